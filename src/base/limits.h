@@ -1,0 +1,34 @@
+/* Every bound in one place, with why. */
+#ifndef BW_BASE_LIMITS_H
+#define BW_BASE_LIMITS_H
+
+/* Members an elector knows. Elections among more than this want a store or a service; every
+ * broadcast is O(n). */
+#define BW_ELECTOR_MEMBERS_MAX 1024u
+/* Members a detector knows: ids fit 16 bits inside SWIM's tables, which keeps 10,000 x 10,000
+ * entries in memory. */
+#define BW_DETECTOR_MEMBERS_MAX 65000u
+/* Voters and learners of one Raft group: majorities beyond this cost more than they protect. */
+#define BW_RAFT_MEMBERS_MAX 32u
+/* Term changes kept in an uncompacted log: each takes 16 bytes; compaction drops them. */
+#define BW_RAFT_TERM_RUNS_MAX 256u
+/* Term changes one append may span, so that the message has a fixed size. */
+#define BW_RAFT_APPEND_RUNS_MAX 4u
+/* Appends in flight to one follower before it must answer. */
+#define BW_RAFT_INFLIGHT_MAX 64u
+/* ReadIndex rounds and their waiters in flight. */
+#define BW_RAFT_READS_MAX 256u
+/* Membership changes kept above the snapshot. */
+#define BW_RAFT_CHANGES_MAX 64u
+/* Electors of one instance that share a detector. */
+#define BW_ELECTIONS_MAX 64u
+/* Bytes of a frame's variable part: a full gossip table of BW_ELECTOR_MEMBERS_MAX, a list ring, a
+ * snapshot chunk. */
+#define BW_MESSAGE_DATA_MAX 65536u
+/* Membership news piggybacked on one SWIM message: fits a 1,400-byte datagram with room for a
+ * header. */
+#define BW_SWIM_UPDATES_MAX 8u
+/* Samples in a phi window (Hayashibara et al. use 1,000). */
+#define BW_PHI_WINDOW_MAX 1000u
+
+#endif
