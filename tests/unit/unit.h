@@ -1,0 +1,13 @@
+/* cmocka with what it wants included before it. */
+#ifndef BW_TESTS_UNIT_H
+#define BW_TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#endif
