@@ -51,13 +51,15 @@ struct bw_command {
  * follows from it is spoken of (PERSIST actions come before the SENDs they cover). Fields an
  * algorithm has no use for stay 0. */
 struct bw_durable {
-    bw_term term;    /* highest term, epoch, round or group counter taken part in */
-    bw_node vote;    /* whom the vote or promise of that term went to */
-    uint32_t starts; /* how often this instance has started: incarnation, and demerits of a flapping
-                        node */
-    bw_token token;  /* highest token ever given or seen */
-    bw_time promised_ns; /* guard: length T of the longest promise given; a restarted node waits
-                            that long */
+    bw_term term; /* highest term, epoch, round or group counter taken part in */
+    bw_node vote; /* whom the vote of that term went to */
+    uint32_t
+        starts; /* how often this instance has started: incarnation, demerits of a flapping one */
+    bw_token token;        /* highest token ever given or seen */
+    bw_term promise_epoch; /* guard: epoch of the newest promise given */
+    bw_node promised_to;   /* guard: to whom */
+    bw_time
+        promised_ns; /* length T of a promise that may still bind; a restarted node waits it out */
 };
 
 struct bw_start {

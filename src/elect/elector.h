@@ -90,7 +90,7 @@ const struct bw_elector_ops *bw_elector_find(const char *name);
 const struct bw_elector_ops *bw_elector_at(unsigned i);
 
 /* Time-outs that follow from a latency bound and a period; announce, pre-vote, check-quorum and
- * hints on; drift 1 %. Identity and membership are left alone. */
+ * hints on; drift 1 %. Identity and membership are left alone; `count` must be set. */
 void bw_elector_defaults(struct bw_elector_config *config, bw_time latency_ns, bw_time period_ns);
 
 #endif

@@ -1,0 +1,54 @@
+/* Every election algorithm by name, and settings that fit a latency and a period. */
+#include "base/limits.h"
+#include "elect/elector.h"
+
+#include <string.h>
+
+static const struct bw_elector_ops *const all[] = {
+    &bw_elect_bully,
+    &bw_elect_bully_notify,
+    &bw_elect_bully_next,
+    &bw_elect_bully_candidates,
+    &bw_elect_ring_list,
+    &bw_elect_ring_max,
+    &bw_elect_ring_chang_roberts,
+    &bw_elect_ring_hirschberg_sinclair,
+    &bw_elect_invitation,
+    &bw_elect_lowest,
+    &bw_elect_stable,
+    &bw_elect_raft,
+};
+
+const struct bw_elector_ops *bw_elector_at(unsigned i)
+{
+    return i < sizeof all / sizeof all[0] ? all[i] : NULL;
+}
+
+const struct bw_elector_ops *bw_elector_find(const char *name)
+{
+    for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+void bw_elector_defaults(struct bw_elector_config *config, bw_time latency_ns, bw_time period_ns)
+{
+    config->latency_ns = latency_ns;
+    config->period_ns = period_ns;
+    config->answer_ns = 2 * latency_ns + latency_ns / 2 + BW_MS;
+    /* An announcement ends a cascade of answers, or laps of a ring: the slowest ring needs 6n hops.
+     */
+    config->announce_ns = 3 * config->answer_ns + 8 * (bw_time)config->count * latency_ns;
+    config->timeout_min_ns = bw_time_max(3 * period_ns, 10 * latency_ns);
+    config->timeout_max_ns = 2 * config->timeout_min_ns;
+    config->promise_ns = bw_time_max(10 * period_ns, 20 * latency_ns);
+    config->forgive_ns = 3600 * BW_SEC;
+    config->demerits_free = 1;
+    config->drift_ppm = 10000;
+    config->batch_max = 64;
+    config->announce = true;
+    config->pre_vote = true;
+    config->check_quorum = true;
+    config->hints = true;
+}
