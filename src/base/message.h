@@ -154,6 +154,8 @@ struct bw_snapshot_part { /* the list names members: voters first, then learners
     uint32_t voters;
 };
 
+enum bw_member_status { BW_MEMBER_ALIVE, BW_MEMBER_SUSPECT, BW_MEMBER_DEAD };
+
 struct bw_swim_update { /* list item UPDATES */
     bw_node node;
     uint32_t incarnation;

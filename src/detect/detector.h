@@ -11,8 +11,6 @@
 #include "base/event.h"
 #include "base/types.h"
 
-enum bw_member_status { BW_MEMBER_ALIVE, BW_MEMBER_SUSPECT, BW_MEMBER_DEAD };
-
 enum bw_phi_model { BW_PHI_NORMAL, BW_PHI_LOGISTIC, BW_PHI_EXPONENTIAL };
 
 /* One struct for all; bw_detector_defaults fills it in, a detector reads what concerns it. */
