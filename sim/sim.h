@@ -173,4 +173,11 @@ void bw_sim_defaults(struct bw_sim_config *config);
  * setting. */
 int bw_sim_run(const struct bw_sim_config *config, struct bw_sim_result *result, char *why);
 
+/* The same for loops of many runs: the world's memory is kept and used again. new: NULL without memory. */
+struct bw_sim;
+struct bw_sim *bw_sim_new(void);
+void bw_sim_free(struct bw_sim *sim);
+int bw_sim_run_in(struct bw_sim *sim, const struct bw_sim_config *config,
+                  struct bw_sim_result *result, char *why);
+
 #endif

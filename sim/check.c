@@ -1,0 +1,330 @@
+/* The books of all checkers in one block: windows, terms, tokens, views, suspicions, committed
+ * entries. */
+#include "sim/check.h"
+
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TERMS   1024u  /* terms remembered per election: older ones can no longer be claimed anew */
+#define ENTRIES 16384u /* committed entries remembered per election */
+#define PENDING_PER_LINK                                                                           \
+    256u /* events in flight for each ordered pair of nodes, timers included                       \
+          */
+
+struct window { /* when a node may act, in the world's time */
+    bw_time from, until;
+    bw_term term;
+};
+
+struct term_row {
+    bw_term term;
+    bw_node leader;
+};
+
+struct entry_row {
+    bw_index index;
+    uint64_t hash;
+};
+
+struct node_row {
+    bool live;
+    bool member; /* configured or joined, and not left */
+};
+
+struct bw_checker {
+    unsigned checks;
+    uint32_t slots, elections; /* slots: highest id + 1 */
+    struct node_row *nodes;
+    bw_node *views;            /* [election][node]: whom it names */
+    struct window *windows;    /* [election][node] */
+    bw_token *highest;         /* [election]: highest token that may act so far */
+    bw_node *highest_holder;   /* [election] */
+    struct term_row *terms;    /* [election][TERMS] */
+    struct entry_row *entries; /* [election][ENTRIES] */
+    uint8_t *suspected;        /* [node][whom] */
+    struct bw_sim_observer observer;
+    bw_time found_at;
+    char found[200];
+};
+
+static void violate(struct bw_checker *c, bw_time at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void violate(struct bw_checker *c, bw_time at, const char *format, ...)
+{
+    if (c->found[0])
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->found, sizeof c->found, format, arguments);
+    va_end(arguments);
+    c->found_at = at;
+}
+
+static double seconds(bw_time t)
+{
+    return (double)t / (double)BW_SEC;
+}
+
+/* Windows [from, until) that have overlapped by now. */
+static void check_exclusion(struct bw_checker *c, bw_time at, bw_node node, uint32_t election)
+{
+    struct window *row = &c->windows[election * c->slots];
+    struct window mine = row[node];
+    mine.until = bw_time_min(mine.until, at);
+    for (bw_node other = 1; other < c->slots; other++) {
+        bw_time from = bw_time_max(mine.from, row[other].from);
+        bw_time until = bw_time_min(mine.until, bw_time_min(row[other].until, at));
+        if (other != node && from < until)
+            violate(c, at, "nodes %u and %u could both act at %.6f s (terms %llu and %llu)", node,
+                    other, seconds(from), (unsigned long long)mine.term,
+                    (unsigned long long)row[other].term);
+    }
+}
+
+static void check_term(struct bw_checker *c, bw_time at, bw_node node, uint32_t election,
+                       bw_term term)
+{
+    struct term_row *row = &c->terms[election * TERMS + term % TERMS];
+    if (row->term == term && row->leader != node)
+        violate(c, at, "nodes %u and %u both lead term %llu", row->leader, node,
+                (unsigned long long)term);
+    if (row->term < term)
+        *row = (struct term_row){.term = term, .leader = node};
+}
+
+static void check_token(struct bw_checker *c, bw_time at, bw_node node, uint32_t election,
+                        bw_token token)
+{
+    bool again = token == c->highest[election] && c->highest_holder[election] == node;
+    if (token <= c->highest[election] && !again)
+        violate(c, at, "node %u may act with token %llu after node %u had %llu", node,
+                (unsigned long long)token, c->highest_holder[election],
+                (unsigned long long)c->highest[election]);
+    c->highest[election] = token;
+    c->highest_holder[election] = node;
+}
+
+/* A leadership ends here and now. */
+static void close_window(struct bw_checker *c, bw_time at, bw_node node, uint32_t election)
+{
+    struct window *window = &c->windows[election * c->slots + node];
+    window->until = bw_time_min(window->until, at);
+    if (c->checks & BW_CHECK_EXCLUSION)
+        check_exclusion(c, at, node, election);
+    *window = (struct window){0};
+}
+
+static void open_window(struct bw_checker *c, bw_time at, bw_node node, uint32_t election,
+                        const struct bw_announcement *a, bw_time act_from, bw_time act_until)
+{
+    struct window *window = &c->windows[election * c->slots + node];
+    bool first = window->until == 0 || window->term != a->term;
+    bw_time from = bw_time_max(at, act_from);
+    if (first || window->until < from) { /* else: an extension of the running window */
+        close_window(c, at, node, election);
+        if (from >= act_until)
+            return;
+        *window = (struct window){.from = from, .until = act_until, .term = a->term};
+        if (c->checks & BW_CHECK_TOKENS)
+            check_token(c, at, node, election, a->token);
+    }
+    window->until = act_until;
+    if (c->checks & BW_CHECK_EXCLUSION)
+        check_exclusion(c, at, node, election);
+}
+
+static void announced(void *context, bw_time at, bw_node node, uint32_t election,
+                      const struct bw_announcement *a, bw_time act_from, bw_time act_until)
+{
+    struct bw_checker *c = context;
+    c->views[election * c->slots + node] = a->leader;
+    if (a->leader != node) {
+        close_window(c, at, node, election);
+        return;
+    }
+    if (c->checks & BW_CHECK_ONE_PER_TERM)
+        check_term(c, at, node, election, a->term);
+    open_window(c, at, node, election, a, act_from, act_until);
+}
+
+static void suspected(void *context, bw_time at, bw_node node, bw_node whom, bool suspect,
+                      double level)
+{
+    struct bw_checker *c = context;
+    (void)at;
+    (void)level;
+    if (c->suspected)
+        c->suspected[node * c->slots + whom] = suspect;
+}
+
+/* A process ends: it names nobody, acts no more and suspects nobody. */
+static void end_process(struct bw_checker *c, bw_time at, bw_node node)
+{
+    for (uint32_t e = 0; e < c->elections; e++) {
+        close_window(c, at, node, e);
+        c->views[e * c->slots + node] = BW_NODE_NONE;
+    }
+    c->nodes[node].live = false;
+    if (c->suspected)
+        memset(&c->suspected[node * c->slots], 0, c->slots);
+}
+
+static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault, bw_node node)
+{
+    struct bw_checker *c = context;
+    switch (fault->kind) {
+    case BW_FAULT_CRASH:
+        end_process(c, at, node);
+        break;
+    case BW_FAULT_LEAVE:
+        end_process(c, at, node);
+        c->nodes[node].member = false;
+        break;
+    case BW_FAULT_RESTART:
+    case BW_FAULT_JOIN:
+        c->nodes[node] = (struct node_row){.live = true, .member = true};
+        break;
+    default:
+        break;
+    }
+}
+
+static void wrote(void *context, bw_time at, bw_node node, bw_token token, bool accepted,
+                  bool stale)
+{
+    struct bw_checker *c = context;
+    if ((c->checks & BW_CHECK_STALE) && accepted && stale)
+        violate(c, at, "a stale write of node %u with token %llu was accepted", node,
+                (unsigned long long)token);
+}
+
+static void committed(void *context, bw_time at, bw_node node, uint32_t election, bw_index index,
+                      uint64_t hash)
+{
+    struct bw_checker *c = context;
+    struct entry_row *row = &c->entries[election * ENTRIES + index % ENTRIES];
+    if (row->index == index && row->hash != hash)
+        violate(c, at, "node %u applies another entry at index %llu than was committed before",
+                node, (unsigned long long)index);
+    if (row->index < index)
+        *row = (struct entry_row){.index = index, .hash = hash};
+}
+
+static void lay_out(struct bw_checker *c, struct bw_arena *arena,
+                    const struct bw_sim_config *config)
+{
+    size_t slots = config->nodes + config->spare + 1, elections = config->elections;
+    bool log = config->checks & BW_CHECK_LOG, detector = config->checks & BW_CHECK_DETECTOR;
+    c->nodes = bw_arena_take(arena, slots * sizeof *c->nodes);
+    c->views = bw_arena_take(arena, elections * slots * sizeof *c->views);
+    c->windows = bw_arena_take(arena, elections * slots * sizeof *c->windows);
+    c->highest = bw_arena_take(arena, elections * sizeof *c->highest);
+    c->highest_holder = bw_arena_take(arena, elections * sizeof *c->highest_holder);
+    c->terms = bw_arena_take(arena, elections * TERMS * sizeof *c->terms);
+    c->entries = log ? bw_arena_take(arena, elections * ENTRIES * sizeof *c->entries) : NULL;
+    c->suspected = detector ? bw_arena_take(arena, slots * slots) : NULL;
+}
+
+size_t bw_checker_bytes(const struct bw_sim_config *config)
+{
+    struct bw_checker scratch;
+    struct bw_arena measure = {0};
+    bw_arena_take(&measure, sizeof scratch);
+    lay_out(&scratch, &measure, config);
+    return measure.used;
+}
+
+struct bw_checker *bw_checker_init(void *memory, const struct bw_sim_config *config)
+{
+    struct bw_arena arena = {.at = memory, .cap = bw_checker_bytes(config)};
+    memset(memory, 0, arena.cap);
+    struct bw_checker *c = bw_arena_take(&arena, sizeof *c);
+    lay_out(c, &arena, config);
+    c->checks = config->checks;
+    c->slots = config->nodes + config->spare + 1;
+    c->elections = config->elections;
+    for (bw_node node = 1; node <= config->nodes; node++)
+        c->nodes[node] = (struct node_row){.live = true, .member = true};
+    for (uint32_t i = 0; i < config->crashed_count; i++)
+        c->nodes[config->crashed[i]].live = false;
+    c->observer = (struct bw_sim_observer){.context = c,
+                                           .announced = announced,
+                                           .faulted = faulted,
+                                           .suspected = c->suspected ? suspected : NULL,
+                                           .wrote = wrote,
+                                           .committed = c->entries ? committed : NULL};
+    return c;
+}
+
+const struct bw_sim_observer *bw_checker_observer(const struct bw_checker *checker)
+{
+    return &checker->observer;
+}
+
+static void check_agreement(struct bw_checker *c, bw_time at, uint32_t election)
+{
+    const bw_node *views = &c->views[election * c->slots];
+    bw_node leader = BW_NODE_NONE;
+    for (bw_node node = 1; node < c->slots; node++) {
+        if (!c->nodes[node].live)
+            continue;
+        if (views[node] == BW_NODE_NONE || !c->nodes[views[node]].live)
+            violate(c, at, "at the end node %u names %s (%u)", node,
+                    views[node] ? "a dead leader" : "no leader", views[node]);
+        else if (views[views[node]] != views[node])
+            violate(c, at, "at the end node %u names %u, which itself names %u", node, views[node],
+                    views[views[node]]);
+        else if (leader && views[node] != leader)
+            violate(c, at, "at the end node %u names %u, another names %u", node, views[node],
+                    leader);
+        leader = views[node];
+    }
+    struct window window = c->windows[election * c->slots + leader];
+    if ((c->checks & BW_CHECK_LIVENESS) && leader && !(window.from <= at && at < window.until))
+        violate(c, at, "at the end leader %u may not act", leader);
+}
+
+static void check_detector(struct bw_checker *c, bw_time at, bw_node node)
+{
+    for (bw_node whom = 1; whom < c->slots; whom++) {
+        bool suspects = c->suspected[node * c->slots + whom];
+        if (whom == node || !c->nodes[whom].member)
+            continue;
+        if (suspects == c->nodes[whom].live)
+            violate(c, at, "at the end node %u %s the %s node %u", node,
+                    suspects ? "suspects" : "does not suspect",
+                    c->nodes[whom].live ? "live" : "dead", whom);
+    }
+}
+
+void bw_checker_finish(struct bw_checker *c, bw_time at)
+{
+    for (uint32_t e = 0; e < c->elections; e++) {
+        if (c->checks & BW_CHECK_EXCLUSION)
+            for (bw_node node = 1; node < c->slots; node++)
+                check_exclusion(c, at, node, e);
+        if (c->checks & BW_CHECK_AGREEMENT)
+            check_agreement(c, at, e);
+    }
+    for (bw_node node = 1; c->suspected && node < c->slots; node++)
+        if (c->nodes[node].live)
+            check_detector(c, at, node);
+}
+
+void bw_checker_pending(struct bw_checker *c, bw_time at, uint64_t pending)
+{
+    uint64_t bound = (uint64_t)c->slots * c->slots * PENDING_PER_LINK * c->elections;
+    if ((c->checks & BW_CHECK_MEMORY) && pending > bound)
+        violate(c, at, "%llu events are pending, more than the bound %llu",
+                (unsigned long long)pending, (unsigned long long)bound);
+}
+
+const char *bw_checker_violation(const struct bw_checker *checker, bw_time *at)
+{
+    *at = checker->found_at;
+    return checker->found[0] ? checker->found : NULL;
+}

@@ -1,0 +1,268 @@
+/* A storm: for 10 to 30 seconds anything may break, then all is mended and there is quiet, after
+ * which every promise must hold and everybody must agree. What each algorithm promises is read from
+ * its traits, so a new one is stormed without a line here. Clock rates stay within the bound the
+ * electors were told. */
+#include "sim/storm.h"
+
+#include "base/rng.h"
+#include "sim/check.h"
+
+#include <string.h>
+
+#define NODES_MAX      8u
+#define PARTITIONS_MAX 32u
+#define QUIET          (30 * BW_SEC)
+
+struct storm {
+    struct bw_rng rng;
+    struct bw_sim_config config;
+    struct bw_sim_fault faults[BW_SIM_FAULTS_MAX];
+    uint32_t count;
+    uint8_t groups[PARTITIONS_MAX][NODES_MAX + 1];
+    uint32_t partitions;
+    bw_time busy[NODES_MAX + 1]; /* a node suffers one thing at a time, until then */
+    bool member[NODES_MAX + 1];
+    bw_time end; /* of the faults */
+};
+
+static bw_node any_node(struct storm *s)
+{
+    return 1 + (bw_node)bw_rng_below(&s->rng, s->config.nodes);
+}
+
+static struct bw_sim_fault *add(struct storm *s, enum bw_sim_fault_kind kind, bw_time at,
+                                bw_node node)
+{
+    static struct bw_sim_fault overflow;
+    struct bw_sim_fault *fault = s->count < BW_SIM_FAULTS_MAX ? &s->faults[s->count++] : &overflow;
+    *fault = (struct bw_sim_fault){.kind = kind, .at = at, .node = node};
+    return fault;
+}
+
+/* Until when a trouble that begins at `at` lasts: mostly short, at times long, never past the end.
+ */
+static bw_time lasting(struct storm *s, bw_time at)
+{
+    bw_time longest = bw_rng_chance(&s->rng, 0.2) ? 8 * BW_SEC : BW_SEC;
+    return bw_time_min(at + bw_rng_between(&s->rng, 5 * BW_MS, longest), s->end);
+}
+
+static void crash(struct storm *s, bw_time at, bw_node node)
+{
+    bw_time until = lasting(s, at);
+    if (bw_rng_chance(&s->rng, 0.15))
+        add(s, BW_FAULT_DISK_FAIL, at - bw_rng_between(&s->rng, 0, 300 * BW_MS), node);
+    add(s, BW_FAULT_CRASH, at, node);
+    if (bw_rng_chance(&s->rng, 0.2))
+        add(s, BW_FAULT_CONFIRM, at + (until - at) / 2, node);
+    add(s, BW_FAULT_RESTART, until, node);
+    s->busy[node] = until + 400 * BW_MS;
+}
+
+static void pause_node(struct storm *s, bw_time at, bw_node node)
+{
+    bw_time until = lasting(s, at);
+    add(s, BW_FAULT_PAUSE, at, node);
+    add(s, BW_FAULT_RESUME, until, node);
+    s->busy[node] = until + 400 * BW_MS;
+}
+
+static void slow_disk(struct storm *s, bw_time at, bw_node node)
+{
+    bw_time until = lasting(s, at);
+    add(s, BW_FAULT_DISK_SLOW, at, node)->span = bw_rng_between(&s->rng, 5 * BW_MS, 500 * BW_MS);
+    add(s, BW_FAULT_DISK_SLOW, until, node)->span = 0;
+    s->busy[node] = until + 600 * BW_MS;
+}
+
+static void partition(struct storm *s, bw_time at)
+{
+    if (s->partitions == PARTITIONS_MAX)
+        return;
+    uint8_t *groups = s->groups[s->partitions++];
+    uint64_t parts = 2 + bw_rng_below(&s->rng, 2);
+    for (uint32_t i = 1; i <= NODES_MAX; i++)
+        groups[i] = (uint8_t)(1 + bw_rng_below(&s->rng, parts));
+    add(s, BW_FAULT_PARTITION, at, BW_NODE_NONE)->groups = groups;
+    add(s, BW_FAULT_HEAL, lasting(s, at), BW_NODE_NONE);
+}
+
+static void cut(struct storm *s, bw_time at)
+{
+    bw_node from = any_node(s), to = any_node(s);
+    if (from == to)
+        return;
+    add(s, BW_FAULT_CUT, at, from)->peer = to;
+    add(s, BW_FAULT_MEND, lasting(s, at), from)->peer = to;
+}
+
+static void command(struct storm *s, bw_time at)
+{
+    bw_node node = any_node(s);
+    switch (bw_rng_below(&s->rng, 4)) {
+    case 0:
+        add(s, BW_FAULT_HINT, at, node)->peer = any_node(s);
+        break;
+    case 1:
+        add(s, BW_FAULT_CAMPAIGN, at, node);
+        break;
+    case 2:
+        add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
+        break;
+    default:
+        add(s, BW_FAULT_TRANSFER, at, BW_NODE_NONE)->peer = node;
+    }
+}
+
+static void weather(struct storm *s, bw_time at)
+{
+    if (bw_rng_chance(&s->rng, 0.5)) {
+        add(s, BW_FAULT_LOSS, at, BW_NODE_NONE)->rate = bw_rng_unit(&s->rng) * 0.3;
+        add(s, BW_FAULT_LOSS, lasting(s, at), BW_NODE_NONE)->rate = s->config.loss;
+    } else {
+        double bound = s->config.drift_bound;
+        add(s, BW_FAULT_DRIFT, at, any_node(s))->rate = (2 * bw_rng_unit(&s->rng) - 1) * bound;
+    }
+}
+
+static void one_trouble(struct storm *s, bw_time at)
+{
+    bw_node node = any_node(s);
+    uint64_t which = bw_rng_below(&s->rng, 100);
+    bool free = at > s->busy[node];
+    if (which < 30 && free)
+        crash(s, at, node);
+    else if (which < 45 && free)
+        pause_node(s, at, node);
+    else if (which < 52 && free)
+        slow_disk(s, at, node);
+    else if (which < 64)
+        partition(s, at);
+    else if (which < 76)
+        cut(s, at);
+    else if (which < 88)
+        command(s, at);
+    else
+        weather(s, at);
+}
+
+/* Sometimes one node stays dead at the end: the others must agree without it. */
+static void calm(struct storm *s)
+{
+    add(s, BW_FAULT_HEAL, s->end, BW_NODE_NONE);
+    add(s, BW_FAULT_LOSS, s->end, BW_NODE_NONE)->rate = 0;
+    if (bw_rng_chance(&s->rng, 0.3))
+        add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
+}
+
+static void sort_faults(struct storm *s)
+{
+    for (uint32_t i = 1; i < s->count; i++) { /* stable: equal times keep their order */
+        struct bw_sim_fault fault = s->faults[i];
+        uint32_t k = i;
+        for (; k > 0 && s->faults[k - 1].at > fault.at; k--)
+            s->faults[k] = s->faults[k - 1];
+        s->faults[k] = fault;
+    }
+}
+
+static void draw_faults(struct storm *s)
+{
+    s->end = bw_rng_between(&s->rng, 10 * BW_SEC, 30 * BW_SEC);
+    bw_time gap = bw_rng_between(&s->rng, 100 * BW_MS, 2 * BW_SEC);
+    bw_time at = bw_rng_between(&s->rng, 300 * BW_MS, 2 * BW_SEC);
+    for (; at < s->end && s->count + 8 < BW_SIM_FAULTS_MAX;
+         at += bw_rng_between(&s->rng, BW_MS, 2 * gap))
+        one_trouble(s, at);
+    calm(s);
+    sort_faults(s);
+}
+
+static const struct bw_detector_ops *any_detector(struct storm *s)
+{
+    unsigned count = 0;
+    while (bw_detector_at(count))
+        count++;
+    return bw_detector_at((unsigned)bw_rng_below(&s->rng, count));
+}
+
+static void draw_network(struct storm *s)
+{
+    struct bw_sim_config *c = &s->config;
+    struct bw_rng *rng = &s->rng;
+    c->latency.min = bw_rng_between(rng, 50 * BW_US, 2 * BW_MS);
+    c->latency.max = c->latency.min + bw_rng_between(rng, 0, 10 * BW_MS);
+    c->loss = bw_rng_chance(rng, 0.5) ? bw_rng_unit(rng) * 0.05 : 0;
+    c->duplicate = bw_rng_chance(rng, 0.5) ? bw_rng_unit(rng) * 0.05 : 0;
+    c->reorder = bw_rng_chance(rng, 0.5) ? bw_rng_unit(rng) * 0.1 : 0;
+    c->drift = c->drift_bound;
+    c->disk_min = 10 * BW_US;
+    c->disk_max = bw_rng_between(rng, 20 * BW_US, 10 * BW_MS);
+    c->transport_tells = bw_rng_chance(rng, 0.5);
+    c->transport_hints = bw_rng_chance(rng, 0.3);
+}
+
+/* What must hold follows from what the algorithm says of itself. */
+static unsigned checks_for(const struct bw_sim_config *c)
+{
+    unsigned checks = BW_CHECK_AGREEMENT | BW_CHECK_LIVENESS | BW_CHECK_MEMORY;
+    bool safe = c->guard || !(c->algorithm->traits & BW_TRAIT_MAY_SPLIT);
+    if (safe)
+        checks |= BW_CHECK_ONE_PER_TERM | BW_CHECK_EXCLUSION | BW_CHECK_TOKENS | BW_CHECK_STALE;
+    if (c->algorithm == &bw_elect_raft)
+        checks |= BW_CHECK_LOG;
+    if (c->detector)
+        checks |= BW_CHECK_DETECTOR;
+    return checks;
+}
+
+static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
+                        const struct bw_detector_ops *detector, uint64_t seed)
+{
+    struct bw_sim_config *c = &s->config;
+    bool own_timers = algorithm->traits & BW_TRAIT_OWN_TIMERS;
+    bw_sim_defaults(c);
+    c->algorithm = algorithm;
+    c->seed = seed;
+    c->nodes = 3 + (uint32_t)bw_rng_below(&s->rng, 5);
+    c->detector = detector;
+    if (!detector && !(own_timers && bw_rng_chance(&s->rng, 0.8)))
+        c->detector = any_detector(s);
+    c->guard = (algorithm->traits & BW_TRAIT_GUARDABLE) && bw_rng_chance(&s->rng, 0.6);
+    c->rank = bw_rng_chance(&s->rng, 0.3) ? BW_RANK_STABILITY : BW_RANK_ID;
+    c->pre_vote_off = bw_rng_chance(&s->rng, 0.2);
+    c->propose_ns = bw_rng_between(&s->rng, 2 * BW_MS, 20 * BW_MS);
+    c->propose_count = 1 + (uint32_t)bw_rng_below(&s->rng, 8);
+    c->compact_every = bw_rng_chance(&s->rng, 0.7) ? 50 + (uint32_t)bw_rng_below(&s->rng, 500) : 0;
+    c->work_ns = 50 * BW_MS;
+    draw_network(s);
+}
+
+int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
+                  const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
+                  struct bw_storm_result *result)
+{
+    struct storm s;
+    struct bw_sim_result run;
+    memset(&s, 0, sizeof s);
+    memset(result, 0, sizeof *result);
+    bw_rng_init(&s.rng, seed ^ 0x73746f726d00u);
+    draw_config(&s, algorithm, detector, seed);
+    draw_faults(&s);
+    s.config.faults = s.faults;
+    s.config.faults_count = s.count;
+    s.config.until = s.end + QUIET;
+    s.config.trace = trace;
+    s.config.checks = checks_for(&s.config);
+    int error = bw_sim_run_in(sim, &s.config, &run, result->text);
+    if (error)
+        return error;
+    result->delivered = run.delivered + run.detector_sent;
+    result->events = run.events;
+    result->trace_hash = run.trace_hash;
+    if (run.violation) {
+        memcpy(result->text, run.violation_text, sizeof result->text);
+        result->violation = result->text;
+    }
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* Random faults under the checkers: one seed, one configuration, one schedule, everything healed at
+ * the end. */
+#ifndef BW_SIM_STORM_H
+#define BW_SIM_STORM_H
+
+#include "sim/sim.h"
+
+struct bw_storm_result {
+    uint64_t delivered, events;
+    uint64_t trace_hash;
+    const char *violation; /* NULL, or `text` */
+    char text[200];
+};
+
+/* One seed. `detector` NULL: drawn by the seed too. `trace` NULL: none. Returns 0, or the error of
+ * the world (our own bug, or no memory) with its sentence in result->text. */
+int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
+                  const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
+                  struct bw_storm_result *result);
+
+#endif
