@@ -25,7 +25,7 @@
  *     list           kinds that have one: items, then per item:
  *       BYTES          1 byte
  *       NODES          id
- *       UPDATES        node, incarnation, status
+ *       UPDATES        node, incarnation, status, by
  *       COUNTERS       node, value
  *
  * and then the frame ends: bytes behind it are refused, and so is a varint in more bytes than it
@@ -121,6 +121,7 @@ static const struct field update_fields[] = {
     IN(bw_swim_update, node, VARINT, UINT64_MAX),
     IN(bw_swim_update, incarnation, VARINT, UINT64_MAX),
     IN(bw_swim_update, status, VARINT, BW_MEMBER_DEAD),
+    IN(bw_swim_update, by, VARINT, UINT64_MAX),
 };
 static const struct field counter_fields[] = {IN(bw_counter, node, VARINT, UINT64_MAX),
                                               IN(bw_counter, value, VARINT, UINT64_MAX)};

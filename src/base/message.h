@@ -160,6 +160,7 @@ struct bw_swim_update { /* list item UPDATES */
     bw_node node;
     uint32_t incarnation;
     uint32_t status; /* enum bw_member_status */
+    bw_node by;      /* SUSPECT, DEAD: who first said so; independent voices shorten a suspicion */
 };
 
 struct bw_counter { /* list item COUNTERS */

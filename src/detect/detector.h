@@ -19,14 +19,16 @@ struct bw_detector_config {
     const bw_node *members; /* self included or not; borrowed for init */
     uint32_t count, cap;    /* cap: the most there may ever be */
     uint64_t seed;
-    bw_time period_ns;    /* heartbeat, ping, probe or gossip period; NFD's eta */
-    bw_time timeout_ns;   /* deadline, ping: silence until suspicion; NFD: delta; gossip: T_fail */
-    bw_time ack_ns;       /* SWIM: direct ack awaited this long before asking others */
-    double threshold;     /* phi: level that means suspect */
-    bw_time min_sd_ns;    /* phi: floor of the standard deviation */
-    bw_time pause_ns;     /* phi: acceptable pause added to the mean */
-    uint32_t window;      /* phi: samples kept, at most BW_PHI_WINDOW_MAX */
-    uint32_t indirect;    /* SWIM: k members asked to probe */
+    bw_time period_ns;  /* heartbeat, ping, probe or gossip period; NFD's eta */
+    bw_time timeout_ns; /* deadline, ping: silence until suspicion; NFD: delta; gossip: T_fail */
+    bw_time ack_ns;     /* SWIM: direct ack awaited this long before asking others */
+    double threshold;   /* phi: level that means suspect */
+    bw_time min_sd_ns;  /* phi: floor of the standard deviation */
+    bw_time pause_ns;   /* phi: acceptable pause added to the mean */
+    uint32_t window;    /* phi: samples kept, at most BW_PHI_WINDOW_MAX */
+    uint32_t
+        fresh_window;  /* NFD: beats over which the quickest way is sought, the sender's origin */
+    uint32_t indirect; /* SWIM: k members asked to probe */
     double suspicion_min; /* SWIM: Lifeguard alpha; suspicion lasts at least alpha log10(n) periods;
                              0: none, at once dead */
     double suspicion_max; /* SWIM: Lifeguard beta; at most beta times the minimum */

@@ -182,7 +182,7 @@ static void news_of_a_member_has_one_of_three_states(void **state)
 {
     (void)state;
     struct bw_message msg = of_kind(BW_MSG_SWIM_ACK);
-    struct bw_swim_update update = {7, 1, BW_MEMBER_DEAD};
+    struct bw_swim_update update = {7, 1, BW_MEMBER_DEAD, 8};
     msg.items = 1;
     msg.data = &update;
     assert_int_equal(bw_message_check(&msg), 0);

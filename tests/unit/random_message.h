@@ -128,7 +128,8 @@ static void fill_list(struct bw_rng *rng, struct bw_message *msg, union message_
         unsigned char *at = list->bytes + i * size;
         bw_node node = some_node(rng);
         struct bw_swim_update update = {node, (uint32_t)number(rng, 32),
-                                        (uint32_t)bw_rng_below(rng, BW_MEMBER_DEAD + 1)};
+                                        (uint32_t)bw_rng_below(rng, BW_MEMBER_DEAD + 1),
+                                        (bw_node)number(rng, 32)};
         struct bw_counter counter;
         memset(&counter, 0, sizeof counter);
         counter.node = node;
@@ -137,7 +138,7 @@ static void fill_list(struct bw_rng *rng, struct bw_message *msg, union message_
             *at = (unsigned char)bw_rng_next(rng);
         else if (size == sizeof node)
             memcpy(at, &node, size);
-        else if (size == sizeof update)
+        else if (msg->kind != BW_MSG_GOSSIP)
             memcpy(at, &update, size);
         else
             memcpy(at, &counter, size);
