@@ -1,0 +1,177 @@
+/* Moments of a timeline as sentences. */
+#include "cli/timeline.h"
+
+#include <string.h>
+
+static const char *loss_text(enum bw_loss reason)
+{
+    static const char *const texts[] = {
+        [BW_LOSS_NONE] = "another leads",
+        [BW_LOSS_EXPIRED] = "its time ran out",
+        [BW_LOSS_TAKEN] = "another was elected",
+        [BW_LOSS_RESIGNED] = "it resigned",
+        [BW_LOSS_TRANSFERRED] = "it handed over",
+        [BW_LOSS_UNHEALTHY] = "it was unhealthy",
+        [BW_LOSS_UNREACHABLE] = "it cannot reach a majority",
+        [BW_LOSS_SHUT_DOWN] = "it is shutting down",
+    };
+    return reason <= BW_LOSS_SHUT_DOWN ? texts[reason] : "for an unknown reason";
+}
+
+static void groups_text(const uint8_t *groups, uint32_t nodes, char *out, size_t size)
+{
+    size_t used = 0;
+    bool first = true;
+    out[0] = '\0';
+    for (unsigned group = 0; group < 256; group++)
+        for (bw_node id = 1, any = 0; id <= nodes && used < size; id++) {
+            if (groups[id] != group)
+                continue;
+            const char *gap = any && group ? "," : first ? "" : " / ";
+            used += (size_t)snprintf(out + used, size - used, "%s%u", gap, id);
+            any = 1;
+            first = false;
+        }
+}
+
+void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nodes, char *out,
+                    size_t size)
+{
+    char text[BW_TEXT_SPAN], list[160];
+    bw_time span = fault->span < 0 ? -fault->span : fault->span;
+    const char *sign = fault->span < 0 ? "-" : "+";
+    switch (fault->kind) {
+    case BW_FAULT_CRASH:
+        snprintf(out, size, "node %u crashes", node);
+        return;
+    case BW_FAULT_RESTART:
+        snprintf(out, size, "node %u restarts", node);
+        return;
+    case BW_FAULT_PAUSE:
+        snprintf(out, size, "node %u is paused", node);
+        return;
+    case BW_FAULT_RESUME:
+        snprintf(out, size, "node %u resumes", node);
+        return;
+    case BW_FAULT_PARTITION:
+        groups_text(fault->groups, nodes, list, sizeof list);
+        snprintf(out, size, "the network splits: %s", list);
+        return;
+    case BW_FAULT_HEAL:
+        snprintf(out, size, "the network heals");
+        return;
+    case BW_FAULT_CUT:
+        snprintf(out, size, "the way from %u to %u is cut", fault->node, fault->peer);
+        return;
+    case BW_FAULT_MEND:
+        snprintf(out, size, "the way from %u to %u is mended", fault->node, fault->peer);
+        return;
+    case BW_FAULT_LOSS:
+        snprintf(out, size, "%.3g %% of messages are lost", fault->rate * 100);
+        return;
+    case BW_FAULT_LATENCY:
+        snprintf(out, size, "latency changes to at most %s",
+                 bw_term_span(text, fault->latency.max));
+        return;
+    case BW_FAULT_DRIFT:
+        snprintf(out, size, "the clock of node %u runs %+.3g %%", node, fault->rate * 100);
+        return;
+    case BW_FAULT_JUMP:
+        snprintf(out, size, "the wall clock of node %u jumps by %s%s", node, sign,
+                 bw_term_span(text, span));
+        return;
+    case BW_FAULT_DISK_FAIL:
+        snprintf(out, size, "the disk of node %u fails", node);
+        return;
+    case BW_FAULT_DISK_SLOW:
+        snprintf(out, size, "the disk of node %u takes %s a write", node, bw_term_span(text, span));
+        return;
+    case BW_FAULT_HINT:
+        snprintf(out, size, "node %u sees its connection to %u close", node, fault->peer);
+        return;
+    case BW_FAULT_CONFIRM:
+        snprintf(out, size, "node %u is confirmed dead", node);
+        return;
+    case BW_FAULT_JOIN:
+        snprintf(out, size, "node %u joins", node);
+        return;
+    case BW_FAULT_LEAVE:
+        snprintf(out, size, "node %u leaves in good order", node);
+        return;
+    case BW_FAULT_CAMPAIGN:
+        snprintf(out, size, "node %u is told to campaign", node);
+        return;
+    case BW_FAULT_RESIGN:
+        snprintf(out, size, "node %u is told to resign", node);
+        return;
+    case BW_FAULT_TRANSFER:
+        snprintf(out, size, "the leader is told to hand over to %u", fault->peer);
+        return;
+    }
+    snprintf(out, size, "something happens to node %u", node);
+}
+
+static void fault_sentence(const struct bw_timeline *t, const struct bw_moment *m, char *out,
+                           size_t size)
+{
+    bw_story_fault(m->fault, m->node, t->nodes, out, size);
+    size_t used = strlen(out);
+    if (!m->led || used >= size)
+        return;
+    if (m->term)
+        snprintf(out + used, size - used, "; it led term %llu", (unsigned long long)m->term);
+    else
+        snprintf(out + used, size - used, "; it was the leader");
+}
+
+static void lead_sentence(const struct bw_moment *m, char *out, size_t size)
+{
+    char term[40] = "the lead", votes[48] = "", act[48] = "", token[40] = "", text[BW_TEXT_SPAN];
+    if (m->term)
+        snprintf(term, sizeof term, "term %llu", (unsigned long long)m->term);
+    if (m->votes)
+        snprintf(votes, sizeof votes, " with %u of %u votes", m->votes, m->alive);
+    if (m->act_from > m->at)
+        snprintf(act, sizeof act, ", may act from %s", bw_term_span(text, m->act_from));
+    if (m->token)
+        snprintf(token, sizeof token, ", token %llu", (unsigned long long)m->token);
+    snprintf(out, size, "node %u %s %s%s%s%s", m->node, m->votes ? "wins" : "takes", term, votes,
+             act, token);
+}
+
+bool bw_story_sentence(const struct bw_timeline *timeline, const struct bw_moment *m, char *out,
+                       size_t size)
+{
+    switch (m->kind) {
+    case BW_MOMENT_FAULT:
+        fault_sentence(timeline, m, out, size);
+        return true;
+    case BW_MOMENT_SUSPECTS:
+        snprintf(out, size, "node %u is the first to suspect %u", m->node, m->other);
+        return true;
+    case BW_MOMENT_STANDS:
+        if (m->term)
+            snprintf(out, size, "node %u stands for election (%llu)", m->node,
+                     (unsigned long long)m->term);
+        else
+            snprintf(out, size, "node %u stands for election", m->node);
+        return true;
+    case BW_MOMENT_LEADS:
+        lead_sentence(m, out, size);
+        return true;
+    case BW_MOMENT_LOSES:
+        snprintf(out, size, "node %u stops leading: %s", m->node, loss_text(m->reason));
+        return true;
+    case BW_MOMENT_AGREED:
+        snprintf(out, size, "all %u live nodes follow %u", m->alive, m->node);
+        return true;
+    case BW_MOMENT_TWO:
+        snprintf(out, size, "SPLIT BRAIN: %u and %u may both act", m->node, m->other);
+        return true;
+    case BW_MOMENT_STALE:
+        snprintf(out, size, "a stale write of node %u is %s", m->node,
+                 m->accepted ? "ACCEPTED" : "rejected");
+        return true;
+    }
+    return false;
+}

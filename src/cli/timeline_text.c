@@ -1,0 +1,217 @@
+/* The timeline as text: a row per node, a column per slice of time. Of the states a node had within
+ * a slice the weightiest is shown, so that a short leadership never vanishes. */
+#include "cli/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum cell {
+    CELL_FOLLOWS,
+    CELL_CLAIMS,
+    CELL_ACTS,
+    CELL_ELECTING,
+    CELL_PAUSED,
+    CELL_DOWN,
+    CELL_ABSENT,
+    CELL_EMPTY
+};
+
+struct look {
+    const char *utf8, *ascii, *meaning;
+    enum bw_colour colour;
+};
+
+static const struct look looks[] = {
+    [CELL_FOLLOWS] = {"·", ".", "follows", BW_FAINT},
+    [CELL_CLAIMS] = {"░", "-", "leads, may not act yet", BW_YELLOW},
+    [CELL_ACTS] = {"█", "#", "leads and may act", BW_GREEN},
+    [CELL_ELECTING] = {"?", "?", "stands for election", BW_CYAN},
+    [CELL_PAUSED] = {"z", "z", "paused", BW_MAGENTA},
+    [CELL_DOWN] = {"×", "x", "down", BW_RED},
+    [CELL_ABSENT] = {" ", " ", "", BW_PLAIN},
+    [CELL_EMPTY] = {" ", " ", "", BW_PLAIN},
+};
+
+static enum cell cell_of(enum bw_span_kind kind)
+{
+    switch (kind) {
+    case BW_SPAN_ELECTING:
+        return CELL_ELECTING;
+    case BW_SPAN_CLAIM:
+        return CELL_CLAIMS;
+    case BW_SPAN_ACT:
+        return CELL_ACTS;
+    case BW_SPAN_PAUSED:
+        return CELL_PAUSED;
+    case BW_SPAN_DOWN:
+        return CELL_DOWN;
+    case BW_SPAN_ABSENT:
+        break;
+    }
+    return CELL_ABSENT;
+}
+
+/* Which of two states of one slice is shown. */
+static int weight(enum cell cell)
+{
+    static const int weights[] = {
+        [CELL_FOLLOWS] = 0, [CELL_ABSENT] = 1, [CELL_CLAIMS] = 3, [CELL_ELECTING] = 2,
+        [CELL_ACTS] = 4,    [CELL_DOWN] = 5,   [CELL_PAUSED] = 6, [CELL_EMPTY] = 7};
+    return weights[cell];
+}
+
+struct canvas {
+    const struct bw_timeline *timeline;
+    const struct bw_term *term;
+    FILE *out;
+    bw_time from, to, now;
+    int columns;
+    unsigned char *cells; /* [(node - 1) * columns + column] */
+};
+
+static int column_of(const struct canvas *c, bw_time at)
+{
+    if (at <= c->from)
+        return 0;
+    double part = (double)(at - c->from) / (double)(c->to - c->from);
+    int column = (int)(part * c->columns);
+    return column < c->columns ? column : c->columns - 1;
+}
+
+static void paint(struct canvas *c, const struct bw_span *span)
+{
+    enum cell cell = cell_of(span->kind);
+    if (span->to < c->from || span->from > c->to || span->from > c->now)
+        return;
+    int first = column_of(c, span->from), last = column_of(c, bw_time_min(span->to, c->now));
+    unsigned char *row = &c->cells[(span->node - 1) * (uint32_t)c->columns];
+    for (int i = first; i <= last; i++)
+        if (weight(cell) > weight((enum cell)row[i]))
+            row[i] = (unsigned char)cell;
+}
+
+static void blank_future(struct canvas *c)
+{
+    if (c->now >= c->to)
+        return;
+    int first = column_of(c, c->now);
+    for (uint32_t node = 0; node < c->timeline->nodes; node++)
+        for (int i = first; i < c->columns; i++)
+            c->cells[node * (uint32_t)c->columns + (uint32_t)i] = CELL_EMPTY;
+}
+
+static void print_row(const struct canvas *c, bw_node node)
+{
+    const unsigned char *row = &c->cells[(node - 1) * (uint32_t)c->columns];
+    fprintf(c->out, "%5u ", node);
+    for (int i = 0; i < c->columns; i++) {
+        const struct look *look = &looks[row[i]];
+        bool first = i == 0 || row[i - 1] != row[i];
+        bool last = i + 1 == c->columns || row[i + 1] != row[i];
+        if (first)
+            fputs(bw_term_colour(c->term, look->colour), c->out);
+        fputs(c->term->utf8 ? look->utf8 : look->ascii, c->out);
+        if (last)
+            fputs(bw_term_colour(c->term, BW_PLAIN), c->out);
+    }
+    fputc('\n', c->out);
+}
+
+/* Marks of faults: a letter above the lanes; '|' ... '|' while a partition lasts. */
+static char fault_letter(enum bw_sim_fault_kind kind)
+{
+    switch (kind) {
+    case BW_FAULT_CRASH:
+    case BW_FAULT_DISK_FAIL:
+        return 'X';
+    case BW_FAULT_RESTART:
+    case BW_FAULT_JOIN:
+        return '+';
+    case BW_FAULT_LEAVE:
+        return '-';
+    case BW_FAULT_PAUSE:
+        return 'P';
+    case BW_FAULT_RESUME:
+        return 'R';
+    case BW_FAULT_PARTITION:
+        return '/';
+    case BW_FAULT_HEAL:
+        return 'H';
+    default:
+        return '!';
+    }
+}
+
+static void print_faults(const struct canvas *c)
+{
+    char *line = malloc((size_t)c->columns + 1);
+    if (!line)
+        return;
+    memset(line, ' ', (size_t)c->columns);
+    line[c->columns] = '\0';
+    for (uint32_t i = 0; i < c->timeline->splits_count; i++) {
+        const struct bw_split *split = &c->timeline->splits[i];
+        if (split->from > c->now)
+            continue;
+        int last = column_of(c, bw_time_min(split->to, c->now));
+        for (int k = column_of(c, split->from); k <= last; k++)
+            line[k] = '/';
+    }
+    for (uint32_t i = 0; i < c->timeline->moments_count; i++) {
+        const struct bw_moment *m = &c->timeline->moments[i];
+        if (m->kind == BW_MOMENT_FAULT && m->at <= c->now && m->at <= c->to)
+            line[column_of(c, m->at)] = fault_letter(m->fault->kind);
+    }
+    fprintf(c->out, "      %s%s%s\n", bw_term_colour(c->term, BW_RED), line,
+            bw_term_colour(c->term, BW_PLAIN));
+    free(line);
+}
+
+static void print_axis(const struct canvas *c)
+{
+    char text[BW_TEXT_SPAN];
+    int used = 0, marks = c->columns / 14 > 0 ? c->columns / 14 : 1;
+    fputs("      ", c->out);
+    for (int i = 0; i <= marks; i++) {
+        bw_time at = c->from + (c->to - c->from) / marks * i;
+        int column = i == marks ? c->columns - 1 : c->columns * i / marks;
+        int length = (int)strlen(bw_term_span(text, at));
+        int start = i == marks ? c->columns - length : column;
+        if (start < used + (i > 0))
+            continue;
+        used += fprintf(c->out, "%*s%s", start - used, "", text);
+    }
+    fputc('\n', c->out);
+}
+
+void bw_timeline_text(const struct bw_timeline *timeline, const struct bw_term *term, FILE *out,
+                      bw_time from, bw_time to, bw_time now)
+{
+    int columns = term->width - 8 > 120 ? 120 : term->width - 8;
+    struct canvas c = {timeline, term, out, from, to > from ? to : from + 1, now, columns, NULL};
+    c.cells = calloc((size_t)timeline->nodes * (size_t)columns, 1);
+    if (!c.cells)
+        return;
+    for (uint32_t i = 0; i < timeline->spans_count; i++)
+        paint(&c, &timeline->spans[i]);
+    blank_future(&c);
+    print_faults(&c);
+    for (bw_node node = 1; node <= timeline->nodes; node++)
+        print_row(&c, node);
+    print_axis(&c);
+    free(c.cells);
+}
+
+void bw_timeline_legend(const struct bw_term *term, FILE *out)
+{
+    static const enum cell shown[] = {CELL_ACTS,    CELL_CLAIMS, CELL_ELECTING,
+                                      CELL_FOLLOWS, CELL_PAUSED, CELL_DOWN};
+    fputs("      ", out);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        const struct look *look = &looks[shown[i]];
+        fprintf(out, "%s%s%s%s %s", i ? "  " : "", bw_term_colour(term, look->colour),
+                term->utf8 ? look->utf8 : look->ascii, bw_term_colour(term, BW_PLAIN),
+                look->meaning);
+    }
+    fputc('\n', out);
+}
