@@ -1,0 +1,376 @@
+/* The quorum guard, one instance at a time: a fake inner elector says whom it would have lead, the
+ * test plays the network. Five members, T = 1 s, drift 1 %. */
+#include "unit.h"
+
+#include "base/drift.h"
+#include "base/error.h"
+#include "elect/elector.h"
+
+#include <string.h>
+
+/* The inner elector: HINT(node) makes it announce that node. */
+static size_t inner_bytes(const struct bw_elector_config *config)
+{
+    (void)config;
+    return 16;
+}
+
+static uint32_t inner_actions_max(const struct bw_elector_config *config)
+{
+    (void)config;
+    return 1;
+}
+
+static int inner_init(void *memory, const struct bw_elector_config *config)
+{
+    (void)memory;
+    (void)config;
+    return 0;
+}
+
+static void inner_step(void *self, const struct bw_event *event, struct bw_actions *actions)
+{
+    (void)self;
+    if (event->kind == BW_EVENT_HINT)
+        bw_actions_announce(actions, &(struct bw_announcement){.leader = event->node});
+}
+
+static bw_time inner_deadline(const void *self)
+{
+    (void)self;
+    return BW_TIME_NEVER;
+}
+
+static void inner_status(const void *self, struct bw_elector_status *out)
+{
+    (void)self;
+    memset(out, 0, sizeof *out);
+}
+
+static const struct bw_elector_ops inner = {.name = "inner",
+                                            .bytes = inner_bytes,
+                                            .actions_max = inner_actions_max,
+                                            .init = inner_init,
+                                            .step = inner_step,
+                                            .deadline = inner_deadline,
+                                            .status = inner_status};
+
+#define T       BW_SEC
+#define MEMBERS 5
+
+struct world {
+    _Alignas(16) unsigned char memory[4096];
+    struct bw_action at[64];
+    struct bw_actions actions;
+    struct bw_durable disk;
+};
+
+static const struct bw_member members[MEMBERS] = {
+    {.id = 1}, {.id = 2}, {.id = 3}, {.id = 4}, {.id = 5}};
+
+static struct bw_elector_config config_for(bw_node self)
+{
+    struct bw_elector_config config = {
+        .self = self, .members = members, .count = MEMBERS, .cap = 8, .inner = &inner, .seed = 1};
+    bw_elector_defaults(&config, 5 * BW_MS, 100 * BW_MS);
+    config.promise_ns = T;
+    config.cap = 8;
+    return config;
+}
+
+static void step(struct world *w, const struct bw_event *event)
+{
+    w->actions = (struct bw_actions){.at = w->at, .cap = 64};
+    bw_elect_guard.step(w->memory, event, &w->actions);
+    for (uint32_t i = 0; i < w->actions.count; i++)
+        if (w->at[i].kind == BW_ACTION_PERSIST)
+            w->disk = w->at[i].durable;
+}
+
+static void start(struct world *w, bw_node self, bw_time now)
+{
+    struct bw_elector_config config = config_for(self);
+    assert_true(bw_elect_guard.bytes(&config) <= sizeof w->memory);
+    assert_int_equal(bw_elect_guard.init(w->memory, &config), 0);
+    struct bw_start begin = {.durable = w->disk};
+    step(w, &(struct bw_event){.kind = BW_EVENT_START, .now = now, .start = &begin});
+}
+
+static void inner_names(struct world *w, bw_node node, bw_time now)
+{
+    step(w, &(struct bw_event){.kind = BW_EVENT_HINT, .now = now, .node = node});
+}
+
+static void receive(struct world *w, bw_time now, const struct bw_message *msg)
+{
+    step(w, &(struct bw_event){.kind = BW_EVENT_MESSAGE, .now = now, .msg = msg});
+}
+
+static void claim_from(struct world *w, bw_time now, bw_node from, bw_term epoch)
+{
+    struct bw_message msg = {.kind = BW_MSG_CLAIM, .from = from, .to = 1, .term = epoch};
+    receive(w, now, &msg);
+}
+
+static void promise_from(struct world *w, bw_time now, bw_node from, bw_term epoch, bw_time echo)
+{
+    struct bw_message msg = {
+        .kind = BW_MSG_PROMISE, .flags = BW_FLAG_YES, .from = from, .to = 1, .term = epoch};
+    msg.promise.echo = echo;
+    receive(w, now, &msg);
+}
+
+static const struct bw_action *first(const struct world *w, enum bw_action_kind kind)
+{
+    for (uint32_t i = 0; i < w->actions.count; i++)
+        if (w->at[i].kind == kind)
+            return &w->at[i];
+    return NULL;
+}
+
+static uint32_t count_sent(const struct world *w, enum bw_message_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < w->actions.count; i++)
+        count += w->at[i].kind == BW_ACTION_SEND && w->at[i].msg.kind == kind;
+    return count;
+}
+
+static const struct bw_message *reply(const struct world *w)
+{
+    const struct bw_action *sent = first(w, BW_ACTION_SEND);
+    assert_non_null(sent);
+    assert_int_equal(sent->msg.kind, BW_MSG_PROMISE);
+    return &sent->msg;
+}
+
+/* Node 1 is named by its elector at 1 s and promised by 2 and 3. */
+static void make_holder(struct world *w)
+{
+    start(w, 1, 0);
+    inner_names(w, 1, BW_SEC);
+    promise_from(w, BW_SEC + 4 * BW_MS, 2, 1, BW_SEC);
+    promise_from(w, BW_SEC + 8 * BW_MS, 3, 1, BW_SEC);
+}
+
+static void a_named_node_asks_everybody_after_its_epoch_is_durable(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    inner_names(&w, 1, BW_SEC);
+    assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+    assert_true(first(&w, BW_ACTION_PERSIST) < first(&w, BW_ACTION_SEND));
+    assert_int_equal(w.disk.promise_epoch, 1);
+    assert_int_equal(w.disk.promised_to, 1);
+    assert_null(first(&w, BW_ACTION_ANNOUNCE));
+}
+
+static void a_majority_opens_a_window_counted_from_sending(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    const struct bw_action *announced = first(&w, BW_ACTION_ANNOUNCE);
+    assert_non_null(announced);
+    assert_int_equal(announced->announce.leader, 1);
+    assert_int_equal(announced->announce.token, 1);
+    assert_int_equal(announced->announce.act_from, BW_SEC + 8 * BW_MS);
+    assert_int_equal(announced->announce.act_until, BW_SEC + bw_drift_shorten(T, 10000));
+}
+
+static void two_of_five_or_one_twice_are_no_majority(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    inner_names(&w, 1, BW_SEC);
+    for (int i = 0; i < 3; i++) {
+        promise_from(&w, BW_SEC + BW_MS, 2, 1, BW_SEC);
+        assert_null(first(&w, BW_ACTION_ANNOUNCE));
+    }
+}
+
+static void a_member_promises_to_one_until_its_time_is_over(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    claim_from(&w, BW_SEC, 4, 1);
+    assert_true(first(&w, BW_ACTION_PERSIST) < first(&w, BW_ACTION_SEND));
+    assert_true(reply(&w)->flags & BW_FLAG_YES);
+    claim_from(&w, BW_SEC + T - 1, 5, 9);
+    assert_false(reply(&w)->flags & BW_FLAG_YES);
+    assert_int_equal(reply(&w)->promise.leader, 4);
+    assert_int_equal(reply(&w)->promise.left_ns, 1);
+    claim_from(&w, BW_SEC + T, 5, 9);
+    assert_true(reply(&w)->flags & BW_FLAG_YES);
+}
+
+static void an_epoch_once_promised_goes_to_nobody_else(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    claim_from(&w, BW_SEC, 4, 7);
+    claim_from(&w, 3 * BW_SEC, 5, 7);
+    assert_false(reply(&w)->flags & BW_FLAG_YES);
+    assert_int_equal(reply(&w)->term, 7);
+    claim_from(&w, 3 * BW_SEC, 5, 6);
+    assert_false(reply(&w)->flags & BW_FLAG_YES);
+}
+
+static void a_renewal_costs_no_durable_write(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    claim_from(&w, BW_SEC, 4, 1);
+    claim_from(&w, BW_SEC + T / 3, 4, 1);
+    assert_null(first(&w, BW_ACTION_PERSIST));
+    assert_true(reply(&w)->flags & BW_FLAG_YES);
+}
+
+static void a_restarted_member_waits_a_whole_promise(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    claim_from(&w, BW_SEC, 4, 1);
+    start(&w, 1, 5 * BW_SEC);
+    claim_from(&w, 5 * BW_SEC + T - 1, 5, 2);
+    assert_false(reply(&w)->flags & BW_FLAG_YES);
+    claim_from(&w, 5 * BW_SEC + T, 5, 2);
+    assert_true(reply(&w)->flags & BW_FLAG_YES);
+}
+
+static void death_that_is_confirmed_frees_the_promise(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    claim_from(&w, BW_SEC, 4, 1);
+    step(&w, &(struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .now = BW_SEC + 1, .node = 4});
+    claim_from(&w, BW_SEC + 2, 5, 2);
+    assert_true(reply(&w)->flags & BW_FLAG_YES);
+}
+
+static void a_holder_without_answers_stops_when_its_window_ends(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    bw_time end = BW_SEC + bw_drift_shorten(T, 10000);
+    bw_time now = 0;
+    for (int i = 0; i < 20 && now < end; i++) {
+        now = bw_elect_guard.deadline(w.memory);
+        assert_true(now <= end);
+        step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = now});
+    }
+    assert_int_equal(now, end);
+    const struct bw_action *announced = first(&w, BW_ACTION_ANNOUNCE);
+    assert_non_null(announced);
+    assert_int_equal(announced->announce.leader, BW_NODE_NONE);
+    assert_int_equal(announced->announce.reason, BW_LOSS_UNREACHABLE);
+}
+
+static void late_answers_of_an_older_round_extend_nothing(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    bw_time round = bw_elect_guard.deadline(w.memory);
+    step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = round});
+    assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+    promise_from(&w, round + 1, 4, 1, BW_SEC);
+    promise_from(&w, round + 1, 5, 1, BW_SEC);
+    assert_null(first(&w, BW_ACTION_ANNOUNCE));
+    promise_from(&w, round + 2, 4, 1, round);
+    promise_from(&w, round + 2, 5, 1, round);
+    assert_int_equal(first(&w, BW_ACTION_ANNOUNCE)->announce.act_until,
+                     round + bw_drift_shorten(T, 10000));
+}
+
+static void a_deposed_holder_releases_only_after_its_work_is_dead(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    inner_names(&w, 5, BW_SEC + 20 * BW_MS);
+    assert_int_equal(first(&w, BW_ACTION_ANNOUNCE)->announce.reason, BW_LOSS_TAKEN);
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), 0);
+    step(&w, &(struct bw_event){
+                 .kind = BW_EVENT_CONFIRMED_DEAD, .now = BW_SEC + 30 * BW_MS, .node = 1});
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), MEMBERS - 1);
+}
+
+static void a_stopping_holder_hands_over_at_once(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    step(&w, &(struct bw_event){.kind = BW_EVENT_STOP, .now = BW_SEC + 30 * BW_MS});
+    assert_int_equal(first(&w, BW_ACTION_ANNOUNCE)->announce.reason, BW_LOSS_SHUT_DOWN);
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), MEMBERS - 1);
+}
+
+static void a_refused_claimant_comes_back_with_a_higher_epoch(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    inner_names(&w, 1, BW_SEC);
+    struct bw_message no = {.kind = BW_MSG_PROMISE, .from = 2, .to = 1, .term = 41};
+    no.promise.leader = 4;
+    no.promise.left_ns = 300 * BW_MS;
+    receive(&w, BW_SEC + 2 * BW_MS, &no);
+    bw_time again = bw_elect_guard.deadline(w.memory);
+    assert_true(again >= BW_SEC + 302 * BW_MS);
+    step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = again});
+    assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+    assert_int_equal(first(&w, BW_ACTION_SEND)->msg.term, 42);
+}
+
+static void a_restarted_holder_never_uses_its_old_epoch_again(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    start(&w, 1, 9 * BW_SEC);
+    inner_names(&w, 1, 9 * BW_SEC);
+    assert_int_equal(first(&w, BW_ACTION_SEND)->msg.term, 2);
+}
+
+static void strangers_and_an_impossible_quorum_are_refused(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    start(&w, 1, 0);
+    claim_from(&w, BW_SEC, 77, 1);
+    assert_null(first(&w, BW_ACTION_SEND));
+    struct bw_elector_config config = config_for(1);
+    config.quorum = MEMBERS + 1;
+    assert_int_equal(bw_elect_guard.init(w.memory, &config), BW_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_named_node_asks_everybody_after_its_epoch_is_durable),
+        cmocka_unit_test(a_majority_opens_a_window_counted_from_sending),
+        cmocka_unit_test(two_of_five_or_one_twice_are_no_majority),
+        cmocka_unit_test(a_member_promises_to_one_until_its_time_is_over),
+        cmocka_unit_test(an_epoch_once_promised_goes_to_nobody_else),
+        cmocka_unit_test(a_renewal_costs_no_durable_write),
+        cmocka_unit_test(a_restarted_member_waits_a_whole_promise),
+        cmocka_unit_test(death_that_is_confirmed_frees_the_promise),
+        cmocka_unit_test(a_holder_without_answers_stops_when_its_window_ends),
+        cmocka_unit_test(late_answers_of_an_older_round_extend_nothing),
+        cmocka_unit_test(a_deposed_holder_releases_only_after_its_work_is_dead),
+        cmocka_unit_test(a_stopping_holder_hands_over_at_once),
+        cmocka_unit_test(a_refused_claimant_comes_back_with_a_higher_epoch),
+        cmocka_unit_test(a_restarted_holder_never_uses_its_old_epoch_again),
+        cmocka_unit_test(strangers_and_an_impossible_quorum_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
