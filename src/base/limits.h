@@ -30,5 +30,11 @@
 #define BW_SWIM_UPDATES_MAX 8u
 /* Samples in a phi window (Hayashibara et al. use 1,000). */
 #define BW_PHI_WINDOW_MAX 1000u
+/* The longest lease, a year: longer is a typing error, and sums of a few of them stay far from the
+ * end of 64-bit nanoseconds. */
+#define BW_LEASE_TTL_MAX (INT64_C(365) * 86400 * 1000000000)
+/* Keep-alives in flight on one connection: at a third of the TTL each, more than four unanswered
+ * means that the lease is over. */
+#define BW_LEASE_UNANSWERED_MAX 4u
 
 #endif
