@@ -1,0 +1,149 @@
+/* The one interface of every lease store: SQLite, etcd, ZooKeeper, Redis, PostgreSQL, Kubernetes,
+ * Azure, DynamoDB.
+ *
+ * Asynchronous on the caller's libuv loop; a store never blocks it and never calls back from within
+ * a call. A request is answered exactly once, with one of four outcomes. UNKNOWN (a time-out, a
+ * lost connection after sending) is not failure: the caller reads again and recognises its own
+ * request id before it acts. Whoever must judge another's expiry by watching (trait OBSERVED) is
+ * the caller: the store reports versions and compares them, and never looks at a clock that another
+ * machine set.
+ *
+ * What a store keeps for an election is one record, a queue or set of candidates where it can, and
+ * one note: what somebody asks of the holder or of a candidate. `resign` and `transfer` are notes;
+ * nobody removes another's record. */
+#ifndef BW_STORE_STORE_H
+#define BW_STORE_STORE_H
+
+#include "base/error.h"
+#include "base/types.h"
+
+#define BW_ELECTION_NAME_MAX 127u /* bytes; printable, no '/' */
+#define BW_CANDIDATE_ID_MAX  63u
+#define BW_VALUE_MAX         1023u
+#define BW_CONTAINMENT_MAX   255u
+#define BW_WHY_MAX           255u
+
+enum bw_outcome { BW_OUTCOME_DONE, BW_OUTCOME_REFUSED, BW_OUTCOME_UNAVAILABLE, BW_OUTCOME_UNKNOWN };
+
+enum bw_store_trait {
+    BW_STORE_TOKEN = 1, /* gives a token that only grows */
+    BW_STORE_OBSERVED =
+        2, /* expiry is judged by watching the version stand still (else the server expires) */
+    BW_STORE_NOTIFIES = 4, /* WATCH answers without polling */
+    BW_STORE_QUEUE = 8,    /* candidates are served in order (else they race) */
+    BW_STORE_LISTS = 16,   /* LIST works */
+    BW_STORE_PROVES_DEATH =
+        32,             /* the holder's death can be proved by the store before its TTL is over */
+    BW_STORE_NOTES = 64 /* notes work */
+};
+
+enum bw_store_op {
+    BW_STORE_ACQUIRE, /* become holder if free, or if the record still has version `steal` (0: never
+                         steal) */
+    BW_STORE_RENEW,   /* still holder with this token: renew; value is rewritten if given */
+    BW_STORE_RELEASE, /* no longer holder; clean: the work is confirmed dead */
+    BW_STORE_READ,    /* the record */
+    BW_STORE_WATCH,   /* answered when the record's version differs from `version` */
+    BW_STORE_ENTER, /* register as a candidate (id, value, priority); renewed with every request we
+                       make */
+    BW_STORE_LEAVE, /* no longer a candidate */
+    BW_STORE_LIST,  /* candidates, in the order of service where there is one */
+    BW_STORE_NOTE   /* put a note */
+};
+
+enum bw_note_kind {
+    BW_NOTE_NONE,
+    BW_NOTE_RESIGN,   /* to the holder: step down */
+    BW_NOTE_TRANSFER, /* to the holder: hand over to `to` */
+    BW_NOTE_PREPARE,  /* from the holder to candidate `to`: get ready */
+    BW_NOTE_READY,    /* from that candidate: ready */
+    BW_NOTE_REFUSE    /* from that candidate: not ready; the transfer is off */
+};
+
+struct bw_note {
+    enum bw_note_kind kind;
+    uint64_t serial; /* grows with every note of the election */
+    char from[BW_CANDIDATE_ID_MAX + 1], to[BW_CANDIDATE_ID_MAX + 1];
+};
+
+/* What stands in the store. `version` changes whenever anything here changes, renewals included; 0:
+ * never existed. */
+struct bw_store_record {
+    uint64_t version;
+    bool held;
+    bool clean; /* not held: the last holder released after confirmed death (or there was none) */
+    bool proved_dead; /* held, but the store has proof that the holder's work is dead: may be taken
+                         with steal = version */
+    char holder[BW_CANDIDATE_ID_MAX + 1]; /* of the last holder when not held */
+    uint64_t
+        request; /* id of the request that made it holder: ours? then a lost reply is found again */
+    bw_token token; /* of the (last) leadership; 0 = store gives none */
+    bw_time ttl_ns; /* as the holder declared it */
+    char value[BW_VALUE_MAX + 1];
+    char containment[BW_CONTAINMENT_MAX + 1]; /* where the holder's work lives on this host:
+                                                 "cgroup:PATH", "pidns:PID:START", "" */
+    struct bw_note note;
+};
+
+struct bw_candidate {
+    char id[BW_CANDIDATE_ID_MAX + 1];
+    char value[BW_VALUE_MAX + 1];
+    int32_t priority;
+    bool holder;
+};
+
+struct bw_store_request {
+    enum bw_store_op op;
+    uint64_t id;          /* caller's, unique per process start: random high half */
+    const char *election; /* borrowed for the call */
+    const char *candidate;
+    const char *value;       /* ACQUIRE, RENEW (NULL: as it is), ENTER */
+    const char *containment; /* ACQUIRE, RENEW (NULL: as it is) */
+    bw_time ttl_ns;
+    bw_token token;      /* RENEW, RELEASE */
+    uint64_t steal;      /* ACQUIRE */
+    uint64_t version;    /* WATCH */
+    int32_t priority;    /* ENTER */
+    bool clean;          /* RELEASE */
+    struct bw_note note; /* NOTE; serial is given by the store */
+};
+
+struct bw_store_reply {
+    uint64_t id; /* of the request */
+    enum bw_store_op op;
+    enum bw_outcome outcome;
+    int error;                             /* enum bw_error or 0, when not DONE */
+    char why[BW_WHY_MAX + 1];              /* one line for people, when not DONE; never a secret */
+    struct bw_store_record record;         /* DONE and REFUSED, except LIST */
+    const struct bw_candidate *candidates; /* LIST: borrowed for the call-back */
+    uint32_t count;
+};
+
+struct bw_store;
+struct uv_loop_s;
+
+struct bw_store_options {
+    void *context;
+    void (*reply)(void *context, const struct bw_store_reply *reply);
+};
+
+struct bw_store_ops {
+    const char *scheme;
+    unsigned traits;
+    bw_time ttl_min_ns, ttl_unit_ns; /* shortest lease and its granularity */
+    const char *summary;             /* one line for people: what it can and cannot promise */
+    /* Returns 0 and *out, or an error with a line in why[BW_WHY_MAX + 1]. Connecting may go on
+     * after return: requests are then UNAVAILABLE until it is done. */
+    int (*open)(struct bw_store **out, const char *url, struct uv_loop_s *loop,
+                const struct bw_store_options *options, char *why);
+    /* Returns 0 (a reply will come) or BW_EINVAL / BW_ELIMIT (none will). */
+    int (*request)(struct bw_store *store, const struct bw_store_request *request);
+    /* Forget a request: no reply will come. Its effect may still happen. */
+    void (*cancel)(struct bw_store *store, uint64_t id);
+    void (*close)(struct bw_store *store); /* no reply comes after this */
+};
+
+/* By the URL's scheme ("sqlite:..."); NULL with a line in `why` that names the known ones. */
+const struct bw_store_ops *bw_store_find(const char *url, char *why);
+
+#endif
