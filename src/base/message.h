@@ -45,9 +45,9 @@
     X(READY, "READY", ELECTOR, GROUP, NODES)                                                       \
     X(ARE_YOU_THERE, "ARE_YOU_THERE", ELECTOR, GROUP, NONE)                                        \
     X(THERE_ANSWER, "THERE_ANSWER", ELECTOR, GROUP, NONE)                                          \
-    X(STABLE_START, "START", ELECTOR, NOTHING, NONE)                                               \
-    X(STABLE_OK, "OK", ELECTOR, NOTHING, NONE)                                                     \
-    X(STABLE_STOP, "STOP", ELECTOR, NOTHING, NONE)                                                 \
+    X(STABLE_START, "START", ELECTOR, BULLY, NONE)                                                 \
+    X(STABLE_OK, "OK", ELECTOR, BULLY, NONE)                                                       \
+    X(STABLE_STOP, "STOP", ELECTOR, BULLY, NONE)                                                   \
     X(CLAIM, "CLAIM", ELECTOR, PROMISE, NONE)                                                      \
     X(PROMISE, "PROMISE", ELECTOR, PROMISE, NONE)                                                  \
     X(RELEASE, "RELEASE", ELECTOR, PROMISE, NONE)                                                  \
@@ -83,8 +83,9 @@ struct bw_probe {         /* every detector's fixed part */
     uint32_t incarnation; /* SWIM: the sender's own */
 };
 
-struct bw_bully_part { /* bully and its variants, lowest id */
-    bw_node leader;    /* COORDINATOR: who leads; FAILOVER, NOTICE: who failed */
+struct bw_bully_part { /* bully and its variants, lowest id, stable leader */
+    bw_node leader;    /* COORDINATOR: who leads; FAILOVER, NOTICE: who failed; stable: the
+                          round's candidate */
     uint32_t demerits; /* the sender's flapping, when ranked by stability: fewer is better */
     uint64_t version;  /* next-in-line: version of the list of alternatives */
 };
