@@ -5,7 +5,7 @@
  * arithmetic: one granter, one holder, clocks at constant rates within 1 +- 1 %, requests and
  * answers delayed by up to a second, any of them lost. The granter extends the lease when a request
  * arrives before its expiry, and a successor is granted the lease the instant it expires. */
-#include "checks.h"
+#include "sim/checks/checks.h"
 
 #include "base/rng.h"
 #include "lease/deadline.h"

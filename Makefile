@@ -1,0 +1,54 @@
+# The few commands one needs. Meson does the work; the tests are in tests/, each script says what it
+# proves. On Debian, missing packages (packaging/debian-deps.txt) are installed first.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+SEEDS ?= 1..10000
+
+.PHONY: help build run test mutants check-full storm bench format clean deps-build deps-test
+
+help:
+	@echo "make build       build/bellwether"
+	@echo "make run         build, then watch five nodes elect, crash, split and heal"
+	@echo "make test        everything that must hold; ends with: N passed, N failed"
+	@echo "make mutants     every planted bug must be caught; lists what caught it"
+	@echo "make check-full  the published figures at full size"
+	@echo "make storm       random faults under the checkers, SEEDS=$(SEEDS)"
+	@echo "make bench       how fast the simulator is on this machine"
+	@echo "make format      clang-format over all C files"
+	@echo "make clean       remove every build directory"
+
+deps-build:
+	@packaging/install-deps.sh build
+
+deps-test:
+	@packaging/install-deps.sh test
+
+$(BUILD)/build.ninja: | deps-build
+	@meson setup $(BUILD) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt; exit 1; }
+
+build: deps-build $(BUILD)/build.ninja
+	@ninja -j$(JOBS) -C $(BUILD) --quiet
+
+run: build
+	@$(BUILD)/bellwether sim demo
+
+test: deps-test
+	@tests/all.sh
+
+mutants: deps-test build
+	@tests/mutants.sh $(BUILD)
+
+check-full: build
+	@$(BUILD)/bellwether sim check
+
+storm: build
+	@$(BUILD)/bellwether sim storm --algorithm all --seeds $(SEEDS)
+
+bench: build
+	@bench/simulator.sh $(BUILD)/bellwether
+
+format: deps-test
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf build build-asan build-mutants

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Installs the Debian packages of debian-deps.txt that are missing; does nothing when all are there.
+#     install-deps.sh build|test
+# Elsewhere than on Debian it changes nothing: the build itself then says what it cannot find.
+set -eu
+level=$1
+list=$(dirname "$0")/debian-deps.txt
+command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || exit 0
+
+missing=
+while read -r package need; do
+    case $package in '' | '#'*) continue ;; esac
+    [ "$need" = build ] || [ "$level" = test ] || continue
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing="$missing $package"
+done <"$list"
+[ -n "$missing" ] || exit 0
+
+sudo=
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "missing packages; as root run: apt-get install$missing" >&2
+        exit 1
+    }
+    sudo=sudo
+fi
+echo "installing missing packages:$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Standard input is kept away from apt: callers may feed it from a pipe.
+if ! { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends $missing; } \
+    >"$log" 2>&1 </dev/null; then
+    tail -20 "$log" >&2
+    echo "could not install:$missing" >&2
+    exit 1
+fi

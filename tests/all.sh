@@ -1,0 +1,116 @@
+#!/bin/sh
+# Everything that must hold, in phases; what each proves stands at the top of its script. The last line is
+# `N passed, N failed`, with `, N skipped` behind it if there were any; the status is 1 if anything failed.
+#     all.sh [PHASE...]     only these: build unit sanitize purity tidy lint coverage mutants
+# A phase that cannot even start counts as one failure. Nothing here needs the network.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+jobs=${JOBS:-$(nproc)}
+build=build
+asan=build-asan
+passed=0
+failed=0
+skipped=0
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+wanted=" $* "
+
+add() { # passed failed skipped
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+    skipped=$((skipped + $3))
+}
+
+report() { # name started passed failed skipped
+    printf '%-10s %5d passed %3d failed %3d skipped %5d s\n' "$1" "$3" "$4" "$5" $(($(date +%s) - $2))
+}
+
+is_wanted() {
+    [ "$wanted" = "  " ] && return 0
+    case $wanted in *" $1 "*) return 0 ;; *) return 1 ;; esac
+}
+
+# A script that prints TAP.
+tap_phase() { # name command...
+    is_wanted "$1" || return 0
+    name=$1
+    shift
+    started=$(date +%s)
+    "$@" >"$out/$name" 2>&1
+    status=$?
+    read -r p f s <<COUNTS
+$(python3 tests/count.py tap "$out/$name")
+COUNTS
+    [ $((p + f + s)) -gt 0 ] && { [ "$status" -eq 0 ] || [ "$f" -gt 0 ]; } || f=$((f + 1))
+    [ "$f" -eq 0 ] || grep -v '^ok ' "$out/$name"
+    add "$p" "$f" "$s"
+    report "$name" "$started" "$p" "$f" "$s"
+}
+
+# meson tests of one build directory.
+meson_phase() { # name directory arguments...
+    is_wanted "$1" || return 0
+    name=$1
+    dir=$2
+    shift 2
+    started=$(date +%s)
+    rm -f "$dir/meson-logs/testlog.json"
+    meson test -C "$dir" --no-rebuild --num-processes "$jobs" --print-errorlogs "$@" >"$out/$name" 2>&1
+    status=$?
+    p=0 f=0 s=0
+    [ ! -e "$dir/meson-logs/testlog.json" ] || read -r p f s <<COUNTS
+$(python3 tests/count.py meson "$dir/meson-logs/testlog.json")
+COUNTS
+    [ $((p + f + s)) -gt 0 ] && { [ "$status" -eq 0 ] || [ "$f" -gt 0 ]; } || f=$((f + 1))
+    [ "$f" -eq 0 ] || cat "$out/$name"
+    add "$p" "$f" "$s"
+    report "$name" "$started" "$p" "$f" "$s"
+}
+
+compile() { # directory meson-options...
+    dir=$1
+    shift
+    [ -e "$dir/build.ninja" ] || meson setup "$dir" "$@" >"$out/setup" 2>&1 || {
+        cat "$out/setup"
+        return 1
+    }
+    ninja -j"$jobs" -C "$dir" >"$out/ninja" 2>&1 || {
+        grep -v '^\[' "$out/ninja" | head -60
+        return 1
+    }
+}
+
+verdict() {
+    line="$passed passed, $failed failed"
+    [ "$skipped" -eq 0 ] || line="$line, $skipped skipped"
+    echo "$line"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+# Without a build nothing else can be said.
+started=$(date +%s)
+if compile "$build"; then
+    add 1 0 0
+    report build "$started" 1 0 0
+else
+    add 0 1 0
+    verdict
+fi
+
+meson_phase unit "$build"
+if is_wanted sanitize; then
+    # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
+    if compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized; then
+        UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
+            BELLWETHER_TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
+    else
+        add 0 1 0
+    fi
+fi
+tap_phase purity tests/purity.sh "$build"
+tap_phase tidy tests/tidy.sh
+tap_phase lint tests/clang-tidy.sh "$build"
+tap_phase coverage tests/coverage.sh "$build"
+tap_phase mutants tests/mutants.sh "$build"
+verdict

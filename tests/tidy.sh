@@ -1,0 +1,70 @@
+#!/bin/sh
+# House style, as far as a machine can see it. Looks at what git knows or would add, so build directories are left out.
+#     tidy.sh
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. tests/tap.sh
+found=$(mktemp)
+all=$(mktemp)
+trap 'rm -f "$found" "$all"' EXIT
+
+git ls-files --cached --others --exclude-standard | while read -r file; do
+    [ -f "$file" ] && echo "$file"
+done | sort -u >"$all"
+code=$(grep -E '\.[ch]$' "$all")
+text=$(grep -vE '(^|/)LICENSE$|\.(svg|png|db)$' "$all")
+here=tests/tidy.sh # names what it looks for
+
+# Bodies of functions: from a line that is `{` to the line that is `}`, both included.
+awk 'FNR == 1 { open = 0 }
+     /^{/ { open = FNR }
+     /^}/ && open { if (FNR - open + 1 > 70) print FILENAME ":" open ": function of " FNR - open + 1 " lines"; open = 0 }' \
+    $code >"$found"
+tap_empty "no function has more than 70 lines" "$found"
+
+awk 'FNR == 801 { print FILENAME " has more than 800 lines" }' $code >"$found"
+tap_empty "no file has more than 800 lines" "$found"
+
+LC_ALL=C.UTF-8 awk 'length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns" }' $code >"$found"
+tap_empty "no line of code has more than 100 columns" "$found"
+
+for file in $code; do
+    case $(head -c 2 "$file") in '/*') ;; *) echo "$file does not open with a comment" ;; esac
+done >"$found"
+tap_empty "every file of code opens with a comment that says what it is" "$found"
+
+grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $text /dev/null | grep -v "^$here:" >"$found"
+tap_empty "nothing is left to do in a comment" "$found"
+
+grep -niE '\bcopyright\b|\(c\) *20[0-9][0-9]' $code /dev/null >"$found"
+tap_empty "no copyright banners" "$found"
+
+tab=$(printf '\t')
+grep -n "$tab" $(echo "$text" | grep -vE '(^|/)Makefile$') /dev/null >"$found"
+tap_empty "no tabs outside the Makefile" "$found"
+
+grep -nE ' +$' $text /dev/null >"$found"
+tap_empty "no blanks at the end of a line" "$found"
+
+grep -nE '(^|[^A-Za-z0-9_.>~$-])/(work|root|home)(/|\b)' $text /dev/null | grep -v "^$here:" >"$found"
+tap_empty "no path of somebody's machine" "$found"
+
+grep -nE '\b(sleep|usleep|nanosleep|clock_gettime|gettimeofday|time) *\(' \
+    $(echo "$code" | grep -E '^tests/' | grep -v '^tests/system/') /dev/null >"$found"
+grep -nE '(^|[;&| ])sleep [0-9]' $(echo "$text" | grep -E '^tests/.*\.sh$' | grep -v '^tests/system/') /dev/null |
+    grep -v "^$here:" >>"$found"
+tap_empty "tests outside tests/system use virtual time" "$found"
+
+grep -nE '^(static )?(struct|enum|union)? ?[a-z_0-9 *]+\b(test|case)_?[0-9]+\(' $code /dev/null >"$found"
+tap_empty "tests have names, not numbers" "$found"
+
+grep -nE '^typedef (struct|union|enum)\b' $code /dev/null >"$found"
+tap_empty "structs are not hidden behind typedefs" "$found"
+
+if command -v clang-format >/dev/null; then
+    clang-format --dry-run --Werror $code 2>&1 | grep -E 'error:' | sed 's/: error:.*//' | sort -u >"$found"
+    tap_empty "clang-format would change nothing" "$found"
+else
+    tap_skip "clang-format would change nothing" "no clang-format"
+fi
+tap_end
