@@ -36,7 +36,7 @@ test: deps-test
 	@tests/all.sh
 
 mutants: deps-test build
-	@tests/mutants.sh $(BUILD)
+	@tests/mutants.py $(BUILD)
 
 check-full: build
 	@$(BUILD)/bellwether sim check

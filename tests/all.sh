@@ -112,5 +112,5 @@ tap_phase purity tests/purity.sh "$build"
 tap_phase tidy tests/tidy.sh
 tap_phase lint tests/clang-tidy.sh "$build"
 tap_phase coverage tests/coverage.sh "$build"
-tap_phase mutants tests/mutants.sh "$build"
+tap_phase mutants tests/mutants.py --tap "$build"
 verdict

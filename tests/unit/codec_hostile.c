@@ -106,8 +106,8 @@ static void another_version_is_told_from_rubbish(void **state)
 static void a_number_in_more_bytes_than_it_needs_is_refused(void **state)
 {
     (void)state;
-    static const unsigned char shortest[] = {1, BW_MSG_STABLE_OK, 0, 0, 1, 2, 5};
-    static const unsigned char padded[] = {1, BW_MSG_STABLE_OK, 0, 0, 1, 2, 0x85, 0};
+    static const unsigned char shortest[] = {1, BW_MSG_RAFT_TIMEOUT_NOW, 0, 0, 1, 2, 5};
+    static const unsigned char padded[] = {1, BW_MSG_RAFT_TIMEOUT_NOW, 0, 0, 1, 2, 0x85, 0};
     assert_int_equal(decode(shortest, sizeof shortest), 0);
     assert_int_equal(decode(padded, sizeof padded), BW_EMALFORMED);
 }
@@ -115,16 +115,21 @@ static void a_number_in_more_bytes_than_it_needs_is_refused(void **state)
 static void a_number_beyond_its_width_is_refused(void **state)
 {
     (void)state;
-    static const unsigned char largest[] = {
-        1,   BW_MSG_STABLE_OK, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-        0x01};
+    static const unsigned char largest[] = {1,    BW_MSG_RAFT_TIMEOUT_NOW,
+                                            0,    0,
+                                            1,    2,
+                                            0xff, 0xff,
+                                            0xff, 0xff,
+                                            0xff, 0xff,
+                                            0xff, 0xff,
+                                            0xff, 0x01};
     unsigned char beyond[sizeof largest];
     memcpy(beyond, largest, sizeof largest);
     beyond[sizeof beyond - 1] = 0x02;
     assert_int_equal(decode(largest, sizeof largest), 0);
     assert_int_equal(decode(beyond, sizeof beyond), BW_EMALFORMED);
-    static const unsigned char node[] = {1, BW_MSG_STABLE_OK, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 2,
-                                         5};
+    static const unsigned char node[] = {
+        1, BW_MSG_RAFT_TIMEOUT_NOW, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 2, 5};
     assert_int_equal(decode(node, sizeof node), BW_EMALFORMED);
 }
 

@@ -55,94 +55,98 @@ static void fill_append(struct bw_rng *rng, struct bw_message *msg)
                                           .node = some_node(rng)};
 }
 
-static void fill_raft(struct bw_rng *rng, struct bw_message *msg)
+enum message_part {
+    PART_NOTHING,
+    PART_PROBE,
+    PART_BULLY,
+    PART_RING,
+    PART_HS,
+    PART_GROUP,
+    PART_PROMISE,
+    PART_VOTE,
+    PART_APPEND,
+    PART_APPEND_REPLY,
+    PART_SNAPSHOT
+};
+enum message_items { LIST_NONE, LIST_BYTES, LIST_NODES, LIST_UPDATES, LIST_COUNTERS };
+
+static const struct {
+    uint8_t part, list;
+} shapes[BW_MSG_COUNT] = {
+#define X(constant, name, owner, fixed, list) [BW_MSG_##constant] = {PART_##fixed, LIST_##list},
+    BW_MESSAGE_MAP(X)
+#undef X
+};
+
+static void fill_part(struct bw_rng *rng, struct bw_message *msg)
 {
-    msg->term = 16 + number(rng, 60);
-    switch (msg->kind) {
-    case BW_MSG_RAFT_APPEND:
+    bw_node node = some_node(rng);
+    uint32_t small = (uint32_t)number(rng, 32);
+    bw_index index = 1 + number(rng, 63);
+    bw_term term = msg->term ? 1 + bw_rng_below(rng, msg->term) : 0;
+    switch (shapes[msg->kind].part) {
+    case PART_PROBE:
+        msg->probe = (struct bw_probe){number(rng, 64), node, small};
+        break;
+    case PART_BULLY:
+        msg->bully = (struct bw_bully_part){node, small, number(rng, 64)};
+        break;
+    case PART_RING:
+        msg->ring = (struct bw_ring_part){node, some_node(rng), small};
+        break;
+    case PART_HS:
+        msg->hs = (struct bw_hs_part){node, small, (uint32_t)number(rng, 32)};
+        break;
+    case PART_GROUP:
+        msg->group = (struct bw_group_part){node, small, number(rng, 64)};
+        break;
+    case PART_PROMISE:
+        msg->promise = (struct bw_promise_part){node, some_time(rng), some_time(rng)};
+        break;
+    case PART_VOTE:
+        msg->vote = (struct bw_vote_part){index, term, some_time(rng)};
+        break;
+    case PART_APPEND:
         fill_append(rng, msg);
         break;
-    case BW_MSG_RAFT_APPEND_REPLY:
-        msg->append_reply = (struct bw_append_reply_part){number(rng, 64), number(rng, 64),
-                                                          number(rng, 64), some_time(rng)};
+    case PART_APPEND_REPLY:
+        msg->append_reply =
+            (struct bw_append_reply_part){index, number(rng, 64), number(rng, 64), some_time(rng)};
         break;
-    case BW_MSG_RAFT_SNAPSHOT:
-        msg->snapshot =
-            (struct bw_snapshot_part){1 + number(rng, 63), 1 + bw_rng_below(rng, msg->term),
-                                      some_time(rng), 1 + (uint32_t)bw_rng_below(rng, msg->items)};
-        break;
-    case BW_MSG_RAFT_TIMEOUT_NOW:
+    case PART_SNAPSHOT:
+        msg->snapshot = (struct bw_snapshot_part){index, term, some_time(rng),
+                                                  1 + (uint32_t)bw_rng_below(rng, msg->items)};
         break;
     default:
-        msg->vote.last_index = number(rng, 64);
-        msg->vote.last_term = msg->vote.last_index ? 1 + bw_rng_below(rng, msg->term) : 0;
-        msg->vote.left_ns = some_time(rng);
         break;
     }
 }
 
-/* The parts that consist of an id and two numbers without rules. */
-static void fill_plain(struct bw_rng *rng, struct bw_message *msg)
+static void fill_item(struct bw_rng *rng, unsigned list, unsigned char *at)
 {
-    switch (msg->kind) {
-    case BW_MSG_RING_ELECTION:
-    case BW_MSG_RING_COORDINATOR:
-        msg->ring =
-            (struct bw_ring_part){some_node(rng), some_node(rng), (uint32_t)number(rng, 32)};
-        break;
-    case BW_MSG_HS_FROM:
-    case BW_MSG_HS_OK:
-    case BW_MSG_HS_NO:
-        msg->hs = (struct bw_hs_part){some_node(rng), (uint32_t)number(rng, 32),
-                                      (uint32_t)number(rng, 32)};
-        break;
-    case BW_MSG_CLAIM:
-    case BW_MSG_PROMISE:
-    case BW_MSG_RELEASE:
-        msg->promise = (struct bw_promise_part){some_node(rng), some_time(rng), some_time(rng)};
-        break;
-    case BW_MSG_STABLE_START:
-    case BW_MSG_STABLE_OK:
-    case BW_MSG_STABLE_STOP:
-    case BW_MSG_GOSSIP:
-        break;
-    default:
-        if (bw_message_for_detector(msg->kind))
-            msg->probe =
-                (struct bw_probe){number(rng, 64), some_node(rng), (uint32_t)number(rng, 32)};
-        else if (msg->kind >= BW_MSG_ARE_YOU_COORDINATOR)
-            msg->group =
-                (struct bw_group_part){some_node(rng), (uint32_t)number(rng, 32), number(rng, 64)};
-        else
-            msg->bully =
-                (struct bw_bully_part){some_node(rng), (uint32_t)number(rng, 32), number(rng, 64)};
-        break;
-    }
+    bw_node node = some_node(rng);
+    struct bw_swim_update update = {.node = node,
+                                    .incarnation = (uint32_t)number(rng, 32),
+                                    .status = (uint32_t)bw_rng_below(rng, BW_MEMBER_DEAD + 1),
+                                    .by = (bw_node)number(rng, 32)};
+    struct bw_counter counter;
+    memset(&counter, 0, sizeof counter); /* its padding is compared too */
+    counter.node = node;
+    counter.value = number(rng, 64);
+    if (list == LIST_BYTES)
+        *at = (unsigned char)bw_rng_next(rng);
+    else if (list == LIST_NODES)
+        memcpy(at, &node, sizeof node);
+    else if (list == LIST_UPDATES)
+        memcpy(at, &update, sizeof update);
+    else if (list == LIST_COUNTERS)
+        memcpy(at, &counter, sizeof counter);
 }
 
 static void fill_list(struct bw_rng *rng, struct bw_message *msg, union message_list *list)
 {
-    size_t size = bw_message_item_size(msg->kind);
-    memset(list->bytes, 0, msg->items * size);
-    for (uint32_t i = 0; i < msg->items; i++) {
-        unsigned char *at = list->bytes + i * size;
-        bw_node node = some_node(rng);
-        struct bw_swim_update update = {node, (uint32_t)number(rng, 32),
-                                        (uint32_t)bw_rng_below(rng, BW_MEMBER_DEAD + 1),
-                                        (bw_node)number(rng, 32)};
-        struct bw_counter counter;
-        memset(&counter, 0, sizeof counter);
-        counter.node = node;
-        counter.value = number(rng, 64);
-        if (size == 1)
-            *at = (unsigned char)bw_rng_next(rng);
-        else if (size == sizeof node)
-            memcpy(at, &node, size);
-        else if (msg->kind != BW_MSG_GOSSIP)
-            memcpy(at, &update, size);
-        else
-            memcpy(at, &counter, size);
-    }
+    for (uint32_t i = 0; i < msg->items; i++)
+        fill_item(rng, shapes[msg->kind].list, list->bytes + i * bw_message_item_size(msg->kind));
     msg->data = msg->items ? list->bytes : NULL;
 }
 
@@ -157,16 +161,13 @@ static void random_message(struct bw_rng *rng, unsigned kind, uint32_t items_at_
     uint32_t most = bw_message_items_max(kind);
     most = most < items_at_most ? most : items_at_most;
     msg->items = most ? (uint32_t)bw_rng_below(rng, most + 1) : 0;
-    if (kind == BW_MSG_RAFT_SNAPSHOT && msg->items == 0)
+    if (shapes[kind].part == PART_SNAPSHOT && msg->items == 0)
         msg->items = 1;
     if (!bw_message_for_detector(kind)) {
         msg->election = (uint16_t)bw_rng_below(rng, BW_ELECTIONS_MAX);
-        msg->term = number(rng, 64);
+        msg->term = 16 + number(rng, 63);
     }
-    if (kind >= BW_MSG_RAFT_VOTE && kind <= BW_MSG_RAFT_TIMEOUT_NOW)
-        fill_raft(rng, msg);
-    else
-        fill_plain(rng, msg);
+    fill_part(rng, msg);
     fill_list(rng, msg, list);
 }
 

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Every planted bug must be caught.
+
+    mutants.py [--tap] BUILD [NAME...]
+
+The bugs are the names in src/base/bugs.inc. For each, the file with `BW_BUG(name)` in it is compiled once more with
+that bug on and linked with the objects of BUILD, everything else unchanged; then the catcher that tests/mutants.txt
+names for it is run and must fail. The same catcher must pass on the tree as it is, or it would prove nothing.
+
+A line of mutants.txt is a name and one of
+    unit NAME                    that unit test
+    storm ALGORITHM FROM..TO ... `bellwether sim storm` over these seeds, further options as they stand
+    check NUMBER [SIZE]          `bellwether sim check`
+    run ...                      `bellwether sim run` with these options
+    scenario NAME                that scenario of tests/scenario
+A result is kept until the mutant, the tree or the line changes.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TIMEOUT = 120
+
+
+class Trouble(Exception):
+    """The mutant could not be built or judged: a failure of the test, with a sentence."""
+
+
+def read_names():
+    with open(os.path.join(TOP, "src/base/bugs.inc"), encoding="utf-8") as table:
+        return re.findall(r"^X\((\w+)\)", table.read(), re.M)
+
+
+def read_catchers():
+    catchers = {}
+    with open(os.path.join(TOP, "tests/mutants.txt"), encoding="utf-8") as lines:
+        for line in lines:
+            words = line.split("#")[0].split()
+            if words:
+                catchers.setdefault(words[0], []).append(words[1:])
+    return catchers
+
+
+def find_uses():
+    """Which files plant which bug."""
+    uses = {}
+    for folder in ("src", "sim"):
+        for where, _, files in os.walk(os.path.join(TOP, folder)):
+            for name in sorted(files):
+                if not name.endswith((".c", ".h")):
+                    continue
+                path = os.path.join(where, name)
+                with open(path, encoding="utf-8") as source:
+                    for bug in set(re.findall(r"\bBW_BUG\((\w+)\)", source.read())):
+                        uses.setdefault(bug, []).append(os.path.relpath(path, TOP))
+    uses.pop("name", None)  # bug.h's own example
+    return uses
+
+
+def run(command, cwd=None, env=None, timeout=TIMEOUT):
+    """Exit status and all it said; None when it had to be stopped."""
+    try:
+        done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as late:
+        return None, (late.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+class Tree:
+    """The build directory: how its files are compiled and linked."""
+
+    def __init__(self, build):
+        self.build = os.path.abspath(build)
+        self.work = os.path.join(self.build, "mutants")
+        os.makedirs(self.work, exist_ok=True)
+        with open(os.path.join(self.build, "compile_commands.json"), encoding="utf-8") as commands:
+            self.compile = {}
+            for entry in json.load(commands):
+                path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), TOP)
+                self.compile.setdefault(path, entry)
+        self.links = {}
+        self.controls = {}
+        self.lock = threading.Lock()
+
+    def link_command(self, target):
+        with self.lock:
+            if target not in self.links:
+                status, said = run(["ninja", "-C", self.build, "-t", "commands", "-s", target])
+                lines = [l for l in said.splitlines() if l and not l.startswith("ninja:")]
+                if status != 0 or not lines:
+                    raise Trouble(f"the build has no {target}")
+                self.links[target] = shlex.split(lines[-1].split(" && ")[0])
+            return list(self.links[target])
+
+    def compile_mutant(self, name, source):
+        entry = self.compile.get(source)
+        if entry is None:
+            raise Trouble(f"{source} is not in the build")
+        made = os.path.join(self.work, name + "." + os.path.basename(source) + ".o")
+        words = shlex.split(entry["command"])
+        original = words[words.index("-o") + 1]
+        for option in ("-MQ", "-MF", "-o"):
+            words[words.index(option) + 1] = made + (".d" if option == "-MF" else "")
+        status, said = run(words + [f"-DBW_MUTANT=BW_BUG_{name}"], cwd=entry["directory"])
+        if status != 0:
+            raise Trouble("does not compile:\n" + said)
+        return original, made
+
+    def units_of(self, sources):
+        """The files to compile: for a header all that include it."""
+        units = [s for s in sources if not s.endswith(".h")]
+        for header in (s for s in sources if s.endswith(".h")):
+            wanted = re.compile(r'^#include "(?:\S*/)?' + re.escape(os.path.basename(header)) + '"', re.M)
+            for path in self.compile:
+                with open(os.path.join(TOP, path), encoding="utf-8") as unit:
+                    if path not in units and not path.startswith("tests/") and wanted.search(unit.read()):
+                        units.append(path)
+        return units
+
+    def link_mutant(self, name, sources, target):
+        """A program in which the mutated objects stand before the archives that hold the sound ones."""
+        words = self.link_command(target)
+        objects = []
+        for source in self.units_of(sources):
+            original, made = self.compile_mutant(name, source)
+            if original in words:
+                words[words.index(original)] = made
+            else:
+                objects.append(made)
+        program = os.path.join(self.work, name + "." + os.path.basename(target))
+        at = words.index("-o")
+        words[at + 1] = program
+        words[at + 2:at + 2] = objects
+        status, said = run(words, cwd=self.build)
+        if status != 0:
+            raise Trouble("does not link:\n" + said)
+        return program
+
+
+def target_of(catcher):
+    return "tests/unit-" + catcher[1] if catcher[0] == "unit" else "bellwether"
+
+
+def command_of(catcher, program):
+    kind, words = catcher[0], catcher[1:]
+    if kind == "unit":
+        return [program]
+    if kind == "storm":
+        return [program, "sim", "storm", "--algorithm", words[0], "--seeds", words[1], *words[2:]]
+    if kind == "check":
+        return [program, "sim", "check", words[0], "--size", words[1] if len(words) > 1 else "0.05"]
+    if kind == "run":
+        return [program, "sim", "run", *words]
+    if kind == "scenario":
+        return [os.path.join(TOP, "tests/scenario.sh"), program, words[0]]
+    raise Trouble(f"mutants.txt: unknown catcher '{kind}'")
+
+
+def caught_by(status, said):
+    """What noticed it, or None. Exit 1 is a found violation or failed test; a signal is a crash of our own assertion."""
+    if status is None or status == 0:
+        return None
+    seed = re.search(r"\bseed[ =:]+(\d+)", said)
+    if status < 0 or status >= 128:
+        return f"crash{', seed ' + seed.group(1) if seed else ''}"
+    if status == 64:
+        raise Trouble("the catcher's command is wrong:\n" + said)
+    return f"seed {seed.group(1)}" if seed else "failed"
+
+
+def control(tree, catcher, how):
+    """The sound tree must pass; for a storm the one seed that caught the mutant is enough."""
+    catcher = list(catcher)
+    seed = re.search(r"seed (\d+)", how)
+    if catcher[0] == "storm" and seed:
+        catcher[2] = f"{seed.group(1)}..{seed.group(1)}"
+    key = " ".join(catcher)
+    with tree.lock:
+        known = tree.controls.get(key)
+    if known is None:
+        status, said = run(command_of(catcher, os.path.join(tree.build, target_of(catcher))))
+        known = None if status == 0 else said
+        with tree.lock:
+            tree.controls[key] = known
+    if known is not None:
+        raise Trouble(f"`{key}` fails on the sound tree as well:\n" + known)
+
+
+def fingerprint(tree, program, catcher):
+    """Changes when the mutant, the sound program or the catcher does."""
+    total = hashlib.sha256(" ".join(catcher).encode())
+    for path in (program, os.path.join(tree.build, target_of(catcher))):
+        with open(path, "rb") as binary:
+            total.update(binary.read())
+    return total.hexdigest()
+
+
+def judge(tree, name, sources, catchers):
+    """The first catcher that notices, as (catcher, how)."""
+    for catcher in catchers:
+        program = tree.link_mutant(name, sources, target_of(catcher))
+        cache = os.path.join(tree.work, name + "." + catcher[0] + ".caught")
+        key = fingerprint(tree, program, catcher)
+        if os.path.exists(cache):
+            with open(cache, encoding="utf-8") as kept:
+                known, how = kept.read().split("\n", 1)
+            if known == key:
+                os.unlink(program)
+                return catcher, how
+        status, said = run(command_of(catcher, program))
+        how = caught_by(status, said)
+        if how:
+            control(tree, catcher, how)
+            with open(cache, "w", encoding="utf-8") as kept:
+                kept.write(key + "\n" + how)
+            os.unlink(program)
+            return catcher, how
+    raise Trouble("not caught by " + " or ".join("`" + " ".join(c) + "`" for c in catchers))
+
+
+def judge_all(tree, names):
+    catchers, uses = read_catchers(), find_uses()
+
+    def one(name):
+        sources = uses.get(name, [])
+        try:
+            if not sources:
+                raise Trouble("is in bugs.inc but planted nowhere")
+            if name not in catchers:
+                raise Trouble("has no line in tests/mutants.txt")
+            return name, sources, judge(tree, name, sources, catchers[name]), None
+        except Trouble as trouble:
+            return name, sources, None, str(trouble)
+
+    for name in sorted(set(uses) - set(read_names())):
+        yield name, uses[name], None, "is planted but not in bugs.inc"
+    for name in sorted(set(catchers) - set(read_names())):
+        yield name, [], None, "is in mutants.txt but not in bugs.inc"
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(one, names)
+
+
+def main():
+    arguments = sys.argv[1:]
+    tap = "--tap" in arguments
+    arguments = [a for a in arguments if a != "--tap"]
+    if not arguments:
+        sys.exit("usage: mutants.py [--tap] BUILD [NAME...]")
+    names = arguments[1:] or read_names()
+    count = failed = 0
+    if not tap:
+        print(f"{'bug':40} {'planted in':34} caught by")
+    for name, sources, caught, trouble in judge_all(Tree(arguments[0]), names):
+        count += 1
+        failed += trouble is not None
+        line = f"{name:40} {', '.join(sources):34} "
+        line += trouble.split("\n")[0] if trouble else f"{' '.join(caught[0])}: {caught[1]}"
+        print(f"{'not ok' if trouble else 'ok'} {count} - {line}" if tap else line, flush=True)
+        if trouble and "\n" in trouble:
+            print("\n".join("# " + rest for rest in trouble.split("\n")[1:20]))
+    print(f"1..{count}" if tap else f"{count - failed} of {count} planted bugs caught")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
