@@ -92,9 +92,8 @@ struct bw_lease_config {
     unsigned traits;  /* enum bw_store_trait of the store */
     int32_t
         priority; /* higher wins; a lower candidate yields to a higher one for one retry interval */
-    bool preferred;               /* takes the lead back, by transfer, when healthy */
-    bool observer;                /* never contends */
-    bw_time clock_uncertainty_ns; /* 0: off */
+    bool preferred; /* takes the lead back, by transfer, when healthy */
+    bool observer;  /* never contends */
     uint64_t seed;
 };
 

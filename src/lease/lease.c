@@ -1,0 +1,435 @@
+/* Getting a lease: read, watch, wait, ask; and everything the three parts share.
+ *
+ * Model: a store that keeps one record per election and compares versions; answers may be late,
+ * lost or doubled; clock rates within 1 +- rho. Another's lease is over when the store says so,
+ * when the store proves its holder dead, or, on stores that keep no time, when its record has stood
+ * still for a whole TTL and the grace on our own clock; it is then taken by comparing the version,
+ * which proves that it stood still at the store too.
+ *
+ * An unknown answer to our own request is looked up by its id in the record: found, it counts from
+ * when it was sent; not found, it may still arrive later, and a record that carries an old id of
+ * ours is given back, never used. */
+#include "base/assert.h"
+#include "base/error.h"
+#include "lease/lease_state.h"
+
+#include <string.h>
+
+#define OWN_REQUESTS 0xffffffff00000000u
+
+static const char *const state_names[] = {"idle",     "reading",   "waiting",
+                                          "listing",  "acquiring", "holding",
+                                          "stopping", "releasing", "stopped"};
+
+static const char *const loss_names[] = {"kept",        "expired",     "taken",
+                                         "resigned",    "transferred", "unhealthy",
+                                         "unreachable", "shut-down",   "finished"};
+
+const char *bw_lease_loss_name(enum bw_lease_loss loss)
+{
+    return (size_t)loss < sizeof loss_names / sizeof loss_names[0] ? loss_names[loss] : "unknown";
+}
+
+size_t bw_lease_bytes(void)
+{
+    return sizeof(struct bw_lease);
+}
+
+int bw_lease_init(struct bw_lease *l, const struct bw_lease_config *config)
+{
+    if (bw_lease_check(&config->terms) != BW_LEASE_RULE_NONE || config->retry_ns <= 0 ||
+        config->grace_ns < 0 || strlen(config->candidate) > BW_CANDIDATE_ID_MAX ||
+        strlen(config->election) > BW_ELECTION_NAME_MAX)
+        return BW_EINVAL;
+    memset(l, 0, sizeof *l);
+    l->config = *config;
+    bw_rng_init(&l->rng, config->seed);
+    l->next_id = (bw_rng_next(&l->rng) & OWN_REQUESTS) | 1;
+    l->act_at = l->prefer_at = BW_TIME_NEVER;
+    return 0;
+}
+
+struct bw_lease_action *lease_act(struct bw_lease_actions *actions, enum bw_lease_action_kind kind)
+{
+    BW_ASSERT(actions->count < BW_LEASE_ACTIONS_MAX);
+    struct bw_lease_action *action = &actions->at[actions->count++];
+    memset(action, 0, sizeof *action);
+    action->kind = kind;
+    return action;
+}
+
+bw_time lease_patience(const struct bw_lease *l)
+{
+    return l->config.terms.ttl_ns / 6;
+}
+
+struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pending,
+                                   enum bw_store_op op, bw_time now,
+                                   struct bw_lease_actions *actions)
+{
+    struct bw_lease_ask *ask = &lease_act(actions, BW_LEASE_ASK)->ask;
+    ask->within_ns = op == BW_STORE_WATCH ? l->config.terms.ttl_ns : lease_patience(l);
+    ask->request = (struct bw_store_request){.op = op,
+                                             .id = l->next_id++,
+                                             .election = l->config.election,
+                                             .candidate = l->config.candidate,
+                                             .ttl_ns = l->config.terms.ttl_ns,
+                                             .priority = l->config.priority};
+    if (pending)
+        *pending = (struct lease_pending){.id = ask->request.id, .sent = now};
+    return &ask->request;
+}
+
+bool lease_is_own_request(const struct bw_lease *l, uint64_t request)
+{
+    return (request & OWN_REQUESTS) == (l->next_id & OWN_REQUESTS);
+}
+
+void lease_watch(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if ((l->config.traits & BW_STORE_NOTIFIES) && l->watch.id == 0)
+        lease_ask(l, &l->watch, BW_STORE_WATCH, now, actions)->version = l->seen.version;
+}
+
+/* Somewhere between half and the whole, so that many candidates do not knock together. */
+static bw_time jittered(struct bw_lease *l, bw_time span)
+{
+    return bw_rng_between(&l->rng, span / 2, span);
+}
+
+static void tell_leader(struct bw_lease *l, struct bw_lease_actions *actions)
+{
+    struct bw_lease_action *action = lease_act(actions, BW_LEASE_LEADER);
+    action->leader = l->seen.held ? l->seen.holder : "";
+    action->value = l->seen.held ? l->seen.value : "";
+    action->token = l->seen.held ? l->seen.token : BW_TOKEN_NONE;
+}
+
+bool lease_note_record(struct bw_lease *l, const struct bw_store_record *record, bw_time now,
+                       struct bw_lease_actions *actions)
+{
+    if (record->version == l->seen.version && record->proved_dead == l->seen.proved_dead)
+        return false;
+    bool other = record->held != l->seen.held || record->token != l->seen.token ||
+                 strcmp(record->holder, l->seen.holder) != 0 ||
+                 strcmp(record->value, l->seen.value) != 0;
+    if (record->version != l->seen.version)
+        l->seen_since = now;
+    l->seen = *record;
+    if (other)
+        tell_leader(l, actions);
+    return true;
+}
+
+void lease_become_reading(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_READING;
+    l->act_at = BW_TIME_NEVER;
+    lease_ask(l, &l->main, BW_STORE_READ, now, actions);
+}
+
+void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_STOPPED;
+    l->act_at = BW_TIME_NEVER;
+    l->main.id = l->watch.id = 0;
+    lease_ask(l, NULL, BW_STORE_LEAVE, now, actions);
+    lease_act(actions, BW_LEASE_STOPPED);
+}
+
+/* Read again after a pause: the store is away, or cannot notify. */
+static void become_pausing(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if (l->stopping) {
+        lease_become_stopped(l, now, actions);
+        return;
+    }
+    l->state = LEASE_WAITING;
+    l->main.id = 0;
+    l->act_at = bw_time_add(now, jittered(l, l->config.retry_ns));
+}
+
+static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_ACQUIRING;
+    l->act_at = BW_TIME_NEVER;
+    memcpy(l->previous, l->seen.holder, sizeof l->previous);
+    memcpy(l->previous_containment, l->seen.containment, sizeof l->previous_containment);
+    l->previous_clean = !l->seen.held && l->seen.clean;
+    struct bw_store_request *request = lease_ask(l, &l->main, BW_STORE_ACQUIRE, now, actions);
+    l->acquire = l->main;
+    request->value = l->config.value;
+    request->steal = l->seen.held ? l->seen.version : 0;
+}
+
+static void become_listing(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_LISTING;
+    l->act_at = BW_TIME_NEVER;
+    lease_ask(l, &l->main, BW_STORE_LIST, now, actions);
+}
+
+/* When another's lease is over by our own observation; NEVER where the store decides. */
+static bw_time steal_at(const struct bw_lease *l)
+{
+    if (!(l->config.traits & BW_STORE_OBSERVED))
+        return BW_TIME_NEVER;
+    bw_time ttl = bw_time_max(l->seen.ttl_ns, l->config.terms.ttl_ns);
+    return bw_time_add(bw_time_add(l->seen_since, ttl), l->config.grace_ns);
+}
+
+static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_WAITING;
+    l->main.id = 0;
+    l->act_at = l->seen.held ? steal_at(l) : bw_time_max(l->not_before, now + l->config.retry_ns);
+    if (l->unhealthy || l->config.observer)
+        l->act_at = BW_TIME_NEVER;
+    bool wants = l->config.preferred && l->seen.held && (l->config.traits & BW_STORE_NOTES);
+    if (wants && l->act_at != BW_TIME_NEVER) {
+        if (l->prefer_at == BW_TIME_NEVER)
+            l->prefer_at = bw_time_add(now, l->config.terms.ttl_ns);
+        l->act_at = bw_time_min(l->act_at, l->prefer_at);
+    }
+    if (!(l->config.traits & BW_STORE_NOTIFIES))
+        l->act_at = bw_time_min(l->act_at, now + jittered(l, l->config.retry_ns));
+    lease_watch(l, now, actions);
+}
+
+static bool may_contend(const struct bw_lease *l, bw_time now)
+{
+    return !l->unhealthy && !l->config.observer && !l->stopping && now >= l->not_before &&
+           !lease_yields(l, now);
+}
+
+/* A record of ours that nobody here uses: an acquire whose answer was lost long ago. */
+static void give_back(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->token = l->seen.token;
+    bw_lease_plan(&l->schedule, &l->config.terms, now);
+    lease_become_releasing(l, BW_LEASE_KEPT, now, actions);
+}
+
+/* The record is known: what now? */
+static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    bool over = !l->seen.held || l->seen.proved_dead || now >= steal_at(l);
+    bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
+    if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
+        lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
+    else if (ours)
+        give_back(l, now, actions);
+    else if (l->stopping)
+        lease_become_stopped(l, now, actions);
+    else if (!over || !may_contend(l, now))
+        become_waiting(l, now, actions);
+    else if (l->config.priority != 0 && (l->config.traits & BW_STORE_LISTS))
+        become_listing(l, now, actions);
+    else
+        become_acquiring(l, now, actions);
+}
+
+/* Is a better candidate there? Then it has one retry interval to take the lead. */
+static void on_list(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                    struct bw_lease_actions *actions)
+{
+    for (uint32_t i = 0; i < reply->count; i++)
+        if (reply->candidates[i].priority > l->config.priority) {
+            l->not_before = now + l->config.retry_ns;
+            become_waiting(l, now, actions);
+            l->act_at = l->not_before;
+            return;
+        }
+    become_acquiring(l, now, actions);
+}
+
+static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time sent,
+                              bw_time now, struct bw_lease_actions *actions)
+{
+    if (reply->outcome == BW_OUTCOME_DONE) {
+        lease_become_holding(l, &reply->record, sent, now, actions);
+    } else if (reply->outcome == BW_OUTCOME_REFUSED) {
+        lease_note_record(l, &reply->record, now, actions);
+        decide(l, now, actions);
+    } else if (reply->outcome == BW_OUTCOME_UNKNOWN) {
+        lease_become_reading(l, now, actions); /* it may have been granted: look for its id */
+    } else {
+        become_pausing(l, now, actions);
+    }
+}
+
+static void on_read_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                           struct bw_lease_actions *actions)
+{
+    if (reply->outcome != BW_OUTCOME_DONE) {
+        become_pausing(l, now, actions);
+        return;
+    }
+    lease_note_record(l, &reply->record, now, actions);
+    lease_on_note(l, now, actions);
+    decide(l, now, actions);
+}
+
+static void on_main_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                           struct bw_lease_actions *actions)
+{
+    bw_time sent = l->main.sent;
+    l->main.id = 0;
+    if (l->state == LEASE_ACQUIRING)
+        on_acquire_answer(l, reply, sent, now, actions);
+    else if (l->state == LEASE_LISTING && reply->outcome == BW_OUTCOME_DONE)
+        on_list(l, reply, now, actions);
+    else if (l->state == LEASE_LISTING)
+        become_pausing(l, now, actions);
+    else
+        on_read_answer(l, reply, now, actions);
+}
+
+static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                            struct bw_lease_actions *actions)
+{
+    l->watch.id = 0;
+    bool holds = l->state >= LEASE_HOLDING && l->state != LEASE_STOPPED;
+    if (reply->outcome == BW_OUTCOME_DONE) {
+        lease_note_record(l, &reply->record, now, actions);
+        lease_on_note(l, now, actions);
+    }
+    if (l->state == LEASE_WAITING && reply->outcome == BW_OUTCOME_DONE)
+        decide(l, now, actions);
+    else if (l->state == LEASE_WAITING && reply->outcome == BW_OUTCOME_UNAVAILABLE)
+        become_pausing(l, now, actions);
+    else if (l->state == LEASE_WAITING)
+        lease_become_reading(l, now, actions);
+    else if (l->state == LEASE_HOLDING && reply->record.held && reply->record.token > l->token)
+        lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
+    if (holds && l->state < LEASE_RELEASING && reply->outcome == BW_OUTCOME_DONE)
+        lease_watch(l, now, actions);
+}
+
+static void on_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                      struct bw_lease_actions *actions)
+{
+    if (reply->id == 0)
+        return;
+    if (reply->id == l->watch.id)
+        on_watch_answer(l, reply, now, actions);
+    else if (l->state >= LEASE_HOLDING)
+        lease_on_hold_answer(l, reply, now, actions);
+    else if (reply->id == l->main.id)
+        on_main_answer(l, reply, now, actions);
+}
+
+static void on_timeout(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if (l->state >= LEASE_HOLDING)
+        lease_on_hold_timeout(l, now, actions);
+    else if (l->state == LEASE_WAITING && now >= l->act_at && l->seen.held && now >= steal_at(l) &&
+             may_contend(l, now))
+        become_acquiring(l, now, actions);
+    else if (l->state == LEASE_WAITING && now >= l->act_at) {
+        if (now >= l->prefer_at)
+            lease_ask_for_lead(l, now, actions);
+        lease_become_reading(l, now, actions);
+    }
+}
+
+static void on_health(struct bw_lease *l, bool healthy, bw_time now,
+                      struct bw_lease_actions *actions)
+{
+    bool was = !l->unhealthy;
+    l->unhealthy = !healthy;
+    if (was == healthy)
+        return;
+    if (!healthy && l->state == LEASE_HOLDING)
+        lease_become_stopping(l, BW_LEASE_UNHEALTHY, now, actions);
+    else if (healthy && l->state == LEASE_WAITING)
+        lease_become_reading(l, now, actions);
+}
+
+static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->stopping = true;
+    if (l->state == LEASE_HOLDING)
+        lease_become_stopping(l, BW_LEASE_SHUT_DOWN, now, actions);
+    else if (l->state == LEASE_IDLE || l->state == LEASE_WAITING || l->state == LEASE_LISTING)
+        lease_become_stopped(l, now, actions);
+    /* Else an answer is under way: it decides whether there is something to give back. */
+}
+
+static void on_start(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if (!l->config.observer && (l->config.traits & BW_STORE_LISTS))
+        lease_ask(l, NULL, BW_STORE_ENTER, now, actions)->value = l->config.value;
+    lease_become_reading(l, now, actions);
+}
+
+static void on_resign(struct bw_lease *l, const struct bw_lease_event *event,
+                      struct bw_lease_actions *actions)
+{
+    if (l->state != LEASE_HOLDING)
+        return;
+    if (event->to && event->to[0])
+        lease_begin_transfer(l, event->to, event->now, actions);
+    else
+        lease_become_stopping(l, BW_LEASE_RESIGNED, event->now, actions);
+}
+
+void bw_lease_step(struct bw_lease *l, const struct bw_lease_event *event,
+                   struct bw_lease_actions *actions)
+{
+    if (l->state == LEASE_STOPPED)
+        return;
+    switch (event->kind) {
+    case BW_LEASE_START:
+        if (l->state == LEASE_IDLE)
+            on_start(l, event->now, actions);
+        break;
+    case BW_LEASE_ANSWER:
+        on_answer(l, event->answer, event->now, actions);
+        break;
+    case BW_LEASE_TIMEOUT:
+        on_timeout(l, event->now, actions);
+        break;
+    case BW_LEASE_WORK_DEAD:
+        if (l->state == LEASE_HOLDING)
+            lease_become_releasing(l, BW_LEASE_FINISHED, event->now, actions);
+        else if (l->state == LEASE_STOPPING)
+            lease_become_releasing(l, l->reason, event->now, actions);
+        break;
+    case BW_LEASE_HEALTH:
+        on_health(l, event->yes, event->now, actions);
+        break;
+    case BW_LEASE_PREPARED:
+        lease_on_prepared(l, event->yes, event->now, actions);
+        break;
+    case BW_LEASE_RESIGN:
+        on_resign(l, event, actions);
+        break;
+    case BW_LEASE_STOP:
+        on_stop(l, event->now, actions);
+        break;
+    }
+}
+
+bw_time bw_lease_deadline(const struct bw_lease *l)
+{
+    return l->state >= LEASE_HOLDING ? lease_hold_deadline(l) : l->act_at;
+}
+
+void bw_lease_status(const struct bw_lease *l, struct bw_lease_status *out)
+{
+    bool leading = l->state == LEASE_HOLDING || l->state == LEASE_STOPPING;
+    *out = (struct bw_lease_status){.state = state_names[l->state],
+                                    .leader = leading        ? l->config.candidate
+                                              : l->seen.held ? l->seen.holder
+                                                             : "",
+                                    .value = leading        ? l->config.value
+                                             : l->seen.held ? l->seen.value
+                                                            : "",
+                                    .token = leading        ? l->token
+                                             : l->seen.held ? l->seen.token
+                                                            : BW_TOKEN_NONE,
+                                    .leading = l->state == LEASE_HOLDING,
+                                    .valid_until = leading ? l->schedule.end : 0,
+                                    .last_loss = l->last_loss};
+}
