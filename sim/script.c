@@ -307,8 +307,7 @@ static int add_event(struct bw_script *script, struct bw_script_place place,
     return add_fault(script, &fault, place, why);
 }
 
-int bw_script_flag(struct bw_script *script, const char *flag, const char *verb, const char *value,
-                   char *why)
+int bw_script_flag(struct bw_script *script, const char *verb, const char *value, char *why)
 {
     char copy[4096];
     struct words behind = {.at = {copy}, .count = 1};
@@ -323,7 +322,8 @@ int bw_script_flag(struct bw_script *script, const char *flag, const char *verb,
         return fail(why, BW_ELIMIT, "longer than %zu bytes", sizeof copy);
     memcpy(copy, value, (size_t)(when - value));
     copy[when - value] = '\0';
-    return add_event(script, (struct bw_script_place){flag, 0}, known, when + 1, &behind, why);
+    return add_event(script, (struct bw_script_place){known->name, 0}, known, when + 1, &behind,
+                     why);
 }
 
 /* ---- a whole script ---- */
@@ -390,7 +390,7 @@ static int with_place(struct bw_script_place place, int error, char *why)
     if (place.line)
         snprintf(why, BW_SCRIPT_WHY, "%.120s:%u: %.*s", place.source, place.line, 260, text);
     else
-        snprintf(why, BW_SCRIPT_WHY, "%.120s: %.*s", place.source, 260, text);
+        snprintf(why, BW_SCRIPT_WHY, "--%.120s: %.*s", place.source, 260, text);
     return error;
 }
 

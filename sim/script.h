@@ -22,7 +22,7 @@
 #define BW_SCRIPT_TEXT_MAX     65536u
 
 struct bw_script_place {
-    const char *source; /* file name or flag with its dashes; borrowed */
+    const char *source; /* file name, or the verb of a flag; borrowed */
     unsigned line;      /* 0: a flag */
 };
 
@@ -50,8 +50,7 @@ int bw_script_parse(struct bw_script *script, const char *text, const char *name
 
 /* A fault flag: verb "crash", value "3@2s" or "3@2s..5s". The sentence in `why` names no place: the
  * caller knows which flag it was. */
-int bw_script_flag(struct bw_script *script, const char *flag, const char *verb, const char *value,
-                   char *why);
+int bw_script_flag(struct bw_script *script, const char *verb, const char *value, char *why);
 
 /* When all is known: checks every id against the group's size, makes room for joining nodes
  * (config->spare), sorts by time and hands the faults to `config`. Errors name their place. */

@@ -1,0 +1,13 @@
+/* Every command, one file each. */
+#ifndef BW_CLI_COMMANDS_H
+#define BW_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const struct bw_cli_command bw_command_sim, bw_command_sim_run, bw_command_sim_compare,
+    bw_command_sim_storm, bw_command_sim_check, bw_command_sim_demo;
+
+/* Finds the subcommand argv[0] and runs it; help and errors are its own. */
+int bw_command_dispatch(const struct bw_cli_command *command, int argc, char **argv);
+
+#endif

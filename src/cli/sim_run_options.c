@@ -1,0 +1,377 @@
+/* The options of `sim run`: the table, the setters only it needs, and what must fit together. */
+#include "cli/sim_run.h"
+
+#include "base/text.h"
+#include "sim/antipattern.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RUNS_MAX 10000000.0
+
+static const char *word_order(unsigned i)
+{
+    static const char *const words[] = {"sorted", "reverse", "random", NULL};
+    return words[i];
+}
+
+static const char *word_on_off(unsigned i)
+{
+    static const char *const words[] = {"on", "off", NULL};
+    return words[i];
+}
+
+static const char *word_rank(unsigned i)
+{
+    static const char *const words[] = {"id", "stability", NULL};
+    return words[i];
+}
+
+static int set_word(const struct bw_option *option, const char *value, unsigned *out, char *why)
+{
+    for (unsigned i = 0; option->word(i); i++)
+        if (strcmp(option->word(i), value) == 0) {
+            *out = i;
+            return 0;
+        }
+    return bw_unknown_word(why, option->name, value, option->word);
+}
+
+static int set_order(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    unsigned i;
+    if (set_word(option, value, &i, why) != 0)
+        return -1;
+    o->config.order = (enum bw_sim_order)i;
+    return 0;
+}
+
+static int set_rank(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    unsigned i;
+    if (set_word(option, value, &i, why) != 0)
+        return -1;
+    o->config.rank = i ? BW_RANK_STABILITY : BW_RANK_ID;
+    return 0;
+}
+
+static int set_pre_vote(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    unsigned i;
+    if (set_word(option, value, &i, why) != 0)
+        return -1;
+    o->config.pre_vote_off = i == 1;
+    return 0;
+}
+
+static int set_initiator(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    uint64_t id;
+    (void)option;
+    if (strcmp(value, "all") == 0) {
+        o->config.initiator = BW_INITIATOR_ALL;
+        return 0;
+    }
+    if (bw_text_number(value, strlen(value), BW_DETECTOR_MEMBERS_MAX, &id) != 0 || id == 0) {
+        snprintf(why, BW_WHY, "'%.60s' is no node; a node is a number from 1, or 'all'", value);
+        return -1;
+    }
+    o->config.initiator = (bw_node)id;
+    return 0;
+}
+
+static int set_quorum(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    uint64_t quorum = 0;
+    (void)option;
+    if (value && (bw_text_number(value, strlen(value), UINT32_MAX, &quorum) != 0 || quorum == 0)) {
+        snprintf(why, BW_WHY,
+                 "'%.60s' is no quorum; a number of members, or --quorum alone for a majority",
+                 value);
+        return -1;
+    }
+    o->config.guard = true;
+    o->config.quorum = (uint32_t)quorum;
+    return 0;
+}
+
+static int set_detector(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    o->detector_given = true;
+    return bw_set_detector(option, target, value, why);
+}
+
+static int set_algorithm(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    const struct bw_elector_ops *anti = bw_antipattern_find(value);
+    if (!anti)
+        return bw_set_algorithm(option, target, value, why);
+    o->config.algorithm = anti;
+    return 0;
+}
+
+static int set_fault(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct bw_run_options *o = target;
+    return bw_script_flag(&o->script, option->name, value, why) == 0 ? 0 : -1;
+}
+
+_Static_assert(offsetof(struct bw_sim_config, timeout_max) ==
+                   offsetof(struct bw_sim_config, timeout_min) + sizeof(bw_time),
+               "bw_set_range fills both");
+
+#define AT(field)     .offset = offsetof(struct bw_run_options, field)
+#define CONFIG(field) .offset = offsetof(struct bw_run_options, config.field)
+#define FAULT(word, shape, text)                                                                   \
+    {                                                                                              \
+        word, shape, text, .set = set_fault                                                        \
+    }
+
+const struct bw_option bw_run_options_table[] = {
+    {.help = "who elects whom"},
+    {"algorithm", "A",
+     "bully (default), bully-notify, bully-next-in-line, bully-candidates, "
+     "ring-list, ring-max, ring-chang-roberts, ring-hirschberg-sinclair, invitation, lowest-id, "
+     "stable or raft",
+     .set = set_algorithm, CONFIG(algorithm), .word = bw_word_algorithm},
+    {"detector", "D",
+     "ping, deadline (default), phi, phi-logistic, phi-exponential, phi+deadline, "
+     "nfd, swim, gossip, heartbeat or none; none is the default with --initiator and for "
+     "algorithms "
+     "that have timers of their own (raft, stable)",
+     .set = set_detector, CONFIG(detector), .word = bw_word_detector},
+    {"nodes", "N", "how many (default 5); their ids are 1..N", .set = bw_set_u32, CONFIG(nodes),
+     .low = 1, .high = BW_DETECTOR_MEMBERS_MAX},
+    {"elections", "N", "elections held side by side on one detector (default 1)", .set = bw_set_u32,
+     CONFIG(elections), .low = 1, .high = BW_ELECTIONS_MAX},
+    {"spare", "N", "further ids that may join later", .set = bw_set_u32, CONFIG(spare),
+     .high = BW_ELECTOR_MEMBERS_MAX},
+    {.help = "how they elect"},
+    {"quorum", "[N]",
+     "guard the algorithm by timed promises of N members (default: a majority), so "
+     "that no two ever lead at once",
+     .set = set_quorum},
+    {"promise", "D", "how long such a promise binds", .set = bw_set_duration, CONFIG(promise_ns),
+     .low = 1},
+    {"rank", "id|stability", "bully: by id (default), or those that flap stand back",
+     .set = set_rank, .word = word_rank},
+    {"candidates", "ID,...", "bully-candidates: who may lead; the others are ordinary",
+     .set = bw_set_nodes, AT(candidates)},
+    {"alternatives", "ID,...", "bully-next-in-line: the leader's list, best first",
+     .set = bw_set_nodes, AT(alternatives)},
+    {"order", "WORD", "rings: sorted (default), reverse or random by the seed", .set = set_order,
+     .word = word_order},
+    {"no-announce", NULL, "rings: no announcement lap; only the winner knows", .set = bw_set_switch,
+     CONFIG(no_announce)},
+    {"pre-vote", "on|off", "raft: ask before raising the term (default on)", .set = set_pre_vote,
+     .word = word_on_off},
+    {"timeout", "D..D", "election and suspicion time-outs; default: follow from latency and period",
+     .set = bw_set_range, CONFIG(timeout_min)},
+    {"fresh-timers", NULL, "raft: at the leader's crash every follower's timer starts anew",
+     .set = bw_set_switch, CONFIG(fresh_timers)},
+    {"period", "D", "heartbeats and probes (default 100ms)", .set = bw_set_duration,
+     CONFIG(period_ns), .low = 1},
+    {"indirect", "K", "swim: members asked to probe for us (default 3)", .set = bw_set_u32,
+     CONFIG(indirect), .high = 64},
+    {.help = "the world"},
+    {"latency", "D|D..D|exp:MIN+MEAN", "of a message (default 1ms..5ms)", .set = bw_set_latency,
+     CONFIG(latency)},
+    {"loss", "P", "chance that a message is lost, as 0.1 or 10%", .set = bw_set_chance,
+     CONFIG(loss)},
+    {"duplicate", "P", "chance that it arrives twice", .set = bw_set_chance, CONFIG(duplicate)},
+    {"reorder", "P", "chance that it is delayed once more", .set = bw_set_chance, CONFIG(reorder)},
+    {"drift", "P", "clock rates are drawn from 1 +- P", .set = bw_set_chance, CONFIG(drift),
+     .high = 0.5},
+    {"drift-bound", "P", "what the electors are told of it (default 1%)", .set = bw_set_chance,
+     CONFIG(drift_bound), .high = 0.5},
+    {"hint", NULL, "a crash is seen by the others as a closed connection", .set = bw_set_switch,
+     CONFIG(transport_hints)},
+    {"datagrams", NULL, "a send to a dead node is silent (default: it comes back as failed)",
+     .set = bw_set_switch, AT(datagrams)},
+    {"codec", NULL, "every message goes through encode and decode", .set = bw_set_switch,
+     CONFIG(codec)},
+    {"work", "D", "a leader that may act writes to the guarded resource this often; 0: never",
+     .set = bw_set_duration, CONFIG(work_ns)},
+    {"no-fencing", NULL, "the resource checks no tokens (what goes wrong then)",
+     .set = bw_set_switch, CONFIG(fencing_off)},
+    {.help = "how it starts and ends"},
+    {"initiator", "ID|all", "all are quiet at first and ID starts the election",
+     .set = set_initiator},
+    {"crashed", "ID,...", "dead from the start", .set = bw_set_nodes, AT(crashed)},
+    {"until", "D", "virtual time to run; default: until all agree and every fault has happened",
+     .set = bw_set_duration, CONFIG(until)},
+    {"limit", "D", "without --until: give up here (default 10m)", .set = bw_set_duration,
+     CONFIG(limit), .low = 1},
+    {"runs", "R", "repeat with seeds S, S+1, ... (default 1)", .set = bw_set_u32, AT(runs),
+     .low = 1, .high = RUNS_MAX},
+    {"seed", "S", "a run is a function of its seed (default 1)", .set = bw_set_u64, CONFIG(seed)},
+    {.help =
+         "faults (each may be given often; ID may be 'leader' for crash, pause, leave, disk-fail)"},
+    {"script", "FILE", "settings and events, one per line; - reads standard input",
+     .set = bw_set_text, AT(script_path)},
+    FAULT("crash", "ID@T[..T2]", "loses all that was not durable; T2: restarts"),
+    FAULT("restart", "ID@T", "comes back with what was durable"),
+    FAULT("pause", "ID@T1..T2", "stops running, as by SIGSTOP or a paused VM"),
+    FAULT("partition", "1,2,3/4,5@T1..T2", "groups that cannot talk to each other"),
+    FAULT("cut", "FROM>TO@T1..T2", "that one direction is lost"),
+    FAULT("join", "ID@T", "a new member starts"),
+    FAULT("leave", "ID@T", "stops in good order and hands over"),
+    FAULT("transfer", "ID@T", "whoever leads is asked to hand over to ID"),
+    FAULT("disk-fail", "ID@T", "the next durable write fails"),
+    {.help = "output"},
+    {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
+    {"svg", "FILE", "a picture: lanes, leaders, messages, faults (of the first run)",
+     .set = bw_set_text, AT(svg_path)},
+    {"trace", "FILE", "one line per event; - is standard output", .set = bw_set_text,
+     AT(trace_path)},
+    {"check", NULL, "let the checkers watch what the algorithm promises; a violation exits 1",
+     .set = bw_set_switch, AT(check)},
+    {"no-timeline", NULL, "leave the text timeline out", .set = bw_set_switch, AT(no_timeline)},
+    {0},
+};
+
+void bw_run_options_init(struct bw_run_options *options)
+{
+    memset(options, 0, sizeof *options);
+    bw_sim_defaults(&options->config);
+    bw_script_init(&options->script);
+    if (options->config.work_ns == 0)
+        options->config.work_ns = 100 * BW_MS;
+    options->config.seed = 1;
+    options->runs = 1;
+}
+
+void bw_run_options_deinit(struct bw_run_options *options)
+{
+    bw_script_deinit(&options->script);
+}
+
+/* ---- what belongs together ---- */
+
+static int read_script(const struct bw_cli_command *command, const struct bw_parsed *parsed,
+                       struct bw_run_options *o)
+{
+    char why[BW_WHY];
+    bool standard = strcmp(o->script_path, "-") == 0;
+    const char *name = standard ? "standard input" : o->script_path;
+    FILE *file = standard ? stdin : fopen(o->script_path, "r");
+    if (!file)
+        return bw_usage_error(command, "--script: %.200s: %s", o->script_path, strerror(errno));
+    int error = bw_script_read(&o->script, file, name, why);
+    if (!standard)
+        fclose(file);
+    if (error != 0)
+        return bw_usage_error(command, "%s", why);
+    for (uint32_t i = 0; i < o->script.settings_count; i++) {
+        const struct bw_script_setting *s = &o->script.settings[i];
+        if (strcmp(s->name, "script") == 0)
+            return bw_usage_error(command, "%s:%u: a script cannot call another", name,
+                                  s->place.line);
+        if (bw_options_set(command, parsed, o, s->name, s->value, why) != 0)
+            return bw_usage_error(command, "%s:%u: %s", name, s->place.line, why);
+    }
+    return BW_GO_ON;
+}
+
+static int check_list(const struct bw_cli_command *command, const char *name,
+                      const struct bw_node_list *list, uint32_t nodes)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->at[i] > nodes)
+            return bw_usage_error(command, "--%s: node %u does not exist; the nodes are 1..%u",
+                                  name, list->at[i], nodes);
+    return BW_GO_ON;
+}
+
+static int check_group(const struct bw_cli_command *command, const struct bw_run_options *o)
+{
+    const struct bw_sim_config *c = &o->config;
+    uint32_t most = c->algorithm == &bw_elect_raft ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
+    if (c->algorithm && c->nodes + c->spare > most)
+        return bw_usage_error(command, "--nodes: %u are too many for %s; from 1 to %u",
+                              c->nodes + c->spare, c->algorithm->name, most);
+    int code = check_list(command, "crashed", &o->crashed, c->nodes);
+    if (code == BW_GO_ON)
+        code = check_list(command, "candidates", &o->candidates, c->nodes);
+    if (code == BW_GO_ON)
+        code = check_list(command, "alternatives", &o->alternatives, c->nodes);
+    if (code != BW_GO_ON)
+        return code;
+    if (o->crashed.count >= c->nodes)
+        return bw_usage_error(command, "--crashed: names all %u nodes; leave one alive", c->nodes);
+    if (c->initiator == BW_INITIATOR_NONE || c->initiator == BW_INITIATOR_ALL)
+        return BW_GO_ON;
+    if (c->initiator > c->nodes)
+        return bw_usage_error(command, "--initiator: node %u does not exist; the nodes are 1..%u",
+                              c->initiator, c->nodes);
+    for (uint32_t i = 0; i < o->crashed.count; i++)
+        if (o->crashed.at[i] == c->initiator)
+            return bw_usage_error(command, "--initiator: node %u is --crashed; name a live one",
+                                  c->initiator);
+    return BW_GO_ON;
+}
+
+static int check_quorum(const struct bw_cli_command *command, struct bw_run_options *o)
+{
+    struct bw_sim_config *c = &o->config;
+    if (!c->guard || !c->algorithm)
+        return BW_GO_ON;
+    uint32_t majority = c->nodes / 2 + 1;
+    if (c->quorum > c->nodes)
+        return bw_usage_error(command, "--quorum: %u is larger than the group of %u; from %u to %u",
+                              c->quorum, c->nodes, majority, c->nodes);
+    if (c->quorum && c->quorum < majority)
+        return bw_usage_error(command, "--quorum: %u of %u is no majority; from %u to %u",
+                              c->quorum, c->nodes, majority, c->nodes);
+    if (c->algorithm->traits & BW_TRAIT_GUARDABLE)
+        return BW_GO_ON;
+    if (c->algorithm->traits & BW_TRAIT_MAY_SPLIT)
+        return bw_usage_error(command, "--quorum: %s cannot be guarded; raft never splits",
+                              c->algorithm->name);
+    c->guard = false; /* it has its own quorum: what was asked for is there */
+    return BW_GO_ON;
+}
+
+static void follow_defaults(struct bw_run_options *o)
+{
+    struct bw_sim_config *c = &o->config;
+    bool own = c->algorithm && (c->algorithm->traits & BW_TRAIT_OWN_TIMERS);
+    if (!o->detector_given)
+        c->detector = own || c->initiator != BW_INITIATOR_NONE ? NULL : &bw_detect_deadline;
+    c->transport_tells = !o->datagrams;
+    c->crashed = o->crashed.at;
+    c->crashed_count = o->crashed.count;
+    c->candidates = o->candidates.count ? o->candidates.at : NULL;
+    c->candidates_count = o->candidates.count;
+    c->alternatives = o->alternatives.count ? o->alternatives.at : NULL;
+    c->alternatives_count = o->alternatives.count;
+}
+
+int bw_run_options_finish(const struct bw_cli_command *command, const struct bw_parsed *parsed,
+                          struct bw_run_options *options)
+{
+    char why[BW_WHY];
+    int code = options->script_path ? read_script(command, parsed, options) : BW_GO_ON;
+    if (code != BW_GO_ON)
+        return code;
+    if (bw_script_finish(&options->script, &options->config, why) != 0)
+        return bw_usage_error(command, "%s", why);
+    code = check_group(command, options);
+    if (code == BW_GO_ON)
+        code = check_quorum(command, options);
+    if (code == BW_GO_ON)
+        follow_defaults(options);
+    return code;
+}
+
+const char *bw_run_detector_name(const struct bw_sim_config *config)
+{
+    return config->detector ? config->detector->name : "none";
+}
