@@ -32,6 +32,10 @@ struct bw_raft_saved {
 
 struct bw_raft;
 
+/* Draws a follower's or candidate's election time-out anew, from `now` on: the simulator's textbook
+ * model of split votes lets all timers start together. Nothing happens to a leader. */
+void bw_raft_restart_timer(struct bw_raft *raft, bw_time now);
+
 /* Facts for callers and checkers. term_at gives 0 for an index the log does not hold. */
 bw_index bw_raft_last_index(const struct bw_raft *raft);
 bw_index bw_raft_commit_index(const struct bw_raft *raft);

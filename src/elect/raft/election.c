@@ -1,0 +1,103 @@
+/* When an election starts (§5.2, §9.3): after a random time without a leader or a granted vote, or
+ * early when somebody has reason to believe that the leader is gone. */
+#include "elect/raft/raft_state.h"
+
+void bw_raft_timer_reset(struct bw_raft *raft)
+{
+    raft->election_at =
+        raft->now + bw_rng_between(&raft->rng, raft->timeout_min, raft->timeout_max);
+}
+
+void bw_raft_restart_timer(struct bw_raft *raft, bw_time now)
+{
+    if (raft->role == BW_RAFT_LEADER || raft->role == BW_RAFT_STOPPED)
+        return;
+    raft->now = now;
+    bw_raft_timer_reset(raft);
+    raft->deadline = raft->election_at;
+}
+
+/* The vote-ignore rule asks this (§6, thesis §4.2.3): is there a leader whom we heard within the
+ * least time-out, or are we one with a majority behind it? */
+bool bw_raft_leader_alive(const struct bw_raft *raft)
+{
+    if (raft->role == BW_RAFT_LEADER)
+        return raft->check_quorum && raft->now < bw_raft_lost_at(raft);
+    return raft->now < raft->heard_until;
+}
+
+bool bw_raft_elected(const struct bw_raft *raft)
+{
+    uint32_t granted = 0;
+    for (uint32_t i = 0; i < raft->peers; i++)
+        granted += raft->peer[i].granted && bw_raft_counts(&raft->peer[i]);
+    return granted >= bw_raft_voters(raft) / 2 + 1;
+}
+
+static void ask(struct bw_raft *raft, enum bw_message_kind kind, bw_term term, uint8_t flags)
+{
+    for (uint32_t i = 0; i < raft->peers; i++) {
+        if (raft->peer[i].id == raft->self || !bw_raft_counts(&raft->peer[i]))
+            continue;
+        struct bw_message *msg = bw_raft_send(raft, kind, raft->peer[i].id);
+        msg->term = term;
+        msg->flags = flags;
+        msg->vote.last_index = raft->log.last;
+        msg->vote.last_term = raft->log.last_term;
+    }
+}
+
+/* A real election: a term is spent. */
+void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags)
+{
+    bw_raft_become_candidate(raft);
+    if (bw_raft_elected(raft))
+        bw_raft_become_leader(raft);
+    else
+        ask(raft, BW_MSG_RAFT_VOTE, raft->term, flags);
+}
+
+/* Starts an election now. One that a transfer asked for is not put to the pre-vote: the leader
+ * itself wants it (thesis §3.10). */
+void bw_raft_campaign(struct bw_raft *raft, bool transfer)
+{
+    if (!raft->voter || raft->role == BW_RAFT_LEADER) {
+        bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, raft->self, BW_EVENT_TIMEOUT, raft->role);
+        return;
+    }
+    if (bw_raft_log_full(&raft->log)) {
+        bw_raft_timer_reset(raft);
+        bw_raft_trace(raft, BW_TRACE_IGNORED_FULL, raft->self, BW_RAFT_TERM_RUNS_MAX, 0);
+        return;
+    }
+    if (raft->pre_vote && !transfer) {
+        bw_raft_become_precandidate(raft);
+        if (!bw_raft_elected(raft)) {
+            ask(raft, BW_MSG_RAFT_PREVOTE, raft->term + 1, 0);
+            return;
+        }
+    }
+    bw_raft_candidate_ask(raft, transfer ? BW_FLAG_TRANSFER : 0);
+}
+
+void bw_raft_election_timeout(struct bw_raft *raft)
+{
+    if (raft->voter)
+        bw_raft_campaign(raft, false);
+    else
+        raft->election_at = BW_TIME_NEVER;
+}
+
+/* The detector, the transport or the leader itself says that it is gone: forget that it was heard,
+ * and look almost at once. The jitter keeps those who learn it together from splitting the vote. */
+void bw_raft_look_early(struct bw_raft *raft, bw_node node)
+{
+    if (node == BW_NODE_NONE || node != raft->leader || raft->role != BW_RAFT_FOLLOWER) {
+        bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, node, BW_EVENT_SUSPECT, raft->role);
+        return;
+    }
+    raft->heard_until = 0;
+    if (raft->voter)
+        raft->election_at =
+            bw_time_min(raft->election_at, raft->now + bw_rng_between(&raft->rng, 0, raft->jitter));
+}
