@@ -20,6 +20,8 @@
 #define BW_RAFT_READS_MAX 256u
 /* Membership changes kept above the snapshot. */
 #define BW_RAFT_CHANGES_MAX 64u
+/* Successors a leader names beforehand: beyond a few dead ones in a row plain bully is quicker. */
+#define BW_ALTERNATIVES_MAX 16u
 /* Electors of one instance that share a detector. */
 #define BW_ELECTIONS_MAX 64u
 /* Bytes of a frame's variable part: a full gossip table of BW_ELECTOR_MEMBERS_MAX, a list ring, a

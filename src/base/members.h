@@ -16,6 +16,7 @@ struct bw_member_row {
     uint32_t demerits; /* flapping as last heard from it; 0 until then */
     bool ordinary;
     bool suspect;
+    bool answered; /* scratch of the elector that owns the list: answered in this round */
 };
 
 struct bw_members {

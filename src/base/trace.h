@@ -16,6 +16,7 @@
     X(IGNORED_LOG, "refused a vote for %node: its log is behind")                                  \
     X(IGNORED_VOTED, "refused a vote for %node: voted for %a")                                     \
     X(IGNORED_FULL, "ignored: bound %a reached")                                                   \
+    X(IGNORED_RANK, "refused: %node would lose it to %a at once")                                  \
     X(STATE, "state %a -> %b")                                                                     \
     X(ELECTION, "election %a started")                                                             \
     X(WON, "won %a")                                                                               \
