@@ -48,6 +48,9 @@ static bw_node subject(const struct bw_message *msg)
     case BW_MSG_SWIM_PING_REQ:
         return msg->probe.target;
     case BW_MSG_COORDINATOR:
+    case BW_MSG_STABLE_START:
+    case BW_MSG_STABLE_OK:
+    case BW_MSG_STABLE_STOP:
         return msg->bully.leader;
     case BW_MSG_RING_ELECTION:
         return msg->ring.initiator;
