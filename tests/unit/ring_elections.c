@@ -271,6 +271,49 @@ static void a_lost_round_is_followed_by_another(void **state)
     }
 }
 
+/* Two members whose orders differ, as while one has not yet heard of a join, pass a message to and
+ * fro past its initiator. */
+static void a_message_between_two_orders_ends(void **state)
+{
+    (void)state;
+    static const bw_node one[] = {1, 2, 3}, other[] = {2, 1, 3};
+    const struct bw_elector_ops *ops;
+    EVERY(ops)
+    {
+        struct pump *p = pump_new(ops, 3, one);
+        pump_boot(p, 1, true, BW_NODE_NONE);
+        p->config.order = other;
+        pump_boot(p, 2, true, BW_NODE_NONE);
+        struct bw_message msg = {.kind = BW_MSG_RING_COORDINATOR, .from = 3, .to = 1, .term = 1};
+        msg.ring = (struct bw_ring_part){.initiator = 3, .best = 3, .hops = 1};
+        pump_post(p, &msg, p->now, false);
+        pump_run(p, 50 * BW_MS);
+        assert_int_equal(p->sent[BW_MSG_RING_COORDINATOR], 2);
+        pump_free(p);
+    }
+}
+
+static void a_candidate_that_hears_no_asks_no_further(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(&bw_elect_ring_hirschberg_sinclair, 8, NULL);
+    pump_boot_all(p, true, BW_NODE_NONE);
+    p->lost = all_lost;
+    pump_command(p, 4, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
+    assert_int_equal(p->sent[BW_MSG_HS_FROM], 2);
+    struct bw_message answer = {.kind = BW_MSG_HS_OK, .flags = BW_FLAG_LEFT, .from = 5, .to = 4};
+    answer.term = 1;
+    answer.hs = (struct bw_hs_part){.value = 4, .max = 1};
+    pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 5, .msg = &answer});
+    pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 5, .msg = &answer});
+    assert_int_equal(p->sent[BW_MSG_HS_FROM], 2); /* twice from one side is not both sides */
+    answer.kind = BW_MSG_HS_NO;
+    answer.flags = 0;
+    pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 3, .msg = &answer});
+    assert_int_equal(p->sent[BW_MSG_HS_FROM], 2);
+    pump_free(p);
+}
+
 static bool between_sides(const struct bw_message *msg)
 {
     return (msg->from <= 3) != (msg->to <= 3);
@@ -504,6 +547,8 @@ int main(void)
         cmocka_unit_test(a_dead_winners_id_does_not_circle),
         cmocka_unit_test(a_homeless_message_ends_after_one_lap),
         cmocka_unit_test(an_old_rounds_announcement_changes_nothing),
+        cmocka_unit_test(a_message_between_two_orders_ends),
+        cmocka_unit_test(a_candidate_that_hears_no_asks_no_further),
         cmocka_unit_test(a_lost_round_is_followed_by_another),
         cmocka_unit_test(a_partition_has_two_leaders_and_healing_one),
         cmocka_unit_test(leaders_that_never_suspected_each_other_meet),
