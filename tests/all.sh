@@ -103,7 +103,7 @@ if is_wanted sanitize; then
     # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
     if compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
-            BELLWETHER_TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
+            TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
     else
         add 0 1 0
     fi
@@ -111,6 +111,6 @@ fi
 tap_phase purity tests/purity.sh "$build"
 tap_phase tidy tests/tidy.sh
 tap_phase lint tests/clang-tidy.sh "$build"
-tap_phase coverage tests/coverage.sh "$build"
+tap_phase coverage tests/coverage.py "$build"
 tap_phase mutants tests/mutants.py --tap "$build"
 verdict

@@ -154,7 +154,7 @@ def command_of(catcher, program):
     if kind == "unit":
         return [program]
     if kind == "storm":
-        return [program, "sim", "storm", "--algorithm", words[0], "--seeds", words[1], *words[2:]]
+        return [program, "sim", "storm", "--jobs", "1", "--algorithm", words[0], "--seeds", words[1], *words[2:]]
     if kind == "check":
         return [program, "sim", "check", words[0], "--size", words[1] if len(words) > 1 else "0.05"]
     if kind == "run":
@@ -162,6 +162,18 @@ def command_of(catcher, program):
     if kind == "scenario":
         return [os.path.join(TOP, "tests/scenario.sh"), program, words[0]]
     raise Trouble(f"mutants.txt: unknown catcher '{kind}'")
+
+
+def attempts(catcher):
+    """A storm in growing portions, so that it ends soon after the first seed that fails."""
+    if catcher[0] != "storm":
+        return [catcher]
+    first, last = (int(n) for n in catcher[2].split(".."))
+    portions, size = [], 25
+    while first <= last:
+        portions.append([*catcher[:2], f"{first}..{min(last, first + size - 1)}", *catcher[3:]])
+        first, size = first + size, size * 2
+    return portions
 
 
 def caught_by(status, said):
@@ -215,8 +227,9 @@ def judge(tree, name, sources, catchers):
             if known == key:
                 os.unlink(program)
                 return catcher, how
-        status, said = run(command_of(catcher, program))
-        how = caught_by(status, said)
+        how = None
+        for portion in attempts(catcher):
+            how = how or caught_by(*run(command_of(portion, program)))
         if how:
             control(tree, catcher, how)
             with open(cache, "w", encoding="utf-8") as kept:

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""docs/coverage.md names every capability, and what it names exists. Prints TAP.
+
+    coverage.py BUILD
+
+A row is `| id | what | status | tests | command | page |`. Status is `done` or `open: what will bring it`. A done row has a
+test, a command and a page. Tests are `unit/NAME`, `check/NAME` or paths; commands are words of build/bellwether that its
+help knows; pages are links relative to docs/. Every algorithm and detector has its place in the documentation, and every
+link in it leads somewhere.
+"""
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+IDS = [f"{letter}{n}" for letter, count in (("A", 10), ("B", 7), ("C", 11), ("D", 8), ("E", 6), ("F", 9))
+       for n in range(1, count + 1)]
+results = []
+
+
+def check(name, problems):
+    results.append(bool(problems))
+    print(f"{'not ok' if problems else 'ok'} {len(results)} - {name}")
+    for problem in problems:
+        print(f"# {problem}")
+
+
+def read(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as text:
+        return text.read()
+
+
+def said(build, *words):
+    done = subprocess.run([os.path.join(build, "bellwether"), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, check=False)
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def rows():
+    found = []
+    for line in read("docs/coverage.md").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and re.fullmatch(r"[A-F]\d+", cells[0]):
+            found.append(cells)
+    return found
+
+
+def test_problem(name, units, checks):
+    kind, _, rest = name.partition("/")
+    if kind == "unit":
+        there = rest in units and os.path.exists(os.path.join(TOP, "tests/unit", rest + ".c"))
+    elif kind == "check":
+        there = rest in checks
+    else:
+        there = os.path.exists(os.path.join(TOP, name))
+    return None if there else f"no test {name}"
+
+
+def command_problem(build, command):
+    """The command must be known, and so must each of its --options."""
+    words = command.split()
+    if words[0] == "make":
+        return None if re.search(rf"^{re.escape(words[1])}:", read("Makefile"), re.M) else f"no target {words[1]}"
+    plain = [w for w in words[1:] if not w.startswith("--")]
+    depth = next((i for i, w in enumerate(words[1:]) if w.startswith("--")), len(plain))
+    path = words[1:1 + min(depth, 2)]
+    status, help_text = said(build, *path, "--help")
+    if words[0] != "bellwether" or status != 0:
+        return f"`{command}`: no such command"
+    unknown = [w for w in words if w.startswith("--") and not re.search(re.escape(w.split("=")[0]) + r"(?![\w-])", help_text)]
+    return f"`{command}`: unknown {', '.join(unknown)}" if unknown else None
+
+
+def links_of(path):
+    for link in re.findall(r"\]\(([^)\s]+)\)", read(path)):
+        if not re.match(r"[a-z]+:", link):
+            yield link
+
+
+def link_problem(page, link):
+    target, _, anchor = link.partition("#")
+    path = os.path.normpath(os.path.join(os.path.dirname(page), target)) if target else page
+    if not os.path.exists(os.path.join(TOP, path)):
+        return f"{page}: {link} leads nowhere"
+    if anchor and path.endswith(".md"):
+        heads = [re.sub(r"[^\w -]", "", h.lower()).strip().replace(" ", "-")
+                 for h in re.findall(r"^#+ +(.*)$", read(path), re.M)]
+        if anchor not in heads:
+            return f"{page}: {link} names no heading"
+    return None
+
+
+def pages():
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=TOP,
+                            stdout=subprocess.PIPE, check=True).stdout.decode().split()
+    return [p for p in listed if os.path.exists(os.path.join(TOP, p))]
+
+
+def check_rows(build):
+    table = rows()
+    ids = [row[0] for row in table]
+    check("every capability has one row, in order", [] if ids == IDS else
+          [f"missing {i}" for i in IDS if i not in ids] + [f"more than one {i}" for i in set(ids) if ids.count(i) > 1]
+          or ["out of order"])
+    check("every row has six cells", [f"{r[0]} has {len(r)}" for r in table if len(r) != 6])
+    table = [r for r in table if len(r) == 6]
+    check("every status is done, or open with what will bring it",
+          [f"{r[0]}: '{r[2]}'" for r in table if not re.fullmatch(r"done|open: .{8,}", r[2])])
+    check("done rows have test, command and page",
+          [f"{r[0]}" for r in table if r[2] == "done" and not all(c not in ("", "-") for c in r[3:6])])
+    units = re.findall(r"^  '([\w]+)',", read("tests/meson.build"), re.M)
+    checks = set(re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)+", said(build, "sim", "check", "--list")[1]))
+    missing = [(r[0], test_problem(t, units, checks)) for r in table for t in re.findall(r"`([^`]+)`", r[3])]
+    check("named tests exist", [f"{i}: {p}" for i, p in missing if p])
+    wrong = [(r[0], command_problem(build, c)) for r in table for c in re.findall(r"`([^`]+)`", r[4])]
+    check("named commands exist", [f"{i}: {p}" for i, p in wrong if p])
+
+
+def check_names(build):
+    """Nothing ships undocumented."""
+    index, detectors = read("docs/algorithms/README.md"), read("docs/detectors.md")
+    for kind, text in (("algorithm", index), ("detector", detectors)):
+        names = said(build, "--complete", "sim", "run", f"--{kind}", "")[1].split()
+        names = [n for n in names if n != "none"]
+        check(f"every {kind} is documented", [n for n in names if f"| `{n}` |" not in text] or
+              ([] if len(names) >= 10 else ["the program names too few: " + " ".join(names)]))
+
+
+def main():
+    build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+    check_rows(build)
+    check_names(build)
+    broken = [link_problem(page, link) for page in pages() for link in links_of(page)]
+    check("every link in the documentation leads somewhere", [b for b in broken if b])
+    print(f"1..{len(results)}")
+    sys.exit(any(results))
+
+
+if __name__ == "__main__":
+    main()
