@@ -9,8 +9,27 @@
 #include <string.h>
 
 static const struct bw_sim_check *const tables[] = {
-    bw_checks_bully,  bw_checks_ring,  bw_checks_groups, bw_checks_raft,
-    bw_checks_detect, bw_checks_lease, bw_checks_split,
+#ifdef BW_CHECKS_BULLY
+    bw_checks_bully,
+#endif
+#ifdef BW_CHECKS_RING
+    bw_checks_ring,
+#endif
+#ifdef BW_CHECKS_GROUPS
+    bw_checks_groups,
+#endif
+#ifdef BW_CHECKS_RAFT
+    bw_checks_raft,
+#endif
+#ifdef BW_CHECKS_DETECT
+    bw_checks_detect,
+#endif
+#ifdef BW_CHECKS_LEASE
+    bw_checks_lease,
+#endif
+#ifdef BW_CHECKS_SPLIT
+    bw_checks_split,
+#endif
 };
 #define TABLES (sizeof tables / sizeof *tables)
 

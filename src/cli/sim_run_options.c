@@ -111,9 +111,9 @@ static int set_algorithm(const struct bw_option *option, void *target, const cha
 {
     struct bw_run_options *o = target;
     const struct bw_elector_ops *anti = bw_antipattern_find(value);
-    if (!anti)
+    if (!anti && strcmp(value, "none") != 0)
         return bw_set_algorithm(option, target, value, why);
-    o->config.algorithm = anti;
+    o->config.algorithm = anti; /* none: only the detector runs */
     return 0;
 }
 

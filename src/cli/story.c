@@ -114,7 +114,7 @@ void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nod
 static void fault_sentence(const struct bw_timeline *t, const struct bw_moment *m, char *out,
                            size_t size)
 {
-    bw_story_fault(m->fault, m->node, t->nodes, out, size);
+    bw_story_fault(&m->fault, m->node, t->nodes, out, size);
     size_t used = strlen(out);
     if (!m->led || used >= size)
         return;
@@ -139,9 +139,34 @@ static void lead_sentence(const struct bw_moment *m, char *out, size_t size)
              act, token);
 }
 
-bool bw_story_sentence(const struct bw_timeline *timeline, const struct bw_moment *m, char *out,
-                       size_t size)
+/* Whether the same was said since the last fault or change of leader. */
+static bool said_before(const struct bw_timeline *t, uint32_t i)
 {
+    const struct bw_moment *m = &t->moments[i];
+    while (i-- > 0) {
+        const struct bw_moment *before = &t->moments[i];
+        if (before->kind == BW_MOMENT_FAULT)
+            return false;
+        if (m->kind == BW_MOMENT_STANDS && before->kind == BW_MOMENT_LEADS)
+            return false;
+        bool same_node = m->kind == BW_MOMENT_STANDS || before->node == m->node;
+        if (before->kind == m->kind && same_node)
+            return true;
+    }
+    return false;
+}
+
+static void stand_sentence(const struct bw_moment *m, char *out, size_t size)
+{
+    snprintf(out, size, "node %u stands for election", m->node);
+    size_t used = strlen(out);
+    if (m->term && used < size)
+        snprintf(out + used, size - used, " (term %llu)", (unsigned long long)m->term);
+}
+
+bool bw_story_sentence(const struct bw_timeline *timeline, uint32_t i, char *out, size_t size)
+{
+    const struct bw_moment *m = &timeline->moments[i];
     switch (m->kind) {
     case BW_MOMENT_FAULT:
         fault_sentence(timeline, m, out, size);
@@ -150,12 +175,8 @@ bool bw_story_sentence(const struct bw_timeline *timeline, const struct bw_momen
         snprintf(out, size, "node %u is the first to suspect %u", m->node, m->other);
         return true;
     case BW_MOMENT_STANDS:
-        if (m->term)
-            snprintf(out, size, "node %u stands for election (%llu)", m->node,
-                     (unsigned long long)m->term);
-        else
-            snprintf(out, size, "node %u stands for election", m->node);
-        return true;
+        stand_sentence(m, out, size);
+        return !said_before(timeline, i);
     case BW_MOMENT_LEADS:
         lead_sentence(m, out, size);
         return true;
@@ -171,7 +192,7 @@ bool bw_story_sentence(const struct bw_timeline *timeline, const struct bw_momen
     case BW_MOMENT_STALE:
         snprintf(out, size, "a stale write of node %u is %s", m->node,
                  m->accepted ? "ACCEPTED" : "rejected");
-        return true;
+        return !said_before(timeline, i);
     }
     return false;
 }

@@ -305,7 +305,7 @@ static void on_faulted(void *context, bw_time at, const struct bw_sim_fault *fau
 {
     struct bw_timeline *t = context;
     struct bw_moment *moment = add_moment(t, BW_MOMENT_FAULT, at, node);
-    moment->fault = fault;
+    moment->fault = *fault;
     moment->led = known(t, node) && t->lanes[node].claims;
     moment->term = known(t, node) ? t->lanes[node].term : 0;
     apply_fault(t, at, fault, node);

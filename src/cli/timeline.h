@@ -55,8 +55,8 @@ struct bw_moment {
     bw_time act_from;
     uint32_t votes, alive;
     bool accepted;
-    bool led; /* FAULT: the node led */
-    const struct bw_sim_fault *fault;
+    bool led;                  /* FAULT: the node led */
+    struct bw_sim_fault fault; /* a copy; its groups are the script's */
 };
 
 struct bw_lane {
@@ -104,9 +104,9 @@ void bw_timeline_legend(const struct bw_term *term, FILE *out);
 int bw_timeline_svg(const struct bw_timeline *timeline, const char *title, const char *subtitle,
                     const char *path);
 
-/* A moment as a sentence; false if it is not worth one. */
-bool bw_story_sentence(const struct bw_timeline *timeline, const struct bw_moment *moment,
-                       char *out, size_t size);
+/* The i-th moment as a sentence; false if it is not worth one: a second node that stands in the
+ * same election, the same stale writer again. */
+bool bw_story_sentence(const struct bw_timeline *timeline, uint32_t i, char *out, size_t size);
 /* A fault in a few words: "3 crashes". */
 void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nodes, char *out,
                     size_t size);

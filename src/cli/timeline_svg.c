@@ -293,7 +293,7 @@ static void draw_faults(const struct picture *p)
         const struct bw_moment *m = &p->timeline->moments[i];
         if (m->kind != BW_MOMENT_FAULT)
             continue;
-        bw_story_fault(m->fault, m->node, p->timeline->nodes, text, sizeof text);
+        bw_story_fault(&m->fault, m->node, p->timeline->nodes, text, sizeof text);
         double x = x_of(p, m->at), width = 6.1 * (double)strlen(text) + 14;
         double start = fmin(x, WIDTH - 8 - width);
         int row = 0;

@@ -160,7 +160,7 @@ static void print_faults(const struct canvas *c)
     for (uint32_t i = 0; i < c->timeline->moments_count; i++) {
         const struct bw_moment *m = &c->timeline->moments[i];
         if (m->kind == BW_MOMENT_FAULT && m->at <= c->now && m->at <= c->to)
-            line[column_of(c, m->at)] = fault_letter(m->fault->kind);
+            line[column_of(c, m->at)] = fault_letter(m->fault.kind);
     }
     fprintf(c->out, "      %s%s%s\n", bw_term_colour(c->term, BW_RED), line,
             bw_term_colour(c->term, BW_PLAIN));
