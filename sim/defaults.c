@@ -1,0 +1,21 @@
+/* What a run is when nothing is said. */
+#include "sim/sim.h"
+
+#include <string.h>
+
+void bw_sim_defaults(struct bw_sim_config *config)
+{
+    memset(config, 0, sizeof *config);
+    config->algorithm = &bw_elect_bully;
+    config->detector = &bw_detect_deadline;
+    config->nodes = 5;
+    config->elections = 1;
+    config->seed = 1;
+    config->latency =
+        (struct bw_sim_latency){.dist = BW_DIST_UNIFORM, .min = BW_MS, .max = 5 * BW_MS};
+    config->drift_bound = 0.01;
+    config->transport_tells = true;
+    config->period_ns = 100 * BW_MS;
+    config->propose_count = 1;
+    config->limit = 600 * BW_SEC;
+}
