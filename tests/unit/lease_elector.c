@@ -1,0 +1,561 @@
+/* The lease elector against a store played by the test: stories first, then candidates under random
+ * delays, losses, pauses and store outages, where no two may ever hold the work at once. */
+#include "unit.h"
+
+#include "base/rng.h"
+#include "lease/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TTL (10 * BW_SEC)
+#define ALL (BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_NOTES)
+
+struct story {
+    struct bw_lease *lease;
+    struct bw_lease_actions actions;
+    bw_time now;
+};
+
+static struct bw_lease_config config_for(const char *candidate, uint64_t seed)
+{
+    return (struct bw_lease_config){.election = "nightly",
+                                    .candidate = candidate,
+                                    .value = "addr",
+                                    .terms = {.ttl_ns = TTL,
+                                              .drift_ppm = 10000,
+                                              .kill_after_ns = 2 * BW_SEC,
+                                              .margin_ns = 200 * BW_MS},
+                                    .retry_ns = BW_SEC,
+                                    .grace_ns = 500 * BW_MS,
+                                    .traits = ALL,
+                                    .seed = seed};
+}
+
+static void begin(struct story *s)
+{
+    struct bw_lease_config config = config_for("a", 7);
+    s->lease = malloc(bw_lease_bytes());
+    s->now = 100 * BW_SEC;
+    assert_int_equal(bw_lease_init(s->lease, &config), 0);
+}
+
+static void step(struct story *s, struct bw_lease_event event)
+{
+    event.now = s->now;
+    s->actions.count = 0;
+    bw_lease_step(s->lease, &event, &s->actions);
+}
+
+static void happens(struct story *s, enum bw_lease_event_kind kind)
+{
+    step(s, (struct bw_lease_event){.kind = kind});
+}
+
+static void time_passes(struct story *s)
+{
+    s->now = bw_lease_deadline(s->lease);
+    assert_true(s->now < BW_TIME_NEVER);
+    happens(s, BW_LEASE_TIMEOUT);
+}
+
+static const struct bw_lease_action *wants(const struct story *s, enum bw_lease_action_kind kind)
+{
+    for (uint32_t i = 0; i < s->actions.count; i++)
+        if (s->actions.at[i].kind == kind)
+            return &s->actions.at[i];
+    return NULL;
+}
+
+static const struct bw_store_request *asks(const struct story *s, enum bw_store_op op)
+{
+    for (uint32_t i = 0; i < s->actions.count; i++)
+        if (s->actions.at[i].kind == BW_LEASE_ASK && s->actions.at[i].ask.request.op == op)
+            return &s->actions.at[i].ask.request;
+    return NULL;
+}
+
+static void answer(struct story *s, const struct bw_store_request *request, enum bw_outcome outcome,
+                   struct bw_store_record record)
+{
+    struct bw_store_reply reply = {
+        .id = request->id, .op = request->op, .outcome = outcome, .record = record};
+    step(s, (struct bw_lease_event){.kind = BW_LEASE_ANSWER, .answer = &reply});
+}
+
+static struct bw_store_record held_by(const char *who, bw_token token, uint64_t version)
+{
+    struct bw_store_record record = {
+        .version = version, .held = true, .token = token, .ttl_ns = TTL};
+    snprintf(record.holder, sizeof record.holder, "%s", who);
+    return record;
+}
+
+/* Until it leads: reads a free record, asks, is granted 40 ms later. */
+static bw_time lead(struct story *s)
+{
+    begin(s);
+    happens(s, BW_LEASE_START);
+    answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
+    const struct bw_store_request request = *asks(s, BW_STORE_ACQUIRE);
+    bw_time sent = s->now;
+    s->now += 40 * BW_MS;
+    struct bw_store_record record = held_by("a", 5, 9);
+    record.request = request.id;
+    answer(s, &request, BW_OUTCOME_DONE, record);
+    return sent;
+}
+
+static void a_free_lease_is_taken_and_counts_from_sending(void **state)
+{
+    (void)state;
+    struct story s;
+    bw_time sent = lead(&s);
+    const struct bw_lease_action *elected = wants(&s, BW_LEASE_ELECTED);
+    assert_non_null(elected);
+    assert_int_equal(elected->token, 5);
+    assert_int_equal(elected->schedule.end, sent + bw_lease_span(TTL, 10000));
+    assert_int_equal(elected->schedule.renew, sent + TTL / 3);
+    free(s.lease);
+}
+
+static void a_held_lease_is_watched_and_taken_when_it_stood_still(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, held_by("b", 4, 77));
+    assert_non_null(asks(&s, BW_STORE_WATCH));
+    bw_time since = s.now;
+    time_passes(&s);
+    assert_int_equal(s.now, since + TTL + 500 * BW_MS);
+    assert_int_equal(asks(&s, BW_STORE_ACQUIRE)->steal, 77);
+    free(s.lease);
+}
+
+static void a_renewal_by_the_other_starts_the_observation_anew(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, held_by("b", 4, 77));
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    s.now += 9 * BW_SEC;
+    answer(&s, &watch, BW_OUTCOME_DONE, held_by("b", 4, 78));
+    assert_int_equal(bw_lease_deadline(s.lease), s.now + TTL + 500 * BW_MS);
+    free(s.lease);
+}
+
+static void proof_of_death_needs_no_waiting(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    struct bw_store_record dead = held_by("b", 4, 77);
+    dead.proved_dead = true;
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, dead);
+    assert_int_equal(asks(&s, BW_STORE_ACQUIRE)->steal, 77);
+    free(s.lease);
+}
+
+static void a_lost_grant_is_found_by_its_id_and_counts_from_sending(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
+    const struct bw_store_request request = *asks(&s, BW_STORE_ACQUIRE);
+    bw_time sent = s.now;
+    s.now += BW_SEC;
+    answer(&s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    struct bw_store_record record = held_by("a", 5, 9);
+    record.request = request.id;
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+    assert_int_equal(wants(&s, BW_LEASE_ELECTED)->schedule.end, sent + bw_lease_span(TTL, 10000));
+    free(s.lease);
+}
+
+static void a_record_of_an_earlier_process_of_the_same_name_is_anothers(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    struct bw_store_record record = held_by("a", 4, 77);
+    record.request = 12345;
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+    assert_null(wants(&s, BW_LEASE_ELECTED));
+    assert_non_null(asks(&s, BW_STORE_WATCH));
+    free(s.lease);
+}
+
+static void a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends(void **state)
+{
+    (void)state;
+    struct story s;
+    bw_time sent = lead(&s);
+    time_passes(&s);
+    assert_int_equal(s.now, sent + TTL / 3);
+    const struct bw_store_request first = *asks(&s, BW_STORE_RENEW);
+    s.now += TTL / 6;
+    answer(&s, &first, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    time_passes(&s);
+    assert_int_equal(s.now, sent + TTL / 3 + TTL / 6);
+    assert_non_null(asks(&s, BW_STORE_RENEW));
+    bw_time term = sent + 2 * TTL / 3;
+    while (!wants(&s, BW_LEASE_STEP_DOWN) && s.now < term)
+        time_passes(&s);
+    assert_int_equal(wants(&s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_UNREACHABLE);
+    assert_true(s.now <= term);
+    free(s.lease);
+}
+
+static void the_release_waits_for_the_works_death(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    happens(&s, BW_LEASE_RESIGN);
+    assert_int_equal(wants(&s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_RESIGNED);
+    assert_null(asks(&s, BW_STORE_RELEASE));
+    s.now += 300 * BW_MS;
+    happens(&s, BW_LEASE_WORK_DEAD);
+    assert_true(asks(&s, BW_STORE_RELEASE)->clean);
+    assert_int_equal(asks(&s, BW_STORE_RELEASE)->token, 5);
+    free(s.lease);
+}
+
+static void a_refused_renewal_ends_the_work_at_once(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    time_passes(&s);
+    answer(&s, asks(&s, BW_STORE_RENEW), BW_OUTCOME_REFUSED, held_by("b", 6, 12));
+    assert_int_equal(wants(&s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_TAKEN);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    assert_null(asks(&s, BW_STORE_RELEASE));
+    assert_int_equal(wants(&s, BW_LEASE_RELEASED)->reason, BW_LEASE_TAKEN);
+    free(s.lease);
+}
+
+static void an_unhealthy_leader_steps_down_and_does_not_contend(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    happens(&s, BW_LEASE_HEALTH);
+    assert_int_equal(wants(&s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_UNHEALTHY);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE,
+           (struct bw_store_record){.version = 10, .clean = true});
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE,
+           (struct bw_store_record){.version = 10, .clean = true});
+    assert_null(asks(&s, BW_STORE_ACQUIRE));
+    step(&s, (struct bw_lease_event){.kind = BW_LEASE_HEALTH, .yes = true});
+    assert_non_null(asks(&s, BW_STORE_READ));
+    free(s.lease);
+}
+
+static void a_transfer_waits_until_the_successor_is_ready(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    struct bw_store_record record = held_by("a", 5, 10);
+    record.note = (struct bw_note){.kind = BW_NOTE_TRANSFER, .serial = 1, .from = "op", .to = "b"};
+    answer(&s, &watch, BW_OUTCOME_DONE, record);
+    assert_int_equal(asks(&s, BW_STORE_NOTE)->note.kind, BW_NOTE_PREPARE);
+    assert_null(wants(&s, BW_LEASE_STEP_DOWN));
+    record.version = 11;
+    record.note = (struct bw_note){.kind = BW_NOTE_READY, .serial = 2, .from = "b", .to = "a"};
+    answer(&s, asks(&s, BW_STORE_WATCH), BW_OUTCOME_DONE, record);
+    assert_int_equal(wants(&s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_TRANSFERRED);
+    free(s.lease);
+}
+
+static void a_refused_transfer_changes_nothing(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    step(&s, (struct bw_lease_event){.kind = BW_LEASE_RESIGN, .to = "b"});
+    assert_int_equal(asks(&s, BW_STORE_NOTE)->note.kind, BW_NOTE_PREPARE);
+    struct bw_store_record record = held_by("a", 5, 11);
+    record.note = (struct bw_note){.kind = BW_NOTE_REFUSE, .serial = 2, .from = "b", .to = "a"};
+    answer(&s, &watch, BW_OUTCOME_DONE, record);
+    assert_null(wants(&s, BW_LEASE_STEP_DOWN));
+    struct bw_lease_status status;
+    bw_lease_status(s.lease, &status);
+    assert_true(status.leading);
+    free(s.lease);
+}
+
+/* ---- many candidates, one store, random trouble ---- */
+
+#define CANDIDATES 3
+#define FLIGHTS    64
+
+struct flight { /* a request or a reply on its way */
+    bw_time at;
+    int who;
+    bool reply;
+    struct bw_store_request request;
+    struct bw_store_reply answer;
+};
+
+struct candidate {
+    struct bw_lease *lease;
+    char name[16];
+    double rate;
+    bw_time paused_until;
+    bool working;
+    bw_time work_until;
+    bool term;
+    bw_time dead_at;
+};
+
+struct chaos {
+    struct bw_rng rng;
+    struct bw_store_record record;
+    bw_time down_from, down_until;
+    struct candidate candidates[CANDIDATES];
+    struct flight flights[FLIGHTS];
+    bw_time now;
+    bw_token highest;
+    int leaderships, overlaps;
+};
+
+static bw_time local(const struct candidate *c, bw_time world)
+{
+    return (bw_time)((double)world * c->rate);
+}
+
+static struct flight *take_off(struct chaos *k, const struct flight *flight)
+{
+    for (int i = 0; i < FLIGHTS; i++)
+        if (k->flights[i].at == 0) {
+            k->flights[i] = *flight;
+            return &k->flights[i];
+        }
+    fail_msg("more than %d messages are on their way", FLIGHTS);
+    return NULL;
+}
+
+/* Mostly quick, at times seconds late, at times never. */
+static void fly(struct chaos *k, const struct flight *flight)
+{
+    bw_time longest = bw_rng_chance(&k->rng, 0.1) ? 6 * BW_SEC : 50 * BW_MS;
+    bool lost = bw_rng_chance(&k->rng, 0.05);
+    bw_time at = k->now + bw_rng_between(&k->rng, BW_MS, longest);
+    if (!lost)
+        take_off(k, flight)->at = at;
+}
+
+/* The caller's part: an answer that does not come in time is UNKNOWN. */
+static void ask(struct chaos *k, int who, const struct bw_lease_ask *ask)
+{
+    struct flight late = {.who = who, .reply = true, .at = k->now + ask->within_ns};
+    late.answer.id = ask->request.id;
+    late.answer.op = ask->request.op;
+    late.answer.outcome = BW_OUTCOME_UNKNOWN;
+    take_off(k, &late);
+    fly(k, &(struct flight){.who = who, .request = ask->request});
+}
+
+static void start_work(struct chaos *k, struct candidate *c, const struct bw_lease_action *action)
+{
+    assert_true(action->token > k->highest);
+    k->highest = action->token;
+    k->leaderships++;
+    c->working = true;
+    c->term = false;
+    c->work_until = action->schedule.kill;
+    for (int i = 0; i < CANDIDATES; i++)
+        k->overlaps += &k->candidates[i] != c && k->candidates[i].working;
+}
+
+static void carry_out(struct chaos *k, int who, const struct bw_lease_actions *actions)
+{
+    struct candidate *c = &k->candidates[who];
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct bw_lease_action *action = &actions->at[i];
+        if (action->kind == BW_LEASE_ASK)
+            ask(k, who, &action->ask);
+        else if (action->kind == BW_LEASE_ELECTED)
+            start_work(k, c, action);
+        else if (action->kind == BW_LEASE_EXTENDED && !c->term)
+            c->work_until = action->schedule.kill;
+        else if (action->kind == BW_LEASE_STEP_DOWN) {
+            c->term = true;
+            c->work_until = action->schedule.kill;
+        }
+    }
+}
+
+static void tell(struct chaos *k, int who, struct bw_lease_event event)
+{
+    struct bw_lease_actions actions = {.count = 0};
+    event.now = local(&k->candidates[who], k->now);
+    bw_lease_step(k->candidates[who].lease, &event, &actions);
+    carry_out(k, who, &actions);
+}
+
+static enum bw_outcome serve(struct chaos *k, const struct bw_store_request *r)
+{
+    struct bw_store_record *record = &k->record;
+    bool mine = record->held && record->token == r->token;
+    switch (r->op) {
+    case BW_STORE_ACQUIRE:
+        if (record->held && record->version != r->steal)
+            return BW_OUTCOME_REFUSED;
+        record->held = true;
+        record->token++;
+        record->request = r->id;
+        record->ttl_ns = r->ttl_ns;
+        snprintf(record->holder, sizeof record->holder, "%s", r->candidate);
+        break;
+    case BW_STORE_RENEW:
+        if (!mine)
+            return BW_OUTCOME_REFUSED;
+        break;
+    case BW_STORE_RELEASE:
+        if (!mine)
+            return BW_OUTCOME_REFUSED;
+        record->held = false;
+        record->clean = r->clean;
+        break;
+    default:
+        return BW_OUTCOME_DONE;
+    }
+    record->version++;
+    return BW_OUTCOME_DONE;
+}
+
+static void at_store(struct chaos *k, const struct flight *flight)
+{
+    struct flight back = {.who = flight->who, .reply = true};
+    back.answer.id = flight->request.id;
+    back.answer.op = flight->request.op;
+    bool down = k->now >= k->down_from && k->now < k->down_until;
+    back.answer.outcome = down ? BW_OUTCOME_UNAVAILABLE : serve(k, &flight->request);
+    back.answer.record = k->record;
+    fly(k, &back);
+}
+
+static void work_and_timers(struct chaos *k, int who)
+{
+    struct candidate *c = &k->candidates[who];
+    /* The guardian kills at the instant even when the supervisor is paused; a told work may end
+     * earlier. */
+    bool ends = c->working &&
+                (local(c, k->now) >= c->work_until || (c->term && bw_rng_chance(&k->rng, 0.02)));
+    if (ends) {
+        c->working = false;
+        c->dead_at = k->now;
+    }
+    if (k->now < c->paused_until)
+        return;
+    if (c->dead_at) {
+        c->dead_at = 0;
+        tell(k, who, (struct bw_lease_event){.kind = BW_LEASE_WORK_DEAD});
+    }
+    if (local(c, k->now) >= bw_lease_deadline(c->lease))
+        tell(k, who, (struct bw_lease_event){.kind = BW_LEASE_TIMEOUT});
+}
+
+static void land(struct chaos *k)
+{
+    for (int i = 0; i < FLIGHTS; i++) {
+        struct flight flight = k->flights[i];
+        bool due = flight.at && flight.at <= k->now;
+        if (!due || (flight.reply && k->now < k->candidates[flight.who].paused_until))
+            continue;
+        k->flights[i].at = 0;
+        if (flight.reply)
+            tell(k, flight.who,
+                 (struct bw_lease_event){.kind = BW_LEASE_ANSWER, .answer = &flight.answer});
+        else
+            at_store(k, &flight);
+    }
+}
+
+static void trouble(struct chaos *k)
+{
+    struct candidate *c = &k->candidates[bw_rng_below(&k->rng, CANDIDATES)];
+    if (bw_rng_chance(&k->rng, 0.0005))
+        c->paused_until = k->now + bw_rng_between(&k->rng, BW_SEC, 30 * BW_SEC);
+    if (bw_rng_chance(&k->rng, 0.0002)) {
+        k->down_from = k->now;
+        k->down_until = k->now + bw_rng_between(&k->rng, BW_SEC, 40 * BW_SEC);
+    }
+}
+
+static void begin_chaos(struct chaos *k, uint64_t seed)
+{
+    memset(k, 0, sizeof *k);
+    bw_rng_init(&k->rng, seed);
+    k->now = BW_SEC;
+    for (int i = 0; i < CANDIDATES; i++) {
+        struct candidate *c = &k->candidates[i];
+        snprintf(c->name, sizeof c->name, "c%d", i);
+        struct bw_lease_config config = config_for(c->name, seed * 31 + (uint64_t)i);
+        config.traits = BW_STORE_TOKEN | BW_STORE_OBSERVED; /* every request polls: no watch */
+        c->rate = 1 + (2 * bw_rng_unit(&k->rng) - 1) * 0.01;
+        c->lease = malloc(bw_lease_bytes());
+        assert_int_equal(bw_lease_init(c->lease, &config), 0);
+        tell(k, i, (struct bw_lease_event){.kind = BW_LEASE_START});
+    }
+}
+
+static int play(uint64_t seed, bw_time length)
+{
+    struct chaos *k = malloc(sizeof *k);
+    begin_chaos(k, seed);
+    for (; k->now < length; k->now += 20 * BW_MS) {
+        trouble(k);
+        land(k);
+        for (int i = 0; i < CANDIDATES; i++)
+            work_and_timers(k, i);
+    }
+    int overlaps = k->overlaps, leaderships = k->leaderships;
+    for (int i = 0; i < CANDIDATES; i++)
+        free(k->candidates[i].lease);
+    free(k);
+    assert_true(leaderships >= 1);
+    return overlaps;
+}
+
+static void random_trouble_never_makes_two_work_at_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        if (play(seed, 300 * BW_SEC))
+            fail_msg("two worked at once with seed %llu", (unsigned long long)seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_free_lease_is_taken_and_counts_from_sending),
+        cmocka_unit_test(a_held_lease_is_watched_and_taken_when_it_stood_still),
+        cmocka_unit_test(a_renewal_by_the_other_starts_the_observation_anew),
+        cmocka_unit_test(proof_of_death_needs_no_waiting),
+        cmocka_unit_test(a_lost_grant_is_found_by_its_id_and_counts_from_sending),
+        cmocka_unit_test(a_record_of_an_earlier_process_of_the_same_name_is_anothers),
+        cmocka_unit_test(a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends),
+        cmocka_unit_test(the_release_waits_for_the_works_death),
+        cmocka_unit_test(a_refused_renewal_ends_the_work_at_once),
+        cmocka_unit_test(an_unhealthy_leader_steps_down_and_does_not_contend),
+        cmocka_unit_test(a_transfer_waits_until_the_successor_is_ready),
+        cmocka_unit_test(a_refused_transfer_changes_nothing),
+        cmocka_unit_test(random_trouble_never_makes_two_work_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
