@@ -47,6 +47,21 @@ static void ask(struct bw_raft *raft, enum bw_message_kind kind, bw_term term, u
     }
 }
 
+/* A voter, or one whose removal is not known to be committed: it may be the only one left whose log
+ * can win (thesis §4.2.2). Its own vote counts only if it is a voter. */
+static bool may_lead(const struct bw_raft *raft)
+{
+    bw_node members[BW_RAFT_MEMBERS_MAX];
+    uint32_t voters;
+    if (raft->voter)
+        return true;
+    bw_raft_members_at(raft, raft->commit, members, &voters);
+    for (uint32_t i = 0; i < voters; i++)
+        if (members[i] == raft->self)
+            return true;
+    return false;
+}
+
 /* A real election: a term is spent. */
 void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags)
 {
@@ -61,7 +76,7 @@ void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags)
  * itself wants it (thesis §3.10). */
 void bw_raft_campaign(struct bw_raft *raft, bool transfer)
 {
-    if (!raft->voter || raft->role == BW_RAFT_LEADER) {
+    if (!may_lead(raft) || raft->role == BW_RAFT_LEADER) {
         bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, raft->self, BW_EVENT_TIMEOUT, raft->role);
         return;
     }
@@ -82,7 +97,7 @@ void bw_raft_campaign(struct bw_raft *raft, bool transfer)
 
 void bw_raft_election_timeout(struct bw_raft *raft)
 {
-    if (raft->voter)
+    if (may_lead(raft))
         bw_raft_campaign(raft, false);
     else
         raft->election_at = BW_TIME_NEVER;
@@ -97,7 +112,7 @@ void bw_raft_look_early(struct bw_raft *raft, bw_node node)
         return;
     }
     raft->heard_until = 0;
-    if (raft->voter)
+    if (may_lead(raft))
         raft->election_at =
             bw_time_min(raft->election_at, raft->now + bw_rng_between(&raft->rng, 0, raft->jitter));
 }
