@@ -123,9 +123,9 @@ static void row_name(const struct bw_compare_row *row, char *out, size_t size)
 
 static void print_algorithms(const struct compare_session *s)
 {
-    static const char *const heads[] = {
-        "algorithm",  "noticed",    "failover",     "may act", "messages", "2 in partition",
-        "2 in pause", "2 in drift", "stale writes", "token",   "minority"};
+    static const char *const heads[] = {"algorithm", "noticed",   "failover", "may act",
+                                        "messages",  "partition", "pause",    "drift",
+                                        "stale",     "token",     "minority"};
     struct table *t = calloc(1, sizeof *t);
     char name[CELL];
     if (!t)
@@ -159,11 +159,11 @@ static void explain_algorithms(const struct compare_session *s)
         "\nMeans of %u runs with %u nodes, 1..5 ms latency, 100 ms heartbeats; detector deadline "
         "where one is needed.\n",
         s->options.runs, s->options.nodes);
-    printf(
-        "noticed, failover, may act: from the leader's crash to the first suspicion or election, "
-        "the new leader,\nand the moment it may act. messages: the electors', from the crash "
-        "until all agree. 2 in ...: for how\nlong two might act. stale writes: accepted by a "
-        "resource that checks tokens, where there is one.\n");
+    printf("noticed, failover, may act: from the leader's crash to the first suspicion or "
+           "election, the new\nleader, and the moment it may act. messages: the electors', from "
+           "the crash until all agree.\npartition, pause, drift: for how long two could act. "
+           "stale: writes of a deposed leader that the\nresource accepted; it checks tokens where "
+           "there are any. minority: what the smaller side of the\npartition does.\n");
     printf("The scripts, for `sim run --script`:\n");
     for (unsigned i = 0; (name = bw_compare_script(i, s->options.nodes, text, sizeof text)); i++) {
         printf("  %-10s", name);

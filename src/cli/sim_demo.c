@@ -145,7 +145,7 @@ static void print_sentence(const struct demo *d, const struct part *part, uint32
 /* How many sentences fit below the picture. */
 static unsigned room_for_lines(const struct demo *d)
 {
-    int room = d->term.height - (int)NODES - 7;
+    int room = d->term.height - (int)NODES - 10;
     return room < 4 ? 4 : room > (int)LINES_MAX ? LINES_MAX : (unsigned)room;
 }
 
@@ -171,7 +171,7 @@ static void draw_frame(struct demo *d, const struct part *part, bw_time now)
     if (!out)
         return;
     bw_timeline_text(&part->timeline, &d->term, out, 0, part->timeline.end, now);
-    bw_timeline_legend(&d->term, out);
+    bw_timeline_legend(&part->timeline, &d->term, out);
     fputs("\033[K\n", out);
     for (uint32_t i = count > room ? count - room : 0; i < count; i++)
         print_sentence(d, part, last[i % room], out);
@@ -212,7 +212,7 @@ static void tell(struct demo *d, const struct part *part)
         print_sentence(d, part, i, stdout);
     putchar('\n');
     bw_timeline_text(&part->timeline, &d->term, stdout, 0, part->timeline.end, part->timeline.end);
-    bw_timeline_legend(&d->term, stdout);
+    bw_timeline_legend(&part->timeline, &d->term, stdout);
 }
 
 static void print_result(const struct demo *d, const struct part *part)

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#define LANES_MAX 64u /* more do not fit a screen */
+
 struct session {
     const struct bw_cli_command *command;
     struct bw_run_options *options;
@@ -59,11 +61,20 @@ static int one_run(struct session *s, uint32_t r)
 
 static void print_timeline(struct session *s, const struct bw_term *term)
 {
-    if (!s->picture || s->options->runs > 1 || s->options->no_timeline || s->timeline.nodes > 64)
+    if (s->options->no_timeline || s->timeline.nodes > LANES_MAX)
         return;
     putchar('\n');
     bw_timeline_text(&s->timeline, term, stdout, 0, s->timeline.end, s->timeline.end);
-    bw_timeline_legend(term, stdout);
+    bw_timeline_legend(&s->timeline, term, stdout);
+}
+
+static void print_story(struct session *s)
+{
+    char text[200];
+    putchar('\n');
+    for (uint32_t i = 0; i < s->timeline.moments_count; i++)
+        if (bw_story_sentence(&s->timeline, i, text, sizeof text))
+            printf("%9.3f s  %s\n", (double)s->timeline.moments[i].at / 1e9, text);
 }
 
 static int write_svg(struct session *s)
@@ -92,7 +103,10 @@ static int show(struct session *s)
             return BW_EXIT_IO;
     } else {
         bw_run_print(s->options, &s->summary, &term);
-        print_timeline(s, &term);
+        if (s->picture && s->options->runs == 1)
+            print_timeline(s, &term);
+        if (s->picture && s->options->runs == 1 && s->options->story)
+            print_story(s);
     }
     return s->summary.violations ? BW_EXIT_FAILED : BW_EXIT_OK;
 }
@@ -111,7 +125,8 @@ static int open_trace(struct session *s)
 static int begin(struct session *s)
 {
     const struct bw_run_options *o = s->options;
-    s->picture = o->svg_path || (!o->json && o->runs == 1 && !o->no_timeline);
+    bool text = !o->json && o->runs == 1 && (o->story || !o->no_timeline);
+    s->picture = o->svg_path || text;
     s->sim = bw_sim_new();
     if (!s->sim || bw_summary_init(&s->summary, o->runs) != 0 ||
         (s->picture && bw_timeline_init(&s->timeline, &o->config) != 0)) {

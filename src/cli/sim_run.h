@@ -13,7 +13,7 @@ struct bw_run_options {
     struct bw_node_list crashed, candidates, alternatives;
     const char *script_path, *svg_path, *trace_path;
     uint32_t runs;
-    bool json, datagrams, check, detector_given, no_timeline;
+    bool json, datagrams, check, detector_given, no_timeline, story;
 };
 
 extern const struct bw_option bw_run_options_table[];

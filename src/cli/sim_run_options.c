@@ -233,6 +233,8 @@ const struct bw_option bw_run_options_table[] = {
      AT(trace_path)},
     {"check", NULL, "let the checkers watch what the algorithm promises; a violation exits 1",
      .set = bw_set_switch, AT(check)},
+    {"story", NULL, "tell what happened in sentences (of one run)", .set = bw_set_switch,
+     AT(story)},
     {"no-timeline", NULL, "leave the text timeline out", .set = bw_set_switch, AT(no_timeline)},
     {0},
 };

@@ -32,7 +32,7 @@ static void print_head(const struct page *p)
         printf("..%llu", (unsigned long long)(c->seed + p->options->runs - 1));
     putchar('\n');
     if (c->algorithm)
-        printf("In a partition: %s\n", c->guard ? bw_elect_guard.promise : c->algorithm->promise);
+        printf("%s\n", c->guard ? bw_elect_guard.promise : c->algorithm->promise);
     if (c->drift > c->drift_bound)
         printf("Note: clocks drift by more than the %.3g %% the electors were told; timed promises "
                "do not hold then.\n",

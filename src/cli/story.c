@@ -156,14 +156,6 @@ static bool said_before(const struct bw_timeline *t, uint32_t i)
     return false;
 }
 
-static void stand_sentence(const struct bw_moment *m, char *out, size_t size)
-{
-    snprintf(out, size, "node %u stands for election", m->node);
-    size_t used = strlen(out);
-    if (m->term && used < size)
-        snprintf(out + used, size - used, " (term %llu)", (unsigned long long)m->term);
-}
-
 bool bw_story_sentence(const struct bw_timeline *timeline, uint32_t i, char *out, size_t size)
 {
     const struct bw_moment *m = &timeline->moments[i];
@@ -175,7 +167,7 @@ bool bw_story_sentence(const struct bw_timeline *timeline, uint32_t i, char *out
         snprintf(out, size, "node %u is the first to suspect %u", m->node, m->other);
         return true;
     case BW_MOMENT_STANDS:
-        stand_sentence(m, out, size);
+        snprintf(out, size, "node %u stands for election", m->node);
         return !said_before(timeline, i);
     case BW_MOMENT_LEADS:
         lead_sentence(m, out, size);

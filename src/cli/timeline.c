@@ -238,7 +238,7 @@ static void on_suspected(void *context, bw_time at, bw_node node, bw_node whom, 
 {
     struct bw_timeline *t = context;
     (void)level;
-    if (!suspect || !known(t, whom) || !known(t, node))
+    if (!suspect || !known(t, whom) || !known(t, node) || t->lanes[node].leader != whom)
         return;
     for (uint32_t i = t->moments_count; i-- > 0;) {
         const struct bw_moment *m = &t->moments[i];
@@ -335,6 +335,31 @@ static void on_traced(void *context, bw_time at, bw_node node, const struct bw_t
         lane->electing = at;
     struct bw_moment *moment = add_moment(t, BW_MOMENT_STANDS, at, node);
     moment->term = note->a;
+}
+
+bw_time bw_timeline_step(bw_time span, unsigned marks)
+{
+    static const int steps[] = {1, 2, 5};
+    bw_time power = 1;
+    for (unsigned i = 0;; i++) {
+        bw_time step = power * steps[i % 3];
+        if (step >= BW_US && span / step <= (bw_time)marks)
+            return step;
+        if (i % 3 == 2)
+            power *= 10;
+    }
+}
+
+void bw_timeline_tick(char *out, bw_time at, bw_time step)
+{
+    if (step >= BW_SEC)
+        snprintf(out, BW_TEXT_SPAN, "%.0f s", (double)at / 1e9);
+    else if (step >= 100 * BW_MS)
+        snprintf(out, BW_TEXT_SPAN, "%.1f s", (double)at / 1e9);
+    else if (step >= BW_MS)
+        snprintf(out, BW_TEXT_SPAN, "%.0f ms", (double)at / 1e6);
+    else
+        snprintf(out, BW_TEXT_SPAN, "%.3g ms", (double)at / 1e6);
 }
 
 /* ---- life ---- */

@@ -98,7 +98,12 @@ void bw_timeline_finish(struct bw_timeline *timeline, bw_time end);
  * after `now` stay empty. */
 void bw_timeline_text(const struct bw_timeline *timeline, const struct bw_term *term, FILE *out,
                       bw_time from, bw_time to, bw_time now);
-void bw_timeline_legend(const struct bw_term *term, FILE *out);
+void bw_timeline_legend(const struct bw_timeline *timeline, const struct bw_term *term, FILE *out);
+
+/* A round distance between marks of an axis, so that there are at most `marks` of them; and the
+ * text at one (BW_TEXT_SPAN bytes). */
+bw_time bw_timeline_step(bw_time span, unsigned marks);
+void bw_timeline_tick(char *out, bw_time at, bw_time step);
 
 /* The picture. Returns 0 or -1 with errno set. */
 int bw_timeline_svg(const struct bw_timeline *timeline, const char *title, const char *subtitle,

@@ -12,7 +12,7 @@
 #define LEFT       92.0
 #define RIGHT      28.0
 #define PLOT       (WIDTH - LEFT - RIGHT)
-#define TOP        134.0
+#define TOP        122.0
 #define LABEL_ROWS 3
 #define LINES_MAX  4000u
 
@@ -78,41 +78,16 @@ static void draw_defs(const struct picture *p)
           p->out);
 }
 
-static bw_time nice_step(bw_time end)
-{
-    static const int steps[] = {1, 2, 5};
-    bw_time step = 1;
-    for (unsigned i = 0; end / step > 12 || step < BW_US; i++) {
-        bw_time power = 1;
-        for (unsigned k = 0; k < i / 3; k++)
-            power *= 10;
-        step = power * steps[i % 3];
-    }
-    return step;
-}
-
-static void tick_text(char *out, bw_time at, bw_time step)
-{
-    if (step >= BW_SEC)
-        snprintf(out, BW_TEXT_SPAN, "%.0f s", (double)at / 1e9);
-    else if (step >= 100 * BW_MS)
-        snprintf(out, BW_TEXT_SPAN, "%.1f s", (double)at / 1e9);
-    else if (step >= BW_MS)
-        snprintf(out, BW_TEXT_SPAN, "%.0f ms", (double)at / 1e6);
-    else
-        snprintf(out, BW_TEXT_SPAN, "%.3g ms", (double)at / 1e6);
-}
-
 static void draw_axis(const struct picture *p)
 {
     char text[BW_TEXT_SPAN];
-    bw_time step = nice_step(p->end);
+    bw_time step = bw_timeline_step(p->end, 12);
     for (bw_time at = 0; at <= p->end; at += step) {
         double x = x_of(p, at);
         fprintf(p->out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e7eb\"/>\n", x,
                 TOP, x, p->bottom);
-        tick_text(text, at, step);
+        bw_timeline_tick(text, at, step);
         fprintf(p->out,
                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" class=\"small faint\">%s"
                 "</text>\n",
@@ -302,12 +277,12 @@ static void draw_faults(const struct picture *p)
         fprintf(p->out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#57606a\" "
                 "stroke-dasharray=\"2 3\"/>\n",
-                x, TOP - 8 - 17 * (row < LABEL_ROWS ? LABEL_ROWS - 1 - row : 0), x, p->bottom);
+                x, TOP - 6 - 17 * (row < LABEL_ROWS ? row : 0), x, p->bottom);
         if (row == LABEL_ROWS)
             continue;
         used[row] = start + width;
         fprintf(p->out, "<text x=\"%.1f\" y=\"%.1f\" class=\"small\">", start + 3,
-                TOP - 10 - 17.0 * (LABEL_ROWS - 1 - row));
+                TOP - 8 - 17.0 * row);
         escape(p->out, text);
         fputs("</text>\n", p->out);
     }

@@ -23,9 +23,9 @@ struct look {
 
 static const struct look looks[] = {
     [CELL_FOLLOWS] = {"·", ".", "follows", BW_FAINT},
-    [CELL_CLAIMS] = {"░", "-", "leads, may not act yet", BW_YELLOW},
-    [CELL_ACTS] = {"█", "#", "leads and may act", BW_GREEN},
-    [CELL_ELECTING] = {"?", "?", "stands for election", BW_CYAN},
+    [CELL_CLAIMS] = {"░", "-", "may not act", BW_YELLOW},
+    [CELL_ACTS] = {"█", "#", "leads", BW_GREEN},
+    [CELL_ELECTING] = {"?", "?", "stands", BW_CYAN},
     [CELL_PAUSED] = {"z", "z", "paused", BW_MAGENTA},
     [CELL_DOWN] = {"×", "x", "down", BW_RED},
     [CELL_ABSENT] = {" ", " ", "", BW_PLAIN},
@@ -117,30 +117,36 @@ static void print_row(const struct canvas *c, bw_node node)
     fputc('\n', c->out);
 }
 
-/* Marks of faults: a letter above the lanes; '|' ... '|' while a partition lasts. */
-static char fault_letter(enum bw_sim_fault_kind kind)
-{
-    switch (kind) {
-    case BW_FAULT_CRASH:
-    case BW_FAULT_DISK_FAIL:
-        return 'X';
-    case BW_FAULT_RESTART:
-    case BW_FAULT_JOIN:
-        return '+';
-    case BW_FAULT_LEAVE:
-        return '-';
-    case BW_FAULT_PAUSE:
-        return 'P';
-    case BW_FAULT_RESUME:
-        return 'R';
-    case BW_FAULT_PARTITION:
-        return '/';
-    case BW_FAULT_HEAL:
-        return 'H';
-    default:
-        return '!';
-    }
-}
+/* Marks of faults: a letter above the lanes; slashes while a partition lasts. */
+struct mark {
+    char letter;
+    const char *meaning;
+};
+
+static const struct mark marks[] = {
+    [BW_FAULT_CRASH] = {'X', "crash"},
+    [BW_FAULT_RESTART] = {'+', "restart"},
+    [BW_FAULT_PAUSE] = {'P', "pause"},
+    [BW_FAULT_RESUME] = {'R', "resume"},
+    [BW_FAULT_PARTITION] = {'/', "partition"},
+    [BW_FAULT_CUT] = {'>', "cut"},
+    [BW_FAULT_MEND] = {'<', "mend"},
+    [BW_FAULT_HEAL] = {'H', "heal"},
+    [BW_FAULT_LOSS] = {'L', "loss"},
+    [BW_FAULT_LATENCY] = {'~', "latency"},
+    [BW_FAULT_DRIFT] = {'D', "drift"},
+    [BW_FAULT_JUMP] = {'J', "clock jump"},
+    [BW_FAULT_DISK_FAIL] = {'F', "disk fails"},
+    [BW_FAULT_DISK_SLOW] = {'S', "slow disk"},
+    [BW_FAULT_HINT] = {'h', "hint"},
+    [BW_FAULT_CONFIRM] = {'c', "confirmed dead"},
+    [BW_FAULT_JOIN] = {'j', "join"},
+    [BW_FAULT_LEAVE] = {'l', "leave"},
+    [BW_FAULT_CAMPAIGN] = {'e', "campaign"},
+    [BW_FAULT_RESIGN] = {'r', "resign"},
+    [BW_FAULT_TRANSFER] = {'t', "transfer"},
+};
+#define MARKS (sizeof marks / sizeof *marks)
 
 static void print_faults(const struct canvas *c)
 {
@@ -160,7 +166,7 @@ static void print_faults(const struct canvas *c)
     for (uint32_t i = 0; i < c->timeline->moments_count; i++) {
         const struct bw_moment *m = &c->timeline->moments[i];
         if (m->kind == BW_MOMENT_FAULT && m->at <= c->now && m->at <= c->to)
-            line[column_of(c, m->at)] = fault_letter(m->fault.kind);
+            line[column_of(c, m->at)] = marks[m->fault.kind].letter;
     }
     fprintf(c->out, "      %s%s%s\n", bw_term_colour(c->term, BW_RED), line,
             bw_term_colour(c->term, BW_PLAIN));
@@ -170,14 +176,15 @@ static void print_faults(const struct canvas *c)
 static void print_axis(const struct canvas *c)
 {
     char text[BW_TEXT_SPAN];
-    int used = 0, marks = c->columns / 14 > 0 ? c->columns / 14 : 1;
+    int used = 0;
+    bw_time step = bw_timeline_step(c->to - c->from, (unsigned)c->columns / 10);
     fputs("      ", c->out);
-    for (int i = 0; i <= marks; i++) {
-        bw_time at = c->from + (c->to - c->from) / marks * i;
-        int column = i == marks ? c->columns - 1 : c->columns * i / marks;
-        int length = (int)strlen(bw_term_span(text, at));
-        int start = i == marks ? c->columns - length : column;
-        if (start < used + (i > 0))
+    for (bw_time at = c->from; at <= c->to; at += step) {
+        bw_timeline_tick(text, at, step);
+        int length = (int)strlen(text), start = column_of(c, at);
+        if (start + length > c->columns)
+            start = c->columns - length;
+        if (start < used + (used > 0))
             continue;
         used += fprintf(c->out, "%*s%s", start - used, "", text);
     }
@@ -202,7 +209,22 @@ void bw_timeline_text(const struct bw_timeline *timeline, const struct bw_term *
     free(c.cells);
 }
 
-void bw_timeline_legend(const struct bw_term *term, FILE *out)
+static void legend_faults(const struct bw_timeline *timeline, FILE *out)
+{
+    bool seen[MARKS] = {false}, any = false;
+    for (uint32_t i = 0; i < timeline->moments_count; i++)
+        if (timeline->moments[i].kind == BW_MOMENT_FAULT)
+            seen[timeline->moments[i].fault.kind] = any = true;
+    if (!any)
+        return;
+    fputs("     ", out);
+    for (size_t i = 0; i < MARKS; i++)
+        if (seen[i])
+            fprintf(out, " %c %s ", marks[i].letter, marks[i].meaning);
+    fputc('\n', out);
+}
+
+void bw_timeline_legend(const struct bw_timeline *timeline, const struct bw_term *term, FILE *out)
 {
     static const enum cell shown[] = {CELL_ACTS,    CELL_CLAIMS, CELL_ELECTING,
                                       CELL_FOLLOWS, CELL_PAUSED, CELL_DOWN};
@@ -214,4 +236,5 @@ void bw_timeline_legend(const struct bw_term *term, FILE *out)
                 look->meaning);
     }
     fputc('\n', out);
+    legend_faults(timeline, out);
 }
