@@ -30,9 +30,8 @@ bool bw_bully_start(struct bw_bully *self, const struct bw_event *event, struct 
     const struct bw_start *start = event->start;
     self->started_at = event->now;
     self->durable = start->durable;
-    /* The restarts are not counted: a flapping node keeps its rank. */
-    if (!BW_BUG(bully_demerits_forgotten))
-        self->durable.starts++;
+    /* Every start looks like the first: a flapping node keeps its rank. */
+    self->durable.starts = BW_BUG(bully_demerits_forgotten) ? 1 : self->durable.starts + 1;
     self->dirty = true;
     self->leader_term = start->passive ? self->durable.term : 0;
     bw_bully_me(self)->demerits = own_demerits(self);

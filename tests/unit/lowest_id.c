@@ -1,0 +1,187 @@
+/* Lowest id: the view follows the detector, the leader says so once. */
+#include "bully_story.h"
+
+static void the_lowest_leads_at_start_and_tells_everybody(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(&bw_elect_lowest, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    assert_true(pump_status(p, 1).leading);
+    assert_int_equal(pump_status(p, 4).leader, 1);
+    run_for(p, 100 * BW_MS);
+    assert_int_equal(pump_total(p), 4);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
+static struct pump *lowest_died(uint32_t n)
+{
+    struct pump *p = settled(&bw_elect_lowest, n, 1);
+    pump_kill(p, 1);
+    return p;
+}
+
+static void when_all_detect_it_the_next_one_leads_with_one_round_of_messages(void **state)
+{
+    (void)state;
+    struct pump *p = lowest_died(5);
+    pump_tell_all(p, BW_EVENT_SUSPECT, 1);
+    assert_true(pump_status(p, 2).leading);
+    assert_int_equal(pump_status(p, 5).leader, 2);
+    run_for(p, 100 * BW_MS);
+    assert_int_equal(p->sent[BW_MSG_COORDINATOR], 4);
+    assert_int_equal(pump_total(p), 4);
+    assert_all_follow(p, 2);
+    pump_free(p);
+}
+
+static void those_with_a_slow_detector_learn_it_from_the_announcement(void **state)
+{
+    (void)state;
+    struct pump *p = lowest_died(5);
+    suspect(p, 2, 1);
+    assert_int_equal(pump_status(p, 4).leader, 1);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 2);
+    suspect(p, 4, 1); /* their own detector comes to it late and changes nothing */
+    assert_all_follow(p, 2);
+    pump_free(p);
+}
+
+static void whoever_knows_it_first_asks_the_next_to_lead(void **state)
+{
+    (void)state;
+    struct pump *p = lowest_died(5);
+    pump_command(p, 4, BW_COMMAND_CAMPAIGN, 1);
+    assert_int_equal(pump_status(p, 4).leader, 2);
+    run_for(p, 100 * BW_MS);
+    assert_int_equal(p->sent[BW_MSG_ELECTION], 1);
+    assert_all_follow(p, 2);
+    pump_free(p);
+}
+
+static void a_false_suspicion_is_put_right_by_the_suspected(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 5, 1);
+    suspect(p, 2, 1);
+    run_for(p, 50 * BW_MS);
+    assert_true(pump_status(p, 2).leading); /* its detector still says so */
+    assert_int_equal(pump_status(p, 4).leader, 1);
+    trust(p, 2, 1);
+    run_for(p, 50 * BW_MS);
+    assert_false(pump_status(p, 2).leading);
+    run_for(p, 2 * BW_SEC);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
+static void a_returning_lower_id_leads_again(void **state)
+{
+    (void)state;
+    struct pump *p = lowest_died(5);
+    pump_tell_all(p, BW_EVENT_SUSPECT, 1);
+    run_for(p, 100 * BW_MS);
+    pump_boot(p, 1, false, BW_NODE_NONE);
+    pump_tell_all(p, BW_EVENT_TRUST, 1);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 1);
+    assert_int_equal(p->nodes[2].last_loss, BW_LOSS_TAKEN);
+    pump_free(p);
+}
+
+static void a_healed_partition_leaves_the_lowest(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 5, 1);
+    p->lost = across;
+    split_at = 2;
+    both_sides(p, 2, BW_EVENT_SUSPECT);
+    run_for(p, 300 * BW_MS);
+    assert_true(pump_status(p, 1).leading);
+    assert_true(pump_status(p, 3).leading);
+    split_at = 0;
+    both_sides(p, 2, BW_EVENT_TRUST);
+    run_for(p, 300 * BW_MS);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
+static void a_stopping_leader_hands_over(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 5, 1);
+    pump_step(p, 1, (struct bw_event){.kind = BW_EVENT_STOP});
+    pump_kill(p, 1);
+    run_for(p, 2 * PUMP_LATENCY);
+    assert_all_follow(p, 2);
+    assert_int_equal(p->nodes[1].last_loss, BW_LOSS_SHUT_DOWN);
+    pump_free(p);
+}
+
+static void a_resigned_leader_follows_its_successor(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 5, 1);
+    pump_command(p, 1, BW_COMMAND_TRANSFER, 4);
+    assert_true(pump_status(p, 1).leading);
+    pump_command(p, 1, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 2);
+    pump_kill(p, 2);
+    pump_tell_all(p, BW_EVENT_SUSPECT, 2);
+    run_for(p, 100 * BW_MS);
+    assert_true(pump_status(p, 1).leading);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
+static void a_lost_announcement_is_asked_for(void **state)
+{
+    (void)state;
+    struct pump *p = lowest_died(4);
+    p->lost = across;
+    split_at = 3; /* nothing reaches 4 */
+    pump_tell_all(p, BW_EVENT_SUSPECT, 1);
+    run_for(p, 5 * BW_MS);
+    split_at = 0;
+    assert_true(pump_status(p, 4).electing);
+    run_for(p, p->config.announce_ns + 10 * BW_MS);
+    assert_false(pump_status(p, 4).electing);
+    assert_all_follow(p, 2);
+    pump_free(p);
+}
+
+static void members_come_and_go(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 4, 1);
+    pump_kill(p, 1);
+    pump_tell_all(p, BW_EVENT_LEAVE, 1);
+    run_for(p, 50 * BW_MS);
+    assert_all_follow(p, 2);
+    pump_boot(p, 1, false, BW_NODE_NONE);
+    for (bw_node id = 2; id <= 4; id++)
+        pump_step(p, id, (struct bw_event){.kind = BW_EVENT_JOIN, .node = 1, .member = {.id = 1}});
+    run_for(p, 50 * BW_MS);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_lowest_leads_at_start_and_tells_everybody),
+        cmocka_unit_test(when_all_detect_it_the_next_one_leads_with_one_round_of_messages),
+        cmocka_unit_test(those_with_a_slow_detector_learn_it_from_the_announcement),
+        cmocka_unit_test(whoever_knows_it_first_asks_the_next_to_lead),
+        cmocka_unit_test(a_false_suspicion_is_put_right_by_the_suspected),
+        cmocka_unit_test(a_returning_lower_id_leads_again),
+        cmocka_unit_test(a_healed_partition_leaves_the_lowest),
+        cmocka_unit_test(a_stopping_leader_hands_over),
+        cmocka_unit_test(a_resigned_leader_follows_its_successor),
+        cmocka_unit_test(a_lost_announcement_is_asked_for),
+        cmocka_unit_test(members_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
