@@ -46,6 +46,7 @@ struct guard {
     bool begun; /* the epoch below is durable and promised to ourselves */
     bool owed;  /* step-down not yet followed by RELEASE: our work may still be dying */
     bw_term epoch;
+    bw_token token; /* the epoch of the window we have; below `epoch` while that is being claimed */
     bw_time claim_at; /* next claim or renewal */
     bw_time act_until;
     bw_time round_at;     /* when the newest round of claims was sent */
@@ -182,6 +183,7 @@ static void announce_window(struct guard *g, bw_time now, struct bw_actions *act
                                 .token = BW_BUG(guard_token_reset) ? 1 : g->epoch,
                                 .act_from = now,
                                 .act_until = g->act_until};
+    g->token = g->epoch;
     g->view = g->self;
     g->view_epoch = g->epoch;
     g->view_until = BW_TIME_NEVER;
@@ -359,15 +361,27 @@ static void on_claim(struct guard *g, const struct bw_message *msg, bw_time now,
     }
 }
 
-/* Somebody else was promised, or a higher epoch: try again when that promise is over, with a higher
- * one still. */
-static void on_refusal(struct guard *g, const struct bw_message *msg, bw_time now)
+/* Somebody else was promised, or a higher epoch. A claimant tries again when that promise is over,
+ * with a higher epoch still. A holder whom a free member cannot follow, because that member once
+ * promised a higher epoch in vain, claims a higher one while its window lasts, so that nobody is
+ * left out for ever. */
+static void on_refusal(struct guard *g, const struct bw_message *msg, bw_time now,
+                       struct bw_actions *actions)
 {
-    if (g->state != CLAIMING || msg->term < g->epoch || msg->promise.left_ns > g->promise_ns)
+    bool elsewhere = msg->term > g->epoch || msg->promise.leader != g->self;
+    if (msg->term < g->epoch || msg->promise.left_ns > g->promise_ns)
         return;
+    if (g->state == HOLDING) {
+        if (!elsewhere || msg->promise.left_ns > 0)
+            return;
+        g->epoch = msg->term;
+        begin_claim(g, actions);
+        g->claim_at = now;
+        return;
+    }
     bw_time wait = bw_drift_lengthen(msg->promise.left_ns, g->drift_ppm);
     g->claim_at = now + wait + bw_rng_between(&g->rng, 0, g->answer_ns);
-    if (msg->term > g->epoch || msg->promise.leader != g->self) {
+    if (elsewhere) {
         g->epoch = msg->term;
         g->begun = false;
     }
@@ -382,7 +396,7 @@ static void on_promise(struct guard *g, const struct bw_message *msg, bw_time no
         return;
     }
     if (!(msg->flags & BW_FLAG_YES)) {
-        on_refusal(g, msg, now);
+        on_refusal(g, msg, now, actions);
         return;
     }
     if (msg->term != g->epoch || msg->promise.echo != g->round_at || *row == g->round_at) {
@@ -395,7 +409,7 @@ static void on_promise(struct guard *g, const struct bw_message *msg, bw_time no
 static void on_release(struct guard *g, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
-    if (msg->from == g->durable.promised_to && msg->term == g->durable.promise_epoch)
+    if (msg->from == g->durable.promised_to && msg->term >= g->durable.promise_epoch)
         g->bound_until = now;
     if (g->view == msg->from && g->view_epoch <= msg->term) {
         g->view_until = BW_TIME_NEVER;
@@ -534,7 +548,7 @@ static void guard_status(const void *self, struct bw_elector_status *out)
     out->leading = g->state == HOLDING;
     out->electing = out->electing || g->state == CLAIMING;
     out->term = g->view_epoch;
-    out->token = g->state == HOLDING ? g->epoch : BW_TOKEN_NONE;
+    out->token = g->state == HOLDING ? g->token : BW_TOKEN_NONE;
     out->act_until = g->act_until;
     out->state = state_names[g->state];
 }
