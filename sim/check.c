@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TERMS   1024u  /* terms remembered per election: older ones can no longer be claimed anew */
-#define ENTRIES 16384u /* committed entries remembered per election */
-#define PENDING_PER_LINK                                                                           \
-    256u /* events in flight for each ordered pair of nodes, timers included                       \
-          */
+#define TERMS            1024u /* terms remembered per election: older ones can no longer be claimed anew */
+#define ENTRIES          16384u /* committed entries remembered per election */
+#define PENDING_PER_LINK 512u /* events in flight for each ordered pair of nodes, timers included  \
+                               */
+256u /* events in flight for each ordered pair of nodes, timers included                       \
+      */
 
-struct window { /* when a node may act, in the world's time */
+    struct window { /* when a node may act, in the world's time */
     bw_time from, until;
     bw_term term;
 };
@@ -38,9 +39,10 @@ struct bw_checker {
     unsigned checks;
     uint32_t slots, elections; /* slots: highest id + 1 */
     struct node_row *nodes;
-    bw_node *views;            /* [election][node]: whom it names */
-    struct window *windows;    /* [election][node] */
-    bw_token *highest;         /* [election]: highest token that may act so far */
+    bw_node *views;         /* [election][node]: whom it names */
+    struct window *windows; /* [election][node] */
+    bw_token *highest;      /* [election]: highest token that may act so far */
+    bw_time *highest_from;  /* [election]: when its window begins; NEVER: it did not come to that */
     bw_node *highest_holder;   /* [election] */
     struct term_row *terms;    /* [election][TERMS] */
     struct entry_row *entries; /* [election][ENTRIES] */
@@ -96,15 +98,21 @@ static void check_term(struct bw_checker *c, bw_time at, bw_node node, uint32_t 
         *row = (struct term_row){.term = term, .leader = node};
 }
 
+/* Of two windows the one that begins later has the larger token, unless it is the same
+ * leadership's. */
 static void check_token(struct bw_checker *c, bw_time at, bw_node node, uint32_t election,
                         bw_token token)
 {
+    bw_time from = c->windows[election * c->slots + node].from;
     bool again = token == c->highest[election] && c->highest_holder[election] == node;
-    if (token <= c->highest[election] && !again)
+    if (token <= c->highest[election] && !again && from >= c->highest_from[election])
         violate(c, at, "node %u may act with token %llu after node %u had %llu", node,
                 (unsigned long long)token, c->highest_holder[election],
                 (unsigned long long)c->highest[election]);
+    if (token <= c->highest[election])
+        return;
     c->highest[election] = token;
+    c->highest_from[election] = from;
     c->highest_holder[election] = node;
 }
 
@@ -112,7 +120,10 @@ static void check_token(struct bw_checker *c, bw_time at, bw_node node, uint32_t
 static void close_window(struct bw_checker *c, bw_time at, bw_node node, uint32_t election)
 {
     struct window *window = &c->windows[election * c->slots + node];
+    bool never_began = window->from > at && c->highest_holder[election] == node;
     window->until = bw_time_min(window->until, at);
+    if (never_began)
+        c->highest_from[election] = BW_TIME_NEVER;
     if (c->checks & BW_CHECK_EXCLUSION)
         check_exclusion(c, at, node, election);
     *window = (struct window){0};
@@ -223,6 +234,7 @@ static void lay_out(struct bw_checker *c, struct bw_arena *arena,
     c->views = bw_arena_take(arena, elections * slots * sizeof *c->views);
     c->windows = bw_arena_take(arena, elections * slots * sizeof *c->windows);
     c->highest = bw_arena_take(arena, elections * sizeof *c->highest);
+    c->highest_from = bw_arena_take(arena, elections * sizeof *c->highest_from);
     c->highest_holder = bw_arena_take(arena, elections * sizeof *c->highest_holder);
     c->terms = bw_arena_take(arena, elections * TERMS * sizeof *c->terms);
     c->entries = log ? bw_arena_take(arena, elections * ENTRIES * sizeof *c->entries) : NULL;
