@@ -1,0 +1,288 @@
+/* Invitation: groups form, merge, lose their coordinator, and come together again. */
+#include "ring_pump.h"
+
+#define OPS (&bw_elect_invitation)
+
+static struct pump *quiet_group(uint32_t n)
+{
+    struct pump *p = pump_new(OPS, n, NULL);
+    pump_boot_all(p, true, BW_NODE_NONE);
+    return p;
+}
+
+static void step_message(struct pump *p, const struct bw_message *msg)
+{
+    pump_step(p, msg->to,
+              (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = msg->from, .msg = msg});
+}
+
+static void singletons_invite_pairwise_and_merge_under_the_inviter(void **state)
+{
+    (void)state;
+    struct pump *p = quiet_group(4);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 2);
+    pump_command(p, 3, BW_COMMAND_CAMPAIGN, 4);
+    pump_run(p, 20 * BW_MS);
+    assert_int_equal(p->nodes[2].said.leader, 1);
+    assert_int_equal(p->nodes[4].said.leader, 3);
+    assert_true(pump_status(p, 1).leading && pump_status(p, 3).leading);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 3);
+    pump_run(p, 60 * BW_MS);
+    assert_int_equal(pump_agreed(p), 1);
+    assert_int_equal(p->nodes[3].last_loss, BW_LOSS_TAKEN);
+    assert_int_equal(p->nodes[1].losses, 0);
+    pump_free(p);
+}
+
+static void a_larger_groups_leader_stays_even_if_the_smaller_one_asks(void **state)
+{
+    (void)state;
+    struct pump *p = quiet_group(5);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 2);
+    pump_run(p, 15 * BW_MS);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 3);
+    pump_command(p, 4, BW_COMMAND_CAMPAIGN, 5);
+    pump_run(p, 30 * BW_MS);
+    assert_int_equal(p->nodes[3].said.leader, 1);
+    assert_int_equal(p->nodes[5].said.leader, 4);
+    uint32_t told = p->nodes[2].announcements;
+    pump_command(p, 4, BW_COMMAND_CAMPAIGN, 1);
+    pump_run(p, 70 * BW_MS);
+    assert_int_equal(pump_agreed(p), 1);
+    assert_int_equal(p->nodes[2].announcements, told); /* only the smaller group is told */
+    assert_int_equal(p->nodes[1].losses, 0);
+    pump_free(p);
+}
+
+static void an_invited_member_names_its_leader_and_the_leaders_talk(void **state)
+{
+    (void)state;
+    struct pump *p = quiet_group(4);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 2);
+    pump_command(p, 3, BW_COMMAND_CAMPAIGN, 4);
+    pump_run(p, 15 * BW_MS);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 4);
+    pump_run(p, 50 * BW_MS);
+    assert_int_equal(p->sent[BW_MSG_COORDINATOR_ANSWER], 1);
+    assert_int_equal(pump_agreed(p), 1);
+    pump_free(p);
+}
+
+static void two_that_invite_each_other_agree_on_the_higher(void **state)
+{
+    (void)state;
+    struct pump *p = quiet_group(2);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, 2);
+    pump_command(p, 2, BW_COMMAND_CAMPAIGN, 1);
+    pump_run(p, 20 * BW_MS);
+    assert_int_equal(pump_agreed(p), 2);
+    pump_free(p);
+}
+
+static void a_fresh_cluster_becomes_one_group_with_one_claim(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 8; n++) {
+        struct pump *p = pump_new(OPS, n, NULL);
+        pump_boot_all(p, false, BW_NODE_NONE);
+        pump_run(p, BW_SEC);
+        bw_node leader = pump_agreed(p);
+        assert_int_equal(leader, n);
+        for (bw_node id = 1; id < n; id++)
+            assert_int_equal(p->nodes[id].losses, 0); /* nobody led before */
+        pump_free(p);
+    }
+}
+
+static void a_dead_coordinator_is_noticed_without_a_detector(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_kill(p, 5);
+    pump_run(p, 3 * BW_SEC);
+    assert_in_range(pump_agreed(p), 1, 4);
+    pump_free(p);
+}
+
+static void a_suspected_coordinator_is_replaced(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_kill(p, 5);
+    pump_tell_all(p, BW_EVENT_SUSPECT, 5);
+    pump_run(p, BW_SEC + 100 * BW_MS);
+    assert_int_equal(pump_agreed(p), 4);
+    pump_free(p);
+}
+
+static bool between_sides(const struct bw_message *msg)
+{
+    return (msg->from <= 3) != (msg->to <= 3);
+}
+
+static void sides_of_a_partition_have_a_leader_each_and_merge_after_it(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    p->lost = between_sides;
+    pump_run(p, 4 * BW_SEC);
+    bw_node side = p->nodes[1].said.leader;
+    assert_in_range(side, 1, 3);
+    assert_true(pump_status(p, side).leading && pump_status(p, 5).leading);
+    assert_int_equal(p->nodes[2].said.leader, side);
+    assert_int_equal(p->nodes[3].said.leader, side);
+    assert_int_equal(p->nodes[4].said.leader, 5);
+    p->lost = NULL;
+    pump_run(p, 6 * BW_SEC);
+    assert_true(pump_agreed(p) == side || pump_agreed(p) == 5);
+    pump_free(p);
+}
+
+static void a_restarted_coordinator_has_a_group_number_of_its_own(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 3, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    bw_term before = pump_status(p, 3).term;
+    pump_boot(p, 3, false, BW_NODE_NONE);
+    assert_true(pump_status(p, 3).term > before);
+    pump_run(p, 3 * BW_SEC);
+    assert_int_not_equal(pump_agreed(p), BW_NODE_NONE);
+    pump_free(p);
+}
+
+static void ready_of_another_group_is_not_taken(void **state)
+{
+    (void)state;
+    struct pump *p = quiet_group(4);
+    struct bw_message msg = {.kind = BW_MSG_INVITATION, .from = 3, .to = 1, .term = 7};
+    msg.group = (struct bw_group_part){.leader = 3, .size = 2};
+    step_message(p, &msg);
+    assert_string_equal(pump_status(p, 1).state, "joining");
+    msg = (struct bw_message){.kind = BW_MSG_READY, .from = 4, .to = 1, .term = 7};
+    msg.group.leader = 4;
+    step_message(p, &msg);
+    msg.from = msg.group.leader = 3;
+    msg.term = 6;
+    step_message(p, &msg);
+    assert_string_equal(pump_status(p, 1).state, "joining");
+    msg.term = 7;
+    step_message(p, &msg);
+    assert_int_equal(p->nodes[1].said.leader, 3);
+    assert_int_equal(p->nodes[1].durable.term, 7);
+    pump_free(p);
+}
+
+static void a_coordinator_that_does_not_know_a_member_says_so(void **state)
+{
+    (void)state;
+    struct pump *p = quiet_group(3);
+    struct bw_message msg = {.kind = BW_MSG_ARE_YOU_THERE, .from = 1, .to = 3, .term = 1};
+    msg.group.leader = 3;
+    step_message(p, &msg);
+    const struct bw_message *answer = &p->actions.at[0].msg;
+    assert_int_equal(answer->kind, BW_MSG_THERE_ANSWER);
+    assert_int_equal(answer->flags & BW_FLAG_YES, 0);
+    pump_free(p);
+}
+
+static void a_member_that_is_not_known_recovers(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 3, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    struct bw_message no = {.kind = BW_MSG_THERE_ANSWER, .from = 3, .to = 1};
+    no.term = pump_status(p, 1).term;
+    no.group = (struct bw_group_part){.leader = 3, .counter = no.term};
+    step_message(p, &no);
+    assert_string_equal(pump_status(p, 1).state, "coordinator");
+    pump_run(p, 2 * BW_SEC);
+    assert_int_equal(pump_agreed(p), 3);
+    pump_free(p);
+}
+
+static void a_leader_that_stops_leaves_its_group_to_another(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_step(p, 5, (struct bw_event){.kind = BW_EVENT_STOP});
+    assert_int_equal(p->nodes[5].last_loss, BW_LOSS_SHUT_DOWN);
+    pump_kill(p, 5);
+    pump_run(p, BW_SEC + 20 * BW_MS);
+    assert_int_equal(pump_agreed(p), 4);
+    pump_free(p);
+}
+
+static void a_transfer_and_a_resignation_keep_the_group_together(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_command(p, 5, BW_COMMAND_TRANSFER, 2);
+    assert_int_equal(p->nodes[5].last_loss, BW_LOSS_TRANSFERRED);
+    pump_run(p, 2 * BW_SEC);
+    assert_int_equal(pump_agreed(p), 2);
+    pump_command(p, 2, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    assert_int_equal(p->nodes[2].last_loss, BW_LOSS_RESIGNED);
+    pump_run(p, 3 * BW_SEC);
+    assert_int_equal(pump_agreed(p), 5);
+    pump_free(p);
+}
+
+static uint32_t dice;
+
+static bool one_in_five(const struct bw_message *msg)
+{
+    (void)msg;
+    dice = dice * 1664525u + 1013904223u;
+    return (dice >> 16) % 5 == 0;
+}
+
+static void groups_come_together_through_loss(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < 40; seed++) {
+        struct pump *p = pump_new(OPS, 6, NULL);
+        dice = seed;
+        p->lost = one_in_five;
+        pump_boot_all(p, false, BW_NODE_NONE);
+        pump_run(p, 5 * BW_SEC);
+        p->lost = NULL;
+        pump_run(p, 8 * BW_SEC);
+        assert_int_not_equal(pump_agreed(p), BW_NODE_NONE);
+        pump_free(p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(singletons_invite_pairwise_and_merge_under_the_inviter),
+        cmocka_unit_test(a_larger_groups_leader_stays_even_if_the_smaller_one_asks),
+        cmocka_unit_test(an_invited_member_names_its_leader_and_the_leaders_talk),
+        cmocka_unit_test(two_that_invite_each_other_agree_on_the_higher),
+        cmocka_unit_test(a_fresh_cluster_becomes_one_group_with_one_claim),
+        cmocka_unit_test(a_dead_coordinator_is_noticed_without_a_detector),
+        cmocka_unit_test(a_suspected_coordinator_is_replaced),
+        cmocka_unit_test(sides_of_a_partition_have_a_leader_each_and_merge_after_it),
+        cmocka_unit_test(a_restarted_coordinator_has_a_group_number_of_its_own),
+        cmocka_unit_test(ready_of_another_group_is_not_taken),
+        cmocka_unit_test(a_coordinator_that_does_not_know_a_member_says_so),
+        cmocka_unit_test(a_member_that_is_not_known_recovers),
+        cmocka_unit_test(a_leader_that_stops_leaves_its_group_to_another),
+        cmocka_unit_test(a_transfer_and_a_resignation_keep_the_group_together),
+        cmocka_unit_test(groups_come_together_through_loss),
+    };
+    return cmocka_run_group_tests_name("invitation_groups", tests, NULL, NULL);
+}
