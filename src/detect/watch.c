@@ -140,22 +140,30 @@ static void pass_verdict(struct bw_watch *watch, struct bw_peer *peer, bw_time n
 static void look_round(struct bw_watch *watch, bw_time now, struct bw_actions *actions)
 {
     struct bw_peers *peers = &watch->peers;
-    bw_time late = now - peers->earliest_ns;
-    bw_time shift = late >= watch->period_ns ? late : 0;
     peers->earliest_ns = BW_TIME_NEVER;
     for (uint32_t i = 0; i < peers->count; i++) {
         struct bw_peer *peer = bw_peers_at(peers, i);
-        bw_time expires = bw_time_add(peer->expires_ns, shift);
-        peer->expires_ns = expires;
-        if (expires <= now && expires != BW_TIME_NEVER)
+        if (peer->expires_ns <= now)
             pass_verdict(watch, peer, now, actions);
         peers->earliest_ns = bw_time_min(peers->earliest_ns, peer->expires_ns);
     }
 }
 
+static void put_off(struct bw_peers *peers, bw_time span)
+{
+    for (uint32_t i = 0; i < peers->count; i++) {
+        struct bw_peer *peer = bw_peers_at(peers, i);
+        peer->expires_ns = bw_time_add(peer->expires_ns, span);
+    }
+    peers->earliest_ns = bw_time_add(peers->earliest_ns, span);
+}
+
 /* The verdicts come first: what this very instant's beat might still bring is too late for them. */
 static void time_out(struct bw_watch *watch, bw_time now, struct bw_actions *actions)
 {
+    bw_time late = now - bw_watch_deadline(watch);
+    if (late >= watch->period_ns)
+        put_off(&watch->peers, late);
     if (now >= watch->peers.earliest_ns)
         look_round(watch, now, actions);
     if (now >= watch->next_ns)

@@ -8,7 +8,7 @@
  * it must take a new id.
  *
  * An observer that was itself paused finds every expiry in the past and the beats still in its
- * queue. When a verdict comes a whole period late the observer was away, not the others: all
+ * queue. When a time-out comes a whole period late the observer was away, not the others: all
  * expiries move by the lateness. */
 #ifndef BW_DETECT_WATCH_H
 #define BW_DETECT_WATCH_H
