@@ -12,10 +12,8 @@
 #define ENTRIES          16384u /* committed entries remembered per election */
 #define PENDING_PER_LINK 512u /* events in flight for each ordered pair of nodes, timers included  \
                                */
-256u /* events in flight for each ordered pair of nodes, timers included                       \
-      */
 
-    struct window { /* when a node may act, in the world's time */
+struct window { /* when a node may act, in the world's time */
     bw_time from, until;
     bw_term term;
 };

@@ -142,11 +142,11 @@ static void announced_text(const struct bw_sim_trace *trace, bw_node node, uint3
                            const struct bw_announcement *a, bw_time act_from, bw_time act_until)
 {
     if (a->leader == node)
-        fprintf(trace->file, "leads, term %" PRIu64 " token %" PRIu64, a->term, a->token);
+        fprintf(trace->file, "LEADS term %" PRIu64 " token %" PRIu64, a->term, a->token);
     else if (a->leader)
-        fprintf(trace->file, "follows %" PRIu32 ", term %" PRIu64, a->leader, a->term);
+        fprintf(trace->file, "NAMES %" PRIu32 " term %" PRIu64, a->leader, a->term);
     else
-        fprintf(trace->file, "knows no leader, term %" PRIu64, a->term);
+        fprintf(trace->file, "NAMES nobody, term %" PRIu64, a->term);
     if (a->leader == node) {
         instant_text(trace, "from", act_from);
         instant_text(trace, "until", act_until);

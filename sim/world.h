@@ -28,8 +28,8 @@
 #define BW_SIM_WHY 200u
 /* Actions one node may have waiting behind a barrier, and messages waiting for a paused one. Sends
  * beyond are lost, as from a full socket buffer. */
-#define BW_SIM_HELD_MAX    4096u
-#define BW_SIM_WAITING_MAX 4096u
+#define BW_SIM_HELD_MAX    1024u
+#define BW_SIM_WAITING_MAX 1024u
 /* Events at one instant before we say that time stands still: an algorithm's own endless loop. */
 #define BW_SIM_INSTANT_MAX 20000000u
 
