@@ -185,6 +185,18 @@ static void challenge(struct bw_bully *self, const struct bw_message *msg, struc
         bw_bully_campaign(self, self->durable.term + 1, out);
 }
 
+/* A claim to an epoch that somebody better leads. Only the claimant is answered: two that disagree
+ * about the rank of others would answer each other for ever. */
+static void contradict(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
+{
+    if (bw_bully_leading(self))
+        challenge(self, msg, out);
+    else if (msg->from == msg->bully.leader)
+        bw_bully_tell_known(self, msg->from, out);
+    else
+        bw_bully_ignore(self, BW_TRACE_IGNORED_OLD, msg, out);
+}
+
 /* An announcement that names us. */
 static void named(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
@@ -258,7 +270,7 @@ static void on_coordinator(struct bw_bully *self, const struct bw_message *msg,
     const struct bw_member_row *current = bw_bully_row(self, self->leader);
     bool same_epoch = msg->term == self->leader_term && current && current != row;
     if (same_epoch && bw_bully_outranks(self, current, row))
-        bw_bully_tell_known(self, msg->from, out);
+        contradict(self, msg, out);
     else if (acceptable(self, row) || (current == row && msg->term == self->leader_term))
         follow(self, msg, out);
     else
