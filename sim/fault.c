@@ -343,7 +343,7 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
         leave(sim, id);
         break;
     case BW_FAULT_CAMPAIGN:
-        command(sim, id, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
+        command(sim, id, BW_COMMAND_CAMPAIGN, fault->peer);
         break;
     case BW_FAULT_RESIGN:
         command(sim, id, BW_COMMAND_RESIGN, BW_NODE_NONE);

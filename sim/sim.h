@@ -36,9 +36,10 @@ enum bw_sim_fault_kind {
                          */
     BW_FAULT_JOIN,      /* node: a new member starts; all are told */
     BW_FAULT_LEAVE,     /* node: stops in good order (STOP), then all are told */
-    BW_FAULT_CAMPAIGN,  /* node: command */
-    BW_FAULT_RESIGN,    /* node: command */
-    BW_FAULT_TRANSFER   /* node asked to hand over to peer; node 0 = whoever leads */
+    BW_FAULT_CAMPAIGN, /* node: command; peer: the leader known to have failed, or, invitation: whom
+                          to invite */
+    BW_FAULT_RESIGN,   /* node: command */
+    BW_FAULT_TRANSFER  /* node asked to hand over to peer; node 0 = whoever leads */
 };
 
 enum bw_sim_dist { BW_DIST_UNIFORM, BW_DIST_EXPONENTIAL };
@@ -173,7 +174,8 @@ void bw_sim_defaults(struct bw_sim_config *config);
  * setting. */
 int bw_sim_run(const struct bw_sim_config *config, struct bw_sim_result *result, char *why);
 
-/* The same for loops of many runs: the world's memory is kept and used again. new: NULL without memory. */
+/* The same for loops of many runs: the world's memory is kept and used again. new: NULL without
+ * memory. */
 struct bw_sim;
 struct bw_sim *bw_sim_new(void);
 void bw_sim_free(struct bw_sim *sim);
