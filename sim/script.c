@@ -469,34 +469,26 @@ int bw_script_latency(const char *text, struct bw_sim_latency *out)
 
 /* ---- when the group's size is known ---- */
 
-static int check_id(bw_node id, uint32_t known, const char *verb, char *why)
+static int check_id(bw_node id, uint32_t known, char *why)
 {
     if (id <= known)
         return 0;
-    return fail(why, BW_EINVAL, "%s names node %u, but the nodes are 1..%u; %s", verb, id, known,
-                "raise --nodes or name one of those");
-}
-
-static const char *verb_of(enum bw_sim_fault_kind kind)
-{
-    for (size_t i = 0; i < VERBS; i++)
-        if (verbs[i].kind == kind)
-            return verbs[i].name;
-    return "event";
+    return fail(why, BW_EINVAL,
+                "node %u does not exist; the nodes are 1..%u, more of them with --nodes", id,
+                known);
 }
 
 static int check_fault(const struct bw_sim_fault *fault, uint32_t known, uint32_t nodes, char *why)
 {
-    const char *verb = verb_of(fault->kind);
     if (fault->kind == BW_FAULT_JOIN && fault->node <= nodes)
         return fail(why, BW_EINVAL, "node %u is a member from the start; a joining one is %u or up",
                     fault->node, nodes + 1);
-    int error = check_id(fault->node, known, verb, why);
+    int error = check_id(fault->node, known, why);
     if (error == 0)
-        error = check_id(fault->peer, known, verb, why);
+        error = check_id(fault->peer, known, why);
     for (bw_node id = known + 1; error == 0 && fault->groups && id <= IDS_MAX; id++)
         if (fault->groups[id])
-            error = check_id(id, known, verb, why);
+            error = check_id(id, known, why);
     return error;
 }
 

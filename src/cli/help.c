@@ -11,25 +11,22 @@ static bool last_row(const struct bw_option *option)
     return !option->name && !option->help;
 }
 
-/* Prints words wrapped between `indent` and HELP_WIDTH, the first line starting at `column`. */
-static void print_wrapped(const char *text, int column, int indent)
+/* Prints words wrapped at HELP_WIDTH; every line starts at column `indent`. */
+static void print_wrapped(const char *text, int indent)
 {
+    int column = indent;
     while (*text) {
         int length = (int)strcspn(text, " ");
-        if (column + length > HELP_WIDTH && column > indent) {
+        bool first = column == indent;
+        if (!first && column + 1 + length > HELP_WIDTH) {
             printf("\n%*s", indent, "");
             column = indent;
+            first = true;
         }
-        printf("%.*s", length, text);
-        column += length;
+        printf("%s%.*s", first ? "" : " ", length, text);
+        column += length + !first;
         text += length;
-        if (*text == ' ') {
-            text++;
-            if (*text && column + 1 + (int)strcspn(text, " ") <= HELP_WIDTH) {
-                putchar(' ');
-                column++;
-            }
-        }
+        text += *text == ' ';
     }
     putchar('\n');
 }
@@ -50,7 +47,7 @@ static void print_option(const struct bw_option *option)
         width = 0;
     }
     printf("%*s", HELP_COLUMN - width, "");
-    print_wrapped(option->help, HELP_COLUMN, HELP_COLUMN);
+    print_wrapped(option->help, HELP_COLUMN);
 }
 
 void bw_options_help(const struct bw_cli_command *command)

@@ -31,12 +31,11 @@ static int number(const struct bw_option *option, const char *value, uint64_t mo
     uint64_t high = option->high > 0 ? (uint64_t)option->high : most;
     if (bw_text_number(value, strlen(value), high, out) == 0 && *out >= low)
         return 0;
+    bool digits = *value && value[strspn(value, "0123456789")] == '\0';
+    int used = snprintf(why, BW_WHY, "'%.80s' is %s; a whole number from %llu", value,
+                        digits ? "out of range" : "no number", (unsigned long long)low);
     if (option->high > 0)
-        snprintf(why, BW_WHY, "'%.80s' is out of range; a whole number from %llu to %llu", value,
-                 (unsigned long long)low, (unsigned long long)high);
-    else
-        snprintf(why, BW_WHY, "'%.80s' is out of range; a whole number from %llu", value,
-                 (unsigned long long)low);
+        snprintf(why + used, BW_WHY - (size_t)used, " to %llu", (unsigned long long)high);
     return -1;
 }
 

@@ -13,6 +13,7 @@ struct bw_run_options {
     struct bw_node_list crashed, candidates, alternatives;
     const char *script_path, *svg_path, *trace_path;
     uint32_t runs;
+    const struct bw_parsed *parsed; /* which options stood on the command line */
     bool json, datagrams, check, detector_given, no_timeline, story;
 };
 

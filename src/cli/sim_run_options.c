@@ -5,6 +5,7 @@
 #include "sim/antipattern.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 #define RUNS_MAX 10000000.0
@@ -257,6 +258,15 @@ void bw_run_options_deinit(struct bw_run_options *options)
 
 /* ---- what belongs together ---- */
 
+/* Whether the option stood on the command line. */
+static bool was_given(const struct bw_run_options *o, const char *name)
+{
+    for (size_t i = 0; i < sizeof bw_run_options_table / sizeof *bw_run_options_table; i++)
+        if (bw_run_options_table[i].name && strcmp(bw_run_options_table[i].name, name) == 0)
+            return o->parsed->given[i];
+    return false;
+}
+
 static int read_script(const struct bw_cli_command *command, const struct bw_parsed *parsed,
                        struct bw_run_options *o)
 {
@@ -282,13 +292,47 @@ static int read_script(const struct bw_cli_command *command, const struct bw_par
     return BW_GO_ON;
 }
 
-static int check_list(const struct bw_cli_command *command, const char *name,
-                      const struct bw_node_list *list, uint32_t nodes)
+/* A setting that does not fit the others, with the place where it was made. */
+__attribute__((format(printf, 4, 5))) static int misfit(const struct bw_cli_command *command,
+                                                        const struct bw_run_options *o,
+                                                        const char *name, const char *format, ...)
+{
+    char text[BW_WHY];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (uint32_t i = o->script.settings_count; i-- > 0 && !was_given(o, name);) {
+        const struct bw_script_setting *s = &o->script.settings[i];
+        if (strcmp(s->name, name) == 0)
+            return bw_usage_error(command, "%s:%u: %s: %s", s->place.source, s->place.line, name,
+                                  text);
+    }
+    return bw_usage_error(command, "--%s: %s", name, text);
+}
+
+static int check_list(const struct bw_cli_command *command, const struct bw_run_options *o,
+                      const char *name, const struct bw_node_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++)
-        if (list->at[i] > nodes)
-            return bw_usage_error(command, "--%s: node %u does not exist; the nodes are 1..%u",
-                                  name, list->at[i], nodes);
+        if (list->at[i] > o->config.nodes)
+            return misfit(command, o, name, "node %u does not exist; the nodes are 1..%u",
+                          list->at[i], o->config.nodes);
+    return BW_GO_ON;
+}
+
+static int check_initiator(const struct bw_cli_command *command, const struct bw_run_options *o)
+{
+    const struct bw_sim_config *c = &o->config;
+    if (c->initiator == BW_INITIATOR_NONE || c->initiator == BW_INITIATOR_ALL)
+        return BW_GO_ON;
+    if (c->initiator > c->nodes)
+        return misfit(command, o, "initiator", "node %u does not exist; the nodes are 1..%u",
+                      c->initiator, c->nodes);
+    for (uint32_t i = 0; i < o->crashed.count; i++)
+        if (o->crashed.at[i] == c->initiator)
+            return misfit(command, o, "initiator", "node %u is crashed; name a live one",
+                          c->initiator);
     return BW_GO_ON;
 }
 
@@ -297,46 +341,40 @@ static int check_group(const struct bw_cli_command *command, const struct bw_run
     const struct bw_sim_config *c = &o->config;
     uint32_t most = c->algorithm == &bw_elect_raft ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
     if (c->algorithm && c->nodes + c->spare > most)
-        return bw_usage_error(command, "--nodes: %u are too many for %s; from 1 to %u",
-                              c->nodes + c->spare, c->algorithm->name, most);
-    int code = check_list(command, "crashed", &o->crashed, c->nodes);
+        return misfit(command, o, "nodes", "%u are too many for %s; from 1 to %u",
+                      c->nodes + c->spare, c->algorithm->name, most);
+    if (!c->algorithm && c->until == 0)
+        return misfit(command, o, "algorithm",
+                      "none: nobody will ever agree; say --until when it ends");
+    int code = check_list(command, o, "crashed", &o->crashed);
     if (code == BW_GO_ON)
-        code = check_list(command, "candidates", &o->candidates, c->nodes);
+        code = check_list(command, o, "candidates", &o->candidates);
     if (code == BW_GO_ON)
-        code = check_list(command, "alternatives", &o->alternatives, c->nodes);
-    if (code != BW_GO_ON)
-        return code;
-    if (o->crashed.count >= c->nodes)
-        return bw_usage_error(command, "--crashed: names all %u nodes; leave one alive", c->nodes);
-    if (c->initiator == BW_INITIATOR_NONE || c->initiator == BW_INITIATOR_ALL)
-        return BW_GO_ON;
-    if (c->initiator > c->nodes)
-        return bw_usage_error(command, "--initiator: node %u does not exist; the nodes are 1..%u",
-                              c->initiator, c->nodes);
-    for (uint32_t i = 0; i < o->crashed.count; i++)
-        if (o->crashed.at[i] == c->initiator)
-            return bw_usage_error(command, "--initiator: node %u is --crashed; name a live one",
-                                  c->initiator);
-    return BW_GO_ON;
+        code = check_list(command, o, "alternatives", &o->alternatives);
+    if (code == BW_GO_ON && o->crashed.count >= c->nodes)
+        code = misfit(command, o, "crashed", "names all %u nodes; leave one alive", c->nodes);
+    return code == BW_GO_ON ? check_initiator(command, o) : code;
 }
 
 static int check_quorum(const struct bw_cli_command *command, struct bw_run_options *o)
 {
     struct bw_sim_config *c = &o->config;
-    if (!c->guard || !c->algorithm)
-        return BW_GO_ON;
     uint32_t majority = c->nodes / 2 + 1;
+    if (!c->guard)
+        return BW_GO_ON;
+    if (!c->algorithm)
+        return misfit(command, o, "quorum", "there is no algorithm to guard; choose one");
     if (c->quorum > c->nodes)
-        return bw_usage_error(command, "--quorum: %u is larger than the group of %u; from %u to %u",
-                              c->quorum, c->nodes, majority, c->nodes);
+        return misfit(command, o, "quorum", "%u is larger than the group of %u; from %u to %u",
+                      c->quorum, c->nodes, majority, c->nodes);
     if (c->quorum && c->quorum < majority)
-        return bw_usage_error(command, "--quorum: %u of %u is no majority; from %u to %u",
-                              c->quorum, c->nodes, majority, c->nodes);
+        return misfit(command, o, "quorum", "%u of %u is no majority; from %u to %u", c->quorum,
+                      c->nodes, majority, c->nodes);
     if (c->algorithm->traits & BW_TRAIT_GUARDABLE)
         return BW_GO_ON;
     if (c->algorithm->traits & BW_TRAIT_MAY_SPLIT)
-        return bw_usage_error(command, "--quorum: %s cannot be guarded; raft never splits",
-                              c->algorithm->name);
+        return misfit(command, o, "quorum", "%s cannot be guarded; raft never splits",
+                      c->algorithm->name);
     c->guard = false; /* it has its own quorum: what was asked for is there */
     return BW_GO_ON;
 }
@@ -360,6 +398,7 @@ int bw_run_options_finish(const struct bw_cli_command *command, const struct bw_
                           struct bw_run_options *options)
 {
     char why[BW_WHY];
+    options->parsed = parsed;
     int code = options->script_path ? read_script(command, parsed, options) : BW_GO_ON;
     if (code != BW_GO_ON)
         return code;

@@ -114,29 +114,33 @@ void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nod
 static void fault_sentence(const struct bw_timeline *t, const struct bw_moment *m, char *out,
                            size_t size)
 {
+    enum bw_sim_fault_kind kind = m->fault.kind;
+    bool strikes = kind == BW_FAULT_CRASH || kind == BW_FAULT_PAUSE || kind == BW_FAULT_LEAVE;
     bw_story_fault(&m->fault, m->node, t->nodes, out, size);
     size_t used = strlen(out);
     if (!m->led || used >= size)
         return;
-    if (m->term)
+    if (kind == BW_FAULT_RESUME)
+        snprintf(out + used, size - used, " and believes that it leads");
+    else if (strikes && m->term)
         snprintf(out + used, size - used, "; it led term %llu", (unsigned long long)m->term);
-    else
+    else if (strikes)
         snprintf(out + used, size - used, "; it was the leader");
 }
 
 static void lead_sentence(const struct bw_moment *m, char *out, size_t size)
 {
-    char term[40] = "the lead", votes[48] = "", act[48] = "", token[40] = "", text[BW_TEXT_SPAN];
-    if (m->term)
-        snprintf(term, sizeof term, "term %llu", (unsigned long long)m->term);
+    char how[80], act[48] = "", token[40] = "", text[BW_TEXT_SPAN];
+    unsigned long long term = m->term;
     if (m->votes)
-        snprintf(votes, sizeof votes, " with %u of %u votes", m->votes, m->alive);
+        snprintf(how, sizeof how, "wins term %llu with %u of %u votes", term, m->votes, m->alive);
+    else
+        snprintf(how, sizeof how, "takes the lead (term %llu)", term);
     if (m->act_from > m->at)
         snprintf(act, sizeof act, ", may act from %s", bw_term_span(text, m->act_from));
     if (m->token)
         snprintf(token, sizeof token, ", token %llu", (unsigned long long)m->token);
-    snprintf(out, size, "node %u %s %s%s%s%s", m->node, m->votes ? "wins" : "takes", term, votes,
-             act, token);
+    snprintf(out, size, "node %u %s%s%s", m->node, how, act, token);
 }
 
 /* Whether the same was said since the last fault or change of leader. */

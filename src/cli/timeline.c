@@ -86,7 +86,7 @@ static void go_down(struct bw_timeline *t, bw_node node, bw_time at, bool absent
     add_span(t, BW_SPAN_PAUSED, node, lane->pause, at);
     lane->pause = BW_TIME_NEVER;
     lane->paused = false;
-    lane->up = false;
+    lane->up = lane->leaving = false;
     lane->absent = absent;
     lane->down = at;
     lane->leader = BW_NODE_NONE;
@@ -209,7 +209,7 @@ static void on_announced(void *context, bw_time at, bw_node node, uint32_t elect
                          const struct bw_announcement *a, bw_time act_from, bw_time act_until)
 {
     struct bw_timeline *t = context;
-    if (election != 0 || !known(t, node))
+    if (election != 0 || !known(t, node) || !live(&t->lanes[node]))
         return;
     struct bw_lane *lane = &t->lanes[node];
     bool leads = a->leader == node && a->reason == BW_LOSS_NONE;
@@ -229,6 +229,8 @@ static void on_announced(void *context, bw_time at, bw_node node, uint32_t elect
         take_lead(t, at, node, a, act_from);
     if (leads)
         renew_act(t, node, act_from, act_until);
+    else if (lane->leaving)
+        go_down(t, node, at, true);
     look_for_two(t, at);
     look_for_agreement(t, at);
 }
@@ -287,6 +289,8 @@ static void apply_fault(struct bw_timeline *t, bw_time at, const struct bw_sim_f
     struct bw_lane *lane = &t->lanes[node];
     if (fault->kind == BW_FAULT_CRASH)
         go_down(t, node, at, false);
+    else if (fault->kind == BW_FAULT_LEAVE && lane->claims)
+        lane->leaving = true; /* it hands over first */
     else if (fault->kind == BW_FAULT_LEAVE)
         go_down(t, node, at, true);
     else if (fault->kind == BW_FAULT_RESTART || fault->kind == BW_FAULT_JOIN)

@@ -60,7 +60,7 @@ struct bw_moment {
 };
 
 struct bw_lane {
-    bool up, paused, absent, claims;
+    bool up, paused, absent, claims, leaving;
     bw_node leader; /* whom it follows */
     bw_term term;
     bw_time electing, claim, act_from, act_until, down, pause; /* since; NEVER: not */

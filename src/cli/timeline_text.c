@@ -69,6 +69,12 @@ struct canvas {
     unsigned char *cells; /* [(node - 1) * columns + column] */
 };
 
+/* On a terminal the rest of the line is cleared: what stood there may have been longer. */
+static void end_line(const struct canvas *c)
+{
+    fputs(c->term->live ? "\033[K\n" : "\n", c->out);
+}
+
 static int column_of(const struct canvas *c, bw_time at)
 {
     if (at <= c->from)
@@ -103,18 +109,21 @@ static void blank_future(struct canvas *c)
 static void print_row(const struct canvas *c, bw_node node)
 {
     const unsigned char *row = &c->cells[(node - 1) * (uint32_t)c->columns];
-    fprintf(c->out, "%5u ", node);
-    for (int i = 0; i < c->columns; i++) {
+    int end = c->columns;
+    while (end > 0 && (row[end - 1] == CELL_ABSENT || row[end - 1] == CELL_EMPTY))
+        end--;
+    fprintf(c->out, "%5u%s", node, end ? " " : "");
+    for (int i = 0; i < end; i++) {
         const struct look *look = &looks[row[i]];
         bool first = i == 0 || row[i - 1] != row[i];
-        bool last = i + 1 == c->columns || row[i + 1] != row[i];
+        bool last = i + 1 == end || row[i + 1] != row[i];
         if (first)
             fputs(bw_term_colour(c->term, look->colour), c->out);
         fputs(c->term->utf8 ? look->utf8 : look->ascii, c->out);
         if (last)
             fputs(bw_term_colour(c->term, BW_PLAIN), c->out);
     }
-    fputc('\n', c->out);
+    end_line(c);
 }
 
 /* Marks of faults: a letter above the lanes; slashes while a partition lasts. */
@@ -168,8 +177,12 @@ static void print_faults(const struct canvas *c)
         if (m->kind == BW_MOMENT_FAULT && m->at <= c->now && m->at <= c->to)
             line[column_of(c, m->at)] = marks[m->fault.kind].letter;
     }
-    fprintf(c->out, "      %s%s%s\n", bw_term_colour(c->term, BW_RED), line,
+    int end = c->columns;
+    while (end > 0 && line[end - 1] == ' ')
+        end--;
+    fprintf(c->out, "%s%s%.*s%s", end ? "      " : "", bw_term_colour(c->term, BW_RED), end, line,
             bw_term_colour(c->term, BW_PLAIN));
+    end_line(c);
     free(line);
 }
 
@@ -211,17 +224,16 @@ void bw_timeline_text(const struct bw_timeline *timeline, const struct bw_term *
 
 static void legend_faults(const struct bw_timeline *timeline, FILE *out)
 {
-    bool seen[MARKS] = {false}, any = false;
+    bool seen[MARKS] = {false};
+    unsigned any = 0;
     for (uint32_t i = 0; i < timeline->moments_count; i++)
         if (timeline->moments[i].kind == BW_MOMENT_FAULT)
-            seen[timeline->moments[i].fault.kind] = any = true;
-    if (!any)
-        return;
-    fputs("     ", out);
+            seen[timeline->moments[i].fault.kind] = true;
     for (size_t i = 0; i < MARKS; i++)
         if (seen[i])
-            fprintf(out, " %c %s ", marks[i].letter, marks[i].meaning);
-    fputc('\n', out);
+            fprintf(out, "%s%c %s", any++ ? "  " : "      ", marks[i].letter, marks[i].meaning);
+    if (any)
+        fputc('\n', out);
 }
 
 void bw_timeline_legend(const struct bw_timeline *timeline, const struct bw_term *term, FILE *out)
