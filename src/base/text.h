@@ -2,8 +2,9 @@
  * meant.
  *
  * Every function takes the whole text of `length` bytes and returns 0, BW_EINVAL when it does not
- * have that form, or BW_ELIMIT when the value is too large. On error `out` is left alone (a node list may be half filled).
- * No locale, no floating point where a time is concerned: 1.5s is exactly 1,500,000,000 ns. */
+ * have that form, or BW_ELIMIT when the value is too large. On error `out` is left alone (a node
+ * list may be half filled). No locale, no floating point where a time is concerned: 1.5s is exactly
+ * 1,500,000,000 ns. */
 #ifndef BW_BASE_TEXT_H
 #define BW_BASE_TEXT_H
 

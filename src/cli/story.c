@@ -34,25 +34,39 @@ static void groups_text(const uint8_t *groups, uint32_t nodes, char *out, size_t
         }
 }
 
-void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nodes, char *out,
-                    size_t size)
+/* What happens to a node, where that is all there is to say. */
+static const char *plain_fault(enum bw_sim_fault_kind kind)
+{
+    switch (kind) {
+    case BW_FAULT_CRASH:
+        return "crashes";
+    case BW_FAULT_RESTART:
+        return "restarts";
+    case BW_FAULT_PAUSE:
+        return "is paused";
+    case BW_FAULT_RESUME:
+        return "resumes";
+    case BW_FAULT_CONFIRM:
+        return "is confirmed dead";
+    case BW_FAULT_JOIN:
+        return "joins";
+    case BW_FAULT_LEAVE:
+        return "leaves in good order";
+    case BW_FAULT_CAMPAIGN:
+        return "is told to campaign";
+    case BW_FAULT_RESIGN:
+        return "is told to resign";
+    case BW_FAULT_DISK_FAIL:
+        return "has a failing disk";
+    default:
+        return NULL;
+    }
+}
+
+static void network_fault(const struct bw_sim_fault *fault, uint32_t nodes, char *out, size_t size)
 {
     char text[BW_TEXT_SPAN], list[160];
-    bw_time span = fault->span < 0 ? -fault->span : fault->span;
-    const char *sign = fault->span < 0 ? "-" : "+";
     switch (fault->kind) {
-    case BW_FAULT_CRASH:
-        snprintf(out, size, "node %u crashes", node);
-        return;
-    case BW_FAULT_RESTART:
-        snprintf(out, size, "node %u restarts", node);
-        return;
-    case BW_FAULT_PAUSE:
-        snprintf(out, size, "node %u is paused", node);
-        return;
-    case BW_FAULT_RESUME:
-        snprintf(out, size, "node %u resumes", node);
-        return;
     case BW_FAULT_PARTITION:
         groups_text(fault->groups, nodes, list, sizeof list);
         snprintf(out, size, "the network splits: %s", list);
@@ -73,15 +87,28 @@ void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nod
         snprintf(out, size, "latency changes to at most %s",
                  bw_term_span(text, fault->latency.max));
         return;
+    default:
+        snprintf(out, size, "the leader is told to hand over to %u", fault->peer);
+    }
+}
+
+void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nodes, char *out,
+                    size_t size)
+{
+    char text[BW_TEXT_SPAN];
+    bw_time span = fault->span < 0 ? -fault->span : fault->span;
+    const char *plain = plain_fault(fault->kind);
+    if (plain) {
+        snprintf(out, size, "node %u %s", node, plain);
+        return;
+    }
+    switch (fault->kind) {
     case BW_FAULT_DRIFT:
         snprintf(out, size, "the clock of node %u runs %+.3g %%", node, fault->rate * 100);
         return;
     case BW_FAULT_JUMP:
-        snprintf(out, size, "the wall clock of node %u jumps by %s%s", node, sign,
-                 bw_term_span(text, span));
-        return;
-    case BW_FAULT_DISK_FAIL:
-        snprintf(out, size, "the disk of node %u fails", node);
+        snprintf(out, size, "the wall clock of node %u jumps by %s%s", node,
+                 fault->span < 0 ? "-" : "+", bw_term_span(text, span));
         return;
     case BW_FAULT_DISK_SLOW:
         snprintf(out, size, "the disk of node %u takes %s a write", node, bw_term_span(text, span));
@@ -89,26 +116,9 @@ void bw_story_fault(const struct bw_sim_fault *fault, bw_node node, uint32_t nod
     case BW_FAULT_HINT:
         snprintf(out, size, "node %u sees its connection to %u close", node, fault->peer);
         return;
-    case BW_FAULT_CONFIRM:
-        snprintf(out, size, "node %u is confirmed dead", node);
-        return;
-    case BW_FAULT_JOIN:
-        snprintf(out, size, "node %u joins", node);
-        return;
-    case BW_FAULT_LEAVE:
-        snprintf(out, size, "node %u leaves in good order", node);
-        return;
-    case BW_FAULT_CAMPAIGN:
-        snprintf(out, size, "node %u is told to campaign", node);
-        return;
-    case BW_FAULT_RESIGN:
-        snprintf(out, size, "node %u is told to resign", node);
-        return;
-    case BW_FAULT_TRANSFER:
-        snprintf(out, size, "the leader is told to hand over to %u", fault->peer);
-        return;
+    default:
+        network_fault(fault, nodes, out, size);
     }
-    snprintf(out, size, "something happens to node %u", node);
 }
 
 static void fault_sentence(const struct bw_timeline *t, const struct bw_moment *m, char *out,
