@@ -71,6 +71,7 @@ struct net_node {
     struct bw_announcement view;
     bw_time act_from, act_until; /* real time */
     uint32_t announcements;
+    enum bw_loss loss; /* why its last leadership ended */
 };
 
 struct net {
@@ -86,6 +87,8 @@ struct net {
     bool cut[NET_NODES + 1][NET_NODES + 1];
     unsigned hold_kind; /* messages of this kind wait for net_release */
     unsigned sent[BW_MSG_COUNT];
+    struct bw_message last[BW_MSG_COUNT]; /* the newest sent of each kind */
+    enum bw_trace_code traced;            /* the newest note */
     bw_node term_leader[NET_TERMS];
     struct net_entry committed[NET_LOG];
     bw_index committed_last;
@@ -208,6 +211,7 @@ static inline void net_transmit(struct net *net, struct net_item *item)
 {
     bw_node from = item->msg.from, to = item->msg.to;
     net->sent[item->msg.kind]++;
+    net->last[item->msg.kind] = item->msg;
     item->kind = NET_DELIVER;
     item->node = to;
     item->at = net->now + bw_rng_between(&net->rng, net->latency_min, net->latency_max);
@@ -329,6 +333,8 @@ static inline void net_announced(struct net *net, bw_node id, const struct bw_an
     struct net_node *node = &net->node[id];
     node->view = *a;
     node->announcements++;
+    if (a->reason != BW_LOSS_NONE)
+        node->loss = a->reason;
     node->act_from = node->act_until = 0;
     if (a->leader != id)
         return;
@@ -393,6 +399,9 @@ static inline void net_carry_out(struct net *net, bw_node id, const struct bw_ac
     case BW_ACTION_ANSWER:
         net_check_read(net, &action->answer);
         net->answers[net->answers_count++ % NET_ANSWERS] = action->answer;
+        break;
+    case BW_ACTION_TRACE:
+        net->traced = action->trace.code;
         break;
     default:
         break;
@@ -647,6 +656,51 @@ static inline void net_release(struct net *net)
             net->items[i].at = net->now;
         net->items[i].held = false;
     }
+}
+
+/* Hands `to` a message made up by the test. Entries get the values net_disk gives. */
+static inline void net_inject(struct net *net, bw_node to, struct bw_message msg)
+{
+    struct net_item item = {.kind = NET_DELIVER, .node = to};
+    struct net_entry entries[64] = {0};
+    uint32_t count = 0;
+    msg.to = to;
+    item.msg = msg;
+    if (msg.kind == BW_MSG_RAFT_APPEND)
+        for (uint32_t i = 0; i < msg.append.runs && i < BW_RAFT_APPEND_RUNS_MAX; i++)
+            for (uint32_t k = 0; k < msg.append.run[i].count; k++, count++)
+                entries[count] = (struct net_entry){.term = msg.append.run[i].term};
+    if (msg.kind == BW_MSG_RAFT_APPEND && msg.append.change.op && msg.append.change.entry < count)
+        entries[msg.append.change.entry].change = msg.append.change;
+    item.entries = entries;
+    struct bw_event event = {.kind = BW_EVENT_MESSAGE, .msg = &msg};
+    if (msg.kind == BW_MSG_RAFT_SNAPSHOT && msg.data)
+        memcpy(item.list, msg.data, msg.items * sizeof(bw_node));
+    net_step(net, to, &event, &item);
+}
+
+/* The log a node starts from: one digit per entry, its term. Its durable term is `term`. */
+static inline void net_disk(struct net *net, bw_node id, const char *terms, bw_term term)
+{
+    struct net_log *disk = &net->node[id].disk;
+    memset(disk, 0, sizeof *disk);
+    for (const char *c = terms; *c; c++)
+        disk->at[++disk->last] = (struct net_entry){.term = (bw_term)(*c - '0')};
+    net->node[id].durable = (struct bw_durable){.term = term, .starts = 1};
+}
+
+/* A node's log as such digits. Static. */
+static inline const char *net_terms(struct net *net, bw_node id)
+{
+    static char text[2][64];
+    static unsigned turn;
+    char *out = text[turn++ % 2];
+    struct bw_raft *raft = net_raft(net, id);
+    bw_index last = bw_raft_last_index(raft);
+    for (bw_index i = 1; i <= last && i < 63; i++)
+        out[i - 1] = (char)('0' + bw_raft_term_at(raft, i));
+    out[last < 63 ? last : 63] = 0;
+    return out;
 }
 
 /* `nodes` exist, the first `configured` of them form the group. 1..2 ms latency, heartbeats every
