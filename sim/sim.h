@@ -57,8 +57,8 @@ struct bw_sim_fault {
     double rate;
     bw_time span;
     struct bw_sim_latency latency;
-    uint8_t
-        *groups; /* PARTITION: group number of node id i at [i]; owned by the script that made it */
+    uint8_t *groups; /* PARTITION: group number of node id i at [i], 0 = in none, nodes + spare + 1
+                        of them; owned by the script that made it */
 };
 
 enum bw_sim_order { BW_ORDER_SORTED, BW_ORDER_REVERSE, BW_ORDER_RANDOM };
@@ -67,7 +67,7 @@ enum bw_sim_order { BW_ORDER_SORTED, BW_ORDER_REVERSE, BW_ORDER_RANDOM };
 #define BW_INITIATOR_ALL  ((bw_node)UINT32_MAX) /* everybody starts an election at time 0 */
 
 struct bw_sim_config {
-    const struct bw_elector_ops *algorithm;
+    const struct bw_elector_ops *algorithm; /* NULL: none, detectors alone; then `until` is set */
     const struct bw_detector_ops *detector; /* NULL: none */
     uint32_t nodes;                         /* ids 1..nodes */
     uint32_t spare;                         /* further ids nodes+1..nodes+spare may join later */
@@ -102,7 +102,8 @@ struct bw_sim_config {
     const struct bw_sim_fault *faults; /* sorted by `at`; borrowed */
     uint32_t faults_count;
     bw_time
-        until; /* 0: ends when all live nodes agree on a live leader and every fault has happened */
+        until; /* 0: ends when all live nodes agree on a live leader, every fault has happened, and
+                  the electors' messages then under way have come (at most a lap's time later) */
     bw_time limit; /* with until 0: give up here; default 10 min of virtual time */
 
     bw_time work_ns;    /* a leader that may act writes to the resource this often; 0: no work */
@@ -163,6 +164,9 @@ struct bw_sim_observer {
     void (*wrote)(void *context, bw_time at, bw_node node, bw_token token, bool accepted,
                   bool stale);
     void (*traced)(void *context, bw_time at, bw_node node, const struct bw_trace_note *note);
+    /* hash: of all that was applied up to index, so equal hashes at an index mean equal logs up to
+     * it. A restarted node reports again from its snapshot on; one that takes a snapshot over
+     * reports its last index only. */
     void (*committed)(void *context, bw_time at, bw_node node, uint32_t election, bw_index index,
                       uint64_t hash);
 };
