@@ -244,7 +244,7 @@ static double flap(struct bw_report *report, enum bw_rank rank, uint32_t flaps)
     struct bw_sim_config config;
     struct bw_sim_result result = {0};
     char why[200];
-    for (uint32_t i = 0; i < flaps; i++) {
+    for (size_t i = 0; i < flaps; i++) {
         bw_time at = (2 + 3 * (bw_time)i) * BW_SEC;
         faults[2 * i] = (struct bw_sim_fault){.kind = BW_FAULT_CRASH, .at = at, .node = 5};
         faults[2 * i + 1] =

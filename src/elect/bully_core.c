@@ -52,9 +52,9 @@ int bw_bully_init(void *memory, const struct bw_elector_config *config, size_t s
     return bw_bully_me(self) ? 0 : BW_EINVAL;
 }
 
-bw_time bw_bully_deadline(const void *self)
+bw_time bw_bully_deadline(const void *memory)
 {
-    return ((const struct bw_bully *)self)->timer;
+    return ((const struct bw_bully *)memory)->timer;
 }
 
 void bw_bully_status(const void *memory, struct bw_elector_status *out)
@@ -166,8 +166,10 @@ void bw_bully_tell(struct bw_bully *self, bw_node to, bw_node leader, bw_term te
 
 void bw_bully_tell_known(struct bw_bully *self, bw_node to, struct bw_actions *out)
 {
-    bool current = self->leader_term == self->durable.term;
-    bw_bully_tell(self, to, current ? self->leader : BW_NODE_NONE, self->durable.term, out);
+    if (self->leader != BW_NODE_NONE && self->leader_term == self->durable.term)
+        bw_bully_tell(self, to, self->leader, self->leader_term, out);
+    else
+        bw_bully_send(self, BW_MSG_ALIVE, to, self->durable.term, out);
 }
 
 void bw_bully_ignore(struct bw_bully *self, enum bw_trace_code code, const struct bw_message *msg,

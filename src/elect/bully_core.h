@@ -82,10 +82,10 @@ size_t bw_bully_bytes(const struct bw_elector_config *config, size_t size);
 uint32_t bw_bully_actions_max(const struct bw_elector_config *config);
 int bw_bully_init(void *memory, const struct bw_elector_config *config, size_t size,
                   const struct bw_bully_rules *rules);
-bw_time bw_bully_deadline(const void *self);
-void bw_bully_status(const void *self, struct bw_elector_status *out);
+bw_time bw_bully_deadline(const void *memory);
+void bw_bully_status(const void *memory, struct bw_elector_status *out);
 /* One event for a variant that adds rules to the core. */
-void bw_bully_step(void *self, const struct bw_event *event, struct bw_actions *out);
+void bw_bully_step(void *memory, const struct bw_event *event, struct bw_actions *out);
 
 /* --- rank ------------------------------------------------------------------------------------ */
 
@@ -130,7 +130,7 @@ struct bw_message *bw_bully_send(struct bw_bully *self, enum bw_message_kind kin
 /* COORDINATOR: `leader` leads `term`. */
 void bw_bully_tell(struct bw_bully *self, bw_node to, bw_node leader, bw_term term,
                    struct bw_actions *out);
-/* COORDINATOR with what is known here: the leader of the newest epoch, or only that epoch. */
+/* What is known here: COORDINATOR with the leader of the newest epoch, or ALIVE with that epoch. */
 void bw_bully_tell_known(struct bw_bully *self, bw_node to, struct bw_actions *out);
 void bw_bully_ignore(struct bw_bully *self, enum bw_trace_code code, const struct bw_message *msg,
                      struct bw_actions *out);
@@ -162,6 +162,9 @@ void bw_bully_lead_again(struct bw_bully *self, bw_term term, struct bw_actions 
 void bw_bully_campaign(struct bw_bully *self, bw_term hint, struct bw_actions *out);
 /* START up to the point where algorithms differ; true: an election is to be started. */
 bool bw_bully_start(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out);
+/* ALIVE to a leader that is not looking for answers: others know of a newer epoch than its own, so
+ * its announcements are old news to them. True if that was it. */
+bool bw_bully_outdated(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out);
 /* Before a message is looked at: true if it comes from a member. Takes in its demerits. */
 bool bw_bully_hear(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out);
 /* RESIGN, TRANSFER, STOP of whoever leads; others' are ignored. */

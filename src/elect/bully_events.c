@@ -254,11 +254,6 @@ static void on_coordinator(struct bw_bully *self, const struct bw_message *msg,
     bw_node leader = msg->bully.leader;
     const struct bw_member_row *row = bw_bully_row(self, leader);
     bw_bully_adopt(self, msg->term);
-    if (leader == BW_NODE_NONE) {
-        if (bw_bully_leading(self) && msg->term > self->leader_term)
-            bw_bully_lead_again(self, self->durable.term + 1, out);
-        return;
-    }
     if (!row) {
         bw_bully_ignore(self, BW_TRACE_IGNORED_STRANGER, msg, out);
         return;
@@ -296,6 +291,16 @@ static void on_notice(struct bw_bully *self, const struct bw_message *msg, struc
         bw_bully_tell(self, msg->from, self->config.self, msg->term, out);
 }
 
+bool bw_bully_outdated(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
+{
+    bool calm = self->state == BW_BULLY_NORMAL && bw_bully_leading(self);
+    if (msg->kind != BW_MSG_ALIVE || !calm || msg->term <= self->leader_term)
+        return false;
+    bw_bully_adopt(self, msg->term);
+    bw_bully_lead_again(self, self->durable.term + 1, out);
+    return true;
+}
+
 static void on_message(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     if (!bw_bully_hear(self, msg, out))
@@ -304,7 +309,7 @@ static void on_message(struct bw_bully *self, const struct bw_message *msg, stru
         on_coordinator(self, msg, out);
     else if (msg->kind == BW_MSG_NOTICE)
         on_notice(self, msg, out);
-    else
+    else if (!bw_bully_outdated(self, msg, out))
         self->rules->message(self, msg, out);
 }
 

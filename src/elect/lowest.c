@@ -73,14 +73,14 @@ static void on_claim(struct lowest *self, const struct bw_message *msg, struct b
     const struct bw_member_row *leader = bw_bully_row(base, claimed);
     bool newer = msg->term > base->leader_term;
     bool lesser = claimed > base->config.self;
-    bool unknown = claimed == BW_NODE_NONE || claimed == base->config.self;
-    if (bw_bully_leading(base) && (lesser || (unknown && newer))) {
+    bool own = claimed == base->config.self;
+    if (bw_bully_leading(base) && (lesser || (own && newer))) {
         if (lesser)
             bw_actions_trace(out, BW_TRACE_SPLIT_BRAIN, claimed, msg->term, base->leader_term);
         bw_bully_lead_again(base, base->durable.term + 1, out);
         return;
     }
-    if (unknown || !leader || leader->suspect) { /* suspected: the detector decides */
+    if (own || !leader || leader->suspect) { /* suspected: the detector decides */
         bw_bully_ignore(base, BW_TRACE_IGNORED_STATE, msg, out);
         return;
     }
@@ -143,7 +143,7 @@ static void on_message(struct lowest *self, const struct bw_message *msg, struct
         on_election(self, msg, out);
     else if (msg->kind == BW_MSG_NOTICE)
         on_notice(self, msg, out);
-    else
+    else if (!bw_bully_outdated(&self->base, msg, out))
         bw_bully_ignore(&self->base, BW_TRACE_IGNORED_STATE, msg, out);
     if (speaks_up)
         evaluate(self, out);

@@ -152,6 +152,20 @@ static void an_old_announcement_is_not_believed_but_answered(void **state)
     pump_free(p);
 }
 
+static void a_leader_whose_epoch_is_old_news_takes_a_newer_one(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_bully, 3, 3);
+    receive(p, 1, BW_MSG_COORDINATOR, 2, 8, 2); /* 2 led for a moment, unseen by 3 */
+    suspect(p, 1, 2);
+    pump_kill(p, 2);
+    receive(p, 1, BW_MSG_COORDINATOR, 3, 0, 3); /* 3 goes on as if nothing had happened */
+    run_for(p, 50 * BW_MS);
+    assert_all_follow(p, 3);
+    assert_true(pump_status(p, 3).term > 8);
+    pump_free(p);
+}
+
 static void of_two_claims_to_one_epoch_the_higher_stands(void **state)
 {
     (void)state;
@@ -310,6 +324,7 @@ int main(void)
         cmocka_unit_test(an_announcement_from_below_is_challenged),
         cmocka_unit_test(a_leader_answers_a_lesser_claim_with_a_newer_epoch),
         cmocka_unit_test(an_old_announcement_is_not_believed_but_answered),
+        cmocka_unit_test(a_leader_whose_epoch_is_old_news_takes_a_newer_one),
         cmocka_unit_test(of_two_claims_to_one_epoch_the_higher_stands),
         cmocka_unit_test(epochs_are_durable_before_they_are_spoken_of),
         cmocka_unit_test(a_restarted_leader_goes_on_with_a_newer_epoch),

@@ -176,6 +176,25 @@ static void a_flapping_top_id_preempts_once_and_then_no_more(void **state)
     assert_int_equal(flap(BW_RANK_STABILITY, 60), 1);
 }
 
+static void members_that_disagree_about_rank_do_not_argue_for_ever(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(&bw_elect_bully, 4, NULL);
+    p->config.rank = BW_RANK_STABILITY;
+    p->config.period_ns = 0;
+    pump_boot_all(p, true, 3);
+    struct bw_message flapped = {.kind = BW_MSG_OK, .from = 4, .to = 1};
+    flapped.bully.demerits = 5;
+    pump_step(p, 1, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 4, .msg = &flapped});
+    receive(p, 1, BW_MSG_COORDINATOR, 3, 6, 3);
+    receive(p, 2, BW_MSG_COORDINATOR, 4, 6, 4);
+    receive(p, 1, BW_MSG_COORDINATOR, 2, 6, 4); /* to 1 it is 3 that stands, to 2 it is 4 */
+    receive(p, 2, BW_MSG_COORDINATOR, 1, 6, 3);
+    run_for(p, 500 * BW_MS);
+    assert_true(pump_total(p) < 30);
+    pump_free(p);
+}
+
 static void a_long_life_is_forgiven(void **state)
 {
     (void)state;
@@ -212,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_new_member_learns_who_leads),
         cmocka_unit_test(priority_stands_before_the_id),
         cmocka_unit_test(a_flapping_top_id_preempts_once_and_then_no_more),
+        cmocka_unit_test(members_that_disagree_about_rank_do_not_argue_for_ever),
         cmocka_unit_test(a_long_life_is_forgiven),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
