@@ -18,7 +18,7 @@
  * does: swim_gossip.c. A prober that comes a whole period late was away itself and judges nobody.
  *
  * Model: crash and restart, lossy links, partitions; the set of members is told by events, not by
- * gossip. Guarantees: every crash is suspected by somebody within about 3(n - 1) periods at the
+ * gossip. Guarantees: every crash is suspected by somebody within about 4(n - 1) periods at the
  * worst and 1.6 on average, and known to all a logarithmic number of periods later. A cut link
  * between two members does not matter while helpers reach both. A partition that outlasted all
  * suspicions heals by itself, because the dead are probed too. A false suspicion is possible and is

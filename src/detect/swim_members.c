@@ -2,11 +2,12 @@
  *
  * The paper analyses a choice at random, which makes the first detection take 1 / (1 - (1 -
  * 1/(n-1))^(n-1)) periods, and then replaces it by a shuffled round robin to bound the worst case.
- * Here the choice is random, so that the analysis holds, and a member that was not chosen for 2(n -
+ * Here the choice is random, so that the analysis holds, and a member that was not chosen for 3(n -
  * 1) periods goes first, so that the worst case is bounded too: the queue of members, least
- * recently probed first, knows who that is in O(1). About one choice in five is made that way. The
- * queue starts shuffled and staggered, or all members would get to the same old ones in the same
- * period.
+ * recently probed first, knows who that is in O(1). About one choice in sixteen is made that way,
+ * which shortens the mean for n = 8 by 0.2 % (a bound of 2(n - 1) would make it one in five and
+ * 0.7 %). The queue starts shuffled and staggered, or all members would get to the same old ones in
+ * the same period.
  *
  * Members held dead are probed as well, as often as a random choice among all would, but at most
  * every fourth time: a partition that outlasted all suspicions heals no other way. */
@@ -18,6 +19,7 @@
 
 #define PROBED_MASK 0x3fffffffu
 #define TRIES       32
+#define LAPS        3u /* without a probe, then first */
 
 static struct bw_swim_queue *queue_of(struct bw_swim_members *members,
                                       const struct bw_swim_member *member)
@@ -260,7 +262,7 @@ static bool dead_are_due(const struct bw_swim_members *members, struct bw_rng *r
 static struct bw_swim_member *choose_live(const struct bw_swim_members *members, struct bw_rng *rng)
 {
     struct bw_swim_member *oldest = &members->at[members->live.head];
-    if (age(members, oldest) >= 2 * members->live.count)
+    if (age(members, oldest) >= LAPS * members->live.count)
         return oldest;
     for (int i = 0; i < TRIES; i++) {
         struct bw_swim_member *member = &members->at[bw_rng_below(rng, members->count)];
@@ -286,7 +288,7 @@ struct bw_swim_member *bw_swim_members_choose(struct bw_swim_members *members, s
 void bw_swim_members_hurry(struct bw_swim_members *members, struct bw_swim_member *member)
 {
     unlink_member(members, member);
-    member->probed = (members->period - 2 * members->cap) & PROBED_MASK;
+    member->probed = (members->period - LAPS * members->cap) & PROBED_MASK;
     link_first(members, member);
 }
 
