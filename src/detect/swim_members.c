@@ -5,8 +5,8 @@
  * Here the choice is random, so that the analysis holds, and a member that was not chosen for 3(n -
  * 1) periods goes first, so that the worst case is bounded too: the queue of members, least
  * recently probed first, knows who that is in O(1). About one choice in sixteen is made that way,
- * which shortens the mean for n = 8 by 0.2 % (a bound of 2(n - 1) would make it one in five and
- * 0.7 %). The queue starts shuffled and staggered, or all members would get to the same old ones in
+ * which shortens the mean for n = 8 by 0.4 % (a bound of 2(n - 1) would make it one in five and
+ * 1 %). The queue starts shuffled and staggered, or all members would get to the same old ones in
  * the same period.
  *
  * Members held dead are probed as well, as often as a random choice among all would, but at most
