@@ -52,6 +52,17 @@ static void suspect(struct bw_sim *sim, bw_node id, const struct bw_action *acti
         sim->result->false_suspicions++;
 }
 
+/* The node hears that its own work is dead: only now may its elector free the promises it had. */
+static void confirm_own_death(struct bw_sim *sim, bw_node id)
+{
+    struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_EVENT, id);
+    if (!slot)
+        return;
+    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD, .node = id};
+    memcpy(slot->body, &event, sizeof event);
+    bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->stop_ns);
+}
+
 static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
                      const struct bw_announcement *a)
 {
@@ -59,6 +70,7 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
     bool leads = a->leader == id;
     bw_time from = leads ? bw_sim_clock_world(clock, a->act_from) : 0;
     bw_time until = leads ? bw_sim_clock_world(clock, a->act_until) : 0;
+    bool led = bw_sim_claims_of(&sim->claims, election, id)->leads;
     bool begins = bw_sim_claims_announce(&sim->claims, election, id, a);
     if (election == 0 && leads)
         bw_sim_metrics_leads(&sim->metrics, sim->now, id, begins, from, until);
@@ -68,6 +80,8 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
     sim->recheck = true;
     if (leads)
         bw_sim_work_schedule(sim, id, election);
+    else if (led)
+        confirm_own_death(sim, id);
 }
 
 void bw_sim_act_write(struct bw_sim *sim, struct bw_sim_slot *slot)
@@ -154,6 +168,8 @@ static void carry_out(struct bw_sim *sim, bw_node id, const struct bw_action *ac
             bw_sim_raft_log(sim, id, action, data);
         break;
     case BW_ACTION_ANSWER:
+        bw_sim_raft_answered(sim, &action->answer);
+        break;
     case BW_ACTION_SUSPECT:
     case BW_ACTION_TRUST:
     case BW_ACTION_TRACE:

@@ -359,6 +359,35 @@ void bw_sim_raft_propose(struct bw_sim *sim, struct bw_sim_slot *slot)
     bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->propose_ns);
 }
 
+/* A read's request is this bit and the highest index that anybody had applied when it was asked: a
+ * linearizable answer is not below it. */
+#define READ_BIT ((uint64_t)1 << 63)
+
+void bw_sim_raft_read(struct bw_sim *sim, struct bw_sim_slot *slot)
+{
+    for (bw_node id = 1; id <= sim->cap; id++) {
+        struct bw_elector_status status;
+        if (!sim->nodes[id].up || sim->nodes[id].paused)
+            continue;
+        bw_instance_status(sim->nodes[id].instance, 0, &status);
+        if (!status.leading)
+            continue;
+        struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = id};
+        event.command = (struct bw_command){.kind = BW_COMMAND_READ,
+                                            .request = READ_BIT | sim->result->committed};
+        bw_sim_node_step(sim, id, &event, 0);
+    }
+    bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->read_ns);
+}
+
+void bw_sim_raft_answered(struct bw_sim *sim, const struct bw_answer *answer)
+{
+    if (!(answer->request & READ_BIT) || answer->error)
+        return;
+    sim->result->reads++;
+    sim->result->stale_reads += answer->index < (answer->request & ~READ_BIT);
+}
+
 /* The change that brings `id` one step nearer to where it should be, as the leader sees it. */
 static enum bw_change_op wanted(struct bw_sim *sim, bw_node leader, uint32_t election, bw_node id)
 {

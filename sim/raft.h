@@ -20,6 +20,10 @@ bool bw_sim_raft_attach(struct bw_sim *sim, bw_node id, struct bw_message *msg, 
 void bw_sim_raft_durable(struct bw_sim *sim, struct bw_sim_slot *slot);
 /* The next proposal to whoever leads; takes the slot over. */
 void bw_sim_raft_propose(struct bw_sim *sim, struct bw_sim_slot *slot);
+/* The next read by everybody who believes to lead; takes the slot over. */
+void bw_sim_raft_read(struct bw_sim *sim, struct bw_sim_slot *slot);
+/* A command was answered: reads are counted, stale ones apart. */
+void bw_sim_raft_answered(struct bw_sim *sim, const struct bw_answer *answer);
 /* Joining or leaving nodes: one more try; takes the slot over, NULL to begin. */
 void bw_sim_raft_change(struct bw_sim *sim, struct bw_sim_slot *slot);
 /* Textbook model: every live node's election timer starts anew. */

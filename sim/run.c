@@ -1,4 +1,5 @@
 /* One run: settings checked, memory laid out in one block, nodes started, the loop, the figures. */
+#include "sim/antipattern.h"
 #include "sim/world.h"
 
 #include "base/codec.h"
@@ -161,6 +162,9 @@ static void found_nodes(struct bw_sim *sim)
         bw_sim_disk_init(&node->disk, node->disk.records, logs, sim->elections);
         bw_time offset = bw_rng_between(&rng, OFFSET_MIN, OFFSET_MAX);
         double drift = (2 * bw_rng_unit(&rng) - 1) * config->drift;
+        if (config->algorithm->traits & BW_TRAIT_WALL_CLOCK)
+            offset =
+                OFFSET_MAX; /* the time of day is the same everywhere, until somebody sets it */
         bw_sim_clock_init(&node->clock, offset, drift);
     }
 }
@@ -240,6 +244,8 @@ static void start(struct bw_sim *sim)
     }
     if (sim->raft && config->propose_ns)
         schedule(sim, BW_PENDING_PROPOSE, config->propose_ns);
+    if (sim->raft && config->read_ns)
+        schedule(sim, BW_PENDING_READ, config->read_ns);
     if (config->faults_count)
         schedule(sim, BW_PENDING_FAULT, config->faults[0].at);
 }
@@ -264,6 +270,8 @@ static void finish(struct bw_sim *sim)
         return;
     bw_checker_finish(sim->checker, sim->now);
     const char *found = bw_checker_violation(sim->checker, &result->violation_at);
+    if (!found && result->stale_reads && sim->config->checks & BW_CHECK_STALE)
+        found = "a read was answered below what was committed when it was asked";
     if (!found)
         return;
     strncpy(result->violation_text, found, sizeof result->violation_text - 1);

@@ -106,10 +106,13 @@ struct bw_sim_config {
                   the electors' messages then under way have come (at most a lap's time later) */
     bw_time limit; /* with until 0: give up here; default 10 min of virtual time */
 
-    bw_time work_ns;    /* a leader that may act writes to the resource this often; 0: no work */
-    bool fencing_off;   /* the resource checks no tokens (anti-pattern) */
-    bw_time propose_ns; /* Raft: the leader is given a proposal this often; 0: none */
+    bw_time stop_ns;  /* a deposed leader's work is confirmed dead to its own elector after this */
+    bw_time work_ns;  /* a leader that may act writes to the resource this often; 0: no work */
+    bool fencing_off; /* the resource checks no tokens (anti-pattern) */
+    bw_time propose_ns;     /* Raft: the leader is given a proposal this often; 0: none */
     uint32_t propose_count; /* entries per proposal */
+    bw_time read_ns; /* Raft: everybody who believes to lead is asked to read this often; 0: no
+                        reads */
     uint32_t compact_every; /* Raft: a node compacts after so many applied entries; 0: never */
     bool codec; /* every message goes through encode and decode (slower, proves the codec) */
 
@@ -140,7 +143,8 @@ struct bw_sim_result {                      /* of one run */
     uint64_t false_suspicions;
     uint64_t member_periods; /* members x periods observed */
     uint64_t events;
-    uint64_t committed; /* Raft */
+    uint64_t committed;          /* Raft */
+    uint64_t reads, stale_reads; /* Raft: answered; below what was committed when they were asked */
     bw_time virtual_ns;
     uint64_t trace_hash;
     const char *violation; /* NULL, or what a checker found (static or in violation_text) */

@@ -233,6 +233,7 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->pre_vote_off = bw_rng_chance(&s->rng, 0.2);
     c->propose_ns = bw_rng_between(&s->rng, 2 * BW_MS, 20 * BW_MS);
     c->propose_count = 1 + (uint32_t)bw_rng_below(&s->rng, 8);
+    c->read_ns = bw_rng_between(&s->rng, 5 * BW_MS, 50 * BW_MS);
     c->compact_every = bw_rng_chance(&s->rng, 0.7) ? 50 + (uint32_t)bw_rng_below(&s->rng, 500) : 0;
     c->work_ns = 50 * BW_MS;
     draw_network(s);

@@ -85,8 +85,10 @@ static int check_times(const struct bw_sim_config *c, char *why)
         return refuse(why, BW_EINVAL, "timeout must be a range, smaller first");
     if (c->disk_min < 0 || c->disk_max < c->disk_min)
         return refuse(why, BW_EINVAL, "disk must be a range, smaller first");
-    if (c->until < 0 || c->limit < 0 || c->work_ns < 0 || c->propose_ns < 0 || c->promise_ns < 0)
-        return refuse(why, BW_EINVAL, "until, limit, work, propose and promise cannot be negative");
+    if (c->until < 0 || c->limit < 0 || c->work_ns < 0 || c->propose_ns < 0 || c->promise_ns < 0 ||
+        c->read_ns < 0)
+        return refuse(why, BW_EINVAL,
+                      "until, limit, work, propose, read and promise cannot be negative");
     if (!c->until && !c->limit)
         return refuse(why, BW_EINVAL, "without until there must be a limit");
     if (!c->until && !c->algorithm)

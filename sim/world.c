@@ -80,9 +80,9 @@ static void carry(struct bw_sim *sim, const struct bw_message *msg, uint64_t ext
 /* Nobody is there: the sender is told after the way there and back, if the transport can tell. */
 static void bounce(struct bw_sim *sim, const struct bw_message *msg)
 {
-    sim->result->failed_sends++;
     if (!sim->config->transport_tells)
         return;
+    sim->result->failed_sends++;
     struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_FAILED, msg->from);
     if (!slot || !bw_sim_slot_message(&sim->queue, slot, msg))
         return;
@@ -234,6 +234,9 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
         break;
     case BW_PENDING_PROPOSE:
         bw_sim_raft_propose(sim, slot);
+        break;
+    case BW_PENDING_READ:
+        bw_sim_raft_read(sim, slot);
         break;
     case BW_PENDING_CHANGE:
         bw_sim_raft_change(sim, slot);

@@ -43,6 +43,7 @@ enum bw_sim_pending {
     BW_PENDING_WORK,      /* a leader's next piece of work */
     BW_PENDING_WRITE,     /* arrives at the resource; body: bw_sim_write */
     BW_PENDING_PROPOSE,
+    BW_PENDING_READ,
     BW_PENDING_CHANGE, /* Raft: membership changes not yet done are asked for again */
     BW_PENDING_GONE,   /* a leaving node is gone */
     BW_PENDING_FAULT

@@ -43,12 +43,12 @@ bw_time bw_raft_bound_left(const struct bw_raft *raft, bw_node candidate)
     return until > raft->now ? until - raft->now : 0;
 }
 
-/* When a leader without its majority gives up (thesis §6.2): the earliest election time-out, and
- * not before its window has ended. */
+/* When a leader without its majority gives up (thesis §6.2): one election time-out after what it
+ * last acknowledged was sent, and within that not before its window has ended. */
 bw_time bw_raft_lost_at(const struct bw_raft *raft)
 {
     return bw_time_max(raft->quorum_echo, raft->won_at) +
-           bw_time_max(raft->lease, raft->timeout_min);
+           bw_time_max(raft->timeout_min, bw_time_min(raft->lease, raft->timeout_max));
 }
 
 /* The send time that a majority has acknowledged; we ourselves know everything we sent. */
