@@ -49,16 +49,14 @@ static int anti_init(void *memory, const struct bw_elector_config *config)
     return bw_members_init(&a->members, &arena, config->cap, config->members, config->count);
 }
 
-static void announce(struct anti *a, bw_node leader, bw_time now, struct bw_actions *actions)
+static void announce(struct anti *a, bw_node leader, struct bw_actions *actions)
 {
     if (a->holder == leader && a->leading == (leader == a->self))
         return;
     a->holder = leader;
     a->leading = leader == a->self;
-    struct bw_announcement out = {.leader = leader,
-                                  .term = a->term,
-                                  .act_from = a->leading ? now : 0,
-                                  .act_until = a->leading ? BW_TIME_NEVER : 0};
+    struct bw_announcement out = {
+        .leader = leader, .term = a->term, .act_until = a->leading ? BW_TIME_NEVER : 0};
     bw_actions_announce(actions, &out);
 }
 
@@ -88,14 +86,21 @@ static void ask(struct anti *a, bw_time now, struct bw_actions *actions)
     a->next = now + a->lease_ns / 3;
 }
 
+/* Lower ids wait a little longer, so that two rarely ask at once. */
+static bw_time stagger(const struct anti *a)
+{
+    const struct bw_member_row *row = bw_members_find(&a->members, a->self);
+    return (bw_time)(a->members.count - (uint32_t)(row - a->members.at)) * 20 * BW_MS;
+}
+
 static void wall_timeout(struct anti *a, bw_time now, struct bw_actions *actions)
 {
     if (a->leading && now >= a->expiry)
-        announce(a, BW_NODE_NONE, now, actions);
+        announce(a, BW_NODE_NONE, actions);
     if (a->leading || now >= a->expiry)
         ask(a, now, actions);
-    else /* lower ids wait a little longer, so that two rarely ask at once */
-        a->next = a->expiry + (bw_time)(a->members.count - a->self % a->members.count) * 20 * BW_MS;
+    else
+        a->next = a->expiry + stagger(a);
 }
 
 /* The mistake: another machine's time of day is compared with ours. */
@@ -105,8 +110,8 @@ static void wall_claim(struct anti *a, const struct bw_message *msg, bw_time now
     if (msg->from != a->holder && now < a->expiry)
         return;
     a->expiry = msg->promise.echo;
-    announce(a, msg->from, now, actions);
-    a->next = a->expiry + (bw_time)(a->members.count - a->self % a->members.count) * 20 * BW_MS;
+    announce(a, msg->from, actions);
+    a->next = a->expiry + stagger(a);
     struct bw_message *reply =
         bw_actions_send(actions, BW_MSG_PROMISE, a->self, msg->from, msg->term);
     reply->flags = BW_FLAG_YES;
@@ -125,15 +130,14 @@ static void wall_promise(struct anti *a, const struct bw_message *msg, bw_time n
     a->expiry = a->asked;
     if (!a->leading)
         a->term++;
-    announce(a, a->self, now, actions);
+    announce(a, a->self, actions);
 }
 
 static void wall_step(void *self, const struct bw_event *event, struct bw_actions *actions)
 {
     struct anti *a = self;
     if (event->kind == BW_EVENT_START)
-        a->next =
-            event->now + (bw_time)(a->members.count - a->self % a->members.count) * 20 * BW_MS;
+        a->next = event->now + stagger(a);
     else if (event->kind == BW_EVENT_TIMEOUT)
         wall_timeout(a, event->now, actions);
     else if (event->kind == BW_EVENT_MESSAGE && event->msg->kind == BW_MSG_CLAIM)
@@ -150,7 +154,7 @@ static void ping_step(void *self, const struct bw_event *event, struct bw_action
     for (uint32_t i = 0; i < a->members.count; i++)
         if (!a->members.at[i].suspect && a->members.at[i].id > highest)
             highest = a->members.at[i].id;
-    announce(a, highest, event->now, actions);
+    announce(a, highest, actions);
 }
 
 const struct bw_elector_ops bw_anti_wall_clock = {

@@ -15,6 +15,12 @@ void bw_sim_clock_change(struct bw_sim_clock *clock, bw_time now, double drift)
     clock->drift = drift;
 }
 
+void bw_sim_clock_jump(struct bw_sim_clock *clock, bw_time now, bw_time span)
+{
+    bw_sim_clock_change(clock, now, clock->drift);
+    clock->local0 += span;
+}
+
 bw_time bw_sim_clock_world(const struct bw_sim_clock *clock, bw_time local)
 {
     if (local == BW_TIME_NEVER)

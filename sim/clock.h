@@ -1,4 +1,5 @@
-/* A node's own monotonic clock: it starts anywhere, runs at its own rate, and never jumps.
+/* A node's own monotonic clock: it starts anywhere, runs at its own rate, and never jumps by
+ * itself.
  *
  * local(w) = local0 + d + floor(d * drift) with d = w - world0; a change of rate starts a new piece
  * where the old one ended. The way back gives the first world instant at which the clock shows a
@@ -17,6 +18,8 @@ struct bw_sim_clock {
 };
 
 void bw_sim_clock_init(struct bw_sim_clock *clock, bw_time offset, double drift);
+/* For the one elector that uses a time of day: from `now` on it shows `span` more. */
+void bw_sim_clock_jump(struct bw_sim_clock *clock, bw_time now, bw_time span);
 /* From world time `now` on the rate is 1 + drift. */
 void bw_sim_clock_change(struct bw_sim_clock *clock, bw_time now, double drift);
 

@@ -1,6 +1,7 @@
 /* What goes wrong, and when. Node 0 means whoever leads then; what ends a trouble of node 0
  * (restart, resume, mend) means the node it befell. A fault that makes no sense (nobody leads, the
  * node is already dead) does not happen and is not told. */
+#include "sim/antipattern.h"
 #include "sim/world.h"
 
 #include "base/error.h"
@@ -121,6 +122,18 @@ static void drift(struct bw_sim *sim, bw_node id, double rate)
             bw_sim_metrics_leads(&sim->metrics, sim->now, id, false, from, until);
         bw_sim_trace_announced(&sim->trace, sim->now, id, e, &a, from, until);
     }
+}
+
+/* Wall clocks jump, monotonic ones do not: only an elector that lives by the time of day notices.
+ */
+static void jump(struct bw_sim *sim, bw_node id, bw_time span)
+{
+    struct bw_sim_node *node = &sim->nodes[id];
+    if (!(sim->config->algorithm->traits & BW_TRAIT_WALL_CLOCK))
+        return;
+    bw_sim_clock_jump(&node->clock, sim->now, span);
+    if (node->up && !node->paused)
+        bw_sim_node_arm(sim, node, id, true);
 }
 
 static void tell_others(struct bw_sim *sim, bw_node id, const struct bw_event *event)
@@ -313,6 +326,9 @@ static bool happens_to_node(struct bw_sim *sim, const struct bw_sim_fault *fault
         return true;
     case BW_FAULT_DRIFT:
         drift(sim, id, fault->rate);
+        return true;
+    case BW_FAULT_JUMP:
+        jump(sim, id, fault->span);
         return true;
     case BW_FAULT_DISK_FAIL:
         node->disk.fails = true;
