@@ -118,8 +118,7 @@ static void wall_claim(struct anti *a, const struct bw_message *msg, bw_time now
     reply->promise.echo = msg->promise.echo;
 }
 
-static void wall_promise(struct anti *a, const struct bw_message *msg, bw_time now,
-                         struct bw_actions *actions)
+static void wall_promise(struct anti *a, const struct bw_message *msg, struct bw_actions *actions)
 {
     const struct bw_member_row *row = bw_members_find(&a->members, msg->from);
     if (!row || msg->promise.echo != a->asked)
@@ -143,7 +142,7 @@ static void wall_step(void *self, const struct bw_event *event, struct bw_action
     else if (event->kind == BW_EVENT_MESSAGE && event->msg->kind == BW_MSG_CLAIM)
         wall_claim(a, event->msg, event->now, actions);
     else if (event->kind == BW_EVENT_MESSAGE && event->msg->kind == BW_MSG_PROMISE)
-        wall_promise(a, event->msg, event->now, actions);
+        wall_promise(a, event->msg, actions);
 }
 
 static void ping_step(void *self, const struct bw_event *event, struct bw_actions *actions)
