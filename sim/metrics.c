@@ -233,6 +233,8 @@ void bw_sim_metrics_finish(struct bw_sim_metrics *metrics, bw_time now, bw_node 
     struct bw_sim_result *result = metrics->result;
     advance(metrics, now);
     result->leader = leader;
+    if (leader && !result->max_leaders)
+        result->max_leaders = 1; /* it leads, though it may not act yet */
     result->virtual_ns = now;
     result->member_periods = (uint64_t)(metrics->live_ns / (double)period_ns);
     bw_time taken = leader ? metrics->claimed[leader] : metrics->first;
