@@ -30,14 +30,14 @@ bool bw_raft_elected(const struct bw_raft *raft)
 {
     uint32_t granted = 0;
     for (uint32_t i = 0; i < raft->peers; i++)
-        granted += raft->peer[i].granted && bw_raft_counts(&raft->peer[i]);
+        granted += raft->peer[i].granted && raft->peer[i].voter;
     return granted >= bw_raft_voters(raft) / 2 + 1;
 }
 
 static void ask(struct bw_raft *raft, enum bw_message_kind kind, bw_term term, uint8_t flags)
 {
     for (uint32_t i = 0; i < raft->peers; i++) {
-        if (raft->peer[i].id == raft->self || !bw_raft_counts(&raft->peer[i]))
+        if (raft->peer[i].id == raft->self || !raft->peer[i].voter)
             continue;
         struct bw_message *msg = bw_raft_send(raft, kind, raft->peer[i].id);
         msg->term = term;

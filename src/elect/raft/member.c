@@ -60,7 +60,7 @@ uint32_t bw_raft_voters(const struct bw_raft *raft)
 {
     uint32_t voters = 0;
     for (uint32_t i = 0; i < raft->peers; i++)
-        voters += bw_raft_counts(&raft->peer[i]);
+        voters += raft->peer[i].voter;
     return voters;
 }
 
@@ -103,8 +103,9 @@ void bw_raft_group_sync(struct bw_raft *raft)
     for (uint32_t i = 0; i < group.count; i++) {
         if (!bw_raft_peer_find(raft, group.id[i]))
             peer_add(raft, group.id[i]);
-        bw_raft_peer_find(raft, group.id[i])->voter = i < group.voters;
-        raft->voter |= group.id[i] == raft->self && i < group.voters;
+        bool voter = i < group.voters || BW_BUG(raft_learner_counts);
+        bw_raft_peer_find(raft, group.id[i])->voter = voter;
+        raft->voter |= group.id[i] == raft->self && voter;
     }
 }
 

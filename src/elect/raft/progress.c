@@ -33,7 +33,7 @@ static bw_index majority_match(const struct bw_raft *raft)
     uint32_t count = 0;
     for (uint32_t i = 0; i < raft->peers; i++) {
         const struct bw_raft_peer *peer = &raft->peer[i];
-        if (!bw_raft_counts(peer))
+        if (!peer->voter)
             continue;
         bw_index value = peer->id == raft->self ? raft->log.durable : peer->match;
         uint32_t at = count++;
@@ -110,7 +110,7 @@ static void heard_from(struct bw_raft *raft, struct bw_raft_peer *peer, bw_time 
     if (echo <= before)
         return;
     peer->acked = echo;
-    if (!bw_raft_counts(peer) || before > raft->quorum_echo)
+    if (!peer->voter || before > raft->quorum_echo)
         return;
     bw_time quorum = raft->quorum_echo;
     bw_raft_quorum_update(raft);

@@ -136,12 +136,6 @@ struct bw_raft {
     struct bw_raft_ring ring[BW_RAFT_MEMBERS_MAX];
 };
 
-/* Only voters are asked, counted and waited for. */
-static inline bool bw_raft_counts(const struct bw_raft_peer *peer)
-{
-    return peer->voter || BW_BUG(raft_learner_counts);
-}
-
 /* log.c */
 bw_term bw_raft_log_term(const struct bw_raft_log *log, bw_index index);
 bw_index bw_raft_log_run_end(const struct bw_raft_log *log, uint32_t run);

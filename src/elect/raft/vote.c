@@ -69,7 +69,7 @@ void bw_raft_on_prevote(struct bw_raft *raft, const struct bw_message *msg)
 static struct bw_raft_peer *voter_of(struct bw_raft *raft, const struct bw_message *msg)
 {
     struct bw_raft_peer *peer = bw_raft_peer_find(raft, msg->from);
-    if (peer && bw_raft_counts(peer))
+    if (peer && peer->voter)
         return peer;
     bw_raft_trace(raft, BW_TRACE_IGNORED_STRANGER, msg->from, 0, 0);
     return NULL;

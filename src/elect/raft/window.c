@@ -59,7 +59,7 @@ void bw_raft_quorum_update(struct bw_raft *raft)
     bool self_counts = false;
     for (uint32_t i = 0; i < raft->peers; i++) {
         const struct bw_raft_peer *peer = &raft->peer[i];
-        if (!bw_raft_counts(peer))
+        if (!peer->voter)
             continue;
         if (peer->id == raft->self) {
             self_counts = true;
