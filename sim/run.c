@@ -162,7 +162,7 @@ static void found_nodes(struct bw_sim *sim)
         bw_sim_disk_init(&node->disk, node->disk.records, logs, sim->elections);
         bw_time offset = bw_rng_between(&rng, OFFSET_MIN, OFFSET_MAX);
         double drift = (2 * bw_rng_unit(&rng) - 1) * config->drift;
-        if (config->algorithm->traits & BW_TRAIT_WALL_CLOCK)
+        if (config->algorithm && (config->algorithm->traits & BW_TRAIT_WALL_CLOCK))
             offset =
                 OFFSET_MAX; /* the time of day is the same everywhere, until somebody sets it */
         bw_sim_clock_init(&node->clock, offset, drift);
