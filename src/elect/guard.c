@@ -399,7 +399,8 @@ static void on_promise(struct guard *g, const struct bw_message *msg, bw_time no
         on_refusal(g, msg, now, actions);
         return;
     }
-    if (msg->term != g->epoch || msg->promise.echo != g->round_at || *row == g->round_at) {
+    if (!g->begun || msg->term != g->epoch || msg->promise.echo != g->round_at ||
+        *row == g->round_at) {
         bw_actions_trace(actions, BW_TRACE_IGNORED_OLD, msg->from, msg->term, g->epoch);
         return;
     }
