@@ -129,7 +129,7 @@ static void drift(struct bw_sim *sim, bw_node id, double rate)
 static void jump(struct bw_sim *sim, bw_node id, bw_time span)
 {
     struct bw_sim_node *node = &sim->nodes[id];
-    if (!(sim->config->algorithm->traits & BW_TRAIT_WALL_CLOCK))
+    if (!sim->config->algorithm || !(sim->config->algorithm->traits & BW_TRAIT_WALL_CLOCK))
         return;
     bw_sim_clock_jump(&node->clock, sim->now, span);
     if (node->up && !node->paused)

@@ -52,7 +52,8 @@ static int parse_id(const char *text, bw_node *out, char *why)
 
 static int parse_nothing(struct bw_sim_fault *fault, const char *const *word, char *why)
 {
-    (void)fault, (void)word, (void)why;
+    (void)fault, (void)word;
+    why[0] = '\0';
     return 0;
 }
 

@@ -30,15 +30,14 @@ static const struct bw_sim_check *const tables[] = {
 #ifdef BW_CHECKS_SPLIT
     bw_checks_split,
 #endif
-};
-#define TABLES (sizeof tables / sizeof *tables)
+    NULL};
 
 /* The next in order after (number, name), or NULL. */
 static const struct bw_sim_check *after(const struct bw_sim_check *last)
 {
     const struct bw_sim_check *best = NULL;
-    for (size_t t = 0; t < TABLES; t++)
-        for (const struct bw_sim_check *c = tables[t]; c->name; c++) {
+    for (const struct bw_sim_check *const *table = tables; *table; table++)
+        for (const struct bw_sim_check *c = *table; c->name; c++) {
             bool later = !last || c->number > last->number ||
                          (c->number == last->number && strcmp(c->name, last->name) > 0);
             bool sooner = !best || c->number < best->number ||

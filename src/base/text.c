@@ -132,8 +132,9 @@ int bw_text_range(const char *text, size_t length, bw_time *low, bw_time *high)
     const char *second = text + dots + 2;
     size_t rest = length - dots - 2;
     int error = bw_text_duration(second, rest, &last);
-    if (error == 0)
-        error = bw_text_duration(text, dots, &first);
+    if (error != 0)
+        return error;
+    error = bw_text_duration(text, dots, &first);
     if (error == BW_EINVAL)
         error = duration_in_unit_of(text, dots, second, rest, &first);
     if (error == 0 && first > last)

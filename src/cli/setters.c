@@ -19,7 +19,8 @@ static int wrong(char *why, const char *value, const char *what, const char *rig
 
 int bw_set_switch(const struct bw_option *option, void *target, const char *value, char *why)
 {
-    (void)value, (void)why;
+    if (value)
+        return wrong(why, value, "value to give here", "the option stands alone");
     *(bool *)place(option, target) = true;
     return 0;
 }

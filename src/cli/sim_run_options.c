@@ -41,7 +41,7 @@ static int set_word(const struct bw_option *option, const char *value, unsigned 
 static int set_order(const struct bw_option *option, void *target, const char *value, char *why)
 {
     struct bw_run_options *o = target;
-    unsigned i;
+    unsigned i = 0;
     if (set_word(option, value, &i, why) != 0)
         return -1;
     o->config.order = (enum bw_sim_order)i;
@@ -51,7 +51,7 @@ static int set_order(const struct bw_option *option, void *target, const char *v
 static int set_rank(const struct bw_option *option, void *target, const char *value, char *why)
 {
     struct bw_run_options *o = target;
-    unsigned i;
+    unsigned i = 0;
     if (set_word(option, value, &i, why) != 0)
         return -1;
     o->config.rank = i ? BW_RANK_STABILITY : BW_RANK_ID;
@@ -61,7 +61,7 @@ static int set_rank(const struct bw_option *option, void *target, const char *va
 static int set_pre_vote(const struct bw_option *option, void *target, const char *value, char *why)
 {
     struct bw_run_options *o = target;
-    unsigned i;
+    unsigned i = 0;
     if (set_word(option, value, &i, why) != 0)
         return -1;
     o->config.pre_vote_off = i == 1;

@@ -353,7 +353,7 @@ static void draw_legend(const struct picture *p, double y)
     x = legend_item(p, x, y, "#fff3bf", "#bf8700", "stands for election");
     x = legend_item(p, x, y, "url(#down)", "#b0b8bf", "down");
     x = legend_item(p, x, y, "#cdb9f2", "#8250df", "paused");
-    x = legend_item(p, x, y, "#fae9ea", "#cf222e", "partition");
+    legend_item(p, x, y, "#fae9ea", "#cf222e", "partition");
     y += 20;
     x = LEFT;
     fprintf(p->out, "<text x=\"12\" y=\"%.1f\" class=\"small faint\">strip:</text>\n", y + 9.5);

@@ -90,7 +90,7 @@ static void paint(struct canvas *c, const struct bw_span *span)
     if (span->to < c->from || span->from > c->to || span->from > c->now)
         return;
     int first = column_of(c, span->from), last = column_of(c, bw_time_min(span->to, c->now));
-    unsigned char *row = &c->cells[(span->node - 1) * (uint32_t)c->columns];
+    unsigned char *row = &c->cells[(size_t)(span->node - 1) * (size_t)c->columns];
     for (int i = first; i <= last; i++)
         if (weight(cell) > weight((enum cell)row[i]))
             row[i] = (unsigned char)cell;
@@ -103,12 +103,12 @@ static void blank_future(struct canvas *c)
     int first = column_of(c, c->now);
     for (uint32_t node = 0; node < c->timeline->nodes; node++)
         for (int i = first; i < c->columns; i++)
-            c->cells[node * (uint32_t)c->columns + (uint32_t)i] = CELL_EMPTY;
+            c->cells[(size_t)node * (size_t)c->columns + (size_t)i] = CELL_EMPTY;
 }
 
 static void print_row(const struct canvas *c, bw_node node)
 {
-    const unsigned char *row = &c->cells[(node - 1) * (uint32_t)c->columns];
+    const unsigned char *row = &c->cells[(size_t)(node - 1) * (size_t)c->columns];
     int end = c->columns;
     while (end > 0 && (row[end - 1] == CELL_ABSENT || row[end - 1] == CELL_EMPTY))
         end--;

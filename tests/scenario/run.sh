@@ -45,7 +45,7 @@ answer() {
             status=$?
             [ "$status" -eq 0 ] || echo "exit $status"
         fi
-    ) | sed 's/^\(simulated .* events\), in .*/\1/'
+    ) | sed 's/^\(simulated [^,]*\), .*/\1/'
 }
 
 # Cuts a file into block1.in, block1.want, block2.in, ...; says how many.
