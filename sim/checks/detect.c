@@ -268,7 +268,7 @@ static void swim_detection(struct bw_report *report, uint32_t n, double expected
         config.faults = &crash;
         config.faults_count = 1;
         bw_time first = BW_TIME_NEVER;
-        for (int laps = 1; first == BW_TIME_NEVER && laps <= 8; laps *= 2) {
+        for (bw_time laps = 1; first == BW_TIME_NEVER && laps <= 8; laps *= 2) {
             config.until = at + laps * 4 * SWIM_PERIOD + SWIM_PERIOD / 2;
             first = play(report, &config).detection_first;
         }

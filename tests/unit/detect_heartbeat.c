@@ -38,15 +38,15 @@ static void every_simple_path_is_walked_on_a_complete_graph(void **state)
 static void dedupe_makes_each_member_pass_a_beat_on_once(void **state)
 {
     (void)state;
-    assert_int_equal(messages_per_beat(5, 0, true), 4 + 4 * 3);
-    assert_int_equal(messages_per_beat(30, 0, true), 29 + 29 * 28);
+    assert_int_equal(messages_per_beat(5, 0, true), 16);
+    assert_int_equal(messages_per_beat(30, 0, true), 29 * 29);
 }
 
 static void a_ring_costs_two_messages_per_member_at_most(void **state)
 {
     (void)state;
     assert_int_equal(messages_per_beat(12, 2, false), 2 * 11);
-    assert_true(messages_per_beat(64, 4, true) <= 4 * 64);
+    assert_true(messages_per_beat(64, 4, true) <= 256);
 }
 
 static void hear(struct solo *solo, const bw_node *path, uint32_t items, uint64_t seq)

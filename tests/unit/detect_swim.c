@@ -197,7 +197,7 @@ static void a_helper_probes_and_reports_either_way(void **state)
     struct solo solo;
     open_started(&solo, 6);
     for (int answered = 0; answered < 2; answered++) {
-        bw_time now = (1 + answered) * 10 * BW_MS;
+        bw_time now = answered ? 20 * BW_MS : 10 * BW_MS;
         hear_answer(&solo, BW_MSG_SWIM_PING_REQ, 2, 3, 70, 0, now);
         struct bw_message ping = *solo_sent(&solo, BW_MSG_SWIM_PING, 0);
         assert_true(ping.to == 3 && ping.probe.target == 3);
