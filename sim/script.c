@@ -352,8 +352,9 @@ static int parse_setting(struct bw_script *script, struct bw_script_place place,
 {
     if (script->count > 0)
         return fail(why, BW_EINVAL,
-                    "'%s' is no event, and settings stand before the first; write 'at 2s %s'",
-                    words->at[0], "crash 3");
+                    "settings stand before the first event; move '%s' up, or write an event as in "
+                    "'at 2s crash 3'",
+                    words->at[0]);
     if (words->count > 2)
         return fail(why, BW_EINVAL,
                     "a setting is a name and a value, as in 'nodes 5'; "

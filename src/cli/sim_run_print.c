@@ -151,12 +151,10 @@ static void print_foot(const struct page *p)
            bw_term_count(d, s->wall_ms > 0 ? s->virtual_ms / s->wall_ms : 0));
 }
 
-void bw_run_print(const struct bw_run_options *options, struct bw_summary *summary,
-                  const struct bw_term *term)
+static void print_election(const struct page *p)
 {
-    struct page p = {options, summary, term};
-    print_head(&p);
-    print_leader(&p);
+    struct bw_summary *summary = p->summary;
+    print_leader(p);
     if (summary->runs > 1) {
         label("");
         printf("%11s %11s %11s %11s %11s\n", "min", "mean", "median", "p99", "max");
@@ -165,9 +163,18 @@ void bw_run_print(const struct bw_run_options *options, struct bw_summary *summa
     if (summary->led < summary->runs && summary->runs > 1)
         printf("  %u of %u runs had no leader\n", summary->runs - summary->led, summary->runs);
     print_times("leaderless", &summary->leaderless, summary->runs);
-    print_split(&p);
-    print_messages(&p);
-    print_writes(&p);
+    print_split(p);
+    print_messages(p);
+    print_writes(p);
+}
+
+void bw_run_print(const struct bw_run_options *options, struct bw_summary *summary,
+                  const struct bw_term *term)
+{
+    struct page p = {options, summary, term};
+    print_head(&p);
+    if (options->config.algorithm)
+        print_election(&p);
     print_detector(&p);
     print_foot(&p);
 }
