@@ -19,7 +19,11 @@
     X(ENOTMEMBER, 11, "not a member of this group", false)                                         \
     X(ENOQUORUM, 12, "no quorum", true)                                                            \
     X(ECOMPACTED, 13, "the log no longer holds that entry", false)                                 \
-    X(ELOST, 14, "overwritten by another leader before it was committed", true)
+    X(ELOST, 14, "overwritten by another leader before it was committed", true)                    \
+    X(EIO, 15, "a file or a store could not be read or written", true)                             \
+    X(EDAMAGED, 16, "stored data is damaged or not ours", false)                                   \
+    X(EDENIED, 17, "not permitted", false)                                                         \
+    X(EUNSUPPORTED, 18, "cannot be done safely here", false)
 
 enum bw_error {
 #define X(name, code, text, retry) BW_##name = -(code),

@@ -22,6 +22,7 @@
 #define BW_VALUE_MAX         1023u
 #define BW_CONTAINMENT_MAX   255u
 #define BW_WHY_MAX           255u
+#define BW_OWED_MAX          1023u
 
 enum bw_outcome { BW_OUTCOME_DONE, BW_OUTCOME_REFUSED, BW_OUTCOME_UNAVAILABLE, BW_OUTCOME_UNKNOWN };
 
@@ -71,7 +72,8 @@ struct bw_note {
 struct bw_store_record {
     uint64_t version;
     bool held;
-    bool clean; /* not held: the last holder released after confirmed death (or there was none) */
+    bool clean; /* not held: the last holder released after confirmed death (or there was none), and
+                   nothing is owed */
     bool proved_dead; /* held, but the store has proof that the holder's work is dead: may be taken
                          with steal = version */
     char holder[BW_CANDIDATE_ID_MAX + 1]; /* of the last holder when not held */
@@ -82,6 +84,15 @@ struct bw_store_record {
     char value[BW_VALUE_MAX + 1];
     char containment[BW_CONTAINMENT_MAX + 1]; /* where the holder's work lives on this host:
                                                  "cgroup:PATH", "pidns:PID:START", "" */
+    /* Held: what is left of the lease by a clock the store may trust (its server's; or this host's,
+     * same boot and namespaces); 0: over. BW_TIME_NEVER: cannot tell, watch it stand still. */
+    bw_time left_ns;
+    /* Earlier holders whose work nobody has confirmed dead, one line each: ID, TAB, CONTAINMENT
+     * (may be empty), newline; oldest first, "*" for those that found no room. Taking over from a
+     * holder that did not release clean adds its line, and every taker inherits the lines: one that
+     * dies before it has emptied them leaves them to the next. The holder empties or fences all of
+     * them before its work starts, then renews with `settled`. */
+    char owed[BW_OWED_MAX + 1];
     struct bw_note note;
 };
 
@@ -105,6 +116,7 @@ struct bw_store_request {
     uint64_t version;    /* WATCH */
     int32_t priority;    /* ENTER */
     bool clean;          /* RELEASE */
+    bool settled;        /* RENEW: all that stood in `owed` is confirmed dead: forget it */
     struct bw_note note; /* NOTE; serial is given by the store */
 };
 
@@ -143,7 +155,19 @@ struct bw_store_ops {
     void (*close)(struct bw_store *store); /* no reply comes after this */
 };
 
-/* By the URL's scheme ("sqlite:..."); NULL with a line in `why` that names the known ones. */
+/* By the URL's scheme ("sqlite:..."; a path without one means sqlite); NULL with a line in `why`
+ * that names the known ones. */
 const struct bw_store_ops *bw_store_find(const char *url, char *why);
+
+/* All stores of this build, NULL-terminated, the default first. */
+const struct bw_store_ops *const *bw_store_all(void);
+
+/* For stores: one line into why[BW_WHY_MAX + 1], cut if it is too long. Returns `error`. */
+int bw_store_say(char *why, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For stores: 0 if the request is one that any store may be asked (names, lengths, TTL at least
+ * ttl_min_ns), else BW_EINVAL. */
+int bw_store_request_check(const struct bw_store_request *request, bw_time ttl_min_ns);
 
 #endif

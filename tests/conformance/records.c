@@ -1,0 +1,538 @@
+/* What stands in a store and who may change it. */
+#include "conformance/conformance.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct client a, b;
+
+static int open_two(void **state)
+{
+    (void)state;
+    client_open(&a, conformance_url, "ada");
+    client_open(&b, conformance_url, "ben");
+    return 0;
+}
+
+static int close_two(void **state)
+{
+    (void)state;
+    client_close(&a);
+    client_close(&b);
+    return 0;
+}
+
+static bool has(unsigned trait)
+{
+    return (a.ops->traits & trait) != 0;
+}
+
+static void nobody_holds_what_never_existed(void **state)
+{
+    (void)state;
+    struct bw_store_reply reply = client_do(&a, BW_STORE_READ, conformance_election());
+    assert_int_equal(reply.outcome, BW_OUTCOME_DONE);
+    assert_int_equal(reply.record.version, 0);
+    assert_false(reply.record.held);
+    assert_true(reply.record.clean);
+    assert_int_equal(reply.record.token, 0);
+}
+
+static void a_free_leadership_is_acquired(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.value = "http://ada:80";
+    struct bw_store_reply reply = client_ask(&a, &request);
+    assert_int_equal(reply.outcome, BW_OUTCOME_DONE);
+    assert_true(reply.record.held);
+    assert_string_equal(reply.record.holder, "ada");
+    assert_string_equal(reply.record.value, "http://ada:80");
+    assert_int_equal(reply.record.request, request.id);
+    assert_int_equal(reply.record.ttl_ns, request.ttl_ns);
+    assert_true(reply.record.version != 0);
+    assert_int_equal(reply.record.token != 0, has(BW_STORE_TOKEN));
+    assert_false(reply.record.proved_dead);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_int_equal(seen.record.version, reply.record.version);
+    assert_string_equal(seen.record.holder, "ada");
+    assert_string_equal(seen.record.value, "http://ada:80");
+}
+
+static void a_held_leadership_is_refused_and_names_its_holder(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply first = client_acquire(&a, election, 0);
+    struct bw_store_reply second = client_acquire(&b, election, 0);
+    assert_int_equal(second.outcome, BW_OUTCOME_REFUSED);
+    assert_true(second.record.held);
+    assert_string_equal(second.record.holder, "ada");
+    assert_int_equal(second.record.token, first.record.token);
+    assert_int_equal(second.record.version, first.record.version);
+    assert_true(second.why[0] != '\0');
+    assert_true(second.error < 0);
+}
+
+static void the_same_name_in_another_process_does_not_hold_it(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    client_acquire(&a, election, 0);
+    b.id = "ada";
+    struct bw_store_reply again = client_acquire(&b, election, 0);
+    b.id = "ben";
+    assert_int_equal(again.outcome, BW_OUTCOME_REFUSED);
+}
+
+static void a_renewal_keeps_the_token_and_changes_the_version(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    struct bw_store_reply renewed = client_renew(&a, election, held.record.token);
+    assert_int_equal(renewed.outcome, BW_OUTCOME_DONE);
+    assert_true(renewed.record.held);
+    assert_int_equal(renewed.record.token, held.record.token);
+    assert_int_equal(renewed.record.request, held.record.request);
+    if (has(BW_STORE_OBSERVED))
+        assert_true(renewed.record.version != held.record.version);
+}
+
+static void a_renewal_by_somebody_else_is_refused(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    struct bw_store_reply theirs = client_renew(&b, election, held.record.token);
+    assert_int_equal(theirs.outcome, BW_OUTCOME_REFUSED);
+    assert_string_equal(theirs.record.holder, "ada");
+    if (has(BW_STORE_TOKEN)) {
+        struct bw_store_reply wrong = client_renew(&a, election, held.record.token + 1);
+        assert_int_equal(wrong.outcome, BW_OUTCOME_REFUSED);
+    }
+    struct bw_store_reply now = client_do(&b, BW_STORE_READ, election);
+    assert_int_equal(now.record.version, held.record.version);
+    assert_int_equal(client_renew(&b, conformance_election(), 1).outcome, BW_OUTCOME_REFUSED);
+}
+
+static void a_clean_release_says_so(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    struct bw_store_reply released = client_release(&a, election, held.record.token, true);
+    assert_int_equal(released.outcome, BW_OUTCOME_DONE);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_false(seen.record.held);
+    assert_true(seen.record.clean);
+    assert_int_equal(client_renew(&a, election, held.record.token).outcome, BW_OUTCOME_REFUSED);
+}
+
+static void a_release_without_confirmed_death_is_not_clean(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_PROVES_DEATH))
+        skip();
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.containment = "cgroup:/ada";
+    struct bw_store_reply held = client_ask(&a, &request);
+    client_release(&a, election, held.record.token, false);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_false(seen.record.held);
+    assert_false(seen.record.clean);
+    assert_string_equal(seen.record.holder, "ada");
+    assert_string_equal(seen.record.containment, "cgroup:/ada");
+}
+
+static void a_release_by_somebody_else_changes_nothing(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    assert_int_equal(client_release(&b, election, held.record.token, true).outcome,
+                     BW_OUTCOME_REFUSED);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_true(seen.record.held);
+    assert_int_equal(seen.record.version, held.record.version);
+}
+
+static void tokens_grow_from_leadership_to_leadership(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_TOKEN))
+        skip();
+    const char *election = conformance_election();
+    bw_token last = 0;
+    for (int i = 0; i < 200; i++) { /* more than any store reserves ahead */
+        struct client *who = i % 2 ? &a : &b;
+        struct bw_store_reply held = client_acquire(who, election, 0);
+        assert_int_equal(held.outcome, BW_OUTCOME_DONE);
+        assert_true(held.record.token > last);
+        last = held.record.token;
+        client_release(who, election, last, i % 3 != 0);
+    }
+}
+
+static void a_late_request_of_an_old_leadership_is_refused(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_TOKEN))
+        skip();
+    const char *election = conformance_election();
+    bw_token old = client_acquire(&a, election, 0).record.token;
+    client_release(&a, election, old, true);
+    bw_token new = client_acquire(&a, election, 0).record.token;
+    assert_int_equal(client_renew(&a, election, old).outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(client_release(&a, election, old, true).outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(client_renew(&a, election, new).outcome, BW_OUTCOME_DONE);
+}
+
+static void only_the_version_that_was_seen_can_be_stolen(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_OBSERVED))
+        skip();
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    struct bw_store_reply renewed = client_renew(&a, election, held.record.token);
+    struct bw_store_reply late = client_acquire(&b, election, held.record.version);
+    assert_int_equal(late.outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(late.record.version, renewed.record.version);
+    struct bw_store_reply taken = client_acquire(&b, election, renewed.record.version);
+    assert_int_equal(taken.outcome, BW_OUTCOME_DONE);
+    assert_string_equal(taken.record.holder, "ben");
+    assert_true(taken.record.token > held.record.token);
+    assert_int_equal(client_renew(&a, election, held.record.token).outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(client_release(&a, election, held.record.token, true).outcome,
+                     BW_OUTCOME_REFUSED);
+}
+
+static void the_work_of_lost_leaders_is_owed_until_it_is_settled(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_PROVES_DEATH))
+        skip();
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.containment = "cgroup:/ada";
+    struct bw_store_reply one = client_ask(&a, &request);
+    assert_string_equal(one.record.owed, "");
+    struct bw_store_reply two = client_acquire(&b, election, one.record.version);
+    assert_string_equal(two.record.owed, "ada\tcgroup:/ada\n");
+    /* Ben is lost before he has emptied anything: the next one owes for both. */
+    request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.steal = two.record.version;
+    struct bw_store_reply three = client_ask(&a, &request);
+    assert_string_equal(three.record.owed, "ada\tcgroup:/ada\nben\t\n");
+    client_release(&a, election, three.record.token, true);
+    assert_false(client_do(&b, BW_STORE_READ, election).record.clean);
+    struct bw_store_reply four = client_acquire(&b, election, 0);
+    assert_string_equal(four.record.owed, "ada\tcgroup:/ada\nben\t\n");
+    request = client_request(&b, BW_STORE_RENEW, election);
+    request.token = four.record.token;
+    request.settled = true;
+    assert_string_equal(client_ask(&b, &request).record.owed, "");
+    client_release(&b, election, four.record.token, true);
+    assert_true(client_do(&a, BW_STORE_READ, election).record.clean);
+}
+
+static void a_value_can_be_changed_by_a_renewal(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.value = "one";
+    bw_token token = client_ask(&a, &request).record.token;
+    client_renew(&a, election, token); /* no value: as it is */
+    assert_string_equal(client_do(&b, BW_STORE_READ, election).record.value, "one");
+    request = client_request(&a, BW_STORE_RENEW, election);
+    request.token = token;
+    request.value = "two 'quoted' \"twice\" \xc3\xa4";
+    assert_int_equal(client_ask(&a, &request).outcome, BW_OUTCOME_DONE);
+    assert_string_equal(client_do(&b, BW_STORE_READ, election).record.value, request.value);
+}
+
+static void values_of_any_allowed_length_survive(void **state)
+{
+    (void)state;
+    char value[BW_VALUE_MAX + 2];
+    memset(value, 'v', sizeof value);
+    value[BW_VALUE_MAX] = '\0';
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.value = value;
+    assert_int_equal(client_ask(&a, &request).outcome, BW_OUTCOME_DONE);
+    assert_string_equal(client_do(&b, BW_STORE_READ, election).record.value, value);
+}
+
+static void a_lost_reply_is_found_again_by_its_request_id(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    uint64_t id = client_send(&a, &request);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    for (int i = 0; i < 200 && !seen.record.held; i++) {
+        client_idle(&a, 20); /* the reply comes, and nobody looks at it */
+        seen = client_do(&b, BW_STORE_READ, election);
+    }
+    assert_true(seen.record.held);
+    assert_int_equal(seen.record.request, id);
+    assert_int_equal(client_renew(&a, election, seen.record.token).outcome, BW_OUTCOME_DONE);
+}
+
+static void notes_are_numbered_and_seen_by_all(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_NOTES))
+        skip();
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    struct bw_store_reply asked = client_note(&b, election, BW_NOTE_TRANSFER, "ben");
+    assert_int_equal(asked.outcome, BW_OUTCOME_DONE);
+    struct bw_store_reply seen = client_do(&a, BW_STORE_READ, election);
+    assert_int_equal(seen.record.note.kind, BW_NOTE_TRANSFER);
+    assert_string_equal(seen.record.note.from, "ben");
+    assert_string_equal(seen.record.note.to, "ben");
+    assert_true(seen.record.version != held.record.version);
+    assert_true(seen.record.held); /* it asks, it takes nothing */
+    struct bw_store_reply answer = client_note(&a, election, BW_NOTE_PREPARE, "ben");
+    assert_true(answer.record.note.serial > asked.record.note.serial);
+    client_renew(&a, election, held.record.token);
+    seen = client_do(&b, BW_STORE_READ, election);
+    assert_int_equal(seen.record.note.serial, answer.record.note.serial);
+    client_release(&a, election, held.record.token, true);
+    client_acquire(&b, election, 0);
+    assert_true(client_note(&a, election, BW_NOTE_RESIGN, "").record.note.serial >
+                answer.record.note.serial);
+}
+
+static void enter(struct client *client, const char *election, const char *id, int priority)
+{
+    struct bw_store_request request = client_request(client, BW_STORE_ENTER, election);
+    request.candidate = id;
+    request.value = id;
+    request.priority = priority;
+    assert_int_equal(client_ask(client, &request).outcome, BW_OUTCOME_DONE);
+}
+
+static void candidates_are_listed_in_the_order_they_came(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_LISTS))
+        skip();
+    const char *election = conformance_election();
+    assert_int_equal(client_do(&a, BW_STORE_LIST, election).count, 0);
+    enter(&a, election, "zoe", 0);
+    enter(&b, election, "ben", -5);
+    enter(&a, election, "ada", 7);
+    enter(&a, election, "zoe", 3); /* again: keeps her place */
+    client_acquire(&b, election, 0);
+    assert_int_equal(client_do(&b, BW_STORE_LIST, election).count, 3);
+    assert_string_equal(b.listed[0].id, "zoe");
+    assert_string_equal(b.listed[1].id, "ben");
+    assert_string_equal(b.listed[2].id, "ada");
+    assert_string_equal(b.listed[2].value, "ada");
+    assert_int_equal(b.listed[0].priority, 3);
+    assert_int_equal(b.listed[1].priority, -5);
+    assert_false(b.listed[0].holder);
+    assert_true(b.listed[1].holder);
+    struct bw_store_request request = client_request(&a, BW_STORE_LEAVE, election);
+    request.candidate = "zoe";
+    client_ask(&a, &request);
+    assert_int_equal(client_do(&b, BW_STORE_LIST, election).count, 2);
+    assert_string_equal(b.listed[0].id, "ben");
+}
+
+static void elections_do_not_touch_each_other(void **state)
+{
+    (void)state;
+    const char *one = conformance_election(), *two = conformance_election();
+    bw_token first = client_acquire(&a, one, 0).record.token;
+    struct bw_store_reply other = client_acquire(&b, two, 0);
+    assert_int_equal(other.outcome, BW_OUTCOME_DONE);
+    client_release(&a, one, first, true);
+    struct bw_store_reply seen = client_do(&a, BW_STORE_READ, two);
+    assert_true(seen.record.held);
+    assert_int_equal(seen.record.version, other.record.version);
+}
+
+static void names_may_hold_any_printable_sign(void **state)
+{
+    (void)state;
+    char name[BW_ELECTION_NAME_MAX + 1];
+    const char *unique = conformance_election();
+    const char *signs[] = {" %s", ".", "..%2e", "'\";--", "\xe2\x82\xac", "a:b@c?d#e&f=g+h,i"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        snprintf(name, sizeof name, "%s%s", signs[i], unique);
+        assert_int_equal(client_acquire(&a, name, 0).outcome, BW_OUTCOME_DONE);
+        assert_int_equal(client_acquire(&b, name, 0).outcome, BW_OUTCOME_REFUSED);
+    }
+    memset(name, '%', BW_ELECTION_NAME_MAX);
+    memcpy(name, unique, strlen(unique));
+    name[BW_ELECTION_NAME_MAX] = '\0';
+    assert_int_equal(client_acquire(&a, name, 0).outcome, BW_OUTCOME_DONE);
+    assert_int_equal(client_acquire(&b, name, 0).outcome, BW_OUTCOME_REFUSED);
+}
+
+static void refuse(struct bw_store_request request)
+{
+    assert_int_equal(a.ops->request(a.store, &request), BW_EINVAL);
+}
+
+static void bad_requests_are_not_taken(void **state)
+{
+    (void)state;
+    char huge[2048];
+    memset(huge, 'x', sizeof huge - 1);
+    huge[sizeof huge - 1] = '\0';
+    struct bw_store_request good = client_request(&a, BW_STORE_ACQUIRE, "name");
+    struct bw_store_request bad = good;
+    const char *elections[] = {"", "a/b", "a\nb", "\x7f", huge, NULL};
+    for (size_t i = 0; i < 6; i++) {
+        bad.election = elections[i];
+        refuse(bad);
+    }
+    const char *candidates[] = {"", "a\tb", huge, NULL};
+    bad = good;
+    for (size_t i = 0; i < 4; i++) {
+        bad.candidate = candidates[i];
+        refuse(bad);
+    }
+    bw_time spans[] = {0, -1, INT64_MIN, INT64_MAX, a.ops->ttl_min_ns - 1};
+    bad = good;
+    for (size_t i = 0; i < 5; i++) {
+        bad.ttl_ns = spans[i];
+        refuse(bad);
+    }
+    bad = good;
+    bad.value = huge;
+    refuse(bad);
+    bad = good;
+    bad.containment = huge;
+    refuse(bad);
+    bad = good;
+    bad.op = (enum bw_store_op)99;
+    refuse(bad);
+    client_idle(&a, 20);
+    assert_int_equal(a.count, 0);
+}
+
+static void a_cancelled_request_is_not_answered(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_READ, election);
+    uint64_t id = client_send(&a, &request);
+    a.ops->cancel(a.store, id);
+    a.ops->cancel(a.store, id + 12345); /* nobody's */
+    client_idle(&a, 50);
+    assert_int_equal(a.count, 0);
+    assert_int_equal(client_do(&a, BW_STORE_READ, election).outcome, BW_OUTCOME_DONE);
+}
+
+static void no_reply_comes_after_close(void **state)
+{
+    (void)state;
+    struct client c;
+    const char *election = conformance_election();
+    client_open(&c, conformance_url, "cleo");
+    for (int i = 0; i < 50; i++) {
+        struct bw_store_request request =
+            client_request(&c, i % 2 ? BW_STORE_READ : BW_STORE_ACQUIRE, election);
+        client_send(&c, &request);
+        if (i == 25)
+            uv_run(&c.loop, UV_RUN_NOWAIT);
+    }
+    if (c.ops->traits & BW_STORE_NOTIFIES)
+        client_watch(&c, conformance_election(), 0);
+    client_close(&c); /* the client asserts that it hears nothing more */
+}
+
+#define MANY 1000u
+
+static void many_elections_are_held_at_once(void **state)
+{
+    (void)state;
+    static bw_token tokens[MANY];
+    char name[128];
+    const char *unique = conformance_election();
+    struct bw_store_reply reply;
+    uint64_t first = a.next_id;
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            snprintf(name, sizeof name, "%s-%u", unique, i);
+            struct bw_store_request request =
+                client_request(&a, round ? BW_STORE_RENEW : BW_STORE_ACQUIRE, name);
+            request.token = tokens[i];
+            client_send(&a, &request);
+        }
+        for (unsigned i = 0; i < MANY; i++) {
+            assert_true(client_wait(&a, first + round * MANY + i, 60000, &reply));
+            assert_int_equal(reply.outcome, BW_OUTCOME_DONE);
+            if (round == 0)
+                tokens[i] = reply.record.token;
+        }
+    }
+    snprintf(name, sizeof name, "%s-%u", unique, MANY / 2);
+    assert_int_equal(client_acquire(&b, name, 0).outcome, BW_OUTCOME_REFUSED);
+}
+
+static void a_lease_ends_by_the_stores_own_rule(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
+    request.ttl_ns = bw_time_max(a.ops->ttl_min_ns, 200 * BW_MS);
+    struct bw_store_reply held = client_ask(&a, &request);
+    unsigned ms = (unsigned)(request.ttl_ns / BW_MS);
+    client_idle(&b, ms + ms / 2 + 500);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_int_equal(seen.record.held, has(BW_STORE_OBSERVED));
+    if (has(BW_STORE_OBSERVED)) { /* whoever watched may take it; the store only compares */
+        assert_int_equal(seen.record.version, held.record.version);
+        assert_int_equal(client_acquire(&b, election, 0).outcome, BW_OUTCOME_REFUSED);
+        assert_int_equal(client_acquire(&b, election, seen.record.version).outcome,
+                         BW_OUTCOME_DONE);
+    } else {
+        assert_int_equal(client_acquire(&b, election, 0).outcome, BW_OUTCOME_DONE);
+    }
+}
+
+#define with_two(test) cmocka_unit_test_setup_teardown(test, open_two, close_two)
+
+const struct CMUnitTest *conformance_records(size_t *count)
+{
+    static const struct CMUnitTest tests[] = {
+        with_two(nobody_holds_what_never_existed),
+        with_two(a_free_leadership_is_acquired),
+        with_two(a_held_leadership_is_refused_and_names_its_holder),
+        with_two(the_same_name_in_another_process_does_not_hold_it),
+        with_two(a_renewal_keeps_the_token_and_changes_the_version),
+        with_two(a_renewal_by_somebody_else_is_refused),
+        with_two(a_clean_release_says_so),
+        with_two(a_release_without_confirmed_death_is_not_clean),
+        with_two(a_release_by_somebody_else_changes_nothing),
+        with_two(tokens_grow_from_leadership_to_leadership),
+        with_two(a_late_request_of_an_old_leadership_is_refused),
+        with_two(only_the_version_that_was_seen_can_be_stolen),
+        with_two(the_work_of_lost_leaders_is_owed_until_it_is_settled),
+        with_two(a_value_can_be_changed_by_a_renewal),
+        with_two(values_of_any_allowed_length_survive),
+        with_two(a_lost_reply_is_found_again_by_its_request_id),
+        with_two(notes_are_numbered_and_seen_by_all),
+        with_two(candidates_are_listed_in_the_order_they_came),
+        with_two(elections_do_not_touch_each_other),
+        with_two(names_may_hold_any_printable_sign),
+        with_two(bad_requests_are_not_taken),
+        with_two(a_cancelled_request_is_not_answered),
+        with_two(no_reply_comes_after_close),
+        with_two(many_elections_are_held_at_once),
+        with_two(a_lease_ends_by_the_stores_own_rule),
+    };
+    *count = sizeof tests / sizeof tests[0];
+    return tests;
+}
