@@ -138,17 +138,22 @@ static void enter_round(struct bw_ring *ring, bw_term term, struct bw_actions *a
         bw_actions_persist(actions, &ring->durable);
 }
 
-static void become_electing(struct bw_ring *ring, bw_term term, bw_time now,
-                            struct bw_actions *actions)
+/* Takes part in the present round and gives it time to end. */
+static void become_waiting(struct bw_ring *ring, bw_time now, struct bw_actions *actions)
 {
     uint32_t shift = ring->attempts < BACKOFF_MAX ? ring->attempts : BACKOFF_MAX;
     bw_time wait = ring->round_ns << shift;
     set_state(ring, BW_RING_ELECTING, actions);
-    enter_round(ring, term, actions);
-    ring->meet_at = ring->beat_at = BW_TIME_NEVER;
-    ring->round_at = BW_TIME_NEVER;
+    ring->meet_at = ring->beat_at = ring->round_at = BW_TIME_NEVER;
     if (ring->announce) /* else nobody but the winner ever hears */
         ring->round_at = now + wait + bw_rng_between(&ring->rng, 0, wait / 4);
+}
+
+static void become_electing(struct bw_ring *ring, bw_term term, bw_time now,
+                            struct bw_actions *actions)
+{
+    enter_round(ring, term, actions);
+    become_waiting(ring, now, actions);
 }
 
 static void become_settled(struct bw_ring *ring, bw_node leader, bool appointed, bw_time now,
@@ -214,10 +219,11 @@ bool bw_ring_pass_election(struct bw_ring *ring, const struct bw_ring_part *part
 
 void bw_ring_yield(struct bw_ring *ring, bw_node better, bw_time now, struct bw_actions *actions)
 {
-    (void)now;
-    if (ring->leader == ring->self && ring->state == BW_RING_ELECTING &&
-        bw_ring_outranks(ring, better, ring->self))
-        become_leaderless(ring, BW_LOSS_TAKEN, actions);
+    if (ring->leader != ring->self || !bw_ring_outranks(ring, better, ring->self))
+        return;
+    become_leaderless(ring, BW_LOSS_TAKEN, actions);
+    if (ring->state == BW_RING_SETTLED) /* a round of the number that made us leader */
+        become_waiting(ring, now, actions);
 }
 
 static void send_coordinator(struct bw_ring *ring, bw_node initiator, uint32_t hops,

@@ -42,11 +42,11 @@ struct bw_ring {
     const struct bw_ring_rules *rules;
     bw_node self;
     struct bw_members members;
-    bw_node *order;  /* ring order: `fixed` as configured, the rest by id */
+    bw_node *order;  /* the members in ring order */
     uint32_t length; /* of order; as many as members */
-    uint32_t fixed;
-    uint32_t place; /* own place in order */
-    bw_node *list;  /* list ring: the list being sent */
+    bool configured; /* order was given; else it is by id */
+    uint32_t place;  /* own place in order */
+    bw_node *list;   /* list ring: the list being sent */
     struct bw_rng rng;
     bw_time answer_ns, round_ns, repeat_ns, doubt_ns;
     bool announce;
@@ -108,7 +108,7 @@ bool bw_ring_pass_election(struct bw_ring *ring, const struct bw_ring_part *part
                            struct bw_actions *actions);
 /* A message has gone round the whole ring without meeting its initiator. */
 bool bw_ring_circled(const struct bw_ring *ring, uint32_t hops);
-/* A better one stands in this round: a leader stops leading. */
+/* A better one stands in this round: a leader stops leading and awaits the outcome. */
 void bw_ring_yield(struct bw_ring *ring, bw_node better, bw_time now, struct bw_actions *actions);
 /* The round is decided and this node is the one to say so. None: nobody stands, so it does. */
 void bw_ring_decide(struct bw_ring *ring, bw_node leader, bw_time now, struct bw_actions *actions);

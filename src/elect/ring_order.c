@@ -1,7 +1,8 @@
 /* The ring's order and ranks.
  *
- * Order: as configured, or by id. Who joins later stands behind the configured ones, by id, so that
- * all agree on the order in whatever sequence they hear of it. */
+ * Order: by id, or as configured; in a configured order who joins later stands at the end, as in
+ * the configuration that it is given itself. Members whose orders differ meanwhile cannot finish a
+ * round: the hop limit ends its messages, the time-out starts another. */
 #include "base/error.h"
 #include "elect/ring.h"
 
@@ -20,7 +21,7 @@ void bw_ring_order_add(struct bw_ring *ring, bw_node node)
     if (place_of(ring, node) < ring->length)
         return;
     uint32_t i = ring->length;
-    for (; i > ring->fixed && ring->order[i - 1] > node; i--)
+    for (; !ring->configured && i > 0 && ring->order[i - 1] > node; i--)
         ring->order[i] = ring->order[i - 1];
     ring->order[i] = node;
     ring->length++;
@@ -33,21 +34,19 @@ void bw_ring_order_remove(struct bw_ring *ring, bw_node node)
     if (i == ring->length)
         return;
     ring->length--;
-    if (i < ring->fixed)
-        ring->fixed--;
     memmove(&ring->order[i], &ring->order[i + 1], (ring->length - i) * sizeof *ring->order);
     ring->place = place_of(ring, ring->self);
 }
 
 int bw_ring_order_init(struct bw_ring *ring, const struct bw_elector_config *config)
 {
-    ring->length = ring->fixed = 0;
+    ring->length = 0;
+    ring->configured = config->order != NULL;
     for (uint32_t i = 0; config->order && i < config->count; i++) {
         bw_node node = config->order[i];
         if (!bw_members_find(&ring->members, node) || place_of(ring, node) < ring->length)
             return BW_EINVAL;
         ring->order[ring->length++] = node;
-        ring->fixed++;
     }
     for (uint32_t i = 0; i < ring->members.count; i++)
         bw_ring_order_add(ring, ring->members.at[i].id);

@@ -174,6 +174,7 @@ static void a_suspected_leader_is_replaced_and_comes_back(void **state)
         pump_run(p, 4 * BW_SEC);
         assert_int_equal(pump_agreed(p), 5);
         assert_int_equal(p->nodes[4].last_loss, BW_LOSS_TAKEN);
+        assert_int_equal(p->leaders_most, 1); /* 4 gave way before 5 led */
         pump_free(p);
     }
 }
@@ -492,6 +493,34 @@ static void a_joiner_takes_its_place(void **state)
     }
 }
 
+static void who_joins_a_configured_order_stands_at_its_end(void **state)
+{
+    (void)state;
+    static const bw_node order[] = {3, 1, 4, 2, 6, 5};
+    const struct bw_elector_ops *ops;
+    EVERY(ops)
+    {
+        struct pump *p = pump_new(ops, 4, order);
+        pump_boot_all(p, false, BW_NODE_NONE);
+        pump_run(p, BW_SEC);
+        p->count = 6;
+        for (uint32_t i = 4; i < 6; i++) { /* 6, then 5 */
+            struct bw_member member = {.id = order[i]};
+            p->members[4] = (struct bw_member){.id = order[4]};
+            p->members[5] = (struct bw_member){.id = order[5]};
+            p->config.count = i + 1;
+            pump_boot(p, member.id, false, BW_NODE_NONE);
+            for (uint32_t k = 0; k < i; k++)
+                pump_step(
+                    p, order[k],
+                    (struct bw_event){.kind = BW_EVENT_JOIN, .node = member.id, .member = member});
+            pump_run(p, p->now + BW_SEC);
+            assert_int_equal(pump_agreed(p), 6);
+        }
+        pump_free(p);
+    }
+}
+
 static void strangers_and_nonsense_are_ignored(void **state)
 {
     (void)state;
@@ -558,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_transfer_to_a_dead_node_ends_with_a_live_leader),
         cmocka_unit_test(a_steady_leader_speaks_once_in_ten_periods),
         cmocka_unit_test(a_joiner_takes_its_place),
+        cmocka_unit_test(who_joins_a_configured_order_stands_at_its_end),
         cmocka_unit_test(strangers_and_nonsense_are_ignored),
         cmocka_unit_test(a_wrong_order_is_refused),
     };

@@ -41,6 +41,7 @@ struct pump {
     struct pump_message *flight; /* a ring buffer: the latency is fixed, so it is in order */
     uint32_t first, pending;
     uint64_t sent[BW_MSG_COUNT], delivered, failed, elections;
+    uint32_t leaders_most;                      /* at once, by their own word */
     bool (*lost)(const struct bw_message *msg); /* or NULL */
     struct bw_actions actions;
 };
@@ -90,6 +91,11 @@ static inline void pump_hear(struct pump *p, bw_node self, const struct bw_annou
     }
     node->said = *a;
     node->announcements++;
+    uint32_t leaders = 0;
+    for (bw_node id = 1; id <= p->count; id++)
+        leaders += !p->nodes[id].dead && p->nodes[id].said.leader == id;
+    if (leaders > p->leaders_most)
+        p->leaders_most = leaders;
 }
 
 static inline void pump_carry_out(struct pump *p, bw_node self)
