@@ -20,11 +20,13 @@ struct bw_detector_config {
     uint32_t count, cap;    /* cap: the most there may ever be */
     uint64_t seed;
     bw_time period_ns;  /* heartbeat, ping, probe or gossip period; NFD's eta */
-    bw_time timeout_ns; /* deadline, ping: silence until suspicion; NFD: delta; gossip: T_fail */
+    bw_time timeout_ns; /* deadline, ping: silence until suspicion; NFD: delta; gossip: T_fail
+                             less the time news takes to spread */
     bw_time ack_ns;     /* SWIM: direct ack awaited this long before asking others */
     double threshold;   /* phi: level that means suspect */
     bw_time min_sd_ns;  /* phi: floor of the standard deviation */
     bw_time pause_ns;   /* phi: acceptable pause added to the mean */
+    bw_time limit_ns;   /* phi+deadline: silence that is too long whatever phi says */
     uint32_t window;    /* phi: samples kept, at most BW_PHI_WINDOW_MAX */
     uint32_t
         fresh_window;  /* NFD: beats over which the quickest way is sought, the sender's origin */

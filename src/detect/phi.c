@@ -5,7 +5,8 @@
  * `window` beats taken as normal (the paper), by Akka's logistic approximation, or as exponential
  * (Cassandra). An acceptable pause is added to the mean and the standard deviation has a floor, as
  * Akka does, or steady beats would make any jitter deadly; the exponential model needs neither.
- * "phi+deadline" is the normal model with a hard limit: suspected when either says so.
+ * "phi+deadline" is the normal model with a hard limit on any silence: suspected when either says
+ * so, so that a bad link does not make it patient without end.
  *
  * The threshold is turned into a silence when a beat is heard, so waiting costs one timer and no
  * arithmetic. Two made-up intervals around the period stand for history at first. The interval that
@@ -34,9 +35,9 @@ struct row {
 struct phi {
     struct bw_watch watch;
     enum bw_phi_model model;
-    bool hard_limit;
+    bw_time limit_ns; /* of any silence; NEVER: none */
     uint32_t window;
-    double limit; /* the model's argument at the threshold */
+    double argument; /* the model's, at the threshold */
     double pause_ns, min_sd_ns;
 };
 
@@ -51,10 +52,10 @@ static bw_time patience_ns(const struct phi *phi, const struct row *row)
 {
     double mean = bw_phi_window_mean_ns(&row->window);
     double silence = phi->model == BW_PHI_EXPONENTIAL
-                         ? phi->limit * mean
-                         : mean + phi->pause_ns + phi->limit * sd_ns(phi, row);
+                         ? phi->argument * mean
+                         : mean + phi->pause_ns + phi->argument * sd_ns(phi, row);
     bw_time patience = silence < 1 ? 1 : (bw_time)ceil(silence);
-    return phi->hard_limit ? bw_time_min(patience, phi->watch.timeout_ns) : patience;
+    return bw_time_min(patience, phi->limit_ns);
 }
 
 static void wait_for_next(struct phi *phi, struct row *row, bw_time now)
@@ -123,18 +124,18 @@ static size_t bytes(const struct bw_detector_config *config)
 }
 
 static int init(void *memory, const struct bw_detector_config *config, enum bw_phi_model model,
-                bool hard_limit)
+                bw_time limit_ns)
 {
     if (config->window < 2 || config->window > BW_PHI_WINDOW_MAX)
         return BW_ELIMIT;
-    if (!(config->threshold > 0) || config->min_sd_ns <= 0 || config->pause_ns < 0)
+    if (!(config->threshold > 0) || config->min_sd_ns <= 0 || config->pause_ns < 0 || limit_ns <= 0)
         return BW_EINVAL;
     struct bw_arena arena = {.at = memory, .cap = bytes(config)};
     struct phi *phi = bw_arena_take(&arena, sizeof *phi);
     *phi = (struct phi){.model = model,
-                        .hard_limit = hard_limit,
+                        .limit_ns = limit_ns,
                         .window = config->window,
-                        .limit = bw_phi_inverse(model, config->threshold),
+                        .argument = bw_phi_inverse(model, config->threshold),
                         .pause_ns = (double)config->pause_ns,
                         .min_sd_ns = (double)config->min_sd_ns};
     return bw_watch_init(&phi->watch, &arena, config, &rule, row_bytes(config));
@@ -142,22 +143,22 @@ static int init(void *memory, const struct bw_detector_config *config, enum bw_p
 
 static int init_normal(void *memory, const struct bw_detector_config *config)
 {
-    return init(memory, config, BW_PHI_NORMAL, false);
+    return init(memory, config, BW_PHI_NORMAL, BW_TIME_NEVER);
 }
 
 static int init_logistic(void *memory, const struct bw_detector_config *config)
 {
-    return init(memory, config, BW_PHI_LOGISTIC, false);
+    return init(memory, config, BW_PHI_LOGISTIC, BW_TIME_NEVER);
 }
 
 static int init_exponential(void *memory, const struct bw_detector_config *config)
 {
-    return init(memory, config, BW_PHI_EXPONENTIAL, false);
+    return init(memory, config, BW_PHI_EXPONENTIAL, BW_TIME_NEVER);
 }
 
 static int init_deadline(void *memory, const struct bw_detector_config *config)
 {
-    return init(memory, config, BW_PHI_NORMAL, true);
+    return init(memory, config, BW_PHI_NORMAL, config->limit_ns);
 }
 
 #define PHI_OPS(ops_name, text, init_function)                                                     \

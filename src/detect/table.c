@@ -31,7 +31,9 @@ const struct bw_detector_ops *bw_detector_find(const char *name)
 
 /* Akka beats each second with a floor of 100 ms and a pause of 3 s. A third of the period for the
  * direct ack leaves a third for helpers and one for their answers. Gossip to three is enough for a
- * small group to hear of everybody each period. Four neighbours make groups up to five complete. */
+ * small group to hear of everybody each period. The hard limit of phi+deadline lies above what phi
+ * asks of a steady link and below what it asks of a bad one. Four neighbours make groups up to five
+ * complete. */
 void bw_detector_defaults(struct bw_detector_config *config, bw_time period_ns)
 {
     config->period_ns = period_ns;
@@ -40,6 +42,7 @@ void bw_detector_defaults(struct bw_detector_config *config, bw_time period_ns)
     config->threshold = 8;
     config->min_sd_ns = period_ns / 10;
     config->pause_ns = 3 * period_ns;
+    config->limit_ns = 6 * period_ns;
     config->window = 1000;
     config->fresh_window = 100;
     config->indirect = 3;

@@ -74,9 +74,10 @@ static void a_window_forgets_its_oldest_sample(void **state)
     assert_true(fabs(bw_phi_window_sd_ns(&window) - sqrt(2)) < 1e-9);
 }
 
-static bw_time silence_until_suspected(const struct bw_detector_ops *ops)
+static bw_time silence_until_suspected(const struct bw_detector_ops *ops, bw_time limit)
 {
     struct bw_detector_config config = akka();
+    config.limit_ns = limit;
     struct solo solo;
     solo_open(&solo, ops, &config);
     solo_tell(&solo, BW_EVENT_START, 0, 0);
@@ -94,18 +95,21 @@ static bw_time silence_until_suspected(const struct bw_detector_ops *ops)
 static void steady_beats_are_missed_when_the_formula_says(void **state)
 {
     (void)state;
-    bw_time logistic = silence_until_suspected(&bw_detect_phi_logistic);
+    bw_time logistic = silence_until_suspected(&bw_detect_phi_logistic, BW_SEC);
     assert_true(llabs(logistic - 4523 * BW_MS) <= BW_MS);
-    bw_time normal = silence_until_suspected(&bw_detect_phi);
+    bw_time normal = silence_until_suspected(&bw_detect_phi, BW_SEC);
     assert_true(llabs(normal - 4561 * BW_MS) <= BW_MS); /* y = 5.612 */
-    bw_time exponential = silence_until_suspected(&bw_detect_phi_exponential);
+    bw_time exponential = silence_until_suspected(&bw_detect_phi_exponential, BW_SEC);
     assert_true(llabs(exponential - 18421 * BW_MS) <= BW_MS);
 }
 
 static void with_a_deadline_the_earlier_verdict_counts(void **state)
 {
     (void)state;
-    assert_true(silence_until_suspected(&bw_detect_phi_deadline) == 4 * BW_SEC);
+    bw_time phi = silence_until_suspected(&bw_detect_phi, 6 * BW_SEC);
+    assert_true(silence_until_suspected(&bw_detect_phi_deadline, 6 * BW_SEC) == phi);
+    assert_true(silence_until_suspected(&bw_detect_phi_deadline, 4 * BW_SEC) == 4 * BW_SEC);
+    assert_true(silence_until_suspected(&bw_detect_phi, 4 * BW_SEC) == phi);
 }
 
 static void the_interval_that_ends_a_suspicion_is_no_sample(void **state)
