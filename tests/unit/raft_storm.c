@@ -118,23 +118,33 @@ static void storm(uint64_t seed)
     net_free(net);
 }
 
+static uint64_t playing;
+
+/* BW_SEED replays one storm, BW_SEEDS says how many from there. */
 static void random_faults_never_break_safety_and_end_in_agreement(void **state)
 {
     (void)state;
-    uint64_t from = getenv("BW_SEED") ? strtoull(getenv("BW_SEED"), NULL, 0) : 1;
-    uint64_t count = getenv("BW_SEEDS")  ? strtoull(getenv("BW_SEEDS"), NULL, 0)
-                     : getenv("BW_SEED") ? 1
-                                         : 200;
-    for (uint64_t seed = from; seed < from + count; seed++) {
-        print_message("# seed %llu\n", (unsigned long long)seed);
-        storm(seed);
-    }
+    const char *from = getenv("BW_SEED"), *count = getenv("BW_SEEDS");
+    uint64_t first = from ? strtoull(from, NULL, 0) : 1;
+    uint64_t seeds = count ? strtoull(count, NULL, 0) : from ? 1 : 2000;
+    for (playing = first; playing < first + seeds; playing++)
+        storm(playing);
+    playing = 0;
+}
+
+static int tell_the_seed(void **state)
+{
+    (void)state;
+    if (playing)
+        print_message("# replay with BW_SEED=%llu\n", (unsigned long long)playing);
+    return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_faults_never_break_safety_and_end_in_agreement),
+        cmocka_unit_test_teardown(random_faults_never_break_safety_and_end_in_agreement,
+                                  tell_the_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
