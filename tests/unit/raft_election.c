@@ -1,5 +1,5 @@
-/* Raft elections (§5.2, §5.4.1, thesis §4.2.3, §6.2, §9.6): who votes for whom, who campaigns when,
- * and what neither an isolated node nor a half-broken link can do. */
+/* Raft elections (§5.2, §5.4.1, thesis §4.2.3, §6.2, §9.6): who votes for whom, who campaigns
+ * when, and what neither an isolated node nor a half-broken link can do. */
 #include "base/error.h"
 #include "raft_net.h"
 

@@ -1,7 +1,7 @@
-/* Membership changes, one server at a time (thesis §4.1, §4.2): any majority of the old group meets
- * any majority of the new one, provided that no change starts before the one before it is committed
- * and before the leader has committed an entry of its own term (the bug found in 2015). Newcomers
- * are learners first and are promoted when they have caught up. */
+/* Membership changes, one server at a time (thesis §4.1, §4.2): any majority of the old group
+ * meets any majority of the new one, provided that no change starts before the one before it is
+ * committed and before the leader has committed an entry of its own term (the bug found in 2015).
+ * Newcomers are learners first and are promoted when they have caught up. */
 #include "elect/raft/raft_state.h"
 
 static int impossible(struct bw_raft *raft, const struct bw_command *command)

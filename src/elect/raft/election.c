@@ -1,5 +1,5 @@
-/* When an election starts (§5.2, §9.3): after a random time without a leader or a granted vote, or
- * early when somebody has reason to believe that the leader is gone. */
+/* When an election starts (§5.2, §9.3): after a random time without a leader or a granted vote,
+ * or early when somebody has reason to believe that the leader is gone. */
 #include "elect/raft/raft_state.h"
 
 void bw_raft_timer_reset(struct bw_raft *raft)

@@ -1,5 +1,5 @@
-/* What the leader learns from replies: how far each follower is, what is committed (§5.3, §5.4.2),
- * and when a majority last heard it. */
+/* What the leader learns from replies: how far each follower is, what is committed (§5.3,
+ * §5.4.2), and when a majority last heard it. */
 #include "elect/raft/raft_state.h"
 
 void bw_raft_progress_reset(struct bw_raft_peer *peer, bw_index next)

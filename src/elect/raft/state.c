@@ -1,5 +1,5 @@
-/* The roles of a Raft node (§5.1, figure 4, with thesis §9.6's pre-candidate before the candidate)
- * and the only functions that change between them. */
+/* The roles of a Raft node (§5.1, figure 4, with thesis §9.6's pre-candidate before the
+ * candidate) and the only functions that change between them. */
 #include "elect/raft/raft_state.h"
 
 static void trace_role(struct bw_raft *raft, enum bw_raft_role role)

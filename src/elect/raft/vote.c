@@ -2,10 +2,11 @@
  *
  * A vote goes to one candidate per term whose log is at least as up to date, and is durable before
  * it is spoken of. While a leader is heard a vote is refused and its term not taken over (thesis
- * §4.2.3), unless that leader asked for the election itself. Every request is answered with the own
- * term, also one of a lower term: else a node that got ahead in term, and whose log is too short to
- * win, could keep the others from ever agreeing. Strangers are answered too: the electorate may
- * have changed in entries we do not have yet; it is the candidate who counts only voters. */
+ * §4.2.3), unless that leader asked for the election itself. Every request is answered with the
+ * own term, also one of a lower term: else a node that got ahead in term, and whose log is too
+ * short to win, could keep the others from ever agreeing. Strangers are answered too: the
+ * electorate may have changed in entries we do not have yet; it is the candidate who counts only
+ * voters. */
 #include "elect/raft/raft_state.h"
 
 static bool up_to_date(const struct bw_raft *raft, const struct bw_vote_part *vote)
