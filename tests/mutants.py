@@ -12,7 +12,7 @@ A line of mutants.txt is a name and one of
     storm ALGORITHM FROM..TO ... `bellwether sim storm` over these seeds, further options as they stand
     check NUMBER [SIZE]          `bellwether sim check`
     run ...                      `bellwether sim run` with these options
-    scenario NAME                that scenario of tests/scenario
+    scenario NAME...             these scenarios of tests/scenario
 A result is kept until the mutant, the tree or the line changes.
 """
 import concurrent.futures
@@ -160,7 +160,8 @@ def command_of(catcher, program):
     if kind == "run":
         return [program, "sim", "run", *words]
     if kind == "scenario":
-        return [os.path.join(TOP, "tests/scenario.sh"), program, words[0]]
+        scenarios = os.path.join(TOP, "tests/scenario")
+        return [os.path.join(scenarios, "run.sh"), program, *(os.path.join(scenarios, w + ".txt") for w in words)]
     raise Trouble(f"mutants.txt: unknown catcher '{kind}'")
 
 

@@ -48,7 +48,7 @@ def run_checks(bellwether):
 
 
 def run_storms(bellwether):
-    seeds = "1..5" if SMALL else "1..100"
+    seeds = "1..10" if SMALL else "1..500"
     words = (bellwether, "sim", "storm", "--algorithm", "all", "--seeds", seeds, "--json")
     first, second = ask(*words), None if SMALL else ask(*words)
     if not first:
