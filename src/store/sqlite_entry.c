@@ -84,7 +84,7 @@ struct bw_sqlite_entry *bw_sqlite_entry_get(struct bw_sqlite_worker *worker, con
 
 void bw_sqlite_entry_tidy(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry)
 {
-    if (entry->fd >= 0 || entry->touched || entry->watches)
+    if (entry->fd >= 0 || entry->touched || entry->watches || entry->told_version != 0)
         return;
     uv_mutex_lock(&worker->mutex);
     struct bw_sqlite_entry **at = bucket(worker, entry->name);
@@ -127,6 +127,7 @@ int bw_sqlite_entry_lock(struct bw_sqlite_worker *worker, const char *name,
         close(entry->fresh_fd);
     entry->fresh_fd = fd;
     entry->fresh_token = row->record.token;
+    entry->told_version = 0;
     row->lock_dev = st.st_dev;
     row->lock_ino = st.st_ino;
     return 0;

@@ -116,7 +116,9 @@ static bool raise_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
         return false;
     limit.rlim_cur = limit.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    bool raised = setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    errno = EMFILE; /* still what was wrong */
+    return raised;
 }
 
 static int open_file(const char *path, int flags)

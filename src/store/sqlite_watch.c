@@ -36,6 +36,13 @@ static bool may_tell_death(struct bw_sqlite_worker *worker, struct bw_sqlite_ent
     return true;
 }
 
+/* The row moved on: what was told of its holder's death is history. */
+static void forget_death(struct bw_sqlite_entry *entry, const struct bw_sqlite_row *row)
+{
+    if (entry && entry->told_version != row->record.version)
+        entry->told_version = 0;
+}
+
 static void note_ttl(struct bw_sqlite_worker *worker, const struct bw_sqlite_row *row)
 {
     bw_time ttl = row->record.held ? row->record.ttl_ns : 3 * POLL_DEFAULT_NS;
@@ -55,6 +62,7 @@ int bw_sqlite_watch(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
         return result;
     struct bw_sqlite_entry *entry = bw_sqlite_entry_get(worker, election);
     bool news = row.record.version != task->request.version;
+    forget_death(entry, &row);
     if (!entry && !news)
         return SQLITE_NOMEM;
     if (!news && lock_free && row.record.held)
@@ -83,6 +91,7 @@ static void answer_watches(struct bw_sqlite_worker *worker, struct bw_sqlite_job
                            struct bw_sqlite_entry *entry, const struct bw_sqlite_row *row,
                            bool lock_free)
 {
+    forget_death(entry, row);
     bool tell_death = row->record.held && lock_free && may_tell_death(worker, entry, row);
     struct bw_sqlite_task **at = &entry->watches;
     while (*at) {
