@@ -247,7 +247,7 @@ static void release(struct bw_sim *sim, bw_node id)
     struct bw_sim_slot *slot;
     node->barrier = false;
     while (!node->barrier && node->up && (slot = bw_sim_fifo_get(&sim->queue, &node->held))) {
-        struct bw_action action;
+        struct bw_action action = {0};
         action.kind = (enum bw_action_kind)slot->extra;
         action.election = slot->election;
         if (action.kind == BW_ACTION_SEND) {

@@ -23,6 +23,11 @@ void bw_sim_claims_init(struct bw_sim_claims *claims, struct bw_arena *arena, ui
     memset(claims->counted, 0, slots * sizeof *claims->counted);
 }
 
+static uint32_t *names_of(const struct bw_sim_claims *claims, uint32_t election)
+{
+    return claims->names + (size_t)election * claims->slots;
+}
+
 /* `hint` names whom some counted node names, if there is a counted node. */
 static void renew_hints(struct bw_sim_claims *claims)
 {
@@ -41,7 +46,7 @@ void bw_sim_claims_count(struct bw_sim_claims *claims, bw_node node, bool counte
     claims->count += counted ? 1u : -1u;
     for (uint32_t e = 0; e < claims->elections; e++) {
         bw_node leader = bw_sim_claims_of(claims, e, node)->leader;
-        claims->names[e * claims->slots + leader] += counted ? 1u : -1u;
+        names_of(claims, e)[leader] += counted ? 1u : -1u;
     }
     renew_hints(claims);
 }
@@ -57,7 +62,7 @@ bool bw_sim_claims_announce(struct bw_sim_claims *claims, uint32_t election, bw_
                             const struct bw_announcement *a)
 {
     struct bw_sim_claim *claim = bw_sim_claims_of(claims, election, node);
-    uint32_t *names = &claims->names[election * claims->slots];
+    uint32_t *names = names_of(claims, election);
     bool leads = a->leader == node;
     bool begins = leads && (!claim->leads || claim->term != a->term || claim->token != a->token);
     bw_node leader = a->leader < claims->slots ? a->leader : BW_NODE_NONE;
@@ -82,7 +87,7 @@ bw_node bw_sim_claims_agreed(const struct bw_sim_claims *claims, uint32_t electi
     bw_node leader = claims->hint[election];
     if (!leader || !claims->counted[leader])
         return BW_NODE_NONE;
-    bool all = claims->names[election * claims->slots + leader] == claims->count;
+    bool all = names_of(claims, election)[leader] == claims->count;
     return all && bw_sim_claims_of(claims, election, leader)->leads ? leader : BW_NODE_NONE;
 }
 

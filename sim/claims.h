@@ -36,7 +36,7 @@ void bw_sim_claims_init(struct bw_sim_claims *claims, struct bw_arena *arena, ui
 static inline struct bw_sim_claim *bw_sim_claims_of(const struct bw_sim_claims *claims,
                                                     uint32_t election, bw_node node)
 {
-    return &claims->at[election * claims->slots + node];
+    return &claims->at[(size_t)election * claims->slots + node];
 }
 
 /* The node starts or stops to count; stopping by death also forgets what it said. */

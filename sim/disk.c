@@ -1,6 +1,8 @@
 /* Durability, in order and torn. */
 #include "sim/disk.h"
 
+#include "base/assert.h"
+
 #include <string.h>
 
 _Static_assert(sizeof(struct bw_sim_disk_write) <= BW_SIM_SLOT_BODY, "a write fits into a slot");
@@ -37,11 +39,15 @@ static int apply(struct bw_sim_disk *disk, const struct bw_sim_slot *slot, uint3
 {
     const struct bw_sim_disk_write *write =
         (const struct bw_sim_disk_write *)(const void *)slot->body;
-    struct bw_sim_log *log = disk->logs ? &disk->logs[slot->election] : NULL;
-    switch (write->op) {
-    case BW_DISK_RECORD:
+    if (write->op == BW_DISK_RECORD) {
         disk->records[slot->election] = write->record;
         return 0;
+    }
+    BW_ASSERT(disk->logs);
+    struct bw_sim_log *log = &disk->logs[slot->election];
+    switch (write->op) {
+    case BW_DISK_RECORD:
+        break;
     case BW_DISK_APPEND:
         return bw_sim_log_append(log, write->first, slot->block, count);
     case BW_DISK_TRUNCATE:

@@ -47,7 +47,7 @@ static bool grow(struct bw_sim_queue *queue)
         queue->heap = heap;
         queue->cap = cap;
     }
-    size_t bytes = (queue->chunks_count + 1) * sizeof *queue->chunks;
+    size_t bytes = (queue->chunks_count + 1) * sizeof(void *);
     struct bw_sim_slot **chunks = realloc(queue->chunks, bytes);
     if (!chunks)
         return false;

@@ -327,7 +327,7 @@ int bw_sim_run(const struct bw_sim_config *config, struct bw_sim_result *result,
 {
     struct bw_sim *sim = bw_sim_new();
     if (!sim) {
-        strcpy(why, "no memory for a world");
+        memcpy(why, "no memory for a world", sizeof "no memory for a world");
         return BW_ENOMEM;
     }
     int error = bw_sim_run_in(sim, config, result, why);

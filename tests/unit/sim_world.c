@@ -77,7 +77,7 @@ static void what_follows_a_persist_waits_until_it_is_durable(void **state)
     assert_int_equal(seen.delivered, 3);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(seen.terms[i], i + 1);
-        assert_int_equal(seen.delivered_at[i], 10 * BW_MS + i * 5 * BW_MS);
+        assert_int_equal(seen.delivered_at[i], 10 * BW_MS + (bw_time)i * 5 * BW_MS);
     }
 }
 
@@ -187,7 +187,7 @@ static void what_waits_for_a_paused_node_is_bounded(void **state)
     struct bw_sim_result paused = probe_run(&config);
     config.faults_count = 0;
     struct bw_sim_result free_run = probe_run(&config);
-    uint64_t to_it = 39 * 89, dropped = to_it - 1024;
+    uint64_t to_it = UINT64_C(39) * 89, dropped = to_it - 1024;
     uint64_t unsent = free_run.sent - paused.sent; /* its own, while it was paused */
     assert_in_range(unsent, 39 * 88, 39 * 90);
     assert_in_range(free_run.delivered - paused.delivered, dropped + unsent - 80,
