@@ -17,7 +17,7 @@
  *       HS             value, num, max
  *       GROUP          leader, size, counter
  *       PROMISE        leader, left_ns, echo 8 bytes
- *       VOTE           last_index, last_term, left_ns
+ *       VOTE           last_index, last_term, left_ns, ended 8 bytes
  *       APPEND         prev_index, prev_term, commit, echo 8 bytes, change op 1 byte, change entry,
  *                      change node, runs, then per run: term, count
  *       APPEND_REPLY   index, hint_term, rejected, echo 8 bytes
@@ -96,7 +96,7 @@ static const struct field group_fields[] = {NUMBER(group.leader), NUMBER(group.s
 static const struct field promise_fields[] = {NUMBER(promise.leader), SPAN(promise.left_ns),
                                               INSTANT(promise.echo)};
 static const struct field vote_fields[] = {NUMBER(vote.last_index), NUMBER(vote.last_term),
-                                           SPAN(vote.left_ns)};
+                                           SPAN(vote.left_ns), INSTANT(vote.ended)};
 static const struct field append_fields[] = {
     NUMBER(append.prev_index),
     NUMBER(append.prev_term),

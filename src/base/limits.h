@@ -4,7 +4,7 @@
 
 /* Members an elector knows. Elections among more than this want a store or a service; every
  * broadcast is O(n). */
-#define BW_ELECTOR_MEMBERS_MAX 1024u
+#define BW_ELECTOR_MEMBERS_MAX 16384u
 /* Members a detector knows: ids fit 16 bits inside SWIM's tables, which keeps 10,000 x 10,000
  * entries in memory. */
 #define BW_DETECTOR_MEMBERS_MAX 65000u

@@ -58,7 +58,7 @@
     X(RAFT_APPEND, "APPEND", ELECTOR, APPEND, BYTES)                                               \
     X(RAFT_APPEND_REPLY, "APPEND_REPLY", ELECTOR, APPEND_REPLY, NONE)                              \
     X(RAFT_SNAPSHOT, "SNAPSHOT", ELECTOR, SNAPSHOT, NODES)                                         \
-    X(RAFT_TIMEOUT_NOW, "TIMEOUT_NOW", ELECTOR, NOTHING, NONE)
+    X(RAFT_TIMEOUT_NOW, "TIMEOUT_NOW", ELECTOR, PROMISE, NONE)
 
 enum bw_message_kind {
     BW_MSG_NONE,
@@ -118,6 +118,7 @@ struct bw_vote_part {
     bw_index last_index; /* of the candidate's log */
     bw_term last_term;
     bw_time left_ns; /* reply: how long the voter's promise to an earlier leader still binds */
+    bw_time ended;   /* VOTE of a transfer: the echo of its TIMEOUT_NOW */
 };
 
 struct bw_term_run { /* `count` log entries of one term */

@@ -114,7 +114,7 @@ static int check_snapshot(const struct bw_message *msg)
 static int check_vote(const struct bw_message *msg)
 {
     bool asks = msg->kind == BW_MSG_RAFT_VOTE || msg->kind == BW_MSG_RAFT_PREVOTE;
-    if (msg->vote.left_ns < 0)
+    if (msg->vote.left_ns < 0 || msg->vote.ended < 0)
         return BW_EMALFORMED;
     if (asks && !position_possible(msg->vote.last_index, msg->vote.last_term, msg->term))
         return BW_EMALFORMED;

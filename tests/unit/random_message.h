@@ -104,7 +104,7 @@ static void fill_part(struct bw_rng *rng, struct bw_message *msg)
         msg->promise = (struct bw_promise_part){node, some_time(rng), some_time(rng)};
         break;
     case PART_VOTE:
-        msg->vote = (struct bw_vote_part){index, term, some_time(rng)};
+        msg->vote = (struct bw_vote_part){index, term, some_time(rng), some_time(rng)};
         break;
     case PART_APPEND:
         fill_append(rng, msg);

@@ -44,6 +44,7 @@ static void ask(struct bw_raft *raft, enum bw_message_kind kind, bw_term term, u
         msg->flags = flags;
         msg->vote.last_index = raft->log.last;
         msg->vote.last_term = raft->log.last_term;
+        msg->vote.ended = flags & BW_FLAG_TRANSFER ? raft->window_ended : 0;
     }
 }
 

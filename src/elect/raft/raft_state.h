@@ -99,6 +99,7 @@ struct bw_raft {
     bw_index matched;
     bw_time newest_echo;
     bool owes_reply;
+    bw_time window_ended; /* what the TIMEOUT_NOW that we obey says */
 
     /* What our acknowledgements still bind us to, on our clock (window.c). */
     bw_node bound_to;
@@ -195,6 +196,7 @@ void bw_raft_on_vote_reply(struct bw_raft *raft, const struct bw_message *msg);
 /* window.c */
 void bw_raft_bind(struct bw_raft *raft, bw_node leader, bw_time until);
 void bw_raft_unbind(struct bw_raft *raft, bw_node leader);
+void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended);
 bw_time bw_raft_bound_left(const struct bw_raft *raft, bw_node candidate);
 bw_time bw_raft_lost_at(const struct bw_raft *raft);
 void bw_raft_quorum_update(struct bw_raft *raft);

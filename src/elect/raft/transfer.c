@@ -8,7 +8,7 @@ enum transfer_step { STEP_STARTED, STEP_RELEASED, STEP_ABORTED, STEP_HANDED_OVER
 
 static void send_timeout_now(struct bw_raft *raft, bw_node to)
 {
-    bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, to);
+    bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, to)->promise.echo = raft->now;
 }
 
 /* The voter that has most of our log; among equals the one heard last. */
@@ -117,5 +117,7 @@ void bw_raft_on_timeout_now(struct bw_raft *raft, const struct bw_message *msg)
     }
     if (msg->term > raft->term)
         bw_raft_become_follower(raft, msg->term, msg->from, BW_LOSS_NONE);
+    raft->window_ended = msg->promise.echo;
+    bw_raft_window_ended(raft, msg->from, raft->window_ended);
     bw_raft_campaign(raft, true);
 }

@@ -106,6 +106,8 @@ static bool vote_granted(struct bw_raft *raft, const struct bw_message *msg)
         trace_alive(raft, msg->from);
         return false;
     }
+    if (msg->term == raft->term + 1 && (msg->flags & BW_FLAG_TRANSFER) && raft->leader)
+        bw_raft_window_ended(raft, raft->leader, msg->vote.ended);
     if (msg->term > raft->term) {
         bool asked = raft->released && msg->from == raft->transfer_to;
         bw_raft_become_follower(raft, msg->term, BW_NODE_NONE,

@@ -32,6 +32,16 @@ void bw_raft_unbind(struct bw_raft *raft, bw_node leader)
         raft->bound_until = 0;
 }
 
+/* `leader` of our term ended its window at `ended` on its clock. If we acknowledged nothing that it
+ * sent later, our promise to it is void: it acts again only on acknowledgements of what it sends
+ * after an abort. This says to a voter what the flagged append says, when the vote overtakes that.
+ */
+void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended)
+{
+    if (ended > 0 && ended >= raft->newest_echo)
+        bw_raft_unbind(raft, leader);
+}
+
 /* How long promises to others than `candidate` still hold. */
 bw_time bw_raft_bound_left(const struct bw_raft *raft, bw_node candidate)
 {
