@@ -38,7 +38,7 @@ with open(os.path.join(cache, "files"), "w") as f:
     f.writelines(os.path.relpath(p) + "\n" for p in sorted(seen))
 PYTHON
 
-headers=$(git ls-files --cached --others --exclude-standard '*.h' '*.inc' .clang-tidy | sort | xargs cat 2>/dev/null | sha256sum)
+headers=$(git ls-files --cached --others --exclude-standard '*.h' '*.inc' '*.clang-tidy' | sort | xargs cat 2>/dev/null | sha256sum)
 if [ $# -gt 0 ]; then printf '%s\n' "$@"; else cat "$cache/files"; fi >"$log/files"
 
 export cache log headers
