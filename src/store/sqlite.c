@@ -56,8 +56,6 @@ static struct bw_sqlite *self_of(struct bw_store *store)
     return (struct bw_sqlite *)(void *)store;
 }
 
-/* ---- the worker thread ---- */
-
 static void work(void *context)
 {
     struct bw_sqlite *self = context;
@@ -73,6 +71,9 @@ static void work(void *context)
         uv_mutex_lock(&self->mutex);
         self->returned = true;
         uv_async_send(&self->back);
+        uv_mutex_unlock(&self->mutex);
+        bw_sqlite_db_tidy(&self->worker.db);
+        uv_mutex_lock(&self->mutex);
     }
     uv_mutex_unlock(&self->mutex);
     if (self->worker.db.handle) /* may copy the log back and sync: not on the loop */
@@ -94,8 +95,6 @@ static int start_thread(struct bw_sqlite *self)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
-
-/* ---- jobs ---- */
 
 static void job_clear(struct bw_sqlite_job *job)
 {
@@ -146,8 +145,6 @@ static void submit_soon(struct bw_sqlite *self)
     if (!self->out && !self->closing)
         uv_idle_start(&self->flush, on_flush);
 }
-
-/* ---- news ---- */
 
 static void on_lock_file(void *context, const char *election)
 {
@@ -237,11 +234,14 @@ static void arm(struct bw_sqlite *self, const struct bw_sqlite_job *job)
         uv_timer_start(&self->again, on_again, wait_ms, 0);
 }
 
-/* ---- replies ---- */
+static struct bw_sqlite_task **bucket(struct bw_sqlite *self, uint64_t id)
+{
+    return &self->table[(id ^ id >> 32) % TABLE_BUCKETS];
+}
 
 static struct bw_sqlite_task **slot(struct bw_sqlite *self, uint64_t id)
 {
-    struct bw_sqlite_task **at = &self->table[(id ^ id >> 32) % TABLE_BUCKETS];
+    struct bw_sqlite_task **at = bucket(self, id);
     while (*at && (*at)->request.id != id)
         at = &(*at)->chain;
     return at;
@@ -263,8 +263,7 @@ static void reply(struct bw_sqlite *self, const struct bw_sqlite_task *task)
 
 static void take_out(struct bw_sqlite *self, struct bw_sqlite_task *task)
 {
-    struct bw_sqlite_task **at =
-        &self->table[(task->request.id ^ task->request.id >> 32) % TABLE_BUCKETS];
+    struct bw_sqlite_task **at = bucket(self, task->request.id);
     while (*at != task)
         at = &(*at)->chain;
     *at = task->chain;
@@ -304,8 +303,6 @@ static void on_back(uv_async_t *handle)
     if (gone)
         finish_close(self);
 }
-
-/* ---- closing ---- */
 
 static void free_self(struct bw_sqlite *self)
 {
@@ -374,8 +371,6 @@ static void sqlite_close(struct bw_store *store)
     uv_cond_signal(&self->wake);
     uv_mutex_unlock(&self->mutex);
 }
-
-/* ---- opening and asking ---- */
 
 static int start(struct bw_sqlite *self)
 {

@@ -18,6 +18,8 @@
 #define OPEN_PATIENCE_NS (5 * BW_SEC)
 /* Damage is looked for at every open as long as that takes no longer than opening itself. */
 #define CHECKED_BYTES_MAX (16 << 20)
+/* Pages in the write-ahead log that make it worth copying back; SQLite's own default. */
+#define LOG_PAGES_MAX 1000
 
 static const char schema[] =
     "CREATE TABLE election(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
@@ -46,6 +48,23 @@ static int on_busy(void *context, int count)
     bw_time pause = bw_rng_between(&db->rng, most / 2, most);
     nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
     return 1;
+}
+
+static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
+{
+    struct bw_sqlite_db *db = context;
+    (void)handle;
+    (void)name;
+    db->log_pages = pages;
+    return SQLITE_OK;
+}
+
+void bw_sqlite_db_tidy(struct bw_sqlite_db *db)
+{
+    if (!db->handle || db->log_pages < LOG_PAGES_MAX)
+        return;
+    db->log_pages = 0; /* what cannot be done now is tried after another commit */
+    sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
 
 bool bw_sqlite_db_broken(int result)
@@ -229,6 +248,7 @@ int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why)
     if (result == SQLITE_OK) {
         sqlite3_extended_result_codes(db->handle, 1);
         sqlite3_busy_handler(db->handle, on_busy, db);
+        sqlite3_wal_hook(db->handle, on_commit, db); /* instead of copying back inside a commit */
         sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         result = set_up(db, &error, why);
     }

@@ -37,6 +37,7 @@ struct bw_sqlite_db {
     atomic_bool *stop; /* give up waiting for others */
     bw_time busy_until, busy_ns;
     bool full;        /* commits are synced */
+    int log_pages;    /* in the write-ahead log after the last commit */
     uint64_t version; /* last one given in this transaction; 0: not read yet */
 };
 
@@ -52,6 +53,10 @@ int bw_sqlite_db_begin(struct bw_sqlite_db *db, bool write);
 int bw_sqlite_db_sync(struct bw_sqlite_db *db, bool sync); /* outside of transactions */
 int bw_sqlite_db_commit(struct bw_sqlite_db *db);
 void bw_sqlite_db_rollback(struct bw_sqlite_db *db);
+
+/* Copy the log back into the database if it has grown long. Takes a few syncs, so it is done when
+ * everybody has been answered. */
+void bw_sqlite_db_tidy(struct bw_sqlite_db *db);
 
 /* A row that does not exist loads as all zero. */
 int bw_sqlite_db_load(struct bw_sqlite_db *db, const char *election, struct bw_sqlite_row *row);

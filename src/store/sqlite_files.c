@@ -165,11 +165,11 @@ static mode_t dir_mode(mode_t mode)
     return mode | (mode & 0444) >> 2;
 }
 
-static int make_dir(struct bw_sqlite_paths *paths, const struct stat *db, char *why)
+static int make_dir(struct bw_sqlite_paths *paths, char *why)
 {
     snprintf(paths->dir, sizeof paths->dir, "%s.locks", paths->db);
     if (mkdir(paths->dir, 0700) == 0) {
-        if (geteuid() == 0 && chown(paths->dir, db->st_uid, db->st_gid) != 0)
+        if (geteuid() == 0 && chown(paths->dir, paths->uid, paths->gid) != 0)
             return refuse_errno(why, "cannot give its owner to", paths->dir);
         if (chmod(paths->dir, dir_mode(paths->mode)) != 0)
             return refuse_errno(why, "cannot set the mode of", paths->dir);
@@ -232,7 +232,9 @@ int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url, char *w
                             strerror(errno));
     paths->dev = db.st_dev;
     paths->ino = db.st_ino;
-    return make_dir(paths, &db, why);
+    paths->uid = db.st_uid;
+    paths->gid = db.st_gid;
+    return make_dir(paths, why);
 }
 
 int bw_sqlite_paths_check(const struct bw_sqlite_paths *paths, char *why)

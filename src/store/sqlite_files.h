@@ -21,6 +21,8 @@ struct bw_sqlite_paths {
     char dir[PATH_MAX + 8]; /* PATH.locks */
     char shown[100];        /* the database for people: the end of a long path */
     mode_t mode;            /* of the database: side files get the same */
+    uid_t uid;              /* and of the same owner, if we may */
+    gid_t gid;
     dev_t dev;
     ino_t ino;
 };

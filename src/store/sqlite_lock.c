@@ -121,28 +121,39 @@ static bool raise_limit(void)
     return raised;
 }
 
-static int open_file(const char *path, int flags)
+static int open_file(const char *path, int flags, mode_t mode)
 {
-    int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0 && errno == EMFILE && raise_limit())
-        fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+        fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, mode);
     return fd;
+}
+
+/* As SQLite does with its own side files: who may use the database may use them. Where that cannot
+ * be arranged the file stays as it is, and others will be told that they may not. */
+static void share(const struct bw_sqlite_paths *paths, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return;
+    bool foreign = st.st_uid != paths->uid || st.st_gid != paths->gid;
+    if (foreign && geteuid() == 0)
+        (void)!fchown(fd, paths->uid, paths->gid);
+    if ((st.st_mode & 0777) != paths->mode)
+        (void)!fchmod(fd, paths->mode);
 }
 
 int bw_sqlite_side_open(const struct bw_sqlite_paths *paths, const char *file)
 {
     char path[BW_SQLITE_PATH_MAX];
     side_path(paths, file, path, sizeof path);
-    int fd = open_file(path, O_RDWR);
+    int fd = open_file(path, O_RDWR, 0);
     if (fd >= 0 || errno != ENOENT)
         return fd;
-    fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+    fd = open_file(path, O_RDWR | O_CREAT | O_EXCL, paths->mode);
     if (fd < 0)
-        return errno == EEXIST ? open_file(path, O_RDWR) : -1;
-    struct stat db;
-    if (geteuid() == 0 && stat(paths->db, &db) == 0 && fchown(fd, db.st_uid, db.st_gid) != 0)
-        return fd; /* as it is: others of the group will be told that they may not */
-    (void)!fchmod(fd, paths->mode);
+        return errno == EEXIST ? open_file(path, O_RDWR, 0) : -1;
+    share(paths, fd);
     return fd;
 }
 
@@ -150,7 +161,7 @@ int bw_sqlite_side_look(const struct bw_sqlite_paths *paths, const char *file)
 {
     char path[BW_SQLITE_PATH_MAX];
     side_path(paths, file, path, sizeof path);
-    return open_file(path, O_RDONLY);
+    return open_file(path, O_RDONLY, 0);
 }
 
 static struct flock range(short type, uint64_t at)

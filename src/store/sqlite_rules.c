@@ -9,6 +9,8 @@
  * own deadline, and the token fences what it does late. */
 #include "store/sqlite_rules.h"
 
+#include "base/bug.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +23,8 @@ static void copy_text(char *out, size_t size, const char *text)
 
 bool bw_sqlite_same_place(const struct bw_sqlite_row *row, const struct bw_sqlite_place *self)
 {
+    if (BW_BUG(store_proves_across_boots))
+        return strcmp(row->place.spaces, self->spaces) == 0;
     return self->boot[0] && self->spaces[0] && strcmp(row->place.boot, self->boot) == 0 &&
            strcmp(row->place.spaces, self->spaces) == 0;
 }
@@ -69,7 +73,8 @@ static void let_go(struct bw_sqlite_row *row, bool clean)
 
 bool bw_sqlite_fold(struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
 {
-    if (!row->record.held || !mark->released || mark->token != row->record.token)
+    bool other = mark->token != row->record.token && !BW_BUG(store_takes_old_marks);
+    if (!row->record.held || !mark->released || other)
         return false;
     let_go(row, true);
     return true;
@@ -84,7 +89,8 @@ static bool next_token(struct bw_sqlite_row *row, const struct bw_sqlite_place *
         row->record.token = last + 1;
         return false;
     }
-    row->record.token = (last > row->reserved ? last : row->reserved) + 1;
+    bool behind = last > row->reserved || BW_BUG(store_forgets_promised_tokens);
+    row->record.token = (behind ? last : row->reserved) + 1;
     row->reserved = row->record.token + BW_SQLITE_TOKENS_AHEAD - 1;
     copy_text(row->reserved_boot, sizeof row->reserved_boot, self->boot);
     return true;
@@ -99,9 +105,13 @@ struct bw_sqlite_verdict bw_sqlite_acquire(struct bw_sqlite_row *row,
     if (record->held && record->request == request->id &&
         strcmp(record->holder, request->candidate) == 0)
         return done(BW_SQLITE_SAME); /* asked twice: the first reply was lost */
-    if (record->held && (request->steal == 0 || request->steal != record->version))
+    bool compared = request->steal == record->version || BW_BUG(store_steals_any_version);
+    if (record->held && (request->steal == 0 || !compared))
         return refused(BW_EBUSY, "held by another");
-    if (record->version != 0 && record->holder[0] && (record->held || !row->own_clean))
+    bool unclean = record->version != 0 && record->holder[0] && (record->held || !row->own_clean);
+    if (unclean && BW_BUG(store_owes_only_the_last))
+        record->owed[0] = '\0';
+    if (unclean)
         owe(record);
     bool sync = next_token(row, self, mark->token);
     record->held = true;

@@ -83,6 +83,37 @@ static void a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy(void 
     assert_true(row.reserved >= 501);
 }
 
+static void only_the_version_that_was_seen_is_stolen(void **state)
+{
+    (void)state;
+    struct bw_sqlite_row row = {0};
+    take(&row, "ada", 1, &here);
+    struct bw_store_request request = ask("ben", 2);
+    request.steal = row.record.version + 1;
+    assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome,
+                     BW_OUTCOME_REFUSED);
+    request.steal = row.record.version;
+    assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome, BW_OUTCOME_DONE);
+}
+
+static void every_lost_leader_is_owed_for_until_all_are_settled(void **state)
+{
+    (void)state;
+    struct bw_sqlite_row row = {0};
+    take(&row, "ada", 1, &here);
+    take(&row, "ben", 2, &here);
+    take(&row, "cleo", 3, &here);
+    assert_string_equal(row.record.owed, "ada\t\nben\t\n");
+    let_go(&row, true);
+    take(&row, "dora", 4, &here);
+    assert_string_equal(row.record.owed, "ada\t\nben\t\n");
+    struct bw_store_request renewal = ask("dora", 5);
+    renewal.token = row.record.token;
+    renewal.settled = true;
+    bw_sqlite_renew(&row, &renewal, 0);
+    assert_string_equal(row.record.owed, "");
+}
+
 static void a_request_asked_twice_is_one_leadership(void **state)
 {
     (void)state;
@@ -216,6 +247,8 @@ int main(void)
         cmocka_unit_test(after_a_reboot_tokens_start_behind_all_that_was_promised),
         cmocka_unit_test(in_an_unknown_boot_every_leadership_is_synced),
         cmocka_unit_test(a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy),
+        cmocka_unit_test(only_the_version_that_was_seen_is_stolen),
+        cmocka_unit_test(every_lost_leader_is_owed_for_until_all_are_settled),
         cmocka_unit_test(a_request_asked_twice_is_one_leadership),
         cmocka_unit_test(a_guardians_mark_releases_its_own_token_only),
         cmocka_unit_test(a_free_lock_proves_a_death_only_in_the_holders_own_place),
