@@ -21,13 +21,15 @@ struct storm {
     uint8_t groups[PARTITIONS_MAX][NODES_MAX + 1];
     uint32_t partitions;
     bw_time busy[NODES_MAX + 1]; /* a node suffers one thing at a time, until then */
-    bool member[NODES_MAX + 1];
-    bw_time end; /* of the faults */
+    uint32_t present, left;      /* highest id that has started; members that left */
+    uint32_t changes;            /* membership changes still allowed */
+    bw_node chosen[NODES_MAX];   /* candidates or alternatives */
+    bw_time end;                 /* of the faults */
 };
 
 static bw_node any_node(struct storm *s)
 {
-    return 1 + (bw_node)bw_rng_below(&s->rng, s->config.nodes);
+    return 1 + (bw_node)bw_rng_below(&s->rng, s->present);
 }
 
 static struct bw_sim_fault *add(struct storm *s, enum bw_sim_fault_kind kind, bw_time at,
@@ -43,8 +45,9 @@ static struct bw_sim_fault *add(struct storm *s, enum bw_sim_fault_kind kind, bw
  */
 static bw_time lasting(struct storm *s, bw_time at)
 {
-    bw_time longest = bw_rng_chance(&s->rng, 0.2) ? 8 * BW_SEC : BW_SEC;
-    return bw_time_min(at + bw_rng_between(&s->rng, 5 * BW_MS, longest), s->end);
+    static const bw_time longest[] = {10 * BW_MS, BW_SEC, BW_SEC, BW_SEC, 8 * BW_SEC};
+    bw_time most = longest[bw_rng_below(&s->rng, sizeof longest / sizeof longest[0])];
+    return bw_time_min(at + bw_rng_between(&s->rng, BW_MS, most), s->end);
 }
 
 static void crash(struct storm *s, bw_time at, bw_node node)
@@ -57,6 +60,48 @@ static void crash(struct storm *s, bw_time at, bw_node node)
         add(s, BW_FAULT_CONFIRM, at + (until - at) / 2, node);
     add(s, BW_FAULT_RESTART, until, node);
     s->busy[node] = until + 400 * BW_MS;
+}
+
+/* Whoever leads then goes down, and comes back. */
+static void crash_leader(struct storm *s, bw_time at)
+{
+    add(s, BW_FAULT_CRASH, at, BW_NODE_NONE);
+    add(s, BW_FAULT_RESTART, lasting(s, at), BW_NODE_NONE);
+}
+
+/* The power fails for everybody within a few milliseconds. */
+static void blackout(struct storm *s, bw_time at)
+{
+    if (at + 20 * BW_MS >= s->end)
+        return;
+    for (bw_node node = 1; node <= s->present; node++) {
+        bw_time when = at + bw_rng_between(&s->rng, 0, 20 * BW_MS);
+        if (when <= s->busy[node])
+            continue;
+        add(s, BW_FAULT_CRASH, when, node);
+        add(s, BW_FAULT_RESTART, lasting(s, when), node);
+        s->busy[node] = when + 9 * BW_SEC;
+    }
+}
+
+/* Scale out or in. The guard stands one change at a time, which is all it gets here. */
+static void change_members(struct storm *s, bw_time at)
+{
+    struct bw_sim_config *c = &s->config;
+    bw_node node = any_node(s);
+    bool grow = s->present < c->nodes + c->spare && bw_rng_chance(&s->rng, 0.6);
+    if (s->changes == 0)
+        return;
+    if (grow) {
+        add(s, BW_FAULT_JOIN, at, ++s->present);
+    } else if (s->present - s->left > 3 && at > s->busy[node]) {
+        add(s, BW_FAULT_LEAVE, at, node);
+        s->busy[node] = BW_TIME_NEVER;
+        s->left++;
+    } else {
+        return;
+    }
+    s->changes--;
 }
 
 static void pause_node(struct storm *s, bw_time at, bw_node node)
@@ -130,8 +175,14 @@ static void one_trouble(struct storm *s, bw_time at)
     bw_node node = any_node(s);
     uint64_t which = bw_rng_below(&s->rng, 100);
     bool free = at > s->busy[node];
-    if (which < 30 && free)
+    if (which < 22 && free)
         crash(s, at, node);
+    else if (which < 27)
+        crash_leader(s, at);
+    else if (which < 29)
+        blackout(s, at);
+    else if (which < 32)
+        change_members(s, at);
     else if (which < 45 && free)
         pause_node(s, at, node);
     else if (which < 52 && free)
@@ -151,6 +202,8 @@ static void calm(struct storm *s)
 {
     add(s, BW_FAULT_HEAL, s->end, BW_NODE_NONE);
     add(s, BW_FAULT_LOSS, s->end, BW_NODE_NONE)->rate = 0;
+    for (bw_node node = 1; node <= s->present; node++) /* does nothing to those that are up */
+        add(s, BW_FAULT_RESTART, s->end, node);
     if (bw_rng_chance(&s->rng, 0.3))
         add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
 }
@@ -171,7 +224,7 @@ static void draw_faults(struct storm *s)
     s->end = bw_rng_between(&s->rng, 10 * BW_SEC, 30 * BW_SEC);
     bw_time gap = bw_rng_between(&s->rng, 100 * BW_MS, 2 * BW_SEC);
     bw_time at = bw_rng_between(&s->rng, 300 * BW_MS, 2 * BW_SEC);
-    for (; at < s->end && s->count + 8 < BW_SIM_FAULTS_MAX;
+    for (; at < s->end && s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX;
          at += bw_rng_between(&s->rng, BW_MS, 2 * gap))
         one_trouble(s, at);
     calm(s);
@@ -216,6 +269,23 @@ static unsigned checks_for(const struct bw_sim_config *c)
     return checks;
 }
 
+/* Some members only may lead, or are next in line, in an order of chance. */
+static void draw_chosen(struct storm *s)
+{
+    struct bw_sim_config *c = &s->config;
+    uint32_t count = 1 + (uint32_t)bw_rng_below(&s->rng, c->nodes);
+    for (uint32_t i = 0; i < c->nodes; i++)
+        s->chosen[i] = i + 1;
+    bw_rng_shuffle(&s->rng, s->chosen, c->nodes);
+    if (c->algorithm == &bw_elect_bully_candidates) {
+        c->candidates = s->chosen;
+        c->candidates_count = count;
+    } else if (c->algorithm == &bw_elect_bully_next) {
+        c->alternatives = s->chosen;
+        c->alternatives_count = count;
+    }
+}
+
 static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
                         const struct bw_detector_ops *detector, uint64_t seed)
 {
@@ -229,6 +299,9 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     if (!detector && !(own_timers && bw_rng_chance(&s->rng, 0.8)))
         c->detector = any_detector(s);
     c->guard = (algorithm->traits & BW_TRAIT_GUARDABLE) && bw_rng_chance(&s->rng, 0.6);
+    c->spare = (uint32_t)bw_rng_below(&s->rng, NODES_MAX - c->nodes + 1);
+    s->present = c->nodes;
+    s->changes = c->guard ? 1 : 4;
     c->rank = bw_rng_chance(&s->rng, 0.3) ? BW_RANK_STABILITY : BW_RANK_ID;
     c->pre_vote_off = bw_rng_chance(&s->rng, 0.2);
     c->propose_ns = bw_rng_between(&s->rng, 2 * BW_MS, 20 * BW_MS);
@@ -237,6 +310,7 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->compact_every = bw_rng_chance(&s->rng, 0.7) ? 50 + (uint32_t)bw_rng_below(&s->rng, 500) : 0;
     c->work_ns = 50 * BW_MS;
     draw_network(s);
+    draw_chosen(s);
 }
 
 int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,

@@ -227,12 +227,11 @@ static int init(void *memory, const struct bw_elector_config *config)
     int error = bw_bully_init(memory, config, sizeof *self, &rules);
     if (error)
         return error;
-    self->configured_count = config->alternatives ? config->alternatives_count : 0;
-    for (uint32_t i = 0; i < self->configured_count; i++) {
-        if (!bw_bully_row(&self->base, config->alternatives[i]))
-            return BW_EINVAL;
-        self->configured[i] = config->alternatives[i];
-    }
+    uint32_t count = config->alternatives ? config->alternatives_count : 0;
+    for (uint32_t i = 0; i < count;
+         i++) /* one that has left the group is no alternative any more */
+        if (bw_bully_row(&self->base, config->alternatives[i]))
+            self->configured[self->configured_count++] = config->alternatives[i];
     return 0;
 }
 

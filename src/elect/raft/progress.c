@@ -7,6 +7,7 @@ void bw_raft_progress_reset(struct bw_raft_peer *peer, bw_index next)
     peer->progress = BW_RAFT_PROBE;
     peer->probed = false;
     peer->flying = peer->oldest = 0;
+    peer->window = 1;
     peer->next = next;
     peer->match = 0;
     peer->acked = -1;
@@ -72,6 +73,7 @@ static void accepted(struct bw_raft *raft, struct bw_raft_peer *peer, bw_index i
     if (index > peer->match) {
         peer->match = index;
         landed(raft, peer, index);
+        peer->window = (uint8_t)(peer->window + (peer->window < BW_RAFT_INFLIGHT_MAX));
     }
     if (peer->next <= peer->match)
         peer->next = peer->match + 1;
@@ -96,6 +98,7 @@ static void refused(struct bw_raft *raft, struct bw_raft_peer *peer,
     }
     bw_index hint = reply->index < reply->rejected ? reply->index : reply->rejected - 1;
     bw_index next = bw_raft_log_find(&raft->log, hint, reply->hint_term) + 1;
+    peer->window = (uint8_t)(peer->window / 2 + (peer->window < 2));
     bw_raft_probe_from(peer, next > peer->match ? next : peer->match + 1);
     bw_raft_send_append(raft, peer, true);
 }

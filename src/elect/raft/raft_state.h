@@ -60,6 +60,8 @@ struct bw_raft_peer { /* one member of the active group, self included; sorted b
     uint8_t progress;
     uint8_t ring; /* which in-flight ring is its */
     uint8_t flying, oldest;
+    uint8_t window; /* REPLICATE: appends that may be in flight; grows with answers, halves with
+                       refusals */
     bw_index next, match;
     bw_time acked;      /* newest echo given back in this term */
     bw_time resend_at;  /* SNAPSHOT */

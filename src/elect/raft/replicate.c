@@ -1,9 +1,10 @@
 /* The leader's sending side (§5.3, thesis §10.2): one follower at a time is probed until the logs
  * meet, then fed without waiting.
  *   PROBE      one append out, the next when it is answered or a heartbeat is due.
- *   REPLICATE  `next` runs ahead of what is acknowledged, at most BW_RAFT_INFLIGHT_MAX appends in
- *              flight. Heartbeats speak of the entry before `next`: a follower that lost one of the
- *              appends refuses, and is probed again.
+ *   REPLICATE  `next` runs ahead of what is acknowledged, by a window that doubles each round trip
+ * up to BW_RAFT_INFLIGHT_MAX appends and halves when one is refused: where the network reorders,
+ * what overtakes is refused, and sending more of it would only feed the storm. Heartbeats speak of
+ * the entry before `next`: a follower that lost one of the appends refuses, and is probed again.
  *   SNAPSHOT   what it needs is compacted; heartbeats only, until it has the snapshot. */
 #include "elect/raft/raft_state.h"
 
@@ -78,8 +79,8 @@ void bw_raft_send_append(struct bw_raft *raft, struct bw_raft_peer *peer, bool e
 void bw_raft_replicate(struct bw_raft *raft, struct bw_raft_peer *peer)
 {
     for (uint32_t i = 0; i < BW_RAFT_BURST && peer->next <= raft->log.last; i++) {
-        bool room = peer->progress == BW_RAFT_REPLICATE ? peer->flying < BW_RAFT_INFLIGHT_MAX
-                                                        : !peer->probed;
+        bool room =
+            peer->progress == BW_RAFT_REPLICATE ? peer->flying < peer->window : !peer->probed;
         if (peer->progress == BW_RAFT_SNAPSHOT || !room)
             return;
         bw_raft_send_append(raft, peer, true);
@@ -100,7 +101,7 @@ void bw_raft_heartbeat(struct bw_raft *raft, struct bw_raft_peer *peer)
     if (peer->progress == BW_RAFT_SNAPSHOT && raft->now < peer->resend_at)
         start_append(raft, peer, raft->log.snapshot_index);
     else if (peer->progress == BW_RAFT_REPLICATE)
-        bw_raft_send_append(raft, peer, peer->flying < BW_RAFT_INFLIGHT_MAX);
+        bw_raft_send_append(raft, peer, peer->flying < peer->window);
     else if (peer->progress == BW_RAFT_PROBE)
         bw_raft_send_append(raft, peer, heard + raft->timeout_min > raft->now);
     else
