@@ -204,7 +204,7 @@ static void calm(struct storm *s)
     add(s, BW_FAULT_LOSS, s->end, BW_NODE_NONE)->rate = 0;
     for (bw_node node = 1; node <= s->present; node++) /* does nothing to those that are up */
         add(s, BW_FAULT_RESTART, s->end, node);
-    if (bw_rng_chance(&s->rng, 0.3))
+    if (s->left == 0 && bw_rng_chance(&s->rng, 0.3)) /* who left may still count as a voter */
         add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
 }
 
