@@ -192,6 +192,16 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Sorted spans. */
+static void print_spans(const char *name, const bw_time *spans)
+{
+    const unsigned shown[] = {NEWS / 2, NEWS * 99 / 100, NEWS - 1};
+    printf("  %-42s", name);
+    for (unsigned i = 0; i < 3; i++)
+        printf(" %*.0f us", i ? 9 : 7, (double)spans[shown[i]] / (double)BW_US);
+    putchar('\n');
+}
+
 static void news(const char *url)
 {
     static bw_time after_commit[NEWS], after_asking[NEWS];
@@ -220,12 +230,8 @@ static void news(const char *url)
     qsort(after_commit, NEWS, sizeof(bw_time), by_size);
     printf("%-44s %10s %12s %12s\n", "a release, until another process hears of it", "median",
            "p99", "most");
-    printf("  %-42s %7.0f us %9.0f us %9.0f us\n", "from asking for it",
-           (double)after_asking[NEWS / 2] / 1e3, (double)after_asking[NEWS * 99 / 100] / 1e3,
-           (double)after_asking[NEWS - 1] / 1e3);
-    printf("  %-42s %7.0f us %9.0f us %9.0f us\n", "from the answer to it",
-           (double)after_commit[NEWS / 2] / 1e3, (double)after_commit[NEWS * 99 / 100] / 1e3,
-           (double)after_commit[NEWS - 1] / 1e3);
+    print_spans("from asking for it", after_asking);
+    print_spans("from the answer to it", after_commit);
     close(from);
     end(&bench);
 }

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define TABLE_BUCKETS 4096u
-#define WORKER_STACK  (256u * 1024u)
+#define WORKER_STACK  ((size_t)256 * 1024)
 #define TTL_MIN_NS    (10 * BW_MS)
 #define EAR_RETRY_NS  BW_SEC /* a bell that could not be opened is tried again */
 

@@ -44,7 +44,7 @@ static int on_busy(void *context, int count)
     struct bw_sqlite_db *db = context;
     if (bw_sqlite_now() >= db->busy_until || (db->stop && atomic_load(db->stop)))
         return 0;
-    bw_time most = count < 10 ? (count + 1) * 100 * BW_US : 2 * BW_MS;
+    bw_time most = count < 10 ? ((bw_time)count + 1) * 100 * BW_US : 2 * BW_MS;
     bw_time pause = bw_rng_between(&db->rng, most / 2, most);
     nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
     return 1;

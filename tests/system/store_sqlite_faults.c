@@ -347,6 +347,45 @@ static void a_store_closed_without_release_is_not_taken_for_dead(void **state)
     assert_int_equal(seen.record.token, held.record.token);
 }
 
+#define ELECTIONS 10000u
+#define AT_ONCE   2000u
+
+static void ask_all(enum bw_store_op op, bw_token *tokens)
+{
+    char name[32];
+    struct bw_store_reply reply;
+    for (unsigned from = 0; from < ELECTIONS; from += AT_ONCE) {
+        uint64_t first = a.next_id;
+        for (unsigned i = from; i < from + AT_ONCE; i++) {
+            snprintf(name, sizeof name, "many-%u", i);
+            struct bw_store_request request = client_request(&a, op, name);
+            request.token = tokens[i];
+            request.clean = true;
+            client_send(&a, &request);
+        }
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            assert_true(client_wait(&a, first + i, 60000, &reply));
+            assert_int_equal(reply.outcome, BW_OUTCOME_DONE);
+            tokens[from + i] = reply.record.token;
+        }
+    }
+}
+
+static void ten_thousand_elections_are_held_by_one_process(void **state)
+{
+    (void)state;
+    static bw_token tokens[ELECTIONS];
+    ask_all(BW_STORE_ACQUIRE, tokens);
+    ask_all(BW_STORE_RENEW, tokens);
+    assert_true(bw_store_sqlite_lock_fd(a.store, "many-9999") >= 0);
+    struct bw_store_reply seen = client_acquire(&b, "many-5000", 0);
+    assert_int_equal(seen.outcome, BW_OUTCOME_REFUSED);
+    assert_false(seen.record.proved_dead);
+    ask_all(BW_STORE_RELEASE, tokens);
+    assert_int_equal(bw_store_sqlite_lock_fd(a.store, "many-9999"), -1);
+    assert_int_equal(client_acquire(&b, "many-5000", 0).outcome, BW_OUTCOME_DONE);
+}
+
 #define in_scratch(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -366,6 +405,7 @@ int main(void)
         in_scratch(the_bell_may_be_deleted_and_is_made_anew),
         in_scratch(wall_clock_jumps_change_nothing),
         in_scratch(without_descriptors_a_leadership_is_not_given),
+        in_scratch(ten_thousand_elections_are_held_by_one_process),
         in_scratch(a_store_closed_without_release_is_not_taken_for_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
