@@ -6,10 +6,12 @@
 
 #include "base/rng.h"
 #include "sim/check.h"
+#include "sim/lease.h"
 
 #include <string.h>
 
 #define NODES_MAX      8u
+#define IDS_MAX        (NODES_MAX + BW_SIM_STORES_MAX) /* lease: stores stand behind the nodes */
 #define PARTITIONS_MAX 32u
 #define QUIET          (30 * BW_SEC)
 
@@ -18,18 +20,25 @@ struct storm {
     struct bw_sim_config config;
     struct bw_sim_fault faults[BW_SIM_FAULTS_MAX];
     uint32_t count;
-    uint8_t groups[PARTITIONS_MAX][NODES_MAX + 1];
+    uint8_t groups[PARTITIONS_MAX][IDS_MAX + 1];
     uint32_t partitions;
-    bw_time busy[NODES_MAX + 1]; /* a node suffers one thing at a time, until then */
-    uint32_t present, left;      /* highest id that has started; members that left */
-    uint32_t changes;            /* membership changes still allowed */
-    bw_node chosen[NODES_MAX];   /* candidates or alternatives */
-    bw_time end;                 /* of the faults */
+    bw_time busy[IDS_MAX + 1]; /* a node suffers one thing at a time, until then */
+    uint32_t present, left;    /* highest id that has started; members that left */
+    uint32_t changes;          /* membership changes still allowed */
+    bw_node chosen[NODES_MAX]; /* candidates or alternatives */
+    bw_time end;               /* of the faults */
+    uint32_t stores;
 };
 
 static bw_node any_node(struct storm *s)
 {
     return 1 + (bw_node)bw_rng_below(&s->rng, s->present);
+}
+
+static bw_node any_store(struct storm *s)
+{
+    bw_node first = s->config.nodes + s->config.spare + 1;
+    return first + (bw_node)bw_rng_below(&s->rng, s->stores);
 }
 
 static struct bw_sim_fault *add(struct storm *s, enum bw_sim_fault_kind kind, bw_time at,
@@ -126,7 +135,7 @@ static void partition(struct storm *s, bw_time at)
         return;
     uint8_t *groups = s->groups[s->partitions++];
     uint64_t parts = 2 + bw_rng_below(&s->rng, 2);
-    for (uint32_t i = 1; i <= NODES_MAX; i++)
+    for (uint32_t i = 1; i <= (s->stores ? IDS_MAX : NODES_MAX); i++)
         groups[i] = (uint8_t)(1 + bw_rng_below(&s->rng, parts));
     add(s, BW_FAULT_PARTITION, at, BW_NODE_NONE)->groups = groups;
     add(s, BW_FAULT_HEAL, lasting(s, at), BW_NODE_NONE);
@@ -135,6 +144,10 @@ static void partition(struct storm *s, bw_time at)
 static void cut(struct storm *s, bw_time at)
 {
     bw_node from = any_node(s), to = any_node(s);
+    if (s->stores && bw_rng_chance(&s->rng, 0.5))
+        from = any_store(s);
+    else if (s->stores)
+        to = any_store(s);
     if (from == to)
         return;
     add(s, BW_FAULT_CUT, at, from)->peer = to;
@@ -166,12 +179,38 @@ static void weather(struct storm *s, bw_time at)
         add(s, BW_FAULT_LOSS, lasting(s, at), BW_NODE_NONE)->rate = s->config.loss;
     } else {
         double bound = s->config.drift_bound;
-        add(s, BW_FAULT_DRIFT, at, any_node(s))->rate = (2 * bw_rng_unit(&s->rng) - 1) * bound;
+        bool store = s->stores && bw_rng_chance(&s->rng, 0.3);
+        bw_node node = store ? any_store(s) : any_node(s);
+        add(s, BW_FAULT_DRIFT, at, node)->rate = (2 * bw_rng_unit(&s->rng) - 1) * bound;
     }
+}
+
+/* The store goes away, stands still, or writes slowly. */
+static void store_trouble(struct storm *s, bw_time at)
+{
+    bw_node store = any_store(s);
+    if (at <= s->busy[store])
+        return;
+    bw_time until = lasting(s, at);
+    uint64_t which = bw_rng_below(&s->rng, 4);
+    if (which == 0) {
+        pause_node(s, at, store);
+    } else if (which == 1) {
+        slow_disk(s, at, store);
+    } else {
+        add(s, BW_FAULT_STORE_DOWN, at, BW_NODE_NONE);
+        add(s, BW_FAULT_STORE_UP, until, BW_NODE_NONE);
+    }
+    for (bw_node id = NODES_MAX - 1; id <= IDS_MAX && which > 1; id++)
+        s->busy[id] = bw_time_max(s->busy[id], until + 400 * BW_MS);
 }
 
 static void one_trouble(struct storm *s, bw_time at)
 {
+    if (s->stores && bw_rng_chance(&s->rng, 0.15)) {
+        store_trouble(s, at);
+        return;
+    }
     bw_node node = any_node(s);
     uint64_t which = bw_rng_below(&s->rng, 100);
     bool free = at > s->busy[node];
@@ -255,6 +294,32 @@ static void draw_network(struct storm *s)
     c->transport_hints = bw_rng_chance(rng, 0.3);
 }
 
+static bw_time drawn(struct storm *s, bw_time fixed, bw_time low, bw_time high)
+{
+    bw_time value = bw_rng_between(&s->rng, low, high);
+    return fixed >= 0 ? fixed : value;
+}
+
+/* Leases short enough to end many times in a storm; what is fixed stays. */
+static void draw_lease(struct storm *s, const struct bw_storm_lease *fixed)
+{
+    struct bw_sim_lease *lease = &s->config.lease;
+    bool single = bw_rng_chance(&s->rng, 0.5), slow = bw_rng_chance(&s->rng, 0.3);
+    lease->store = single ? BW_SIM_STORE_SINGLE : BW_SIM_STORE_QUORUM;
+    if (fixed->store_given)
+        lease->store = fixed->lease.store;
+    lease->expires = bw_rng_chance(&s->rng, 0.3) || fixed->lease.expires;
+    lease->lag_ns = bw_time_max(fixed->lease.lag_ns, 0);
+    lease->ttl_ns = drawn(s, fixed->lease.ttl_ns, 600 * BW_MS, slow ? 8 * BW_SEC : 2 * BW_SEC);
+    lease->grace_ns = drawn(s, fixed->lease.grace_ns, 0, 500 * BW_MS);
+    lease->retry_ns = drawn(s, fixed->lease.retry_ns, 50 * BW_MS, BW_SEC);
+    lease->kill_after_ns = drawn(s, fixed->lease.kill_after_ns, 0, lease->ttl_ns / 4);
+    lease->margin_ns = drawn(s, -1, 0, lease->ttl_ns / 20);
+    s->config.stop_ns = bw_rng_between(&s->rng, 0, lease->kill_after_ns * 3 / 2);
+    s->config.algorithm = bw_sim_lease_ops(lease->store);
+    s->stores = bw_sim_stores(&s->config);
+}
+
 /* What must hold follows from what the algorithm says of itself. */
 static unsigned checks_for(const struct bw_sim_config *c)
 {
@@ -287,7 +352,8 @@ static void draw_chosen(struct storm *s)
 }
 
 static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
-                        const struct bw_detector_ops *detector, uint64_t seed)
+                        const struct bw_detector_ops *detector, const struct bw_storm_lease *lease,
+                        uint64_t seed)
 {
     struct bw_sim_config *c = &s->config;
     bool own_timers = algorithm->traits & BW_TRAIT_OWN_TIMERS;
@@ -311,18 +377,31 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->work_ns = 50 * BW_MS;
     draw_network(s);
     draw_chosen(s);
+    if (bw_sim_is_lease(algorithm))
+        draw_lease(s, lease);
 }
+
+const struct bw_storm_lease bw_storm_lease_drawn = {
+    .lease = {.ttl_ns = -1, .grace_ns = -1, .retry_ns = -1, .kill_after_ns = -1}};
 
 int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
                   const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
                   struct bw_storm_result *result)
+{
+    return bw_storm_lease_seed(sim, algorithm, detector, &bw_storm_lease_drawn, seed, trace,
+                               result);
+}
+
+int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
+                        const struct bw_detector_ops *detector, const struct bw_storm_lease *lease,
+                        uint64_t seed, FILE *trace, struct bw_storm_result *result)
 {
     struct storm s;
     struct bw_sim_result run;
     memset(&s, 0, sizeof s);
     memset(result, 0, sizeof *result);
     bw_rng_init(&s.rng, seed ^ 0x73746f726d00u);
-    draw_config(&s, algorithm, detector, seed);
+    draw_config(&s, algorithm, detector, lease, seed);
     draw_faults(&s);
     s.config.faults = s.faults;
     s.config.faults_count = s.count;
@@ -332,7 +411,7 @@ int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
     int error = bw_sim_run_in(sim, &s.config, &run, result->text);
     if (error)
         return error;
-    result->delivered = run.delivered + run.detector_sent;
+    result->delivered = run.delivered;
     result->events = run.events;
     result->trace_hash = run.trace_hash;
     if (run.violation) {
