@@ -9,6 +9,7 @@ names for it is run and must fail. The same catcher must pass on the tree as it 
 
 A line of mutants.txt is a name and one of
     unit NAME                    that unit test
+    system NAME                  that test of tests/system
     storm ALGORITHM FROM..TO ... `bellwether sim storm` over these seeds, further options as they stand
     check NUMBER [SIZE]          `bellwether sim check`
     run ...                      `bellwether sim run` with these options
@@ -146,12 +147,12 @@ class Tree:
 
 
 def target_of(catcher):
-    return "tests/unit-" + catcher[1] if catcher[0] == "unit" else "bellwether"
+    return f"tests/{catcher[0]}-{catcher[1]}" if catcher[0] in ("unit", "system") else "bellwether"
 
 
 def command_of(catcher, program):
     kind, words = catcher[0], catcher[1:]
-    if kind == "unit":
+    if kind in ("unit", "system"):
         return [program]
     if kind == "storm":
         return [program, "sim", "storm", "--jobs", "1", "--algorithm", words[0], "--seeds", words[1], *words[2:]]

@@ -23,7 +23,8 @@
     X(EIO, 15, "a file or a store could not be read or written", true)                             \
     X(EDAMAGED, 16, "stored data is damaged or not ours", false)                                   \
     X(EDENIED, 17, "not permitted", false)                                                         \
-    X(EUNSUPPORTED, 18, "cannot be done safely here", false)
+    X(EUNSUPPORTED, 18, "cannot be done safely here", false)                                       \
+    X(ENOTOKEN, 19, "no fencing token was given", false)
 
 enum bw_error {
 #define X(name, code, text, retry) BW_##name = -(code),

@@ -1,0 +1,206 @@
+/* The guard as a row of the user's database. SQLite's write lock makes looking and raising one.
+ *
+ * The upsert comes first and always: it takes the write lock, so nobody can raise the row between
+ * our look and the user's writes, and a reader that would have to become a writer fails before it
+ * has read anything. */
+#include "fence/guard_sqlite.h"
+
+#include "fence/guard_file.h"
+
+#include <sqlite3.h>
+#include <string.h>
+
+#define TABLE        "bellwether_guard"
+#define SQL_NAME_MAX 120u
+
+static const char create_sql[] =
+    "CREATE TABLE IF NOT EXISTS " TABLE " (\n"
+    "    resource TEXT NOT NULL PRIMARY KEY,\n"
+    "    token INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token > 0)\n"
+    ") WITHOUT ROWID;\n"
+    "CREATE TRIGGER IF NOT EXISTS " TABLE "_grows BEFORE UPDATE ON " TABLE "\n"
+    "WHEN NEW.token < OLD.token OR NEW.resource <> OLD.resource BEGIN\n"
+    "    SELECT RAISE(ABORT, 'ESTALE: a token older than the highest seen, in " TABLE "');\n"
+    "END;\n"
+    "CREATE TRIGGER IF NOT EXISTS " TABLE "_stays BEFORE DELETE ON " TABLE " BEGIN\n"
+    "    SELECT RAISE(ABORT, 'EDENIED: the highest token must not be forgotten');\n"
+    "END;\n";
+
+static int database_error(struct sqlite3 *db, char *why)
+{
+    int code = sqlite3_errcode(db) & 0xff;
+    int error = code == SQLITE_BUSY || code == SQLITE_LOCKED      ? BW_EBUSY
+                : code == SQLITE_READONLY                         ? BW_EDENIED
+                : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? BW_EDAMAGED
+                                                                  : BW_EIO;
+    return bw_guard_say(why, error, "the guard's row: %s", sqlite3_errmsg(db));
+}
+
+int bw_guard_sqlite_create(struct sqlite3 *db, char *why)
+{
+    why[0] = '\0';
+    return sqlite3_exec(db, create_sql, NULL, NULL, NULL) ? database_error(db, why) : 0;
+}
+
+/* Runs a statement with the resource and, if it has a second parameter, a token; `out` gets the
+ * first column, if there is a row. */
+static int run(struct sqlite3 *db, const char *sql, const char *resource, bw_token token,
+               bw_token *out, char *why)
+{
+    sqlite3_stmt *statement;
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+        return database_error(db, why);
+    sqlite3_bind_text(statement, 1, resource, -1, SQLITE_STATIC);
+    if (sqlite3_bind_parameter_count(statement) > 1)
+        sqlite3_bind_int64(statement, 2, (sqlite3_int64)token);
+    int result = sqlite3_step(statement);
+    if (result == SQLITE_ROW && out)
+        *out = (bw_token)sqlite3_column_int64(statement, 0);
+    while (result == SQLITE_ROW)
+        result = sqlite3_step(statement);
+    int error = result == SQLITE_DONE ? 0 : database_error(db, why);
+    sqlite3_finalize(statement);
+    return error;
+}
+
+/* Raises the row, or leaves it and takes the lock all the same. */
+static const char raise_sql[] =
+    "INSERT INTO " TABLE " (resource, token) VALUES (?1, ?2) "
+    "ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token";
+static const char select_sql[] = "SELECT token FROM " TABLE " WHERE resource = ?1";
+
+int bw_guard_sqlite(struct sqlite3 *db, const char *resource, bw_token token,
+                    struct bw_guard_verdict *verdict, char *why)
+{
+    struct bw_guard_verdict own;
+    bw_token highest = BW_TOKEN_NONE;
+    if (!verdict)
+        verdict = &own;
+    *verdict = (struct bw_guard_verdict){.token = token};
+    why[0] = '\0';
+    if (token == BW_TOKEN_NONE) {
+        *verdict = bw_guard_decide(&(struct bw_guard_state){0}, token);
+        return bw_guard_explain(verdict, resource, why);
+    }
+    if (token > INT64_MAX)
+        return bw_guard_say(why, BW_ELIMIT, "SQLite holds no number above 2^63-1");
+    if (sqlite3_get_autocommit(db))
+        return bw_guard_say(
+            why, BW_EINVAL,
+            "no transaction is open: the check must be part of the one that writes");
+    int error = run(db, raise_sql, resource, token, NULL, why);
+    if (error == 0)
+        error = run(db, select_sql, resource, token, &highest, why);
+    if (error)
+        return error;
+    *verdict = bw_guard_decide(&(struct bw_guard_state){.highest = highest}, token);
+    return verdict->error ? bw_guard_explain(verdict, resource, why) : 0;
+}
+
+/* ---- triggers ---- */
+
+/* A name as SQL text, quoted by `mark`. */
+static void quote(const char *name, char mark, char *out)
+{
+    size_t used = 0;
+    out[used++] = mark;
+    for (; *name; name++) {
+        if (*name == mark)
+            out[used++] = mark;
+        out[used++] = *name;
+    }
+    out[used++] = mark;
+    out[used] = '\0';
+}
+
+/* Marks stand for names: @resource, @trigger, @event, @table, @column. No conflict clause is used
+ * inside: that of the statement which fires the trigger would win. */
+static const char write_trigger[] =
+    "\nDROP TRIGGER IF EXISTS @trigger;\n"
+    "CREATE TRIGGER @trigger BEFORE @event ON @table BEGIN\n"
+    "    SELECT RAISE(ABORT, 'ENOTOKEN: a guarded row was written without a token')\n"
+    "        WHERE typeof(NEW.@column) <> 'integer' OR NEW.@column <= 0;\n"
+    "    SELECT RAISE(ABORT, 'ESTALE: a token older than the highest seen, in " TABLE "')\n"
+    "        WHERE NEW.@column < (SELECT token FROM " TABLE " WHERE resource = @resource);\n"
+    "    UPDATE " TABLE " SET token = NEW.@column\n"
+    "        WHERE resource = @resource AND token < NEW.@column;\n"
+    "    INSERT INTO " TABLE " (resource, token) SELECT @resource, NEW.@column\n"
+    "        WHERE NOT EXISTS (SELECT 1 FROM " TABLE " WHERE resource = @resource);\n"
+    "END;\n";
+
+static const char delete_trigger[] =
+    "\nDROP TRIGGER IF EXISTS @trigger;\n"
+    "CREATE TRIGGER @trigger BEFORE @event ON @table BEGIN\n"
+    "    SELECT RAISE(ABORT, 'ESTALE: put the newest token into a row before it is deleted')\n"
+    "        WHERE OLD.@column IS NOT (SELECT token FROM " TABLE " WHERE resource = @resource);\n"
+    "END;\n";
+
+struct mark {
+    const char *name, *value;
+};
+
+static void expand(FILE *out, const char *text, const struct mark *marks, size_t count)
+{
+    while (*text) {
+        size_t plain = strcspn(text, "@");
+        fwrite(text, 1, plain, out);
+        text += plain;
+        if (*text++ == '\0')
+            return;
+        for (size_t i = 0; i < count; i++)
+            if (strncmp(text, marks[i].name, strlen(marks[i].name)) == 0) {
+                fputs(marks[i].value, out);
+                text += strlen(marks[i].name);
+                break;
+            }
+    }
+}
+
+static void print_trigger(FILE *out, const char *text, const char *table, const char *column,
+                          const char *event)
+{
+    char resource[2 * SQL_NAME_MAX + 3], name[2 * SQL_NAME_MAX + 3], plain[SQL_NAME_MAX + 32];
+    char trigger[2 * sizeof plain + 3], place[2 * SQL_NAME_MAX + 3];
+    quote(table, '\'', resource);
+    quote(table, '"', name);
+    quote(column, '"', place);
+    snprintf(plain, sizeof plain, "%s_guard_%s", table, event);
+    quote(plain, '"', trigger);
+    const struct mark marks[] = {{"resource", resource},
+                                 {"trigger", trigger},
+                                 {"event", event},
+                                 {"table", name},
+                                 {"column", place}};
+    expand(out, text, marks, sizeof marks / sizeof *marks);
+}
+
+static bool is_name(const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            return false;
+    return length > 0 && length <= SQL_NAME_MAX;
+}
+
+int bw_guard_sqlite_print(FILE *out, const char *table, const char *column)
+{
+    if (table && (!is_name(table) || !is_name(column)))
+        return BW_EINVAL;
+    fputs("-- The highest fencing token each resource has seen; it only grows.\n", out);
+    fputs(create_sql, out);
+    if (!table) {
+        fputs("\n-- First in every transaction that writes to a guarded resource:\n"
+              "--   INSERT INTO " TABLE " VALUES ('resource', :token)\n"
+              "--       ON CONFLICT (resource) DO UPDATE SET token = excluded.token;\n"
+              "-- An older token aborts it with an ESTALE message: roll back.\n",
+              out);
+        return 0;
+    }
+    fprintf(out, "\n-- Every row of %s carries the token of the leadership that wrote it.\n",
+            table);
+    print_trigger(out, write_trigger, table, column, "INSERT");
+    print_trigger(out, write_trigger, table, column, "UPDATE");
+    print_trigger(out, delete_trigger, table, column, "DELETE");
+    return 0;
+}
