@@ -5,7 +5,7 @@
 #include "cli/options.h"
 
 extern const struct bw_cli_command bw_command_sim, bw_command_sim_run, bw_command_sim_compare,
-    bw_command_sim_storm, bw_command_sim_check, bw_command_sim_demo;
+    bw_command_sim_storm, bw_command_sim_check, bw_command_sim_demo, bw_command_run;
 
 /* Finds the subcommand argv[0] and runs it; help and errors are its own. */
 int bw_command_dispatch(const struct bw_cli_command *command, int argc, char **argv);

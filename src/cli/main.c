@@ -9,7 +9,7 @@
 #define BW_VERSION "unknown"
 #endif
 
-static const struct bw_cli_command *const commands[] = {&bw_command_sim, NULL};
+static const struct bw_cli_command *const commands[] = {&bw_command_run, &bw_command_sim, NULL};
 
 static const struct bw_cli_command top = {
     .name = "bellwether",

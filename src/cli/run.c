@@ -1,0 +1,132 @@
+/* `bellwether run`: the main job. Options, then the supervisor (run/supervisor.h). */
+#include "cli/run.h"
+#include "cli/commands.h"
+
+#include "base/text.h"
+#include "cli/term.h"
+
+#include <string.h>
+
+static const struct bw_option *option_named(const struct bw_option *rows, const char *arg)
+{
+    size_t length = strcspn(arg + 2, "=");
+    for (const struct bw_option *o = rows; o->name || o->help; o++)
+        if (o->name && strlen(o->name) == length && memcmp(o->name, arg + 2, length) == 0)
+            return o;
+    return NULL;
+}
+
+static void lengthen(char **arg)
+{
+    static const char *const names[][2] = {
+        {"-n", "--no-wait"}, {"-w", "--wait"}, {"-E", "--not-elected-code"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(*arg, names[i][0]) == 0)
+            *arg = (char *)(uintptr_t)names[i][1];
+}
+
+/* Where the command begins: the first word that is neither an option nor its value. Its own options
+ * are not ours. */
+static int command_at(int argc, char **argv)
+{
+    int at = 0;
+    while (at < argc) {
+        lengthen(&argv[at]);
+        const char *arg = argv[at];
+        if (strcmp(arg, "--") == 0 || arg[0] != '-' || arg[1] == '\0')
+            return at;
+        const struct bw_option *option =
+            arg[1] == '-' ? option_named(bw_job_option_rows, arg) : NULL;
+        bool value = option && option->form && option->form[0] != '[' && !strchr(arg, '=');
+        at += value ? 2 : 1;
+    }
+    return argc;
+}
+
+static void print_gap(const struct bw_job_options *options)
+{
+    const struct bw_run_config *c = &options->config;
+    struct bw_lease_schedule plan;
+    char text[8][BW_TEXT_SPAN];
+    struct bw_lease_terms terms = c->terms;
+    terms.margin_ns = bw_job_margin(terms.ttl_ns);
+    terms.drift_ppm = (uint32_t)(options->drift * 1e6 + 0.5);
+    if (bw_lease_check(&terms) != BW_LEASE_RULE_NONE)
+        return;
+    bw_lease_plan(&plan, &terms, 0);
+    printf("\nWith --ttl %s --kill-after %s --grace %s --drift %g%%:\n",
+           bw_term_span(text[0], terms.ttl_ns), bw_term_span(text[1], terms.kill_after_ns),
+           bw_term_span(text[2], c->grace_ns), options->drift * 100);
+    printf("  renewed after %s; unanswered: again at %s, TERM to the work at %s,\n"
+           "  KILL by the guardian at %s, nothing of it runs from %s on\n",
+           bw_term_span(text[0], c->renew_ns ? c->renew_ns : plan.renew),
+           bw_term_span(text[1], plan.retry), bw_term_span(text[2], plan.term),
+           bw_term_span(text[3], plan.kill), bw_term_span(text[4], plan.end));
+    printf("  worst gap without a leader: TTL + grace + election = %s + election\n"
+           "  (on one host milliseconds: the guardian proves the death)\n",
+           bw_term_span(text[5], bw_lease_gap_by_expiry(terms.ttl_ns, c->grace_ns, 0)));
+}
+
+/* --help with the figures that follow from the TTL given beside it. */
+static int help(const struct bw_cli_command *command, int argc, char **argv)
+{
+    struct bw_job_options options;
+    char why[BW_WHY];
+    bw_job_options_init(&options);
+    for (int i = 0; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        const struct bw_option *option =
+            strncmp(argv[i], "--", 2) == 0 ? option_named(bw_job_option_rows, argv[i]) : NULL;
+        const char *value = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
+        if (option && option->form && value)
+            option->set(option, &options, value, why);
+    }
+    bw_options_help(command);
+    print_gap(&options);
+    return BW_EXIT_OK;
+}
+
+static int run(const struct bw_cli_command *command, int argc, char **argv)
+{
+    static struct bw_job_options options;
+    struct bw_parsed parsed;
+    int at = command_at(argc, argv);
+    for (int i = 0; i < at; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return help(command, at, argv);
+    bw_job_options_init(&options);
+    int code = bw_options_parse(command, at, argv, &options, &parsed);
+    if (code == BW_GO_ON)
+        code = bw_job_options_finish(command, &options, &parsed);
+    if (code != BW_GO_ON)
+        return code;
+    at += at < argc && strcmp(argv[at], "--") == 0;
+    if (at >= argc)
+        return bw_usage_error(command, "which command? Write it behind --");
+    code = bw_job_check_command(command, argv[at]);
+    if (code != BW_GO_ON)
+        return code;
+    options.config.argv = argv + at;
+    return bw_run(&options.config);
+}
+
+const struct bw_cli_command bw_command_run = {
+    .name = "run",
+    .path = "bellwether run",
+    .usage = "--election NAME [options] -- COMMAND [ARGUMENT...]",
+    .about = "run a command on exactly one of many candidates, move it when that one fails",
+    .text =
+        "Start the same line on every machine, or several times on one. One candidate leads and\n"
+        "runs the command; when it fails, another does. The old command, with all its children,\n"
+        "is dead before the new one starts, or its lease was waited out and its token is older.\n"
+        "The command finds BELLWETHER_ELECTION, BELLWETHER_ID, BELLWETHER_TOKEN and\n"
+        "BELLWETHER_STORE in its environment. TERM, INT, HUP and QUIT are passed on to it.\n"
+        "Every option has a twin in the environment: BELLWETHER_TTL=30s.\n"
+        "\n"
+        "Exit: the command's own code; 128+N ended by signal N; 64 wrong usage; 69 the store\n"
+        "cannot be used, or was unreachable for all of -w; 71 no process or memory left; 75 not\n"
+        "elected in time (-E changes it); 76 leadership lost with --once; 126 the command cannot\n"
+        "be executed; 127 there is no such command.\n",
+    .options = bw_job_option_rows,
+    .run = run,
+};

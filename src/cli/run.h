@@ -1,0 +1,35 @@
+/* `bellwether run`: its options and what follows from them. */
+#ifndef BW_CLI_RUN_H
+#define BW_CLI_RUN_H
+
+#include "cli/options.h"
+#include "run/supervisor.h"
+
+#define BW_JOB_TEXT 4352 /* a path, and a scheme before it */
+
+struct bw_job_options {
+    struct bw_run_config config;
+    double drift;
+    const char *containment, *log, *store_file;
+    char store_text[BW_JOB_TEXT], store_shown[BW_JOB_TEXT], id_text[BW_CANDIDATE_ID_MAX + 1];
+};
+
+extern const struct bw_option bw_job_option_rows[];
+
+/* The defaults of everything that does not depend on the environment. */
+void bw_job_options_init(struct bw_job_options *options);
+
+/* What follows from a TTL: margin, retry interval. */
+bw_time bw_job_margin(bw_time ttl_ns);
+
+/* Completes and checks what was parsed. BW_GO_ON, or an exit code after one line. */
+int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_options *options,
+                          const struct bw_parsed *parsed);
+
+/* The store's URL: given, by file, or the default place; refuses a secret in it. */
+int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_options *options);
+
+/* Is there such a command? BW_GO_ON, 126 or 127 after one line. */
+int bw_job_check_command(const struct bw_cli_command *command, const char *name);
+
+#endif

@@ -1,0 +1,219 @@
+/* The options of `bellwether run`, their defaults, and the rules between them. */
+#include "cli/run.h"
+
+#include "base/limits.h"
+#include "cli/term.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define AT(field)     offsetof(struct bw_job_options, field)
+#define CONFIG(field) offsetof(struct bw_job_options, config.field)
+
+static const char *containment_word(unsigned i)
+{
+    return bw_contain_word(i);
+}
+
+static const char *log_word(unsigned i)
+{
+    return bw_log_word(i);
+}
+
+const struct bw_option bw_job_option_rows[] = {
+    {.help = "what to contend for"},
+    {"store", "URL", "where: sqlite:PATH, or one of the others (default: this host's own)",
+     bw_set_text, CONFIG(store), 0, 0, NULL},
+    {"store-file", "FILE", "reads the URL from a file, for one that holds a password", bw_set_text,
+     AT(store_file), 0, 0, NULL},
+    {"election", "NAME", "the name contended for (required)", bw_set_text, CONFIG(election), 0, 0,
+     NULL},
+    {"id", "ID", "this candidate's name (default: HOST-PID)", bw_set_text, CONFIG(id), 0, 0, NULL},
+    {"value", "V", "published with the leadership: the leader's address, say", bw_set_text,
+     CONFIG(value), 0, 0, NULL},
+    {"priority", "N", "higher ones go first; 0: whoever is there", bw_set_u32, CONFIG(priority), 0,
+     1000000, NULL},
+    {"preferred", NULL, "asks for the lead when another has it", bw_set_switch, CONFIG(preferred),
+     0, 0, NULL},
+    {.help = "time"},
+    {"ttl", "D", "how long a leadership lasts without renewal (default 10s)", bw_set_duration,
+     CONFIG(terms.ttl_ns), 1, 0, NULL},
+    {"renew", "D", "how often it is renewed (default TTL/3)", bw_set_duration, CONFIG(renew_ns), 1,
+     0, NULL},
+    {"grace", "D", "waited on top of another's TTL before taking over (default 0)", bw_set_duration,
+     CONFIG(grace_ns), 0, 0, NULL},
+    {"retry", "D", "pause before an unreachable store is asked again (default TTL/5)",
+     bw_set_duration, CONFIG(retry_ns), 1, 0, NULL},
+    {"drift", "P", "how much clocks may run wrong (default 1%)", bw_set_chance, AT(drift), 0, 0.3,
+     NULL},
+    {"kill-after", "D", "from TERM to KILL when the work must end (default 2s)", bw_set_duration,
+     CONFIG(terms.kill_after_ns), 0, 0, NULL},
+    {.help = "waiting and ending"},
+    {"no-wait", NULL, "-n: if another leads, do not wait: exit 75", bw_set_switch, CONFIG(no_wait),
+     0, 0, NULL},
+    {"wait", "D", "-w: wait at most this long to be elected, then exit 75", bw_set_duration,
+     CONFIG(wait_ns), 0, 0, NULL},
+    {"not-elected-code", "CODE", "-E: exit with this instead of 75", bw_set_u32,
+     CONFIG(exit_not_elected), 0, 255, NULL},
+    {"once", NULL, "when leadership is lost, exit 76 instead of contending again", bw_set_switch,
+     CONFIG(once), 0, 0, NULL},
+    {.help = "how"},
+    {"containment", "KIND", "auto, cgroup, pidns or subreaper: how all of the work is found",
+     bw_set_text, AT(containment), 0, 0, containment_word},
+    {"log", "FORM", "human, json or auto: human on a terminal, else json", bw_set_text, AT(log), 0,
+     0, log_word},
+    {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
+};
+
+void bw_job_options_init(struct bw_job_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->drift = 0.01;
+    options->containment = options->log = "auto";
+    options->config.value = "";
+    options->config.terms.ttl_ns = 10 * BW_SEC;
+    options->config.terms.kill_after_ns = 2 * BW_SEC;
+    options->config.wait_ns = BW_TIME_NEVER;
+    options->config.exit_not_elected = BW_RUN_EXIT_NOT_ELECTED;
+}
+
+bw_time bw_job_margin(bw_time ttl_ns)
+{
+    return bw_time_min(bw_time_max(ttl_ns / 20, 50 * BW_MS), BW_SEC);
+}
+
+/* The margin grows with the TTL, so the least TTL is found where it stops growing. */
+static bw_time least_ttl(struct bw_lease_terms terms)
+{
+    bw_time least = 0;
+    terms.margin_ns = bw_job_margin(0);
+    for (unsigned i = 0; i < 64; i++) {
+        bw_time next = bw_lease_ttl_least(&terms);
+        if (next == BW_TIME_NEVER || next <= least)
+            return next == BW_TIME_NEVER ? next : least;
+        least = next;
+        terms.margin_ns = bw_job_margin(least);
+    }
+    return least;
+}
+
+static int check_terms(const struct bw_cli_command *command, const struct bw_job_options *options)
+{
+    const struct bw_lease_terms *terms = &options->config.terms;
+    char ttl[BW_TEXT_SPAN], kill[BW_TEXT_SPAN], margin[BW_TEXT_SPAN], least[BW_TEXT_SPAN];
+    enum bw_lease_rule rule = bw_lease_check(terms);
+    bw_term_span(ttl, terms->ttl_ns);
+    if (rule == BW_LEASE_RULE_KILL_TIME)
+        return bw_usage_error(
+            command,
+            "--ttl %s is too short for --kill-after %s (margin %s, drift %g%%): it must hold that "
+            "%s; the least TTL is %s",
+            ttl, bw_term_span(kill, terms->kill_after_ns), bw_term_span(margin, terms->margin_ns),
+            options->drift * 100, bw_lease_rule_text(rule), bw_term_span(least, least_ttl(*terms)));
+    if (rule != BW_LEASE_RULE_NONE)
+        return bw_usage_error(command, "--ttl %s: it must hold that %s", ttl,
+                              bw_lease_rule_text(rule));
+    if (options->config.renew_ns > terms->ttl_ns / 3)
+        return bw_usage_error(command, "--renew: it must hold that renew <= ttl / 3");
+    if (options->config.grace_ns > BW_LEASE_TTL_MAX || options->config.retry_ns > BW_LEASE_TTL_MAX)
+        return bw_usage_error(command, "--grace, --retry: at most 365 days");
+    return BW_GO_ON;
+}
+
+static int check_names(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    struct bw_run_config *config = &options->config;
+    if (!config->election)
+        return bw_usage_error(command, "which election? Write --election NAME");
+    struct bw_store_request request = {.op = BW_STORE_READ, .election = config->election};
+    if (bw_store_request_check(&request, 0) != 0)
+        return bw_usage_error(command, "--election '%.60s': 1 to %u printable bytes without '/'",
+                              config->election, BW_ELECTION_NAME_MAX);
+    if (!config->id) {
+        char host[40] = "host";
+        gethostname(host, sizeof host - 1);
+        snprintf(options->id_text, sizeof options->id_text, "%s-%d", host, (int)getpid());
+        config->id = options->id_text;
+    }
+    request.candidate = config->id;
+    if (bw_store_request_check(&request, 0) != 0)
+        return bw_usage_error(command, "--id '%.60s': 1 to %u printable bytes", config->id,
+                              BW_CANDIDATE_ID_MAX);
+    if (strlen(config->value) > BW_VALUE_MAX)
+        return bw_usage_error(command, "--value: at most %u bytes", BW_VALUE_MAX);
+    return BW_GO_ON;
+}
+
+static int choose(const struct bw_cli_command *command, const char *option, const char *got,
+                  const char *(*word)(unsigned i), unsigned *out)
+{
+    char why[BW_WHY];
+    for (*out = 0; word(*out); ++*out)
+        if (strcmp(word(*out), got) == 0)
+            return BW_GO_ON;
+    bw_unknown_word(why, option, got, word);
+    return bw_usage_error(command, "--%s: %s", option, why);
+}
+
+int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_options *options,
+                          const struct bw_parsed *parsed)
+{
+    struct bw_run_config *config = &options->config;
+    unsigned choice = 0;
+    (void)parsed;
+    config->terms.drift_ppm = (uint32_t)(options->drift * 1e6 + 0.5);
+    config->terms.margin_ns = bw_job_margin(config->terms.ttl_ns);
+    int code = check_names(command, options);
+    if (code == BW_GO_ON)
+        code = check_terms(command, options);
+    if (code == BW_GO_ON)
+        code = choose(command, "containment", options->containment, bw_contain_word, &choice);
+    config->containment = (enum bw_contain_kind)choice;
+    if (code == BW_GO_ON)
+        code = choose(command, "log", options->log, bw_log_word, &choice);
+    config->log = (enum bw_log_form)choice;
+    if (config->retry_ns == 0)
+        config->retry_ns = bw_time_max(config->terms.ttl_ns / 5, 10 * BW_MS);
+    return code == BW_GO_ON ? bw_job_options_store(command, options) : code;
+}
+
+/* ---- the command ---- */
+
+static int judge_file(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return errno == EACCES ? 126 : 127;
+    return S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? BW_GO_ON : 126;
+}
+
+static int search(const char *name)
+{
+    const char *path = getenv("PATH");
+    int best = 127;
+    char file[BW_JOB_TEXT];
+    path = path ? path : "/usr/local/bin:/usr/bin:/bin";
+    for (;;) {
+        size_t length = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", length ? (int)length : 1, length ? path : ".", name);
+        int code = judge_file(file);
+        if (code == BW_GO_ON)
+            return code;
+        best = code == 126 ? code : best;
+        if (path[length] == '\0')
+            return best;
+        path += length + 1;
+    }
+}
+
+int bw_job_check_command(const struct bw_cli_command *command, const char *name)
+{
+    int code = strchr(name, '/') ? judge_file(name) : search(name);
+    if (code != BW_GO_ON)
+        fprintf(stderr, "%s: %.200s: %s\n", command->path, name,
+                code == 127 ? "no such command" : "cannot be executed");
+    return code;
+}

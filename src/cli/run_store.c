@@ -1,0 +1,99 @@
+/* Which store `bellwether run` means, without ever showing a secret of its URL. */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The password in "scheme://user:password@host": from, length; NULL: none. */
+static const char *find_secret(const char *url, size_t *length)
+{
+    const char *authority = strstr(url, "://");
+    if (!authority)
+        return NULL;
+    authority += 3;
+    size_t end = strcspn(authority, "/?#");
+    const char *at = memrchr(authority, '@', end);
+    const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
+    if (!colon)
+        return NULL;
+    *length = (size_t)(at - colon - 1);
+    return colon + 1;
+}
+
+static void show(struct bw_job_options *options)
+{
+    size_t length = 0;
+    const char *url = options->config.store, *secret = find_secret(url, &length);
+    if (secret)
+        snprintf(options->store_shown, sizeof options->store_shown, "%.*s%s",
+                 (int)(secret - url - 1), url, secret + length);
+    else
+        snprintf(options->store_shown, sizeof options->store_shown, "%s", url);
+    options->config.store_shown = options->store_shown;
+}
+
+static int read_file(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    struct stat st;
+    FILE *file = fopen(options->store_file, "re");
+    if (!file)
+        return bw_usage_error(command, "--store-file %s: %s", options->store_file, strerror(errno));
+    bool open_to_all = fstat(fileno(file), &st) == 0 && (st.st_mode & 077) != 0;
+    bool got = fgets(options->store_text, sizeof options->store_text, file) != NULL;
+    fclose(file);
+    if (!got)
+        return bw_usage_error(command, "--store-file %s: has no line", options->store_file);
+    options->store_text[strcspn(options->store_text, "\r\n")] = '\0';
+    options->config.store = options->store_text;
+    size_t length;
+    if (open_to_all && find_secret(options->store_text, &length))
+        return bw_usage_error(command,
+                              "--store-file %s: holds a password and others may read it; chmod 600",
+                              options->store_file);
+    return BW_GO_ON;
+}
+
+/* Host-wide for root, the user's own otherwise; never a place that others can write to. */
+static int default_place(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    char dir[BW_JOB_TEXT - 32];
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (geteuid() == 0)
+        snprintf(dir, sizeof dir, "/var/lib/bellwether");
+    else if (runtime && runtime[0] == '/')
+        snprintf(dir, sizeof dir, "%s/bellwether", runtime);
+    else
+        return bw_usage_error(command, "which store? There is no XDG_RUNTIME_DIR to put one; "
+                                       "write --store sqlite:PATH");
+    if (mkdir(dir, geteuid() == 0 ? 0755 : 0700) != 0 && errno != EEXIST) {
+        fprintf(stderr, "%s: cannot make %s: %s\n", command->path, dir, strerror(errno));
+        return BW_RUN_EXIT_UNREACHABLE;
+    }
+    snprintf(options->store_text, sizeof options->store_text, "sqlite:%s/elections.db", dir);
+    options->config.store = options->store_text;
+    return BW_GO_ON;
+}
+
+int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    size_t length;
+    int code = BW_GO_ON;
+    char why[BW_WHY_MAX + 1];
+    if (options->config.store && find_secret(options->config.store, &length)) {
+        memset((char *)(uintptr_t)find_secret(options->config.store, &length), '*', length);
+        return bw_usage_error(command,
+                              "--store: a password on the command line or in the environment is "
+                              "seen by others; put the URL into a file: --store-file FILE");
+    }
+    if (!options->config.store)
+        code = options->store_file ? read_file(command, options) : default_place(command, options);
+    if (code != BW_GO_ON)
+        return code;
+    show(options);
+    if (!bw_store_find(options->config.store, why))
+        return bw_usage_error(command, "--store: %s", why);
+    return BW_GO_ON;
+}

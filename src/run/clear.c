@@ -1,0 +1,92 @@
+/* Emptying the containments of earlier holders, one line after the other; see clear.h. */
+#include "run/clear.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void bw_clearing_begin(struct bw_clearing *clearing, const char *owed, const char *previous,
+                       const char *containment, bw_time patience_ns, const struct bw_log *log)
+{
+    memset(clearing, 0, sizeof *clearing);
+    clearing->patience_ns = patience_ns;
+    clearing->log = log;
+    snprintf(clearing->owed, sizeof clearing->owed, "%s", owed);
+    size_t used = strlen(clearing->owed);
+    if (containment[0] && !strstr(owed, containment))
+        snprintf(clearing->owed + used, sizeof clearing->owed - used, "%s\t%s\n", previous,
+                 containment);
+    clearing->at = clearing->owed;
+}
+
+static void warn(const struct bw_clearing *clearing, const char *why)
+{
+    struct bw_log_field fields[] = {{"holder", clearing->holder, 0}, BW_LOG_END};
+    bw_log_event(clearing->log, BW_LOG_WARNING, "predecessor-not-seen", fields,
+                 "the work of earlier holder '%s' %s; its lease is over and its token is fenced",
+                 clearing->holder, why);
+}
+
+/* Takes the next line; true if there is something to empty. */
+static bool take_line(struct bw_clearing *clearing, bw_time now)
+{
+    char name[BW_CONTAINMENT_MAX + 1] = "";
+    size_t length = strcspn(clearing->at, "\n");
+    size_t id = strcspn(clearing->at, "\t\n");
+    snprintf(clearing->holder, sizeof clearing->holder, "%.*s", (int)id, clearing->at);
+    if (id < length)
+        snprintf(name, sizeof name, "%.*s", (int)(length - id - 1), clearing->at + id + 1);
+    clearing->at += length + (clearing->at[length] == '\n');
+    if (strcmp(clearing->holder, "*") == 0) {
+        warn(clearing, "(and older ones) found no room in the record");
+        return false;
+    }
+    if (!name[0])
+        return false; /* its work was its process, which the store judges */
+    switch (bw_contain_find(&clearing->contain, name)) {
+    case BW_CONTAIN_HERE:
+        clearing->since = now;
+        return true;
+    case BW_CONTAIN_GONE:
+        break;
+    case BW_CONTAIN_ELSEWHERE:
+        warn(clearing, "cannot be judged from here");
+        break;
+    case BW_CONTAIN_NONSENSE:
+        warn(clearing, "has no name we know");
+        break;
+    }
+    return false;
+}
+
+static enum bw_clearing_state fail(const struct bw_clearing *clearing,
+                                   const struct bw_contain_left *left)
+{
+    struct bw_log_field fields[] = {
+        {"holder", clearing->holder, 0}, {"pid", NULL, (uint64_t)left->pid}, BW_LOG_END};
+    bw_log_event(clearing->log, BW_LOG_ERROR, "predecessor-not-dead", fields,
+                 "cannot end the work of earlier holder '%s': pid %d (state %c) is still there",
+                 clearing->holder, (int)left->pid, left->state ? left->state : '?');
+    return BW_CLEARING_FAILED;
+}
+
+enum bw_clearing_state bw_clearing_step(struct bw_clearing *clearing, bw_time now)
+{
+    struct bw_contain_left left;
+    while (clearing->active || clearing->at[0]) {
+        if (!clearing->active)
+            clearing->active = take_line(clearing, now);
+        if (!clearing->active)
+            continue;
+        bw_contain_kill(&clearing->contain);
+        bw_contain_look(&clearing->contain, &left);
+        if (!left.empty)
+            return now - clearing->since > clearing->patience_ns ? fail(clearing, &left)
+                                                                 : BW_CLEARING_BUSY;
+        struct bw_log_field fields[] = {{"holder", clearing->holder, 0}, BW_LOG_END};
+        bw_contain_remove(&clearing->contain);
+        bw_log_event(clearing->log, BW_LOG_INFO, "predecessor-dead", fields,
+                     "the work of earlier holder '%s' is confirmed dead", clearing->holder);
+        clearing->active = false;
+    }
+    return BW_CLEARING_DONE;
+}

@@ -1,0 +1,157 @@
+/* Event lines. Times are of the wall clock, for people to compare with other logs; they decide
+ * nothing. A line that nobody takes is dropped: a full pipe must not stop renewals or the guardian
+ * (a pipe that polls writable has room for PIPE_BUF bytes, more than any line). */
+#include "run/log.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 2048u
+
+struct line {
+    char text[LINE_MAX_BYTES];
+    size_t used;
+};
+
+static const char *const level_names[] = {"info", "warning", "error"};
+
+const char *bw_log_word(unsigned i)
+{
+    static const char *const words[] = {"auto", "human", "json"};
+    return i < sizeof words / sizeof words[0] ? words[i] : NULL;
+}
+
+void bw_log_init(struct bw_log *log, enum bw_log_form form, int fd, const char *election,
+                 const char *id)
+{
+    if (form == BW_LOG_AUTO)
+        form = isatty(fd) ? BW_LOG_HUMAN : BW_LOG_JSON;
+    *log = (struct bw_log){.form = form, .fd = fd, .election = election, .id = id};
+}
+
+const char *bw_log_span(char *out, bw_time span)
+{
+    if (span == BW_TIME_NEVER)
+        snprintf(out, 24, "never");
+    else if (span % BW_MS != 0 && span < BW_SEC)
+        snprintf(out, 24, "%.3gms", (double)span / 1e6);
+    else if (span < BW_SEC)
+        snprintf(out, 24, "%lldms", (long long)(span / BW_MS));
+    else
+        snprintf(out, 24, "%.4gs", (double)span / 1e9);
+    return out;
+}
+
+/* Room for the end of the line is always left. */
+static void put(struct line *line, const char *text)
+{
+    size_t length = strlen(text), room = sizeof line->text - 8 - line->used;
+    length = length < room ? length : room;
+    memcpy(line->text + line->used, text, length);
+    line->used += length;
+}
+
+static void put_json(struct line *line, const char *text)
+{
+    char part[8];
+    put(line, "\"");
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at == '"' || *at == '\\')
+            snprintf(part, sizeof part, "\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7f)
+            snprintf(part, sizeof part, "\\u%04x", *at);
+        else
+            snprintf(part, sizeof part, "%c", *at);
+        if (line->used + 16 < sizeof line->text)
+            put(line, part);
+    }
+    put(line, "\"");
+}
+
+static void put_pair(struct line *line, const char *key, const char *text)
+{
+    put(line, ",\"");
+    put(line, key);
+    put(line, "\":");
+    put_json(line, text);
+}
+
+static void put_number(struct line *line, const char *key, uint64_t number)
+{
+    char text[64];
+    snprintf(text, sizeof text, ",\"%s\":%llu", key, (unsigned long long)number);
+    put(line, text);
+}
+
+static void put_clock(struct line *line, bool json)
+{
+    struct timespec now;
+    struct tm parts;
+    char text[80], day[40];
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (json)
+        gmtime_r(&now.tv_sec, &parts);
+    else
+        localtime_r(&now.tv_sec, &parts);
+    strftime(day, sizeof day, json ? "%Y-%m-%dT%H:%M:%S" : "%H:%M:%S", &parts);
+    if (json)
+        snprintf(text, sizeof text, "{\"time\":\"%s.%06ldZ\"", day, now.tv_nsec / 1000);
+    else
+        snprintf(text, sizeof text, "%s.%03ld ", day, now.tv_nsec / 1000000);
+    put(line, text);
+}
+
+static void people(struct line *line, const struct bw_log *log, enum bw_log_level level,
+                   const char *sentence)
+{
+    put_clock(line, false);
+    put(line, log->election);
+    put(line, "/");
+    put(line, log->id);
+    put(line, level == BW_LOG_INFO ? ": " : level == BW_LOG_WARNING ? ": warning: " : ": error: ");
+    for (const char *at = sentence; *at; at++) { /* never a second line, never an escape */
+        char byte[2] = {(unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at, '\0'};
+        put(line, byte);
+    }
+}
+
+static void machines(struct line *line, const struct bw_log *log, enum bw_log_level level,
+                     const char *event, const struct bw_log_field *fields, const char *sentence)
+{
+    put_clock(line, true);
+    put_pair(line, "level", level_names[level]);
+    put_pair(line, "event", event);
+    put_pair(line, "election", log->election);
+    put_pair(line, "id", log->id);
+    for (; fields && fields->key; fields++)
+        if (fields->text)
+            put_pair(line, fields->key, fields->text);
+        else
+            put_number(line, fields->key, fields->number);
+    put_pair(line, "message", sentence);
+    put(line, "}");
+}
+
+void bw_log_event(const struct bw_log *log, enum bw_log_level level, const char *event,
+                  const struct bw_log_field *fields, const char *format, ...)
+{
+    struct line line;
+    char sentence[1024];
+    va_list arguments;
+    line.used = 0;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (log->form == BW_LOG_JSON)
+        machines(&line, log, level, event, fields, sentence);
+    else
+        people(&line, log, level, sentence);
+    line.text[line.used++] = '\n';
+    struct pollfd room = {.fd = log->fd, .events = POLLOUT};
+    if (poll(&room, 1, 0) == 1 && !(room.revents & (POLLERR | POLLNVAL)))
+        (void)!write(log->fd, line.text, line.used);
+}

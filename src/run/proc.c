@@ -1,0 +1,182 @@
+/* Reading /proc with plain system calls: also used in a freshly forked child. Everything here is
+ * advice by the kernel at one instant; who needs certainty asks again (contain.h). */
+#include "run/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PF_EXITING 0x4u
+#define STAT_START 19 /* fields behind the state: 0 = parent */
+#define STAT_FLAGS 5
+
+bw_time bw_run_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
+}
+
+static ssize_t read_whole(const char *path, char *out, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t got = read(fd, out, size - 1);
+    close(fd);
+    if (got >= 0)
+        out[got] = '\0';
+    return got;
+}
+
+/* "PID (NAME) STATE PARENT ...": the name may hold anything, so count from the last ')'. */
+int bw_proc_read(pid_t pid, struct bw_proc *out)
+{
+    char path[40], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (read_whole(path, text, sizeof text) <= 0)
+        return -1;
+    const char *at = strrchr(text, ')');
+    if (!at || at[1] != ' ' || !at[2])
+        return -1;
+    *out = (struct bw_proc){.pid = pid, .state = at[2]};
+    at += 3;
+    for (int field = 0; *at && field <= STAT_START; field++) {
+        char *end;
+        unsigned long long value = strtoull(at, &end, 10);
+        if (end == at)
+            return -1;
+        if (field == 0)
+            out->parent = (pid_t)value;
+        else if (field == STAT_FLAGS)
+            out->exiting = (value & PF_EXITING) != 0;
+        else if (field == STAT_START)
+            out->start = value;
+        at = end;
+    }
+    return 0;
+}
+
+bool bw_proc_lives(const struct bw_proc *proc)
+{
+    return proc->state != 'Z' && proc->state != 'X';
+}
+
+static int add(struct bw_proc **list, size_t *count, size_t *room, const struct bw_proc *proc)
+{
+    if (*count == *room) {
+        size_t more = *room ? *room * 2 : 256;
+        struct bw_proc *grown = realloc(*list, more * sizeof **list);
+        if (!grown)
+            return -1;
+        *list = grown;
+        *room = more;
+    }
+    (*list)[(*count)++] = *proc;
+    return 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct bw_proc *left = a, *right = b;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+ssize_t bw_proc_list(struct bw_proc **out)
+{
+    size_t count = 0, room = 0;
+    struct dirent *entry;
+    struct bw_proc proc;
+    DIR *dir = opendir("/proc");
+    *out = NULL;
+    if (!dir)
+        return -1;
+    while ((entry = readdir(dir))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && bw_proc_read(pid, &proc) == 0 && add(out, &count, &room, &proc) != 0) {
+            free(*out);
+            *out = NULL;
+            closedir(dir);
+            return -1;
+        }
+    }
+    closedir(dir);
+    if (count > 0)
+        qsort(*out, count, sizeof **out, by_pid);
+    return (ssize_t)count;
+}
+
+void bw_proc_mark_descendants(struct bw_proc *list, size_t count)
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < count; i++) {
+            struct bw_proc key = {.pid = list[i].parent};
+            if (list[i].marked)
+                continue;
+            const struct bw_proc *parent = bsearch(&key, list, count, sizeof *list, by_pid);
+            list[i].marked = parent && parent->marked;
+            more = more || list[i].marked;
+        }
+    }
+}
+
+int bw_proc_signal(pid_t pid, uint64_t start, int signal)
+{
+    struct bw_proc proc;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 && errno != ENOSYS)
+        return -1;
+    bool same = bw_proc_read(pid, &proc) == 0 && proc.start == start;
+    int result = -1;
+    int error = ESRCH;
+    if (same) {
+        result =
+            fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) : kill(pid, signal);
+        error = errno;
+    }
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return result;
+}
+
+uint64_t bw_proc_namespace(pid_t pid, const char *kind)
+{
+    char path[48];
+    struct stat st;
+    if (pid == 0)
+        snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    else
+        snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, kind);
+    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* Entries are divided by zero bytes; one that spans two reads is found by keeping its beginning. */
+bool bw_proc_has_environment(pid_t pid, const char *text)
+{
+    char path[40], buffer[8192];
+    size_t length = strlen(text) + 1, kept = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got;
+    while (!found && (got = read(fd, buffer + kept, sizeof buffer - kept)) > 0) {
+        size_t have = kept + (size_t)got;
+        found = memmem(buffer, have, text, length) != NULL;
+        kept = have < length ? have : length - 1;
+        memmove(buffer, buffer + have - kept, kept);
+    }
+    close(fd);
+    return found;
+}

@@ -1,0 +1,44 @@
+/* Looking at processes through /proc, and signalling them without ever hitting a recycled pid.
+ *
+ * A process is named by its pid and the tick of its start: together they are unique for one boot
+ * and one PID namespace. */
+#ifndef BW_RUN_PROC_H
+#define BW_RUN_PROC_H
+
+#include "base/types.h"
+
+#include <sys/types.h>
+
+struct bw_proc {
+    pid_t pid, parent;
+    uint64_t start; /* clock ticks since boot */
+    char state;     /* R S D T t Z X */
+    bool exiting;   /* it is past the point where it can do anything */
+    bool marked;    /* for callers that choose some of them */
+};
+
+/* Returns 0, or -1 when there is no such process. */
+int bw_proc_read(pid_t pid, struct bw_proc *out);
+
+/* All processes by pid, none marked; the caller frees *out. Returns how many, or -1. */
+ssize_t bw_proc_list(struct bw_proc **out);
+
+/* Marks every descendant of a marked one. `list` is as bw_proc_list() made it. */
+void bw_proc_mark_descendants(struct bw_proc *list, size_t count);
+
+/* Signals exactly that process. Returns 0; -1 with errno ESRCH when it is gone, EPERM... */
+int bw_proc_signal(pid_t pid, uint64_t start, int signal);
+
+/* True if it still runs, or could run again: not a zombie, not gone. */
+bool bw_proc_lives(const struct bw_proc *proc);
+
+/* The inode of a namespace of a process ("pid", "cgroup"); 0: cannot tell. pid 0: our own. */
+uint64_t bw_proc_namespace(pid_t pid, const char *kind);
+
+/* True if the environment the process was started with has the entry `text` ("NAME=value"). */
+bool bw_proc_has_environment(pid_t pid, const char *text);
+
+/* Now, on CLOCK_BOOTTIME. */
+bw_time bw_run_now(void);
+
+#endif

@@ -1,0 +1,277 @@
+/* The loop of `bellwether run`. Time is CLOCK_BOOTTIME: one timerfd, watched by libuv (whose own
+ * timers are MONOTONIC and sleep with the machine), armed for whatever is due next. */
+#include "run/supervisor_state.h"
+
+#include "base/error.h"
+#include "run/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLEAR_LOOK_NS BW_MS
+
+/* ---- time ---- */
+
+static bw_time next_due(const struct supervisor *s)
+{
+    bw_time next = s->started ? bw_lease_deadline(s->lease) : BW_TIME_NEVER;
+    next = bw_time_min(next, bw_supervisor_requests_deadline(s));
+    next = bw_time_min(next, bw_supervisor_guardian_deadline(s));
+    next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
+    if (s->stopped)
+        next = bw_time_min(next, s->close_at);
+    if (s->clearing_now)
+        next = bw_time_min(next, bw_run_now() + CLEAR_LOOK_NS);
+    return next;
+}
+
+static void arm(struct supervisor *s)
+{
+    bw_time at = next_due(s);
+    if (at == s->armed_at)
+        return;
+    struct itimerspec when = {{0, 0}, {0, 0}};
+    s->armed_at = at;
+    if (at != BW_TIME_NEVER) {
+        bw_time not_zero = bw_time_max(at, 1); /* 0 would disarm it */
+        when.it_value.tv_sec = not_zero / BW_SEC;
+        when.it_value.tv_nsec = not_zero % BW_SEC;
+    }
+    timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void give_up(struct supervisor *s)
+{
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    bw_log_event(&s->log, BW_LOG_WARNING, "gave-up", fields,
+                 s->store_seen ? "not elected in the time given"
+                               : "the store was not reachable for all the time given");
+    bw_supervisor_end(s,
+                      s->store_seen ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE);
+}
+
+static void on_timer(uv_poll_t *handle, int status, int events)
+{
+    struct supervisor *s = handle->data;
+    uint64_t count;
+    (void)status;
+    (void)events;
+    (void)!read(s->timer_fd, &count, sizeof count);
+    s->armed_at = -1;
+    bw_time now = bw_run_now();
+    if (s->started && now >= bw_lease_deadline(s->lease))
+        bw_supervisor_step(s, BW_LEASE_TIMEOUT, false);
+    bw_supervisor_expire(s, now);
+    bw_supervisor_guardian_tick(s, now);
+    bw_supervisor_clear(s, now);
+    if (now >= s->give_up_at && !s->elected_once && !s->ending)
+        give_up(s);
+}
+
+/* Run by the loop before it waits. */
+static void on_prepare(uv_prepare_t *handle)
+{
+    struct supervisor *s = handle->data;
+    if (s->stopped && (!bw_supervisor_requests_open(s) || bw_run_now() >= s->close_at))
+        uv_stop(&s->loop);
+    arm(s);
+}
+
+/* ---- opening and closing ---- */
+
+static bool is_ours(const char *entry)
+{
+    static const char *const names[] = {
+        "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_TOKEN=", "BELLWETHER_STORE=",
+        BW_CONTAIN_COOKIE "="};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static char *entry(const char *name, const char *value)
+{
+    size_t size = strlen(name) + strlen(value) + 2;
+    char *text = malloc(size);
+    if (text)
+        snprintf(text, size, "%s=%s", name, value);
+    return text;
+}
+
+/* Ours, less what we set ourselves; the guardian adds the token. */
+static char **make_environment(const struct bw_run_config *config)
+{
+    size_t count = 0, used = 0;
+    while (environ[count])
+        count++;
+    char **out = calloc(count + 8, sizeof *out);
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!is_ours(environ[i]))
+            out[used++] = environ[i];
+    out[used++] = entry("BELLWETHER_ELECTION", config->election);
+    out[used++] = entry("BELLWETHER_ID", config->id);
+    out[used++] = entry("BELLWETHER_STORE", config->store_shown);
+    return out;
+}
+
+static void free_environment(char **environment)
+{
+    static const char *const made[] = {
+        "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_STORE="};
+    for (size_t i = 0; environment && environment[i]; i++)
+        for (size_t k = 0; k < sizeof made / sizeof made[0]; k++)
+            if (strncmp(environment[i], made[k], strlen(made[k])) == 0)
+                free(environment[i]);
+    free(environment);
+}
+
+/* Standard streams that were closed at start must not become something else of ours. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int make_elector(struct supervisor *s)
+{
+    const struct bw_run_config *c = s->config;
+    struct bw_lease_config config = {.election = c->election,
+                                     .candidate = c->id,
+                                     .value = c->value,
+                                     .terms = c->terms,
+                                     .retry_ns = c->retry_ns,
+                                     .grace_ns = c->grace_ns,
+                                     .renew_ns = c->renew_ns,
+                                     .traits = s->ops->traits,
+                                     .priority = (int32_t)c->priority,
+                                     .preferred = c->preferred,
+                                     .seed = bw_contain_random()};
+    s->lease = calloc(1, bw_lease_bytes());
+    return s->lease ? bw_lease_init(s->lease, &config) : BW_ENOMEM;
+}
+
+static int open_timer(struct supervisor *s)
+{
+    s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (s->timer_fd < 0 || uv_poll_init(&s->loop, &s->timer, s->timer_fd) != 0)
+        return BW_ENOMEM;
+    s->timer.data = s;
+    return uv_poll_start(&s->timer, UV_READABLE, on_timer) == 0 ? 0 : BW_ENOMEM;
+}
+
+#define GO (-1) /* no exit code yet */
+
+static int open_all(struct supervisor *s, uv_prepare_t *prepare)
+{
+    char why[BW_WHY_MAX + 1] = "";
+    if (bw_supervisor_guardian_start(s) != 0 || uv_loop_init(&s->loop) != 0) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: %s",
+                     strerror(errno));
+        return 71;
+    }
+    uv_prepare_init(&s->loop, prepare);
+    prepare->data = s;
+    uv_prepare_start(prepare, on_prepare);
+    int error = bw_supervisor_store_open(s, why);
+    if (error) {
+        struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+        bw_log_event(&s->log, BW_LOG_ERROR, "store-refused", fields, "%s", why);
+        return error == BW_EINVAL ? 64 : BW_RUN_EXIT_UNREACHABLE;
+    }
+    if (make_elector(s) != 0 || open_timer(s) != 0 || bw_supervisor_signals_open(s) != 0 ||
+        bw_supervisor_guardian_listen(s) != 0) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of resources");
+        return 71;
+    }
+    return GO;
+}
+
+/* The guardian ends when its socket closes. One that does not (stopped) has nothing left to guard:
+ * the work is confirmed dead, or was never started. */
+static void dismiss_guardian(struct supervisor *s)
+{
+    bw_time until = bw_run_now() + BW_SEC;
+    if (s->socket_fd >= 0)
+        close(s->socket_fd);
+    s->socket_fd = -1;
+    while (s->guardian_pid > 0 && waitpid(s->guardian_pid, NULL, WNOHANG) == 0) {
+        if (bw_run_now() >= until)
+            kill(s->guardian_pid, SIGKILL);
+        struct timespec pause = {.tv_nsec = BW_MS / 2};
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void close_handle(uv_handle_t *handle)
+{
+    if (handle->loop && !uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void close_all(struct supervisor *s, uv_prepare_t *prepare)
+{
+    close_handle((uv_handle_t *)&s->timer);
+    close_handle((uv_handle_t *)&s->signals);
+    close_handle((uv_handle_t *)&s->socket);
+    close_handle((uv_handle_t *)prepare);
+    if (s->store)
+        s->ops->close(s->store);
+    if (prepare->loop) {
+        uv_run(&s->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&s->loop);
+    }
+    dismiss_guardian(s);
+    if (s->timer_fd >= 0)
+        close(s->timer_fd);
+    if (s->signal_fd >= 0)
+        close(s->signal_fd);
+    free_environment(s->guardian_config.environment);
+    free(s->lease);
+    free(s);
+}
+
+int bw_run(const struct bw_run_config *config)
+{
+    struct supervisor *s = calloc(1, sizeof *s);
+    uv_prepare_t prepare = {.data = NULL};
+    if (!s)
+        return 71;
+    fill_standard_streams();
+    s->config = config;
+    s->timer_fd = s->signal_fd = s->socket_fd = -1;
+    s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = BW_TIME_NEVER;
+    s->restart_pause_ns = 50 * BW_MS;
+    s->give_up_at = bw_time_add(bw_run_now(), config->wait_ns);
+    bw_log_init(&s->log, config->log, STDERR_FILENO, config->election, config->id);
+    bw_supervisor_block_signals(s);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dead guardian leaves comes to us */
+    s->guardian_config.election = config->election;
+    s->guardian_config.argv = config->argv;
+    s->guardian_config.environment = make_environment(config);
+    s->guardian_config.containment = config->containment;
+    s->guardian_config.kill_after_ns = config->terms.kill_after_ns;
+    s->guardian_config.log = &s->log;
+    int code = s->guardian_config.environment ? open_all(s, &prepare) : 71;
+    if (code == GO) {
+        uv_run(&s->loop, UV_RUN_DEFAULT);
+        code = s->exit_code;
+    }
+    close_all(s, &prepare);
+    return code;
+}

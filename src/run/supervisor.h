@@ -1,0 +1,37 @@
+/* The supervisor: `bellwether run`. Contends for one election, runs the command while it leads,
+ * stops it in time, releases after confirmed death, contends again.
+ *
+ * Decisions are the lease elector's (lease/lease.h) and the guardian's (guardian_core.h); here is
+ * the loop between them, the store, signals and processes. Model: Linux; the supervisor may be
+ * stopped or killed at any instant (the guardian then ends the work), as may the guardian (the
+ * supervisor then does). */
+#ifndef BW_RUN_SUPERVISOR_H
+#define BW_RUN_SUPERVISOR_H
+
+#include "lease/lease.h"
+#include "run/contain.h"
+#include "run/log.h"
+
+#define BW_RUN_EXIT_UNREACHABLE 69
+#define BW_RUN_EXIT_NOT_ELECTED 75
+#define BW_RUN_EXIT_LOST        76
+
+struct bw_run_config {
+    const char *store;       /* URL as the store is opened */
+    const char *store_shown; /* the same without secrets: for the work and for people */
+    const char *election, *id, *value;
+    struct bw_lease_terms terms;
+    bw_time renew_ns, grace_ns, retry_ns;
+    bw_time wait_ns; /* NEVER: for ever */
+    bool no_wait, once, preferred;
+    uint32_t priority;
+    uint32_t exit_not_elected;
+    enum bw_contain_kind containment;
+    enum bw_log_form log;
+    char **argv; /* the command, NULL-terminated */
+};
+
+/* Runs until the command ended, a signal came, or what config says. Returns the exit code. */
+int bw_run(const struct bw_run_config *config);
+
+#endif

@@ -1,0 +1,230 @@
+/* The elector's actions, carried out in the order they come. A step may want another (the work is
+ * already dead when it is told to end): that is noted and done after the actions, never inside. */
+#include "run/supervisor_state.h"
+
+#include "base/assert.h"
+#include "run/proc.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static void log_token(struct supervisor *s, enum bw_log_level level, const char *event,
+                      bw_token token, const char *sentence)
+{
+    struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
+    bw_log_event(&s->log, level, event, fields, "%s (token %llu)", sentence,
+                 (unsigned long long)token);
+}
+
+static void start_work(struct supervisor *s)
+{
+    s->settled = true;
+    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_START, .token = s->token}, -1);
+}
+
+/* Not ours to start yet: something of an earlier holder lives and does not die. Somebody with more
+ * rights may succeed, so the lead is given back; the record still says what is owed. */
+static void cannot_clear(struct supervisor *s)
+{
+    s->clearing_now = false;
+    bw_supervisor_step(s, BW_LEASE_RESIGN, false);
+}
+
+void bw_supervisor_clear(struct supervisor *s, bw_time now)
+{
+    if (!s->clearing_now)
+        return;
+    switch (bw_clearing_step(&s->clearing, now)) {
+    case BW_CLEARING_BUSY:
+        break;
+    case BW_CLEARING_DONE:
+        s->clearing_now = false;
+        start_work(s);
+        break;
+    case BW_CLEARING_FAILED:
+        cannot_clear(s);
+        break;
+    }
+}
+
+static void on_elected(struct supervisor *s, const struct bw_lease_action *action)
+{
+    char until[24];
+    bw_time now = bw_run_now();
+    s->token = action->token;
+    s->schedule = action->schedule;
+    s->strike_at = BW_TIME_NEVER;
+    s->settled = s->told_to_end = s->stuck_said = false;
+    struct bw_log_field fields[] = {{"token", NULL, s->token}, BW_LOG_END};
+    bw_log_event(&s->log, BW_LOG_INFO, "elected", fields, "elected with token %llu for %s",
+                 (unsigned long long)s->token, bw_log_span(until, s->schedule.end - now));
+    bw_supervisor_arm(s, true);
+    const char *left = action->previous_clean ? "" : action->previous_containment;
+    bw_clearing_begin(&s->clearing, s->owed, action->previous, left, s->config->terms.ttl_ns / 6,
+                      &s->log);
+    s->clearing_now = true; /* done after the actions; at once when nothing is owed */
+}
+
+static void on_extended(struct supervisor *s, const struct bw_lease_action *action)
+{
+    s->schedule = action->schedule;
+    bw_supervisor_arm(s, false);
+}
+
+static void on_step_down(struct supervisor *s, const struct bw_lease_action *action)
+{
+    char left[24];
+    bw_time now = bw_run_now();
+    const char *reason = bw_lease_loss_name(action->reason);
+    struct bw_log_field fields[] = {{"token", NULL, s->token}, {"reason", reason, 0}, BW_LOG_END};
+    s->schedule = action->schedule;
+    s->clearing_now = false;
+    s->told_to_end = true;
+    bw_log_event(&s->log, action->reason == BW_LEASE_SHUT_DOWN ? BW_LOG_INFO : BW_LOG_WARNING,
+                 "step-down", fields, "stepping down: %s; the work is told to end within %s",
+                 reason, bw_log_span(left, bw_time_max(s->schedule.kill - now, 0)));
+    if (s->guardian == GUARDIAN_LOST || s->guardian == GUARDIAN_ABSENT)
+        return;
+    bw_supervisor_tell(s,
+                       (struct bw_wire){.kind = BW_WIRE_STOP,
+                                        .token = s->token,
+                                        .at = s->schedule.kill,
+                                        .number = s->stop_signal ? s->stop_signal : SIGTERM,
+                                        .flags = BW_WIRE_ALL | (uint32_t)s->signal_flags},
+                       -1);
+    s->strike_at = bw_time_add(s->schedule.kill, s->config->terms.margin_ns / 4);
+}
+
+static void on_leader(struct supervisor *s, const struct bw_lease_action *action)
+{
+    struct bw_log_field fields[] = {{"leader", action->leader, 0},
+                                    {"token", NULL, action->token},
+                                    {"value", action->value, 0},
+                                    BW_LOG_END};
+    if (action->leader[0])
+        bw_log_event(&s->log, BW_LOG_INFO, "leader", fields, "'%s' leads (token %llu)%s%s",
+                     action->leader, (unsigned long long)action->token,
+                     action->value[0] ? ", value " : "", action->value);
+    else
+        bw_log_event(&s->log, BW_LOG_INFO, "leader", fields, "nobody leads");
+}
+
+static void on_released(struct supervisor *s, const struct bw_lease_action *action)
+{
+    const char *reason = bw_lease_loss_name(action->reason);
+    struct bw_log_field fields[] = {
+        {"token", NULL, action->token}, {"reason", reason, 0}, BW_LOG_END};
+    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = action->token}, -1);
+    bw_log_event(&s->log, BW_LOG_INFO, "released", fields, "token %llu is given back: %s",
+                 (unsigned long long)action->token, reason);
+    bool lost = action->reason != BW_LEASE_FINISHED && action->reason != BW_LEASE_KEPT;
+    if (lost && s->config->once)
+        bw_supervisor_end(s, BW_RUN_EXIT_LOST);
+}
+
+static void carry_out(struct supervisor *s, const struct bw_lease_action *action)
+{
+    switch (action->kind) {
+    case BW_LEASE_ASK:
+        bw_supervisor_ask(s, &action->ask);
+        break;
+    case BW_LEASE_ELECTED:
+        on_elected(s, action);
+        break;
+    case BW_LEASE_EXTENDED:
+        on_extended(s, action);
+        break;
+    case BW_LEASE_STEP_DOWN:
+        on_step_down(s, action);
+        break;
+    case BW_LEASE_LEADER:
+        on_leader(s, action);
+        break;
+    case BW_LEASE_PREPARE:
+        s->prepare_due = true;
+        break;
+    case BW_LEASE_RELEASED:
+        on_released(s, action);
+        break;
+    case BW_LEASE_STOPPED:
+        s->stopped = true;
+        s->close_at = bw_time_add(bw_run_now(), 200 * BW_MS);
+        break;
+    }
+}
+
+/* -n: the first decision counts. */
+static void judge_no_wait(struct supervisor *s)
+{
+    struct bw_lease_status status;
+    bw_lease_status(s->lease, &status);
+    if (!s->config->no_wait || s->ending || s->elected_once)
+        return;
+    if (strcmp(status.state, "waiting") == 0)
+        bw_supervisor_end(s, s->store_away ? BW_RUN_EXIT_UNREACHABLE
+                                           : (int)s->config->exit_not_elected);
+}
+
+static void step(struct supervisor *s, const struct bw_lease_event *event)
+{
+    static struct bw_lease_actions actions; /* one loop, no recursion: see below */
+    BW_ASSERT(!s->stepping);
+    s->stepping = true;
+    actions.count = 0;
+    bw_lease_step(s->lease, event, &actions);
+    for (uint32_t i = 0; i < actions.count; i++) {
+        s->elected_once = s->elected_once || actions.at[i].kind == BW_LEASE_ELECTED;
+        carry_out(s, &actions.at[i]);
+    }
+    s->stepping = false;
+    if (s->end_due) {
+        s->end_due = false;
+        bw_supervisor_step(s, BW_LEASE_STOP, false);
+    }
+    if (s->prepare_due) {
+        s->prepare_due = false;
+        bw_supervisor_step(s, BW_LEASE_PREPARED, true);
+    }
+    judge_no_wait(s);
+    bw_supervisor_clear(s, bw_run_now());
+}
+
+void bw_supervisor_step(struct supervisor *s, enum bw_lease_event_kind kind, bool yes)
+{
+    struct bw_lease_event event = {.kind = kind, .now = bw_run_now(), .yes = yes};
+    if (s->started)
+        step(s, &event);
+}
+
+void bw_supervisor_answer(struct supervisor *s, const struct bw_store_reply *reply)
+{
+    struct bw_lease_event event = {.kind = BW_LEASE_ANSWER, .now = bw_run_now(), .answer = reply};
+    step(s, &event);
+}
+
+void bw_supervisor_end(struct supervisor *s, int code)
+{
+    if (s->ending)
+        return;
+    s->ending = true;
+    s->exit_code = code;
+    s->give_up_at = BW_TIME_NEVER;
+    if (s->stepping)
+        s->end_due = true;
+    else if (s->started)
+        bw_supervisor_step(s, BW_LEASE_STOP, false);
+    else
+        s->stopped = true;
+}
+
+void bw_supervisor_work_dead(struct supervisor *s)
+{
+    log_token(s, BW_LOG_INFO, "confirmed-dead", s->token, "the work is confirmed dead");
+    s->token = BW_TOKEN_NONE;
+    s->work = 0;
+    s->strike_at = BW_TIME_NEVER;
+    s->clearing_now = false;
+    bw_supervisor_step(s, BW_LEASE_WORK_DEAD, false);
+}

@@ -1,0 +1,107 @@
+/* The supervisor's insides, shared by its files:
+ *   supervisor.c           the loop: timer, opening, closing
+ *   supervisor_lease.c     the elector's actions, carried out in order
+ *   supervisor_store.c     requests to the store, each with its own time limit
+ *   supervisor_guardian.c  the guardian: messages, its death, its replacement
+ *   supervisor_signals.c   signals in, children reaped */
+#ifndef BW_RUN_SUPERVISOR_STATE_H
+#define BW_RUN_SUPERVISOR_STATE_H
+
+#include "run/clear.h"
+#include "run/guardian.h"
+#include "run/supervisor.h"
+#include "run/wire.h"
+
+#include <uv.h>
+
+#define PENDING_MAX 16u
+
+struct pending {
+    uint64_t id; /* 0: free */
+    enum bw_store_op op;
+    bw_time until;
+    bool refused; /* the store did not take it: unavailable, not unknown */
+};
+
+/* What the guardian is to us. */
+enum guardian_state {
+    GUARDIAN_STARTING, /* no containment yet */
+    GUARDIAN_READY,
+    GUARDIAN_LOST,  /* dead; what it left behind is being killed by us */
+    GUARDIAN_ABSENT /* dead, nothing left; a new one starts soon */
+};
+
+struct supervisor {
+    const struct bw_run_config *config;
+    struct bw_log log;
+    uv_loop_t loop;
+    uv_poll_t timer, signals, socket;
+    int timer_fd, signal_fd, socket_fd;
+    bw_time armed_at;
+    bool loop_done;
+
+    const struct bw_store_ops *ops;
+    struct bw_store *store;
+    struct pending pending[PENDING_MAX];
+    struct bw_store_request held_acquire; /* waits for the containment's name */
+    bool store_away, store_seen;
+    char owed[BW_OWED_MAX + 1]; /* of the record that made us holder */
+
+    struct bw_lease *lease;
+    bool started; /* the elector */
+
+    struct bw_guardian_config guardian_config;
+    enum guardian_state guardian;
+    pid_t guardian_pid;
+    bw_time restart_at, restart_pause_ns;
+    bw_time ack_due; /* an ARM is unanswered */
+    char containment[BW_CONTAINMENT_MAX + 1];
+    struct bw_contain contain; /* the same, for our own hands */
+    bool contain_known, said_containment;
+
+    /* The leadership we have. */
+    bw_token token; /* NONE: none, or the work is dead */
+    struct bw_lease_schedule schedule;
+    bool clearing_now, settled, told_to_end, stuck_said;
+    bool stepping, end_due, prepare_due, elected_once;
+    bw_time strike_at; /* our own blow, when the guardian's is overdue */
+    struct bw_clearing clearing;
+    pid_t work;
+
+    /* The end. */
+    bool ending; /* exit_code counts */
+    int exit_code, stop_signal, signal_flags;
+    bw_time give_up_at, close_at;
+    bool stopped;
+};
+
+/* supervisor_lease.c */
+void bw_supervisor_step(struct supervisor *s, enum bw_lease_event_kind kind, bool yes);
+void bw_supervisor_answer(struct supervisor *s, const struct bw_store_reply *reply);
+void bw_supervisor_work_dead(struct supervisor *s);
+void bw_supervisor_clear(struct supervisor *s, bw_time now);
+/* Ends with this code, in good order; the first code counts. */
+void bw_supervisor_end(struct supervisor *s, int code);
+
+/* supervisor_store.c */
+int bw_supervisor_store_open(struct supervisor *s, char *why);
+void bw_supervisor_ask(struct supervisor *s, const struct bw_lease_ask *ask);
+void bw_supervisor_expire(struct supervisor *s, bw_time now);
+bw_time bw_supervisor_requests_deadline(const struct supervisor *s);
+bool bw_supervisor_requests_open(const struct supervisor *s); /* watches do not count */
+void bw_supervisor_acquire_held(struct supervisor *s);
+
+/* supervisor_guardian.c */
+int bw_supervisor_guardian_start(struct supervisor *s);  /* forks it */
+int bw_supervisor_guardian_listen(struct supervisor *s); /* joins it to the loop */
+void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed);
+void bw_supervisor_arm(struct supervisor *s, bool with_lock);
+void bw_supervisor_guardian_dead(struct supervisor *s);
+void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now);
+bw_time bw_supervisor_guardian_deadline(const struct supervisor *s);
+
+/* supervisor_signals.c */
+int bw_supervisor_signals_open(struct supervisor *s);
+void bw_supervisor_block_signals(struct supervisor *s);
+
+#endif

@@ -1,0 +1,45 @@
+/* What supervisor and guardian tell each other: one datagram of fixed size each, over a socket pair
+ * (SOCK_SEQPACKET) between two processes of the same program, so native layout is enough. */
+#ifndef BW_RUN_WIRE_H
+#define BW_RUN_WIRE_H
+
+#include "store/store.h"
+
+enum bw_wire_kind {
+    /* to the guardian */
+    BW_WIRE_ARM = 1, /* token, at; carries the lock's descriptor when there is one. Acknowledged */
+    BW_WIRE_START,   /* token */
+    BW_WIRE_STOP,    /* token, at, number: signal, flags */
+    BW_WIRE_SIGNAL,  /* number, flags */
+    BW_WIRE_KILL,
+    BW_WIRE_DISMISS, /* token */
+    /* to the supervisor */
+    BW_WIRE_READY,   /* text: name of the containment */
+    BW_WIRE_FAILED,  /* text: why there is none */
+    BW_WIRE_ARMED,   /* at: as it was armed; the answer to ARM */
+    BW_WIRE_STARTED, /* token, number: pid */
+    BW_WIRE_STUCK,   /* text: who does not die */
+    BW_WIRE_DEAD     /* token, number: wait status, flags: RAN */
+};
+
+enum bw_wire_flag {
+    BW_WIRE_ALL = 1,   /* SIGNAL: everybody, not only the first process */
+    BW_WIRE_GROUP = 2, /* SIGNAL, STOP: our process group has got it from the terminal */
+    BW_WIRE_RAN = 4
+};
+
+struct bw_wire {
+    uint32_t kind, flags;
+    int32_t number;
+    bw_token token;
+    bw_time at;
+    char text[BW_CONTAINMENT_MAX + 1];
+};
+
+/* Sends one, with a descriptor unless it is -1. Never blocks. Returns 0 or -1. */
+int bw_wire_send(int fd, const struct bw_wire *wire, int passed);
+/* Receives one; *passed is a descriptor to close or -1. Returns 1; 0: nothing there; -1: the other
+ * side is gone. */
+int bw_wire_receive(int fd, struct bw_wire *wire, int *passed);
+
+#endif
