@@ -29,7 +29,8 @@ static bool reaches(struct bw_sim *sim, bw_node from, bw_node to)
         bw_node at = line[head++];
         for (bw_node next = 1; next <= sim->cap; next++) {
             const struct bw_sim_node *node = &sim->nodes[next];
-            if (seen[next] || !node->up || node->paused || !bw_sim_net_open(&sim->net, at, next))
+            if (seen[next] || !node->up || node->paused || bw_sim_is_store(sim, next) ||
+                !bw_sim_net_open(&sim->net, at, next))
                 continue;
             seen[next] = 1;
             line[tail++] = next;

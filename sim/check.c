@@ -185,6 +185,8 @@ static void end_process(struct bw_checker *c, bw_time at, bw_node node)
 static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault, bw_node node)
 {
     struct bw_checker *c = context;
+    if (node >= c->slots)
+        return; /* a store */
     switch (fault->kind) {
     case BW_FAULT_CRASH:
         end_process(c, at, node);

@@ -14,6 +14,11 @@ void bw_sim_defaults(struct bw_sim_config *config)
     config->latency =
         (struct bw_sim_latency){.dist = BW_DIST_UNIFORM, .min = BW_MS, .max = 5 * BW_MS};
     config->drift_bound = 0.01;
+    config->lease = (struct bw_sim_lease){.ttl_ns = 10 * BW_SEC,
+                                          .grace_ns = 500 * BW_MS,
+                                          .retry_ns = BW_SEC,
+                                          .kill_after_ns = 2 * BW_SEC,
+                                          .margin_ns = 200 * BW_MS};
     config->transport_tells = true;
     config->period_ns = 100 * BW_MS;
     config->propose_count = 1;

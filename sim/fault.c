@@ -12,14 +12,22 @@
 /* A leaving node is given so many ways' time to hand over. */
 #define LEAVE_TRIES 400u
 
-/* The leader cannot talk both ways with a majority. */
+static bool talk(const struct bw_sim *sim, bw_node one, bw_node other)
+{
+    return bw_sim_net_open(&sim->net, one, other) && bw_sim_net_open(&sim->net, other, one);
+}
+
+/* The leader cannot talk both ways with a majority: of its peers, or of the stores if it leases. */
 static bool cut_off(const struct bw_sim *sim, bw_node leader)
 {
-    uint32_t talks = 1;
+    uint32_t talks = 1, stores = 0;
+    for (bw_node id = sim->cap - sim->stores + 1; id <= sim->cap; id++)
+        stores += talk(sim, leader, id);
+    if (sim->stores)
+        return stores < sim->stores / 2 + 1;
     for (uint32_t i = 0; i < sim->members_count; i++) {
         bw_node other = sim->member_ids[i];
-        talks += other != leader && bw_sim_net_open(&sim->net, leader, other) &&
-                 bw_sim_net_open(&sim->net, other, leader);
+        talks += other != leader && talk(sim, leader, other);
     }
     return talks < sim->members_count / 2 + 1;
 }
@@ -51,6 +59,8 @@ static void crash(struct bw_sim *sim, bw_node id)
     bw_sim_node_crash(sim, id);
     if (leader)
         bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
+    if (bw_sim_is_store(sim, id))
+        return;
     strike(sim, id, true);
     for (bw_node other = 1; sim->config->transport_hints && other <= sim->cap; other++)
         if (other != id && bw_sim_net_open(&sim->net, id, other))
@@ -72,7 +82,8 @@ static void pause_node(struct bw_sim *sim, bw_node id)
     bw_sim_node_pause(sim, id);
     if (leader)
         bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    strike(sim, id, true);
+    if (!bw_sim_is_store(sim, id))
+        strike(sim, id, true);
 }
 
 static void partition(struct bw_sim *sim, const struct bw_sim_fault *fault)
@@ -80,6 +91,9 @@ static void partition(struct bw_sim *sim, const struct bw_sim_fault *fault)
     bw_node leader = bw_sim_claims_leader(&sim->claims, 0);
     bool before = leader && cut_off(sim, leader);
     bw_sim_net_partition(&sim->net, fault->groups);
+    for (bw_node id = sim->cap - sim->stores + 1; id <= sim->cap; id++)
+        if (!sim->net.group[id]) /* nobody said where the store is */
+            sim->net.group[id] = 1;
     if (!leader || before || !cut_off(sim, leader))
         return;
     bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
@@ -159,6 +173,26 @@ static void restart(struct bw_sim *sim, bw_node id)
         bw_sim_node_start(sim, id, false, BW_NODE_NONE);
 }
 
+/* The store goes away or comes back, as its model does; of five a majority. When it is back with no
+ * leader left, the time to the next one counts from here. */
+static void store(struct bw_sim *sim, bool down)
+{
+    bool stands_still = sim->config->lease.store == BW_SIM_STORE_QUORUM;
+    bw_node first = sim->cap - sim->stores + 1;
+    for (bw_node id = first; id <= first + sim->stores / 2 && sim->stores; id++) {
+        if (down && stands_still)
+            bw_sim_node_pause(sim, id);
+        else if (down)
+            bw_sim_node_crash(sim, id);
+        else if (stands_still)
+            bw_sim_node_resume(sim, id);
+        else if (!sim->nodes[id].up)
+            restart(sim, id);
+    }
+    if (!down && !bw_sim_claims_leader(&sim->claims, 0))
+        bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
+}
+
 static void join(struct bw_sim *sim, bw_node id)
 {
     struct bw_member member = {.id = id};
@@ -231,7 +265,8 @@ void bw_sim_fault_gone(struct bw_sim *sim, struct bw_sim_slot *slot)
 static bool of_network(const struct bw_sim_fault *fault)
 {
     return fault->kind == BW_FAULT_PARTITION || fault->kind == BW_FAULT_HEAL ||
-           fault->kind == BW_FAULT_LOSS || fault->kind == BW_FAULT_LATENCY;
+           fault->kind == BW_FAULT_LOSS || fault->kind == BW_FAULT_LATENCY ||
+           fault->kind == BW_FAULT_STORE_DOWN || fault->kind == BW_FAULT_STORE_UP;
 }
 
 /* Whom it befalls, or none. */
@@ -270,7 +305,7 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
     case BW_FAULT_RESUME:
         return id && node->up && node->paused;
     case BW_FAULT_LEAVE:
-        return id && node->up && !node->leaving;
+        return id && node->up && !node->leaving && !bw_sim_is_store(sim, id);
     case BW_FAULT_DRIFT:
     case BW_FAULT_JUMP:
     case BW_FAULT_DISK_SLOW:
@@ -301,6 +336,10 @@ static bool happens_outside(struct bw_sim *sim, const struct bw_sim_fault *fault
         return true;
     case BW_FAULT_LATENCY:
         sim->net.latency = fault->latency;
+        return true;
+    case BW_FAULT_STORE_DOWN:
+    case BW_FAULT_STORE_UP:
+        store(sim, fault->kind == BW_FAULT_STORE_DOWN);
         return true;
     default:
         return false;

@@ -98,6 +98,9 @@ static void advance(struct bw_sim_metrics *metrics, bw_time now)
     bw_time span = now - metrics->last;
     if (span <= 0)
         return;
+    metrics->gap = metrics->running_count || !metrics->previous ? 0 : metrics->gap + span;
+    if (metrics->gap > metrics->result->longest_gap)
+        metrics->result->longest_gap = metrics->gap;
     if (!metrics->running_count)
         metrics->result->leaderless += span;
     if (metrics->leading_count)

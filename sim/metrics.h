@@ -20,6 +20,7 @@ struct bw_sim_metrics {
     struct bw_sim_leading *leading;
     uint32_t leading_count, running_count;
     bw_node previous; /* who began to lead last */
+    bw_time gap;      /* for how long nobody has led since */
     /* Time to leader. */
     bw_time since;
     bw_time *claimed; /* [node]: first leadership since then; NEVER: none */

@@ -54,6 +54,7 @@ static void elector_config(const struct bw_sim *sim, bw_node id, uint32_t electi
     out->inner = config->guard ? config->algorithm : NULL;
     out->alternatives = config->alternatives;
     out->alternatives_count = config->alternatives_count;
+    out->host = sim->stores ? sim->lease_hosts : NULL;
 }
 
 static void detector_config(const struct bw_sim *sim, bw_node id, struct bw_detector_config *out)
@@ -74,19 +75,39 @@ static void detector_config(const struct bw_sim *sim, bw_node id, struct bw_dete
     out->starts = sim->nodes[id].starts;
 }
 
+static void store_config(struct bw_sim *sim, bw_node id, uint32_t election)
+{
+    size_t store = id - (sim->cap - sim->stores + 1);
+    sim->configs[election].ops = &bw_sim_store_ops;
+    sim->configs[election].config.host = &sim->lease_hosts[1 + store * sim->elections + election];
+}
+
 void bw_sim_node_config(struct bw_sim *sim, bw_node id, struct bw_instance_config *config)
 {
     const struct bw_sim_config *settings = sim->config;
     memset(config, 0, sizeof *config);
-    config->detector = settings->detector;
+    bool store = bw_sim_is_store(sim, id);
+    config->detector = store ? NULL : settings->detector;
     if (config->detector)
         detector_config(sim, id, &config->detect);
     for (uint32_t e = 0; e < sim->elections; e++) {
         sim->configs[e].ops = settings->guard ? &bw_elect_guard : settings->algorithm;
         elector_config(sim, id, e, &sim->configs[e].config);
+        if (store)
+            store_config(sim, id, e);
     }
     config->elections = sim->configs;
     config->count = sim->elections;
+}
+
+/* The node counts for agreement and figures, or not; a store never does. */
+static void count(struct bw_sim *sim, bw_node id, bool live, bool running)
+{
+    if (bw_sim_is_store(sim, id))
+        return;
+    bw_sim_claims_count(&sim->claims, id, running && !sim->nodes[id].leaving);
+    bw_sim_metrics_node(&sim->metrics, sim->now, id, live, running);
+    sim->recheck = true;
 }
 
 /* The state of a fresh process; what was durable is on its disk. */
@@ -116,9 +137,7 @@ void bw_sim_node_boot(struct bw_sim *sim, bw_node id)
         return;
     }
     node->up = true;
-    bw_sim_claims_count(&sim->claims, id, true);
-    bw_sim_metrics_node(&sim->metrics, sim->now, id, true, true);
-    sim->recheck = true;
+    count(sim, id, true, true);
 }
 
 void bw_sim_node_start(struct bw_sim *sim, bw_node id, bool passive, bw_node leader)
@@ -154,8 +173,7 @@ void bw_sim_node_crash(struct bw_sim *sim, bw_node id)
     clear_process(node);
     node->up = false;
     bw_sim_claims_forget(&sim->claims, id);
-    bw_sim_metrics_node(&sim->metrics, sim->now, id, false, false);
-    sim->recheck = true;
+    count(sim, id, false, false);
 }
 
 void bw_sim_node_pause(struct bw_sim *sim, bw_node id)
@@ -165,9 +183,7 @@ void bw_sim_node_pause(struct bw_sim *sim, bw_node id)
         return;
     bw_sim_work_pause(sim, id);
     node->paused = true;
-    bw_sim_claims_count(&sim->claims, id, false);
-    bw_sim_metrics_node(&sim->metrics, sim->now, id, true, false);
-    sim->recheck = true;
+    count(sim, id, true, false);
 }
 
 static void meet_waiting(struct bw_sim *sim, struct bw_sim_node *node)
@@ -183,9 +199,7 @@ void bw_sim_node_resume(struct bw_sim *sim, bw_node id)
     if (!node->up || !node->paused)
         return;
     node->paused = false;
-    bw_sim_claims_count(&sim->claims, id, !node->leaving);
-    bw_sim_metrics_node(&sim->metrics, sim->now, id, true, true);
-    sim->recheck = true;
+    count(sim, id, true, true);
     bw_sim_work_resume(sim, id);
     bool timers_first = bw_rng_chance(&sim->rng, 0.5);
     if (!timers_first)

@@ -37,6 +37,23 @@ void bw_sim_free(struct bw_sim *sim)
     free(sim);
 }
 
+/* What the stores keep, and what candidates and stores are told of each other. */
+static void found_stores(struct bw_sim *sim, uint32_t books)
+{
+    const struct bw_sim_config *config = sim->config;
+    struct bw_sim_lease_host host = {.lease = &config->lease,
+                                     .first = config->nodes + config->spare + 1,
+                                     .count = sim->stores,
+                                     .stop_ns = config->stop_ns};
+    sim->lease_hosts[0] = host;
+    for (uint32_t i = 0; i < books; i++) {
+        memset(&sim->books[i], 0, sizeof sim->books[i]);
+        sim->books[i].seed = config->seed ^ (uint64_t)(i + 1) << 48;
+        host.book = &sim->books[i];
+        sim->lease_hosts[1 + i] = host;
+    }
+}
+
 /* What has a size per run, taken from one block; measured first with the same lines. */
 static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_bytes,
                     uint32_t actions, uint8_t **group)
@@ -59,6 +76,9 @@ static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_
     bool safe = sim->config->guard ||
                 (sim->elections && !(sim->config->algorithm->traits & BW_TRAIT_MAY_SPLIT));
     bw_sim_metrics_init(&sim->metrics, arena, (uint32_t)slots, safe, sim->result);
+    size_t books = sim->stores * elections;
+    sim->books = bw_arena_take(arena, books * sizeof *sim->books);
+    sim->lease_hosts = bw_arena_take(arena, (books + 1) * sizeof *sim->lease_hosts);
     void *checker =
         sim->config->checks ? bw_arena_take(arena, bw_checker_bytes(sim->config)) : NULL;
     unsigned char *memory = bw_arena_take(arena, slots * ((instance_bytes + 63) & ~(size_t)63));
@@ -66,6 +86,7 @@ static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_
         return;
     memset(sim->nodes, 0, slots * sizeof *sim->nodes);
     memset(sim->resources, 0, elections * sizeof *sim->resources);
+    found_stores(sim, (uint32_t)books);
     sim->checker = checker ? bw_checker_init(checker, sim->config) : NULL;
     for (size_t i = 0; i < slots; i++) {
         sim->nodes[i].memory = memory + i * ((instance_bytes + 63) & ~(size_t)63);
@@ -158,7 +179,7 @@ static void found_nodes(struct bw_sim *sim)
         struct bw_sim_node *node = &sim->nodes[id];
         struct bw_sim_log *logs = sim->raft ? sim->logs + (size_t)id * sim->elections : NULL;
         node->raft = sim->raft ? sim->hosts + (size_t)id * sim->elections : NULL;
-        node->member = id && id <= config->nodes;
+        node->member = id && (id <= config->nodes || bw_sim_is_store(sim, id));
         bw_sim_disk_init(&node->disk, node->disk.records, logs, sim->elections);
         bw_time offset = bw_rng_between(&rng, OFFSET_MIN, OFFSET_MAX);
         double drift = (2 * bw_rng_unit(&rng) - 1) * config->drift;
@@ -167,6 +188,21 @@ static void found_nodes(struct bw_sim *sim)
                 OFFSET_MAX; /* the time of day is the same everywhere, until somebody sets it */
         bw_sim_clock_init(&node->clock, offset, drift);
     }
+}
+
+/* A store's process may be larger than a candidate's. `instance` is overwritten. */
+static void measure_store(struct bw_sim *sim, struct bw_instance_config *instance, size_t *bytes,
+                          uint32_t *actions)
+{
+    if (!sim->stores)
+        return;
+    instance->detector = NULL;
+    for (uint32_t e = 0; e < sim->elections; e++)
+        sim->configs[e].ops = &bw_sim_store_ops;
+    size_t store = bw_instance_bytes(instance);
+    uint32_t most = bw_instance_actions_max(instance);
+    *bytes = store > *bytes ? store : *bytes;
+    *actions = most > *actions ? most : *actions;
 }
 
 /* Everything as it is before the first instant. */
@@ -184,6 +220,7 @@ static int found(struct bw_sim *sim)
     bw_sim_node_config(sim, 1, &instance);
     size_t bytes = bw_instance_bytes(&instance);
     uint32_t actions = bw_instance_actions_max(&instance);
+    measure_store(sim, &instance, &bytes, &actions);
     lay_out(sim, &arena, bytes, actions, &group);
     if (grow_block(sim, arena.used) || grow_hosts(sim) || grow_frame(sim))
         return sim->error;
@@ -224,6 +261,10 @@ static void start(struct bw_sim *sim)
     const struct bw_sim_config *config = sim->config;
     bool passive = config->initiator != BW_INITIATOR_NONE;
     bw_node leader = passive && sim->elections ? dead_leader(config) : BW_NODE_NONE;
+    for (bw_node id = sim->cap - sim->stores + 1; id <= sim->cap && !sim->error; id++) {
+        bw_sim_node_boot(sim, id);
+        bw_sim_node_start(sim, id, false, BW_NODE_NONE);
+    }
     for (bw_node id = 1; id <= config->nodes && !sim->error; id++)
         if (!listed(config->crashed, config->crashed_count, id))
             bw_sim_node_boot(sim, id);
@@ -289,7 +330,8 @@ static void begin(struct bw_sim *sim, const struct bw_sim_config *config,
     sim->error = 0;
     sim->now = 0;
     sim->instant = 0;
-    sim->cap = config->nodes + config->spare;
+    sim->stores = bw_sim_stores(config);
+    sim->cap = config->nodes + config->spare + sim->stores;
     sim->elections = config->algorithm ? config->elections : 0;
     sim->raft = config->algorithm == &bw_elect_raft;
     sim->next_fault = 0;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "sim/lease.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -218,6 +219,8 @@ static const struct verb verbs[] = {
     {"campaign", BW_FAULT_CAMPAIGN, "ID", parse_node, NO_UNDO},
     {"resign", BW_FAULT_RESIGN, "ID|leader", parse_who, NO_UNDO},
     {"transfer", BW_FAULT_TRANSFER, "ID", parse_peer, NO_UNDO},
+    {"store-down", BW_FAULT_STORE_DOWN, "", parse_nothing, BW_FAULT_STORE_UP},
+    {"store-up", BW_FAULT_STORE_UP, "", parse_nothing, NO_UNDO},
 };
 #define VERBS (sizeof verbs / sizeof *verbs)
 
@@ -311,11 +314,14 @@ static int add_event(struct bw_script *script, struct bw_script_place place,
 int bw_script_flag(struct bw_script *script, const char *verb, const char *value, char *why)
 {
     char copy[4096];
-    struct words behind = {.at = {copy}, .count = 1};
     const struct verb *known = find_verb(verb, why);
+    struct words behind = {.at = {copy}, .count = known && known->form[0] ? 1 : 0};
     const char *when = strrchr(value, '@');
     if (!known)
         return BW_EINVAL;
+    if (!behind.count) /* --store-down 2s..5s */
+        return add_event(script, (struct bw_script_place){known->name, 0}, known, value, &behind,
+                         why);
     if (!when)
         return fail(why, BW_EINVAL, "'%.100s' says no time; write %s@%s", value, known->form,
                     known->undo == NO_UNDO ? "T" : "T1..T2 or @T");
@@ -529,7 +535,7 @@ static void sort_faults(struct bw_script *script)
 int bw_script_finish(struct bw_script *script, struct bw_sim_config *config, char *why)
 {
     int error = make_room(script, config, why);
-    uint32_t known = config->nodes + config->spare;
+    uint32_t known = config->nodes + config->spare + bw_sim_stores(config);
     for (uint32_t i = 0; i < script->count && error == 0; i++) {
         error = check_fault(&script->faults[i], known, config->nodes, why);
         if (error != 0)

@@ -39,7 +39,9 @@ enum bw_sim_fault_kind {
     BW_FAULT_CAMPAIGN, /* node: command; peer: the leader known to have failed, or, invitation: whom
                           to invite */
     BW_FAULT_RESIGN,   /* node: command */
-    BW_FAULT_TRANSFER  /* node asked to hand over to peer; node 0 = whoever leads */
+    BW_FAULT_TRANSFER, /* node asked to hand over to peer; node 0 = whoever leads */
+    BW_FAULT_STORE_DOWN, /* lease: the store goes away, as its model does */
+    BW_FAULT_STORE_UP    /* and is back */
 };
 
 enum bw_sim_dist { BW_DIST_UNIFORM, BW_DIST_EXPONENTIAL };
@@ -58,7 +60,24 @@ struct bw_sim_fault {
     bw_time span;
     struct bw_sim_latency latency;
     uint8_t *groups; /* PARTITION: group number of node id i at [i], 0 = in none, nodes + spare + 1
-                        of them; owned by the script that made it */
+                        of them (lease: and one per store; stores in no group are with the first);
+                        owned by the script that made it */
+};
+
+/* What keeps the leases. Stores are nodes of the world, ids above all candidates. */
+enum bw_sim_store {
+    BW_SIM_STORE_QUORUM,    /* forgets nothing; away: stands still, and serves late what waited */
+    BW_SIM_STORE_SINGLE,    /* durable before it answers; away: crashed, then restarted */
+    BW_SIM_STORE_FORGETFUL, /* answers first, writes later; away: its newest writes are lost */
+    BW_SIM_STORE_REDLOCK,   /* five that keep nothing, asked for a majority; away: three crashed */
+    BW_SIM_STORE_ANY        /* storms: drawn by the seed, quorum or single */
+};
+
+struct bw_sim_lease { /* the algorithm "lease" */
+    enum bw_sim_store store;
+    bw_time ttl_ns, grace_ns, retry_ns, kill_after_ns, margin_ns;
+    bool expires;   /* quorum, single: the store's clock ends a lease (else candidates watch it) */
+    bw_time lag_ns; /* forgetful: at most this much of the newest is lost; 0: a TTL */
 };
 
 enum bw_sim_order { BW_ORDER_SORTED, BW_ORDER_REVERSE, BW_ORDER_RANDOM };
@@ -92,6 +111,7 @@ struct bw_sim_config {
     bool guard;         /* quorum guard around the algorithm */
     uint32_t quorum;    /* promises the guard wants; 0 = majority */
     bw_time promise_ns; /* 0: follows from timeouts */
+    struct bw_sim_lease lease;
     enum bw_rank rank;
     uint32_t indirect; /* SWIM's k */
     enum bw_sim_order order;
@@ -132,6 +152,7 @@ struct bw_sim_result {                      /* of one run */
     bw_term term;                           /* highest at the end */
     bw_time time_to_leader;                 /* see sim run; BW_TIME_NEVER if none came */
     bw_time leaderless;                     /* time without any live, unpaused leader */
+    bw_time longest_gap;                    /* of it, the longest at a stretch after the first */
     bw_time split_brain;                    /* time with two or more that may act */
     uint64_t sent, delivered, failed_sends; /* the electors' messages alone */
     uint64_t by_kind[BW_SIM_KINDS];         /* sent */

@@ -301,19 +301,19 @@ static bw_time drawn(struct storm *s, bw_time fixed, bw_time low, bw_time high)
 }
 
 /* Leases short enough to end many times in a storm; what is fixed stays. */
-static void draw_lease(struct storm *s, const struct bw_storm_lease *fixed)
+static void draw_lease(struct storm *s, const struct bw_sim_lease *fixed)
 {
     struct bw_sim_lease *lease = &s->config.lease;
     bool single = bw_rng_chance(&s->rng, 0.5), slow = bw_rng_chance(&s->rng, 0.3);
     lease->store = single ? BW_SIM_STORE_SINGLE : BW_SIM_STORE_QUORUM;
-    if (fixed->store_given)
-        lease->store = fixed->lease.store;
-    lease->expires = bw_rng_chance(&s->rng, 0.3) || fixed->lease.expires;
-    lease->lag_ns = bw_time_max(fixed->lease.lag_ns, 0);
-    lease->ttl_ns = drawn(s, fixed->lease.ttl_ns, 600 * BW_MS, slow ? 8 * BW_SEC : 2 * BW_SEC);
-    lease->grace_ns = drawn(s, fixed->lease.grace_ns, 0, 500 * BW_MS);
-    lease->retry_ns = drawn(s, fixed->lease.retry_ns, 50 * BW_MS, BW_SEC);
-    lease->kill_after_ns = drawn(s, fixed->lease.kill_after_ns, 0, lease->ttl_ns / 4);
+    if (fixed->store != BW_SIM_STORE_ANY)
+        lease->store = fixed->store;
+    lease->expires = bw_rng_chance(&s->rng, 0.3) || fixed->expires;
+    lease->lag_ns = bw_time_max(fixed->lag_ns, 0);
+    lease->ttl_ns = drawn(s, fixed->ttl_ns, 600 * BW_MS, slow ? 8 * BW_SEC : 2 * BW_SEC);
+    lease->grace_ns = drawn(s, fixed->grace_ns, 0, 500 * BW_MS);
+    lease->retry_ns = drawn(s, fixed->retry_ns, 50 * BW_MS, BW_SEC);
+    lease->kill_after_ns = drawn(s, fixed->kill_after_ns, 0, lease->ttl_ns / 4);
     lease->margin_ns = drawn(s, -1, 0, lease->ttl_ns / 20);
     s->config.stop_ns = bw_rng_between(&s->rng, 0, lease->kill_after_ns * 3 / 2);
     s->config.algorithm = bw_sim_lease_ops(lease->store);
@@ -352,7 +352,7 @@ static void draw_chosen(struct storm *s)
 }
 
 static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
-                        const struct bw_detector_ops *detector, const struct bw_storm_lease *lease,
+                        const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
                         uint64_t seed)
 {
     struct bw_sim_config *c = &s->config;
@@ -381,19 +381,18 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
         draw_lease(s, lease);
 }
 
-const struct bw_storm_lease bw_storm_lease_drawn = {
-    .lease = {.ttl_ns = -1, .grace_ns = -1, .retry_ns = -1, .kill_after_ns = -1}};
+const struct bw_sim_lease bw_storm_any_lease = {
+    .store = BW_SIM_STORE_ANY, .ttl_ns = -1, .grace_ns = -1, .retry_ns = -1, .kill_after_ns = -1};
 
 int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
                   const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
                   struct bw_storm_result *result)
 {
-    return bw_storm_lease_seed(sim, algorithm, detector, &bw_storm_lease_drawn, seed, trace,
-                               result);
+    return bw_storm_lease_seed(sim, algorithm, detector, &bw_storm_any_lease, seed, trace, result);
 }
 
 int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
-                        const struct bw_detector_ops *detector, const struct bw_storm_lease *lease,
+                        const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
                         uint64_t seed, FILE *trace, struct bw_storm_result *result)
 {
     struct storm s;

@@ -18,4 +18,12 @@ int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
                   const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
                   struct bw_storm_result *result);
 
+/* Nothing is fixed: times below 0 are drawn by the seed. */
+extern const struct bw_sim_lease bw_storm_any_lease;
+
+/* The same with leases as fixed; for other algorithms they say nothing. */
+int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
+                        const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
+                        uint64_t seed, FILE *trace, struct bw_storm_result *result);
+
 #endif

@@ -129,7 +129,7 @@ static int check_lists(const struct bw_sim_config *c, char *why)
 static int check_fault(const struct bw_sim_config *c, const struct bw_sim_fault *fault, char *why)
 {
     const char *name = bw_sim_fault_name(fault->kind);
-    uint32_t cap = c->nodes + c->spare;
+    uint32_t cap = c->nodes + c->spare + bw_sim_stores(c);
     if (fault->node > cap || fault->peer > cap)
         return refuse(why, BW_EINVAL, "%s: node %u does not exist; ids are 1 to %u", name,
                       fault->node > cap ? fault->node : fault->peer, cap);
@@ -172,9 +172,34 @@ static int check_faults(const struct bw_sim_config *c, char *why)
     return 0;
 }
 
+static int check_lease(const struct bw_sim_config *c, char *why)
+{
+    const struct bw_sim_lease *lease = &c->lease;
+    struct bw_lease_terms terms = {.ttl_ns = lease->ttl_ns,
+                                   .drift_ppm = (uint32_t)(c->drift_bound * 1e6 + 0.5),
+                                   .kill_after_ns = lease->kill_after_ns,
+                                   .margin_ns = lease->margin_ns};
+    enum bw_lease_rule rule = bw_lease_check(&terms);
+    if (!bw_sim_is_lease(c->algorithm))
+        return 0;
+    if (c->algorithm != bw_sim_lease_ops(lease->store))
+        return refuse(why, BW_EINVAL, "lease: the algorithm is not the store model's");
+    if (lease->retry_ns <= 0 || lease->grace_ns < 0 || lease->lag_ns < 0)
+        return refuse(why, BW_EINVAL, "retry must be more than 0; grace and lag not negative");
+    if (rule == BW_LEASE_RULE_NONE)
+        return 0;
+    bw_time least = bw_lease_ttl_least(&terms);
+    if (rule == BW_LEASE_RULE_KILL_TIME && least != BW_TIME_NEVER)
+        return refuse(why, BW_EINVAL, "ttl is too short: %s must hold; at least %lld ms",
+                      bw_lease_rule_text(rule), (long long)(least / BW_MS));
+    return refuse(why, BW_EINVAL, "lease: %s must hold", bw_lease_rule_text(rule));
+}
+
 int bw_sim_validate(const struct bw_sim_config *config, char *why)
 {
     int error = check_group(config, why);
+    if (!error)
+        error = check_lease(config, why);
     if (!error)
         error = check_network(config, why);
     if (!error)

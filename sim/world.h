@@ -8,6 +8,7 @@
  *     raft.c    what a host owes Raft: entries, proposals, snapshots, membership
  *     work.c    what leaders do, and the resource they do it to
  *     fault.c   what goes wrong
+ *     lease.c   the lease elector, and store_model.c the stores it asks
  */
 #ifndef BW_SIM_WORLD_H
 #define BW_SIM_WORLD_H
@@ -18,6 +19,7 @@
 #include "sim/claims.h"
 #include "sim/clock.h"
 #include "sim/disk.h"
+#include "sim/lease.h"
 #include "sim/metrics.h"
 #include "sim/net.h"
 #include "sim/queue.h"
@@ -86,7 +88,8 @@ struct bw_sim { /* a world, kept from run to run */
 
     bw_time now;
     uint32_t instant; /* events since `now` last changed */
-    uint32_t cap;     /* highest id: nodes + spare */
+    uint32_t cap;     /* highest id: nodes + spare, and stores above */
+    uint32_t stores;  /* lease: how many; they are no candidates and count nowhere */
     uint32_t elections;
     bool raft;                 /* the algorithm is Raft: there are logs */
     struct bw_sim_node *nodes; /* [1..cap] */
@@ -105,6 +108,8 @@ struct bw_sim { /* a world, kept from run to run */
     struct bw_sim_metrics metrics;
     struct bw_sim_resource *resources; /* [election] */
     struct bw_checker *checker;
+    struct bw_sim_lease_host *lease_hosts; /* [0] of candidates, then [store][election] */
+    struct bw_sim_book *books;             /* [store][election] */
 
     struct bw_actions actions;
     struct bw_instance_election *configs; /* [election], scratch for init */
@@ -129,6 +134,12 @@ struct bw_sim { /* a world, kept from run to run */
     unsigned char *frame; /* codec: bytes and list of one message */
     void *frame_data;
 };
+
+/* Is it a store? */
+static inline bool bw_sim_is_store(const struct bw_sim *sim, bw_node id)
+{
+    return id > sim->cap - sim->stores;
+}
 
 /* validate.c */
 /* 0, or an error with its sentence. */

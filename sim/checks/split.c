@@ -2,6 +2,7 @@
  * algorithms page. */
 #include "sim/antipattern.h"
 #include "sim/checks/checks.h"
+#include "sim/lease.h"
 #include "sim/sim.h"
 #include "sim/storm.h"
 
@@ -75,15 +76,16 @@ static void storms(struct bw_report *report, double size)
 {
     uint32_t seeds = bw_report_runs(10000, size, 20);
     struct bw_sim *sim = bw_sim_new();
-    for (unsigned i = 0; sim && bw_elector_at(i); i++) {
+    for (unsigned i = 0; sim && bw_sim_algorithm_at(i); i++) {
         char what[96];
         double violations = 0;
         for (uint64_t seed = 1; seed <= seeds; seed++) {
             struct bw_storm_result result;
-            int error = bw_storm_seed(sim, bw_elector_at(i), NULL, seed, NULL, &result);
+            int error = bw_storm_seed(sim, bw_sim_algorithm_at(i), NULL, seed, NULL, &result);
             violations += error || result.violation;
         }
-        snprintf(what, sizeof what, "%s: violations in %u storms", bw_elector_at(i)->name, seeds);
+        snprintf(what, sizeof what, "%s: violations in %u storms", bw_sim_algorithm_at(i)->name,
+                 seeds);
         bw_report_equal(report, what, 0, violations);
     }
     bw_sim_free(sim);

@@ -58,7 +58,9 @@
     X(RAFT_APPEND, "APPEND", ELECTOR, APPEND, BYTES)                                               \
     X(RAFT_APPEND_REPLY, "APPEND_REPLY", ELECTOR, APPEND_REPLY, NONE)                              \
     X(RAFT_SNAPSHOT, "SNAPSHOT", ELECTOR, SNAPSHOT, NODES)                                         \
-    X(RAFT_TIMEOUT_NOW, "TIMEOUT_NOW", ELECTOR, PROMISE, NONE)
+    X(RAFT_TIMEOUT_NOW, "TIMEOUT_NOW", ELECTOR, PROMISE, NONE)                                     \
+    X(STORE_ASK, "STORE_ASK", ELECTOR, NOTHING, BYTES)                                             \
+    X(STORE_ANSWER, "STORE_ANSWER", ELECTOR, NOTHING, BYTES)
 
 enum bw_message_kind {
     BW_MSG_NONE,

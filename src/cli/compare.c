@@ -3,6 +3,7 @@
 #include "cli/compare.h"
 
 #include "cli/options.h"
+#include "sim/lease.h"
 
 #include <string.h>
 
@@ -125,6 +126,8 @@ static void configure(struct bw_sim_config *c, uint32_t nodes, const struct bw_c
     bw_sim_defaults(c);
     c->algorithm = row->algorithm;
     c->guard = row->guard;
+    if (bw_sim_is_lease(row->algorithm))
+        c->lease = row->lease;
     c->detector = row->algorithm->traits & BW_TRAIT_OWN_TIMERS ? NULL : &bw_detect_deadline;
     c->nodes = nodes;
     c->work_ns = 50 * BW_MS;

@@ -10,10 +10,11 @@
 struct bw_compare_row { /* means over the runs; times in ms, negative: never */
     const struct bw_elector_ops *algorithm;
     bool guard;
-    double noticed;  /* crash to the first suspicion or election */
-    double failover; /* crash to a new leader */
-    double acts;     /* crash to a leader that may act */
-    double messages; /* the electors', crash to agreement */
+    struct bw_sim_lease lease; /* "lease": its settings */
+    double noticed;            /* crash to the first suspicion or election */
+    double failover;           /* crash to a new leader */
+    double acts;               /* crash to a leader that may act */
+    double messages;           /* the electors', crash to agreement */
     double two_partition, two_pause, two_drift;
     double stale_tried, stale_accepted; /* in the partition and the pause together */
     bool minority_leads, majority_leads, token;

@@ -3,6 +3,7 @@
 #ifndef BW_CLI_OPTIONS_H
 #define BW_CLI_OPTIONS_H
 
+#include "sim/lease.h"
 #include "sim/script.h"
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 #define BW_EXIT_IO     74
 #define BW_GO_ON       (-1)
 #define BW_WHY         BW_SCRIPT_WHY
-#define BW_OPTIONS_MAX 64u
+#define BW_OPTIONS_MAX 96u
 
 struct bw_option {
     const char *name; /* without dashes; NULL: `help` is a heading; the last row has neither */
@@ -87,5 +88,45 @@ struct bw_node_list {
 /* Names for `word`. */
 const char *bw_word_algorithm(unsigned i);
 const char *bw_word_detector(unsigned i); /* with "none" last */
+
+/* The settings of leases, a struct bw_sim_lease at `place` of the options; and their names,
+ * NULL-ended. */
+#define BW_LEASE_OPTIONS(options, place)                                                           \
+    {.help = "leases (algorithm lease)"},                                                          \
+        {"ttl",                                                                                    \
+         "D",                                                                                      \
+         "how long a lease lasts (default 10s)",                                                   \
+         .set = bw_set_duration,                                                                   \
+         .offset = offsetof(options, place.ttl_ns),                                                \
+         .low = 1},                                                                                \
+        {"grace", "D", "waited on top of a TTL before a lease is taken over (default 500ms)",      \
+         .set = bw_set_duration, .offset = offsetof(options, place.grace_ns)},                     \
+        {"retry",                                                                                  \
+         "D",                                                                                      \
+         "pause before an unreachable store is asked again (default 1s)",                          \
+         .set = bw_set_duration,                                                                   \
+         .offset = offsetof(options, place.retry_ns),                                              \
+         .low = 1},                                                                                \
+        {"kill-after", "D", "how long the work may take to end when told to (default 2s)",         \
+         .set = bw_set_duration, .offset = offsetof(options, place.kill_after_ns)},                \
+        {"store-model",                                                                            \
+         "M",                                                                                      \
+         "quorum (default): forgets nothing; single: crashes and restarts; forgetful: loses its "  \
+         "newest writes; redlock: a majority of five",                                             \
+         .set = bw_set_store,                                                                      \
+         .offset = offsetof(options, place.store),                                                 \
+         .word = bw_word_store},                                                                   \
+        {"store-expires", NULL,                                                                    \
+         "quorum, single: the store's clock ends leases (default: candidates watch them stand "    \
+         "still)",                                                                                 \
+         .set = bw_set_switch, .offset = offsetof(options, place.expires)},                        \
+    {                                                                                              \
+        "store-lag", "D", "forgetful: at most so much of the newest is lost (default: a TTL)",     \
+            .set = bw_set_duration, .offset = offsetof(options, place.lag_ns)                      \
+    }
+
+extern const char *const bw_lease_options[];
+int bw_set_store(const struct bw_option *, void *, const char *, char *); /* enum bw_sim_store */
+const char *bw_word_store(unsigned i);
 
 #endif

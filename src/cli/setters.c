@@ -117,7 +117,7 @@ int bw_set_text(const struct bw_option *option, void *target, const char *value,
 
 const char *bw_word_algorithm(unsigned i)
 {
-    const struct bw_elector_ops *ops = bw_elector_at(i);
+    const struct bw_elector_ops *ops = bw_sim_algorithm_at(i);
     return ops ? ops->name : NULL;
 }
 
@@ -131,7 +131,7 @@ const char *bw_word_detector(unsigned i)
 
 int bw_set_algorithm(const struct bw_option *option, void *target, const char *value, char *why)
 {
-    const struct bw_elector_ops *ops = bw_elector_find(value);
+    const struct bw_elector_ops *ops = bw_sim_algorithm_find(value);
     if (!ops)
         return bw_unknown_word(why, "algorithm", value, bw_word_algorithm);
     *(const struct bw_elector_ops **)place(option, target) = ops;
@@ -158,4 +158,23 @@ int bw_set_nodes(const struct bw_option *option, void *target, const char *value
     if (error != 0)
         return wrong(why, value, "list of nodes", "write 1,2,3, each once, from 1");
     return 0;
+}
+
+const char *const bw_lease_options[] = {"ttl",        "grace",       "retry",
+                                        "kill-after", "store-model", "store-expires",
+                                        "store-lag",  "store-down",  NULL};
+
+const char *bw_word_store(unsigned i)
+{
+    return bw_sim_store_name(i);
+}
+
+int bw_set_store(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    for (unsigned i = 0; bw_word_store(i); i++)
+        if (strcmp(bw_word_store(i), value) == 0) {
+            *(enum bw_sim_store *)place(option, target) = (enum bw_sim_store)i;
+            return 0;
+        }
+    return bw_unknown_word(why, "store model", value, bw_word_store);
 }

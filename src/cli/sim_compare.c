@@ -15,6 +15,7 @@ struct compare_options {
     uint32_t nodes, runs;
     uint64_t seed;
     bool json, markdown, detectors;
+    struct bw_sim_lease lease;
 };
 
 struct compare_session {
@@ -40,6 +41,7 @@ static const struct bw_option options_table[] = {
      AT(detectors)},
     {"markdown", NULL, "the table as Markdown", .set = bw_set_switch, AT(markdown)},
     {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
+    BW_LEASE_OPTIONS(struct compare_options, lease),
     {0},
 };
 
@@ -118,7 +120,9 @@ static void print_table(const struct compare_session *s, const struct table *t)
 
 static void row_name(const struct bw_compare_row *row, char *out, size_t size)
 {
-    snprintf(out, size, "%s%s", row->algorithm->name, row->guard ? " --quorum" : "");
+    bool lease = bw_sim_is_lease(row->algorithm);
+    snprintf(out, size, "%s%s%s%s", row->algorithm->name, row->guard ? " --quorum" : "",
+             lease ? " --store-model " : "", lease ? bw_sim_store_name(row->lease.store) : "");
 }
 
 static void print_algorithms(const struct compare_session *s)
@@ -194,8 +198,29 @@ static void algorithms_json(const struct compare_session *s, json_t *root)
                       row->minority_leads ? "leads" : "stands still", "majority",
                       row->majority_leads ? "leads" : "stands still", "token", row->token,
                       "promise", row->guard ? bw_elect_guard.promise : row->algorithm->promise));
+        if (bw_sim_is_lease(row->algorithm))
+            json_object_set_new(json_array_get(list, json_array_size(list) - 1), "store_model",
+                                json_string(bw_sim_store_name(row->lease.store)));
     }
     json_object_set_new(root, "algorithms", list);
+}
+
+/* One row, or the four of the store models. */
+static int measure_leases(struct compare_session *s, char *why)
+{
+    enum bw_sim_store chosen = s->options.lease.store;
+    int error = 0;
+    for (unsigned i = 0; bw_sim_store_name(i) && s->count < ROWS_MAX && error == 0; i++) {
+        if (chosen != BW_SIM_STORE_ANY && chosen != (enum bw_sim_store)i)
+            continue;
+        struct bw_compare_row *row = &s->rows[s->count++];
+        row->algorithm = bw_sim_lease_ops((enum bw_sim_store)i);
+        row->lease = s->options.lease;
+        row->lease.store = (enum bw_sim_store)i;
+        error = bw_compare_algorithm(s->sim, s->options.nodes, s->options.runs, s->options.seed,
+                                     row, why);
+    }
+    return error;
 }
 
 static int measure_algorithms(struct compare_session *s, char *why)
@@ -213,7 +238,7 @@ static int measure_algorithms(struct compare_session *s, char *why)
             if (error != 0)
                 return error;
         }
-    return 0;
+    return measure_leases(s, why);
 }
 
 /* ---- detectors ---- */
@@ -317,7 +342,11 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (!s)
         return BW_EXIT_IO;
     s->command = command;
-    s->options = (struct compare_options){.nodes = 5, .runs = 20, .seed = 1};
+    struct bw_sim_config defaults;
+    bw_sim_defaults(&defaults);
+    s->options =
+        (struct compare_options){.nodes = 5, .runs = 20, .seed = 1, .lease = defaults.lease};
+    s->options.lease.store = BW_SIM_STORE_ANY;
     bw_term_init(&s->term);
     int code = bw_options_parse(command, argc, argv, &s->options, &parsed);
     if (code == BW_GO_ON) {

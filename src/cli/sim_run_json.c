@@ -84,6 +84,11 @@ static void put_setup(json_t *root, const struct bw_run_options *options)
     json_object_set_new(root, "nodes", json_integer(c->nodes));
     json_object_set_new(root, "runs", json_integer(options->runs));
     json_object_set_new(root, "seed", json_integer((json_int_t)c->seed));
+    if (bw_sim_is_lease(c->algorithm)) {
+        json_object_set_new(root, "store_model", json_string(bw_sim_store_name(c->lease.store)));
+        json_object_set_new(root, "ttl_ms", number((double)c->lease.ttl_ns / 1e6));
+        json_object_set_new(root, "worst_gap_ms", number((double)bw_sim_lease_gap(c) / 1e6));
+    }
 }
 
 static void put_leaders(json_t *root, struct bw_summary *summary)
@@ -94,6 +99,7 @@ static void put_leaders(json_t *root, struct bw_summary *summary)
     json_object_set_new(root, "messages", messages(summary));
     json_object_set_new(root, "time_to_leader_ms", stats(&summary->to_leader));
     json_object_set_new(root, "leaderless_ms", stats(&summary->leaderless));
+    json_object_set_new(root, "longest_gap_ms", number(summary->gap_max_ms));
     json_object_set_new(root, "runs_without_leader", json_integer(summary->runs - summary->led));
     json_object_set_new(root, "split_brain_ms", number(summary->split_ms / summary->runs));
     json_object_set_new(root, "split_brain_max_ms", number(summary->split_max_ms));

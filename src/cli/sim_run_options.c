@@ -140,13 +140,13 @@ const struct bw_option bw_run_options_table[] = {
     {"algorithm", "A",
      "bully (default), bully-notify, bully-next-in-line, bully-candidates, "
      "ring-list, ring-max, ring-chang-roberts, ring-hirschberg-sinclair, invitation, lowest-id, "
-     "stable or raft",
+     "stable, raft or lease",
      .set = set_algorithm, CONFIG(algorithm), .word = bw_word_algorithm},
     {"detector", "D",
      "ping, deadline (default), phi, phi-logistic, phi-exponential, phi+deadline, "
      "nfd, swim, gossip, heartbeat or none; none is the default with --initiator and for "
      "algorithms "
-     "that have timers of their own (raft, stable)",
+     "that have timers of their own (raft, stable, lease)",
      .set = set_detector, CONFIG(detector), .word = bw_word_detector},
     {"nodes", "N", "how many (default 5); their ids are 1..N", .set = bw_set_u32, CONFIG(nodes),
      .low = 1, .high = BW_DETECTOR_MEMBERS_MAX},
@@ -181,6 +181,7 @@ const struct bw_option bw_run_options_table[] = {
      CONFIG(period_ns), .low = 1},
     {"indirect", "K", "swim: members asked to probe for us (default 3)", .set = bw_set_u32,
      CONFIG(indirect), .high = 64},
+    BW_LEASE_OPTIONS(struct bw_run_options, config.lease),
     {.help = "the world"},
     {"latency", "D|D..D|exp:MIN+MEAN", "of a message (default 1ms..5ms)", .set = bw_set_latency,
      CONFIG(latency)},
@@ -226,6 +227,7 @@ const struct bw_option bw_run_options_table[] = {
     FAULT("leave", "ID@T", "stops in good order and hands over"),
     FAULT("transfer", "ID@T", "whoever leads is asked to hand over to ID"),
     FAULT("disk-fail", "ID@T", "the next durable write fails"),
+    FAULT("store-down", "T1..T2", "lease: the store is away, as its model goes away"),
     {.help = "output"},
     {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
     {"svg", "FILE", "a picture: lanes, leaders, messages, faults (of the first run)",
@@ -379,9 +381,22 @@ static int check_quorum(const struct bw_cli_command *command, struct bw_run_opti
     return BW_GO_ON;
 }
 
+/* Settings and faults of leases mean nothing elsewhere. */
+static int check_lease(const struct bw_cli_command *command, const struct bw_run_options *o)
+{
+    if (bw_sim_is_lease(o->config.algorithm))
+        return BW_GO_ON;
+    for (unsigned i = 0; bw_lease_options[i]; i++)
+        if (was_given(o, bw_lease_options[i]))
+            return misfit(command, o, bw_lease_options[i], "is for --algorithm lease");
+    return BW_GO_ON;
+}
+
 static void follow_defaults(struct bw_run_options *o)
 {
     struct bw_sim_config *c = &o->config;
+    if (bw_sim_is_lease(c->algorithm))
+        c->algorithm = bw_sim_lease_ops(c->lease.store);
     bool own = c->algorithm && (c->algorithm->traits & BW_TRAIT_OWN_TIMERS);
     if (!o->detector_given)
         c->detector = own || c->initiator != BW_INITIATOR_NONE ? NULL : &bw_detect_deadline;
@@ -407,6 +422,8 @@ int bw_run_options_finish(const struct bw_cli_command *command, const struct bw_
     code = check_group(command, options);
     if (code == BW_GO_ON)
         code = check_quorum(command, options);
+    if (code == BW_GO_ON)
+        code = check_lease(command, options);
     if (code == BW_GO_ON)
         follow_defaults(options);
     return code;

@@ -25,9 +25,11 @@ static void print_head(const struct page *p)
 {
     const struct bw_sim_config *c = &p->options->config;
     const char *name = c->algorithm ? c->algorithm->name : "no election";
-    printf("%s%s%s%s, %u nodes, detector %s, seed %llu", bw_term_colour(p->term, BW_BOLD), name,
-           c->guard ? " + quorum guard" : "", bw_term_colour(p->term, BW_PLAIN), c->nodes,
-           bw_run_detector_name(c), (unsigned long long)c->seed);
+    printf("%s%s%s%s, %u nodes, ", bw_term_colour(p->term, BW_BOLD), name,
+           c->guard ? " + quorum guard" : "", bw_term_colour(p->term, BW_PLAIN), c->nodes);
+    if (bw_sim_is_lease(c->algorithm))
+        printf("store %s, ", bw_sim_store_name(c->lease.store));
+    printf("detector %s, seed %llu", bw_run_detector_name(c), (unsigned long long)c->seed);
     if (p->options->runs > 1)
         printf("..%llu", (unsigned long long)(c->seed + p->options->runs - 1));
     putchar('\n');
@@ -87,6 +89,22 @@ static void print_split(const struct page *p)
     if (s->runs > 1)
         printf(" on average, %s at most", ms(most, s->split_max_ms));
     putchar('\n');
+}
+
+/* What the user's own settings allow at worst, beside what was seen. */
+static void print_gap(const struct page *p)
+{
+    const struct bw_sim_config *c = &p->options->config;
+    char seen[BW_TEXT_SPAN], worst[BW_TEXT_SPAN], ttl[BW_TEXT_SPAN], grace[BW_TEXT_SPAN],
+        election[BW_TEXT_SPAN];
+    if (!bw_sim_is_lease(c->algorithm))
+        return;
+    bw_time most = bw_sim_lease_gap(c);
+    label("longest gap");
+    printf("%s; at worst %s after a crash (TTL %s + grace %s + election %s)\n",
+           ms(seen, p->summary->gap_max_ms), bw_term_span(worst, most),
+           bw_term_span(ttl, c->lease.ttl_ns), bw_term_span(grace, c->lease.grace_ns),
+           bw_term_span(election, most - c->lease.ttl_ns - c->lease.grace_ns));
 }
 
 static void print_messages(const struct page *p)
@@ -163,6 +181,7 @@ static void print_election(const struct page *p)
     if (summary->led < summary->runs && summary->runs > 1)
         printf("  %u of %u runs had no leader\n", summary->runs - summary->led, summary->runs);
     print_times("leaderless", &summary->leaderless, summary->runs);
+    print_gap(p);
     print_split(p);
     print_messages(p);
     print_writes(p);

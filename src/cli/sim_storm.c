@@ -24,6 +24,7 @@ struct storm_options {
     bw_time seconds;
     uint32_t jobs;
     const char *trace_path;
+    struct bw_sim_lease lease;
 };
 
 struct outcome { /* what a worker sends */
@@ -78,7 +79,7 @@ static int set_algorithm(const struct bw_option *option, void *target, const cha
         o->algorithm = NULL;
         return 0;
     }
-    if (!bw_elector_find(value))
+    if (!bw_sim_algorithm_find(value))
         return bw_unknown_word(why, "algorithm", value, word_algorithm_or_all);
     return bw_set_algorithm(option, target, value, why);
 }
@@ -127,6 +128,7 @@ static const struct bw_option options_table[] = {
     {"trace", "FILE", "with one algorithm and one seed: one line per event; - is standard output",
      .set = bw_set_text, AT(trace_path)},
     {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
+    BW_LEASE_OPTIONS(struct storm_options, lease),
     {0},
 };
 
@@ -144,8 +146,9 @@ static void storm_one(struct storm_session *s, uint64_t item, FILE *trace, struc
     const struct bw_elector_ops *algorithm = s->algorithms[item % s->algorithms_count];
     uint64_t seed = s->options.seeds[0] + item / s->algorithms_count;
     double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    int error =
-        s->sim ? bw_storm_seed(s->sim, algorithm, s->options.detector, seed, trace, &result) : -1;
+    int error = s->sim ? bw_storm_lease_seed(s->sim, algorithm, s->options.detector,
+                                             &s->options.lease, seed, trace, &result)
+                       : -1;
     out->cpu_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before;
     out->bad = error != 0 || result.violation;
     if (error != 0 || result.violation)
@@ -360,8 +363,8 @@ static void choose(struct storm_session *s)
     struct storm_options *o = &s->options;
     if (o->algorithm)
         s->algorithms[s->algorithms_count++] = o->algorithm;
-    for (unsigned i = 0; !o->algorithm && bw_elector_at(i) && i < ALGORITHMS_MAX; i++)
-        s->algorithms[s->algorithms_count++] = bw_elector_at(i);
+    for (unsigned i = 0; !o->algorithm && bw_sim_algorithm_at(i) && i < ALGORITHMS_MAX; i++)
+        s->algorithms[s->algorithms_count++] = bw_sim_algorithm_at(i);
     if (!o->seeds_given) {
         o->seeds[0] = 1;
         o->seeds[1] = o->seconds ? UINT64_MAX / 64 : SEEDS_DEFAULT;
@@ -378,6 +381,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (!s)
         return BW_EXIT_IO;
     s->command = command;
+    s->options.lease = bw_storm_any_lease;
     int code = bw_options_parse(command, argc, argv, &s->options, &parsed);
     if (code == BW_GO_ON) {
         unsigned workers = s->options.jobs ? s->options.jobs : bw_jobs_cores();

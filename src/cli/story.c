@@ -87,6 +87,12 @@ static void network_fault(const struct bw_sim_fault *fault, uint32_t nodes, char
         snprintf(out, size, "latency changes to at most %s",
                  bw_term_span(text, fault->latency.max));
         return;
+    case BW_FAULT_STORE_DOWN:
+        snprintf(out, size, "the store goes away");
+        break;
+    case BW_FAULT_STORE_UP:
+        snprintf(out, size, "the store is back");
+        break;
     default:
         snprintf(out, size, "the leader is told to hand over to %u", fault->peer);
     }

@@ -92,6 +92,7 @@ void bw_summary_add(struct bw_summary *summary, const struct bw_sim_result *resu
     summary->led += result->time_to_leader != BW_TIME_NEVER;
     summary->split_ms += split_ms;
     summary->split_max_ms = fmax(summary->split_max_ms, split_ms);
+    summary->gap_max_ms = fmax(summary->gap_max_ms, (double)result->longest_gap / 1e6);
     summary->virtual_ms += (double)result->virtual_ns / 1e6;
     summary->wall_ms += wall_ms;
     summary->term += (double)result->term;

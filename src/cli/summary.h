@@ -20,7 +20,7 @@ struct bw_summary_tally { /* how often a leader or a term came out */
 struct bw_summary {
     uint32_t runs, led, never_detected; /* led: runs that had a leader to measure */
     struct bw_sim_result sum;           /* counters added up; times in it are not */
-    double split_ms, split_max_ms, virtual_ms, wall_ms, false_rate, detector_rate, term;
+    double split_ms, split_max_ms, gap_max_ms, virtual_ms, wall_ms, false_rate, detector_rate, term;
     bool same_leader;
     bw_node leader; /* of the last run */
     struct bw_summary_samples to_leader, leaderless, detection_first, detection_all; /* ms */

@@ -154,6 +154,8 @@ static const struct mark marks[] = {
     [BW_FAULT_CAMPAIGN] = {'e', "campaign"},
     [BW_FAULT_RESIGN] = {'r', "resign"},
     [BW_FAULT_TRANSFER] = {'t', "transfer"},
+    [BW_FAULT_STORE_DOWN] = {'v', "store away"},
+    [BW_FAULT_STORE_UP] = {'^', "store back"},
 };
 #define MARKS (sizeof marks / sizeof *marks)
 

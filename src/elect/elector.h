@@ -53,6 +53,7 @@ struct bw_elector_config {
     const struct bw_elector_ops *inner; /* guard: what it stands around */
     const struct bw_raft_saved *saved;  /* Raft: the log as found on disk; NULL = empty */
     uint32_t batch_max;                 /* Raft: entries in one append */
+    const void *host; /* what a caller's own elector needs besides; borrowed for its life */
 };
 
 struct bw_elector_status {

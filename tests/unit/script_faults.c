@@ -77,7 +77,8 @@ static void every_verb_has_an_example_that_parses(void **state)
                        "at 1s loss 1%\nat 1s latency 1..5ms\nat 1s drift 1 -1%\nat 1s jump 1 -1h\n"
                        "at 1s disk-fail 1\nat 1s disk-slow 1 5ms\nat 1s hint 1 2\n"
                        "at 1s confirm-dead 1\nat 1s join 6\nat 1s leave 1\nat 1s campaign 1\n"
-                       "at 1s resign leader\nat 1s transfer 2\n";
+                       "at 1s resign leader\nat 1s transfer 2\nat 1s store-down\n"
+                       "at 1s store-up\n";
     const char *form;
     unsigned verbs = 0;
     while (bw_script_verb(verbs, &form))
