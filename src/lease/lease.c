@@ -10,6 +10,7 @@
  * when it was sent; not found, it may still arrive later, and a record that carries an old id of
  * ours is given back, never used. */
 #include "base/assert.h"
+#include "base/bug.h"
 #include "base/error.h"
 #include "lease/lease_state.h"
 
@@ -68,7 +69,11 @@ struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pen
                                    struct bw_lease_actions *actions)
 {
     struct bw_lease_ask *ask = &lease_act(actions, BW_LEASE_ASK)->ask;
-    ask->within_ns = op == BW_STORE_WATCH ? l->config.terms.ttl_ns : lease_patience(l);
+    ask->within_ns = lease_patience(l);
+    if (op == BW_STORE_WATCH)
+        ask->within_ns = l->config.terms.ttl_ns;
+    else if (op == BW_STORE_READ) /* asks nothing of the store that could be lost by asking again */
+        ask->within_ns = bw_time_min(ask->within_ns, l->config.retry_ns);
     ask->request = (struct bw_store_request){.op = op,
                                              .id = l->next_id++,
                                              .election = l->config.election,
@@ -137,7 +142,8 @@ void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actio
     lease_act(actions, BW_LEASE_STOPPED);
 }
 
-/* Read again after a pause: the store is away, or cannot notify. */
+/* Read again after a pause: the store is away, or cannot notify. The pause counts from when we last
+ * asked, so that a store that is back is asked within one retry interval. */
 static void become_pausing(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     if (l->stopping) {
@@ -146,7 +152,7 @@ static void become_pausing(struct bw_lease *l, bw_time now, struct bw_lease_acti
     }
     l->state = LEASE_WAITING;
     l->main.id = 0;
-    l->act_at = bw_time_add(now, jittered(l, l->config.retry_ns));
+    l->act_at = bw_time_max(now, bw_time_add(l->main.sent, jittered(l, l->config.retry_ns)));
 }
 
 static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
@@ -174,6 +180,8 @@ static bw_time steal_at(const struct bw_lease *l)
 {
     if (!(l->config.traits & BW_STORE_OBSERVED))
         return BW_TIME_NEVER;
+    if (BW_BUG(lease_steals_too_early))
+        return bw_time_add(l->seen_since, l->config.grace_ns);
     bw_time ttl = bw_time_max(l->seen.ttl_ns, l->config.terms.ttl_ns);
     return bw_time_add(bw_time_add(l->seen_since, ttl), l->config.grace_ns);
 }
@@ -251,7 +259,7 @@ static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *r
     } else if (reply->outcome == BW_OUTCOME_REFUSED) {
         lease_note_record(l, &reply->record, now, actions);
         decide(l, now, actions);
-    } else if (reply->outcome == BW_OUTCOME_UNKNOWN) {
+    } else if (reply->outcome == BW_OUTCOME_UNKNOWN && !BW_BUG(lease_takes_unknown_for_no)) {
         lease_become_reading(l, now, actions); /* it may have been granted: look for its id */
     } else {
         become_pausing(l, now, actions);
@@ -302,7 +310,9 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
         lease_become_reading(l, now, actions);
     else if (l->state == LEASE_HOLDING && reply->record.held && reply->record.token > l->token)
         lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
-    if (holds && l->state < LEASE_RELEASING && reply->outcome == BW_OUTCOME_DONE)
+    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. */
+    bool again = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_UNKNOWN;
+    if (holds && l->state < LEASE_RELEASING && again)
         lease_watch(l, now, actions);
 }
 

@@ -41,6 +41,7 @@ void lease_become_holding(struct bw_lease *l, const struct bw_store_record *reco
     memset(l->renew, 0, sizeof l->renew);
     plan(l, BW_BUG(lease_counts_from_reply) ? now : sent);
     lease_note_record(l, record, now, actions);
+    l->note_seen = record->note.serial; /* meant for whoever held it before */
     if (now >= l->schedule.term || l->stopping || l->unhealthy) {
         lease_become_releasing(l, too_late(l), now, actions);
         return;
@@ -54,6 +55,14 @@ void lease_become_holding(struct bw_lease *l, const struct bw_store_record *reco
     lease_watch(l, now, actions);
 }
 
+static void ask_release(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    struct bw_store_request *request = lease_ask(l, &l->main, BW_STORE_RELEASE, now, actions);
+    request->token = l->token;
+    request->clean = true;
+    l->act_at = BW_TIME_NEVER;
+}
+
 void lease_become_stopping(struct bw_lease *l, enum bw_lease_loss reason, bw_time now,
                            struct bw_lease_actions *actions)
 {
@@ -65,6 +74,8 @@ void lease_become_stopping(struct bw_lease *l, enum bw_lease_loss reason, bw_tim
     action->reason = reason;
     action->token = l->token;
     action->schedule = l->schedule;
+    if (BW_BUG(lease_releases_before_death))
+        ask_release(l, now, actions);
 }
 
 /* Given back, or no longer ours anyway. */
@@ -81,14 +92,6 @@ static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_act
         lease_become_stopped(l, now, actions);
     else
         lease_become_reading(l, now, actions);
-}
-
-static void ask_release(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
-{
-    struct bw_store_request *request = lease_ask(l, &l->main, BW_STORE_RELEASE, now, actions);
-    request->token = l->token;
-    request->clean = true;
-    l->act_at = BW_TIME_NEVER;
 }
 
 void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_time now,
@@ -131,7 +134,7 @@ static void on_renewed(struct bw_lease *l, const struct bw_store_reply *reply, b
     struct bw_lease_schedule before = l->schedule;
     l->unreachable = false;
     lease_note_record(l, &reply->record, now, actions);
-    plan(l, sent);
+    plan(l, BW_BUG(lease_late_answer_extends) ? now : sent);
     if (l->schedule.end <= before.end) {
         l->schedule = before;
         return;
@@ -143,6 +146,8 @@ static void on_renewed(struct bw_lease *l, const struct bw_store_reply *reply, b
     struct bw_lease_action *action = lease_act(actions, BW_LEASE_EXTENDED);
     action->schedule = l->schedule;
     action->token = l->token;
+    if (l->state == LEASE_HOLDING)
+        lease_watch(l, now, actions);
 }
 
 /* The first miss tries again at once, later ones a little later, until the work must be told to
@@ -163,7 +168,7 @@ static void on_renew_answer(struct bw_lease *l, struct lease_pending *pending,
     pending->id = 0;
     if (reply->outcome == BW_OUTCOME_DONE) {
         on_renewed(l, reply, sent, now, actions);
-    } else if (reply->outcome == BW_OUTCOME_REFUSED) {
+    } else if (reply->outcome == BW_OUTCOME_REFUSED && !BW_BUG(lease_ignores_refusal)) {
         lease_note_record(l, &reply->record, now, actions);
         if (l->state == LEASE_HOLDING)
             lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);

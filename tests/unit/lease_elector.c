@@ -297,6 +297,76 @@ static void a_refused_transfer_changes_nothing(void **state)
     free(s.lease);
 }
 
+static void a_late_answer_to_a_renewal_counts_from_its_sending(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    time_passes(&s);
+    const struct bw_store_request renewal = *asks(&s, BW_STORE_RENEW);
+    bw_time sent = s.now;
+    s.now += TTL / 7;
+    answer(&s, &renewal, BW_OUTCOME_DONE, held_by("a", 5, 10));
+    assert_int_equal(wants(&s, BW_LEASE_EXTENDED)->schedule.end, sent + bw_lease_span(TTL, 10000));
+    free(s.lease);
+}
+
+static void a_note_meant_for_the_holder_before_is_not_obeyed(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    struct bw_store_record dead = held_by("b", 4, 77);
+    dead.proved_dead = true;
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, dead);
+    const struct bw_store_request request = *asks(&s, BW_STORE_ACQUIRE);
+    struct bw_store_record record = held_by("a", 5, 79);
+    record.request = request.id;
+    record.note = (struct bw_note){.kind = BW_NOTE_RESIGN, .serial = 3, .from = "op", .to = "b"};
+    answer(&s, &request, BW_OUTCOME_DONE, record);
+    assert_non_null(wants(&s, BW_LEASE_ELECTED));
+    time_passes(&s);
+    record.version = 80;
+    answer(&s, asks(&s, BW_STORE_RENEW), BW_OUTCOME_DONE, record);
+    assert_null(wants(&s, BW_LEASE_STEP_DOWN));
+    free(s.lease);
+}
+
+static void a_holder_whose_watch_ran_out_watches_again(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    answer(&s, &watch, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    const struct bw_store_request second = *asks(&s, BW_STORE_WATCH);
+    answer(&s, &second, BW_OUTCOME_UNAVAILABLE, (struct bw_store_record){0});
+    assert_null(asks(&s, BW_STORE_WATCH)); /* not at once: the store would be hammered */
+    time_passes(&s);
+    answer(&s, asks(&s, BW_STORE_RENEW), BW_OUTCOME_DONE, held_by("a", 5, 10));
+    assert_non_null(asks(&s, BW_STORE_WATCH));
+    free(s.lease);
+}
+
+static void a_store_that_is_away_is_asked_once_per_retry_interval(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    for (int i = 0; i < 20; i++) {
+        const struct bw_store_request read = *asks(&s, BW_STORE_READ);
+        bw_time sent = s.now;
+        s.now += s.actions.at[0].ask.within_ns;
+        answer(&s, &read, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+        if (!asks(&s, BW_STORE_READ))
+            time_passes(&s);
+        assert_in_range(s.now - sent, BW_SEC / 2, BW_SEC);
+    }
+    free(s.lease);
+}
+
 /* ---- many candidates, one store, random trouble ---- */
 
 #define CANDIDATES 3
@@ -555,6 +625,10 @@ int main(void)
         cmocka_unit_test(an_unhealthy_leader_steps_down_and_does_not_contend),
         cmocka_unit_test(a_transfer_waits_until_the_successor_is_ready),
         cmocka_unit_test(a_refused_transfer_changes_nothing),
+        cmocka_unit_test(a_late_answer_to_a_renewal_counts_from_its_sending),
+        cmocka_unit_test(a_note_meant_for_the_holder_before_is_not_obeyed),
+        cmocka_unit_test(a_holder_whose_watch_ran_out_watches_again),
+        cmocka_unit_test(a_store_that_is_away_is_asked_once_per_retry_interval),
         cmocka_unit_test(random_trouble_never_makes_two_work_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
