@@ -116,27 +116,33 @@ static void a_buffer_one_byte_too_small_is_an_error_and_is_not_overrun(void **st
 static void a_vote_request_has_these_bytes(void **state)
 {
     (void)state;
-    static const unsigned char expected[] = {
-        1,
-        BW_MSG_RAFT_VOTE,
-        BW_FLAG_TRANSFER,
-        2,
-        3,
-        0xac,
-        0x02, /* version .. to = 300 */
-        7,
-        0x80,
-        0x01,
-        6,
-        0 /* term, 128, 6, left 0 */
-    };
+    static const unsigned char expected[] = {1,
+                                             BW_MSG_RAFT_VOTE,
+                                             BW_FLAG_TRANSFER,
+                                             2,
+                                             3,
+                                             0xac,
+                                             0x02,
+                                             7,
+                                             0x80,
+                                             0x01,
+                                             6,
+                                             0,
+                                             9,
+                                             0,
+                                             0,
+                                             0,
+                                             0,
+                                             0,
+                                             0,
+                                             0};
     struct bw_message msg = {.kind = BW_MSG_RAFT_VOTE,
                              .flags = BW_FLAG_TRANSFER,
                              .election = 2,
                              .from = 3,
                              .to = 300,
                              .term = 7,
-                             .vote = {.last_index = 128, .last_term = 6}};
+                             .vote = {.last_index = 128, .last_term = 6, .ended = 9}};
     assert_int_equal(bw_message_encode(&msg, frame, sizeof frame), sizeof expected);
     assert_memory_equal(frame, expected, sizeof expected);
 }
