@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TERMS            1024u /* terms remembered per election: older ones can no longer be claimed anew */
-#define ENTRIES          16384u /* committed entries remembered per election */
-#define PENDING_PER_LINK 512u /* events in flight for each ordered pair of nodes, timers included  \
-                               */
+/* Per election: terms and committed entries remembered; older terms can no longer be claimed anew.
+ */
+#define TERMS   ((size_t)1024)
+#define ENTRIES ((size_t)16384)
+/* Events in flight for each ordered pair of nodes, timers included. */
+#define PENDING_PER_LINK 512u
 
 struct window { /* when a node may act, in the world's time */
     bw_time from, until;
@@ -72,7 +74,7 @@ static double seconds(bw_time t)
 /* Windows [from, until) that have overlapped by now. */
 static void check_exclusion(struct bw_checker *c, bw_time at, bw_node node, uint32_t election)
 {
-    struct window *row = &c->windows[election * c->slots];
+    struct window *row = &c->windows[(size_t)election * c->slots];
     struct window mine = row[node];
     mine.until = bw_time_min(mine.until, at);
     for (bw_node other = 1; other < c->slots; other++) {
@@ -179,7 +181,7 @@ static void end_process(struct bw_checker *c, bw_time at, bw_node node)
     }
     c->nodes[node].live = false;
     if (c->suspected)
-        memset(&c->suspected[node * c->slots], 0, c->slots);
+        memset(&c->suspected[(size_t)node * c->slots], 0, c->slots);
 }
 
 static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault, bw_node node)
@@ -279,7 +281,7 @@ const struct bw_sim_observer *bw_checker_observer(const struct bw_checker *check
 
 static void check_agreement(struct bw_checker *c, bw_time at, uint32_t election)
 {
-    const bw_node *views = &c->views[election * c->slots];
+    const bw_node *views = &c->views[(size_t)election * c->slots];
     bw_node leader = BW_NODE_NONE;
     for (bw_node node = 1; node < c->slots; node++) {
         if (!c->nodes[node].live)

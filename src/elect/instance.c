@@ -67,6 +67,8 @@ int bw_instance_init(struct bw_instance **out, void *memory,
     struct bw_arena arena = {.at = memory, .cap = bw_instance_bytes(config)};
     int error = lay_out(&arena, config, out);
     struct bw_instance *self = *out;
+    if (!error && !self)
+        error = BW_ENOMEM; /* there was no memory to lay out in */
     if (!error && self->ops)
         error = self->ops->init(self->detector, &config->detect);
     for (uint32_t i = 0; !error && i < self->count; i++)
