@@ -1,0 +1,12 @@
+/* Exit codes of guards, shared by the commands that use them. */
+#ifndef BW_CLI_GUARD_H
+#define BW_CLI_GUARD_H
+
+#include "cli/store_client.h"
+
+#define BW_EXIT_DAMAGED 65 /* stored data cannot be trusted (EX_DATAERR) */
+
+/* The exit code for an error of a guard. */
+int bw_guard_exit_code(int error);
+
+#endif

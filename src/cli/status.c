@@ -1,0 +1,177 @@
+/* `bellwether status` and `candidates`: one look at an election. */
+#include "cli/change.h"
+#include "cli/commands.h"
+#include "cli/record_print.h"
+#include "cli/store_client.h"
+#include "cli/term.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct bw_option options[] = {
+    BW_LOOK_STORE, BW_LOOK_ELECTION, BW_LOOK_JSON, BW_LOOK_TIMEOUT, {.name = NULL},
+};
+
+static bool lists(const struct bw_client *client)
+{
+    return client->ops->traits & BW_STORE_LISTS;
+}
+
+static int list(struct bw_client *client)
+{
+    struct bw_store_request request = bw_client_request(client, BW_STORE_LIST);
+    int code = bw_client_ask(client, &request);
+    if (code == BW_GO_ON && client->reply.outcome != BW_OUTCOME_DONE)
+        return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
+    return code;
+}
+
+static void print_owed(const char *owed)
+{
+    while (*owed) {
+        int line = (int)strcspn(owed, "\n"), id = (int)strcspn(owed, "\t\n");
+        char name[BW_OWED_MAX + 1], place[BW_OWED_MAX + 1];
+        snprintf(name, sizeof name, "%.*s", id, owed);
+        snprintf(place, sizeof place, "%.*s", id < line ? line - id - 1 : 0, owed + id + 1);
+        printf("owed        work of %s is not confirmed dead%s%s%s\n", bw_shown(name),
+               place[0] ? " (" : "", bw_shown(place), place[0] ? ")" : "");
+        owed += line + (owed[line] == '\n');
+    }
+}
+
+static void print_lease(const struct bw_store_record *record)
+{
+    char ttl[BW_TEXT_SPAN], left[BW_TEXT_SPAN];
+    bw_term_span(ttl, record->ttl_ns);
+    if (!record->held)
+        printf("lease       %s\n", record->clean ? "free; the last work is confirmed dead"
+                                                 : "free; the last work is not confirmed dead");
+    else if (record->proved_dead)
+        printf("lease       its holder is proved dead\n");
+    else if (record->left_ns == BW_TIME_NEVER)
+        printf("lease       %s, renewed by its holder\n", ttl);
+    else if (record->left_ns == 0)
+        printf("lease       %s, over\n", ttl);
+    else
+        printf("lease       %s, %s left\n", ttl, bw_term_span(left, record->left_ns));
+}
+
+static void print_record(const char *election, const struct bw_store_record *record)
+{
+    const struct bw_note *note = &record->note;
+    printf("election    %s\n", bw_shown(election));
+    printf("leader      %s\n", record->held ? bw_shown(record->holder) : "none");
+    if (!record->held && record->holder[0])
+        printf("last        %s\n", bw_shown(record->holder));
+    if (record->token != BW_TOKEN_NONE)
+        printf("token       %" PRIu64 "\n", record->token);
+    if (record->held && record->value[0])
+        printf("value       %s\n", bw_shown(record->value));
+    print_lease(record);
+    print_owed(record->owed);
+    if (note->kind != BW_NOTE_NONE)
+        printf("note        %s%s%s, from %s\n", bw_note_name(note->kind), note->to[0] ? " to " : "",
+               bw_shown(note->to), bw_shown(note->from));
+}
+
+static void print_names(const struct bw_store_reply *reply)
+{
+    printf("candidates  %u%s", reply->count, reply->count ? ":" : "");
+    for (uint32_t i = 0; i < reply->count; i++)
+        printf(" %s%s", bw_shown(reply->candidates[i].id), reply->candidates[i].holder ? "*" : "");
+    putchar('\n');
+}
+
+static int show_status(struct bw_client *client)
+{
+    int code = bw_client_read(client);
+    if (code != BW_GO_ON)
+        return code;
+    struct bw_store_record record = client->reply.record;
+    bool listed = lists(client);
+    if (listed && (code = list(client)) != BW_GO_ON)
+        return code;
+    if (client->look->json) {
+        json_t *value = bw_json_record(client->look->election, &record);
+        if (listed)
+            json_object_set_new(value, "candidates",
+                                bw_json_candidates(client->reply.candidates, client->reply.count));
+        bw_json_line(value);
+    } else {
+        print_record(client->look->election, &record);
+        if (listed)
+            print_names(&client->reply);
+    }
+    return record.held ? BW_EXIT_OK : BW_EXIT_FAILED;
+}
+
+static int show_candidates(struct bw_client *client)
+{
+    if (!lists(client))
+        return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s: does not know its candidates",
+                              client->ops->scheme);
+    int code = list(client);
+    if (code != BW_GO_ON)
+        return code;
+    const struct bw_store_reply *reply = &client->reply;
+    if (client->look->json) {
+        bw_json_line(bw_json_candidates(reply->candidates, reply->count));
+        return BW_EXIT_OK;
+    }
+    for (uint32_t i = 0; i < reply->count; i++) {
+        const struct bw_candidate *one = &reply->candidates[i];
+        printf("%s%s", bw_shown(one->id), one->holder ? "  leader" : "");
+        if (one->priority != 0)
+            printf("  priority %d", (int)one->priority);
+        printf("%s%s\n", one->value[0] ? "  " : "", bw_shown(one->value));
+    }
+    return BW_EXIT_OK;
+}
+
+static int look_once(const struct bw_cli_command *command, int argc, char **argv,
+                     int (*show)(struct bw_client *client))
+{
+    struct bw_look look = {0};
+    struct bw_parsed parsed;
+    struct bw_client client;
+    int code = bw_look_parse(command, argc, argv, &look, &parsed);
+    if (code == BW_GO_ON)
+        code = bw_client_open(&client, command, &look);
+    if (code != BW_GO_ON)
+        return code;
+    code = show(&client);
+    bw_client_close(&client);
+    return code;
+}
+
+static int run_status(const struct bw_cli_command *command, int argc, char **argv)
+{
+    return look_once(command, argc, argv, show_status);
+}
+
+static int run_candidates(const struct bw_cli_command *command, int argc, char **argv)
+{
+    return look_once(command, argc, argv, show_candidates);
+}
+
+const struct bw_cli_command bw_command_status = {
+    .name = "status",
+    .path = "bellwether status",
+    .usage = "--store URL --election NAME [--json]",
+    .about = "who leads, until when, with which token",
+    .text = "Exit code: 0 somebody leads, 1 nobody does, 66 no such store or election, 69 the\n"
+            "store cannot be reached.\n",
+    .options = options,
+    .run = run_status,
+};
+
+const struct bw_cli_command bw_command_candidates = {
+    .name = "candidates",
+    .path = "bellwether candidates",
+    .usage = "--store URL --election NAME [--json]",
+    .about = "who contends, in the order of service where there is one",
+    .text = "Exit code: 0 listed (it may be nobody), 66 no such store, 69 the store cannot be\n"
+            "reached or does not know its candidates.\n",
+    .options = options,
+    .run = run_candidates,
+};
