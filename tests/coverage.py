@@ -127,10 +127,35 @@ def check_names(build):
               ([] if len(names) >= 10 else ["the program names too few: " + " ".join(names)]))
 
 
+def check_traits():
+    """The table of algorithms says of each what its source says: does it split, is it deterministic?"""
+    wrong = []
+    table = {}
+    for line in read("docs/algorithms/README.md").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `"):
+            table[cells[0].strip("`")] = cells
+    for folder in ("src/elect", "src/elect/raft"):
+        for name in sorted(os.listdir(os.path.join(TOP, folder))):
+            if not name.endswith(".c"):
+                continue
+            for algorithm, traits in re.findall(r'\.name = "([\w-]+)",.*?\.traits = ([^,]+),', read(f"{folder}/{name}"), re.S):
+                cells = table.get(algorithm)
+                if not cells:
+                    wrong += [] if algorithm == "quorum-guard" else [f"{algorithm} has no row"]
+                    continue
+                if ("MAY_SPLIT" in traits) != cells[2].startswith("splits"):
+                    wrong.append(f"{algorithm}: '{cells[2]}' in a partition")
+                if ("DETERMINISTIC" in traits) != (cells[4] == "yes"):
+                    wrong.append(f"{algorithm}: deterministic '{cells[4]}'")
+    check("what is said to split and to be deterministic is what the source says", wrong)
+
+
 def main():
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
     check_rows(build)
     check_names(build)
+    check_traits()
     broken = [link_problem(page, link) for page in pages() for link in links_of(page)]
     check("every link in the documentation leads somewhere", [b for b in broken if b])
     print(f"1..{len(results)}")
