@@ -56,13 +56,14 @@ static void hint(struct bw_sim *sim, bw_node id, bw_node about, bw_time delay)
 static void crash(struct bw_sim *sim, bw_node id)
 {
     bool leader = bw_sim_claims_leader(&sim->claims, 0) == id;
+    bool store = bw_sim_is_store(sim, id);
+    bool hints = store ? sim->config->transport_tells : sim->config->transport_hints;
     bw_sim_node_crash(sim, id);
     if (leader)
         bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    if (bw_sim_is_store(sim, id))
-        return;
-    strike(sim, id, true);
-    for (bw_node other = 1; sim->config->transport_hints && other <= sim->cap; other++)
+    if (!store)
+        strike(sim, id, true);
+    for (bw_node other = 1; hints && other <= sim->cap; other++)
         if (other != id && bw_sim_net_open(&sim->net, id, other))
             hint(sim, other, id, bw_sim_net_delay(&sim->net));
     if (leader && sim->config->fresh_timers)
@@ -182,8 +183,8 @@ static void store(struct bw_sim *sim, bool down)
     for (bw_node id = first; id <= first + sim->stores / 2 && sim->stores; id++) {
         if (down && stands_still)
             bw_sim_node_pause(sim, id);
-        else if (down)
-            bw_sim_node_crash(sim, id);
+        else if (down && sim->nodes[id].up)
+            crash(sim, id);
         else if (stands_still)
             bw_sim_node_resume(sim, id);
         else if (!sim->nodes[id].up)

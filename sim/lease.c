@@ -418,6 +418,16 @@ static void on_confirmed_dead(struct candidate *c, bw_node node, bw_time now,
         }
 }
 
+/* The connection to the store closed: nobody will answer the watch that hung on it. */
+static void on_hint(struct candidate *c, bw_node node, bw_time now, struct bw_actions *actions)
+{
+    for (uint32_t i = 0; i < LEASE_WAITING && node >= c->host->first; i++)
+        if (c->waiting[i].id && c->waiting[i].op == BW_STORE_WATCH) {
+            lease_answered(c, &c->waiting[i], BW_OUTCOME_UNAVAILABLE, NULL, now, actions);
+            return;
+        }
+}
+
 static void on_command(struct candidate *c, const struct bw_command *command, bw_time now,
                        struct bw_actions *actions)
 {
@@ -461,9 +471,11 @@ static void lease_step(void *self, const struct bw_event *event, struct bw_actio
     case BW_EVENT_COMMAND:
         on_command(c, &event->command, event->now, actions);
         break;
+    case BW_EVENT_HINT:
+        on_hint(c, event->node, event->now, actions);
+        break;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_TRUST:
-    case BW_EVENT_HINT:
     case BW_EVENT_PERSISTED:
     case BW_EVENT_JOIN:
     case BW_EVENT_LEAVE:

@@ -103,9 +103,9 @@ static uint64_t last_known(struct store *s, const struct bw_durable *durable)
         bw_time lag = s->host->lease->lag_ns ? s->host->lease->lag_ns : s->host->lease->ttl_ns;
         bw_rng_init(&rng, book->seed ^ durable->starts);
         bw_time known = book->alive - bw_rng_between(&rng, 0, lag);
-        while (serial > oldest + 1 && write_at(book, serial)->at > known)
+        while (serial > oldest && write_at(book, serial)->at > known)
             serial--;
-        return serial;
+        return serial == oldest && oldest ? oldest + 1 : serial; /* no older one is kept */
     }
     return durable->token < serial ? durable->token : serial;
 }

@@ -12,7 +12,7 @@ static const char *loss_text(enum bw_loss reason)
         [BW_LOSS_RESIGNED] = "it resigned",
         [BW_LOSS_TRANSFERRED] = "it handed over",
         [BW_LOSS_UNHEALTHY] = "it was unhealthy",
-        [BW_LOSS_UNREACHABLE] = "it cannot reach a majority",
+        [BW_LOSS_UNREACHABLE] = "it cannot reach a majority or the store",
         [BW_LOSS_SHUT_DOWN] = "it is shutting down",
     };
     return reason <= BW_LOSS_SHUT_DOWN ? texts[reason] : "for an unknown reason";

@@ -144,7 +144,8 @@ void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actio
 
 /* Read again after a pause: the store is away, or cannot notify. The pause counts from when we last
  * asked, so that a store that is back is asked within one retry interval. */
-static void become_pausing(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+static void become_pausing(struct bw_lease *l, bw_time asked, bw_time now,
+                           struct bw_lease_actions *actions)
 {
     if (l->stopping) {
         lease_become_stopped(l, now, actions);
@@ -152,7 +153,7 @@ static void become_pausing(struct bw_lease *l, bw_time now, struct bw_lease_acti
     }
     l->state = LEASE_WAITING;
     l->main.id = 0;
-    l->act_at = bw_time_max(now, bw_time_add(l->main.sent, jittered(l, l->config.retry_ns)));
+    l->act_at = bw_time_max(now, bw_time_add(asked, jittered(l, l->config.retry_ns)));
 }
 
 static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
@@ -262,7 +263,7 @@ static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *r
     } else if (reply->outcome == BW_OUTCOME_UNKNOWN && !BW_BUG(lease_takes_unknown_for_no)) {
         lease_become_reading(l, now, actions); /* it may have been granted: look for its id */
     } else {
-        become_pausing(l, now, actions);
+        become_pausing(l, l->main.sent, now, actions);
     }
 }
 
@@ -270,7 +271,7 @@ static void on_read_answer(struct bw_lease *l, const struct bw_store_reply *repl
                            struct bw_lease_actions *actions)
 {
     if (reply->outcome != BW_OUTCOME_DONE) {
-        become_pausing(l, now, actions);
+        become_pausing(l, l->main.sent, now, actions);
         return;
     }
     lease_note_record(l, &reply->record, now, actions);
@@ -288,7 +289,7 @@ static void on_main_answer(struct bw_lease *l, const struct bw_store_reply *repl
     else if (l->state == LEASE_LISTING && reply->outcome == BW_OUTCOME_DONE)
         on_list(l, reply, now, actions);
     else if (l->state == LEASE_LISTING)
-        become_pausing(l, now, actions);
+        become_pausing(l, l->main.sent, now, actions);
     else
         on_read_answer(l, reply, now, actions);
 }
@@ -305,7 +306,7 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
     if (l->state == LEASE_WAITING && reply->outcome == BW_OUTCOME_DONE)
         decide(l, now, actions);
     else if (l->state == LEASE_WAITING && reply->outcome == BW_OUTCOME_UNAVAILABLE)
-        become_pausing(l, now, actions);
+        become_pausing(l, now, now, actions);
     else if (l->state == LEASE_WAITING)
         lease_become_reading(l, now, actions);
     else if (l->state == LEASE_HOLDING && reply->record.held && reply->record.token > l->token)

@@ -74,6 +74,7 @@ bool lease_yields(const struct bw_lease *l, bw_time now)
 {
     const struct bw_note *note = &l->seen.note;
     return !l->seen.held && note->kind == BW_NOTE_READY &&
+           strcmp(note->to, l->seen.holder) == 0 && /* else it is of an earlier transfer */
            strcmp(note->from, l->config.candidate) != 0 &&
            now < bw_time_add(l->seen_since, l->config.retry_ns);
 }

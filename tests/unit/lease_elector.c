@@ -367,6 +367,29 @@ static void a_store_that_is_away_is_asked_once_per_retry_interval(void **state)
     free(s.lease);
 }
 
+/* Reads a record that "b" released, with a note of candidate "c" that is ready to follow `whom`. */
+static bool yields_to_one_ready_to_follow(const char *whom)
+{
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    struct bw_store_record free_again = held_by("b", 4, 77);
+    free_again.held = false;
+    free_again.note = (struct bw_note){.kind = BW_NOTE_READY, .serial = 2, .from = "c"};
+    snprintf(free_again.note.to, sizeof free_again.note.to, "%s", whom);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, free_again);
+    bool yields = !asks(&s, BW_STORE_ACQUIRE);
+    free(s.lease);
+    return yields;
+}
+
+static void others_yield_to_a_prepared_successor_of_this_holder_only(void **state)
+{
+    (void)state;
+    assert_true(yields_to_one_ready_to_follow("b"));
+    assert_false(yields_to_one_ready_to_follow("a")); /* that transfer was done long ago */
+}
+
 /* ---- many candidates, one store, random trouble ---- */
 
 #define CANDIDATES 3
@@ -629,6 +652,7 @@ int main(void)
         cmocka_unit_test(a_note_meant_for_the_holder_before_is_not_obeyed),
         cmocka_unit_test(a_holder_whose_watch_ran_out_watches_again),
         cmocka_unit_test(a_store_that_is_away_is_asked_once_per_retry_interval),
+        cmocka_unit_test(others_yield_to_a_prepared_successor_of_this_holder_only),
         cmocka_unit_test(random_trouble_never_makes_two_work_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
