@@ -26,8 +26,8 @@ static void the_group(void **state)
     refused(BW_EINVAL, "nodes is 0; there must be at least 1");
     config.nodes = 65001;
     refused(BW_ELIMIT, "nodes is 65001; at most 65000");
-    config.nodes = 1025;
-    refused(BW_ELIMIT, "nodes is 1025; probe takes at most 1024");
+    config.nodes = 16385;
+    refused(BW_ELIMIT, "nodes is 16385; probe takes at most 16384");
     config.algorithm = &bw_elect_raft;
     config.nodes = 33;
     refused(BW_ELIMIT, "nodes is 33; raft takes at most 32");
