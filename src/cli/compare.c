@@ -43,9 +43,10 @@ static void on_announced(void *context, bw_time at, bw_node node, uint32_t elect
         p->acts = bw_time_min(p->acts, bw_time_max(act_from, at));
     }
     /* Acting on its side while the network is split, long enough after the cut that nobody lives
-     * on what was promised before it. */
+     * on what was promised before it, or was then on its way. */
     bw_time from = bw_time_max(act_from, at), settled = HIT + (HEAL - HIT) / 2;
-    if (at >= HEAL || act_until <= settled || from >= HEAL)
+    bool promised_before = at < HIT + HIT / 50 && act_until != BW_TIME_NEVER;
+    if (at >= HEAL || act_until <= settled || from >= HEAL || promised_before)
         return;
     p->minority |= node > p->small;
     p->majority |= node <= p->small;

@@ -180,12 +180,36 @@ static void add(struct totals *totals, const struct outcome *outcome, uint64_t s
     totals->hash += (outcome->trace_hash ^ seed) * 0x9e3779b97f4a7c15ull; /* in any order alike */
 }
 
+static void append_span(char *out, size_t size, const char *flag, bw_time span)
+{
+    size_t used = strlen(out);
+    if (span >= 0)
+        snprintf(out + used, size - used, " --%s %lldus", flag, (long long)(span / BW_US));
+}
+
+/* What was fixed, as it must be fixed again. */
+static void lease_flags(const struct bw_sim_lease *lease, char *out, size_t size)
+{
+    if (lease->store != BW_SIM_STORE_ANY)
+        snprintf(out, size, " --store-model %s", bw_sim_store_name(lease->store));
+    append_span(out, size, "ttl", lease->ttl_ns);
+    append_span(out, size, "grace", lease->grace_ns);
+    append_span(out, size, "retry", lease->retry_ns);
+    append_span(out, size, "kill-after", lease->kill_after_ns);
+    append_span(out, size, "store-lag", lease->lag_ns > 0 ? lease->lag_ns : -1);
+    if (lease->expires && strlen(out) < size)
+        snprintf(out + strlen(out), size - strlen(out), " --store-expires");
+}
+
 static void replay_command(const struct storm_session *s, const struct failure *f, char *out,
                            size_t size)
 {
     const struct bw_detector_ops *detector = s->options.detector;
-    snprintf(out, size, "bellwether sim storm --algorithm %s%s%s --seeds %llu..%llu --trace FILE",
-             f->algorithm, detector ? " --detector " : "", detector ? detector->name : "",
+    char lease[200] = "";
+    if (strcmp(f->algorithm, "lease") == 0)
+        lease_flags(&s->options.lease, lease, sizeof lease);
+    snprintf(out, size, "bellwether sim storm --algorithm %s%s%s%s --seeds %llu..%llu --trace FILE",
+             f->algorithm, detector ? " --detector " : "", detector ? detector->name : "", lease,
              (unsigned long long)f->seed, (unsigned long long)f->seed);
 }
 
@@ -198,7 +222,7 @@ static void clear_progress(const struct storm_session *s)
 static void note_failure(struct storm_session *s, const char *algorithm, uint64_t seed,
                          const char *text)
 {
-    char replay[200];
+    char replay[400];
     struct failure failure = {.algorithm = algorithm, .seed = seed};
     snprintf(failure.text, sizeof failure.text, "%s", text);
     if (s->all.violations > FAILURES_MAX)
@@ -272,7 +296,7 @@ static json_t *totals_json(const struct totals *t)
 static void print_json(const struct storm_session *s, unsigned jobs)
 {
     json_t *root = totals_json(&s->all), *each = json_array(), *bad = json_array();
-    char replay[200];
+    char replay[400];
     for (unsigned i = 0; i < s->algorithms_count; i++) {
         json_t *row = totals_json(&s->totals[i]);
         json_object_set_new(row, "algorithm", json_string(s->algorithms[i]->name));
