@@ -43,9 +43,9 @@ static const char *why_lost(const struct bw_onlooker *onlooker,
                             const struct bw_store_record *record)
 {
     const struct bw_store_record *before = &onlooker->seen;
-    if (!record->held)
-        return record->clean || !owes(record->owed, before->holder) ? let_go(onlooker, record)
-                                                                    : "work not confirmed dead";
+    if (!record->held) /* owed lines of others, too, make a record unclean */
+        return record->clean || record->owed[0] ? let_go(onlooker, record)
+                                                : "work not confirmed dead";
     if (before->proved_dead)
         return "proved dead";
     return owes(record->owed, before->holder) ? "taken" : let_go(onlooker, record);

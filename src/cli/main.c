@@ -10,9 +10,11 @@
 #endif
 
 static const struct bw_cli_command *const commands[] = {
-    &bw_command_run,     &bw_command_status, &bw_command_candidates,
-    &bw_command_observe, &bw_command_resign, &bw_command_transfer,
-    &bw_command_guard,   &bw_command_sim,    NULL};
+    &bw_command_run,        &bw_command_status,
+    &bw_command_candidates, &bw_command_observe,
+    &bw_command_resign,     &bw_command_transfer,
+    &bw_command_recover,    &bw_command_guard,
+    &bw_command_sim,        NULL};
 
 static const struct bw_cli_command top = {
     .name = "bellwether",
