@@ -3,8 +3,9 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 SEEDS ?= 1..10000
+TRIALS ?= 10000
 
-.PHONY: help build run test mutants check-full storm bench format clean deps-build deps-test
+.PHONY: help build run test mutants check-full storm trials bench format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -13,6 +14,7 @@ help:
 	@echo "make mutants     every planted bug must be caught; lists what caught it"
 	@echo "make check-full  the published figures at full size"
 	@echo "make storm       random faults under the checkers, SEEDS=$(SEEDS)"
+	@echo "make trials      TRIALS=$(TRIALS) faults against real processes, never two at once"
 	@echo "make bench       how fast it is on this machine, against what is promised"
 	@echo "make format      clang-format over all C files"
 	@echo "make clean       remove every build directory"
@@ -43,6 +45,10 @@ check-full: build
 
 storm: build
 	@$(BUILD)/bellwether sim storm --algorithm all --seeds $(SEEDS)
+
+trials: build
+	@tests/system/run_trials.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/run-shim.so \
+		--trials $(TRIALS) --rooms 24
 
 bench: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose

@@ -144,8 +144,6 @@ void bw_contain_look(struct bw_contain *contain, struct bw_contain_left *out)
 
 bool bw_contain_lasts(const struct bw_contain *contain)
 {
-    if (contain->kind == BW_CONTAIN_CGROUP)
-        return access(contain->path, F_OK) == 0;
     return contain->kind == BW_CONTAIN_SUBREAPER;
 }
 

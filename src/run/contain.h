@@ -63,7 +63,8 @@ pid_t bw_contain_fork(struct bw_contain *contain);
 enum bw_contain_found bw_contain_find(struct bw_contain *out, const char *name);
 
 /* Can it be used again for the next work? A namespace is used up; a group may have been removed by
- * a successor. */
+ * a successor, and Linux kills at birth who is cloned into a group that was killed before (seen on
+ * 6.18: the group's kill count is compared with the one of the parent's group). */
 bool bw_contain_lasts(const struct bw_contain *contain);
 
 /* Signals everybody in it. `not_group`: except members of this process group (they have got it

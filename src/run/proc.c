@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define PF_EXITING 0x4u
-#define STAT_START 19 /* fields behind the state: 0 = parent */
+#define STAT_START 18 /* fields behind the state: 0 = parent */
 #define STAT_FLAGS 5
 
 bw_time bw_run_now(void)

@@ -204,6 +204,7 @@ void bw_supervisor_guardian_dead(struct supervisor *s)
     bw_log_event(&s->log, BW_LOG_ERROR, "guardian-lost", NULL,
                  "the guardian is dead; the work is killed from here");
     s->guardian = GUARDIAN_LOST;
+    s->armed_token = BW_TOKEN_NONE;
     s->strike_at = 0;
     bw_supervisor_step(s, BW_LEASE_HEALTH, false);
     bw_supervisor_guardian_tick(s, bw_run_now());

@@ -24,8 +24,9 @@ static void start_work(struct supervisor *s)
     bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_START, .token = s->token}, -1);
 }
 
-/* Not ours to start yet: something of an earlier holder lives and does not die. Somebody with more
- * rights may succeed, so the lead is given back; the record still says what is owed. */
+/* Not ours to start: something of an earlier holder lives and does not die, and somebody with more
+ * rights may succeed; or the record names another containment than the work would have. The lead is
+ * given back; the record still says what is owed. */
 static void cannot_clear(struct supervisor *s)
 {
     s->clearing_now = false;
@@ -36,6 +37,10 @@ void bw_supervisor_clear(struct supervisor *s, bw_time now)
 {
     if (!s->clearing_now)
         return;
+    if (strcmp(s->acquired_as, s->containment) != 0) { /* the guardian was replaced meanwhile */
+        cannot_clear(s);
+        return;
+    }
     switch (bw_clearing_step(&s->clearing, now)) {
     case BW_CLEARING_BUSY:
         break;
@@ -53,7 +58,7 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
 {
     char until[24];
     bw_time now = bw_run_now();
-    s->token = action->token;
+    s->token = s->armed_token = action->token;
     s->schedule = action->schedule;
     s->strike_at = BW_TIME_NEVER;
     s->settled = s->told_to_end = s->stuck_said = false;
@@ -116,7 +121,13 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
     const char *reason = bw_lease_loss_name(action->reason);
     struct bw_log_field fields[] = {
         {"token", NULL, action->token}, {"reason", reason, 0}, BW_LOG_END};
-    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = action->token}, -1);
+    if (s->armed_token == action->token && s->armed_token != BW_TOKEN_NONE) {
+        bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = action->token},
+                           -1);
+        s->armed_token = BW_TOKEN_NONE;
+        if (s->guardian == GUARDIAN_READY)
+            s->guardian = GUARDIAN_STARTING; /* the next work has another containment */
+    }
     bw_log_event(&s->log, BW_LOG_INFO, "released", fields, "token %llu is given back: %s",
                  (unsigned long long)action->token, reason);
     bool lost = action->reason != BW_LEASE_FINISHED && action->reason != BW_LEASE_KEPT;

@@ -19,9 +19,14 @@ static const int handled[] = {SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGU
 
 static void handled_set(sigset_t *set)
 {
+    struct sigaction now;
     sigemptyset(set);
-    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
-        sigaddset(set, handled[i]);
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
+        /* A signalfd would get an ignored signal, too: blocked ones are kept. */
+        bool ignored = sigaction(handled[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+        if (!ignored || handled[i] == SIGCHLD)
+            sigaddset(set, handled[i]);
+    }
 }
 
 void bw_supervisor_block_signals(struct supervisor *s)

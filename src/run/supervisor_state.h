@@ -55,12 +55,13 @@ struct supervisor {
     pid_t guardian_pid;
     bw_time restart_at, restart_pause_ns;
     bw_time ack_due; /* an ARM is unanswered */
-    char containment[BW_CONTAINMENT_MAX + 1];
+    char containment[BW_CONTAINMENT_MAX + 1], acquired_as[BW_CONTAINMENT_MAX + 1];
     struct bw_contain contain; /* the same, for our own hands */
     bool contain_known, said_containment;
 
     /* The leadership we have. */
-    bw_token token; /* NONE: none, or the work is dead */
+    bw_token token;       /* NONE: none, or the work is dead */
+    bw_token armed_token; /* what the guardian was armed for and not yet dismissed from */
     struct bw_lease_schedule schedule;
     bool clearing_now, settled, told_to_end, stuck_said;
     bool stepping, end_due, prepare_due, elected_once;

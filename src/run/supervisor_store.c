@@ -66,8 +66,10 @@ static void forward(struct supervisor *s, const struct bw_store_request *request
 {
     struct bw_store_request sent = *request;
     struct pending *pending = find(s, request->id);
-    if (sent.op == BW_STORE_ACQUIRE)
-        sent.containment = s->containment;
+    if (sent.op == BW_STORE_ACQUIRE) {
+        memcpy(s->acquired_as, s->containment, sizeof s->acquired_as);
+        sent.containment = s->acquired_as;
+    }
     if (sent.op == BW_STORE_RENEW)
         sent.settled = s->settled;
     if (s->ops->request(s->store, &sent) != 0 && pending) {

@@ -150,14 +150,20 @@ struct identity {
     int64_t application, version, tables;
 };
 
+/* The three from one snapshot: another process may fill the file between them. */
 static int read_identity(struct bw_sqlite_db *db, struct identity *id)
 {
+    bool alone = sqlite3_get_autocommit(db->handle) != 0;
     memset(id, 0, sizeof *id);
-    int result = pragma_number(db, "PRAGMA application_id", &id->application);
+    int result = alone ? sqlite3_exec(db->handle, "BEGIN", NULL, NULL, NULL) : SQLITE_OK;
+    if (result == SQLITE_OK)
+        result = pragma_number(db, "PRAGMA application_id", &id->application);
     if (result == SQLITE_OK)
         result = pragma_number(db, "PRAGMA user_version", &id->version);
     if (result == SQLITE_OK)
         result = pragma_number(db, "SELECT count(*) FROM sqlite_master", &id->tables);
+    if (alone && !sqlite3_get_autocommit(db->handle))
+        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     return result;
 }
 

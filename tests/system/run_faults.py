@@ -1,0 +1,478 @@
+#!/usr/bin/env python3
+"""Faults of processes, stores and clocks against `bellwether run`, each under an independent witness.
+
+    run_faults.py BELLWETHER WITNESS SHIM [NAME...]
+
+Every test is named after the fault it survives (the project's list of faults) and ends with the same judgement: never two
+commands alive at once, tokens only grow. Real processes and real time; TTLs are short."""
+import concurrent.futures
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+from run_lib import Room, Tap, lives, send, wait_for
+
+TTL_S = 1.5
+AT_ONCE = 4  # they mostly wait
+KINDS = ["cgroup", "pidns", "subreaper"]
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(function):
+    TESTS.append((function.__name__, function, None))
+    return function
+
+
+def test_each_containment(function):
+    for kind in KINDS:
+        TESTS.append((f"{function.__name__}[{kind}]", function, kind))
+    return function
+
+
+def two(room, *modes, **more):
+    """A leads with these modes, B waits. B's work is plain."""
+    a = room.candidate("a", *modes, **more)
+    room.started(1)
+    b = room.candidate("b")
+    b.said("leader")
+    return a, b
+
+
+# ---- 1 to 4: the tree ----
+
+@test_each_containment
+def sigkill_of_the_supervisor_leaves_no_orphan(room):
+    a, b = two(room, "double-fork", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    before = time.monotonic_ns()
+    a.signal(signal.SIGKILL)
+    line = room.started(2, 5)
+    took = (int(line[3]) - before) / 1e6
+    assert took < 700, f"hand-over took {took:.0f} ms: a TTL was waited, not the guardian's word"
+    assert b.leads()
+
+
+@test_each_containment
+def double_fork_and_setsid_do_not_escape(room):
+    a, _ = two(room, "double-fork", "setsid", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    a.signal(signal.SIGTERM)
+    room.started(2, 5)
+    assert a.wait() == 128 + signal.SIGTERM
+
+
+def stop_signal(number):
+    def run(room):
+        a, _ = two(room, "slow=100")
+        work = a.said("started")["pid"]
+        a.signal(number)
+        line = room.started(2, 5)
+        assert a.wait() == 128 + number
+        told = [x for x in room.lines() if x[0] == "signal"]
+        assert told and told[0][1] == str(int(number)), f"the work was not told: {told}"
+        ends = [x for x in room.lines() if x[0] == "end"]
+        assert ends and int(ends[0][3]) < int(line[3]), "released before the work's end"
+        assert not lives(work)
+        assert len(told) == 1, f"told more than once: {told}"
+    return run
+
+
+for _number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    TESTS.append((f"{_number.name.lower()}_is_forwarded_and_released_after_death", stop_signal(_number), None))
+
+
+@test
+def other_signals_reach_the_command_and_end_nothing(room):
+    a = room.candidate("a")
+    room.started(1)
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+        a.signal(number)
+        wait_for(lambda: [x for x in room.lines() if x[0] == "signal" and x[1] == str(int(number))])
+    assert a.leads() and a.process.poll() is None
+
+
+@test_each_containment
+def a_killed_guardian_takes_the_work_with_it_and_is_replaced(room):
+    a, _ = two(room, "double-fork", "ignore-term")
+    first = a.guardian()
+    send(first, signal.SIGKILL)
+    room.started(2, 5)
+    second = wait_for(a.guardian)
+    assert second != first
+    room.candidates[1].signal(signal.SIGTERM)
+    room.started(3, 5)
+    assert a.leads()
+
+
+# ---- 5, 6: a work that does not end ----
+
+@test_each_containment
+def a_child_that_ignores_term_is_dead_before_expiry(room):
+    a, _ = two(room, "ignore-term", "double-fork")
+    before = time.monotonic_ns()
+    a.signal(signal.SIGTERM)
+    line = room.started(2, 5)
+    took = (int(line[3]) - before) / 1e9
+    assert 0.15 < took < TTL_S, f"killed after {took:.3f} s, kill-after is 0.2 s"
+    assert a.wait() == 128 + signal.SIGTERM
+
+
+@test
+def a_frozen_child_is_not_released_and_said_to_be_not_dead(room):
+    freezer = "/sys/fs/cgroup/freezer"
+    group = os.path.join(freezer, f"bellwether-test-{os.getpid()}")
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        raise Skip(f"no cgroup v1 freezer to stop a process for good: {error}") from error
+    try:
+        a, _ = two(room)
+        work = a.said("started")["pid"]
+        with open(group + "/cgroup.procs", "w", encoding="utf-8") as file:
+            file.write(str(work))
+        with open(group + "/freezer.state", "w", encoding="utf-8") as file:
+            file.write("FROZEN")
+        a.signal(signal.SIGTERM)
+        a.said("not-dead", 5)
+        time.sleep(TTL_S)
+        assert len(room.starts()) == 1, "somebody started while the old work was there"
+        assert not a.events("released")
+    finally:
+        try:
+            with open(group + "/freezer.state", "w", encoding="utf-8") as file:
+                file.write("THAWED")
+        except OSError:
+            pass
+    room.started(2, 5)
+    os.rmdir(group)
+
+
+# ---- 6b, 7: supervisor and guardian ----
+
+@test_each_containment
+def sigkill_of_both_lets_the_successor_empty_what_they_left(room):
+    a, b = two(room, "double-fork", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    guardian = a.guardian()
+    before = time.monotonic_ns()
+    a.signal(signal.SIGSTOP)  # neither may see the other die
+    send(guardian, signal.SIGKILL)
+    a.signal(signal.SIGKILL)
+    line = room.started(2, 5)
+    took = (int(line[3]) - before) / 1e6
+    assert b.leads()
+    assert took < 1000, f"took {took:.0f} ms: a whole TTL was waited on one host"
+
+
+@test_each_containment
+def sigstop_of_both_past_the_ttl_starts_no_second_command(room):
+    a, b = two(room, "double-fork", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    guardian = a.guardian()
+    a.signal(signal.SIGSTOP)
+    send(guardian, signal.SIGSTOP)
+    room.started(2, 8)
+    assert b.leads()
+    send(guardian, signal.SIGCONT)
+    a.signal(signal.SIGCONT)
+    time.sleep(0.3)
+    room.judge()
+    b.signal(signal.SIGTERM)
+    room.started(3, 8)
+    assert a.leads()
+
+
+@test_each_containment
+def sigstop_of_the_supervisor_past_the_ttl_ends_the_work_before_expiry(room):
+    a, b = two(room, "double-fork", "ignore-term")
+    work = a.said("started")["pid"]
+    before = time.monotonic()
+    a.signal(signal.SIGSTOP)
+    wait_for(lambda: not lives(work), TTL_S)
+    assert time.monotonic() - before < TTL_S, "the guardian was late"
+    room.started(2, 8)
+    assert b.leads()
+    a.signal(signal.SIGCONT)
+    time.sleep(0.2)
+
+
+@test_each_containment
+def sigstop_of_the_guardian_past_the_ttl_ends_the_work_in_time(room):
+    a, _ = two(room, "double-fork", "ignore-term")
+    send(a.guardian(), signal.SIGSTOP)
+    a.said("guardian-lost", 5)
+    room.started(2, 8)
+    wait_for(a.guardian)
+
+
+# ---- 13, 15, 16, 22: the store ----
+
+def lock_database(path, seconds, readers=False):
+    """Nobody else writes for so long; with `readers` nobody reads either."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=5, check_same_thread=False)
+    if readers:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    connection.execute("BEGIN EXCLUSIVE")
+
+    def unlock():
+        time.sleep(seconds)
+        connection.execute("ROLLBACK")
+        connection.close()
+    threading.Thread(target=unlock, daemon=True).start()
+
+
+@test
+def a_store_that_is_locked_for_longer_than_the_ttl_stops_the_work_in_time_and_is_found_again(room):
+    a, b = two(room)
+    work = a.said("started")["pid"]
+    before = time.monotonic()
+    lock_database(room.db, 3 * TTL_S)
+    wait_for(lambda: not lives(work), 2 * TTL_S)
+    assert time.monotonic() - before < TTL_S + 0.1
+    reason = a.said("step-down")["reason"]
+    assert reason == "unreachable", reason
+    time.sleep(max(0.0, before + 3 * TTL_S - time.monotonic()))
+    back = time.monotonic()
+    room.started(2, 5)
+    assert time.monotonic() - back < 2 * TTL_S, "no leader within a retry interval"
+    assert a.process.poll() is None and b.process.poll() is None
+
+
+@test
+def a_database_that_is_taken_away_stops_the_work_and_all_candidates_try_on(room):
+    a, b = two(room)
+    work = a.said("started")["pid"]
+    os.rename(room.db, room.db + ".away")
+    wait_for(lambda: not lives(work), 2 * TTL_S)
+    a.said("store-away")
+    time.sleep(1.0)
+    assert a.process.poll() is None and b.process.poll() is None
+    back = time.monotonic()
+    os.rename(room.db + ".away", room.db)
+    room.started(2, 5)
+    assert time.monotonic() - back < TTL_S + 1.0
+
+
+@test
+def a_full_disk_stops_the_work_with_a_clear_reason(room):
+    point = os.path.join(room.dir, "small")
+    os.mkdir(point)
+    if os.geteuid() != 0 or subprocess.call(["mount", "-t", "tmpfs", "-o", "size=1m", "none", point],
+                                            stderr=subprocess.DEVNULL) != 0:
+        raise Skip("needs a small file system: mount(8) and root")
+    try:
+        room.db = os.path.join(point, "elections.db")
+        a = room.candidate("a")
+        room.started(1)
+        work = a.said("started")["pid"]
+        with open(os.path.join(point, "fill"), "wb", buffering=0) as fill:
+            try:
+                while True:
+                    fill.write(b"x" * 4096)
+            except OSError:
+                pass
+            wait_for(lambda: not lives(work) or a.events("store-away"), 4 * TTL_S)
+            why = a.said("store-away", 5)["message"]
+            assert "full" in why or "space" in why, why
+            wait_for(lambda: not lives(work), 2 * TTL_S)
+        os.unlink(os.path.join(point, "fill"))
+        room.started(2, 5)
+        assert a.process.poll() is None
+    finally:
+        for c in room.candidates:
+            c.destroy()
+        room.candidates.clear()
+        subprocess.call(["umount", "-l", point])
+
+
+# ---- 27: clocks ----
+
+def need_shim(room):
+    with open(room.bellwether, "rb") as file:
+        if b"__asan_init" in file.read():
+            raise Skip("the sanitizer must be loaded first")
+
+
+def shift(path, seconds):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(f"{seconds}\n")
+    os.rename(path + ".new", path)
+
+
+@test
+def the_wall_clock_may_jump_by_a_day_either_way(room):
+    need_shim(room)
+    knob = os.path.join(room.dir, "realtime")
+    shift(knob, 0)
+    a = room.candidate("a", env={"SHIM_REALTIME": knob}, shim=room.shim)
+    room.started(1)
+    b = room.candidate("b", env={"SHIM_REALTIME": knob}, shim=room.shim)
+    b.said("leader")
+    for day in (86400, -86400, 0):
+        shift(knob, day)
+        time.sleep(TTL_S)
+    assert len(room.starts()) == 1 and a.leads(), "a jump of the wall clock changed the leader"
+    stamp = a.events()[0]["time"]
+    a.signal(signal.SIGTERM)
+    room.started(2, 5)
+    assert stamp
+
+
+@test
+def a_resume_past_the_ttl_is_known_before_any_more_work(room):
+    need_shim(room)
+    knob = os.path.join(room.dir, "boottime")
+    shift(knob, 0)
+    a = room.candidate("a", env={"SHIM_BOOTTIME": knob}, shim=room.shim)
+    room.started(1)
+    work = a.said("started")["pid"]
+    shift(knob, 3600)
+    wait_for(lambda: not lives(work), TTL_S)
+    a.said("step-down", 5)
+    room.started(2, 5)
+
+
+# ---- the command's own end ----
+
+@test
+def the_command_ends_by_itself_and_its_code_is_ours(room):
+    a = room.candidate("a", "for=50", "exit=7")
+    assert a.wait() == 7
+    b = room.candidate("b", "for=10", "exit=0")
+    assert b.wait() == 0
+    assert [x[1] for x in room.starts()] == ["1", "2"]
+
+
+@test
+def lost_leadership_with_once_is_exit_76(room):
+    a = room.candidate("a", options=["--once"])
+    room.started(1)
+    os.rename(room.db, room.db + ".away")
+    assert a.wait() == 76
+
+
+@test
+def not_elected_is_75_or_what_was_asked_for(room):
+    room.candidate("a")
+    room.started(1)
+    assert room.candidate("b", options=["-n"]).wait() == 75
+    assert room.candidate("c", options=["-w", "200ms", "-E", "9"]).wait() == 9
+
+
+@test
+def a_store_that_does_not_answer_for_all_of_w_is_69(room):
+    first = room.candidate("first", "for=1")
+    first.wait()
+    lock_database(room.db, 2.5, readers=True)
+    code = room.candidate("b", options=["-w", "1s"]).wait()
+    assert code == 69, code
+
+
+@test
+def a_read_only_database_is_said_and_exits_69(room):
+    if os.geteuid() == 0:
+        point = os.path.join(room.dir, "ro")
+        os.mkdir(point)
+        if subprocess.call(["mount", "-t", "tmpfs", "none", point], stderr=subprocess.DEVNULL) != 0:
+            raise Skip("root writes everywhere, and nothing can be mounted")
+        try:
+            open(os.path.join(point, "elections.db"), "wb").close()
+            subprocess.check_call(["mount", "-o", "remount,ro", point])
+            room.db = os.path.join(point, "elections.db")
+            a = room.candidate("a")
+            assert a.wait() == 69
+        finally:
+            subprocess.call(["umount", "-l", point])
+    else:
+        open(room.db, "wb").close()
+        os.chmod(room.db, 0o400)
+        a = room.candidate("a")
+        assert a.wait() == 69
+    assert "cannot be written" in a.events("store-refused")[0]["message"]
+
+
+@test
+def a_corrupt_database_is_said_exits_69_and_stays_as_it_is(room):
+    with open(room.db, "wb") as file:
+        file.write(b"this is no database\n" * 200)
+    a = room.candidate("a")
+    assert a.wait() == 69
+    assert a.events("store-refused")[0]["message"]
+    with open(room.db, "rb") as file:
+        assert file.read() == b"this is no database\n" * 200
+
+
+@test
+def the_command_sees_its_leadership_and_nothing_else_of_ours(room):
+    out = os.path.join(room.dir, "out")
+    a = room.candidate("a", command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"],
+                       options=["--containment", "cgroup"] if os.path.exists("/sys/fs/cgroup") else [])
+    assert a.wait() == 0
+    with open(out, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    names = [x.split("=")[0] for x in lines if "=" in x]
+    assert names in (["BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE", "BELLWETHER_TOKEN"],
+                     ["BELLWETHER_CONTAINMENT", "BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE",
+                      "BELLWETHER_TOKEN"]), names
+    assert [x for x in lines if x.isdigit()] == ["0", "1", "2", "3"], f"descriptors of ours in the command: {lines}"
+
+
+@test
+def sidelined_signals_stay_ignored_under_nohup(room):
+    a = room.candidate("a", command=["sh", "-c", "trap '' HUP; exec sleep 2"])
+    a.said("started")
+    words = [room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", "other", *room.options, "--",
+             room.witness, room.dir, "for=300"]
+    process = subprocess.Popen(["nohup", *words], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    room.started(1)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(5) == 0, "HUP ended it although it was ignored at start"
+
+
+def tell(room):
+    """What the witness and the candidates said, for whoever must find out why."""
+    lines = [" ".join(x) for x in room.lines()[-20:]]
+    for c in room.candidates:
+        lines += [f"{c.name}: {e['time'][17:-1]} {e['event']}: {e['message']}" for e in c.events()[-25:]]
+    return "\n".join(lines)
+
+
+def run_one(programs, name, function, kind):
+    """A function that puts the result into a Tap."""
+    with Room(programs[0], programs[1], containment=kind or "auto") as room:
+        room.shim = programs[2]
+        try:
+            function(room)
+            room.judge()
+            return lambda tap: tap.result(True, name)
+        except Skip as why:
+            reason = str(why)
+            return lambda tap: tap.skip(name, reason)
+        except (AssertionError, subprocess.TimeoutExpired, OSError, IndexError):
+            details = traceback.format_exc() + tell(room)
+            if kind and any(c.events("no-containment") for c in room.candidates):
+                return lambda tap: tap.skip(name, f"{kind} cannot be used here")
+            return lambda tap: tap.result(False, name, details)
+
+
+def main():
+    programs, wanted = sys.argv[1:4], sys.argv[4:]
+    tap = Tap()
+    chosen = [t for t in TESTS if not wanted or any(w in t[0] for w in wanted)]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for result in pool.map(lambda t: run_one(programs, *t), chosen):
+            result(tap)
+    sys.exit(tap.end())
+
+
+if __name__ == "__main__":
+    main()

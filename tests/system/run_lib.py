@@ -1,0 +1,203 @@
+"""Candidates of `bellwether run` as real processes, and what their witness saw.
+
+A Room is a directory with a database, a witness log and its lock; a Candidate is a supervisor with its guardian.
+Nothing here trusts what Bellwether says about itself where the witness (run_witness.c) or the kernel can be asked."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ELECTION = "e"
+
+
+def wait_for(what, seconds=10.0, pause=0.002):
+    """The first true value of what(), or an AssertionError that names it."""
+    until = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise AssertionError("waited in vain for " + (what.__doc__ or getattr(what, "__name__", "it")))
+        time.sleep(pause)
+
+
+def stat_of(pid):
+    """State letter, parent and start tick of a process; None: gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            rest = file.read().rsplit(")", 1)[1].split()
+        return rest[0], int(rest[1]), int(rest[19])
+    except (OSError, IndexError):
+        return None
+
+
+def lives(pid):
+    stat = stat_of(pid)
+    return stat is not None and stat[0] not in "ZX"
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+class Room:
+    """Where candidates meet. The programs come from the test's command line."""
+
+    def __init__(self, bellwether, witness, containment="auto", ttl="1500ms", kill_after="200ms", retry=None):
+        base = os.environ.get("TMPDIR", "/tmp")
+        self.dir = tempfile.mkdtemp(prefix="bellwether-run-", dir=base)
+        self.db = os.path.join(self.dir, "elections.db")
+        self.bellwether, self.witness = bellwether, witness
+        self.options = ["--ttl", ttl, "--kill-after", kill_after, "--containment", containment, "--log", "json"]
+        if retry:
+            self.options += ["--retry", retry]
+        self.candidates = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for candidate in self.candidates:
+            candidate.destroy()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def candidate(self, name, *modes, options=(), command=None, env=None, shim=None):
+        c = Candidate(self, name, list(modes), list(options), command, env, shim)
+        self.candidates.append(c)
+        return c
+
+    def lines(self):
+        """The witness log as lists of words."""
+        try:
+            with open(os.path.join(self.dir, "log"), encoding="utf-8") as file:
+                return [line.split() for line in file.read().splitlines()]
+        except FileNotFoundError:
+            return []
+
+    def starts(self):
+        return [line for line in self.lines() if line[0] == "start"]
+
+    def started(self, count=1, seconds=10.0):
+        """Waits until so many works have started; the last one's line."""
+        def enough():
+            return len(self.starts()) >= count
+        enough.__doc__ = f"start number {count}; the witness saw {self.starts()}"
+        wait_for(enough, seconds)
+        return self.starts()[count - 1]
+
+    def judge(self):
+        """What must hold whatever happened: never two at once, tokens only grow."""
+        overlaps = [line for line in self.lines() if line[0] == "overlap"]
+        assert not overlaps, f"two at once: {overlaps}"
+        tokens = [int(line[1]) for line in self.starts()]
+        assert tokens == sorted(set(tokens)), f"tokens do not grow: {tokens}"
+
+
+class Candidate:
+    def __init__(self, room, name, modes, options, command, env, shim):
+        self.room, self.name = room, name
+        self.errors = os.path.join(room.dir, name + ".err")
+        words = [room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", ELECTION, "--id", name]
+        words += room.options + options + ["--"]
+        words += command if command is not None else [room.witness, room.dir] + modes
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
+        environment.update(env or {})
+        if shim:
+            environment["LD_PRELOAD"] = shim
+        self.err = open(self.errors, "ab")
+        self.process = subprocess.Popen(words, stderr=self.err, stdin=subprocess.DEVNULL, env=environment,
+                                        start_new_session=True)
+        self.pid = self.process.pid
+
+    def events(self, kind=None):
+        """Its own log, to see reasons; proofs come from the witness."""
+        found = []
+        with open(self.errors, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue
+                if kind is None or event.get("event") == kind:
+                    found.append(event)
+        return found
+
+    def said(self, kind, seconds=10.0, count=1):
+        def enough():
+            return len(self.events(kind)) >= count
+        enough.__doc__ = f"'{kind}' of {self.name}; it said {[e['event'] for e in self.events()]}"
+        wait_for(enough, seconds)
+        return self.events(kind)[count - 1]
+
+    def guardian(self):
+        """Its guardian's pid, or None."""
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            stat = stat_of(int(entry))
+            if stat and stat[1] == self.pid:
+                try:
+                    with open(f"/proc/{entry}/comm", encoding="utf-8") as file:
+                        if file.read().strip() == "bw-guardian":
+                            return int(entry)
+                except OSError:
+                    pass
+        return None
+
+    def signal(self, number):
+        send(self.pid, number)
+
+    def wait(self, seconds=10.0):
+        return self.process.wait(seconds)
+
+    def leads(self):
+        """Is the last work it started the last one the witness saw?"""
+        started = self.events("started")
+        starts = self.room.starts()
+        return bool(started and starts and str(started[-1]["token"]) == starts[-1][1])
+
+    def destroy(self):
+        guardian = self.guardian()
+        for pid in (self.pid, guardian):
+            if pid:
+                send(pid, signal.SIGCONT)
+        send(self.pid, signal.SIGTERM)
+        try:
+            self.process.wait(3)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            if guardian:
+                until = time.monotonic() + 2
+                while lives(guardian) and time.monotonic() < until:
+                    time.sleep(0.01)
+        self.err.close()
+
+
+class Tap:
+    """Results in the Test Anything Protocol."""
+
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def result(self, good, name, details=""):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
+        for line in details.splitlines():
+            print("# " + line, flush=True)
+
+    def skip(self, name, why):
+        self.count += 1
+        print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
+
+    def end(self):
+        print(f"1..{self.count}")
+        return 1 if self.failed else 0

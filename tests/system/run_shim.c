@@ -1,0 +1,41 @@
+/* A clock that jumps: preloaded into `bellwether run`, it adds the seconds that stand in a file to
+ * CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME (SHIM_BOOTTIME). Timers of the
+ * kernel are not moved: whoever asks for the time sees the jump, as after a resume. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static long shift_of(const char *variable)
+{
+    char text[32] = "";
+    const char *path = getenv(variable);
+    if (!path)
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    return got > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int result = (int)syscall(SYS_clock_gettime, clock, out);
+    if (result == 0 && clock == CLOCK_REALTIME)
+        out->tv_sec += shift_of("SHIM_REALTIME");
+    if (result == 0 && clock == CLOCK_BOOTTIME)
+        out->tv_sec += shift_of("SHIM_BOOTTIME");
+    return result;
+}
+
+time_t time(time_t *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out)
+        *out = now.tv_sec;
+    return now.tv_sec;
+}
