@@ -66,8 +66,7 @@ static void on_written(uv_write_t *write, int status)
 static int spawn(struct hook *hook, const char *command, const char *input)
 {
     uv_loop_t *loop = &hook->lead->client->loop;
-    char *arguments[] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
-                         (char *)(uintptr_t)command, NULL};
+    char *arguments[] = {(char *)"sh", (char *)"-c", (char *)command, NULL};
     uv_stdio_container_t stdio[3] = {
         {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&hook->in},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&hook->out},
@@ -85,7 +84,7 @@ static int spawn(struct hook *hook, const char *command, const char *input)
     int error = uv_spawn(loop, &hook->process, &options);
     if (error)
         return error;
-    uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)input, (unsigned)strlen(input));
+    uv_buf_t buffer = uv_buf_init((char *)input, (unsigned)strlen(input));
     uv_read_start((uv_stream_t *)&hook->out, on_buffer, on_read);
     uv_write(&hook->write, (uv_stream_t *)&hook->in, &buffer, 1, on_written);
     return 0;

@@ -46,7 +46,7 @@ int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, s
     look->timeout_ns = 5 * BW_SEC;
     for (int i = 0; i < argc; i++)
         if (strcmp(argv[i], "-w") == 0)
-            argv[i] = (char *)(uintptr_t) "--wait";
+            argv[i] = (char *)"--wait";
     int code = bw_options_parse(command, argc, argv, look, parsed);
     if (code != BW_GO_ON)
         return code;

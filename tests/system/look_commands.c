@@ -64,7 +64,7 @@ static void start(struct command *c, const char *const *words)
         dup2(out[1], 2);
         if (chdir(dir) != 0)
             _exit(99);
-        execv(program, (char **)(uintptr_t)argv);
+        execv(program, (char **)argv);
         _exit(99);
     }
     close(out[1]);
