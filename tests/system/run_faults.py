@@ -15,7 +15,9 @@ import threading
 import time
 import traceback
 
-from run_lib import Room, Tap, lives, send, wait_for
+sys.dont_write_bytecode = True
+
+from run_lib import Room, Tap, lives, send, wait_for  # noqa: E402
 
 TTL_S = 1.5
 AT_ONCE = 4  # they mostly wait

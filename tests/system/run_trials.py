@@ -17,7 +17,9 @@ import sys
 import threading
 import time
 
-from run_lib import Room, Tap, lives, send, wait_for
+sys.dont_write_bytecode = True
+
+from run_lib import Room, Tap, lives, send, wait_for  # noqa: E402
 
 MODES = [[], ["ignore-term"], ["double-fork"], ["double-fork", "ignore-term"], ["setsid", "ignore-term"],
          ["double-fork", "setsid", "ignore-term"], ["slow=100"]]
