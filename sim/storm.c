@@ -172,8 +172,21 @@ static void command(struct storm *s, bw_time at)
     }
 }
 
+/* Answers of the store come late, up to when nobody waits for them any more, and overtake. */
+static void slow_answers(struct storm *s, bw_time at)
+{
+    struct bw_sim_latency slow = s->config.latency;
+    slow.max += bw_rng_between(&s->rng, 0, s->config.lease.ttl_ns / 2);
+    add(s, BW_FAULT_LATENCY, at, BW_NODE_NONE)->latency = slow;
+    add(s, BW_FAULT_LATENCY, lasting(s, at), BW_NODE_NONE)->latency = s->config.latency;
+}
+
 static void weather(struct storm *s, bw_time at)
 {
+    if (s->stores && bw_rng_chance(&s->rng, 0.4)) {
+        slow_answers(s, at);
+        return;
+    }
     if (bw_rng_chance(&s->rng, 0.5)) {
         add(s, BW_FAULT_LOSS, at, BW_NODE_NONE)->rate = bw_rng_unit(&s->rng) * 0.3;
         add(s, BW_FAULT_LOSS, lasting(s, at), BW_NODE_NONE)->rate = s->config.loss;
@@ -241,6 +254,8 @@ static void calm(struct storm *s)
 {
     add(s, BW_FAULT_HEAL, s->end, BW_NODE_NONE);
     add(s, BW_FAULT_LOSS, s->end, BW_NODE_NONE)->rate = 0;
+    if (s->stores)
+        add(s, BW_FAULT_LATENCY, s->end, BW_NODE_NONE)->latency = s->config.latency;
     for (bw_node node = 1; node <= s->present; node++) /* does nothing to those that are up */
         add(s, BW_FAULT_RESTART, s->end, node);
     if (s->left == 0 && bw_rng_chance(&s->rng, 0.3)) /* who left may still count as a voter */

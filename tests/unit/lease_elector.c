@@ -367,6 +367,25 @@ static void a_store_that_is_away_is_asked_once_per_retry_interval(void **state)
     free(s.lease);
 }
 
+static void an_answer_from_before_the_release_does_not_bring_the_lease_back(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    struct bw_store_record mine = held_by("a", 5, 10), free_again = mine;
+    mine.request = watch.id - 1; /* the acquire came right before the watch */
+    happens(&s, BW_LEASE_RESIGN);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    free_again.version = 11;
+    free_again.held = false;
+    answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE, free_again);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, free_again);
+    answer(&s, &watch, BW_OUTCOME_DONE, mine);
+    assert_null(wants(&s, BW_LEASE_ELECTED));
+    free(s.lease);
+}
+
 /* Reads a record that "b" released, with a note of candidate "c" that is ready to follow `whom`. */
 static bool yields_to_one_ready_to_follow(const char *whom)
 {
@@ -652,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_note_meant_for_the_holder_before_is_not_obeyed),
         cmocka_unit_test(a_holder_whose_watch_ran_out_watches_again),
         cmocka_unit_test(a_store_that_is_away_is_asked_once_per_retry_interval),
+        cmocka_unit_test(an_answer_from_before_the_release_does_not_bring_the_lease_back),
         cmocka_unit_test(others_yield_to_a_prepared_successor_of_this_holder_only),
         cmocka_unit_test(random_trouble_never_makes_two_work_at_once),
     };
