@@ -55,16 +55,16 @@ static void print_gap(const struct bw_job_options *options)
         return;
     bw_lease_plan(&plan, &terms, 0);
     printf("\nWith --ttl %s --kill-after %s --grace %s --drift %g%%:\n",
-           bw_term_span(text[0], terms.ttl_ns), bw_term_span(text[1], terms.kill_after_ns),
-           bw_term_span(text[2], c->grace_ns), options->drift * 100);
+           bw_job_span(text[0], terms.ttl_ns), bw_job_span(text[1], terms.kill_after_ns),
+           bw_job_span(text[2], c->grace_ns), options->drift * 100);
     printf("  renewed after %s; unanswered: again at %s, TERM to the work at %s,\n"
            "  KILL by the guardian at %s, nothing of it runs from %s on\n",
-           bw_term_span(text[0], c->renew_ns ? c->renew_ns : plan.renew),
-           bw_term_span(text[1], plan.retry), bw_term_span(text[2], plan.term),
-           bw_term_span(text[3], plan.kill), bw_term_span(text[4], plan.end));
+           bw_job_span(text[0], c->renew_ns ? c->renew_ns : plan.renew),
+           bw_job_span(text[1], plan.retry), bw_job_span(text[2], plan.term),
+           bw_job_span(text[3], plan.kill), bw_job_span(text[4], plan.end));
     printf("  worst gap without a leader: TTL + grace + election = %s + election\n"
            "  (on one host milliseconds: the guardian proves the death)\n",
-           bw_term_span(text[5], bw_lease_gap_by_expiry(terms.ttl_ns, c->grace_ns, 0)));
+           bw_job_span(text[5], bw_lease_gap_by_expiry(terms.ttl_ns, c->grace_ns, 0)));
 }
 
 /* --help with the figures that follow from the TTL given beside it. */

@@ -22,6 +22,9 @@ void bw_job_options_init(struct bw_job_options *options);
 /* What follows from a TTL: margin, retry interval. */
 bw_time bw_job_margin(bw_time ttl_ns);
 
+/* "4.65s", "0s": whole milliseconds, as an option takes it. out[BW_TEXT_SPAN]; returns it. */
+const char *bw_job_span(char *out, bw_time span);
+
 /* Completes and checks what was parsed. BW_GO_ON, or an exit code after one line. */
 int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_options *options,
                           const struct bw_parsed *parsed);

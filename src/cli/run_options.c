@@ -100,19 +100,32 @@ static bw_time least_ttl(struct bw_lease_terms terms)
     return least;
 }
 
+const char *bw_job_span(char *out, bw_time span)
+{
+    snprintf(out, BW_TEXT_SPAN, "%lld.%03lld", (long long)(span / BW_SEC),
+             (long long)(span % BW_SEC / BW_MS));
+    size_t length = strlen(out);
+    while (out[length - 1] == '0')
+        out[--length] = '\0';
+    if (out[length - 1] == '.')
+        length--;
+    memcpy(out + length, "s", 2);
+    return out;
+}
+
 static int check_terms(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     const struct bw_lease_terms *terms = &options->config.terms;
     char ttl[BW_TEXT_SPAN], kill[BW_TEXT_SPAN], margin[BW_TEXT_SPAN], least[BW_TEXT_SPAN];
     enum bw_lease_rule rule = bw_lease_check(terms);
-    bw_term_span(ttl, terms->ttl_ns);
+    bw_job_span(ttl, terms->ttl_ns);
     if (rule == BW_LEASE_RULE_KILL_TIME)
         return bw_usage_error(
             command,
             "--ttl %s is too short for --kill-after %s (margin %s, drift %g%%): it must hold that "
             "%s; the least TTL is %s",
-            ttl, bw_term_span(kill, terms->kill_after_ns), bw_term_span(margin, terms->margin_ns),
-            options->drift * 100, bw_lease_rule_text(rule), bw_term_span(least, least_ttl(*terms)));
+            ttl, bw_job_span(kill, terms->kill_after_ns), bw_job_span(margin, terms->margin_ns),
+            options->drift * 100, bw_lease_rule_text(rule), bw_job_span(least, least_ttl(*terms)));
     if (rule != BW_LEASE_RULE_NONE)
         return bw_usage_error(command, "--ttl %s: it must hold that %s", ttl,
                               bw_lease_rule_text(rule));
