@@ -2,7 +2,7 @@
 _bellwether() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     case $before in
-    --script | --svg | --trace)
+    --script | --svg | --trace | --store-file | --token-file | --metrics-file)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* One line, newline included:
- *   {"event":"split_brain","how":"token","resource":"...","token":41,"highest":42,"action":"rejected"}
+ *   {"event":"split_brain","how":"token","resource":"PATH","token":41,"highest":42,...}
  *   split brain: token 41 came after 42 at PATH: a former leader still acts; rejected */
 void bw_guard_tell(FILE *out, const struct bw_guard_verdict *verdict, const char *resource,
                    bool json);
