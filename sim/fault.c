@@ -233,7 +233,7 @@ static void leave(struct bw_sim *sim, bw_node id)
 {
     if (bw_sim_claims_leader(&sim->claims, 0) == id)
         bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    sim->nodes[id].leaving = true;
+    sim->nodes[id].leaving = sim->nodes[id].left = true;
     struct bw_event event = {.kind = BW_EVENT_STOP, .node = id};
     bw_sim_node_tell(sim, id, &event);
     bw_sim_claims_count(&sim->claims, id, false);
@@ -294,6 +294,7 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
         return true;
     switch (fault->kind) {
     case BW_FAULT_RESTART:
+        return id && node->member && !node->up && !node->left;
     case BW_FAULT_CONFIRM:
         return id && node->member && !node->up;
     case BW_FAULT_JOIN:

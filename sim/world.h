@@ -68,6 +68,7 @@ struct bw_sim_node {
     bool up;     /* its process exists */
     bool paused;
     bool leaving; /* was told to stop */
+    bool left;    /* ever: one that crashes while it leaves does not come back */
     bool barrier; /* a record is being written: actions are held */
     /* Timer: at most one that counts, told by its generation. */
     bool armed;

@@ -100,6 +100,19 @@ static void a_leader_that_leaves_hands_over_without_a_wait(void **state)
     assert_in_range(seen.at[1], 5 * BW_SEC + config.stop_ns, 5 * BW_SEC + 100 * BW_MS);
 }
 
+static void one_that_crashes_while_it_leaves_does_not_come_back(void **state)
+{
+    (void)state;
+    struct leaderships seen;
+    struct bw_sim_config config = world(BW_SIM_STORE_QUORUM);
+    config.stop_ns = 300 * BW_MS;
+    struct bw_sim_fault faults[] = {{.kind = BW_FAULT_LEAVE, .at = 5 * BW_SEC},
+                                    {.kind = BW_FAULT_CRASH, .at = 5100 * BW_MS},
+                                    {.kind = BW_FAULT_RESTART, .at = 5200 * BW_MS}};
+    run(&config, &seen, faults, 3); /* whoever came back unasked would name nobody at the end */
+    assert_int_equal(seen.count, 2);
+}
+
 /* Over some seeds: how many leaderships had the token of the one before. */
 static uint32_t tokens_given_twice(enum bw_sim_store store)
 {
@@ -187,6 +200,7 @@ int main(void)
         cmocka_unit_test(stores_are_no_candidates_and_nobody_suspects_them),
         cmocka_unit_test(every_election_has_its_own_lease),
         cmocka_unit_test(a_leader_that_leaves_hands_over_without_a_wait),
+        cmocka_unit_test(one_that_crashes_while_it_leaves_does_not_come_back),
         cmocka_unit_test(a_store_that_lost_its_newest_writes_gives_a_token_twice),
         cmocka_unit_test(a_store_can_be_struck_by_its_id),
         cmocka_unit_test(a_partition_leaves_the_store_with_the_first_group_unless_it_is_named),
