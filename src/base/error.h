@@ -24,7 +24,11 @@
     X(EDAMAGED, 16, "stored data is damaged or not ours", false)                                   \
     X(EDENIED, 17, "not permitted", false)                                                         \
     X(EUNSUPPORTED, 18, "cannot be done safely here", false)                                       \
-    X(ENOTOKEN, 19, "no fencing token was given", false)
+    X(ENOTOKEN, 19, "no fencing token was given", false)                                           \
+    X(ETIMEDOUT, 20, "not done in the time given", true)                                           \
+    X(EFORKED, 21, "the handle belongs to the parent process", false)                              \
+    X(EOVERDUE, 22, "the task outlived its leadership", false)                                     \
+    X(EINTERRUPTED, 23, "interrupted, or the handle is being closed", false)
 
 enum bw_error {
 #define X(name, code, text, retry) BW_##name = -(code),

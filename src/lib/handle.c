@@ -1,0 +1,323 @@
+/* The handle: a store, and one thread that renews everything led through it.
+ *
+ * The thread runs a libuv loop. Whatever touches an elector is handed to it as a call and waited
+ * for; what the program asks all the time (bw_is_leader) is answered from atomics. Signals are
+ * blocked in the thread: they are for the program's own. */
+#include "lib/lib.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#ifndef BW_VERSION
+#error "the build gives BW_VERSION"
+#endif
+
+#define WHY_MAX 512
+
+static _Thread_local char why_text[WHY_MAX];
+
+const char *bw_version(void)
+{
+    return BW_VERSION;
+}
+
+const char *bw_why(void)
+{
+    return why_text;
+}
+
+int bw_lib_fail(int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why_text, sizeof why_text, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* ---- calls ---- */
+
+int bw_lib_check(const struct bw_handle *h)
+{
+    if (h->pid == getpid())
+        return 0;
+    return bw_lib_fail(BW_EFORKED, "this handle was opened by process %ld: a child opens its own",
+                       (long)h->pid);
+}
+
+bool bw_lib_on_thread(const struct bw_handle *h)
+{
+    return pthread_equal(h->thread, pthread_self()) != 0;
+}
+
+bw_time bw_lib_until(int64_t timeout_ms)
+{
+    bool never = timeout_ms < 0 || timeout_ms > BW_TIME_NEVER / BW_MS;
+    return never ? BW_TIME_NEVER : bw_time_add(bw_asker_now(), timeout_ms * BW_MS);
+}
+
+/* The condition's clock stands still in suspend: waits are cut into pieces, the caller looks at
+ * BOOTTIME after each. */
+void bw_lib_wait(struct bw_handle *h, bw_time until)
+{
+    struct timespec at;
+    bw_time now = bw_asker_now();
+    if (until == BW_TIME_NEVER) {
+        pthread_cond_wait(&h->changed, &h->mutex);
+        return;
+    }
+    bw_time span = until > now ? bw_time_min(until - now, BW_SEC) : 0;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    bw_time sum = at.tv_nsec + span;
+    at.tv_sec += sum / BW_SEC;
+    at.tv_nsec = sum % BW_SEC;
+    pthread_cond_timedwait(&h->changed, &h->mutex, &at);
+}
+
+int bw_lib_call(struct bw_handle *h, int (*run)(struct bw_handle *h, void *arg), void *arg)
+{
+    struct call call = {.run = run, .arg = arg};
+    if (bw_lib_on_thread(h))
+        return run(h, arg);
+    pthread_mutex_lock(&h->mutex);
+    *h->calls_end = &call;
+    h->calls_end = &call.next;
+    uv_async_send(&h->wake);
+    while (!call.done)
+        bw_lib_wait(h, BW_TIME_NEVER);
+    pthread_mutex_unlock(&h->mutex);
+    return call.result;
+}
+
+static struct call *take_call(struct bw_handle *h)
+{
+    pthread_mutex_lock(&h->mutex);
+    struct call *call = h->calls;
+    if (call) {
+        h->calls = call->next;
+        if (!h->calls)
+            h->calls_end = &h->calls;
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return call;
+}
+
+/* ---- the thread ---- */
+
+/* Tasks are told to end; who blocks looks at `interrupted`. */
+static void interrupt(struct bw_handle *h)
+{
+    if (!atomic_load(&h->interrupted) || atomic_exchange(&h->interrupt_seen, true))
+        return;
+    for (struct bw_leadership *l = h->all; l; l = l->next)
+        if (l->way == WAY_TASK && !l->ending)
+            bw_asked_step(l->asked, BW_LEASE_STOP, false);
+    pthread_mutex_lock(&h->mutex);
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->mutex);
+}
+
+static void on_wake(uv_async_t *handle)
+{
+    struct bw_handle *h = handle->data;
+    struct call *call;
+    while ((call = take_call(h))) {
+        int result = call->run(h, call->arg);
+        pthread_mutex_lock(&h->mutex);
+        call->result = result;
+        call->done = true;
+        pthread_cond_broadcast(&h->changed);
+        pthread_mutex_unlock(&h->mutex);
+    }
+    interrupt(h);
+}
+
+/* Before the loop waits: what was decided meanwhile is told, what is over is cleared away. */
+static void on_tidy(uv_prepare_t *handle)
+{
+    struct bw_handle *h = handle->data;
+    if (h->event_fd < 0)
+        bw_lib_dispatch(h);
+    bw_lib_reap(h);
+}
+
+static void *run_loop(void *arg)
+{
+    struct bw_handle *h = arg;
+    uv_run(&h->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+static int quit(struct bw_handle *h, void *arg)
+{
+    (void)arg;
+    if (h->asker)
+        bw_asker_close(h->asker);
+    uv_close((uv_handle_t *)&h->wake, NULL);
+    uv_close((uv_handle_t *)&h->tidy, NULL);
+    return 0;
+}
+
+static int start_thread(struct bw_handle *h)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&h->thread, NULL, run_loop, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return bw_lib_fail(BW_ENOMEM, "no thread: %s", strerror(error));
+    pthread_setname_np(h->thread, "bellwether");
+    return 0;
+}
+
+/* ---- opening and closing ---- */
+
+static void init_locks(struct bw_handle *h)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&h->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&h->mutex, NULL);
+}
+
+static void free_handle(struct bw_handle *h)
+{
+    uv_loop_close(&h->loop);
+    if (h->event_fd >= 0)
+        close(h->event_fd);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
+}
+
+static int open_parts(struct bw_handle *h, const char *url)
+{
+    char why[BW_WHY_MAX + 1] = "";
+    struct settings settings;
+    if (h->options.pollable) {
+        h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (h->event_fd < 0)
+            return bw_lib_fail(BW_ENOMEM, "no descriptor: %s", strerror(errno));
+    }
+    int error = bw_asker_open(&h->asker, url, &h->loop, NULL, why);
+    if (error)
+        return bw_lib_fail(error, "%s", why);
+    return bw_lib_settings(h, 0, &settings);
+}
+
+static struct bw_handle *new_handle(void)
+{
+    struct bw_handle *h = calloc(1, sizeof *h);
+    if (!h || uv_loop_init(&h->loop) != 0) {
+        free(h);
+        return NULL;
+    }
+    h->pid = getpid();
+    h->calls_end = &h->calls;
+    h->events_end = &h->events;
+    h->event_fd = -1;
+    init_locks(h);
+    uv_async_init(&h->loop, &h->wake, on_wake);
+    uv_prepare_init(&h->loop, &h->tidy);
+    uv_prepare_start(&h->tidy, on_tidy);
+    uv_unref((uv_handle_t *)&h->tidy);
+    h->wake.data = h->tidy.data = h;
+    return h;
+}
+
+int bw_open(const char *url, const struct bw_options *options, struct bw_handle **out)
+{
+    *out = NULL;
+    if (!url)
+        return bw_lib_fail(BW_EINVAL, "no URL of a store");
+    struct bw_handle *h = new_handle();
+    if (!h)
+        return bw_lib_fail(BW_ENOMEM, "no memory or descriptors left");
+    int error = bw_lib_options(h, options);
+    if (!error)
+        error = open_parts(h, url);
+    if (!error)
+        error = start_thread(h);
+    if (!error) {
+        *out = h;
+        return 0;
+    }
+    quit(h, NULL);
+    uv_run(&h->loop, UV_RUN_DEFAULT);
+    free_handle(h);
+    return error;
+}
+
+/* Nothing may be led, nobody may be inside. */
+static int begin_close(struct bw_handle *h)
+{
+    int error = 0;
+    pthread_mutex_lock(&h->mutex);
+    while (h->telling && !pthread_equal(h->teller, pthread_self()))
+        bw_lib_wait(h, BW_TIME_NEVER);
+    for (const struct bw_leadership *l = h->all; l; l = l->next)
+        if (bw_lib_led(l) && !l->resigned)
+            error = bw_lib_fail(BW_EBUSY, "'%s' is led: resign first", l->election);
+    if (!error && (h->busy > 0 || h->telling))
+        error = bw_lib_fail(BW_EBUSY, "a call or callback of this handle is still running");
+    pthread_mutex_unlock(&h->mutex);
+    return error;
+}
+
+/* A candidacy that nobody ends yet; NULL when there is none left at all. */
+static struct bw_leadership *left_over(struct bw_handle *h)
+{
+    struct bw_leadership *l;
+    pthread_mutex_lock(&h->mutex);
+    for (;;) {
+        for (l = h->all; l && l->resigned; l = l->next)
+            ;
+        if (l || !h->all)
+            break;
+        bw_lib_wait(h, BW_TIME_NEVER);
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return l;
+}
+
+int bw_close(struct bw_handle *h)
+{
+    struct bw_leadership *l;
+    if (!h)
+        return 0;
+    int error = bw_lib_check(h);
+    if (!error && bw_lib_on_thread(h))
+        error = bw_lib_fail(BW_EINVAL, "bw_close from a callback");
+    if (!error)
+        error = begin_close(h);
+    if (error)
+        return error;
+    while ((l = left_over(h)))
+        bw_resign(l);
+    bw_lib_call(h, quit, NULL);
+    pthread_join(h->thread, NULL);
+    free_handle(h);
+    return 0;
+}
+
+void bw_interrupt(struct bw_handle *h)
+{
+    if (h->pid != getpid())
+        return;
+    atomic_store(&h->interrupted, true);
+    uv_async_send(&h->wake);
+}
+
+const char *bw_id(const struct bw_handle *h)
+{
+    return h->id;
+}

@@ -1,0 +1,344 @@
+/* Contending, releasing, resigning; and what holds now. */
+#include "lib/lib.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- making and freeing ---- */
+
+void bw_lib_free(struct bw_leadership *l)
+{
+    bw_lib_deadline_close(l);
+    free(l->clearing);
+    free(l->value);
+    free(l);
+}
+
+static int check_names(const struct bw_leadership *l)
+{
+    const struct bw_store_ops *ops = bw_asker_store_ops(l->handle->asker);
+    struct bw_store_request request = {.op = BW_STORE_ACQUIRE,
+                                       .id = 1,
+                                       .election = l->election,
+                                       .candidate = l->handle->id,
+                                       .value = l->value,
+                                       .ttl_ns = l->settings.terms.ttl_ns};
+    if (bw_store_request_check(&request, ops->ttl_min_ns) == 0)
+        return 0;
+    return bw_lib_fail(
+        BW_EINVAL,
+        "election (1 to %u bytes, printable, no '/'), id (1 to %u) or value (at most "
+        "%u bytes) cannot be used",
+        BW_ELECTION_NAME_MAX, BW_CANDIDATE_ID_MAX, BW_VALUE_MAX);
+}
+
+static int fill(struct bw_leadership *l, const char *election,
+                const struct bw_campaign_options *options)
+{
+    if (!election || strlen(election) > BW_ELECTION_NAME_MAX)
+        return bw_lib_fail(BW_EINVAL, "an election's name has 1 to %u bytes", BW_ELECTION_NAME_MAX);
+    memcpy(l->election, election, strlen(election) + 1);
+    l->value = strdup(options->value ? options->value : "");
+    if (!l->value)
+        return bw_lib_fail(BW_ENOMEM, "no memory left");
+    enum bw_overdue otherwise = l->way == WAY_TASK ? BW_OVERDUE_ABORT : BW_OVERDUE_REPORT;
+    l->aborts = (options->overdue ? options->overdue : otherwise) == BW_OVERDUE_ABORT;
+    l->priority = options->priority;
+    l->preferred = options->preferred;
+    l->observer = options->observer;
+    l->context = options->context;
+    l->quiet.fd = -1; /* nobody asked a library to write */
+    int error = bw_lib_settings(l->handle, options->ttl_ms, &l->settings);
+    return error ? error : check_names(l);
+}
+
+static int start(struct bw_handle *h, void *arg)
+{
+    struct bw_leadership *l = arg;
+    struct bw_lease_config config = {.election = l->election,
+                                     .candidate = h->id,
+                                     .value = l->value,
+                                     .terms = l->settings.terms,
+                                     .retry_ns = l->settings.retry_ns,
+                                     .grace_ns = l->settings.grace_ns,
+                                     .priority = l->priority,
+                                     .preferred = l->preferred,
+                                     .observer = l->observer};
+    for (const struct bw_leadership *other = h->all; other; other = other->next)
+        if (strcmp(other->election, l->election) == 0)
+            return BW_EBUSY;
+    int error = bw_asked_new(&l->asked, h->asker, &config, &bw_lib_hooks, l);
+    if (error)
+        return error;
+    pthread_mutex_lock(&h->mutex);
+    l->next = h->all;
+    h->all = l;
+    pthread_mutex_unlock(&h->mutex);
+    bw_asked_step(l->asked, BW_LEASE_START, false);
+    return 0;
+}
+
+static int start_call(struct bw_leadership *l)
+{
+    int error = bw_lib_call(l->handle, start, l);
+    if (error == BW_EBUSY)
+        bw_lib_fail(error, "this handle contends for '%s' already", l->election);
+    else if (error)
+        bw_lib_fail(error, "%s", bw_error_text(error));
+    return error;
+}
+
+int bw_lib_contend(struct bw_handle *h, const char *election,
+                   const struct bw_campaign_options *given, enum way way,
+                   struct bw_leadership **out)
+{
+    struct bw_campaign_options options;
+    *out = NULL;
+    int error = bw_lib_check(h);
+    if (error)
+        return error;
+    if (given && given->size < sizeof given->size)
+        return bw_lib_fail(BW_EINVAL, "options.size is not set: use the ..._default() function");
+    bw_lib_copy(&options, sizeof options, given);
+    struct bw_leadership *l = calloc(1, sizeof *l);
+    if (!l)
+        return bw_lib_fail(BW_ENOMEM, "no memory left");
+    l->handle = h;
+    l->way = way;
+    l->cancel_fd = -1;
+    error = fill(l, election, &options);
+    if (error)
+        l->aborts = false; /* there is no timer yet */
+    else
+        error = bw_lib_deadline_open(l);
+    if (!error)
+        error = start_call(l);
+    if (error)
+        bw_lib_free(l);
+    else
+        *out = l;
+    return error;
+}
+
+int bw_contend(struct bw_handle *h, const char *election, const struct bw_campaign_options *options,
+               struct bw_leadership **out)
+{
+    return bw_lib_contend(h, election, options, WAY_CALLBACKS, out);
+}
+
+/* ---- waiting ---- */
+
+static int not_elected(const struct bw_leadership *l)
+{
+    if (l->answered)
+        return bw_lib_fail(BW_ETIMEDOUT, "'%s' is led by %s", l->election,
+                           l->leader[0] ? l->leader : "nobody we know");
+    return bw_lib_fail(BW_EIO, "the store did not answer in the time given");
+}
+
+static bool is_led_now(const struct bw_leadership *l)
+{
+    return bw_asker_now() < atomic_load(&l->act_until);
+}
+
+/* 0, an error, or 1: wait on. The mutex is held. */
+static int look(const struct bw_leadership *l, int64_t timeout_ms, bw_time until)
+{
+    if (l->stage == STAGE_LEADING && is_led_now(l))
+        return 0;
+    if (l->stage == STAGE_GONE || atomic_load(&l->handle->interrupted))
+        return bw_lib_fail(BW_EINTERRUPTED, "interrupted");
+    bool over = timeout_ms == 0 ? l->decided : bw_asker_now() >= until;
+    return over ? not_elected(l) : 1;
+}
+
+int bw_lib_await(struct bw_leadership *l, int64_t timeout_ms)
+{
+    struct bw_handle *h = l->handle;
+    bw_time until = timeout_ms == 0 ? BW_TIME_NEVER : bw_lib_until(timeout_ms);
+    int error;
+    pthread_mutex_lock(&h->mutex);
+    h->busy++;
+    while ((error = look(l, timeout_ms, until)) == 1) {
+        if (l->stage == STAGE_LOST) { /* over before anybody heard of it */
+            pthread_mutex_unlock(&h->mutex);
+            bw_release(l);
+            pthread_mutex_lock(&h->mutex);
+        } else {
+            bw_lib_wait(h, until);
+        }
+    }
+    h->busy--;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->mutex);
+    return error;
+}
+
+int bw_campaign(struct bw_handle *h, const char *election,
+                const struct bw_campaign_options *options, int64_t timeout_ms,
+                struct bw_leadership **out)
+{
+    struct bw_campaign_options own;
+    *out = NULL;
+    bw_lib_copy(&own, sizeof own, options);
+    if (own.observer)
+        return bw_lib_fail(BW_EINVAL, "an observer is never elected: use bw_contend");
+    if (h->pid == getpid() && bw_lib_on_thread(h))
+        return bw_lib_fail(BW_EINVAL, "bw_campaign would wait on the library's own thread");
+    struct bw_leadership *l;
+    int error = bw_lib_contend(h, election, options, WAY_BLOCKING, &l);
+    if (error)
+        return error;
+    error = bw_lib_await(l, timeout_ms);
+    if (error)
+        bw_resign(l);
+    else
+        *out = l;
+    return error;
+}
+
+int bw_wait_lost(struct bw_leadership *l, int64_t timeout_ms)
+{
+    struct bw_handle *h = l->handle;
+    bw_time until = bw_lib_until(timeout_ms);
+    int error = bw_lib_check(h);
+    if (error)
+        return error;
+    if (bw_lib_on_thread(h))
+        return bw_lib_fail(BW_EINVAL, "bw_wait_lost would wait on the library's own thread");
+    pthread_mutex_lock(&h->mutex);
+    h->busy++;
+    for (;;) {
+        if (l->stage != STAGE_LEADING || !is_led_now(l))
+            break;
+        if (atomic_load(&h->interrupted))
+            error = bw_lib_fail(BW_EINTERRUPTED, "interrupted");
+        else if (bw_asker_now() >= until)
+            error = bw_lib_fail(BW_ETIMEDOUT, "still leading");
+        if (error)
+            break;
+        bw_lib_wait(h, bw_time_min(until, atomic_load(&l->act_until)));
+    }
+    h->busy--;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->mutex);
+    return error;
+}
+
+/* ---- letting go ---- */
+
+static int release(struct bw_handle *h, void *arg)
+{
+    (void)h;
+    bw_lib_work_ended(arg);
+    return 0;
+}
+
+int bw_release(struct bw_leadership *l)
+{
+    int error = bw_lib_check(l->handle);
+    return error ? error : bw_lib_call(l->handle, release, l);
+}
+
+static int end(struct bw_handle *h, void *arg)
+{
+    (void)h;
+    bw_lib_end(arg);
+    return 0;
+}
+
+int bw_resign(struct bw_leadership *l)
+{
+    if (!l)
+        return 0;
+    struct bw_handle *h = l->handle;
+    int error = bw_lib_check(h);
+    if (error)
+        return error;
+    bool here = bw_lib_on_thread(h);
+    pthread_mutex_lock(&h->mutex);
+    l->resigned = true;
+    l->free_when_gone = here;
+    h->busy += !here;
+    pthread_mutex_unlock(&h->mutex);
+    bw_lib_call(h, end, l);
+    if (here)
+        return 0;
+    pthread_mutex_lock(&h->mutex);
+    while (l->stage != STAGE_GONE || (h->telling == l && !pthread_equal(h->teller, pthread_self())))
+        bw_lib_wait(h, BW_TIME_NEVER);
+    h->busy--;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->mutex);
+    bw_lib_free(l);
+    return 0;
+}
+
+struct transfer {
+    struct bw_leadership *l;
+    const char *to;
+};
+
+static int transfer(struct bw_handle *h, void *arg)
+{
+    const struct transfer *wish = arg;
+    (void)h;
+    if (wish->l->stage != STAGE_LEADING)
+        return BW_ENOTLEADER;
+    bw_asked_transfer(wish->l->asked, wish->to);
+    return 0;
+}
+
+int bw_transfer(struct bw_leadership *l, const char *successor)
+{
+    struct transfer wish = {.l = l, .to = successor};
+    int error = bw_lib_check(l->handle);
+    if (error)
+        return error;
+    if (!successor || !successor[0] || strlen(successor) > BW_CANDIDATE_ID_MAX ||
+        strcmp(successor, l->handle->id) == 0)
+        return bw_lib_fail(BW_EINVAL, "the successor is another candidate's id");
+    error = bw_lib_call(l->handle, transfer, &wish);
+    return error ? bw_lib_fail(error, "'%s' is not led", l->election) : 0;
+}
+
+/* ---- what holds now ---- */
+
+bool bw_is_leader(const struct bw_leadership *l)
+{
+    return is_led_now(l) && l->handle->pid == getpid();
+}
+
+int64_t bw_valid_ms(const struct bw_leadership *l)
+{
+    bw_time left = atomic_load(&l->work_until) - bw_asker_now();
+    return left > 0 && l->handle->pid == getpid() ? left / BW_MS : 0;
+}
+
+uint64_t bw_token_of(const struct bw_leadership *l)
+{
+    return l->handle->pid == getpid() ? atomic_load(&l->token) : 0;
+}
+
+enum bw_loss bw_reason(const struct bw_leadership *l)
+{
+    struct bw_handle *h = l->handle;
+    if (h->pid != getpid())
+        return BW_LOSS_NONE;
+    pthread_mutex_lock(&h->mutex);
+    enum bw_loss reason = l->reason;
+    pthread_mutex_unlock(&h->mutex);
+    return reason;
+}
+
+const char *bw_election(const struct bw_leadership *l)
+{
+    return l->election;
+}
+
+const char *bw_loss_name(enum bw_loss reason)
+{
+    return reason == BW_LOSS_NONE ? "none" : bw_lease_loss_name((enum bw_lease_loss)reason);
+}

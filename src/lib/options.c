@@ -1,0 +1,92 @@
+/* Options: copied whatever their size, completed by defaults, checked. */
+#include "lib/lib.h"
+
+#include "base/limits.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define TTL_MS        10000
+#define KILL_AFTER_MS 2000
+#define DRIFT_PPM     10000u
+#define MS_MAX        (BW_LEASE_TTL_MAX / BW_MS)
+
+/* The caller's struct may be shorter than ours (an older program) or longer (a newer one): what it
+ * does not have stays zero, what we do not know is not read. */
+void bw_lib_copy(void *out, size_t size, const void *from)
+{
+    size_t given = 0;
+    memset(out, 0, size);
+    if (from)
+        memcpy(&given, from, sizeof given);
+    memcpy(out, from ? from : out, given < size ? given : size);
+}
+
+static int make_id(char *out, size_t size)
+{
+    char host[BW_CANDIDATE_ID_MAX + 1] = "host";
+    uint32_t random = 0;
+    gethostname(host, sizeof host - 1);
+    host[sizeof host - 1] = '\0';
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return bw_lib_fail(BW_EIO, "no random numbers");
+    snprintf(out, size, "%.40s-%ld-%08x", host, (long)getpid(), random);
+    return 0;
+}
+
+int bw_lib_options(struct bw_handle *h, const struct bw_options *options)
+{
+    bw_lib_copy(&h->options, sizeof h->options, options);
+    const struct bw_options *o = &h->options;
+    if (options && options->size < sizeof options->size)
+        return bw_lib_fail(BW_EINVAL, "options.size is not set: use bw_options_default()");
+    int64_t times[] = {o->ttl_ms, o->kill_after_ms, o->margin_ms, o->retry_ms, o->grace_ms};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        if (times[i] < 0 || times[i] > MS_MAX)
+            return bw_lib_fail(BW_EINVAL, "a time is negative or longer than 365 days");
+    h->callbacks = o->callbacks;
+    if (!o->id)
+        return make_id(h->id, sizeof h->id);
+    if (!o->id[0] || strlen(o->id) > BW_CANDIDATE_ID_MAX)
+        return bw_lib_fail(BW_EINVAL, "the id must have 1 to %u bytes", BW_CANDIDATE_ID_MAX);
+    memcpy(h->id, o->id, strlen(o->id) + 1);
+    h->options.id = h->id;
+    return 0;
+}
+
+static bw_time or_default(int64_t ms, bw_time otherwise)
+{
+    return ms > 0 ? ms * BW_MS : otherwise;
+}
+
+int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *out)
+{
+    const struct bw_options *o = &h->options;
+    if (ttl_ms < 0 || ttl_ms > MS_MAX)
+        return bw_lib_fail(BW_EINVAL, "ttl_ms is negative or longer than 365 days");
+    bw_time ttl = or_default(ttl_ms, or_default(o->ttl_ms, TTL_MS * BW_MS));
+    bw_time margin = bw_time_min(bw_time_max(ttl / 20, 50 * BW_MS), BW_SEC);
+    struct bw_lease_terms *terms = &out->terms;
+    terms->ttl_ns = ttl;
+    terms->drift_ppm = o->drift_ppm ? o->drift_ppm : DRIFT_PPM;
+    terms->kill_after_ns =
+        or_default(o->kill_after_ms, bw_time_min(ttl / 5, KILL_AFTER_MS * BW_MS));
+    terms->margin_ns = or_default(o->margin_ms, margin);
+    out->retry_ns = or_default(o->retry_ms, bw_time_max(ttl / 5, 10 * BW_MS));
+    out->grace_ns = o->grace_ms * BW_MS;
+    enum bw_lease_rule rule = bw_lease_check(terms);
+    const struct bw_store_ops *ops = bw_asker_store_ops(h->asker);
+    if (ttl < ops->ttl_min_ns)
+        return bw_lib_fail(BW_EINVAL, "the store's shortest TTL is %lld ms",
+                           (long long)(ops->ttl_min_ns / BW_MS));
+    if (rule == BW_LEASE_RULE_NONE)
+        return 0;
+    return bw_lib_fail(BW_EINVAL,
+                       "ttl %lld ms, kill_after %lld ms, margin %lld ms, drift %u ppm: it must "
+                       "hold that %s",
+                       (long long)(ttl / BW_MS), (long long)(terms->kill_after_ns / BW_MS),
+                       (long long)(terms->margin_ns / BW_MS), terms->drift_ppm,
+                       bw_lease_rule_text(rule));
+}

@@ -1,0 +1,92 @@
+/* bw_run_while_leader: the classic pattern (run the task when the mutex is acquired; when the task
+ * or the renewal ends, cancel the other) with the part that is usually left out: the leadership is
+ * not given back while the task runs, and a task that does not end in time does not live on. */
+#include "lib/lib.h"
+
+#include <unistd.h>
+
+struct bw_cancel {
+    struct bw_leadership *leadership;
+};
+
+bool bw_cancelled(const struct bw_cancel *cancel)
+{
+    return !bw_is_leader(cancel->leadership);
+}
+
+int bw_cancel_fd(const struct bw_cancel *cancel)
+{
+    return cancel->leadership->cancel_fd;
+}
+
+int64_t bw_cancel_ms(const struct bw_cancel *cancel)
+{
+    return bw_valid_ms(cancel->leadership);
+}
+
+struct bw_leadership *bw_cancel_leadership(const struct bw_cancel *cancel)
+{
+    return cancel->leadership;
+}
+
+/* How it stood at the moment the task returned. */
+static int verdict(struct bw_leadership *l, enum bw_loss *reason)
+{
+    struct bw_handle *h = l->handle;
+    bw_time now = bw_asker_now();
+    pthread_mutex_lock(&h->mutex);
+    bool lost = l->stage != STAGE_LEADING || now >= atomic_load(&l->act_until);
+    bool late = now >= atomic_load(&l->work_until);
+    *reason = lost && l->reason == BW_LOSS_NONE ? BW_LOSS_EXPIRED : l->reason;
+    pthread_mutex_unlock(&h->mutex);
+    if (late)
+        return bw_lib_fail(BW_EOVERDUE, "the task of '%s' returned after its deadline (%s)",
+                           l->election, bw_loss_name(*reason));
+    if (lost && atomic_load(&h->interrupted))
+        return bw_lib_fail(BW_EINTERRUPTED, "interrupted");
+    if (lost)
+        return bw_lib_fail(BW_ENOTLEADER, "leadership of '%s' was lost (%s)", l->election,
+                           bw_loss_name(*reason));
+    return 0;
+}
+
+static int run_once(struct bw_handle *h, const char *election, bw_task task, void *arg,
+                    const struct bw_run_options *o)
+{
+    struct bw_leadership *l;
+    enum bw_loss reason = BW_LOSS_NONE;
+    int64_t wait_ms = o->wait_ms == BW_NO_WAIT ? 0 : o->wait_ms > 0 ? o->wait_ms : BW_FOREVER;
+    int error = bw_lib_contend(h, election, o->campaign, WAY_TASK, &l);
+    if (error)
+        return error;
+    error = bw_lib_await(l, wait_ms);
+    if (!error) {
+        struct bw_cancel cancel = {.leadership = l};
+        int result = task(&cancel, arg);
+        error = verdict(l, &reason);
+        if (o->result)
+            *o->result = result;
+        if (o->reason)
+            *o->reason = reason;
+    }
+    bw_resign(l);
+    return error;
+}
+
+int bw_run_while_leader(struct bw_handle *h, const char *election, bw_task task, void *arg,
+                        const struct bw_run_options *options)
+{
+    struct bw_run_options own;
+    int error;
+    bw_lib_copy(&own, sizeof own, options);
+    if (!task || (options && options->size < sizeof options->size))
+        return bw_lib_fail(BW_EINVAL, "no task, or options.size is not set");
+    if (own.campaign && own.campaign->observer)
+        return bw_lib_fail(BW_EINVAL, "an observer is never elected");
+    if (h->pid == getpid() && bw_lib_on_thread(h))
+        return bw_lib_fail(BW_EINVAL, "bw_run_while_leader would wait on the library's own thread");
+    do
+        error = run_once(h, election, task, arg, &own);
+    while (error == BW_ENOTLEADER && own.again);
+    return error;
+}
