@@ -236,6 +236,8 @@ static int look_and_raise(struct bw_guard *guard, bw_token token, struct bw_guar
     int error = load(guard, &state, why);
     if (error)
         return error;
+    if (state.highest != BW_TOKEN_NONE && (error = mark_written(guard, why)) != 0)
+        return error; /* a crash may have come between the register and its mark */
     *verdict = bw_guard_decide(&state, token);
     if (verdict->error)
         return bw_guard_explain(verdict, guard->path, why);

@@ -114,6 +114,18 @@ static void a_lost_register_is_not_taken_for_a_new_one(void **state)
     assert_non_null(strstr(why, "is gone"));
 }
 
+static void a_register_whose_mark_was_lost_in_a_crash_gets_it_back(void **state)
+{
+    char lock[SCRATCH_MAX + 40];
+    (void)state;
+    assert_int_equal(check(5), 0);
+    snprintf(lock, sizeof lock, "%s.lock", side);
+    assert_int_equal(truncate(lock, 0), 0);
+    assert_int_equal(check(5), 0);
+    unlink(side);
+    assert_int_equal(check(1), BW_EDAMAGED);
+}
+
 static void half_a_new_register_from_a_crash_does_no_harm(void **state)
 {
     char fresh[SCRATCH_MAX + 40];
@@ -364,6 +376,7 @@ int main(void)
         TEST(older_tokens_are_refused_for_ever),
         TEST(a_damaged_register_is_refused_and_left_alone),
         TEST(a_lost_register_is_not_taken_for_a_new_one),
+        TEST(a_register_whose_mark_was_lost_in_a_crash_gets_it_back),
         TEST(half_a_new_register_from_a_crash_does_no_harm),
         TEST(a_killed_writer_never_loses_what_it_accepted),
         TEST(a_full_disk_accepts_nothing),
