@@ -407,6 +407,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: look_commands BELLWETHER\n");
         return 64;
     }
-    program = argv[1];
+    program = realpath(argv[1], NULL); /* commands are run in another directory */
+    if (!program) {
+        perror(argv[1]);
+        return 66;
+    }
     return cmocka_run_group_tests_name("look commands", tests, NULL, NULL);
 }
