@@ -37,6 +37,9 @@ static int verdict(struct bw_leadership *l, enum bw_loss *reason)
     pthread_mutex_lock(&h->mutex);
     bool lost = l->stage != STAGE_LEADING || now >= atomic_load(&l->act_until);
     bool late = now >= atomic_load(&l->work_until);
+    /* The task may be quicker to see the deadline than the library's thread, which knows why. */
+    while (lost && l->stage == STAGE_LEADING && bw_asker_now() < atomic_load(&l->work_until))
+        bw_lib_wait(h, atomic_load(&l->work_until));
     *reason = lost && l->reason == BW_LOSS_NONE ? BW_LOSS_EXPIRED : l->reason;
     pthread_mutex_unlock(&h->mutex);
     if (late)

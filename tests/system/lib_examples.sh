@@ -1,0 +1,46 @@
+#!/bin/sh
+# The examples do what they say: several instances at once, one leader at a time, tokens that grow.
+#     lib_examples.sh SOURCE COORDINATOR PERIODIC_JOB POLLABLE_LOOP
+set -u
+. "$1/tests/tap.sh"
+coordinator=$2 periodic=$3 loop=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+store=$work/elections.db
+found=$work/found
+
+# Three instances of the job, four rounds each: rounds of one token stand together, in order.
+for i in 1 2 3; do
+    timeout 60 "$periodic" "$store" "$work/lines" 5 4 2>>"$found" &
+done
+wait
+awk '$2 < token { print "token " $2 " after " token }
+     $2 > token { if (token && round != 4) print "token " token " ended at round " round; token = $2; round = 0 }
+     { if ($4 != ++round) print "round " $4 " of token " $2 " is out of order"; lines++ }
+     END { if (lines != 12) print lines " lines" }' "$work/lines" >>"$found"
+tap_empty "periodic_job: each instance has its turn, one at a time" "$found"
+
+# 2262 primes below 20,000, whoever coordinates.
+: >"$found"
+for i in 1 2; do
+    timeout 60 "$coordinator" "$store" "$work/sum" 20 2>>"$found" &
+done
+wait
+grep -qx 'primes 2262 token 2' "$work/sum" || cat "$work/sum" >>"$found"
+tap_empty "coordinator: the results of its workers are aggregated" "$found"
+
+# The second waits for the first; one that is told to end resigns in good order.
+: >"$found"
+timeout 60 "$loop" "$store" first 1000000 >"$work/first" 2>&1 &
+first=$!
+until grep -q elected "$work/first" 2>/dev/null; do sleep 0.05; done
+timeout 60 "$loop" "$store" second 5 >"$work/second" 2>&1 &
+second=$!
+until grep -q 'leader first' "$work/second" 2>/dev/null; do sleep 0.05; done
+kill "$first"
+wait "$first" || echo "first ended with $?" >>"$found"
+wait "$second" || echo "second ended with $?" >>"$found"
+grep -qx 'elected loop token 1' "$work/first" && grep -qx 'elected loop token 2' "$work/second" &&
+    grep -qx done "$work/first" && grep -qx done "$work/second" || cat "$work/first" "$work/second" >>"$found"
+tap_empty "pollable_loop: the next one leads when the first is told to end" "$found"
+tap_end

@@ -1,0 +1,224 @@
+/* The asker between electors and a real store: answers in time or UNKNOWN, whatever the store does,
+ * and every answer to whom it belongs. */
+#include "store/asker.h"
+#include "system/scratch.h"
+#include "unit/unit.h"
+
+#include <sqlite3.h>
+#include <uv.h>
+
+static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
+static uv_loop_t loop;
+static struct bw_asker *asker;
+
+static int set_up(void **state)
+{
+    (void)state;
+    char why[BW_WHY_MAX + 1];
+    scratch_make(dir);
+    snprintf(path, sizeof path, "%s/elections.db", dir);
+    uv_loop_init(&loop);
+    return bw_asker_open(&asker, path, &loop, NULL, why);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bw_asker_close(asker);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    scratch_remove(dir);
+    return 0;
+}
+
+/* One who asks, and what it heard. */
+struct asking {
+    struct bw_asked *asked;
+    int answers, elected, lost, released, stopped;
+    enum bw_outcome outcome;
+    char holder[BW_CANDIDATE_ID_MAX + 1], name[16];
+    bw_time rang;
+    bool holds_back;
+    struct bw_lease_schedule schedule;
+};
+
+static void on_act(void *context, const struct bw_lease_action *action)
+{
+    struct asking *asking = context;
+    if (action->kind == BW_LEASE_ELECTED || action->kind == BW_LEASE_EXTENDED)
+        asking->schedule = action->schedule;
+    asking->elected += action->kind == BW_LEASE_ELECTED;
+    asking->lost += action->kind == BW_LEASE_STEP_DOWN;
+    asking->released += action->kind == BW_LEASE_RELEASED;
+    asking->stopped += action->kind == BW_LEASE_STOPPED;
+    if (action->kind == BW_LEASE_STEP_DOWN) /* from within a hook: done after this step */
+        bw_asked_step(asking->asked, BW_LEASE_WORK_DEAD, false);
+}
+
+static void on_answer(void *context, const struct bw_store_reply *reply)
+{
+    struct asking *asking = context;
+    if (reply->op == BW_STORE_WATCH)
+        return;
+    asking->answers++;
+    asking->outcome = reply->outcome;
+    memcpy(asking->holder, reply->record.holder, sizeof asking->holder);
+}
+
+static bool before(void *context, struct bw_store_request *request)
+{
+    const struct asking *asking = context;
+    return !asking->holds_back || request->op != BW_STORE_ACQUIRE;
+}
+
+static void on_alarm(void *context, bw_time now)
+{
+    struct asking *asking = context;
+    asking->rang = now;
+}
+
+static const struct bw_asked_hooks hooks = {
+    .act = on_act, .before = before, .answer = on_answer, .alarm = on_alarm};
+
+static void elect(struct asking *asking, const char *election, bw_time ttl_ns)
+{
+    struct bw_lease_config config = {.election = election,
+                                     .candidate = "ada",
+                                     .value = "",
+                                     .terms = {.ttl_ns = ttl_ns, .drift_ppm = 10000},
+                                     .retry_ns = ttl_ns / 5};
+    assert_int_equal(bw_asked_new(&asking->asked, asker, &config, &hooks, asking), 0);
+    bw_asked_step(asking->asked, BW_LEASE_START, false);
+}
+
+static void run_until(const int *count, int least, bw_time within_ns)
+{
+    bw_time end = bw_asker_now() + within_ns;
+    while (*count < least && bw_asker_now() < end)
+        uv_run(&loop, UV_RUN_ONCE);
+}
+
+static sqlite3 *lock(void)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 2000);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static void ask(struct asking *asking, enum bw_store_op op, bw_time within_ns)
+{
+    struct bw_store_request request = {
+        .op = op, .election = "nightly", .candidate = "ben", .value = "", .ttl_ns = BW_SEC};
+    if (!asking->asked)
+        assert_int_equal(bw_asked_new(&asking->asked, asker, NULL, &hooks, asking), 0);
+    assert_int_equal(bw_asked_ask(asking->asked, &request, within_ns), 0);
+}
+
+static void a_late_answer_is_unknown_and_comes_once(void **state)
+{
+    (void)state;
+    struct asking asking = {0}, later = {0};
+    sqlite3 *db = lock(); /* the store itself would try for half a second */
+    bw_time asked_at = bw_asker_now();
+    ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS);
+    run_until(&asking.answers, 1, BW_SEC);
+    assert_int_equal(asking.outcome, BW_OUTCOME_UNKNOWN);
+    assert_in_range(bw_asker_now() - asked_at, 30 * BW_MS, 300 * BW_MS);
+    sqlite3_close(db);
+    ask(&later, BW_STORE_READ, BW_SEC);
+    run_until(&later.answers, 1, BW_SEC);
+    assert_int_equal(later.outcome, BW_OUTCOME_DONE);
+    assert_int_equal(asking.answers, 1); /* whether it happened or not: nothing more is said */
+    bw_asked_free(asking.asked);
+    bw_asked_free(later.asked);
+}
+
+static void a_request_the_store_does_not_take_is_unavailable_later_not_at_once(void **state)
+{
+    (void)state;
+    struct asking asking = {0};
+    struct bw_store_request request = {.op = BW_STORE_READ, .election = "a/b", .candidate = "ben"};
+    assert_int_equal(bw_asked_new(&asking.asked, asker, NULL, &hooks, &asking), 0);
+    assert_int_equal(bw_asked_ask(asking.asked, &request, BW_SEC), 0);
+    assert_int_equal(asking.answers, 0); /* never from within the call */
+    run_until(&asking.answers, 1, BW_SEC);
+    assert_int_equal(asking.outcome, BW_OUTCOME_UNAVAILABLE);
+    bw_asked_free(asking.asked);
+}
+
+static void an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away(void **state)
+{
+    (void)state;
+    struct asking asking = {0};
+    elect(&asking, "nightly", 300 * BW_MS);
+    run_until(&asking.elected, 1, BW_SEC);
+    assert_int_equal(asking.elected, 1);
+    bw_time until = bw_asker_now() + 400 * BW_MS;
+    bw_asked_alarm(asking.asked, until);
+    while (asking.rang == 0)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_in_range(asking.rang, until, until + 100 * BW_MS);
+    assert_int_equal(asking.lost, 0); /* longer than the TTL: it was renewed */
+    sqlite3 *db = lock();
+    run_until(&asking.lost, 1, BW_SEC);
+    assert_int_equal(asking.lost, 1);
+    assert_true(bw_asker_now() < asking.schedule.end);
+    sqlite3_close(db);
+    run_until(&asking.released, 1, BW_SEC);
+    bw_asked_step(asking.asked, BW_LEASE_STOP, false);
+    run_until(&asking.stopped, 1, BW_SEC);
+    while (bw_asked_waits(asking.asked))
+        uv_run(&loop, UV_RUN_ONCE);
+    bw_asked_free(asking.asked);
+}
+
+static void a_request_may_be_held_back_until_it_can_go(void **state)
+{
+    (void)state;
+    struct asking asking = {.holds_back = true};
+    struct asking other = {0};
+    elect(&asking, "nightly", 3 * BW_SEC);
+    run_until(&asking.answers, 2, BW_SEC); /* entered, read; the acquire waits */
+    ask(&other, BW_STORE_READ, BW_SEC);
+    run_until(&other.answers, 1, BW_SEC);
+    assert_string_equal(other.holder, "");
+    asking.holds_back = false;
+    bw_asked_go(asking.asked);
+    run_until(&asking.elected, 1, BW_SEC);
+    assert_int_equal(asking.elected, 1);
+    bw_asked_free(asking.asked);
+    bw_asked_free(other.asked);
+}
+
+static void five_hundred_electors_share_a_store_and_a_timer(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    static struct asking all[N];
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < N; i++) {
+        snprintf(all[i].name, sizeof all[i].name, "shard-%d", i);
+        elect(&all[i], all[i].name, 3 * BW_SEC);
+    }
+    for (int i = 0; i < N; i++) {
+        run_until(&all[i].elected, 1, 5 * BW_SEC);
+        assert_int_equal(all[i].elected, 1);
+    }
+    for (int i = 0; i < N; i++)
+        bw_asked_free(all[i].asked);
+}
+
+int main(void)
+{
+#define in_scratch(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        in_scratch(a_late_answer_is_unknown_and_comes_once),
+        in_scratch(a_request_the_store_does_not_take_is_unavailable_later_not_at_once),
+        in_scratch(an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away),
+        in_scratch(a_request_may_be_held_back_until_it_can_go),
+        in_scratch(five_hundred_electors_share_a_store_and_a_timer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
