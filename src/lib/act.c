@@ -58,15 +58,15 @@ static void stop_clearing(struct bw_leadership *l)
 
 static void clear(struct bw_leadership *l, bw_time now)
 {
-    switch (bw_clearing_step(l->clearing, now)) {
-    case BW_CLEARING_BUSY:
+    switch (bw_lib_clear_step(l->clearing, now)) {
+    case CLEAR_BUSY:
         bw_asked_alarm(l->asked, now + CLEAR_LOOK_NS);
         break;
-    case BW_CLEARING_DONE:
+    case CLEAR_DONE:
         stop_clearing(l);
         become_leading(l);
         break;
-    case BW_CLEARING_FAILED: /* somebody with more rights may succeed; the record says it is owed */
+    case CLEAR_FAILED: /* somebody with more rights may succeed; the record says it is owed */
         stop_clearing(l);
         bw_asked_step(l->asked, BW_LEASE_RESIGN, false);
         break;
@@ -83,14 +83,13 @@ static void on_elected(struct bw_leadership *l, const struct bw_lease_action *ac
         become_leading(l);
         return;
     }
-    l->clearing = malloc(sizeof *l->clearing);
-    if (!l->clearing) {
+    bw_time now = bw_asker_now();
+    l->clearing =
+        bw_lib_clear_begin(l->owed, action->previous, left, now + l->settings.terms.ttl_ns / 6);
+    if (l->clearing)
+        clear(l, now);
+    else
         bw_asked_step(l->asked, BW_LEASE_RESIGN, false);
-        return;
-    }
-    bw_clearing_begin(l->clearing, l->owed, action->previous, left, l->settings.terms.ttl_ns / 6,
-                      &l->quiet);
-    clear(l, bw_asker_now());
 }
 
 static void on_extended(struct bw_leadership *l, const struct bw_lease_action *action)

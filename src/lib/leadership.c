@@ -49,7 +49,6 @@ static int fill(struct bw_leadership *l, const char *election,
     l->preferred = options->preferred;
     l->observer = options->observer;
     l->context = options->context;
-    l->quiet.fd = -1; /* nobody asked a library to write */
     int error = bw_lib_settings(l->handle, options->ttl_ms, &l->settings);
     return error ? error : check_names(l);
 }

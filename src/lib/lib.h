@@ -2,6 +2,7 @@
  *   options.c     options read, defaults, checks
  *   handle.c      the handle and its thread: calls handed to it, opening, closing
  *   act.c         what the elector decides, carried out on the library's thread
+ *   clear.c       what earlier holders left running
  *   leadership.c  contending, releasing, resigning; what holds now
  *   event.c       callbacks: who has something to be told, and telling it
  *   task.c        bw_run_while_leader and its cancel token
@@ -23,7 +24,7 @@
 uint64_t bw_token_of(const struct bw_leadership *l) __asm__("bw_token");
 
 #include "lease/lease.h"
-#include "run/clear.h"
+#include "run/contain.h"
 #include "store/asker.h"
 
 #include <pthread.h>
@@ -99,9 +100,8 @@ struct bw_leadership {
     struct bw_leadership *reap_next;   /* T */
     struct bw_lease_schedule schedule; /* T */
     bw_token granted;                  /* T: elected, perhaps still clearing */
-    bool clearing_now, settled;        /* T */
-    struct bw_clearing *clearing;      /* T: while needed */
-    struct bw_log quiet;               /* T */
+    bool settled;                      /* T: nothing is owed any more */
+    struct clearing *clearing;         /* T: while needed */
     char owed[BW_OWED_MAX + 1];        /* T */
     timer_t kill_timer;                /* with aborts */
     int cancel_fd;                     /* timerfd of a task; else -1 */
@@ -145,6 +145,13 @@ extern const struct bw_asked_hooks bw_lib_hooks;
 void bw_lib_work_ended(struct bw_leadership *l);
 void bw_lib_end(struct bw_leadership *l);
 void bw_lib_reap(struct bw_handle *h);
+
+/* clear.c; T. NULL: no memory. BUSY: call again in a millisecond. FAILED: something does not die.
+ */
+enum clear_state { CLEAR_BUSY, CLEAR_DONE, CLEAR_FAILED };
+struct clearing *bw_lib_clear_begin(const char *owed, const char *previous, const char *containment,
+                                    bw_time until);
+enum clear_state bw_lib_clear_step(struct clearing *clearing, bw_time now);
 
 /* leadership.c */
 int bw_lib_contend(struct bw_handle *h, const char *election,
