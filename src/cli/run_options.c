@@ -2,6 +2,7 @@
 #include "cli/run.h"
 
 #include "base/limits.h"
+#include "base/text.h"
 #include "cli/term.h"
 
 #include <errno.h>
@@ -21,6 +22,22 @@ static const char *containment_word(unsigned i)
 static const char *log_word(unsigned i)
 {
     return bw_log_word(i);
+}
+
+/* "512M", "2G", "100k" or bytes, in powers of 1024. */
+static int set_size(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    static const char units[] = "kMGT";
+    size_t length = strlen(value);
+    const char *unit = length > 1 ? strchr(units, value[length - 1]) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    uint64_t number = 0;
+    if (bw_text_number(value, unit ? length - 1 : length, UINT64_MAX >> shift, &number) != 0) {
+        snprintf(why, BW_WHY, "'%.80s' is no size; write 512M or 2G", value);
+        return -1;
+    }
+    *(uint64_t *)(void *)((char *)target + option->offset) = number << shift;
+    return 0;
 }
 
 const struct bw_option bw_job_option_rows[] = {
@@ -60,6 +77,37 @@ const struct bw_option bw_job_option_rows[] = {
      CONFIG(exit_not_elected), 0, 255, NULL},
     {"once", NULL, "when leadership is lost, exit 76 instead of contending again", bw_set_switch,
      CONFIG(once), 0, 0, NULL},
+    {.help = "hooks: shell lines that find BELLWETHER_EVENT, _LEADER, _VALUE, _TOKEN, _REASON"},
+    {"on-elected", "CMD", "when this candidate is elected", bw_set_text, CONFIG(on_elected), 0, 0,
+     NULL},
+    {"on-lost", "CMD", "when it must step down", bw_set_text, CONFIG(on_lost), 0, 0, NULL},
+    {"on-leader-change", "CMD", "when another leads, or nobody", bw_set_text,
+     CONFIG(on_leader_change), 0, 0, NULL},
+    {"on-prepare", "CMD", "when asked to take over: exit 0 within TTL/2 if ready", bw_set_text,
+     CONFIG(on_prepare), 0, 0, NULL},
+    {.help = "health: an unfit candidate does not contend, an unfit leader steps down"},
+    {"health-cmd", "CMD", "a shell line; exit 0: fit", bw_set_text, CONFIG(health_cmd), 0, 0, NULL},
+    {"health-interval", "D", "how often is looked, and how long a check may take (default TTL/2)",
+     bw_set_duration, CONFIG(health_interval_ns), 1, 0, NULL},
+    {"min-memory", "SIZE", "memory available on the machine, at least: 512M", set_size,
+     CONFIG(health.memory_bytes), 0, 0, NULL},
+    {"min-disk", "SIZE", "disk space free for us, at least: 2G", set_size,
+     CONFIG(health.disk_bytes), 0, 0, NULL},
+    {"disk-path", "PATH", "where (default: the working directory)", bw_set_text,
+     CONFIG(health.disk_path), 0, 0, NULL},
+    {"progress-file", "FILE", "the work must change it", bw_set_text, CONFIG(health.progress_file),
+     0, 0, NULL},
+    {"progress-within", "D", "this often (default TTL)", bw_set_duration,
+     CONFIG(health.progress_within_ns), 1, 0, NULL},
+    {.help = "fencing: an earlier holder that cannot be seen from here, before the work starts"},
+    {"stonith", "CMD", "a shell line; BELLWETHER_FENCE is the holder; exit 0: it is off",
+     bw_set_text, CONFIG(stonith), 0, 0, NULL},
+    {"fence-agent", "NAME", "a fence agent: dummy is fence_dummy", bw_set_text, CONFIG(fence_agent),
+     0, 0, NULL},
+    {"fence-file", "FILE", "more key=value lines for the agent, secrets too", bw_set_text,
+     AT(fence_file), 0, 0, NULL},
+    {"fence-within", "D", "how long fencing may take (default 60s)", bw_set_duration,
+     CONFIG(fence_within_ns), 1, 0, NULL},
     {.help = "how"},
     {"containment", "KIND", "auto, cgroup, pidns or subreaper: how all of the work is found",
      bw_set_text, AT(containment), 0, 0, containment_word},
@@ -77,6 +125,7 @@ void bw_job_options_init(struct bw_job_options *options)
     options->config.terms.ttl_ns = 10 * BW_SEC;
     options->config.terms.kill_after_ns = 2 * BW_SEC;
     options->config.wait_ns = BW_TIME_NEVER;
+    options->config.fence_within_ns = 60 * BW_SEC;
     options->config.exit_not_elected = BW_RUN_EXIT_NOT_ELECTED;
 }
 
@@ -171,6 +220,26 @@ static int choose(const struct bw_cli_command *command, const char *option, cons
     return bw_usage_error(command, "--%s: %s", option, why);
 }
 
+static int check_fencing(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    if (options->config.stonith && options->config.fence_agent)
+        return bw_usage_error(command, "--stonith and --fence-agent: one of them");
+    if (!options->fence_file)
+        return BW_GO_ON;
+    FILE *file = fopen(options->fence_file, "re");
+    if (!file)
+        return bw_usage_error(command, "--fence-file %s: %s", options->fence_file, strerror(errno));
+    size_t got = fread(options->fence_text, 1, sizeof options->fence_text - 1, file);
+    bool whole = feof(file) != 0;
+    fclose(file);
+    options->fence_text[got] = '\0';
+    options->config.fence_input = options->fence_text;
+    if (!whole)
+        return bw_usage_error(command, "--fence-file %s: longer than %zu bytes",
+                              options->fence_file, sizeof options->fence_text - 1);
+    return BW_GO_ON;
+}
+
 int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_options *options,
                           const struct bw_parsed *parsed)
 {
@@ -190,6 +259,12 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
     config->log = (enum bw_log_form)choice;
     if (config->retry_ns == 0)
         config->retry_ns = bw_time_max(config->terms.ttl_ns / 5, 10 * BW_MS);
+    if (config->health_interval_ns == 0)
+        config->health_interval_ns = config->terms.ttl_ns / 2;
+    if (config->health.progress_within_ns == 0)
+        config->health.progress_within_ns = config->terms.ttl_ns;
+    if (code == BW_GO_ON)
+        code = check_fencing(command, options);
     return code == BW_GO_ON ? bw_job_options_store(command, options) : code;
 }
 

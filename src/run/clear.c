@@ -7,19 +7,29 @@
 void bw_clearing_begin(struct bw_clearing *clearing, const char *owed, const char *previous,
                        const char *containment, bw_time patience_ns, const struct bw_log *log)
 {
+    char line[BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];
     memset(clearing, 0, sizeof *clearing);
     clearing->patience_ns = patience_ns;
     clearing->log = log;
-    snprintf(clearing->owed, sizeof clearing->owed, "%s", owed);
-    size_t used = strlen(clearing->owed);
-    if (containment[0] && !strstr(owed, containment))
-        snprintf(clearing->owed + used, sizeof clearing->owed - used, "%s\t%s\n", previous,
-                 containment);
+    snprintf(line, sizeof line, "%s\t%s\n", previous, containment);
+    bool added = previous[0] && !strstr(owed, line);
+    snprintf(clearing->owed, sizeof clearing->owed, "%s%s", owed, added ? line : "");
     clearing->at = clearing->owed;
 }
 
-static void warn(const struct bw_clearing *clearing, const char *why)
+void bw_clearing_use_fence(struct bw_clearing *clearing, const char *self)
 {
+    clearing->fences = true;
+    clearing->self = self;
+}
+
+/* Cannot be seen from here: fenced, or said. */
+static void beyond_reach(struct bw_clearing *clearing, const char *why)
+{
+    clearing->fence_now = clearing->fences && strcmp(clearing->holder, "*") != 0 &&
+                          strcmp(clearing->holder, clearing->self) != 0;
+    if (clearing->fence_now)
+        return;
     struct bw_log_field fields[] = {{"holder", clearing->holder, 0}, BW_LOG_END};
     bw_log_event(clearing->log, BW_LOG_WARNING, "predecessor-not-seen", fields,
                  "the work of earlier holder '%s' %s; its lease is over and its token is fenced",
@@ -37,11 +47,14 @@ static bool take_line(struct bw_clearing *clearing, bw_time now)
         snprintf(name, sizeof name, "%.*s", (int)(length - id - 1), clearing->at + id + 1);
     clearing->at += length + (clearing->at[length] == '\n');
     if (strcmp(clearing->holder, "*") == 0) {
-        warn(clearing, "(and older ones) found no room in the record");
+        beyond_reach(clearing, "(and older ones) found no room in the record");
         return false;
     }
-    if (!name[0])
-        return false; /* its work was its process, which the store judges */
+    if (!name[0]) { /* its work was its process */
+        if (clearing->fences)
+            beyond_reach(clearing, "has no containment");
+        return false;
+    }
     switch (bw_contain_find(&clearing->contain, name)) {
     case BW_CONTAIN_HERE:
         clearing->since = now;
@@ -49,10 +62,10 @@ static bool take_line(struct bw_clearing *clearing, bw_time now)
     case BW_CONTAIN_GONE:
         break;
     case BW_CONTAIN_ELSEWHERE:
-        warn(clearing, "cannot be judged from here");
+        beyond_reach(clearing, "cannot be judged from here");
         break;
     case BW_CONTAIN_NONSENSE:
-        warn(clearing, "has no name we know");
+        beyond_reach(clearing, "has no name we know");
         break;
     }
     return false;
@@ -72,9 +85,11 @@ static enum bw_clearing_state fail(const struct bw_clearing *clearing,
 enum bw_clearing_state bw_clearing_step(struct bw_clearing *clearing, bw_time now)
 {
     struct bw_contain_left left;
-    while (clearing->active || clearing->at[0]) {
-        if (!clearing->active)
+    while (clearing->active || clearing->fence_now || clearing->at[0]) {
+        if (!clearing->active && !clearing->fence_now)
             clearing->active = take_line(clearing, now);
+        if (clearing->fence_now)
+            return BW_CLEARING_FENCE;
         if (!clearing->active)
             continue;
         bw_contain_kill(&clearing->contain);
@@ -89,4 +104,9 @@ enum bw_clearing_state bw_clearing_step(struct bw_clearing *clearing, bw_time no
         clearing->active = false;
     }
     return BW_CLEARING_DONE;
+}
+
+void bw_clearing_fenced(struct bw_clearing *clearing)
+{
+    clearing->fence_now = false;
 }

@@ -130,16 +130,16 @@ static void forget(struct guardian *g)
     g->work = 0;
 }
 
-static void release(struct guardian *g)
+static void release(struct guardian *g, bw_token token)
 {
     if (g->lock_fd < 0)
         return;
-    int error = bw_store_sqlite_release_fd(g->lock_fd, g->core.token);
-    struct bw_log_field fields[] = {{"token", NULL, g->core.token}, BW_LOG_END};
+    int error = bw_store_sqlite_release_fd(g->lock_fd, token);
+    struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
     bw_log_event(g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
                  error ? "the supervisor died; the work is dead, token %llu could not be released"
                        : "the supervisor died; the work is dead, token %llu is released",
-                 (unsigned long long)g->core.token);
+                 (unsigned long long)token);
 }
 
 static void carry_out(struct guardian *g, const struct bw_guardian_actions *actions)
@@ -162,7 +162,7 @@ static void carry_out(struct guardian *g, const struct bw_guardian_actions *acti
             report(g);
             break;
         case BW_GUARDIAN_DO_RELEASE:
-            release(g);
+            release(g, actions->token);
             break;
         case BW_GUARDIAN_DO_FORGET:
             forget(g);

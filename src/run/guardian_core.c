@@ -50,6 +50,7 @@ static void become_dead(struct bw_guardian_core *core, struct bw_guardian_action
         return;
     }
     act(actions, BW_GUARDIAN_DO_RELEASE);
+    actions->token = core->token;
     become_idle(core, actions);
 }
 
@@ -180,6 +181,7 @@ void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_ev
 {
     actions->count = 0;
     actions->signal = 0;
+    actions->token = BW_TOKEN_NONE;
     switch (event->kind) {
     case BW_GUARDIAN_ARM:
         on_arm(core, event);

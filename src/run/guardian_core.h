@@ -50,6 +50,7 @@ struct bw_guardian_actions {
     enum bw_guardian_action at[BW_GUARDIAN_ACTIONS_MAX];
     unsigned count;
     int signal;
+    bw_token token; /* RELEASE: of which leadership */
 };
 
 enum bw_guardian_state {

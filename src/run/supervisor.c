@@ -26,10 +26,11 @@ static bw_time next_due(const struct supervisor *s)
     bw_time next = s->started ? bw_lease_deadline(s->lease) : BW_TIME_NEVER;
     next = bw_time_min(next, bw_supervisor_requests_deadline(s));
     next = bw_time_min(next, bw_supervisor_guardian_deadline(s));
+    next = bw_time_min(next, bw_supervisor_beside_deadline(s));
     next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
     if (s->stopped)
         next = bw_time_min(next, s->close_at);
-    if (s->clearing_now)
+    if (s->clearing_now && !s->fencing)
         next = bw_time_min(next, bw_run_now() + CLEAR_LOOK_NS);
     return next;
 }
@@ -73,6 +74,8 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     bw_supervisor_expire(s, now);
     bw_supervisor_guardian_tick(s, now);
     bw_supervisor_clear(s, now);
+    if (s->started)
+        bw_supervisor_health_tick(s, now);
     if (now >= s->give_up_at && !s->elected_once && !s->ending)
         give_up(s);
 }
@@ -132,8 +135,10 @@ static void free_environment(char **environment)
         "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_STORE="};
     for (size_t i = 0; environment && environment[i]; i++)
         for (size_t k = 0; k < sizeof made / sizeof made[0]; k++)
-            if (strncmp(environment[i], made[k], strlen(made[k])) == 0)
+            if (strncmp(environment[i], made[k], strlen(made[k])) == 0) {
                 free(environment[i]);
+                break;
+            }
     free(environment);
 }
 
@@ -237,6 +242,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
         uv_loop_close(&s->loop);
     }
     dismiss_guardian(s);
+    bw_child_end_all(&s->children);
     if (s->timer_fd >= 0)
         close(s->timer_fd);
     if (s->signal_fd >= 0)
@@ -267,6 +273,9 @@ int bw_run(const struct bw_run_config *config)
     s->guardian_config.containment = config->containment;
     s->guardian_config.kill_after_ns = config->terms.kill_after_ns;
     s->guardian_config.log = &s->log;
+    s->children.environment = s->guardian_config.environment;
+    s->children.mask = s->guardian_config.mask;
+    bw_supervisor_health_init(s);
     int code = s->guardian_config.environment ? open_all(s, &prepare) : 71;
     if (code == GO) {
         uv_run(&s->loop, UV_RUN_DEFAULT);

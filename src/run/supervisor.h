@@ -10,6 +10,7 @@
 
 #include "lease/lease.h"
 #include "run/contain.h"
+#include "run/health.h"
 #include "run/log.h"
 
 #define BW_RUN_EXIT_UNREACHABLE 69
@@ -28,6 +29,14 @@ struct bw_run_config {
     uint32_t exit_not_elected;
     enum bw_contain_kind containment;
     enum bw_log_form log;
+    /* Shell lines; NULL: none. */
+    const char *on_elected, *on_lost, *on_leader_change, *on_prepare, *health_cmd;
+    bw_time health_interval_ns;
+    struct bw_health_limits health;
+    const char *stonith;     /* a shell line; BELLWETHER_FENCE names the holder to fence */
+    const char *fence_agent; /* or an agent's name */
+    const char *fence_input; /* more key=value lines for it */
+    bw_time fence_within_ns;
     char **argv; /* the command, NULL-terminated */
 };
 

@@ -39,28 +39,33 @@ void bw_supervisor_arm(struct supervisor *s, bool with_lock)
 
 /* ---- messages ---- */
 
+static void say_containment(struct supervisor *s)
+{
+    struct bw_log_field fields[] = {{"containment", s->containment, 0}, BW_LOG_END};
+    bool weak = s->contain.kind == BW_CONTAIN_SUBREAPER;
+    if (s->said_kind == s->contain.kind)
+        return;
+    s->said_kind = s->contain.kind;
+    bw_log_event(&s->log, weak ? BW_LOG_WARNING : BW_LOG_INFO, "containment", fields,
+                 "work will be contained by %s%s", bw_contain_word(s->contain.kind),
+                 weak ? ": processes that wipe their environment and outlive both supervisor and "
+                        "guardian are not found"
+                      : "");
+}
+
 static void on_ready(struct supervisor *s, const char *name)
 {
-    bool first = !s->contain_known || strcmp(s->containment, name) != 0;
     snprintf(s->containment, sizeof s->containment, "%s", name);
     s->contain_known = bw_contain_find(&s->contain, name) == BW_CONTAIN_HERE;
     s->guardian = GUARDIAN_READY;
-    if (!s->said_containment || (first && s->contain.kind != BW_CONTAIN_PIDNS)) {
-        struct bw_log_field fields[] = {{"containment", name, 0}, BW_LOG_END};
-        s->said_containment = true;
-        bw_log_event(&s->log, BW_LOG_INFO, "containment", fields, "work will be contained by %s%s",
-                     bw_contain_word(s->contain.kind),
-                     s->contain.kind == BW_CONTAIN_SUBREAPER
-                         ? ": processes that wipe their environment and outlive both supervisor "
-                           "and guardian are not found"
-                         : "");
-    }
+    say_containment(s);
     if (!s->started) {
         s->started = true;
         bw_supervisor_step(s, BW_LEASE_START, false);
+        bw_supervisor_judge_health(s);
         return;
     }
-    bw_supervisor_step(s, BW_LEASE_HEALTH, true);
+    bw_supervisor_judge_health(s);
     bw_supervisor_acquire_held(s);
 }
 
@@ -121,6 +126,7 @@ static void on_message(struct supervisor *s, const struct bw_wire *wire)
         struct bw_log_field fields[] = {
             {"token", NULL, wire->token}, {"pid", NULL, (uint64_t)wire->number}, BW_LOG_END};
         s->work = wire->number;
+        bw_health_begin(&s->progress, bw_run_now());
         bw_log_event(&s->log, BW_LOG_INFO, "started", fields, "the command runs as pid %d",
                      (int)wire->number);
         break;
@@ -206,7 +212,7 @@ void bw_supervisor_guardian_dead(struct supervisor *s)
     s->guardian = GUARDIAN_LOST;
     s->armed_token = BW_TOKEN_NONE;
     s->strike_at = 0;
-    bw_supervisor_step(s, BW_LEASE_HEALTH, false);
+    bw_supervisor_judge_health(s);
     bw_supervisor_guardian_tick(s, bw_run_now());
 }
 

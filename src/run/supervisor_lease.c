@@ -27,7 +27,7 @@ static void start_work(struct supervisor *s)
 /* Not ours to start: something of an earlier holder lives and does not die, and somebody with more
  * rights may succeed; or the record names another containment than the work would have. The lead is
  * given back; the record still says what is owed. */
-static void cannot_clear(struct supervisor *s)
+void bw_supervisor_cannot_clear(struct supervisor *s)
 {
     s->clearing_now = false;
     bw_supervisor_step(s, BW_LEASE_RESIGN, false);
@@ -38,9 +38,11 @@ void bw_supervisor_clear(struct supervisor *s, bw_time now)
     if (!s->clearing_now)
         return;
     if (strcmp(s->acquired_as, s->containment) != 0) { /* the guardian was replaced meanwhile */
-        cannot_clear(s);
+        bw_supervisor_cannot_clear(s);
         return;
     }
+    if (s->fencing)
+        return;
     switch (bw_clearing_step(&s->clearing, now)) {
     case BW_CLEARING_BUSY:
         break;
@@ -48,8 +50,11 @@ void bw_supervisor_clear(struct supervisor *s, bw_time now)
         s->clearing_now = false;
         start_work(s);
         break;
+    case BW_CLEARING_FENCE:
+        bw_supervisor_fence(s);
+        break;
     case BW_CLEARING_FAILED:
-        cannot_clear(s);
+        bw_supervisor_cannot_clear(s);
         break;
     }
 }
@@ -66,9 +71,14 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
     bw_log_event(&s->log, BW_LOG_INFO, "elected", fields, "elected with token %llu for %s",
                  (unsigned long long)s->token, bw_log_span(until, s->schedule.end - now));
     bw_supervisor_arm(s, true);
-    const char *left = action->previous_clean ? "" : action->previous_containment;
-    bw_clearing_begin(&s->clearing, s->owed, action->previous, left, s->config->terms.ttl_ns / 6,
+    /* A store that keeps what is owed has put the previous holder there, if it belongs there. */
+    bool clean = action->previous_clean || s->owed[0];
+    bw_clearing_begin(&s->clearing, s->owed, clean ? "" : action->previous,
+                      clean ? "" : action->previous_containment, s->config->terms.ttl_ns / 6,
                       &s->log);
+    if (s->config->stonith || s->config->fence_agent)
+        bw_clearing_use_fence(&s->clearing, s->config->id);
+    bw_supervisor_hook(s, s->config->on_elected, "elected", action);
     s->clearing_now = true; /* done after the actions; at once when nothing is owed */
 }
 
@@ -90,6 +100,7 @@ static void on_step_down(struct supervisor *s, const struct bw_lease_action *act
     bw_log_event(&s->log, action->reason == BW_LEASE_SHUT_DOWN ? BW_LOG_INFO : BW_LOG_WARNING,
                  "step-down", fields, "stepping down: %s; the work is told to end within %s",
                  reason, bw_log_span(left, bw_time_max(s->schedule.kill - now, 0)));
+    bw_supervisor_hook(s, s->config->on_lost, "lost", action);
     if (s->guardian == GUARDIAN_LOST || s->guardian == GUARDIAN_ABSENT)
         return;
     bw_supervisor_tell(s,
@@ -114,6 +125,7 @@ static void on_leader(struct supervisor *s, const struct bw_lease_action *action
                      action->value[0] ? ", value " : "", action->value);
     else
         bw_log_event(&s->log, BW_LOG_INFO, "leader", fields, "nobody leads");
+    bw_supervisor_hook(s, s->config->on_leader_change, "leader-change", action);
 }
 
 static void on_released(struct supervisor *s, const struct bw_lease_action *action)
@@ -196,7 +208,7 @@ static void step(struct supervisor *s, const struct bw_lease_event *event)
     }
     if (s->prepare_due) {
         s->prepare_due = false;
-        bw_supervisor_step(s, BW_LEASE_PREPARED, true);
+        bw_supervisor_prepare(s);
     }
     judge_no_wait(s);
     bw_supervisor_clear(s, bw_run_now());

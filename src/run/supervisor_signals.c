@@ -71,7 +71,7 @@ static void reap(struct supervisor *s)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == s->guardian_pid)
+        if (!bw_child_reaped(&s->children, pid, status) && pid == s->guardian_pid)
             bw_supervisor_guardian_dead(s);
 }
 

@@ -3,10 +3,12 @@
  *   supervisor_lease.c     the elector's actions, carried out in order
  *   supervisor_store.c     requests to the store, each with its own time limit
  *   supervisor_guardian.c  the guardian: messages, its death, its replacement
+ *   supervisor_beside.c    hooks, health, fencing
  *   supervisor_signals.c   signals in, children reaped */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
 #define BW_RUN_SUPERVISOR_STATE_H
 
+#include "run/child.h"
 #include "run/clear.h"
 #include "run/guardian.h"
 #include "run/supervisor.h"
@@ -57,7 +59,8 @@ struct supervisor {
     bw_time ack_due; /* an ARM is unanswered */
     char containment[BW_CONTAINMENT_MAX + 1], acquired_as[BW_CONTAINMENT_MAX + 1];
     struct bw_contain contain; /* the same, for our own hands */
-    bool contain_known, said_containment;
+    bool contain_known;
+    enum bw_contain_kind said_kind;
 
     /* The leadership we have. */
     bw_token token;       /* NONE: none, or the work is dead */
@@ -68,6 +71,12 @@ struct supervisor {
     bw_time strike_at; /* our own blow, when the guardian's is overdue */
     struct bw_clearing clearing;
     pid_t work;
+
+    /* Beside the work. */
+    struct bw_children children;
+    struct bw_health_progress progress;
+    bool look_good, check_good, told_healthy, checking, checked_once, fencing;
+    bw_time health_at;
 
     /* The end. */
     bool ending; /* exit_code counts */
@@ -83,6 +92,18 @@ void bw_supervisor_work_dead(struct supervisor *s);
 void bw_supervisor_clear(struct supervisor *s, bw_time now);
 /* Ends with this code, in good order; the first code counts. */
 void bw_supervisor_end(struct supervisor *s, int code);
+
+void bw_supervisor_cannot_clear(struct supervisor *s);
+
+/* supervisor_beside.c */
+void bw_supervisor_hook(struct supervisor *s, const char *shell, const char *event,
+                        const struct bw_lease_action *action);
+void bw_supervisor_prepare(struct supervisor *s);
+void bw_supervisor_health_init(struct supervisor *s);
+void bw_supervisor_health_tick(struct supervisor *s, bw_time now);
+void bw_supervisor_judge_health(struct supervisor *s);
+void bw_supervisor_fence(struct supervisor *s);
+bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 
 /* supervisor_store.c */
 int bw_supervisor_store_open(struct supervisor *s, char *why);

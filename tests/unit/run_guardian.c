@@ -118,6 +118,7 @@ static void a_dead_supervisor_means_kill_confirm_release_exit(void **state)
     assert_int_equal(s.did.count, 2);
     assert_int_equal(s.did.at[0], BW_GUARDIAN_DO_RELEASE);
     assert_int_equal(s.did.at[1], BW_GUARDIAN_DO_EXIT);
+    assert_int_equal(s.did.token, 7);
 }
 
 static void what_cannot_die_is_reported_and_never_released(void **state)

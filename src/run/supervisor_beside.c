@@ -1,0 +1,202 @@
+/* What runs beside the work: hooks that tell of changes, checks that say whether this candidate is
+ * fit to lead, and the fencing of holders that cannot be seen from here. */
+#include "run/supervisor_state.h"
+
+#include "run/proc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- hooks ---- */
+
+struct words {
+    char leader[BW_CANDIDATE_ID_MAX + 32], value[BW_VALUE_MAX + 32], token[64], reason[64],
+        event[64];
+};
+
+static int start(struct supervisor *s, struct bw_child_order *order, struct words *words)
+{
+    const char *entries[] = {words->leader, words->value, words->token, words->reason,
+                             words->event};
+    memcpy(order->entries, entries, sizeof entries);
+    int error = bw_child_start(&s->children, order);
+    if (error)
+        bw_log_event(&s->log, BW_LOG_ERROR, "hook-failed", NULL, "cannot run %.200s: %s",
+                     order->shell ? order->shell : order->program, bw_error_text(error));
+    return error;
+}
+
+static void fill(struct words *words, const char *event, const char *leader, const char *value,
+                 bw_token token, const char *reason)
+{
+    snprintf(words->event, sizeof words->event, "BELLWETHER_EVENT=%s", event);
+    snprintf(words->leader, sizeof words->leader, "BELLWETHER_LEADER=%s", leader);
+    snprintf(words->value, sizeof words->value, "BELLWETHER_VALUE=%s", value);
+    snprintf(words->token, sizeof words->token, "BELLWETHER_TOKEN=%llu", (unsigned long long)token);
+    snprintf(words->reason, sizeof words->reason, "BELLWETHER_REASON=%s", reason);
+}
+
+void bw_supervisor_hook(struct supervisor *s, const char *shell, const char *event,
+                        const struct bw_lease_action *action)
+{
+    struct words words;
+    bool ours = action->kind == BW_LEASE_ELECTED;
+    const char *leader = ours ? s->config->id : action->leader;
+    const char *value = ours ? s->config->value : action->value;
+    struct bw_child_order order = {.shell = shell, .limit_ns = s->config->terms.ttl_ns};
+    if (!shell)
+        return;
+    fill(&words, event, leader ? leader : "", value ? value : "", action->token,
+         action->kind == BW_LEASE_STEP_DOWN ? bw_lease_loss_name(action->reason) : "");
+    start(s, &order, &words);
+}
+
+static void on_prepared(void *context, bool good)
+{
+    struct supervisor *s = context;
+    bw_log_event(&s->log, BW_LOG_INFO, "prepared", NULL,
+                 good ? "ready to take over" : "not ready to take over: the transfer is refused");
+    bw_supervisor_step(s, BW_LEASE_PREPARED, good);
+}
+
+void bw_supervisor_prepare(struct supervisor *s)
+{
+    struct words words;
+    struct bw_child_order order = {.shell = s->config->on_prepare,
+                                   .limit_ns = s->config->terms.ttl_ns / 2,
+                                   .done = on_prepared,
+                                   .context = s};
+    fill(&words, "prepare", "", "", BW_TOKEN_NONE, "");
+    if (!order.shell)
+        bw_supervisor_step(s, BW_LEASE_PREPARED, true);
+    else if (start(s, &order, &words) != 0)
+        bw_supervisor_step(s, BW_LEASE_PREPARED, false);
+}
+
+/* ---- health ---- */
+
+void bw_supervisor_judge_health(struct supervisor *s)
+{
+    bool guarded = s->guardian != GUARDIAN_LOST && s->guardian != GUARDIAN_ABSENT;
+    bool healthy = guarded && s->look_good && s->check_good;
+    if (healthy == s->told_healthy || !s->started)
+        return;
+    s->told_healthy = healthy;
+    bw_supervisor_step(s, BW_LEASE_HEALTH, healthy);
+}
+
+static void say_health(struct supervisor *s, bool before, bool now, const char *why)
+{
+    if (before && !now)
+        bw_log_event(&s->log, BW_LOG_WARNING, "unhealthy", NULL, "not fit to lead: %s", why);
+    else if (!before && now && s->checked_once)
+        bw_log_event(&s->log, BW_LOG_INFO, "healthy", NULL, "fit to lead again");
+}
+
+static void on_checked(void *context, bool good)
+{
+    struct supervisor *s = context;
+    say_health(s, s->check_good || !s->checked_once, good, "the health command failed");
+    s->checked_once = true;
+    s->check_good = good;
+    s->checking = false;
+    bw_supervisor_judge_health(s);
+}
+
+static void run_check(struct supervisor *s)
+{
+    struct words words;
+    struct bw_child_order order = {.shell = s->config->health_cmd,
+                                   .limit_ns = s->config->health_interval_ns,
+                                   .done = on_checked,
+                                   .context = s};
+    if (!order.shell || s->checking)
+        return;
+    fill(&words, "health", "", "", s->token, "");
+    s->checking = start(s, &order, &words) == 0;
+    if (!s->checking)
+        on_checked(s, false);
+}
+
+void bw_supervisor_health_tick(struct supervisor *s, bw_time now)
+{
+    char why[256] = "";
+    bw_child_tick(&s->children, now);
+    if (now < s->health_at)
+        return;
+    s->health_at = bw_time_add(now, s->config->health_interval_ns);
+    bool works = s->work != 0 && !s->told_to_end;
+    bool good = bw_health_look(&s->config->health, &s->progress, works, now, why, sizeof why);
+    say_health(s, s->look_good, good, why);
+    s->look_good = good;
+    run_check(s);
+    bw_supervisor_judge_health(s);
+}
+
+static bool has_health(const struct bw_run_config *config)
+{
+    return config->health_cmd || config->health.memory_bytes || config->health.disk_bytes ||
+           config->health.progress_file;
+}
+
+void bw_supervisor_health_init(struct supervisor *s)
+{
+    s->look_good = s->told_healthy = true;
+    s->check_good = !s->config->health_cmd; /* not before the first good answer */
+    s->health_at = has_health(s->config) ? 0 : BW_TIME_NEVER;
+}
+
+bw_time bw_supervisor_beside_deadline(const struct supervisor *s)
+{
+    return bw_time_min(bw_child_deadline(&s->children), s->started ? s->health_at : BW_TIME_NEVER);
+}
+
+/* ---- fencing ---- */
+
+static void on_fenced(void *context, bool good)
+{
+    struct supervisor *s = context;
+    struct bw_log_field fields[] = {{"holder", s->clearing.holder, 0}, BW_LOG_END};
+    s->fencing = false;
+    if (!s->clearing_now)
+        return; /* stepped down meanwhile */
+    bw_log_event(&s->log, good ? BW_LOG_INFO : BW_LOG_ERROR, good ? "fenced" : "fence-failed",
+                 fields,
+                 good ? "earlier holder '%s' is fenced" : "cannot fence earlier holder '%s'",
+                 s->clearing.holder);
+    if (good) {
+        bw_clearing_fenced(&s->clearing);
+        bw_supervisor_clear(s, bw_run_now());
+    } else {
+        bw_supervisor_cannot_clear(s);
+    }
+}
+
+/* The agents' own interface: key=value lines on standard input. */
+void bw_supervisor_fence(struct supervisor *s)
+{
+    static char program[128], input[4096];
+    char target[BW_CANDIDATE_ID_MAX + 40];
+    struct words words;
+    const struct bw_run_config *config = s->config;
+    struct bw_child_order order = {.shell = config->stonith,
+                                   .limit_ns = config->fence_within_ns,
+                                   .done = on_fenced,
+                                   .context = s};
+    if (s->fencing)
+        return;
+    if (!config->stonith) {
+        bool whole = strncmp(config->fence_agent, "fence_", 6) == 0;
+        snprintf(program, sizeof program, "%s%.100s", whole ? "" : "fence_", config->fence_agent);
+        snprintf(input, sizeof input, "action=off\nplug=%s\nport=%s\n%.3500s\n", s->clearing.holder,
+                 s->clearing.holder, config->fence_input ? config->fence_input : "");
+        order.program = program;
+        order.input = input;
+    }
+    fill(&words, "fence", s->clearing.holder, "", s->token, "");
+    snprintf(target, sizeof target, "BELLWETHER_FENCE=%s", s->clearing.holder);
+    order.entries[5] = target;
+    s->fencing = start(s, &order, &words) == 0;
+    if (!s->fencing)
+        bw_supervisor_cannot_clear(s);
+}
