@@ -1,9 +1,10 @@
 #!/bin/sh
 # The examples do what they say: several instances at once, one leader at a time, tokens that grow.
-#     lib_examples.sh SOURCE COORDINATOR PERIODIC_JOB POLLABLE_LOOP
+# An election may be shared with `bellwether run`: what that left running is dead before a program leads.
+#     lib_examples.sh SOURCE COORDINATOR PERIODIC_JOB POLLABLE_LOOP BELLWETHER
 set -u
 . "$1/tests/tap.sh"
-coordinator=$2 periodic=$3 loop=$4
+coordinator=$2 periodic=$3 loop=$4 bellwether=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 store=$work/elections.db
@@ -43,4 +44,20 @@ wait "$second" || echo "second ended with $?" >>"$found"
 grep -qx 'elected loop token 1' "$work/first" && grep -qx 'elected loop token 2' "$work/second" &&
     grep -qx done "$work/first" && grep -qx done "$work/second" || cat "$work/first" "$work/second" >>"$found"
 tap_empty "pollable_loop: the next one leads when the first is told to end" "$found"
+
+# Supervisor and guardian are killed at once; what was started in the background, in a session of its own, lives on.
+: >"$found"
+rm -f "$work/lines"*
+"$bellwether" run --store "$store" --election periodic-job -- sh -c "setsid sleep 1000 & echo \$! >'$work/pid'; wait" 2>/dev/null &
+supervisor=$!
+until [ -s "$work/pid" ]; do sleep 0.05; done
+left=$(cat "$work/pid")
+kill -9 "$supervisor" $(cat "/proc/$supervisor/task/$supervisor/children")
+kill -0 "$left" 2>/dev/null || echo "nothing was left: the test proves nothing" >>"$found"
+timeout 60 "$periodic" "$store" "$work/lines" 1 1 2>>"$found" || echo "periodic_job ended with $?" >>"$found"
+[ -s "$work/lines" ] || echo "it did not lead" >>"$found"
+if kill -0 "$left" 2>/dev/null && ! grep -q '^State:.Z' "/proc/$left/status"; then echo "process $left is alive" >>"$found"; fi
+kill -9 "$left" 2>/dev/null
+wait "$supervisor" 2>/dev/null
+tap_empty "what a killed 'bellwether run' left running is dead before a program leads" "$found"
 tap_end
