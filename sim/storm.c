@@ -14,6 +14,7 @@
 #define IDS_MAX        (NODES_MAX + BW_SIM_STORES_MAX) /* lease: stores stand behind the nodes */
 #define PARTITIONS_MAX 32u
 #define QUIET          (30 * BW_SEC)
+#define QUIET_FRANTIC  (4 * BW_SEC)
 
 struct storm {
     struct bw_rng rng;
@@ -26,7 +27,8 @@ struct storm {
     uint32_t present, left;    /* highest id that has started; members that left */
     uint32_t changes;          /* membership changes still allowed */
     bw_node chosen[NODES_MAX]; /* candidates or alternatives */
-    bw_time end;               /* of the faults */
+    bool frantic; /* short time-outs, and troubles that hit elections and writes under way */
+    bw_time end;  /* of the faults */
     uint32_t stores;
 };
 
@@ -56,7 +58,15 @@ static bw_time lasting(struct storm *s, bw_time at)
 {
     static const bw_time longest[] = {10 * BW_MS, BW_SEC, BW_SEC, BW_SEC, 8 * BW_SEC};
     bw_time most = longest[bw_rng_below(&s->rng, sizeof longest / sizeof longest[0])];
+    if (s->frantic && most < 8 * BW_SEC)
+        most = 40 * BW_MS;
     return bw_time_min(at + bw_rng_between(&s->rng, BW_MS, most), s->end);
+}
+
+/* How long a node is left alone after a trouble. */
+static bw_time rest(const struct storm *s)
+{
+    return s->frantic ? 5 * BW_MS : 400 * BW_MS;
 }
 
 static void crash(struct storm *s, bw_time at, bw_node node)
@@ -68,7 +78,7 @@ static void crash(struct storm *s, bw_time at, bw_node node)
     if (bw_rng_chance(&s->rng, 0.2))
         add(s, BW_FAULT_CONFIRM, at + (until - at) / 2, node);
     add(s, BW_FAULT_RESTART, until, node);
-    s->busy[node] = until + 400 * BW_MS;
+    s->busy[node] = until + rest(s);
 }
 
 /* Whoever leads then goes down, and comes back. */
@@ -93,17 +103,19 @@ static void blackout(struct storm *s, bw_time at)
     }
 }
 
-/* Scale out or in. The guard stands one change at a time, which is all it gets here. */
+/* Scale out or in. The guard stands one change at a time, which is all it gets here. Where voters
+ * count, one leaves at most: it may go before anybody could strike it off the list. */
 static void change_members(struct storm *s, bw_time at)
 {
     struct bw_sim_config *c = &s->config;
     bw_node node = any_node(s);
+    bool may_split = !c->guard && (c->algorithm->traits & BW_TRAIT_MAY_SPLIT);
     bool grow = s->present < c->nodes + c->spare && bw_rng_chance(&s->rng, 0.6);
     if (s->changes == 0)
         return;
     if (grow) {
         add(s, BW_FAULT_JOIN, at, ++s->present);
-    } else if (s->present - s->left > 3 && at > s->busy[node]) {
+    } else if (s->present - s->left > 3 && at > s->busy[node] && (s->left == 0 || may_split)) {
         add(s, BW_FAULT_LEAVE, at, node);
         s->busy[node] = BW_TIME_NEVER;
         s->left++;
@@ -118,7 +130,7 @@ static void pause_node(struct storm *s, bw_time at, bw_node node)
     bw_time until = lasting(s, at);
     add(s, BW_FAULT_PAUSE, at, node);
     add(s, BW_FAULT_RESUME, until, node);
-    s->busy[node] = until + 400 * BW_MS;
+    s->busy[node] = until + rest(s);
 }
 
 static void slow_disk(struct storm *s, bw_time at, bw_node node)
@@ -126,7 +138,7 @@ static void slow_disk(struct storm *s, bw_time at, bw_node node)
     bw_time until = lasting(s, at);
     add(s, BW_FAULT_DISK_SLOW, at, node)->span = bw_rng_between(&s->rng, 5 * BW_MS, 500 * BW_MS);
     add(s, BW_FAULT_DISK_SLOW, until, node)->span = 0;
-    s->busy[node] = until + 600 * BW_MS;
+    s->busy[node] = until + rest(s);
 }
 
 static void partition(struct storm *s, bw_time at)
@@ -277,6 +289,10 @@ static void draw_faults(struct storm *s)
 {
     s->end = bw_rng_between(&s->rng, 10 * BW_SEC, 30 * BW_SEC);
     bw_time gap = bw_rng_between(&s->rng, 100 * BW_MS, 2 * BW_SEC);
+    if (s->frantic) {
+        s->end /= 4;
+        gap /= 20;
+    }
     bw_time at = bw_rng_between(&s->rng, 300 * BW_MS, 2 * BW_SEC);
     for (; at < s->end && s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX;
          at += bw_rng_between(&s->rng, BW_MS, 2 * gap))
@@ -366,6 +382,22 @@ static void draw_chosen(struct storm *s)
     }
 }
 
+/* Elections all the time, and disks as slow as they: what is spoken of before it is durable shows.
+ */
+static void draw_frantic(struct storm *s)
+{
+    struct bw_sim_config *c = &s->config;
+    s->frantic = true;
+    c->detector = NULL;
+    c->period_ns = 10 * BW_MS;
+    c->timeout_min = 40 * BW_MS;
+    c->timeout_max = bw_rng_between(&s->rng, 50 * BW_MS, 120 * BW_MS);
+    c->latency.max = bw_time_min(c->latency.max, 5 * BW_MS);
+    c->latency.min = bw_time_min(c->latency.min, c->latency.max);
+    c->disk_max = bw_rng_between(&s->rng, BW_MS, 30 * BW_MS);
+    c->propose_ns = bw_rng_between(&s->rng, BW_MS, 10 * BW_MS);
+}
+
 static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
                         const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
                         uint64_t seed)
@@ -392,6 +424,8 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->work_ns = 50 * BW_MS;
     draw_network(s);
     draw_chosen(s);
+    if (algorithm == &bw_elect_raft && bw_rng_chance(&s->rng, 0.4))
+        draw_frantic(s);
     if (bw_sim_is_lease(algorithm))
         draw_lease(s, lease);
 }
@@ -419,7 +453,7 @@ int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorit
     draw_faults(&s);
     s.config.faults = s.faults;
     s.config.faults_count = s.count;
-    s.config.until = s.end + QUIET;
+    s.config.until = s.end + (s.frantic ? QUIET_FRANTIC : QUIET);
     s.config.trace = trace;
     s.config.checks = checks_for(&s.config);
     int error = bw_sim_run_in(sim, &s.config, &run, result->text);
