@@ -87,13 +87,13 @@ enum bw_error {
     BW_EOVERDUE = -22,     /* the task outlived its leadership */
     BW_EINTERRUPTED = -23  /* bw_interrupt, or the handle is being closed */
 };
-#endif
 
 /* "EINVAL" and "invalid argument"; "UNKNOWN" and "unknown error" for any other number. Static. */
 const char *bw_error_name(int code);
 const char *bw_error_text(int code);
 /* Can trying again help? */
 bool bw_error_retryable(int code);
+#endif
 
 /* Why the last call of this thread failed, as one line for people. Valid until this thread's next
  * call that fails. Never NULL. */

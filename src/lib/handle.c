@@ -32,13 +32,12 @@ const char *bw_why(void)
     return why_text;
 }
 
-int bw_lib_fail(int error, const char *format, ...)
+void bw_lib_say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why_text, sizeof why_text, format, arguments);
     va_end(arguments);
-    return error;
 }
 
 /* ---- calls ---- */

@@ -83,9 +83,9 @@ static int start_call(struct bw_leadership *l)
 {
     int error = bw_lib_call(l->handle, start, l);
     if (error == BW_EBUSY)
-        bw_lib_fail(error, "this handle contends for '%s' already", l->election);
+        bw_lib_say("this handle contends for '%s' already", l->election);
     else if (error)
-        bw_lib_fail(error, "%s", bw_error_text(error));
+        bw_lib_say("%s", bw_error_text(error));
     return error;
 }
 

@@ -130,7 +130,9 @@ int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *
 void bw_lib_copy(void *out, size_t size, const void *from);
 
 /* handle.c */
-int bw_lib_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bw_lib_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The error, with a sentence for bw_why(). */
+#define bw_lib_fail(error, ...) (bw_lib_say(__VA_ARGS__), (error))
 /* 0 or BW_EFORKED. */
 int bw_lib_check(const struct bw_handle *h);
 bool bw_lib_on_thread(const struct bw_handle *h);
@@ -155,7 +157,7 @@ enum clear_state bw_lib_clear_step(struct clearing *clearing, bw_time now);
 
 /* leadership.c */
 int bw_lib_contend(struct bw_handle *h, const char *election,
-                   const struct bw_campaign_options *options, enum way way,
+                   const struct bw_campaign_options *given, enum way way,
                    struct bw_leadership **out);
 int bw_lib_await(struct bw_leadership *l, int64_t timeout_ms);
 void bw_lib_free(struct bw_leadership *l);
