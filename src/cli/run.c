@@ -22,7 +22,7 @@ static void lengthen(char **arg)
         {"-n", "--no-wait"}, {"-w", "--wait"}, {"-E", "--not-elected-code"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(*arg, names[i][0]) == 0)
-            *arg = (char *)(uintptr_t)names[i][1];
+            *arg = (char *)names[i][1];
 }
 
 /* Where the command begins: the first word that is neither an option nor its value. Its own options
@@ -73,7 +73,7 @@ static int help(const struct bw_cli_command *command, int argc, char **argv)
     struct bw_job_options options;
     char why[BW_WHY];
     bw_job_options_init(&options);
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0; i < argc && argv[i]; i++) {
         const char *equals = strchr(argv[i], '=');
         const struct bw_option *option =
             strncmp(argv[i], "--", 2) == 0 ? option_named(bw_job_option_rows, argv[i]) : NULL;

@@ -10,7 +10,7 @@
 /* The password in "scheme://user:password@host": from, length; NULL: none. */
 static const char *find_secret(const char *url, size_t *length)
 {
-    const char *authority = strstr(url, "://");
+    const char *authority = url ? strstr(url, "://") : NULL;
     if (!authority)
         return NULL;
     authority += 3;
@@ -83,7 +83,7 @@ int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_opt
     int code = BW_GO_ON;
     char why[BW_WHY_MAX + 1];
     if (options->config.store && find_secret(options->config.store, &length)) {
-        memset((char *)(uintptr_t)find_secret(options->config.store, &length), '*', length);
+        memset((char *)find_secret(options->config.store, &length), '*', length);
         return bw_usage_error(command,
                               "--store: a password on the command line or in the environment is "
                               "seen by others; put the URL into a file: --store-file FILE");

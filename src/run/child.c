@@ -43,7 +43,7 @@ static char **make_environment(char **common, const struct bw_child_order *order
             out[used++] = common[i];
     }
     for (size_t k = 0; out && k < BW_CHILD_ENTRIES_MAX && order->entries[k]; k++)
-        out[used++] = (char *)(uintptr_t)order->entries[k];
+        out[used++] = (char *)order->entries[k];
     return out;
 }
 
@@ -66,8 +66,8 @@ static _Noreturn void become(const struct bw_children *children, const char *pro
 int bw_child_start(struct bw_children *children, const struct bw_child_order *order)
 {
     struct bw_child *child = NULL;
-    char *argv[] = {(char *)(uintptr_t)(order->shell ? "sh" : order->program),
-                    order->shell ? "-c" : NULL, (char *)(uintptr_t)order->shell, NULL};
+    char *argv[] = {(char *)(order->shell ? "sh" : order->program), order->shell ? "-c" : NULL,
+                    (char *)order->shell, NULL};
     for (unsigned i = 0; i < BW_CHILDREN_MAX && !child; i++)
         child = children->at[i].pid == 0 ? &children->at[i] : NULL;
     if (!child)

@@ -21,7 +21,7 @@
 
 enum bw_contain_kind { BW_CONTAIN_AUTO, BW_CONTAIN_CGROUP, BW_CONTAIN_PIDNS, BW_CONTAIN_SUBREAPER };
 
-#define BW_CONTAIN_COOKIE "BELLWETHER_CONTAINMENT"
+#define BW_CONTAIN_COOKIE "BELLWETHER_COOKIE"
 
 struct bw_contain {
     enum bw_contain_kind kind;

@@ -93,9 +93,9 @@ static void on_prepare(uv_prepare_t *handle)
 
 static bool is_ours(const char *entry)
 {
+    static const char cookie[] = BW_CONTAIN_COOKIE "=";
     static const char *const names[] = {
-        "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_TOKEN=", "BELLWETHER_STORE=",
-        BW_CONTAIN_COOKIE "="};
+        "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_TOKEN=", "BELLWETHER_STORE=", cookie};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;

@@ -14,7 +14,7 @@ union control {
 int bw_wire_send(int fd, const struct bw_wire *wire, int passed)
 {
     union control control = {.bytes = {0}};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)wire, .iov_len = sizeof *wire};
+    struct iovec part = {.iov_base = (void *)wire, .iov_len = sizeof *wire};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (passed >= 0) {
         message.msg_control = control.bytes;

@@ -594,7 +594,7 @@ def the_command_sees_its_leadership_and_nothing_else_of_ours(room):
         lines = file.read().splitlines()
     names = [x.split("=")[0] for x in lines if "=" in x]
     assert names in (["BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE", "BELLWETHER_TOKEN"],
-                     ["BELLWETHER_CONTAINMENT", "BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE",
+                     ["BELLWETHER_COOKIE", "BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE",
                       "BELLWETHER_TOKEN"]), names
     assert [x for x in lines if x.isdigit()] == ["0", "1", "2", "3"], f"descriptors of ours in the command: {lines}"
 
