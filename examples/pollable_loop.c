@@ -81,9 +81,9 @@ int main(int argc, char **argv)
     sigprocmask(SIG_BLOCK, &term, NULL);
     options.id = argv[2];
     options.pollable = true;
-    options.callbacks.elected = on_elected;
-    options.callbacks.lost = on_lost;
-    options.callbacks.leader_changed = on_leader;
+    options.elected = on_elected;
+    options.lost = on_lost;
+    options.leader_changed = on_leader;
     campaign.context = &program;
     if (bw_open(argv[1], &options, &handle) != 0 ||
         bw_contend(handle, "loop", &campaign, &leadership) != 0) {

@@ -36,7 +36,8 @@
  * Fork: a handle belongs to the process that opened it. In a child every function returns
  * BW_EFORKED, or that nothing is led, and touches nothing; the child must open its own. A child
  * that does not exec keeps the parent's leaderships from being taken over early (by proof of death)
- * for as long as it lives: its descriptors say that somebody may still be at work.
+ * for as long as it lives: its descriptors say that somebody may still be at work. A process that
+ * leads must not exec itself: for the store that is its death.
  *
  * Options are structs that grow: get one from its bw_..._default function, change what you want.
  * Zero and NULL mean the default everywhere. */
@@ -120,18 +121,6 @@ const char *bw_loss_name(enum bw_loss reason);
 struct bw_handle;
 struct bw_leadership; /* an election contended for, led or not */
 
-struct bw_callbacks {
-    /* You lead: start the work. `token` is 0 on a store that gives none. By the time it is called
-     * the leadership may be over again: `lost` follows. */
-    void (*elected)(struct bw_leadership *l, uint64_t token, void *context);
-    /* Stop the work now; bw_valid_ms says how long it has. When it has ended: bw_release or
-     * bw_resign. Comes once for each `elected`, unless you ended it yourself. */
-    void (*lost)(struct bw_leadership *l, enum bw_loss reason, void *context);
-    /* Who leads changed; "" = nobody. Changes in quick succession are told as one. */
-    void (*leader_changed)(struct bw_leadership *l, const char *leader, uint64_t token,
-                           const char *value, void *context);
-};
-
 struct bw_options {
     size_t size;           /* set by bw_options_default */
     const char *id;        /* who we are, at most 63 bytes, unlike all other candidates; default:
@@ -142,9 +131,18 @@ struct bw_options {
     int64_t retry_ms;      /* pause before an unreachable store is asked again; default TTL/5 */
     int64_t grace_ms;      /* waited on top of another's TTL before taking over; default 0 */
     uint32_t drift_ppm;    /* how much clocks may run wrong; default 10000 = 1 % */
-    struct bw_callbacks callbacks;
     /* False: callbacks are called on the library's thread. True: only inside bw_dispatch. */
     bool pollable;
+    /* Callbacks; any may be NULL. */
+    /* You lead: start the work. `token` is 0 on a store that gives none. By the time it is called
+     * the leadership may be over again: `lost` follows. */
+    void (*elected)(struct bw_leadership *l, uint64_t token, void *context);
+    /* Stop the work now; bw_valid_ms says how long it has. When it has ended: bw_release or
+     * bw_resign. Comes once for each `elected`, unless you ended it yourself. */
+    void (*lost)(struct bw_leadership *l, enum bw_loss reason, void *context);
+    /* Who leads changed; "" = nobody. Changes in quick succession are told as one. */
+    void (*leader_changed)(struct bw_leadership *l, const char *leader, uint64_t token,
+                           const char *value, void *context);
 };
 
 static inline struct bw_options bw_options_default(void)
@@ -240,8 +238,8 @@ int bw_transfer(struct bw_leadership *l, const char *successor);
 
 /* ---- what holds now ---- */
 
-/* May leader's work be done at this instant? From the deadline, on CLOCK_BOOTTIME: about 100 ns.
- * The answer is true for the instant of asking only. */
+/* May leader's work be done at this instant? From the deadline, on CLOCK_BOOTTIME; costs less than
+ * a microsecond. The answer is true for the instant of asking only. */
 bool bw_is_leader(const struct bw_leadership *l);
 
 /* Milliseconds until the work must have ended, rounded down; 0: no leadership, or too late. While

@@ -215,8 +215,8 @@ static void answer(void *context, const struct bw_store_reply *reply)
     struct bw_leadership *l = context;
     const struct bw_store_record *record = &reply->record;
     bool done = reply->outcome == BW_OUTCOME_DONE;
-    bool ours = done && record->held && strcmp(record->holder, l->handle->id) == 0 &&
-                (reply->op == BW_STORE_ACQUIRE || reply->op == BW_STORE_READ);
+    bool ours = done && reply->op != BW_STORE_LIST && record->held &&
+                strcmp(record->holder, l->handle->id) == 0;
     if (ours)
         memcpy(l->owed, record->owed, sizeof l->owed);
     if ((done || reply->outcome == BW_OUTCOME_REFUSED) && !l->answered) {

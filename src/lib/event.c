@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static unsigned wanted(const struct bw_callbacks *callbacks)
+static unsigned wanted(const struct bw_options *callbacks)
 {
     return (callbacks->elected ? (unsigned)EVENT_ELECTED : 0u) |
            (callbacks->lost ? (unsigned)EVENT_LOST : 0u) |
@@ -16,7 +16,7 @@ static unsigned wanted(const struct bw_callbacks *callbacks)
 void bw_lib_tell(struct bw_leadership *l, unsigned event)
 {
     struct bw_handle *h = l->handle;
-    l->events |= event & wanted(&h->callbacks);
+    l->events |= event & wanted(&h->options);
     if (l->events == 0 || l->event_queued)
         return;
     l->event_queued = true;
@@ -74,7 +74,7 @@ static bool take(struct bw_handle *h, struct news *out)
     return true;
 }
 
-static void deliver(const struct bw_callbacks *callbacks, const struct news *news, void *context)
+static void deliver(const struct bw_options *callbacks, const struct news *news, void *context)
 {
     if (news->event == EVENT_ELECTED)
         callbacks->elected(news->about, news->token, context);
@@ -94,7 +94,7 @@ int bw_lib_dispatch(struct bw_handle *h)
         h->telling = news.about;
         h->teller = pthread_self();
         pthread_mutex_unlock(&h->mutex);
-        deliver(&h->callbacks, &news, context); /* may end the leadership: not touched again */
+        deliver(&h->options, &news, context); /* may end the leadership: not touched again */
         told++;
         pthread_mutex_lock(&h->mutex);
         h->telling = NULL;

@@ -145,10 +145,10 @@ static bool is_led_now(const struct bw_leadership *l)
 /* 0, an error, or 1: wait on. The mutex is held. */
 static int look(const struct bw_leadership *l, int64_t timeout_ms, bw_time until)
 {
-    if (l->stage == STAGE_LEADING && is_led_now(l))
-        return 0;
     if (l->stage == STAGE_GONE || atomic_load(&l->handle->interrupted))
         return bw_lib_fail(BW_EINTERRUPTED, "interrupted");
+    if (l->stage == STAGE_LEADING && is_led_now(l))
+        return 0;
     bool over = timeout_ms == 0 ? l->decided : bw_asker_now() >= until;
     return over ? not_elected(l) : 1;
 }
@@ -336,6 +336,17 @@ const char *bw_election(const struct bw_leadership *l)
 {
     return l->election;
 }
+
+#define SAME(name)                                                                                 \
+    _Static_assert((int)BW_LOSS_##name == (int)BW_LEASE_##name, "reasons have one number each")
+SAME(EXPIRED);
+SAME(TAKEN);
+SAME(RESIGNED);
+SAME(TRANSFERRED);
+SAME(UNHEALTHY);
+SAME(UNREACHABLE);
+SAME(SHUT_DOWN);
+SAME(FINISHED);
 
 const char *bw_loss_name(enum bw_loss reason)
 {

@@ -60,12 +60,11 @@ struct call { /* something to be done on the library's thread; on the caller's s
 struct bw_handle {
     pid_t pid;
     char id[BW_CANDIDATE_ID_MAX + 1];
-    struct bw_options options; /* copied; `id` points at the above */
-    struct bw_callbacks callbacks;
-    uv_loop_t loop;         /* T */
-    uv_async_t wake;        /* T; sending is for everybody */
-    uv_prepare_t tidy;      /* T */
-    struct bw_asker *asker; /* T */
+    struct bw_options options; /* copied; `id` is not used */
+    uv_loop_t loop;            /* T */
+    uv_async_t wake;           /* T; sending is for everybody */
+    uv_prepare_t tidy;         /* T */
+    struct bw_asker *asker;    /* T */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;                     /* any field marked M */

@@ -17,11 +17,12 @@
  * does not have stays zero, what we do not know is not read. */
 void bw_lib_copy(void *out, size_t size, const void *from)
 {
-    size_t given = 0;
+    size_t given;
     memset(out, 0, size);
-    if (from)
-        memcpy(&given, from, sizeof given);
-    memcpy(out, from ? from : out, given < size ? given : size);
+    if (!from)
+        return;
+    memcpy(&given, from, sizeof given);
+    memcpy(out, from, given < size ? given : size);
 }
 
 static int make_id(char *out, size_t size)
@@ -46,13 +47,11 @@ int bw_lib_options(struct bw_handle *h, const struct bw_options *options)
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         if (times[i] < 0 || times[i] > MS_MAX)
             return bw_lib_fail(BW_EINVAL, "a time is negative or longer than 365 days");
-    h->callbacks = o->callbacks;
     if (!o->id)
         return make_id(h->id, sizeof h->id);
     if (!o->id[0] || strlen(o->id) > BW_CANDIDATE_ID_MAX)
         return bw_lib_fail(BW_EINVAL, "the id must have 1 to %u bytes", BW_CANDIDATE_ID_MAX);
     memcpy(h->id, o->id, strlen(o->id) + 1);
-    h->options.id = h->id;
     return 0;
 }
 

@@ -49,7 +49,9 @@ static struct bw_handle *open_with_callbacks(const char *id, bool pollable)
     options.id = id;
     options.ttl_ms = 900;
     options.pollable = pollable;
-    options.callbacks = (struct bw_callbacks){on_elected, on_lost, on_change};
+    options.elected = on_elected;
+    options.lost = on_lost;
+    options.leader_changed = on_change;
     atomic_store(&elected, 0);
     atomic_store(&lost, 0);
     atomic_store(&changes, 0);
