@@ -2,6 +2,7 @@
 #include "store/asker_state.h"
 
 #include "base/assert.h"
+#include "base/bug.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,7 +264,8 @@ void bw_asked_due(struct bw_asked *asked, bw_time now)
         step(asked, &timeout);
     step_on(asked);
     for (unsigned i = 0; i < ASKED_PENDING_MAX; i++)
-        if (asked->pending[i].id != 0 && now >= asked->pending[i].until)
+        if (asked->pending[i].id != 0 && now >= asked->pending[i].until &&
+            !BW_BUG(asker_waits_for_the_store))
             expire(asked, &asked->pending[i]);
     if (now >= asked->alarm) {
         asked->alarm = BW_TIME_NEVER;
