@@ -98,6 +98,24 @@ static struct bw_sqlite_verdict decide(struct bw_sqlite_worker *worker,
     }
 }
 
+/* The mark knows a later leadership than the database, and somebody looks after it: the database
+ * was removed or replaced under a living holder, which will notice before its lease is over. */
+static bool unknown_holder(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                           const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+{
+    char file[BW_SQLITE_FILE_MAX + 1];
+    if (mark->token <= row->record.token || mark->released)
+        return false;
+    bw_sqlite_file_name(task->request.election, file);
+    int fd = bw_sqlite_side_look(&worker->paths, file);
+    bool held = fd >= 0 && bw_sqlite_lock_held(fd, mark->token);
+    if (fd >= 0)
+        close(fd);
+    if (held && task->reply)
+        say(task, BW_EBUSY, "the database was removed or replaced while somebody leads", NULL);
+    return held;
+}
+
 /* A new leadership needs its lock, and a disk that knows its tokens. True if it has both. */
 static bool secure(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
                    struct bw_sqlite_row *row, enum bw_sqlite_change change)
@@ -128,7 +146,8 @@ static int change_row(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     before = row;
     struct bw_sqlite_verdict verdict = decide(worker, &task->request, &row, &mark);
     bool took = task->request.op == BW_STORE_ACQUIRE && verdict.change != BW_SQLITE_SAME;
-    if (took && !secure(worker, task, &row, verdict.change)) {
+    if (took && (unknown_holder(worker, task, &before, &mark) ||
+                 !secure(worker, task, &row, verdict.change))) {
         bw_sqlite_answer(worker, job, task, BW_OUTCOME_UNAVAILABLE, &before, lock_free);
         return 0;
     }

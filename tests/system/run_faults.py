@@ -267,6 +267,20 @@ def a_database_that_is_taken_away_stops_the_work_and_all_candidates_try_on(room)
 
 
 @test
+def a_database_that_is_removed_under_its_leader_makes_no_second_one(room):
+    a = room.candidate("a", "ignore-term")
+    room.started(1)
+    for name in os.listdir(room.dir):
+        if name.startswith("elections.db") and not name.endswith(".locks"):
+            os.unlink(os.path.join(room.dir, name))
+    b = room.candidate("b")
+    b.said("containment")
+    room.started(2, 10)
+    a.said("step-down")
+    assert b.leads() or a.leads()
+
+
+@test
 def a_full_disk_stops_the_work_with_a_clear_reason(room):
     point = os.path.join(room.dir, "small")
     os.mkdir(point)
