@@ -89,6 +89,8 @@ int bw_child_start(struct bw_children *children, const struct bw_child_order *or
                                .kill_at = bw_time_add(bw_run_now(), order->limit_ns),
                                .done = order->done,
                                .context = order->context};
+    if (order->pid)
+        *order->pid = pid;
     return 0;
 }
 

@@ -32,9 +32,10 @@ struct bw_child_order {
     const char *program;                       /* a program without arguments, found by PATH */
     const char *input;                         /* what it reads; NULL: nothing */
     const char *entries[BW_CHILD_ENTRIES_MAX]; /* "NAME=value" on top; NULL-ended */
-    bw_time limit_ns;
+    bw_time limit_ns;                          /* NEVER: none */
     bw_child_done *done;
     void *context;
+    pid_t *pid; /* where to put it; NULL: not wanted */
 };
 
 /* Returns 0, or an error: too many at once, or no process. `done` is then not called. */

@@ -102,6 +102,13 @@ static bool is_ours(const char *entry)
     return false;
 }
 
+/* Our own service manager's are not the work's when it reports to us. */
+static bool is_watchdog(const char *text)
+{
+    return strncmp(text, "NOTIFY_SOCKET=", 14) == 0 || strncmp(text, "WATCHDOG_USEC=", 14) == 0 ||
+           strncmp(text, "WATCHDOG_PID=", 13) == 0;
+}
+
 static char *entry(const char *name, const char *value)
 {
     size_t size = strlen(name) + strlen(value) + 2;
@@ -112,33 +119,39 @@ static char *entry(const char *name, const char *value)
 }
 
 /* Ours, less what we set ourselves; the guardian adds the token. */
-static char **make_environment(const struct bw_run_config *config)
+static char **make_environment(struct supervisor *s)
 {
+    const struct bw_run_config *config = s->config;
+    char text[128];
     size_t count = 0, used = 0;
     while (environ[count])
         count++;
-    char **out = calloc(count + 8, sizeof *out);
+    char **out = calloc(count + 12, sizeof *out);
     if (!out)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (!is_ours(environ[i]))
+        if (!is_ours(environ[i]) && !(config->watchdog_ns && is_watchdog(environ[i])))
             out[used++] = environ[i];
     out[used++] = entry("BELLWETHER_ELECTION", config->election);
     out[used++] = entry("BELLWETHER_ID", config->id);
     out[used++] = entry("BELLWETHER_STORE", config->store_shown);
+    if (config->watchdog_ns && bw_supervisor_notify_open(s, text, sizeof text) == 0) {
+        out[used++] = entry("NOTIFY_SOCKET", text);
+        snprintf(text, sizeof text, "%lld", (long long)(config->watchdog_ns / BW_US));
+        out[used++] = entry("WATCHDOG_USEC", text);
+    }
     return out;
 }
 
 static void free_environment(char **environment)
 {
-    static const char *const made[] = {
-        "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_STORE="};
-    for (size_t i = 0; environment && environment[i]; i++)
-        for (size_t k = 0; k < sizeof made / sizeof made[0]; k++)
-            if (strncmp(environment[i], made[k], strlen(made[k])) == 0) {
-                free(environment[i]);
-                break;
-            }
+    for (size_t i = 0; environment && environment[i]; i++) {
+        bool inherited = false; /* the others were made by entry() */
+        for (size_t k = 0; environ[k] && !inherited; k++)
+            inherited = environ[k] == environment[i];
+        if (!inherited)
+            free(environment[i]);
+    }
     free(environment);
 }
 
@@ -200,7 +213,7 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
         return error == BW_EINVAL ? 64 : BW_RUN_EXIT_UNREACHABLE;
     }
     if (make_elector(s) != 0 || open_timer(s) != 0 || bw_supervisor_signals_open(s) != 0 ||
-        bw_supervisor_guardian_listen(s) != 0) {
+        bw_supervisor_guardian_listen(s) != 0 || bw_supervisor_notify_listen(s) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of resources");
         return 71;
     }
@@ -234,6 +247,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     close_handle((uv_handle_t *)&s->timer);
     close_handle((uv_handle_t *)&s->signals);
     close_handle((uv_handle_t *)&s->socket);
+    close_handle((uv_handle_t *)&s->notify);
     close_handle((uv_handle_t *)prepare);
     if (s->store)
         s->ops->close(s->store);
@@ -247,6 +261,8 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
         close(s->timer_fd);
     if (s->signal_fd >= 0)
         close(s->signal_fd);
+    if (s->notify_fd >= 0)
+        close(s->notify_fd);
     free_environment(s->guardian_config.environment);
     free(s->lease);
     free(s);
@@ -260,7 +276,7 @@ int bw_run(const struct bw_run_config *config)
         return 71;
     fill_standard_streams();
     s->config = config;
-    s->timer_fd = s->signal_fd = s->socket_fd = -1;
+    s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = -1;
     s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = BW_TIME_NEVER;
     s->restart_pause_ns = 50 * BW_MS;
     s->give_up_at = bw_time_add(bw_run_now(), config->wait_ns);
@@ -269,7 +285,7 @@ int bw_run(const struct bw_run_config *config)
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dead guardian leaves comes to us */
     s->guardian_config.election = config->election;
     s->guardian_config.argv = config->argv;
-    s->guardian_config.environment = make_environment(config);
+    s->guardian_config.environment = make_environment(s);
     s->guardian_config.containment = config->containment;
     s->guardian_config.kill_after_ns = config->terms.kill_after_ns;
     s->guardian_config.log = &s->log;

@@ -30,9 +30,11 @@ struct bw_run_config {
     enum bw_contain_kind containment;
     enum bw_log_form log;
     /* Shell lines; NULL: none. */
+    const char *standby; /* runs while not leading, ends before the work starts */
     const char *on_elected, *on_lost, *on_leader_change, *on_prepare, *health_cmd;
     bw_time health_interval_ns;
     struct bw_health_limits health;
+    bw_time watchdog_ns;     /* the work must say WATCHDOG=1 (sd_notify) this often; 0: need not */
     const char *stonith;     /* a shell line; BELLWETHER_FENCE names the holder to fence */
     const char *fence_agent; /* or an agent's name */
     const char *fence_input; /* more key=value lines for it */

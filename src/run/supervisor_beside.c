@@ -4,6 +4,7 @@
 
 #include "run/proc.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,6 +74,55 @@ void bw_supervisor_prepare(struct supervisor *s)
         bw_supervisor_step(s, BW_LEASE_PREPARED, false);
 }
 
+/* ---- standby ---- */
+
+static void on_standby_end(void *context, bool good)
+{
+    struct supervisor *s = context;
+    (void)good;
+    s->standby = 0;
+    s->standby_kill_at = BW_TIME_NEVER;
+    s->standby_at = bw_time_add(bw_run_now(), s->config->retry_ns);
+    bw_supervisor_clear(s, bw_run_now());
+}
+
+static void standby_tick(struct supervisor *s, bw_time now)
+{
+    struct words words;
+    struct bw_child_order order = {.shell = s->config->standby,
+                                   .limit_ns = BW_TIME_NEVER,
+                                   .done = on_standby_end,
+                                   .context = s,
+                                   .pid = &s->standby};
+    if (s->standby && now >= s->standby_kill_at) {
+        kill(-s->standby, SIGKILL);
+        s->standby_kill_at = BW_TIME_NEVER;
+    }
+    bool idle = s->armed_token == BW_TOKEN_NONE && !s->ending;
+    if (!order.shell || s->standby || !idle || now < s->standby_at)
+        return;
+    fill(&words, "standby", "", "", BW_TOKEN_NONE, "");
+    if (start(s, &order, &words) != 0)
+        s->standby_at = bw_time_add(now, s->config->retry_ns);
+}
+
+bool bw_supervisor_standby_over(struct supervisor *s)
+{
+    if (s->standby && s->standby_kill_at == BW_TIME_NEVER) {
+        kill(-s->standby, SIGTERM);
+        s->standby_kill_at = bw_time_add(bw_run_now(), s->config->terms.kill_after_ns);
+    }
+    return s->standby == 0;
+}
+
+static bw_time standby_deadline(const struct supervisor *s)
+{
+    if (s->standby)
+        return s->standby_kill_at;
+    bool idle = s->armed_token == BW_TOKEN_NONE && !s->ending;
+    return s->config->standby && idle ? s->standby_at : BW_TIME_NEVER;
+}
+
 /* ---- health ---- */
 
 void bw_supervisor_judge_health(struct supervisor *s)
@@ -122,11 +172,17 @@ void bw_supervisor_health_tick(struct supervisor *s, bw_time now)
 {
     char why[256] = "";
     bw_child_tick(&s->children, now);
+    standby_tick(s, now);
     if (now < s->health_at)
         return;
     s->health_at = bw_time_add(now, s->config->health_interval_ns);
     bool works = s->work != 0 && !s->told_to_end;
     bool good = bw_health_look(&s->config->health, &s->progress, works, now, why, sizeof why);
+    if (good && works && s->config->watchdog_ns && now - s->notified >= s->config->watchdog_ns) {
+        good = false;
+        snprintf(why, sizeof why, "the work has not said WATCHDOG=1 for %lld ms",
+                 (long long)((now - s->notified) / BW_MS));
+    }
     say_health(s, s->look_good, good, why);
     s->look_good = good;
     run_check(s);
@@ -136,7 +192,7 @@ void bw_supervisor_health_tick(struct supervisor *s, bw_time now)
 static bool has_health(const struct bw_run_config *config)
 {
     return config->health_cmd || config->health.memory_bytes || config->health.disk_bytes ||
-           config->health.progress_file;
+           config->health.progress_file || config->watchdog_ns;
 }
 
 void bw_supervisor_health_init(struct supervisor *s)
@@ -144,11 +200,15 @@ void bw_supervisor_health_init(struct supervisor *s)
     s->look_good = s->told_healthy = true;
     s->check_good = !s->config->health_cmd; /* not before the first good answer */
     s->health_at = has_health(s->config) ? 0 : BW_TIME_NEVER;
+    s->standby_kill_at = BW_TIME_NEVER;
 }
 
 bw_time bw_supervisor_beside_deadline(const struct supervisor *s)
 {
-    return bw_time_min(bw_child_deadline(&s->children), s->started ? s->health_at : BW_TIME_NEVER);
+    if (!s->started)
+        return BW_TIME_NEVER;
+    return bw_time_min(bw_child_deadline(&s->children),
+                       bw_time_min(s->health_at, standby_deadline(s)));
 }
 
 /* ---- fencing ---- */

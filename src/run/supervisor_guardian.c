@@ -126,7 +126,8 @@ static void on_message(struct supervisor *s, const struct bw_wire *wire)
         struct bw_log_field fields[] = {
             {"token", NULL, wire->token}, {"pid", NULL, (uint64_t)wire->number}, BW_LOG_END};
         s->work = wire->number;
-        bw_health_begin(&s->progress, bw_run_now());
+        s->notified = bw_run_now();
+        bw_health_begin(&s->progress, s->notified);
         bw_log_event(&s->log, BW_LOG_INFO, "started", fields, "the command runs as pid %d",
                      (int)wire->number);
         break;

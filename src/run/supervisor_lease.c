@@ -47,6 +47,8 @@ void bw_supervisor_clear(struct supervisor *s, bw_time now)
     case BW_CLEARING_BUSY:
         break;
     case BW_CLEARING_DONE:
+        if (!bw_supervisor_standby_over(s))
+            break;
         s->clearing_now = false;
         start_work(s);
         break;

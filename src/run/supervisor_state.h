@@ -4,6 +4,7 @@
  *   supervisor_store.c     requests to the store, each with its own time limit
  *   supervisor_guardian.c  the guardian: messages, its death, its replacement
  *   supervisor_beside.c    hooks, health, fencing
+ *   supervisor_notify.c    sd_notify messages of the work
  *   supervisor_signals.c   signals in, children reaped */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
 #define BW_RUN_SUPERVISOR_STATE_H
@@ -77,6 +78,11 @@ struct supervisor {
     struct bw_health_progress progress;
     bool look_good, check_good, told_healthy, checking, checked_once, fencing;
     bw_time health_at;
+    pid_t standby; /* 0: does not run */
+    bw_time standby_at, standby_kill_at;
+    uv_poll_t notify;
+    int notify_fd;
+    bw_time notified; /* when the work last said that it lives */
 
     /* The end. */
     bool ending; /* exit_code counts */
@@ -103,6 +109,12 @@ void bw_supervisor_health_init(struct supervisor *s);
 void bw_supervisor_health_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_judge_health(struct supervisor *s);
 void bw_supervisor_fence(struct supervisor *s);
+/* True when the standby command is not there (any more); else it is told to end. */
+bool bw_supervisor_standby_over(struct supervisor *s);
+
+/* supervisor_notify.c: sd_notify messages of the work. */
+int bw_supervisor_notify_open(struct supervisor *s, char *out, size_t size);
+int bw_supervisor_notify_listen(struct supervisor *s);
 bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 
 /* supervisor_store.c */

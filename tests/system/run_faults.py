@@ -394,6 +394,45 @@ def a_leader_that_lives_without_progress_steps_down(room):
 
 
 @test
+def a_leader_whose_watchdog_falls_silent_steps_down(room):
+    barks = ("import os, socket, time\n"
+             "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+             "for i in range(10):\n"
+             "    s.sendto(b'WATCHDOG=1', chr(0) + os.environ['NOTIFY_SOCKET'][1:]); time.sleep(0.1)\n"
+             "time.sleep(100)\n")
+    a = room.candidate("a", command=[sys.executable, "-c", barks],
+                       options=["--watchdog", "400ms", "--health-interval", "50ms", "--once"])
+    a.said("started")
+    begun = time.monotonic()
+    assert a.said("step-down")["reason"] == "unhealthy"
+    assert time.monotonic() - begun > 1.0, "it stepped down while the watchdog barked"
+    assert a.wait() == 76
+
+
+@test
+def the_standby_command_runs_while_not_leading_and_ends_before_the_work(room):
+    out = os.path.join(room.dir, "standby")
+    line = f"echo on >> {out}; trap 'sleep 0.1; echo off >> {out}; exit' TERM; while :; do sleep 0.02; done"
+    a = room.candidate("a")
+    room.started(1)
+    b = room.candidate("b", options=["--standby", line],
+                       command=["sh", "-c", f"echo work >> {out}; exec {room.witness} {room.dir}"])
+
+    def text():
+        try:
+            with open(out, encoding="utf-8") as file:
+                return file.read().split()
+        except FileNotFoundError:
+            return []
+    wait_for(lambda: text() == ["on"])
+    a.signal(signal.SIGTERM)
+    room.started(2, 5)
+    assert b.leads() and text() == ["on", "off", "work"], text()
+    ask(room, "resign")
+    wait_for(lambda: len(text()) > 3)
+
+
+@test
 def too_little_memory_or_disk_keeps_a_candidate_out(room):
     a = room.candidate("a", options=["--min-memory", "900T", "--health-interval", "100ms"])
     b = room.candidate("b", options=["--min-disk", "900T", "--health-interval", "100ms"])
