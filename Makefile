@@ -9,7 +9,7 @@ TRIALS ?= 10000
 
 help:
 	@echo "make build       build/bellwether"
-	@echo "make run         build, then watch five nodes elect, crash, split and heal"
+	@echo "make run         build, then three candidates: the leader is killed, another takes over"
 	@echo "make test        everything that must hold; ends with: N passed, N failed"
 	@echo "make mutants     every planted bug must be caught; lists what caught it"
 	@echo "make check-full  the published figures at full size"
@@ -32,7 +32,7 @@ build: deps-build $(BUILD)/build.ninja
 	@ninja -j$(JOBS) -C $(BUILD) --quiet
 
 run: build
-	@$(BUILD)/bellwether sim demo
+	@examples/failover.sh $(BUILD)/bellwether
 
 test: deps-test
 	@tests/all.sh
