@@ -121,15 +121,43 @@ static bool works(struct bw_contain *contain)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Empty groups of guardians that were killed. A group's name ends in "-SPACE-PID-RANDOM": the PID
+ * namespace in which the pid means something. rmdir removes nothing that holds a process. */
+static void sweep(const char *path, unsigned long long space)
+{
+    char dir[PATH_MAX], old[PATH_MAX + 256];
+    struct dirent *entry;
+    snprintf(dir, sizeof dir, "%s", path);
+    *strrchr(dir, '/') = '\0';
+    DIR *entries = opendir(dir);
+    while (entries && (entry = readdir(entries))) {
+        unsigned long long of;
+        unsigned random;
+        int pid, dashes = 0;
+        const char *at = entry->d_name + strlen(entry->d_name);
+        while (at > entry->d_name && dashes < 3)
+            dashes += *--at == '-';
+        bool ours = strncmp(entry->d_name, "bellwether-", 11) == 0 &&
+                    sscanf(at, "-%llu-%d-%8x", &of, &pid, &random) == 3 && of == space;
+        if (ours && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) {
+            snprintf(old, sizeof old, "%s/%s", dir, entry->d_name);
+            rmdir(old);
+        }
+    }
+    if (entries)
+        closedir(entries);
+}
+
 static int cgroup_make(struct bw_contain *out, const char *election, char *why)
 {
     struct mount mount;
     char own[PATH_MAX / 2], group[PATH_MAX], label[64];
+    unsigned long long space = bw_proc_namespace(0, "pid");
     if (!find_mount(&mount) || !own_group(own, sizeof own))
         return bw_store_say(why, BW_EUNSUPPORTED, "cgroup v2 is not mounted here");
     bw_contain_label(label, sizeof label, election);
-    snprintf(group, sizeof group, "%s/bellwether-%s-%d-%08x", strcmp(own, "/") == 0 ? "" : own,
-             label, (int)getpid(), (unsigned)bw_contain_random());
+    snprintf(group, sizeof group, "%s/bellwether-%s-%llu-%d-%08x", strcmp(own, "/") == 0 ? "" : own,
+             label, space, (int)getpid(), (unsigned)bw_contain_random());
     if (!seen_at(out->path, sizeof out->path, &mount, group))
         return bw_store_say(why, BW_EUNSUPPORTED, "our cgroup is not below the mounted one");
     if (mkdir(out->path, 0755) != 0)
@@ -141,6 +169,7 @@ static int cgroup_make(struct bw_contain *out, const char *election, char *why)
                             strerror(errno));
     }
     snprintf(out->name, sizeof out->name, "cgroup:%.230s", group);
+    sweep(out->path, space);
     return 0;
 }
 

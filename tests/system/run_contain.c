@@ -107,6 +107,28 @@ static void a_removed_group_is_gone(void **state)
     assert_int_equal(bw_contain_find(&found, contain.name), BW_CONTAIN_GONE);
 }
 
+static void the_empty_group_of_a_killed_guardian_is_swept_away(void **state)
+{
+    (void)state;
+    struct bw_contain contain, next, found;
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) { /* a guardian that makes one and dies */
+        char why[BW_WHY_MAX + 1];
+        memset(&contain, 0, sizeof contain);
+        bw_contain_make(&contain, BW_CONTAIN_CGROUP, "a test", why);
+        (void)!write(told[1], contain.name, sizeof contain.name);
+        _exit(0);
+    }
+    assert_int_equal(read(told[0], contain.name, sizeof contain.name), sizeof contain.name);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    make_or_skip(&next, BW_CONTAIN_CGROUP);
+    assert_int_equal(bw_contain_find(&found, contain.name), BW_CONTAIN_GONE);
+    assert_int_equal(bw_contain_find(&found, next.name), BW_CONTAIN_HERE);
+    bw_contain_remove(&next);
+}
+
 static void a_name_of_another_place_touches_nothing(void **state)
 {
     (void)state;
@@ -172,6 +194,7 @@ int main(void)
         cmocka_unit_test(pidns_kills_a_tree),
         cmocka_unit_test(subreaper_kills_a_tree),
         cmocka_unit_test(a_removed_group_is_gone),
+        cmocka_unit_test(the_empty_group_of_a_killed_guardian_is_swept_away),
         cmocka_unit_test(a_name_of_another_place_touches_nothing),
         cmocka_unit_test(a_recycled_pid_is_never_signalled),
         cmocka_unit_test(a_process_keeps_its_start_over_exec),
