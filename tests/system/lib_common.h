@@ -107,6 +107,7 @@ static inline struct bw_handle *open_as(const char *id, int64_t ttl_ms)
     struct bw_handle *h;
     options.id = id;
     options.ttl_ms = ttl_ms;
+    options.margin_ms = ttl_ms / 6; /* for busy machines */
     if (bw_open(path, &options, &h) != 0) {
         fprintf(stderr, "# %s\n", bw_why());
         return NULL;

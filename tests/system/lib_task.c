@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #define E      "nightly"
-#define TTL_MS 900
+#define TTL_MS 1200
 
 static int64_t ms(int64_t count)
 {
