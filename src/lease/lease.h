@@ -74,6 +74,7 @@ struct bw_lease_action {
      * containment, before the work starts. Empty: nobody before. */
     const char *previous, *previous_containment;
     bool previous_clean;
+    const char *owed; /* ELECTED: what stands in the record that made us holder (store.h) */
 };
 
 #define BW_LEASE_ACTIONS_MAX 8u

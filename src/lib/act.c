@@ -79,13 +79,13 @@ static void on_elected(struct bw_leadership *l, const struct bw_lease_action *ac
     l->granted = action->token;
     l->schedule = action->schedule;
     l->settled = l->own_will = false;
-    if (!l->owed[0] && !left[0]) {
+    if (!action->owed[0] && !left[0]) {
         become_leading(l);
         return;
     }
     bw_time now = bw_asker_now();
-    l->clearing =
-        bw_lib_clear_begin(l->owed, action->previous, left, now + l->settings.terms.ttl_ns / 6);
+    l->clearing = bw_lib_clear_begin(action->owed, action->previous, left,
+                                     now + l->settings.terms.ttl_ns / 6);
     if (l->clearing)
         clear(l, now);
     else
@@ -209,17 +209,11 @@ static bool before(void *context, struct bw_store_request *request)
     return true;
 }
 
-/* The lines of earlier holders come with the record that makes us holder. */
 static void answer(void *context, const struct bw_store_reply *reply)
 {
     struct bw_leadership *l = context;
-    const struct bw_store_record *record = &reply->record;
-    bool done = reply->outcome == BW_OUTCOME_DONE;
-    bool ours = done && reply->op != BW_STORE_LIST && record->held &&
-                strcmp(record->holder, l->handle->id) == 0;
-    if (ours)
-        memcpy(l->owed, record->owed, sizeof l->owed);
-    if ((done || reply->outcome == BW_OUTCOME_REFUSED) && !l->answered) {
+    bool told = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
+    if (told && !l->answered) {
         lock(l);
         l->answered = true;
         unlock_changed(l);

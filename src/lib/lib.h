@@ -101,7 +101,6 @@ struct bw_leadership {
     bw_token granted;                  /* T: elected, perhaps still clearing */
     bool settled;                      /* T: nothing is owed any more */
     struct clearing *clearing;         /* T: while needed */
-    char owed[BW_OWED_MAX + 1];        /* T */
     timer_t kill_timer;                /* with aborts */
     int cancel_fd;                     /* timerfd of a task; else -1 */
 

@@ -74,8 +74,8 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
                  (unsigned long long)s->token, bw_log_span(until, s->schedule.end - now));
     bw_supervisor_arm(s, true);
     /* A store that keeps what is owed has put the previous holder there, if it belongs there. */
-    bool clean = action->previous_clean || s->owed[0];
-    bw_clearing_begin(&s->clearing, s->owed, clean ? "" : action->previous,
+    bool clean = action->previous_clean || action->owed[0];
+    bw_clearing_begin(&s->clearing, action->owed, clean ? "" : action->previous,
                       clean ? "" : action->previous_containment, s->config->terms.ttl_ns / 6,
                       &s->log);
     if (s->config->stonith || s->config->fence_agent)

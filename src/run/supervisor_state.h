@@ -48,7 +48,6 @@ struct supervisor {
     struct pending pending[PENDING_MAX];
     struct bw_store_request held_acquire; /* waits for the containment's name */
     bool store_away, store_seen;
-    char owed[BW_OWED_MAX + 1]; /* of the record that made us holder */
 
     struct bw_lease *lease;
     bool started; /* the elector */

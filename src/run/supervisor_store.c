@@ -30,17 +30,6 @@ static void say_state(struct supervisor *s, const struct bw_store_reply *reply)
     s->store_seen = s->store_seen || answered;
 }
 
-/* The lines of earlier holders come with the record that makes us holder. */
-static void keep_owed(struct supervisor *s, const struct bw_store_reply *reply)
-{
-    const struct bw_store_record *record = &reply->record;
-    bool ours = reply->outcome == BW_OUTCOME_DONE && record->held &&
-                (reply->op == BW_STORE_ACQUIRE || reply->op == BW_STORE_READ) &&
-                strcmp(record->holder, s->config->id) == 0;
-    if (ours)
-        memcpy(s->owed, record->owed, sizeof s->owed);
-}
-
 static void on_reply(void *context, const struct bw_store_reply *reply)
 {
     struct supervisor *s = context;
@@ -49,7 +38,6 @@ static void on_reply(void *context, const struct bw_store_reply *reply)
         return;
     pending->id = 0;
     say_state(s, reply);
-    keep_owed(s, reply);
     bw_supervisor_answer(s, reply);
 }
 

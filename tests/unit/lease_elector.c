@@ -179,6 +179,23 @@ static void a_lost_grant_is_found_by_its_id_and_counts_from_sending(void **state
     free(s.lease);
 }
 
+static void what_earlier_holders_owe_comes_with_whatever_record_makes_us_holder(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
+    const struct bw_store_request request = *asks(&s, BW_STORE_ACQUIRE);
+    answer(&s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    struct bw_store_record record = held_by("a", 5, 9);
+    record.request = request.id;
+    snprintf(record.owed, sizeof record.owed, "b\tcgroup:/x\n");
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+    assert_string_equal(wants(&s, BW_LEASE_ELECTED)->owed, "b\tcgroup:/x\n");
+    free(s.lease);
+}
+
 static void a_record_of_an_earlier_process_of_the_same_name_is_anothers(void **state)
 {
     (void)state;
@@ -660,6 +677,7 @@ int main(void)
         cmocka_unit_test(a_renewal_by_the_other_starts_the_observation_anew),
         cmocka_unit_test(proof_of_death_needs_no_waiting),
         cmocka_unit_test(a_lost_grant_is_found_by_its_id_and_counts_from_sending),
+        cmocka_unit_test(what_earlier_holders_owe_comes_with_whatever_record_makes_us_holder),
         cmocka_unit_test(a_record_of_an_earlier_process_of_the_same_name_is_anothers),
         cmocka_unit_test(a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends),
         cmocka_unit_test(the_release_waits_for_the_works_death),
