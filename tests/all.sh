@@ -62,7 +62,7 @@ meson_phase() { # name directory arguments...
 $(python3 tests/count.py meson "$dir/meson-logs/testlog.json")
 COUNTS
     [ $((p + f + s)) -gt 0 ] && { [ "$status" -eq 0 ] || [ "$f" -gt 0 ]; } || f=$((f + 1))
-    [ "$f" -eq 0 ] || cat "$out/$name"
+    [ "$f" -eq 0 ] || python3 tests/count.py why "$dir/meson-logs/testlog.json" || cat "$out/$name"
     add "$p" "$f" "$s"
     report "$name" "$started" "$p" "$f" "$s"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Counts single tests: `count.py meson TESTLOG.json` or `count.py tap FILE`.
+"""Counts single tests: `count.py meson TESTLOG.json` or `count.py tap FILE`; `count.py why TESTLOG.json` shows failures.
 
-Prints `passed failed skipped`. A program that speaks TAP counts once per line; one that only exits counts once; one
+The first two print `passed failed skipped`. A program that speaks TAP counts once per line; one that only exits counts once; one
 that crashed or timed out counts as a failure on top of the lines it still printed.
 """
 import json
@@ -41,8 +41,36 @@ def count_meson(path):
     return total
 
 
+def failing_lines(text):
+    """What TAP says of its failures: each `not ok` with the comments behind it."""
+    shown = False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            if shown:
+                yield line
+        else:
+            shown = line.startswith("not ok")
+            if shown:
+                yield line
+
+
+def print_failures(path):
+    with open(path, encoding="utf-8") as log:
+        for line in log:
+            test = json.loads(line)
+            if test["result"] in ("OK", "EXPECTEDFAIL", "SKIP"):
+                continue
+            print(f"{test['name']}: {test['result']}")
+            said = list(failing_lines(test.get("stdout") or ""))
+            said += (test.get("stderr") or "").splitlines()[-40:]
+            print("\n".join("    " + text for text in said or (test.get("stdout") or "").splitlines()[-40:]))
+
+
 def main():
     kind, path = sys.argv[1:3]
+    if kind == "why":
+        print_failures(path)
+        return
     if kind == "meson":
         counts = count_meson(path)
     else:
