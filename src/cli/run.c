@@ -86,6 +86,21 @@ static int help(const struct bw_cli_command *command, int argc, char **argv)
     return BW_EXIT_OK;
 }
 
+/* Without a command whoever asks by HTTP does the work. */
+static int run_sidecar(const struct bw_cli_command *command, const struct bw_run_config *config)
+{
+    if (!config->http)
+        return bw_usage_error(command,
+                              "which command? Write it behind --, or --http ADDR to have none");
+    if (config->terms.kill_after_ns < BW_MS)
+        return bw_usage_error(command, "--kill-after: without a command an answer is good for so "
+                                       "long; at least 1ms");
+    if (config->standby || config->watchdog_ns || config->health.progress_file)
+        return bw_usage_error(command,
+                              "--standby, --watchdog and --progress-file go with a command");
+    return bw_run(config);
+}
+
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct bw_job_options options;
@@ -102,7 +117,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
         return code;
     at += at < argc && strcmp(argv[at], "--") == 0;
     if (at >= argc)
-        return bw_usage_error(command, "which command? Write it behind --");
+        return run_sidecar(command, &options.config);
     code = bw_job_check_command(command, argv[at]);
     if (code != BW_GO_ON)
         return code;
@@ -113,7 +128,8 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_run = {
     .name = "run",
     .path = "bellwether run",
-    .usage = "--election NAME [options] -- COMMAND [ARGUMENT...]",
+    .usage = "--election NAME [options] -- COMMAND [ARGUMENT...]\n"
+             "       bellwether run --election NAME --http ADDR [options]",
     .about = "run a command on exactly one of many candidates, move it when that one fails",
     .text =
         "Start the same line on every machine, or several times on one. One candidate leads and\n"

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "cli/term.h"
+#include "run/http_address.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -103,6 +104,12 @@ const struct bw_option bw_job_option_rows[] = {
      CONFIG(health.progress_within_ns), 1, 0, NULL},
     {"watchdog", "D", "the work must say WATCHDOG=1 (sd_notify) this often", bw_set_duration,
      CONFIG(watchdog_ns), 1, 0, NULL},
+    {.help = "asking: /healthz (200: leads, 503), /livez, /leader (JSON), /metrics"},
+    {"http", "ADDR",
+     "answers at 127.0.0.1:8080, [::1]:8080 or unix:PATH; without a command: sidecar", bw_set_text,
+     CONFIG(http), 0, 0, NULL},
+    {"insecure", NULL, "also where other machines can ask: there is no access control",
+     bw_set_switch, AT(insecure), 0, 0, NULL},
     {.help = "fencing: an earlier holder that cannot be seen from here, before the work starts"},
     {"stonith", "CMD", "a shell line; BELLWETHER_FENCE is the holder; exit 0: it is off",
      bw_set_text, CONFIG(stonith), 0, 0, NULL},
@@ -244,6 +251,21 @@ static int check_fencing(const struct bw_cli_command *command, struct bw_job_opt
     return BW_GO_ON;
 }
 
+static int check_http(const struct bw_cli_command *command, const struct bw_job_options *options)
+{
+    struct bw_http_address address;
+    const char *http = options->config.http;
+    if (http && bw_http_address_read(http, &address) != 0)
+        return bw_usage_error(
+            command, "--http '%.80s': write 127.0.0.1:8080, [::1]:8080 or unix:PATH", http);
+    if (http && !address.loopback && !options->insecure)
+        return bw_usage_error(command,
+                              "--http %.80s: others could ask there, and nothing is encrypted or "
+                              "asked for a password; --insecure allows it",
+                              http);
+    return BW_GO_ON;
+}
+
 int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_options *options,
                           const struct bw_parsed *parsed)
 {
@@ -269,6 +291,8 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
         config->health.progress_within_ns = config->terms.ttl_ns;
     if (code == BW_GO_ON)
         code = check_fencing(command, options);
+    if (code == BW_GO_ON)
+        code = check_http(command, options);
     return code == BW_GO_ON ? bw_job_options_store(command, options) : code;
 }
 

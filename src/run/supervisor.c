@@ -27,6 +27,7 @@ static bw_time next_due(const struct supervisor *s)
     next = bw_time_min(next, bw_supervisor_requests_deadline(s));
     next = bw_time_min(next, bw_supervisor_guardian_deadline(s));
     next = bw_time_min(next, bw_supervisor_beside_deadline(s));
+    next = bw_time_min(next, bw_http_deadline(s->http));
     next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
     if (s->stopped)
         next = bw_time_min(next, s->close_at);
@@ -74,6 +75,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     bw_supervisor_expire(s, now);
     bw_supervisor_guardian_tick(s, now);
     bw_supervisor_clear(s, now);
+    bw_http_tick(s->http, now);
     if (s->started)
         bw_supervisor_health_tick(s, now);
     if (now >= s->give_up_at && !s->elected_once && !s->ending)
@@ -217,7 +219,7 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of resources");
         return 71;
     }
-    return GO;
+    return bw_supervisor_http_open(s) == 0 ? GO : 71;
 }
 
 /* The guardian ends when its socket closes. One that does not (stopped) has nothing left to guard:
@@ -249,6 +251,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     close_handle((uv_handle_t *)&s->socket);
     close_handle((uv_handle_t *)&s->notify);
     close_handle((uv_handle_t *)prepare);
+    bw_http_close(s->http);
     if (s->store)
         s->ops->close(s->store);
     if (prepare->loop) {

@@ -39,7 +39,8 @@ struct bw_run_config {
     const char *fence_agent; /* or an agent's name */
     const char *fence_input; /* more key=value lines for it */
     bw_time fence_within_ns;
-    char **argv; /* the command, NULL-terminated */
+    const char *http; /* where status is served, as in http_address.h; NULL: nowhere */
+    char **argv;      /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */
 };
 
 /* Runs until the command ended, a signal came, or what config says. Returns the exit code. */

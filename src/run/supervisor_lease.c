@@ -21,6 +21,8 @@ static void log_token(struct supervisor *s, enum bw_log_level level, const char 
 static void start_work(struct supervisor *s)
 {
     s->settled = true;
+    if (!s->config->argv)
+        return; /* a sidecar: the guardian stays armed, and nothing of ours runs */
     bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_START, .token = s->token}, -1);
 }
 
@@ -69,6 +71,8 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
     s->schedule = action->schedule;
     s->strike_at = BW_TIME_NEVER;
     s->settled = s->told_to_end = s->stuck_said = false;
+    s->elections++;
+    bw_supervisor_http_elected(s, now);
     struct bw_log_field fields[] = {{"token", NULL, s->token}, BW_LOG_END};
     bw_log_event(&s->log, BW_LOG_INFO, "elected", fields, "elected with token %llu for %s",
                  (unsigned long long)s->token, bw_log_span(until, s->schedule.end - now));
@@ -99,6 +103,7 @@ static void on_step_down(struct supervisor *s, const struct bw_lease_action *act
     s->schedule = action->schedule;
     s->clearing_now = false;
     s->told_to_end = true;
+    s->losses[action->reason]++;
     bw_log_event(&s->log, action->reason == BW_LEASE_SHUT_DOWN ? BW_LOG_INFO : BW_LOG_WARNING,
                  "step-down", fields, "stepping down: %s; the work is told to end within %s",
                  reason, bw_log_span(left, bw_time_max(s->schedule.kill - now, 0)));

@@ -4,6 +4,7 @@
  *   supervisor_store.c     requests to the store, each with its own time limit
  *   supervisor_guardian.c  the guardian: messages, its death, its replacement
  *   supervisor_beside.c    hooks, health, fencing
+ *   supervisor_http.c      what the status endpoint sees
  *   supervisor_notify.c    sd_notify messages of the work
  *   supervisor_signals.c   signals in, children reaped */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
@@ -12,6 +13,7 @@
 #include "run/child.h"
 #include "run/clear.h"
 #include "run/guardian.h"
+#include "run/http.h"
 #include "run/supervisor.h"
 #include "run/wire.h"
 
@@ -83,6 +85,11 @@ struct supervisor {
     int notify_fd;
     bw_time notified; /* when the work last said that it lives */
 
+    /* The status endpoint. */
+    struct bw_http *http; /* NULL: none */
+    bw_time yes_from;     /* a leader says so from here on */
+    uint64_t elections, losses[BW_HTTP_LOSSES];
+
     /* The end. */
     bool ending; /* exit_code counts */
     int exit_code, stop_signal, signal_flags;
@@ -115,6 +122,10 @@ bool bw_supervisor_standby_over(struct supervisor *s);
 int bw_supervisor_notify_open(struct supervisor *s, char *out, size_t size);
 int bw_supervisor_notify_listen(struct supervisor *s);
 bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
+
+/* supervisor_http.c */
+int bw_supervisor_http_open(struct supervisor *s);
+void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
 
 /* supervisor_store.c */
 int bw_supervisor_store_open(struct supervisor *s, char *why);

@@ -1,0 +1,37 @@
+/* What the status endpoint says: requests in, bytes out. Pure; the view is taken at one instant.
+ *
+ *   /healthz  200 leader, 503 not       readiness, routing, "may I?"
+ *   /livez    200                       liveness: the loop turns
+ *   /leader   JSON                      who leads, with which token and value
+ *   /metrics  Prometheus text format
+ *
+ * `leading` is decided from the deadline by whoever makes the view. An answer is good for valid_ns
+ * counted from when the asker SENT its request: on the way it only gets older. */
+#ifndef BW_RUN_HTTP_ANSWER_H
+#define BW_RUN_HTTP_ANSWER_H
+
+#include "lease/lease.h"
+#include "run/http_request.h"
+
+#define BW_HTTP_LOSSES ((unsigned)BW_LEASE_FINISHED + 1)
+
+struct bw_http_view {
+    const char *election, *id;
+    bool leading;
+    bw_time valid_ns;                /* leading: how long this answer is good for; else 0 */
+    const char *leader;              /* as last seen; "": none known */
+    const char *value;               /* of that leader */
+    bw_token token;                  /* of that leadership */
+    bool healthy, stored;            /* fit to lead; the store answers */
+    uint64_t elections;              /* times this candidate was elected */
+    uint64_t losses[BW_HTTP_LOSSES]; /* by reason */
+};
+
+#define BW_HTTP_ANSWER_MAX 16384u /* every byte of the longest names escaped fits */
+
+/* `status`: what bw_http_request_parse() returned, not MORE. Returns the length; never above
+ * BW_HTTP_ANSWER_MAX. */
+size_t bw_http_answer(const struct bw_http_view *view, int status,
+                      const struct bw_http_request *request, char out[BW_HTTP_ANSWER_MAX]);
+
+#endif

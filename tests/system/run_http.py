@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""The status endpoint of `bellwether run` and sidecars, as another process asks them.
+
+    run_http.py BELLWETHER WITNESS SHIM [NAME...]
+
+A sidecar has no command: whoever asks does the work. The proof is made of answers alone: a yes counts from when it was asked
+for until its valid_ms are over, and no two candidates' spans may touch."""
+import concurrent.futures
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+
+from run_faults import AT_ONCE, run_one  # noqa: E402
+from run_lib import ELECTION, Tap, send, wait_for  # noqa: E402
+
+TTL_S = 1.5
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function, None))
+    return function
+
+
+def path_of(room, name):
+    return os.path.join(room.dir, name + ".sock")
+
+
+def serving(room, name, *modes, options=(), **more):
+    """A candidate with a socket of its own; it is there when this returns."""
+    c = room.candidate(name, *modes, options=["--http", "unix:" + path_of(room, name), *options], **more)
+    c.said("http")
+    return c
+
+
+def sidecar(room, name, options=()):
+    return serving(room, name, options=options, command=[])
+
+
+def connect(room, name):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path_of(room, name))  # blocking: it waits where a queue is full
+    s.settimeout(10)
+    return s
+
+
+def rest_of(s):
+    data = b""
+    while True:
+        try:
+            part = s.recv(65536)
+        except ConnectionResetError:
+            return data
+        if not part:
+            return data
+        data += part
+
+
+def exchange(s, request):
+    s.sendall(request)
+    data = rest_of(s)
+    s.close()
+    head, _, body = data.partition(b"\r\n\r\n")
+    return (int(head.split()[1]) if head else 0), body.decode()
+
+
+def ask(room, name, path, method="GET"):
+    return exchange(connect(room, name), f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+def ready(room, name):
+    return ask(room, name, "/healthz")[0] == 200
+
+
+def leader(room, name):
+    return json.loads(ask(room, name, "/leader")[1])
+
+
+def metric(room, name, wanted):
+    for line in ask(room, name, "/metrics")[1].splitlines():
+        if line.startswith(wanted + " ") or line.startswith(wanted + "{"):
+            if "reason" not in wanted or wanted in line:
+                return float(line.rsplit(" ", 1)[1])
+    raise AssertionError("no metric " + wanted)
+
+
+@test
+def the_leader_is_ready_and_the_others_know_it(room):
+    serving(room, "a", options=["--value", "10.0.0.1:80"])
+    room.started(1)
+    b = serving(room, "b")
+    b.said("leader")
+    assert ready(room, "a") and ask(room, "b", "/healthz")[0] == 503
+    assert ask(room, "a", "/livez")[0] == ask(room, "b", "/livez")[0] == 200
+    seen = leader(room, "b")
+    assert (seen["id"], seen["token"], seen["value"], seen["election"]) == ("a", 1, "10.0.0.1:80", ELECTION), seen
+    assert seen["valid_ms"] == 0 and not seen["leading"]
+    own = leader(room, "a")
+    assert own["leading"] and 0 < own["valid_ms"] <= TTL_S * 1000, own
+
+
+@test
+def readiness_moves_with_the_leadership(room):
+    a = serving(room, "a")
+    room.started(1)
+    serving(room, "b")
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    wait_for(lambda: ready(room, "b"))
+    assert leader(room, "b")["token"] == 2
+    a.wait()
+    assert not os.path.exists(path_of(room, "a")), "the socket file is left behind"
+
+
+@test
+def a_stopped_supervisor_says_no_when_its_deadline_has_passed(room):
+    a = serving(room, "a")
+    room.started(1)
+    assert ready(room, "a")
+    s = connect(room, "a")
+    a.signal(signal.SIGSTOP)
+    time.sleep(0.05)
+    s.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+    time.sleep(TTL_S + 0.2)
+    a.signal(signal.SIGCONT)
+    answer = rest_of(s)
+    assert b" 503 " in answer.split(b"\r\n")[0] + b" ", answer
+
+
+@test
+def a_leader_whose_store_is_away_says_no_in_time(room):
+    serving(room, "a")
+    room.started(1)
+    os.rename(room.db, room.db + ".away")
+    wait_for(lambda: not ready(room, "a"), TTL_S + 1)
+    assert metric(room, "a", "bellwether_leader") == 0
+
+
+@test
+def elections_and_losses_are_counted_by_reason(room):
+    flag = os.path.join(room.dir, "fit")
+    open(flag, "w", encoding="utf-8").close()
+    serving(room, "a", options=["--health-cmd", f"test -e {flag}", "--health-interval", "100ms"])
+    room.started(1)
+    assert metric(room, "a", "bellwether_leader") == 1 and metric(room, "a", "bellwether_token") == 1
+    os.unlink(flag)
+    reason = f'bellwether_losses_total{{election="{ELECTION}",reason="unhealthy"}}'
+    wait_for(lambda: metric(room, "a", reason) == 1)
+    assert metric(room, "a", "bellwether_healthy") == 0
+    open(flag, "w", encoding="utf-8").close()
+    room.started(2)
+    wait_for(lambda: metric(room, "a", "bellwether_elections_total") == 2)
+
+
+@test
+def tcp_is_served_on_a_free_port_and_closed_after_one_answer(room):
+    for address, family in (("127.0.0.1:0", socket.AF_INET), ("[::1]:0", socket.AF_INET6)):
+        a = room.candidate("a" + str(int(family)), options=["--http", address, "--election", "other"])
+        try:
+            where = a.said("http", 5)["address"]
+        except AssertionError:
+            if family == socket.AF_INET6:
+                continue  # no IPv6 here
+            raise
+        host, _, port = where.rpartition(":")
+        s = socket.create_connection((host.strip("[]"), int(port)), 5)
+        assert exchange(s, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") == (200, "alive\n")
+
+
+@test
+def wrong_requests_are_refused_and_harm_nothing(room):
+    serving(room, "a")
+    assert exchange(connect(room, "a"), b"\x16\x03\x01\x02")[0] == 400
+    assert exchange(connect(room, "a"), b"GET / HTTP/1.1\r\n\r\n")[0] == 400
+    assert exchange(connect(room, "a"), b"GET /healthz HTTP/1.0\r\nA: " + b"x" * 20000)[0] == 431
+    assert exchange(connect(room, "a"), b"GET /" + b"x" * 300 + b" HTTP/1.0\r\n\r\n")[0] == 414
+    assert ask(room, "a", "/nothing")[0] == 404
+    assert ask(room, "a", "/healthz", "POST")[0] == 405
+    assert ask(room, "a", "/metrics", "HEAD") == (200, "")
+    for part in (b"", b"GET", b"GET /livez HTTP/1.1\r\nHo"):
+        s = connect(room, "a")
+        s.sendall(part)
+        s.close()
+    s = connect(room, "a")
+    for byte in b"GET /livez HTTP/1.0\r\n\r\n":
+        s.sendall(bytes([byte]))
+    assert b"alive" in rest_of(s)
+    room.started(1)
+    wait_for(lambda: ready(room, "a"))
+
+
+@test
+def slow_clients_shut_nobody_out_and_are_dropped(room):
+    a = serving(room, "a")
+    room.started(1)
+    slow = []
+    for _ in range(200):
+        slow.append(connect(room, "a"))
+        slow[-1].sendall(b"GET /healthz HTTP/1.1\r\n")
+    before = time.monotonic()
+    wait_for(lambda: ready(room, "a"))
+    assert time.monotonic() - before < 2, "a probe waited for slow clients"
+    fds = len(os.listdir(f"/proc/{a.pid}/fd"))
+    assert fds < 64 + 40, f"{fds} descriptors"
+    time.sleep(5.5)
+    fds = len(os.listdir(f"/proc/{a.pid}/fd"))
+    assert fds < 40, f"{fds} descriptors after the deadline"
+    assert len(room.starts()) == 1, "the leader fell over its status endpoint"
+
+
+@test
+def a_socket_file_of_the_dead_is_replaced_and_one_in_use_is_not(room):
+    a = serving(room, "a")
+    b = room.candidate("b", options=["--http", "unix:" + path_of(room, "a")])
+    assert b.wait() == 71 and "in use" in b.events("start-failed")[0]["message"]
+    a.signal(signal.SIGKILL)
+    a.wait()
+    assert os.path.exists(path_of(room, "a"))
+    c = room.candidate("c", options=["--http", "unix:" + path_of(room, "a")])
+    c.said("http")
+    assert ask(room, "a", "/livez")[0] == 200
+
+
+@test
+def where_others_could_ask_must_be_allowed(room):
+    def refused(*words):
+        done = subprocess.run([room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", "x", *words],
+                              stderr=subprocess.PIPE, text=True, timeout=10, check=False)
+        assert done.returncode == 64, done
+        return done.stderr
+    for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:80"):
+        assert "--insecure" in refused("--http", address, "--", "true")
+    for address in ("localhost:80", "80", "127.0.0.1:99999", "unix:", "[::1]", "127.0.0.1:"):
+        assert "unix:PATH" in refused("--http", address, "--", "true")
+    assert "--http ADDR" in refused()
+    assert "--kill-after" in refused("--http", "127.0.0.1:0", "--kill-after", "0")
+    a = room.candidate("a", options=["--http", "0.0.0.0:0", "--insecure"])
+    a.said("http")
+
+
+# ---- sidecars ----
+
+class Asker(threading.Thread):
+    """Asks one sidecar again and again; every yes as a span of time."""
+
+    def __init__(self, room, name):
+        super().__init__(daemon=True)
+        self.room, self.name_of, self.spans, self.over = room, name, [], False
+        self.start()
+
+    def run(self):
+        while not self.over:
+            asked = time.monotonic()
+            try:
+                answer = leader(self.room, self.name_of)
+                if answer["leading"]:
+                    self.spans.append((asked, asked + answer["valid_ms"] / 1000, answer["token"], self.name_of))
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.002)
+
+
+def judge(askers):
+    for asker in askers:
+        asker.over = True
+    for asker in askers:
+        asker.join()
+    spans = sorted(s for a in askers for s in a.spans)
+    tokens = [s[2] for s in spans]
+    assert tokens == sorted(tokens), "tokens do not grow"
+    until = {}
+    for begin, end, _, name in spans:
+        for other, over in until.items():
+            assert other == name or over <= begin, f"{other} was told yes until {over:.3f}, {name} at {begin:.3f}"
+        until[name] = max(end, until.get(name, 0))
+    return set(until)
+
+
+def hand_over(end):
+    def run(room):
+        a = sidecar(room, "a")
+        askers = [Asker(room, "a"), Asker(room, "b")]
+        wait_for(lambda: askers[0].spans)
+        b = sidecar(room, "b")
+        b.said("leader")
+        end(room, a)
+        wait_for(lambda: askers[1].spans, 6)
+        time.sleep(0.3)
+        a.signal(signal.SIGCONT)
+        time.sleep(0.3)
+        assert judge(askers) == {"a", "b"}
+        assert not room.starts()
+    return run
+
+
+def kill_both(_, a):
+    guardian = a.guardian()
+    send(a.pid, signal.SIGKILL)
+    send(guardian, signal.SIGKILL)
+
+
+def take_the_guardian(_, a):
+    send(a.guardian(), signal.SIGKILL)
+    a.said("released")
+
+
+for fault, how in {
+        "ends": lambda room, a: a.signal(signal.SIGTERM),
+        "is_killed": lambda room, a: a.signal(signal.SIGKILL),
+        "is_killed_with_its_guardian": kill_both,
+        "loses_its_guardian": take_the_guardian,
+        "is_stopped": lambda room, a: a.signal(signal.SIGSTOP)}.items():
+    TESTS.append((f"no_two_sidecars_say_yes_when_the_first_{fault}", hand_over(how), None))
+
+
+@test
+def a_sidecar_steps_down_in_time_when_the_store_is_away_and_comes_back(room):
+    a = sidecar(room, "a")
+    wait_for(lambda: ready(room, "a"))
+    os.rename(room.db, room.db + ".away")
+    wait_for(lambda: not ready(room, "a"), TTL_S + 0.5)
+    os.rename(room.db + ".away", room.db)
+    wait_for(lambda: ready(room, "a"), 5)
+    assert a.process.poll() is None
+
+
+@test
+def a_sidecar_ends_by_signal_and_gives_the_lead_back(room):
+    a = sidecar(room, "a")
+    wait_for(lambda: ready(room, "a"))
+    a.signal(signal.SIGTERM)
+    assert a.wait() == 128 + signal.SIGTERM
+    assert a.events("released") and not a.events("started")
+
+
+@test
+def a_sidecar_with_once_ends_when_the_lead_is_lost(room):
+    a = sidecar(room, "a", options=["--once"])
+    wait_for(lambda: ready(room, "a"))
+    os.rename(room.db, room.db + ".away")
+    assert a.wait() == 76
+
+
+def main():
+    programs, wanted = sys.argv[1:4], sys.argv[4:]
+    tap = Tap()
+    chosen = [t for t in TESTS if not wanted or any(w in t[0] for w in wanted)]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for result in pool.map(lambda t: run_one(programs, *t), chosen):
+            result(tap)
+    sys.exit(tap.end())
+
+
+if __name__ == "__main__":
+    main()
