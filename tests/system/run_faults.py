@@ -557,6 +557,8 @@ def debians_fence_dummy_does_it_too(room):
         raise Skip("the package fence-agents is not installed")
     owe_elsewhere(room)
     state = os.path.join(room.dir, "state")
+    with open(state, "w", encoding="utf-8") as file:
+        file.write("on")
     more = os.path.join(room.dir, "more")
     with open(more, "w", encoding="utf-8") as file:
         file.write(f"type=file\nstatus_file={state}\n")
