@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 
 #include "base/text.h"
+#include "run/probe.h"
 
 #include <string.h>
 
@@ -81,6 +82,8 @@ int main(int argc, char **argv)
         code = BW_EXIT_OK;
     } else if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
         code = bw_options_complete(&top, argc - 2, argv + 2);
+    } else if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
+        code = bw_probe(argv[2]); /* how `run --health-http` asks, in a process of its own */
     } else {
         code = bw_command_dispatch(&top, argc - 1, argv + 1);
     }

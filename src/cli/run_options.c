@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/term.h"
 #include "run/http_address.h"
+#include "run/probe.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,6 +91,8 @@ const struct bw_option bw_job_option_rows[] = {
      CONFIG(on_prepare), 0, 0, NULL},
     {.help = "health: an unfit candidate does not contend, an unfit leader steps down"},
     {"health-cmd", "CMD", "a shell line; exit 0: fit", bw_set_text, CONFIG(health_cmd), 0, 0, NULL},
+    {"health-http", "URL", "http://HOST[:PORT]/PATH; an answer of 2xx: fit", bw_set_text,
+     CONFIG(health_http), 0, 0, NULL},
     {"health-interval", "D", "how often is looked, and how long a check may take (default TTL/2)",
      bw_set_duration, CONFIG(health_interval_ns), 1, 0, NULL},
     {"min-memory", "SIZE", "memory available on the machine, at least: 512M", set_size,
@@ -254,7 +257,11 @@ static int check_fencing(const struct bw_cli_command *command, struct bw_job_opt
 static int check_http(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     struct bw_http_address address;
-    const char *http = options->config.http;
+    struct bw_probe_url url;
+    const char *http = options->config.http, *health = options->config.health_http;
+    if (health && bw_probe_url_read(health, &url) != 0)
+        return bw_usage_error(command, "--health-http '%.80s': write http://HOST[:PORT]/PATH",
+                              health);
     if (http && bw_http_address_read(http, &address) != 0)
         return bw_usage_error(
             command, "--http '%.80s': write 127.0.0.1:8080, [::1]:8080 or unix:PATH", http);

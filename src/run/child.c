@@ -66,8 +66,10 @@ static _Noreturn void become(const struct bw_children *children, const char *pro
 int bw_child_start(struct bw_children *children, const struct bw_child_order *order)
 {
     struct bw_child *child = NULL;
-    char *argv[] = {(char *)(order->shell ? "sh" : order->program), order->shell ? "-c" : NULL,
-                    (char *)order->shell, NULL};
+    bool shell = order->shell != NULL;
+    char *argv[] = {(char *)(shell ? "sh" : order->program),
+                    (char *)(shell ? "-c" : order->arguments[0]),
+                    (char *)(shell ? order->shell : order->arguments[1]), NULL};
     for (unsigned i = 0; i < BW_CHILDREN_MAX && !child; i++)
         child = children->at[i].pid == 0 ? &children->at[i] : NULL;
     if (!child)

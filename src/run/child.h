@@ -29,7 +29,8 @@ struct bw_children {
 
 struct bw_child_order {
     const char *shell;                         /* a line for sh -c; or */
-    const char *program;                       /* a program without arguments, found by PATH */
+    const char *program;                       /* a program, found by PATH */
+    const char *arguments[2];                  /* of it; NULL: none */
     const char *input;                         /* what it reads; NULL: nothing */
     const char *entries[BW_CHILD_ENTRIES_MAX]; /* "NAME=value" on top; NULL-ended */
     bw_time limit_ns;                          /* NEVER: none */

@@ -128,7 +128,7 @@ static bw_time standby_deadline(const struct supervisor *s)
 void bw_supervisor_judge_health(struct supervisor *s)
 {
     bool guarded = s->guardian != GUARDIAN_LOST && s->guardian != GUARDIAN_ABSENT;
-    bool healthy = guarded && s->look_good && s->check_good;
+    bool healthy = guarded && s->look_good && s->by_command.good && s->by_http.good;
     if (healthy == s->told_healthy || !s->started)
         return;
     s->told_healthy = healthy;
@@ -139,33 +139,46 @@ static void say_health(struct supervisor *s, bool before, bool now, const char *
 {
     if (before && !now)
         bw_log_event(&s->log, BW_LOG_WARNING, "unhealthy", NULL, "not fit to lead: %s", why);
-    else if (!before && now && s->checked_once)
+    else if (!before && now)
         bw_log_event(&s->log, BW_LOG_INFO, "healthy", NULL, "fit to lead again");
 }
 
+/* The first answer is news only when it is bad. */
 static void on_checked(void *context, bool good)
 {
-    struct supervisor *s = context;
-    say_health(s, s->check_good || !s->checked_once, good, "the health command failed");
-    s->checked_once = true;
-    s->check_good = good;
-    s->checking = false;
+    struct health_check *check = context;
+    struct supervisor *s = check->supervisor;
+    say_health(s, check->good || !check->answered, good, check->failed);
+    check->answered = true;
+    check->good = good;
+    check->runs = false;
     bw_supervisor_judge_health(s);
 }
 
-static void run_check(struct supervisor *s)
+static void run_check(struct supervisor *s, struct health_check *check,
+                      struct bw_child_order *order)
 {
     struct words words;
-    struct bw_child_order order = {.shell = s->config->health_cmd,
-                                   .limit_ns = s->config->health_interval_ns,
-                                   .done = on_checked,
-                                   .context = s};
-    if (!order.shell || s->checking)
+    if (check->runs)
         return;
+    order->limit_ns = s->config->health_interval_ns;
+    order->done = on_checked;
+    order->context = check;
     fill(&words, "health", "", "", s->token, "");
-    s->checking = start(s, &order, &words) == 0;
-    if (!s->checking)
-        on_checked(s, false);
+    check->runs = start(s, order, &words) == 0;
+    if (!check->runs)
+        on_checked(check, false);
+}
+
+static void run_checks(struct supervisor *s)
+{
+    struct bw_child_order command = {.shell = s->config->health_cmd};
+    struct bw_child_order http = {.program = "/proc/self/exe",
+                                  .arguments = {"--probe", s->config->health_http}};
+    if (s->config->health_cmd)
+        run_check(s, &s->by_command, &command);
+    if (s->config->health_http)
+        run_check(s, &s->by_http, &http);
 }
 
 void bw_supervisor_health_tick(struct supervisor *s, bw_time now)
@@ -185,20 +198,24 @@ void bw_supervisor_health_tick(struct supervisor *s, bw_time now)
     }
     say_health(s, s->look_good, good, why);
     s->look_good = good;
-    run_check(s);
+    run_checks(s);
     bw_supervisor_judge_health(s);
 }
 
 static bool has_health(const struct bw_run_config *config)
 {
-    return config->health_cmd || config->health.memory_bytes || config->health.disk_bytes ||
-           config->health.progress_file || config->watchdog_ns;
+    return config->health_cmd || config->health_http || config->health.memory_bytes ||
+           config->health.disk_bytes || config->health.progress_file || config->watchdog_ns;
 }
 
 void bw_supervisor_health_init(struct supervisor *s)
 {
     s->look_good = s->told_healthy = true;
-    s->check_good = !s->config->health_cmd; /* not before the first good answer */
+    /* Not before the first good answer. */
+    s->by_command =
+        (struct health_check){s, "the health command failed", !s->config->health_cmd, false, false};
+    s->by_http = (struct health_check){s, "the health URL did not answer with 2xx in time",
+                                       !s->config->health_http, false, false};
     s->health_at = has_health(s->config) ? 0 : BW_TIME_NEVER;
     s->standby_kill_at = BW_TIME_NEVER;
 }

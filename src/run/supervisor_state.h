@@ -36,6 +36,13 @@ enum guardian_state {
     GUARDIAN_ABSENT /* dead, nothing left; a new one starts soon */
 };
 
+/* Health as a child says it. */
+struct health_check {
+    struct supervisor *supervisor;
+    const char *failed; /* the sentence */
+    bool good, runs, answered;
+};
+
 struct supervisor {
     const struct bw_run_config *config;
     struct bw_log log;
@@ -77,7 +84,8 @@ struct supervisor {
     /* Beside the work. */
     struct bw_children children;
     struct bw_health_progress progress;
-    bool look_good, check_good, told_healthy, checking, checked_once, fencing;
+    struct health_check by_command, by_http;
+    bool look_good, told_healthy, fencing;
     bw_time health_at;
     pid_t standby; /* 0: does not run */
     bw_time standby_at, standby_kill_at;

@@ -6,6 +6,7 @@
 A sidecar has no command: whoever asks does the work. The proof is made of answers alone: a yes counts from when it was asked
 for until its valid_ms are over, and no two candidates' spans may touch."""
 import concurrent.futures
+import http.server
 import json
 import os
 import signal
@@ -243,6 +244,86 @@ def where_others_could_ask_must_be_allowed(room):
     assert "--kill-after" in refused("--http", "127.0.0.1:0", "--kill-after", "0")
     a = room.candidate("a", options=["--http", "0.0.0.0:0", "--insecure"])
     a.said("http")
+
+
+# ---- asking for health ----
+
+class Service:
+    """A service of the test's own: answers with `status`, after `pause` seconds."""
+
+    def __init__(self):
+        service = self
+        self.status, self.pause, self.asked = 200, 0, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                service.asked.append((self.path, self.headers["Host"]))
+                time.sleep(service.pause)
+                try:
+                    self.send_response(service.status)
+                    self.end_headers()
+                except OSError:
+                    pass
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.where = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def options(self):
+        return ["--health-http", f"http://{self.where}/fit?deep=1", "--health-interval", "150ms"]
+
+
+def unfit_by(change):
+    def run(room):
+        with Service() as service:
+            a = room.candidate("a", options=service.options())
+            room.started(1)
+            assert service.asked[0] == ("/fit?deep=1", service.where), service.asked
+            room.candidate("b")
+            change(service)
+            room.started(2)
+            assert a.said("step-down")["reason"] == "unhealthy"
+            assert "health URL" in a.events("unhealthy")[0]["message"]
+    return run
+
+
+for fault, how in {
+        "answers_500": lambda service: setattr(service, "status", 500),
+        "redirects": lambda service: setattr(service, "status", 302),
+        "is_too_slow": lambda service: setattr(service, "pause", 1),
+        "is_gone": lambda service: (service.server.shutdown(), service.server.server_close())}.items():
+    TESTS.append((f"a_leader_whose_health_url_{fault}_steps_down", unfit_by(how), None))
+
+
+@test
+def a_candidate_is_not_elected_before_its_health_url_says_fit(room):
+    with Service() as service:
+        service.status = 503
+        a = room.candidate("a", options=service.options())
+        a.said("unhealthy")
+        time.sleep(0.4)
+        assert not room.starts()
+        service.status = 204
+        room.started(1)
+        a.said("healthy")
+
+
+@test
+def a_health_url_that_cannot_be_asked_is_refused(room):
+    for url in ("https://127.0.0.1/", "localhost", "http://u@h/"):
+        a = room.candidate("a", options=["--health-http", url])
+        assert a.wait() == 64
 
 
 # ---- sidecars ----

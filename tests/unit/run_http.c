@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "run/http_answer.h"
+#include "run/probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +236,48 @@ static void a_refused_request_is_answered_with_its_status(void **state)
     assert_non_null(strstr(page, "\r\nConnection: close\r\n"));
 }
 
+/* ---- asking for health ---- */
+
+static void health_urls_are_read(void **state)
+{
+    struct bw_probe_url url;
+    (void)state;
+    assert_int_equal(bw_probe_url_read("http://app:8080/fit?x=1", &url), 0);
+    assert_string_equal(url.host, "app");
+    assert_string_equal(url.port, "8080");
+    assert_string_equal(url.authority, "app:8080");
+    assert_string_equal(url.target, "/fit?x=1");
+    assert_int_equal(bw_probe_url_read("http://[::1]:90", &url), 0);
+    assert_string_equal(url.host, "::1");
+    assert_string_equal(url.port, "90");
+    assert_string_equal(url.target, "");
+    assert_int_equal(bw_probe_url_read("http://127.0.0.1/", &url), 0);
+    assert_string_equal(url.port, "80");
+}
+
+static void what_is_no_health_url_is_refused(void **state)
+{
+    static const char *const wrong[] = {
+        "",           "app",        "https://app/",      "http://",           "http:///x",
+        "http://:80", "http://a:",  "http://a:0/",       "http://a:65536/",   "http://[::1/",
+        "http://[]/", "http://a b", "http://user@host/", "http://a/\r\nX: y", "http://[::1]x/"};
+    struct bw_probe_url url;
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (bw_probe_url_read(wrong[i], &url) == 0)
+            fail_msg("'%s' was taken for a URL", wrong[i]);
+}
+
+static void only_a_status_line_has_a_status(void **state)
+{
+    (void)state;
+    assert_int_equal(bw_probe_status("HTTP/1.1 204 No Content", 23), 204);
+    assert_int_equal(bw_probe_status("HTTP/1.0 500", 12), 500);
+    assert_int_equal(bw_probe_status("HTTP/1.1 200", 11), 0);
+    assert_int_equal(bw_probe_status("HTTP/1.1 2000 ", 14), 0);
+    assert_int_equal(bw_probe_status("SSH-2.0-OpenSSH_9", 17), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +294,9 @@ int main(void)
         cmocka_unit_test(metrics_count_by_reason),
         cmocka_unit_test(the_longest_names_fit),
         cmocka_unit_test(a_refused_request_is_answered_with_its_status),
+        cmocka_unit_test(health_urls_are_read),
+        cmocka_unit_test(what_is_no_health_url_is_refused),
+        cmocka_unit_test(only_a_status_line_has_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
