@@ -10,6 +10,14 @@
 
 #define HEAD_MAX 512u
 
+bw_time bw_http_yes_after(const struct bw_lease_terms *terms)
+{
+    double drift = (double)terms->drift_ppm / 1e6;
+    double more = (double)terms->kill_after_ns * 2 * drift / (1 - drift);
+    bw_time longest = bw_time_add(terms->kill_after_ns, (bw_time)more + 1);
+    return bw_time_add(longest, terms->margin_ns);
+}
+
 struct page {
     int status;
     const char *type;

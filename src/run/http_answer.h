@@ -27,6 +27,10 @@ struct bw_http_view {
     uint64_t losses[BW_HTTP_LOSSES]; /* by reason */
 };
 
+/* How long a new sidecar leader waits before its first yes, so that its predecessor's, each good
+ * for kill_after, are over: our clock may be fast and the asker's slow by the drift bound. */
+bw_time bw_http_yes_after(const struct bw_lease_terms *terms);
+
 #define BW_HTTP_ANSWER_MAX 16384u /* every byte of the longest names escaped fits */
 
 /* `status`: what bw_http_request_parse() returned, not MORE. Returns the length; never above

@@ -2,10 +2,10 @@
  *
  * With a command, this candidate leads while the command may run. Without one (a sidecar), whoever
  * asks does the work, and nobody can kill it from here. So a yes is good for kill_after at most,
- * the asker asks again in time, and a new leader says yes only when kill_after and the margin have
- * passed since its election: by then every yes of its predecessor is over, however that one ended.
- * The margin covers the difference of two clocks' rates. Assumed: all candidates have the same
- * settings, and askers count from when they sent the request. */
+ * the asker asks again in time, and a new leader says yes only when kill_after, the drift of two
+ * clocks and the margin have passed since its election: by then every yes of its predecessor is
+ * over, however that one ended. Assumed: all candidates have the same settings, and askers count
+ * from when they sent the request. */
 #include "run/supervisor_state.h"
 
 #include "run/proc.h"
@@ -37,7 +37,7 @@ static void look(void *context, struct bw_http_view *view)
 
 void bw_supervisor_http_elected(struct supervisor *s, bw_time now)
 {
-    bw_time pause = bw_time_add(s->config->terms.kill_after_ns, s->config->terms.margin_ns);
+    bw_time pause = bw_http_yes_after(&s->config->terms);
     s->yes_from = s->config->argv ? now : bw_time_add(now, pause);
 }
 

@@ -236,6 +236,19 @@ static void a_refused_request_is_answered_with_its_status(void **state)
     assert_non_null(strstr(page, "\r\nConnection: close\r\n"));
 }
 
+static void a_new_leader_waits_until_the_slowest_asker_is_done(void **state)
+{
+    (void)state;
+    for (uint32_t ppm = 0; ppm <= 100000; ppm += 10000)
+        for (bw_time span = BW_MS; span <= 1000000 * BW_SEC; span *= 10) {
+            struct bw_lease_terms terms = {.kill_after_ns = span, .drift_ppm = ppm};
+            double drift = (double)ppm / 1e6;
+            double waited = (double)bw_http_yes_after(&terms) / (1 + drift); /* ours is fast */
+            double used = (double)span / (1 - drift);                        /* theirs is slow */
+            assert_true(waited > used * (1 - 1e-12) && waited < used * 1.01 + 10);
+        }
+}
+
 /* ---- asking for health ---- */
 
 static void health_urls_are_read(void **state)
@@ -294,6 +307,7 @@ int main(void)
         cmocka_unit_test(metrics_count_by_reason),
         cmocka_unit_test(the_longest_names_fit),
         cmocka_unit_test(a_refused_request_is_answered_with_its_status),
+        cmocka_unit_test(a_new_leader_waits_until_the_slowest_asker_is_done),
         cmocka_unit_test(health_urls_are_read),
         cmocka_unit_test(what_is_no_health_url_is_refused),
         cmocka_unit_test(only_a_status_line_has_a_status),
