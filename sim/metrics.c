@@ -214,6 +214,11 @@ static bool all_suspect(const struct bw_sim_metrics *metrics)
     return true;
 }
 
+bw_node bw_sim_metrics_unnoticed(const struct bw_sim_metrics *metrics)
+{
+    return metrics->victim && !all_suspect(metrics) ? metrics->victim : BW_NODE_NONE;
+}
+
 void bw_sim_metrics_suspected(struct bw_sim_metrics *metrics, bw_time now, bw_node node,
                               bw_node whom, bool suspect)
 {
@@ -240,6 +245,11 @@ void bw_sim_metrics_finish(struct bw_sim_metrics *metrics, bw_time now, bw_node 
         result->max_leaders = 1; /* it leads, though it may not act yet */
     result->virtual_ns = now;
     result->member_periods = (uint64_t)(metrics->live_ns / (double)period_ns);
+    uint64_t running = 0;
+    for (uint32_t i = 0; i < metrics->slots; i++)
+        running += (metrics->state[i] & RUNNING) != 0;
+    if (result->member_periods < running)
+        result->member_periods = running; /* the first period counts as soon as it begins */
     bw_time taken = leader ? metrics->claimed[leader] : metrics->first;
     if (taken != BW_TIME_NEVER)
         result->time_to_leader = taken - metrics->since;

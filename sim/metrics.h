@@ -50,6 +50,8 @@ void bw_sim_metrics_leader_hit(struct bw_sim_metrics *metrics, bw_time now);
 /* Something happened to `victim` that others should notice; watchers follow one by one. */
 void bw_sim_metrics_strike(struct bw_sim_metrics *metrics, bw_time now, bw_node victim);
 void bw_sim_metrics_watcher(struct bw_sim_metrics *metrics, bw_node node);
+/* The last victim, if somebody who watches it has not noticed yet; none else. */
+bw_node bw_sim_metrics_unnoticed(const struct bw_sim_metrics *metrics);
 void bw_sim_metrics_suspected(struct bw_sim_metrics *metrics, bw_time now, bw_node node,
                               bw_node whom, bool suspect);
 /* The end of the run; `leader`: the one agreed on, or none. */

@@ -243,9 +243,12 @@ static int found(struct bw_sim *sim)
 static bw_node dead_leader(const struct bw_sim_config *config)
 {
     bw_node natural = config->algorithm == &bw_elect_lowest ? 1 : config->nodes;
+    bw_node candidate = BW_NODE_NONE;
     for (uint32_t i = 0; i < config->candidates_count; i++)
-        if (i == 0 || config->candidates[i] > natural)
-            natural = config->candidates[i];
+        if (config->candidates[i] > candidate)
+            candidate = config->candidates[i];
+    if (candidate && listed(config->crashed, config->crashed_count, candidate))
+        return candidate;
     return listed(config->crashed, config->crashed_count, natural) ? natural : BW_NODE_NONE;
 }
 

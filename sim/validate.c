@@ -91,8 +91,9 @@ static int check_times(const struct bw_sim_config *c, char *why)
                       "until, limit, work, propose, read and promise cannot be negative");
     if (!c->until && !c->limit)
         return refuse(why, BW_EINVAL, "without until there must be a limit");
-    if (!c->until && !c->algorithm)
-        return refuse(why, BW_EINVAL, "without an algorithm nobody agrees: until must be given");
+    if (!c->until && !c->algorithm && !c->faults_count)
+        return refuse(why, BW_EINVAL,
+                      "without an algorithm or a fault there is no end: until must be given");
     if (c->propose_ns && (!c->propose_count || c->propose_count > 1024))
         return refuse(why, BW_EINVAL, "propose count is %u; it must be 1 to 1024",
                       c->propose_count);

@@ -250,6 +250,15 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     }
 }
 
+/* One that is down or stands still is not suspected by everybody yet. */
+static bool detecting(const struct bw_sim *sim)
+{
+    if (!sim->config->detector)
+        return false;
+    const struct bw_sim_node *victim = &sim->nodes[bw_sim_metrics_unnoticed(&sim->metrics)];
+    return victim != sim->nodes && (!victim->up || victim->paused);
+}
+
 /* All that a run without a set end waits for has come. What is still under way when all agree is
  * let in first, for at most a lap's time: a ring's announcement on its last hop counts. */
 static bool ended(struct bw_sim *sim)
@@ -258,13 +267,13 @@ static bool ended(struct bw_sim *sim)
     if (sim->recheck) {
         bool settled = config->no_announce ? bw_sim_claims_leader(&sim->claims, 0) != BW_NODE_NONE
                                            : bw_sim_claims_settled(&sim->claims);
-        settled = settled && sim->next_fault == config->faults_count;
+        settled = (settled || !sim->elections) && sim->next_fault == config->faults_count;
         if (settled && !sim->settled)
             sim->settled_at = sim->now;
         sim->settled = settled;
         sim->recheck = false;
     }
-    if (!sim->settled)
+    if (!sim->settled || detecting(sim))
         return false;
     bw_time lap = (bw_time)(config->nodes + 1) * sim->net.latency.max;
     return !sim->inflight || sim->now >= bw_time_add(sim->settled_at, lap);

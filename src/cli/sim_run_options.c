@@ -207,7 +207,8 @@ const struct bw_option bw_run_options_table[] = {
     {"initiator", "ID|all", "all are quiet at first and ID starts the election",
      .set = set_initiator},
     {"crashed", "ID,...", "dead from the start", .set = bw_set_nodes, AT(crashed)},
-    {"until", "D", "virtual time to run; default: until all agree and every fault has happened",
+    {"until", "D",
+     "virtual time to run; default: until all agree, every fault has happened and was noticed",
      .set = bw_set_duration, CONFIG(until)},
     {"limit", "D", "without --until: give up here (default 10m)", .set = bw_set_duration,
      CONFIG(limit), .low = 1},
@@ -345,9 +346,15 @@ static int check_group(const struct bw_cli_command *command, const struct bw_run
     if (c->algorithm && c->nodes + c->spare > most)
         return misfit(command, o, "nodes", "%u are too many for %s; from 1 to %u",
                       c->nodes + c->spare, c->algorithm->name, most);
-    if (!c->algorithm && c->until == 0)
+    if (!c->algorithm && c->until == 0 && c->faults_count == 0)
         return misfit(command, o, "algorithm",
-                      "none: nobody will ever agree; say --until when it ends");
+                      "none: nobody will ever agree; say --until when it ends, or what fails");
+    if (o->candidates.count && c->algorithm != &bw_elect_bully_candidates)
+        return misfit(command, o, "candidates", "only bully-candidates knows candidates; not %s",
+                      c->algorithm ? c->algorithm->name : "none");
+    if (o->alternatives.count && c->algorithm != &bw_elect_bully_next)
+        return misfit(command, o, "alternatives", "only bully-next-in-line has them; not %s",
+                      c->algorithm ? c->algorithm->name : "none");
     int code = check_list(command, o, "crashed", &o->crashed);
     if (code == BW_GO_ON)
         code = check_list(command, o, "candidates", &o->candidates);

@@ -75,7 +75,7 @@ static void the_times(void **state)
     refused(BW_EINVAL, "without until there must be a limit");
     config.until = 0;
     config.algorithm = NULL;
-    refused(BW_EINVAL, "without an algorithm nobody agrees: until must be given");
+    refused(BW_EINVAL, "without an algorithm or a fault there is no end: until must be given");
 }
 
 static void the_lists(void **state)
