@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs a cmocka program and says of its skipped tests what TAP says: `ok N - NAME # SKIP`. cmocka itself
+# prints `not ok N # SKIP NAME`, which readers of TAP count as a failure. Ends with the program's status.
+#     cmocka.sh PROGRAM [ARGUMENT...]
+export CMOCKA_MESSAGE_OUTPUT=TAP
+exec 4>&1
+status=$({ {
+    "$@" 3>&- 4>&-
+    echo $? >&3
+} | sed -u -E 's/^(not )?ok ([0-9]+) # SKIP (.*)$/ok \2 - \3 # SKIP/' >&4; } 3>&1)
+exit "$status"
