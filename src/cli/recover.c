@@ -18,6 +18,7 @@
 #include "run/clear.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -464,6 +465,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (parsed.operands_count == 1)
         r.options.look.election = parsed.operands[0];
     r.options.look.id = r.id;
+    signal(SIGPIPE, SIG_IGN); /* a hook need not read its input: its exit code decides */
     code = bw_client_open(&r.client, command, &r.options.look);
     if (code != BW_GO_ON)
         return code;
