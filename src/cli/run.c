@@ -132,8 +132,11 @@ const struct bw_cli_command bw_command_run = {
              "       bellwether run --election NAME --http ADDR [options]",
     .about = "run a command on exactly one of many candidates, move it when that one fails",
     .text =
-        "Start the same line on every machine, or several times on one. One candidate leads and\n"
-        "runs the command; when it fails, another does. The old command, with all its children,\n"
+        "Start the same line as often as you like: all who name the same store contend "
+        "(sqlite:PATH\n"
+        "is a store of one host; without --store, root's or each user's own). One candidate leads\n"
+        "and runs the command; when it fails, another does. The old command, with all its "
+        "children,\n"
         "is dead before the new one starts, or its lease was waited out and its token is older.\n"
         "The command finds BELLWETHER_ELECTION, BELLWETHER_ID, BELLWETHER_TOKEN and\n"
         "BELLWETHER_STORE in its environment. TERM, INT, HUP and QUIT are passed on to it.\n"

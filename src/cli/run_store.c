@@ -56,19 +56,35 @@ static int read_file(const struct bw_cli_command *command, struct bw_job_options
     return BW_GO_ON;
 }
 
-/* Host-wide for root, the user's own otherwise; never a place that others can write to. */
+/* The directory and what is missing above it. */
+static int make_path(char *dir, mode_t mode)
+{
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int made = mkdir(dir, mode);
+        *slash = '/';
+        if (made != 0 && errno != EEXIST)
+            return -1;
+    }
+    return mkdir(dir, mode) != 0 && errno != EEXIST ? -1 : 0;
+}
+
+/* Host-wide for root, the user's own otherwise; a durable place, since tokens must outlive a logout
+ * and a reboot, and never one that others can write to. */
 static int default_place(const struct bw_cli_command *command, struct bw_job_options *options)
 {
     char dir[BW_JOB_TEXT - 32];
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (geteuid() == 0)
         snprintf(dir, sizeof dir, "/var/lib/bellwether");
-    else if (runtime && runtime[0] == '/')
-        snprintf(dir, sizeof dir, "%s/bellwether", runtime);
+    else if (state && state[0] == '/')
+        snprintf(dir, sizeof dir, "%s/bellwether", state);
+    else if (home && home[0] == '/')
+        snprintf(dir, sizeof dir, "%s/.local/state/bellwether", home);
     else
-        return bw_usage_error(command, "which store? There is no XDG_RUNTIME_DIR to put one; "
+        return bw_usage_error(command, "which store? There is no HOME to put one; "
                                        "write --store sqlite:PATH");
-    if (mkdir(dir, geteuid() == 0 ? 0755 : 0700) != 0 && errno != EEXIST) {
+    if (make_path(dir, geteuid() == 0 ? 0755 : 0700) != 0) {
         fprintf(stderr, "%s: cannot make %s: %s\n", command->path, dir, strerror(errno));
         return BW_RUN_EXIT_UNREACHABLE;
     }

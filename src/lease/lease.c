@@ -121,6 +121,8 @@ bool lease_note_record(struct bw_lease *l, const struct bw_store_record *record,
     if (record->version != l->seen.version)
         l->seen_since = now;
     l->seen = *record;
+    if (record->held && !lease_is_own_request(l, record->request))
+        l->not_before = 0; /* somebody else has led since we stepped down */
     if (other)
         tell_leader(l, actions);
     return true;
@@ -187,11 +189,21 @@ static bw_time steal_at(const struct bw_lease *l)
     return bw_time_add(bw_time_add(l->seen_since, ttl), l->config.grace_ns);
 }
 
+/* It is free: until when we stand back for others, after a step-down of our own will or for the
+ * successor that a transfer names. */
+static bw_time others_first(const struct bw_lease *l, bw_time now)
+{
+    bw_time at = bw_time_max(l->not_before, now);
+    if (lease_yields(l, now))
+        at = bw_time_max(at, bw_time_add(l->seen_since, l->config.retry_ns));
+    return at;
+}
+
 static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     l->state = LEASE_WAITING;
     l->main.id = 0;
-    l->act_at = l->seen.held ? steal_at(l) : bw_time_max(l->not_before, now + l->config.retry_ns);
+    l->act_at = l->seen.held ? steal_at(l) : others_first(l, now);
     if (l->unhealthy || l->config.observer)
         l->act_at = BW_TIME_NEVER;
     bool wants = l->config.preferred && l->seen.held && (l->config.traits & BW_STORE_NOTES);

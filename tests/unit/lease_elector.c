@@ -246,6 +246,30 @@ static void the_release_waits_for_the_works_death(void **state)
     free(s.lease);
 }
 
+static void who_resigned_stands_back_only_until_somebody_else_has_led(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    happens(&s, BW_LEASE_RESIGN);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE,
+           (struct bw_store_record){.version = 10, .clean = true});
+    bw_time released = s.now;
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE,
+           (struct bw_store_record){.version = 10, .clean = true});
+    assert_null(asks(&s, BW_STORE_ACQUIRE));
+    assert_int_equal(bw_lease_deadline(s.lease), released + BW_SEC);
+    s.now += 100 * BW_MS;
+    answer(&s, &watch, BW_OUTCOME_DONE, held_by("b", 6, 11));
+    s.now += 100 * BW_MS;
+    watch = *asks(&s, BW_STORE_WATCH);
+    answer(&s, &watch, BW_OUTCOME_DONE, (struct bw_store_record){.version = 12, .clean = true});
+    assert_non_null(asks(&s, BW_STORE_ACQUIRE));
+    free(s.lease);
+}
+
 static void a_refused_renewal_ends_the_work_at_once(void **state)
 {
     (void)state;
@@ -681,6 +705,7 @@ int main(void)
         cmocka_unit_test(a_record_of_an_earlier_process_of_the_same_name_is_anothers),
         cmocka_unit_test(a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends),
         cmocka_unit_test(the_release_waits_for_the_works_death),
+        cmocka_unit_test(who_resigned_stands_back_only_until_somebody_else_has_led),
         cmocka_unit_test(a_refused_renewal_ends_the_work_at_once),
         cmocka_unit_test(an_unhealthy_leader_steps_down_and_does_not_contend),
         cmocka_unit_test(a_transfer_waits_until_the_successor_is_ready),
