@@ -639,11 +639,10 @@ def a_corrupt_database_is_said_exits_69_and_stays_as_it_is(room):
         assert file.read() == b"this is no database\n" * 200
 
 
-@test
+@test_each_containment
 def the_command_sees_its_leadership_and_nothing_else_of_ours(room):
     out = os.path.join(room.dir, "out")
-    a = room.candidate("a", command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"],
-                       options=["--containment", "cgroup"] if os.path.exists("/sys/fs/cgroup") else [])
+    a = room.candidate("a", command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"])
     assert a.wait() == 0
     with open(out, encoding="utf-8") as file:
         lines = file.read().splitlines()
