@@ -24,7 +24,7 @@
 #define BW_ALTERNATIVES_MAX 16u
 /* Electors of one instance that share a detector. */
 #define BW_ELECTIONS_MAX 64u
-/* Bytes of a frame's variable part: a full gossip table of BW_ELECTOR_MEMBERS_MAX, a list ring, a
+/* Bytes of a frame's variable part: a gossip table of 4,096 members, a list ring of 16,384, a
  * snapshot chunk. */
 #define BW_MESSAGE_DATA_MAX 65536u
 /* Membership news piggybacked on one SWIM message: fits a 1,400-byte datagram with room for a

@@ -47,10 +47,19 @@ static double sd_ns(const struct phi *phi, const struct row *row)
     return sd > phi->min_sd_ns ? sd : phi->min_sd_ns;
 }
 
+/* With a floor of half a period: beats that waited behind a pause arrive together, and a window
+ * full of such intervals would make every next beat late and, as what ends a suspicion is not
+ * recorded, never heal. */
+static double mean_ns(const struct phi *phi, const struct row *row)
+{
+    double mean = bw_phi_window_mean_ns(&row->window), least = (double)phi->watch.period_ns / 2;
+    return mean > least ? mean : least;
+}
+
 /* The silence at which phi reaches the threshold. */
 static bw_time patience_ns(const struct phi *phi, const struct row *row)
 {
-    double mean = bw_phi_window_mean_ns(&row->window);
+    double mean = mean_ns(phi, row);
     double silence = phi->model == BW_PHI_EXPONENTIAL
                          ? phi->argument * mean
                          : mean + phi->pause_ns + phi->argument * sd_ns(phi, row);
@@ -101,9 +110,9 @@ static double level(const struct bw_watch *watch, const struct bw_peer *peer, bw
     const struct phi *phi = (const struct phi *)watch;
     const struct row *row = (const struct row *)peer;
     double silence = (double)(now - peer->heard_ns);
-    double mean = bw_phi_window_mean_ns(&row->window);
-    if (mean <= 0)
+    if (row->window.count == 0)
         return 0; /* not started */
+    double mean = mean_ns(phi, row);
     if (phi->model == BW_PHI_EXPONENTIAL)
         return bw_phi_exponential(silence / mean);
     double y = (silence - mean - phi->pause_ns) / sd_ns(phi, row);

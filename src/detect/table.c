@@ -44,7 +44,7 @@ void bw_detector_defaults(struct bw_detector_config *config, bw_time period_ns)
     config->pause_ns = 3 * period_ns;
     config->limit_ns = 6 * period_ns;
     config->window = 1000;
-    config->fresh_window = 100;
+    config->fresh_window = 25; /* clocks 1 % off lag by one period over twice that */
     config->indirect = 3;
     config->suspicion_min = 5;
     config->suspicion_max = 6;

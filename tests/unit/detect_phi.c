@@ -150,6 +150,23 @@ static void a_repeated_beat_is_no_sample(void **state)
     solo_close(&solo);
 }
 
+/* A pause ends and all that waited behind it arrives at once: the steady beats after it are on
+ * time. */
+static void beats_that_come_in_a_heap_do_not_make_it_impatient_for_ever(void **state)
+{
+    (void)state;
+    struct bw_detector_config config = akka();
+    struct solo solo;
+    solo_open(&solo, &bw_detect_phi_exponential, &config);
+    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    bw_time last = beat_steadily(&solo, 1, BW_SEC / 2, 3);
+    for (uint32_t i = 4; i <= 1000; i++)
+        solo_probe(&solo, BW_MSG_HEARTBEAT, 2, i, last + i);
+    beat_steadily(&solo, 1001, last + BW_SEC, 50);
+    assert_int_equal(solo.count, 0);
+    solo_close(&solo);
+}
+
 static void jitter_makes_it_patient(void **state)
 {
     (void)state;
@@ -200,6 +217,7 @@ int main(void)
         cmocka_unit_test(with_a_deadline_the_earlier_verdict_counts),
         cmocka_unit_test(the_interval_that_ends_a_suspicion_is_no_sample),
         cmocka_unit_test(a_repeated_beat_is_no_sample),
+        cmocka_unit_test(beats_that_come_in_a_heap_do_not_make_it_impatient_for_ever),
         cmocka_unit_test(jitter_makes_it_patient),
         cmocka_unit_test(settings_that_make_no_sense_are_refused),
     };
