@@ -10,6 +10,11 @@ import subprocess
 import tempfile
 import time
 
+# However this was started (nohup, a background job): what is tested starts with nothing ignored.
+for _number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(_number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ELECTION = "e"
 
 
