@@ -111,6 +111,8 @@ def idle(programs):
 
 
 def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: run_handover.py BELLWETHER WITNESS [ROUNDS]")
     programs, rounds = sys.argv[1:3], int(sys.argv[3]) if len(sys.argv) > 3 else 40
     good = True
     print(f"{'hand-over, TTL 10 s':28} {'rounds':>6} {'median ms':>10} {'p99 ms':>8} {'worst ms':>9}  promised (median)")
