@@ -35,7 +35,8 @@ enum bw_store_trait {
     BW_STORE_LISTS = 16,   /* LIST works */
     BW_STORE_PROVES_DEATH =
         32,             /* the holder's death can be proved by the store before its TTL is over */
-    BW_STORE_NOTES = 64 /* notes work */
+    BW_STORE_NOTES = 64, /* notes work */
+    BW_STORE_WALL = 128  /* keeps until_wall_ns; else it is always 0 */
 };
 
 enum bw_store_op {
@@ -94,6 +95,10 @@ struct bw_store_record {
      * them before its work starts, then renews with `settled`. */
     char owed[BW_OWED_MAX + 1];
     struct bw_note note;
+    /* Held: no work of the holder runs at this true time (UTC, since 1970) or later, by its own
+     * declared clock bound; 0: not declared. Only who has declared a bound too may conclude
+     * anything from it. */
+    bw_time until_wall_ns;
 };
 
 struct bw_candidate {
@@ -118,6 +123,9 @@ struct bw_store_request {
     bool clean;          /* RELEASE */
     bool settled;        /* RENEW: all that stood in `owed` is confirmed dead: forget it */
     struct bw_note note; /* NOTE; serial is given by the store */
+    /* ACQUIRE: kept as it is. RENEW: kept if it is later than the kept one (two renewals may arrive
+     * in either order, and the holder counts on the later); 0 changes nothing. */
+    bw_time until_wall_ns;
 };
 
 struct bw_store_reply {
