@@ -34,7 +34,7 @@ enum bw_store_trait {
     BW_STORE_QUEUE = 8,    /* candidates are served in order (else they race) */
     BW_STORE_LISTS = 16,   /* LIST works */
     BW_STORE_PROVES_DEATH =
-        32,             /* the holder's death can be proved by the store before its TTL is over */
+        32,              /* the holder's death can be proved by the store before its TTL is over */
     BW_STORE_NOTES = 64, /* notes work */
     BW_STORE_WALL = 128  /* keeps until_wall_ns; else it is always 0 */
 };
@@ -167,8 +167,15 @@ struct bw_store_ops {
  * that names the known ones. */
 const struct bw_store_ops *bw_store_find(const char *url, char *why);
 
-/* All stores of this build, NULL-terminated, the default first. */
-const struct bw_store_ops *const *bw_store_all(void);
+/* A scheme the program knows; whether its module is there shows when it is used. */
+struct bw_store_about {
+    const char *scheme;
+    const char *module; /* NULL: part of the program */
+    const char *form;   /* of its URLs, for people */
+};
+
+/* Ended by an entry without a scheme; the default first. */
+const struct bw_store_about *bw_store_known(void);
 
 /* For stores: one line into why[BW_WHY_MAX + 1], cut if it is too long. Returns `error`. */
 int bw_store_say(char *why, int error, const char *format, ...)

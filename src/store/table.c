@@ -1,6 +1,7 @@
-/* Which stores this build has, found by the scheme of a URL. A store whose client library was
- * missing at build time is not in the table. */
+/* Which stores there are, found by the scheme of a URL. SQLite is always part of the program; each
+ * other store is a module, built when its client library was there. */
 #include "base/text.h"
+#include "store/module.h"
 #include "store/sqlite.h"
 #include "store/store.h"
 
@@ -8,9 +9,24 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct bw_store_ops *const stores[] = {&bw_store_sqlite, NULL};
+static const struct bw_store_about stores[] = {
+    {"sqlite", NULL, "sqlite:PATH"},
+    {"etcd", "etcd", "etcd://HOST,.../PREFIX"},
+    {"etcds", "etcd", "etcds://HOST,.../PREFIX (TLS)"},
+    {"bellwether", "etcd", "bellwether://HOST,...; bellwether serve"},
+    {"bellwethers", "etcd", "bellwethers://HOST,... (TLS)"},
+    {"zookeeper", "zookeeper", "zookeeper://HOST,.../PATH"},
+    {"redis", "redis", "redis://HOST, or several for Redlock"},
+    {"rediss", "redis", "rediss://HOST (TLS)"},
+    {"redis+sentinel", "redis", "redis+sentinel://HOST,.../MASTER"},
+    {"postgres", "postgres", "postgres://HOST/DATABASE"},
+    {"postgresql", "postgres", "postgresql://HOST/DATABASE"},
+    {"kubernetes", "kubernetes", "kubernetes://NAMESPACE"},
+    {"azure", "azure", "azure://ACCOUNT/CONTAINER"},
+    {"dynamodb", "dynamodb", "dynamodb://REGION/TABLE"},
+    {NULL, NULL, NULL}};
 
-const struct bw_store_ops *const *bw_store_all(void)
+const struct bw_store_about *bw_store_known(void)
 {
     return stores;
 }
@@ -31,11 +47,11 @@ static void say_known(char *why, const char *scheme)
 {
     const char *meant = NULL;
     int used = snprintf(why, BW_WHY_MAX + 1, "unknown store scheme '%s:'; known:", scheme);
-    for (size_t i = 0; stores[i]; i++) {
+    for (size_t i = 0; stores[i].scheme; i++) {
         if (used > 0 && used < (int)BW_WHY_MAX)
-            used += snprintf(why + used, BW_WHY_MAX + 1 - (size_t)used, " %s:", stores[i]->scheme);
-        if (bw_text_similar(scheme, stores[i]->scheme))
-            meant = stores[i]->scheme;
+            used += snprintf(why + used, BW_WHY_MAX + 1 - (size_t)used, " %s:", stores[i].scheme);
+        if (bw_text_similar(scheme, stores[i].scheme))
+            meant = stores[i].scheme;
     }
     if (meant && used > 0 && used < (int)BW_WHY_MAX)
         snprintf(why + used, BW_WHY_MAX + 1 - (size_t)used, "; did you mean '%s:'?", meant);
@@ -46,16 +62,17 @@ const struct bw_store_ops *bw_store_find(const char *url, char *why)
     why[0] = '\0';
     size_t length = scheme_length(url);
     if (length == 0 && url[0])
-        return stores[0];
+        return &bw_store_sqlite;
     char scheme[33] = "";
     if (length == 0) {
         snprintf(why, BW_WHY_MAX + 1, "empty store URL");
         return NULL;
     }
     snprintf(scheme, sizeof scheme, "%.*s", length < 32 ? (int)length : 32, url);
-    for (size_t i = 0; stores[i]; i++)
-        if (strcmp(scheme, stores[i]->scheme) == 0)
-            return stores[i];
+    for (size_t i = 0; stores[i].scheme; i++)
+        if (strcmp(scheme, stores[i].scheme) == 0)
+            return stores[i].module ? bw_store_module_find(stores[i].module, url, why)
+                                    : &bw_store_sqlite;
     say_known(why, scheme);
     return NULL;
 }

@@ -55,15 +55,18 @@ def send(pid, number):
 class Room:
     """Where candidates meet. The programs come from the test's command line."""
 
-    def __init__(self, bellwether, witness, containment="auto", ttl="1500ms", kill_after="200ms", retry=None):
+    def __init__(self, bellwether, witness, containment="auto", ttl="1500ms", kill_after="200ms", retry=None,
+                 store=None):
         base = os.environ.get("TMPDIR", "/tmp")
         self.dir = tempfile.mkdtemp(prefix="bellwether-run-", dir=base)
         self.db = os.path.join(self.dir, "elections.db")
+        self.store = store or "sqlite:" + self.db
         self.bellwether, self.witness = bellwether, witness
         self.options = ["--ttl", ttl, "--kill-after", kill_after, "--containment", containment, "--log", "json"]
         if retry:
             self.options += ["--retry", retry]
         self.candidates = []
+        self.election = ELECTION
 
     def __enter__(self):
         return self
@@ -109,7 +112,7 @@ class Candidate:
     def __init__(self, room, name, modes, options, command, env, shim):
         self.room, self.name = room, name
         self.errors = os.path.join(room.dir, name + ".err")
-        words = [room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", ELECTION, "--id", name]
+        words = [room.bellwether, "run", "--store", room.store, "--election", room.election, "--id", name]
         words += room.options + options + ["--"]
         words += command if command is not None else [room.witness, room.dir] + modes
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}

@@ -1,0 +1,96 @@
+/* Finds and loads store modules. They stand in $BELLWETHER_MODULES if that is set, else beside the
+ * program in a build tree, else where they were installed. Once loaded a module stays: its threads
+ * and handles may outlive the store that asked for it. */
+#include "store/module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SYMBOL     "bw_store_module"
+#define PATH_BYTES (PATH_MAX + 64)
+
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
+static void file_name(char *path, const char *directory, const char *name)
+{
+    snprintf(path, PATH_BYTES, "%s/bellwether-store-%s.so", directory, name);
+}
+
+/* The directory of the running program, without a slash at its end; false: unknown. */
+static bool program_directory(char *directory)
+{
+    ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+    if (length <= 0)
+        return false;
+    directory[length] = '\0';
+    char *slash = strrchr(directory, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+/* In a build tree programs lie in its root and one level below it. */
+static bool find_in_build_tree(char *path, const char *name)
+{
+    static const char *const below[] = {"src/store", "../src/store"};
+    char program[PATH_MAX], directory[PATH_MAX];
+    if (!program_directory(program))
+        return false;
+    for (unsigned i = 0; i < sizeof below / sizeof below[0]; i++) {
+        int length = snprintf(directory, sizeof directory, "%s/%s", program, below[i]);
+        if (length < 0 || (size_t)length >= sizeof directory)
+            continue;
+        file_name(path, directory, name);
+        if (access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void find_file(char *path, const char *name)
+{
+    const char *told = secure_getenv("BELLWETHER_MODULES");
+    if (told)
+        file_name(path, told, name);
+    else if (!find_in_build_tree(path, name))
+        file_name(path, BW_MODULES, name);
+}
+
+static const struct bw_store_module *load(const char *path, const char *name, char *why)
+{
+    if (access(path, R_OK) != 0) {
+        bw_store_say(why, 0, "the %s store is not part of this installation: there is no %s", name,
+                     path);
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const struct bw_store_module *module = handle ? dlsym(handle, SYMBOL) : NULL;
+    if (!module) {
+        bw_store_say(why, 0, "the %s store cannot be loaded: %s", name, dlerror());
+        return NULL;
+    }
+    if (strcmp(module->version, BW_VERSION) != 0 ||
+        module->request_bytes != sizeof(struct bw_store_request) ||
+        module->reply_bytes != sizeof(struct bw_store_reply)) {
+        bw_store_say(why, 0, "%s belongs to another version (%s; this is %s)", path,
+                     module->version, BW_VERSION);
+        return NULL;
+    }
+    return module;
+}
+
+const struct bw_store_ops *bw_store_module_find(const char *name, const char *url, char *why)
+{
+    char path[PATH_BYTES];
+    find_file(path, name);
+    pthread_mutex_lock(&loading);
+    const struct bw_store_module *module = load(path, name, why);
+    pthread_mutex_unlock(&loading);
+    return module ? module->find(url, why) : NULL;
+}
