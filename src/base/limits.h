@@ -38,5 +38,9 @@
 /* Keep-alives in flight on one connection: at a third of the TTL each, more than four unanswered
  * means that the lease is over. */
 #define BW_LEASE_UNANSWERED_MAX 4u
+/* A config file and a line of it: a shell line for a hook fits, a disk image given by mistake does
+ * not. */
+#define BW_CONFIG_FILE_MAX 65536u
+#define BW_CONFIG_LINE_MAX 4096u
 
 #endif

@@ -4,6 +4,9 @@
 
 #include "cli/options.h"
 
+/* `bellwether` itself, above all the others. */
+extern const struct bw_cli_command bw_command_top;
+
 extern const struct bw_cli_command bw_command_sim, bw_command_sim_run, bw_command_sim_compare,
     bw_command_sim_storm, bw_command_sim_check, bw_command_sim_demo, bw_command_run,
     bw_command_status, bw_command_candidates, bw_command_observe, bw_command_resign,

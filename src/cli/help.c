@@ -1,5 +1,5 @@
 /* --help and shell completion, from the tables of options.h. */
-#include "cli/options.h"
+#include "cli/config_file.h"
 
 #include <string.h>
 
@@ -64,6 +64,10 @@ void bw_options_help(const struct bw_cli_command *command)
         else
             printf("\n%s:\n", o->help);
     }
+    if (command->options) {
+        printf("\nall commands:\n");
+        print_option(&bw_option_config);
+    }
     if (command->text)
         printf("\n%s", command->text);
 }
@@ -79,6 +83,8 @@ static void offer(const char *word, const char *prefix, const char *start)
 static void offer_options(const struct bw_cli_command *command, const char *start)
 {
     offer("help", "--", start);
+    if (command->options)
+        offer(bw_option_config.name, "--", start);
     for (const struct bw_option *o = command->options; o && !last_row(o); o++)
         if (o->name)
             offer(o->name, "--", start);
@@ -86,10 +92,8 @@ static void offer_options(const struct bw_cli_command *command, const char *star
 
 static const struct bw_option *option_named(const struct bw_cli_command *command, const char *arg)
 {
-    for (const struct bw_option *o = command->options; o && !last_row(o); o++)
-        if (o->name && arg[0] == '-' && arg[1] == '-' && strcmp(arg + 2, o->name) == 0)
-            return o;
-    return NULL;
+    bool is_option = command->options && arg[0] == '-' && arg[1] == '-';
+    return is_option ? bw_options_find(command, arg + 2, strlen(arg + 2)) : NULL;
 }
 
 static void offer_words(const char *(*word)(unsigned i), const char *start)

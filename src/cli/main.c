@@ -17,7 +17,7 @@ static const struct bw_cli_command *const commands[] = {
     &bw_command_recover,    &bw_command_guard,
     &bw_command_sim,        NULL};
 
-static const struct bw_cli_command top = {
+const struct bw_cli_command bw_command_top = {
     .name = "bellwether",
     .path = "bellwether",
     .usage = "COMMAND [options]",
@@ -81,11 +81,11 @@ int main(int argc, char **argv)
         printf("bellwether %s\n", BW_VERSION);
         code = BW_EXIT_OK;
     } else if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
-        code = bw_options_complete(&top, argc - 2, argv + 2);
+        code = bw_options_complete(&bw_command_top, argc - 2, argv + 2);
     } else if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
         code = bw_probe(argv[2]); /* how `run --health-http` asks, in a process of its own */
     } else {
-        code = bw_command_dispatch(&top, argc - 1, argv + 1);
+        code = bw_command_dispatch(&bw_command_top, argc - 1, argv + 1);
     }
     if (fflush(stdout) != 0 && code == BW_EXIT_OK) {
         perror("bellwether: standard output");

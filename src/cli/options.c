@@ -3,6 +3,7 @@
 #include "cli/options.h"
 
 #include "base/text.h"
+#include "cli/config_file.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -46,13 +47,22 @@ static bool last_row(const struct bw_option *option)
     return !option->name && !option->help;
 }
 
-static const struct bw_option *find_option(const struct bw_cli_command *command, const char *name,
-                                           size_t length)
+static const struct bw_option *find_row(const struct bw_cli_command *command, const char *name,
+                                        size_t length)
 {
     for (const struct bw_option *o = command->options; !last_row(o); o++)
         if (o->name && strlen(o->name) == length && memcmp(o->name, name, length) == 0)
             return o;
     return NULL;
+}
+
+const struct bw_option *bw_options_find(const struct bw_cli_command *command, const char *name,
+                                        size_t length)
+{
+    const char *common = bw_option_config.name;
+    if (strlen(common) == length && memcmp(common, name, length) == 0)
+        return &bw_option_config;
+    return find_row(command, name, length);
 }
 
 static const struct bw_option *nearest_option(const struct bw_cli_command *command,
@@ -79,7 +89,7 @@ static int unknown_option(const struct bw_cli_command *command, const char *name
 
 /* ---- the environment ---- */
 
-static void twin_name(const struct bw_option *option, char *out, size_t size)
+void bw_options_twin(const struct bw_option *option, char *out, size_t size)
 {
     int length = snprintf(out, size, "BELLWETHER_%s", option->name);
     for (int i = 0; i < length && (size_t)i < size; i++)
@@ -117,7 +127,7 @@ static int apply_environment(const struct bw_cli_command *command, void *target)
     for (const struct bw_option *o = command->options; !last_row(o); o++) {
         if (!o->name)
             continue;
-        twin_name(o, name, sizeof name);
+        bw_options_twin(o, name, sizeof name);
         const char *value = getenv(name);
         if (value && *value && set_from_text(o, target, value, why) != 0)
             return bw_usage_error(command, "%s: %s", name, why);
@@ -135,12 +145,23 @@ struct cursor {
     struct bw_parsed *parsed;
 };
 
+/* --config was read before all others: see find_config. */
+static int accept(struct cursor *c, const struct bw_option *option, const char *value)
+{
+    char why[BW_WHY];
+    if (option == &bw_option_config)
+        return BW_GO_ON;
+    if (option->set(option, c->target, value, why) != 0)
+        return bw_usage_error(c->command, "--%s: %s", option->name, why);
+    c->parsed->given[option - c->command->options] = true;
+    return BW_GO_ON;
+}
+
 static int take_option(struct cursor *c, const char *arg)
 {
     const char *equals = strchr(arg, '=');
     size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
-    char why[BW_WHY];
-    const struct bw_option *option = find_option(c->command, arg, length);
+    const struct bw_option *option = bw_options_find(c->command, arg, length);
     if (!option)
         return unknown_option(c->command, arg, length);
     const char *value = equals ? equals + 1 : NULL;
@@ -153,10 +174,7 @@ static int take_option(struct cursor *c, const char *arg)
                                   option->name, option->name, option->form);
         value = c->argv[c->at++];
     }
-    if (option->set(option, c->target, value, why) != 0)
-        return bw_usage_error(c->command, "--%s: %s", option->name, why);
-    c->parsed->given[option - c->command->options] = true;
-    return BW_GO_ON;
+    return accept(c, option, value);
 }
 
 static int take_operand(struct cursor *c, char *arg)
@@ -182,6 +200,31 @@ static int take(struct cursor *c, bool *only_operands)
     return take_option(c, arg + 2);
 }
 
+/* The config file to read: the flag's, else the environment's; NULL: none. Notes on its way which
+ * options the command line gives, so that the file leaves them alone; what is wrong in it is said
+ * later. */
+static const char *find_config(struct cursor *c)
+{
+    const char *path = getenv("BELLWETHER_CONFIG");
+    for (int i = 0; i < c->argc && strcmp(c->argv[i], "--") != 0; i++) {
+        const char *arg = c->argv[i];
+        if (strncmp(arg, "--", 2) != 0)
+            continue;
+        const struct bw_option *option =
+            bw_options_find(c->command, arg + 2, strcspn(arg + 2, "="));
+        const char *equals = strchr(arg, '=');
+        if (!option)
+            continue;
+        bool next = option->form && option->form[0] != '[' && !equals;
+        if (option == &bw_option_config)
+            path = equals ? equals + 1 : i + 1 < c->argc ? c->argv[i + 1] : NULL;
+        else
+            c->parsed->given[option - c->command->options] = true;
+        i += next;
+    }
+    return path && *path ? path : NULL;
+}
+
 int bw_options_parse(const struct bw_cli_command *command, int argc, char **argv, void *target,
                      struct bw_parsed *parsed)
 {
@@ -194,7 +237,10 @@ int bw_options_parse(const struct bw_cli_command *command, int argc, char **argv
             bw_options_help(command);
             return BW_EXIT_OK;
         }
-    int code = apply_environment(command, target);
+    const char *config = find_config(&c);
+    int code = config ? bw_config_apply(command, config, parsed, target) : BW_GO_ON;
+    if (code == BW_GO_ON)
+        code = apply_environment(command, target);
     while (code == BW_GO_ON && c.at < argc)
         code = take(&c, &only_operands);
     return code;
@@ -204,7 +250,7 @@ int bw_options_set(const struct bw_cli_command *command, const struct bw_parsed 
                    void *target, const char *name, const char *value, char *why)
 {
     char text[BW_WHY];
-    const struct bw_option *option = find_option(command, name, strlen(name));
+    const struct bw_option *option = find_row(command, name, strlen(name));
     if (!option) {
         const struct bw_option *near = nearest_option(command, name);
         snprintf(why, BW_WHY,

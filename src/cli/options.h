@@ -1,5 +1,6 @@
-/* Commands and their options as tables. The parser, --help, the environment twin BELLWETHER_NAME
- * and shell completion all read the same rows, so none can say something the others do not know. */
+/* Commands and their options as tables. The parser, --help, the environment twin BELLWETHER_NAME,
+ * config files and shell completion all read the same rows, so none can say something the others do
+ * not know. */
 #ifndef BW_CLI_OPTIONS_H
 #define BW_CLI_OPTIONS_H
 
@@ -47,10 +48,17 @@ struct bw_parsed {
     int operands_count;
 };
 
-/* Applies the environment, then the arguments behind the command's name. BW_GO_ON, or the exit code
- * to leave with: help was printed, or one line said what is wrong. */
+/* Applies the config file that --config or BELLWETHER_CONFIG names, the environment, then the
+ * arguments behind the command's name. BW_GO_ON, or the exit code to leave with: help was printed,
+ * or one line said what is wrong. */
 int bw_options_parse(const struct bw_cli_command *command, int argc, char **argv, void *target,
                      struct bw_parsed *parsed);
+
+/* The option of that name, --config included; NULL: none. */
+const struct bw_option *bw_options_find(const struct bw_cli_command *command, const char *name,
+                                        size_t length);
+/* "BELLWETHER_NAME". */
+void bw_options_twin(const struct bw_option *option, char *out, size_t size);
 
 /* Sets one option by name, as a script's setting does. `why` names the option. */
 int bw_options_set(const struct bw_cli_command *command, const struct bw_parsed *parsed,

@@ -7,13 +7,11 @@
 
 #include <string.h>
 
-static const struct bw_option *option_named(const struct bw_option *rows, const char *arg)
+static const struct bw_option *option_named(const char *arg)
 {
-    size_t length = strcspn(arg + 2, "=");
-    for (const struct bw_option *o = rows; o->name || o->help; o++)
-        if (o->name && strlen(o->name) == length && memcmp(o->name, arg + 2, length) == 0)
-            return o;
-    return NULL;
+    return strncmp(arg, "--", 2) == 0
+               ? bw_options_find(&bw_command_run, arg + 2, strcspn(arg + 2, "="))
+               : NULL;
 }
 
 static void lengthen(char **arg)
@@ -35,8 +33,7 @@ static int command_at(int argc, char **argv)
         const char *arg = argv[at];
         if (strcmp(arg, "--") == 0 || arg[0] != '-' || arg[1] == '\0')
             return at;
-        const struct bw_option *option =
-            arg[1] == '-' ? option_named(bw_job_option_rows, arg) : NULL;
+        const struct bw_option *option = option_named(arg);
         bool value = option && option->form && option->form[0] != '[' && !strchr(arg, '=');
         at += value ? 2 : 1;
     }
@@ -75,10 +72,9 @@ static int help(const struct bw_cli_command *command, int argc, char **argv)
     bw_job_options_init(&options);
     for (int i = 0; i < argc && argv[i]; i++) {
         const char *equals = strchr(argv[i], '=');
-        const struct bw_option *option =
-            strncmp(argv[i], "--", 2) == 0 ? option_named(bw_job_option_rows, argv[i]) : NULL;
+        const struct bw_option *option = option_named(argv[i]);
         const char *value = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
-        if (option && option->form && value)
+        if (option && option->set && option->form && value)
             option->set(option, &options, value, why);
     }
     bw_options_help(command);
@@ -140,7 +136,8 @@ const struct bw_cli_command bw_command_run = {
         "is dead before the new one starts, or its lease was waited out and its token is older.\n"
         "The command finds BELLWETHER_ELECTION, BELLWETHER_ID, BELLWETHER_TOKEN and\n"
         "BELLWETHER_STORE in its environment. TERM, INT, HUP and QUIT are passed on to it.\n"
-        "Every option has a twin in the environment: BELLWETHER_TTL=30s.\n"
+        "Every option has a twin in the environment, BELLWETHER_TTL=30s, and in the file of\n"
+        "--config: ttl = 30s.\n"
         "\n"
         "Exit: the command's own code; 128+N ended by signal N; 64 wrong usage; 69 the store\n"
         "cannot be used, or was unreachable for all of -w; 71 no process or memory left; 75 not\n"

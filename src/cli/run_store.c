@@ -101,8 +101,9 @@ int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_opt
     if (options->config.store && find_secret(options->config.store, &length)) {
         memset((char *)find_secret(options->config.store, &length), '*', length);
         return bw_usage_error(command,
-                              "--store: a password on the command line or in the environment is "
-                              "seen by others; put the URL into a file: --store-file FILE");
+                              "--store: a password on the command line, in the environment or in a "
+                              "config file is seen by others; put the URL into a file of its own: "
+                              "--store-file FILE");
     }
     if (!options->config.store)
         code = options->store_file ? read_file(command, options) : default_place(command, options);
