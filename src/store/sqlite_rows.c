@@ -71,7 +71,7 @@ static void get_row(sqlite3_stmt *stmt, struct bw_sqlite_row *row)
     row->id = sqlite3_column_int64(stmt, 1);
     record->version = get_number(stmt, 2);
     record->held = sqlite3_column_int(stmt, 3) != 0;
-    row->own_clean = sqlite3_column_int(stmt, 4) != 0;
+    record->clean = sqlite3_column_int(stmt, 4) != 0;
     GET_TEXT(stmt, 5, record->holder);
     record->request = get_number(stmt, 6);
     record->token = get_number(stmt, 7);
@@ -117,7 +117,7 @@ static void put_row(sqlite3_stmt *stmt, const struct bw_sqlite_row *row)
     const struct bw_store_record *record = &row->record;
     put_lease(stmt, row);
     sqlite3_bind_int(stmt, 4, record->held);
-    sqlite3_bind_int(stmt, 5, row->own_clean);
+    sqlite3_bind_int(stmt, 5, record->clean);
     put_text(stmt, 6, record->holder);
     put_number(stmt, 7, record->request);
     put_number(stmt, 8, record->token);

@@ -21,9 +21,8 @@ struct bw_sqlite_place {
 };
 
 struct bw_sqlite_row {
-    int64_t id; /* 0: not stored yet */
-    struct bw_store_record record;
-    bool own_clean; /* the last holder's own work is confirmed dead, whatever is owed */
+    int64_t id;                    /* 0: not stored yet */
+    struct bw_store_record record; /* its `clean` as record.h says */
     struct bw_sqlite_place place;
     bw_time deadline; /* CLOCK_BOOTTIME of `place` */
     uint64_t lock_dev, lock_ino;
