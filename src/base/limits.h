@@ -38,6 +38,11 @@
 /* Keep-alives in flight on one connection: at a third of the TTL each, more than four unanswered
  * means that the lease is over. */
 #define BW_LEASE_UNANSWERED_MAX 4u
+/* Shards of one election: each one led takes a supervisor and a guardian, and a host has room for a
+ * few thousand processes; more shards than this want fewer, larger ones. */
+#define BW_SHARDS_MAX 1024u
+/* Candidates that shards are spread over: more than there can be shards have nothing to do. */
+#define BW_SPREAD_CANDIDATES_MAX 1024u
 /* A config file and a line of it: a shell line for a hook fits, a disk image given by mistake does
  * not. */
 #define BW_CONFIG_FILE_MAX 65536u
