@@ -139,11 +139,12 @@ static void drift(struct bw_sim *sim, bw_node id, double rate)
     }
 }
 
-/* Wall clocks jump, monotonic ones do not: only an elector that lives by the time of day notices.
- */
+/* Wall clocks jump, monotonic ones do not: only an elector that lives by the time of day notices,
+ * and leases whose users declared how wrong it may be. */
 static void jump(struct bw_sim *sim, bw_node id, bw_time span)
 {
     struct bw_sim_node *node = &sim->nodes[id];
+    node->wall_error += span;
     if (!sim->config->algorithm || !(sim->config->algorithm->traits & BW_TRAIT_WALL_CLOCK))
         return;
     bw_sim_clock_jump(&node->clock, sim->now, span);

@@ -80,7 +80,8 @@ static int lease_init(void *memory, const struct bw_elector_config *config)
                                     .terms = {.ttl_ns = host->lease->ttl_ns,
                                               .drift_ppm = config->drift_ppm,
                                               .kill_after_ns = host->lease->kill_after_ns,
-                                              .margin_ns = host->lease->margin_ns},
+                                              .margin_ns = host->lease->margin_ns,
+                                              .uncertainty_ns = host->lease->uncertainty_ns},
                                     .retry_ns = host->lease->retry_ns,
                                     .grace_ns = host->lease->grace_ns,
                                     .traits = store_traits(host->lease),
@@ -132,6 +133,7 @@ static void ask(struct candidate *c, const struct bw_lease_ask *wanted, bw_time 
     out.version = request->version;
     out.token = request->token;
     out.ttl_ns = request->ttl_ns;
+    out.until_wall_ns = request->until_wall_ns;
     out.clean = request->clean;
     out.note = (uint8_t)request->note.kind;
     out.note_to = node_of(request->note.to);
@@ -275,9 +277,11 @@ static bool feed(struct candidate *c, const struct bw_lease_event *event,
                  struct bw_actions *actions)
 {
     struct bw_lease_actions out;
+    struct bw_lease_event timed = *event;
     bool prepare = false;
     out.count = 0;
-    bw_lease_step(c->lease, event, &out);
+    timed.wall = c->host->wall(c->host->world, c->self);
+    bw_lease_step(c->lease, &timed, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         prepare = prepare || out.at[i].kind == BW_LEASE_PREPARE;
         carry_out(c, &out.at[i], event->now, actions);
@@ -318,6 +322,7 @@ static void to_record(const struct candidate *c, const struct bw_sim_store_recor
     out->request = from->request;
     out->token = from->token;
     out->ttl_ns = from->ttl_ns;
+    out->until_wall_ns = from->until_wall_ns;
     out->left_ns = BW_TIME_NEVER;
     if (from->holder)
         snprintf(out->holder, sizeof out->holder, "%u", from->holder);

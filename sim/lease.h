@@ -17,7 +17,7 @@ struct bw_sim_store_ask {
     uint64_t steal, version; /* ACQUIRE, WATCH */
     uint64_t lock; /* redlock: the value that says whose lock it is; an ACQUIRE's own id */
     bw_token token;
-    bw_time ttl_ns;
+    bw_time ttl_ns, until_wall_ns;
     bw_node note_to;
     uint8_t op, note, clean;
 };
@@ -25,7 +25,7 @@ struct bw_sim_store_ask {
 struct bw_sim_store_record { /* what a store keeps, and tells */
     uint64_t version, request;
     bw_token token;
-    bw_time ttl_ns;
+    bw_time ttl_ns, until_wall_ns;
     uint64_t note_serial;
     bw_node holder, note_from, note_to;
     uint8_t held, clean, note;
@@ -59,6 +59,8 @@ struct bw_sim_lease_host {
     uint32_t count; /* of stores */
     bw_time stop_ns;
     struct bw_sim_book *book; /* a store's */
+    const struct bw_sim *world;
+    bw_time (*wall)(const struct bw_sim *world, bw_node node); /* what its wall clock shows */
 };
 
 extern const struct bw_elector_ops bw_sim_store_ops; /* what a store's process runs */

@@ -12,6 +12,7 @@
 /* How far apart the nodes' clocks may start. They also never show small values. */
 #define OFFSET_MIN (1000 * BW_SEC)
 #define OFFSET_MAX (100000 * BW_SEC)
+#define FIRST_DAY  (20000 * 86400 * BW_SEC) /* since 1970 */
 
 struct bw_sim *bw_sim_new(void)
 {
@@ -37,6 +38,12 @@ void bw_sim_free(struct bw_sim *sim)
     free(sim);
 }
 
+/* The time of day: the world's, from some day on, and the node's own error. */
+static bw_time wall_clock(const struct bw_sim *sim, bw_node node)
+{
+    return FIRST_DAY + sim->now + sim->nodes[node].wall_error;
+}
+
 /* What the stores keep, and what candidates and stores are told of each other. */
 static void found_stores(struct bw_sim *sim, uint32_t books)
 {
@@ -44,7 +51,9 @@ static void found_stores(struct bw_sim *sim, uint32_t books)
     struct bw_sim_lease_host host = {.lease = &config->lease,
                                      .first = config->nodes + config->spare + 1,
                                      .count = sim->stores,
-                                     .stop_ns = config->stop_ns};
+                                     .stop_ns = config->stop_ns,
+                                     .world = sim,
+                                     .wall = wall_clock};
     sim->lease_hosts[0] = host;
     for (uint32_t i = 0; i < books; i++) {
         memset(&sim->books[i], 0, sizeof sim->books[i]);
@@ -187,6 +196,8 @@ static void found_nodes(struct bw_sim *sim)
             offset =
                 OFFSET_MAX; /* the time of day is the same everywhere, until somebody sets it */
         bw_sim_clock_init(&node->clock, offset, drift);
+        bw_time wrong = config->lease.uncertainty_ns;
+        node->wall_error = wrong > 0 ? bw_rng_between(&rng, -wrong, wrong) : 0;
     }
 }
 

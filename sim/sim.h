@@ -78,6 +78,8 @@ struct bw_sim_lease { /* the algorithm "lease" */
     bw_time ttl_ns, grace_ns, retry_ns, kill_after_ns, margin_ns;
     bool expires;   /* quorum, single: the store's clock ends a lease (else candidates watch it) */
     bw_time lag_ns; /* forgetful: at most this much of the newest is lost; 0: a TTL */
+    bw_time uncertainty_ns; /* declared of every wall clock, and true until one jumps; 0: none is
+                               looked at */
 };
 
 enum bw_sim_order { BW_ORDER_SORTED, BW_ORDER_REVERSE, BW_ORDER_RANDOM };

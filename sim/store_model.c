@@ -194,6 +194,7 @@ static enum bw_outcome acquire(struct store *s, bw_node from, const struct bw_si
     record->holder = from;
     record->request = ask->id;
     record->ttl_ns = ask->ttl_ns;
+    record->until_wall_ns = ask->until_wall_ns;
     record->token += s->model != BW_SIM_STORE_REDLOCK;
     s->until = bw_time_add(now, ask->ttl_ns);
     *changed = true;
@@ -219,6 +220,7 @@ static enum bw_outcome serve(struct store *s, bw_node from, const struct bw_sim_
         if (!holds)
             return BW_OUTCOME_REFUSED;
         s->until = bw_time_add(now, ask->ttl_ns);
+        s->record.until_wall_ns = bw_time_max(s->record.until_wall_ns, ask->until_wall_ns);
         *changed = true;
         return BW_OUTCOME_DONE;
     case BW_STORE_RELEASE:

@@ -331,6 +331,16 @@ static bw_time drawn(struct storm *s, bw_time fixed, bw_time low, bw_time high)
     return fixed >= 0 ? fixed : value;
 }
 
+/* A declared bound that leaves enough of the TTL for the other draws. Without one nothing is drawn,
+ * so that every storm there was stays as it was. */
+static void draw_wall_clocks(struct bw_sim_lease *lease, const struct bw_sim_lease *fixed)
+{
+    if (fixed->uncertainty_ns <= 0)
+        return;
+    lease->expires = false;
+    lease->uncertainty_ns = bw_time_min(fixed->uncertainty_ns, lease->ttl_ns / 10);
+}
+
 /* Leases short enough to end many times in a storm; what is fixed stays. */
 static void draw_lease(struct storm *s, const struct bw_sim_lease *fixed)
 {
@@ -346,6 +356,7 @@ static void draw_lease(struct storm *s, const struct bw_sim_lease *fixed)
     lease->retry_ns = drawn(s, fixed->retry_ns, 50 * BW_MS, BW_SEC);
     lease->kill_after_ns = drawn(s, fixed->kill_after_ns, 0, lease->ttl_ns / 4);
     lease->margin_ns = drawn(s, -1, 0, lease->ttl_ns / 20);
+    draw_wall_clocks(lease, fixed);
     s->config.stop_ns = bw_rng_between(&s->rng, 0, lease->kill_after_ns * 3 / 2);
     s->config.algorithm = bw_sim_lease_ops(lease->store);
     s->stores = bw_sim_stores(&s->config);

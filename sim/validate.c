@@ -179,7 +179,8 @@ static int check_lease(const struct bw_sim_config *c, char *why)
     struct bw_lease_terms terms = {.ttl_ns = lease->ttl_ns,
                                    .drift_ppm = (uint32_t)(c->drift_bound * 1e6 + 0.5),
                                    .kill_after_ns = lease->kill_after_ns,
-                                   .margin_ns = lease->margin_ns};
+                                   .margin_ns = lease->margin_ns,
+                                   .uncertainty_ns = lease->uncertainty_ns};
     enum bw_lease_rule rule = bw_lease_check(&terms);
     if (!bw_sim_is_lease(c->algorithm))
         return 0;
@@ -187,10 +188,15 @@ static int check_lease(const struct bw_sim_config *c, char *why)
         return refuse(why, BW_EINVAL, "lease: the algorithm is not the store model's");
     if (lease->retry_ns <= 0 || lease->grace_ns < 0 || lease->lag_ns < 0)
         return refuse(why, BW_EINVAL, "retry must be more than 0; grace and lag not negative");
+    if (lease->uncertainty_ns > 0 && !bw_sim_store_observed(lease))
+        return refuse(why, BW_EINVAL,
+                      "clock-uncertainty is for stores whose leases candidates judge: quorum or "
+                      "single, without store-expires");
     if (rule == BW_LEASE_RULE_NONE)
         return 0;
     bw_time least = bw_lease_ttl_least(&terms);
-    if (rule == BW_LEASE_RULE_KILL_TIME && least != BW_TIME_NEVER)
+    bool too_short = rule == BW_LEASE_RULE_KILL_TIME || rule == BW_LEASE_RULE_CLOCK;
+    if (too_short && least != BW_TIME_NEVER)
         return refuse(why, BW_EINVAL, "ttl is too short: %s must hold; at least %lld ms",
                       bw_lease_rule_text(rule), (long long)(least / BW_MS));
     return refuse(why, BW_EINVAL, "lease: %s must hold", bw_lease_rule_text(rule));

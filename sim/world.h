@@ -62,7 +62,8 @@ struct bw_sim_node {
     struct bw_instance *instance;
     void *memory;
     struct bw_sim_clock clock;
-    uint32_t life; /* events of an earlier life are void */
+    bw_time wall_error; /* of its wall clock, which leases with a declared bound look at */
+    uint32_t life;      /* events of an earlier life are void */
     uint32_t starts;
     bool member; /* configured or joined, and not left */
     bool up;     /* its process exists */

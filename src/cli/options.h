@@ -128,6 +128,10 @@ const char *bw_word_detector(unsigned i); /* with "none" last */
          "quorum, single: the store's clock ends leases (default: candidates watch them stand "    \
          "still)",                                                                                 \
          .set = bw_set_switch, .offset = offsetof(options, place.expires)},                        \
+        {"clock-uncertainty", "D",                                                                 \
+         "wall clocks are right to within D, and lease ends are compared with them (default: "     \
+         "never)",                                                                                 \
+         .set = bw_set_duration, .offset = offsetof(options, place.uncertainty_ns)},               \
     {                                                                                              \
         "store-lag", "D", "forgetful: at most so much of the newest is lost (default: a TTL)",     \
             .set = bw_set_duration, .offset = offsetof(options, place.lag_ns)                      \

@@ -68,6 +68,9 @@ const struct bw_option bw_job_option_rows[] = {
      bw_set_duration, CONFIG(retry_ns), 1, 0, NULL},
     {"drift", "P", "how much clocks may run wrong (default 1%)", bw_set_chance, AT(drift), 0, 0.3,
      NULL},
+    {"clock-uncertainty", "D",
+     "wall clocks are right to within D: ends of leases may be compared with them (default: never)",
+     bw_set_duration, CONFIG(terms.uncertainty_ns), 0, 0, NULL},
     {"kill-after", "D", "from TERM to KILL when the work must end (default 2s)", bw_set_duration,
      CONFIG(terms.kill_after_ns), 0, 0, NULL},
     {.help = "waiting and ending"},
@@ -189,6 +192,14 @@ static int check_terms(const struct bw_cli_command *command, const struct bw_job
             "%s; the least TTL is %s",
             ttl, bw_job_span(kill, terms->kill_after_ns), bw_job_span(margin, terms->margin_ns),
             options->drift * 100, bw_lease_rule_text(rule), bw_job_span(least, least_ttl(*terms)));
+    if (rule == BW_LEASE_RULE_CLOCK)
+        return bw_usage_error(
+            command,
+            "--ttl %s is too short for --clock-uncertainty %s (kill-after %s, drift %g%%): it must "
+            "hold that %s; the least TTL is %s",
+            ttl, bw_job_span(margin, terms->uncertainty_ns),
+            bw_job_span(kill, terms->kill_after_ns), options->drift * 100, bw_lease_rule_text(rule),
+            bw_job_span(least, least_ttl(*terms)));
     if (rule != BW_LEASE_RULE_NONE)
         return bw_usage_error(command, "--ttl %s: it must hold that %s", ttl,
                               bw_lease_rule_text(rule));

@@ -160,9 +160,9 @@ int bw_set_nodes(const struct bw_option *option, void *target, const char *value
     return 0;
 }
 
-const char *const bw_lease_options[] = {"ttl",        "grace",       "retry",
-                                        "kill-after", "store-model", "store-expires",
-                                        "store-lag",  "store-down",  NULL};
+const char *const bw_lease_options[] = {
+    "ttl",           "grace",     "retry",      "kill-after",        "store-model",
+    "store-expires", "store-lag", "store-down", "clock-uncertainty", NULL};
 
 const char *bw_word_store(unsigned i)
 {

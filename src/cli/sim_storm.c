@@ -196,6 +196,8 @@ static void lease_flags(const struct bw_sim_lease *lease, char *out, size_t size
     append_span(out, size, "grace", lease->grace_ns);
     append_span(out, size, "retry", lease->retry_ns);
     append_span(out, size, "kill-after", lease->kill_after_ns);
+    if (lease->uncertainty_ns > 0)
+        append_span(out, size, "clock-uncertainty", lease->uncertainty_ns);
     append_span(out, size, "store-lag", lease->lag_ns > 0 ? lease->lag_ns : -1);
     if (lease->expires && strlen(out) < size)
         snprintf(out + strlen(out), size - strlen(out), " --store-expires");

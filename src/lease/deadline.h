@@ -10,6 +10,10 @@
  * to another. Not guaranteed: that a message or disk write the holder started before `end` has
  * arrived by then. That is what fencing tokens are for.
  *
+ * Who also declares how wrong its wall clock may be (u, opt-in) writes the end of its lease as an
+ * instant that others compare with their own wall clocks: its window is then counted as if T were
+ * T - u, since the true time of sending may be u later than its clock said.
+ *
  * All spans are nanoseconds on the holder's own clock. */
 #ifndef BW_LEASE_DEADLINE_H
 #define BW_LEASE_DEADLINE_H
@@ -18,10 +22,11 @@
 
 /* What a user chooses. */
 struct bw_lease_terms {
-    bw_time ttl_ns;        /* T, as the granter counts it */
-    uint32_t drift_ppm;    /* rho */
-    bw_time kill_after_ns; /* from TERM to KILL: how long the work may take to end by itself */
-    bw_time margin_ns;     /* from KILL to the end: what killing itself may take */
+    bw_time ttl_ns;         /* T, as the granter counts it */
+    uint32_t drift_ppm;     /* rho */
+    bw_time kill_after_ns;  /* from TERM to KILL: how long the work may take to end by itself */
+    bw_time margin_ns;      /* from KILL to the end: what killing itself may take */
+    bw_time uncertainty_ns; /* u: how wrong the own wall clock may be; 0: not declared */
 };
 
 /* What follows: instants on the holder's clock for a lease whose request was sent at `sent`.
@@ -32,16 +37,18 @@ struct bw_lease_schedule {
     bw_time retry; /* sent + T/2: no answer yet, send it again */
     bw_time term;  /* min(sent + 2T/3, end - kill_after - margin): tell the work to end */
     bw_time kill;  /* end - margin: kill what is left of it */
-    bw_time end;   /* sent + T(1-rho)/(1+rho): nothing of it may run from here on */
+    bw_time end;   /* sent + (T-u)(1-rho)/(1+rho): nothing of it may run from here on */
 };
 
 /* What terms must satisfy; each has an inequality that names the settings. */
 #define BW_LEASE_RULE_MAP(X)                                                                       \
     X(TTL_POSITIVE, "ttl > 0")                                                                     \
     X(TTL_MAX, "ttl <= 365 days")                                                                  \
-    X(SPANS, "kill-after >= 0 and margin >= 0")                                                    \
+    X(SPANS, "kill-after >= 0, margin >= 0 and clock-uncertainty >= 0")                            \
     X(DRIFT, "(1 - drift) / (1 + drift) > 1/2")                                                    \
-    X(KILL_TIME, "ttl (1 - drift) / (1 + drift) - kill-after - margin >= ttl / 2")
+    X(KILL_TIME, "ttl (1 - drift) / (1 + drift) - kill-after - margin >= ttl / 2")                 \
+    X(CLOCK, "(ttl - clock-uncertainty) (1 - drift) / (1 + drift) - kill-after - margin >= ttl / " \
+             "2")
 
 enum bw_lease_rule {
     BW_LEASE_RULE_NONE,
@@ -53,8 +60,8 @@ enum bw_lease_rule {
 /* How long a holder may act on a lease of T, from sending; rounded down. T >= 0, rho < 100 %. */
 bw_time bw_lease_span(bw_time ttl_ns, uint32_t drift_ppm);
 
-/* The first rule that the terms break, or NONE. KILL_TIME says that there would be no time left for
- * a second try between the first miss and the moment the work must be told to end. */
+/* The first rule that the terms break, or NONE. KILL_TIME and CLOCK say that there would be no time
+ * left for a second try between the first miss and the moment the work must be told to end. */
 enum bw_lease_rule bw_lease_check(const struct bw_lease_terms *terms);
 
 /* The inequality of a rule as text; "" for NONE. Static. */

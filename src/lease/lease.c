@@ -4,7 +4,8 @@
  * lost or doubled; clock rates within 1 +- rho. Another's lease is over when the store says so,
  * when the store proves its holder dead, or, on stores that keep no time, when its record has stood
  * still for a whole TTL and the grace on our own clock; it is then taken by comparing the version,
- * which proves that it stood still at the store too.
+ * which proves that it stood still at the store too. With a declared clock bound on both sides, the
+ * end that the holder wrote down may be compared with our wall clock instead.
  *
  * An unknown answer to our own request is looked up by its id in the record: found, it counts from
  * when it was sent; not found, it may still arrive later, and a record that carries an old id of
@@ -13,6 +14,7 @@
 #include "base/bug.h"
 #include "base/error.h"
 #include "lease/lease_state.h"
+#include "lease/validity.h"
 
 #include <string.h>
 
@@ -64,6 +66,14 @@ bw_time lease_patience(const struct bw_lease *l)
     return l->config.terms.ttl_ns / 6;
 }
 
+/* The end of a lease asked for now, as others may compare it; 0: they may not. */
+static bw_time wall_end(const struct bw_lease *l, enum bw_store_op op, bw_time now)
+{
+    bool lengthens = op == BW_STORE_ACQUIRE || op == BW_STORE_RENEW;
+    return lengthens && l->wall_known ? bw_time_add(now + l->wall_ahead, l->config.terms.ttl_ns)
+                                      : 0;
+}
+
 struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pending,
                                    enum bw_store_op op, bw_time now,
                                    struct bw_lease_actions *actions)
@@ -79,7 +89,8 @@ struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pen
                                              .election = l->config.election,
                                              .candidate = l->config.candidate,
                                              .ttl_ns = l->config.terms.ttl_ns,
-                                             .priority = l->config.priority};
+                                             .priority = l->config.priority,
+                                             .until_wall_ns = wall_end(l, op, now)};
     if (pending)
         *pending = (struct lease_pending){.id = ask->request.id, .sent = now};
     return &ask->request;
@@ -178,15 +189,50 @@ static void become_listing(struct bw_lease *l, bw_time now, struct bw_lease_acti
     lease_ask(l, &l->main, BW_STORE_LIST, now, actions);
 }
 
-/* When another's lease is over by our own observation; NEVER where the store decides. */
-static bw_time steal_at(const struct bw_lease *l)
+/* When another's lease is over by the end it declared, on our clock; NEVER: not declared. */
+static bw_time wall_steal_at(const struct bw_lease *l)
 {
-    if (!(l->config.traits & BW_STORE_OBSERVED))
+    if (!l->wall_known || l->seen.until_wall_ns <= 0)
         return BW_TIME_NEVER;
+    bw_time at = bw_time_add(l->seen.until_wall_ns, l->config.grace_ns);
+    at = bw_time_add(at, l->config.terms.uncertainty_ns + 1);
+    if (at == BW_TIME_NEVER)
+        return at;
+    return l->wall_ahead >= 0 ? at - l->wall_ahead : bw_time_add(at, -l->wall_ahead);
+}
+
+/* Has the end that it declared surely passed? */
+static bool over_by_wall(const struct bw_lease *l, bw_time now)
+{
+    if (wall_steal_at(l) == BW_TIME_NEVER)
+        return false;
+    struct bw_clock_interval wall =
+        bw_clock_interval_at(now + l->wall_ahead, l->config.terms.uncertainty_ns);
+    return bw_clock_successor_may_start(wall,
+                                        bw_time_add(l->seen.until_wall_ns, l->config.grace_ns));
+}
+
+/* When another's lease is over by our own observation. */
+static bw_time watched_until(const struct bw_lease *l)
+{
     if (BW_BUG(lease_steals_too_early))
         return bw_time_add(l->seen_since, l->config.grace_ns);
     bw_time ttl = bw_time_max(l->seen.ttl_ns, l->config.terms.ttl_ns);
     return bw_time_add(bw_time_add(l->seen_since, ttl), l->config.grace_ns);
+}
+
+/* When we may take another's lease; NEVER where the store decides. */
+static bw_time steal_at(const struct bw_lease *l)
+{
+    if (!(l->config.traits & BW_STORE_OBSERVED))
+        return BW_TIME_NEVER;
+    return bw_time_min(watched_until(l), wall_steal_at(l));
+}
+
+static bool may_steal(const struct bw_lease *l, bw_time now)
+{
+    return (l->config.traits & BW_STORE_OBSERVED) &&
+           (now >= watched_until(l) || over_by_wall(l, now));
 }
 
 /* It is free: until when we stand back for others, after a step-down of our own will or for the
@@ -234,7 +280,7 @@ static void give_back(struct bw_lease *l, bw_time now, struct bw_lease_actions *
 /* The record is known: what now? */
 static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
-    bool over = !l->seen.held || l->seen.proved_dead || now >= steal_at(l);
+    bool over = !l->seen.held || l->seen.proved_dead || may_steal(l, now);
     bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
     if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
         lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
@@ -346,7 +392,7 @@ static void on_timeout(struct bw_lease *l, bw_time now, struct bw_lease_actions 
 {
     if (l->state >= LEASE_HOLDING)
         lease_on_hold_timeout(l, now, actions);
-    else if (l->state == LEASE_WAITING && now >= l->act_at && l->seen.held && now >= steal_at(l) &&
+    else if (l->state == LEASE_WAITING && now >= l->act_at && l->seen.held && may_steal(l, now) &&
              may_contend(l, now))
         become_acquiring(l, now, actions);
     else if (l->state == LEASE_WAITING && now >= l->act_at) {
@@ -402,6 +448,8 @@ void bw_lease_step(struct bw_lease *l, const struct bw_lease_event *event,
 {
     if (l->state == LEASE_STOPPED)
         return;
+    l->wall_known = event->wall > 0 && l->config.terms.uncertainty_ns > 0;
+    l->wall_ahead = l->wall_known ? event->wall - event->now : 0;
     switch (event->kind) {
     case BW_LEASE_START:
         if (l->state == LEASE_IDLE)

@@ -5,7 +5,11 @@
  * brings each answer back as a struct bw_lease_answer, or UNKNOWN when the time it allowed is over.
  * The holder's window counts from when the request was SENT. It never releases while the work may
  * run: a step-down is announced first (TERM, KILL instants in the schedule), and the release
- * follows the event WORK_DEAD. */
+ * follows the event WORK_DEAD.
+ *
+ * Opt-in: with terms.uncertainty_ns the lease's end is also written as a wall-clock instant, and a
+ * record that carries one is taken over once that instant has surely passed (validity.h), without
+ * watching it stand still first. Safe as long as both clocks keep to what was declared of them. */
 #ifndef BW_LEASE_LEASE_H
 #define BW_LEASE_LEASE_H
 
@@ -43,6 +47,8 @@ struct bw_lease_event {
     bool yes; /* HEALTH, PREPARED */
     const char *to;
     const struct bw_store_reply *answer; /* borrowed for the step */
+    bw_time wall; /* the wall clock at `now`, ns since 1970; read only if terms.uncertainty_ns is
+                     declared; 0: unknown, which is as if it were not */
 };
 
 enum bw_lease_action_kind {

@@ -42,6 +42,8 @@ struct bw_lease {
     /* The record as last seen, and since when its version stands still on our clock. */
     struct bw_store_record seen;
     bw_time seen_since;
+    bw_time wall_ahead; /* the wall clock less our own, as of this step */
+    bool wall_known;    /* and a bound is declared: it may be compared */
     /* The leadership we have. */
     bw_token token;
     struct bw_lease_schedule schedule;

@@ -197,6 +197,26 @@ static int open_timer(struct supervisor *s)
 
 #define GO (-1) /* no exit code yet */
 
+/* Comparing clocks of two machines is opt-in, and who opts in is told what that means. */
+static int say_clocks(struct supervisor *s)
+{
+    char bound[24];
+    bw_time uncertainty = s->config->terms.uncertainty_ns;
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    if (uncertainty == 0)
+        return GO;
+    if (!(s->ops->traits & BW_STORE_WALL)) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", fields,
+                     "--clock-uncertainty: this store does not keep a lease's end by wall clock");
+        return 64;
+    }
+    bw_log_event(&s->log, BW_LOG_INFO, "clock-uncertainty", fields,
+                 "wall clocks are compared: at most one leads as long as every candidate's is "
+                 "right to within what it declared, here %s",
+                 bw_log_span(bound, uncertainty));
+    return GO;
+}
+
 static int open_all(struct supervisor *s, uv_prepare_t *prepare)
 {
     char why[BW_WHY_MAX + 1] = "";
@@ -214,6 +234,9 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
         bw_log_event(&s->log, BW_LOG_ERROR, "store-refused", fields, "%s", why);
         return error == BW_EINVAL ? 64 : BW_RUN_EXIT_UNREACHABLE;
     }
+    int code = say_clocks(s);
+    if (code != GO)
+        return code;
     if (make_elector(s) != 0 || open_timer(s) != 0 || bw_supervisor_signals_open(s) != 0 ||
         bw_supervisor_guardian_listen(s) != 0 || bw_supervisor_notify_listen(s) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of resources");

@@ -223,14 +223,16 @@ static void step(struct supervisor *s, const struct bw_lease_event *event)
 
 void bw_supervisor_step(struct supervisor *s, enum bw_lease_event_kind kind, bool yes)
 {
-    struct bw_lease_event event = {.kind = kind, .now = bw_run_now(), .yes = yes};
+    struct bw_lease_event event = {
+        .kind = kind, .now = bw_run_now(), .wall = bw_run_wall(), .yes = yes};
     if (s->started)
         step(s, &event);
 }
 
 void bw_supervisor_answer(struct supervisor *s, const struct bw_store_reply *reply)
 {
-    struct bw_lease_event event = {.kind = BW_LEASE_ANSWER, .now = bw_run_now(), .answer = reply};
+    struct bw_lease_event event = {
+        .kind = BW_LEASE_ANSWER, .now = bw_run_now(), .wall = bw_run_wall(), .answer = reply};
     step(s, &event);
 }
 

@@ -482,7 +482,7 @@ int bw_store_sqlite_lock_fd(struct bw_store *store, const char *election)
 const struct bw_store_ops bw_store_sqlite = {
     .scheme = "sqlite",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
-              BW_STORE_PROVES_DEATH | BW_STORE_NOTES,
+              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = 1,
     .summary = "one host, no server: survives crashes, reboots and clock changes; candidates race",

@@ -14,7 +14,8 @@
 #include <time.h>
 
 #define APPLICATION_ID   0x42576c31 /* "BWl1" */
-#define SCHEMA_VERSION   1
+#define SCHEMA_VERSION   2
+#define SCHEMA_OLDEST    1 /* brought up to date when it is opened */
 #define OPEN_PATIENCE_NS (5 * BW_SEC)
 /* Damage is looked for at every open as long as that takes no longer than opening itself. */
 #define CHECKED_BYTES_MAX (16 << 20)
@@ -29,12 +30,20 @@ static const char schema[] =
     " deadline_ns INTEGER NOT NULL, boot TEXT NOT NULL, spaces TEXT NOT NULL, pid INTEGER NOT NULL,"
     " lock_dev INTEGER NOT NULL, lock_ino INTEGER NOT NULL, value TEXT NOT NULL,"
     " containment TEXT NOT NULL, owed TEXT NOT NULL, note_kind INTEGER NOT NULL,"
-    " note_serial INTEGER NOT NULL, note_from TEXT NOT NULL, note_to TEXT NOT NULL);"
+    " note_serial INTEGER NOT NULL, note_from TEXT NOT NULL, note_to TEXT NOT NULL,"
+    " until_wall_ns INTEGER NOT NULL DEFAULT 0, until_token INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX election_version ON election(version);"
     "CREATE TABLE candidate(election TEXT NOT NULL, id TEXT NOT NULL, serial INTEGER NOT NULL,"
     " value TEXT NOT NULL, priority INTEGER NOT NULL, boot TEXT NOT NULL, alive INTEGER NOT NULL,"
     " PRIMARY KEY(election, id)) WITHOUT ROWID;"
-    "PRAGMA application_id=1113025585; PRAGMA user_version=1;";
+    "PRAGMA application_id=1113025585; PRAGMA user_version=2;";
+
+/* Version 1 knew no wall-clock ends. A program of that version that has the database open works on:
+ * it names its columns, the new ones have defaults, and a token it gives makes them void. */
+static const char upgrade[] =
+    "ALTER TABLE election ADD COLUMN until_wall_ns INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE election ADD COLUMN until_token INTEGER NOT NULL DEFAULT 0;"
+    "PRAGMA user_version=2;";
 
 _Static_assert(APPLICATION_ID == 1113025585, "the schema says the same");
 
@@ -172,21 +181,26 @@ static bool is_new(const struct identity *id)
     return id->application == 0 && id->version == 0 && id->tables == 0;
 }
 
+static bool is_old(const struct identity *id)
+{
+    return id->application == APPLICATION_ID && id->version < SCHEMA_VERSION;
+}
+
 static int check_identity(const struct bw_sqlite_db *db, const struct identity *id, char *why)
 {
     if (id->application != APPLICATION_ID)
         return bw_store_say(why, BW_EDAMAGED,
                             "%s is a database of another program; it was left as it is",
                             db->paths->shown);
-    if (id->version != SCHEMA_VERSION)
+    if (id->version < SCHEMA_OLDEST || id->version > SCHEMA_VERSION)
         return bw_store_say(why, BW_EVERSION,
                             "%s has schema version %lld, this program knows %d: use the other one",
                             db->paths->shown, (long long)id->version, SCHEMA_VERSION);
     return 0;
 }
 
-/* Several processes may find the file empty at once; the first to lock it fills it. */
-static int create_schema(struct bw_sqlite_db *db)
+/* Several processes may find the file empty, or old, at once; the first to lock it changes it. */
+static int make_schema(struct bw_sqlite_db *db)
 {
     struct identity id;
     int result =
@@ -195,6 +209,8 @@ static int create_schema(struct bw_sqlite_db *db)
         result = read_identity(db, &id);
     if (result == SQLITE_OK && is_new(&id))
         result = sqlite3_exec(db->handle, schema, NULL, NULL, NULL);
+    else if (result == SQLITE_OK && is_old(&id))
+        result = sqlite3_exec(db->handle, upgrade, NULL, NULL, NULL);
     if (result == SQLITE_OK)
         result = sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL);
     if (result != SQLITE_OK && !sqlite3_get_autocommit(db->handle))
@@ -235,8 +251,8 @@ static int set_up(struct bw_sqlite_db *db, int *error, char *why)
     result = enter_wal(db, mode, sizeof mode);
     if (result == SQLITE_OK && strcmp(mode, "wal") != 0)
         return SQLITE_READONLY;
-    if (result == SQLITE_OK && is_new(&id))
-        result = create_schema(db);
+    if (result == SQLITE_OK && (is_new(&id) || is_old(&id)))
+        result = make_schema(db);
     if (result == SQLITE_OK && (result = read_identity(db, &id)) == SQLITE_OK)
         *error = check_identity(db, &id, why);
     if (result == SQLITE_OK && !*error)

@@ -9,7 +9,7 @@
 #define ROW_COLUMNS                                                                                \
     "name, id, version, held, clean, holder, request, token, reserved, reserved_boot, ttl_ns,"     \
     " deadline_ns, boot, spaces, pid, lock_dev, lock_ino, value, containment, owed, note_kind,"    \
-    " note_serial, note_from, note_to"
+    " note_serial, note_from, note_to, until_wall_ns, until_token"
 
 static const char *const texts[BW_SQL_COUNT] = {
     [BW_SQL_BEGIN_READ] = "BEGIN",
@@ -21,15 +21,16 @@ static const char *const texts[BW_SQL_COUNT] = {
     [BW_SQL_CHANGED] = "SELECT " ROW_COLUMNS " FROM election WHERE version > ?1 ORDER BY version",
     [BW_SQL_INSERT] = "INSERT INTO election(" ROW_COLUMNS ") VALUES(?1, NULL, ?3, ?4, ?5, ?6, ?7,"
                       " ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,"
-                      " ?23, ?24)",
+                      " ?23, ?24, ?25, ?8)",
     [BW_SQL_UPDATE] =
         "UPDATE election SET version = ?3, held = ?4, clean = ?5, holder = ?6, request = ?7,"
         " token = ?8, reserved = ?9, reserved_boot = ?10, ttl_ns = ?11, deadline_ns = ?12,"
         " boot = ?13, spaces = ?14, pid = ?15, lock_dev = ?16, lock_ino = ?17, value = ?18,"
         " containment = ?19, owed = ?20, note_kind = ?21, note_serial = ?22, note_from = ?23,"
-        " note_to = ?24 WHERE id = ?2",
+        " note_to = ?24, until_wall_ns = ?25, until_token = ?8 WHERE id = ?2",
     [BW_SQL_UPDATE_LEASE] =
-        "UPDATE election SET version = ?3, ttl_ns = ?11, deadline_ns = ?12 WHERE id = ?2",
+        "UPDATE election SET version = ?3, ttl_ns = ?11, deadline_ns = ?12, until_wall_ns = ?25"
+        " WHERE id = ?2",
     [BW_SQL_CANDIDATES] = "SELECT id, value, priority, boot, alive FROM candidate"
                           " WHERE election = ?1 ORDER BY serial",
     [BW_SQL_ENTER] = "INSERT INTO candidate(election, id, serial, value, priority, boot, alive)"
@@ -92,6 +93,9 @@ static void get_row(sqlite3_stmt *stmt, struct bw_sqlite_row *row)
     record->note.serial = get_number(stmt, 21);
     GET_TEXT(stmt, 22, record->note.from);
     GET_TEXT(stmt, 23, record->note.to);
+    /* A program of schema 1 that took over left the end of the one before it. */
+    bool declared = get_number(stmt, 25) == record->token;
+    record->until_wall_ns = declared ? sqlite3_column_int64(stmt, 24) : 0;
 }
 
 static void put_number(sqlite3_stmt *stmt, int at, uint64_t number)
@@ -110,6 +114,7 @@ static void put_lease(sqlite3_stmt *stmt, const struct bw_sqlite_row *row)
     put_number(stmt, 3, row->record.version);
     sqlite3_bind_int64(stmt, 11, row->record.ttl_ns);
     sqlite3_bind_int64(stmt, 12, row->deadline);
+    sqlite3_bind_int64(stmt, 25, row->record.until_wall_ns);
 }
 
 static void put_row(sqlite3_stmt *stmt, const struct bw_sqlite_row *row)

@@ -100,6 +100,29 @@ static void a_renewal_keeps_the_token_and_changes_the_version(void **state)
         assert_true(renewed.record.version != held.record.version);
 }
 
+static void an_end_by_wall_clock_is_kept_and_only_moves_on_within_a_leadership(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    if (!has(BW_STORE_WALL))
+        skip();
+    struct bw_store_request acquire = client_request(&a, BW_STORE_ACQUIRE, election);
+    acquire.until_wall_ns = 2000;
+    struct bw_store_reply held = client_ask(&a, &acquire);
+    assert_int_equal(held.record.until_wall_ns, 2000);
+    struct bw_store_request renew = client_request(&a, BW_STORE_RENEW, election);
+    renew.token = held.record.token;
+    renew.until_wall_ns = 5000;
+    assert_int_equal(client_ask(&a, &renew).record.until_wall_ns, 5000);
+    renew.id = a.next_id++;
+    renew.until_wall_ns = 4000; /* sent earlier, arrived later */
+    assert_int_equal(client_ask(&a, &renew).record.until_wall_ns, 5000);
+    assert_int_equal(client_renew(&a, election, held.record.token).record.until_wall_ns, 5000);
+    client_release(&a, election, held.record.token, true);
+    assert_int_equal(client_acquire(&b, election, 0).record.until_wall_ns, 0);
+    assert_int_equal(client_do(&a, BW_STORE_READ, election).record.until_wall_ns, 0);
+}
+
 static void a_renewal_by_somebody_else_is_refused(void **state)
 {
     (void)state;
@@ -512,6 +535,7 @@ const struct CMUnitTest *conformance_records(size_t *count)
         with_two(a_held_leadership_is_refused_and_names_its_holder),
         with_two(the_same_name_in_another_process_does_not_hold_it),
         with_two(a_renewal_keeps_the_token_and_changes_the_version),
+        with_two(an_end_by_wall_clock_is_kept_and_only_moves_on_within_a_leadership),
         with_two(a_renewal_by_somebody_else_is_refused),
         with_two(a_clean_release_says_so),
         with_two(a_release_without_confirmed_death_is_not_clean),

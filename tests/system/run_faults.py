@@ -359,6 +359,40 @@ def a_resume_past_the_ttl_is_known_before_any_more_work(room):
     room.started(2, 5)
 
 
+STOPPED_TTL_S = 6
+
+
+def late_comer(room, bound):
+    """The leader and its guardian are stopped past their lease's end; how long a candidate that starts then must wait."""
+    room.options[1] = f"{STOPPED_TTL_S}s"
+    a = room.candidate("a", options=["--clock-uncertainty", "100ms"])
+    room.started(1)
+    a.said("clock-uncertainty")
+    guardian = a.guardian()
+    send(guardian, signal.SIGSTOP)
+    a.signal(signal.SIGSTOP)
+    time.sleep(STOPPED_TTL_S + 1)
+    before = time.monotonic()
+    b = room.candidate("b", options=bound)
+    b.said("elected", 5 * STOPPED_TTL_S)
+    waited = time.monotonic() - before
+    room.started(2)
+    assert b.leads()
+    return waited
+
+
+@test
+def with_clocks_declared_on_both_sides_an_ended_lease_is_not_watched_for_a_ttl(room):
+    waited = late_comer(room, ["--clock-uncertainty", "100ms"])
+    assert waited < STOPPED_TTL_S, f"watched for {waited:.1f} s"
+
+
+@test
+def with_clocks_declared_on_one_side_only_an_ended_lease_is_watched_for_a_ttl(room):
+    waited = late_comer(room, [])
+    assert waited >= STOPPED_TTL_S, f"believed another's clock after {waited:.1f} s"
+
+
 # ---- beside the work: health, hooks, fencing ----
 
 @test

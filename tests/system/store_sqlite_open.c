@@ -169,9 +169,36 @@ static void a_newer_schema_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(try_open(path), 0);
-    sql("PRAGMA user_version=2");
+    sql("PRAGMA user_version=3");
     assert_int_equal(try_open(path), BW_EVERSION);
-    said("schema version 2");
+    said("schema version 3");
+}
+
+static int64_t number(const char *query)
+{
+    sqlite3 *db;
+    sqlite3_stmt *stmt;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, query, -1, &stmt, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return value;
+}
+
+static void a_database_of_schema_1_is_brought_up_to_date_with_what_it_holds(void **state)
+{
+    (void)state;
+    assert_int_equal(try_open(path), 0);
+    sql("ALTER TABLE election DROP COLUMN until_wall_ns;"
+        "ALTER TABLE election DROP COLUMN until_token; PRAGMA user_version=1;"
+        "INSERT INTO election VALUES(1, 'nightly', 7, 0, 1, 'ada', 5, 41, 64, '', 0, 0, '', '', 0,"
+        " 0, 0, '', '', '', 0, 0, '', '')");
+    assert_int_equal(try_open(path), 0);
+    assert_int_equal(number("PRAGMA user_version"), 2);
+    assert_int_equal(number("SELECT token FROM election WHERE until_wall_ns = 0"), 41);
+    assert_int_equal(try_open(path), 0);
 }
 
 static void a_network_file_system_is_refused(void **state)
@@ -327,6 +354,7 @@ int main(void)
         in_scratch(a_damaged_database_is_refused_and_left_as_it_is),
         in_scratch(another_programs_database_is_left_alone),
         in_scratch(a_newer_schema_is_refused),
+        in_scratch(a_database_of_schema_1_is_brought_up_to_date_with_what_it_holds),
         in_scratch(a_network_file_system_is_refused),
         in_scratch(a_second_hard_link_is_refused),
         in_scratch(a_symbolic_link_leads_to_the_same_side_files),

@@ -99,6 +99,44 @@ static void a_ttl_too_short_for_the_kill_time_is_refused_by_its_inequality(void 
     assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_KILL_TIME);
 }
 
+/* Sending at wall clock w writes w + T down. The true time was then at most w + u, and the slowest
+ * clock that keeps to the drift lets the window last at most end / (1 - rho). */
+static void no_clock_within_its_bound_lets_the_holder_outlive_the_end_it_wrote_down(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    bw_rng_init(&rng, 5);
+    int accepted = 0;
+    for (int i = 0; i < 100000; i++) {
+        struct bw_lease_terms terms = {.ttl_ns = bw_rng_between(&rng, 1, 100 * BW_SEC),
+                                       .drift_ppm = (uint32_t)bw_rng_below(&rng, 200000),
+                                       .uncertainty_ns = bw_rng_between(&rng, 0, 10 * BW_SEC)};
+        struct bw_lease_schedule plan;
+        if (bw_lease_check(&terms) != BW_LEASE_RULE_NONE)
+            continue;
+        accepted++;
+        bw_lease_plan(&plan, &terms, 0);
+        __int128 latest = (__int128)terms.uncertainty_ns * (1000000 - terms.drift_ppm) +
+                          (__int128)plan.end * 1000000;
+        assert_true(latest <= (__int128)terms.ttl_ns * (1000000 - terms.drift_ppm));
+    }
+    assert_true(accepted > 10000);
+}
+
+static void a_ttl_too_short_for_the_clocks_bound_is_refused_by_its_inequality(void **state)
+{
+    (void)state;
+    struct bw_lease_terms terms = usual;
+    terms.uncertainty_ns = 4 * BW_SEC;
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_CLOCK);
+    assert_non_null(strstr(bw_lease_rule_text(BW_LEASE_RULE_CLOCK), "clock-uncertainty"));
+    terms.uncertainty_ns = BW_TIME_NEVER;
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_CLOCK);
+    assert_int_equal(bw_lease_ttl_least(&terms), BW_TIME_NEVER);
+    terms.uncertainty_ns = -1;
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_SPANS);
+}
+
 static void zero_negative_and_endless_ttls_are_refused(void **state)
 {
     (void)state;
@@ -122,7 +160,7 @@ static void zero_negative_and_endless_ttls_are_refused(void **state)
 static void every_rule_has_a_text_and_no_rule_has_none(void **state)
 {
     (void)state;
-    for (int rule = BW_LEASE_RULE_TTL_POSITIVE; rule <= BW_LEASE_RULE_KILL_TIME; rule++)
+    for (int rule = BW_LEASE_RULE_TTL_POSITIVE; rule <= BW_LEASE_RULE_CLOCK; rule++)
         assert_true(strlen(bw_lease_rule_text((enum bw_lease_rule)rule)) > 0);
     assert_string_equal(bw_lease_rule_text(BW_LEASE_RULE_NONE), "");
     assert_string_equal(bw_lease_rule_text((enum bw_lease_rule)99), "");
@@ -136,14 +174,15 @@ static void the_least_ttl_is_accepted_and_one_millisecond_less_is_not(void **sta
     for (int i = 0; i < 20000; i++) {
         struct bw_lease_terms terms = {.drift_ppm = (uint32_t)bw_rng_below(&rng, 333334),
                                        .kill_after_ns = bw_rng_between(&rng, 0, 60 * BW_SEC),
-                                       .margin_ns = bw_rng_between(&rng, 0, BW_SEC)};
+                                       .margin_ns = bw_rng_between(&rng, 0, BW_SEC),
+                                       .uncertainty_ns = bw_rng_between(&rng, 0, 2 * BW_SEC)};
         bw_time least = bw_lease_ttl_least(&terms);
         assert_true(least > 0 && least < BW_TIME_NEVER);
         terms.ttl_ns = least;
         assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_NONE);
         terms.ttl_ns = least - BW_MS;
         if (terms.ttl_ns > 0)
-            assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_KILL_TIME);
+            assert_in_range(bw_lease_check(&terms), BW_LEASE_RULE_KILL_TIME, BW_LEASE_RULE_CLOCK);
     }
 }
 
@@ -174,6 +213,8 @@ int main(void)
         cmocka_unit_test(slow_work_is_told_to_end_earlier),
         cmocka_unit_test(every_accepted_schedule_runs_in_order_and_leaves_the_kill_time),
         cmocka_unit_test(a_ttl_too_short_for_the_kill_time_is_refused_by_its_inequality),
+        cmocka_unit_test(no_clock_within_its_bound_lets_the_holder_outlive_the_end_it_wrote_down),
+        cmocka_unit_test(a_ttl_too_short_for_the_clocks_bound_is_refused_by_its_inequality),
         cmocka_unit_test(zero_negative_and_endless_ttls_are_refused),
         cmocka_unit_test(every_rule_has_a_text_and_no_rule_has_none),
         cmocka_unit_test(the_least_ttl_is_accepted_and_one_millisecond_less_is_not),
