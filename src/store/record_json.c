@@ -23,12 +23,17 @@ struct field {
 #member, kind, offsetof(struct type, member), sizeof(((struct type *)0)->member)           \
     }
 
-static const struct field record_fields[] = {
-    FIELD(bw_store_record, holder, TEXT),  FIELD(bw_store_record, request, NUMBER),
-    FIELD(bw_store_record, token, NUMBER), FIELD(bw_store_record, ttl_ns, NUMBER),
-    FIELD(bw_store_record, held, YES),     FIELD(bw_store_record, clean, YES),
-    FIELD(bw_store_record, value, TEXT),   FIELD(bw_store_record, containment, TEXT),
-    FIELD(bw_store_record, owed, TEXT),    {NULL, TEXT, 0, 0}};
+static const struct field record_fields[] = {FIELD(bw_store_record, holder, TEXT),
+                                             FIELD(bw_store_record, request, NUMBER),
+                                             FIELD(bw_store_record, token, NUMBER),
+                                             FIELD(bw_store_record, ttl_ns, NUMBER),
+                                             FIELD(bw_store_record, held, YES),
+                                             FIELD(bw_store_record, clean, YES),
+                                             FIELD(bw_store_record, value, TEXT),
+                                             FIELD(bw_store_record, containment, TEXT),
+                                             FIELD(bw_store_record, owed, TEXT),
+                                             FIELD(bw_store_record, until_wall_ns, NUMBER),
+                                             {NULL, TEXT, 0, 0}};
 
 static const struct field note_fields[] = {FIELD(bw_note, kind, SMALL),
                                            FIELD(bw_note, serial, NUMBER),
@@ -164,7 +169,7 @@ int bw_record_unpack(const char *text, size_t length, struct bw_store_record *re
 {
     struct bw_store_record read = *record;
     int error = unpack(record_fields, &read, text, length);
-    if (error == 0 && read.ttl_ns < 0)
+    if (error == 0 && (read.ttl_ns < 0 || read.until_wall_ns < 0))
         error = BW_EMALFORMED;
     if (error == 0)
         *record = read;
