@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "fence/event.h"
-#include "fence/guard_sqlite.h"
+#include "fence/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -241,50 +241,6 @@ static int run_show(const struct bw_cli_command *command, int argc, char **argv)
     return look_at(command, argc, argv, true);
 }
 
-/* ---- print ---- */
-
-struct print_options {
-    const char *table, *column;
-};
-
-static const struct bw_option print_options[] = {
-    {.name = "table",
-     .form = "NAME",
-     .help = "a table to guard by triggers: its rows carry the token of who wrote them",
-     .set = bw_set_text,
-     .offset = offsetof(struct print_options, table)},
-    {.name = "column",
-     .form = "NAME",
-     .help = "the column of that table which holds the token (bw_token)",
-     .set = bw_set_text,
-     .offset = offsetof(struct print_options, column)},
-    {.name = NULL},
-};
-
-static const char *word_print(unsigned i)
-{
-    return i == 0 ? "sqlite" : NULL;
-}
-
-static int run_print(const struct bw_cli_command *command, int argc, char **argv)
-{
-    struct print_options options = {.column = "bw_token"};
-    struct bw_parsed parsed;
-    char why[BW_WHY];
-    int code = bw_options_parse(command, argc, argv, &options, &parsed);
-    if (code != BW_GO_ON)
-        return code;
-    if (parsed.operands_count != 1)
-        return bw_usage_error(command, "write %s sqlite", command->path);
-    if (strcmp(parsed.operands[0], "sqlite") != 0) {
-        bw_unknown_word(why, "database", parsed.operands[0], word_print);
-        return bw_usage_error(command, "%s", why);
-    }
-    if (bw_guard_sqlite_print(stdout, options.table, options.column) != 0)
-        return bw_usage_error(command, "--table, --column: a name is too long or not printable");
-    return BW_EXIT_OK;
-}
-
 /* ---- tables ---- */
 
 static const char *word_none(unsigned i)
@@ -334,19 +290,8 @@ static const struct bw_cli_command command_show = {
     .run = run_show,
 };
 
-static const struct bw_cli_command command_print = {
-    .name = "print",
-    .path = "bellwether guard print",
-    .usage = "sqlite [--table NAME [--column NAME]]",
-    .about = "the SQL that guards tables inside their own database",
-    .text = "Pipe it into the database: bellwether guard print sqlite | sqlite3 app.db\n",
-    .options = print_options,
-    .operand = word_print,
-    .run = run_print,
-};
-
 static const struct bw_cli_command *const subs[] = {&command_file, &command_check, &command_show,
-                                                    &command_print, NULL};
+                                                    &bw_command_guard_print, NULL};
 
 const struct bw_cli_command bw_command_guard = {
     .name = "guard",

@@ -1,4 +1,4 @@
-/* Exit codes of guards, shared by the commands that use them. */
+/* Exit codes of guards, shared by the commands that use them; `guard print`. */
 #ifndef BW_CLI_GUARD_H
 #define BW_CLI_GUARD_H
 
@@ -8,5 +8,7 @@
 
 /* The exit code for an error of a guard. */
 int bw_guard_exit_code(int error);
+
+extern const struct bw_cli_command bw_command_guard_print;
 
 #endif

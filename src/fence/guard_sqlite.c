@@ -6,12 +6,12 @@
 #include "fence/guard_sqlite.h"
 
 #include "fence/guard_file.h"
+#include "fence/guard_text.h"
 
 #include <sqlite3.h>
 #include <string.h>
 
-#define TABLE        "bellwether_guard"
-#define SQL_NAME_MAX 120u
+#define TABLE "bellwether_guard"
 
 static const char create_sql[] =
     "CREATE TABLE IF NOT EXISTS " TABLE " (\n"
@@ -99,93 +99,49 @@ int bw_guard_sqlite(struct sqlite3 *db, const char *resource, bw_token token,
 
 /* ---- triggers ---- */
 
-/* A name as SQL text, quoted by `mark`. */
-static void quote(const char *name, char mark, char *out)
-{
-    size_t used = 0;
-    out[used++] = mark;
-    for (; *name; name++) {
-        if (*name == mark)
-            out[used++] = mark;
-        out[used++] = *name;
-    }
-    out[used++] = mark;
-    out[used] = '\0';
-}
-
-/* Marks stand for names: @resource, @trigger, @event, @table, @column. No conflict clause is used
- * inside: that of the statement which fires the trigger would win. */
+/* Marks stand for names: %{resource}, %{trigger}, %{event}, %{table}, %{column}. No conflict clause
+ * is used inside: that of the statement which fires the trigger would win. */
 static const char write_trigger[] =
-    "\nDROP TRIGGER IF EXISTS @trigger;\n"
-    "CREATE TRIGGER @trigger BEFORE @event ON @table BEGIN\n"
+    "\nDROP TRIGGER IF EXISTS %{trigger};\n"
+    "CREATE TRIGGER %{trigger} BEFORE %{event} ON %{table} BEGIN\n"
     "    SELECT RAISE(ABORT, 'ENOTOKEN: a guarded row was written without a token')\n"
-    "        WHERE typeof(NEW.@column) <> 'integer' OR NEW.@column <= 0;\n"
+    "        WHERE typeof(NEW.%{column}) <> 'integer' OR NEW.%{column} <= 0;\n"
     "    SELECT RAISE(ABORT, 'ESTALE: a token older than the highest seen, in " TABLE "')\n"
-    "        WHERE NEW.@column < (SELECT token FROM " TABLE " WHERE resource = @resource);\n"
-    "    UPDATE " TABLE " SET token = NEW.@column\n"
-    "        WHERE resource = @resource AND token < NEW.@column;\n"
-    "    INSERT INTO " TABLE " (resource, token) SELECT @resource, NEW.@column\n"
-    "        WHERE NOT EXISTS (SELECT 1 FROM " TABLE " WHERE resource = @resource);\n"
+    "        WHERE NEW.%{column} < (SELECT token FROM " TABLE " WHERE resource = %{resource});\n"
+    "    UPDATE " TABLE " SET token = NEW.%{column}\n"
+    "        WHERE resource = %{resource} AND token < NEW.%{column};\n"
+    "    INSERT INTO " TABLE " (resource, token) SELECT %{resource}, NEW.%{column}\n"
+    "        WHERE NOT EXISTS (SELECT 1 FROM " TABLE " WHERE resource = %{resource});\n"
     "END;\n";
 
 static const char delete_trigger[] =
-    "\nDROP TRIGGER IF EXISTS @trigger;\n"
-    "CREATE TRIGGER @trigger BEFORE @event ON @table BEGIN\n"
+    "\nDROP TRIGGER IF EXISTS %{trigger};\n"
+    "CREATE TRIGGER %{trigger} BEFORE %{event} ON %{table} BEGIN\n"
     "    SELECT RAISE(ABORT, 'ESTALE: put the newest token into a row before it is deleted')\n"
-    "        WHERE OLD.@column IS NOT (SELECT token FROM " TABLE " WHERE resource = @resource);\n"
+    "        WHERE OLD.%{column} IS NOT (SELECT token FROM " TABLE
+    " WHERE resource = %{resource});\n"
     "END;\n";
-
-struct mark {
-    const char *name, *value;
-};
-
-static void expand(FILE *out, const char *text, const struct mark *marks, size_t count)
-{
-    while (*text) {
-        size_t plain = strcspn(text, "@");
-        fwrite(text, 1, plain, out);
-        text += plain;
-        if (*text++ == '\0')
-            return;
-        for (size_t i = 0; i < count; i++)
-            if (strncmp(text, marks[i].name, strlen(marks[i].name)) == 0) {
-                fputs(marks[i].value, out);
-                text += strlen(marks[i].name);
-                break;
-            }
-    }
-}
 
 static void print_trigger(FILE *out, const char *text, const char *table, const char *column,
                           const char *event)
 {
-    char resource[2 * SQL_NAME_MAX + 3], name[2 * SQL_NAME_MAX + 3], plain[SQL_NAME_MAX + 32];
-    char trigger[2 * sizeof plain + 3], place[2 * SQL_NAME_MAX + 3];
-    quote(table, '\'', resource);
-    quote(table, '"', name);
-    quote(column, '"', place);
+    char resource[2 * BW_GUARD_NAME_MAX + 3], name[2 * BW_GUARD_NAME_MAX + 3],
+        plain[BW_GUARD_NAME_MAX + 32];
+    char trigger[2 * sizeof plain + 3], place[2 * BW_GUARD_NAME_MAX + 3];
+    bw_guard_quote(table, '\'', resource);
+    bw_guard_quote(table, '"', name);
+    bw_guard_quote(column, '"', place);
     snprintf(plain, sizeof plain, "%s_guard_%s", table, event);
-    quote(plain, '"', trigger);
-    const struct mark marks[] = {{"resource", resource},
-                                 {"trigger", trigger},
-                                 {"event", event},
-                                 {"table", name},
-                                 {"column", place}};
-    expand(out, text, marks, sizeof marks / sizeof *marks);
-}
-
-static bool is_name(const char *text)
-{
-    size_t length = strlen(text);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return false;
-    return length > 0 && length <= SQL_NAME_MAX;
+    bw_guard_quote(plain, '"', trigger);
+    const struct bw_guard_mark marks[] = {{"resource", resource}, {"trigger", trigger},
+                                          {"event", event},       {"table", name},
+                                          {"column", place},      {NULL, NULL}};
+    bw_guard_expand(out, text, marks);
 }
 
 int bw_guard_sqlite_print(FILE *out, const char *table, const char *column)
 {
-    if (table && (!is_name(table) || !is_name(column)))
+    if (table && (bw_guard_name_check(table) || bw_guard_name_check(column)))
         return BW_EINVAL;
     fputs("-- The highest fencing token each resource has seen; it only grows.\n", out);
     fputs(create_sql, out);
