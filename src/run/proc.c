@@ -25,13 +25,6 @@ bw_time bw_run_now(void)
     return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
 }
 
-bw_time bw_run_wall(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
-
 static ssize_t read_whole(const char *path, char *out, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

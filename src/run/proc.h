@@ -40,7 +40,5 @@ bool bw_proc_has_environment(pid_t pid, const char *text);
 
 /* Now, on CLOCK_BOOTTIME. */
 bw_time bw_run_now(void);
-/* The time of day. Decides nothing, but for who declared how wrong it may be. */
-bw_time bw_run_wall(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* The loop of `bellwether run`. Time is CLOCK_BOOTTIME: one timerfd, watched by libuv (whose own
- * timers are MONOTONIC and sleep with the machine), armed for whatever is due next. */
+ * timers are MONOTONIC and sleep with the machine), armed for whatever of ours is due next; the
+ * asker keeps the elector's time in the same way. */
 #include "run/supervisor_state.h"
 
 #include "base/error.h"
@@ -23,9 +24,7 @@
 
 static bw_time next_due(const struct supervisor *s)
 {
-    bw_time next = s->started ? bw_lease_deadline(s->lease) : BW_TIME_NEVER;
-    next = bw_time_min(next, bw_supervisor_requests_deadline(s));
-    next = bw_time_min(next, bw_supervisor_guardian_deadline(s));
+    bw_time next = bw_supervisor_guardian_deadline(s);
     next = bw_time_min(next, bw_supervisor_beside_deadline(s));
     next = bw_time_min(next, bw_http_deadline(s->http));
     next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
@@ -70,9 +69,6 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     (void)!read(s->timer_fd, &count, sizeof count);
     s->armed_at = -1;
     bw_time now = bw_run_now();
-    if (s->started && now >= bw_lease_deadline(s->lease))
-        bw_supervisor_step(s, BW_LEASE_TIMEOUT, false);
-    bw_supervisor_expire(s, now);
     bw_supervisor_guardian_tick(s, now);
     bw_supervisor_clear(s, now);
     bw_http_tick(s->http, now);
@@ -86,7 +82,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
 static void on_prepare(uv_prepare_t *handle)
 {
     struct supervisor *s = handle->data;
-    if (s->stopped && (!bw_supervisor_requests_open(s) || bw_run_now() >= s->close_at))
+    if (s->stopped && (!bw_asked_waits(s->asked) || bw_run_now() >= s->close_at))
         uv_stop(&s->loop);
     arm(s);
 }
@@ -168,24 +164,6 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
-static int make_elector(struct supervisor *s)
-{
-    const struct bw_run_config *c = s->config;
-    struct bw_lease_config config = {.election = c->election,
-                                     .candidate = c->id,
-                                     .value = c->value,
-                                     .terms = c->terms,
-                                     .retry_ns = c->retry_ns,
-                                     .grace_ns = c->grace_ns,
-                                     .renew_ns = c->renew_ns,
-                                     .traits = s->ops->traits,
-                                     .priority = (int32_t)c->priority,
-                                     .preferred = c->preferred,
-                                     .seed = bw_contain_random()};
-    s->lease = calloc(1, bw_lease_bytes());
-    return s->lease ? bw_lease_init(s->lease, &config) : BW_ENOMEM;
-}
-
 static int open_timer(struct supervisor *s)
 {
     s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -205,7 +183,7 @@ static int say_clocks(struct supervisor *s)
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
     if (uncertainty == 0)
         return GO;
-    if (!(s->ops->traits & BW_STORE_WALL)) {
+    if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_WALL)) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", fields,
                      "--clock-uncertainty: this store does not keep a lease's end by wall clock");
         return 64;
@@ -237,8 +215,9 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
     int code = say_clocks(s);
     if (code != GO)
         return code;
-    if (make_elector(s) != 0 || open_timer(s) != 0 || bw_supervisor_signals_open(s) != 0 ||
-        bw_supervisor_guardian_listen(s) != 0 || bw_supervisor_notify_listen(s) != 0) {
+    if (bw_supervisor_elector_open(s) != 0 || open_timer(s) != 0 ||
+        bw_supervisor_signals_open(s) != 0 || bw_supervisor_guardian_listen(s) != 0 ||
+        bw_supervisor_notify_listen(s) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of resources");
         return 71;
     }
@@ -275,8 +254,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     close_handle((uv_handle_t *)&s->notify);
     close_handle((uv_handle_t *)prepare);
     bw_http_close(s->http);
-    if (s->store)
-        s->ops->close(s->store);
+    bw_supervisor_store_close(s);
     if (prepare->loop) {
         uv_run(&s->loop, UV_RUN_DEFAULT);
         uv_loop_close(&s->loop);
@@ -290,7 +268,6 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     if (s->notify_fd >= 0)
         close(s->notify_fd);
     free_environment(s->guardian_config.environment);
-    free(s->lease);
     free(s);
 }
 

@@ -27,8 +27,8 @@ void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed)
 
 void bw_supervisor_arm(struct supervisor *s, bool with_lock)
 {
-    int lock = with_lock && s->ops == &bw_store_sqlite
-                   ? bw_store_sqlite_lock_fd(s->store, s->config->election)
+    int lock = with_lock && bw_asker_store_ops(s->asker) == &bw_store_sqlite
+                   ? bw_store_sqlite_lock_fd(bw_asker_store(s->asker), s->config->election)
                    : -1;
     bw_supervisor_tell(
         s, (struct bw_wire){.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill}, lock);
@@ -66,7 +66,7 @@ static void on_ready(struct supervisor *s, const char *name)
         return;
     }
     bw_supervisor_judge_health(s);
-    bw_supervisor_acquire_held(s);
+    bw_asked_go(s->asked);
 }
 
 static int code_of(int status)

@@ -17,7 +17,7 @@ static void look(void *context, struct bw_http_view *view)
     struct bw_lease_status status = {.leader = "", .value = ""};
     bw_time now = bw_run_now();
     if (s->started)
-        bw_lease_status(s->lease, &status);
+        bw_lease_status(bw_asked_lease(s->asked), &status);
     view->election = config->election;
     view->id = config->id;
     view->leader = status.leader;

@@ -1,8 +1,7 @@
-/* The elector's actions, carried out in the order they come. A step may want another (the work is
- * already dead when it is told to end): that is noted and done after the actions, never inside. */
+/* The elector's actions, carried out in the order they come. A step that is wanted meanwhile (the
+ * work is already dead when it is told to end) is made by the asker after the actions. */
 #include "run/supervisor_state.h"
 
-#include "base/assert.h"
 #include "run/proc.h"
 
 #include <signal.h>
@@ -154,13 +153,14 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
         bw_supervisor_end(s, BW_RUN_EXIT_LOST);
 }
 
-static void carry_out(struct supervisor *s, const struct bw_lease_action *action)
+void bw_supervisor_act(void *supervisor, const struct bw_lease_action *action)
 {
+    struct supervisor *s = supervisor;
     switch (action->kind) {
     case BW_LEASE_ASK:
-        bw_supervisor_ask(s, &action->ask);
-        break;
+        break; /* the asker's */
     case BW_LEASE_ELECTED:
+        s->elected_once = true;
         on_elected(s, action);
         break;
     case BW_LEASE_EXTENDED:
@@ -189,7 +189,7 @@ static void carry_out(struct supervisor *s, const struct bw_lease_action *action
 static void judge_no_wait(struct supervisor *s)
 {
     struct bw_lease_status status;
-    bw_lease_status(s->lease, &status);
+    bw_lease_status(bw_asked_lease(s->asked), &status);
     if (!s->config->no_wait || s->ending || s->elected_once)
         return;
     if (strcmp(status.state, "waiting") == 0)
@@ -197,22 +197,9 @@ static void judge_no_wait(struct supervisor *s)
                                            : (int)s->config->exit_not_elected);
 }
 
-static void step(struct supervisor *s, const struct bw_lease_event *event)
+void bw_supervisor_stepped(void *supervisor)
 {
-    static struct bw_lease_actions actions; /* one loop, no recursion: see below */
-    BW_ASSERT(!s->stepping);
-    s->stepping = true;
-    actions.count = 0;
-    bw_lease_step(s->lease, event, &actions);
-    for (uint32_t i = 0; i < actions.count; i++) {
-        s->elected_once = s->elected_once || actions.at[i].kind == BW_LEASE_ELECTED;
-        carry_out(s, &actions.at[i]);
-    }
-    s->stepping = false;
-    if (s->end_due) {
-        s->end_due = false;
-        bw_supervisor_step(s, BW_LEASE_STOP, false);
-    }
+    struct supervisor *s = supervisor;
     if (s->prepare_due) {
         s->prepare_due = false;
         bw_supervisor_prepare(s);
@@ -223,17 +210,8 @@ static void step(struct supervisor *s, const struct bw_lease_event *event)
 
 void bw_supervisor_step(struct supervisor *s, enum bw_lease_event_kind kind, bool yes)
 {
-    struct bw_lease_event event = {
-        .kind = kind, .now = bw_run_now(), .wall = bw_run_wall(), .yes = yes};
     if (s->started)
-        step(s, &event);
-}
-
-void bw_supervisor_answer(struct supervisor *s, const struct bw_store_reply *reply)
-{
-    struct bw_lease_event event = {
-        .kind = BW_LEASE_ANSWER, .now = bw_run_now(), .wall = bw_run_wall(), .answer = reply};
-    step(s, &event);
+        bw_asked_step(s->asked, kind, yes);
 }
 
 void bw_supervisor_end(struct supervisor *s, int code)
@@ -243,9 +221,7 @@ void bw_supervisor_end(struct supervisor *s, int code)
     s->ending = true;
     s->exit_code = code;
     s->give_up_at = BW_TIME_NEVER;
-    if (s->stepping)
-        s->end_due = true;
-    else if (s->started)
+    if (s->started)
         bw_supervisor_step(s, BW_LEASE_STOP, false);
     else
         s->stopped = true;

@@ -1,7 +1,7 @@
 /* The supervisor's insides, shared by its files:
  *   supervisor.c           the loop: timer, opening, closing
  *   supervisor_lease.c     the elector's actions, carried out in order
- *   supervisor_store.c     requests to the store, each with its own time limit
+ *   supervisor_store.c     the store and the elector, by the asker
  *   supervisor_guardian.c  the guardian: messages, its death, its replacement
  *   supervisor_beside.c    hooks, health, fencing
  *   supervisor_http.c      what the status endpoint sees
@@ -16,17 +16,9 @@
 #include "run/http.h"
 #include "run/supervisor.h"
 #include "run/wire.h"
+#include "store/asker.h"
 
 #include <uv.h>
-
-#define PENDING_MAX 16u
-
-struct pending {
-    uint64_t id; /* 0: free */
-    enum bw_store_op op;
-    bw_time until;
-    bool refused; /* the store did not take it: unavailable, not unknown */
-};
 
 /* What the guardian is to us. */
 enum guardian_state {
@@ -52,13 +44,9 @@ struct supervisor {
     bw_time armed_at;
     bool loop_done;
 
-    const struct bw_store_ops *ops;
-    struct bw_store *store;
-    struct pending pending[PENDING_MAX];
-    struct bw_store_request held_acquire; /* waits for the containment's name */
+    struct bw_asker *asker;
+    struct bw_asked *asked; /* the elector */
     bool store_away, store_seen;
-
-    struct bw_lease *lease;
     bool started; /* the elector */
 
     struct bw_guardian_config guardian_config;
@@ -76,7 +64,7 @@ struct supervisor {
     bw_token armed_token; /* what the guardian was armed for and not yet dismissed from */
     struct bw_lease_schedule schedule;
     bool clearing_now, settled, told_to_end, stuck_said;
-    bool stepping, end_due, prepare_due, elected_once;
+    bool prepare_due, elected_once;
     bw_time strike_at; /* our own blow, when the guardian's is overdue */
     struct bw_clearing clearing;
     pid_t work;
@@ -107,7 +95,8 @@ struct supervisor {
 
 /* supervisor_lease.c */
 void bw_supervisor_step(struct supervisor *s, enum bw_lease_event_kind kind, bool yes);
-void bw_supervisor_answer(struct supervisor *s, const struct bw_store_reply *reply);
+void bw_supervisor_act(void *supervisor, const struct bw_lease_action *action);
+void bw_supervisor_stepped(void *supervisor);
 void bw_supervisor_work_dead(struct supervisor *s);
 void bw_supervisor_clear(struct supervisor *s, bw_time now);
 /* Ends with this code, in good order; the first code counts. */
@@ -137,11 +126,8 @@ void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
 
 /* supervisor_store.c */
 int bw_supervisor_store_open(struct supervisor *s, char *why);
-void bw_supervisor_ask(struct supervisor *s, const struct bw_lease_ask *ask);
-void bw_supervisor_expire(struct supervisor *s, bw_time now);
-bw_time bw_supervisor_requests_deadline(const struct supervisor *s);
-bool bw_supervisor_requests_open(const struct supervisor *s); /* watches do not count */
-void bw_supervisor_acquire_held(struct supervisor *s);
+int bw_supervisor_elector_open(struct supervisor *s);
+void bw_supervisor_store_close(struct supervisor *s);
 
 /* supervisor_guardian.c */
 int bw_supervisor_guardian_start(struct supervisor *s);  /* forks it */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 static uint64_t random_word(void)
 {
@@ -139,13 +140,24 @@ static void carry_out(struct bw_asked *asked, const struct bw_lease_actions *act
     }
 }
 
+/* The time of day: it decides nothing, but for electors whose users declared how wrong it may be.
+ */
+static bw_time wall_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
+}
+
 static void step(struct bw_asked *asked, const struct bw_lease_event *event)
 {
     struct bw_lease_actions actions;
+    struct bw_lease_event timed = *event;
     BW_ASSERT(!asked->stepping);
     asked->stepping = true;
     actions.count = 0;
-    bw_lease_step(asked->lease, event, &actions);
+    timed.wall = wall_now();
+    bw_lease_step(asked->lease, &timed, &actions);
     carry_out(asked, &actions);
     asked->stepping = false;
 }
@@ -171,7 +183,8 @@ static void step_on(struct bw_asked *asked)
 static void start(struct bw_asked *asked)
 {
     struct bw_lease_actions actions;
-    struct bw_lease_event event = {.kind = BW_LEASE_START, .now = bw_asker_now()};
+    struct bw_lease_event event = {
+        .kind = BW_LEASE_START, .now = bw_asker_now(), .wall = wall_now()};
     uint32_t high = 0;
     do {
         asked->config.seed = random_word();

@@ -60,13 +60,18 @@ class Room:
         base = os.environ.get("TMPDIR", "/tmp")
         self.dir = tempfile.mkdtemp(prefix="bellwether-run-", dir=base)
         self.db = os.path.join(self.dir, "elections.db")
-        self.store = store or "sqlite:" + self.db
+        self.given_store = store
         self.bellwether, self.witness = bellwether, witness
         self.options = ["--ttl", ttl, "--kill-after", kill_after, "--containment", containment, "--log", "json"]
         if retry:
             self.options += ["--retry", retry]
         self.candidates = []
         self.election = ELECTION
+
+    @property
+    def store(self):
+        """The URL: the one given, or the database, which a test may put elsewhere."""
+        return self.given_store or "sqlite:" + self.db
 
     def __enter__(self):
         return self
