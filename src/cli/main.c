@@ -2,13 +2,10 @@
 #include "cli/commands.h"
 
 #include "base/text.h"
+#include "cli/version.h"
 #include "run/probe.h"
 
 #include <string.h>
-
-#ifndef BW_VERSION
-#define BW_VERSION "unknown"
-#endif
 
 static const struct bw_cli_command *const commands[] = {
     &bw_command_run,        &bw_command_status,
@@ -78,7 +75,7 @@ int main(int argc, char **argv)
 {
     int code;
     if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
-        printf("bellwether %s\n", BW_VERSION);
+        bw_version_print();
         code = BW_EXIT_OK;
     } else if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
         code = bw_options_complete(&bw_command_top, argc - 2, argv + 2);

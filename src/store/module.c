@@ -85,12 +85,18 @@ static const struct bw_store_module *load(const char *path, const char *name, ch
     return module;
 }
 
-const struct bw_store_ops *bw_store_module_find(const char *name, const char *url, char *why)
+const struct bw_store_module *bw_store_module_load(const char *name, char *why)
 {
     char path[PATH_BYTES];
     find_file(path, name);
     pthread_mutex_lock(&loading);
     const struct bw_store_module *module = load(path, name, why);
     pthread_mutex_unlock(&loading);
+    return module;
+}
+
+const struct bw_store_ops *bw_store_module_find(const char *name, const char *url, char *why)
+{
+    const struct bw_store_module *module = bw_store_module_load(name, why);
     return module ? module->find(url, why) : NULL;
 }

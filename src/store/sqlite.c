@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -479,6 +480,13 @@ int bw_store_sqlite_lock_fd(struct bw_store *store, const char *election)
     return bw_sqlite_entry_fd(&self_of(store)->worker, election);
 }
 
+static bool sqlite_about(struct bw_store *store, char *about)
+{
+    (void)store;
+    snprintf(about, BW_WHY_MAX + 1, "SQLite %s, part of this process", sqlite3_libversion());
+    return true;
+}
+
 const struct bw_store_ops bw_store_sqlite = {
     .scheme = "sqlite",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
@@ -490,4 +498,5 @@ const struct bw_store_ops bw_store_sqlite = {
     .request = sqlite_request,
     .cancel = sqlite_cancel,
     .close = sqlite_close,
+    .about = sqlite_about,
 };

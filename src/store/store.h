@@ -161,6 +161,16 @@ struct bw_store_ops {
     /* Forget a request: no reply will come. Its effect may still happen. */
     void (*cancel)(struct bw_store *store, uint64_t id);
     void (*close)(struct bw_store *store); /* no reply comes after this */
+
+    /* ---- optional, for `bellwether store`; NULL where a store has nothing to say ---- */
+
+    const char *clock; /* a line: whose clock ends a lease; NULL: as the trait OBSERVED has it */
+    /* What the server said of itself while connecting: name, version, and settings that matter
+     * here; a line into about[BW_WHY_MAX + 1]. Asks nobody. False: it has not said yet. */
+    bool (*about)(struct bw_store *store, char *about);
+    /* What must stand on the server before first use, for who makes it by hand: a text that the
+     * caller frees. NULL with a line in `why`. */
+    char *(*schema)(const char *url, char *why);
 };
 
 /* By the URL's scheme ("sqlite:..."; a path without one means sqlite); NULL with a line in `why`
@@ -172,10 +182,13 @@ struct bw_store_about {
     const char *scheme;
     const char *module; /* NULL: part of the program */
     const char *form;   /* of its URLs, for people */
+    const char *needs;  /* client libraries, as Debian names what one builds with; NULL: none */
 };
 
 /* Ended by an entry without a scheme; the default first. */
 const struct bw_store_about *bw_store_known(void);
+/* Can it be used here? False with a line in why[BW_WHY_MAX + 1]. */
+bool bw_store_is_there(const struct bw_store_about *about, char *why);
 
 /* For stores: one line into why[BW_WHY_MAX + 1], cut if it is too long. Returns `error`. */
 int bw_store_say(char *why, int error, const char *format, ...)

@@ -9,26 +9,41 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As src/store/meson.build has it. */
+#define NEEDS_AZURE      "libcurl4-openssl-dev libssl-dev"
+#define NEEDS_DYNAMODB   "libcurl4-openssl-dev"
+#define NEEDS_ETCD       "libnghttp2-dev libprotobuf-c-dev libssl-dev"
+#define NEEDS_KUBERNETES "libcurl4-openssl-dev libssl-dev"
+#define NEEDS_POSTGRES   "libpq-dev"
+#define NEEDS_REDIS      "libhiredis-dev libssl-dev"
+#define NEEDS_ZOOKEEPER  "libzookeeper-st-dev"
+
 static const struct bw_store_about stores[] = {
-    {"sqlite", NULL, "sqlite:PATH"},
-    {"etcd", "etcd", "etcd://HOST,.../PREFIX"},
-    {"etcds", "etcd", "etcds://HOST,.../PREFIX (TLS)"},
-    {"bellwether", "etcd", "bellwether://HOST,...; bellwether serve"},
-    {"bellwethers", "etcd", "bellwethers://HOST,... (TLS)"},
-    {"zookeeper", "zookeeper", "zookeeper://HOST,.../PATH"},
-    {"redis", "redis", "redis://HOST, or several for Redlock"},
-    {"rediss", "redis", "rediss://HOST (TLS)"},
-    {"redis+sentinel", "redis", "redis+sentinel://HOST,.../MASTER"},
-    {"postgres", "postgres", "postgres://HOST/DATABASE"},
-    {"postgresql", "postgres", "postgresql://HOST/DATABASE"},
-    {"kubernetes", "kubernetes", "kubernetes://NAMESPACE"},
-    {"azure", "azure", "azure://ACCOUNT/CONTAINER"},
-    {"dynamodb", "dynamodb", "dynamodb://REGION/TABLE"},
-    {NULL, NULL, NULL}};
+    {"sqlite", NULL, "sqlite:PATH", NULL},
+    {"etcd", "etcd", "etcd://HOST,.../PREFIX", NEEDS_ETCD},
+    {"etcds", "etcd", "etcds://HOST,.../PREFIX (TLS)", NEEDS_ETCD},
+    {"bellwether", "etcd", "bellwether://HOST,...; bellwether serve", NEEDS_ETCD},
+    {"bellwethers", "etcd", "bellwethers://HOST,... (TLS)", NEEDS_ETCD},
+    {"zookeeper", "zookeeper", "zookeeper://HOST,.../PATH", NEEDS_ZOOKEEPER},
+    {"redis", "redis", "redis://HOST, or several for Redlock", NEEDS_REDIS},
+    {"rediss", "redis", "rediss://HOST (TLS)", NEEDS_REDIS},
+    {"redis+sentinel", "redis", "redis+sentinel://HOST,.../MASTER", NEEDS_REDIS},
+    {"postgres", "postgres", "postgres://HOST/DATABASE", NEEDS_POSTGRES},
+    {"postgresql", "postgres", "postgresql://HOST/DATABASE", NEEDS_POSTGRES},
+    {"kubernetes", "kubernetes", "kubernetes://NAMESPACE", NEEDS_KUBERNETES},
+    {"azure", "azure", "azure://ACCOUNT/CONTAINER", NEEDS_AZURE},
+    {"dynamodb", "dynamodb", "dynamodb://REGION/TABLE", NEEDS_DYNAMODB},
+    {NULL, NULL, NULL, NULL}};
 
 const struct bw_store_about *bw_store_known(void)
 {
     return stores;
+}
+
+bool bw_store_is_there(const struct bw_store_about *about, char *why)
+{
+    why[0] = '\0';
+    return !about->module || bw_store_module_load(about->module, why);
 }
 
 /* Length of the scheme, 0 when there is none: letters, digits, '+', '-', '.' up to the first ':'. A
