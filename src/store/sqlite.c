@@ -9,7 +9,8 @@
  *
  * Requests of one loop turn go to one worker thread as one job and are one transaction, so the loop
  * never waits for a disk and ten thousand renewals are ten commits. While a job is out, what
- * happens is collected for the next. */
+ * happens is collected for the next, in which renewals and releases stand first: a leadership
+ * depends on the one, others wait for the other. */
 #include "store/sqlite.h"
 
 #include "store/sqlite_bell.h"
@@ -38,8 +39,8 @@ struct bw_sqlite {
     int bell_fd; /* -1: none, then `again` polls */
     char dir[PATH_MAX + 8];
     bool closing, sweep, look_all, news;
-    unsigned handles; /* not closed yet */
-    struct bw_sqlite_list queue;
+    unsigned handles;                    /* not closed yet */
+    struct bw_sqlite_list urgent, queue; /* to be submitted */
     uint32_t outstanding, watches;
     struct bw_sqlite_task *table[TABLE_BUCKETS]; /* by request id */
     struct bw_sqlite_job *job;                   /* being filled, or out */
@@ -117,14 +118,18 @@ static void update_ref(struct bw_sqlite *self)
 
 static void submit(struct bw_sqlite *self)
 {
-    bool wanted = self->queue.first || self->sweep || self->look_all || self->news;
+    bool asked = self->urgent.first || self->queue.first;
+    bool wanted = asked || self->sweep || self->look_all || self->news;
     if (self->out || self->closing || !wanted)
         return;
     struct bw_sqlite_job *job = self->next;
     self->next = self->job;
     self->job = job;
-    for (unsigned i = 0; i < BW_SQLITE_JOB_MAX && self->queue.first; i++)
-        bw_sqlite_list_add(&job->tasks, bw_sqlite_list_take(&self->queue));
+    job->urgent = self->urgent.first != NULL;
+    for (unsigned i = 0; i < BW_SQLITE_JOB_MAX && (self->urgent.first || self->queue.first); i++) {
+        struct bw_sqlite_list *from = self->urgent.first ? &self->urgent : &self->queue;
+        bw_sqlite_list_add(&job->tasks, bw_sqlite_list_take(from));
+    }
     job->sweep = self->sweep;
     job->look_all = self->look_all;
     self->sweep = self->look_all = self->news = false;
@@ -343,9 +348,10 @@ static void finish_close(struct bw_sqlite *self)
     bw_sqlite_list_init(&rest.done);
     bw_sqlite_watches_sweep(&self->worker, &rest, true);
     deliver(self, &rest);
-    rest.done = self->queue;
-    if (!rest.done.first)
-        bw_sqlite_list_init(&rest.done);
+    for (struct bw_sqlite_task *task; (task = bw_sqlite_list_take(&self->urgent));)
+        bw_sqlite_list_add(&rest.done, task);
+    for (struct bw_sqlite_task *task; (task = bw_sqlite_list_take(&self->queue));)
+        bw_sqlite_list_add(&rest.done, task);
     deliver(self, &rest);
     bw_sqlite_worker_close(&self->worker);
     uv_mutex_destroy(&self->mutex);
@@ -410,6 +416,7 @@ static struct bw_sqlite *new_self(uv_loop_t *loop, const struct bw_store_options
     self->bell_fd = -1;
     job_clear(self->job);
     job_clear(self->next);
+    bw_sqlite_list_init(&self->urgent);
     bw_sqlite_list_init(&self->queue);
     return self;
 }
@@ -452,7 +459,8 @@ static int sqlite_request(struct bw_store *store, const struct bw_store_request 
         return BW_ELIMIT;
     *slot(self, request->id) = task;
     self->outstanding++;
-    bw_sqlite_list_add(&self->queue, task);
+    bool urgent = request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE;
+    bw_sqlite_list_add(urgent ? &self->urgent : &self->queue, task);
     if (request->op == BW_STORE_WATCH) {
         self->watches++;
         open_bell(self); /* before the look, so that no change falls between */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static int open_bell(struct bw_sqlite_worker *worker)
@@ -174,11 +175,27 @@ static int needs_sync(struct bw_sqlite_worker *worker, const struct bw_sqlite_jo
     return 0;
 }
 
+static bool is_writing(const struct bw_sqlite_job *job)
+{
+    for (const struct bw_sqlite_task *task = job->tasks.first; task; task = task->next)
+        if (writes(task->request.op))
+            return true;
+    return false;
+}
+
+/* SQLite's lock is no queue: whoever takes it again at once, time after time, leaves the others
+ * hardly a moment in which to find it free. */
+static void let_others(const struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
+{
+    bw_time pause = worker->others_until - bw_sqlite_now();
+    if (pause <= 0 || pause > BW_SQLITE_BREATH_NS || job->urgent || !is_writing(job))
+        return;
+    nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+}
+
 static int begin(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
 {
-    bool write = false, sync = worker->insist;
-    for (struct bw_sqlite_task *task = job->tasks.first; task && !write; task = task->next)
-        write = writes(task->request.op);
+    bool write = is_writing(job), sync = worker->insist;
     int result = bw_sqlite_db_sync(&worker->db, sync);
     if (result == 0)
         result = bw_sqlite_db_begin(&worker->db, write);
@@ -224,13 +241,18 @@ static void transact(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
     uint64_t seen = worker->seen;
     bool seen_known = worker->seen_known, committing = false;
     worker->changed = false;
+    let_others(worker, job);
     int result = begin(worker, job);
+    bw_time begun = bw_sqlite_now();
     if (result == 0)
         result = carry_out(worker, job);
     if (result == 0) {
         committing = true;
         result = bw_sqlite_db_commit(&worker->db);
     }
+    bw_time ended = bw_sqlite_now();
+    if (ended - begun > BW_SQLITE_LONG_NS)
+        worker->others_until = ended + BW_SQLITE_BREATH_NS;
     if (result) {
         worker->seen = seen;
         worker->seen_known = seen_known && worker->seen_known;

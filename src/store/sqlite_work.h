@@ -17,6 +17,10 @@
 #define BW_SQLITE_CANDIDATES_MAX 4096u
 /* How long a transaction waits for those of others before its requests are UNAVAILABLE. */
 #define BW_SQLITE_BUSY_NS (500 * BW_MS)
+/* A process that held the database for longer than LONG lets others have it for BREATH before it
+ * takes it again for what can wait: longer than they sleep between two tries (sqlite_db.c). */
+#define BW_SQLITE_LONG_NS   (2 * BW_MS)
+#define BW_SQLITE_BREATH_NS (4 * BW_MS)
 /* Lock files named in one job; more of them, and all watched elections are looked at. */
 #define BW_SQLITE_NAMES_MAX 256u
 
@@ -45,6 +49,7 @@ struct bw_sqlite_job {
     struct bw_sqlite_list done;  /* out: answered, or cancelled */
     bool look_all;               /* in: something happened, nobody knows to which election */
     bool sweep;                  /* in: some watch was cancelled */
+    bool urgent;                 /* in: somebody renews or releases */
     unsigned names;
     char name[BW_SQLITE_NAMES_MAX][BW_ELECTION_NAME_MAX + 1]; /* in: lock files with news */
     bw_time again_ns; /* out: when to look again, from now; 0: no need */
@@ -86,6 +91,7 @@ struct bw_sqlite_worker {
     uint64_t seen; /* changes up to this version were told to the watches */
     bool seen_known;
     bw_time shortest_ttl; /* of watched elections */
+    bw_time others_until; /* the database is left to others until then, if nothing is urgent */
 };
 
 int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url, char *why);
