@@ -28,6 +28,7 @@ struct observe {
 
 static const struct bw_option options[] = {
     BW_LOOK_STORE,
+    BW_LOOK_STORE_FILE,
     BW_LOOK_ELECTION,
     BW_LOOK_JSON,
     {.name = "once",

@@ -63,6 +63,7 @@ static int set_file(const struct bw_option *option, void *target, const char *va
 
 static const struct bw_option options_table[] = {
     BW_LOOK_STORE,
+    BW_LOOK_STORE_FILE,
     BW_LOOK_ELECTION,
     {.name = "token-file",
      .form = "PATH",

@@ -22,12 +22,13 @@ struct ask_options {
     }
 
 static const struct bw_option resign_options[] = {
-    BW_LOOK_STORE, BW_LOOK_ELECTION, ASK_WAIT,       BW_LOOK_ID,
-    BW_LOOK_JSON,  BW_LOOK_TIMEOUT,  {.name = NULL},
+    BW_LOOK_STORE, BW_LOOK_STORE_FILE, BW_LOOK_ELECTION, ASK_WAIT,
+    BW_LOOK_ID,    BW_LOOK_JSON,       BW_LOOK_TIMEOUT,  {.name = NULL},
 };
 
 static const struct bw_option transfer_options[] = {
     BW_LOOK_STORE,
+    BW_LOOK_STORE_FILE,
     BW_LOOK_ELECTION,
     {.name = "to",
      .form = "ID",

@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const struct bw_option options[] = {
-    BW_LOOK_STORE, BW_LOOK_ELECTION, BW_LOOK_JSON, BW_LOOK_TIMEOUT, {.name = NULL},
+    BW_LOOK_STORE, BW_LOOK_STORE_FILE, BW_LOOK_ELECTION,
+    BW_LOOK_JSON,  BW_LOOK_TIMEOUT,    {.name = NULL},
 };
 
 static bool lists(const struct bw_client *client)

@@ -28,7 +28,7 @@ static const char *own_id(void)
     return text;
 }
 
-static int choose_store(const struct bw_cli_command *command, struct bw_look *look)
+int bw_look_store(const struct bw_cli_command *command, struct bw_look *look)
 {
     static struct bw_job_options job; /* keeps the texts */
     bw_job_options_init(&job);
@@ -62,7 +62,7 @@ int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, s
     if (length > BW_ELECTION_NAME_MAX || strchr(look->election, '/'))
         return bw_usage_error(command, "'%.60s' is no name of an election: at most %u bytes, no /",
                               look->election, BW_ELECTION_NAME_MAX);
-    return choose_store(command, look);
+    return bw_look_store(command, look);
 }
 
 /* ---- open and close ---- */
@@ -150,7 +150,7 @@ int bw_client_open(struct bw_client *client, const struct bw_cli_command *comman
     client->ops = bw_store_find(look->store, why);
     if (!client->ops)
         return bw_usage_error(command, "--store: %s", why);
-    if (is_absent(client->ops, look->store))
+    if (!look->creates && is_absent(client->ops, look->store))
         return bw_client_fail(client, BW_EXIT_NONE, "there is no store at %s", look->shown);
     if (getrandom(&client->next_id, sizeof client->next_id, 0) != sizeof client->next_id)
         client->next_id = (uint64_t)bw_client_now();

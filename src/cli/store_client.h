@@ -20,6 +20,7 @@ struct bw_look {
     const char *shown; /* the store without its secret */
     bool json;
     bw_time timeout_ns;
+    bool creates; /* makes a store that is not there; else it is refused */
 };
 
 /* Rows for a command's table; `type` has a struct bw_look first. */
@@ -27,6 +28,12 @@ struct bw_look {
     {                                                                                              \
         .name = "store", .form = "URL", .help = "where the election is kept: sqlite:PATH, ...",    \
         .set = bw_set_text, .offset = offsetof(struct bw_look, store)                              \
+    }
+#define BW_LOOK_STORE_FILE                                                                         \
+    {                                                                                              \
+        .name = "store-file", .form = "FILE",                                                      \
+        .help = "reads the URL from a file, for one that holds a password", .set = bw_set_text,    \
+        .offset = offsetof(struct bw_look, store_file)                                             \
     }
 #define BW_LOOK_ELECTION                                                                           \
     {                                                                                              \
@@ -53,6 +60,9 @@ struct bw_look {
  * and that an election was named. `look` is the target's first member. */
 int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, struct bw_look *look,
                   struct bw_parsed *parsed);
+
+/* Which store is meant, as `bellwether run` means it. BW_GO_ON or an exit code. */
+int bw_look_store(const struct bw_cli_command *command, struct bw_look *look);
 
 struct bw_client {
     const struct bw_cli_command *command;
@@ -98,7 +108,8 @@ int bw_client_note(struct bw_client *client, enum bw_note_kind kind, const char 
  */
 enum bw_wait bw_client_news(struct bw_client *client, uint64_t version, bw_time until);
 
-/* Lets time pass on the loop; LATE is the good end. */
+/* Lets time pass on the loop; LATE is the good end. ANSWERED: something else on the loop has set
+ * `answered`. */
 enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns);
 
 bw_time bw_client_now(void); /* CLOCK_BOOTTIME */
