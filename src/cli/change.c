@@ -9,6 +9,25 @@ const char *bw_note_name(enum bw_note_kind kind)
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
+bool bw_note_is_open(const struct bw_store_record *record)
+{
+    const struct bw_note *note = &record->note;
+    bool to_holder = strcmp(note->to, record->holder) == 0;
+    switch (note->kind) {
+    case BW_NOTE_RESIGN:
+        return record->held && (to_holder || !note->to[0]);
+    case BW_NOTE_TRANSFER:
+    case BW_NOTE_PREPARE:
+        return record->held && !to_holder;
+    case BW_NOTE_READY: /* the holder stops its work; then others yield */
+        return to_holder;
+    case BW_NOTE_NONE:
+    case BW_NOTE_REFUSE:
+        break;
+    }
+    return false;
+}
+
 static void add(struct bw_sighting *out, unsigned *count, const char *event, const char *reason,
                 const struct bw_store_record *record)
 {
@@ -31,10 +50,13 @@ static bool owes(const char *owed, const char *holder)
 
 static const char *let_go(const struct bw_onlooker *onlooker, const struct bw_store_record *record)
 {
-    bool asked = record->note.serial > onlooker->notes_before;
-    if (asked && record->note.kind == BW_NOTE_RESIGN)
+    /* A leadership that has begun since made its predecessor's note void. */
+    bool gone = record->note.kind == BW_NOTE_NONE;
+    const struct bw_note *note = gone ? &onlooker->seen.note : &record->note;
+    bool asked = note->serial > onlooker->notes_before;
+    if (asked && note->kind == BW_NOTE_RESIGN)
         return "resigned";
-    if (asked && record->note.kind == BW_NOTE_READY)
+    if (asked && note->kind == BW_NOTE_READY)
         return "transferred";
     return "released";
 }

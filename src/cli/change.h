@@ -31,6 +31,10 @@ unsigned bw_onlooker_see(struct bw_onlooker *onlooker, const struct bw_store_rec
 
 const char *bw_note_name(enum bw_note_kind kind);
 
+/* Does the record's note still ask something of somebody? One that was carried out, refused, or
+ * meant for an earlier leadership does not. */
+bool bw_note_is_open(const struct bw_store_record *record);
+
 /* ---- how a transfer goes ---- */
 
 enum bw_transfer_state {

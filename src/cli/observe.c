@@ -158,7 +158,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_observe = {
     .name = "observe",
     .path = "bellwether observe",
-    .usage = "--store URL --election NAME [--json] [--once]",
+    .usage = "--election NAME [--store URL | --store-file FILE] [--json] [--once]",
     .about = "a line or JSON object per change of leadership, with its reason",
     .text = "Events: found (what stands now), elected, lost, dead (proved), silent (not renewed\n"
             "for a TTL), value, settled, note, away and back (the store). Renewals are not told.\n"

@@ -66,7 +66,8 @@ json_t *bw_json_record(const char *election, const struct bw_store_record *recor
                      (json_int_t)(record->ttl_ns / BW_MS), "left_ms",
                      known ? json_integer(record->left_ns / BW_MS) : json_null(), "clean",
                      record->clean, "proved_dead", record->proved_dead, "owed",
-                     owed_list(record->owed), "note", bw_json_note(&record->note), "version",
+                     owed_list(record->owed), "note",
+                     bw_note_is_open(record) ? bw_json_note(&record->note) : json_null(), "version",
                      (json_int_t)record->version);
 }
 

@@ -25,11 +25,14 @@
 #include <unistd.h>
 
 #define FILES_MAX 16u
+#define DEAD_MAX  16u
 
 struct recover_options {
     struct bw_look look;
     const char *files[FILES_MAX];
     uint32_t file_count;
+    const char *dead[DEAD_MAX]; /* holders whose work the operator has seen dead */
+    uint32_t dead_count;
     const char *on_compare, *on_reconcile;
     bw_time wait_ns, ttl_ns, hook_limit_ns;
 };
@@ -59,6 +62,18 @@ static int set_file(const struct bw_option *option, void *target, const char *va
     return 0;
 }
 
+static int set_dead(const struct bw_option *option, void *target, const char *value, char *why)
+{
+    struct recover_options *options = target;
+    if (*value == '\0' || options->dead_count == DEAD_MAX) {
+        snprintf(why, BW_WHY, "%s; write %s", *value ? "too many of them" : "is empty",
+                 option->form);
+        return -1;
+    }
+    options->dead[options->dead_count++] = value;
+    return 0;
+}
+
 #define AT(field) offsetof(struct recover_options, field)
 
 static const struct bw_option options_table[] = {
@@ -69,6 +84,10 @@ static const struct bw_option options_table[] = {
      .form = "PATH",
      .help = "a guarded file whose register is closed meanwhile; may be given again",
      .set = set_file},
+    {.name = "settle",
+     .form = "ID",
+     .help = "you have seen that the owed work of this earlier holder is dead; may be given again",
+     .set = set_dead},
     {.name = "on-compare",
      .form = "CMD",
      .help = "prints what each side holds, a line each: NAME TOKEN DIGEST",
@@ -120,9 +139,19 @@ static bool is_done(void *context)
 
 /* ---- 1 stop ---- */
 
-/* Lines of owed work that nobody here can judge; run/clear.h has ended all the others. */
-static unsigned unconfirmed(const char *owed)
+static bool seen_dead(const struct recover *r, const char *id, size_t length)
 {
+    for (uint32_t i = 0; i < r->options.dead_count; i++)
+        if (strlen(r->options.dead[i]) == length && memcmp(r->options.dead[i], id, length) == 0)
+            return true;
+    return false;
+}
+
+/* Lines of owed work that nobody here can judge, and nobody has seen dead; run/clear.h has ended
+ * all the others. */
+static unsigned unconfirmed(const struct recover *r)
+{
+    const char *owed = r->lead.record.owed;
     unsigned count = 0;
     while (*owed) {
         struct bw_contain contain;
@@ -131,7 +160,7 @@ static unsigned unconfirmed(const char *owed)
         if (id < line)
             snprintf(name, sizeof name, "%.*s", (int)(line - id - 1), owed + id + 1);
         bool elsewhere = name[0] && bw_contain_find(&contain, name) == BW_CONTAIN_ELSEWHERE;
-        count += elsewhere || *owed == '*';
+        count += (elsewhere || *owed == '*') && !seen_dead(r, owed, id);
         owed += line + (owed[line] == '\n');
     }
     return count;
@@ -150,6 +179,14 @@ static bool is_clear(void *context)
     return wait->state != BW_CLEARING_BUSY || wait->r->lead.losing;
 }
 
+/* All of it is confirmed dead: the record says so, for whoever comes next. */
+static int settle(struct recover *r)
+{
+    if (r->lead.record.owed[0] && !bw_lead_settle(&r->lead, r->options.ttl_ns / 3))
+        return say(r, BW_EIO, "the store did not take it that all owed work is dead");
+    return 0;
+}
+
 static int clear_owed(struct recover *r)
 {
     struct bw_log log;
@@ -164,11 +201,13 @@ static int clear_owed(struct recover *r)
         bw_lead_run(lead, bw_client_now() + BW_MS, is_clear, &wait);
     if (wait.state != BW_CLEARING_DONE)
         return say(r, BW_EIO, "work of an earlier holder is still there and does not die");
-    unsigned left = unconfirmed(lead->record.owed);
-    if (left > 0 && r->options.file_count == 0)
+    unsigned left = unconfirmed(r);
+    if (left == 0)
+        return settle(r);
+    if (r->options.file_count == 0)
         return say(r, BW_EUNSUPPORTED,
                    "%u earlier holders are elsewhere, their work is not confirmed dead, and no "
-                   "register rejects them: stop them and give --token-file",
+                   "register rejects them: stop them and give --settle ID of each, or --token-file",
                    left);
     return 0;
 }
@@ -478,9 +517,13 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_recover = {
     .name = "recover",
     .path = "bellwether recover",
-    .usage = "ELECTION --store URL [--token-file PATH] [--on-compare CMD] [--on-reconcile CMD]",
+    .usage = "ELECTION [--store URL | --store-file FILE] [--token-file PATH] [--on-compare CMD]\n"
+             "                          [--on-reconcile CMD] [--settle ID]",
     .about = "the five steps after a split brain: stop, compare, reconcile, re-elect, resume",
     .text =
+        "With --settle ID work that is owed (bellwether status) and out of reach counts as dead: "
+        "say\n"
+        "so only of what you have seen dead.\n"
         "The recovery leads the election itself until the sides agree; guarded files accept only\n"
         "its own token meanwhile (BELLWETHER_TOKEN of the hooks). Every step prints its result;\n"
         "a failed one ends it, with guarded files closed. It may be run again at any time.\n"

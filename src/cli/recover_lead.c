@@ -93,6 +93,10 @@ static void answer(struct bw_lead *lead, const struct bw_store_reply *reply)
     if (!ask)
         return;
     ask->id = 0;
+    if (reply->id == lead->settle_id) {
+        lead->settled = reply->outcome == BW_OUTCOME_DONE;
+        return;
+    }
     bool granted = reply->op == BW_STORE_ACQUIRE && reply->outcome == BW_OUTCOME_DONE;
     bool found = reply->op == BW_STORE_READ && reply->record.held &&
                  strcmp(reply->record.holder, lead->client->look->id) == 0;
@@ -150,6 +154,7 @@ int bw_lead_open(struct bw_lead *lead, struct bw_client *client, const struct bw
 {
     memset(lead, 0, sizeof *lead);
     lead->client = client;
+    lead->ttl_ns = terms->ttl_ns;
     lead->lease = calloc(1, bw_lease_bytes());
     if (!lead->lease)
         return BW_ENOMEM;
@@ -169,6 +174,26 @@ int bw_lead_open(struct bw_lead *lead, struct bw_client *client, const struct bw
     client->on_reply = on_reply;
     step(lead, (struct bw_lease_event){.kind = BW_LEASE_START});
     return 0;
+}
+
+static bool is_settled(void *context)
+{
+    const struct bw_lead *lead = context;
+    return lead->settled || lead->losing;
+}
+
+bool bw_lead_settle(struct bw_lead *lead, bw_time within_ns)
+{
+    struct bw_lease_ask ask = {.request = bw_client_request(lead->client, BW_STORE_RENEW),
+                               .within_ns = within_ns};
+    ask.request.candidate = lead->client->look->id;
+    ask.request.token = lead->token;
+    ask.request.ttl_ns = lead->ttl_ns;
+    ask.request.settled = true;
+    lead->settle_id = ask.request.id;
+    carry(lead, &ask);
+    bw_lead_run(lead, bw_time_add(bw_client_now(), within_ns), is_settled, lead);
+    return lead->settled;
 }
 
 static bool is_stopped(void *context)

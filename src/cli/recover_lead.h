@@ -20,6 +20,7 @@ struct bw_lead {
     struct bw_lead_ask asks[BW_LEAD_ASKS_MAX];
     struct bw_lease_schedule schedule;
     bw_token token;
+    bw_time ttl_ns;
     bool elected;  /* leads, or led and must stop: see `losing` */
     bool losing;   /* told to stop: work must be dead by schedule.kill */
     bool busy;     /* work runs */
@@ -30,6 +31,8 @@ struct bw_lead {
     struct bw_store_record record; /* as granted: owed work */
     char previous[BW_CANDIDATE_ID_MAX + 1], previous_containment[BW_CONTAINMENT_MAX + 1];
     bool previous_clean;
+    uint64_t settle_id; /* of the request below */
+    bool settled;
 };
 
 /* Begins to contend as look->id. 0, BW_ENOMEM or BW_EINVAL. */
@@ -40,6 +43,9 @@ void bw_lead_close(struct bw_lead *lead);
 /* Runs the loop until done(context) or `until`. False: out of time. A signal ends it as well:
  * client->interrupted. */
 bool bw_lead_run(struct bw_lead *lead, bw_time until, bool (*done)(void *context), void *context);
+
+/* Nothing is owed any more: the record forgets it. False: not answered within that time. */
+bool bw_lead_settle(struct bw_lead *lead, bw_time within_ns);
 
 /* The work is dead: let go of the leadership and contend no more. Waits until it is answered, or
  * until the lease is over anyway. */

@@ -83,6 +83,38 @@ static bool is_over(void *context, const struct bw_store_record *record)
     return !record->held || record->token != before->token || record->request != before->request;
 }
 
+static bool is_led(void *context, const struct bw_store_record *record)
+{
+    return is_over(context, record) && record->held;
+}
+
+/* Nobody is there to follow; false where the store cannot tell. */
+static bool nobody_contends(struct bw_client *client)
+{
+    struct bw_store_request request = bw_client_request(client, BW_STORE_LIST);
+    return (client->ops->traits & BW_STORE_LISTS) && bw_client_ask(client, &request) == BW_GO_ON &&
+           client->reply.outcome == BW_OUTCOME_DONE && client->reply.count == 0;
+}
+
+/* It no longer leads: who does? The old one may be the only candidate, and lead again. */
+static int tell_successor(struct bw_client *client, const struct bw_store_record *before,
+                          struct bw_store_record *record, bw_time until)
+{
+    char line[512];
+    bool empty = !record->held && nobody_contends(client);
+    if (!empty && follow(client, record, until, is_led, (void *)before) == BW_WAIT_INTERRUPTED)
+        return BW_EXIT_INTERRUPTED;
+    const char *holder = bw_shown(before->holder);
+    if (record->held)
+        snprintf(line, sizeof line,
+                 "%s no longer leads with token %" PRIu64 "; %s leads with %" PRIu64, holder,
+                 before->token, bw_shown(record->holder), record->token);
+    else
+        snprintf(line, sizeof line, "%s no longer leads; %s", holder,
+                 empty ? "nobody contends now" : "nobody has taken over in the time given");
+    return conclude(client, BW_EXIT_OK, "resigned", record, line);
+}
+
 static int resign(struct bw_client *client, const struct ask_options *options)
 {
     char line[512];
@@ -101,10 +133,7 @@ static int resign(struct bw_client *client, const struct ask_options *options)
     bw_time until = bw_time_add(bw_client_now(), options->wait_ns);
     switch (follow(client, &record, until, is_over, &before)) {
     case BW_WAIT_ANSWERED:
-        snprintf(line, sizeof line, "%s no longer leads; %s%s", bw_shown(before.holder),
-                 record.held ? "now leads " : "nobody leads yet",
-                 record.held ? bw_shown(record.holder) : "");
-        return conclude(client, BW_EXIT_OK, "resigned", &record, line);
+        return tell_successor(client, &before, &record, until);
     case BW_WAIT_LATE:
         snprintf(line, sizeof line, "%s still leads; the request stands", bw_shown(before.holder));
         return conclude(client, BW_EXIT_LATE, "timed out", &record, line);
@@ -229,7 +258,7 @@ static int run_transfer(const struct bw_cli_command *command, int argc, char **a
 const struct bw_cli_command bw_command_resign = {
     .name = "resign",
     .path = "bellwether resign",
-    .usage = "--store URL --election NAME [--wait D]",
+    .usage = "--election NAME [--store URL | --store-file FILE] [--wait D]",
     .about = "ask the leader to step down",
     .text = "The leader stops its work, confirms that it is dead, and lets go; another candidate\n"
             "takes over at once. Exit code: 0 it no longer leads (or nobody did), 75 not in time,\n"
@@ -241,7 +270,7 @@ const struct bw_cli_command bw_command_resign = {
 const struct bw_cli_command bw_command_transfer = {
     .name = "transfer",
     .path = "bellwether transfer",
-    .usage = "--store URL --election NAME --to ID [--wait D]",
+    .usage = "--election NAME --to ID [--store URL | --store-file FILE] [--wait D]",
     .about = "ask the leader to hand over to a named candidate",
     .text = "The candidate first confirms that it is ready; if it is not, the leader stays.\n"
             "Exit code: 0 transferred (or it led already), 1 refused, superseded, or another one\n"

@@ -34,19 +34,35 @@ static void print_owed(const char *owed)
         char name[BW_OWED_MAX + 1], place[BW_OWED_MAX + 1];
         snprintf(name, sizeof name, "%.*s", id, owed);
         snprintf(place, sizeof place, "%.*s", id < line ? line - id - 1 : 0, owed + id + 1);
-        printf("owed        work of %s is not confirmed dead%s%s%s\n", bw_shown(name),
-               place[0] ? " (" : "", bw_shown(place), place[0] ? ")" : "");
+        bool many = strcmp(name, "*") == 0;
+        printf("owed        work of %s is not confirmed dead%s%s%s\n",
+               many ? "older holders" : bw_shown(name), place[0] ? " (" : "", bw_shown(place),
+               place[0] ? ")" : "");
         owed += line + (owed[line] == '\n');
     }
+}
+
+/* What becomes of owed work: the holder deals with it before its own starts. */
+static void print_to_do(const char *election, const struct bw_store_record *record)
+{
+    if (!record->owed[0])
+        return;
+    printf("            %s ends what it finds of it on its host, and fences the rest if told how\n",
+           record->held ? bw_shown(record->holder) : "the next leader");
+    printf("            seen dead by yourself: bellwether recover %s --settle ID\n",
+           bw_shown(election));
 }
 
 static void print_lease(const struct bw_store_record *record)
 {
     char ttl[BW_TEXT_SPAN], left[BW_TEXT_SPAN];
     bw_term_span(ttl, record->ttl_ns);
-    if (!record->held)
-        printf("lease       %s\n", record->clean ? "free; the last work is confirmed dead"
-                                                 : "free; the last work is not confirmed dead");
+    if (!record->held && record->clean)
+        printf("lease       free; the last work is confirmed dead\n");
+    else if (!record->held)
+        printf("lease       free; %s\n", record->owed[0] ? "earlier work is owed"
+                                                         : "its last holder did not confirm that "
+                                                           "its work is dead");
     else if (record->proved_dead)
         printf("lease       its holder is proved dead\n");
     else if (record->left_ns == BW_TIME_NEVER)
@@ -70,7 +86,8 @@ static void print_record(const char *election, const struct bw_store_record *rec
         printf("value       %s\n", bw_shown(record->value));
     print_lease(record);
     print_owed(record->owed);
-    if (note->kind != BW_NOTE_NONE)
+    print_to_do(election, record);
+    if (bw_note_is_open(record))
         printf("note        %s%s%s, from %s\n", bw_note_name(note->kind), note->to[0] ? " to " : "",
                bw_shown(note->to), bw_shown(note->from));
 }
@@ -158,7 +175,7 @@ static int run_candidates(const struct bw_cli_command *command, int argc, char *
 const struct bw_cli_command bw_command_status = {
     .name = "status",
     .path = "bellwether status",
-    .usage = "--store URL --election NAME [--json]",
+    .usage = "--election NAME [--store URL | --store-file FILE] [--json]",
     .about = "who leads, until when, with which token",
     .text = "Exit code: 0 somebody leads, 1 nobody does, 66 no such store or election, 69 the\n"
             "store cannot be reached.\n",
@@ -169,7 +186,7 @@ const struct bw_cli_command bw_command_status = {
 const struct bw_cli_command bw_command_candidates = {
     .name = "candidates",
     .path = "bellwether candidates",
-    .usage = "--store URL --election NAME [--json]",
+    .usage = "--election NAME [--store URL | --store-file FILE] [--json]",
     .about = "who contends, in the order of service where there is one",
     .text = "Exit code: 0 listed (it may be nobody), 66 no such store, 69 the store cannot be\n"
             "reached or does not know its candidates.\n",

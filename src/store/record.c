@@ -50,6 +50,7 @@ void bw_record_take(struct bw_store_record *record, const struct bw_store_reques
     record->request = request->id;
     record->ttl_ns = request->ttl_ns;
     record->until_wall_ns = request->until_wall_ns;
+    record->note.kind = BW_NOTE_NONE; /* it was meant for the leadership before; serials go on */
 }
 
 static bool change_text(char *out, size_t size, const char *text)

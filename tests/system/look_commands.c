@@ -203,8 +203,62 @@ static void resign_waits_until_the_leader_has_let_go(void **state)
     read_some(&c);
     assert_string_equal(c.text, "");
     client_release(&a, "job", token, true);
+    client_idle(&a, 20);
+    read_some(&c);
+    assert_string_equal(c.text, ""); /* two contend: it waits for the one that follows */
+    client_acquire(&b, "job", 0);
     end(&c, 0);
-    expect(&c, "resigned: a no longer leads");
+    expect(&c, "resigned: a no longer leads with token 1; b leads with 2\n");
+}
+
+static void resign_says_when_nobody_follows(void **state)
+{
+    struct command c;
+    (void)state;
+    START(&c, "resign", "-w", "1s");
+    await_note(BW_NOTE_RESIGN);
+    client_release(&a, "job", token, true);
+    end(&c, 0);
+    expect(&c, "resigned: a no longer leads; nobody has taken over in the time given\n");
+    client_do(&a, BW_STORE_LEAVE, "job");
+    client_do(&b, BW_STORE_LEAVE, "job");
+    token = client_acquire(&a, "job", 0).record.token;
+    START(&c, "resign");
+    await_note(BW_NOTE_RESIGN);
+    client_release(&a, "job", token, true);
+    end(&c, 0);
+    expect(&c, "resigned: a no longer leads; nobody contends now\n");
+}
+
+static void status_shows_a_note_only_as_long_as_it_asks_for_something(void **state)
+{
+    struct command c;
+    (void)state;
+    client_note(&b, "job", BW_NOTE_RESIGN, "a");
+    START(&c, "status");
+    end(&c, 0);
+    expect(&c, "note        resign to a, from b\n");
+    client_release(&a, "job", token, true);
+    START(&c, "status");
+    end(&c, 1);
+    assert_null(strstr(c.text, "note"));
+    client_acquire(&a, "job",
+                   0); /* the same holder again: the note was for its earlier leadership */
+    START(&c, "status");
+    end(&c, 0);
+    assert_null(strstr(c.text, "note"));
+    START(&c, "status", "--json");
+    end(&c, 0);
+    expect(&c, "\"note\":null");
+    client_note(&b, "job", BW_NOTE_TRANSFER, "b");
+    client_note(&a, "job", BW_NOTE_PREPARE, "b");
+    START(&c, "status");
+    end(&c, 0);
+    expect(&c, "note        prepare to b, from a\n");
+    client_note(&b, "job", BW_NOTE_REFUSE, "a");
+    START(&c, "status");
+    end(&c, 0);
+    assert_null(strstr(c.text, "note"));
 }
 
 static void a_leader_that_does_not_listen_is_reported(void **state)
@@ -384,6 +438,41 @@ static void a_leader_that_stays_stops_the_recovery_at_its_first_step(void **stat
     assert_true(client_do(&a, BW_STORE_READ, "job").record.held);
 }
 
+/* b takes over from a, whose work nobody here can see. */
+static void owe_elsewhere(void)
+{
+    struct bw_store_request renew = client_request(&a, BW_STORE_RENEW, "job");
+    renew.token = token;
+    renew.containment = "pidns:4711:12@another-boot-1-1";
+    uint64_t version = client_ask(&a, &renew).record.version;
+    struct bw_store_reply taken = client_acquire(&b, "job", version);
+    assert_true(taken.record.owed[0] != '\0');
+    client_release(&b, "job", taken.record.token, true);
+    client_do(&a, BW_STORE_LEAVE, "job");
+    client_do(&b, BW_STORE_LEAVE, "job");
+}
+
+static void owed_work_out_of_reach_is_settled_by_who_has_seen_it_dead(void **state)
+{
+    struct command c;
+    (void)state;
+    owe_elsewhere();
+    START(&c, "status");
+    end(&c, 1);
+    expect(&c, "lease       free; earlier work is owed\n");
+    expect(&c, "owed        work of a is not confirmed dead (pidns:4711:12@another-boot-1-1)\n");
+    expect(&c, "seen dead by yourself: bellwether recover job --settle ID\n");
+    START(&c, "recover", "--settle", "somebody-else");
+    end(&c, 1);
+    expect(&c, "give --settle ID of each");
+    START(&c, "recover", "--settle", "a");
+    end(&c, 0);
+    START(&c, "status");
+    end(&c, 1);
+    expect(&c, "lease       free; the last work is confirmed dead\n");
+    assert_null(strstr(c.text, "owed"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
@@ -393,6 +482,9 @@ int main(int argc, char **argv)
         TEST(observe_tells_every_change_and_its_reason),
         TEST(observe_once_ends_with_the_first_change),
         TEST(a_silent_leader_is_noticed),
+        TEST(resign_says_when_nobody_follows),
+        TEST(status_shows_a_note_only_as_long_as_it_asks_for_something),
+        TEST(owed_work_out_of_reach_is_settled_by_who_has_seen_it_dead),
         TEST(resign_waits_until_the_leader_has_let_go),
         TEST(a_leader_that_does_not_listen_is_reported),
         TEST(transfer_tells_the_outcome),
