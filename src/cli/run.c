@@ -111,13 +111,19 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
         code = bw_job_options_finish(command, &options, &parsed);
     if (code != BW_GO_ON)
         return code;
+    int options_count = at;
+    bool sharded = bw_job_is_sharded(&options, &parsed);
     at += at < argc && strcmp(argv[at], "--") == 0;
+    if (at >= argc && sharded)
+        return bw_usage_error(command, "which command? --shards needs one behind --");
     if (at >= argc)
         return run_sidecar(command, &options.config);
     code = bw_job_check_command(command, argv[at]);
     if (code != BW_GO_ON)
         return code;
     options.config.argv = argv + at;
+    if (sharded)
+        return bw_job_run_shards(command, &options, options_count, argv);
     return bw_run(&options.config);
 }
 
@@ -135,7 +141,8 @@ const struct bw_cli_command bw_command_run = {
         "children,\n"
         "is dead before the new one starts, or its lease was waited out and its token is older.\n"
         "The command finds BELLWETHER_ELECTION, BELLWETHER_ID, BELLWETHER_TOKEN and\n"
-        "BELLWETHER_STORE in its environment. TERM, INT, HUP and QUIT are passed on to it.\n"
+        "BELLWETHER_STORE in its environment, with --shards also BELLWETHER_SHARD and\n"
+        "BELLWETHER_SHARDS. TERM, INT, HUP and QUIT are passed on to it.\n"
         "Every option has a twin in the environment, BELLWETHER_TTL=30s, and in the file of\n"
         "--config: ttl = 30s.\n"
         "\n"

@@ -10,6 +10,7 @@
 struct bw_job_options {
     struct bw_run_config config;
     double drift;
+    uint32_t shards; /* 0: one leadership */
     bool insecure;
     const char *containment, *log, *store_file, *fence_file;
     char fence_text[3000];
@@ -33,6 +34,11 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
 
 /* The store's URL: given, by file, or the default place; refuses a secret in it. */
 int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_options *options);
+
+/* Is it one leadership per shard? Then run that; `argv` are the options as they were given. */
+bool bw_job_is_sharded(const struct bw_job_options *options, const struct bw_parsed *parsed);
+int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_options *options,
+                      int argc, char **argv);
 
 /* Is there such a command? BW_GO_ON, 126 or 127 after one line. */
 int bw_job_check_command(const struct bw_cli_command *command, const char *name);

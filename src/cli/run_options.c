@@ -57,6 +57,8 @@ const struct bw_option bw_job_option_rows[] = {
      1000000, NULL},
     {"preferred", NULL, "asks for the lead when another has it", bw_set_switch, CONFIG(preferred),
      0, 0, NULL},
+    {"shards", "N", "one leadership per shard, NAME.0 to NAME.(N-1), spread over the candidates",
+     bw_set_u32, AT(shards), 1, BW_SHARDS_MAX, NULL},
     {.help = "time"},
     {"ttl", "D", "how long a leadership lasts without renewal (default 10s)", bw_set_duration,
      CONFIG(terms.ttl_ns), 1, 0, NULL},

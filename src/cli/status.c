@@ -2,6 +2,7 @@
 #include "cli/change.h"
 #include "cli/commands.h"
 #include "cli/record_print.h"
+#include "cli/status_shards.h"
 #include "cli/store_client.h"
 #include "cli/term.h"
 
@@ -92,33 +93,37 @@ static void print_record(const char *election, const struct bw_store_record *rec
                bw_shown(note->to), bw_shown(note->from));
 }
 
-static void print_names(const struct bw_store_reply *reply)
+static void print_names(const struct bw_candidate *at, uint32_t count)
 {
-    printf("candidates  %u%s", reply->count, reply->count ? ":" : "");
-    for (uint32_t i = 0; i < reply->count; i++)
-        printf(" %s%s", bw_shown(reply->candidates[i].id), reply->candidates[i].holder ? "*" : "");
+    printf("candidates  %u%s", count, count ? ":" : "");
+    for (uint32_t i = 0; i < count; i++)
+        printf(" %s%s", bw_shown(at[i].id), at[i].holder ? "*" : "");
     putchar('\n');
 }
 
 static int show_status(struct bw_client *client)
 {
-    int code = bw_client_read(client);
+    bool listed = lists(client);
+    int code = listed ? list(client) : BW_GO_ON;
+    if (code != BW_GO_ON)
+        return code;
+    uint32_t shards = listed ? bw_status_shards(&client->reply) : 0;
+    if (shards)
+        return bw_status_show_shards(client, shards);
+    uint32_t count = client->reply.count;
+    code = bw_client_read(client);
     if (code != BW_GO_ON)
         return code;
     struct bw_store_record record = client->reply.record;
-    bool listed = lists(client);
-    if (listed && (code = list(client)) != BW_GO_ON)
-        return code;
     if (client->look->json) {
         json_t *value = bw_json_record(client->look->election, &record);
         if (listed)
-            json_object_set_new(value, "candidates",
-                                bw_json_candidates(client->reply.candidates, client->reply.count));
+            json_object_set_new(value, "candidates", bw_json_candidates(client->candidates, count));
         bw_json_line(value);
     } else {
         print_record(client->look->election, &record);
         if (listed)
-            print_names(&client->reply);
+            print_names(client->candidates, count);
     }
     return record.held ? BW_EXIT_OK : BW_EXIT_FAILED;
 }

@@ -103,7 +103,7 @@ static void measure(uint32_t shards, uint32_t count, double most)
         least += load_of(&after, keys[count]);
     }
     double ratio = (double)moved / (double)least;
-    print_message("%4u shards, %2u candidates and one more: %.2f times the least moves\n", shards,
+    print_message("# %4u shards, %2u candidates and one more: %.2f times the least moves\n", shards,
                   count, ratio);
     assert_true(ratio >= 1 && ratio <= most);
 }

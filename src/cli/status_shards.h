@@ -1,0 +1,14 @@
+/* `bellwether status` of an election that is spread over shards (run --shards): one line per shard.
+ */
+#ifndef BW_CLI_STATUS_SHARDS_H
+#define BW_CLI_STATUS_SHARDS_H
+
+#include "cli/store_client.h"
+
+/* How many shards its candidates say there are; 0: it is a plain election. `reply` is a LIST's. */
+uint32_t bw_status_shards(const struct bw_store_reply *reply);
+
+/* Shows every shard's record. client->reply is the LIST's. Exit code: 0 all are led, 1 not all. */
+int bw_status_show_shards(struct bw_client *client, uint32_t shards);
+
+#endif

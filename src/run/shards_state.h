@@ -1,0 +1,61 @@
+/* The launcher's insides, shared by its files:
+ *   shards.c           the loop: rounds, signals, beginning and end
+ *   shards_round.c     a round of questions to the store
+ *   shards_spawn.c     supervisors as processes */
+#ifndef BW_RUN_SHARDS_STATE_H
+#define BW_RUN_SHARDS_STATE_H
+
+#include "base/rng.h"
+#include "run/shards.h"
+#include "run/shards_core.h"
+#include "store/asker.h"
+
+#include <signal.h>
+#include <sys/types.h>
+#include <uv.h>
+
+/* Where a round is. One question at a time. */
+enum round_step {
+    ROUND_REST,
+    ROUND_ENTER, /* say what we run */
+    ROUND_LIST,  /* who is there */
+    ROUND_LOOK,  /* at a shard's record */
+    ROUND_ASK    /* who waits for a shard that we should let go */
+};
+
+struct launcher {
+    const struct bw_shards_order *order;
+    struct bw_log log;
+    uv_loop_t loop;
+    struct bw_asker *asker;
+    struct bw_asked *asked;
+    uv_poll_t signals;
+    int signal_fd;
+    sigset_t mask; /* as we were started, for those we start */
+    bool pipe_ignored;
+    struct bw_rng rng;
+
+    struct bw_shards core;
+    pid_t pids[BW_SHARDS_MAX]; /* 0: none */
+
+    enum round_step step;
+    uint32_t looked; /* the shard of LOOK and ASK */
+    bw_time round_at, breathe_until;
+    bool entered, lists, said_mismatch;
+    char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
+
+    bool ending, leaving; /* leaving: LEAVE is under way */
+    int exit_code;
+};
+
+/* shards_round.c */
+void bw_launcher_round(struct launcher *l);
+void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply);
+
+/* shards_spawn.c: returns 0 with its pid in l->pids, or an error. */
+int bw_launcher_spawn(struct launcher *l, uint32_t shard);
+
+/* shards.c */
+void bw_launcher_end_shard(struct launcher *l, uint32_t shard, const char *reason);
+
+#endif

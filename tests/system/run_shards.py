@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""`bellwether run --shards`: shards spread over real launchers, supervisors and works, under an independent witness.
+
+    run_shards.py BELLWETHER WITNESS SHIM [NAME...]
+
+Every shard has a witness of its own. Each test ends with the same judgement, shard by shard: never two works at once, tokens
+only grow."""
+import collections
+import fcntl
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+
+from run_lib import ELECTION, Room, Tap, lives, send, stat_of, wait_for  # noqa: E402
+
+SHARDS = 9
+PATIENT = 60.0  # seconds until something that should happen counts as hanging
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function))
+    return function
+
+
+class Shard:
+    """One shard's witness: a directory that its works share."""
+
+    def __init__(self, room, number):
+        self.dir = os.path.join(room.dir, str(number))
+        self.number = number
+        os.mkdir(self.dir)
+
+    def lines(self, name="log"):
+        try:
+            with open(os.path.join(self.dir, name), encoding="utf-8") as file:
+                return [line.split() for line in file.read().splitlines()]
+        except FileNotFoundError:
+            return []
+
+    def starts(self):
+        return [line for line in self.lines() if line[0] == "start"]
+
+    def runs(self):
+        """Does a work of it live? The lock belongs to its process tree."""
+        with open(os.path.join(self.dir, "lock"), "a", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return False
+            except OSError:
+                return True
+
+    def owner(self):
+        """Who has it: the candidate whose token the running work has; None: nobody."""
+        starts = self.starts()
+        if not starts or not self.runs():
+            return None
+        names = {words[1]: words[0] for words in self.lines("who")}
+        return names.get(starts[-1][1])
+
+
+class ShardRoom(Room):
+    def __init__(self, bellwether, witness):
+        super().__init__(bellwether, witness)
+        self.shards = [Shard(self, i) for i in range(SHARDS)]
+
+    def launcher(self, name, before="", modes="", shards=SHARDS):
+        """`before` is shell that each work runs first."""
+        script = (f'd={self.dir}/$BELLWETHER_SHARD; echo "$BELLWETHER_ID $BELLWETHER_TOKEN" >>$d/who; {before}\n'
+                  f'exec {self.witness} $d {modes}')
+        return self.candidate(name, options=["--shards", str(shards)], command=["sh", "-c", script])
+
+    def owners(self):
+        return [shard.owner() for shard in self.shards]
+
+    def spread(self, *loads):
+        """Waits until every shard runs and the loads are these; who has what."""
+        def reached():
+            owners = self.owners()
+            counts = collections.Counter(owners)
+            return owners if None not in counts and sorted(counts.values()) == sorted(loads) else None
+        reached.__doc__ = f"loads of {loads}"
+        try:
+            return wait_for(reached, PATIENT, 0.02)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; now {self.owners()}") from error
+
+    def judge(self):
+        for shard in self.shards:
+            overlaps = [line for line in shard.lines() if line[0] == "overlap"]
+            assert not overlaps, f"shard {shard.number}: two at once: {overlaps}"
+            tokens = [int(line[1]) for line in shard.starts()]
+            assert tokens == sorted(set(tokens)), f"shard {shard.number}: tokens do not grow: {tokens}"
+
+    def ask(self, *words):
+        done = subprocess.run([self.bellwether, words[0], "--store", "sqlite:" + self.db, "--election", *words[1:]],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENT, check=False)
+        return done.returncode, done.stdout
+
+
+def supervisors(launcher):
+    """pids of a launcher's supervisors by shard."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        stat = stat_of(int(entry))
+        if not stat or stat[1] != launcher.pid:
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                for word in file.read().split(b"\0"):
+                    if word.startswith(b"BELLWETHER_SHARD="):
+                        found[int(word.split(b"=")[1])] = int(entry)
+        except OSError:
+            pass
+    return found
+
+
+def three(room, **more):
+    launchers = [room.launcher(name, **more) for name in "abc"]
+    return launchers, room.spread(3, 3, 3)
+
+
+@test
+def nine_shards_over_three_are_three_each(room):
+    launchers, owners = three(room)
+    wait_for(lambda: room.ask("candidates", ELECTION)[1].count("shards=9 runs=") == 3, PATIENT)
+    code, said = room.ask("status", ELECTION)
+    assert code == 0, said
+    for shard, owner in enumerate(owners):
+        assert any(line.split()[:3] == ["shard", str(shard), owner] for line in said.splitlines()), said
+    assert all(launcher.process.poll() is None for launcher in launchers)
+
+
+@test
+def the_work_knows_its_shard(room):
+    room.launcher("a", before=f'echo "$BELLWETHER_SHARD $BELLWETHER_SHARDS $BELLWETHER_ELECTION" >>{room.dir}/env')
+    room.spread(SHARDS)
+    with open(os.path.join(room.dir, "env"), encoding="utf-8") as file:
+        assert sorted(file.read().splitlines()) == [f"{i} {SHARDS} {ELECTION}.{i}" for i in range(SHARDS)]
+
+
+@test
+def sigkill_of_a_launcher_ends_its_supervisors_in_good_order(room):
+    launchers, before = three(room, modes="slow=50")
+    orphans = supervisors(launchers[0])
+    assert len(orphans) == 3
+    launchers[0].signal(signal.SIGKILL)
+    after = room.spread(4, 5)
+    for shard, owner in enumerate(before):
+        if owner == "a":
+            ends = [line for line in room.shards[shard].lines() if line[0] == "end"]
+            assert ends, f"the work of shard {shard} was not told to end"
+        elif owner != after[shard]:
+            print(f"# shard {shard} moved from {owner} to {after[shard]} without need")
+    wait_for(lambda: not any(lives(pid) for pid in orphans.values()), PATIENT)
+    released = [e for e in launchers[0].events("released") if e["reason"] == "shut-down"]
+    assert len(released) == 3, launchers[0].events("released")
+
+
+@test
+def a_newcomer_gets_its_share_with_few_moves(room):
+    _, before = three(room)
+    starts = [len(shard.starts()) for shard in room.shards]
+    room.launcher("d")
+    after = room.spread(2, 2, 2, 3)
+    moved = [i for i in range(SHARDS) if before[i] != after[i]]
+    assert len(moved) <= 4, f"{len(moved)} moves: {before} to {after}"
+    for i, shard in enumerate(room.shards):
+        assert len(shard.starts()) == starts[i] + (i in moved), f"shard {i} moved more than once, or without need"
+
+
+@test
+def term_ends_all_shards_then_the_launcher(room):
+    launchers, _ = three(room, modes="slow=50")
+    for launcher in launchers:
+        launcher.signal(signal.SIGTERM)
+    for launcher in launchers:
+        assert launcher.wait(PATIENT) == 128 + signal.SIGTERM
+    for shard in room.shards:
+        assert not shard.runs(), f"the work of shard {shard.number} outlives its launcher"
+        assert len([line for line in shard.lines() if line[0] == "signal"]) == 1, "told more than once"
+        code, said = room.ask("status", f"{ELECTION}.{shard.number}")
+        assert code == 1 and "confirmed dead" in said and "not confirmed" not in said, said
+    code, said = room.ask("candidates", ELECTION)
+    assert code == 0 and said == "", said
+
+
+@test
+def a_term_hands_over_to_those_who_stay(room):
+    launchers, before = three(room)
+    launchers[1].signal(signal.SIGTERM)
+    after = room.spread(4, 5)
+    assert launchers[1].wait(PATIENT) == 128 + signal.SIGTERM
+    assert [o for o, b in zip(after, before) if b == "b"].count("b") == 0
+
+
+@test
+def a_shard_whose_owner_does_not_take_it_is_stood_in_for(room):
+    launchers, before = three(room)
+    victim = before.index("b")
+    launchers[1].signal(signal.SIGSTOP)  # it is listed, and starts nothing again
+    send(supervisors(launchers[1])[victim], signal.SIGKILL)
+    wait_for(lambda: room.shards[victim].owner() in ("a", "c"), PATIENT, 0.02)
+    launchers[1].signal(signal.SIGCONT)
+    wait_for(lambda: room.shards[victim].owner() == "b", PATIENT, 0.02)
+    room.spread(3, 3, 3)
+
+
+@test
+def a_failing_shard_leaves_the_others_alone(room):
+    room.launcher("a", before="test $BELLWETHER_SHARD != 4 || exit 3")
+    tried = room.shards[4]
+    wait_for(lambda: len(tried.lines("who")) >= 3, PATIENT, 0.02)
+    for shard in room.shards:
+        assert shard is tried or (shard.owner() == "a" and len(shard.starts()) == 1), shard.number
+
+
+@test
+def shards_that_are_all_done_end_the_launchers(room):
+    launchers = [room.launcher(name, modes="for=100") for name in "abc"]
+    for launcher in launchers:
+        assert launcher.wait(PATIENT) == 0
+    assert all(shard.starts() for shard in room.shards)
+
+
+@test
+def candidates_of_other_numbers_are_not_counted(room):
+    a = room.launcher("a")
+    room.spread(SHARDS)
+    b = room.launcher("b", shards=4)
+    a.said("shards-differ", PATIENT)
+    b.said("shards-differ", PATIENT)
+    assert room.owners() == ["a"] * SHARDS
+
+
+@test
+def a_storm_of_kills_and_stops(room):
+    rng = random.Random(7)
+    launchers = {name: room.launcher(name) for name in "abc"}
+    room.spread(3, 3, 3)
+    stopped = []
+    for _ in range(25):
+        name = rng.choice("abc")
+        launcher = launchers[name]
+        pids = list(supervisors(launcher).values())
+        kind = rng.choice(["kill", "term", "kill-one", "stop-one", "stop"])
+        if kind in ("kill", "term"):
+            launcher.signal(signal.SIGKILL if kind == "kill" else signal.SIGTERM)
+            launcher.signal(signal.SIGCONT)
+            launcher.wait(PATIENT)
+            launchers[name] = room.launcher(name)
+        elif kind == "stop":
+            launcher.signal(signal.SIGSTOP)
+            stopped.append(launcher.pid)
+        elif pids:
+            pid = rng.choice(pids)
+            send(pid, signal.SIGKILL if kind == "kill-one" else signal.SIGSTOP)
+            stopped += [pid] if kind == "stop-one" else []
+        time.sleep(rng.uniform(0, 0.5))
+        if len(stopped) > 2:
+            send(stopped.pop(0), signal.SIGCONT)
+    for pid in stopped:
+        send(pid, signal.SIGCONT)
+    room.spread(3, 3, 3)
+
+
+def run(name, function, programs, tap):
+    with ShardRoom(*programs) as room:
+        try:
+            function(room)
+            room.judge()
+            tap.result(True, name)
+        except Exception:  # pylint: disable=broad-except
+            details = traceback.format_exc()
+            for candidate in room.candidates:
+                with open(candidate.errors, encoding="utf-8", errors="replace") as file:
+                    details += f"\n{candidate.name}:\n" + "".join(file.readlines()[-60:])
+            tap.result(False, name, details)
+
+
+def main():
+    names = sys.argv[4:]
+    tap = Tap()
+    for name, function in TESTS:
+        if not names or name in names:
+            run(name, function, sys.argv[1:3], tap)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
