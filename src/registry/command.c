@@ -1,0 +1,267 @@
+/* Changes as bytes, and back; see command.h. Each pair of functions names the same fields in the
+ * same order. */
+#include "registry/command.h"
+
+#include "registry/bytes.h"
+
+static void write_keys(struct bw_writer *w, const struct bw_keys *keys)
+{
+    bw_write_slice(w, keys->key);
+    bw_write_slice(w, keys->end);
+}
+
+static struct bw_keys read_keys(struct bw_reader *r)
+{
+    struct bw_slice key = bw_read_slice(r);
+    return (struct bw_keys){.key = key, .end = bw_read_slice(r)};
+}
+
+static void write_put(struct bw_writer *w, const struct bw_put *put)
+{
+    bw_write_slice(w, put->key);
+    bw_write_slice(w, put->value);
+    bw_write_number(w, (uint64_t)put->lease);
+    bw_write_number(w, put->previous | put->ignore_value << 1 | put->ignore_lease << 2);
+}
+
+static void read_put(struct bw_reader *r, struct bw_put *put)
+{
+    put->key = bw_read_slice(r);
+    put->value = bw_read_slice(r);
+    put->lease = bw_read_positive(r);
+    uint64_t flags = bw_read_below(r, 7);
+    put->previous = flags & 1;
+    put->ignore_value = flags >> 1 & 1;
+    put->ignore_lease = flags >> 2 & 1;
+}
+
+static void write_delete(struct bw_writer *w, const struct bw_delete *delete)
+{
+    write_keys(w, &delete->keys);
+    bw_write_number(w, delete->previous);
+}
+
+static void read_delete(struct bw_reader *r, struct bw_delete *delete)
+{
+    delete->keys = read_keys(r);
+    delete->previous = bw_read_bool(r);
+}
+
+static void write_range(struct bw_writer *w, const struct bw_range *range)
+{
+    write_keys(w, &range->keys);
+    bw_write_number(w, (uint64_t)range->limit);
+    bw_write_number(w, (uint64_t)range->revision);
+    bw_write_number(w, range->order);
+    bw_write_number(w, range->target);
+    bw_write_number(w, range->count_only | range->keys_only << 1);
+    const int64_t bounds[] = {range->mod_min, range->mod_max, range->create_min, range->create_max};
+    for (unsigned i = 0; i < 4; i++)
+        bw_write_number(w, (uint64_t)bounds[i]);
+}
+
+static void read_range(struct bw_reader *r, struct bw_range *range)
+{
+    range->keys = read_keys(r);
+    range->limit = bw_read_positive(r);
+    range->revision = bw_read_positive(r);
+    range->order = (enum bw_sort_order)bw_read_below(r, BW_SORT_DESCEND);
+    range->target = (enum bw_sort_target)bw_read_below(r, BW_SORT_VALUE);
+    uint64_t flags = bw_read_below(r, 3);
+    range->count_only = flags & 1;
+    range->keys_only = flags >> 1 & 1;
+    int64_t *const bounds[] = {&range->mod_min, &range->mod_max, &range->create_min,
+                               &range->create_max};
+    for (unsigned i = 0; i < 4; i++)
+        *bounds[i] = bw_read_positive(r);
+}
+
+static void write_ops(struct bw_writer *w, const struct bw_op *ops, uint32_t count)
+{
+    bw_write_number(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bw_write_number(w, ops[i].kind);
+        switch (ops[i].kind) {
+        case BW_OP_PUT:
+            write_put(w, &ops[i].put);
+            break;
+        case BW_OP_DELETE:
+            write_delete(w, &ops[i].delete);
+            break;
+        case BW_OP_RANGE:
+            write_range(w, &ops[i].range);
+            break;
+        }
+    }
+}
+
+static uint32_t read_ops(struct bw_reader *r, struct bw_op *ops)
+{
+    uint32_t count = (uint32_t)bw_read_below(r, BW_TXN_OPS_MAX);
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        ops[i] = (struct bw_op){.kind = (enum bw_op_kind)bw_read_below(r, BW_OP_DELETE)};
+        switch (ops[i].kind) {
+        case BW_OP_PUT:
+            read_put(r, &ops[i].put);
+            break;
+        case BW_OP_DELETE:
+            read_delete(r, &ops[i].delete);
+            break;
+        case BW_OP_RANGE:
+            read_range(r, &ops[i].range);
+            break;
+        }
+    }
+    return count;
+}
+
+static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
+{
+    bw_write_number(w, txn->compare_count);
+    for (uint32_t i = 0; i < txn->compare_count; i++) {
+        const struct bw_compare *compare = &txn->compares[i];
+        bw_write_number(w, compare->how);
+        bw_write_number(w, compare->what);
+        write_keys(w, &compare->keys);
+        bw_write_number(w, (uint64_t)compare->number);
+        bw_write_slice(w, compare->value);
+    }
+    write_ops(w, txn->then, txn->then_count);
+    write_ops(w, txn->otherwise, txn->otherwise_count);
+}
+
+static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_command_room *room)
+{
+    txn->compares = room->compares;
+    txn->then = room->then;
+    txn->otherwise = room->otherwise;
+    txn->compare_count = (uint32_t)bw_read_below(r, BW_TXN_OPS_MAX);
+    for (uint32_t i = 0; i < txn->compare_count && !r->failed; i++) {
+        struct bw_compare *compare = &room->compares[i];
+        compare->how = (enum bw_compare_how)bw_read_below(r, BW_COMPARE_NOT_EQUAL);
+        compare->what = (enum bw_compare_what)bw_read_below(r, BW_COMPARE_LEASE);
+        compare->keys = read_keys(r);
+        compare->number = (int64_t)bw_read_number(r);
+        compare->value = bw_read_slice(r);
+    }
+    txn->then_count = read_ops(r, room->then);
+    txn->otherwise_count = read_ops(r, room->otherwise);
+}
+
+static void write_lease(struct bw_writer *w, const struct bw_command *command)
+{
+    bw_write_number(w, (uint64_t)command->lease.id);
+    if (command->kind == BW_COMMAND_GRANT)
+        bw_write_number(w, (uint64_t)command->lease.ttl_ns);
+    bw_write_number(w, command->lease.binding);
+}
+
+static void read_lease(struct bw_reader *r, struct bw_command *command)
+{
+    command->lease.id = bw_read_positive(r);
+    if (command->kind == BW_COMMAND_GRANT)
+        command->lease.ttl_ns = bw_read_positive(r);
+    command->lease.binding = bw_read_number(r);
+}
+
+static bool has_too_many(const struct bw_txn *txn)
+{
+    return txn->compare_count > BW_TXN_OPS_MAX || txn->then_count > BW_TXN_OPS_MAX ||
+           txn->otherwise_count > BW_TXN_OPS_MAX;
+}
+
+int bw_command_encode(const struct bw_command *command, unsigned char *out, size_t size)
+{
+    struct bw_writer w = {.at = out, .size = size};
+    if (command->kind == BW_COMMAND_TXN && has_too_many(&command->txn))
+        return BW_ELIMIT;
+    bw_write_number(&w, command->kind);
+    switch (command->kind) {
+    case BW_COMMAND_NOTHING:
+        break;
+    case BW_COMMAND_PUT:
+        write_put(&w, &command->put);
+        break;
+    case BW_COMMAND_DELETE:
+        write_delete(&w, &command->delete);
+        break;
+    case BW_COMMAND_TXN:
+        write_txn(&w, &command->txn);
+        break;
+    case BW_COMMAND_GRANT:
+    case BW_COMMAND_REVOKE:
+    case BW_COMMAND_BIND:
+        write_lease(&w, command);
+        break;
+    case BW_COMMAND_COMPACT:
+        bw_write_number(&w, (uint64_t)command->revision);
+        break;
+    }
+    return w.failed || w.used > INT32_MAX ? BW_ELIMIT : (int)w.used;
+}
+
+int bw_command_decode(struct bw_command *command, struct bw_command_room *room,
+                      const unsigned char *bytes, size_t length)
+{
+    struct bw_reader r = {.at = bytes, .size = length};
+    *command =
+        (struct bw_command){.kind = (enum bw_command_kind)bw_read_below(&r, BW_COMMAND_COMPACT)};
+    switch (command->kind) {
+    case BW_COMMAND_NOTHING:
+        break;
+    case BW_COMMAND_PUT:
+        read_put(&r, &command->put);
+        break;
+    case BW_COMMAND_DELETE:
+        read_delete(&r, &command->delete);
+        break;
+    case BW_COMMAND_TXN:
+        read_txn(&r, &command->txn, room);
+        break;
+    case BW_COMMAND_GRANT:
+    case BW_COMMAND_REVOKE:
+    case BW_COMMAND_BIND:
+        read_lease(&r, command);
+        break;
+    case BW_COMMAND_COMPACT:
+        command->revision = bw_read_positive(&r);
+        break;
+    }
+    return r.failed || r.used != length ? BW_EMALFORMED : 0;
+}
+
+enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_command *command,
+                                  struct bw_results *results)
+{
+    int64_t lease = command->lease.id;
+    uint64_t binding = command->lease.binding;
+    enum bw_refusal refusal = BW_REFUSED_NOT;
+    results->op_count = results->kv_count = 0;
+    results->succeeded = results->truncated = false;
+    switch (command->kind) {
+    case BW_COMMAND_NOTHING:
+        break;
+    case BW_COMMAND_PUT:
+        return bw_registry_put(registry, &command->put, results);
+    case BW_COMMAND_DELETE:
+        return bw_registry_delete(registry, &command->delete, results);
+    case BW_COMMAND_TXN:
+        return bw_registry_txn(registry, &command->txn, results);
+    case BW_COMMAND_GRANT:
+        refusal = bw_registry_grant(registry, lease, command->lease.ttl_ns, binding);
+        break;
+    case BW_COMMAND_REVOKE:
+        refusal = bw_registry_revoke(registry, lease, binding);
+        break;
+    case BW_COMMAND_BIND:
+        refusal = bw_registry_bind(registry, lease, binding);
+        break;
+    case BW_COMMAND_COMPACT:
+        refusal = bw_registry_compact(registry, command->revision);
+        break;
+    }
+    struct bw_registry_status status;
+    bw_registry_status(registry, &status);
+    results->revision = status.revision;
+    return refusal;
+}
