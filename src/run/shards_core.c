@@ -8,16 +8,23 @@
 #define LOOKS_MAX    64u /* in one round: with 1,024 shards each is seen every 16 rounds */
 #define PATIENCE     3u  /* retry intervals in which the owner may take its shard */
 #define RANKS_MAX    8u  /* later ones do not wait longer */
-#define RACE_STEPS   16u /* without lists: so many steps of patience at the most */
-#define RACE_DIVISOR 4   /* steps in a retry interval */
+#define RACE_STEPS   8u  /* without lists: so many steps of patience at the most */
+#define RACE_DIVISOR 2   /* steps in a retry interval */
 #define PAUSE_MAX_NS (60 * BW_SEC)
 #define YIELD_MAX_NS (300 * BW_SEC)
+
+/* Each candidate begins at another shard, so that those who race for all do not race for each. */
+static uint32_t first_of(const struct bw_shards *s)
+{
+    return (uint32_t)(s->config.self % s->config.shards);
+}
 
 void bw_shards_init(struct bw_shards *s, const struct bw_shards_config *config)
 {
     BW_ASSERT(config->shards > 0 && config->shards <= BW_SHARDS_MAX && config->retry_ns > 0);
     memset(s, 0, sizeof *s);
     s->config = *config;
+    s->cursor = first_of(s);
     for (uint32_t i = 0; i < config->shards; i++)
         s->at[i].free_since = BW_TIME_NEVER;
 }
@@ -119,9 +126,9 @@ static bw_time start_at(const struct bw_shards *s, uint32_t shard, uint32_t runn
 
 uint32_t bw_shards_next_start(const struct bw_shards *s, bw_time now)
 {
-    uint32_t running = count_running(s), first = (uint32_t)(s->config.self % s->config.shards);
+    uint32_t running = count_running(s);
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        uint32_t shard = (first + i) % s->config.shards; /* each begins at another one */
+        uint32_t shard = (first_of(s) + i) % s->config.shards;
         if (start_at(s, shard, running) <= now)
             return shard;
     }

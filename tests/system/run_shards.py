@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """`bellwether run --shards`: shards spread over real launchers, supervisors and works, under an independent witness.
 
-    run_shards.py BELLWETHER WITNESS SHIM [NAME...]
+    run_shards.py BELLWETHER WITNESS MODULE [NAME...]      MODULE: store_unlisted.c
 
 Every shard has a witness of its own. Each test ends with the same judgement, shard by shard: never two works at once, tokens
 only grow."""
 import collections
 import fcntl
 import os
+import pty
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -66,15 +68,26 @@ class Shard:
 
 
 class ShardRoom(Room):
-    def __init__(self, bellwether, witness):
+    def __init__(self, bellwether, witness, module):
         super().__init__(bellwether, witness)
+        self.modules = os.path.dirname(os.path.abspath(module))
         self.shards = [Shard(self, i) for i in range(SHARDS)]
 
-    def launcher(self, name, before="", modes="", shards=SHARDS):
+    def launcher(self, name, before="", modes="", shards=SHARDS, unlisted=False):
         """`before` is shell that each work runs first."""
+        store = ["--store", "kubernetes:" + self.db] if unlisted else []
+        return self.candidate(name, options=["--shards", str(shards)] + store, command=self.work(before, modes),
+                              env={"BELLWETHER_MODULES": self.modules} if unlisted else None)
+
+    def words(self, name):
+        """A launcher's whole command line."""
+        return [self.bellwether, "run", "--store", "sqlite:" + self.db, "--election", ELECTION, "--id", name,
+                *self.options, "--shards", str(SHARDS), "--", *self.work("", "")]
+
+    def work(self, before, modes):
         script = (f'd={self.dir}/$BELLWETHER_SHARD; echo "$BELLWETHER_ID $BELLWETHER_TOKEN" >>$d/who; {before}\n'
                   f'exec {self.witness} $d {modes}')
-        return self.candidate(name, options=["--shards", str(shards)], command=["sh", "-c", script])
+        return ["sh", "-c", script]
 
     def owners(self):
         return [shard.owner() for shard in self.shards]
@@ -119,6 +132,15 @@ def supervisors(launcher):
         except OSError:
             pass
     return found
+
+
+def drain(terminal):
+    """Reads what is there, so that nobody waits for us to."""
+    try:
+        while select.select([terminal], [], [], 0)[0] and os.read(terminal, 65536):
+            pass
+    except OSError:
+        pass
 
 
 def three(room, **more):
@@ -240,6 +262,59 @@ def candidates_of_other_numbers_are_not_counted(room):
 
 
 @test
+def without_a_list_free_shards_go_to_whoever_has_fewer(room):
+    launchers = [room.launcher(name, unlisted=True) for name in "abc"]
+    assert "not moved" in launchers[0].said("shards", PATIENT)["message"]
+    wait_for(lambda: None not in room.owners(), PATIENT, 0.02)
+    loads = collections.Counter(room.owners())
+    assert min(loads[name] for name in "abc") >= 2, loads
+    before = room.owners()
+    room.launcher("d", unlisted=True).said("shards", PATIENT)
+    launchers[0].signal(signal.SIGKILL)
+    wait_for(lambda: None not in room.owners() and "a" not in room.owners(), PATIENT, 0.02)
+    for shard, owner in enumerate(before):
+        assert owner == "a" or room.shards[shard].owner() == owner, f"shard {shard} moved without need"
+    for launcher in room.candidates[1:]:
+        launcher.signal(signal.SIGTERM)
+        assert launcher.wait(PATIENT) == 128 + signal.SIGTERM
+    assert room.owners() == [None] * SHARDS
+
+
+@test
+def an_interrupt_reaches_every_work_once(room):
+    launcher = room.launcher("a")
+    room.spread(SHARDS)
+    launcher.signal(signal.SIGINT)
+    assert launcher.wait(PATIENT) == 128 + signal.SIGINT
+    for shard in room.shards:
+        told = [line for line in shard.lines() if line[0] == "signal"]
+        assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
+
+
+@test
+def ctrl_c_on_a_terminal_reaches_every_work_once(room):
+    words = room.words("a")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(words[0], words)
+    try:
+        room.spread(SHARDS)
+        os.write(terminal, b"\x03")
+        code = wait_for(lambda: drain(terminal) or os.waitpid(pid, os.WNOHANG)[1] or None, PATIENT)
+        assert os.waitstatus_to_exitcode(code) == 128 + signal.SIGINT, code
+        pid = 0
+    finally:
+        if pid:
+            send(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+    for shard in room.shards:
+        told = [line for line in shard.lines() if line[0] == "signal"]
+        assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
+        assert not shard.runs()
+
+
+@test
 def a_storm_of_kills_and_stops(room):
     rng = random.Random(7)
     launchers = {name: room.launcher(name) for name in "abc"}
@@ -289,7 +364,7 @@ def main():
     tap = Tap()
     for name, function in TESTS:
         if not names or name in names:
-            run(name, function, sys.argv[1:3], tap)
+            run(name, function, sys.argv[1:4], tap)
     return tap.end()
 
 

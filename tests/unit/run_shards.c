@@ -237,11 +237,12 @@ static void without_lists_who_has_more_is_slower(void **state)
     while ((shard = bw_shards_look_next(&us)) != BW_SHARD_NONE)
         assert_int_equal(sees(shard, false, false, 0, 0), BW_SHARD_KEEP);
     assert_int_equal(start_all(0), 1);
-    assert_int_equal(start_all(RETRY / 4), 1);
-    assert_int_equal(start_all(RETRY / 4 * 2), 1);
-    shard = bw_shards_next_start(&us, RETRY);
-    sees(shard, true, false, 1, RETRY); /* another was quicker */
-    assert_int_not_equal(bw_shards_next_start(&us, RETRY), shard);
+    assert_int_equal(start_all(RETRY / 2), 1);
+    assert_int_equal(start_all(RETRY), 1);
+    shard = bw_shards_next_start(&us, 2 * RETRY);
+    assert_int_not_equal(shard, BW_SHARD_NONE);
+    sees(shard, true, false, 1, 2 * RETRY); /* another was quicker */
+    assert_int_not_equal(bw_shards_next_start(&us, 2 * RETRY), shard);
     for (uint32_t i = 0; i < SHARDS; i++)
         if (us.at[i].state == BW_SHARD_RUNS) /* and nothing is let go */
             assert_int_equal(sees(i, true, true, 2, RETRY), BW_SHARD_KEEP);
