@@ -87,7 +87,7 @@ int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_
     return 0;
 }
 
-void bw_watch_later(struct bw_watches *w, bw_ref ref)
+void bw_watcher_later(struct bw_watches *w, bw_ref ref)
 {
     struct watcher *watcher = watcher_at(w, ref);
     if (watcher->ready)
@@ -118,7 +118,8 @@ static size_t bytes_of(const struct watcher *watcher)
     return sizeof *watcher + watcher->key_length + watcher->end_length;
 }
 
-bw_ref bw_watch_add(struct bw_watches *w, const struct bw_registry *r, const struct bw_watch *watch)
+bw_ref bw_watcher_add(struct bw_watches *w, const struct bw_registry *r,
+                      const struct bw_watcher_spec *watch)
 {
     const struct bw_keys *keys = &watch->keys;
     if (w->count == w->most || keys->key.length + keys->end.length > KEYS_MAX)
@@ -146,7 +147,7 @@ bw_ref bw_watch_add(struct bw_watches *w, const struct bw_registry *r, const str
     *home = ref;
     w->count++;
     if (watcher->revision <= r->revision)
-        bw_watch_later(w, ref);
+        bw_watcher_later(w, ref);
     return ref;
 }
 
@@ -166,7 +167,7 @@ static void leave_ready(struct bw_watches *w, bw_ref ref)
         w->ready_last = before;
 }
 
-void bw_watch_remove(struct bw_watches *w, bw_ref ref)
+void bw_watcher_remove(struct bw_watches *w, bw_ref ref)
 {
     struct watcher *watcher = watcher_at(w, ref);
     if (watcher->ready)
@@ -181,12 +182,12 @@ void bw_watch_remove(struct bw_watches *w, bw_ref ref)
     w->count--;
 }
 
-uint64_t bw_watch_owner(const struct bw_watches *w, bw_ref ref)
+uint64_t bw_watcher_owner(const struct bw_watches *w, bw_ref ref)
 {
     return watcher_at(w, ref)->owner;
 }
 
-int64_t bw_watch_id(const struct bw_watches *w, bw_ref ref)
+int64_t bw_watcher_id(const struct bw_watches *w, bw_ref ref)
 {
     return watcher_at(w, ref)->id;
 }
@@ -208,7 +209,7 @@ static void notice_event(struct bw_watches *w, bw_ref first, const struct bw_hap
             continue;
         if (watcher->number == UINT64_MAX)
             watcher->revision = event->revision;
-        bw_watch_later(w, at);
+        bw_watcher_later(w, at);
     }
 }
 
@@ -229,30 +230,30 @@ void bw_watches_reset(struct bw_watches *w, const struct bw_registry *r)
         for (bw_ref at = w->buckets[i]; at; at = watcher_at(w, at)->next) {
             watcher_at(w, at)->number = UINT64_MAX;
             if (watcher_at(w, at)->revision <= r->revision)
-                bw_watch_later(w, at);
+                bw_watcher_later(w, at);
         }
     w->noticed = r->event_end;
 }
 
 /* While a watcher is being told, `number` is its place in the history; a revision may be cut in two
  * when its owner cannot take more. */
-enum bw_watch_news bw_watch_next(struct bw_watches *w, const struct bw_registry *r, bw_ref ref,
-                                 struct bw_happened *out)
+enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_registry *r, bw_ref ref,
+                                     struct bw_happened *out)
 {
     struct watcher *watcher = watcher_at(w, ref);
     bool compacted = watcher->revision <= r->compacted;
     if (watcher->number != UINT64_MAX)
         compacted = watcher->number < r->event_first;
     if (compacted)
-        return BW_WATCH_COMPACTED;
+        return BW_WATCHER_COMPACTED;
     if (watcher->number == UINT64_MAX)
         watcher->number = bw_registry_events_from(r, watcher->revision);
     while (bw_registry_event(r, watcher->number, out)) {
         watcher->number++;
         if (concerns(watcher, out))
-            return BW_WATCH_EVENT;
+            return BW_WATCHER_EVENT;
     }
     watcher->number = UINT64_MAX;
     watcher->revision = bw_time_max(watcher->revision, r->revision + 1);
-    return BW_WATCH_NOTHING;
+    return BW_WATCHER_NOTHING;
 }

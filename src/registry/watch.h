@@ -13,7 +13,7 @@
 
 struct bw_watches;
 
-struct bw_watch {
+struct bw_watcher_spec {
     struct bw_keys keys; /* copied */
     int64_t start;       /* first revision of interest; 0: what happens from now on */
     bool no_put, no_delete;
@@ -26,28 +26,28 @@ size_t bw_watches_bytes(uint32_t watchers_max);
 int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_t watchers_max);
 
 /* 0: too many, or keys too long. */
-bw_ref bw_watch_add(struct bw_watches *watches, const struct bw_registry *registry,
-                    const struct bw_watch *watch);
-void bw_watch_remove(struct bw_watches *watches, bw_ref watcher);
-uint64_t bw_watch_owner(const struct bw_watches *watches, bw_ref watcher);
-int64_t bw_watch_id(const struct bw_watches *watches, bw_ref watcher);
+bw_ref bw_watcher_add(struct bw_watches *watches, const struct bw_registry *registry,
+                      const struct bw_watcher_spec *watch);
+void bw_watcher_remove(struct bw_watches *watches, bw_ref watcher);
+uint64_t bw_watcher_owner(const struct bw_watches *watches, bw_ref watcher);
+int64_t bw_watcher_id(const struct bw_watches *watches, bw_ref watcher);
 
 /* After changes: finds out who has news. */
 void bw_watches_notice(struct bw_watches *watches, const struct bw_registry *registry);
 /* The registry was loaded anew: everybody looks again from where they were. */
 void bw_watches_reset(struct bw_watches *watches, const struct bw_registry *registry);
-/* The next that has something to be told, 0: none. It leaves the list; bw_watch_next until it says
- * NOTHING, or bw_watch_later if its owner cannot take more now. */
+/* The next that has something to be told, 0: none. It leaves the list; bw_watcher_next until it
+ * says NOTHING, or bw_watcher_later if its owner cannot take more now. */
 bw_ref bw_watches_ready(struct bw_watches *watches);
-void bw_watch_later(struct bw_watches *watches, bw_ref watcher);
+void bw_watcher_later(struct bw_watches *watches, bw_ref watcher);
 
-enum bw_watch_news {
-    BW_WATCH_NOTHING,  /* it has seen everything up to now */
-    BW_WATCH_EVENT,    /* *out: the next event; those of one revision come one after the other */
-    BW_WATCH_COMPACTED /* what it waits for next is not kept any more: cancel it */
+enum bw_watcher_news {
+    BW_WATCHER_NOTHING,  /* it has seen everything up to now */
+    BW_WATCHER_EVENT,    /* *out: the next event; those of one revision come one after the other */
+    BW_WATCHER_COMPACTED /* what it waits for next is not kept any more: cancel it */
 };
 
-enum bw_watch_news bw_watch_next(struct bw_watches *watches, const struct bw_registry *registry,
-                                 bw_ref watcher, struct bw_happened *out);
+enum bw_watcher_news bw_watcher_next(struct bw_watches *watches, const struct bw_registry *registry,
+                                     bw_ref watcher, struct bw_happened *out);
 
 #endif

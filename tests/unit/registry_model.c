@@ -210,10 +210,10 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     char name[8];
     for (unsigned i = 0; i <= KEYS; i++) {
         key_name(name, i < KEYS ? i : 0);
-        struct bw_watch watch = {.keys = {.key = text(name)}, .owner = i, .start = i % 2};
+        struct bw_watcher_spec watch = {.keys = {.key = text(name)}, .owner = i, .start = i % 2};
         if (i == KEYS)
             watch.keys.end = text("kd");
-        refs[i] = bw_watch_add(watches, w.registry, &watch);
+        refs[i] = bw_watcher_add(watches, w.registry, &watch);
         assert_true(refs[i] != 0);
     }
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -223,9 +223,9 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
             continue; /* several changes at once */
         bw_ref ref;
         while ((ref = bw_watches_ready(watches))) {
-            unsigned who = (unsigned)bw_watch_owner(watches, ref);
+            unsigned who = (unsigned)bw_watcher_owner(watches, ref);
             assert_int_equal(refs[who], ref);
-            while (bw_watch_next(watches, w.registry, ref, &event) == BW_WATCH_EVENT) {
+            while (bw_watcher_next(watches, w.registry, ref, &event) == BW_WATCHER_EVENT) {
                 heard[who]++;
                 assert_true(event.revision >= last[who]);
                 last[who] = event.revision;
@@ -239,11 +239,11 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     }
     bw_ref ref;
     while ((ref = bw_watches_ready(watches)))
-        while (bw_watch_next(watches, w.registry, ref, &event) == BW_WATCH_EVENT)
-            heard[bw_watch_owner(watches, ref)]++;
+        while (bw_watcher_next(watches, w.registry, ref, &event) == BW_WATCHER_EVENT)
+            heard[bw_watcher_owner(watches, ref)]++;
     for (unsigned i = 0; i <= KEYS; i++) {
         assert_int_equal(heard[i], happened[i]);
-        bw_watch_remove(watches, refs[i]);
+        bw_watcher_remove(watches, refs[i]);
     }
     world_close(&w);
     free(memory);
@@ -262,18 +262,18 @@ static void one_who_comes_too_late_is_told_so(void **state)
     put(&w, "a", "2");
     put(&w, "a", "3");
     bw_registry_compact(w.registry, 3);
-    struct bw_watch watch = {.keys = {.key = text("a")}, .start = 3};
-    bw_ref late = bw_watch_add(watches, w.registry, &watch);
+    struct bw_watcher_spec watch = {.keys = {.key = text("a")}, .start = 3};
+    bw_ref late = bw_watcher_add(watches, w.registry, &watch);
     watch.start = 4;
-    bw_ref right = bw_watch_add(watches, w.registry, &watch);
-    assert_int_equal(bw_watch_add(watches, w.registry, &watch), 0); /* no room for a third */
+    bw_ref right = bw_watcher_add(watches, w.registry, &watch);
+    assert_int_equal(bw_watcher_add(watches, w.registry, &watch), 0); /* no room for a third */
     assert_int_equal(bw_watches_ready(watches), late);
-    assert_int_equal(bw_watch_next(watches, w.registry, late, &event), BW_WATCH_COMPACTED);
-    bw_watch_remove(watches, late);
+    assert_int_equal(bw_watcher_next(watches, w.registry, late, &event), BW_WATCHER_COMPACTED);
+    bw_watcher_remove(watches, late);
     assert_int_equal(bw_watches_ready(watches), right);
-    assert_int_equal(bw_watch_next(watches, w.registry, right, &event), BW_WATCH_EVENT);
+    assert_int_equal(bw_watcher_next(watches, w.registry, right, &event), BW_WATCHER_EVENT);
     assert_int_equal(event.revision, 4);
-    assert_int_equal(bw_watch_next(watches, w.registry, right, &event), BW_WATCH_NOTHING);
+    assert_int_equal(bw_watcher_next(watches, w.registry, right, &event), BW_WATCHER_NOTHING);
     /* A quiet watcher misses nothing while the history moves on. */
     for (int i = 0; i < 3000; i++)
         put(&w, "b", "x");
@@ -282,7 +282,7 @@ static void one_who_comes_too_late_is_told_so(void **state)
     put(&w, "a", "4");
     bw_watches_notice(watches, w.registry);
     assert_int_equal(bw_watches_ready(watches), right);
-    assert_int_equal(bw_watch_next(watches, w.registry, right, &event), BW_WATCH_EVENT);
+    assert_int_equal(bw_watcher_next(watches, w.registry, right, &event), BW_WATCHER_EVENT);
     assert_true(says(bw_kv_value(event.kv), "4"));
     world_close(&w);
     free(memory);
@@ -315,10 +315,10 @@ static void damaged_snapshots_are_refused(void **state)
     world_close(&w);
 }
 
-static void commands_survive_as_bytes_and_others_are_refused(void **state)
+static void entries_survive_as_bytes_and_others_are_refused(void **state)
 {
     (void)state;
-    static struct bw_command_room room;
+    static struct bw_entry_room room;
     struct bw_compare compare = {.what = BW_COMPARE_VALUE,
                                  .how = BW_COMPARE_NOT_EQUAL,
                                  .keys = {.key = text("k"), .end = text("l")},
@@ -334,31 +334,31 @@ static void commands_survive_as_bytes_and_others_are_refused(void **state)
                    .order = BW_SORT_DESCEND,
                    .target = BW_SORT_MOD,
                    .create_max = 9}}};
-    struct bw_command command = {.kind = BW_COMMAND_TXN,
-                                 .txn = {.compares = &compare,
-                                         .compare_count = 1,
-                                         .then = ops,
-                                         .then_count = 3,
-                                         .otherwise = ops + 1,
-                                         .otherwise_count = 1}};
+    struct bw_entry entry = {.kind = BW_ENTRY_TXN,
+                             .txn = {.compares = &compare,
+                                     .compare_count = 1,
+                                     .then = ops,
+                                     .then_count = 3,
+                                     .otherwise = ops + 1,
+                                     .otherwise_count = 1}};
     unsigned char bytes[256], again[256];
-    struct bw_command read;
-    int length = bw_command_encode(&command, bytes, sizeof bytes);
+    struct bw_entry read;
+    int length = bw_entry_encode(&entry, bytes, sizeof bytes);
     assert_true(length > 0);
-    assert_int_equal(bw_command_decode(&read, &room, bytes, (size_t)length), 0);
+    assert_int_equal(bw_entry_decode(&read, &room, bytes, (size_t)length), 0);
     assert_int_equal(read.txn.then_count, 3);
     assert_int_equal(read.txn.then[2].range.create_max, 9);
     assert_int_equal(read.txn.compares[0].number, -1);
-    assert_int_equal(bw_command_encode(&read, again, sizeof again), length);
+    assert_int_equal(bw_entry_encode(&read, again, sizeof again), length);
     assert_memory_equal(bytes, again, (size_t)length);
     for (int cut = 0; cut < length; cut++) {
-        assert_int_equal(bw_command_decode(&read, &room, bytes, (size_t)cut), BW_EMALFORMED);
-        assert_int_equal(bw_command_encode(&command, again, (size_t)cut), BW_ELIMIT);
+        assert_int_equal(bw_entry_decode(&read, &room, bytes, (size_t)cut), BW_EMALFORMED);
+        assert_int_equal(bw_entry_encode(&entry, again, (size_t)cut), BW_ELIMIT);
     }
     bytes[length] = 0;
-    assert_int_equal(bw_command_decode(&read, &room, bytes, (size_t)length + 1), BW_EMALFORMED);
+    assert_int_equal(bw_entry_decode(&read, &room, bytes, (size_t)length + 1), BW_EMALFORMED);
     bytes[0] = 99;
-    assert_int_equal(bw_command_decode(&read, &room, bytes, (size_t)length), BW_EMALFORMED);
+    assert_int_equal(bw_entry_decode(&read, &room, bytes, (size_t)length), BW_EMALFORMED);
 }
 
 int main(void)
@@ -368,7 +368,7 @@ int main(void)
         cmocka_unit_test(a_watcher_hears_every_event_of_its_keys_once_and_in_order),
         cmocka_unit_test(one_who_comes_too_late_is_told_so),
         cmocka_unit_test(damaged_snapshots_are_refused),
-        cmocka_unit_test(commands_survive_as_bytes_and_others_are_refused),
+        cmocka_unit_test(entries_survive_as_bytes_and_others_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

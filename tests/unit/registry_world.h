@@ -2,7 +2,7 @@
 #ifndef BW_TESTS_REGISTRY_WORLD_H
 #define BW_TESTS_REGISTRY_WORLD_H
 
-#include "registry/command.h"
+#include "registry/entry.h"
 #include "registry/expiry.h"
 #include "registry/registry.h"
 #include "unit.h"

@@ -1,6 +1,6 @@
-/* Changes as bytes, and back; see command.h. Each pair of functions names the same fields in the
+/* Changes as bytes, and back; see entry.h. Each pair of functions names the same fields in the
  * same order. */
-#include "registry/command.h"
+#include "registry/entry.h"
 
 #include "registry/bytes.h"
 
@@ -130,7 +130,7 @@ static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
     write_ops(w, txn->otherwise, txn->otherwise_count);
 }
 
-static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_command_room *room)
+static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room)
 {
     txn->compares = room->compares;
     txn->then = room->then;
@@ -148,20 +148,20 @@ static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_command_
     txn->otherwise_count = read_ops(r, room->otherwise);
 }
 
-static void write_lease(struct bw_writer *w, const struct bw_command *command)
+static void write_lease(struct bw_writer *w, const struct bw_entry *entry)
 {
-    bw_write_number(w, (uint64_t)command->lease.id);
-    if (command->kind == BW_COMMAND_GRANT)
-        bw_write_number(w, (uint64_t)command->lease.ttl_ns);
-    bw_write_number(w, command->lease.binding);
+    bw_write_number(w, (uint64_t)entry->lease.id);
+    if (entry->kind == BW_ENTRY_GRANT)
+        bw_write_number(w, (uint64_t)entry->lease.ttl_ns);
+    bw_write_number(w, entry->lease.binding);
 }
 
-static void read_lease(struct bw_reader *r, struct bw_command *command)
+static void read_lease(struct bw_reader *r, struct bw_entry *entry)
 {
-    command->lease.id = bw_read_positive(r);
-    if (command->kind == BW_COMMAND_GRANT)
-        command->lease.ttl_ns = bw_read_positive(r);
-    command->lease.binding = bw_read_number(r);
+    entry->lease.id = bw_read_positive(r);
+    if (entry->kind == BW_ENTRY_GRANT)
+        entry->lease.ttl_ns = bw_read_positive(r);
+    entry->lease.binding = bw_read_number(r);
 }
 
 static bool has_too_many(const struct bw_txn *txn)
@@ -170,94 +170,93 @@ static bool has_too_many(const struct bw_txn *txn)
            txn->otherwise_count > BW_TXN_OPS_MAX;
 }
 
-int bw_command_encode(const struct bw_command *command, unsigned char *out, size_t size)
+int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t size)
 {
     struct bw_writer w = {.at = out, .size = size};
-    if (command->kind == BW_COMMAND_TXN && has_too_many(&command->txn))
+    if (entry->kind == BW_ENTRY_TXN && has_too_many(&entry->txn))
         return BW_ELIMIT;
-    bw_write_number(&w, command->kind);
-    switch (command->kind) {
-    case BW_COMMAND_NOTHING:
+    bw_write_number(&w, entry->kind);
+    switch (entry->kind) {
+    case BW_ENTRY_NOTHING:
         break;
-    case BW_COMMAND_PUT:
-        write_put(&w, &command->put);
+    case BW_ENTRY_PUT:
+        write_put(&w, &entry->put);
         break;
-    case BW_COMMAND_DELETE:
-        write_delete(&w, &command->delete);
+    case BW_ENTRY_DELETE:
+        write_delete(&w, &entry->delete);
         break;
-    case BW_COMMAND_TXN:
-        write_txn(&w, &command->txn);
+    case BW_ENTRY_TXN:
+        write_txn(&w, &entry->txn);
         break;
-    case BW_COMMAND_GRANT:
-    case BW_COMMAND_REVOKE:
-    case BW_COMMAND_BIND:
-        write_lease(&w, command);
+    case BW_ENTRY_GRANT:
+    case BW_ENTRY_REVOKE:
+    case BW_ENTRY_BIND:
+        write_lease(&w, entry);
         break;
-    case BW_COMMAND_COMPACT:
-        bw_write_number(&w, (uint64_t)command->revision);
+    case BW_ENTRY_COMPACT:
+        bw_write_number(&w, (uint64_t)entry->revision);
         break;
     }
     return w.failed || w.used > INT32_MAX ? BW_ELIMIT : (int)w.used;
 }
 
-int bw_command_decode(struct bw_command *command, struct bw_command_room *room,
-                      const unsigned char *bytes, size_t length)
+int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const unsigned char *bytes,
+                    size_t length)
 {
     struct bw_reader r = {.at = bytes, .size = length};
-    *command =
-        (struct bw_command){.kind = (enum bw_command_kind)bw_read_below(&r, BW_COMMAND_COMPACT)};
-    switch (command->kind) {
-    case BW_COMMAND_NOTHING:
+    *entry = (struct bw_entry){.kind = (enum bw_entry_kind)bw_read_below(&r, BW_ENTRY_COMPACT)};
+    switch (entry->kind) {
+    case BW_ENTRY_NOTHING:
         break;
-    case BW_COMMAND_PUT:
-        read_put(&r, &command->put);
+    case BW_ENTRY_PUT:
+        read_put(&r, &entry->put);
         break;
-    case BW_COMMAND_DELETE:
-        read_delete(&r, &command->delete);
+    case BW_ENTRY_DELETE:
+        read_delete(&r, &entry->delete);
         break;
-    case BW_COMMAND_TXN:
-        read_txn(&r, &command->txn, room);
+    case BW_ENTRY_TXN:
+        read_txn(&r, &entry->txn, room);
         break;
-    case BW_COMMAND_GRANT:
-    case BW_COMMAND_REVOKE:
-    case BW_COMMAND_BIND:
-        read_lease(&r, command);
+    case BW_ENTRY_GRANT:
+    case BW_ENTRY_REVOKE:
+    case BW_ENTRY_BIND:
+        read_lease(&r, entry);
         break;
-    case BW_COMMAND_COMPACT:
-        command->revision = bw_read_positive(&r);
+    case BW_ENTRY_COMPACT:
+        entry->revision = bw_read_positive(&r);
         break;
     }
     return r.failed || r.used != length ? BW_EMALFORMED : 0;
 }
 
-enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_command *command,
+enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_entry *entry,
                                   struct bw_results *results)
 {
-    int64_t lease = command->lease.id;
-    uint64_t binding = command->lease.binding;
+    int64_t lease = entry->lease.id;
+    uint64_t binding = entry->lease.binding;
     enum bw_refusal refusal = BW_REFUSED_NOT;
     results->op_count = results->kv_count = 0;
     results->succeeded = results->truncated = false;
-    switch (command->kind) {
-    case BW_COMMAND_NOTHING:
+    switch (entry->kind) {
+    case BW_ENTRY_NOTHING:
         break;
-    case BW_COMMAND_PUT:
-        return bw_registry_put(registry, &command->put, results);
-    case BW_COMMAND_DELETE:
-        return bw_registry_delete(registry, &command->delete, results);
-    case BW_COMMAND_TXN:
-        return bw_registry_txn(registry, &command->txn, results);
-    case BW_COMMAND_GRANT:
-        refusal = bw_registry_grant(registry, lease, command->lease.ttl_ns, binding);
+    case BW_ENTRY_PUT:
+        return bw_registry_put(registry, &entry->put, results);
+    case BW_ENTRY_DELETE:
+        return bw_registry_delete(registry, &entry->delete, results);
+    case BW_ENTRY_TXN:
+        return bw_registry_txn(registry, &entry->txn, results);
+    case BW_ENTRY_GRANT:
+        refusal = bw_registry_grant(registry, lease, entry->lease.ttl_ns, binding);
         break;
-    case BW_COMMAND_REVOKE:
+    case BW_ENTRY_REVOKE:
         refusal = bw_registry_revoke(registry, lease, binding);
         break;
-    case BW_COMMAND_BIND:
+    case BW_ENTRY_BIND:
         refusal = bw_registry_bind(registry, lease, binding);
         break;
-    case BW_COMMAND_COMPACT:
-        refusal = bw_registry_compact(registry, command->revision);
+    case BW_ENTRY_COMPACT:
+        refusal = bw_registry_compact(registry, entry->revision);
         break;
     }
     struct bw_registry_status status;

@@ -1,24 +1,24 @@
 /* A change as it stands in the log: one byte of kind, then its fields (bytes.h). Entries are
  * written by this version for this version and newer ones; an unknown kind or a field too many is
  * malformed, never guessed at. */
-#ifndef BW_REGISTRY_COMMAND_H
-#define BW_REGISTRY_COMMAND_H
+#ifndef BW_REGISTRY_ENTRY_H
+#define BW_REGISTRY_ENTRY_H
 
 #include "registry/registry.h"
 
-enum bw_command_kind {
-    BW_COMMAND_NOTHING, /* a leader's first entry */
-    BW_COMMAND_PUT,
-    BW_COMMAND_DELETE,
-    BW_COMMAND_TXN,
-    BW_COMMAND_GRANT,
-    BW_COMMAND_REVOKE,
-    BW_COMMAND_BIND,
-    BW_COMMAND_COMPACT
+enum bw_entry_kind {
+    BW_ENTRY_NOTHING, /* a leader's first entry */
+    BW_ENTRY_PUT,
+    BW_ENTRY_DELETE,
+    BW_ENTRY_TXN,
+    BW_ENTRY_GRANT,
+    BW_ENTRY_REVOKE,
+    BW_ENTRY_BIND,
+    BW_ENTRY_COMPACT
 };
 
-struct bw_command {
-    enum bw_command_kind kind;
+struct bw_entry {
+    enum bw_entry_kind kind;
     union {
         struct bw_put put;
         struct bw_delete delete;
@@ -33,17 +33,17 @@ struct bw_command {
 };
 
 /* Where a decoded transaction's parts lie. */
-struct bw_command_room {
+struct bw_entry_room {
     struct bw_compare compares[BW_TXN_OPS_MAX];
     struct bw_op then[BW_TXN_OPS_MAX], otherwise[BW_TXN_OPS_MAX];
 };
 
 /* Returns the length, or BW_ELIMIT: more than `size`, or too many operations. */
-int bw_command_encode(const struct bw_command *command, unsigned char *out, size_t size);
+int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t size);
 /* Slices are borrowed from `bytes`. Returns 0 or BW_EMALFORMED. */
-int bw_command_decode(struct bw_command *command, struct bw_command_room *room,
-                      const unsigned char *bytes, size_t length);
-enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_command *command,
+int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const unsigned char *bytes,
+                    size_t length);
+enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_entry *entry,
                                   struct bw_results *results);
 
 #endif
