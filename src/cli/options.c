@@ -208,11 +208,11 @@ static const char *find_config(struct cursor *c)
     const char *path = getenv("BELLWETHER_CONFIG");
     for (int i = 0; i < c->argc && strcmp(c->argv[i], "--") != 0; i++) {
         const char *arg = c->argv[i];
-        if (strncmp(arg, "--", 2) != 0)
-            continue;
-        const struct bw_option *option =
-            bw_options_find(c->command, arg + 2, strcspn(arg + 2, "="));
         const char *equals = strchr(arg, '=');
+        size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
+        if (length <= 2 || arg[0] != '-' || arg[1] != '-')
+            continue;
+        const struct bw_option *option = bw_options_find(c->command, arg + 2, length - 2);
         if (!option)
             continue;
         bool next = option->form && option->form[0] != '[' && !equals;
