@@ -3,6 +3,7 @@
 #include "elect/spread.h"
 
 #include "base/assert.h"
+#include "base/bug.h"
 #include "base/error.h"
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood 2014): a bijection that spreads every bit. */
@@ -36,7 +37,7 @@ static void make_room(struct bw_spread *spread)
         uint32_t above = 0;
         for (uint32_t k = 0; k < spread->count; k++)
             above += mix(spread->keys[k]) > mix(spread->keys[i]);
-        spread->room[i] = (uint16_t)(each + (above < more));
+        spread->room[i] = (uint16_t)(each + (above < more || BW_BUG(spread_room_is_not_exact)));
         spread->load[i] = 0;
     }
 }
@@ -62,7 +63,8 @@ static uint32_t weakest(const struct bw_spread *spread, uint16_t owner, uint32_t
     uint32_t worst = BW_SHARDS_MAX;
     for (uint32_t i = 0; i < placed; i++)
         if (spread->owner[i] == owner &&
-            (worst == BW_SHARDS_MAX || spread->score[i] < spread->score[worst]))
+            (worst == BW_SHARDS_MAX ||
+             (spread->score[i] < spread->score[worst]) != BW_BUG(spread_drops_the_best)))
             worst = i;
     return worst;
 }

@@ -2,6 +2,7 @@
 #include "run/shards_core.h"
 
 #include "base/assert.h"
+#include "base/bug.h"
 
 #include <string.h>
 
@@ -74,7 +75,7 @@ bool bw_shards_view_end(struct bw_shards *s)
 {
     bool same = s->spread_made && s->count == s->spread.count &&
                 memcmp(s->keys, s->spread.keys, s->count * sizeof s->keys[0]) == 0;
-    s->acts = s->viewed || !s->config.lists;
+    s->acts = s->viewed || !s->config.lists || BW_BUG(shards_start_at_the_first_look);
     s->viewed = true;
     if (!s->config.lists || same)
         return false;
@@ -117,7 +118,7 @@ static bw_time start_at(const struct bw_shards *s, uint32_t shard, uint32_t runn
 {
     const struct bw_shard *one = &s->at[shard];
     if (!s->acts || one->state != BW_SHARD_IDLE || one->done ||
-        (!one->ours && one->free_since == BW_TIME_NEVER))
+        (!one->ours && (one->free_since == BW_TIME_NEVER || BW_BUG(shards_never_stand_in))))
         return BW_TIME_NEVER;
     if (one->ours)
         return one->start_from;
@@ -217,6 +218,8 @@ static void note(struct bw_shard *one, const struct bw_shard_sight *sight, bw_ti
     one->seen = true;
     one->version = sight->version;
     bw_time over = sight->held ? bw_time_add(one->changed_at, sight->ttl_ns) : now;
+    if (BW_BUG(shards_believe_a_still_record) && sight->held)
+        over = BW_TIME_NEVER;
     if (now < over)
         one->free_since = BW_TIME_NEVER;
     else if (one->free_since == BW_TIME_NEVER)
@@ -238,7 +241,9 @@ enum bw_shard_verdict bw_shards_saw(struct bw_shards *s, uint32_t shard,
         return BW_SHARD_KEEP;
     if (!sight->mine)
         return BW_SHARD_END;
-    return s->spread_made && now >= one->yield_from ? BW_SHARD_ASK : BW_SHARD_KEEP;
+    return s->spread_made && (now >= one->yield_from || BW_BUG(shards_yield_for_ever))
+               ? BW_SHARD_ASK
+               : BW_SHARD_KEEP;
 }
 
 void bw_shards_yield(struct bw_shards *s, uint32_t shard, bw_time now)
