@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STARTS_MAX 8u /* at once; then the loop breathes */
-#define BREATHE_NS (20 * BW_MS)
+#define STARTS_MAX 4u /* at once; then the loop breathes: nothing costs a store more than a start  \
+                       */
+#define BREATHE_NS (50 * BW_MS)
 #define LEAVE_NS   (200 * BW_MS) /* nobody waits longer for our farewell */
 
 static const int handled[] = {SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,

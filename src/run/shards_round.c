@@ -145,6 +145,19 @@ static void on_waiting(struct launcher *l, const struct bw_store_reply *reply)
     look_on(l);
 }
 
+/* Whoever is not listed gets no shard; it is tried again in every round. */
+static void on_entered(struct launcher *l, const struct bw_store_reply *reply)
+{
+    l->entered = reply->outcome == BW_OUTCOME_DONE;
+    memcpy(l->entered_value, l->value, sizeof l->entered_value);
+    bool refused = reply->outcome == BW_OUTCOME_REFUSED;
+    if (refused && !l->said_refused)
+        bw_log_event(&l->log, BW_LOG_WARNING, "not-listed", NULL,
+                     "the store does not list us as a candidate: %s", reply->why);
+    l->said_refused = refused;
+    ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);
+}
+
 void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply)
 {
     bool good = reply->outcome == BW_OUTCOME_DONE;
@@ -152,9 +165,7 @@ void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply)
     case ROUND_REST:
         break;
     case ROUND_ENTER:
-        l->entered = good;
-        memcpy(l->entered_value, l->value, sizeof l->entered_value);
-        ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);
+        on_entered(l, reply);
         break;
     case ROUND_LIST:
         if (good)

@@ -41,7 +41,7 @@ struct launcher {
     enum round_step step;
     uint32_t looked; /* the shard of LOOK and ASK */
     bw_time round_at, breathe_until;
-    bool entered, lists, said_mismatch;
+    bool entered, lists, said_mismatch, said_refused;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 
     bool ending, leaving; /* leaving: LEAVE is under way */
