@@ -180,3 +180,13 @@ bool bw_proc_has_environment(pid_t pid, const char *text)
     close(fd);
     return found;
 }
+
+void bw_run_fill_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}

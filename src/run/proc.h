@@ -38,6 +38,9 @@ uint64_t bw_proc_namespace(pid_t pid, const char *kind);
 /* True if the environment the process was started with has the entry `text` ("NAME=value"). */
 bool bw_proc_has_environment(pid_t pid, const char *text);
 
+/* Standard streams that were closed at start must not become something else of ours. */
+void bw_run_fill_streams(void);
+
 /* Now, on CLOCK_BOOTTIME. */
 bw_time bw_run_now(void);
 

@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STARTS_MAX 4u /* at once; then the loop breathes: nothing costs a store more than a start  \
-                       */
+#define STARTS_MAX                                                                                 \
+    4u /* at once; then the loop breathes: nothing costs a store more than a start                 \
+        */
 #define BREATHE_NS (50 * BW_MS)
 #define LEAVE_NS   (200 * BW_MS) /* nobody waits longer for our farewell */
 
@@ -296,6 +297,7 @@ static void close_all(struct launcher *l)
 int bw_shards_run(const struct bw_shards_order *order)
 {
     struct launcher *l = calloc(1, sizeof *l);
+    bw_run_fill_streams();
     if (!l || uv_loop_init(&l->loop) != 0) {
         free(l);
         return 71;

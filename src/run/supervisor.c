@@ -7,7 +7,6 @@
 #include "run/proc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,17 +152,6 @@ static void free_environment(char **environment)
     free(environment);
 }
 
-/* Standard streams that were closed at start must not become something else of ours. */
-static void fill_standard_streams(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 static int open_timer(struct supervisor *s)
 {
     s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -277,7 +265,7 @@ int bw_run(const struct bw_run_config *config)
     uv_prepare_t prepare = {.data = NULL};
     if (!s)
         return 71;
-    fill_standard_streams();
+    bw_run_fill_streams();
     s->config = config;
     s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = -1;
     s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = BW_TIME_NEVER;

@@ -12,6 +12,7 @@ import pty
 import random
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -312,6 +313,33 @@ def ctrl_c_on_a_terminal_reaches_every_work_once(room):
         told = [line for line in shard.lines() if line[0] == "signal"]
         assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
         assert not shard.runs()
+
+
+@test
+def a_store_away_for_longer_than_the_ttl_is_found_again(room):
+    three(room)
+    starts = [len(shard.starts()) for shard in room.shards]
+    connection = sqlite3.connect(room.db, isolation_level=None, timeout=PATIENT)
+    connection.execute("BEGIN EXCLUSIVE")
+    wait_for(lambda: not any(shard.runs() for shard in room.shards), PATIENT, 0.02)
+    connection.execute("ROLLBACK")
+    connection.close()
+    room.spread(3, 3, 3)
+    assert all(len(shard.starts()) > starts[i] for i, shard in enumerate(room.shards))
+
+
+@test
+def closed_standard_streams_do_no_harm(room):
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *room.words("a")])
+    try:
+        room.spread(SHARDS)
+        process.terminate()
+        assert process.wait(PATIENT) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+    check = sqlite3.connect(room.db).execute("PRAGMA integrity_check").fetchone()
+    assert check == ("ok",), check
 
 
 @test
