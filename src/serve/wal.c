@@ -1,0 +1,279 @@
+/* The log as the loop sees it: collecting, committing, hearing what is durable; see wal.h. */
+#include "serve/wal.h"
+
+#include "base/error.h"
+#include "serve/wal_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define BUFFER_FIRST ((size_t)64 << 10)
+
+/* Room for `bytes` more; without memory the log cannot keep its promises. */
+static unsigned char *collect(struct bw_wal *wal, size_t bytes)
+{
+    struct wal_buffer *buffer = &wal->collecting;
+    if (buffer->used == 0)
+        buffer->used = WAL_BATCH_HEAD;
+    if (buffer->size - buffer->used < bytes || !buffer->at) {
+        size_t size = buffer->size ? buffer->size : BUFFER_FIRST;
+        while (size - buffer->used < bytes)
+            size *= 2;
+        unsigned char *larger = realloc(buffer->at, size);
+        if (!larger)
+            wal_fail(wal, "no memory for the log");
+        buffer->at = larger;
+        buffer->size = size;
+    }
+    unsigned char *at = buffer->at + buffer->used;
+    buffer->used += bytes;
+    return at;
+}
+
+/* A record's head, zeroed fields and padding; returns where the fields begin. */
+static unsigned char *record(struct bw_wal *wal, enum wal_record kind, uint8_t change,
+                             size_t length)
+{
+    size_t padded = (length + 7) / 8 * 8;
+    unsigned char *at = collect(wal, WAL_RECORD_HEAD + padded);
+    memset(at, 0, WAL_RECORD_HEAD);
+    memset(at + WAL_RECORD_HEAD + padded - 8, 0, padded ? 8 : 0);
+    at[0] = (unsigned char)kind;
+    at[1] = change;
+    wal_put32(at + 4, (uint32_t)length);
+    return at + WAL_RECORD_HEAD;
+}
+
+void bw_wal_entry(struct bw_wal *wal, const struct bw_wal_entry *entry)
+{
+    unsigned char *at = record(wal, WAL_ENTRY, entry->change, WAL_ENTRY_HEAD + entry->length);
+    wal_put64(at, entry->index);
+    wal_put64(at + 8, entry->term);
+    wal_put64(at + 16, entry->node);
+    if (entry->length)
+        memcpy(at + WAL_ENTRY_HEAD, entry->bytes, entry->length);
+    wal->last_index = entry->index;
+}
+
+void wal_state_record(unsigned char *at, const struct bw_durable *state)
+{
+    const uint64_t fields[] = {state->term,
+                               state->vote,
+                               state->starts,
+                               state->token,
+                               state->promise_epoch,
+                               state->promised_to,
+                               (uint64_t)state->promised_ns};
+    memset(at, 0, WAL_RECORD_HEAD);
+    at[0] = WAL_STATE;
+    wal_put32(at + 4, WAL_STATE_BYTES);
+    for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        wal_put64(at + WAL_RECORD_HEAD + 8 * i, fields[i]);
+}
+
+void bw_wal_state(struct bw_wal *wal, const struct bw_durable *state)
+{
+    wal->state = *state;
+    wal->has_state = true;
+    wal_state_record(collect(wal, WAL_STATE_RECORD), state);
+}
+
+void bw_wal_truncate(struct bw_wal *wal, bw_index from)
+{
+    wal_put64(record(wal, WAL_TRUNCATE, 0, 8), from);
+    wal->last_index = from - 1;
+}
+
+void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
+{
+    unsigned char *at = record(wal, WAL_SNAPSHOT, 0, 16);
+    wal_put64(at, index);
+    wal_put64(at + 8, term);
+    wal->last_index = bw_wal_max(wal->last_index, index);
+}
+
+/* Hands what was collected to the writer, if it is idle. */
+static void hand_over(struct bw_wal *wal)
+{
+    uv_mutex_lock(&wal->mutex);
+    if (wal->writing.used == 0 && wal->collecting.used > 0) {
+        struct wal_buffer idle = wal->writing;
+        wal->collecting.commit = wal->commits;
+        wal->collecting.last_index = wal->last_index;
+        wal->collecting.state = wal->state;
+        wal->collecting.has_state = wal->has_state;
+        wal->writing = wal->collecting;
+        wal->collecting = idle;
+        uv_cond_signal(&wal->wake);
+    }
+    uv_mutex_unlock(&wal->mutex);
+}
+
+uint64_t bw_wal_commit(struct bw_wal *wal)
+{
+    if (wal->collecting.used > 0) {
+        wal->commits++;
+        hand_over(wal);
+    }
+    return wal->commits;
+}
+
+static void keep_made(struct bw_wal *wal, const struct wal_kept *made)
+{
+    if (made->number == 0)
+        return;
+    if (wal->kept_count == WAL_SEGMENTS_MAX)
+        wal_fail(wal, "too many segments");
+    wal->kept[wal->kept_count++] = *made;
+}
+
+static void on_done(uv_async_t *async)
+{
+    struct bw_wal *wal = async->data;
+    uv_mutex_lock(&wal->mutex);
+    uint64_t durable = wal->durable;
+    struct wal_kept made = wal->made;
+    wal->made.number = 0;
+    uv_mutex_unlock(&wal->mutex);
+    keep_made(wal, &made);
+    hand_over(wal);
+    wal->options.durable(wal->options.context, durable);
+}
+
+void bw_wal_drop(struct bw_wal *wal, bw_index index)
+{
+    uint32_t gone = 0;
+    char name[WAL_NAME_MAX];
+    while (gone + 1 < wal->kept_count && wal->kept[gone + 1].before <= index) {
+        wal_segment_name(name, wal->kept[gone].number);
+        if (unlinkat(wal->segments.directory, name, 0) != 0 && errno != ENOENT)
+            break;
+        gone++;
+    }
+    if (gone == 0)
+        return;
+    memmove(wal->kept, wal->kept + gone, (wal->kept_count - gone) * sizeof *wal->kept);
+    wal->kept_count -= gone;
+    if (fsync(wal->segments.directory) != 0)
+        wal_fail(wal, "cannot sync the directory");
+}
+
+uint64_t bw_wal_bytes(const struct bw_wal *wal)
+{
+    return (uint64_t)wal->kept_count * wal->segments.bytes;
+}
+
+static int first_segment(struct bw_wal *wal, char *why)
+{
+    wal->fd = wal_segment_make(&wal->segments, 1, 0, wal->segments.bytes);
+    if (wal->fd < 0) {
+        snprintf(why, BW_WAL_WHY_MAX + 1, "cannot make a log in %s: %s", wal->options.directory,
+                 strerror(errno));
+        return BW_EIO;
+    }
+    wal->number = 1;
+    wal->offset = WAL_HEAD;
+    wal->segment_size = wal->segments.bytes;
+    wal->kept[wal->kept_count++] = (struct wal_kept){.number = 1};
+    return 0;
+}
+
+static int find_log(struct bw_wal *wal, char *why)
+{
+    uint64_t first, last, count;
+    if (wal_segments_list(&wal->segments, &first, &last, &count) != 0) {
+        snprintf(why, BW_WAL_WHY_MAX + 1, "cannot list %s: %s", wal->options.directory,
+                 strerror(errno));
+        return BW_EIO;
+    }
+    if (count == 0)
+        return first_segment(wal, why);
+    if (last - first + 1 != count || count > WAL_SEGMENTS_MAX) {
+        snprintf(why, BW_WAL_WHY_MAX + 1, "a segment of the log is missing in %s",
+                 wal->options.directory);
+        return BW_EDAMAGED;
+    }
+    size_t end = 0;
+    for (uint64_t number = first; number <= last; number++) {
+        int error = wal_read_segment(wal, number, number == last, &end, why);
+        if (error)
+            return error;
+    }
+    wal->number = last;
+    wal->offset = end;
+    return wal->torn ? wal_clear_tail(wal, why) : 0;
+}
+
+static int begin(struct bw_wal *wal, char *why)
+{
+    wal->kept = malloc(WAL_SEGMENTS_MAX * sizeof *wal->kept);
+    wal->segments.directory = open(wal->options.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!wal->kept || wal->segments.directory < 0) {
+        snprintf(why, BW_WAL_WHY_MAX + 1, "cannot open %s: %s", wal->options.directory,
+                 strerror(errno));
+        return wal->kept ? BW_EIO : BW_ENOMEM;
+    }
+    int error = find_log(wal, why);
+    if (error)
+        return error;
+    if (uv_async_init(wal->options.loop, &wal->done, on_done) != 0)
+        return BW_ENOMEM;
+    wal->done.data = wal;
+    uv_mutex_init(&wal->mutex);
+    uv_cond_init(&wal->wake);
+    if (uv_thread_create(&wal->writer, wal_write_loop, wal) != 0)
+        wal_fail(wal, "no thread for the log");
+    return 0;
+}
+
+static void let_go(struct bw_wal *wal)
+{
+    if (wal->fd >= 0)
+        close(wal->fd);
+    if (wal->segments.directory >= 0)
+        close(wal->segments.directory);
+    free(wal->collecting.at);
+    free(wal->writing.at);
+    free(wal->kept);
+    free(wal);
+}
+
+int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char *why)
+{
+    size_t bytes = options->segment_bytes ? options->segment_bytes : BW_WAL_SEGMENT;
+    struct bw_wal *wal = calloc(1, sizeof *wal);
+    if (!wal || bytes < BW_WAL_SEGMENT_MIN) {
+        free(wal);
+        return wal ? BW_EINVAL : BW_ENOMEM;
+    }
+    wal->options = *options;
+    wal->segments = (struct wal_segments){
+        .directory = -1, .cluster = options->cluster, .node = options->node, .bytes = bytes};
+    wal->fd = -1;
+    int error = begin(wal, why);
+    if (error)
+        let_go(wal);
+    else
+        *out = wal;
+    return error;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    let_go(handle->data);
+}
+
+void bw_wal_close(struct bw_wal *wal)
+{
+    uv_mutex_lock(&wal->mutex);
+    wal->stop = true;
+    uv_cond_signal(&wal->wake);
+    uv_mutex_unlock(&wal->mutex);
+    uv_thread_join(&wal->writer);
+    uv_mutex_destroy(&wal->mutex);
+    uv_cond_destroy(&wal->wake);
+    uv_close((uv_handle_t *)&wal->done, on_closed);
+}

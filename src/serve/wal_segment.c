@@ -1,0 +1,117 @@
+/* Files of the log; see wal_segment.h. A segment is written under another name and renamed when it
+ * is whole, so that a name that is there is a segment that was made. */
+#include "serve/wal_segment.h"
+
+#include "base/error.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MAKING "wal-next.tmp"
+
+void wal_segment_name(char *name, uint64_t number)
+{
+    snprintf(name, WAL_NAME_MAX, "wal-%016" PRIx64 ".log", number);
+}
+
+static void head_write(const struct wal_segments *s, unsigned char *head, uint64_t number,
+                       bw_index before)
+{
+    memset(head, 0, WAL_HEAD);
+    memcpy(head, WAL_MAGIC, 8);
+    wal_put64(head + 8, s->cluster);
+    wal_put32(head + 16, s->node);
+    wal_put64(head + 24, number);
+    wal_put64(head + 32, before);
+    wal_put64(head + 40, XXH3_64bits(head, 40));
+}
+
+int wal_head_check(const struct wal_segments *s, const unsigned char *head, uint64_t number,
+                   bw_index *before)
+{
+    if (memcmp(head, WAL_MAGIC, 7) != 0)
+        return BW_EDAMAGED;
+    if (head[7] != (unsigned char)WAL_MAGIC[7])
+        return BW_EVERSION;
+    if (wal_get64(head + 40) != XXH3_64bits(head, 40) || wal_get64(head + 24) != number)
+        return BW_EDAMAGED;
+    if (wal_get64(head + 8) != s->cluster || wal_get32(head + 16) != s->node)
+        return BW_EDENIED;
+    *before = wal_get64(head + 32);
+    return 0;
+}
+
+/* Real zeros, not holes: a later write then changes nothing but its own blocks. */
+static int fill(int fd, size_t bytes)
+{
+    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    if (error == 0 || (error != EOPNOTSUPP && error != EINVAL)) {
+        errno = error;
+        return error ? -1 : 0;
+    }
+    return ftruncate(fd, (off_t)bytes);
+}
+
+static int write_segment(const struct wal_segments *s, int fd, uint64_t number, bw_index before,
+                         size_t size)
+{
+    unsigned char head[WAL_HEAD];
+    char name[WAL_NAME_MAX];
+    head_write(s, head, number, before);
+    wal_segment_name(name, number);
+    if (fill(fd, size) != 0 || pwrite(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
+        fsync(fd) != 0)
+        return -1;
+    return renameat(s->directory, MAKING, s->directory, name) == 0 ? fsync(s->directory) : -1;
+}
+
+int wal_segment_make(const struct wal_segments *s, uint64_t number, bw_index before, size_t size)
+{
+    int fd = openat(s->directory, MAKING, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    if (write_segment(s, fd, number, before, size) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    unlinkat(s->directory, MAKING, 0);
+    errno = error;
+    return -1;
+}
+
+/* The number in a segment's name; 0: not one. */
+static uint64_t number_of(const char *name)
+{
+    char again[WAL_NAME_MAX];
+    if (strncmp(name, "wal-", 4) != 0)
+        return 0;
+    uint64_t number = strtoull(name + 4, NULL, 16);
+    wal_segment_name(again, number);
+    return strcmp(name, again) == 0 ? number : 0;
+}
+
+int wal_segments_list(const struct wal_segments *s, uint64_t *first, uint64_t *last,
+                      uint64_t *count)
+{
+    int fd = openat(s->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    if (!directory)
+        return -1;
+    *first = *last = *count = 0;
+    while ((entry = readdir(directory))) {
+        uint64_t number = number_of(entry->d_name);
+        if (!number)
+            continue;
+        *first = *count && *first < number ? *first : number;
+        *last = *last > number ? *last : number;
+        ++*count;
+    }
+    closedir(directory);
+    return 0;
+}

@@ -1,0 +1,106 @@
+/* The log's own thread: one batch after the other, each one write and one fdatasync. What fails
+ * here ends the process. */
+#include "serve/wal_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void wal_fail(const struct bw_wal *wal, const char *what)
+{
+    fprintf(stderr,
+            "bellwether: %s in %s: %s; ending, because what was promised may not be durable\n",
+            what, wal->options.directory, strerror(errno));
+    abort();
+}
+
+static void write_all(struct bw_wal *wal, const unsigned char *bytes, size_t length)
+{
+    while (length) {
+        ssize_t wrote = pwrite(wal->fd, bytes, length, (off_t)wal->offset);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            wal_fail(wal, "cannot write the log");
+        bytes += wrote;
+        length -= (size_t)wrote;
+        wal->offset += (size_t)wrote;
+    }
+}
+
+/* Head and veil; the batch is ready for its place then. */
+static void seal(const struct bw_wal *wal, unsigned char *batch, size_t used)
+{
+    size_t length = used - WAL_BATCH_HEAD;
+    struct wal_place place = {wal->segments.cluster, wal->segments.node, wal->number, wal->offset};
+    uint64_t seed = wal_seed(&place);
+    unsigned char *records = batch + WAL_BATCH_HEAD;
+    wal_veil(seed, records, records, length);
+    wal_put32(batch, (uint32_t)length);
+    wal_put32(batch + 4, wal_length_sum(seed, (uint32_t)length));
+    wal_put64(batch + 8, wal_records_sum(seed, records, length));
+}
+
+static void write_sealed(struct bw_wal *wal, unsigned char *batch, size_t used)
+{
+    seal(wal, batch, used);
+    write_all(wal, batch, used);
+}
+
+#define STATE_BATCH (WAL_BATCH_HEAD + WAL_STATE_RECORD)
+
+/* The batch does not fit: the next segment takes over, and begins with the state, so that the older
+ * ones may go. The batch's own sync makes that durable too. */
+static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_index before)
+{
+    unsigned char state[STATE_BATCH];
+    size_t need = WAL_HEAD + STATE_BATCH + batch->used;
+    size_t size = need > wal->segments.bytes ? (need + WAL_HEAD - 1) / WAL_HEAD * WAL_HEAD
+                                             : wal->segments.bytes;
+    int fd = wal_segment_make(&wal->segments, wal->number + 1, before, size);
+    if (fd < 0)
+        wal_fail(wal, "cannot make a new segment");
+    close(wal->fd);
+    wal->fd = fd;
+    wal->number++;
+    wal->offset = WAL_HEAD;
+    wal->segment_size = size;
+    if (!batch->has_state)
+        return;
+    wal_state_record(state + WAL_BATCH_HEAD, &batch->state);
+    write_sealed(wal, state, sizeof state);
+}
+
+static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index before)
+{
+    if (wal->offset + batch->used > wal->segment_size)
+        turn_over(wal, batch, before);
+    write_sealed(wal, batch->at, batch->used);
+    if (fdatasync(wal->fd) != 0)
+        wal_fail(wal, "cannot sync the log");
+}
+
+void wal_write_loop(void *argument)
+{
+    struct bw_wal *wal = argument;
+    bw_index before = wal->last_index;
+    uv_mutex_lock(&wal->mutex);
+    for (;;) {
+        while (wal->writing.used == 0 && !wal->stop)
+            uv_cond_wait(&wal->wake, &wal->mutex);
+        if (wal->writing.used == 0)
+            break;
+        uv_mutex_unlock(&wal->mutex); /* the buffer is ours while `used` is not 0 */
+        uint64_t number = wal->number;
+        write_batch(wal, &wal->writing, before);
+        uv_mutex_lock(&wal->mutex);
+        if (wal->number != number)
+            wal->made = (struct wal_kept){.number = wal->number, .before = before};
+        before = wal->writing.last_index;
+        wal->durable = wal->writing.commit;
+        wal->writing.used = 0;
+        uv_async_send(&wal->done);
+    }
+    uv_mutex_unlock(&wal->mutex);
+}
