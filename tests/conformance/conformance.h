@@ -28,6 +28,9 @@ const char *conformance_election(void);
         }                                                                                          \
     } while (0)
 
+#define HELPER_CYCLE_TTL                                                                           \
+    (500 * BW_MS) /* of the part "cycle", unless the store's shortest is longer */
+
 /* Another process with its own connection: reads orders from `to`, one character each, and answers
  * lines on `from`. */
 struct helper {

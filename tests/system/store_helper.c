@@ -111,17 +111,30 @@ static void hold(struct client *client, const char *election)
     next_order();
 }
 
-/* Take, renew and release as fast as it goes, and say each token as soon as it is known. */
+static struct bw_store_reply take_for_a_while(struct client *client, const char *election,
+                                              uint64_t steal)
+{
+    struct bw_store_request request = client_request(client, BW_STORE_ACQUIRE, election);
+    request.steal = steal;
+    request.ttl_ns = bw_time_max(client->ops->ttl_min_ns, HELPER_CYCLE_TTL);
+    return client_ask(client, &request);
+}
+
+/* Take, renew and release as fast as it goes, and say each token as soon as it is known. Where the
+ * server ends leases, the next process has to wait for that of a killed one: it is a short one. */
 static void cycle(struct client *client, const char *election)
 {
     struct bw_store_reply seen = client_do(client, BW_STORE_READ, election);
     for (;;) {
-        seen = client_acquire(client, election, seen.record.held ? seen.record.version : 0);
+        seen = take_for_a_while(client, election, seen.record.held ? seen.record.version : 0);
         if (seen.outcome != BW_OUTCOME_DONE)
             continue;
         bw_token token = seen.record.token;
         say("token", token);
-        client_renew(client, election, token);
+        struct bw_store_request renewal = client_request(client, BW_STORE_RENEW, election);
+        renewal.token = token;
+        renewal.ttl_ns = bw_time_max(client->ops->ttl_min_ns, HELPER_CYCLE_TTL);
+        client_ask(client, &renewal);
         seen = client_release(client, election, token, true);
     }
 }
