@@ -1,0 +1,61 @@
+/* What one Redis instance says about an election, what several together mean, and the record that
+ * readers see. Pure but for parsing hiredis' replies.
+ *
+ * Keys of an election, K = prefix + name:
+ *   K                   string: the lock, as any SET NX PX client has it. Ours: "ID:REQUEST:NONCE",
+ *                       16 hex digits each; NONCE is one open store's
+ *   {K}/bellwether      hash: n, token, lock (the last of ours), record, note (JSON); also the
+ *                       channel on which each new state is published
+ *   {K}/candidates      hash: id -> "SERIAL UNTIL JSON"
+ *
+ * A lock that the side record does not know is a stranger's. A lock that is gone while the record
+ * says held has lapsed. */
+#ifndef BW_STORE_REDIS_STATE_H
+#define BW_STORE_REDIS_STATE_H
+
+#include "store/store.h"
+
+#include <hiredis/hiredis.h>
+
+#define REDIS_LOCK_MAX 127u /* ours are shorter; a longer one is a stranger's and is cut */
+
+enum redis_verdict { REDIS_DONE, REDIS_HELD, REDIS_AGAIN, REDIS_READ };
+
+struct redis_state {
+    bool locked, endless; /* endless: the lock has no expiry */
+    char lock[REDIS_LOCK_MAX + 1];
+    uint64_t lock_hash; /* of all of it */
+    bw_time left_ns;
+    uint64_t n;
+    bw_token token;
+    char owner[REDIS_LOCK_MAX + 1];         /* the lock of the leadership that `kept` speaks of */
+    struct bw_store_record kept;            /* as the side record has it; with the note */
+    char stranger[BW_CANDIDATE_ID_MAX + 1]; /* remembered by us: the last foreign holder seen */
+};
+
+/* BW_EMALFORMED: not such a reply, or a side record that is none. */
+int redis_state_parse(const redisReply *reply, struct redis_state *state,
+                      enum redis_verdict *verdict);
+/* The same as the script publishes it. */
+int redis_state_parse_told(const char *text, size_t length, struct redis_state *state);
+
+/* Of `count` states of `total` instances (count >= majority): who is locked on a majority, until
+ * when a majority stays so, and the newest record. */
+void redis_state_merge(struct redis_state *out, const struct redis_state *const *states,
+                       unsigned count, unsigned majority);
+
+/* `state` follows `before`: who was seen leading without a side record stays known until one of
+ * ours has taken over. */
+void redis_state_follow(struct redis_state *state, const struct redis_state *before);
+
+/* What readers see. */
+void redis_state_present(const struct redis_state *state, struct bw_store_record *record);
+/* Is the lock one of this store (nonce) and candidate? */
+bool redis_lock_is(const struct redis_state *state, const char *candidate, uint64_t nonce);
+void redis_lock_value(char lock[REDIS_LOCK_MAX + 1], const char *candidate, uint64_t request,
+                      uint64_t nonce);
+/* The side record after the request's candidate took a free lock. */
+void redis_state_take(const struct redis_state *state, const struct bw_store_request *request,
+                      struct bw_store_record *record);
+
+#endif
