@@ -1,0 +1,239 @@
+/* The PostgreSQL store, for its own files; users see store.h alone.
+ *
+ *   postgres.c             the interface: open, request, cancel, close
+ *   postgres_url.c         what the URL says
+ *   postgres_sql.c         the schema and the statements
+ *   postgres_link.c        one connection: resolve, connect, limits, reconnect
+ *   postgres_setup.c       what is asked of a server before it is used
+ *   postgres_batch.c       many requests in one transaction, in one round trip
+ *   postgres_rules.c       what a request makes of a row
+ *   postgres_rows.c        the rows last seen, and who watches them
+ *   postgres_candidates.c  who contends
+ *
+ * Everything happens on the loop's thread, through libpq's non-blocking calls; names are resolved
+ * by the loop's workers before libpq sees them. */
+#ifndef BW_STORE_POSTGRES_H
+#define BW_STORE_POSTGRES_H
+
+#include "base/rng.h"
+#include "store/job.h"
+#include "store/url.h"
+
+#include <libpq-fe.h>
+
+#define BW_PG_NAME_MAX   29u   /* of a schema or table: channel names have 63 bytes */
+#define BW_PG_PLACES_MAX 32u   /* addresses of all hosts */
+#define BW_PG_BATCH_MAX  64u   /* requests in one transaction: it holds their rows locked */
+#define BW_PG_TRIES_MAX  16u   /* a write whose row changed under it is tried again */
+#define BW_PG_ROWS_MAX   4096u /* kept; more while requests and watches need them */
+#define BW_PG_LISTED_MAX 1000u
+#define BW_PG_ANSWER_MAX (16u << 20) /* bytes of one answer: no honest one comes near */
+
+/* ---- the URL ---- */
+
+struct bw_pg_settings {
+    struct bw_url url;
+    char schema[BW_PG_NAME_MAX + 1], table[BW_PG_NAME_MAX + 1];
+    bw_time poll_ns; /* where the server cannot notify */
+    char password[512];
+};
+
+/* The settings of libpq that a URL may have; NULL-ended. */
+extern const char *const bw_pg_passed_on[];
+/* Returns 0, or BW_EINVAL with a line in why. */
+int bw_pg_settings_read(struct bw_pg_settings *settings, const char *url, char *why);
+
+/* ---- statements ---- */
+
+#define BW_PG_COMMENT "bellwether store, layout 1" /* of the table: it is ours */
+
+enum bw_pg_statement {
+    BW_PG_LOOK,    /* at the server and the schema: table */
+    BW_PG_LISTEN,  /* takes no parameters */
+    BW_PG_READ,    /* election */
+    BW_PG_INSERT,  /* election, -, new version, record, note, take a token? */
+    BW_PG_UPDATE,  /* election, seen version, new version, record, note, take a token? */
+    BW_PG_ENTER,   /* election, candidate, value, priority, process */
+    BW_PG_LEAVE,   /* election, candidate, process */
+    BW_PG_LIST,    /* election */
+    BW_PG_REFRESH, /* process */
+    BW_PG_STATEMENTS
+};
+
+/* Columns of READ, INSERT, UPDATE, ENTER, LEAVE: one row always; the rest is null without a record.
+ */
+enum bw_pg_column { BW_PG_PID, BW_PG_VERSION, BW_PG_TOKEN, BW_PG_RECORD, BW_PG_NOTE };
+
+/* A statement's text for these settings; the caller frees it. NULL: no memory. */
+char *bw_pg_statement_text(enum bw_pg_statement statement, const struct bw_pg_settings *settings);
+char *bw_pg_schema_text(const struct bw_pg_settings *settings);
+/* "schema.table", quoted. */
+void bw_pg_table_name(const struct bw_pg_settings *settings, char out[2 * BW_PG_NAME_MAX + 8]);
+
+/* ---- rows ---- */
+
+struct bw_pg_row {
+    struct bw_pg_row *chain;         /* same bucket */
+    struct bw_pg_row *newer, *older; /* by last use */
+    struct bw_job *watchers;         /* linked by their context */
+    uint32_t users;                  /* tasks and watchers */
+    bool known;          /* what follows was seen on this connection or an earlier one */
+    bool looking, again; /* a look for the watchers is under way; and news came since */
+    uint64_t version;
+    bw_token token;
+    char *record, *note; /* JSON */
+    char election[];
+};
+
+/* ---- one request on its way, or a look of the store's own ---- */
+
+enum bw_pg_step { BW_PG_ASKING, BW_PG_WRITING };
+
+struct bw_pg_task {
+    struct bw_pg_task *next;
+    struct bw_job *job; /* NULL: cancelled, or the store's own */
+    struct bw_pg_row *row;
+    enum bw_pg_statement statement; /* as sent, or to be sent where there is no job */
+    enum bw_pg_step step;
+    unsigned tries;
+    bool own;   /* the store's: a look, a refreshing */
+    bool alone; /* failed among others: not with them again */
+    PGresult *result;
+};
+
+struct bw_pg_queue {
+    struct bw_pg_task *first, **end;
+};
+
+/* ---- the connection ---- */
+
+enum bw_pg_state {
+    BW_PG_DOWN, /* waits before it tries again; requests fail at once */
+    BW_PG_RESOLVING,
+    BW_PG_CONNECTING,
+    BW_PG_SETTING_UP,
+    BW_PG_READY
+};
+
+enum bw_pg_setup { BW_PG_LOOKING, BW_PG_CREATING, BW_PG_LISTENING };
+
+struct bw_pg_place {
+    char host[256], address[64]; /* address empty: a socket's directory, or libpq's default */
+    uint16_t port;
+};
+
+struct bw_pg_link {
+    enum bw_pg_state state;
+    PGconn *conn;
+    uv_poll_t *poll; /* of the present socket; replaced with it */
+    uv_timer_t limit, retry;
+    struct bw_pg_resolving *resolver; /* a name on its way; NULL: none */
+    unsigned generation;              /* of `conn`: it is gone when this has changed */
+    uint64_t ready_at;                /* on the loop's clock, in ms */
+    struct bw_pg_place places[BW_PG_PLACES_MAX];
+    uint32_t place_count, place;
+    uint32_t resolving; /* the host being resolved */
+    unsigned failures;  /* rounds over all places */
+    size_t received;    /* bytes since the last answer was complete */
+    int pid;            /* of the server's process that listens for us */
+    enum bw_pg_setup setup;
+    PGresult *last; /* of setting up: the statement's latest */
+    bool created;   /* the schema, on this connection: look again once */
+    char why[BW_WHY_MAX + 1];
+};
+
+/* ---- the store ---- */
+
+struct bw_store {
+    struct bw_jobs jobs;
+    struct bw_pg_settings settings;
+    struct uv_loop_s *loop;
+    struct bw_rng rng;
+    char *text[BW_PG_STATEMENTS];
+    struct bw_pg_link link;
+    struct bw_pg_queue urgent, waiting; /* to be sent; urgent: what holds leaderships */
+    struct bw_pg_task *sent, *at;       /* the batch under way; the one whose results come */
+    bool failed;                        /* the batch: nothing of it was carried out */
+    struct bw_pg_row **buckets, *newest, *oldest;
+    uint32_t row_count;
+    uv_timer_t poll, refresh;
+    int64_t process;  /* marks our candidates */
+    bool entered;     /* there are some */
+    bw_time limit_ns; /* how long the server may take; from the shortest lease seen */
+    bool polled;      /* no notifications on this connection */
+    char server[64];  /* "PostgreSQL 15.1" and what of its settings matters */
+    char about[BW_WHY_MAX + 1];
+    bool closing;
+    uint32_t handles; /* open, until the memory may go */
+};
+
+/* postgres_link.c */
+int bw_pg_link_open(struct bw_store *store);
+void bw_pg_link_start(struct bw_store *store);
+void bw_pg_link_close(struct bw_store *store);
+/* Something was sent: write it out, wait for the answer within the limit. */
+void bw_pg_link_flush(struct bw_store *store);
+void bw_pg_link_ready(struct bw_store *store);
+/* The connection is of no use any more. What was sent has an unknown end; another one is made. */
+__attribute__((format(printf, 2, 3))) void bw_pg_link_drop(struct bw_store *store,
+                                                           const char *format, ...);
+/* This server is of no use; the next one is tried. */
+__attribute__((format(printf, 2, 3))) void bw_pg_link_next(struct bw_store *store,
+                                                           const char *format, ...);
+/* libpq's message as one line. */
+void bw_pg_line(char *out, const char *message);
+
+/* postgres_setup.c */
+void bw_pg_setup_begin(struct bw_store *store);
+void bw_pg_setup_result(struct bw_store *store, PGresult *result);
+/* What the server is; `trouble` is why it cannot notify, or NULL. */
+void bw_pg_about(struct bw_store *store, const char *trouble);
+
+/* postgres_batch.c */
+/* A task for the job (NULL: the store's own) and a row (may be NULL then); NULL: no memory. */
+struct bw_pg_task *bw_pg_task_new(struct bw_job *job, struct bw_pg_row *row);
+void bw_pg_task_free(struct bw_store *store, struct bw_pg_task *task);
+void bw_pg_queue_add(struct bw_store *store, struct bw_pg_task *task);
+void bw_pg_queue_again(struct bw_store *store, struct bw_pg_task *task); /* in front */
+/* False: it was sent already. */
+bool bw_pg_queue_remove(struct bw_store *store, struct bw_pg_task *task);
+void bw_pg_batch_send(struct bw_store *store);
+void bw_pg_batch_result(struct bw_store *store, PGresult *result); /* NULL: the end of one */
+/* The connection is gone: what was sent has an unknown end, the rest was not carried out. */
+void bw_pg_batch_lost(struct bw_store *store, const char *why);
+void bw_pg_queue_fail(struct bw_store *store, const char *why);
+
+/* postgres_rules.c */
+/* Sends the task's next statement; false: libpq takes none. */
+bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task);
+/* The result of its statement is there and committed: answers, or queues it again. */
+void bw_pg_task_result(struct bw_store *store, struct bw_pg_task *task);
+/* Its statement failed alone: answers, or queues it again. */
+void bw_pg_task_error(struct bw_store *store, struct bw_pg_task *task);
+bool bw_pg_task_writes(const struct bw_pg_task *task);
+
+/* postgres_rows.c */
+struct bw_pg_row *bw_pg_row_get(struct bw_store *store, const char *election); /* NULL: no memory */
+void bw_pg_row_use(struct bw_pg_row *row);
+void bw_pg_row_leave(struct bw_store *store, struct bw_pg_row *row);
+/* The row as a result has it; tells watchers. 0, BW_EMALFORMED or BW_ENOMEM. */
+int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresult *result);
+/* The record as kept, without what is only for readers. */
+int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record);
+void bw_pg_present(struct bw_store_record *record);
+void bw_pg_rows_free(struct bw_store *store);
+
+void bw_pg_watch(struct bw_store *store, struct bw_job *job);
+void bw_pg_unwatch(struct bw_store *store, struct bw_job *job);
+void bw_pg_look_done(struct bw_store *store, struct bw_pg_row *row);
+void bw_pg_notified(struct bw_store *store, const char *payload);
+void bw_pg_watch_fail(struct bw_store *store, const char *why);
+/* Looks at every watched row, and again and again. */
+void bw_pg_poll_start(struct bw_store *store);
+
+/* postgres_candidates.c */
+void bw_pg_list_answer(struct bw_job *job, const PGresult *result);
+/* Our candidates are listed as long as this goes on. */
+void bw_pg_refresh_start(struct bw_store *store);
+
+#endif

@@ -1,0 +1,314 @@
+/* The rows last seen, and who watches them. A kept row is only a guess that saves a round trip: a
+ * write compares its version at the server, and nothing is refused without asking there.
+ *
+ * A watch is answered from a look that began after it, so nothing is missed between two: the
+ * connection listens before anything is read on it, and news that come during a look cause another
+ * one. A notification is no more than a hint, since anybody on the database may send one. */
+#include "store/postgres.h"
+
+#include "store/record.h"
+#include "store/record_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 1024u
+#define HEARTBEAT_NS                                                                               \
+    (5 * BW_SEC) /* with notifications: one may be lost with a silent connection                   \
+                  */
+
+/* ---- the table ---- */
+
+static struct bw_pg_row **bucket_of(struct bw_store *store, const char *election)
+{
+    uint32_t hash = 2166136261u;
+    for (const unsigned char *at = (const unsigned char *)election; *at; at++)
+        hash = (hash ^ *at) * 16777619u;
+    return &store->buckets[hash % BUCKETS];
+}
+
+static void unlink_row(struct bw_store *store, struct bw_pg_row *row)
+{
+    *(row->newer ? &row->newer->older : &store->newest) = row->older;
+    *(row->older ? &row->older->newer : &store->oldest) = row->newer;
+}
+
+static void link_newest(struct bw_store *store, struct bw_pg_row *row)
+{
+    row->newer = NULL;
+    row->older = store->newest;
+    *(store->newest ? &store->newest->newer : &store->oldest) = row;
+    store->newest = row;
+}
+
+static void free_row(struct bw_pg_row *row)
+{
+    free(row->record);
+    free(row->note);
+    free(row);
+}
+
+/* The oldest that nobody uses, if there are too many; those in use are bounded by their users. */
+static void make_room(struct bw_store *store)
+{
+    struct bw_pg_row *row = store->oldest;
+    if (store->row_count < BW_PG_ROWS_MAX)
+        return;
+    for (unsigned i = 0; row && row->users && i < 64; i++)
+        row = row->newer;
+    if (!row || row->users)
+        return;
+    struct bw_pg_row **at = bucket_of(store, row->election);
+    while (*at != row)
+        at = &(*at)->chain;
+    *at = row->chain;
+    unlink_row(store, row);
+    store->row_count--;
+    free_row(row);
+}
+
+struct bw_pg_row *bw_pg_row_get(struct bw_store *store, const char *election)
+{
+    if (!store->buckets && !(store->buckets = calloc(BUCKETS, sizeof(struct bw_pg_row *))))
+        return NULL;
+    struct bw_pg_row **bucket = bucket_of(store, election), *row = *bucket;
+    while (row && strcmp(row->election, election) != 0)
+        row = row->chain;
+    if (row) {
+        unlink_row(store, row);
+        link_newest(store, row);
+        return row;
+    }
+    make_room(store);
+    bucket = bucket_of(store, election);
+    row = calloc(1, sizeof *row + strlen(election) + 1);
+    if (!row)
+        return NULL;
+    memcpy(row->election, election, strlen(election) + 1);
+    row->chain = *bucket;
+    *bucket = row;
+    link_newest(store, row);
+    store->row_count++;
+    return row;
+}
+
+void bw_pg_row_use(struct bw_pg_row *row)
+{
+    row->users++;
+}
+
+void bw_pg_row_leave(struct bw_store *store, struct bw_pg_row *row)
+{
+    row->users--;
+    if (row->users == 0 && store->row_count > BW_PG_ROWS_MAX)
+        make_room(store);
+}
+
+void bw_pg_rows_free(struct bw_store *store)
+{
+    while (store->oldest) {
+        struct bw_pg_row *row = store->oldest;
+        unlink_row(store, row);
+        free_row(row);
+    }
+    free(store->buckets);
+    store->buckets = NULL;
+}
+
+/* ---- what a row says ---- */
+
+void bw_pg_present(struct bw_store_record *record)
+{
+    bw_record_present(record);
+    record->left_ns = record->held ? BW_TIME_NEVER : 0;
+}
+
+int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record)
+{
+    *record = (struct bw_store_record){.version = row->version};
+    if (row->version == 0)
+        return 0;
+    int error = bw_record_unpack(row->record, strlen(row->record), record);
+    if (error == 0)
+        error = bw_note_unpack(row->note, strlen(row->note), &record->note);
+    record->version = row->version;
+    record->token = row->token;
+    return error;
+}
+
+static int number_of(const PGresult *result, int column, uint64_t *out)
+{
+    char *end;
+    const char *text = PQgetvalue(result, 0, column);
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == '\0' && *out <= INT64_MAX ? 0 : BW_EMALFORMED;
+}
+
+static char *text_of(const PGresult *result, int column)
+{
+    return strdup(PQgetvalue(result, 0, column));
+}
+
+/* Somebody else, or an administrator, may have written anything: it must be a record. */
+static int replace(struct bw_pg_row *row, const PGresult *result)
+{
+    struct bw_store_record record;
+    struct bw_pg_row new = {.known = true};
+    if (PQgetisnull(result, 0, BW_PG_VERSION)) {
+        free(row->record);
+        free(row->note);
+        row->record = row->note = NULL;
+        row->version = row->token = 0;
+        row->known = true;
+        return 0;
+    }
+    int error = number_of(result, BW_PG_VERSION, &new.version);
+    if (error == 0)
+        error = number_of(result, BW_PG_TOKEN, &new.token);
+    new.record = text_of(result, BW_PG_RECORD);
+    new.note = text_of(result, BW_PG_NOTE);
+    if (error == 0 && (!new.record || !new.note))
+        error = BW_ENOMEM;
+    if (error == 0)
+        error = bw_pg_row_record(&new, &record);
+    if (error == 0) {
+        free(row->record);
+        free(row->note);
+        row->version = new.version;
+        row->token = new.token;
+        row->record = new.record;
+        row->note = new.note;
+        row->known = true;
+        return 0;
+    }
+    free(new.record);
+    free(new.note);
+    return error;
+}
+
+/* ---- watching ---- */
+
+static void tell_watchers(struct bw_pg_row *row, struct bw_store *store)
+{
+    struct bw_job **at = &row->watchers;
+    struct bw_store_record record;
+    if (!row->watchers || bw_pg_row_record(row, &record) != 0)
+        return;
+    bw_pg_present(&record);
+    while (*at) {
+        struct bw_job *job = *at;
+        if (job->request.version == row->version) {
+            at = (struct bw_job **)&job->context;
+            continue;
+        }
+        *at = job->context;
+        job->context = NULL;
+        bw_pg_row_leave(store, row);
+        bw_job_done(job, &record);
+    }
+}
+
+int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresult *result)
+{
+    if (PQntuples(result) != 1 || PQnfields(result) != 5)
+        return BW_EMALFORMED;
+    int error = replace(row, result);
+    if (error == 0)
+        tell_watchers(row, store);
+    return error;
+}
+
+static void look(struct bw_store *store, struct bw_pg_row *row)
+{
+    if (row->looking) {
+        row->again = true;
+        return;
+    }
+    struct bw_pg_task *task = bw_pg_task_new(NULL, row);
+    if (!task)
+        return; /* the next look of the timer finds memory, or the watch ends by its time */
+    task->statement = BW_PG_READ;
+    row->looking = true;
+    bw_pg_queue_add(store, task);
+}
+
+void bw_pg_look_done(struct bw_store *store, struct bw_pg_row *row)
+{
+    bool again = row->again && row->watchers;
+    row->looking = row->again = false;
+    if (again)
+        look(store, row);
+}
+
+void bw_pg_watch(struct bw_store *store, struct bw_job *job)
+{
+    struct bw_pg_row *row = bw_pg_row_get(store, job->request.election);
+    if (!row) {
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for a watch");
+        return;
+    }
+    bw_pg_row_use(row);
+    job->context = row->watchers;
+    row->watchers = job;
+    look(store, row);
+}
+
+void bw_pg_unwatch(struct bw_store *store, struct bw_job *job)
+{
+    struct bw_pg_row *row = bw_pg_row_get(store, job->request.election);
+    struct bw_job **at = row ? &row->watchers : NULL;
+    while (at && *at && *at != job)
+        at = (struct bw_job **)&(*at)->context;
+    if (!at || !*at)
+        return;
+    *at = job->context;
+    bw_pg_row_leave(store, row);
+}
+
+/* "VERSION ELECTION" */
+void bw_pg_notified(struct bw_store *store, const char *payload)
+{
+    char *end;
+    uint64_t version = strtoull(payload, &end, 10);
+    if (end == payload || *end != ' ')
+        return;
+    struct bw_pg_row *row = store->buckets ? *bucket_of(store, end + 1) : NULL;
+    while (row && strcmp(row->election, end + 1) != 0)
+        row = row->chain;
+    if (row && row->watchers && (row->looking || row->version != version))
+        look(store, row);
+}
+
+void bw_pg_watch_fail(struct bw_store *store, const char *why)
+{
+    for (struct bw_pg_row *row = store->newest, *next; row; row = next) {
+        next = row->older;
+        while (row->watchers) {
+            struct bw_job *job = row->watchers;
+            row->watchers = job->context;
+            job->context = NULL;
+            row->users--;
+            bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s", why);
+        }
+    }
+}
+
+/* ---- again and again ---- */
+
+static void on_poll(uv_timer_t *timer)
+{
+    struct bw_store *store = timer->data;
+    for (struct bw_pg_row *row = store->newest; row; row = row->older)
+        if (row->watchers && !row->looking)
+            look(store, row);
+    bw_pg_batch_send(store);
+    bw_pg_poll_start(store);
+}
+
+void bw_pg_poll_start(struct bw_store *store)
+{
+    bw_time span = store->polled ? store->settings.poll_ns : HEARTBEAT_NS;
+    span = span / 2 + (bw_time)bw_rng_below(&store->rng, (uint64_t)span / 2 + 1);
+    uv_timer_start(&store->poll, on_poll, (uint64_t)(span / BW_MS), 0);
+}
