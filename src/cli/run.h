@@ -11,7 +11,7 @@ struct bw_job_options {
     struct bw_run_config config;
     double drift;
     uint32_t shards; /* 0: one leadership */
-    bool insecure;
+    bool insecure, accept_no_token;
     const char *containment, *log, *store_file, *fence_file;
     char fence_text[3000];
     char store_text[BW_JOB_TEXT], store_shown[BW_JOB_TEXT], id_text[BW_CANDIDATE_ID_MAX + 1];

@@ -127,6 +127,8 @@ const struct bw_option bw_job_option_rows[] = {
      AT(fence_file), 0, 0, NULL},
     {"fence-within", "D", "how long fencing may take (default 60s)", bw_set_duration,
      CONFIG(fence_within_ns), 1, 0, NULL},
+    {"accept-no-token", NULL, "use a store that gives no token (Redlock) without such fencing",
+     bw_set_switch, AT(accept_no_token), 0, 0, NULL},
     {.help = "how"},
     {"containment", "KIND", "auto, cgroup, pidns or subreaper: how all of the work is found",
      bw_set_text, AT(containment), 0, 0, containment_word},
@@ -267,6 +269,24 @@ static int check_fencing(const struct bw_cli_command *command, struct bw_job_opt
     return BW_GO_ON;
 }
 
+/* A store without tokens cannot tell an old leader's writes from a new one's: the old one is
+ * switched off, or the user says that late writes do no harm. */
+static int check_token(const struct bw_cli_command *command, const struct bw_job_options *options)
+{
+    char why[BW_WHY_MAX + 1];
+    const struct bw_run_config *config = &options->config;
+    const struct bw_store_ops *store = bw_store_find(config->store, why);
+    bool fenced = config->stonith || config->fence_agent || options->accept_no_token;
+    if (!store || (store->traits & BW_STORE_TOKEN) || fenced)
+        return BW_GO_ON;
+    return bw_usage_error(
+        command,
+        "--store %.80s gives no token: what a leader that paused writes late is rejected "
+        "by nobody. Name how it is switched off (--stonith or --fence-agent), or say that "
+        "such writes do no harm: --accept-no-token",
+        config->store_shown);
+}
+
 static int check_http(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     struct bw_http_address address;
@@ -313,7 +333,9 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
         code = check_fencing(command, options);
     if (code == BW_GO_ON)
         code = check_http(command, options);
-    return code == BW_GO_ON ? bw_job_options_store(command, options) : code;
+    if (code == BW_GO_ON)
+        code = bw_job_options_store(command, options);
+    return code == BW_GO_ON ? check_token(command, options) : code;
 }
 
 /* ---- the command ---- */

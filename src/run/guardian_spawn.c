@@ -5,6 +5,7 @@
  * exec, and says nothing if the parent died first, so the parent is looked at again after it. It is
  * only a backup: the containment is what counts. */
 #include "run/guardian.h"
+#include "run/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static _Noreturn void become_work(const struct bw_guardian_config *config,
     pid_t parent = getppid(); /* 0: outside our PID namespace, whose init dies with the guardian */
     if (parent != guardian && !(parent == 0 && contain->kind == BW_CONTAIN_PIDNS))
         _exit(126);
-    if (token != BW_TOKEN_NONE) {
+    if (bw_run_token(token) != BW_TOKEN_NONE) {
         snprintf(token_entry, sizeof token_entry, "BELLWETHER_TOKEN=%llu",
                  (unsigned long long)token);
         add_entry(config->environment, token_entry);

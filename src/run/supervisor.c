@@ -183,6 +183,16 @@ static int say_clocks(struct supervisor *s)
     return GO;
 }
 
+/* Without a token nothing can reject what a leader that paused writes late: said at every start. */
+static void say_no_token(struct supervisor *s)
+{
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_TOKEN))
+        bw_log_event(&s->log, BW_LOG_WARNING, "no-token", fields,
+                     "this store gives no token: BELLWETHER_TOKEN is not set, guards refuse, and "
+                     "what a leader that paused writes late is rejected by nobody");
+}
+
 static int open_all(struct supervisor *s, uv_prepare_t *prepare)
 {
     char why[BW_WHY_MAX + 1] = "";
@@ -200,6 +210,7 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
         bw_log_event(&s->log, BW_LOG_ERROR, "store-refused", fields, "%s", why);
         return error == BW_EINVAL ? 64 : BW_RUN_EXIT_UNREACHABLE;
     }
+    say_no_token(s);
     int code = say_clocks(s);
     if (code != GO)
         return code;

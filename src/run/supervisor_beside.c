@@ -17,8 +17,8 @@ struct words {
 
 static int start(struct supervisor *s, struct bw_child_order *order, struct words *words)
 {
-    const char *entries[] = {words->leader, words->value, words->token, words->reason,
-                             words->event};
+    const char *entries[] = {words->leader, words->value, words->reason, words->event,
+                             words->token[0] ? words->token : NULL};
     memcpy(order->entries, entries, sizeof entries);
     int error = bw_child_start(&s->children, order);
     if (error)
@@ -33,7 +33,10 @@ static void fill(struct words *words, const char *event, const char *leader, con
     snprintf(words->event, sizeof words->event, "BELLWETHER_EVENT=%s", event);
     snprintf(words->leader, sizeof words->leader, "BELLWETHER_LEADER=%s", leader);
     snprintf(words->value, sizeof words->value, "BELLWETHER_VALUE=%s", value);
-    snprintf(words->token, sizeof words->token, "BELLWETHER_TOKEN=%llu", (unsigned long long)token);
+    words->token[0] = '\0';
+    if (bw_run_token(token) != BW_TOKEN_NONE)
+        snprintf(words->token, sizeof words->token, "BELLWETHER_TOKEN=%llu",
+                 (unsigned long long)token);
     snprintf(words->reason, sizeof words->reason, "BELLWETHER_REASON=%s", reason);
 }
 

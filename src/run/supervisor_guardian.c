@@ -94,7 +94,7 @@ static void on_dead(struct supervisor *s, const struct bw_wire *wire)
 
 static void on_stuck(struct supervisor *s, const char *text)
 {
-    struct bw_log_field fields[] = {{"token", NULL, s->token}, BW_LOG_END};
+    struct bw_log_field fields[] = {{"token", NULL, bw_run_token(s->token)}, BW_LOG_END};
     bw_log_event(&s->log, BW_LOG_ERROR, "not-dead", fields, "%s; the leadership is not released",
                  text);
 }
@@ -123,8 +123,9 @@ static void on_message(struct supervisor *s, const struct bw_wire *wire)
         s->restart_pause_ns = RESTART_NS;
         break;
     case BW_WIRE_STARTED: {
-        struct bw_log_field fields[] = {
-            {"token", NULL, wire->token}, {"pid", NULL, (uint64_t)wire->number}, BW_LOG_END};
+        struct bw_log_field fields[] = {{"token", NULL, bw_run_token(wire->token)},
+                                        {"pid", NULL, (uint64_t)wire->number},
+                                        BW_LOG_END};
         s->work = wire->number;
         s->notified = bw_run_now();
         bw_health_begin(&s->progress, s->notified);

@@ -12,9 +12,10 @@
 static void log_token(struct supervisor *s, enum bw_log_level level, const char *event,
                       bw_token token, const char *sentence)
 {
-    struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
+    bw_token shown = bw_run_token(token);
+    struct bw_log_field fields[] = {{"token", NULL, shown}, BW_LOG_END};
     bw_log_event(&s->log, level, event, fields, "%s (token %llu)", sentence,
-                 (unsigned long long)token);
+                 (unsigned long long)shown);
 }
 
 static void start_work(struct supervisor *s)
@@ -66,15 +67,15 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
 {
     char until[24];
     bw_time now = bw_run_now();
-    s->token = s->armed_token = action->token;
+    s->elections++;
+    s->token = s->armed_token = action->token ? action->token : BW_RUN_NO_TOKEN | s->elections;
     s->schedule = action->schedule;
     s->strike_at = BW_TIME_NEVER;
     s->settled = s->told_to_end = s->stuck_said = false;
-    s->elections++;
     bw_supervisor_http_elected(s, now);
-    struct bw_log_field fields[] = {{"token", NULL, s->token}, BW_LOG_END};
+    struct bw_log_field fields[] = {{"token", NULL, action->token}, BW_LOG_END};
     bw_log_event(&s->log, BW_LOG_INFO, "elected", fields, "elected with token %llu for %s",
-                 (unsigned long long)s->token, bw_log_span(until, s->schedule.end - now));
+                 (unsigned long long)action->token, bw_log_span(until, s->schedule.end - now));
     bw_supervisor_arm(s, true);
     /* A store that keeps what is owed has put the previous holder there, if it belongs there. */
     bool clean = action->previous_clean || action->owed[0];
@@ -98,7 +99,8 @@ static void on_step_down(struct supervisor *s, const struct bw_lease_action *act
     char left[24];
     bw_time now = bw_run_now();
     const char *reason = bw_lease_loss_name(action->reason);
-    struct bw_log_field fields[] = {{"token", NULL, s->token}, {"reason", reason, 0}, BW_LOG_END};
+    struct bw_log_field fields[] = {
+        {"token", NULL, action->token}, {"reason", reason, 0}, BW_LOG_END};
     s->schedule = action->schedule;
     s->clearing_now = false;
     s->told_to_end = true;
@@ -139,8 +141,8 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
     const char *reason = bw_lease_loss_name(action->reason);
     struct bw_log_field fields[] = {
         {"token", NULL, action->token}, {"reason", reason, 0}, BW_LOG_END};
-    if (s->armed_token == action->token && s->armed_token != BW_TOKEN_NONE) {
-        bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = action->token},
+    if (s->armed_token != BW_TOKEN_NONE && bw_run_token(s->armed_token) == action->token) {
+        bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = s->armed_token},
                            -1);
         s->armed_token = BW_TOKEN_NONE;
         if (s->guardian == GUARDIAN_READY)

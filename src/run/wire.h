@@ -28,6 +28,16 @@ enum bw_wire_flag {
     BW_WIRE_RAN = 4
 };
 
+/* Set in the number of a leadership whose store gives no token: supervisor and guardian still tell
+ * one from the next, and nobody else sees it. */
+#define BW_RUN_NO_TOKEN (UINT64_C(1) << 63)
+
+/* What others may see of it. */
+static inline bw_token bw_run_token(bw_token number)
+{
+    return number & BW_RUN_NO_TOKEN ? BW_TOKEN_NONE : number;
+}
+
 struct bw_wire {
     uint32_t kind, flags;
     int32_t number;
