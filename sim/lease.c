@@ -187,6 +187,7 @@ static enum bw_loss loss_of(enum bw_lease_loss loss)
         return BW_LOSS_SHUT_DOWN;
     case BW_LEASE_RESIGNED:
     case BW_LEASE_FINISHED:
+    case BW_LEASE_NOT_CLEARED:
         break;
     }
     return BW_LOSS_RESIGNED;

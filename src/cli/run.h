@@ -40,6 +40,9 @@ bool bw_job_is_sharded(const struct bw_job_options *options, const struct bw_par
 int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_options *options,
                       int argc, char **argv);
 
+/* Is the way to fence one that can be gone? BW_GO_ON, or 64 after one line. */
+int bw_job_check_fencing(const struct bw_cli_command *command, struct bw_job_options *options);
+
 /* Is there such a command? BW_GO_ON, 126 or 127 after one line. */
 int bw_job_check_command(const struct bw_cli_command *command, const char *name);
 

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define AT(field)     offsetof(struct bw_job_options, field)
@@ -249,26 +248,6 @@ static int choose(const struct bw_cli_command *command, const char *option, cons
     return bw_usage_error(command, "--%s: %s", option, why);
 }
 
-static int check_fencing(const struct bw_cli_command *command, struct bw_job_options *options)
-{
-    if (options->config.stonith && options->config.fence_agent)
-        return bw_usage_error(command, "--stonith and --fence-agent: one of them");
-    if (!options->fence_file)
-        return BW_GO_ON;
-    FILE *file = fopen(options->fence_file, "re");
-    if (!file)
-        return bw_usage_error(command, "--fence-file %s: %s", options->fence_file, strerror(errno));
-    size_t got = fread(options->fence_text, 1, sizeof options->fence_text - 1, file);
-    bool whole = feof(file) != 0;
-    fclose(file);
-    options->fence_text[got] = '\0';
-    options->config.fence_input = options->fence_text;
-    if (!whole)
-        return bw_usage_error(command, "--fence-file %s: longer than %zu bytes",
-                              options->fence_file, sizeof options->fence_text - 1);
-    return BW_GO_ON;
-}
-
 /* A store without tokens cannot tell an old leader's writes from a new one's: the old one is
  * switched off, or the user says that late writes do no harm. */
 static int check_token(const struct bw_cli_command *command, const struct bw_job_options *options)
@@ -312,6 +291,8 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
     struct bw_run_config *config = &options->config;
     unsigned choice = 0;
     (void)parsed;
+    if (config->no_wait && config->wait_ns != BW_TIME_NEVER)
+        return bw_usage_error(command, "-n and -w: do not wait, or wait; one of them");
     config->terms.drift_ppm = (uint32_t)(options->drift * 1e6 + 0.5);
     config->terms.margin_ns = bw_job_margin(config->terms.ttl_ns);
     int code = check_names(command, options);
@@ -330,48 +311,10 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
     if (config->health.progress_within_ns == 0)
         config->health.progress_within_ns = config->terms.ttl_ns;
     if (code == BW_GO_ON)
-        code = check_fencing(command, options);
+        code = bw_job_check_fencing(command, options);
     if (code == BW_GO_ON)
         code = check_http(command, options);
     if (code == BW_GO_ON)
         code = bw_job_options_store(command, options);
     return code == BW_GO_ON ? check_token(command, options) : code;
-}
-
-/* ---- the command ---- */
-
-static int judge_file(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return errno == EACCES ? 126 : 127;
-    return S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? BW_GO_ON : 126;
-}
-
-static int search(const char *name)
-{
-    const char *path = getenv("PATH");
-    int best = 127;
-    char file[BW_JOB_TEXT];
-    path = path ? path : "/usr/local/bin:/usr/bin:/bin";
-    for (;;) {
-        size_t length = strcspn(path, ":");
-        snprintf(file, sizeof file, "%.*s/%s", length ? (int)length : 1, length ? path : ".", name);
-        int code = judge_file(file);
-        if (code == BW_GO_ON)
-            return code;
-        best = code == 126 ? code : best;
-        if (path[length] == '\0')
-            return best;
-        path += length + 1;
-    }
-}
-
-int bw_job_check_command(const struct bw_cli_command *command, const char *name)
-{
-    int code = strchr(name, '/') ? judge_file(name) : search(name);
-    if (code != BW_GO_ON)
-        fprintf(stderr, "%s: %.200s: %s\n", command->path, name,
-                code == 127 ? "no such command" : "cannot be executed");
-    return code;
 }

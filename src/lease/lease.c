@@ -24,9 +24,9 @@ static const char *const state_names[] = {"idle",     "reading",   "waiting",
                                           "listing",  "acquiring", "holding",
                                           "stopping", "releasing", "stopped"};
 
-static const char *const loss_names[] = {"kept",        "expired",     "taken",
-                                         "resigned",    "transferred", "unhealthy",
-                                         "unreachable", "shut-down",   "finished"};
+static const char *const loss_names[] = {
+    "kept",      "expired",     "taken",     "resigned", "transferred",
+    "unhealthy", "unreachable", "shut-down", "finished", "predecessor-not-dead"};
 
 const char *bw_lease_loss_name(enum bw_lease_loss loss)
 {
@@ -235,6 +235,13 @@ static bool may_steal(const struct bw_lease *l, bw_time now)
            (now >= watched_until(l) || over_by_wall(l, now));
 }
 
+/* Earlier work that we could not clear away is still owed: not before then. */
+static bw_time clearing_pause(const struct bw_lease *l)
+{
+    bool settled = !l->seen.held && l->seen.clean;
+    return settled ? 0 : l->cleared_at;
+}
+
 /* It is free: until when we stand back for others, after a step-down of our own will or for the
  * successor that a transfer names. */
 static bw_time others_first(const struct bw_lease *l, bw_time now)
@@ -250,6 +257,7 @@ static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_acti
     l->state = LEASE_WAITING;
     l->main.id = 0;
     l->act_at = l->seen.held ? steal_at(l) : others_first(l, now);
+    l->act_at = bw_time_max(l->act_at, clearing_pause(l));
     if (l->unhealthy || l->config.observer)
         l->act_at = BW_TIME_NEVER;
     bool wants = l->config.preferred && l->seen.held && (l->config.traits & BW_STORE_NOTES);
@@ -266,7 +274,7 @@ static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_acti
 static bool may_contend(const struct bw_lease *l, bw_time now)
 {
     return !l->unhealthy && !l->config.observer && !l->stopping && now >= l->not_before &&
-           !lease_yields(l, now);
+           now >= clearing_pause(l) && !lease_yields(l, now);
 }
 
 /* A record of ours that nobody here uses: an acquire whose answer was lost long ago. */
@@ -352,6 +360,16 @@ static void on_main_answer(struct bw_lease *l, const struct bw_store_reply *repl
         on_read_answer(l, reply, now, actions);
 }
 
+/* The record a holder watches is away, or is not its own: as when a database was removed and
+ * another one stands in its place. */
+static bool may_be_lost(const struct bw_lease *l, const struct bw_store_reply *reply)
+{
+    const struct bw_store_record *record = &reply->record;
+    if (reply->outcome == BW_OUTCOME_UNAVAILABLE)
+        return true;
+    return reply->outcome == BW_OUTCOME_DONE && (!record->held || record->token != l->token);
+}
+
 static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
                             struct bw_lease_actions *actions)
 {
@@ -369,6 +387,8 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
         lease_become_reading(l, now, actions);
     else if (l->state == LEASE_HOLDING && reply->record.held && reply->record.token > l->token)
         lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
+    else if (l->state == LEASE_HOLDING && may_be_lost(l, reply))
+        lease_renew_soon(l, now);
     /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. */
     bool again = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_UNKNOWN;
     if (holds && l->state < LEASE_RELEASING && again)
@@ -478,6 +498,10 @@ void bw_lease_step(struct bw_lease *l, const struct bw_lease_event *event,
         break;
     case BW_LEASE_STOP:
         on_stop(l, event->now, actions);
+        break;
+    case BW_LEASE_UNCLEARED:
+        if (l->state == LEASE_HOLDING)
+            lease_become_stopping(l, BW_LEASE_NOT_CLEARED, event->now, actions);
         break;
     }
 }

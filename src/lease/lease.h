@@ -27,8 +27,11 @@ enum bw_lease_loss { /* why a leadership ended; the names users see */
                      BW_LEASE_UNHEALTHY,   /* a health check failed */
                      BW_LEASE_UNREACHABLE, /* the store could not be reached in time */
                      BW_LEASE_SHUT_DOWN,   /* the supervisor ends */
-                     BW_LEASE_FINISHED     /* the work ended by itself */
+                     BW_LEASE_FINISHED,    /* the work ended by itself */
+                     BW_LEASE_NOT_CLEARED  /* earlier work could be neither ended nor fenced */
 };
+
+#define BW_LEASE_LOSSES ((unsigned)BW_LEASE_NOT_CLEARED + 1)
 
 enum bw_lease_event_kind {
     BW_LEASE_START,
@@ -38,7 +41,8 @@ enum bw_lease_event_kind {
     BW_LEASE_HEALTH,    /* healthy: may contend and hold; not healthy: may not */
     BW_LEASE_PREPARED,  /* healthy field: answer of --on-prepare: ready or refused */
     BW_LEASE_RESIGN,    /* local request; `to` names a successor or is empty */
-    BW_LEASE_STOP       /* shut down in good order */
+    BW_LEASE_STOP,      /* shut down in good order */
+    BW_LEASE_UNCLEARED  /* the work cannot be started: what earlier holders left is not dead */
 };
 
 struct bw_lease_event {

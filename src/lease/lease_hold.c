@@ -79,6 +79,18 @@ void lease_become_stopping(struct bw_lease *l, enum bw_lease_loss reason, bw_tim
         ask_release(l, now, actions);
 }
 
+/* Every try costs a token and whatever fencing does: the pause doubles up to 64 retry intervals. */
+static void count_uncleared(struct bw_lease *l, bw_time now)
+{
+    if (l->reason != BW_LEASE_NOT_CLEARED) {
+        l->uncleared = 0;
+        l->cleared_at = 0;
+        return;
+    }
+    l->uncleared += l->uncleared < 6;
+    l->cleared_at = bw_time_add(now, l->config.retry_ns * ((bw_time)1 << l->uncleared));
+}
+
 /* Given back, or no longer ours anyway. */
 static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
@@ -87,6 +99,7 @@ static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_act
     action->token = l->token;
     l->token = BW_TOKEN_NONE;
     bool own_will = l->reason == BW_LEASE_RESIGNED || l->reason == BW_LEASE_TRANSFERRED;
+    count_uncleared(l, now);
     if (own_will)
         l->not_before = bw_time_add(now, l->config.retry_ns);
     if (l->stopping)
@@ -228,6 +241,15 @@ void lease_on_hold_timeout(struct bw_lease *l, bw_time now, struct bw_lease_acti
     }
     if (l->reason != BW_LEASE_TAKEN || l->state == LEASE_HOLDING)
         try_renew(l, now, actions);
+}
+
+void lease_renew_soon(struct bw_lease *l, bw_time now)
+{
+    bw_time ttl = l->config.terms.ttl_ns;
+    bw_time sent = l->schedule.retry - ttl / 2;
+    /* A watch that always fails must not make a store be asked without pause. */
+    bw_time soon = bw_time_max(now, bw_time_add(sent, ttl / 24));
+    l->schedule.renew = bw_time_min(l->schedule.renew, soon);
 }
 
 /* After a failed try the next one waits a little, so that an unavailable store is not hammered. */

@@ -39,6 +39,10 @@ struct bw_lease {
     bw_time act_at;     /* when to go on: retry, contend, steal, renew; NEVER = on an answer */
     bw_time prefer_at;  /* preferred: when to ask for the lead */
     bw_time not_before; /* we stepped down of our own will: others first */
+    /* We led and could not start the work for what earlier holders owe: we come back later, and
+     * later each time, unless somebody else has settled it. */
+    bw_time cleared_at;
+    uint32_t uncleared; /* times in a row */
     /* The record as last seen, and since when its version stands still on our clock. */
     struct bw_store_record seen;
     bw_time seen_since;
@@ -88,6 +92,8 @@ bool lease_on_hold_answer(struct bw_lease *l, const struct bw_store_reply *reply
                           struct bw_lease_actions *actions);
 void lease_on_hold_timeout(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
 bw_time lease_hold_deadline(const struct bw_lease *l);
+/* A watch says that the record may not be ours any more: ask by a renewal, which is sure. */
+void lease_renew_soon(struct bw_lease *l, bw_time now);
 
 /* lease_note.c */
 void lease_on_note(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);

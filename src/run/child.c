@@ -47,19 +47,21 @@ static char **make_environment(char **common, const struct bw_child_order *order
     return out;
 }
 
-static _Noreturn void become(const struct bw_children *children, const char *program,
-                             char *const *argv, char *const *environment, int input, pid_t parent)
+static _Noreturn void become(const struct bw_children *children, char *const *argv,
+                             char *const *environment, int input, int output, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(126);
     setpgid(0, 0);
     dup2(input, STDIN_FILENO);
+    if (output > 0)
+        dup2(output, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &children->mask, NULL);
-    execvpe(program, argv, environment);
+    execvpe(argv[0], argv, environment);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -80,7 +82,7 @@ int bw_child_start(struct bw_children *children, const struct bw_child_order *or
     if (input >= 0 && environment)
         pid = fork();
     if (pid == 0)
-        become(children, argv[0], argv, environment, input, parent);
+        become(children, argv, environment, input, order->output, parent);
     if (input >= 0)
         close(input);
     free(environment);

@@ -37,6 +37,7 @@ struct bw_child_order {
     bw_child_done *done;
     void *context;
     pid_t *pid; /* where to put it; NULL: not wanted */
+    int output; /* where its output goes; 0 or below: to our standard error */
 };
 
 /* Returns 0, or an error: too many at once, or no process. `done` is then not called. */

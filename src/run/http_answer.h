@@ -13,7 +13,7 @@
 #include "lease/lease.h"
 #include "run/http_request.h"
 
-#define BW_HTTP_LOSSES ((unsigned)BW_LEASE_FINISHED + 1)
+#define BW_HTTP_LOSSES BW_LEASE_LOSSES
 
 struct bw_http_view {
     const char *election, *id;

@@ -252,6 +252,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     close_handle((uv_handle_t *)&s->socket);
     close_handle((uv_handle_t *)&s->notify);
     close_handle((uv_handle_t *)prepare);
+    bw_supervisor_fence_close(s);
     bw_http_close(s->http);
     bw_supervisor_store_close(s);
     if (prepare->loop) {
@@ -278,7 +279,7 @@ int bw_run(const struct bw_run_config *config)
         return 71;
     bw_run_fill_streams();
     s->config = config;
-    s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = -1;
+    s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = s->fence_fd = -1;
     s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = BW_TIME_NEVER;
     s->restart_pause_ns = 50 * BW_MS;
     s->give_up_at = bw_time_add(bw_run_now(), config->wait_ns);

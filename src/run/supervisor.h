@@ -44,6 +44,9 @@ struct bw_run_config {
     char **argv;      /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */
 };
 
+/* The program of a fence agent: "dummy" and "fence_dummy" are fence_dummy. */
+void bw_run_fence_program(const char *agent, char *out, size_t size);
+
 /* Runs until the command ended, a signal came, or what config says. Returns the exit code. */
 int bw_run(const struct bw_run_config *config);
 

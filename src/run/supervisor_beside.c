@@ -1,5 +1,5 @@
-/* What runs beside the work: hooks that tell of changes, checks that say whether this candidate is
- * fit to lead, and the fencing of holders that cannot be seen from here. */
+/* What runs beside the work: hooks that tell of changes, and checks that say whether this candidate
+ * is fit to lead. */
 #include "run/supervisor_state.h"
 
 #include "run/proc.h"
@@ -10,12 +10,8 @@
 
 /* ---- hooks ---- */
 
-struct words {
-    char leader[BW_CANDIDATE_ID_MAX + 32], value[BW_VALUE_MAX + 32], token[64], reason[64],
-        event[64];
-};
-
-static int start(struct supervisor *s, struct bw_child_order *order, struct words *words)
+int bw_supervisor_start(struct supervisor *s, struct bw_child_order *order,
+                        struct bw_hook_words *words)
 {
     const char *entries[] = {words->leader, words->value, words->reason, words->event,
                              words->token[0] ? words->token : NULL};
@@ -27,8 +23,8 @@ static int start(struct supervisor *s, struct bw_child_order *order, struct word
     return error;
 }
 
-static void fill(struct words *words, const char *event, const char *leader, const char *value,
-                 bw_token token, const char *reason)
+void bw_supervisor_words(struct bw_hook_words *words, const char *event, const char *leader,
+                         const char *value, bw_token token, const char *reason)
 {
     snprintf(words->event, sizeof words->event, "BELLWETHER_EVENT=%s", event);
     snprintf(words->leader, sizeof words->leader, "BELLWETHER_LEADER=%s", leader);
@@ -43,16 +39,17 @@ static void fill(struct words *words, const char *event, const char *leader, con
 void bw_supervisor_hook(struct supervisor *s, const char *shell, const char *event,
                         const struct bw_lease_action *action)
 {
-    struct words words;
+    struct bw_hook_words words;
     bool ours = action->kind == BW_LEASE_ELECTED;
     const char *leader = ours ? s->config->id : action->leader;
     const char *value = ours ? s->config->value : action->value;
     struct bw_child_order order = {.shell = shell, .limit_ns = s->config->terms.ttl_ns};
     if (!shell)
         return;
-    fill(&words, event, leader ? leader : "", value ? value : "", action->token,
-         action->kind == BW_LEASE_STEP_DOWN ? bw_lease_loss_name(action->reason) : "");
-    start(s, &order, &words);
+    bw_supervisor_words(&words, event, leader ? leader : "", value ? value : "", action->token,
+                        action->kind == BW_LEASE_STEP_DOWN ? bw_lease_loss_name(action->reason)
+                                                           : "");
+    bw_supervisor_start(s, &order, &words);
 }
 
 static void on_prepared(void *context, bool good)
@@ -65,15 +62,15 @@ static void on_prepared(void *context, bool good)
 
 void bw_supervisor_prepare(struct supervisor *s)
 {
-    struct words words;
+    struct bw_hook_words words;
     struct bw_child_order order = {.shell = s->config->on_prepare,
                                    .limit_ns = s->config->terms.ttl_ns / 2,
                                    .done = on_prepared,
                                    .context = s};
-    fill(&words, "prepare", "", "", BW_TOKEN_NONE, "");
+    bw_supervisor_words(&words, "prepare", "", "", BW_TOKEN_NONE, "");
     if (!order.shell)
         bw_supervisor_step(s, BW_LEASE_PREPARED, true);
-    else if (start(s, &order, &words) != 0)
+    else if (bw_supervisor_start(s, &order, &words) != 0)
         bw_supervisor_step(s, BW_LEASE_PREPARED, false);
 }
 
@@ -91,7 +88,7 @@ static void on_standby_end(void *context, bool good)
 
 static void standby_tick(struct supervisor *s, bw_time now)
 {
-    struct words words;
+    struct bw_hook_words words;
     struct bw_child_order order = {.shell = s->config->standby,
                                    .limit_ns = BW_TIME_NEVER,
                                    .done = on_standby_end,
@@ -104,8 +101,8 @@ static void standby_tick(struct supervisor *s, bw_time now)
     bool idle = s->armed_token == BW_TOKEN_NONE && !s->ending;
     if (!order.shell || s->standby || !idle || now < s->standby_at)
         return;
-    fill(&words, "standby", "", "", BW_TOKEN_NONE, "");
-    if (start(s, &order, &words) != 0)
+    bw_supervisor_words(&words, "standby", "", "", BW_TOKEN_NONE, "");
+    if (bw_supervisor_start(s, &order, &words) != 0)
         s->standby_at = bw_time_add(now, s->config->retry_ns);
 }
 
@@ -161,14 +158,14 @@ static void on_checked(void *context, bool good)
 static void run_check(struct supervisor *s, struct health_check *check,
                       struct bw_child_order *order)
 {
-    struct words words;
+    struct bw_hook_words words;
     if (check->runs)
         return;
     order->limit_ns = s->config->health_interval_ns;
     order->done = on_checked;
     order->context = check;
-    fill(&words, "health", "", "", s->token, "");
-    check->runs = start(s, order, &words) == 0;
+    bw_supervisor_words(&words, "health", "", "", s->token, "");
+    check->runs = bw_supervisor_start(s, order, &words) == 0;
     if (!check->runs)
         on_checked(check, false);
 }
@@ -229,54 +226,4 @@ bw_time bw_supervisor_beside_deadline(const struct supervisor *s)
         return BW_TIME_NEVER;
     return bw_time_min(bw_child_deadline(&s->children),
                        bw_time_min(s->health_at, standby_deadline(s)));
-}
-
-/* ---- fencing ---- */
-
-static void on_fenced(void *context, bool good)
-{
-    struct supervisor *s = context;
-    struct bw_log_field fields[] = {{"holder", s->clearing.holder, 0}, BW_LOG_END};
-    s->fencing = false;
-    if (!s->clearing_now)
-        return; /* stepped down meanwhile */
-    bw_log_event(&s->log, good ? BW_LOG_INFO : BW_LOG_ERROR, good ? "fenced" : "fence-failed",
-                 fields,
-                 good ? "earlier holder '%s' is fenced" : "cannot fence earlier holder '%s'",
-                 s->clearing.holder);
-    if (good) {
-        bw_clearing_fenced(&s->clearing);
-        bw_supervisor_clear(s, bw_run_now());
-    } else {
-        bw_supervisor_cannot_clear(s);
-    }
-}
-
-/* The agents' own interface: key=value lines on standard input. */
-void bw_supervisor_fence(struct supervisor *s)
-{
-    static char program[128], input[4096];
-    char target[BW_CANDIDATE_ID_MAX + 40];
-    struct words words;
-    const struct bw_run_config *config = s->config;
-    struct bw_child_order order = {.shell = config->stonith,
-                                   .limit_ns = config->fence_within_ns,
-                                   .done = on_fenced,
-                                   .context = s};
-    if (s->fencing)
-        return;
-    if (!config->stonith) {
-        bool whole = strncmp(config->fence_agent, "fence_", 6) == 0;
-        snprintf(program, sizeof program, "%s%.100s", whole ? "" : "fence_", config->fence_agent);
-        snprintf(input, sizeof input, "action=off\nplug=%s\nport=%s\n%.3500s\n", s->clearing.holder,
-                 s->clearing.holder, config->fence_input ? config->fence_input : "");
-        order.program = program;
-        order.input = input;
-    }
-    fill(&words, "fence", s->clearing.holder, "", s->token, "");
-    snprintf(target, sizeof target, "BELLWETHER_FENCE=%s", s->clearing.holder);
-    order.entries[5] = target;
-    s->fencing = start(s, &order, &words) == 0;
-    if (!s->fencing)
-        bw_supervisor_cannot_clear(s);
 }

@@ -32,7 +32,7 @@ static void start_work(struct supervisor *s)
 void bw_supervisor_cannot_clear(struct supervisor *s)
 {
     s->clearing_now = false;
-    bw_supervisor_step(s, BW_LEASE_RESIGN, false);
+    bw_supervisor_step(s, BW_LEASE_UNCLEARED, false);
 }
 
 void bw_supervisor_clear(struct supervisor *s, bw_time now)

@@ -3,7 +3,8 @@
  *   supervisor_lease.c     the elector's actions, carried out in order
  *   supervisor_store.c     the store and the elector, by the asker
  *   supervisor_guardian.c  the guardian: messages, its death, its replacement
- *   supervisor_beside.c    hooks, health, fencing
+ *   supervisor_beside.c    hooks, health
+ *   supervisor_fence.c     fencing, and what the agent said
  *   supervisor_http.c      what the status endpoint sees
  *   supervisor_notify.c    sd_notify messages of the work
  *   supervisor_signals.c   signals in, children reaped */
@@ -73,7 +74,13 @@ struct supervisor {
     struct bw_children children;
     struct bw_health_progress progress;
     struct health_check by_command, by_http;
-    bool look_good, told_healthy, fencing;
+    bool look_good, told_healthy;
+    bool fencing;
+    uv_poll_t fence_output; /* what the one at work says */
+    int fence_fd;           /* -1: nobody says anything */
+    size_t fence_said_count;
+    char fence_said[200]; /* the last line of it, as far as it has come */
+    bool fence_line_over; /* the next byte begins a new one */
     bw_time health_at;
     pid_t standby; /* 0: does not run */
     bw_time standby_at, standby_kill_at;
@@ -105,15 +112,26 @@ void bw_supervisor_end(struct supervisor *s, int code);
 void bw_supervisor_cannot_clear(struct supervisor *s);
 
 /* supervisor_beside.c */
+struct bw_hook_words { /* entries of a hook's environment */
+    char leader[BW_CANDIDATE_ID_MAX + 32], value[BW_VALUE_MAX + 32], token[64], reason[64],
+        event[64];
+};
+void bw_supervisor_words(struct bw_hook_words *words, const char *event, const char *leader,
+                         const char *value, bw_token token, const char *reason);
+int bw_supervisor_start(struct supervisor *s, struct bw_child_order *order,
+                        struct bw_hook_words *words);
 void bw_supervisor_hook(struct supervisor *s, const char *shell, const char *event,
                         const struct bw_lease_action *action);
 void bw_supervisor_prepare(struct supervisor *s);
 void bw_supervisor_health_init(struct supervisor *s);
 void bw_supervisor_health_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_judge_health(struct supervisor *s);
-void bw_supervisor_fence(struct supervisor *s);
 /* True when the standby command is not there (any more); else it is told to end. */
 bool bw_supervisor_standby_over(struct supervisor *s);
+
+/* supervisor_fence.c */
+void bw_supervisor_fence(struct supervisor *s);
+void bw_supervisor_fence_close(struct supervisor *s);
 
 /* supervisor_notify.c: sd_notify messages of the work. */
 int bw_supervisor_notify_open(struct supervisor *s, char *out, size_t size);

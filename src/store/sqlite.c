@@ -37,7 +37,7 @@ struct bw_sqlite {
     uv_timer_t again; /* look again */
     uv_poll_t bell;
     int bell_fd; /* -1: none, then `again` polls */
-    char dir[PATH_MAX + 8];
+    char dir[PATH_MAX + 8], db[PATH_MAX];
     bool closing, sweep, look_all, news;
     unsigned handles;                    /* not closed yet */
     struct bw_sqlite_list urgent, queue; /* to be submitted */
@@ -197,7 +197,7 @@ static void open_bell(struct bw_sqlite *self)
 {
     if (self->bell_fd >= 0 || self->closing)
         return;
-    int fd = bw_sqlite_bell_open(self->dir);
+    int fd = bw_sqlite_bell_open(self->dir, self->db);
     if (fd < 0 || uv_poll_init(self->loop, &self->bell, fd) != 0) {
         if (fd >= 0)
             close(fd);
@@ -434,6 +434,7 @@ static int sqlite_open(struct bw_store **out, const char *url, struct uv_loop_s 
         return error;
     }
     snprintf(self->dir, sizeof self->dir, "%s", self->worker.paths.dir);
+    snprintf(self->db, sizeof self->db, "%s", self->worker.paths.db);
     error = start(self);
     if (error) {
         snprintf(why, BW_WHY_MAX + 1, "no thread or descriptor left for the store");

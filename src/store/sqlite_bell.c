@@ -1,8 +1,9 @@
 /* The bell, and the news of lock files, by inotify on their common directory.
  *
- * Three things are heard: a write to `@bell` (a committed change), a write to a lock file (its
- * guardian's mark), and the last close of a lock file (its holder and guardian are gone). Nothing
- * is asked of a file's content here; the worker looks. */
+ * Four things are heard: a write to `@bell` (a committed change), a write to a lock file (its
+ * guardian's mark), the last close of a lock file (its holder and guardian are gone), and that the
+ * database or the directory was removed or moved. Nothing is asked of a file's content here; the
+ * worker looks. */
 #include "store/sqlite_bell.h"
 
 #include "store/sqlite_files.h"
@@ -15,13 +16,19 @@
 #define HEARD                                                                                      \
     (IN_MODIFY | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
 
-int bw_sqlite_bell_open(const char *dir)
+/* Of the database: a file that is removed while somebody has it open only loses its name, which is
+ * told as IN_ATTRIB. */
+#define HEARD_OF_DB (IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
+
+int bw_sqlite_bell_open(const char *dir, const char *db)
 {
     int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (fd >= 0 && inotify_add_watch(fd, dir, HEARD) < 0) {
         close(fd);
-        fd = -1;
+        return -1;
     }
+    if (fd >= 0)
+        (void)inotify_add_watch(fd, db, HEARD_OF_DB); /* deaf to that alone: it is found later */
     return fd;
 }
 
@@ -31,7 +38,7 @@ static void hear(const struct inotify_event *event, struct bw_sqlite_news *news,
     char election[BW_ELECTION_NAME_MAX + 1];
     if (event->mask & IN_Q_OVERFLOW)
         news->lost = true;
-    if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
+    if (event->mask & (HEARD_OF_DB | IN_IGNORED | IN_UNMOUNT))
         news->lost = news->broken = true;
     if (event->len == 0)
         return;

@@ -270,10 +270,12 @@ void bw_sqlite_work(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
     if (job->sweep)
         bw_sqlite_watches_sweep(worker, job, false);
     int error = ensure_open(worker, why);
-    if (error)
+    if (error) { /* who only waits is told, too: a holder wants to know at once */
+        bw_sqlite_watches_sweep(worker, job, true);
         fail_all(job, false, error, why);
-    else
+    } else {
         transact(worker, job);
+    }
     job->again_ns = bw_sqlite_watches_next(worker);
     bw_time poll = bw_time_max(worker->shortest_ttl / 3, 10 * BW_MS);
     job->poll_ns = worker->watch_count == 0 ? 0 : worker->shortest_ttl ? poll : BW_SEC;

@@ -5,7 +5,6 @@
 
 A sidecar has no command: whoever asks does the work. The proof is made of answers alone: a yes counts from when it was asked
 for until its valid_ms are over, and no two candidates' spans may touch."""
-import concurrent.futures
 import http.server
 import json
 import os
@@ -18,8 +17,8 @@ import time
 
 sys.dont_write_bytecode = True
 
-from run_faults import AT_ONCE, run_one  # noqa: E402
-from run_lib import ELECTION, Tap, send, wait_for  # noqa: E402
+from run_faults import main  # noqa: E402
+from run_lib import ELECTION, send, wait_for  # noqa: E402
 
 TTL_S = 1.5
 TESTS = []
@@ -429,15 +428,5 @@ def a_sidecar_with_once_ends_when_the_lead_is_lost(room):
     assert a.wait() == 76
 
 
-def main():
-    programs, wanted = sys.argv[1:4], sys.argv[4:]
-    tap = Tap()
-    chosen = [t for t in TESTS if not wanted or any(w in t[0] for w in wanted)]
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        for result in pool.map(lambda t: run_one(programs, *t), chosen):
-            result(tap)
-    sys.exit(tap.end())
-
-
 if __name__ == "__main__":
-    main()
+    main(TESTS)

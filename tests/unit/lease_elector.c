@@ -598,6 +598,86 @@ static int play(uint64_t seed, bw_time length)
     return overlaps;
 }
 
+static void a_holder_whose_watch_fails_asks_at_once_but_not_without_pause(void **state)
+{
+    (void)state;
+    struct story s;
+    bw_time sent = lead(&s);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    answer(&s, &watch, BW_OUTCOME_UNAVAILABLE, (struct bw_store_record){0});
+    assert_null(asks(&s, BW_STORE_WATCH)); /* after the renewal */
+    assert_int_equal(bw_lease_deadline(s.lease), sent + TTL / 24);
+    time_passes(&s);
+    const struct bw_store_request renew = *asks(&s, BW_STORE_RENEW);
+    answer(&s, &renew, BW_OUTCOME_DONE, held_by("a", 5, 10));
+    assert_int_equal(bw_lease_deadline(s.lease), s.now + TTL / 3);
+    s.now += 2 * BW_SEC;
+    const struct bw_store_request again = *asks(&s, BW_STORE_WATCH);
+    answer(&s, &again, BW_OUTCOME_DONE, (struct bw_store_record){.version = 1, .clean = true});
+    assert_null(wants(&s, BW_LEASE_STEP_DOWN)); /* a renewal says it for sure */
+    assert_int_equal(bw_lease_deadline(s.lease), s.now);
+    free(s.lease);
+}
+
+/* Leads, cannot start, gives back; the record still owes. When it asks again. */
+static bw_time cannot_clear(struct story *s, uint64_t version)
+{
+    const struct bw_store_request acquire = *asks(s, BW_STORE_ACQUIRE);
+    struct bw_store_record record = held_by("a", version, version);
+    record.request = acquire.id;
+    answer(s, &acquire, BW_OUTCOME_DONE, record);
+    happens(s, BW_LEASE_UNCLEARED);
+    assert_int_equal(wants(s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_NOT_CLEARED);
+    happens(s, BW_LEASE_WORK_DEAD);
+    struct bw_store_record owing = {.version = version + 1, .owed = "far\t\n"};
+    answer(s, asks(s, BW_STORE_RELEASE), BW_OUTCOME_DONE, owing);
+    answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
+    assert_null(asks(s, BW_STORE_ACQUIRE));
+    return bw_lease_deadline(s->lease) - s->now;
+}
+
+static void who_cannot_clear_what_is_owed_comes_back_later_each_time(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    struct bw_store_record owing = {.version = 1, .owed = "far\t\n"};
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
+    for (unsigned i = 1; i <= 8; i++) {
+        unsigned doublings = i < 6 ? i : 6;
+        assert_int_equal(cannot_clear(&s, 10 * i), BW_SEC << doublings);
+        time_passes(&s);
+        owing.version = 10 * i + 1;
+        answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
+    }
+    free(s.lease);
+}
+
+static void what_somebody_else_has_settled_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_LEASE_START);
+    struct bw_store_record owing = {.version = 1, .owed = "far\t\n"};
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
+    const struct bw_store_request acquire = *asks(&s, BW_STORE_ACQUIRE);
+    struct bw_store_record record = held_by("a", 10, 10);
+    record.request = acquire.id;
+    answer(&s, &acquire, BW_OUTCOME_DONE, record);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    happens(&s, BW_LEASE_UNCLEARED);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    owing.version = 11;
+    answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE, owing);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
+    assert_null(asks(&s, BW_STORE_ACQUIRE));
+    answer(&s, &watch, BW_OUTCOME_DONE, (struct bw_store_record){.version = 14, .clean = true});
+    assert_non_null(asks(&s, BW_STORE_ACQUIRE));
+    free(s.lease);
+}
+
 static void random_trouble_never_makes_two_work_at_once(void **state)
 {
     (void)state;
@@ -629,6 +709,9 @@ int main(void)
         cmocka_unit_test(a_store_that_is_away_is_asked_once_per_retry_interval),
         cmocka_unit_test(an_answer_from_before_the_release_does_not_bring_the_lease_back),
         cmocka_unit_test(others_yield_to_a_prepared_successor_of_this_holder_only),
+        cmocka_unit_test(a_holder_whose_watch_fails_asks_at_once_but_not_without_pause),
+        cmocka_unit_test(who_cannot_clear_what_is_owed_comes_back_later_each_time),
+        cmocka_unit_test(what_somebody_else_has_settled_is_not_waited_for),
         cmocka_unit_test(random_trouble_never_makes_two_work_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,12 +118,14 @@ static uint32_t tokens_given_twice(enum bw_sim_store store)
 {
     struct leaderships seen;
     uint32_t twice = 0;
-    struct bw_sim_fault away[] = {{.kind = BW_FAULT_STORE_DOWN, .at = 1100 * BW_MS},
-                                  {.kind = BW_FAULT_STORE_UP, .at = 1150 * BW_MS}};
+    struct bw_sim_fault away[] = {{.kind = BW_FAULT_PAUSE, .at = 1050 * BW_MS},
+                                  {.kind = BW_FAULT_STORE_DOWN, .at = 1100 * BW_MS},
+                                  {.kind = BW_FAULT_STORE_UP, .at = 1150 * BW_MS},
+                                  {.kind = BW_FAULT_RESUME, .at = 1700 * BW_MS}};
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct bw_sim_config config = world(store);
         config.seed = seed;
-        run(&config, &seen, away, 2);
+        run(&config, &seen, away, 4);
         for (uint32_t i = 1; i < seen.count; i++)
             twice += seen.token[i] == seen.token[i - 1];
     }

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""What runs beside the work of `bellwether run`: health, hooks, standby, transfer, fencing.
+
+    run_beside.py BELLWETHER WITNESS SHIM [NAME...]
+
+Each test ends with the judgement of run_faults.py: never two commands alive at once, tokens only grow."""
+import datetime
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+from run_faults import TTL_S, Skip, main  # noqa: E402
+from run_lib import wait_for  # noqa: E402
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function, None))
+    return function
+
+
+@test
+def an_unfit_leader_steps_down_and_an_unfit_candidate_does_not_contend(room):
+    fit = os.path.join(room.dir, "fit")
+    options = ["--health-cmd", f"test -e {fit}", "--health-interval", "100ms"]
+    a = room.candidate("a", options=options)
+    a.said("unhealthy")
+    time.sleep(0.3)
+    assert not room.starts(), "an unfit candidate was elected"
+    open(fit, "wb").close()
+    room.started(1)
+    b = room.candidate("b")
+    b.said("leader")
+    os.unlink(fit)
+    room.started(2, 5)
+    assert b.leads() and a.said("step-down")["reason"] == "unhealthy"
+
+
+@test
+def a_leader_that_lives_without_progress_steps_down(room):
+    progress = os.path.join(room.dir, "progress")
+    a = room.candidate("a", options=["--progress-file", progress, "--progress-within", "400ms", "--health-interval",
+                                     "50ms"])
+    room.started(1)
+    for step in range(8):
+        with open(progress, "w", encoding="utf-8") as file:
+            file.write("x" * step)
+        time.sleep(0.1)
+    assert not a.events("step-down"), "it made progress"
+    assert a.said("step-down", 3)["reason"] == "unhealthy"
+    room.started(2, 5)  # not leading, it is fit again
+
+
+@test
+def a_leader_whose_watchdog_falls_silent_steps_down(room):
+    barks = ("import os, socket, time\n"
+             "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+             "for i in range(10):\n"
+             "    s.sendto(b'WATCHDOG=1', chr(0) + os.environ['NOTIFY_SOCKET'][1:]); time.sleep(0.1)\n"
+             "time.sleep(100)\n")
+    a = room.candidate("a", command=[sys.executable, "-c", barks],
+                       options=["--watchdog", "400ms", "--health-interval", "50ms", "--once"])
+    a.said("started")
+    begun = time.monotonic()
+    assert a.said("step-down")["reason"] == "unhealthy"
+    assert time.monotonic() - begun > 1.0, "it stepped down while the watchdog barked"
+    assert a.wait() == 76
+
+
+@test
+def the_standby_command_runs_while_not_leading_and_ends_before_the_work(room):
+    out = os.path.join(room.dir, "standby")
+    line = f"echo on >> {out}; trap 'sleep 0.1; echo off >> {out}; exit' TERM; while :; do sleep 0.02; done"
+    a = room.candidate("a")
+    room.started(1)
+    b = room.candidate("b", options=["--standby", line],
+                       command=["sh", "-c", f"echo work >> {out}; exec {room.witness} {room.dir}"])
+
+    def text():
+        try:
+            with open(out, encoding="utf-8") as file:
+                return file.read().split()
+        except FileNotFoundError:
+            return []
+    wait_for(lambda: text() == ["on"])
+    a.signal(signal.SIGTERM)
+    room.started(2, 5)
+    assert b.leads() and text() == ["on", "off", "work"], text()
+    ask(room, "resign")
+    wait_for(lambda: len(text()) > 3)
+
+
+@test
+def too_little_memory_or_disk_keeps_a_candidate_out(room):
+    a = room.candidate("a", options=["--min-memory", "900T", "--health-interval", "100ms"])
+    b = room.candidate("b", options=["--min-disk", "900T", "--health-interval", "100ms"])
+    assert "memory" in a.said("unhealthy")["message"]
+    assert "free" in b.said("unhealthy")["message"]
+    time.sleep(0.3)
+    assert not room.starts()
+    room.candidate("c", options=["--min-memory", "1M", "--min-disk", "1k"])
+    room.started(1)
+
+
+@test
+def hooks_are_told_what_changed(room):
+    out = os.path.join(room.dir, "hooks")
+    hook = f"echo $BELLWETHER_EVENT leader=$BELLWETHER_LEADER token=$BELLWETHER_TOKEN $BELLWETHER_REASON >> {out}"
+    a = room.candidate("a", options=["--on-elected", hook, "--on-lost", hook])
+    room.started(1)
+    room.candidate("b", options=["--on-leader-change", hook])
+
+    def seen(text):
+        def found():
+            with open(out, encoding="utf-8") as file:
+                return text in file.read()
+        found.__doc__ = text
+        return found
+    wait_for(seen("elected leader=a token=1"))
+    wait_for(seen("leader-change leader=a token=1"))
+    a.signal(signal.SIGTERM)
+    wait_for(seen("lost leader= token=1 shut-down"))
+    wait_for(seen("leader-change leader=b token=2"))
+    a.wait()
+
+
+def seconds(event):
+    return datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
+
+
+def ask(room, *words):
+    return subprocess.run([room.bellwether, *words, "--store", "sqlite:" + room.db, "--election", "e"], check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+
+
+@test
+def a_transfer_waits_for_on_prepare_and_is_off_when_it_refuses(room):
+    a = room.candidate("a")
+    room.started(1)
+    b = room.candidate("b", options=["--on-prepare", "exit 1"])
+    c = room.candidate("c", options=["--on-prepare", "sleep 0.2"])
+    b.said("leader")
+    c.said("leader")
+    assert ask(room, "transfer", "--to", "b", "--wait", "3s") == 1
+    assert len(room.starts()) == 1 and a.leads()
+    ask(room, "transfer", "--to", "c", "--wait", "3s")
+    room.started(2, 5)
+    assert c.leads() and a.said("step-down")["reason"] == "transferred"
+
+
+def owe_elsewhere(room):
+    """A database in which an earlier holder on another machine never released."""
+    room.candidate("first", "for=1").wait()
+    connection = sqlite3.connect(room.db)
+    connection.execute("UPDATE election SET owed = ?, version = version + 1000",
+                       ("far\tcgroup:/bellwether-e-1-1@another-boot-1-1\n",))
+    connection.commit()
+    connection.close()
+
+
+@test
+def a_holder_that_cannot_be_seen_is_fenced_before_the_work_starts(room):
+    owe_elsewhere(room)
+    out = os.path.join(room.dir, "fenced")
+    room.candidate("a", options=["--stonith", f"sleep 2; echo $BELLWETHER_FENCE >> {out}"])
+    time.sleep(TTL_S)  # it renews meanwhile
+    assert len(room.starts()) == 1, "started before the fencing was done"
+    room.started(2, 5)
+    with open(out, encoding="utf-8") as file:
+        assert file.read() == "far\n"
+
+
+@test
+def a_work_does_not_start_when_fencing_fails(room):
+    owe_elsewhere(room)
+    a = room.candidate("a", options=["--stonith", "echo trying; echo no such plug >&2; exit 1"])
+    failed = a.said("fence-failed")
+    assert failed["message"] == "cannot fence earlier holder 'far': no such plug", failed
+    assert a.said("released", count=1)["reason"] == "predecessor-not-dead"
+    assert a.said("step-down")["reason"] == "predecessor-not-dead"
+    assert len(room.starts()) == 1
+    b = room.candidate("b", options=["--stonith", "true"])
+    room.started(2, 5)
+    assert b.leads()
+
+
+@test
+def fencing_that_keeps_failing_is_tried_less_and_less_often_and_at_once_when_it_is_settled(room):
+    owe_elsewhere(room)
+    a = room.candidate("a", options=["--stonith", "exit 1", "--retry", "100ms"])
+    a.said("elected", 20, count=4)
+    ended, taken = a.events("step-down"), a.events("elected")
+    pauses = [seconds(taken[i + 1]) - seconds(ended[i]) for i in range(3)]
+    assert all(pauses[i] >= 0.1 * 2 ** (i + 1) for i in range(3)), f"pauses: {pauses}"
+    a.said("released", 20, count=4)  # now it pauses for 1.6 s and more
+    before = len(a.events("elected"))
+    assert ask(room, "recover", "--settle", "far", "--ttl", "2s", "-w", "20s") == 0
+    room.started(2, 20)
+    assert a.leads() and len(a.events("elected")) == before + 1
+
+
+@test
+def nobody_fences_itself(room):
+    owe_elsewhere(room)
+    far = room.candidate("far", options=["--stonith", "exit 1"])
+    room.started(2, 5)
+    assert far.leads() and not far.events("fence-failed")
+
+
+@test
+def a_fence_agent_is_told_by_key_and_value_on_standard_input(room):
+    owe_elsewhere(room)
+    tools = os.path.join(room.dir, "bin")
+    os.mkdir(tools)
+    told = os.path.join(room.dir, "told")
+    with open(os.path.join(tools, "fence_stub"), "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\ncat > {told}\n")
+    os.chmod(os.path.join(tools, "fence_stub"), 0o755)
+    more = os.path.join(room.dir, "more")
+    with open(more, "w", encoding="utf-8") as file:
+        file.write("login=root\npassword=geheim\n")
+    a = room.candidate("a", options=["--fence-agent", "stub", "--fence-file", more],
+                       env={"PATH": tools + ":" + os.environ["PATH"]})
+    room.started(2, 5)
+    with open(told, encoding="utf-8") as file:
+        lines = file.read().split()
+    assert {"action=off", "plug=far", "port=far", "login=root", "password=geheim"} <= set(lines), lines
+    with open(a.errors, encoding="utf-8") as file:
+        assert "geheim" not in file.read()
+
+
+@test
+def debians_fence_dummy_does_it_too(room):
+    agent = shutil.which("fence_dummy", path=os.environ["PATH"] + ":/usr/sbin")
+    if not agent:
+        raise Skip("the package fence-agents is not installed")
+    owe_elsewhere(room)
+    state = os.path.join(room.dir, "state")
+    with open(state, "w", encoding="utf-8") as file:
+        file.write("on")
+    more = os.path.join(room.dir, "more")
+    with open(more, "w", encoding="utf-8") as file:
+        file.write(f"type=file\nstatus_file={state}\n")
+    room.candidate("a", options=["--fence-agent", "dummy", "--fence-file", more],
+                   env={"PATH": os.path.dirname(agent) + ":" + os.environ["PATH"]})
+    room.started(2, 20)
+    with open(state, encoding="utf-8") as file:
+        assert "off" in file.read()
+
+
+if __name__ == "__main__":
+    main(TESTS)
