@@ -191,6 +191,17 @@ static void detach(struct bw_http_request *request)
     start_next(http);
 }
 
+/* Each line of the headers ends in NULs, without blanks before them. */
+static void split(struct text *headers)
+{
+    for (size_t i = 0; i < headers->used; i++)
+        if (headers->bytes[i] == '\r' || headers->bytes[i] == '\n') {
+            headers->bytes[i] = '\0';
+            for (size_t at = i; at > 0 && strchr(" \t", headers->bytes[at - 1]); at--)
+                headers->bytes[at - 1] = '\0';
+        }
+}
+
 static void describe(struct bw_http_answer *answer, const struct bw_http_request *request,
                      CURLcode code)
 {
@@ -214,6 +225,7 @@ static void finish(struct bw_http_request *request, CURLcode code)
 {
     struct bw_http_answer answer = {.status = 0};
     describe(&answer, request, code);
+    split(&request->headers);
     detach(request);
     if (request->answer)
         request->answer(request->context, &answer);
@@ -298,6 +310,15 @@ static void on_turned(void *context)
     }
 }
 
+static void set_pem(CURL *easy, CURLoption option, const char *pem)
+{
+    struct curl_blob blob = {.flags = CURL_BLOB_COPY};
+    blob.data = (void *)(uintptr_t)pem; /* only read */
+    blob.len = pem ? strlen(pem) : 0;
+    if (pem)
+        curl_easy_setopt(easy, option, &blob);
+}
+
 static CURL *make_model(const struct bw_http_options *options)
 {
     CURL *easy = curl_easy_init();
@@ -320,6 +341,10 @@ static CURL *make_model(const struct bw_http_options *options)
         curl_easy_setopt(easy, CURLOPT_CAPATH, options->ca_directory);
     curl_easy_setopt(easy, CURLOPT_SSLCERT, options->cert_file);
     curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file);
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 60L); /* certificates are renewed under us */
+    set_pem(easy, CURLOPT_CAINFO_BLOB, options->ca_pem);
+    set_pem(easy, CURLOPT_SSLCERT_BLOB, options->cert_pem);
+    set_pem(easy, CURLOPT_SSLKEY_BLOB, options->key_pem);
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, options->unix_socket);
     return easy;
 }
@@ -442,24 +467,25 @@ void bw_http_cancel(struct bw_http *http, struct bw_http_request *request)
     uv_close((uv_handle_t *)&request->timer, on_request_closed);
 }
 
+const char *bw_http_header_next(const struct bw_http_answer *answer, const char *line)
+{
+    const struct text *headers = answer->request ? &answer->request->headers : NULL;
+    if (!headers || !headers->bytes)
+        return NULL;
+    const char *end = headers->bytes + headers->used;
+    line = line ? line + strlen(line) : headers->bytes;
+    while (line < end && !*line)
+        line++;
+    return line < end ? line : NULL;
+}
+
 const char *bw_http_header(const struct bw_http_answer *answer, const char *name)
 {
-    /* Values are ended in place: a header is asked for by few, and the text belongs to nobody else
-     * within the call-back. */
-    char *line = answer->request ? answer->request->headers.bytes : NULL;
-    char *end = line ? line + answer->request->headers.used : NULL;
+    const char *line = NULL;
     size_t length = strlen(name);
-    while (line && line < end) {
-        size_t rest = strcspn(line, "\r\n");
-        if (rest > length && line[length] == ':' && strncasecmp(line, name, length) == 0) {
-            line[rest] = '\0';
-            for (size_t at = rest;
-                 at > length + 1 && (line[at - 1] == ' ' || line[at - 1] == '\t');)
-                line[--at] = '\0';
+    while ((line = bw_http_header_next(answer, line)))
+        if (strncasecmp(line, name, length) == 0 && line[length] == ':')
             return line + length + 1 + strspn(line + length + 1, " \t");
-        }
-        line += rest + 1;
-    }
     return NULL;
 }
 

@@ -43,6 +43,7 @@ struct bw_http_ask {
 
 struct bw_http_options {
     const char *ca_file, *ca_directory, *cert_file, *key_file; /* NULL: the system's, none */
+    const char *ca_pem, *cert_pem, *key_pem; /* the same as text, instead of files */
     bool verify_off; /* only on the user's explicit word */
     const char *unix_socket;
 };
@@ -55,6 +56,9 @@ struct bw_http_request *bw_http_send(struct bw_http *http, const struct bw_http_
 void bw_http_cancel(struct bw_http *http, struct bw_http_request *request);
 /* Value of an answer's header (case-insensitive), NULL if absent; within the call-back. */
 const char *bw_http_header(const struct bw_http_answer *answer, const char *name);
+/* The answer's header lines one by one ("Name: value"; the status line is the first); NULL for the
+ * first, NULL at the end; within the call-back. */
+const char *bw_http_header_next(const struct bw_http_answer *answer, const char *line);
 /* Cancels all; frees itself from the loop, then calls `closed`. */
 void bw_http_close(struct bw_http *http, void (*closed)(void *context), void *context);
 

@@ -1,0 +1,151 @@
+/* What stands in an election's blob, and what it means.
+ *
+ *   blob NAME         no content; x-ms-meta-bellwether: the record as JSON, percent-encoded;
+ *                     its lease is the leadership, whoever has it
+ *   blob NAME%note    no content; x-ms-meta-bellwether: the last note. Apart, because only the
+ *                     holder can write to a leased blob.
+ *
+ * Azure shows whether a blob is leased, not by whom. The record says who wrote itself there last;
+ * it wrote under its own lease and says so again when it lets go. A lease that no record explains
+ * is somebody's who knows nothing of records: held, unknown. */
+#include "store/azure.h"
+
+#include "store/record.h"
+#include "store/record_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define UNKNOWN_HOLDER "unknown"
+
+static bool is_lost(const struct bw_store *store, uint64_t request)
+{
+    for (uint32_t i = 0; i < AZURE_LOST_MAX; i++)
+        if (store->lost[i] == request)
+            return request != 0;
+    return false;
+}
+
+/* Differs whenever the record, the lease's being there or the note does. */
+static uint64_t version_of(const struct azure_work *work)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    const char *parts[] = {work->seen.etag, work->seen.lease == AZURE_LEASED ? "+" : "-",
+                           work->note_etag};
+    for (size_t i = 0; i < 3; i++)
+        for (const char *at = parts[i]; *at; at++)
+            hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    return hash ? hash : 1;
+}
+
+static void show_unknown(struct bw_store_record *shown)
+{
+    snprintf(shown->holder, sizeof shown->holder, UNKNOWN_HOLDER);
+    shown->value[0] = shown->containment[0] = '\0';
+    shown->request = 0;
+    shown->ttl_ns = 0;
+    shown->clean = false;
+}
+
+void bw_azure_show(struct azure_work *work)
+{
+    struct bw_store_record *shown = &work->shown;
+    *shown = work->kept;
+    shown->left_ns = BW_TIME_NEVER;
+    if (!work->exists && !work->note_exists) {
+        shown->clean = true;
+        return;
+    }
+    bool leased = work->seen.lease == AZURE_LEASED;
+    bool explained = shown->held && !is_lost(bw_azure_store(work), shown->request);
+    if (leased && !explained)
+        show_unknown(shown);
+    else if (work->seen.lease == AZURE_OVER && !shown->held)
+        show_unknown(shown);
+    shown->held = leased;
+    shown->version = version_of(work);
+    bw_record_present(shown);
+}
+
+static bool unpack(const struct azure_blob *blob, char *text, size_t size)
+{
+    text[0] = '\0';
+    return !blob->metadata[0] || bw_azure_unpack(blob->metadata, text, size) > 0;
+}
+
+static void damaged(struct azure_work *work, const char *blob)
+{
+    bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
+                 "the metadata of blob %.150s is not a record of an election", blob);
+}
+
+static bool parse_note(struct azure_work *work, const struct bw_http_answer *answer)
+{
+    struct azure_blob blob;
+    char text[AZURE_META_MAX + 1];
+    work->note_exists = true;
+    if (!bw_azure_blob_of(answer, &blob) || !unpack(&blob, text, sizeof text) ||
+        (text[0] && bw_note_unpack(text, strlen(text), &work->kept.note) != 0))
+        return false;
+    memcpy(work->note_etag, blob.etag, sizeof work->note_etag);
+    return true;
+}
+
+static void on_note(void *context, const struct bw_http_answer *answer)
+{
+    struct azure_work *work = context;
+    work->call = NULL;
+    if (answer->status != 200 && answer->status != 404) {
+        bw_azure_fail(work, answer, false);
+        return;
+    }
+    if (answer->status == 200 && !parse_note(work, answer)) {
+        damaged(work, work->note_blob);
+        return;
+    }
+    bw_azure_show(work);
+    work->then(work);
+}
+
+static bool parse_blob(struct azure_work *work, const struct bw_http_answer *answer)
+{
+    char text[AZURE_META_MAX + 1];
+    work->exists = true;
+    return bw_azure_blob_of(answer, &work->seen) && unpack(&work->seen, text, sizeof text) &&
+           (!text[0] || bw_record_unpack(text, strlen(text), &work->kept) == 0);
+}
+
+static void on_blob(void *context, const struct bw_http_answer *answer)
+{
+    struct azure_work *work = context;
+    work->call = NULL;
+    if (answer->status != 200 && answer->status != 404) {
+        bw_azure_fail(work, answer, false);
+        return;
+    }
+    if (answer->status == 200 && !parse_blob(work, answer)) {
+        damaged(work, work->blob);
+        return;
+    }
+    if (work->exists && work->seen.foreign) {
+        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
+                     "blob %.150s holds something of somebody else's: it is no election's",
+                     work->blob);
+        return;
+    }
+    if (work->exists)
+        work->kept.version = 1; /* there is a record */
+    struct azure_call call = {.verb = "HEAD", .blob = work->note_blob};
+    bw_azure_ask(work, &call, on_note);
+}
+
+void bw_azure_read(struct azure_work *work, void (*then)(struct azure_work *work))
+{
+    struct azure_call call = {.verb = "HEAD", .blob = work->blob};
+    work->then = then;
+    work->exists = work->note_exists = false;
+    memset(&work->seen, 0, sizeof work->seen);
+    memset(&work->kept, 0, sizeof work->kept);
+    work->note_etag[0] = '\0';
+    bw_azure_ask(work, &call, on_blob);
+}
