@@ -1,0 +1,64 @@
+/* Insides shared by grpc.c (the channel: endpoints, time) and grpc_call.c (calls and their bytes).
+ */
+#ifndef BW_NET_GRPC_STATE_H
+#define BW_NET_GRPC_STATE_H
+
+#include "base/rng.h"
+#include "net/grpc.h"
+#include "net/h2.h"
+
+enum grpc_state { GRPC_CONNECTING, GRPC_UP, GRPC_READY, GRPC_PAUSING };
+
+struct bw_grpc_call {
+    struct bw_grpc *channel;
+    struct bw_grpc_call *next, *previous;
+    struct bw_grpc_hooks hooks;
+    void *context;
+    struct bw_grpc_head head; /* its strings are below */
+    char path[96], names[2][32], values[2][1024];
+    struct bw_h2_stream *stream; /* NULL: not begun */
+    uint64_t begun_ms, until_ms; /* 0: no deadline */
+    /* Waiting to be sent, framed; the stream's own once begun. */
+    uint8_t *out;
+    size_t out_length;
+    bool out_last;
+    /* Coming in: 5 bytes of prefix, then the message. */
+    uint8_t prefix[5];
+    uint8_t *in;
+    size_t in_have, in_need, in_size;
+    bool refused;       /* what came in cannot be used: `result` says why */
+    bool telling, gone; /* a hook runs; it ended meanwhile */
+    uint64_t serial;
+    struct bw_grpc_result result;
+    int http_status;
+};
+
+struct bw_grpc {
+    struct bw_grpc_options options;
+    struct bw_rng rng;
+    enum grpc_state state;
+    struct bw_h2 *h2;
+    uint32_t at;     /* endpoint */
+    uint32_t failed; /* endpoints in a row */
+    uint32_t slow;   /* deadlines in a row that ran out */
+    uint64_t patience_ms, pinged_ms, ticked_ms;
+    uv_timer_t pause; /* until the next round of endpoints */
+    uv_timer_t tick;  /* deadlines and signs of life */
+    struct bw_grpc_call *calls;
+    uint32_t count, timed; /* calls; those with a deadline */
+    uint64_t serial;       /* of the newest call */
+    unsigned handles;
+    bool closed;
+    char why[BW_GRPC_WHY_MAX + 1]; /* of the last failure */
+};
+
+/* Opens its stream and sends what waits. */
+void grpc_call_begin(struct bw_grpc_call *call);
+/* Ends it with this code unless the server has said another; it is gone. */
+void grpc_call_end(struct bw_grpc_call *call, int code, const char *why);
+/* Leaves the endpoint. */
+void grpc_drop(struct bw_grpc *channel, const char *why, bool pause);
+/* A call with a deadline is there: look at the time more often. */
+void grpc_tick_soon(struct bw_grpc *channel);
+
+#endif
