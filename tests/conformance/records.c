@@ -352,8 +352,12 @@ static void candidates_are_listed_in_the_order_they_came(void **state)
     enter(&a, election, "zoe", 0);
     enter(&b, election, "ben", -5);
     enter(&a, election, "ada", 7);
-    enter(&a, election, "zoe", 3); /* again: keeps her place */
-    client_acquire(&b, election, 0);
+    enter(&a, election, "zoe", 3);       /* again: keeps her place */
+    bool in_order = has(BW_STORE_QUEUE); /* then nobody but the first in line can lead */
+    struct bw_store_request lead = client_request(&a, BW_STORE_ACQUIRE, election);
+    lead.candidate = "zoe";
+    assert_int_equal((in_order ? client_ask(&a, &lead) : client_acquire(&b, election, 0)).outcome,
+                     BW_OUTCOME_DONE);
     assert_int_equal(client_do(&b, BW_STORE_LIST, election).count, 3);
     assert_string_equal(b.listed[0].id, "zoe");
     assert_string_equal(b.listed[1].id, "ben");
@@ -361,13 +365,14 @@ static void candidates_are_listed_in_the_order_they_came(void **state)
     assert_string_equal(b.listed[2].value, "ada");
     assert_int_equal(b.listed[0].priority, 3);
     assert_int_equal(b.listed[1].priority, -5);
-    assert_false(b.listed[0].holder);
-    assert_true(b.listed[1].holder);
+    assert_int_equal(b.listed[0].holder, in_order);
+    assert_int_equal(b.listed[1].holder, !in_order);
+    assert_false(b.listed[2].holder);
     struct bw_store_request request = client_request(&a, BW_STORE_LEAVE, election);
-    request.candidate = "zoe";
+    request.candidate = in_order ? "ada" : "zoe";
     client_ask(&a, &request);
     assert_int_equal(client_do(&b, BW_STORE_LIST, election).count, 2);
-    assert_string_equal(b.listed[0].id, "ben");
+    assert_string_equal(b.listed[in_order ? 1 : 0].id, "ben");
 }
 
 static void elections_do_not_touch_each_other(void **state)

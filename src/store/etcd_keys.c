@@ -1,0 +1,140 @@
+/* Keys and transactions; see etcd_keys.h. */
+#include "store/etcd_keys.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIDE "/bellwether/"
+
+void etcd_names_make(struct etcd_names *names, const char *prefix, const char *election)
+{
+    char path[ETCD_ELECTION_MAX + 1];
+    snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "/" : "", election);
+    snprintf(names->election, sizeof names->election, "%.*s/", (int)ETCD_ELECTION_MAX - 1, path);
+    char *out = names->side + snprintf(names->side, sizeof names->side, SIDE);
+    for (const char *at = path; *at; at++)
+        if (*at == '/' || *at == '%')
+            out += sprintf(out, "%%%02X", *at);
+        else
+            *out++ = *at;
+    memcpy(out, "/", 2);
+}
+
+void etcd_key_seat(struct etcd_key *key, const struct etcd_names *names, int64_t lease)
+{
+    snprintf(key->text, sizeof key->text, "%s%" PRIx64, names->election, (uint64_t)lease);
+}
+
+void etcd_key_candidate(struct etcd_key *key, const struct etcd_names *names, int64_t lease)
+{
+    snprintf(key->text, sizeof key->text, "%scandidates/%" PRIx64, names->side, (uint64_t)lease);
+}
+
+void etcd_key_mail(struct etcd_key *key, const struct etcd_names *names, const char *id)
+{
+    snprintf(key->text, sizeof key->text, "%smail/%.63s", names->side, id);
+}
+
+void etcd_key_side(struct etcd_key *key, const struct etcd_names *names, const char *what)
+{
+    snprintf(key->text, sizeof key->text, "%s%s", names->side, what);
+}
+
+void etcd_key_after(struct etcd_key *end, const char *prefix)
+{
+    snprintf(end->text, sizeof end->text, "%s", prefix);
+    end->text[strlen(end->text) - 1]++; /* '/' becomes '0' */
+}
+
+static ProtobufCBinaryData bytes_of(const char *text)
+{
+    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
+}
+
+void etcd_txn_init(struct etcd_txn *txn)
+{
+    etcd__txn_request__init(&txn->request);
+    txn->request.compare = txn->compare_list;
+    txn->request.success = txn->then_list;
+    txn->request.failure = txn->else_list;
+    txn->used = 0;
+}
+
+static Etcd__Compare *compare(struct etcd_txn *txn, const char *key)
+{
+    BW_ASSERT(txn->request.n_compare < ETCD_COMPARES_MAX);
+    Etcd__Compare *new = &txn->compares[txn->request.n_compare];
+    txn->compare_list[txn->request.n_compare++] = new;
+    etcd__compare__init(new);
+    new->key = bytes_of(key);
+    return new;
+}
+
+void etcd_txn_if_create(struct etcd_txn *txn, const char *key, int64_t revision)
+{
+    Etcd__Compare *new = compare(txn, key);
+    new->target = ETCD__COMPARE__TARGET__CREATE;
+    new->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
+    new->create_revision = revision;
+}
+
+void etcd_txn_if_mod(struct etcd_txn *txn, const char *key, int64_t revision)
+{
+    Etcd__Compare *new = compare(txn, key);
+    new->target = ETCD__COMPARE__TARGET__MOD;
+    new->target_union_case = ETCD__COMPARE__TARGET_UNION_MOD_REVISION;
+    new->mod_revision = revision;
+}
+
+/* The place of one operation; both branches may share it. */
+static unsigned add(struct etcd_txn *txn, enum etcd_branch branch)
+{
+    BW_ASSERT(txn->used < ETCD_OPS_MAX);
+    Etcd__RequestOp *op = &txn->ops[txn->used];
+    etcd__request_op__init(op);
+    if (branch & ETCD_THEN)
+        txn->then_list[txn->request.n_success++] = op;
+    if (branch & ETCD_ELSE)
+        txn->else_list[txn->request.n_failure++] = op;
+    return txn->used++;
+}
+
+Etcd__RangeRequest *etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, const char *key,
+                                   const char *end)
+{
+    unsigned at = add(txn, branch);
+    Etcd__RangeRequest *range = &txn->bodies[at].range;
+    etcd__range_request__init(range);
+    range->key = bytes_of(key);
+    if (end)
+        range->range_end = bytes_of(end);
+    txn->ops[at].request_case = ETCD__REQUEST_OP__REQUEST_RANGE;
+    txn->ops[at].range = range;
+    return range;
+}
+
+void etcd_txn_put(struct etcd_txn *txn, enum etcd_branch branch, const char *key, const char *value,
+                  int64_t lease)
+{
+    unsigned at = add(txn, branch);
+    Etcd__PutRequest *put = &txn->bodies[at].put;
+    etcd__put_request__init(put);
+    put->key = bytes_of(key);
+    put->value = bytes_of(value);
+    put->lease = lease;
+    txn->ops[at].request_case = ETCD__REQUEST_OP__REQUEST_PUT;
+    txn->ops[at].put = put;
+}
+
+void etcd_txn_delete(struct etcd_txn *txn, enum etcd_branch branch, const char *key)
+{
+    unsigned at = add(txn, branch);
+    Etcd__DeleteRangeRequest *gone = &txn->bodies[at].delete_range;
+    etcd__delete_range_request__init(gone);
+    gone->key = bytes_of(key);
+    txn->ops[at].request_case = ETCD__REQUEST_OP__REQUEST_DELETE_RANGE;
+    txn->ops[at].delete_range = gone;
+}

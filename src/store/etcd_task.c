@@ -1,0 +1,136 @@
+/* Requests on their way: one transaction at a time, its answer, and the reply. A task whose job was
+ * cancelled goes on until the server has answered what is out, so that its seat stays true. */
+#include "store/etcd_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct etcd_task *etcd_task_new(struct bw_store *store, struct bw_job *job)
+{
+    struct etcd_task *task = calloc(1, sizeof *task);
+    if (!task)
+        return NULL;
+    task->store = store;
+    task->job = job;
+    job->context = task;
+    etcd_names_make(&task->names, store->prefix, job->request.election);
+    if ((task->next = store->tasks))
+        task->next->previous = task;
+    store->tasks = task;
+    return task;
+}
+
+void etcd_task_end(struct etcd_task *task)
+{
+    struct etcd_seat *seat = task->queued ? task->seat : NULL;
+    etcd_watch_drop(task);
+    if (task->job)
+        task->job->context = NULL;
+    *(task->previous ? &task->previous->next : &task->store->tasks) = task->next;
+    if (task->next)
+        task->next->previous = task->previous;
+    if (seat)
+        etcd_seat_next(seat, task);
+    free(task->list);
+    free(task);
+}
+
+void etcd_task_done(struct etcd_task *task)
+{
+    struct bw_store_record record;
+    if (task->job) {
+        etcd_view_record(&task->view, task->seat ? &task->seat->stranger : NULL, &record);
+        task->job->context = NULL;
+        bw_job_done(task->job, &record);
+        task->job = NULL;
+    }
+    etcd_task_end(task);
+}
+
+void etcd_task_refuse(struct etcd_task *task, int error, const char *why)
+{
+    struct bw_store_record record;
+    if (task->job) {
+        etcd_view_record(&task->view, task->seat ? &task->seat->stranger : NULL, &record);
+        task->job->context = NULL;
+        bw_job_refuse(task->job, &record, error, "%s", why);
+        task->job = NULL;
+    }
+    etcd_task_end(task);
+}
+
+void etcd_task_fail(struct etcd_task *task, enum bw_outcome outcome, int error, const char *why)
+{
+    if (task->job) {
+        task->job->context = NULL;
+        bw_job_fail(task->job, outcome, error, "%s", why);
+        task->job = NULL;
+    }
+    etcd_task_end(task);
+}
+
+static void on_failed(struct etcd_task *task, const struct bw_grpc_result *result)
+{
+    int error = result->code == BW_GRPC_DENIED || result->code == BW_GRPC_UNAUTHENTICATED
+                    ? BW_EDENIED
+                    : BW_EIO;
+    etcd_task_fail(task, etcd_outcome(result), error, result->why);
+}
+
+static void on_answer(void *context, const ProtobufCMessage *message,
+                      const struct bw_grpc_result *result)
+{
+    struct etcd_task *task = context;
+    task->asking = false;
+    if (message)
+        task->step(task, (const Etcd__TxnResponse *)message);
+    else
+        task->failed(task, result);
+}
+
+bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
+                   void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response))
+{
+    struct bw_grpc_result result = {.code = BW_GRPC_UNAVAILABLE};
+    task->step = step;
+    if (!task->failed)
+        task->failed = on_failed;
+    task->asking = etcd_client_ask(task->store->client, &etcd_txn_method, &txn->request.base,
+                                   on_answer, task, result.why) == 0;
+    if (task->asking)
+        return true;
+    task->failed(task, &result);
+    return false;
+}
+
+bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response)
+{
+    char why[BW_WHY_MAX + 1];
+    int error = etcd_view_read(&task->view, &task->names, response, why);
+    if (error) {
+        bool changed = response->succeeded && response->n_responses > 0 &&
+                       response->responses[0]->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE;
+        etcd_task_fail(task, changed ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
+        return false;
+    }
+    if (task->seat)
+        etcd_seat_learn(task->seat, &task->view);
+    return true;
+}
+
+void etcd_task_add_view(const struct etcd_task *task, struct etcd_txn *txn,
+                        struct etcd_view_keys *keys)
+{
+    etcd_view_ask(txn, keys, &task->names, task->seat ? task->seat->lease : 0,
+                  task->seat ? task->seat->create : 0);
+}
+
+void etcd_task_look(struct etcd_task *task,
+                    void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response))
+{
+    struct etcd_txn txn;
+    struct etcd_view_keys keys;
+    etcd_txn_init(&txn);
+    etcd_task_add_view(task, &txn, &keys);
+    etcd_task_ask(task, &txn, step);
+}

@@ -1,0 +1,236 @@
+/* Views of an election; see etcd_view.h. */
+#include "store/etcd_view.h"
+
+#include "store/record.h"
+#include "store/record_json.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+/* In this order behind a transaction's own operations. */
+enum { READ_HEAD, READ_FIRST, READ_RECORD, READ_NOTE, READ_OWN, READ_BEFORE, READ_OURS, READS_MAX };
+
+void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
+                   const struct etcd_names *names, int64_t lease, int64_t create)
+{
+    etcd_key_after(&keys->election_end, names->election);
+    etcd_key_side(&keys->candidates, names, "candidates/");
+    etcd_key_after(&keys->candidates_end, keys->candidates.text);
+    etcd_key_side(&keys->record, names, "record");
+    etcd_key_side(&keys->note, names, "note");
+    etcd_key_seat(&keys->seat, names, lease);
+    Etcd__RangeRequest *head =
+        etcd_txn_range(txn, ETCD_BOTH, names->election, keys->election_end.text);
+    Etcd__RangeRequest *first =
+        etcd_txn_range(txn, ETCD_BOTH, keys->candidates.text, keys->candidates_end.text);
+    head->limit = first->limit = 1;
+    head->sort_order = first->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    head->sort_target = first->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    etcd_txn_range(txn, ETCD_BOTH, keys->record.text, NULL);
+    etcd_txn_range(txn, ETCD_BOTH, keys->note.text, NULL);
+    if (!lease)
+        return;
+    etcd_txn_range(txn, ETCD_BOTH, keys->seat.text, NULL);
+    if (!create)
+        return;
+    Etcd__RangeRequest *before =
+        etcd_txn_range(txn, ETCD_BOTH, names->election, keys->election_end.text);
+    Etcd__RangeRequest *ours =
+        etcd_txn_range(txn, ETCD_BOTH, keys->candidates.text, keys->candidates_end.text);
+    before->limit = ours->limit = 1;
+    before->sort_order = ours->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    before->sort_target = ours->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    before->max_create_revision = ours->max_create_revision = create - 1;
+}
+
+static bool is_utf8(const char *text, size_t length)
+{
+    json_t *string = json_stringn(text, length);
+    json_decref(string);
+    return string != NULL;
+}
+
+void etcd_text(char *out, size_t max, const ProtobufCBinaryData *bytes)
+{
+    size_t length = bytes->len < max ? bytes->len : max;
+    while (length > 0 && length < bytes->len && (bytes->data[length] & 0xc0) == 0x80)
+        length--; /* not through the middle of a sign */
+    bool good = length == 0 || is_utf8((const char *)bytes->data, length);
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = bytes->data[i];
+        out[i] = c < ' ' || c == 0x7f ? ' ' : c >= 0x80 && !good ? '?' : (char)c;
+    }
+    out[length] = '\0';
+}
+
+static const Etcd__KeyValue *first_of(const Etcd__RangeResponse *range)
+{
+    return range && range->n_kvs > 0 ? range->kvs[0] : NULL;
+}
+
+static void read_entry(struct etcd_entry *entry, const Etcd__RangeResponse *range)
+{
+    const Etcd__KeyValue *kv = first_of(range);
+    if (!kv)
+        return;
+    entry->there = true;
+    entry->create = kv->create_revision;
+    entry->mod = kv->mod_revision;
+    size_t length = kv->key.len < sizeof entry->key - 1 ? kv->key.len : sizeof entry->key - 1;
+    memcpy(entry->key, kv->key.data, length);
+    entry->key[length] = '\0';
+    etcd_text(entry->text, BW_VALUE_MAX, &kv->value);
+}
+
+/* Is this candidate key of ours that entry's? A stranger has none. */
+static bool is_of(const Etcd__KeyValue *kv, const struct etcd_entry *entry,
+                  const struct etcd_names *names)
+{
+    size_t side = strlen(names->side) + strlen("candidates/");
+    size_t election = strlen(names->election), length = strlen(entry->key);
+    return kv && entry->there && kv->key.len >= side && length >= election &&
+           kv->key.len - side == length - election &&
+           memcmp(kv->key.data + side, entry->key + election, length - election) == 0;
+}
+
+static void read_candidates(struct etcd_view *view, const struct etcd_names *names,
+                            const Etcd__KeyValue *first, const Etcd__KeyValue *ours)
+{
+    struct bw_candidate candidate = {.id = ""};
+    view->before_ours = is_of(ours, &view->before, names);
+    if (is_of(first, &view->head, names) &&
+        bw_candidate_unpack((const char *)first->value.data, first->value.len, &candidate) == 0)
+        memcpy(view->head_id, candidate.id, sizeof view->head_id);
+}
+
+static int read_side(struct etcd_view *view, const Etcd__RangeResponse *record,
+                     const Etcd__RangeResponse *note, char *why)
+{
+    const Etcd__KeyValue *kv = first_of(record);
+    if (kv) {
+        view->record_mod = kv->mod_revision;
+        if (bw_record_unpack((const char *)kv->value.data, kv->value.len, &view->kept) != 0)
+            return bw_store_say(why, BW_EDAMAGED, "the key %.*s holds no record of ours",
+                                kv->key.len < 180 ? (int)kv->key.len : 180,
+                                (const char *)kv->key.data);
+    }
+    if (!(kv = first_of(note)))
+        return 0;
+    view->note_mod = kv->mod_revision;
+    if (bw_note_unpack((const char *)kv->value.data, kv->value.len, &view->note) != 0)
+        return bw_store_say(why, BW_EDAMAGED, "the key %.*s holds no note of ours",
+                            kv->key.len < 180 ? (int)kv->key.len : 180, (const char *)kv->key.data);
+    return 0;
+}
+
+/* The reads are the last of the answers; which of them there are says their number. */
+static int find_reads(const Etcd__TxnResponse *response, const Etcd__RangeResponse **reads)
+{
+    size_t first = 0;
+    while (first < response->n_responses &&
+           response->responses[first]->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE)
+        first++;
+    size_t count = response->n_responses - first;
+    if (count < READ_OWN || count > READS_MAX)
+        return BW_EMALFORMED;
+    for (size_t i = 0; i < count; i++) {
+        const Etcd__ResponseOp *op = response->responses[first + i];
+        if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE)
+            return BW_EMALFORMED;
+        reads[i] = op->range;
+    }
+    return 0;
+}
+
+int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
+                   const Etcd__TxnResponse *response, char *why)
+{
+    const Etcd__RangeResponse *reads[READS_MAX] = {NULL};
+    memset(view, 0, sizeof *view);
+    if (!response->header || find_reads(response, reads) != 0)
+        return bw_store_say(why, BW_EMALFORMED, "the server's answer is not what was asked for");
+    view->revision = response->header->revision;
+    view->succeeded = response->succeeded;
+    read_entry(&view->head, reads[READ_HEAD]);
+    read_entry(&view->own, reads[READ_OWN]);
+    read_entry(&view->before, reads[READ_BEFORE]);
+    read_candidates(view, names, first_of(reads[READ_FIRST]), first_of(reads[READ_OURS]));
+    return read_side(view, reads[READ_RECORD], reads[READ_NOTE], why);
+}
+
+bool etcd_view_is_first(const struct etcd_view *view)
+{
+    return view->own.there && view->head.create == view->own.create;
+}
+
+bool etcd_view_is_taken(const struct etcd_view *view)
+{
+    return view->head.there && view->record_mod && view->kept.held &&
+           view->kept.token == (bw_token)view->head.create;
+}
+
+/* Any change of anything changes it; 0 is kept for "never existed". */
+static uint64_t version_of(const struct etcd_view *view)
+{
+    const int64_t parts[] = {view->head.create, view->head.mod, view->record_mod, view->note_mod};
+    uint64_t hash = 0xcbf29ce484222325u, any = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        any |= (uint64_t)parts[i];
+        hash = (hash ^ (uint64_t)parts[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return any == 0 ? 0 : hash ? hash : 1;
+}
+
+void etcd_view_last(const struct etcd_view *view, const struct etcd_stranger *stranger,
+                    struct bw_store_record *record)
+{
+    *record = view->kept;
+    record->note = view->note;
+    record->version = view->record_mod ? 1 : 0;
+    if (!stranger || stranger->create <= (int64_t)record->token)
+        return;
+    record->version = 1;
+    if (record->held && record->holder[0]) { /* it ended without a word: owed before the stranger */
+        struct bw_store_request in_between = {.candidate = stranger->name};
+        bw_record_take(record, &in_between);
+    }
+    snprintf(record->holder, sizeof record->holder, "%s", stranger->name);
+    record->token = (bw_token)stranger->create;
+    record->held = true;
+    record->clean = false;
+    record->containment[0] = '\0';
+}
+
+/* Led by somebody who wrote no record: a stranger, or ours just before it does. */
+static void show_head(const struct etcd_view *view, struct bw_store_record *record)
+{
+    const char *name = view->head_id[0]     ? view->head_id
+                       : view->head.text[0] ? view->head.text
+                                            : "unknown";
+    ProtobufCBinaryData bytes = {.len = strlen(name), .data = (uint8_t *)name};
+    etcd_text(record->holder, BW_CANDIDATE_ID_MAX, &bytes);
+    memcpy(record->value, view->head.text, sizeof record->value);
+    record->token = (bw_token)view->head.create;
+    record->held = true;
+    record->request = 0;
+    record->ttl_ns = 0;
+    record->containment[0] = '\0';
+}
+
+void etcd_view_record(const struct etcd_view *view, const struct etcd_stranger *stranger,
+                      struct bw_store_record *record)
+{
+    bool taken = etcd_view_is_taken(view);
+    etcd_view_last(view, taken ? NULL : stranger, record);
+    if (!taken && view->head.there && !etcd_view_is_first(view)) {
+        show_head(view, record);
+    } else if (!taken && record->held) { /* its lease ran out */
+        record->held = record->clean = false;
+        record->value[0] = '\0';
+    }
+    record->version = version_of(view);
+    record->left_ns = record->held ? BW_TIME_NEVER : 0;
+    bw_record_present(record);
+}

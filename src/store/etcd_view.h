@@ -1,0 +1,65 @@
+/* An election as one transaction saw it, and the record that follows for a reader.
+ *
+ * Who leads is what Go's recipe says: the candidate with the smallest create revision. Ours that
+ * leads has also written the record: holder, request id, token (its create revision), containment,
+ * what is owed. A first in line that has not yet done so shows as holder to everybody but itself.
+ */
+#ifndef BW_STORE_ETCD_VIEW_H
+#define BW_STORE_ETCD_VIEW_H
+
+#include "store/etcd_keys.h"
+
+struct etcd_entry {
+    bool there;
+    int64_t create, mod;
+    char key[ETCD_ELECTION_MAX + 32];
+    char text[BW_VALUE_MAX + 1]; /* of a candidate: its value, made printable */
+};
+
+struct etcd_view {
+    int64_t revision;
+    bool succeeded;                        /* the transaction's compares held */
+    struct etcd_entry head;                /* first in line */
+    struct etcd_entry own;                 /* whose view it is */
+    struct etcd_entry before;              /* next before that one */
+    char head_id[BW_CANDIDATE_ID_MAX + 1]; /* "": it is not ours, or cannot be told */
+    bool before_ours;
+    int64_t record_mod, note_mod; /* 0: not there */
+    struct bw_store_record kept;  /* as it stands in the record's key */
+    struct bw_note note;
+};
+
+/* What was seen of a stranger before us, who leaves no record. */
+struct etcd_stranger {
+    int64_t create; /* 0: nobody */
+    char name[BW_CANDIDATE_ID_MAX + 1];
+};
+
+/* Room for the texts of a view's part of a transaction. */
+struct etcd_view_keys {
+    struct etcd_key seat, election_end, candidates, candidates_end, record, note;
+};
+
+/* Adds the view's reads to both branches, behind everything else. `lease` 0: of nobody; `create` 0:
+ * its place is not known, so who is before it cannot be asked. */
+void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
+                   const struct etcd_names *names, int64_t lease, int64_t create);
+/* Returns 0, or BW_EMALFORMED / BW_EDAMAGED with a line in why[BW_WHY_MAX + 1]. */
+int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
+                   const Etcd__TxnResponse *response, char *why);
+
+/* Is `own` first in line? */
+bool etcd_view_is_first(const struct etcd_view *view);
+/* Does the record speak of the one who is first in line? */
+bool etcd_view_is_taken(const struct etcd_view *view);
+/* What stands in the record, with a stranger that led after it: before a taking. */
+void etcd_view_last(const struct etcd_view *view, const struct etcd_stranger *stranger,
+                    struct bw_store_record *record);
+/* For a reader. */
+void etcd_view_record(const struct etcd_view *view, const struct etcd_stranger *stranger,
+                      struct bw_store_record *record);
+
+/* At most `max` bytes, printable, whole UTF-8 signs or '?'. */
+void etcd_text(char *out, size_t max, const ProtobufCBinaryData *bytes);
+
+#endif
