@@ -146,10 +146,10 @@ const struct bw_cli_command bw_command_run = {
         "Every option has a twin in the environment, BELLWETHER_TTL=30s, and in the file of\n"
         "--config: ttl = 30s.\n"
         "\n"
-        "Exit: the command's own code; 128+N ended by signal N; 64 wrong usage; 69 the store\n"
-        "cannot be used, or was unreachable for all of -w; 71 no process or memory left; 75 not\n"
-        "elected in time (-E changes it); 76 leadership lost with --once; 126 the command cannot\n"
-        "be executed; 127 there is no such command.\n",
+        "Exit: the command's own code; 128+N ended by signal N; 64 wrong usage, or a\n"
+        "store that must be changed first; 69 the store was unreachable for all of -w; 71 no\n"
+        "process or memory left; 75 not elected in time (-E changes it); 76 leadership lost with\n"
+        "--once; 126 the command cannot be executed; 127 there is no such command.\n",
     .options = bw_job_option_rows,
     .run = run,
 };

@@ -84,10 +84,9 @@ static int default_place(const struct bw_cli_command *command, struct bw_job_opt
     else
         return bw_usage_error(command, "which store? There is no HOME to put one; "
                                        "write --store sqlite:PATH");
-    if (make_path(dir, geteuid() == 0 ? 0755 : 0700) != 0) {
-        fprintf(stderr, "%s: cannot make %s: %s\n", command->path, dir, strerror(errno));
-        return BW_RUN_EXIT_UNREACHABLE;
-    }
+    if (make_path(dir, geteuid() == 0 ? 0755 : 0700) != 0)
+        return bw_usage_error(command, "cannot make %s: %s; write --store sqlite:PATH", dir,
+                              strerror(errno));
     snprintf(options->store_text, sizeof options->store_text, "sqlite:%s/elections.db", dir);
     options->config.store = options->store_text;
     return BW_GO_ON;

@@ -23,7 +23,7 @@
 
 static bw_time next_due(const struct supervisor *s)
 {
-    bw_time next = bw_supervisor_guardian_deadline(s);
+    bw_time next = bw_time_min(bw_supervisor_guardian_deadline(s), s->open_at);
     next = bw_time_min(next, bw_supervisor_beside_deadline(s));
     next = bw_time_min(next, bw_http_deadline(s->http));
     next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
@@ -68,6 +68,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     (void)!read(s->timer_fd, &count, sizeof count);
     s->armed_at = -1;
     bw_time now = bw_run_now();
+    bw_supervisor_store_tick(s, now);
     bw_supervisor_guardian_tick(s, now);
     bw_supervisor_clear(s, now);
     bw_http_tick(s->http, now);
@@ -81,7 +82,8 @@ static void on_timer(uv_poll_t *handle, int status, int events)
 static void on_prepare(uv_prepare_t *handle)
 {
     struct supervisor *s = handle->data;
-    if (s->stopped && (!bw_asked_waits(s->asked) || bw_run_now() >= s->close_at))
+    bool waits = s->asked && bw_asked_waits(s->asked);
+    if (s->stopped && (!waits || bw_run_now() >= s->close_at))
         uv_stop(&s->loop);
     arm(s);
 }
@@ -161,41 +163,8 @@ static int open_timer(struct supervisor *s)
     return uv_poll_start(&s->timer, UV_READABLE, on_timer) == 0 ? 0 : BW_ENOMEM;
 }
 
-#define GO (-1) /* no exit code yet */
-
-/* Comparing clocks of two machines is opt-in, and who opts in is told what that means. */
-static int say_clocks(struct supervisor *s)
-{
-    char bound[24];
-    bw_time uncertainty = s->config->terms.uncertainty_ns;
-    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-    if (uncertainty == 0)
-        return GO;
-    if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_WALL)) {
-        bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", fields,
-                     "--clock-uncertainty: this store does not keep a lease's end by wall clock");
-        return 64;
-    }
-    bw_log_event(&s->log, BW_LOG_INFO, "clock-uncertainty", fields,
-                 "wall clocks are compared: at most one leads as long as every candidate's is "
-                 "right to within what it declared, here %s",
-                 bw_log_span(bound, uncertainty));
-    return GO;
-}
-
-/* Without a token nothing can reject what a leader that paused writes late: said at every start. */
-static void say_no_token(struct supervisor *s)
-{
-    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-    if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_TOKEN))
-        bw_log_event(&s->log, BW_LOG_WARNING, "no-token", fields,
-                     "this store gives no token: BELLWETHER_TOKEN is not set, guards refuse, and "
-                     "what a leader that paused writes late is rejected by nobody");
-}
-
 static int open_all(struct supervisor *s, uv_prepare_t *prepare)
 {
-    char why[BW_WHY_MAX + 1] = "";
     if (bw_supervisor_guardian_start(s) != 0 || uv_loop_init(&s->loop) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: %s",
                      strerror(errno));
@@ -204,23 +173,15 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
     uv_prepare_init(&s->loop, prepare);
     prepare->data = s;
     uv_prepare_start(prepare, on_prepare);
-    int error = bw_supervisor_store_open(s, why);
-    if (error) {
-        struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-        bw_log_event(&s->log, BW_LOG_ERROR, "store-refused", fields, "%s", why);
-        return error == BW_EINVAL ? 64 : BW_RUN_EXIT_UNREACHABLE;
-    }
-    say_no_token(s);
-    int code = say_clocks(s);
-    if (code != GO)
+    int code = bw_supervisor_store_open(s);
+    if (code != BW_RUN_GO)
         return code;
-    if (bw_supervisor_elector_open(s) != 0 || open_timer(s) != 0 ||
-        bw_supervisor_signals_open(s) != 0 || bw_supervisor_guardian_listen(s) != 0 ||
-        bw_supervisor_notify_listen(s) != 0) {
+    if (open_timer(s) != 0 || bw_supervisor_signals_open(s) != 0 ||
+        bw_supervisor_guardian_listen(s) != 0 || bw_supervisor_notify_listen(s) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of resources");
         return 71;
     }
-    return bw_supervisor_http_open(s) == 0 ? GO : 71;
+    return bw_supervisor_http_open(s) == 0 ? BW_RUN_GO : 71;
 }
 
 /* The guardian ends when its socket closes. One that does not (stopped) has nothing left to guard:
@@ -280,7 +241,8 @@ int bw_run(const struct bw_run_config *config)
     bw_run_fill_streams();
     s->config = config;
     s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = s->fence_fd = -1;
-    s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = BW_TIME_NEVER;
+    s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = s->open_at =
+        BW_TIME_NEVER;
     s->restart_pause_ns = 50 * BW_MS;
     s->give_up_at = bw_time_add(bw_run_now(), config->wait_ns);
     bw_log_init(&s->log, config->log, STDERR_FILENO, config->election, config->id);
@@ -296,7 +258,7 @@ int bw_run(const struct bw_run_config *config)
     s->children.mask = s->guardian_config.mask;
     bw_supervisor_health_init(s);
     int code = s->guardian_config.environment ? open_all(s, &prepare) : 71;
-    if (code == GO) {
+    if (code == BW_RUN_GO) {
         uv_run(&s->loop, UV_RUN_DEFAULT);
         code = s->exit_code;
     }

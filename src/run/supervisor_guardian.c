@@ -53,6 +53,15 @@ static void say_containment(struct supervisor *s)
                       : "");
 }
 
+void bw_supervisor_begin(struct supervisor *s)
+{
+    if (s->started || s->ending || !s->asked || s->guardian != GUARDIAN_READY)
+        return;
+    s->started = true;
+    bw_supervisor_step(s, BW_LEASE_START, false);
+    bw_supervisor_judge_health(s);
+}
+
 static void on_ready(struct supervisor *s, const char *name)
 {
     snprintf(s->containment, sizeof s->containment, "%s", name);
@@ -60,9 +69,7 @@ static void on_ready(struct supervisor *s, const char *name)
     s->guardian = GUARDIAN_READY;
     say_containment(s);
     if (!s->started) {
-        s->started = true;
-        bw_supervisor_step(s, BW_LEASE_START, false);
-        bw_supervisor_judge_health(s);
+        bw_supervisor_begin(s);
         return;
     }
     bw_supervisor_judge_health(s);

@@ -48,7 +48,8 @@ struct supervisor {
     struct bw_asker *asker;
     struct bw_asked *asked; /* the elector */
     bool store_away, store_seen;
-    bool started; /* the elector */
+    bw_time open_at; /* when opening it is tried again; NEVER: it is open */
+    bool started;    /* the elector */
 
     struct bw_guardian_config guardian_config;
     enum guardian_state guardian;
@@ -143,13 +144,18 @@ int bw_supervisor_http_open(struct supervisor *s);
 void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
 
 /* supervisor_store.c */
-int bw_supervisor_store_open(struct supervisor *s, char *why);
-int bw_supervisor_elector_open(struct supervisor *s);
+#define BW_RUN_GO (-1) /* no exit code yet */
+/* Opens the store and makes the elector. A store that cannot be opened now is tried again.
+ * BW_RUN_GO, or the exit code after a line. */
+int bw_supervisor_store_open(struct supervisor *s);
+void bw_supervisor_store_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_store_close(struct supervisor *s);
 
 /* supervisor_guardian.c */
 int bw_supervisor_guardian_start(struct supervisor *s);  /* forks it */
 int bw_supervisor_guardian_listen(struct supervisor *s); /* joins it to the loop */
+/* Starts the elector, once there are a store and a containment. */
+void bw_supervisor_begin(struct supervisor *s);
 void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed);
 void bw_supervisor_arm(struct supervisor *s, bool with_lock);
 void bw_supervisor_guardian_dead(struct supervisor *s);

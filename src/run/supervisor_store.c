@@ -3,8 +3,10 @@
  * us finds our work, and an acquire waits for it. */
 #include "run/supervisor_state.h"
 
+#include "base/error.h"
 #include "run/proc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void on_away(void *context, bool away, const char *why)
@@ -41,13 +43,7 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
         s->store_seen || reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
 }
 
-int bw_supervisor_store_open(struct supervisor *s, char *why)
-{
-    struct bw_asker_options options = {.context = s, .away = on_away};
-    return bw_asker_open(&s->asker, s->config->store, &s->loop, &options, why);
-}
-
-int bw_supervisor_elector_open(struct supervisor *s)
+static int make_elector(struct supervisor *s)
 {
     static const struct bw_asked_hooks hooks = {.act = bw_supervisor_act,
                                                 .before = before_request,
@@ -64,6 +60,86 @@ int bw_supervisor_elector_open(struct supervisor *s)
                                      .priority = (int32_t)c->priority,
                                      .preferred = c->preferred};
     return bw_asked_new(&s->asked, s->asker, &config, &hooks, s);
+}
+
+/* Comparing clocks of two machines is opt-in, and who opts in is told what that means. */
+static int say_clocks(struct supervisor *s)
+{
+    char bound[24];
+    bw_time uncertainty = s->config->terms.uncertainty_ns;
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    if (uncertainty == 0)
+        return BW_RUN_GO;
+    if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_WALL)) {
+        fprintf(stderr,
+                "bellwether run: --clock-uncertainty: this store does not keep a lease's end "
+                "by wall clock\n");
+        return 64;
+    }
+    bw_log_event(&s->log, BW_LOG_INFO, "clock-uncertainty", fields,
+                 "wall clocks are compared: at most one leads as long as every candidate's is "
+                 "right to within what it declared, here %s",
+                 bw_log_span(bound, uncertainty));
+    return BW_RUN_GO;
+}
+
+/* Without a token nothing can reject what a leader that paused writes late: said at every start. */
+static void say_no_token(struct supervisor *s)
+{
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_TOKEN))
+        bw_log_event(&s->log, BW_LOG_WARNING, "no-token", fields,
+                     "this store gives no token: BELLWETHER_TOKEN is not set, guards refuse, and "
+                     "what a leader that paused writes late is rejected by nobody");
+}
+
+/* Waiting would not help: the URL, the file or its rights must be changed first. */
+static bool is_lasting(int error)
+{
+    return error == BW_EINVAL || error == BW_EDAMAGED || error == BW_EVERSION ||
+           error == BW_EDENIED || error == BW_EUNSUPPORTED;
+}
+
+static int cannot_open(struct supervisor *s, int error, const char *why)
+{
+    if (is_lasting(error)) {
+        fprintf(stderr, "bellwether run: --store: %s\n", why);
+        return 64;
+    }
+    if (!s->store_away)
+        on_away(s, true, why);
+    s->open_at = bw_time_add(bw_run_now(), s->config->retry_ns);
+    return s->config->no_wait ? BW_RUN_EXIT_UNREACHABLE : BW_RUN_GO;
+}
+
+int bw_supervisor_store_open(struct supervisor *s)
+{
+    char why[BW_WHY_MAX + 1] = "";
+    struct bw_asker_options options = {.context = s, .away = on_away};
+    int error = bw_asker_open(&s->asker, s->config->store, &s->loop, &options, why);
+    if (error)
+        return cannot_open(s, error, why);
+    s->open_at = BW_TIME_NEVER;
+    if (s->store_away)
+        on_away(s, false, "");
+    say_no_token(s);
+    int code = say_clocks(s);
+    if (code == BW_RUN_GO && make_elector(s) != 0) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of memory");
+        code = 71;
+    }
+    return code;
+}
+
+void bw_supervisor_store_tick(struct supervisor *s, bw_time now)
+{
+    if (now < s->open_at || s->ending)
+        return;
+    int code = bw_supervisor_store_open(s);
+    if (code != BW_RUN_GO)
+        bw_supervisor_end(s, code);
+    else
+        bw_supervisor_begin(s);
 }
 
 void bw_supervisor_store_close(struct supervisor *s)

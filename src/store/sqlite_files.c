@@ -192,7 +192,7 @@ static int create_file(const char *path, char *why)
     if (errno == EEXIST)
         return 0;
     if (errno == ENOENT || errno == ENOTDIR)
-        return bw_store_say(why, BW_EIO, "cannot create %s: its directory does not exist", path);
+        return bw_store_say(why, BW_EINVAL, "cannot create %s: its directory does not exist", path);
     return refuse_errno(why, "cannot create", path);
 }
 

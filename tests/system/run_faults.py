@@ -462,7 +462,42 @@ def a_store_that_does_not_answer_for_all_of_w_is_69(room):
 
 
 @test
-def a_read_only_database_is_said_and_exits_69(room):
+def a_store_that_does_not_answer_with_n_is_69_at_once(room):
+    room.candidate("first", "for=1").wait()
+    lock_database(room.db, 10, readers=True)
+    assert room.candidate("b", options=["-n"]).wait(60) == 69
+
+
+def break_database(room):
+    """As after `rm elections.db` alone: what is left of it fits to nothing."""
+    room.candidate("first", "for=1").wait()
+    os.rename(room.db, room.db + ".away")
+    os.mkdir(room.db + "-wal")
+
+
+@test
+def a_store_that_cannot_be_opened_yet_is_tried_for_all_of_w(room):
+    break_database(room)
+    before = time.monotonic()
+    a = room.candidate("a", options=["-w", "2s"])
+    assert a.wait(60) == 69 and time.monotonic() - before >= 2
+    assert len(a.events("store-away")) == 1 and a.said("gave-up")
+
+
+@test
+def a_store_that_can_be_opened_later_is_used_then(room):
+    break_database(room)
+    a = room.candidate("a")
+    a.said("store-away")
+    os.rmdir(room.db + "-wal")
+    os.rename(room.db + ".away", room.db)
+    a.said("store-back")
+    room.started(2)
+    assert a.leads()
+
+
+@test
+def a_read_only_database_is_said_and_exits_64(room):
     if os.geteuid() == 0:
         point = os.path.join(room.dir, "ro")
         os.mkdir(point)
@@ -473,24 +508,24 @@ def a_read_only_database_is_said_and_exits_69(room):
             subprocess.check_call(["mount", "-o", "remount,ro", point])
             room.db = os.path.join(point, "elections.db")
             a = room.candidate("a")
-            assert a.wait() == 69
+            assert a.wait() == 64
         finally:
             subprocess.call(["umount", "-l", point])
     else:
         open(room.db, "wb").close()
         os.chmod(room.db, 0o400)
         a = room.candidate("a")
-        assert a.wait() == 69
-    assert "cannot be written" in a.events("store-refused")[0]["message"]
+        assert a.wait() == 64
+    assert a.text().startswith("bellwether run: --store: ") and "cannot be written" in a.text(), a.text()
 
 
 @test
-def a_corrupt_database_is_said_exits_69_and_stays_as_it_is(room):
+def a_corrupt_database_is_said_exits_64_and_stays_as_it_is(room):
     with open(room.db, "wb") as file:
         file.write(b"this is no database\n" * 200)
     a = room.candidate("a")
-    assert a.wait() == 69
-    assert a.events("store-refused")[0]["message"]
+    assert a.wait() == 64
+    assert a.text().startswith("bellwether run: --store: ") and "not a database" in a.text(), a.text()
     with open(room.db, "rb") as file:
         assert file.read() == b"this is no database\n" * 200
 

@@ -142,6 +142,11 @@ class Candidate:
                     found.append(event)
         return found
 
+    def text(self):
+        """All it wrote to standard error."""
+        with open(self.errors, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
     def said(self, kind, seconds=10.0, count=1):
         def enough():
             return len(self.events(kind)) >= count

@@ -120,7 +120,7 @@ static void a_missing_directory_is_named(void **state)
     (void)state;
     char url[SCRATCH_MAX + 64];
     snprintf(url, sizeof url, "%s/nowhere/elections.db", dir);
-    assert_int_equal(try_open(url), BW_EIO);
+    assert_int_equal(try_open(url), BW_EINVAL);
     said("directory does not exist");
     assert_int_equal(try_open(dir), BW_EINVAL);
     said("is not a file");
