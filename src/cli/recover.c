@@ -239,9 +239,11 @@ static int take_lead(struct recover *r)
         .kill_after_ns = bw_time_min(2 * BW_SEC, r->options.ttl_ns / 5),
         .margin_ns = bw_time_min(bw_time_max(r->options.ttl_ns / 20, 50 * BW_MS), BW_SEC)};
     bw_time until = bw_time_add(bw_client_now(), r->options.wait_ns);
-    if (r->options.ttl_ns < r->client.ops->ttl_min_ns ||
-        bw_lease_check(&terms) != BW_LEASE_RULE_NONE)
-        return say(r, BW_EINVAL, "--ttl: is too short for this store");
+    char why[BW_WHY_MAX + 1];
+    if (bw_store_ttl_check(r->client.ops, r->options.ttl_ns, why) != 0)
+        return say(r, BW_EINVAL, "--ttl: %s", why);
+    if (bw_lease_check(&terms) != BW_LEASE_RULE_NONE)
+        return say(r, BW_EINVAL, "--ttl: is too short");
     if (r->before.held && (r->client.ops->traits & BW_STORE_NOTES) &&
         bw_client_note(&r->client, BW_NOTE_TRANSFER, r->id) != BW_GO_ON)
         return say(r, BW_EIO, "the leader could not be asked to hand over");

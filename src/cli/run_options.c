@@ -266,6 +266,17 @@ static int check_token(const struct bw_cli_command *command, const struct bw_job
         config->store_shown);
 }
 
+static int check_store_ttl(const struct bw_cli_command *command,
+                           const struct bw_job_options *options)
+{
+    char why[BW_WHY_MAX + 1], ttl[BW_TEXT_SPAN];
+    const struct bw_store_ops *store = bw_store_find(options->config.store, why);
+    bw_time ttl_ns = options->config.terms.ttl_ns;
+    if (!store || bw_store_ttl_check(store, ttl_ns, why) == 0)
+        return BW_GO_ON;
+    return bw_usage_error(command, "--ttl %s: %s", bw_job_span(ttl, ttl_ns), why);
+}
+
 static int check_http(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     struct bw_http_address address;
@@ -316,5 +327,7 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
         code = check_http(command, options);
     if (code == BW_GO_ON)
         code = bw_job_options_store(command, options);
+    if (code == BW_GO_ON)
+        code = check_store_ttl(command, options);
     return code == BW_GO_ON ? check_token(command, options) : code;
 }

@@ -77,9 +77,9 @@ int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *
     out->grace_ns = o->grace_ms * BW_MS;
     enum bw_lease_rule rule = bw_lease_check(terms);
     const struct bw_store_ops *ops = bw_asker_store_ops(h->asker);
-    if (ttl < ops->ttl_min_ns)
-        return bw_lib_fail(BW_EINVAL, "the store's shortest TTL is %lld ms",
-                           (long long)(ops->ttl_min_ns / BW_MS));
+    char why[BW_WHY_MAX + 1];
+    if (bw_store_ttl_check(ops, ttl, why) != 0)
+        return bw_lib_fail(BW_EINVAL, "ttl %lld ms: %s", (long long)(ttl / BW_MS), why);
     if (rule == BW_LEASE_RULE_NONE)
         return 0;
     return bw_lib_fail(BW_EINVAL,

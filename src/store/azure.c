@@ -266,14 +266,22 @@ static int open_store(struct bw_store **out, const char *url, struct uv_loop_s *
     return error;
 }
 
+static bool about(struct bw_store *store, char *text)
+{
+    snprintf(text, BW_WHY_MAX + 1, "%s", store->server);
+    return store->server[0] != '\0';
+}
+
 static const struct bw_store_ops ops = {
     .scheme = "azure",
     .traits = BW_STORE_TOKEN | BW_STORE_NOTES,
     .ttl_min_ns = TTL_MIN,
     .ttl_unit_ns = BW_SEC,
+    .ttl_max_ns = TTL_MAX,
     .summary = "one holder per blob by Azure's lease of 15 to 60 s; cannot notify, so who waits "
                "looks again",
     .clock = "Azure's",
+    .about = about,
     .open = open_store,
     .request = ask,
     .cancel = cancel,

@@ -18,6 +18,7 @@ struct bw_store {
     uv_timer_t poll; /* for WATCH */
     unsigned char nonce[16];
     char bound[BW_ELECTION_NAME_MAX + 1]; /* the election of the URL's blob; "": none yet */
+    char server[128];                     /* as it calls itself */
     uint64_t lost[AZURE_LOST_MAX];
     uint32_t lost_next;
     unsigned handles; /* that close */

@@ -115,10 +115,19 @@ static bool parse_blob(struct azure_work *work, const struct bw_http_answer *ans
            (!text[0] || bw_record_unpack(text, strlen(text), &work->kept) == 0);
 }
 
+static void keep_server(struct azure_work *work, const struct bw_http_answer *answer)
+{
+    const char *server = bw_http_header(answer, "Server");
+    char *out = bw_azure_store(work)->server;
+    if (server && !out[0])
+        snprintf(out, sizeof bw_azure_store(work)->server, "%s", server);
+}
+
 static void on_blob(void *context, const struct bw_http_answer *answer)
 {
     struct azure_work *work = context;
     work->call = NULL;
+    keep_server(work, answer);
     if (answer->status != 200 && answer->status != 404) {
         bw_azure_fail(work, answer, false);
         return;

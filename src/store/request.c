@@ -16,6 +16,19 @@ int bw_store_say(char *why, int error, const char *format, ...)
     return error;
 }
 
+int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why)
+{
+    double least = (double)ops->ttl_min_ns / (double)BW_SEC;
+    double most = (double)ops->ttl_max_ns / (double)BW_SEC;
+    if (ops->ttl_max_ns && (ttl_ns < ops->ttl_min_ns || ttl_ns > ops->ttl_max_ns))
+        return bw_store_say(why, BW_EINVAL, "leases of the %s store last %gs to %gs", ops->scheme,
+                            least, most);
+    if (ttl_ns < ops->ttl_min_ns)
+        return bw_store_say(why, BW_EINVAL, "leases of the %s store last %gs or longer",
+                            ops->scheme, least);
+    return 0;
+}
+
 static size_t length_of(const char *text, size_t max)
 {
     return strnlen(text, max + 1);

@@ -151,6 +151,7 @@ struct bw_store_ops {
     const char *scheme;
     unsigned traits;
     bw_time ttl_min_ns, ttl_unit_ns; /* shortest lease and its granularity */
+    bw_time ttl_max_ns;              /* longest; 0: whatever may be asked */
     const char *summary;             /* one line for people: what it can and cannot promise */
     /* Returns 0 and *out, or an error with a line in why[BW_WHY_MAX + 1]. Connecting may go on
      * after return: requests are then UNAVAILABLE until it is done. */
@@ -193,6 +194,9 @@ bool bw_store_is_there(const struct bw_store_about *about, char *why);
 /* For stores: one line into why[BW_WHY_MAX + 1], cut if it is too long. Returns `error`. */
 int bw_store_say(char *why, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* 0 if the store's leases may last so long, else BW_EINVAL with a line in why[BW_WHY_MAX + 1]. */
+int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why);
 
 /* For stores: 0 if the request is one that any store may be asked (names, lengths, TTL at least
  * ttl_min_ns), else BW_EINVAL. */
