@@ -178,6 +178,8 @@ static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_ac
     l->previous_clean = !l->seen.held && l->seen.clean;
     struct bw_store_request *request = lease_ask(l, &l->main, BW_STORE_ACQUIRE, now, actions);
     l->acquire = l->main;
+    l->in_line = true; /* it is a place in line at least */
+    l->stood_back = false;
     request->value = l->config.value;
     request->steal = l->seen.held ? l->seen.version : 0;
 }
@@ -268,6 +270,7 @@ static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_acti
     }
     if (!(l->config.traits & BW_STORE_NOTIFIES))
         l->act_at = bw_time_min(l->act_at, now + jittered(l, l->config.retry_ns));
+    lease_line_up(l, now, actions);
     lease_watch(l, now, actions);
 }
 
@@ -327,8 +330,10 @@ static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *r
         lease_note_record(l, &reply->record, now, actions);
         decide(l, now, actions);
     } else if (reply->outcome == BW_OUTCOME_UNKNOWN && !BW_BUG(lease_takes_unknown_for_no)) {
+        l->in_line = false; /* asked for again if need be: who has a place keeps it */
         lease_become_reading(l, now, actions); /* it may have been granted: look for its id */
     } else {
+        l->in_line = false;
         become_pausing(l, l->main.sent, now, actions);
     }
 }
@@ -398,7 +403,7 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
 static void on_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
                       struct bw_lease_actions *actions)
 {
-    if (reply->id == 0)
+    if (reply->id == 0 || lease_on_enter_answer(l, reply))
         return;
     if (reply->id == l->watch.id)
         on_watch_answer(l, reply, now, actions);
@@ -433,6 +438,8 @@ static void on_health(struct bw_lease *l, bool healthy, bw_time now,
         lease_become_stopping(l, BW_LEASE_UNHEALTHY, now, actions);
     else if (healthy && l->state == LEASE_WAITING)
         lease_become_reading(l, now, actions);
+    else if (l->state == LEASE_WAITING)
+        lease_line_up(l, now, actions);
 }
 
 static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
@@ -447,8 +454,9 @@ static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *ac
 
 static void on_start(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
-    if (!l->config.observer && (l->config.traits & BW_STORE_LISTS))
-        lease_ask(l, NULL, BW_STORE_ENTER, now, actions)->value = l->config.value;
+    bool fit = !l->unhealthy || !(l->config.traits & BW_STORE_QUEUE);
+    if (!l->config.observer && fit && (l->config.traits & BW_STORE_LISTS))
+        lease_enter(l, now, actions);
     lease_become_reading(l, now, actions);
 }
 

@@ -119,6 +119,7 @@ void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_ti
     memset(l->renew, 0, sizeof l->renew);
     if (!BW_BUG(lease_revived_by_late_answer))
         l->acquire.id = 0; /* an answer from before the release must not make us hold it again */
+    l->in_line = false;
     if (taken)
         become_released(l, now, actions);
     else

@@ -1,6 +1,6 @@
-/* The lease elector's insides, shared by its three files: lease.c (getting it), lease_hold.c
- * (having it and letting go) and lease_note.c (being asked). Only become_* functions change
- * `state`. */
+/* The lease elector's insides, shared by its files: lease.c (getting it), lease_hold.c (having it
+ * and letting go), lease_note.c (being asked) and lease_queue.c (standing in line). Only become_*
+ * functions change `state`. */
 #ifndef BW_LEASE_LEASE_STATE_H
 #define BW_LEASE_LEASE_STATE_H
 
@@ -36,6 +36,9 @@ struct bw_lease {
     struct lease_pending watch;   /* WATCH */
     struct lease_pending acquire; /* the newest ACQUIRE, answered or not */
     struct lease_pending renew[LEASE_RENEWALS];
+    struct lease_pending enter; /* the newest ENTER */
+    bool in_line;       /* on a store that serves in order: we have a place, or asked for one */
+    bool stood_back;    /* we gave our turn away, and nobody else has led since */
     bw_time act_at;     /* when to go on: retry, contend, steal, renew; NEVER = on an answer */
     bw_time prefer_at;  /* preferred: when to ask for the lead */
     bw_time not_before; /* we stepped down of our own will: others first */
@@ -94,6 +97,13 @@ void lease_on_hold_timeout(struct bw_lease *l, bw_time now, struct bw_lease_acti
 bw_time lease_hold_deadline(const struct bw_lease *l);
 /* A watch says that the record may not be ours any more: ask by a renewal, which is sure. */
 void lease_renew_soon(struct bw_lease *l, bw_time now);
+
+/* lease_queue.c */
+void lease_enter(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
+/* We wait: is our place in line, at its end, or not there at all? */
+void lease_line_up(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
+/* False: it is the answer to something else. */
+bool lease_on_enter_answer(struct bw_lease *l, const struct bw_store_reply *reply);
 
 /* lease_note.c */
 void lease_on_note(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
