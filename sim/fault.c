@@ -17,17 +17,18 @@ static bool talk(const struct bw_sim *sim, bw_node one, bw_node other)
     return bw_sim_net_open(&sim->net, one, other) && bw_sim_net_open(&sim->net, other, one);
 }
 
-/* The leader cannot talk both ways with a majority: of its peers, or of the stores if it leases. */
+/* The leader cannot talk both ways with a majority: of its peers, or of the stores if it leases.
+ * The dead talk to nobody. */
 static bool cut_off(const struct bw_sim *sim, bw_node leader)
 {
     uint32_t talks = 1, stores = 0;
     for (bw_node id = sim->cap - sim->stores + 1; id <= sim->cap; id++)
-        stores += talk(sim, leader, id);
+        stores += sim->nodes[id].up && talk(sim, leader, id);
     if (sim->stores)
         return stores < sim->stores / 2 + 1;
     for (uint32_t i = 0; i < sim->members_count; i++) {
         bw_node other = sim->member_ids[i];
-        talks += other != leader && talk(sim, leader, other);
+        talks += other != leader && sim->nodes[other].up && talk(sim, leader, other);
     }
     return talks < sim->members_count / 2 + 1;
 }

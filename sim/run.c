@@ -288,7 +288,9 @@ static void start(struct bw_sim *sim)
     if (config->fresh_timers && !sim->error)
         bw_sim_raft_fresh_timers(sim);
     for (bw_node id = 1; passive && id <= config->nodes && !sim->error; id++) {
-        if (config->initiator != id && config->initiator != BW_INITIATOR_ALL)
+        bool starts = config->initiator == id || config->initiator == BW_INITIATOR_ALL ||
+                      listed(config->initiators, config->initiators_count, id);
+        if (!starts)
             continue;
         for (uint32_t e = 0; e < sim->elections; e++) {
             struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = id};

@@ -118,6 +118,8 @@ struct bw_sim_config {
     uint32_t indirect; /* SWIM's k */
     enum bw_sim_order order;
     bw_node initiator;
+    const bw_node *initiators; /* with `initiator` the first of them: further ones start too */
+    uint32_t initiators_count;
     const bw_node *crashed, *candidates, *alternatives; /* lists of ids, borrowed */
     uint32_t crashed_count, candidates_count, alternatives_count;
 

@@ -120,6 +120,8 @@ static int check_lists(const struct bw_sim_config *c, char *why)
     bool one = c->initiator != BW_INITIATOR_NONE && c->initiator != BW_INITIATOR_ALL;
     if (!error && one)
         error = check_list("initiator", &c->initiator, 1, c->nodes, why);
+    if (!error)
+        error = check_list("initiator", c->initiators, c->initiators_count, c->nodes, why);
     for (uint32_t i = 0; !error && one && i < c->crashed_count; i++)
         if (c->crashed[i] == c->initiator)
             error = refuse(why, BW_EINVAL, "initiator %u is crashed and cannot start anything",

@@ -10,7 +10,7 @@
 struct bw_run_options {
     struct bw_sim_config config;
     struct bw_script script;
-    struct bw_node_list crashed, candidates, alternatives;
+    struct bw_node_list crashed, candidates, alternatives, initiators;
     const char *script_path, *svg_path, *trace_path;
     uint32_t runs;
     const struct bw_parsed *parsed; /* which options stood on the command line */

@@ -71,17 +71,19 @@ static int set_pre_vote(const struct bw_option *option, void *target, const char
 static int set_initiator(const struct bw_option *option, void *target, const char *value, char *why)
 {
     struct bw_run_options *o = target;
-    uint64_t id;
+    struct bw_node_list *list = &o->initiators;
     (void)option;
+    list->count = 0;
     if (strcmp(value, "all") == 0) {
         o->config.initiator = BW_INITIATOR_ALL;
         return 0;
     }
-    if (bw_text_number(value, strlen(value), BW_DETECTOR_MEMBERS_MAX, &id) != 0 || id == 0) {
-        snprintf(why, BW_WHY, "'%.60s' is no node; a node is a number from 1, or 'all'", value);
+    if (bw_text_nodes(value, strlen(value), list->at, BW_ELECTOR_MEMBERS_MAX, &list->count) != 0) {
+        snprintf(why, BW_WHY,
+                 "'%.60s' is no node; a node is a number from 1, several are 1,3, or 'all'", value);
         return -1;
     }
-    o->config.initiator = (bw_node)id;
+    o->config.initiator = list->at[0];
     return 0;
 }
 
@@ -204,7 +206,7 @@ const struct bw_option bw_run_options_table[] = {
     {"no-fencing", NULL, "the resource checks no tokens (what goes wrong then)",
      .set = bw_set_switch, CONFIG(fencing_off)},
     {.help = "how it starts and ends"},
-    {"initiator", "ID|all", "all are quiet at first and ID starts the election",
+    {"initiator", "ID,...|all", "all are quiet at first and these start the election",
      .set = set_initiator},
     {"crashed", "ID,...", "dead from the start", .set = bw_set_nodes, AT(crashed)},
     {"until", "D",
@@ -329,14 +331,13 @@ static int check_initiator(const struct bw_cli_command *command, const struct bw
     const struct bw_sim_config *c = &o->config;
     if (c->initiator == BW_INITIATOR_NONE || c->initiator == BW_INITIATOR_ALL)
         return BW_GO_ON;
-    if (c->initiator > c->nodes)
-        return misfit(command, o, "initiator", "node %u does not exist; the nodes are 1..%u",
-                      c->initiator, c->nodes);
-    for (uint32_t i = 0; i < o->crashed.count; i++)
-        if (o->crashed.at[i] == c->initiator)
-            return misfit(command, o, "initiator", "node %u is crashed; name a live one",
-                          c->initiator);
-    return BW_GO_ON;
+    int code = check_list(command, o, "initiator", &o->initiators);
+    for (uint32_t i = 0; code == BW_GO_ON && i < o->crashed.count; i++)
+        for (uint32_t k = 0; code == BW_GO_ON && k < o->initiators.count; k++)
+            if (o->crashed.at[i] == o->initiators.at[k])
+                code = misfit(command, o, "initiator", "node %u is crashed; name a live one",
+                              o->crashed.at[i]);
+    return code;
 }
 
 static int check_group(const struct bw_cli_command *command, const struct bw_run_options *o)
@@ -384,7 +385,57 @@ static int check_quorum(const struct bw_cli_command *command, struct bw_run_opti
     if (c->algorithm->traits & BW_TRAIT_MAY_SPLIT)
         return misfit(command, o, "quorum", "%s cannot be guarded; raft never splits",
                       c->algorithm->name);
-    c->guard = false; /* it has its own quorum: what was asked for is there */
+    return misfit(command, o, "quorum", "%s needs none: it does not split", c->algorithm->name);
+}
+
+static bool is_ring(const struct bw_sim_config *c)
+{
+    return c->algorithm && strncmp(c->algorithm->name, "ring-", 5) == 0;
+}
+
+static bool is_bully(const struct bw_sim_config *c)
+{
+    return c->algorithm && strncmp(c->algorithm->name, "bully", 5) == 0;
+}
+
+static bool is_raft(const struct bw_sim_config *c)
+{
+    return c->algorithm == &bw_elect_raft;
+}
+
+static bool is_swim(const struct bw_sim_config *c)
+{
+    return c->detector == &bw_detect_swim;
+}
+
+static bool is_guarded(const struct bw_sim_config *c)
+{
+    bool anti = c->algorithm && strncmp(c->algorithm->name, "anti-", 5) == 0;
+    return c->guard || anti;
+}
+
+/* What would change nothing was meant for something else. */
+static int check_fits(const struct bw_cli_command *command, const struct bw_run_options *o)
+{
+    static const struct {
+        const char *name, *whose;
+        bool (*fits)(const struct bw_sim_config *c);
+    } rows[] = {{"order", "is for rings", is_ring},
+                {"no-announce", "is for rings", is_ring},
+                {"rank", "is for bully and its kin", is_bully},
+                {"pre-vote", "is for raft", is_raft},
+                {"fresh-timers", "is for raft", is_raft},
+                {"indirect", "is for --detector swim", is_swim},
+                {"promise", "is for --quorum", is_guarded}};
+    const struct bw_sim_config *c = &o->config;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (was_given(o, rows[i].name) && !rows[i].fits(c))
+            return misfit(command, o, rows[i].name, "%s", rows[i].whose);
+    if (c->no_announce && c->faults_count > 0 && c->until == 0)
+        return misfit(
+            command, o, "no-announce",
+            "nobody but the winner knows who leads, so nobody notices what happens to it; "
+            "say --until when it ends");
     return BW_GO_ON;
 }
 
@@ -408,6 +459,8 @@ static void follow_defaults(struct bw_run_options *o)
     if (!o->detector_given)
         c->detector = own || c->initiator != BW_INITIATOR_NONE ? NULL : &bw_detect_deadline;
     c->transport_tells = !o->datagrams;
+    c->initiators = o->initiators.at;
+    c->initiators_count = o->initiators.count;
     c->crashed = o->crashed.at;
     c->crashed_count = o->crashed.count;
     c->candidates = o->candidates.count ? o->candidates.at : NULL;
@@ -431,9 +484,10 @@ int bw_run_options_finish(const struct bw_cli_command *command, const struct bw_
         code = check_quorum(command, options);
     if (code == BW_GO_ON)
         code = check_lease(command, options);
-    if (code == BW_GO_ON)
-        follow_defaults(options);
-    return code;
+    if (code != BW_GO_ON)
+        return code;
+    follow_defaults(options);
+    return check_fits(command, options);
 }
 
 const char *bw_run_detector_name(const struct bw_sim_config *config)
