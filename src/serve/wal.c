@@ -30,6 +30,7 @@ static unsigned char *collect(struct bw_wal *wal, size_t bytes)
     }
     unsigned char *at = buffer->at + buffer->used;
     buffer->used += bytes;
+    wal->dirty = true;
     return at;
 }
 
@@ -43,16 +44,16 @@ static unsigned char *record(struct bw_wal *wal, enum wal_record kind, uint8_t c
     memset(at + WAL_RECORD_HEAD + padded - 8, 0, padded ? 8 : 0);
     at[0] = (unsigned char)kind;
     at[1] = change;
-    wal_put32(at + 4, (uint32_t)length);
+    bw_put32(at + 4, (uint32_t)length);
     return at + WAL_RECORD_HEAD;
 }
 
 void bw_wal_entry(struct bw_wal *wal, const struct bw_wal_entry *entry)
 {
     unsigned char *at = record(wal, WAL_ENTRY, entry->change, WAL_ENTRY_HEAD + entry->length);
-    wal_put64(at, entry->index);
-    wal_put64(at + 8, entry->term);
-    wal_put64(at + 16, entry->node);
+    bw_put64(at, entry->index);
+    bw_put64(at + 8, entry->term);
+    bw_put64(at + 16, entry->node);
     if (entry->length)
         memcpy(at + WAL_ENTRY_HEAD, entry->bytes, entry->length);
     wal->last_index = entry->index;
@@ -69,9 +70,9 @@ void wal_state_record(unsigned char *at, const struct bw_durable *state)
                                (uint64_t)state->promised_ns};
     memset(at, 0, WAL_RECORD_HEAD);
     at[0] = WAL_STATE;
-    wal_put32(at + 4, WAL_STATE_BYTES);
+    bw_put32(at + 4, WAL_STATE_BYTES);
     for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        wal_put64(at + WAL_RECORD_HEAD + 8 * i, fields[i]);
+        bw_put64(at + WAL_RECORD_HEAD + 8 * i, fields[i]);
 }
 
 void bw_wal_state(struct bw_wal *wal, const struct bw_durable *state)
@@ -83,15 +84,15 @@ void bw_wal_state(struct bw_wal *wal, const struct bw_durable *state)
 
 void bw_wal_truncate(struct bw_wal *wal, bw_index from)
 {
-    wal_put64(record(wal, WAL_TRUNCATE, 0, 8), from);
+    bw_put64(record(wal, WAL_TRUNCATE, 0, 8), from);
     wal->last_index = from - 1;
 }
 
 void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
 {
     unsigned char *at = record(wal, WAL_SNAPSHOT, 0, 16);
-    wal_put64(at, index);
-    wal_put64(at + 8, term);
+    bw_put64(at, index);
+    bw_put64(at + 8, term);
     wal->last_index = bw_wal_max(wal->last_index, index);
 }
 
@@ -101,6 +102,8 @@ static void hand_over(struct bw_wal *wal)
     uv_mutex_lock(&wal->mutex);
     if (wal->writing.used == 0 && wal->collecting.used > 0) {
         struct wal_buffer idle = wal->writing;
+        wal->commits += wal->dirty; /* the writer is idle: no need to wait to be told */
+        wal->dirty = false;
         wal->collecting.commit = wal->commits;
         wal->collecting.last_index = wal->last_index;
         wal->collecting.state = wal->state;
@@ -114,11 +117,15 @@ static void hand_over(struct bw_wal *wal)
 
 uint64_t bw_wal_commit(struct bw_wal *wal)
 {
-    if (wal->collecting.used > 0) {
-        wal->commits++;
-        hand_over(wal);
-    }
+    wal->commits += wal->dirty;
+    wal->dirty = false;
+    hand_over(wal);
     return wal->commits;
+}
+
+uint64_t bw_wal_next(const struct bw_wal *wal)
+{
+    return wal->commits + 1;
 }
 
 static void keep_made(struct bw_wal *wal, const struct wal_kept *made)

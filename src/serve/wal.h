@@ -68,6 +68,9 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term);
  * a later one. */
 uint64_t bw_wal_commit(struct bw_wal *wal);
 
+/* The number under which what is collected now will be durable. */
+uint64_t bw_wal_next(const struct bw_wal *wal);
+
 /* Segments that hold nothing but entries up to `index` are not needed any more. */
 void bw_wal_drop(struct bw_wal *wal, bw_index index);
 

@@ -22,6 +22,7 @@
 #ifndef BW_SERVE_WAL_FORMAT_H
 #define BW_SERVE_WAL_FORMAT_H
 
+#include "base/little.h"
 #include "base/types.h"
 
 #include <string.h>
@@ -40,34 +41,6 @@
 
 enum wal_record { WAL_ENTRY = 1, WAL_STATE, WAL_TRUNCATE, WAL_SNAPSHOT };
 
-static inline void wal_put32(unsigned char *at, uint32_t value)
-{
-    for (unsigned i = 0; i < 4; i++)
-        at[i] = (unsigned char)(value >> 8 * i);
-}
-
-static inline void wal_put64(unsigned char *at, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++)
-        at[i] = (unsigned char)(value >> 8 * i);
-}
-
-static inline uint32_t wal_get32(const unsigned char *at)
-{
-    uint32_t value = 0;
-    for (unsigned i = 0; i < 4; i++)
-        value |= (uint32_t)at[i] << 8 * i;
-    return value;
-}
-
-static inline uint64_t wal_get64(const unsigned char *at)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
 struct wal_place {
     uint64_t cluster;
     bw_node node;
@@ -78,17 +51,17 @@ struct wal_place {
 static inline uint64_t wal_seed(const struct wal_place *place)
 {
     unsigned char bytes[32];
-    wal_put64(bytes, place->cluster);
-    wal_put64(bytes + 8, place->node);
-    wal_put64(bytes + 16, place->segment);
-    wal_put64(bytes + 24, place->offset);
+    bw_put64(bytes, place->cluster);
+    bw_put64(bytes + 8, place->node);
+    bw_put64(bytes + 16, place->segment);
+    bw_put64(bytes + 24, place->offset);
     return XXH3_64bits(bytes, sizeof bytes);
 }
 
 static inline uint32_t wal_length_sum(uint64_t seed, uint32_t length)
 {
     unsigned char bytes[4];
-    wal_put32(bytes, length);
+    bw_put32(bytes, length);
     return (uint32_t)XXH3_64bits_withSeed(bytes, sizeof bytes, seed);
 }
 

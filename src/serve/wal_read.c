@@ -65,10 +65,10 @@ static int take_entry(struct bw_wal *wal, const unsigned char *at, uint8_t chang
 {
     if (length < WAL_ENTRY_HEAD || change > BW_CHANGE_REMOVE)
         return BW_EDAMAGED;
-    struct bw_wal_entry entry = {.index = wal_get64(at),
-                                 .term = wal_get64(at + 8),
+    struct bw_wal_entry entry = {.index = bw_get64(at),
+                                 .term = bw_get64(at + 8),
                                  .change = change,
-                                 .node = wal_get32(at + 16),
+                                 .node = bw_get32(at + 16),
                                  .bytes = at + WAL_ENTRY_HEAD,
                                  .length = length - WAL_ENTRY_HEAD};
     wal->last_index = entry.index;
@@ -80,13 +80,13 @@ static int take_state(struct bw_wal *wal, const unsigned char *at, size_t length
 {
     if (length != WAL_STATE_BYTES)
         return BW_EDAMAGED;
-    struct bw_durable state = {.term = wal_get64(at),
-                               .vote = (bw_node)wal_get64(at + 8),
-                               .starts = (uint32_t)wal_get64(at + 16),
-                               .token = wal_get64(at + 24),
-                               .promise_epoch = wal_get64(at + 32),
-                               .promised_to = (bw_node)wal_get64(at + 40),
-                               .promised_ns = (bw_time)wal_get64(at + 48)};
+    struct bw_durable state = {.term = bw_get64(at),
+                               .vote = (bw_node)bw_get64(at + 8),
+                               .starts = (uint32_t)bw_get64(at + 16),
+                               .token = bw_get64(at + 24),
+                               .promise_epoch = bw_get64(at + 32),
+                               .promised_to = (bw_node)bw_get64(at + 40),
+                               .promised_ns = (bw_time)bw_get64(at + 48)};
     wal->state = state;
     wal->has_state = true;
     wal->options.found_state(wal->options.context, &state);
@@ -104,14 +104,14 @@ static int take_record(struct bw_wal *wal, const unsigned char *at, size_t lengt
     case WAL_TRUNCATE:
         if (length != 8)
             return BW_EDAMAGED;
-        wal->last_index = wal_get64(fields) - 1;
-        wal->options.found_truncate(wal->options.context, wal_get64(fields));
+        wal->last_index = bw_get64(fields) - 1;
+        wal->options.found_truncate(wal->options.context, bw_get64(fields));
         return 0;
     case WAL_SNAPSHOT:
         if (length != 16)
             return BW_EDAMAGED;
-        wal->last_index = bw_wal_max(wal->last_index, wal_get64(fields));
-        wal->options.found_snapshot(wal->options.context, wal_get64(fields), wal_get64(fields + 8));
+        wal->last_index = bw_wal_max(wal->last_index, bw_get64(fields));
+        wal->options.found_snapshot(wal->options.context, bw_get64(fields), bw_get64(fields + 8));
         return 0;
     default:
         return BW_EVERSION;
@@ -124,7 +124,7 @@ static int take_batch(const struct scan *scan, size_t place, const unsigned char
 {
     size_t at = 0;
     while (at < length) {
-        size_t bytes = length - at >= WAL_RECORD_HEAD ? wal_get32(records + at + 4) : SIZE_MAX;
+        size_t bytes = length - at >= WAL_RECORD_HEAD ? bw_get32(records + at + 4) : SIZE_MAX;
         if (bytes > length - at - WAL_RECORD_HEAD)
             return damaged(scan, "a record that does not end", place + at);
         int error = take_record(scan->wal, records + at, bytes);
@@ -150,15 +150,15 @@ static size_t batch_length(const struct scan *scan, size_t place)
     const unsigned char *head = scan->bytes + place;
     if (scan->size - place < WAL_BATCH_HEAD || is_zero(head, 8))
         return 0;
-    uint32_t length = wal_get32(head);
+    uint32_t length = bw_get32(head);
     bool fits = length % 8 == 0 && length <= scan->size - place - WAL_BATCH_HEAD;
-    return fits && wal_get32(head + 4) == wal_length_sum(seed_of(scan, place), length) ? length : 0;
+    return fits && bw_get32(head + 4) == wal_length_sum(seed_of(scan, place), length) ? length : 0;
 }
 
 static bool is_batch(const struct scan *scan, size_t place, size_t length)
 {
     const unsigned char *head = scan->bytes + place;
-    return wal_get64(head + 8) ==
+    return bw_get64(head + 8) ==
            wal_records_sum(seed_of(scan, place), head + WAL_BATCH_HEAD, length);
 }
 

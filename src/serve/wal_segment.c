@@ -24,11 +24,11 @@ static void head_write(const struct wal_segments *s, unsigned char *head, uint64
 {
     memset(head, 0, WAL_HEAD);
     memcpy(head, WAL_MAGIC, 8);
-    wal_put64(head + 8, s->cluster);
-    wal_put32(head + 16, s->node);
-    wal_put64(head + 24, number);
-    wal_put64(head + 32, before);
-    wal_put64(head + 40, XXH3_64bits(head, 40));
+    bw_put64(head + 8, s->cluster);
+    bw_put32(head + 16, s->node);
+    bw_put64(head + 24, number);
+    bw_put64(head + 32, before);
+    bw_put64(head + 40, XXH3_64bits(head, 40));
 }
 
 int wal_head_check(const struct wal_segments *s, const unsigned char *head, uint64_t number,
@@ -38,11 +38,11 @@ int wal_head_check(const struct wal_segments *s, const unsigned char *head, uint
         return BW_EDAMAGED;
     if (head[7] != (unsigned char)WAL_MAGIC[7])
         return BW_EVERSION;
-    if (wal_get64(head + 40) != XXH3_64bits(head, 40) || wal_get64(head + 24) != number)
+    if (bw_get64(head + 40) != XXH3_64bits(head, 40) || bw_get64(head + 24) != number)
         return BW_EDAMAGED;
-    if (wal_get64(head + 8) != s->cluster || wal_get32(head + 16) != s->node)
+    if (bw_get64(head + 8) != s->cluster || bw_get32(head + 16) != s->node)
         return BW_EDENIED;
-    *before = wal_get64(head + 32);
+    *before = bw_get64(head + 32);
     return 0;
 }
 

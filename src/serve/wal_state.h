@@ -31,7 +31,8 @@ struct bw_wal {
     uint32_t kept_count;
     bw_index last_index;
     struct bw_durable state; /* the newest */
-    bool has_state, closing;
+    bool has_state;
+    bool dirty; /* collected since the last commit */
     uint64_t commits;
     struct wal_buffer collecting;
     uv_async_t done;

@@ -37,9 +37,9 @@ static void seal(const struct bw_wal *wal, unsigned char *batch, size_t used)
     uint64_t seed = wal_seed(&place);
     unsigned char *records = batch + WAL_BATCH_HEAD;
     wal_veil(seed, records, records, length);
-    wal_put32(batch, (uint32_t)length);
-    wal_put32(batch + 4, wal_length_sum(seed, (uint32_t)length));
-    wal_put64(batch + 8, wal_records_sum(seed, records, length));
+    bw_put32(batch, (uint32_t)length);
+    bw_put32(batch + 4, wal_length_sum(seed, (uint32_t)length));
+    bw_put64(batch + 8, wal_records_sum(seed, records, length));
 }
 
 static void write_sealed(struct bw_wal *wal, unsigned char *batch, size_t used)

@@ -1,0 +1,479 @@
+/* Connections between nodes; see peers.h. Outgoing ones are made again and again with a short,
+ * jittered pause: a node that comes back is there within milliseconds. */
+#include "serve/peers.h"
+
+#include "base/error.h"
+#include "base/little.h"
+
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PAUSE_MIN_MS 2u
+#define PAUSE_MAX_MS 250u
+#define QUEUE_MAX    ((size_t)256 << 20)
+#define READ_BYTES   65536u
+#define FRAME_HEAD   5u
+#define HELLO_BYTES  20u
+#define INCOMING_MAX 64u
+
+struct peer { /* outgoing */
+    struct bw_peers *peers;
+    struct bw_replica_member member;
+    bool used, removed, connected;
+    unsigned failures;
+    struct wire *wire;
+    uv_timer_t timer;
+    uv_getaddrinfo_t lookup;
+    bool looking;
+};
+
+struct wire { /* one TCP connection, either way */
+    struct bw_peers *peers;
+    struct peer *peer; /* outgoing: whose */
+    struct wire *next; /* incoming: in the list */
+    bw_node from;      /* incoming: who, once it said so */
+    bool closing, up;
+    uv_tcp_t tcp;
+    uv_connect_t connect;
+    unsigned char *in;
+    size_t in_used, in_size;
+};
+
+struct bw_peers {
+    struct bw_peers_options options;
+    struct peer peer[BW_REPLICA_NODES];
+    struct wire *incoming;
+    uint32_t incoming_count;
+    uv_tcp_t listener;
+    uint32_t handles; /* open ones: the memory goes with the last */
+    bool closing;
+    void (*closed)(void *context);
+};
+
+static void dial(struct peer *peer);
+
+static void release(struct bw_peers *peers)
+{
+    if (--peers->handles > 0)
+        return;
+    void (*closed)(void *context) = peers->closed;
+    void *context = peers->options.context;
+    free(peers);
+    if (closed)
+        closed(context);
+}
+
+static struct peer *find(const struct bw_peers *peers, bw_node node)
+{
+    for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
+        if (peers->peer[i].used && peers->peer[i].member.id == node)
+            return (struct peer *)&peers->peer[i];
+    return NULL;
+}
+
+static void on_pause(uv_timer_t *timer)
+{
+    dial(timer->data);
+}
+
+static void try_later(struct peer *peer)
+{
+    if (peer->peers->closing || peer->removed)
+        return;
+    uint64_t pause = (uint64_t)PAUSE_MIN_MS << (peer->failures < 7 ? peer->failures : 7);
+    peer->failures++;
+    pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
+    uv_timer_start(&peer->timer, on_pause, pause + (uint64_t)rand() % (pause / 2 + 1), 0);
+}
+
+static void on_wire_closed(uv_handle_t *handle)
+{
+    struct wire *wire = handle->data;
+    struct bw_peers *peers = wire->peers;
+    free(wire->in);
+    free(wire);
+    release(peers);
+}
+
+static void forget_incoming(struct wire *wire)
+{
+    struct wire **at = &wire->peers->incoming;
+    while (*at && *at != wire)
+        at = &(*at)->next;
+    if (*at) {
+        *at = wire->next;
+        wire->peers->incoming_count--;
+    }
+}
+
+static void wire_close(struct wire *wire)
+{
+    struct bw_peers *peers = wire->peers;
+    struct peer *peer = wire->peer;
+    bw_node node = peer ? peer->member.id : wire->from;
+    bool told = peer ? wire->up : wire->from != BW_NODE_NONE;
+    if (wire->closing)
+        return;
+    wire->closing = true;
+    if (peer) {
+        peer->wire = NULL;
+        peer->connected = false;
+        try_later(peer);
+    } else {
+        forget_incoming(wire);
+    }
+    uv_close((uv_handle_t *)&wire->tcp, on_wire_closed);
+    if (told && !peers->closing)
+        peers->options.closed(peers->options.context, node);
+}
+
+struct write {
+    uv_write_t request;
+    unsigned char bytes[];
+};
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct wire *wire = request->handle->data;
+    free(request);
+    if (status != 0 && status != UV_ECANCELED)
+        wire_close(wire);
+}
+
+static void put_head(unsigned char *head, size_t length, enum bw_peer_frame kind)
+{
+    bw_put32(head, (uint32_t)(length + 1));
+    head[4] = (unsigned char)kind;
+}
+
+/* As much as the socket takes at once; the rest waits. */
+static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct bw_part *parts,
+                      uint32_t count)
+{
+    size_t length = 0, at = FRAME_HEAD;
+    for (uint32_t i = 0; i < count; i++)
+        length += parts[i].length;
+    if (length + 1 > BW_PEERS_FRAME_MAX ||
+        uv_stream_get_write_queue_size((uv_stream_t *)&wire->tcp) > QUEUE_MAX)
+        return false;
+    struct write *write = malloc(sizeof *write + FRAME_HEAD + length);
+    if (!write)
+        return false;
+    put_head(write->bytes, length, kind);
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i].length)
+            memcpy(write->bytes + at, parts[i].at, parts[i].length);
+        at += parts[i].length;
+    }
+    uv_buf_t buffer = uv_buf_init((char *)write->bytes, (unsigned)at);
+    if (uv_stream_get_write_queue_size((uv_stream_t *)&wire->tcp) == 0) {
+        int sent = uv_try_write((uv_stream_t *)&wire->tcp, &buffer, 1);
+        if (sent == (int)at) {
+            free(write);
+            return true;
+        }
+        if (sent > 0) {
+            buffer.base += sent;
+            buffer.len -= (size_t)sent;
+        }
+    }
+    if (uv_write(&write->request, (uv_stream_t *)&wire->tcp, &buffer, 1, on_written) == 0)
+        return true;
+    free(write);
+    return false;
+}
+
+static bool take_hello(struct wire *wire, const unsigned char *bytes, size_t length)
+{
+    const struct bw_peers_options *options = &wire->peers->options;
+    if (length != HELLO_BYTES || bw_get32(bytes) != BW_PEERS_VERSION ||
+        bw_get64(bytes + 4) != options->cluster || bw_get32(bytes + 16) != options->self)
+        return false;
+    wire->from = bw_get32(bytes + 12);
+    if (wire->from == BW_NODE_NONE || wire->from == options->self)
+        return false;
+    options->opened(options->context, wire->from);
+    return true;
+}
+
+/* Frames that are whole; false: hang up. */
+static bool take_frames(struct wire *wire)
+{
+    size_t used = 0;
+    while (!wire->closing && wire->in_used - used >= FRAME_HEAD) {
+        const unsigned char *at = wire->in + used;
+        size_t length = bw_get32(at);
+        if (length == 0 || length > BW_PEERS_FRAME_MAX || at[4] >= BW_FRAME_KINDS)
+            return false;
+        if (wire->in_used - used < 4 + length)
+            break;
+        bool hello = at[4] == BW_FRAME_HELLO;
+        if (hello != (wire->from == BW_NODE_NONE) ||
+            (hello && !take_hello(wire, at + 5, length - 1)))
+            return false;
+        if (!hello)
+            wire->peers->options.frame(wire->peers->options.context, wire->from,
+                                       (enum bw_peer_frame)at[4], at + 5, length - 1);
+        used += 4 + length;
+    }
+    if (!wire->closing) {
+        memmove(wire->in, wire->in + used, wire->in_used - used);
+        wire->in_used -= used;
+    }
+    return true;
+}
+
+/* Room for the frame that is coming: its length is known once its head is here. */
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct wire *wire = handle->data;
+    size_t need = wire->in_used + READ_BYTES;
+    (void)suggested;
+    if (wire->in_used >= 4 && bw_get32(wire->in) <= BW_PEERS_FRAME_MAX &&
+        need < 4 + (size_t)bw_get32(wire->in))
+        need = 4 + (size_t)bw_get32(wire->in);
+    if (need > wire->in_size) {
+        unsigned char *larger = realloc(wire->in, need);
+        if (larger) {
+            wire->in = larger;
+            wire->in_size = need;
+        }
+    }
+    *out = uv_buf_init((char *)wire->in + wire->in_used, (unsigned)(wire->in_size - wire->in_used));
+}
+
+static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct wire *wire = stream->data;
+    (void)buffer;
+    if (count < 0) {
+        wire_close(wire);
+        return;
+    }
+    wire->in_used += (size_t)count;
+    if (wire->peer || !take_frames(wire)) /* nobody speaks on a connection that we opened */
+        wire_close(wire);
+}
+
+static struct wire *wire_new(struct bw_peers *peers, struct peer *peer)
+{
+    struct wire *wire = calloc(1, sizeof *wire);
+    if (!wire)
+        return NULL;
+    wire->peers = peers;
+    wire->peer = peer;
+    uv_tcp_init(peers->options.loop, &wire->tcp);
+    wire->tcp.data = wire;
+    peers->handles++;
+    return wire;
+}
+
+/* A dead host is noticed by the kernel too, within seconds. */
+static void set_socket(uv_tcp_t *tcp)
+{
+    int fd, unacknowledged_ms = 5000;
+    uv_tcp_nodelay(tcp, 1);
+    uv_tcp_keepalive(tcp, 1, 2);
+    if (uv_fileno((uv_handle_t *)tcp, &fd) == 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
+}
+
+static void on_connected(uv_connect_t *request, int status)
+{
+    struct wire *wire = request->data;
+    unsigned char hello[HELLO_BYTES];
+    if (wire->closing)
+        return;
+    if (status != 0) {
+        wire_close(wire);
+        return;
+    }
+    const struct bw_peers_options *options = &wire->peers->options;
+    set_socket(&wire->tcp);
+    bw_put32(hello, BW_PEERS_VERSION);
+    bw_put64(hello + 4, options->cluster);
+    bw_put32(hello + 12, options->self);
+    bw_put32(hello + 16, wire->peer->member.id);
+    wire->up = true;
+    wire->peer->connected = true;
+    wire->peer->failures = 0;
+    wire_send(wire, BW_FRAME_HELLO, &(struct bw_part){hello, sizeof hello}, 1);
+    uv_read_start((uv_stream_t *)&wire->tcp, on_room, on_bytes);
+    options->opened(options->context, wire->peer->member.id);
+}
+
+static void connect_to(struct peer *peer, const struct sockaddr *address)
+{
+    struct wire *wire = wire_new(peer->peers, peer);
+    if (!wire) {
+        try_later(peer);
+        return;
+    }
+    peer->wire = wire;
+    wire->connect.data = wire;
+    if (uv_tcp_connect(&wire->connect, &wire->tcp, address, on_connected) != 0)
+        wire_close(wire);
+}
+
+static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+{
+    struct peer *peer = request->data;
+    peer->looking = false;
+    if (status == 0 && !peer->removed && !peer->peers->closing)
+        connect_to(peer, found->ai_addr);
+    else if (status != 0)
+        try_later(peer);
+    uv_freeaddrinfo(found);
+    release(peer->peers);
+}
+
+static void dial(struct peer *peer)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    char port[8];
+    if (peer->wire || peer->looking || peer->removed)
+        return;
+    snprintf(port, sizeof port, "%u", peer->member.port);
+    peer->lookup.data = peer;
+    if (uv_getaddrinfo(peer->peers->options.loop, &peer->lookup, on_found, peer->member.host, port,
+                       &hints) != 0) {
+        try_later(peer);
+        return;
+    }
+    peer->looking = true;
+    peer->peers->handles++;
+}
+
+int bw_peers_add(struct bw_peers *peers, const struct bw_replica_member *member)
+{
+    if (find(peers, member->id) || member->id == peers->options.self)
+        return 0;
+    for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
+        struct peer *peer = &peers->peer[i];
+        if (peer->used)
+            continue;
+        *peer = (struct peer){.peers = peers, .member = *member, .used = true};
+        uv_timer_init(peers->options.loop, &peer->timer);
+        peer->timer.data = peer;
+        peers->handles++;
+        dial(peer);
+        return 0;
+    }
+    return BW_ELIMIT;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct peer *peer = handle->data;
+    struct bw_peers *peers = peer->peers;
+    peer->used = false;
+    release(peers);
+}
+
+static void drop(struct peer *peer)
+{
+    if (peer->removed)
+        return;
+    peer->removed = true;
+    if (peer->wire)
+        wire_close(peer->wire);
+    uv_close((uv_handle_t *)&peer->timer, on_timer_closed);
+}
+
+void bw_peers_remove(struct bw_peers *peers, bw_node node)
+{
+    struct peer *peer = find(peers, node);
+    if (peer)
+        drop(peer);
+}
+
+bool bw_peers_send(struct bw_peers *peers, bw_node to, enum bw_peer_frame kind,
+                   const struct bw_part *parts, uint32_t count)
+{
+    struct peer *peer = find(peers, to);
+    return peer && peer->connected && wire_send(peer->wire, kind, parts, count);
+}
+
+size_t bw_peers_backlog(const struct bw_peers *peers, bw_node node)
+{
+    const struct peer *peer = find(peers, node);
+    return peer && peer->wire ? uv_stream_get_write_queue_size((uv_stream_t *)&peer->wire->tcp) : 0;
+}
+
+bool bw_peers_connected(const struct bw_peers *peers, bw_node node)
+{
+    const struct peer *peer = find(peers, node);
+    return peer && peer->connected;
+}
+
+static void on_accept(uv_stream_t *listener, int status)
+{
+    struct bw_peers *peers = listener->data;
+    struct wire *wire = status == 0 ? wire_new(peers, NULL) : NULL;
+    if (!wire)
+        return;
+    wire->next = peers->incoming;
+    peers->incoming = wire;
+    peers->incoming_count++;
+    if (uv_accept(listener, (uv_stream_t *)&wire->tcp) != 0 ||
+        peers->incoming_count > INCOMING_MAX) {
+        wire_close(wire);
+        return;
+    }
+    set_socket(&wire->tcp);
+    uv_read_start((uv_stream_t *)&wire->tcp, on_room, on_bytes);
+}
+
+static int listen_on(struct bw_peers *peers, char *why)
+{
+    struct sockaddr_storage address;
+    const struct bw_peers_options *options = &peers->options;
+    int error = uv_ip4_addr(options->host, options->port, (struct sockaddr_in *)&address);
+    if (error)
+        error = uv_ip6_addr(options->host, options->port, (struct sockaddr_in6 *)&address);
+    if (!error)
+        error = uv_tcp_bind(&peers->listener, (struct sockaddr *)&address, 0);
+    if (!error)
+        error = uv_listen((uv_stream_t *)&peers->listener, 128, on_accept);
+    if (error)
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot listen for peers on %s:%u: %s", options->host,
+                 options->port, uv_strerror(error));
+    return error ? BW_EIO : 0;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+int bw_peers_open(struct bw_peers **out, const struct bw_peers_options *options, char *why)
+{
+    struct bw_peers *peers = calloc(1, sizeof *peers);
+    if (!peers)
+        return BW_ENOMEM;
+    peers->options = *options;
+    uv_tcp_init(options->loop, &peers->listener);
+    peers->listener.data = peers;
+    peers->handles = 1;
+    int error = options->port ? listen_on(peers, why) : 0;
+    if (error)
+        uv_close((uv_handle_t *)&peers->listener, on_listener_closed);
+    else
+        *out = peers;
+    return error;
+}
+
+void bw_peers_close(struct bw_peers *peers, void (*closed)(void *context))
+{
+    peers->closing = true;
+    peers->closed = closed;
+    for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
+        if (peers->peer[i].used)
+            drop(&peers->peer[i]);
+    while (peers->incoming)
+        wire_close(peers->incoming);
+    uv_close((uv_handle_t *)&peers->listener, on_listener_closed);
+}

@@ -1,0 +1,62 @@
+/* The nodes of a cluster talking to each other: one connection in each direction, so that each node
+ * speaks on the one it opened. Frames of a bounded size; the first names version, cluster and both
+ * nodes, and a stranger is hung up on.
+ *
+ *   frame    4 length of the rest, 1 kind, payload
+ *   HELLO    4 version, 8 cluster, 4 from, 4 to
+ *   others   the replica's business
+ *
+ * What cannot be sent is dropped: Raft repeats itself. A connection that closes is told at once. */
+#ifndef BW_SERVE_PEERS_H
+#define BW_SERVE_PEERS_H
+
+#include "serve/replica.h"
+
+#define BW_PEERS_VERSION   1u
+#define BW_PEERS_FRAME_MAX ((size_t)128 << 20) /* an append of 64 of the largest entries */
+
+enum bw_peer_frame {
+    BW_FRAME_HELLO = 1,
+    BW_FRAME_RAFT,  /* 4 length of the message, message (codec.h), entries */
+    BW_FRAME_ASK,   /* 8 request, 1 enum bw_replica_kind, proposal's bytes or 8 lease */
+    BW_FRAME_TOLD,  /* 8 request, 4 error, 8 index, 8 ttl_ns */
+    BW_FRAME_PIECE, /* 8 index of the snapshot, 8 offset, 1 last, bytes */
+    BW_FRAME_KINDS
+};
+
+struct bw_peers;
+
+struct bw_peers_options {
+    uv_loop_t *loop;
+    uint64_t cluster;
+    bw_node self;
+    const char *host; /* where to listen */
+    uint16_t port;
+    void *context;
+    void (*frame)(void *context, bw_node from, enum bw_peer_frame kind, const unsigned char *bytes,
+                  size_t length);
+    /* A connection to or from this node closed, or is there (again). */
+    void (*closed)(void *context, bw_node node);
+    void (*opened)(void *context, bw_node node);
+};
+
+int bw_peers_open(struct bw_peers **out, const struct bw_peers_options *options, char *why);
+void bw_peers_close(struct bw_peers *peers, void (*closed)(void *context));
+
+/* A node to be connected to from now on. Returns 0, BW_ELIMIT or BW_ENOMEM. */
+int bw_peers_add(struct bw_peers *peers, const struct bw_replica_member *member);
+void bw_peers_remove(struct bw_peers *peers, bw_node node);
+
+/* The parts together are one frame's payload. False: not connected, or too much waits already. */
+struct bw_part {
+    const void *at;
+    size_t length;
+};
+
+bool bw_peers_send(struct bw_peers *peers, bw_node to, enum bw_peer_frame kind,
+                   const struct bw_part *parts, uint32_t count);
+/* Bytes that wait to be sent to it. */
+size_t bw_peers_backlog(const struct bw_peers *peers, bw_node node);
+bool bw_peers_connected(const struct bw_peers *peers, bw_node node);
+
+#endif

@@ -1,0 +1,413 @@
+/* One node of the replicated registry: opening and recovering, closing, facts; see replica.h. */
+#include "serve/replica.h"
+
+#include "base/error.h"
+#include "registry/expiry.h"
+#include "serve/replica_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define SWEEP_MS 200u
+
+static int say(char *why, int error, const char *what, const char *directory)
+{
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s %s: %s", what, directory, strerror(errno));
+    return error;
+}
+
+/* One process per directory. */
+static int lock_directory(struct bw_replica *r, char *why)
+{
+    char path[4352];
+    snprintf(path, sizeof path, "%s/lock", r->options.directory);
+    r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (r->lock_fd < 0)
+        return say(why, BW_EIO, "cannot open the data in", r->options.directory);
+    if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s is in use by another process", r->options.directory);
+    return BW_EBUSY;
+}
+
+/* ── what the log on disk says, while it is read ── */
+
+static void found_entry(void *context, const struct bw_wal_entry *found)
+{
+    struct bw_replica *r = context;
+    struct bw_log_entry entry = {.term = found->term,
+                                 .change = found->change,
+                                 .node = found->node,
+                                 .length = (uint32_t)found->length,
+                                 .bytes = (unsigned char *)found->bytes};
+    if (found->index <= r->log.base)
+        return; /* the snapshot has it */
+    bw_log_truncate(&r->log, found->index);
+    if (bw_log_last(&r->log) + 1 != found->index || bw_log_append(&r->log, &entry) != 0)
+        r->recovery = BW_EDAMAGED;
+}
+
+static void found_state(void *context, const struct bw_durable *state)
+{
+    ((struct bw_replica *)context)->durable = *state;
+}
+
+static void found_truncate(void *context, bw_index from)
+{
+    struct bw_replica *r = context;
+    if (from > r->log.base)
+        bw_log_truncate(&r->log, from);
+}
+
+/* A snapshot from the leader replaced everything: what the log held before it is void. One of our
+ * own changes nothing here: the file was read already. */
+static void found_snapshot(void *context, bw_index index, bw_term term)
+{
+    struct bw_replica *r = context;
+    const struct bw_log_entry *entry = bw_log_at(&r->log, index);
+    if (index > bw_log_last(&r->log) || (entry && entry->term != term)) {
+        if (index > r->log.base)
+            r->recovery = BW_EDAMAGED; /* its file is gone */
+    }
+}
+
+static void on_durable(void *context, uint64_t commit)
+{
+    replica_durable(context, commit);
+}
+
+static int open_wal(struct bw_replica *r, char *why)
+{
+    struct bw_wal_options options = {.directory = r->options.directory,
+                                     .cluster = r->options.cluster,
+                                     .node = r->options.self,
+                                     .loop = r->options.loop,
+                                     .context = r,
+                                     .found_entry = found_entry,
+                                     .found_state = found_state,
+                                     .found_truncate = found_truncate,
+                                     .found_snapshot = found_snapshot,
+                                     .durable = on_durable};
+    int error = bw_wal_open(&r->wal, &options, why);
+    if (error)
+        return error;
+    r->handles++;
+    if (!r->recovery)
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1,
+             "the log in %s does not continue its snapshot: restore the files that are missing, or "
+             "remove this node and let it join anew",
+             r->options.directory);
+    return r->recovery;
+}
+
+/* ── Raft ── */
+
+static void survey(const struct bw_log_store *log, struct bw_raft_saved *saved,
+                   struct bw_term_run *runs, struct bw_raft_change *changes)
+{
+    uint32_t run = 0, change = 0;
+    for (bw_index i = log->base + 1; i <= bw_log_last(log); i++) {
+        const struct bw_log_entry *entry = bw_log_at(log, i), *before = bw_log_at(log, i - 1);
+        if (!before || before->term != entry->term)
+            runs[run++] = (struct bw_term_run){.term = entry->term};
+        runs[run - 1].count++;
+        if (entry->change && change < BW_RAFT_CHANGES_MAX)
+            changes[change++] =
+                (struct bw_raft_change){.index = i, .op = entry->change, .node = entry->node};
+        if (run == BW_RAFT_TERM_RUNS_MAX)
+            break;
+    }
+    saved->runs = runs;
+    saved->runs_count = run;
+    saved->changes = changes;
+    saved->changes_count = change;
+}
+
+static void configure(const struct bw_replica *r, struct bw_elector_config *config,
+                      struct bw_member *members)
+{
+    const struct bw_replica_options *options = &r->options;
+    for (uint32_t i = 0; i < options->count; i++)
+        members[i] = (struct bw_member){.id = options->members[i].id};
+    *config = (struct bw_elector_config){.self = options->self,
+                                         .members = members,
+                                         .count = options->count,
+                                         .cap = BW_REPLICA_NODES};
+    bw_time period = options->heartbeat_ns ? options->heartbeat_ns : 50 * BW_MS;
+    bw_elector_defaults(config, BW_MS, period);
+    config->timeout_min_ns = options->timeout_ns ? options->timeout_ns : 200 * BW_MS;
+    config->timeout_max_ns = 2 * config->timeout_min_ns;
+    config->batch_max = 1024;
+    if (getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
+        config->seed = (uint64_t)replica_now();
+}
+
+static int open_raft(struct bw_replica *r)
+{
+    static struct bw_term_run runs[BW_RAFT_TERM_RUNS_MAX];
+    static struct bw_raft_change changes[BW_RAFT_CHANGES_MAX];
+    struct bw_member members[BW_REPLICA_NODES];
+    struct bw_elector_config config;
+    struct bw_raft_saved saved = {.snapshot_index = r->snapshot_index,
+                                  .snapshot_term = r->snapshot_term,
+                                  .members = r->saved_member,
+                                  .voters = r->saved_voters,
+                                  .learners = r->saved_members - r->saved_voters};
+    configure(r, &config, members);
+    survey(&r->log, &saved, runs, changes);
+    config.saved = saved.snapshot_index || saved.runs_count ? &saved : NULL;
+    r->raft = aligned_alloc(16, (bw_elect_raft.bytes(&config) + 15) & ~(size_t)15);
+    r->actions_max = bw_elect_raft.actions_max(&config);
+    r->actions = calloc((size_t)REPLICA_DEPTH * r->actions_max, sizeof *r->actions);
+    if (!r->raft || !r->actions)
+        return BW_ENOMEM;
+    return bw_elect_raft.init(r->raft, &config);
+}
+
+/* ── peers ── */
+
+static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
+                     const unsigned char *bytes, size_t length)
+{
+    struct bw_replica *r = context;
+    switch (kind) {
+    case BW_FRAME_RAFT:
+        replica_message(r, from, bytes, length);
+        break;
+    case BW_FRAME_ASK:
+        replica_asked(r, from, bytes, length);
+        break;
+    case BW_FRAME_TOLD:
+        replica_told(r, from, bytes, length);
+        break;
+    case BW_FRAME_PIECE:
+        replica_snapshot_piece(r, from, bytes, length);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_peer_closed(void *context, bw_node node)
+{
+    struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
+    replica_step(context, &event);
+}
+
+static void on_peer_opened(void *context, bw_node node)
+{
+    struct bw_replica *r = context;
+    if (node == r->leader)
+        replica_led(r); /* what waited for the way to it */
+}
+
+static int open_peers(struct bw_replica *r, char *why)
+{
+    const struct bw_replica_member *self = NULL;
+    for (uint32_t i = 0; i < r->member_count; i++)
+        if (r->members[i].id == r->options.self)
+            self = &r->members[i];
+    struct bw_peers_options options = {.loop = r->options.loop,
+                                       .cluster = r->options.cluster,
+                                       .self = r->options.self,
+                                       .host = self ? self->host : "127.0.0.1",
+                                       .port = self && r->member_count > 1 ? self->port : 0,
+                                       .context = r,
+                                       .frame = on_frame,
+                                       .closed = on_peer_closed,
+                                       .opened = on_peer_opened};
+    int error = bw_peers_open(&r->peers, &options, why);
+    if (error)
+        return error;
+    r->handles++;
+    for (uint32_t i = 0; i < r->member_count && !error; i++)
+        error = bw_peers_add(r->peers, &r->members[i]);
+    return error;
+}
+
+/* ── life ── */
+
+void replica_membership(struct bw_replica *r)
+{
+    r->options.led(r->options.context);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    replica_sweep(timer->data, replica_now());
+}
+
+static void start_handles(struct bw_replica *r)
+{
+    uv_loop_t *loop = r->options.loop;
+    uv_timer_init(loop, &r->timer);
+    uv_timer_init(loop, &r->sweeper);
+    uv_check_init(loop, &r->check);
+    uv_idle_init(loop, &r->turn);
+    r->timer.data = r->sweeper.data = r->check.data = r->turn.data = r;
+    r->handles += 4;
+    uv_timer_start(&r->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
+    uv_check_start(&r->check, replica_check);
+}
+
+static void start(struct bw_replica *r)
+{
+    struct bw_start begin = {.durable = r->durable};
+    struct bw_event event = {.kind = BW_EVENT_START, .start = &begin};
+    start_handles(r);
+    r->last_turn = replica_now();
+    replica_step(r, &event);
+    replica_arm(r);
+}
+
+static void let_go(struct bw_replica *r)
+{
+    if (r->lock_fd >= 0)
+        close(r->lock_fd);
+    if (r->incoming.fd >= 0)
+        close(r->incoming.fd);
+    if (r->memory)
+        munmap(r->memory, r->memory_bytes);
+    bw_log_free(&r->log);
+    free(r->raft);
+    free(r->actions);
+    free(r->held);
+    free(r->room);
+    free(r->results.ops);
+    free((void *)r->results.kvs);
+    free(r->buckets);
+    free(r->scratch);
+    free(r);
+}
+
+static int open_parts(struct bw_replica *r, char *why)
+{
+    r->held = malloc(HELD_MAX * sizeof *r->held);
+    r->buckets = calloc(REQUEST_BUCKETS, sizeof(struct request *));
+    r->scratch_size = BW_REQUEST_MAX + 65536u;
+    r->scratch = malloc(r->scratch_size);
+    if (!r->held || !r->buckets || !r->scratch)
+        return BW_ENOMEM;
+    int error = lock_directory(r, why);
+    if (!error)
+        error = replica_registry_make(r);
+    if (!error)
+        error = replica_snapshot_find(r, why);
+    if (!error)
+        error = open_wal(r, why);
+    if (!error)
+        error = open_raft(r);
+    if (!error)
+        error = open_peers(r, why);
+    return error;
+}
+
+int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *options, char *why)
+{
+    struct bw_replica *r = calloc(1, sizeof *r);
+    why[0] = '\0';
+    if (!r || options->count == 0 || options->count > BW_REPLICA_NODES) {
+        free(r);
+        return r ? BW_EINVAL : BW_ENOMEM;
+    }
+    r->options = *options;
+    r->lock_fd = r->incoming.fd = -1;
+    memcpy(r->members, options->members, options->count * sizeof *options->members);
+    r->member_count = options->count;
+    int error = open_parts(r, why);
+    if (error) {
+        if (!why[0])
+            snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s", bw_error_text(error));
+        if (r->wal)
+            bw_wal_close(r->wal);
+        if (r->peers)
+            bw_peers_close(r->peers, NULL);
+        let_go(r);
+        return error;
+    }
+    start(r);
+    *out = r;
+    return 0;
+}
+
+void replica_release(struct bw_replica *r)
+{
+    if (--r->handles > 0)
+        return;
+    void (*closed)(void *context) = r->closed;
+    void *context = r->options.context;
+    let_go(r);
+    if (closed)
+        closed(context);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    replica_release(handle->data);
+}
+
+static void on_peers_closed(void *context)
+{
+    replica_release(context);
+}
+
+void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
+{
+    struct bw_event event = {.kind = BW_EVENT_STOP};
+    replica_step(r, &event);
+    bw_wal_commit(r->wal);
+    r->closing = true;
+    r->closed = closed;
+    while (r->first)
+        request_end(r, r->first);
+    replica_snapshot_stop(r);
+    uv_close((uv_handle_t *)&r->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&r->sweeper, on_handle_closed);
+    uv_close((uv_handle_t *)&r->check, on_handle_closed);
+    uv_close((uv_handle_t *)&r->turn, on_handle_closed);
+    bw_wal_close(r->wal);
+    replica_release(r);
+    bw_peers_close(r->peers, on_peers_closed);
+}
+
+struct bw_registry *bw_replica_registry(struct bw_replica *r)
+{
+    return r->registry;
+}
+
+void bw_replica_status(const struct bw_replica *r, struct bw_replica_status *out)
+{
+    *out = (struct bw_replica_status){.self = r->options.self,
+                                      .leader = r->leader,
+                                      .leading = r->leading,
+                                      .term = r->term,
+                                      .commit = r->commit,
+                                      .applied = r->applied,
+                                      .last = bw_log_last(&r->log),
+                                      .leader_changes = r->leader_changes,
+                                      .proposals = r->proposals,
+                                      .proposals_failed = r->proposals_failed,
+                                      .log_bytes = bw_wal_bytes(r->wal)};
+}
+
+uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member *out,
+                            uint32_t *voters)
+{
+    bw_node ids[BW_RAFT_MEMBERS_MAX];
+    uint32_t count = bw_raft_members_at(r->raft, bw_raft_commit_index(r->raft), ids, voters);
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = (struct bw_replica_member){.id = ids[i]};
+        for (uint32_t j = 0; j < r->member_count; j++)
+            if (r->members[j].id == ids[i])
+                out[i] = r->members[j];
+    }
+    return count;
+}

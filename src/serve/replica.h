@@ -1,0 +1,94 @@
+/* One node of the replicated registry: Raft, its log on disk and in memory, its peers, and the
+ * registry that the committed entries make. What the service's front asks, and what it is told.
+ *
+ * Everything happens on the loop's thread; the log has a thread for its disk. Proposals of one turn
+ * of the loop become one batch: one append to each peer, one write, one sync. Nothing is answered
+ * before it is committed and applied here; a read or a keep-alive is answered after one quorum
+ * round that all who ask in the same turn share. A node that does not lead passes requests on to
+ * the one that does, and answers from its own registry once it has caught up. */
+#ifndef BW_SERVE_REPLICA_H
+#define BW_SERVE_REPLICA_H
+
+#include "registry/entry.h"
+#include "registry/registry.h"
+
+#include <uv.h>
+
+#define BW_REPLICA_WHY_MAX  511u
+#define BW_REPLICA_NAME_MAX 63u
+#define BW_REPLICA_NODES    32u
+/* Requests unanswered at one time, and bytes of proposals not yet applied: beyond it new ones are
+ * refused (BW_EBUSY), so that what is under way still ends in time. */
+#define BW_REPLICA_REQUESTS_MAX 65536u
+#define BW_REPLICA_BYTES_MAX    ((size_t)64 << 20)
+
+struct bw_replica;
+
+struct bw_replica_member {
+    bw_node id;
+    char name[BW_REPLICA_NAME_MAX + 1];
+    char host[256]; /* where its peers reach it */
+    uint16_t port;
+    char client[300]; /* where clients reach it: "http://HOST:PORT" */
+};
+
+enum bw_replica_kind { BW_REPLICA_PROPOSAL, BW_REPLICA_READ, BW_REPLICA_KEEP_ALIVE };
+
+struct bw_replica_options {
+    uv_loop_t *loop;
+    const char *directory; /* exists; locked while it is open */
+    uint64_t cluster;
+    bw_node self;
+    const struct bw_replica_member *members; /* of a first start; later the log knows */
+    uint32_t count;
+    bw_time heartbeat_ns,
+        timeout_ns; /* 0: 50 ms; 200 ms: a silent leader is found within twice that */
+    struct bw_registry_config registry;
+    void *context;
+    /* Our request's entry was applied: what came of it, valid for the call. */
+    void (*applied)(void *context, uint64_t request, const struct bw_entry *entry,
+                    enum bw_refusal refusal, const struct bw_results *results);
+    /* A read may be served from the registry now; a keep-alive gave `ttl_ns` (0: no such lease). */
+    void (*answered)(void *context, uint64_t request, bw_time ttl_ns);
+    /* BW_ENOTLEADER: nobody leads, certainly not done. BW_ELOST: the leader changed, it may have
+     * been done. BW_ETIMEDOUT: no answer in time, likewise. */
+    void (*failed)(void *context, uint64_t request, int error);
+    /* Keys may have changed: look for watchers with news. `restored`: all of it was replaced. */
+    void (*changed)(void *context, bool restored);
+    /* Who leads, the term or the membership changed. */
+    void (*led)(void *context);
+};
+
+/* Returns 0, or an error with a line in why[BW_REPLICA_WHY_MAX + 1]. */
+int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *options, char *why);
+/* Hands leadership on if it has it, writes what is collected, lets go. `closed` comes from the
+ * loop. */
+void bw_replica_close(struct bw_replica *replica, void (*closed)(void *context));
+
+/* Each returns the number of the request, answered exactly once by a hook, never from within the
+ * call; 0: too many are under way. */
+uint64_t bw_replica_propose(struct bw_replica *replica, const struct bw_entry *entry);
+uint64_t bw_replica_read(struct bw_replica *replica);
+uint64_t bw_replica_keep_alive(struct bw_replica *replica, int64_t lease);
+/* Nobody waits for it any more. */
+void bw_replica_forget(struct bw_replica *replica, uint64_t request);
+
+struct bw_registry *bw_replica_registry(struct bw_replica *replica);
+
+struct bw_replica_status {
+    bw_node self, leader;
+    bool leading;
+    bw_term term;
+    bw_index commit, applied, last;
+    uint64_t leader_changes, proposals, proposals_failed;
+    uint64_t log_bytes; /* on disk */
+};
+
+void bw_replica_status(const struct bw_replica *replica, struct bw_replica_status *out);
+/* Members as they are now; returns how many, *voters of them first. */
+uint32_t bw_replica_members(const struct bw_replica *replica, struct bw_replica_member *out,
+                            uint32_t *voters);
+/* Only at the leader; `failed` or, when it was done, `answered` tells. 0 as above. */
+uint64_t bw_replica_transfer(struct bw_replica *replica, bw_node to);
+
+#endif

@@ -1,0 +1,225 @@
+/* When the registry is written to disk, how it is found at the next start, and how it gets to a
+ * node that lags too far behind. It is written by a forked copy of the process, so that nobody
+ * waits. */
+#include "base/error.h"
+#include "base/little.h"
+#include "serve/replica_state.h"
+#include "serve/snapshot_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A snapshot is worth its cost when so much log lies behind it. */
+#define LOG_BYTES   ((size_t)48 << 20)
+#define LOG_ENTRIES 100000u
+
+static void on_saved(struct bw_replica *r, bool good)
+{
+    bw_index index = r->saving_index;
+    if (!good)
+        return;
+    r->snapshot_index = index;
+    r->snapshot_term = r->saving_term;
+    bw_wal_snapshot(r->wal, index, r->saving_term);
+    struct bw_event event = {.kind = BW_EVENT_COMMAND,
+                             .command = {.kind = BW_COMMAND_COMPACT, .index = index}};
+    replica_step(r, &event);
+    bw_wal_drop(r->wal, index);
+    bw_snapshot_drop_older(r->options.directory, index);
+}
+
+static void on_pipe_closed(uv_handle_t *handle)
+{
+    struct bw_replica *r = handle->data;
+    r->saver_pipe_open = false;
+    replica_release(r);
+}
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    static char bytes[16];
+    (void)handle;
+    (void)suggested;
+    *out = uv_buf_init(bytes, sizeof bytes);
+}
+
+/* The writer's end of the pipe closes when it is done, however it ends. */
+static void on_pipe(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct bw_replica *r = stream->data;
+    int status = -1;
+    (void)buffer;
+    if (count >= 0)
+        return;
+    uv_close((uv_handle_t *)stream, on_pipe_closed);
+    while (waitpid(r->saver, &status, 0) < 0 && errno == EINTR)
+        ;
+    r->saver = 0;
+    on_saved(r, WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void describe(const struct bw_replica *r, struct bw_snapshot_head *head)
+{
+    *head = (struct bw_snapshot_head){
+        .cluster = r->options.cluster, .index = r->applied, .term = r->applied_term};
+    head->members = bw_raft_members_at(r->raft, r->applied, head->member, &head->voters);
+}
+
+void replica_snapshot_consider(struct bw_replica *r)
+{
+    int ends[2];
+    struct bw_snapshot_head head;
+    bool due = r->log.bytes > LOG_BYTES || r->applied > r->snapshot_index + LOG_ENTRIES;
+    if (!due || r->saver || r->saver_pipe_open || r->closing || r->applied <= r->snapshot_index ||
+        pipe(ends) != 0)
+        return;
+    describe(r, &head);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        _exit(bw_snapshot_write(r->options.directory, &head, r->registry) == 0 ? 0 : 1);
+    }
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return;
+    }
+    r->saver = pid;
+    r->saving_index = head.index;
+    r->saving_term = head.term;
+    uv_pipe_init(r->options.loop, &r->saver_pipe, 0);
+    r->saver_pipe.data = r;
+    r->saver_pipe_open = true;
+    r->handles++;
+    uv_pipe_open(&r->saver_pipe, ends[0]);
+    uv_read_start((uv_stream_t *)&r->saver_pipe, on_room, on_pipe);
+}
+
+void replica_snapshot_stop(struct bw_replica *r)
+{
+    if (!r->saver_pipe_open)
+        return;
+    uv_close((uv_handle_t *)&r->saver_pipe, on_pipe_closed);
+    while (waitpid(r->saver, NULL, 0) < 0 && errno == EINTR)
+        ;
+    r->saver = 0;
+}
+
+int replica_snapshot_find(struct bw_replica *r, char *why)
+{
+    struct bw_snapshot_head head;
+    int error = bw_snapshot_read(r->options.directory, r->options.cluster, &head, r->registry, why);
+    if (error || head.index == 0)
+        return error;
+    r->snapshot_index = r->applied = r->commit = head.index;
+    r->snapshot_term = r->applied_term = head.term;
+    r->saved_voters = head.voters;
+    r->saved_members = head.members;
+    memcpy(r->saved_member, head.member, sizeof head.member);
+    bw_log_restart(&r->log, head.index);
+    return 0;
+}
+
+#define PIECE_BYTES ((size_t)1 << 20)
+#define PIECE_HEAD  17u
+
+/* All of the file at once: the connection's queue is the buffer. One that is still sending is left
+ * alone; Raft asks again. */
+void replica_snapshot_send(struct bw_replica *r, bw_node to)
+{
+    char path[4352];
+    unsigned char head[PIECE_HEAD], *bytes = malloc(PIECE_BYTES);
+    bw_snapshot_name(path, sizeof path, r->options.directory, r->snapshot_index);
+    FILE *file = bytes && bw_peers_backlog(r->peers, to) == 0 ? fopen(path, "re") : NULL;
+    size_t length = PIECE_BYTES;
+    for (uint64_t at = 0; file && length == PIECE_BYTES; at += length) {
+        length = fread(bytes, 1, PIECE_BYTES, file);
+        bw_put64(head, r->snapshot_index);
+        bw_put64(head + 8, at);
+        head[16] = length < PIECE_BYTES;
+        struct bw_part parts[] = {{head, sizeof head}, {bytes, length}};
+        if (!bw_peers_send(r->peers, to, BW_FRAME_PIECE, parts, 2))
+            break;
+    }
+    if (file)
+        fclose(file);
+    free(bytes);
+}
+
+static void incoming_path(const struct bw_replica *r, char *path, size_t size)
+{
+    snprintf(path, size, "%s/snapshot-incoming.tmp", r->options.directory);
+}
+
+static void incoming_begin(struct bw_replica *r, bw_node from, bw_index index)
+{
+    char path[4352];
+    incoming_path(r, path, sizeof path);
+    if (r->incoming.fd >= 0)
+        close(r->incoming.fd);
+    r->incoming.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    r->incoming.from = from;
+    r->incoming.index = index;
+    r->incoming.size = 0;
+    r->incoming.whole = false;
+}
+
+void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned char *bytes,
+                            size_t length)
+{
+    if (length < PIECE_HEAD)
+        return;
+    bw_index index = bw_get64(bytes);
+    uint64_t at = bw_get64(bytes + 8);
+    size_t rest = length - PIECE_HEAD;
+    if (at == 0)
+        incoming_begin(r, from, index);
+    if (r->incoming.fd < 0 || r->incoming.from != from || r->incoming.index != index ||
+        at != r->incoming.size || r->incoming.whole)
+        return;
+    if (write(r->incoming.fd, bytes + PIECE_HEAD, rest) != (ssize_t)rest) {
+        close(r->incoming.fd);
+        r->incoming.fd = -1;
+        return;
+    }
+    r->incoming.size += rest;
+    r->incoming.whole = bytes[16] == 1;
+}
+
+bool replica_snapshot_ready(struct bw_replica *r, const struct bw_message *msg)
+{
+    char path[4352], why[BW_REPLICA_WHY_MAX + 1];
+    struct bw_snapshot_head head;
+    if (msg->snapshot.last_index <= r->commit)
+        return true; /* Raft only answers that we have it */
+    if (r->incoming.fd < 0 || !r->incoming.whole || r->incoming.from != msg->from ||
+        r->incoming.index != msg->snapshot.last_index || fsync(r->incoming.fd) != 0)
+        return false;
+    incoming_path(r, path, sizeof path);
+    return bw_snapshot_check(path, r->options.cluster, &head, why) == 0 &&
+           head.index == msg->snapshot.last_index && head.term == msg->snapshot.last_term;
+}
+
+/* Everything is replaced by what the leader sent. */
+void replica_snapshot_install(struct bw_replica *r, bw_index index)
+{
+    char from[4352], to[4352], why[BW_REPLICA_WHY_MAX + 1] = "";
+    incoming_path(r, from, sizeof from);
+    bw_snapshot_name(to, sizeof to, r->options.directory, index);
+    bool renamed = rename(from, to) == 0;
+    close(r->incoming.fd);
+    r->incoming.fd = -1;
+    if (!renamed || replica_registry_make(r) != 0 || replica_snapshot_find(r, why) != 0 ||
+        r->snapshot_index != index) {
+        fprintf(stderr, "bellwether: cannot install a snapshot: %s\n", why);
+        abort(); /* what was promised to the leader cannot be kept */
+    }
+    bw_wal_snapshot(r->wal, index, r->snapshot_term);
+    replica_remember(r, index, r->snapshot_term);
+    r->options.changed(r->options.context, true);
+}

@@ -1,0 +1,247 @@
+/* Snapshots as files; see snapshot_file.h. */
+#include "serve/snapshot_file.h"
+
+#include "base/error.h"
+#include "base/little.h"
+#include "registry/snapshot.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define MAGIC     "BWSNAP\0\1"
+#define MAKING    "snapshot-next.tmp"
+#define PATH_SIZE 4352u
+
+void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index)
+{
+    snprintf(path, size, "%s/snapshot-%016" PRIx64, directory, index);
+}
+
+static void head_write(const struct bw_snapshot_head *head, unsigned char *bytes)
+{
+    memset(bytes, 0, BW_SNAPSHOT_HEAD);
+    memcpy(bytes, MAGIC, 8);
+    bw_put64(bytes + 8, head->cluster);
+    bw_put64(bytes + 16, head->index);
+    bw_put64(bytes + 24, head->term);
+    bw_put32(bytes + 32, head->voters);
+    bw_put32(bytes + 36, head->members);
+    for (uint32_t i = 0; i < head->members; i++)
+        bw_put32(bytes + 40 + 4 * i, head->member[i]);
+}
+
+struct sink {
+    int fd;
+    XXH3_state_t *sum;
+    bool failed;
+};
+
+static void put(struct sink *sink, const unsigned char *bytes, size_t length)
+{
+    XXH3_64bits_update(sink->sum, bytes, length);
+    while (length && !sink->failed) {
+        ssize_t wrote = write(sink->fd, bytes, length);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        sink->failed = wrote <= 0;
+        bytes += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
+                    struct bw_registry *registry, unsigned char *room)
+{
+    struct bw_saving saving;
+    unsigned char bytes[BW_SNAPSHOT_HEAD], sum[8];
+    size_t length;
+    head_write(head, bytes);
+    put(sink, bytes, sizeof bytes);
+    bw_registry_save_begin(registry, &saving);
+    while (!sink->failed &&
+           (length = bw_registry_save(registry, &saving, room, 2 * BW_SNAPSHOT_PIECE_MAX)) > 0)
+        put(sink, room, length);
+    bw_put64(sum, XXH3_64bits_digest(sink->sum));
+    put(sink, sum, sizeof sum);
+}
+
+/* Under its own name only when it is whole and durable. */
+static int finish(const char *directory, struct sink *sink, bw_index index)
+{
+    char from[PATH_SIZE], to[PATH_SIZE];
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(from, sizeof from, "%s/" MAKING, directory);
+    bw_snapshot_name(to, sizeof to, directory, index);
+    bool good =
+        !sink->failed && fsync(sink->fd) == 0 && rename(from, to) == 0 && fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good ? 0 : BW_EIO;
+}
+
+int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head,
+                      struct bw_registry *registry)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/" MAKING, directory);
+    unsigned char *room = malloc(2 * BW_SNAPSHOT_PIECE_MAX);
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
+                        .sum = XXH3_createState()};
+    int error = BW_EIO;
+    if (room && sink.fd >= 0 && sink.sum) {
+        XXH3_64bits_reset(sink.sum);
+        put_all(&sink, head, registry, room);
+        error = finish(directory, &sink, head->index);
+    }
+    if (sink.fd >= 0)
+        close(sink.fd);
+    XXH3_freeState(sink.sum);
+    free(room);
+    return error;
+}
+
+struct view { /* a file in memory */
+    const unsigned char *bytes;
+    size_t size;
+};
+
+static int view_open(struct view *view, const char *path, char *why)
+{
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *bytes = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &stat) == 0 && stat.st_size >= (off_t)BW_SNAPSHOT_HEAD + 8)
+        bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (bytes == MAP_FAILED) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot read %.400s, or it is cut short", path);
+        return BW_EDAMAGED;
+    }
+    *view = (struct view){bytes, (size_t)stat.st_size};
+    return 0;
+}
+
+static int head_check(const struct view *view, const char *path, uint64_t cluster,
+                      struct bw_snapshot_head *head, char *why)
+{
+    const unsigned char *bytes = view->bytes;
+    const char *what = NULL;
+    int error = BW_EDAMAGED;
+    if (memcmp(bytes, MAGIC, 7) != 0 ||
+        bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
+        what = "is damaged";
+    else if (bytes[7] != (unsigned char)MAGIC[7])
+        error = BW_EVERSION, what = "was written by a newer version of bellwether";
+    else if (bw_get64(bytes + 8) != cluster)
+        error = BW_EDENIED, what = "belongs to another cluster";
+    *head = (struct bw_snapshot_head){.cluster = bw_get64(bytes + 8),
+                                      .index = bw_get64(bytes + 16),
+                                      .term = bw_get64(bytes + 24),
+                                      .voters = bw_get32(bytes + 32),
+                                      .members = bw_get32(bytes + 36)};
+    if (!what && (head->members == 0 || head->members > BW_RAFT_MEMBERS_MAX || head->voters == 0 ||
+                  head->voters > head->members || head->index == 0))
+        what = "makes no sense";
+    if (what) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s %s", path, what);
+        return error;
+    }
+    for (uint32_t i = 0; i < head->members; i++)
+        head->member[i] = bw_get32(bytes + 40 + 4 * i);
+    return 0;
+}
+
+int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_head *head, char *why)
+{
+    struct view view;
+    int error = view_open(&view, path, why);
+    if (error)
+        return error;
+    error = head_check(&view, path, cluster, head, why);
+    munmap((void *)view.bytes, view.size);
+    return error;
+}
+
+static int load(const char *path, const struct view *view, struct bw_registry *registry, char *why)
+{
+    struct bw_loading loading = {0};
+    size_t length = view->size - BW_SNAPSHOT_HEAD - 8;
+    int64_t took = bw_registry_load(registry, &loading, view->bytes + BW_SNAPSHOT_HEAD, length);
+    if (took == (int64_t)length && loading.ended)
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s cannot be loaded: %s", path,
+             bw_error_text(took < 0 ? (int)took : BW_EDAMAGED));
+    return took < 0 ? (int)took : BW_EDAMAGED;
+}
+
+/* The index in a snapshot's name, 0: not one. */
+static bw_index index_of(const char *name)
+{
+    char again[64];
+    if (strncmp(name, "snapshot-", 9) != 0)
+        return 0;
+    bw_index index = strtoull(name + 9, NULL, 16);
+    snprintf(again, sizeof again, "snapshot-%016" PRIx64, index);
+    return strcmp(name, again) == 0 ? index : 0;
+}
+
+static bw_index newest(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+    bw_index best = 0;
+    while (dir && (entry = readdir(dir))) {
+        bw_index index = index_of(entry->d_name);
+        best = index > best ? index : best;
+    }
+    if (dir)
+        closedir(dir);
+    return best;
+}
+
+int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
+                     struct bw_registry *registry, char *why)
+{
+    char path[PATH_SIZE];
+    struct view view;
+    bw_index index = newest(directory);
+    *head = (struct bw_snapshot_head){0};
+    if (index == 0)
+        return 0;
+    bw_snapshot_name(path, sizeof path, directory, index);
+    int error = view_open(&view, path, why);
+    if (error)
+        return error;
+    error = head_check(&view, path, cluster, head, why);
+    if (!error)
+        error = load(path, &view, registry, why);
+    munmap((void *)view.bytes, view.size);
+    return error;
+}
+
+void bw_snapshot_drop_older(const char *directory, bw_index index)
+{
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+    char path[PATH_SIZE];
+    while (dir && (entry = readdir(dir))) {
+        bw_index other = index_of(entry->d_name);
+        if (other == 0 || other >= index)
+            continue;
+        bw_snapshot_name(path, sizeof path, directory, other);
+        unlink(path);
+    }
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,37 @@
+/* Snapshots as files of a directory: each complete under its own name, or not there.
+ *
+ *   snapshot-INDEX (16 hexadecimal digits)
+ *   8 "BWSNAP\0\1", 8 cluster, 8 index, 8 term, 4 voters, 4 members, 4 each member up to 32
+ *   the registry (registry/snapshot.h)
+ *   8 checksum of everything before it */
+#ifndef BW_SERVE_SNAPSHOT_FILE_H
+#define BW_SERVE_SNAPSHOT_FILE_H
+
+#include "base/limits.h"
+#include "registry/registry.h"
+#include "serve/replica.h"
+
+#define BW_SNAPSHOT_HEAD (40u + 4u * BW_RAFT_MEMBERS_MAX)
+
+struct bw_snapshot_head {
+    uint64_t cluster;
+    bw_index index; /* 0: there is no snapshot */
+    bw_term term;
+    uint32_t voters, members; /* voters first */
+    bw_node member[BW_RAFT_MEMBERS_MAX];
+};
+
+void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index);
+/* Durable when it returns 0; BW_EIO else. */
+int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head,
+                      struct bw_registry *registry);
+/* The newest one into a registry fresh from init; head->index 0 if there is none. Returns 0,
+ * BW_EDAMAGED, BW_EDENIED (another cluster), BW_EVERSION, BW_ELIMIT or BW_EIO with a line in why.
+ */
+int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
+                     struct bw_registry *registry, char *why);
+/* Checks a file's head and checksum only. */
+int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_head *head, char *why);
+void bw_snapshot_drop_older(const char *directory, bw_index index);
+
+#endif
