@@ -143,6 +143,9 @@ struct bw_options {
     /* Who leads changed; "" = nobody. Changes in quick succession are told as one. */
     void (*leader_changed)(struct bw_leadership *l, const char *leader, uint64_t token,
                            const char *value, void *context);
+    /* The leader wants to hand over to you: get ready, then bw_prepared, here or later. Without an
+     * answer within a TTL the leader stays. NULL: a candidate is always ready. */
+    void (*prepare)(struct bw_leadership *l, void *context);
 };
 
 static inline struct bw_options bw_options_default(void)
@@ -235,6 +238,15 @@ int bw_resign(struct bw_leadership *l);
 /* Asks the candidate `successor` to take over; when it is ready, the leadership is lost with
  * TRANSFERRED. If it refuses or is silent for a TTL, nothing happens. BW_ENOTLEADER. */
 int bw_transfer(struct bw_leadership *l, const char *successor);
+
+/* The answer to `prepare`: ready to take over, or not: then the leader stays. Nothing happens if
+ * nobody asked. */
+int bw_prepared(struct bw_leadership *l, bool ready);
+
+/* Is this program fit to lead? It is until it says otherwise. Unfit it does not contend, and a
+ * leadership is lost with UNHEALTHY; fit again it contends, after those who waited. Say it from
+ * whatever checks your health, as often as you like; a change alone does something. */
+int bw_healthy(struct bw_leadership *l, bool healthy);
 
 /* ---- what holds now ---- */
 

@@ -68,7 +68,7 @@ static void clear(struct bw_leadership *l, bw_time now)
         break;
     case CLEAR_FAILED: /* somebody with more rights may succeed; the record says it is owed */
         stop_clearing(l);
-        bw_asked_step(l->asked, BW_LEASE_RESIGN, false);
+        bw_asked_step(l->asked, BW_LEASE_UNCLEARED, false);
         break;
     }
 }
@@ -89,7 +89,7 @@ static void on_elected(struct bw_leadership *l, const struct bw_lease_action *ac
     if (l->clearing)
         clear(l, now);
     else
-        bw_asked_step(l->asked, BW_LEASE_RESIGN, false);
+        bw_asked_step(l->asked, BW_LEASE_UNCLEARED, false);
 }
 
 static void on_extended(struct bw_leadership *l, const struct bw_lease_action *action)
@@ -171,6 +171,19 @@ static void on_leader(struct bw_leadership *l, const struct bw_lease_action *act
     unlock_changed(l);
 }
 
+/* A program that contends and says nothing else is ready. */
+static void on_prepare(struct bw_leadership *l)
+{
+    if (!l->handle->options.prepare) {
+        bw_asked_step(l->asked, BW_LEASE_PREPARED, true);
+        return;
+    }
+    lock(l);
+    l->preparing = true;
+    bw_lib_tell(l, EVENT_PREPARE);
+    unlock_changed(l);
+}
+
 /* ---- hooks ---- */
 
 static void act(void *context, const struct bw_lease_action *action)
@@ -189,8 +202,8 @@ static void act(void *context, const struct bw_lease_action *action)
     case BW_LEASE_LEADER:
         on_leader(l, action);
         break;
-    case BW_LEASE_PREPARE: /* a program that contends is ready */
-        bw_asked_step(l->asked, BW_LEASE_PREPARED, true);
+    case BW_LEASE_PREPARE:
+        on_prepare(l);
         break;
     case BW_LEASE_STOPPED:
         l->left = true;
@@ -267,7 +280,7 @@ void bw_lib_reap(struct bw_handle *h)
         lock(l);
         take_out(l);
         l->stage = STAGE_GONE;
-        bw_lib_untell(l, EVENT_ELECTED | EVENT_LOST | EVENT_LEADER);
+        bw_lib_untell(l, EVENT_ELECTED | EVENT_LOST | EVENT_LEADER | EVENT_PREPARE);
         bool mine = l->free_when_gone;
         unlock_changed(l);
         if (mine)

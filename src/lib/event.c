@@ -10,7 +10,8 @@ static unsigned wanted(const struct bw_options *callbacks)
 {
     return (callbacks->elected ? (unsigned)EVENT_ELECTED : 0u) |
            (callbacks->lost ? (unsigned)EVENT_LOST : 0u) |
-           (callbacks->leader_changed ? (unsigned)EVENT_LEADER : 0u);
+           (callbacks->leader_changed ? (unsigned)EVENT_LEADER : 0u) |
+           (callbacks->prepare ? (unsigned)EVENT_PREPARE : 0u);
 }
 
 void bw_lib_tell(struct bw_leadership *l, unsigned event)
@@ -80,6 +81,8 @@ static void deliver(const struct bw_options *callbacks, const struct news *news,
         callbacks->elected(news->about, news->token, context);
     else if (news->event == EVENT_LOST)
         callbacks->lost(news->about, news->reason, context);
+    else if (news->event == EVENT_PREPARE)
+        callbacks->prepare(news->about, context);
     else
         callbacks->leader_changed(news->about, news->leader, news->token, news->value, context);
 }

@@ -303,6 +303,44 @@ int bw_transfer(struct bw_leadership *l, const char *successor)
     return error ? bw_lib_fail(error, "'%s' is not led", l->election) : 0;
 }
 
+struct word {
+    struct bw_leadership *l;
+    bool yes;
+};
+
+static int prepared(struct bw_handle *h, void *arg)
+{
+    const struct word *word = arg;
+    (void)h;
+    if (word->l->preparing && !word->l->ending)
+        bw_asked_step(word->l->asked, BW_LEASE_PREPARED, word->yes);
+    word->l->preparing = false;
+    return 0;
+}
+
+int bw_prepared(struct bw_leadership *l, bool ready)
+{
+    struct word word = {.l = l, .yes = ready};
+    int error = bw_lib_check(l->handle);
+    return error ? error : bw_lib_call(l->handle, prepared, &word);
+}
+
+static int healthy_now(struct bw_handle *h, void *arg)
+{
+    const struct word *word = arg;
+    (void)h;
+    if (!word->l->ending)
+        bw_asked_step(word->l->asked, BW_LEASE_HEALTH, word->yes);
+    return 0;
+}
+
+int bw_healthy(struct bw_leadership *l, bool healthy)
+{
+    struct word word = {.l = l, .yes = healthy};
+    int error = bw_lib_check(l->handle);
+    return error ? error : bw_lib_call(l->handle, healthy_now, &word);
+}
+
 /* ---- what holds now ---- */
 
 bool bw_is_leader(const struct bw_leadership *l)

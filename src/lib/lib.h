@@ -42,7 +42,7 @@ enum stage {
 
 enum way { WAY_CALLBACKS, WAY_BLOCKING, WAY_TASK }; /* how the program hears that it leads */
 
-enum { EVENT_ELECTED = 1, EVENT_LOST = 2, EVENT_LEADER = 4 };
+enum { EVENT_ELECTED = 1, EVENT_LOST = 2, EVENT_LEADER = 4, EVENT_PREPARE = 8 };
 
 struct settings { /* of a leadership */
     struct bw_lease_terms terms;
@@ -100,6 +100,7 @@ struct bw_leadership {
     struct bw_lease_schedule schedule; /* T */
     bw_token granted;                  /* T: elected, perhaps still clearing */
     bool settled;                      /* T: nothing is owed any more */
+    bool preparing;                    /* T: the program was asked whether it is ready */
     struct clearing *clearing;         /* T: while needed */
     timer_t kill_timer;                /* with aborts */
     int cancel_fd;                     /* timerfd of a task; else -1 */

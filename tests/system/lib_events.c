@@ -189,6 +189,79 @@ static void an_observer_hears_who_leads_and_never_does(void **state)
     assert_int_equal(bw_close(other), 0);
 }
 
+static void who_is_not_healthy_loses_the_lead_and_contends_when_it_is_again(void **state)
+{
+    (void)state;
+    struct bw_handle *h = open_with_callbacks("ada", false);
+    struct bw_leadership *l = contend(h);
+    assert_true(becomes(&elected, 1));
+    assert_int_equal(bw_healthy(l, true), 0); /* no change, no effect */
+    assert_int_equal(bw_healthy(l, false), 0);
+    assert_true(becomes(&lost, 1));
+    assert_int_equal(atomic_load(&last_reason), BW_LOSS_UNHEALTHY);
+    assert_int_equal(bw_release(l), 0);
+    pause_ms(700); /* it is free, and more than a retry interval has passed */
+    assert_int_equal(atomic_load(&elected), 1);
+    assert_int_equal(bw_healthy(l, true), 0);
+    assert_true(becomes(&elected, 2));
+    bw_resign(l);
+    assert_int_equal(bw_close(h), 0);
+    assert_int_equal(atomic_load(&page->wrong), 0);
+}
+
+static atomic_int asked;
+
+static void on_prepare(struct bw_leadership *l, void *context)
+{
+    (void)l;
+    (void)context;
+    atomic_fetch_add(&asked, 1);
+}
+
+static struct bw_handle *open_that_prepares(const char *id)
+{
+    struct bw_options options = bw_options_default();
+    struct bw_handle *h;
+    options.id = id;
+    options.ttl_ms = 3000;
+    options.prepare = on_prepare;
+    atomic_store(&asked, 0);
+    assert_int_equal(bw_open(path, &options, &h), 0);
+    return h;
+}
+
+static void a_transfer_waits_for_the_successors_word(void **state)
+{
+    (void)state;
+    struct bw_handle *h = open_with_callbacks("ada", false), *other = open_that_prepares("ben");
+    struct bw_leadership *l = contend(h), *m;
+    assert_true(becomes(&elected, 1));
+    assert_int_equal(bw_contend(other, E, NULL, &m), 0);
+    assert_int_equal(bw_prepared(m, true), 0); /* nobody asked */
+    for (int waited = 0; waited < 200 && atomic_load(&asked) == 0; waited++) {
+        assert_int_equal(bw_transfer(l, "ben"), 0); /* ben may not be there yet */
+        pause_ms(50);
+    }
+    assert_int_equal(bw_prepared(m, false), 0);
+    pause_ms(200);
+    assert_true(bw_is_leader(l));
+    assert_int_equal(atomic_load(&lost), 0);
+    int before = atomic_load(&asked);
+    assert_int_equal(bw_transfer(l, "ben"), 0);
+    assert_true(becomes(&asked, before + 1));
+    assert_int_equal(bw_prepared(m, true), 0);
+    assert_true(becomes(&lost, 1));
+    assert_int_equal(atomic_load(&last_reason), BW_LOSS_TRANSFERRED);
+    assert_int_equal(bw_release(l), 0);
+    for (int waited = 0; waited < 5000 && !bw_is_leader(m); waited++)
+        pause_ms(1);
+    assert_true(bw_is_leader(m));
+    bw_resign(m);
+    bw_resign(l);
+    assert_int_equal(bw_close(h), 0);
+    assert_int_equal(bw_close(other), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +270,8 @@ int main(void)
         in_scratch(a_callback_may_end_its_own_leadership),
         in_scratch(with_a_loop_callbacks_come_inside_dispatch_only),
         in_scratch(an_observer_hears_who_leads_and_never_does),
+        in_scratch(who_is_not_healthy_loses_the_lead_and_contends_when_it_is_again),
+        in_scratch(a_transfer_waits_for_the_successors_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

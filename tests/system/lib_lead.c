@@ -264,7 +264,7 @@ static void wrong_arguments_are_named(void **state)
     assert_int_equal(bw_open("nosuch://x", NULL, &h), BW_EINVAL);
     assert_null(h);
     assert_non_null(strstr(bw_why(), "sqlite"));
-    assert_int_equal(bw_open("sqlite:/nowhere/at/all.db", NULL, &h), BW_EIO);
+    assert_int_equal(bw_open("sqlite:/nowhere/at/all.db", NULL, &h), BW_EINVAL);
     options.ttl_ms = 1000;
     options.kill_after_ms = 900;
     assert_int_equal(bw_open(path, &options, &h), BW_EINVAL);
