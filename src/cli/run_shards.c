@@ -72,6 +72,7 @@ int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_
                                     .election = c->election,
                                     .id = c->id,
                                     .shards = options->shards,
+                                    .ttl_ns = c->terms.ttl_ns,
                                     .retry_ns = c->retry_ns,
                                     .log = c->log,
                                     .argv = c->argv};

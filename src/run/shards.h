@@ -14,7 +14,7 @@ struct bw_shards_order {
     const char *store, *store_shown;
     const char *election, *id;
     uint32_t shards;
-    bw_time retry_ns;
+    bw_time ttl_ns, retry_ns;
     enum bw_log_form log;
     /* `run` and its options, without program, election, id and shards; and the command. */
     char **options;

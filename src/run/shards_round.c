@@ -18,12 +18,12 @@ static void rest(struct launcher *l)
 
 static void ask(struct launcher *l, enum round_step step, enum bw_store_op op, const char *election)
 {
-    struct bw_store_request request = {.op = op, .election = election};
-    bool enters = op == BW_STORE_ENTER;
-    if (enters) {
-        request.candidate = l->order->id;
-        request.value = l->value;
-    }
+    bool own = step == ROUND_ENTER || step == ROUND_LIST; /* a shard's candidates are others */
+    struct bw_store_request request = {.op = op,
+                                       .election = election,
+                                       .candidate = own ? l->order->id : NULL,
+                                       .value = op == BW_STORE_ENTER ? l->value : NULL,
+                                       .ttl_ns = l->order->ttl_ns};
     l->step = step;
     if (bw_asked_ask(l->asked, &request, bw_time_max(l->order->retry_ns, BW_SEC)) != 0)
         rest(l);
@@ -53,7 +53,8 @@ void bw_launcher_round(struct launcher *l)
     bw_shards_done(&l->core, &done);
     bw_shards_running(&l->core, &runs);
     bw_shards_value_write(l->value, l->order->shards, &done, &runs);
-    if (!l->entered || strcmp(l->value, l->entered_value) != 0)
+    bool again = bw_run_now() >= l->enter_again_at || strcmp(l->value, l->entered_value) != 0;
+    if (!l->entered || again)
         ask(l, ROUND_ENTER, BW_STORE_ENTER, l->order->election);
     else
         ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);
@@ -149,6 +150,7 @@ static void on_waiting(struct launcher *l, const struct bw_store_reply *reply)
 static void on_entered(struct launcher *l, const struct bw_store_reply *reply)
 {
     l->entered = reply->outcome == BW_OUTCOME_DONE;
+    l->enter_again_at = bw_time_add(bw_run_now(), l->order->ttl_ns / 2);
     memcpy(l->entered_value, l->value, sizeof l->entered_value);
     bool refused = reply->outcome == BW_OUTCOME_REFUSED;
     if (refused && !l->said_refused)

@@ -41,6 +41,7 @@ struct launcher {
     enum round_step step;
     uint32_t looked; /* the shard of LOOK and ASK */
     bw_time round_at, breathe_until;
+    bw_time enter_again_at; /* stores forget a candidate that says nothing */
     bool entered, lists, said_mismatch, said_refused;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 
