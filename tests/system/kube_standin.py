@@ -1,0 +1,459 @@
+#!/usr/bin/env python3
+"""A stand-in for a Kubernetes API server: Leases of coordination.k8s.io/v1, and nothing else. It is NOT a real API server.
+
+    kube_standin.py PORT DATA [--token FILE] [--tls CERT KEY CA] [--history N]
+
+What a real one does with Leases it does too: resourceVersions of one counter, conflicts (409), field validation (422), strict
+micro-times (400), watches with bookmarks and a bounded history (410), authentication (401, 403), 404s, 415. DATA keeps what was
+written over a kill. Tests order faults by POST /standin/ORDER, with JSON:
+
+    fail      {"status": 429, "count": 3, "seconds": 2, "methods": ["PUT"], "retry_after": 1, "after": false}   answers instead of the
+              truth; with "after" the request is carried out first
+    compact   {}                       forgets the history: open watches end with ERROR 410, old ones get 410
+    letters   {"on": true}             resourceVersions that are no numbers
+    deny      {"namespace": "x"}       403 for a namespace
+    silence   {"on": true}             watches stay open and say nothing
+    log       {}                       -> requests so far: [method, path, query, body]"""
+import asyncio
+import json
+import os
+import re
+import ssl
+import sys
+import time
+import uuid
+from urllib.parse import parse_qs, unquote, urlsplit
+
+LEASES = re.compile(r"/apis/coordination\.k8s\.io/v1/namespaces/([^/]+)/leases(?:/([^/]+))?$")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+MICRO = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})\.\d{6}(Z|[+-]\d{2}:\d{2})$")
+SPEC = {"holderIdentity": str, "leaseDurationSeconds": int, "leaseTransitions": int, "acquireTime": "time", "renewTime": "time",
+        "strategy": str, "preferredHolder": str}
+ANNOTATIONS_MAX = 256 * 1024
+
+
+class Fault(Exception):
+    """An answer that is not 2xx."""
+
+    def __init__(self, code, reason, message, **details):
+        super().__init__(message)
+        self.code, self.reason, self.message, self.details = code, reason, message, details
+
+    def status(self):
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
+                "reason": self.reason, "details": self.details, "code": self.code}
+
+
+def bad(message):
+    return Fault(400, "BadRequest", message)
+
+
+def invalid(name, field, message):
+    return Fault(422, "Invalid", f'Lease.coordination.k8s.io "{name}" is invalid: {field}: {message}', name=name)
+
+
+def check_time(field, value):
+    """As Go's time.Parse with the layout of a MicroTime: exactly six digits of a second, real dates only."""
+    parts = MICRO.match(value) if isinstance(value, str) else None
+    good = False
+    if parts:
+        try:
+            time.strptime(value[:19], "%Y-%m-%dT%H:%M:%S")
+            good = int(parts[6]) < 60
+        except ValueError:
+            pass
+    if not good:
+        raise bad(f'Lease in version "v1" cannot be handled as a Lease: parsing time "{value}" as '
+                  f'"2006-01-02T15:04:05.000000Z07:00": cannot parse {field}')
+
+
+def check_types(spec):
+    for field, kind in SPEC.items():
+        value = spec.get(field)
+        if value is None:
+            continue
+        if kind == "time":
+            check_time(field, value)
+        elif kind is int and (not isinstance(value, int) or isinstance(value, bool) or not -2**31 <= value < 2**31):
+            raise bad(f"json: cannot unmarshal {value!r} into Go struct field LeaseSpec.spec.{field} of type int32")
+        elif kind is str and not isinstance(value, str):
+            raise bad(f"json: cannot unmarshal {value!r} into Go struct field LeaseSpec.spec.{field} of type string")
+
+
+def check_lease(lease, name):
+    meta, spec = lease["metadata"], lease.get("spec") or {}
+    if not SUBDOMAIN.match(name) or len(name) > 253:
+        raise invalid(name, "metadata.name", "a lowercase RFC 1123 subdomain is needed")
+    annotations = meta.get("annotations") or {}
+    for key, value in annotations.items():
+        prefix, slash, rest = key.rpartition("/")
+        if not QUALIFIED.match(rest) or (slash and (not SUBDOMAIN.match(prefix) or len(prefix) > 253)):
+            raise invalid(name, "metadata.annotations", f"Invalid value: {key!r}: name part must consist of alphanumeric characters")
+        if not isinstance(value, str):
+            raise bad(f"json: cannot unmarshal {value!r} into Go struct field ObjectMeta.metadata.annotations of type string")
+    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > ANNOTATIONS_MAX:
+        raise invalid(name, "metadata.annotations", "Too long: must have at most 262144 bytes")
+    if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
+        raise invalid(name, "spec.leaseDurationSeconds", "must be greater than 0")
+    if spec.get("leaseTransitions") is not None and spec["leaseTransitions"] < 0:
+        raise invalid(name, "spec.leaseTransitions", "must be greater than or equal to 0")
+    if spec.get("preferredHolder") and not spec.get("strategy"):
+        raise invalid(name, "spec.preferredHolder", "may only be specified if `strategy` is defined")
+
+
+def strict_object(pairs):
+    keys = [k for k, _ in pairs]
+    if len(keys) != len(set(keys)):
+        raise bad("strict decoding error: duplicate field")
+    return dict(pairs)
+
+
+def decode(body, namespace, name):
+    """The Lease of a request, as strictly as the API server's decoder."""
+    try:
+        lease = json.loads(body.decode("utf-8"), object_pairs_hook=strict_object)
+    except (ValueError, UnicodeDecodeError) as why:
+        raise bad(f"couldn't get version/kind; json parse error: {why}") from why
+    if not isinstance(lease, dict) or lease.get("kind") != "Lease" or lease.get("apiVersion") != "coordination.k8s.io/v1":
+        raise bad("the object provided is unrecognized (must be of type Lease)")
+    meta, spec = lease.get("metadata"), lease.get("spec") or {}
+    if not isinstance(meta, dict) or not isinstance(spec, dict):
+        raise bad("json: cannot unmarshal into Go value of type v1.Lease")
+    check_types(spec)
+    if meta.get("namespace") not in (None, "", namespace):
+        raise bad("the namespace of the provided object does not match the namespace sent on the request")
+    if name is not None and meta.get("name") != name:
+        raise bad(f"the name of the object ({meta.get('name')}) does not match the name on the URL ({name})")
+    if not meta.get("name"):
+        raise Fault(422, "Invalid", "Lease is invalid: metadata.name: Required value: name or generateName is required")
+    version = meta.get("resourceVersion")
+    if version is not None and not isinstance(version, str):
+        raise bad("json: cannot unmarshal number into Go struct field ObjectMeta.metadata.resourceVersion of type string")
+    return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": meta,
+            "spec": {k: v for k, v in spec.items() if k in SPEC and v is not None}}
+
+
+class Leases:
+    """What etcd would keep: objects, one revision counter, a bounded history of events."""
+
+    def __init__(self, path, history):
+        self.path, self.history_max = path, history
+        self.revision, self.oldest, self.objects, self.history, self.watchers = 100, 100, {}, [], set()
+        self.letters = False
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    if line.endswith("\n"):
+                        self.apply(json.loads(line))
+        self.oldest = self.revision
+        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 open for life
+
+    def version(self, number):
+        return f"v{number}x" if self.letters else str(number)
+
+    def shown(self, kind, number, obj):
+        meta = dict(obj["metadata"], resourceVersion=self.version(number))
+        return {"type": kind, "object": dict(obj, metadata=meta)}
+
+    def apply(self, event):
+        kind, key, number, obj = event
+        self.revision = number
+        if kind == "DELETED":
+            self.objects.pop(tuple(key), None)
+        else:
+            self.objects[tuple(key)] = (number, obj)
+
+    def write(self, kind, key, obj):
+        event = [kind, list(key), self.revision + 1, obj]
+        self.apply(event)
+        self.file.write(json.dumps(event) + "\n")
+        self.file.flush()
+        self.history.append(event)
+        if len(self.history) > self.history_max:
+            self.oldest = self.history.pop(0)[2]
+        for watcher in list(self.watchers):
+            watcher.put_nowait(event)
+        return self.shown("", event[2], obj)["object"]
+
+    def get(self, key):
+        if key not in self.objects:
+            raise Fault(404, "NotFound", f'leases.coordination.k8s.io "{key[1]}" not found', name=key[1])
+        number, obj = self.objects[key]
+        return self.shown("", number, obj)["object"]
+
+    def create(self, key, lease):
+        if lease["metadata"].get("resourceVersion"):
+            raise bad("resourceVersion should not be set on objects to be created")
+        check_lease(lease, key[1])
+        if key in self.objects:
+            raise Fault(409, "AlreadyExists", f'leases.coordination.k8s.io "{key[1]}" already exists', name=key[1])
+        meta = dict(lease["metadata"], namespace=key[0], uid=str(uuid.uuid4()),
+                    creationTimestamp=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        return self.write("ADDED", key, dict(lease, metadata=meta))
+
+    def update(self, key, lease):
+        """Without a resourceVersion it is an unconditional update, which Leases do not allow (422). A PUT may create a Lease; a
+        uid in it is a precondition, so that one that was read before cannot come back after it was deleted (409)."""
+        given = lease["metadata"].get("resourceVersion")
+        check_lease(lease, key[1])
+        if key not in self.objects and not lease["metadata"].get("uid"):
+            return self.create(key, lease)
+        old = self.get(key)["metadata"] if key in self.objects else {"uid": "", "resourceVersion": ""}
+        if not given and key in self.objects:
+            raise invalid(key[1], "metadata.resourceVersion", "Invalid value: 0x0: must be specified for an update")
+        if lease["metadata"].get("uid") not in (None, "", old["uid"]):
+            raise Fault(409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{key[1]}": '
+                        "StorageError: invalid object, Precondition failed: UID in precondition", name=key[1])
+        if given != old["resourceVersion"]:
+            raise Fault(409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{key[1]}": the object has been '
+                        "modified; please apply your changes to the latest version and try again", name=key[1])
+        meta = {k: v for k, v in lease["metadata"].items() if k != "resourceVersion"}
+        meta.update(uid=old["uid"], creationTimestamp=old["creationTimestamp"], namespace=key[0])
+        number, stands = self.objects[key]
+        if dict(lease, metadata=meta) == stands:  # a write that changes nothing makes no revision
+            return self.shown("", number, stands)["object"]
+        return self.write("MODIFIED", key, dict(lease, metadata=meta))
+
+    def delete(self, key):
+        self.get(key)
+        obj = self.objects[key][1]
+        self.write("DELETED", key, obj)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+    def compact(self):
+        self.history.clear()
+        self.oldest = self.revision
+        for watcher in list(self.watchers):
+            watcher.put_nowait(None)
+
+
+def too_old(number, oldest):
+    return Fault(410, "Expired", f"too old resource version: {number} ({oldest})")
+
+
+class Server:
+    def __init__(self, leases, token_file, history):
+        self.leases, self.token_file, self.history = leases, token_file, history
+        self.fail, self.denied, self.silent, self.log = None, set(), False, []
+
+    # ---- HTTP ----
+
+    async def read_request(self, reader):
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, target, _ = first.split(" ", 2)
+        headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        return method, target, headers, body
+
+    @staticmethod
+    def answer(writer, code, obj, headers=()):
+        body = json.dumps(obj).encode()
+        head = [f"HTTP/1.1 {code} Standin", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
+        writer.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+
+    async def serve(self, reader, writer):
+        try:
+            while True:
+                method, target, headers, body = await self.read_request(reader)
+                parts = urlsplit(target)
+                query = {k: v[-1] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}
+                try:
+                    await self.handle(writer, method, unquote(parts.path), query, headers, body)
+                except Fault as fault:
+                    extra = [f"Retry-After: {fault.retry}"] if getattr(fault, "retry", None) is not None else []
+                    self.answer(writer, fault.code, fault.status(), extra)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError, ValueError):
+            pass
+        finally:
+            writer.close()
+
+    async def handle(self, writer, method, path, query, headers, body):
+        if path.startswith("/standin/"):
+            self.answer(writer, 200, self.order(path[9:], json.loads(body or b"{}")))
+            return
+        self.log.append([method, path, query, body.decode("utf-8", "replace")])
+        del self.log[:-5000]
+        self.authenticate(headers)
+        if path in ("/version", "/healthz"):
+            self.answer(writer, 200, {"major": "1", "minor": "0", "gitVersion": "v0.0.0-standin"})
+            return
+        match = LEASES.match(path)
+        if not match:
+            raise Fault(404, "NotFound", "the server could not find the requested resource")
+        namespace, name = match.groups()
+        if not LABEL.match(namespace) or len(namespace) > 63:
+            raise Fault(404, "NotFound", f'namespaces "{namespace}" not found')
+        if namespace in self.denied:
+            raise Fault(403, "Forbidden", 'leases.coordination.k8s.io is forbidden: User "tester" cannot do this in the namespace '
+                        f'"{namespace}"')
+        fault = self.planned(method)
+        if fault and not self.fail.get("after"):
+            raise fault
+        if query.get("watch") in ("1", "true") and method == "GET" and not name:
+            await self.watch(writer, namespace, query)
+            return
+        code, obj = self.carry_out(method, namespace, name, query, headers, body)
+        if fault:
+            raise fault
+        self.answer(writer, code, obj)
+
+    def authenticate(self, headers):
+        if not self.token_file:
+            return
+        with open(self.token_file, encoding="utf-8") as file:
+            good = file.read().strip()
+        if headers.get("authorization") != "Bearer " + good:
+            raise Fault(401, "Unauthorized", "Unauthorized")
+
+    # ---- faults ----
+
+    def planned(self, method):
+        plan = self.fail
+        if not plan or method not in plan.get("methods", ["GET", "POST", "PUT", "DELETE"]):
+            return None
+        if plan.get("until", 0) < time.monotonic() and plan.get("count", 0) <= 0:
+            self.fail = None
+            return None
+        plan["count"] = plan.get("count", 0) - 1
+        fault = Fault(plan["status"], plan.get("reason", "InternalError"), plan.get("message", "told to fail"))
+        fault.retry = plan.get("retry_after")
+        return fault
+
+    def order(self, what, given):
+        if what == "fail":
+            self.fail = dict(given, until=time.monotonic() + given.get("seconds", 0)) if given else None
+        elif what == "compact":
+            self.leases.compact()
+        elif what == "letters":
+            self.leases.letters = given["on"]
+        elif what == "deny":
+            self.denied.add(given["namespace"])
+        elif what == "silence":
+            self.silent = given["on"]
+        elif what == "log":
+            return {"log": self.log, "watches": len(self.leases.watchers)}
+        return {}
+
+    # ---- Leases ----
+
+    def carry_out(self, method, namespace, name, query, headers, body):
+        if method == "GET" and name:
+            return 200, self.leases.get((namespace, name))
+        if method == "GET":
+            return 200, self.list(namespace, query)
+        if method == "DELETE" and name:
+            return 200, self.leases.delete((namespace, name))
+        if method not in ("POST", "PUT") or (method == "PUT") != bool(name):
+            raise Fault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        if headers.get("content-type", "").split(";")[0] != "application/json":
+            raise Fault(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+        lease = decode(body, namespace, name)
+        key = (namespace, lease["metadata"]["name"])
+        if method == "POST":
+            if namespace == "missing":
+                raise Fault(404, "NotFound", 'namespaces "missing" not found')
+            return 201, self.leases.create(key, lease)
+        return (200 if key in self.leases.objects else 201), self.leases.update(key, lease)
+
+    @staticmethod
+    def wanted(query):
+        """The name that a fieldSelector asks for; None: all."""
+        selector = query.get("fieldSelector")
+        if not selector:
+            return None
+        field, sign, name = selector.partition("=")
+        if field != "metadata.name" or not sign:
+            raise bad(f'Unable to find "coordination.k8s.io/v1, Resource=leases" that match field selector "{selector}"')
+        return name.lstrip("=")
+
+    def list(self, namespace, query):
+        name = self.wanted(query)
+        items = [self.leases.get(key) for key in sorted(self.leases.objects)
+                 if key[0] == namespace and (name is None or key[1] == name)]
+        if query.get("limit"):
+            items = items[:int(query["limit"])]
+        return {"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
+                "metadata": {"resourceVersion": self.leases.version(self.leases.revision)}, "items": items}
+
+    def since(self, query):
+        text = query.get("resourceVersion", "")
+        number = re.fullmatch(r"v?(\d+)x?", text)
+        if text and not number:
+            raise Fault(400, "BadRequest", f'invalid resource version "{text}"')
+        since = int(number[1]) if number else self.leases.revision
+        if since < self.leases.oldest:
+            raise too_old(since, self.leases.oldest)
+        return since
+
+    async def watch(self, writer, namespace, query):
+        name, since = self.wanted(query), self.since(query)
+        queue = asyncio.Queue()
+        for event in self.leases.history:
+            if event[2] > since:
+                queue.put_nowait(event)
+        self.leases.watchers.add(queue)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            await self.stream(writer, queue, namespace, name, query)
+        finally:
+            self.leases.watchers.discard(queue)
+        writer.write(b"0\r\n\r\n")
+
+    async def stream(self, writer, queue, namespace, name, query):
+        ends = time.monotonic() + float(query.get("timeoutSeconds") or 1800)
+        bookmarks = query.get("allowWatchBookmarks") in ("1", "true")
+        while True:
+            await writer.drain()
+            try:
+                event = await asyncio.wait_for(queue.get(), max(0.0, min(1.0, ends - time.monotonic())))
+            except asyncio.TimeoutError:
+                if writer.transport.is_closing() or time.monotonic() >= ends:
+                    return
+                if bookmarks and not self.silent:
+                    meta = {"resourceVersion": self.leases.version(self.leases.revision), "creationTimestamp": None}
+                    self.say(writer, {"type": "BOOKMARK", "object": {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+                                                                     "metadata": meta, "spec": {}}})
+                continue
+            if event is None:
+                self.say(writer, {"type": "ERROR", "object": too_old(0, self.leases.oldest).status()})
+                return
+            kind, key, number, obj = event
+            if not self.silent and key[0] == namespace and name in (None, key[1]):
+                self.say(writer, self.leases.shown(kind, number, obj))
+
+    @staticmethod
+    def say(writer, event):
+        line = json.dumps(event).encode() + b"\n"
+        writer.write(b"%x\r\n%s\r\n" % (len(line), line))
+
+
+async def main():
+    words = sys.argv[1:]
+
+    def option(name, count=1):
+        if name not in words:
+            return [None] * count
+        at = words.index(name)
+        values = words[at + 1:at + 1 + count]
+        del words[at:at + 1 + count]
+        return values
+
+    token, (cert, key, ca), history = option("--token")[0], option("--tls", 3), int(option("--history")[0] or 2000)
+    context = None
+    if cert:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        context.load_verify_locations(ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    server = Server(Leases(words[1], history), token, history)
+    listener = await asyncio.start_server(server.serve, "127.0.0.1", int(words[0]), ssl=context, backlog=1024, limit=1 << 20)
+    async with listener:
+        await listener.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
