@@ -70,7 +70,7 @@ class Shard:
 
 class ShardRoom(Room):
     def __init__(self, bellwether, witness, module):
-        super().__init__(bellwether, witness)
+        super().__init__(bellwether, witness, retry="500ms")  # patience for a busy machine: three of them
         self.modules = os.path.dirname(os.path.abspath(module))
         self.shards = [Shard(self, i) for i in range(SHARDS)]
 
