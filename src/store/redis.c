@@ -43,7 +43,6 @@ static void open_link(struct bw_store *store, struct redis_link *link,
     link->login = &settings->login;
     link->tls = store->tls;
     link->patience_ms = FIRST_PATIENCE_MS;
-    link->wants_uptime = store->nodes > 1 && !link->events.message;
     if (settings->master[0]) {
         sentinel->loop = store->loop;
         memcpy(sentinel->host, settings->host, sizeof sentinel->host);
@@ -220,6 +219,29 @@ static void redis_cancel(struct bw_store *store, uint64_t id)
     bw_jobs_cancel(&store->jobs, id);
 }
 
+/* Of several instances: the first that has said anything, and how many are there. */
+static bool redis_about(struct bw_store *store, char *about)
+{
+    const char *first = NULL;
+    unsigned up = 0;
+    for (unsigned i = 0; i < store->nodes; i++) {
+        const struct redis_link *link = &store->node[i].link;
+        up += link->up;
+        if (!first && link->about[0])
+            first = link->about;
+    }
+    if (!first)
+        return false;
+    if (store->nodes == 1)
+        snprintf(about, BW_WHY_MAX + 1, "%s", first);
+    else
+        snprintf(about, BW_WHY_MAX + 1, "%u of %u instances; %.180s", up, store->nodes, first);
+    return true;
+}
+
+static const char whose_clock[] = "the Redis server's wall clock: setting it ends leases early or "
+                                  "late";
+
 static const struct bw_store_ops one = {
     .scheme = "redis",
     .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_LISTS | BW_STORE_NOTES,
@@ -233,6 +255,8 @@ static const struct bw_store_ops one = {
     .request = request_one,
     .cancel = redis_cancel,
     .close = redis_close,
+    .clock = whose_clock,
+    .about = redis_about,
 };
 
 static const struct bw_store_ops several = {
@@ -247,6 +271,8 @@ static const struct bw_store_ops several = {
     .request = request_several,
     .cancel = redis_cancel,
     .close = redis_close,
+    .clock = whose_clock,
+    .about = redis_about,
 };
 
 static const struct bw_store_ops *find_ops(const char *url, char *why)

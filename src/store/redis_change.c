@@ -85,7 +85,8 @@ static void confirm(struct redis_ask *ask)
 static bool is_valid(const struct redis_ask *ask)
 {
     struct timespec now;
-    if (!is_redlock(ask))
+    enum bw_store_op op = request_of(ask)->op;
+    if (!is_redlock(ask) || (op != BW_STORE_ACQUIRE && op != BW_STORE_RENEW))
         return true; /* the caller counts from when it asked */
     clock_gettime(CLOCK_BOOTTIME, &now);
     bw_time elapsed = (bw_time)now.tv_sec * BW_SEC + now.tv_nsec - ask->started;
@@ -184,6 +185,9 @@ static void after_drop(struct redis_ask *ask)
     if (ask->lost > 0 || !learned) {
         ask->done = 0; /* unlocked there: what is unknown is what did not answer */
         redis_ask_fail(ask);
+    } else if (ask->too_few) {
+        ask->done = 0; /* whatever was locked is free again */
+        redis_ask_fail(ask);
     } else if (ask->election->state.locked) {
         redis_ask_refuse(ask, BW_EBUSY, "");
     } else { /* several took some each: they must not meet again at once */
@@ -194,6 +198,7 @@ static void after_drop(struct redis_ask *ask)
 
 static void give_back(struct redis_ask *ask)
 {
+    ask->too_few = ask->unsent + ask->lost > ask->store->nodes - ask->store->majority;
     redis_ask_round(ask, "drop", 0, 0, after_drop);
 }
 

@@ -1,6 +1,7 @@
 /* Keeps one Redis instance connected; see redis_link.h. */
 #include "store/redis_link.h"
 
+#include "base/text.h"
 #include "store/redis_sentinel.h"
 
 #include <stdio.h>
@@ -61,6 +62,7 @@ static void put_on_wire(struct redis_link *link, struct redis_command *command)
         link->doubted = false;
         arm(link, link->patience_ms);
     }
+    command->sent_ms = uv_now(link->loop);
     append(&link->unanswered_end, command);
     if (redis_wire_send(link->wire, command->bytes, command->length) != 0) {
         link->heard_ms = 0;
@@ -165,14 +167,32 @@ void redis_link_drop(struct redis_link *link, const char *why)
 
 /* ---- greeting ---- */
 
-static void note_uptime(struct redis_link *link, const redisReply *reply)
+/* The value of a line "key:value" of INFO; "" if there is none. */
+static void info_value(const redisReply *info, const char *key, char *value, size_t size)
 {
-    static const char key[] = "uptime_in_seconds:";
-    const char *found = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, key) : NULL;
-    unsigned long long seconds = found ? strtoull(found + sizeof key - 1, NULL, 10) : 0;
-    uint64_t now = uv_now(link->loop);
-    if (found && seconds * 1000 < now)
+    const char *at = strstr(info->str, key);
+    size_t length = strlen(key);
+    while (at && at != info->str && at[-1] != '\n')
+        at = strstr(at + 1, key);
+    snprintf(value, size, "%.*s", at ? (int)strcspn(at + length, "\r\n") : 0,
+             at ? at + length : "");
+}
+
+static void note_info(struct redis_link *link, const redisReply *info)
+{
+    char version[32], role[16], replicas[16], uptime[24], evicts[32], appends[8];
+    uint64_t now = uv_now(link->loop), seconds;
+    info_value(info, "redis_version:", version, sizeof version);
+    info_value(info, "role:", role, sizeof role);
+    info_value(info, "connected_slaves:", replicas, sizeof replicas);
+    info_value(info, "uptime_in_seconds:", uptime, sizeof uptime);
+    info_value(info, "maxmemory_policy:", evicts, sizeof evicts);
+    info_value(info, "aof_enabled:", appends, sizeof appends);
+    if (bw_text_number(uptime, strlen(uptime), now / 1000, &seconds) == 0)
         link->born_ms = now - seconds * 1000;
+    snprintf(link->about, sizeof link->about,
+             "Redis %s, %s with %s replicas, append-only file %s, maxmemory-policy %s", version,
+             role, replicas, strcmp(appends, "1") == 0 ? "on" : "off", evicts);
 }
 
 static bool is_replica(const redisReply *reply)
@@ -195,8 +215,8 @@ static void on_greeted(struct redis_command *command, const redisReply *reply, b
         become_down(link, why);
         return;
     }
-    if (link->wants_uptime)
-        note_uptime(link, reply);
+    if (reply->type == REDIS_REPLY_STRING)
+        note_info(link, reply);
     if (link->sentinel && is_replica(reply)) {
         become_down(link, "it is a replica; the sentinels have not made up their minds");
         return;
@@ -228,7 +248,7 @@ static void on_ready(void *context)
     const char *named[] = {"AUTH", login->user, login->password};
     const char *unnamed[] = {"AUTH", login->password};
     const char *select[] = {"SELECT", database};
-    const char *last[] = {"PING"}, *role[] = {"ROLE"}, *info[] = {"INFO", "server"};
+    const char *ping[] = {"PING"}, *role[] = {"ROLE"}, *info[] = {"INFO"};
     if (login->user[0])
         greet(link, 3, named);
     else if (login->password[0])
@@ -238,10 +258,7 @@ static void on_ready(void *context)
         greet(link, 2, select);
     if (link->sentinel)
         greet(link, 1, role);
-    else if (link->wants_uptime)
-        greet(link, 2, info);
-    else
-        greet(link, 1, last);
+    greet(link, 1, link->events.message ? ping : info);
 }
 
 /* ---- the wire's and the sentinels' news ---- */
@@ -318,21 +335,24 @@ static void on_pong(struct redis_command *command, const redisReply *reply, bool
     (void)sent;
 }
 
-/* After a stop of this very process the answer may lie in the socket already: the loop reads before
- * the silence counts. */
+/* Also a server that talks owes the oldest answer. After a stop of this very process the answer may
+ * lie in the socket already: the loop reads before the silence counts. */
 static void look_at_silence(struct redis_link *link)
 {
     static const char *const ping[] = {"PING"};
     uint64_t now = uv_now(link->loop), silent = now - link->heard_ms;
-    if (link->unanswered && silent >= link->patience_ms && !link->doubted) {
+    bool overdue = link->unanswered && (silent >= link->patience_ms ||
+                                        now - link->unanswered->sent_ms >= 2 * link->patience_ms);
+    if (overdue && !link->doubted) {
         link->doubted = true;
         arm(link, 1);
-    } else if (link->unanswered && silent >= link->patience_ms)
+    } else if (overdue) {
         become_down(link, "no answer in time");
-    else if (link->unanswered)
+    } else if (link->unanswered) {
         arm(link, link->patience_ms - (unsigned)silent);
-    else if (link->events.message)
+    } else if (link->events.message) {
         redis_link_send(link, 1, ping, NULL, on_pong, link);
+    }
 }
 
 static void on_timer(uv_timer_t *timer)

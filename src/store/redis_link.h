@@ -1,4 +1,4 @@
-/* Keeps one Redis instance connected: greets it (AUTH, SELECT, who are you), carries commands in
+/* Keeps one Redis instance connected: greets it (AUTH, SELECT, ROLE, INFO), carries commands in
  * order, and connects again by itself with a jittered, bounded pause.
  *
  * A command is answered exactly once, from the loop, unless it is forgotten: with a reply, or
@@ -25,6 +25,7 @@ struct redis_command {
     void (*answer)(struct redis_command *command, const redisReply *reply, bool sent);
     void *context; /* NULL after it was forgotten: `answer` is not called then */
     unsigned node; /* the owner's */
+    uint64_t sent_ms;
     size_t length;
     char bytes[];
 };
@@ -44,7 +45,7 @@ struct redis_link {
     const struct redis_login *login;
     struct redis_tls_context *tls;
     struct redis_sentinel *sentinel; /* NULL: `host` is where to connect */
-    bool wants_uptime, up, connecting, closed;
+    bool up, connecting, closed;
     bool doubted;  /* it was silent for too long when the loop last looked */
     unsigned node; /* the owner's number of it */
     struct redis_wire *wire;
@@ -58,10 +59,12 @@ struct redis_link {
     struct bw_rng rng;
     uv_timer_t timer;
     void (*on_closed)(struct redis_link *link);
-    char why[BW_WHY_MAX + 1]; /* why it is down */
+    char why[BW_WHY_MAX + 1];   /* why it is down */
+    char about[BW_WHY_MAX + 1]; /* what the server says of itself; "": nothing yet */
 };
 
-/* The struct is the caller's and filled from `loop` to `wants_uptime`; starts to connect. */
+/* The struct is the caller's and filled from `loop` to `sentinel`, with node and patience; starts
+ * to connect. */
 void redis_link_open(struct redis_link *link, uint64_t seed);
 /* Forgets all commands; `closed` is called from the loop. */
 void redis_link_close(struct redis_link *link, void (*closed)(struct redis_link *link));

@@ -113,14 +113,17 @@ static bool needs_whole(const redisReply *reply)
 
 /* False: it was answered with the failure. */
 static bool is_good(struct redis_ask *ask, const struct redis_command *command,
-                    const redisReply *reply, bool sent)
+                    const redisReply *reply, bool sent, int type)
 {
     ask->vote[0].command = NULL;
     ask->open = 0;
-    if (reply && reply->type != REDIS_REPLY_ERROR)
+    if (reply && reply->type == type)
         return true;
     ask->lost = sent;
-    snprintf(ask->why, sizeof ask->why, "%.200s", reply ? reply->str : command->link->why);
+    snprintf(ask->why, sizeof ask->why, "%.200s",
+             !reply                             ? command->link->why
+             : reply->type == REDIS_REPLY_ERROR ? reply->str
+                                                : "Redis' answer makes no sense");
     redis_ask_fail(ask);
     return false;
 }
@@ -133,7 +136,7 @@ static void on_entered(struct redis_command *command, const redisReply *reply, b
     if (needs_whole(reply)) {
         ask->vote[0].command = NULL;
         send_entry(ask, true);
-    } else if (is_good(ask, command, reply, sent)) {
+    } else if (is_good(ask, command, reply, sent, REDIS_REPLY_INTEGER)) {
         redis_ask_done(ask);
     }
 }
@@ -207,7 +210,7 @@ static void on_listed(struct redis_command *command, const redisReply *reply, bo
     if (needs_whole(reply)) {
         ask->vote[0].command = NULL;
         send_words(ask, "list", "", NULL, true, on_listed);
-    } else if (is_good(ask, command, reply, sent)) {
+    } else if (is_good(ask, command, reply, sent, REDIS_REPLY_ARRAY)) {
         answer_list(ask, reply);
     }
 }

@@ -66,6 +66,7 @@ struct redis_ask {
     uint64_t from, to; /* n of the record that is changed, and after it */
     bool fresh;        /* this request has seen the state itself */
     bool parked;       /* a watch that waits for news */
+    bool too_few;      /* Redlock: instances were there to vote */
     unsigned open;     /* votes still expected */
     unsigned tries;
     uint64_t generation; /* of the link when the write was sent */
