@@ -151,11 +151,39 @@ def check_traits():
     check("what is said to split and to be deterministic is what the source says", wrong)
 
 
+def all_tests():
+    """The text of every test, to find names in."""
+    text = ""
+    for folder in ("tests/unit", "tests/system", "tests/conformance"):
+        for name in sorted(os.listdir(os.path.join(TOP, folder))):
+            if name.endswith((".c", ".py")):
+                text += read(f"{folder}/{name}")
+    return text
+
+
+def check_faults():
+    """docs/testing.md: a fault is a test, and what it names is there. A name that ends in ... is the beginning of one."""
+    text, wrong, count = all_tests(), [], 0
+    for line in read("docs/testing.md").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not re.match(r"\| (\d+b?|health) \|", line):
+            continue
+        count += 1
+        names = re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+){3,}", cells[2])
+        # sigterm_... is made from the signal's name
+        wrong += [f"{cells[0]}: {n}" for n in names if n not in text and n.split("_", 1)[1] not in text]
+        files = re.findall(r"`([\w-]+\.txt)`", cells[2])
+        wrong += [f"{cells[0]}: {f}" for f in files if not os.path.exists(os.path.join(TOP, "tests/scenario", f))]
+        wrong += [] if names or files else [f"{cells[0]} names no test"]
+    check("every fault of a run names tests that are there", wrong + ([] if count >= 20 else [f"{count} faults only"]))
+
+
 def main():
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
     check_rows(build)
     check_names(build)
     check_traits()
+    check_faults()
     broken = [link_problem(page, link) for page in pages() for link in links_of(page)]
     check("every link in the documentation leads somewhere", [b for b in broken if b])
     print(f"1..{len(results)}")

@@ -58,6 +58,7 @@ static _Noreturn void become(const struct bw_children *children, char *const *ar
     if (output > 0)
         dup2(output, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
+    setrlimit(RLIMIT_CORE, &children->core);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &children->mask, NULL);

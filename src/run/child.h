@@ -7,6 +7,7 @@
 #include "base/types.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #define BW_CHILDREN_MAX      16u
@@ -25,6 +26,7 @@ struct bw_children {
     struct bw_child at[BW_CHILDREN_MAX];
     char **environment; /* what all of them get */
     sigset_t mask;
+    struct rlimit core; /* of their core dumps */
 };
 
 struct bw_child_order {

@@ -11,6 +11,7 @@
 #include "run/log.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 /* Entries that are filled in when the work starts. */
 #define BW_GUARDIAN_TOKEN_BYTES 64
@@ -22,8 +23,9 @@ struct bw_guardian_config {
     enum bw_contain_kind containment;
     bw_time kill_after_ns;
     const struct bw_log *log;
-    sigset_t mask;     /* of the work */
-    bool pipe_ignored; /* SIGPIPE was ignored when we were started */
+    sigset_t mask;      /* of the work */
+    bool pipe_ignored;  /* SIGPIPE was ignored when we were started */
+    struct rlimit core; /* of the work: ours may be 0, see supervisor.c */
 };
 
 /* Forks one. Returns its pid and the supervisor's end of the socket, or -1 with errno. The first

@@ -53,6 +53,7 @@ static _Noreturn void become_work(const struct bw_guardian_config *config,
         memcpy(cookie_entry, contain->cookie, sizeof cookie_entry);
         add_entry(config->environment, cookie_entry);
     }
+    setrlimit(RLIMIT_CORE, &config->core);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, config->pipe_ignored ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &config->mask, NULL);

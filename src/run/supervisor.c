@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #define CLEAR_LOOK_NS BW_MS
+#define DESCRIPTORS_LEAST                                                                          \
+    12u /* free at start: fewer are not enough for a loop, a guardian and a store */
 
 /* ---- time ---- */
 
@@ -163,9 +165,24 @@ static int open_timer(struct supervisor *s)
     return uv_poll_start(&s->timer, UV_READABLE, on_timer) == 0 ? 0 : BW_ENOMEM;
 }
 
+/* Libuv aborts where it finds none for its own signals: look first. False with errno. */
+static bool has_descriptors(void)
+{
+    int fds[DESCRIPTORS_LEAST];
+    unsigned count = 0;
+    while (count < DESCRIPTORS_LEAST &&
+           (fds[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO)) >= 0)
+        count++;
+    int error = errno;
+    for (unsigned i = 0; i < count; i++)
+        close(fds[i]);
+    errno = error;
+    return count == DESCRIPTORS_LEAST;
+}
+
 static int open_all(struct supervisor *s, uv_prepare_t *prepare)
 {
-    if (bw_supervisor_guardian_start(s) != 0 || uv_loop_init(&s->loop) != 0) {
+    if (!has_descriptors() || bw_supervisor_guardian_start(s) != 0 || uv_loop_init(&s->loop) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: %s",
                      strerror(errno));
         return 71;
@@ -232,6 +249,20 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     free(s);
 }
 
+/* A core dump is a file that others may come to read: whoever knows a secret leaves none. The work
+ * and the hooks keep the limit we were started with. */
+static void keep_secrets(struct supervisor *s)
+{
+    struct rlimit *before = &s->guardian_config.core;
+    const struct bw_run_config *config = s->config;
+    getrlimit(RLIMIT_CORE, before);
+    s->children.core = *before;
+    bool secret = config->fence_input || strcmp(config->store, config->store_shown) != 0;
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before->rlim_max};
+    if (secret)
+        setrlimit(RLIMIT_CORE, &none);
+}
+
 int bw_run(const struct bw_run_config *config)
 {
     struct supervisor *s = calloc(1, sizeof *s);
@@ -247,6 +278,7 @@ int bw_run(const struct bw_run_config *config)
     s->give_up_at = bw_time_add(bw_run_now(), config->wait_ns);
     bw_log_init(&s->log, config->log, STDERR_FILENO, config->election, config->id);
     bw_supervisor_block_signals(s);
+    keep_secrets(s);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dead guardian leaves comes to us */
     s->guardian_config.election = config->election;
     s->guardian_config.argv = config->argv;

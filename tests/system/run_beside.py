@@ -6,6 +6,7 @@
 Each test ends with the judgement of run_faults.py: never two commands alive at once, tokens only grow."""
 import datetime
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -234,6 +235,34 @@ def a_fence_agent_is_told_by_key_and_value_on_standard_input(room):
     assert {"action=off", "plug=far", "port=far", "login=root", "password=geheim"} <= set(lines), lines
     with open(a.errors, encoding="utf-8") as file:
         assert "geheim" not in file.read()
+
+
+def core_limit(pid):
+    with open(f"/proc/{pid}/limits", encoding="utf-8") as file:
+        return [line.split()[4] for line in file if line.startswith("Max core file size")][0]
+
+
+@test
+def who_knows_a_secret_leaves_no_core_dump_and_the_work_may(room):
+    more = os.path.join(room.dir, "more")
+    with open(more, "w", encoding="utf-8") as file:
+        file.write("password=geheim\n")
+    own = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (own[1], own[1]))
+    if own[1] == 0:
+        raise Skip("core dumps are not allowed here at all")
+    agent = os.path.join(room.dir, "fence_stub")
+    with open(agent, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(agent, 0o755)
+    a = room.candidate("a", options=["--fence-agent", "stub", "--fence-file", more],
+                       env={"PATH": room.dir + ":" + os.environ["PATH"]})
+    room.started(1)
+    assert core_limit(a.pid) == "0" and core_limit(a.guardian()) == "0"
+    assert core_limit(a.said("started")["pid"]) != "0"
+    with open(f"/proc/{a.said('started')['pid']}/environ", "rb") as file:
+        assert b"geheim" not in file.read()
+    assert "geheim" not in a.text()
 
 
 @test

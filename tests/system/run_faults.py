@@ -7,6 +7,7 @@ Every test is named after the fault it survives (the project's list of faults) a
 commands alive at once, tokens only grow. Real processes and real time; TTLs are short."""
 import concurrent.futures
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -72,6 +73,24 @@ def double_fork_and_setsid_do_not_escape(room):
     a.signal(signal.SIGTERM)
     room.started(2, 5)
     assert a.wait() == 128 + signal.SIGTERM
+
+
+@test_each_containment
+def a_work_without_a_death_signal_dies_with_its_supervisor_all_the_same(room):
+    a, b = two(room, "no-death-signal", "ignore-term")
+    work = a.said("started")["pid"]
+    a.signal(signal.SIGKILL)
+    room.started(2)
+    assert not lives(work) and b.leads()
+
+
+@test_each_containment
+def a_work_without_a_death_signal_dies_with_its_guardian_all_the_same(room):
+    a, _ = two(room, "no-death-signal", "ignore-term")
+    work = a.said("started")["pid"]
+    send(a.guardian(), signal.SIGKILL)
+    room.started(2)
+    assert not lives(work)
 
 
 def stop_signal(number):
@@ -216,6 +235,68 @@ def sigstop_of_the_guardian_past_the_ttl_ends_the_work_in_time(room):
     a.said("guardian-lost", 5)
     room.started(2, 8)
     wait_for(a.guardian)
+
+
+# ---- 9: nothing left ----
+
+def limited(room, limit, most):
+    """A candidate that may have so many; its exit code."""
+    words = [room.bellwether, "run", "--store", room.store, "--election", "e", *room.options, "-w", "1s", "--", "true"]
+    return subprocess.run(words, check=False, stderr=subprocess.DEVNULL, timeout=60,
+                          preexec_fn=lambda: resource.setrlimit(limit, (most, most))).returncode
+
+
+@test
+def too_few_descriptors_end_a_start_in_order_and_harm_nobody(room):
+    a = room.candidate("a")
+    room.started(1)
+    codes = {count: limited(room, resource.RLIMIT_NOFILE, count) for count in range(4, 24)}
+    assert all(code in (69, 71, 75) for code in codes.values()), codes
+    assert codes[4] == 71 and codes[23] == 75, codes
+    assert a.leads() and not a.events("step-down")
+
+
+@test
+def too_little_memory_ends_a_start_in_order_and_harms_nobody(room):
+    need_shim(room)  # a sanitizer needs terabytes
+    a = room.candidate("a")
+    room.started(1)
+    codes = {kib: limited(room, resource.RLIMIT_AS, kib << 10) for kib in range(5000, 12000, 500)}
+    assert all(code in (69, 71, 75, 127) for code in codes.values()), codes  # 127: the loader
+    assert codes[11500] == 75, codes
+    assert a.leads() and not a.events("step-down")
+
+
+@test
+def no_process_left_ends_a_start_in_order(room):
+    if os.geteuid() != 0:
+        raise Skip("needs a user of its own: root")
+    user = 61234  # nobody's
+    os.chmod(room.dir, 0o777)
+
+    def become():
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+    program = shutil.copy(room.bellwether, os.path.join(room.dir, "bellwether"))
+    words = [program, "run", "--store", room.store, "--election", "e", *room.options, "-w", "1s", "--", "true"]
+    try:
+        ended = subprocess.run(words, check=False, stderr=subprocess.PIPE, timeout=60, preexec_fn=become)
+    except PermissionError as error:
+        raise Skip(f"that user may not run it: {error}") from error
+    assert ended.returncode == 71 and b"cannot start" in ended.stderr, ended
+
+
+@test
+def a_leader_without_descriptors_left_renews_on_and_releases(room):
+    a, b = two(room)
+    resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (3, 3))
+    time.sleep(2 * TTL_S)
+    assert a.leads() and not a.events("step-down")
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    assert b.leads() and a.wait() == 128 + signal.SIGTERM
 
 
 # ---- 13, 15, 16, 22: the store ----

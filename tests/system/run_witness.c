@@ -1,8 +1,8 @@
 /* The witness: a command for `bellwether run` that knows nothing of Bellwether but its environment,
  * and tells what really happened.
  *
- *     run_witness DIR [MODE...]      MODE: ignore-term double-fork setsid wipe for=MS exit=N
- * slow=MS
+ *     run_witness DIR [MODE...]      MODE: ignore-term double-fork setsid wipe no-death-signal
+ *                                    for=MS exit=N slow=MS
  *
  * While any process of its tree lives it holds an exclusive flock on DIR/lock (the lock belongs to
  * the open file, which all of them inherit). It appends lines to DIR/log, one write each:
@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,7 +66,7 @@ static void wait_ms(long ms)
 }
 
 struct mode {
-    bool ignore_term, double_fork, setsid, wipe;
+    bool ignore_term, double_fork, setsid, wipe, no_death_signal;
     long for_ms, slow_ms;
     int code;
 };
@@ -77,6 +78,7 @@ static void read_mode(struct mode *mode, int argc, char **argv)
         mode->double_fork |= strcmp(argv[i], "double-fork") == 0;
         mode->setsid |= strcmp(argv[i], "setsid") == 0;
         mode->wipe |= strcmp(argv[i], "wipe") == 0;
+        mode->no_death_signal |= strcmp(argv[i], "no-death-signal") == 0;
         if (strncmp(argv[i], "for=", 4) == 0)
             mode->for_ms = strtol(argv[i] + 4, NULL, 10);
         if (strncmp(argv[i], "slow=", 5) == 0)
@@ -119,6 +121,8 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 64;
     read_mode(&mode, argc, argv);
+    if (mode.no_death_signal) /* as a set-uid program has none */
+        prctl(PR_SET_PDEATHSIG, 0);
     snprintf(path, sizeof path, "%s/log", argv[1]);
     log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     snprintf(path, sizeof path, "%s/lock", argv[1]);
