@@ -1,30 +1,42 @@
 /* libFuzzer: any value of a candidate is refused, or read as shards and what is done that are
- * written and read again alike. */
+ * written and read again alike. The bytes are tried as they are, and as what stands behind "done=".
+ */
 #include "base/assert.h"
 #include "run/shards_value.h"
 #include "store/store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
+static void check(const char *text)
 {
     static const struct bw_shard_set nothing;
-    char text[BW_VALUE_MAX + 1], again[BW_VALUE_MAX + 1];
+    char again[BW_VALUE_MAX + 1];
     struct bw_shard_set done, same;
     uint32_t shards = 0, also = 0;
-    if (length > BW_VALUE_MAX)
-        return 0;
-    memcpy(text, bytes, length);
-    text[length] = '\0';
     if (bw_shards_value_read(text, &shards, &done) != 0)
-        return 0;
+        return;
     BW_ASSERT(shards > 0 && shards <= BW_SHARDS_MAX);
     bw_shards_value_write(again, shards, &done, &nothing);
     BW_ASSERT(bw_shards_value_read(again, &also, &same) == 0 && also == shards);
     BW_ASSERT(memcmp(&done, &same, sizeof done) == 0);
     bw_shards_value_write(again, shards, &done, &done);
     BW_ASSERT(strlen(again) <= BW_VALUE_MAX);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
+{
+    char text[BW_VALUE_MAX + 1], behind[BW_VALUE_MAX + 40];
+    if (length == 0 || length > BW_VALUE_MAX)
+        return 0;
+    memcpy(text, bytes, length);
+    text[length] = '\0';
+    check(text);
+    for (uint32_t more = 0; more < 4; more++) { /* as many shards as the digits may be for */
+        snprintf(behind, sizeof behind, "shards=%zu done=%s", 4 * strlen(text) - more, text);
+        check(behind);
+    }
     return 0;
 }
