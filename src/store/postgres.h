@@ -51,8 +51,8 @@ enum bw_pg_statement {
     BW_PG_LOOK,    /* at the server and the schema: table */
     BW_PG_LISTEN,  /* takes no parameters */
     BW_PG_READ,    /* election */
-    BW_PG_INSERT,  /* election, -, new version, record, note, take a token? */
-    BW_PG_UPDATE,  /* election, seen version, new version, record, note, take a token? */
+    BW_PG_INSERT,  /* election, 0, new version, record, note, take a token?, at least this one */
+    BW_PG_UPDATE,  /* election, seen version, and as INSERT */
     BW_PG_ENTER,   /* election, candidate, value, priority, process */
     BW_PG_LEAVE,   /* election, candidate, process */
     BW_PG_LIST,    /* election */
@@ -77,11 +77,18 @@ struct bw_pg_row {
     struct bw_pg_row *newer, *older; /* by last use */
     struct bw_job *watchers;         /* linked by their context */
     uint32_t users;                  /* tasks and watchers */
-    bool known;          /* what follows was seen on this connection or an earlier one */
+    bool known,
+        stale; /* what follows was seen, maybe on an earlier connection; has changed since */
     bool looking, again; /* a look for the watchers is under way; and news came since */
     uint64_t version;
     bw_token token;
+    bw_token highest;    /* ever seen here: a server that has forgotten does not bring one back */
     char *record, *note; /* JSON */
+    /* The server has forgotten a leadership that we have seen: `lost` is its record, and it is
+     * shown under the version `ghost` until somebody holds the row, so that its TTL is waited out.
+     */
+    uint64_t ghost;
+    char *lost;
     char election[];
 };
 
@@ -182,6 +189,7 @@ __attribute__((format(printf, 2, 3))) void bw_pg_link_next(struct bw_store *stor
                                                            const char *format, ...);
 /* libpq's message as one line. */
 void bw_pg_line(char *out, const char *message);
+void bw_pg_error_line(char *out, const PGresult *result);
 
 /* postgres_setup.c */
 void bw_pg_setup_begin(struct bw_store *store);
@@ -218,7 +226,7 @@ void bw_pg_row_use(struct bw_pg_row *row);
 void bw_pg_row_leave(struct bw_store *store, struct bw_pg_row *row);
 /* The row as a result has it; tells watchers. 0, BW_EMALFORMED or BW_ENOMEM. */
 int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresult *result);
-/* The record as kept, without what is only for readers. */
+/* The record as shown, without what is only for readers. */
 int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record);
 void bw_pg_present(struct bw_store_record *record);
 void bw_pg_rows_free(struct bw_store *store);

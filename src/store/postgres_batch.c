@@ -185,8 +185,10 @@ static void finish_batch(struct bw_store *store)
 void bw_pg_batch_result(struct bw_store *store, PGresult *result)
 {
     ExecStatusType status = result ? PQresultStatus(result) : PGRES_EMPTY_QUERY;
-    if (!result) {
-        store->at = store->at ? store->at->next : NULL;
+    if (!result && !store->at) {
+        bw_pg_link_drop(store, "the server answers more than it was asked");
+    } else if (!result) {
+        store->at = store->at->next;
     } else if (status == PGRES_PIPELINE_SYNC) {
         PQclear(result);
         finish_batch(store);

@@ -42,6 +42,14 @@ void bw_pg_line(char *out, const char *message)
     out[used] = '\0';
 }
 
+void bw_pg_error_line(char *out, const PGresult *result)
+{
+    const char *message = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+    if (!message)
+        message = result ? PQresultErrorMessage(result) : "no answer";
+    bw_pg_line(out, message);
+}
+
 /* ---- the socket ---- */
 
 static void free_poll(uv_handle_t *handle)
@@ -416,6 +424,17 @@ static bool take_input(struct bw_store *store)
     return false;
 }
 
+/* What came makes no sense to libpq, or was the server's last word. */
+static void fail_with(struct bw_store *store, PGresult *result)
+{
+    char line[BW_WHY_MAX + 1];
+    bw_pg_line(line, PQerrorMessage(store->link.conn));
+    if (result && PQresultStatus(result) == PGRES_FATAL_ERROR)
+        bw_pg_error_line(line, result);
+    PQclear(result);
+    fail(store, line[0] ? line : "the connection broke");
+}
+
 static void take_results(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
@@ -423,7 +442,9 @@ static void take_results(struct bw_store *store)
     while (link->generation == generation && (link->state == BW_PG_SETTING_UP || store->sent) &&
            !PQisBusy(link->conn)) {
         PGresult *result = PQgetResult(link->conn);
-        if (link->state == BW_PG_SETTING_UP)
+        if (PQstatus(link->conn) == CONNECTION_BAD)
+            fail_with(store, result);
+        else if (link->state == BW_PG_SETTING_UP)
             bw_pg_setup_result(store, result);
         else
             bw_pg_batch_result(store, result);

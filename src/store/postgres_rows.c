@@ -46,6 +46,7 @@ static void free_row(struct bw_pg_row *row)
 {
     free(row->record);
     free(row->note);
+    free(row->lost);
     free(row);
 }
 
@@ -124,7 +125,7 @@ void bw_pg_present(struct bw_store_record *record)
     record->left_ns = record->held ? BW_TIME_NEVER : 0;
 }
 
-int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record)
+static int unpack(const struct bw_pg_row *row, struct bw_store_record *record)
 {
     *record = (struct bw_store_record){.version = row->version};
     if (row->version == 0)
@@ -135,6 +136,25 @@ int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record
     record->version = row->version;
     record->token = row->token;
     return error;
+}
+
+int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record)
+{
+    int error = unpack(row, record);
+    if (error != 0 || !row->ghost)
+        return error;
+    struct bw_note note = record->note;
+    *record = (struct bw_store_record){.note = note};
+    error = bw_record_unpack(row->lost, strlen(row->lost), record);
+    record->version = row->ghost;
+    record->token = row->highest;
+    record->request = 0; /* whoever asked for it has lost it */
+    return error;
+}
+
+static uint64_t shown_version(const struct bw_pg_row *row)
+{
+    return row->ghost ? row->ghost : row->version;
 }
 
 static int number_of(const PGresult *result, int column, uint64_t *out)
@@ -150,41 +170,72 @@ static char *text_of(const PGresult *result, int column)
     return strdup(PQgetvalue(result, 0, column));
 }
 
-/* Somebody else, or an administrator, may have written anything: it must be a record. */
-static int replace(struct bw_pg_row *row, const PGresult *result)
+/* What a result says. Somebody else, or an administrator, may have written anything: it must be a
+ * record. */
+static int read_result(struct bw_pg_row *new, const PGresult *result, bool *held)
 {
     struct bw_store_record record;
-    struct bw_pg_row new = {.known = true};
-    if (PQgetisnull(result, 0, BW_PG_VERSION)) {
-        free(row->record);
-        free(row->note);
-        row->record = row->note = NULL;
-        row->version = row->token = 0;
-        row->known = true;
+    *held = false;
+    if (PQgetisnull(result, 0, BW_PG_VERSION))
         return 0;
-    }
-    int error = number_of(result, BW_PG_VERSION, &new.version);
+    int error = number_of(result, BW_PG_VERSION, &new->version);
     if (error == 0)
-        error = number_of(result, BW_PG_TOKEN, &new.token);
-    new.record = text_of(result, BW_PG_RECORD);
-    new.note = text_of(result, BW_PG_NOTE);
-    if (error == 0 && (!new.record || !new.note))
+        error = number_of(result, BW_PG_TOKEN, &new->token);
+    new->record = text_of(result, BW_PG_RECORD);
+    new->note = text_of(result, BW_PG_NOTE);
+    if (error == 0 && (!new->record || !new->note))
         error = BW_ENOMEM;
     if (error == 0)
-        error = bw_pg_row_record(&new, &record);
-    if (error == 0) {
-        free(row->record);
-        free(row->note);
-        row->version = new.version;
-        row->token = new.token;
-        row->record = new.record;
-        row->note = new.note;
-        row->known = true;
-        return 0;
-    }
-    free(new.record);
-    free(new.note);
+        error = unpack(new, &record);
+    *held = error == 0 && record.held;
     return error;
+}
+
+/* A copy was put back, or a standby without the newest writes took over: the row is older than what
+ * we have seen. Its holder does not know yet. */
+static void remember_lost(struct bw_store *store, struct bw_pg_row *row,
+                          const struct bw_pg_row *new)
+{
+    struct bw_store_record record;
+    if (!row->known || row->ghost || new->token >= row->token || unpack(row, &record) != 0 ||
+        !record.held)
+        return;
+    row->lost = row->record;
+    row->record = NULL;
+    row->ghost = (bw_rng_next(&store->rng) >> 1) | 1;
+}
+
+static void forget_lost(struct bw_pg_row *row)
+{
+    free(row->lost);
+    row->lost = NULL;
+    row->ghost = 0;
+}
+
+static int replace(struct bw_store *store, struct bw_pg_row *row, const PGresult *result)
+{
+    bool held;
+    struct bw_pg_row new = {.version = 0};
+    int error = read_result(&new, result, &held);
+    if (error != 0) {
+        free(new.record);
+        free(new.note);
+        return error;
+    }
+    if (held)
+        forget_lost(row);
+    else
+        remember_lost(store, row, &new);
+    free(row->record);
+    free(row->note);
+    row->version = new.version;
+    row->token = new.token;
+    row->highest = row->highest > new.token ? row->highest : new.token;
+    row->record = new.record;
+    row->note = new.note;
+    row->known = true;
+    row->stale = false;
+    return 0;
 }
 
 /* ---- watching ---- */
@@ -198,7 +249,7 @@ static void tell_watchers(struct bw_pg_row *row, struct bw_store *store)
     bw_pg_present(&record);
     while (*at) {
         struct bw_job *job = *at;
-        if (job->request.version == row->version) {
+        if (job->request.version == shown_version(row)) {
             at = (struct bw_job **)&job->context;
             continue;
         }
@@ -213,7 +264,7 @@ int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresul
 {
     if (PQntuples(result) != 1 || PQnfields(result) != 5)
         return BW_EMALFORMED;
-    int error = replace(row, result);
+    int error = replace(store, row, result);
     if (error == 0)
         tell_watchers(row, store);
     return error;

@@ -38,9 +38,12 @@ static struct verdict acquire(struct bw_store_record *record,
     return (struct verdict){.outcome = BW_OUTCOME_DONE, .change = true, .take = true};
 }
 
-static struct verdict keep(struct bw_store_record *record, const struct bw_store_request *request)
+static struct verdict keep(struct bw_store_record *record, const struct bw_store_request *request,
+                           bool ghost)
 {
     bool release = request->op == BW_STORE_RELEASE;
+    if (ghost)
+        return refused(BW_ESTALE, "the server has forgotten this leadership");
     if (!bw_record_is(record, request))
         return refused(BW_ESTALE, "another leadership has begun");
     if (!record->held && release)
@@ -54,14 +57,15 @@ static struct verdict keep(struct bw_store_record *record, const struct bw_store
     return (struct verdict){.outcome = BW_OUTCOME_DONE, .change = true};
 }
 
-static struct verdict decide(struct bw_store_record *record, const struct bw_store_request *request)
+static struct verdict decide(struct bw_store_record *record, const struct bw_store_request *request,
+                             bool ghost)
 {
     switch (request->op) {
     case BW_STORE_ACQUIRE:
         return acquire(record, request);
     case BW_STORE_RENEW:
     case BW_STORE_RELEASE:
-        return keep(record, request);
+        return keep(record, request, ghost);
     case BW_STORE_NOTE:
         bw_record_note(record, &request->note);
         return (struct verdict){.outcome = BW_OUTCOME_DONE, .change = true};
@@ -96,17 +100,19 @@ static bool send_read(struct bw_store *store, struct bw_pg_task *task)
 static bool send_write(struct bw_store *store, struct bw_pg_task *task,
                        struct bw_store_record *record, bool take)
 {
-    char text[BW_RECORD_JSON_MAX], note[1024], seen[24], new[24];
+    char text[BW_RECORD_JSON_MAX], note[1024], seen[24], new[24], floor[24];
     struct bw_store_record kept = *record;
     kept.token = 0; /* the column has it */
-    snprintf(seen, sizeof seen, "%" PRIu64, record->version);
+    snprintf(seen, sizeof seen, "%" PRIu64, task->row->version);
     snprintf(new, sizeof new, "%" PRIu64, (bw_rng_next(&store->rng) >> 1) | 1);
+    snprintf(floor, sizeof floor, "%" PRIu64, task->row->highest + 1);
     if (bw_record_pack(&kept, text, sizeof text) < 0 ||
         bw_note_pack(&record->note, note, sizeof note) < 0)
         return send_read(store, task); /* refused there: see bw_pg_task_result */
-    const char *values[] = {task->row->election, seen, new, text, note, take ? "true" : "false"};
+    const char *values[] = {task->row->election,     seen, new, text, note,
+                            take ? "true" : "false", floor};
     task->step = BW_PG_WRITING;
-    return send_statement(store, task, record->version ? BW_PG_UPDATE : BW_PG_INSERT, 6, values);
+    return send_statement(store, task, task->row->version ? BW_PG_UPDATE : BW_PG_INSERT, 7, values);
 }
 
 static bool send_candidate(struct bw_store *store, struct bw_pg_task *task)
@@ -148,9 +154,9 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
     default:
         break;
     }
-    if (!task->row->known || bw_pg_row_record(task->row, &record) != 0)
+    if (!task->row->known || task->row->stale || bw_pg_row_record(task->row, &record) != 0)
         return send_read(store, task);
-    struct verdict verdict = decide(&record, &task->job->request);
+    struct verdict verdict = decide(&record, &task->job->request, task->row->ghost != 0);
     return verdict.change ? send_write(store, task, &record, verdict.take) : send_read(store, task);
 }
 
@@ -198,7 +204,7 @@ static void judge(struct bw_store *store, struct bw_pg_task *task)
         return;
     }
     changed = record;
-    struct verdict verdict = decide(&changed, &task->job->request);
+    struct verdict verdict = decide(&changed, &task->job->request, task->row->ghost != 0);
     if (!verdict.change)
         answer(store, task, &verdict, &record);
     else if (bw_record_pack(&changed, text, sizeof text) < 0)
@@ -213,7 +219,7 @@ static void written(struct bw_store *store, struct bw_pg_task *task)
     struct bw_store_record record;
     struct verdict done = {.outcome = BW_OUTCOME_DONE};
     if (PQgetisnull(task->result, 0, BW_PG_VERSION)) { /* another was faster: ask again */
-        task->row->known = false;
+        task->row->stale = true;
         task->step = BW_PG_ASKING;
         try_again(store, task, "the row changes faster than it can be written");
         return;
@@ -287,10 +293,10 @@ void bw_pg_task_error(struct bw_store *store, struct bw_pg_task *task)
     const char *found = task->result ? PQresultErrorField(task->result, PG_DIAG_SQLSTATE) : NULL;
     char state[6] = "";
     snprintf(state, sizeof state, "%s", found ? found : "");
-    bw_pg_line(why, task->result ? PQresultErrorMessage(task->result) : "no answer");
+    bw_pg_error_line(why, task->result);
     bool doubt = leaves_doubt(state) && bw_pg_task_writes(task);
     if (is_passing(state) && task->row) {
-        task->row->known = false;
+        task->row->stale = true;
         task->step = BW_PG_ASKING;
         try_again(store, task, why);
         return;

@@ -121,7 +121,7 @@ static void complain(struct bw_store *store, const PGresult *result)
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     char line[BW_WHY_MAX + 1];
     bool denied = state && strcmp(state, "42501") == 0;
-    bw_pg_line(line, PQresultErrorMessage(result));
+    bw_pg_error_line(line, result);
     if (denied && store->link.setup == BW_PG_CREATING)
         bw_pg_link_next(store,
                         "the schema is not there and may not be made (%s); an administrator runs "

@@ -69,13 +69,15 @@ static const char *const texts[BW_PG_STATEMENTS] = {
     [BW_PG_READ] = "SELECT" ROW " FROM " ONE " LEFT JOIN @E AS r ON r.election = $1",
     [BW_PG_INSERT] =
         "WITH r AS (INSERT INTO @E (election, version, token, record, note)"
-        " SELECT $1::text, $3::bigint, CASE WHEN $6::boolean THEN nextval('@T') ELSE 0 END,"
+        " SELECT $1::text, $3::bigint, CASE WHEN $6::boolean THEN greatest(nextval('@T'), "
+        "$7::bigint) ELSE 0 END,"
         " $4::jsonb, $5::jsonb WHERE $2::bigint = 0"
         " ON CONFLICT DO NOTHING" WRITTEN ") SELECT" ROW " FROM " ONE " LEFT JOIN r ON true",
-    [BW_PG_UPDATE] = "WITH r AS (UPDATE @E AS e SET version = $3, record = $4, note = $5, token ="
-                     " CASE WHEN $6 THEN greatest(nextval('@T'), e.token + 1) ELSE e.token END"
-                     " WHERE election = $1 AND version = $2" WRITTEN ") SELECT" ROW " FROM " ONE
-                     " LEFT JOIN r ON true",
+    [BW_PG_UPDATE] =
+        "WITH r AS (UPDATE @E AS e SET version = $3, record = $4, note = $5, token ="
+        " CASE WHEN $6 THEN greatest(nextval('@T'), e.token + 1, $7::bigint) ELSE e.token END"
+        " WHERE election = $1 AND version = $2" WRITTEN ") SELECT" ROW " FROM " ONE
+        " LEFT JOIN r ON true",
     [BW_PG_ENTER] =
         "WITH came AS (INSERT INTO @C AS c (election, candidate, value, priority, process, seen)"
         " VALUES ($1, $2, $3, $4, $5, clock_timestamp()) ON CONFLICT (election, candidate)"

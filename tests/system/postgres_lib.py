@@ -106,6 +106,8 @@ class Postgres:
         """A second cluster that follows this one."""
         other = Postgres(self.place, name)
         env = dict(os.environ, PGPASSWORD=self.PASSWORD)
+        os.makedirs(other.data, mode=0o700)
+        self.own(other.data)
         as_user([program("pg_basebackup", "postgresql", *PLACES), "-h", "127.0.0.1", "-p", str(self.port), "-U", "boss",
                  "-D", other.data, "-R", "-X", "stream"], self.user, env=env, cwd=other.socket)
         return other
