@@ -152,8 +152,12 @@ static void begin(struct bw_kube_store *store, struct bw_job *job)
     const struct bw_store_request *request = &job->request;
     static const struct bw_store_record none = {.clean = true};
     struct bw_kube_call *call = NULL;
-    if (request->op == BW_STORE_LEAVE) { /* nobody is ever listed */
+    if (request->op == BW_STORE_LEAVE && !store->api.away) { /* nobody is ever listed */
         bw_job_done(job, &none);
+        return;
+    }
+    if (request->op == BW_STORE_LEAVE) {
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EIO, "the API server does not answer");
         return;
     }
     if (request->op == BW_STORE_ENTER || request->op == BW_STORE_LIST) {

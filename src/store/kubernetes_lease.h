@@ -21,7 +21,7 @@
 
 #define BW_KUBE_NAME_MAX     253u /* of an object: a DNS subdomain */
 #define BW_KUBE_IDENTITY_MAX 127u /* ID_SUFFIX, as we write it */
-#define BW_KUBE_SUFFIX       16u /* hexadecimal digits behind '_' that tell one process from another */
+#define BW_KUBE_SUFFIX       16u  /* digits behind '_' that tell one process from another */
 
 /* A DNS subdomain, as names of objects must be. */
 bool bw_kube_is_name(const char *name);

@@ -34,6 +34,15 @@ SPEC = {"holderIdentity": str, "leaseDurationSeconds": int, "leaseTransitions": 
 ANNOTATIONS_MAX = 256 * 1024
 
 
+GROUP = {"groupVersion": "coordination.k8s.io/v1", "version": "v1"}
+DISCOVERY = {  # as much as kubectl asks for
+    "/api": {"kind": "APIVersions", "versions": []},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
+        {"name": "coordination.k8s.io", "versions": [GROUP], "preferredVersion": GROUP}]},
+    "/apis/coordination.k8s.io/v1": {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "coordination.k8s.io/v1", "resources": [
+        {"name": "leases", "singularName": "lease", "namespaced": True, "kind": "Lease", "verbs": ["get", "list", "patch"]}]}}
+
+
 class Fault(Exception):
     """An answer that is not 2xx."""
 
@@ -281,6 +290,9 @@ class Server:
         if path in ("/version", "/healthz"):
             self.answer(writer, 200, {"major": "1", "minor": "0", "gitVersion": "v0.0.0-standin"})
             return
+        if method == "GET" and path in DISCOVERY:
+            self.answer(writer, 200, DISCOVERY[path])
+            return
         match = LEASES.match(path)
         if not match:
             raise Fault(404, "NotFound", "the server could not find the requested resource")
@@ -347,6 +359,8 @@ class Server:
             return 200, self.list(namespace, query)
         if method == "DELETE" and name:
             return 200, self.leases.delete((namespace, name))
+        if method == "PATCH" and name:
+            return 200, self.patch((namespace, name), headers, body)
         if method not in ("POST", "PUT") or (method == "PUT") != bool(name):
             raise Fault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         if headers.get("content-type", "").split(";")[0] != "application/json":
@@ -358,6 +372,22 @@ class Server:
                 raise Fault(404, "NotFound", 'namespaces "missing" not found')
             return 201, self.leases.create(key, lease)
         return (200 if key in self.leases.objects else 201), self.leases.update(key, lease)
+
+    def patch(self, key, headers, body):
+        """A JSON Patch of test, add and replace."""
+        if headers.get("content-type") != "application/json-patch+json":
+            raise Fault(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+        lease = json.loads(json.dumps(self.leases.get(key)))
+        for step in json.loads(body):
+            *way, last = [p.replace("~1", "/").replace("~0", "~") for p in step["path"].split("/")[1:]]
+            at = lease
+            for part in way:
+                at = at.get(part) if isinstance(at, dict) else None
+            wrong = not isinstance(at, dict) or (step["op"] != "add" and last not in at)
+            if wrong or (step["op"] == "test" and at[last] != step["value"]):
+                raise Fault(422, "Invalid", "the server rejected our request due to an error in our request")
+            at[last] = step["value"]
+        return self.leases.update(key, decode(json.dumps(lease).encode(), *key))
 
     @staticmethod
     def wanted(query):

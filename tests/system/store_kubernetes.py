@@ -22,7 +22,7 @@ from store_lib import Place, Skip, Suite, program  # noqa: E402
 
 suite = Suite()
 TTL_S = 1.5
-PATIENCE = 20.0
+PATIENCE = 60.0  # until a test has hung
 MICRO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 
 
@@ -192,15 +192,13 @@ def bellwether_waits_while_client_go_renews_and_leads_when_it_falls_silent():
         assert foreign.step(time.monotonic())
         renewing = Renewing(foreign)
         b = room.candidate("b")
-        assert foreign.identity[:20] in b.said("leader", PATIENCE)["leader"]
+        assert b.said("leader", PATIENCE)["leader"] == foreign.identity
         time.sleep(2 * TTL_S + 1)
         assert not room.starts() and not renewing.lost
         renewing.end()
-        last = time.monotonic_ns()
-        line = room.started(1, PATIENCE)
-        took = (int(line[3]) - last) / 1e9
+        took = int(room.started(1, PATIENCE)[3]) / 1e9 - foreign.observed_at
         comment(f"started {took:.2f} s after client-go's last renewal, which declared 2 s")
-        assert took > 1.5, f"taken after {took:.2f} s: before the foreign lease was over"
+        assert took >= 2, f"taken after {took:.2f} s: before the foreign lease was over"
         assert not foreign.step(time.monotonic()), "the foreign one still thinks it leads"
 
 
@@ -280,8 +278,6 @@ def a_resigned_lead_is_handed_over_by_the_watch():
             status, _, errors = suite.command("resign", "--store", room.store, "--election", ELECTION)
             assert status == 0, errors
             line = room.started(count, PATIENCE)
-            released = [e for c in room.candidates for e in c.events("released")]
-            assert len(released) >= count - 1
             ends = [int(x[3]) for x in room.lines() if x[0] == "end"]
             spans.append((int(line[3]) - ends[-1]) / 1e6)
         comment(f"end of the old work to start of the new: {', '.join(f'{s:.1f}' for s in spans)} ms; "
@@ -350,7 +346,7 @@ def a_deleted_lease_stops_its_holder_and_frees_nobody_before_a_whole_ttl():
         took = (int(line[3]) - deleted) / 1e9
         comment(f"the old work was told after {(ended - deleted) / 1e6:.1f} ms, the new one began after {took:.2f} s")
         assert took > TTL_S * 0.95, f"started {took:.2f} s after the deletion: a whole TTL was not waited"
-        assert b.events("started") or a.leads()
+        wait_for(lambda: b.events("started") or len(a.events("started")) > 1, PATIENCE)
 
 
 # ---- faults of the server ----
@@ -361,7 +357,7 @@ def errors_for_a_whole_ttl_end_the_work_on_time():
         with Scene() as (standin, _, room):
             a = room.candidate("a")
             room.started(1, PATIENCE)
-            standin.order("fail", status=status, reason=reason, seconds=3 * TTL_S, retry_after=1)
+            standin.order("fail", status=status, reason=reason, seconds=2 * TTL_S, retry_after=1)
             begun = time.monotonic()
             why = a.said("step-down", PATIENCE)["reason"]
             took = time.monotonic() - begun
@@ -535,7 +531,7 @@ def a_rotated_token_file_is_read_again():
 
 
 def status(url, *more, env=None):
-    code, out, err = suite.command("status", "--store", url, "--election", ELECTION, *more, env=env)
+    code, out, err = suite.command("status", "--store", url, "--election", ELECTION, "--timeout", "2s", *more, env=env)
     return code, out + err
 
 
@@ -624,6 +620,32 @@ def a_kubeconfig_written_by_kubectl_is_read():
         assert code == 66, (code, text)
 
 
+# ---- the guard for objects ----
+
+@suite.test
+def the_guard_for_objects_rejects_a_former_leaders_write():
+    if not shutil.which("kubectl"):
+        raise Skip("kubectl is not here")
+    with Place("kubernetes") as place:
+        standin = Standin(place)
+        env = dict(os.environ, KUBECONFIG=standin.kubeconfig(), HOME=place.dir)
+        guard = place.file("guard.sh", suite.command("guard", "print", "kubernetes")[1])
+        assert standin.lease("POST", "x", {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "x"},
+                                           "spec": {"holderIdentity": "nobody"}})[0] == 201
+
+        def write(token, value, path="/spec/holderIdentity"):
+            change = json.dumps({"op": "replace", "path": path, "value": value})
+            return subprocess.run(["sh", guard, "lease/x", token, change], env=env, capture_output=True, text=True, timeout=120,
+                                  check=False)
+        for token, value, status_wanted in (("7", "first", 0), ("7", "again", 0), ("19", "newer", 0), ("18", "late", 77),
+                                            ("", "none", 64), ("0", "none", 64), ("x", "none", 64)):
+            done = write(token, value)
+            assert done.returncode == status_wanted, (token, done)
+        assert write("20", "x", "/nowhere/at/all").returncode == 74
+        lease = standin.lease("GET", "x")[1]
+        assert lease["spec"]["holderIdentity"] == "newer" and lease["metadata"]["annotations"]["bellwether/token"] == "19", lease
+
+
 # ---- bad input ----
 
 @suite.test
@@ -689,7 +711,7 @@ def hostile_replies_fail_safe():
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"100000\r\n" + b"[" * 0x100000 + b"\r\n") * 20]
         for lie in lies:
             proxy.replace(lambda data, lie=lie: lie)
-            code, out, err = suite.command("status", "--store", room.store, "--election", ELECTION, "--timeout", "5s")
+            code, out, err = suite.command("status", "--store", room.store, "--election", ELECTION, "--timeout", "2s")
             assert code == 69 and (out + err).strip(), (lie[:60], code, out, err)
         proxy.heal()
         a = room.candidate("a")
