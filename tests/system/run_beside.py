@@ -16,7 +16,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from run_faults import TTL_S, Skip, main  # noqa: E402
+from run_faults import TTL_S, Skip, main, without_sanitizer  # noqa: E402
 from run_lib import wait_for  # noqa: E402
 
 TESTS = []
@@ -244,6 +244,7 @@ def core_limit(pid):
 
 @test
 def who_knows_a_secret_leaves_no_core_dump_and_the_work_may(room):
+    without_sanitizer(room, "forbids core dumps itself")
     more = os.path.join(room.dir, "more")
     with open(more, "w", encoding="utf-8") as file:
         file.write("password=geheim\n")

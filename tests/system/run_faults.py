@@ -258,7 +258,7 @@ def too_few_descriptors_end_a_start_in_order_and_harm_nobody(room):
 
 @test
 def too_little_memory_ends_a_start_in_order_and_harms_nobody(room):
-    need_shim(room)  # a sanitizer needs terabytes
+    without_sanitizer(room, "needs terabytes")
     a = room.candidate("a")
     room.started(1)
     codes = {kib: limited(room, resource.RLIMIT_AS, kib << 10) for kib in range(5000, 12000, 500)}
@@ -271,6 +271,7 @@ def too_little_memory_ends_a_start_in_order_and_harms_nobody(room):
 def no_process_left_ends_a_start_in_order(room):
     if os.geteuid() != 0:
         raise Skip("needs a user of its own: root")
+    without_sanitizer(room, "starts a process of its own at the end")
     user = 61234  # nobody's
     os.chmod(room.dir, 0o777)
 
@@ -290,6 +291,7 @@ def no_process_left_ends_a_start_in_order(room):
 
 @test
 def a_leader_without_descriptors_left_renews_on_and_releases(room):
+    without_sanitizer(room, "opens files at the end")
     a, b = two(room)
     resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (3, 3))
     time.sleep(2 * TTL_S)
@@ -427,10 +429,14 @@ def a_full_disk_stops_the_work_with_a_clear_reason(room):
 
 # ---- 27: clocks ----
 
-def need_shim(room):
+def without_sanitizer(room, why):
     with open(room.bellwether, "rb") as file:
         if b"__asan_init" in file.read():
-            raise Skip("the sanitizer must be loaded first")
+            raise Skip("the sanitizer " + why)
+
+
+def need_shim(room):
+    without_sanitizer(room, "must be loaded first")
 
 
 def shift(path, seconds):
