@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 # However this was started (nohup, a background job): what is tested starts with nothing ignored.
@@ -209,17 +210,20 @@ class Tap:
 
     def __init__(self):
         self.count = self.failed = 0
+        self.lock = threading.Lock()  # tests may run at the same time
 
     def result(self, good, name, details=""):
-        self.count += 1
-        self.failed += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
-        for line in details.splitlines():
-            print("# " + line, flush=True)
+        with self.lock:
+            self.count += 1
+            self.failed += not good
+            print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
+            for line in details.splitlines():
+                print("# " + line, flush=True)
 
     def skip(self, name, why):
-        self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
+        with self.lock:
+            self.count += 1
+            print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
 
     def end(self):
         print(f"1..{self.count}")

@@ -5,6 +5,7 @@
 A test program makes its servers in a Place, hands their URL to the conformance suite, and adds what only this store must
 show. A server that is not on the machine skips its tests by name, never silently."""
 import asyncio
+import concurrent.futures
 import os
 import re
 import shutil
@@ -292,18 +293,23 @@ class Suite:
                               timeout=timeout, check=False)
         return done.returncode, done.stdout, done.stderr
 
-    def main(self):
-        for function in self.tests:
-            name = function.__name__
-            if self.wanted and not any(w in name for w in self.wanted):
-                continue
-            before = self.tap.count
-            try:
-                function()
-                if self.tap.count == before or name[:11] != "conformance":
-                    self.tap.result(True, name)
-            except Skip as why:
-                self.tap.skip(name, str(why))
-            except Exception:  # noqa: BLE001 a test that breaks is a test that failed
-                self.tap.result(False, name, traceback.format_exc())
+    def run(self, function):
+        name, before = function.__name__, self.tap.count
+        try:
+            function()
+            if self.tap.count == before or name[:11] != "conformance":
+                self.tap.result(True, name)
+        except Skip as why:
+            self.tap.skip(name, str(why))
+        except Exception:  # noqa: BLE001 a test that breaks is a test that failed
+            self.tap.result(False, name, traceback.format_exc())
+
+    def main(self, at_once=1):
+        """Conformance first and alone; of the others, which mostly wait, so many at once."""
+        chosen = [f for f in self.tests if not self.wanted or any(w in f.__name__ for w in self.wanted)]
+        alone = [f for f in chosen if at_once == 1 or f.__name__[:11] == "conformance"]
+        for function in alone:
+            self.run(function)
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(self.run, [f for f in chosen if f not in alone]))
         sys.exit(self.tap.end())
