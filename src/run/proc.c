@@ -190,3 +190,20 @@ void bw_run_fill_streams(void)
     if (fd >= 0)
         close(fd);
 }
+
+#define DESCRIPTORS_LEAST                                                                          \
+    12u /* free at start: fewer are not enough for a loop, a guardian and a store */
+
+bool bw_run_has_descriptors(void)
+{
+    int fds[DESCRIPTORS_LEAST];
+    unsigned count = 0;
+    while (count < DESCRIPTORS_LEAST &&
+           (fds[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO)) >= 0)
+        count++;
+    int error = errno;
+    for (unsigned i = 0; i < count; i++)
+        close(fds[i]);
+    errno = error;
+    return count == DESCRIPTORS_LEAST;
+}

@@ -41,6 +41,9 @@ bool bw_proc_has_environment(pid_t pid, const char *text);
 /* Standard streams that were closed at start must not become something else of ours. */
 void bw_run_fill_streams(void);
 
+/* Libuv aborts where it finds none for its own signals: look first. False with errno. */
+bool bw_run_has_descriptors(void);
+
 /* Now, on CLOCK_BOOTTIME. */
 bw_time bw_run_now(void);
 

@@ -56,7 +56,7 @@ static void end(struct launcher *l, int code)
     l->exit_code = code;
     l->step = ROUND_REST;
     l->round_at = BW_TIME_NEVER;
-    l->leaving = l->lists && bw_asked_ask(l->asked, &leave, LEAVE_NS) == 0;
+    l->leaving = l->asked && l->lists && bw_asked_ask(l->asked, &leave, LEAVE_NS) == 0;
     stop_if_over(l);
 }
 
@@ -91,7 +91,7 @@ static void act(struct launcher *l)
 {
     bw_time now = bw_run_now();
     uint32_t shard;
-    if (l->ending)
+    if (l->ending || !l->asked)
         return;
     while ((shard = bw_shards_next_end(&l->core)) != BW_SHARD_NONE) {
         bw_shards_ending(&l->core, shard);
@@ -244,20 +244,7 @@ static int open_signals(struct launcher *l)
 
 #define GO (-1) /* no exit code yet */
 
-static int open_store(struct launcher *l)
-{
-    char why[BW_WHY_MAX + 1] = "";
-    struct bw_asker_options options = {.context = l, .away = on_away};
-    struct bw_asked_hooks hooks = {.answer = on_answer, .alarm = on_alarm};
-    struct bw_log_field fields[] = {{"store", l->order->store_shown, 0}, BW_LOG_END};
-    int error = bw_asker_open(&l->asker, l->order->store, &l->loop, &options, why);
-    if (error) {
-        bw_log_event(&l->log, BW_LOG_ERROR, "store-refused", fields, "%s", why);
-        return error == BW_EINVAL ? 64 : BW_RUN_EXIT_UNREACHABLE;
-    }
-    l->lists = bw_asker_store_ops(l->asker)->traits & BW_STORE_LISTS;
-    return bw_asked_new(&l->asked, l->asker, NULL, &hooks, l) == 0 ? GO : 71;
-}
+static void on_opening(uv_timer_t *timer);
 
 static void begin(struct launcher *l)
 {
@@ -279,6 +266,52 @@ static void begin(struct launcher *l)
     bw_asked_alarm(l->asked, l->round_at);
 }
 
+static int cannot_open(struct launcher *l, int error, const char *why)
+{
+    if (bw_run_store_error_lasts(error)) {
+        fprintf(stderr, "bellwether run: --store: %s\n", why);
+        return 64;
+    }
+    if (!l->away)
+        on_away(l, true, why);
+    l->away = true;
+    uint64_t pause = (uint64_t)(l->order->retry_ns / BW_MS) + 1;
+    return uv_timer_start(&l->opening, on_opening, pause, 0) == 0 ? GO : 71;
+}
+
+/* The supervisors look at the store once more, each for itself; what they would all refuse is
+ * refused here. */
+static int open_store(struct launcher *l)
+{
+    char why[BW_WHY_MAX + 1] = "";
+    struct bw_asker_options options = {.context = l, .away = on_away};
+    struct bw_asked_hooks hooks = {.answer = on_answer, .alarm = on_alarm};
+    int error = bw_asker_open(&l->asker, l->order->store, &l->loop, &options, why);
+    if (error)
+        return cannot_open(l, error, why);
+    unsigned traits = bw_asker_store_ops(l->asker)->traits;
+    if (l->order->compares_clocks && !(traits & BW_STORE_WALL)) {
+        fprintf(stderr, "bellwether run: --clock-uncertainty: this store does not keep a lease's "
+                        "end by wall clock\n");
+        return 64;
+    }
+    if (l->away)
+        on_away(l, false, "");
+    l->lists = traits & BW_STORE_LISTS;
+    if (bw_asked_new(&l->asked, l->asker, NULL, &hooks, l) != 0)
+        return 71;
+    begin(l);
+    return GO;
+}
+
+static void on_opening(uv_timer_t *timer)
+{
+    struct launcher *l = timer->data;
+    int code = l->ending ? GO : open_store(l);
+    if (code != GO)
+        end(l, code);
+}
+
 static void close_all(struct launcher *l)
 {
     bw_asked_free(l->asked);
@@ -286,6 +319,7 @@ static void close_all(struct launcher *l)
         bw_asker_close(l->asker);
     if (l->signals.loop)
         uv_close((uv_handle_t *)&l->signals, NULL);
+    uv_close((uv_handle_t *)&l->opening, NULL);
     while (uv_run(&l->loop, UV_RUN_DEFAULT) != 0)
         ;
     uv_loop_close(&l->loop);
@@ -298,17 +332,19 @@ int bw_shards_run(const struct bw_shards_order *order)
 {
     struct launcher *l = calloc(1, sizeof *l);
     bw_run_fill_streams();
-    if (!l || uv_loop_init(&l->loop) != 0) {
+    if (!l || !bw_run_has_descriptors() || uv_loop_init(&l->loop) != 0) {
+        perror("bellwether run: cannot start");
         free(l);
         return 71;
     }
     l->order = order;
     l->signal_fd = -1;
+    uv_timer_init(&l->loop, &l->opening);
+    l->opening.data = l;
     bw_log_init(&l->log, order->log, STDERR_FILENO, order->election, order->id);
     bw_rng_init(&l->rng, bw_contain_random());
     int code = open_signals(l) == 0 ? open_store(l) : 71;
     if (code == GO) {
-        begin(l);
         uv_run(&l->loop, UV_RUN_DEFAULT);
         code = l->exit_code;
     }

@@ -15,6 +15,7 @@ struct bw_shards_order {
     const char *election, *id;
     uint32_t shards;
     bw_time ttl_ns, retry_ns;
+    bool compares_clocks; /* needs a store that keeps ends by wall clock */
     enum bw_log_form log;
     /* `run` and its options, without program, election, id and shards; and the command. */
     char **options;

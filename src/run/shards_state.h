@@ -30,7 +30,9 @@ struct launcher {
     struct bw_asker *asker;
     struct bw_asked *asked;
     uv_poll_t signals;
+    uv_timer_t opening; /* a store that cannot be opened yet is tried again */
     int signal_fd;
+    bool away;
     sigset_t mask; /* as we were started, for those we start */
     bool pipe_ignored;
     struct bw_rng rng;

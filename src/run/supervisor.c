@@ -18,8 +18,6 @@
 #include <unistd.h>
 
 #define CLEAR_LOOK_NS BW_MS
-#define DESCRIPTORS_LEAST                                                                          \
-    12u /* free at start: fewer are not enough for a loop, a guardian and a store */
 
 /* ---- time ---- */
 
@@ -165,24 +163,10 @@ static int open_timer(struct supervisor *s)
     return uv_poll_start(&s->timer, UV_READABLE, on_timer) == 0 ? 0 : BW_ENOMEM;
 }
 
-/* Libuv aborts where it finds none for its own signals: look first. False with errno. */
-static bool has_descriptors(void)
-{
-    int fds[DESCRIPTORS_LEAST];
-    unsigned count = 0;
-    while (count < DESCRIPTORS_LEAST &&
-           (fds[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO)) >= 0)
-        count++;
-    int error = errno;
-    for (unsigned i = 0; i < count; i++)
-        close(fds[i]);
-    errno = error;
-    return count == DESCRIPTORS_LEAST;
-}
-
 static int open_all(struct supervisor *s, uv_prepare_t *prepare)
 {
-    if (!has_descriptors() || bw_supervisor_guardian_start(s) != 0 || uv_loop_init(&s->loop) != 0) {
+    if (!bw_run_has_descriptors() || bw_supervisor_guardian_start(s) != 0 ||
+        uv_loop_init(&s->loop) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: %s",
                      strerror(errno));
         return 71;

@@ -47,6 +47,10 @@ struct bw_run_config {
 /* The program of a fence agent: "dummy" and "fence_dummy" are fence_dummy. */
 void bw_run_fence_program(const char *agent, char *out, size_t size);
 
+/* Opening a store failed so that waiting would not help: the URL, the file or its rights must be
+ * changed first. */
+bool bw_run_store_error_lasts(int error);
+
 /* Runs until the command ended, a signal came, or what config says. Returns the exit code. */
 int bw_run(const struct bw_run_config *config);
 

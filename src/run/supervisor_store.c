@@ -93,8 +93,7 @@ static void say_no_token(struct supervisor *s)
                      "what a leader that paused writes late is rejected by nobody");
 }
 
-/* Waiting would not help: the URL, the file or its rights must be changed first. */
-static bool is_lasting(int error)
+bool bw_run_store_error_lasts(int error)
 {
     return error == BW_EINVAL || error == BW_EDAMAGED || error == BW_EVERSION ||
            error == BW_EDENIED || error == BW_EUNSUPPORTED;
@@ -102,7 +101,7 @@ static bool is_lasting(int error)
 
 static int cannot_open(struct supervisor *s, int error, const char *why)
 {
-    if (is_lasting(error)) {
+    if (bw_run_store_error_lasts(error)) {
         fprintf(stderr, "bellwether run: --store: %s\n", why);
         return 64;
     }

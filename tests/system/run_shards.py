@@ -343,6 +343,22 @@ def a_store_away_for_longer_than_the_ttl_is_found_again(room):
 
 
 @test
+def a_store_that_cannot_be_opened_yet_is_waited_for(room):
+    first = room.launcher("a")
+    room.spread(SHARDS)
+    first.signal(signal.SIGTERM)
+    first.wait(PATIENT)
+    connection = sqlite3.connect(room.db, isolation_level=None, timeout=PATIENT)
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    connection.execute("BEGIN EXCLUSIVE")
+    second = room.launcher("b")
+    second.said("store-away", PATIENT)
+    connection.execute("ROLLBACK")
+    connection.close()
+    assert set(room.spread(SHARDS)) == {"b"}
+
+
+@test
 def closed_standard_streams_do_no_harm(room):
     process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *room.words("a")])
     try:
