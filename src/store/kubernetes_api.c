@@ -13,6 +13,8 @@
 #define QUIET_MAX_S 10u /* no server may silence a candidate for longer */
 #define BEARER      "Authorization: Bearer "
 
+static const char agent[] = "User-Agent: bellwether/" BW_VERSION;
+
 static uint64_t now_ms(void)
 {
     return uv_hrtime() / 1000000;
@@ -111,7 +113,7 @@ struct bw_http_request *bw_kube_api_send(struct bw_kube_api *api, const struct b
     char address[ADDRESS_MAX];
     if (refresh_bearer(api, why) != 0)
         return NULL;
-    const char *headers[] = {"Accept: application/json", "User-Agent: bellwether/" BW_VERSION,
+    const char *headers[] = {"Accept: application/json", agent,
                              ask->body ? "Content-Type: application/json" : api->bearer,
                              ask->body ? api->bearer : NULL, NULL};
     char *body = ask->body ? json_dumps(ask->body, JSON_COMPACT) : NULL;

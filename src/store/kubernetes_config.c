@@ -263,27 +263,31 @@ static int check(const struct bw_kube_config *config, char *why)
     return 0;
 }
 
-int bw_kube_config_load(struct bw_kube_config *config, const struct bw_url *url, char *why)
+/* The first of all that are there. */
+static int load_first(struct bw_kube_config *config, const struct bw_url *url, char *why)
 {
-    const char *told = bw_url_query(url, "kubeconfig"), *home = getenv("HOME");
+    const char *told = bw_url_query(url, "kubeconfig"), *named_by = getenv("KUBECONFIG");
+    const char *home = getenv("HOME");
     const char *account = bw_url_query(url, "service-account");
     const char *context = bw_url_query(url, "context");
-    char at_home[BW_KUBE_PATH_MAX + 1] = "";
-    int error;
+    char at_home[BW_KUBE_PATH_MAX + 1];
+    if (told)
+        return load_file(config, told, context, why);
+    if (!account && named_by && strchr(named_by, ':'))
+        return bw_store_say(why, BW_EINVAL, "KUBECONFIG names several files: give one");
+    if (!account && named_by && named_by[0])
+        return load_file(config, named_by, context, why);
+    if (account || (getenv("KUBERNETES_SERVICE_HOST") && !context))
+        return load_account(config, account ? account : ACCOUNT, why);
+    snprintf(at_home, sizeof at_home, "%s/.kube/config", home ? home : "");
+    return load_file(config, at_home, context, why);
+}
+
+int bw_kube_config_load(struct bw_kube_config *config, const struct bw_url *url, char *why)
+{
     memset(config, 0, sizeof *config);
     why[0] = '\0';
-    if (!told && !account && getenv("KUBECONFIG") && getenv("KUBECONFIG")[0])
-        told = getenv("KUBECONFIG");
-    if (home)
-        snprintf(at_home, sizeof at_home, "%s/.kube/config", home);
-    if (told && strchr(told, ':'))
-        error = bw_store_say(why, BW_EINVAL, "KUBECONFIG names several files: give one");
-    else if (told)
-        error = load_file(config, told, context, why);
-    else if (account || (getenv("KUBERNETES_SERVICE_HOST") && !context))
-        error = load_account(config, account ? account : ACCOUNT, why);
-    else
-        error = load_file(config, at_home, context, why);
+    int error = load_first(config, url, why);
     if (error == 0)
         error = check(config, why);
     if (error == BW_ENOMEM && !why[0])

@@ -6,6 +6,7 @@
  * exact TTL from the annotation. */
 #include "store/kubernetes_lease.h"
 
+#include "base/bug.h"
 #include "store/record.h"
 #include "store/record_json.h"
 
@@ -183,11 +184,13 @@ int bw_kube_lease_read(const json_t *lease, struct bw_store_record *record)
     const char *text = annotation(lease, RECORD);
     bool known = text[0] && bw_record_unpack(text, strlen(text), record) == 0;
     fingerprint(now, lease);
-    known = known && strcmp(annotation(lease, SPEC), now) == 0 &&
-            record->held == (bw_kube_lease_identity(lease)[0] != '\0');
+    bool current = strcmp(annotation(lease, SPEC), now) == 0;
+    if (BW_BUG(kubernetes_trusts_old_annotations))
+        current = true;
+    known = known && current && record->held == (bw_kube_lease_identity(lease)[0] != '\0');
     if (!known)
         read_foreign(lease, record);
-    else if (record->token == 0)
+    else if (record->token == 0 || BW_BUG(kubernetes_token_moves_with_renewals))
         record->token = record->version; /* the update that made it: nobody has written since */
     read_note(lease, &record->note);
     return 0;
@@ -216,7 +219,8 @@ static bool set_number(json_t *object, const char *key, json_int_t number)
 
 static json_int_t seconds_for_others(bw_time ttl_ns)
 {
-    return (json_int_t)((ttl_ns + BW_SEC - 1) / BW_SEC) + 1;
+    json_int_t unseen = BW_BUG(kubernetes_forgets_the_unseen_second) ? 0 : 1;
+    return (json_int_t)((ttl_ns + BW_SEC - 1) / BW_SEC) + unseen;
 }
 
 static json_int_t transitions(const struct bw_kube_draft *draft, const json_t *spec)
@@ -227,13 +231,19 @@ static json_int_t transitions(const struct bw_kube_draft *draft, const json_t *s
     return draft->before && before < INT32_MAX ? before + 1 : before;
 }
 
+static bool is_same_second(const char *time, const char *other)
+{
+    size_t whole = strcspn(time, ".");
+    return strcspn(other, ".") == whole && memcmp(time, other, whole) == 0;
+}
+
 static bool write_spec(const struct bw_kube_draft *draft, json_t *spec)
 {
     char now[32];
     bool release = draft->change == BW_KUBE_RELEASE;
     bw_kube_time(now, draft->now_us);
     if (draft->change == BW_KUBE_RENEW && draft->renewed_long_ago &&
-        strncmp(now, text_of(spec, "renewTime"), 19) == 0) /* the clock was set back */
+        is_same_second(now, text_of(spec, "renewTime"))) /* the clock was set back */
         bw_kube_time(now, draft->now_us + 1000000);
     bool good = set_text(spec, "holderIdentity", release ? "" : draft->identity) &&
                 set_text(spec, "renewTime", now) &&
