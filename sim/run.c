@@ -12,7 +12,7 @@
 /* How far apart the nodes' clocks may start. They also never show small values. */
 #define OFFSET_MIN (1000 * BW_SEC)
 #define OFFSET_MAX (100000 * BW_SEC)
-#define FIRST_DAY  (20000 * 86400 * BW_SEC) /* since 1970 */
+#define FIRST_DAY  (20000 * (86400 * BW_SEC)) /* since 1970 */
 
 struct bw_sim *bw_sim_new(void)
 {

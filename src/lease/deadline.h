@@ -40,6 +40,9 @@ struct bw_lease_schedule {
     bw_time end;   /* sent + (T-u)(1-rho)/(1+rho): nothing of it may run from here on */
 };
 
+#define BW_LEASE_CLOCK_TEXT                                                                        \
+    "(ttl - clock-uncertainty) (1 - drift) / (1 + drift) - kill-after - margin >= ttl / 2"
+
 /* What terms must satisfy; each has an inequality that names the settings. */
 #define BW_LEASE_RULE_MAP(X)                                                                       \
     X(TTL_POSITIVE, "ttl > 0")                                                                     \
@@ -47,8 +50,7 @@ struct bw_lease_schedule {
     X(SPANS, "kill-after >= 0, margin >= 0 and clock-uncertainty >= 0")                            \
     X(DRIFT, "(1 - drift) / (1 + drift) > 1/2")                                                    \
     X(KILL_TIME, "ttl (1 - drift) / (1 + drift) - kill-after - margin >= ttl / 2")                 \
-    X(CLOCK, "(ttl - clock-uncertainty) (1 - drift) / (1 + drift) - kill-after - margin >= ttl / " \
-             "2")
+    X(CLOCK, BW_LEASE_CLOCK_TEXT)
 
 enum bw_lease_rule {
     BW_LEASE_RULE_NONE,
