@@ -16,6 +16,7 @@ static const struct bw_cli_command *const commands[] = {&bw_command_run,
                                                         &bw_command_recover,
                                                         &bw_command_guard,
                                                         &bw_command_store,
+                                                        &bw_command_serve,
                                                         &bw_command_sim,
                                                         NULL};
 

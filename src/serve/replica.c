@@ -215,21 +215,21 @@ static int open_peers(struct bw_replica *r, char *why)
     for (uint32_t i = 0; i < r->member_count; i++)
         if (r->members[i].id == r->options.self)
             self = &r->members[i];
-    struct bw_peers_options options = {.loop = r->options.loop,
-                                       .cluster = r->options.cluster,
-                                       .self = r->options.self,
-                                       .host = self ? self->host : "127.0.0.1",
-                                       .port = self && r->member_count > 1 ? self->port : 0,
-                                       .context = r,
-                                       .frame = on_frame,
-                                       .closed = on_peer_closed,
-                                       .opened = on_peer_opened};
-    int error = bw_peers_open(&r->peers, &options, why);
+    struct bw_mesh_options options = {.loop = r->options.loop,
+                                      .cluster = r->options.cluster,
+                                      .self = r->options.self,
+                                      .host = self ? self->host : "127.0.0.1",
+                                      .port = self && r->member_count > 1 ? self->port : 0,
+                                      .context = r,
+                                      .frame = on_frame,
+                                      .closed = on_peer_closed,
+                                      .opened = on_peer_opened};
+    int error = bw_mesh_open(&r->mesh, &options, why);
     if (error)
         return error;
     r->handles++;
     for (uint32_t i = 0; i < r->member_count && !error; i++)
-        error = bw_peers_add(r->peers, &r->members[i]);
+        error = bw_mesh_add(r->mesh, &r->members[i]);
     return error;
 }
 
@@ -328,8 +328,8 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
             snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s", bw_error_text(error));
         if (r->wal)
             bw_wal_close(r->wal);
-        if (r->peers)
-            bw_peers_close(r->peers, NULL);
+        if (r->mesh)
+            bw_mesh_close(r->mesh, NULL);
         let_go(r);
         return error;
     }
@@ -375,7 +375,7 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     uv_close((uv_handle_t *)&r->turn, on_handle_closed);
     bw_wal_close(r->wal);
     replica_release(r);
-    bw_peers_close(r->peers, on_peers_closed);
+    bw_mesh_close(r->mesh, on_peers_closed);
 }
 
 struct bw_registry *bw_replica_registry(struct bw_replica *r)

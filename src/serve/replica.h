@@ -32,7 +32,13 @@ struct bw_replica_member {
     char client[300]; /* where clients reach it: "http://HOST:PORT" */
 };
 
-enum bw_replica_kind { BW_REPLICA_PROPOSAL, BW_REPLICA_READ, BW_REPLICA_KEEP_ALIVE };
+enum bw_replica_kind {
+    BW_REPLICA_PROPOSAL,
+    BW_REPLICA_READ,
+    BW_REPLICA_KEEP_ALIVE,
+    BW_REPLICA_LEFT,
+    BW_REPLICA_KINDS
+};
 
 struct bw_replica_options {
     uv_loop_t *loop;
@@ -48,7 +54,8 @@ struct bw_replica_options {
     /* Our request's entry was applied: what came of it, valid for the call. */
     void (*applied)(void *context, uint64_t request, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results);
-    /* A read may be served from the registry now; a keep-alive gave `ttl_ns` (0: no such lease). */
+    /* A read may be served from the registry now; a keep-alive gave `ttl_ns` (0: no such lease); so
+     * much is left of a lease (-1: no such lease). */
     void (*answered)(void *context, uint64_t request, bw_time ttl_ns);
     /* BW_ENOTLEADER: nobody leads, certainly not done. BW_ELOST: the leader changed, it may have
      * been done. BW_ETIMEDOUT: no answer in time, likewise. */
@@ -70,6 +77,7 @@ void bw_replica_close(struct bw_replica *replica, void (*closed)(void *context))
 uint64_t bw_replica_propose(struct bw_replica *replica, const struct bw_entry *entry);
 uint64_t bw_replica_read(struct bw_replica *replica);
 uint64_t bw_replica_keep_alive(struct bw_replica *replica, int64_t lease);
+uint64_t bw_replica_left(struct bw_replica *replica, int64_t lease);
 /* Nobody waits for it any more. */
 void bw_replica_forget(struct bw_replica *replica, uint64_t request);
 

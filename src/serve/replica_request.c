@@ -99,8 +99,8 @@ static void tell(struct bw_replica *r, const struct request *request, int error,
     bw_put32(bytes + 8, (uint32_t)-error);
     bw_put64(bytes + 12, index);
     bw_put64(bytes + 20, (uint64_t)ttl_ns);
-    bw_peers_send(r->peers, request->origin, BW_FRAME_TOLD, &(struct bw_part){bytes, sizeof bytes},
-                  1);
+    bw_mesh_send(r->mesh, request->origin, BW_FRAME_TOLD, &(struct bw_part){bytes, sizeof bytes},
+                 1);
 }
 
 static void fail(struct bw_replica *r, struct request *request, int error)
@@ -167,7 +167,7 @@ static bool pass_on(struct bw_replica *r, struct request *request)
     bool proposal = request->kind == BW_REPLICA_PROPOSAL;
     struct bw_part parts[] = {{head, sizeof head},
                               {proposal ? request->bytes : lease, proposal ? request->length : 8}};
-    if (!bw_peers_send(r->peers, r->leader, BW_FRAME_ASK, parts, 2))
+    if (!bw_mesh_send(r->mesh, r->leader, BW_FRAME_ASK, parts, 2))
         return false;
     request->state = REQUEST_PASSED;
     return true;
@@ -230,6 +230,11 @@ uint64_t bw_replica_keep_alive(struct bw_replica *r, int64_t lease)
     return ask(r, BW_REPLICA_KEEP_ALIVE, lease);
 }
 
+uint64_t bw_replica_left(struct bw_replica *r, int64_t lease)
+{
+    return ask(r, BW_REPLICA_LEFT, lease);
+}
+
 void bw_replica_forget(struct bw_replica *r, uint64_t id)
 {
     struct request *request = request_find(r, id);
@@ -265,7 +270,7 @@ uint64_t bw_replica_transfer(struct bw_replica *r, bw_node to)
 /* Another node passes a request on to us. */
 void replica_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length)
 {
-    if (length < ASK_HEAD || bytes[8] > BW_REPLICA_KEEP_ALIVE)
+    if (length < ASK_HEAD || bytes[8] >= BW_REPLICA_KINDS)
         return;
     uint64_t id = bw_get64(bytes);
     enum bw_replica_kind kind = (enum bw_replica_kind)bytes[8];
@@ -341,6 +346,8 @@ static void end_round(struct bw_replica *r, struct group *group, const struct bw
                 fail(r, request, BW_ENOTLEADER);
         } else if (request->kind == BW_REPLICA_KEEP_ALIVE) {
             answer(r, request, 0, bw_registry_keep_alive(r->registry, request->lease, now));
+        } else if (request->kind == BW_REPLICA_LEFT) {
+            answer(r, request, 0, bw_registry_left(r->registry, request->lease, now));
         } else {
             answer(r, request, told->index, 0);
         }

@@ -135,7 +135,7 @@ void replica_snapshot_send(struct bw_replica *r, bw_node to)
     char path[4352];
     unsigned char head[PIECE_HEAD], *bytes = malloc(PIECE_BYTES);
     bw_snapshot_name(path, sizeof path, r->options.directory, r->snapshot_index);
-    FILE *file = bytes && bw_peers_backlog(r->peers, to) == 0 ? fopen(path, "re") : NULL;
+    FILE *file = bytes && bw_mesh_backlog(r->mesh, to) == 0 ? fopen(path, "re") : NULL;
     size_t length = PIECE_BYTES;
     for (uint64_t at = 0; file && length == PIECE_BYTES; at += length) {
         length = fread(bytes, 1, PIECE_BYTES, file);
@@ -143,7 +143,7 @@ void replica_snapshot_send(struct bw_replica *r, bw_node to)
         bw_put64(head + 8, at);
         head[16] = length < PIECE_BYTES;
         struct bw_part parts[] = {{head, sizeof head}, {bytes, length}};
-        if (!bw_peers_send(r->peers, to, BW_FRAME_PIECE, parts, 2))
+        if (!bw_mesh_send(r->mesh, to, BW_FRAME_PIECE, parts, 2))
             break;
     }
     if (file)

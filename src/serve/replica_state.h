@@ -12,7 +12,7 @@
 #include "elect/raft/raft.h"
 #include "registry/snapshot.h"
 #include "serve/log.h"
-#include "serve/peers.h"
+#include "serve/mesh.h"
 #include "serve/replica.h"
 #include "serve/wal.h"
 
@@ -95,7 +95,7 @@ struct bw_replica {
     struct mark marks[1024];
     uint32_t mark_first, mark_count;
 
-    struct bw_peers *peers;
+    struct bw_mesh *mesh;
     struct bw_replica_member members[BW_REPLICA_NODES];
     uint32_t member_count;
 

@@ -72,7 +72,7 @@ static void send_message(struct bw_replica *r, const struct bw_message *msg)
         return;
     bw_put32(head, (uint32_t)length);
     struct bw_part parts[] = {{head, 4}, {frame, (size_t)length}, {r->scratch, entries}};
-    bw_peers_send(r->peers, msg->to, BW_FRAME_RAFT, parts, 3);
+    bw_mesh_send(r->mesh, msg->to, BW_FRAME_RAFT, parts, 3);
 }
 
 static void announce(struct bw_replica *r, const struct bw_announcement *said)

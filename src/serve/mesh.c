@@ -1,6 +1,6 @@
-/* Connections between nodes; see peers.h. Outgoing ones are made again and again with a short,
+/* Connections between nodes; see mesh.h. Outgoing ones are made again and again with a short,
  * jittered pause: a node that comes back is there within milliseconds. */
-#include "serve/peers.h"
+#include "serve/mesh.h"
 
 #include "base/error.h"
 #include "base/little.h"
@@ -20,7 +20,7 @@
 #define INCOMING_MAX 64u
 
 struct peer { /* outgoing */
-    struct bw_peers *peers;
+    struct bw_mesh *mesh;
     struct bw_replica_member member;
     bool used, removed, connected;
     unsigned failures;
@@ -31,7 +31,7 @@ struct peer { /* outgoing */
 };
 
 struct wire { /* one TCP connection, either way */
-    struct bw_peers *peers;
+    struct bw_mesh *mesh;
     struct peer *peer; /* outgoing: whose */
     struct wire *next; /* incoming: in the list */
     bw_node from;      /* incoming: who, once it said so */
@@ -42,8 +42,8 @@ struct wire { /* one TCP connection, either way */
     size_t in_used, in_size;
 };
 
-struct bw_peers {
-    struct bw_peers_options options;
+struct bw_mesh {
+    struct bw_mesh_options options;
     struct peer peer[BW_REPLICA_NODES];
     struct wire *incoming;
     uint32_t incoming_count;
@@ -55,22 +55,22 @@ struct bw_peers {
 
 static void dial(struct peer *peer);
 
-static void release(struct bw_peers *peers)
+static void release(struct bw_mesh *mesh)
 {
-    if (--peers->handles > 0)
+    if (--mesh->handles > 0)
         return;
-    void (*closed)(void *context) = peers->closed;
-    void *context = peers->options.context;
-    free(peers);
+    void (*closed)(void *context) = mesh->closed;
+    void *context = mesh->options.context;
+    free(mesh);
     if (closed)
         closed(context);
 }
 
-static struct peer *find(const struct bw_peers *peers, bw_node node)
+static struct peer *find(const struct bw_mesh *mesh, bw_node node)
 {
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
-        if (peers->peer[i].used && peers->peer[i].member.id == node)
-            return (struct peer *)&peers->peer[i];
+        if (mesh->peer[i].used && mesh->peer[i].member.id == node)
+            return (struct peer *)&mesh->peer[i];
     return NULL;
 }
 
@@ -81,7 +81,7 @@ static void on_pause(uv_timer_t *timer)
 
 static void try_later(struct peer *peer)
 {
-    if (peer->peers->closing || peer->removed)
+    if (peer->mesh->closing || peer->removed)
         return;
     uint64_t pause = (uint64_t)PAUSE_MIN_MS << (peer->failures < 7 ? peer->failures : 7);
     peer->failures++;
@@ -92,26 +92,26 @@ static void try_later(struct peer *peer)
 static void on_wire_closed(uv_handle_t *handle)
 {
     struct wire *wire = handle->data;
-    struct bw_peers *peers = wire->peers;
+    struct bw_mesh *mesh = wire->mesh;
     free(wire->in);
     free(wire);
-    release(peers);
+    release(mesh);
 }
 
 static void forget_incoming(struct wire *wire)
 {
-    struct wire **at = &wire->peers->incoming;
+    struct wire **at = &wire->mesh->incoming;
     while (*at && *at != wire)
         at = &(*at)->next;
     if (*at) {
         *at = wire->next;
-        wire->peers->incoming_count--;
+        wire->mesh->incoming_count--;
     }
 }
 
 static void wire_close(struct wire *wire)
 {
-    struct bw_peers *peers = wire->peers;
+    struct bw_mesh *mesh = wire->mesh;
     struct peer *peer = wire->peer;
     bw_node node = peer ? peer->member.id : wire->from;
     bool told = peer ? wire->up : wire->from != BW_NODE_NONE;
@@ -126,8 +126,8 @@ static void wire_close(struct wire *wire)
         forget_incoming(wire);
     }
     uv_close((uv_handle_t *)&wire->tcp, on_wire_closed);
-    if (told && !peers->closing)
-        peers->options.closed(peers->options.context, node);
+    if (told && !mesh->closing)
+        mesh->options.closed(mesh->options.context, node);
 }
 
 struct write {
@@ -156,7 +156,7 @@ static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct b
     size_t length = 0, at = FRAME_HEAD;
     for (uint32_t i = 0; i < count; i++)
         length += parts[i].length;
-    if (length + 1 > BW_PEERS_FRAME_MAX ||
+    if (length + 1 > BW_MESH_FRAME_MAX ||
         uv_stream_get_write_queue_size((uv_stream_t *)&wire->tcp) > QUEUE_MAX)
         return false;
     struct write *write = malloc(sizeof *write + FRAME_HEAD + length);
@@ -188,8 +188,8 @@ static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct b
 
 static bool take_hello(struct wire *wire, const unsigned char *bytes, size_t length)
 {
-    const struct bw_peers_options *options = &wire->peers->options;
-    if (length != HELLO_BYTES || bw_get32(bytes) != BW_PEERS_VERSION ||
+    const struct bw_mesh_options *options = &wire->mesh->options;
+    if (length != HELLO_BYTES || bw_get32(bytes) != BW_MESH_VERSION ||
         bw_get64(bytes + 4) != options->cluster || bw_get32(bytes + 16) != options->self)
         return false;
     wire->from = bw_get32(bytes + 12);
@@ -206,7 +206,7 @@ static bool take_frames(struct wire *wire)
     while (!wire->closing && wire->in_used - used >= FRAME_HEAD) {
         const unsigned char *at = wire->in + used;
         size_t length = bw_get32(at);
-        if (length == 0 || length > BW_PEERS_FRAME_MAX || at[4] >= BW_FRAME_KINDS)
+        if (length == 0 || length > BW_MESH_FRAME_MAX || at[4] >= BW_FRAME_KINDS)
             return false;
         if (wire->in_used - used < 4 + length)
             break;
@@ -215,8 +215,8 @@ static bool take_frames(struct wire *wire)
             (hello && !take_hello(wire, at + 5, length - 1)))
             return false;
         if (!hello)
-            wire->peers->options.frame(wire->peers->options.context, wire->from,
-                                       (enum bw_peer_frame)at[4], at + 5, length - 1);
+            wire->mesh->options.frame(wire->mesh->options.context, wire->from,
+                                      (enum bw_peer_frame)at[4], at + 5, length - 1);
         used += 4 + length;
     }
     if (!wire->closing) {
@@ -232,7 +232,7 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     struct wire *wire = handle->data;
     size_t need = wire->in_used + READ_BYTES;
     (void)suggested;
-    if (wire->in_used >= 4 && bw_get32(wire->in) <= BW_PEERS_FRAME_MAX &&
+    if (wire->in_used >= 4 && bw_get32(wire->in) <= BW_MESH_FRAME_MAX &&
         need < 4 + (size_t)bw_get32(wire->in))
         need = 4 + (size_t)bw_get32(wire->in);
     if (need > wire->in_size) {
@@ -258,16 +258,16 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         wire_close(wire);
 }
 
-static struct wire *wire_new(struct bw_peers *peers, struct peer *peer)
+static struct wire *wire_new(struct bw_mesh *mesh, struct peer *peer)
 {
     struct wire *wire = calloc(1, sizeof *wire);
     if (!wire)
         return NULL;
-    wire->peers = peers;
+    wire->mesh = mesh;
     wire->peer = peer;
-    uv_tcp_init(peers->options.loop, &wire->tcp);
+    uv_tcp_init(mesh->options.loop, &wire->tcp);
     wire->tcp.data = wire;
-    peers->handles++;
+    mesh->handles++;
     return wire;
 }
 
@@ -291,9 +291,9 @@ static void on_connected(uv_connect_t *request, int status)
         wire_close(wire);
         return;
     }
-    const struct bw_peers_options *options = &wire->peers->options;
+    const struct bw_mesh_options *options = &wire->mesh->options;
     set_socket(&wire->tcp);
-    bw_put32(hello, BW_PEERS_VERSION);
+    bw_put32(hello, BW_MESH_VERSION);
     bw_put64(hello + 4, options->cluster);
     bw_put32(hello + 12, options->self);
     bw_put32(hello + 16, wire->peer->member.id);
@@ -307,7 +307,7 @@ static void on_connected(uv_connect_t *request, int status)
 
 static void connect_to(struct peer *peer, const struct sockaddr *address)
 {
-    struct wire *wire = wire_new(peer->peers, peer);
+    struct wire *wire = wire_new(peer->mesh, peer);
     if (!wire) {
         try_later(peer);
         return;
@@ -322,12 +322,12 @@ static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *fou
 {
     struct peer *peer = request->data;
     peer->looking = false;
-    if (status == 0 && !peer->removed && !peer->peers->closing)
+    if (status == 0 && !peer->removed && !peer->mesh->closing)
         connect_to(peer, found->ai_addr);
     else if (status != 0)
         try_later(peer);
     uv_freeaddrinfo(found);
-    release(peer->peers);
+    release(peer->mesh);
 }
 
 static void dial(struct peer *peer)
@@ -338,27 +338,27 @@ static void dial(struct peer *peer)
         return;
     snprintf(port, sizeof port, "%u", peer->member.port);
     peer->lookup.data = peer;
-    if (uv_getaddrinfo(peer->peers->options.loop, &peer->lookup, on_found, peer->member.host, port,
+    if (uv_getaddrinfo(peer->mesh->options.loop, &peer->lookup, on_found, peer->member.host, port,
                        &hints) != 0) {
         try_later(peer);
         return;
     }
     peer->looking = true;
-    peer->peers->handles++;
+    peer->mesh->handles++;
 }
 
-int bw_peers_add(struct bw_peers *peers, const struct bw_replica_member *member)
+int bw_mesh_add(struct bw_mesh *mesh, const struct bw_replica_member *member)
 {
-    if (find(peers, member->id) || member->id == peers->options.self)
+    if (find(mesh, member->id) || member->id == mesh->options.self)
         return 0;
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
-        struct peer *peer = &peers->peer[i];
+        struct peer *peer = &mesh->peer[i];
         if (peer->used)
             continue;
-        *peer = (struct peer){.peers = peers, .member = *member, .used = true};
-        uv_timer_init(peers->options.loop, &peer->timer);
+        *peer = (struct peer){.mesh = mesh, .member = *member, .used = true};
+        uv_timer_init(mesh->options.loop, &peer->timer);
         peer->timer.data = peer;
-        peers->handles++;
+        mesh->handles++;
         dial(peer);
         return 0;
     }
@@ -368,9 +368,9 @@ int bw_peers_add(struct bw_peers *peers, const struct bw_replica_member *member)
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct peer *peer = handle->data;
-    struct bw_peers *peers = peer->peers;
+    struct bw_mesh *mesh = peer->mesh;
     peer->used = false;
-    release(peers);
+    release(mesh);
 }
 
 static void drop(struct peer *peer)
@@ -383,43 +383,43 @@ static void drop(struct peer *peer)
     uv_close((uv_handle_t *)&peer->timer, on_timer_closed);
 }
 
-void bw_peers_remove(struct bw_peers *peers, bw_node node)
+void bw_mesh_remove(struct bw_mesh *mesh, bw_node node)
 {
-    struct peer *peer = find(peers, node);
+    struct peer *peer = find(mesh, node);
     if (peer)
         drop(peer);
 }
 
-bool bw_peers_send(struct bw_peers *peers, bw_node to, enum bw_peer_frame kind,
-                   const struct bw_part *parts, uint32_t count)
+bool bw_mesh_send(struct bw_mesh *mesh, bw_node to, enum bw_peer_frame kind,
+                  const struct bw_part *parts, uint32_t count)
 {
-    struct peer *peer = find(peers, to);
+    struct peer *peer = find(mesh, to);
     return peer && peer->connected && wire_send(peer->wire, kind, parts, count);
 }
 
-size_t bw_peers_backlog(const struct bw_peers *peers, bw_node node)
+size_t bw_mesh_backlog(const struct bw_mesh *mesh, bw_node node)
 {
-    const struct peer *peer = find(peers, node);
+    const struct peer *peer = find(mesh, node);
     return peer && peer->wire ? uv_stream_get_write_queue_size((uv_stream_t *)&peer->wire->tcp) : 0;
 }
 
-bool bw_peers_connected(const struct bw_peers *peers, bw_node node)
+bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node)
 {
-    const struct peer *peer = find(peers, node);
+    const struct peer *peer = find(mesh, node);
     return peer && peer->connected;
 }
 
 static void on_accept(uv_stream_t *listener, int status)
 {
-    struct bw_peers *peers = listener->data;
-    struct wire *wire = status == 0 ? wire_new(peers, NULL) : NULL;
+    struct bw_mesh *mesh = listener->data;
+    struct wire *wire = status == 0 ? wire_new(mesh, NULL) : NULL;
     if (!wire)
         return;
-    wire->next = peers->incoming;
-    peers->incoming = wire;
-    peers->incoming_count++;
+    wire->next = mesh->incoming;
+    mesh->incoming = wire;
+    mesh->incoming_count++;
     if (uv_accept(listener, (uv_stream_t *)&wire->tcp) != 0 ||
-        peers->incoming_count > INCOMING_MAX) {
+        mesh->incoming_count > INCOMING_MAX) {
         wire_close(wire);
         return;
     }
@@ -427,17 +427,17 @@ static void on_accept(uv_stream_t *listener, int status)
     uv_read_start((uv_stream_t *)&wire->tcp, on_room, on_bytes);
 }
 
-static int listen_on(struct bw_peers *peers, char *why)
+static int listen_on(struct bw_mesh *mesh, char *why)
 {
     struct sockaddr_storage address;
-    const struct bw_peers_options *options = &peers->options;
+    const struct bw_mesh_options *options = &mesh->options;
     int error = uv_ip4_addr(options->host, options->port, (struct sockaddr_in *)&address);
     if (error)
         error = uv_ip6_addr(options->host, options->port, (struct sockaddr_in6 *)&address);
     if (!error)
-        error = uv_tcp_bind(&peers->listener, (struct sockaddr *)&address, 0);
+        error = uv_tcp_bind(&mesh->listener, (struct sockaddr *)&address, 0);
     if (!error)
-        error = uv_listen((uv_stream_t *)&peers->listener, 128, on_accept);
+        error = uv_listen((uv_stream_t *)&mesh->listener, 128, on_accept);
     if (error)
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot listen for peers on %s:%u: %s", options->host,
                  options->port, uv_strerror(error));
@@ -449,31 +449,31 @@ static void on_listener_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-int bw_peers_open(struct bw_peers **out, const struct bw_peers_options *options, char *why)
+int bw_mesh_open(struct bw_mesh **out, const struct bw_mesh_options *options, char *why)
 {
-    struct bw_peers *peers = calloc(1, sizeof *peers);
-    if (!peers)
+    struct bw_mesh *mesh = calloc(1, sizeof *mesh);
+    if (!mesh)
         return BW_ENOMEM;
-    peers->options = *options;
-    uv_tcp_init(options->loop, &peers->listener);
-    peers->listener.data = peers;
-    peers->handles = 1;
-    int error = options->port ? listen_on(peers, why) : 0;
+    mesh->options = *options;
+    uv_tcp_init(options->loop, &mesh->listener);
+    mesh->listener.data = mesh;
+    mesh->handles = 1;
+    int error = options->port ? listen_on(mesh, why) : 0;
     if (error)
-        uv_close((uv_handle_t *)&peers->listener, on_listener_closed);
+        uv_close((uv_handle_t *)&mesh->listener, on_listener_closed);
     else
-        *out = peers;
+        *out = mesh;
     return error;
 }
 
-void bw_peers_close(struct bw_peers *peers, void (*closed)(void *context))
+void bw_mesh_close(struct bw_mesh *mesh, void (*closed)(void *context))
 {
-    peers->closing = true;
-    peers->closed = closed;
+    mesh->closing = true;
+    mesh->closed = closed;
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
-        if (peers->peer[i].used)
-            drop(&peers->peer[i]);
-    while (peers->incoming)
-        wire_close(peers->incoming);
-    uv_close((uv_handle_t *)&peers->listener, on_listener_closed);
+        if (mesh->peer[i].used)
+            drop(&mesh->peer[i]);
+    while (mesh->incoming)
+        wire_close(mesh->incoming);
+    uv_close((uv_handle_t *)&mesh->listener, on_listener_closed);
 }

@@ -7,13 +7,13 @@
  *   others   the replica's business
  *
  * What cannot be sent is dropped: Raft repeats itself. A connection that closes is told at once. */
-#ifndef BW_SERVE_PEERS_H
-#define BW_SERVE_PEERS_H
+#ifndef BW_SERVE_MESH_H
+#define BW_SERVE_MESH_H
 
 #include "serve/replica.h"
 
-#define BW_PEERS_VERSION   1u
-#define BW_PEERS_FRAME_MAX ((size_t)128 << 20) /* an append of 64 of the largest entries */
+#define BW_MESH_VERSION   1u
+#define BW_MESH_FRAME_MAX ((size_t)128 << 20) /* an append of 64 of the largest entries */
 
 enum bw_peer_frame {
     BW_FRAME_HELLO = 1,
@@ -24,9 +24,9 @@ enum bw_peer_frame {
     BW_FRAME_KINDS
 };
 
-struct bw_peers;
+struct bw_mesh;
 
-struct bw_peers_options {
+struct bw_mesh_options {
     uv_loop_t *loop;
     uint64_t cluster;
     bw_node self;
@@ -40,12 +40,12 @@ struct bw_peers_options {
     void (*opened)(void *context, bw_node node);
 };
 
-int bw_peers_open(struct bw_peers **out, const struct bw_peers_options *options, char *why);
-void bw_peers_close(struct bw_peers *peers, void (*closed)(void *context));
+int bw_mesh_open(struct bw_mesh **out, const struct bw_mesh_options *options, char *why);
+void bw_mesh_close(struct bw_mesh *mesh, void (*closed)(void *context));
 
 /* A node to be connected to from now on. Returns 0, BW_ELIMIT or BW_ENOMEM. */
-int bw_peers_add(struct bw_peers *peers, const struct bw_replica_member *member);
-void bw_peers_remove(struct bw_peers *peers, bw_node node);
+int bw_mesh_add(struct bw_mesh *mesh, const struct bw_replica_member *member);
+void bw_mesh_remove(struct bw_mesh *mesh, bw_node node);
 
 /* The parts together are one frame's payload. False: not connected, or too much waits already. */
 struct bw_part {
@@ -53,10 +53,10 @@ struct bw_part {
     size_t length;
 };
 
-bool bw_peers_send(struct bw_peers *peers, bw_node to, enum bw_peer_frame kind,
-                   const struct bw_part *parts, uint32_t count);
+bool bw_mesh_send(struct bw_mesh *mesh, bw_node to, enum bw_peer_frame kind,
+                  const struct bw_part *parts, uint32_t count);
 /* Bytes that wait to be sent to it. */
-size_t bw_peers_backlog(const struct bw_peers *peers, bw_node node);
-bool bw_peers_connected(const struct bw_peers *peers, bw_node node);
+size_t bw_mesh_backlog(const struct bw_mesh *mesh, bw_node node);
+bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node);
 
 #endif

@@ -1,0 +1,69 @@
+/* One remote call as the services see it, whatever wire it came on (gRPC over HTTP/2, JSON over
+ * HTTP/1.1): messages in, messages out, one end.
+ *
+ * A method is told of each message, of the caller's having no more of them, and of the call being
+ * gone (once, always, last). It answers with bw_call_send and bw_call_end; nothing may be sent
+ * after the end, and a call that is gone takes nothing. */
+#ifndef BW_SERVE_CALL_H
+#define BW_SERVE_CALL_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum bw_code { /* gRPC's, those that are used */
+               BW_CODE_OK = 0,
+               BW_CODE_CANCELLED = 1,
+               BW_CODE_UNKNOWN = 2,
+               BW_CODE_INVALID = 3,
+               BW_CODE_NOT_FOUND = 5,
+               BW_CODE_DENIED = 7,
+               BW_CODE_EXHAUSTED = 8,
+               BW_CODE_PRECONDITION = 9,
+               BW_CODE_OUT_OF_RANGE = 11,
+               BW_CODE_UNIMPLEMENTED = 12,
+               BW_CODE_INTERNAL = 13,
+               BW_CODE_UNAVAILABLE = 14,
+               BW_CODE_UNAUTHENTICATED = 16
+};
+
+struct bw_call;
+struct bw_service;
+
+struct bw_method {
+    const char *path; /* "/etcdserverpb.KV/Range" */
+    const char *json; /* "/v3/kv/range", NULL: not on the gateway */
+    const ProtobufCMessageDescriptor *request, *response;
+    bool streams; /* many answers; and on gRPC many messages */
+    void (*message)(struct bw_call *call, const ProtobufCMessage *request);
+    void (*no_more)(struct bw_call *call); /* NULL: nothing to do */
+    void (*gone)(struct bw_call *call);    /* NULL: nothing to do; its waits are forgotten anyway */
+};
+
+/* All of them, ended by one without a path. */
+extern const struct bw_method bw_methods[];
+const struct bw_method *bw_method_find(const char *path, size_t length);
+
+struct bw_wait; /* something the replica was asked for on behalf of a call (service.h) */
+
+struct bw_call {
+    struct bw_service *service;
+    const struct bw_method *method;
+    void *state;           /* the method's own */
+    struct bw_wait *waits; /* what it waits for */
+    bool ended;            /* nothing more may be sent */
+    bool needs_leader;     /* `hasleader` was asked for */
+    void *wire;            /* the transport's */
+    void (*send)(struct bw_call *call, const ProtobufCMessage *message);
+    void (*end)(struct bw_call *call, enum bw_code code, const char *text);
+    bool (*is_full)(struct bw_call *call); /* its caller does not read: send no more now */
+};
+
+void bw_call_send(struct bw_call *call, const ProtobufCMessage *message);
+/* `text` is copied; ignored when the code is OK. */
+void bw_call_end(struct bw_call *call, enum bw_code code, const char *text);
+/* The transport's: it is gone; the memory stays the transport's. */
+void bw_call_gone(struct bw_call *call);
+
+#endif

@@ -1,0 +1,309 @@
+/* Connections of callers: accepted, told apart, written to once per turn, closed; see front.h. */
+#include "serve/front.h"
+
+#include "base/error.h"
+#include "serve/front_state.h"
+
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PREFACE       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define PREFACE_BYTES 24u
+#define READ_BYTES    65536u
+#define BACKLOG_MAX   (4 * BW_FRONT_QUEUE_MAX) /* beyond it nobody will ever read it */
+
+static void release(struct bw_front *front)
+{
+    if (--front->handles > 0)
+        return;
+    void (*closed)(void *context) = front->closed;
+    void *context = front->context;
+    free(front);
+    if (closed)
+        closed(context);
+}
+
+static void on_conn_closed(uv_handle_t *handle)
+{
+    struct bw_conn *conn = handle->data;
+    struct bw_front *front = conn->front;
+    free(conn->out);
+    free(conn);
+    release(front);
+}
+
+static void leave_dirty(struct bw_conn *conn)
+{
+    struct bw_conn **at = &conn->front->dirty;
+    while (*at && *at != conn)
+        at = &(*at)->next_dirty;
+    if (*at)
+        *at = conn->next_dirty;
+}
+
+void bw_conn_close(struct bw_conn *conn)
+{
+    if (conn->closing)
+        return;
+    conn->closing = true;
+    if (conn->speech)
+        conn->speech->gone(conn);
+    leave_dirty(conn);
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    conn->front->count--;
+    uv_close((uv_handle_t *)&conn->tcp, on_conn_closed);
+}
+
+void bw_conn_dirty(struct bw_conn *conn)
+{
+    if (conn->dirty || conn->closing)
+        return;
+    conn->dirty = true;
+    conn->next_dirty = conn->front->dirty;
+    conn->front->dirty = conn;
+}
+
+void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length)
+{
+    if (conn->out_size - conn->out_used < length) {
+        size_t size = conn->out_size ? conn->out_size : 4096;
+        while (size - conn->out_used < length)
+            size *= 2;
+        unsigned char *larger = realloc(conn->out, size);
+        if (!larger)
+            return; /* it is short of memory: the stream breaks, and its caller hangs up */
+        conn->out = larger;
+        conn->out_size = size;
+    }
+    memcpy(conn->out + conn->out_used, bytes, length);
+    conn->out_used += length;
+}
+
+size_t bw_conn_backlog(const struct bw_conn *conn)
+{
+    return conn->out_used + uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
+}
+
+struct write {
+    uv_write_t request;
+    unsigned char *bytes;
+};
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct write *write = (struct write *)request;
+    struct bw_conn *conn = request->handle->data;
+    free(write->bytes);
+    free(write);
+    if (status != 0 && status != UV_ECANCELED) {
+        bw_conn_close(conn);
+        return;
+    }
+    if (!conn->closing && bw_conn_backlog(conn) == 0) {
+        bw_conn_dirty(conn); /* there may be more to say now */
+        bw_service_news(conn->front->options.service, false);
+    }
+}
+
+/* What the socket does not take at once is handed to libuv, buffer and all. */
+static void send_out(struct bw_conn *conn)
+{
+    uv_buf_t buffer = uv_buf_init((char *)conn->out, (unsigned)conn->out_used);
+    int sent = 0;
+    if (uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) == 0)
+        sent = uv_try_write((uv_stream_t *)&conn->tcp, &buffer, 1);
+    if (sent == (int)conn->out_used) {
+        conn->out_used = 0;
+        return;
+    }
+    struct write *write = malloc(sizeof *write);
+    if (!write) {
+        bw_conn_close(conn);
+        return;
+    }
+    size_t from = sent > 0 ? (size_t)sent : 0;
+    write->bytes = conn->out;
+    buffer = uv_buf_init((char *)conn->out + from, (unsigned)(conn->out_used - from));
+    conn->out = NULL;
+    conn->out_used = conn->out_size = 0;
+    if (uv_write(&write->request, (uv_stream_t *)&conn->tcp, &buffer, 1, on_written) != 0) {
+        free(write->bytes);
+        free(write);
+        bw_conn_close(conn);
+    }
+}
+
+static void flush(struct bw_conn *conn)
+{
+    if (conn->speech)
+        conn->speech->flush(conn);
+    if (conn->out_used)
+        send_out(conn);
+    if (conn->closing)
+        return;
+    if (conn->out_used == 0 && conn->out_size > 65536) {
+        free(conn->out); /* idle connections hold little */
+        conn->out = NULL;
+        conn->out_size = 0;
+    }
+    if (bw_conn_backlog(conn) > BACKLOG_MAX || (conn->hang_up && bw_conn_backlog(conn) == 0))
+        bw_conn_close(conn);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct bw_front *front = prepare->data;
+    struct bw_conn *conn;
+    while ((conn = front->dirty)) {
+        front->dirty = conn->next_dirty;
+        conn->dirty = false;
+        flush(conn);
+    }
+}
+
+/* Enough bytes to know what it speaks? */
+static bool choose_speech(struct bw_conn *conn)
+{
+    bool may_be_h2 = memcmp(conn->first, PREFACE, conn->first_used) == 0;
+    if (may_be_h2 && conn->first_used < PREFACE_BYTES)
+        return true; /* not yet */
+    if (may_be_h2 ? !bw_h2_begin(conn) : !bw_http1_begin(conn))
+        return false;
+    conn->speech = may_be_h2 ? &bw_speech_h2 : &bw_speech_http1;
+    return conn->speech->bytes(conn, conn->first, conn->first_used);
+}
+
+static bool take_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t length)
+{
+    if (!conn->speech) {
+        size_t want = PREFACE_BYTES - conn->first_used, take = length < want ? length : want;
+        memcpy(conn->first + conn->first_used, bytes, take);
+        conn->first_used += take;
+        if (!choose_speech(conn))
+            return false;
+        bytes += take;
+        length -= take;
+    }
+    return length == 0 || !conn->speech || conn->closing ||
+           conn->speech->bytes(conn, bytes, length);
+}
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    static char room[READ_BYTES]; /* all of it is used before the next read */
+    (void)handle;
+    (void)suggested;
+    *out = uv_buf_init(room, sizeof room);
+}
+
+static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct bw_conn *conn = stream->data;
+    if (count < 0 || !take_bytes(conn, (unsigned char *)buffer->base, (size_t)count))
+        bw_conn_close(conn);
+}
+
+static void set_socket(uv_tcp_t *tcp)
+{
+    int fd, one = 1;
+    uv_tcp_nodelay(tcp, 1);
+    uv_tcp_keepalive(tcp, 1, 30);
+    if (uv_fileno((uv_handle_t *)tcp, &fd) == 0) /* JSON callers send header and body apart */
+        setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
+}
+
+static void on_accept(uv_stream_t *listener, int status)
+{
+    struct bw_front *front = listener->data;
+    struct bw_conn *conn = status == 0 ? calloc(1, sizeof *conn) : NULL;
+    if (!conn)
+        return;
+    conn->front = front;
+    uv_tcp_init(front->options.loop, &conn->tcp);
+    conn->tcp.data = conn;
+    front->handles++;
+    front->count++;
+    conn->next = front->conns;
+    conn->link = &front->conns;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    front->conns = conn;
+    if (uv_accept(listener, (uv_stream_t *)&conn->tcp) != 0 ||
+        front->count > BW_FRONT_CONNECTIONS_MAX) {
+        bw_conn_close(conn);
+        return;
+    }
+    set_socket(&conn->tcp);
+    uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
+}
+
+static int listen_on(struct bw_front *front, char *why)
+{
+    struct sockaddr_storage address;
+    const struct bw_front_options *options = &front->options;
+    int error = uv_ip4_addr(options->host, options->port, (struct sockaddr_in *)&address);
+    int length = sizeof address;
+    if (error)
+        error = uv_ip6_addr(options->host, options->port, (struct sockaddr_in6 *)&address);
+    if (!error)
+        error = uv_tcp_bind(&front->listener, (struct sockaddr *)&address, 0);
+    if (!error)
+        error = uv_listen((uv_stream_t *)&front->listener, 1024, on_accept);
+    if (!error)
+        error = uv_tcp_getsockname(&front->listener, (struct sockaddr *)&address, &length);
+    if (error) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot listen on %s:%u: %s", options->host,
+                 options->port, uv_strerror(error));
+        return BW_EIO;
+    }
+    uint16_t port = address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                  : ((struct sockaddr_in *)&address)->sin_port;
+    front->port = ntohs(port);
+    return 0;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+int bw_front_open(struct bw_front **out, const struct bw_front_options *options, char *why)
+{
+    struct bw_front *front = calloc(1, sizeof *front);
+    if (!front)
+        return BW_ENOMEM;
+    front->options = *options;
+    uv_tcp_init(options->loop, &front->listener);
+    uv_prepare_init(options->loop, &front->sender);
+    front->listener.data = front->sender.data = front;
+    front->handles = 2;
+    int error = listen_on(front, why);
+    if (error) {
+        bw_front_close(front, NULL, NULL);
+        return error;
+    }
+    uv_prepare_start(&front->sender, on_prepare);
+    *out = front;
+    return 0;
+}
+
+uint16_t bw_front_port(const struct bw_front *front)
+{
+    return front->port;
+}
+
+void bw_front_close(struct bw_front *front, void (*closed)(void *context), void *context)
+{
+    front->closing = true;
+    front->closed = closed;
+    front->context = context;
+    while (front->conns)
+        bw_conn_close(front->conns);
+    uv_close((uv_handle_t *)&front->listener, on_handle_closed);
+    uv_close((uv_handle_t *)&front->sender, on_handle_closed);
+}

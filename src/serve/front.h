@@ -1,0 +1,34 @@
+/* The service's door: one port for gRPC over HTTP/2 and for HTTP/1.1 (JSON, health, metrics).
+ *
+ * What a connection speaks shows in its first bytes. Everything a caller can make grow is bounded
+ * (limits below); a caller that goes beyond, or does not read its answers, is hung up on. Answers
+ * of one turn of the loop go out together. */
+#ifndef BW_SERVE_FRONT_H
+#define BW_SERVE_FRONT_H
+
+#include "serve/service.h"
+
+#define BW_FRONT_CONNECTIONS_MAX 20000u
+#define BW_FRONT_STREAMS_MAX     100u   /* of one connection at one time */
+#define BW_FRONT_HEADERS_MAX     65536u /* bytes of one request */
+#define BW_FRONT_MESSAGE_MAX     (BW_REQUEST_MAX + 65536u)
+#define BW_FRONT_QUEUE_MAX                                                                         \
+    ((size_t)8 << 20)           /* bytes a caller may leave unread: then it is full                \
+                                 */
+#define BW_FRONT_IDLE_MS 20000u /* until a new connection has said what it speaks */
+
+struct bw_front;
+
+struct bw_front_options {
+    uv_loop_t *loop;
+    struct bw_service *service;
+    const char *host; /* an address */
+    uint16_t port;    /* 0: any; see bw_front_port */
+};
+
+int bw_front_open(struct bw_front **out, const struct bw_front_options *options, char *why);
+uint16_t bw_front_port(const struct bw_front *front);
+/* Hangs up on everybody; `closed` comes from the loop. */
+void bw_front_close(struct bw_front *front, void (*closed)(void *context), void *context);
+
+#endif

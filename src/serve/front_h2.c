@@ -1,0 +1,427 @@
+/* gRPC over HTTP/2 (RFC 9113, and gRPC's own PROTOCOL-HTTP2) on nghttp2, the serving side.
+ *
+ * A request is a stream: headers, then messages with five bytes of head each. An answer is headers,
+ * messages, trailers with the status; an error before any message is trailers only. Compression is
+ * refused. Floods of SETTINGS, PING, resets and CONTINUATION end the connection (nghttp2's own
+ * bounds and ours). */
+#include "base/error.h"
+#include "serve/front_state.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH_MAX_BYTES 128u
+#define GRPC_HEAD      5u
+#define RESETS_MAX     2000u /* streams that a caller opened and reset, beyond those it let end */
+#define TEXT_MAX       512u
+
+struct stream {
+    struct bw_call call;
+    struct bw_conn *conn;
+    struct stream *next, **link;
+    int32_t id;
+    char path[PATH_MAX_BYTES];
+    bool grpc, compressed, begun; /* begun: the answer's headers are out */
+    size_t headers;
+    unsigned char *in; /* a message that is not whole */
+    size_t in_used, in_size;
+    unsigned char *out; /* messages to be sent */
+    size_t out_used, out_at, out_size;
+    bool deferred, finished, trailers; /* the source: waits; nothing more comes; trailers are due */
+    enum bw_code code;
+    char text[TEXT_MAX];
+};
+
+struct session {
+    nghttp2_session *h2;
+    struct stream *first;
+    int64_t resets; /* less what ended well */
+    bool in_callback;
+};
+
+static nghttp2_nv nv(const char *name, const char *value)
+{
+    return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value),
+                        NGHTTP2_NV_FLAG_NO_COPY_NAME};
+}
+
+static struct session *session_of(const struct stream *stream)
+{
+    return stream->conn->state;
+}
+
+/* Percent-encoding, as gRPC wants its messages. */
+static void encode_text(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    for (; *text && used + 4 < size; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c >= 0x20 && c <= 0x7e && c != '%')
+            out[used++] = (char)c;
+        else
+            used += (size_t)snprintf(out + used, size - used, "%%%02X", c);
+    }
+    out[used] = '\0';
+}
+
+static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t size,
+                         uint32_t *flags, nghttp2_data_source *source, void *context)
+{
+    struct stream *stream = source->ptr;
+    (void)id;
+    (void)context;
+    size_t left = stream->out_used - stream->out_at, take = left < size ? left : size;
+    if (take) {
+        memcpy(room, stream->out + stream->out_at, take);
+        stream->out_at += take;
+    }
+    if (stream->out_at == stream->out_used) {
+        stream->out_at = stream->out_used = 0;
+        if (stream->finished) {
+            char code[8], text[TEXT_MAX];
+            snprintf(code, sizeof code, "%d", stream->code);
+            encode_text(stream->text, text, sizeof text);
+            nghttp2_nv trailers[] = {nv("grpc-status", code), nv("grpc-message", text)};
+            *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            nghttp2_submit_trailer(h2, stream->id, trailers, stream->text[0] ? 2 : 1);
+        } else if (take == 0) {
+            stream->deferred = true;
+            return NGHTTP2_ERR_DEFERRED;
+        }
+    }
+    return (ssize_t)take;
+}
+
+static void begin_answer(struct stream *stream)
+{
+    nghttp2_nv headers[] = {nv(":status", "200"), nv("content-type", "application/grpc")};
+    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read_body};
+    if (stream->begun)
+        return;
+    stream->begun = true;
+    nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, 2, &provider);
+}
+
+static void more_to_send(struct stream *stream)
+{
+    if (stream->deferred) {
+        stream->deferred = false;
+        nghttp2_session_resume_data(session_of(stream)->h2, stream->id);
+    }
+    bw_conn_dirty(stream->conn);
+}
+
+static unsigned char *out_room(struct stream *stream, size_t bytes)
+{
+    if (stream->out_size - stream->out_used < bytes) {
+        size_t size = stream->out_size ? stream->out_size : 256;
+        while (size - stream->out_used < bytes)
+            size *= 2;
+        unsigned char *larger = realloc(stream->out, size);
+        if (!larger)
+            return NULL;
+        stream->out = larger;
+        stream->out_size = size;
+    }
+    unsigned char *at = stream->out + stream->out_used;
+    stream->out_used += bytes;
+    return at;
+}
+
+static void on_call_send(struct bw_call *call, const ProtobufCMessage *message)
+{
+    struct stream *stream = call->wire;
+    size_t length = protobuf_c_message_get_packed_size(message);
+    unsigned char *at = out_room(stream, GRPC_HEAD + length);
+    if (!at)
+        return;
+    at[0] = 0;
+    for (unsigned i = 0; i < 4; i++)
+        at[1 + i] = (unsigned char)(length >> (24 - 8 * i));
+    protobuf_c_message_pack(message, at + GRPC_HEAD);
+    begin_answer(stream);
+    more_to_send(stream);
+}
+
+static void on_call_end(struct bw_call *call, enum bw_code code, const char *text)
+{
+    struct stream *stream = call->wire;
+    char digits[8], encoded[TEXT_MAX];
+    stream->finished = true;
+    stream->code = code;
+    snprintf(stream->text, sizeof stream->text, "%s", text ? text : "");
+    if (stream->begun) {
+        more_to_send(stream);
+        return;
+    }
+    stream->begun = true;
+    snprintf(digits, sizeof digits, "%d", code);
+    encode_text(stream->text, encoded, sizeof encoded);
+    nghttp2_nv headers[] = {nv(":status", "200"), nv("content-type", "application/grpc"),
+                            nv("grpc-status", digits), nv("grpc-message", encoded)};
+    nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, encoded[0] ? 4 : 3, NULL);
+    bw_conn_dirty(stream->conn);
+}
+
+static bool on_call_is_full(struct bw_call *call)
+{
+    const struct stream *stream = call->wire;
+    return stream->out_used - stream->out_at > BW_FRONT_QUEUE_MAX ||
+           bw_conn_backlog(stream->conn) > BW_FRONT_QUEUE_MAX;
+}
+
+static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *context)
+{
+    struct bw_conn *conn = context;
+    struct session *session = conn->state;
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    stream->conn = conn;
+    stream->id = frame->hd.stream_id;
+    stream->next = session->first;
+    stream->link = &session->first;
+    if (stream->next)
+        stream->next->link = &stream->next;
+    session->first = stream;
+    stream->call = (struct bw_call){.service = conn->front->options.service,
+                                    .wire = stream,
+                                    .send = on_call_send,
+                                    .end = on_call_end,
+                                    .is_full = on_call_is_full};
+    nghttp2_session_set_stream_user_data(h2, stream->id, stream);
+    return 0;
+}
+
+static bool is(const uint8_t *at, size_t length, const char *text)
+{
+    return length == strlen(text) && memcmp(at, text, length) == 0;
+}
+
+static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
+                     void *context)
+{
+    struct stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    (void)flags;
+    (void)context;
+    if (!stream)
+        return 0;
+    stream->headers += name_length + value_length + 32;
+    if (stream->headers > BW_FRONT_HEADERS_MAX)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (is(name, name_length, ":path") && value_length < PATH_MAX_BYTES) {
+        memcpy(stream->path, value, value_length);
+        stream->path[value_length] = '\0';
+    } else if (is(name, name_length, "content-type")) {
+        stream->grpc = value_length >= 16 && memcmp(value, "application/grpc", 16) == 0;
+    } else if (is(name, name_length, "grpc-encoding")) {
+        stream->compressed = !is(value, value_length, "identity");
+    } else if (is(name, name_length, "hasleader")) {
+        stream->call.needs_leader = is(value, value_length, "true");
+    }
+    return 0;
+}
+
+static void open_call(struct stream *stream)
+{
+    struct bw_replica_status status;
+    struct bw_call *call = &stream->call;
+    if (!stream->grpc) {
+        nghttp2_nv headers[] = {nv(":status", "415")};
+        stream->begun = true;
+        call->ended = true;
+        nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, 1, NULL);
+        bw_conn_dirty(stream->conn);
+        return;
+    }
+    call->method = bw_method_find(stream->path, strlen(stream->path));
+    bw_replica_status(bw_service_replica(call->service), &status);
+    if (!call->method)
+        bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: this part of the API is not there");
+    else if (stream->compressed)
+        bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: compression is not supported");
+    else if (call->needs_leader && call->method->streams && status.leader == BW_NODE_NONE)
+        bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
+}
+
+static void take_message(struct stream *stream, const unsigned char *bytes, size_t length)
+{
+    struct bw_call *call = &stream->call;
+    ProtobufCMessage *message =
+        protobuf_c_message_unpack(call->method->request, NULL, length, bytes);
+    if (!message) {
+        bw_call_end(call, BW_CODE_INTERNAL, "grpc: error unmarshalling request");
+        return;
+    }
+    call->method->message(call, message);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* Messages that are whole; false: it is no gRPC. */
+static void take_messages(struct stream *stream)
+{
+    size_t used = 0;
+    while (!stream->call.ended && stream->in_used - used >= GRPC_HEAD) {
+        const unsigned char *at = stream->in + used;
+        size_t length = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
+        if (at[0] != 0 || length > BW_FRONT_MESSAGE_MAX) {
+            bw_call_end(&stream->call, at[0] ? BW_CODE_UNIMPLEMENTED : BW_CODE_EXHAUSTED,
+                        at[0] ? "bellwether: compression is not supported"
+                              : "grpc: received message larger than max");
+            break;
+        }
+        if (stream->in_used - used - GRPC_HEAD < length)
+            break;
+        take_message(stream, at + GRPC_HEAD, length);
+        used += GRPC_HEAD + length;
+    }
+    if (stream->call.ended)
+        used = stream->in_used;
+    memmove(stream->in, stream->in + used, stream->in_used - used);
+    stream->in_used -= used;
+}
+
+static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *bytes,
+                   size_t length, void *context)
+{
+    struct stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    (void)flags;
+    (void)context;
+    if (!stream || stream->call.ended)
+        return 0;
+    if (stream->in_size - stream->in_used < length) {
+        size_t size = stream->in_used + length;
+        unsigned char *larger = realloc(stream->in, size);
+        if (!larger)
+            return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        stream->in = larger;
+        stream->in_size = size;
+    }
+    memcpy(stream->in + stream->in_used, bytes, length);
+    stream->in_used += length;
+    take_messages(stream);
+    return 0;
+}
+
+static void no_more(struct stream *stream)
+{
+    struct bw_call *call = &stream->call;
+    if (call->ended || !call->method)
+        return;
+    if (stream->in_used)
+        bw_call_end(call, BW_CODE_INTERNAL, "grpc: message cut short");
+    else if (call->method->no_more)
+        call->method->no_more(call);
+}
+
+static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *context)
+{
+    struct stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    (void)context;
+    if (!stream || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        open_call(stream);
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        no_more(stream);
+    return 0;
+}
+
+static void stream_free(struct stream *stream)
+{
+    *stream->link = stream->next;
+    if (stream->next)
+        stream->next->link = stream->link;
+    bw_call_gone(&stream->call);
+    free(stream->in);
+    free(stream->out);
+    free(stream);
+}
+
+static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t code, void *context)
+{
+    struct stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    struct session *session = ((struct bw_conn *)context)->state;
+    session->resets += code == NGHTTP2_NO_ERROR ? -1 : 1;
+    session->resets = session->resets < 0 ? 0 : session->resets;
+    if (stream)
+        stream_free(stream);
+    return session->resets > RESETS_MAX ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static nghttp2_session *session_new(struct bw_conn *conn)
+{
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_session *h2 = NULL;
+    nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, BW_FRONT_STREAMS_MAX},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1u << 20},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, BW_FRONT_HEADERS_MAX}};
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+        return NULL;
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    if (nghttp2_session_server_new(&h2, callbacks, conn) != 0)
+        h2 = NULL;
+    nghttp2_session_callbacks_del(callbacks);
+    if (h2) {
+        nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, 3);
+        nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, 4 << 20);
+    }
+    return h2;
+}
+
+bool bw_h2_begin(struct bw_conn *conn)
+{
+    struct session *session = calloc(1, sizeof *session);
+    if (!session)
+        return false;
+    conn->state = session;
+    session->h2 = session_new(conn);
+    if (!session->h2) {
+        free(session);
+        conn->state = NULL;
+        return false;
+    }
+    bw_conn_dirty(conn);
+    return true;
+}
+
+static bool h2_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t length)
+{
+    struct session *session = conn->state;
+    ssize_t taken = nghttp2_session_mem_recv(session->h2, bytes, length);
+    bw_conn_dirty(conn);
+    return taken == (ssize_t)length;
+}
+
+static void h2_flush(struct bw_conn *conn)
+{
+    struct session *session = conn->state;
+    const uint8_t *bytes;
+    ssize_t length;
+    while (bw_conn_backlog(conn) < BW_FRONT_QUEUE_MAX &&
+           (length = nghttp2_session_mem_send(session->h2, &bytes)) > 0)
+        bw_conn_put(conn, bytes, (size_t)length);
+    if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
+        conn->hang_up = true;
+}
+
+static void h2_gone(struct bw_conn *conn)
+{
+    struct session *session = conn->state;
+    while (session->first)
+        stream_free(session->first);
+    nghttp2_session_del(session->h2);
+    free(session);
+}
+
+const struct bw_speech bw_speech_h2 = {h2_bytes, h2_flush, h2_gone};

@@ -1,0 +1,50 @@
+/* The inside of the door: a connection, and what it speaks. */
+#ifndef BW_SERVE_FRONT_STATE_H
+#define BW_SERVE_FRONT_STATE_H
+
+#include "serve/front.h"
+
+struct bw_front {
+    struct bw_front_options options;
+    uv_tcp_t listener;
+    uv_prepare_t sender;
+    struct bw_conn *conns, *dirty;
+    uint32_t count, handles;
+    uint16_t port;
+    bool closing;
+    void (*closed)(void *context);
+    void *context;
+};
+
+struct bw_speech { /* what a connection speaks */
+    /* False: hang up. */
+    bool (*bytes)(struct bw_conn *conn, const unsigned char *bytes, size_t length);
+    /* Puts what must be sent into the connection's buffer (bw_conn_put). */
+    void (*flush)(struct bw_conn *conn);
+    void (*gone)(struct bw_conn *conn);
+};
+
+struct bw_conn {
+    struct bw_front *front;
+    struct bw_conn *next, **link; /* all */
+    struct bw_conn *next_dirty;
+    bool dirty, closing, hang_up; /* hang_up: when everything is sent */
+    const struct bw_speech *speech;
+    void *state; /* the speech's */
+    uv_tcp_t tcp;
+    unsigned char first[32]; /* before it is known what it speaks */
+    size_t first_used;
+    unsigned char *out;
+    size_t out_used, out_size;
+};
+
+void bw_conn_close(struct bw_conn *conn);
+void bw_conn_dirty(struct bw_conn *conn);
+void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length);
+size_t bw_conn_backlog(const struct bw_conn *conn);
+
+extern const struct bw_speech bw_speech_h2, bw_speech_http1;
+bool bw_h2_begin(struct bw_conn *conn);
+bool bw_http1_begin(struct bw_conn *conn);
+
+#endif

@@ -1,0 +1,396 @@
+/* Calls that wait for the replica, headers, and errors in the words clients match; see service.h.
+ */
+#include "serve/service.h"
+
+#include "base/error.h"
+#include "serve/service_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define READ_KVS 262144u
+
+static struct bw_wait **bucket_of(const struct bw_service *service, uint64_t request)
+{
+    return &service->buckets[request & (WAIT_BUCKETS - 1)];
+}
+
+struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request)
+{
+    struct bw_service *service = call->service;
+    struct bw_wait *wait = request ? calloc(1, sizeof *wait) : NULL;
+    if (!wait) {
+        if (request)
+            bw_replica_forget(service->replica, request);
+        bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
+        return NULL;
+    }
+    struct bw_wait **bucket = bucket_of(service, request);
+    *wait = (struct bw_wait){.call = call,
+                             .request = request,
+                             .chain = *bucket,
+                             .next = call->waits,
+                             .link = &call->waits};
+    *bucket = wait;
+    if (call->waits)
+        call->waits->link = &wait->next;
+    call->waits = wait;
+    return wait;
+}
+
+static void unlink_wait(struct bw_service *service, struct bw_wait *wait)
+{
+    struct bw_wait **at = bucket_of(service, wait->request);
+    while (*at != wait)
+        at = &(*at)->chain;
+    *at = wait->chain;
+    *wait->link = wait->next;
+    if (wait->next)
+        wait->next->link = wait->link;
+}
+
+/* Takes the wait for a request out; false: nobody waits any more. */
+static bool take_wait(struct bw_service *service, uint64_t request, struct bw_wait *out)
+{
+    struct bw_wait *at = *bucket_of(service, request);
+    while (at && at->request != request)
+        at = at->chain;
+    if (!at)
+        return false;
+    unlink_wait(service, at);
+    *out = *at;
+    free(at);
+    return !out->call->ended;
+}
+
+void bw_call_send(struct bw_call *call, const ProtobufCMessage *message)
+{
+    if (!call->ended)
+        call->send(call, message);
+}
+
+void bw_call_end(struct bw_call *call, enum bw_code code, const char *text)
+{
+    if (call->ended)
+        return;
+    call->ended = true;
+    call->end(call, code, code == BW_CODE_OK ? "" : text);
+}
+
+void bw_call_gone(struct bw_call *call)
+{
+    struct bw_service *service = call->service;
+    call->ended = true;
+    while (call->waits) {
+        struct bw_wait *wait = call->waits;
+        bw_replica_forget(service->replica, wait->request);
+        unlink_wait(service, wait);
+        free(wait);
+    }
+    if (call->method && call->method->gone)
+        call->method->gone(call);
+}
+
+static void on_applied(void *context, uint64_t request, const struct bw_entry *entry,
+                       enum bw_refusal refusal, const struct bw_results *results)
+{
+    struct bw_wait wait;
+    if (take_wait(context, request, &wait) && wait.applied)
+        wait.applied(wait.call, wait.number, entry, refusal, results);
+}
+
+static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
+{
+    struct bw_wait wait;
+    if (take_wait(context, request, &wait) && wait.answered)
+        wait.answered(wait.call, wait.number, ttl_ns);
+}
+
+static void on_failed(void *context, uint64_t request, int error)
+{
+    struct bw_wait wait;
+    if (!take_wait(context, request, &wait))
+        return;
+    if (wait.failed)
+        wait.failed(wait.call, wait.number, error);
+    else
+        bw_service_fail(wait.call, error);
+}
+
+static void on_changed(void *context, bool restored)
+{
+    bw_service_news(context, restored);
+}
+
+static void on_led(void *context)
+{
+    struct bw_service *service = context;
+    if (service->options.led)
+        service->options.led(service->options.context);
+}
+
+static const struct {
+    enum bw_code code;
+    const char *text;
+} refusals[] = {
+    [BW_REFUSED_NOT] = {BW_CODE_OK, ""},
+    [BW_REFUSED_NO_KEY] = {BW_CODE_INVALID, "etcdserver: key is not provided"},
+    [BW_REFUSED_KEY_UNKNOWN] = {BW_CODE_INVALID, "etcdserver: key not found"},
+    [BW_REFUSED_VALUE_GIVEN] = {BW_CODE_INVALID, "etcdserver: value is provided"},
+    [BW_REFUSED_DUPLICATE] = {BW_CODE_INVALID, "etcdserver: duplicate key given in txn request"},
+    [BW_REFUSED_TOO_MANY] = {BW_CODE_INVALID, "etcdserver: too many operations in txn request"},
+    [BW_REFUSED_TOO_LARGE] = {BW_CODE_INVALID, "etcdserver: request is too large"},
+    [BW_REFUSED_NO_LEASE] = {BW_CODE_NOT_FOUND, "etcdserver: requested lease not found"},
+    [BW_REFUSED_LEASE_EXISTS] = {BW_CODE_PRECONDITION, "etcdserver: lease already exists"},
+    [BW_REFUSED_TTL] = {BW_CODE_OUT_OF_RANGE, "etcdserver: too large lease TTL"},
+    [BW_REFUSED_NO_SPACE] = {BW_CODE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"},
+    [BW_REFUSED_COMPACTED] = {BW_CODE_OUT_OF_RANGE,
+                              "etcdserver: mvcc: required revision has been compacted"},
+    [BW_REFUSED_FUTURE] = {BW_CODE_OUT_OF_RANGE,
+                           "etcdserver: mvcc: required revision is a future revision"}};
+
+void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal)
+{
+    bw_call_end(call, refusals[refusal].code, refusals[refusal].text);
+}
+
+void bw_service_fail(struct bw_call *call, int error)
+{
+    const char *text = "etcdserver: request timed out";
+    if (error == BW_ENOTLEADER)
+        text = "etcdserver: no leader";
+    else if (error == BW_ELOST)
+        text = "etcdserver: leader changed";
+    else if (error == BW_EBUSY || error == BW_ELIMIT)
+        text = "etcdserver: too many requests";
+    bw_call_end(call,
+                error == BW_EBUSY || error == BW_ELIMIT ? BW_CODE_EXHAUSTED : BW_CODE_UNAVAILABLE,
+                text);
+}
+
+void bw_service_header(const struct bw_service *service, Api__Header *header, int64_t revision)
+{
+    struct bw_replica_status status;
+    struct bw_registry_status registry;
+    bw_replica_status(service->replica, &status);
+    bw_registry_status(bw_replica_registry(service->replica), &registry);
+    api__header__init(header);
+    header->cluster_id = service->options.cluster;
+    header->member_id = service->options.self;
+    header->revision = revision ? revision : registry.revision;
+    header->raft_term = status.term;
+}
+
+void *bw_service_room(struct bw_service *service, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    struct room *room = service->room;
+    if (!room || room->size - room->used < bytes) {
+        size_t size = bytes > ROOM_BYTES ? bytes : ROOM_BYTES;
+        room = malloc(sizeof *room + size);
+        if (!room)
+            abort();
+        *room = (struct room){.next = service->room, .size = size};
+        service->room = room;
+    }
+    void *at = room->bytes + room->used;
+    room->used += bytes;
+    return at;
+}
+
+/* One block is kept: most answers fit it. */
+void bw_service_room_clear(struct bw_service *service)
+{
+    struct room *room = service->room;
+    while (room && room->next) {
+        struct room *next = room->next;
+        free(room);
+        room = next;
+    }
+    if (room)
+        room->used = 0;
+    service->room = room;
+}
+
+static ProtobufCBinaryData binary(struct bw_slice slice)
+{
+    return (ProtobufCBinaryData){.data = (uint8_t *)slice.at, .len = slice.length};
+}
+
+Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv, bool keys_only)
+{
+    Api__KeyValue *out = bw_service_room(service, sizeof *out);
+    api__key_value__init(out);
+    out->key = binary(bw_kv_key(kv));
+    if (!keys_only)
+        out->value = binary(bw_kv_value(kv));
+    out->create_revision = kv->create_revision;
+    out->mod_revision = kv->mod_revision;
+    out->version = kv->version;
+    out->lease = kv->lease;
+    return out;
+}
+
+struct bw_replica *bw_service_replica(struct bw_service *service)
+{
+    return service->replica;
+}
+
+struct bw_registry *bw_service_registry(struct bw_service *service)
+{
+    return bw_replica_registry(service->replica);
+}
+
+struct bw_watches *bw_service_watches(struct bw_service *service)
+{
+    return service->watches;
+}
+
+struct bw_results *bw_service_results(struct bw_service *service)
+{
+    return &service->results;
+}
+
+bw_time bw_service_ttl_min(const struct bw_service *service)
+{
+    return service->options.ttl_min_ns;
+}
+
+static int open_watches(struct bw_service *service)
+{
+    service->watch_bytes = bw_watches_bytes(WATCHERS_MAX);
+    service->watch_memory = mmap(NULL, service->watch_bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (service->watch_memory == MAP_FAILED) {
+        service->watch_memory = NULL;
+        return BW_ENOMEM;
+    }
+    return bw_watches_init(&service->watches, service->watch_memory, service->watch_bytes,
+                           WATCHERS_MAX);
+}
+
+static void let_go(struct bw_service *service)
+{
+    bw_service_room_clear(service);
+    free(service->room);
+    if (service->watch_memory)
+        munmap(service->watch_memory, service->watch_bytes);
+    free((void *)service->results.kvs);
+    free(service->buckets);
+    free(service);
+}
+
+int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why)
+{
+    struct bw_service *service = calloc(1, sizeof *service);
+    if (!service)
+        return BW_ENOMEM;
+    service->options = *options;
+    service->buckets = calloc(WAIT_BUCKETS, sizeof(struct bw_wait *));
+    service->results.kvs = malloc(READ_KVS * sizeof *service->results.kvs);
+    service->results.kv_cap = READ_KVS;
+    struct bw_replica_options replica = {.loop = options->loop,
+                                         .directory = options->directory,
+                                         .cluster = options->cluster,
+                                         .self = options->self,
+                                         .members = options->members,
+                                         .count = options->count,
+                                         .heartbeat_ns = options->heartbeat_ns,
+                                         .timeout_ns = options->timeout_ns,
+                                         .registry = options->registry,
+                                         .context = service,
+                                         .applied = on_applied,
+                                         .answered = on_answered,
+                                         .failed = on_failed,
+                                         .changed = on_changed,
+                                         .led = on_led};
+    int error = service->buckets && service->results.kvs ? open_watches(service) : BW_ENOMEM;
+    if (!error)
+        error = bw_replica_open(&service->replica, &replica, why);
+    if (error)
+        let_go(service);
+    else
+        *out = service;
+    return error;
+}
+
+static void on_closed(void *context)
+{
+    struct bw_service *service = context;
+    void (*closed)(void *context) = service->closed;
+    void *owner = service->options.context;
+    let_go(service);
+    if (closed)
+        closed(owner);
+}
+
+void bw_service_close(struct bw_service *service, void (*closed)(void *context))
+{
+    service->closed = closed;
+    bw_replica_close(service->replica, on_closed);
+}
+
+#define UNARY(path, json, request, response, function)                                             \
+    {                                                                                              \
+        path, json, &api__##request##__descriptor, &api__##response##__descriptor, false,          \
+            function, NULL, NULL                                                                   \
+    }
+
+const struct bw_method bw_methods[] = {
+    {"/etcdserverpb.KV/Range", "/v3/kv/range", &api__range_request__descriptor,
+     &api__range_response__descriptor, false, bw_kv_range, NULL, bw_kv_range_gone},
+    UNARY("/etcdserverpb.KV/Put", "/v3/kv/put", put_request, put_response, bw_kv_put),
+    UNARY("/etcdserverpb.KV/DeleteRange", "/v3/kv/deleterange", delete_range_request,
+          delete_range_response, bw_kv_delete),
+    UNARY("/etcdserverpb.KV/Txn", "/v3/kv/txn", txn_request, txn_response, bw_kv_txn),
+    UNARY("/etcdserverpb.KV/Compact", "/v3/kv/compaction", compaction_request, compaction_response,
+          bw_kv_compact),
+    UNARY("/etcdserverpb.Lease/LeaseGrant", "/v3/lease/grant", lease_grant_request,
+          lease_grant_response, bw_lease_grant),
+    UNARY("/etcdserverpb.Lease/LeaseRevoke", "/v3/lease/revoke", lease_revoke_request,
+          lease_revoke_response, bw_lease_revoke),
+    UNARY("/etcdserverpb.Lease/LeaseTimeToLive", "/v3/lease/timetolive", lease_time_to_live_request,
+          lease_time_to_live_response, bw_lease_time_to_live),
+    UNARY("/etcdserverpb.Lease/LeaseLeases", "/v3/lease/leases", lease_leases_request,
+          lease_leases_response, bw_lease_leases),
+    {"/etcdserverpb.Lease/LeaseKeepAlive", "/v3/lease/keepalive",
+     &api__lease_keep_alive_request__descriptor, &api__lease_keep_alive_response__descriptor, true,
+     bw_lease_keep_alive, bw_lease_keep_alive_no_more, NULL},
+    {"/etcdserverpb.Watch/Watch", "/v3/watch", &api__watch_request__descriptor,
+     &api__watch_response__descriptor, true, bw_watch_message, NULL, bw_watch_gone},
+    UNARY("/etcdserverpb.Cluster/MemberList", "/v3/cluster/member/list", member_list_request,
+          member_list_response, bw_cluster_members),
+    UNARY("/etcdserverpb.Maintenance/Status", "/v3/maintenance/status", status_request,
+          status_response, bw_cluster_status),
+    UNARY("/etcdserverpb.Maintenance/MoveLeader", "/v3/maintenance/transfer-leadership",
+          move_leader_request, move_leader_response, bw_cluster_move_leader),
+    UNARY("/etcdserverpb.Maintenance/Alarm", "/v3/maintenance/alarm", alarm_request, alarm_response,
+          bw_cluster_alarm),
+    UNARY("/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate", authenticate_request,
+          authenticate_response, bw_cluster_authenticate),
+    {"/v3electionpb.Election/Campaign", "/v3/election/campaign", &api__campaign_request__descriptor,
+     &api__campaign_response__descriptor, false, bw_election_campaign, NULL, bw_election_gone},
+    UNARY("/v3electionpb.Election/Proclaim", "/v3/election/proclaim", proclaim_request,
+          proclaim_response, bw_election_proclaim),
+    {"/v3electionpb.Election/Leader", "/v3/election/leader", &api__leader_request__descriptor,
+     &api__leader_response__descriptor, false, bw_election_leader, NULL, bw_election_gone},
+    {"/v3electionpb.Election/Observe", "/v3/election/observe", &api__leader_request__descriptor,
+     &api__leader_response__descriptor, true, bw_election_observe, NULL, bw_election_gone},
+    UNARY("/v3electionpb.Election/Resign", "/v3/election/resign", resign_request, resign_response,
+          bw_election_resign),
+    {"/v3lockpb.Lock/Lock", "/v3/lock/lock", &api__lock_request__descriptor,
+     &api__lock_response__descriptor, false, bw_election_lock, NULL, bw_election_gone},
+    UNARY("/v3lockpb.Lock/Unlock", "/v3/lock/unlock", unlock_request, unlock_response,
+          bw_election_unlock),
+    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL}};
+
+const struct bw_method *bw_method_find(const char *path, size_t length)
+{
+    for (const struct bw_method *method = bw_methods; method->path; method++)
+        if ((strlen(method->path) == length && memcmp(method->path, path, length) == 0) ||
+            (method->json && strlen(method->json) == length &&
+             memcmp(method->json, path, length) == 0))
+            return method;
+    return NULL;
+}

@@ -1,0 +1,107 @@
+/* The services behind the wire: what a call means, carried to the replica and back.
+ *
+ *   service.c           waiting for the replica; headers; errors as etcd words them
+ *   service_kv.c        Range, Put, DeleteRange, Txn, Compact
+ *   service_lease.c     Grant, Revoke, KeepAlive, TimeToLive, Leases
+ *   service_watch.c     Watch
+ *   service_cluster.c   members, status, hand-over; what is not there
+ *   service_election.c  Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
+#ifndef BW_SERVE_SERVICE_H
+#define BW_SERVE_SERVICE_H
+
+#include "registry/watch.h"
+#include "serve/api.pb-c.h"
+#include "serve/call.h"
+#include "serve/replica.h"
+
+struct bw_wait {
+    struct bw_call *call;
+    uint64_t request;
+    int64_t number;               /* the waiter's own */
+    struct bw_wait *chain;        /* same bucket */
+    struct bw_wait *next, **link; /* of the same call */
+    /* One of them, once. */
+    void (*applied)(struct bw_call *call, int64_t number, const struct bw_entry *entry,
+                    enum bw_refusal refusal, const struct bw_results *results);
+    void (*answered)(struct bw_call *call, int64_t number, bw_time ttl_ns);
+    void (*failed)(struct bw_call *call, int64_t number, int error); /* NULL: the call ends */
+};
+
+struct bw_service_options {
+    uv_loop_t *loop;
+    const char *directory;
+    uint64_t cluster;
+    bw_node self;
+    const struct bw_replica_member *members;
+    uint32_t count;
+    bw_time heartbeat_ns, timeout_ns, ttl_min_ns;
+    struct bw_registry_config registry;
+    void *context;
+    void (*led)(void *context); /* who leads changed */
+};
+
+struct bw_service;
+
+int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why);
+void bw_service_close(struct bw_service *service, void (*closed)(void *context));
+struct bw_replica *bw_service_replica(struct bw_service *service);
+
+/* For the methods. A wait for what `request` (0: the replica takes no more) will bring; the call
+ * ends with an error if there can be none. Returns NULL then. */
+struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request);
+struct bw_registry *bw_service_registry(struct bw_service *service);
+struct bw_watches *bw_service_watches(struct bw_service *service);
+bw_time bw_service_ttl_min(const struct bw_service *service);
+/* Room that lasts until the next call of it: for parts of an answer. */
+void *bw_service_room(struct bw_service *service, size_t bytes);
+void bw_service_room_clear(struct bw_service *service);
+/* A header as of now, or of the given revision. */
+void bw_service_header(const struct bw_service *service, Api__Header *header, int64_t revision);
+/* Ends the call as etcd would. */
+void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal);
+void bw_service_fail(struct bw_call *call, int error);
+/* Room for answers of the registry to reads. */
+struct bw_results *bw_service_results(struct bw_service *service);
+/* A version as a message, in the room. */
+Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv, bool keys_only);
+
+/* Who is told of a watcher's news: the owner of every watcher begins with this. It reads them with
+ * bw_watcher_next until there are none, or says bw_watcher_later. */
+struct bw_watching {
+    void (*news)(struct bw_watching *watching, bw_ref watcher);
+};
+/* 0: too many watchers. */
+bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching,
+                        const struct bw_watcher_spec *spec);
+void bw_service_news(struct bw_service *service, bool restored);
+
+/* The methods of each file, named in the table of service.c. */
+void bw_kv_range(struct bw_call *call, const ProtobufCMessage *request);
+void bw_kv_range_gone(struct bw_call *call);
+void bw_kv_put(struct bw_call *call, const ProtobufCMessage *request);
+void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *request);
+void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *request);
+void bw_kv_compact(struct bw_call *call, const ProtobufCMessage *request);
+void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *request);
+void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *request);
+void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *request);
+void bw_lease_keep_alive_no_more(struct bw_call *call);
+void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *request);
+void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *request);
+void bw_watch_message(struct bw_call *call, const ProtobufCMessage *request);
+void bw_watch_gone(struct bw_call *call);
+void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *request);
+void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *request);
+void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *request);
+void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *request);
+void bw_cluster_authenticate(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_leader(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_observe(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_resign(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_lock(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *request);
+void bw_election_gone(struct bw_call *call);
+
+#endif

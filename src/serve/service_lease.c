@@ -1,0 +1,202 @@
+/* Grant, Revoke, KeepAlive, TimeToLive, Leases. Seconds on the wire, as etcd has them. */
+#include "base/error.h"
+#include "serve/service.h"
+
+#include <sys/random.h>
+
+/* Positive, never 0, and not guessable: who knows the id may renew the lease. */
+static int64_t random_id(void)
+{
+    int64_t id = 0;
+    while (id == 0) {
+        if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+            return 0;
+        id &= INT64_MAX;
+    }
+    return id;
+}
+
+static int64_t seconds(bw_time ns)
+{
+    return (ns + BW_SEC - 1) / BW_SEC;
+}
+
+static void grant_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
+                          enum bw_refusal refusal, const struct bw_results *results)
+{
+    Api__LeaseGrantResponse out = API__LEASE_GRANT_RESPONSE__INIT;
+    Api__Header header;
+    (void)number;
+    if (refusal) {
+        bw_service_refuse(call, refusal);
+        return;
+    }
+    bw_service_header(call->service, &header, results->revision);
+    out.header = &header;
+    out.id = entry->lease.id;
+    out.ttl = seconds(entry->lease.ttl_ns);
+    bw_call_send(call, &out.base);
+    bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const Api__LeaseGrantRequest *in = (const Api__LeaseGrantRequest *)message;
+    int64_t id = in->id ? in->id : random_id();
+    if (in->ttl > BW_GRANT_TTL_MAX_S) {
+        bw_service_refuse(call, BW_REFUSED_TTL);
+        return;
+    }
+    if (in->ttl <= 0 || id <= 0) {
+        bw_call_end(call, BW_CODE_INVALID,
+                    "etcdserver: a lease needs a TTL of at least 1 s, and its ID must be positive");
+        return;
+    }
+    bw_time ttl = bw_time_max(in->ttl * BW_SEC, bw_service_ttl_min(call->service));
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = id, .ttl_ns = ttl}};
+    struct bw_wait *wait =
+        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
+    if (wait)
+        wait->applied = grant_applied;
+}
+
+static void revoke_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
+                           enum bw_refusal refusal, const struct bw_results *results)
+{
+    Api__LeaseRevokeResponse out = API__LEASE_REVOKE_RESPONSE__INIT;
+    Api__Header header;
+    (void)number;
+    (void)entry;
+    if (refusal) {
+        bw_service_refuse(call, refusal);
+        return;
+    }
+    bw_service_header(call->service, &header, results->revision);
+    out.header = &header;
+    bw_call_send(call, &out.base);
+    bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const Api__LeaseRevokeRequest *in = (const Api__LeaseRevokeRequest *)message;
+    if (in->id <= 0) {
+        bw_service_refuse(call, BW_REFUSED_NO_LEASE);
+        return;
+    }
+    struct bw_entry entry = {.kind = BW_ENTRY_REVOKE, .lease = {.id = in->id}};
+    struct bw_wait *wait =
+        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
+    if (wait)
+        wait->applied = revoke_applied;
+}
+
+/* ── KeepAlive: a stream of requests, each answered when a quorum has confirmed us ── */
+
+static void *const no_more_mark = (void *)1;
+
+static void kept_alive(struct bw_call *call, int64_t id, bw_time ttl_ns)
+{
+    Api__LeaseKeepAliveResponse out = API__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    Api__Header header;
+    bw_service_header(call->service, &header, 0);
+    out.header = &header;
+    out.id = id;
+    out.ttl = seconds(ttl_ns); /* 0: there is no such lease */
+    bw_call_send(call, &out.base);
+    if (call->state == no_more_mark && !call->waits)
+        bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const Api__LeaseKeepAliveRequest *in = (const Api__LeaseKeepAliveRequest *)message;
+    uint64_t request = bw_replica_keep_alive(bw_service_replica(call->service), in->id);
+    struct bw_wait *wait = bw_service_wait(call, request);
+    if (!wait)
+        return;
+    wait->answered = kept_alive;
+    wait->number = in->id;
+}
+
+void bw_lease_keep_alive_no_more(struct bw_call *call)
+{
+    call->state = no_more_mark;
+    if (!call->waits)
+        bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+/* ── what is left, and which there are ── */
+
+static void left_known(struct bw_call *call, int64_t number, bw_time left_ns)
+{
+    struct bw_service *service = call->service;
+    int64_t id = number < 0 ? -number : number;
+    Api__LeaseTimeToLiveResponse out = API__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
+    Api__Header header;
+    struct bw_lease_view lease;
+    bw_service_room_clear(service);
+    bw_service_header(service, &header, 0);
+    out.header = &header;
+    out.id = id;
+    out.ttl = -1;
+    if (left_ns >= 0 && bw_registry_lease(bw_service_registry(service), id, &lease)) {
+        out.ttl = left_ns / BW_SEC;
+        out.grantedttl = seconds(lease.ttl_ns);
+        struct bw_slice *keys = bw_service_room(service, (lease.keys + 1) * sizeof *keys);
+        bw_registry_lease_keys(bw_service_registry(service), id, keys, lease.keys);
+        out.n_keys = number < 0 ? lease.keys : 0;
+        out.keys = bw_service_room(service, (lease.keys + 1) * sizeof *out.keys);
+        for (uint32_t i = 0; i < lease.keys; i++)
+            out.keys[i] =
+                (ProtobufCBinaryData){.data = (uint8_t *)keys[i].at, .len = keys[i].length};
+    }
+    bw_call_send(call, &out.base);
+    bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const Api__LeaseTimeToLiveRequest *in = (const Api__LeaseTimeToLiveRequest *)message;
+    struct bw_wait *wait =
+        bw_service_wait(call, bw_replica_left(bw_service_replica(call->service), in->id));
+    if (!wait)
+        return;
+    wait->answered = left_known;
+    wait->number = in->keys ? -in->id : in->id; /* negative: its keys are wanted too */
+}
+
+static void leases_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
+{
+    struct bw_service *service = call->service;
+    struct bw_registry *registry = bw_service_registry(service);
+    Api__LeaseLeasesResponse out = API__LEASE_LEASES_RESPONSE__INIT;
+    Api__Header header;
+    struct bw_registry_status status;
+    struct bw_lease_view lease;
+    uint64_t cursor = 0;
+    (void)number;
+    (void)ttl_ns;
+    bw_service_room_clear(service);
+    bw_registry_status(registry, &status);
+    out.leases = bw_service_room(service, (status.leases + 1) * sizeof *out.leases);
+    while (out.n_leases < status.leases && bw_registry_next_lease(registry, &cursor, &lease)) {
+        Api__LeaseStatus *one = bw_service_room(service, sizeof *one);
+        api__lease_status__init(one);
+        one->id = lease.id;
+        out.leases[out.n_leases++] = one;
+    }
+    bw_service_header(service, &header, 0);
+    out.header = &header;
+    bw_call_send(call, &out.base);
+    bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    struct bw_wait *wait =
+        bw_service_wait(call, bw_replica_read(bw_service_replica(call->service)));
+    if (wait)
+        wait->answered = leases_readable;
+}

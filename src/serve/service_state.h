@@ -1,0 +1,30 @@
+/* The inside of the services. */
+#ifndef BW_SERVE_SERVICE_STATE_H
+#define BW_SERVE_SERVICE_STATE_H
+
+#include "serve/service.h"
+
+#define WAIT_BUCKETS 16384u /* a power of two */
+#define ROOM_BYTES   65536u
+#define WATCHERS_MAX 100000u
+
+struct room {
+    struct room *next;
+    size_t used, size;
+    _Alignas(16) unsigned char bytes[];
+};
+
+struct bw_service {
+    struct bw_service_options options;
+    struct bw_replica *replica;
+    struct bw_wait **buckets;
+    struct bw_watches *watches;
+    void *watch_memory;
+    size_t watch_bytes;
+    struct bw_results results;
+    struct room *room;
+    bw_ref stuck; /* the first watcher of this pass whose owner could not take more */
+    void (*closed)(void *context);
+};
+
+#endif
