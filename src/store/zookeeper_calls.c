@@ -1,0 +1,156 @@
+/* The library's calls in one form; see zookeeper_client.h. The library keeps what is handed to it
+ * until the answer comes, so each call is a block of its own. */
+#include "store/zookeeper_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct call {
+    struct bw_zk_client *client;
+    bw_zk_done done;
+    void *context;
+    zoo_op_result_t results[BW_ZK_MULTI_MAX];
+};
+
+static struct call *begin(struct bw_zk_client *client, bw_zk_done done, void *context)
+{
+    bool open = client->ready && zoo_state(client->zh) == ZOO_CONNECTED_STATE;
+    struct call *call = open ? calloc(1, sizeof *call) : NULL;
+    if (!call)
+        return NULL;
+    call->client = client;
+    call->done = done;
+    call->context = context;
+    return call;
+}
+
+static int sent(struct call *call, int rc)
+{
+    if (rc == ZOK)
+        bw_zk_client_sent(call->client);
+    else
+        free(call);
+    return rc;
+}
+
+static void answer(const void *data, const struct bw_zk_reply *reply)
+{
+    struct call *call = (struct call *)data;
+    bw_zk_client_heard(call->client);
+    if (call->done)
+        call->done(call->context, reply);
+    free(call);
+}
+
+static void on_string(int rc, const char *text, const void *data)
+{
+    (void)text;
+    answer(data, &(struct bw_zk_reply){.rc = rc});
+}
+
+static void on_void(int rc, const void *data)
+{
+    answer(data, &(struct bw_zk_reply){.rc = rc});
+}
+
+static void on_multi(int rc, const void *data)
+{
+    const struct call *call = data;
+    answer(data, &(struct bw_zk_reply){.rc = rc, .results = call->results});
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data)
+{
+    answer(data, &(struct bw_zk_reply){.rc = rc, .stat = stat});
+}
+
+static void on_data(int rc, const char *text, int length, const struct Stat *stat, const void *data)
+{
+    answer(data, &(struct bw_zk_reply){
+                     .rc = rc, .text = text, .length = length > 0 ? length : 0, .stat = stat});
+}
+
+static void on_names(int rc, const struct String_vector *names, const void *data)
+{
+    answer(data, &(struct bw_zk_reply){.rc = rc, .names = names});
+}
+
+static void on_created(int rc, const char *text, const struct Stat *stat, const void *data)
+{
+    answer(data, &(struct bw_zk_reply){
+                     .rc = rc, .text = text, .length = text ? (int)strlen(text) : 0, .stat = stat});
+}
+
+/* All watches of a session also hear of its connection: that is said elsewhere. */
+static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *number)
+{
+    struct bw_zk_client *client = (struct bw_zk_client *)zoo_get_context(zh);
+    (void)state;
+    (void)path;
+    if (type != ZOO_SESSION_EVENT)
+        client->hooks.changed(client, (uintptr_t)number);
+}
+
+static watcher_fn watcher(uint64_t number)
+{
+    return number ? on_watch : NULL;
+}
+
+int bw_zk_sync(struct bw_zk_client *client, const char *path, bw_zk_done done, void *context)
+{
+    struct call *call = begin(client, done, context);
+    return call ? sent(call, zoo_async(client->zh, path, on_string, call)) : ZINVALIDSTATE;
+}
+
+int bw_zk_exists(struct bw_zk_client *client, const char *path, uint64_t watch, bw_zk_done done,
+                 void *context)
+{
+    struct call *call = begin(client, done, context);
+    return call ? sent(call, zoo_awexists(client->zh, path, watcher(watch),
+                                          (void *)(uintptr_t)watch, on_stat, call))
+                : ZINVALIDSTATE;
+}
+
+int bw_zk_get(struct bw_zk_client *client, const char *path, bw_zk_done done, void *context)
+{
+    struct call *call = begin(client, done, context);
+    return call ? sent(call, zoo_awget(client->zh, path, NULL, NULL, on_data, call))
+                : ZINVALIDSTATE;
+}
+
+int bw_zk_children(struct bw_zk_client *client, const char *path, uint64_t watch, bw_zk_done done,
+                   void *context)
+{
+    struct call *call = begin(client, done, context);
+    return call ? sent(call, zoo_awget_children(client->zh, path, watcher(watch),
+                                                (void *)(uintptr_t)watch, on_names, call))
+                : ZINVALIDSTATE;
+}
+
+int bw_zk_create(struct bw_zk_client *client, const char *path, const char *data, int mode,
+                 bw_zk_done done, void *context)
+{
+    struct call *call = begin(client, done, context);
+    if (!call)
+        return ZINVALIDSTATE;
+    int length = (int)strlen(data);
+    if (mode == ZOO_CONTAINER)
+        return sent(
+            call, zoo_acreate(client->zh, path, data, length, client->acl, mode, on_string, call));
+    return sent(call,
+                zoo_acreate2(client->zh, path, data, length, client->acl, mode, on_created, call));
+}
+
+int bw_zk_delete(struct bw_zk_client *client, const char *path, bw_zk_done done, void *context)
+{
+    struct call *call = begin(client, done, context);
+    return call ? sent(call, zoo_adelete(client->zh, path, -1, on_void, call)) : ZINVALIDSTATE;
+}
+
+int bw_zk_multi(struct bw_zk_client *client, const zoo_op_t *ops, int count, bw_zk_done done,
+                void *context)
+{
+    struct call *call = begin(client, done, context);
+    return call ? sent(call, zoo_amulti(client->zh, count, ops, call->results, on_multi, call))
+                : ZINVALIDSTATE;
+}

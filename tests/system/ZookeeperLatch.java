@@ -1,0 +1,46 @@
+/* Curator's LeaderLatch as a program: contends for a path, says when it leads, and goes when it is told.
+ *
+ *     java ZookeeperLatch HOSTS PATH ID SESSION_MS
+ *
+ * Says "leading" and "not leading" as it learns them. On its input: "close" gives the latch back; "leader" says who leads by
+ * Curator's own view. */
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.retry.RetryOneTime;
+
+public class ZookeeperLatch {
+    private static synchronized void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    public static void main(String[] args) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.newClient(args[0], Integer.parseInt(args[3]), 10000, new RetryOneTime(100));
+        client.start();
+        LeaderLatch latch = new LeaderLatch(client, args[1], args[2]);
+        latch.addListener(new LeaderLatchListener() {
+            public void isLeader() {
+                say("leading");
+            }
+
+            public void notLeader() {
+                say("not leading");
+            }
+        });
+        latch.start();
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            if (line.equals("leader")) {
+                say("leader " + latch.getLeader().getId());
+            } else if (line.equals("close")) {
+                latch.close();
+                say("closed");
+            }
+        }
+        client.close();
+    }
+}
