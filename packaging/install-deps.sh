@@ -8,9 +8,10 @@ list=$(dirname "$0")/debian-deps.txt
 command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || exit 0
 
 missing=
-while read -r package need; do
+while read -r package need program; do
     case $package in '' | '#'*) continue ;; esac
     [ "$need" = build ] || [ "$level" = test ] || continue
+    [ -z "$program" ] || ! command -v "$program" >/dev/null || continue
     status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
     [ "$status" = installed ] || missing="$missing $package"
 done <"$list"

@@ -232,10 +232,13 @@ enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns)
 int bw_client_ask(struct bw_client *client, const struct bw_store_request *request)
 {
     bw_time until = bw_time_add(bw_client_now(), client->look->timeout_ns);
+    client->reply.why[0] = '\0';
     for (;;) {
         enum bw_wait end = send_and_wait(client, request, until);
         if (end == BW_WAIT_INTERRUPTED)
             return BW_EXIT_INTERRUPTED;
+        if (end == BW_WAIT_LATE && client->reply.why[0]) /* what it said before says more */
+            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
         if (end == BW_WAIT_LATE)
             return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "no answer from %s in time",
                                   client->look->shown);

@@ -1,4 +1,4 @@
-/* The conformance suite on the store of any URL: `store-conformance URL`. */
+/* The conformance suite on the store of any URL: `store-conformance URL [PATTERN]`. */
 #include "conformance/conformance.h"
 
 #include <stdio.h>
@@ -7,9 +7,10 @@ int main(int argc, char **argv)
 {
     if (argc == 6)
         return conformance_main(argc, argv, NULL);
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s URL\n", argv[0]);
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: %s URL [PATTERN]\n", argv[0]);
         return 64;
     }
+    cmocka_set_test_filter(argc == 3 ? argv[2] : NULL);
     return conformance_main(1, argv, argv[1]);
 }
