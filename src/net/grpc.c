@@ -247,6 +247,12 @@ void bw_grpc_close(struct bw_grpc *channel)
     uv_close((uv_handle_t *)&channel->tick, on_closed);
 }
 
+void bw_grpc_set_header(struct bw_grpc *channel, const char *name, const char *value)
+{
+    snprintf(channel->name, sizeof channel->name, "%s", value[0] ? name : "");
+    snprintf(channel->value, sizeof channel->value, "%s", value);
+}
+
 void bw_grpc_set_patience(struct bw_grpc *channel, uint64_t ms)
 {
     channel->patience_ms = ms;

@@ -69,6 +69,8 @@ void bw_grpc_close(struct bw_grpc *channel);
 
 /* How long an endpoint may take to answer a connection or a PING. */
 void bw_grpc_set_patience(struct bw_grpc *channel, uint64_t ms);
+/* A header of every call that begins from now on, except early ones: who we are. */
+void bw_grpc_set_header(struct bw_grpc *channel, const char *name, const char *value);
 /* Lets the waiting calls go, after `up` said false. */
 void bw_grpc_ready(struct bw_grpc *channel);
 /* This endpoint is of no use now (no leader, denied): on to the next one. `pause`: the fault may be
@@ -87,11 +89,10 @@ struct bw_grpc_hooks {
 };
 
 struct bw_grpc_head {
-    const char *path;           /* "/package.Service/Method" */
-    const char *name, *value;   /* one header of the application's own; NULL: none */
-    const char *name2, *value2; /* and another one */
-    uint64_t within_ms;         /* its deadline, waiting included; 0: none (streams) */
-    bool early;                 /* before `ready` */
+    const char *path;         /* "/package.Service/Method" */
+    const char *name, *value; /* a header of its own; NULL: none */
+    uint64_t within_ms;       /* its deadline, waiting included; 0: none (streams) */
+    bool early;               /* before `ready` */
 };
 
 /* NULL: too many, no memory, or no endpoint can be reached (a line in why[BW_GRPC_WHY_MAX + 1]):

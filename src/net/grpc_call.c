@@ -199,9 +199,10 @@ void grpc_call_begin(struct bw_grpc_call *call)
         snprintf(timeout, sizeof timeout, "%llum", (unsigned long long)left);
         count = add_header(list, count, "grpc-timeout", timeout);
     }
-    for (int i = 0; i < 2; i++)
-        if (call->names[i][0])
-            count = add_header(list, count, call->names[i], call->values[i]);
+    if (call->name[0])
+        count = add_header(list, count, call->name, call->value);
+    if (call->channel->name[0] && !call->head.early)
+        count = add_header(list, count, call->channel->name, call->channel->value);
     call->begun_ms = now;
     call->stream = bw_h2_post(call->channel->h2, call->path, list, count, &stream_hooks, call);
     if (!call->stream || (call->out_length && bw_h2_send(call->stream, call->out, call->out_length,
@@ -218,14 +219,10 @@ static void copy_head(struct bw_grpc_call *call, const struct bw_grpc_head *head
 {
     call->head = *head;
     snprintf(call->path, sizeof call->path, "%s", head->path);
-    if (head->name) {
-        snprintf(call->names[0], sizeof call->names[0], "%s", head->name);
-        snprintf(call->values[0], sizeof call->values[0], "%s", head->value);
-    }
-    if (head->name2) {
-        snprintf(call->names[1], sizeof call->names[1], "%s", head->name2);
-        snprintf(call->values[1], sizeof call->values[1], "%s", head->value2);
-    }
+    if (!head->name)
+        return;
+    snprintf(call->name, sizeof call->name, "%s", head->name);
+    snprintf(call->value, sizeof call->value, "%s", head->value);
 }
 
 struct bw_grpc_call *bw_grpc_call(struct bw_grpc *channel, const struct bw_grpc_head *head,

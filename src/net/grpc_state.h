@@ -15,7 +15,7 @@ struct bw_grpc_call {
     struct bw_grpc_hooks hooks;
     void *context;
     struct bw_grpc_head head; /* its strings are below */
-    char path[96], names[2][32], values[2][1024];
+    char path[96], name[32], value[64];
     struct bw_h2_stream *stream; /* NULL: not begun */
     uint64_t begun_ms, until_ms; /* 0: no deadline */
     /* Waiting to be sent, framed; the stream's own once begun. */
@@ -49,6 +49,7 @@ struct bw_grpc {
     uint64_t serial;       /* of the newest call */
     unsigned handles;
     bool closed;
+    char name[32], value[1024];    /* of every call */
     char why[BW_GRPC_WHY_MAX + 1]; /* of the last failure */
 };
 

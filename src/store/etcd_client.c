@@ -50,7 +50,6 @@ struct etcd_client {
     struct etcd_client_options options;
     struct bw_grpc *grpc;
     uint64_t patience_ms;
-    char token[1024];
     bool authenticating;
     struct asking *askings;
     struct asking *refused; /* of them: wait for a new token */
@@ -165,11 +164,10 @@ static void on_authenticated(void *context, const ProtobufCMessage *message,
     struct etcd_client *client = context;
     const Etcd__AuthenticateResponse *reply = (const Etcd__AuthenticateResponse *)message;
     bool open = result->code == BW_GRPC_PRECONDITION; /* nobody needs to: no users there */
+    const char *token = reply && reply->token ? reply->token : "";
     client->authenticating = false;
-    client->token[0] = '\0';
-    if (reply && reply->token && strlen(reply->token) < sizeof client->token)
-        memcpy(client->token, reply->token, strlen(reply->token) + 1);
-    if (!open && !client->token[0]) {
+    bw_grpc_set_header(client->grpc, "token", token);
+    if (!open && !token[0]) {
         bw_grpc_leave(client->grpc, result->why[0] ? result->why : "no token was given", true);
         retry_refused(client);
         return;
@@ -201,7 +199,8 @@ static bool authenticate(struct etcd_client *client)
 static bool is_token_refused(const struct bw_grpc_result *result)
 {
     return result->code == BW_GRPC_UNAUTHENTICATED ||
-           (result->code == BW_GRPC_INVALID && strstr(result->why, "auth store is old"));
+           (result->code == BW_GRPC_INVALID && (strstr(result->why, "auth store is old") ||
+                                                strstr(result->why, "user name is empty")));
 }
 
 /* True: it waits for a new token. */
@@ -243,10 +242,6 @@ static int ask(struct asking *asking, char *why)
     struct etcd_client *client = asking->client;
     struct bw_grpc_head head = {
         .path = asking->method->path, .within_ms = client->patience_ms, .early = asking->early};
-    if (client->token[0] && !asking->early) {
-        head.name = "token";
-        head.value = client->token;
-    }
     struct bw_grpc_call *call = bw_grpc_call(client->grpc, &head, &call_hooks, asking, why);
     if (!call)
         return BW_EIO;
@@ -311,10 +306,6 @@ struct etcd_stream *etcd_stream_open(struct etcd_client *client, const struct et
     struct etcd_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
-    if (client->token[0]) {
-        head.name2 = "token";
-        head.value2 = client->token;
-    }
     *stream = (struct etcd_stream){
         .client = client, .method = method, .message = message, .done = done, .context = context};
     stream->call = bw_grpc_call(client->grpc, &head, &stream_hooks, stream, why);

@@ -33,6 +33,21 @@ void etcd_key_candidate(struct etcd_key *key, const struct etcd_names *names, in
     snprintf(key->text, sizeof key->text, "%scandidates/%" PRIx64, names->side, (uint64_t)lease);
 }
 
+bool etcd_key_is_ours(const struct etcd_names *names, const char *seat_key)
+{
+    char mark[16];
+    size_t length = strlen(names->election);
+    snprintf(mark, sizeof mark, "%" PRIx64, (uint64_t)ETCD_LEASE_OURS);
+    return strlen(seat_key) == length + 16 && strncmp(seat_key + length, mark, strlen(mark)) == 0;
+}
+
+void etcd_key_candidate_of(struct etcd_key *key, const struct etcd_names *names,
+                           const char *seat_key)
+{
+    snprintf(key->text, sizeof key->text, "%scandidates/%.64s", names->side,
+             seat_key + strlen(names->election));
+}
+
 void etcd_key_mail(struct etcd_key *key, const struct etcd_names *names, const char *id)
 {
     snprintf(key->text, sizeof key->text, "%smail/%.63s", names->side, id);

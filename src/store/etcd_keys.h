@@ -32,7 +32,14 @@ void etcd_names_make(struct etcd_names *names, const char *prefix, const char *e
 void etcd_key_seat(struct etcd_key *key, const struct etcd_names *names, int64_t lease);
 void etcd_key_candidate(struct etcd_key *key, const struct etcd_names *names, int64_t lease);
 void etcd_key_mail(struct etcd_key *key, const struct etcd_names *names, const char *id);
-/* "record", "note", "candidates/". */
+/* Lease ids are chosen by us, so that a key tells whose it is: 32 bits that say so, 32 of chance.
+ */
+#define ETCD_LEASE_OURS INT64_C(0x62777468)
+bool etcd_key_is_ours(const struct etcd_names *names, const char *seat_key);
+/* The candidate's key that belongs to a place's. */
+void etcd_key_candidate_of(struct etcd_key *key, const struct etcd_names *names,
+                           const char *seat_key);
+/* "record", "note", "candidates/"; "none" is never there. */
 void etcd_key_side(struct etcd_key *key, const struct etcd_names *names, const char *what);
 /* The end of all keys that begin with a text that ends in '/'. */
 void etcd_key_after(struct etcd_key *end, const char *prefix);
@@ -52,7 +59,6 @@ struct etcd_txn {
         Etcd__PutRequest put;
         Etcd__DeleteRangeRequest delete_range;
     } bodies[ETCD_OPS_MAX];
-    struct etcd_key ends[2];
     unsigned used;
 };
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define TTL_WITHOUT 10 /* s: who enters without a TTL */
 /* One who has not asked for so many TTLs is no longer held in line by us. */
@@ -103,6 +104,15 @@ static int64_t seconds_of(bw_time ttl_ns)
 
 static void put_in_line(struct etcd_task *task);
 
+/* One that is taken already is refused by the server, and tried again with another. */
+static int64_t new_lease_id(void)
+{
+    uint32_t chance = 0;
+    if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+        chance = (uint32_t)(uv_hrtime() * 2654435761u);
+    return ETCD_LEASE_OURS << 32 | chance;
+}
+
 static void on_granted(void *context, const ProtobufCMessage *message,
                        const struct bw_grpc_result *result)
 {
@@ -136,6 +146,7 @@ static void grant(struct etcd_task *task)
     Etcd__LeaseGrantRequest request = ETCD__LEASE_GRANT_REQUEST__INIT;
     char why[BW_GRPC_WHY_MAX + 1];
     request.ttl = seconds_of(task->job->request.ttl_ns);
+    request.id = new_lease_id();
     task->asking = etcd_client_ask(task->store->client, &etcd_grant_method, &request.base,
                                    on_granted, task, why) == 0;
     if (!task->asking)
@@ -249,6 +260,9 @@ void etcd_seat_learn(struct etcd_seat *seat, const struct etcd_view *view)
     seat->create = view->own.there ? view->own.create : 0;
     seat->taken = first && etcd_view_is_taken(view);
     seat->fresh = first && !seat->taken;
+    seat->known = (struct etcd_known){
+        .valid = view->head.there, .own = seat->create, .head = view->head, .before = view->before};
+    seat->known.valid = seat->known.valid && (first || view->before.there || !view->own.there);
     note_stranger(seat, view);
     if (seat->taken)
         seat->stranger.create = 0;

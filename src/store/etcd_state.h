@@ -42,8 +42,9 @@ struct etcd_seat {
     char value[BW_VALUE_MAX + 1];     /* what it publishes */
     int64_t revision;                 /* of the newest view; older ones are no news */
     struct etcd_view view;            /* the newest that saw it first in line */
-    struct etcd_stranger stranger;    /* the last one before us, if it was none of ours */
-    struct etcd_task *first, *last;   /* requests that change it, one at a time */
+    struct etcd_known known;
+    struct etcd_stranger stranger;  /* the last one before us, if it was none of ours */
+    struct etcd_task *first, *last; /* requests that change it, one at a time */
 };
 
 /* A request on its way. Those of a seat wait for each other. */
@@ -54,8 +55,11 @@ struct etcd_task {
     struct bw_job *job;                /* NULL: nobody waits any more */
     struct etcd_seat *seat;            /* whose view it takes; NULL: nobody's */
     struct etcd_names names;
-    bool queued; /* it stands in the seat's line */
-    bool asking; /* the server has not answered yet */
+    bool queued;             /* it stands in the seat's line */
+    bool asking;             /* the server has not answered yet */
+    bool light;              /* what is known was not searched for */
+    bool looking;            /* may still look for more */
+    struct etcd_known known; /* what the look was made with */
     void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response);
     void (*failed)(struct etcd_task *task, const struct bw_grpc_result *result);
     void (*then)(struct etcd_task *task); /* when its seat has a place */
@@ -111,14 +115,14 @@ void etcd_task_end(struct etcd_task *task);
 /* Asks the transaction; `step` hears the answer. False: failed, and the task has ended. */
 bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
                    void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response));
-/* Reads the view of an answer; false: it was not readable, and the task has ended. */
+/* Reads the view of an answer; false: it was not readable and the task has ended, or it was not
+ * enough and `step` will hear a better one. */
 bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response);
-/* A transaction of the view's reads alone, then `step`. */
+/* A transaction of the view's reads alone, then `step`; what is known is not searched for. */
 void etcd_task_look(struct etcd_task *task,
                     void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response));
 /* The view's reads, with the seat's own place if it has one. */
-void etcd_task_add_view(const struct etcd_task *task, struct etcd_txn *txn,
-                        struct etcd_view_keys *keys);
+void etcd_task_add_view(struct etcd_task *task, struct etcd_txn *txn, struct etcd_view_keys *keys);
 /* Answers, and the end of the task. */
 void etcd_task_done(struct etcd_task *task);
 void etcd_task_refuse(struct etcd_task *task, int error, const char *why);

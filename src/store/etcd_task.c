@@ -103,6 +103,27 @@ bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
     return false;
 }
 
+static void look(struct etcd_task *task);
+
+/* Searches for what turned out to be gone; asks for a name that a search cannot show. Once. */
+static bool look_better(struct etcd_task *task)
+{
+    struct etcd_seat *seat = task->seat;
+    bool stale = task->light && etcd_view_is_stale(&task->view, &task->known);
+    bool unnamed = !task->light && task->view.unnamed && task->looking;
+    if (!stale && !unnamed)
+        return false;
+    if (seat)
+        seat->known.valid = false;
+    task->known = (struct etcd_known){.valid = unnamed,
+                                      .own = task->view.own.create,
+                                      .head = task->view.head,
+                                      .before = task->view.before};
+    task->looking = stale;
+    look(task);
+    return true;
+}
+
 bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response)
 {
     char why[BW_WHY_MAX + 1];
@@ -113,24 +134,40 @@ bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response)
         etcd_task_fail(task, changed ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
         return false;
     }
+    if (task->job && look_better(task))
+        return false;
     if (task->seat)
         etcd_seat_learn(task->seat, &task->view);
     return true;
 }
 
-void etcd_task_add_view(const struct etcd_task *task, struct etcd_txn *txn,
-                        struct etcd_view_keys *keys)
+void etcd_task_add_view(struct etcd_task *task, struct etcd_txn *txn, struct etcd_view_keys *keys)
 {
+    task->light = task->looking = false;
     etcd_view_ask(txn, keys, &task->names, task->seat ? task->seat->lease : 0,
-                  task->seat ? task->seat->create : 0);
+                  task->seat ? task->seat->create : 0, NULL);
+}
+
+static void look(struct etcd_task *task)
+{
+    struct etcd_txn txn;
+    struct etcd_view_keys keys;
+    const struct etcd_seat *seat = task->seat;
+    etcd_txn_init(&txn);
+    task->light = task->known.valid;
+    etcd_view_ask(&txn, &keys, &task->names, seat ? seat->lease : 0, seat ? seat->create : 0,
+                  task->light ? &task->known : NULL);
+    etcd_task_ask(task, &txn, task->step);
 }
 
 void etcd_task_look(struct etcd_task *task,
                     void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response))
 {
-    struct etcd_txn txn;
-    struct etcd_view_keys keys;
-    etcd_txn_init(&txn);
-    etcd_task_add_view(task, &txn, &keys);
-    etcd_task_ask(task, &txn, step);
+    const struct etcd_seat *seat = task->seat;
+    task->step = step;
+    task->looking = true;
+    task->known.valid = false;
+    if (seat && seat->known.valid && seat->known.own == seat->create)
+        task->known = seat->known;
+    look(task);
 }

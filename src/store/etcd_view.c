@@ -8,40 +8,51 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In this order behind a transaction's own operations. */
-enum { READ_HEAD, READ_FIRST, READ_RECORD, READ_NOTE, READ_OWN, READ_BEFORE, READ_OURS, READS_MAX };
+/* In this order behind a transaction's own operations; all of them, always. */
+enum { READ_HEAD, READ_CANDIDATE, READ_RECORD, READ_NOTE, READ_OWN, READ_BEFORE, READS };
+
+static void search(struct etcd_txn *txn, const struct etcd_names *names, const char *end,
+                   Etcd__RangeRequest__SortOrder order, int64_t below)
+{
+    Etcd__RangeRequest *range = etcd_txn_range(txn, ETCD_BOTH, names->election, end);
+    range->limit = 1;
+    range->sort_order = order;
+    range->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    range->max_create_revision = below;
+}
 
 void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
-                   const struct etcd_names *names, int64_t lease, int64_t create)
+                   const struct etcd_names *names, int64_t lease, int64_t create,
+                   const struct etcd_known *known)
 {
+    const char *end = keys->election_end.text, *none = keys->none.text;
     etcd_key_after(&keys->election_end, names->election);
-    etcd_key_side(&keys->candidates, names, "candidates/");
-    etcd_key_after(&keys->candidates_end, keys->candidates.text);
     etcd_key_side(&keys->record, names, "record");
     etcd_key_side(&keys->note, names, "note");
+    etcd_key_side(&keys->none, names, "none");
     etcd_key_seat(&keys->seat, names, lease);
-    Etcd__RangeRequest *head =
-        etcd_txn_range(txn, ETCD_BOTH, names->election, keys->election_end.text);
-    Etcd__RangeRequest *first =
-        etcd_txn_range(txn, ETCD_BOTH, keys->candidates.text, keys->candidates_end.text);
-    head->limit = first->limit = 1;
-    head->sort_order = first->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
-    head->sort_target = first->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    if (known) {
+        etcd_key_candidate_of(&keys->candidate, names, known->head.key);
+        etcd_txn_range(txn, ETCD_BOTH, known->head.key, NULL);
+        etcd_txn_range(txn, ETCD_BOTH, keys->candidate.text, NULL);
+    } else {
+        search(txn, names, end, ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND, 0);
+        etcd_txn_range(txn, ETCD_BOTH, none, NULL);
+    }
     etcd_txn_range(txn, ETCD_BOTH, keys->record.text, NULL);
     etcd_txn_range(txn, ETCD_BOTH, keys->note.text, NULL);
-    if (!lease)
-        return;
-    etcd_txn_range(txn, ETCD_BOTH, keys->seat.text, NULL);
-    if (!create)
-        return;
-    Etcd__RangeRequest *before =
-        etcd_txn_range(txn, ETCD_BOTH, names->election, keys->election_end.text);
-    Etcd__RangeRequest *ours =
-        etcd_txn_range(txn, ETCD_BOTH, keys->candidates.text, keys->candidates_end.text);
-    before->limit = ours->limit = 1;
-    before->sort_order = ours->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
-    before->sort_target = ours->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    before->max_create_revision = ours->max_create_revision = create - 1;
+    etcd_txn_range(txn, ETCD_BOTH, lease ? keys->seat.text : none, NULL);
+    if (create && !known)
+        search(txn, names, end, ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND, create - 1);
+    else
+        etcd_txn_range(txn, ETCD_BOTH, known && known->before.there ? known->before.key : none,
+                       NULL);
+}
+
+bool etcd_view_is_stale(const struct etcd_view *view, const struct etcd_known *known)
+{
+    return view->head.create != known->head.create || view->before.create != known->before.create ||
+           view->own.create != known->own;
 }
 
 static bool is_utf8(const char *text, size_t length)
@@ -83,25 +94,22 @@ static void read_entry(struct etcd_entry *entry, const Etcd__RangeResponse *rang
     etcd_text(entry->text, BW_VALUE_MAX, &kv->value);
 }
 
-/* Is this candidate key of ours that entry's? A stranger has none. */
-static bool is_of(const Etcd__KeyValue *kv, const struct etcd_entry *entry,
-                  const struct etcd_names *names)
+/* Somebody to wait for who wrote no record. */
+static bool shows_head(const struct etcd_view *view)
 {
-    size_t side = strlen(names->side) + strlen("candidates/");
-    size_t election = strlen(names->election), length = strlen(entry->key);
-    return kv && entry->there && kv->key.len >= side && length >= election &&
-           kv->key.len - side == length - election &&
-           memcmp(kv->key.data + side, entry->key + election, length - election) == 0;
+    return view->head.there && !etcd_view_is_taken(view) && !etcd_view_is_first(view) &&
+           (!view->head_ours || view->own.there);
 }
 
-static void read_candidates(struct etcd_view *view, const struct etcd_names *names,
-                            const Etcd__KeyValue *first, const Etcd__KeyValue *ours)
+static void read_candidate(struct etcd_view *view, const struct etcd_names *names,
+                           const Etcd__KeyValue *kv)
 {
     struct bw_candidate candidate = {.id = ""};
-    view->before_ours = is_of(ours, &view->before, names);
-    if (is_of(first, &view->head, names) &&
-        bw_candidate_unpack((const char *)first->value.data, first->value.len, &candidate) == 0)
+    view->head_ours = view->head.there && etcd_key_is_ours(names, view->head.key);
+    view->before_ours = view->before.there && etcd_key_is_ours(names, view->before.key);
+    if (kv && bw_candidate_unpack((const char *)kv->value.data, kv->value.len, &candidate) == 0)
         memcpy(view->head_id, candidate.id, sizeof view->head_id);
+    view->unnamed = view->head_ours && !kv && shows_head(view);
 }
 
 static int read_side(struct etcd_view *view, const Etcd__RangeResponse *record,
@@ -124,18 +132,13 @@ static int read_side(struct etcd_view *view, const Etcd__RangeResponse *record,
     return 0;
 }
 
-/* The reads are the last of the answers; which of them there are says their number. */
+/* The reads are the last of the answers. */
 static int find_reads(const Etcd__TxnResponse *response, const Etcd__RangeResponse **reads)
 {
-    size_t first = 0;
-    while (first < response->n_responses &&
-           response->responses[first]->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE)
-        first++;
-    size_t count = response->n_responses - first;
-    if (count < READ_OWN || count > READS_MAX)
+    if (response->n_responses < READS)
         return BW_EMALFORMED;
-    for (size_t i = 0; i < count; i++) {
-        const Etcd__ResponseOp *op = response->responses[first + i];
+    for (size_t i = 0; i < READS; i++) {
+        const Etcd__ResponseOp *op = response->responses[response->n_responses - READS + i];
         if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE)
             return BW_EMALFORMED;
         reads[i] = op->range;
@@ -146,7 +149,7 @@ static int find_reads(const Etcd__TxnResponse *response, const Etcd__RangeRespon
 int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
                    const Etcd__TxnResponse *response, char *why)
 {
-    const Etcd__RangeResponse *reads[READS_MAX] = {NULL};
+    const Etcd__RangeResponse *reads[READS] = {NULL};
     memset(view, 0, sizeof *view);
     if (!response->header || find_reads(response, reads) != 0)
         return bw_store_say(why, BW_EMALFORMED, "the server's answer is not what was asked for");
@@ -155,8 +158,9 @@ int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
     read_entry(&view->head, reads[READ_HEAD]);
     read_entry(&view->own, reads[READ_OWN]);
     read_entry(&view->before, reads[READ_BEFORE]);
-    read_candidates(view, names, first_of(reads[READ_FIRST]), first_of(reads[READ_OURS]));
-    return read_side(view, reads[READ_RECORD], reads[READ_NOTE], why);
+    int error = read_side(view, reads[READ_RECORD], reads[READ_NOTE], why);
+    read_candidate(view, names, first_of(reads[READ_CANDIDATE]));
+    return error;
 }
 
 bool etcd_view_is_first(const struct etcd_view *view)
@@ -224,7 +228,7 @@ void etcd_view_record(const struct etcd_view *view, const struct etcd_stranger *
 {
     bool taken = etcd_view_is_taken(view);
     etcd_view_last(view, taken ? NULL : stranger, record);
-    if (!taken && view->head.there && !etcd_view_is_first(view)) {
+    if (shows_head(view)) {
         show_head(view, record);
     } else if (!taken && record->held) { /* its lease ran out */
         record->held = record->clean = false;

@@ -2,8 +2,8 @@
  *
  * Who leads is what Go's recipe says: the candidate with the smallest create revision. Ours that
  * leads has also written the record: holder, request id, token (its create revision), containment,
- * what is owed. A first in line that has not yet done so shows as holder to everybody but itself.
- */
+ * what is owed. Before it has done so nobody leads yet; who stands in line behind it is shown it as
+ * the one to wait for. */
 #ifndef BW_STORE_ETCD_VIEW_H
 #define BW_STORE_ETCD_VIEW_H
 
@@ -23,7 +23,8 @@ struct etcd_view {
     struct etcd_entry own;                 /* whose view it is */
     struct etcd_entry before;              /* next before that one */
     char head_id[BW_CANDIDATE_ID_MAX + 1]; /* "": it is not ours, or cannot be told */
-    bool before_ours;
+    bool head_ours, before_ours;
+    bool unnamed; /* the head is ours, has not led yet, and was searched for: its id is not here */
     int64_t record_mod, note_mod; /* 0: not there */
     struct bw_store_record kept;  /* as it stands in the record's key */
     struct bw_note note;
@@ -35,15 +36,26 @@ struct etcd_stranger {
     char name[BW_CANDIDATE_ID_MAX + 1];
 };
 
+/* Places that were seen. Nobody can come before them, so as long as they stand they need not be
+ * searched for among a thousand others: that is what a server pays most for. */
+struct etcd_known {
+    bool valid;
+    int64_t own; /* for whose place */
+    struct etcd_entry head, before;
+};
+
 /* Room for the texts of a view's part of a transaction. */
 struct etcd_view_keys {
-    struct etcd_key seat, election_end, candidates, candidates_end, record, note;
+    struct etcd_key seat, election_end, candidate, record, note, none;
 };
 
 /* Adds the view's reads to both branches, behind everything else. `lease` 0: of nobody; `create` 0:
- * its place is not known, so who is before it cannot be asked. */
+ * its place is not known, so who is before it cannot be asked. `known` NULL: search. */
 void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
-                   const struct etcd_names *names, int64_t lease, int64_t create);
+                   const struct etcd_names *names, int64_t lease, int64_t create,
+                   const struct etcd_known *known);
+/* True if places that were known are gone: search. */
+bool etcd_view_is_stale(const struct etcd_view *view, const struct etcd_known *known);
 /* Returns 0, or BW_EMALFORMED / BW_EDAMAGED with a line in why[BW_WHY_MAX + 1]. */
 int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
                    const Etcd__TxnResponse *response, char *why);

@@ -89,11 +89,14 @@ static void on_watched(void *context, const ProtobufCMessage *message)
     while (watch && (watch->id != response->watch_id || watch->id < 0))
         watch = watch->next;
     struct etcd_task *task = watch ? watch->task : NULL;
+    bool place = watch && watch->which == 0;
     if (response->canceled && watch) { /* compacted, or refused: from a new look on */
         if (task)
             task->watch[watch->which] = NULL;
         unlink_watch(store, watch);
     }
+    if (task && task->seat && place)
+        task->seat->known.valid = false; /* search at once */
     if (task)
         look(task);
 }
