@@ -245,6 +245,19 @@ static int act(struct stage *stage)
     return code == BW_GO_ON ? leave(stage) : code;
 }
 
+/* Something went wrong on the way: nobody shall have to wait for what we hold. Without answers
+ * there is nothing more to be done. */
+static void let_go(struct stage *stage)
+{
+    const struct bw_client *client = stage->client;
+    struct bw_store_request request = request_of(stage, BW_STORE_RELEASE, 0);
+    request.token = stage->held.token;
+    request.clean = true;
+    if (stage->held.held && strcmp(stage->held.holder, stage->id[0]) == 0)
+        client->ops->request(client->store, &request);
+    bw_client_pause(stage->client, 200 * BW_MS);
+}
+
 int bw_play_election(struct bw_client *client, struct bw_play *play)
 {
     char why[BW_WHY_MAX + 1] = "";
@@ -259,6 +272,8 @@ int bw_play_election(struct bw_client *client, struct bw_play *play)
     if (error != 0)
         return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", why);
     int code = act(&stage);
+    if (code == BW_EXIT_FAILED)
+        let_go(&stage);
     client->ops->close(stage.second);
     return code;
 }

@@ -175,13 +175,11 @@ static bool pg_about(struct bw_store *store, char *about)
 
 static char *pg_schema(const char *url, char *why)
 {
-    struct bw_pg_settings *settings = calloc(1, sizeof *settings);
+    struct bw_pg_settings settings;
     char *text = NULL;
-    if (!settings)
+    if (bw_pg_settings_read(&settings, url, why) == 0 && !(text = bw_pg_schema_text(&settings)))
         bw_store_say(why, 0, "no memory");
-    else if (bw_pg_settings_read(settings, url, why) == 0)
-        text = bw_pg_schema_text(settings);
-    free(settings);
+    explicit_bzero(&settings, sizeof settings);
     return text;
 }
 
@@ -201,11 +199,13 @@ static const struct bw_store_ops ops = {
     .schema = pg_schema,
 };
 
+/* A URL that cannot be meant is refused here, before anything is opened. */
 static const struct bw_store_ops *find(const char *url, char *why)
 {
-    (void)url;
-    (void)why;
-    return &ops;
+    struct bw_pg_settings settings;
+    int error = bw_pg_settings_read(&settings, url, why);
+    explicit_bzero(&settings, sizeof settings);
+    return error == 0 ? &ops : NULL;
 }
 
 BW_STORE_MODULE(find);

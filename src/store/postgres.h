@@ -21,12 +21,12 @@
 
 #include <libpq-fe.h>
 
-#define BW_PG_NAME_MAX   29u   /* of a schema or table: channel names have 63 bytes */
-#define BW_PG_PLACES_MAX 32u   /* addresses of all hosts */
-#define BW_PG_BATCH_MAX  64u   /* requests in one transaction: it holds their rows locked */
-#define BW_PG_TRIES_MAX  16u   /* a write whose row changed under it is tried again */
-#define BW_PG_ROWS_MAX   4096u /* kept; more while requests and watches need them */
-#define BW_PG_LISTED_MAX 1000u
+#define BW_PG_NAME_MAX   29u         /* of a schema or table: channel names have 63 bytes */
+#define BW_PG_PLACES_MAX 32u         /* addresses of all hosts */
+#define BW_PG_BATCH_MAX  64u         /* requests in one transaction: it holds their rows locked */
+#define BW_PG_TRIES_MAX  16u         /* a write whose row changed under it is tried again */
+#define BW_PG_ROWS_MAX   4096u       /* kept; more while requests and watches need them */
+#define BW_PG_LISTED_MAX 1000u       /* as LIST has it */
 #define BW_PG_ANSWER_MAX (16u << 20) /* bytes of one answer: no honest one comes near */
 
 /* ---- the URL ---- */
@@ -41,7 +41,7 @@ struct bw_pg_settings {
 /* The settings of libpq that a URL may have; NULL-ended. */
 extern const char *const bw_pg_passed_on[];
 /* Returns 0, or BW_EINVAL with a line in why. */
-int bw_pg_settings_read(struct bw_pg_settings *settings, const char *url, char *why);
+int bw_pg_settings_read(struct bw_pg_settings *settings, const char *text, char *why);
 
 /* ---- statements ---- */
 
@@ -165,12 +165,10 @@ struct bw_store {
     uint32_t row_count;
     uv_timer_t poll, refresh;
     int64_t process;  /* marks our candidates */
-    bool entered;     /* there are some */
     bw_time limit_ns; /* how long the server may take; from the shortest lease seen */
     bool polled;      /* no notifications on this connection */
     char server[64];  /* "PostgreSQL 15.1" and what of its settings matters */
     char about[BW_WHY_MAX + 1];
-    bool closing;
     uint32_t handles; /* open, until the memory may go */
 };
 

@@ -108,11 +108,11 @@ void bw_pg_row_leave(struct bw_store *store, struct bw_pg_row *row)
 
 void bw_pg_rows_free(struct bw_store *store)
 {
-    while (store->oldest) {
-        struct bw_pg_row *row = store->oldest;
-        unlink_row(store, row);
+    for (struct bw_pg_row *row = store->newest, *older; row; row = older) {
+        older = row->older;
         free_row(row);
     }
+    store->newest = store->oldest = NULL;
     free(store->buckets);
     store->buckets = NULL;
 }

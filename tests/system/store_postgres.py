@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 
 from postgres_lib import Pgbouncer, Postgres, wait_until  # noqa: E402
 from run_lib import lives, send  # noqa: E402
-from store_lib import Place, Skip, Suite, free_ports  # noqa: E402
+from store_lib import Place, Skip, Suite, free_ports, program  # noqa: E402
 
 LONG = "--long" in sys.argv
 if LONG:
@@ -151,7 +151,7 @@ def what_a_server_refuses_is_said_in_one_line():
                  (cluster.url(more="&sslmode=require"), "does not support SSL"),
                  (cluster.url(more="&sslmode=maybe"), "sslmode")]
         for url, word in cases:
-            code, _, errors = suite.command("store", "check", url, "--timeout", "1500ms")
+            code, _, errors = suite.command("store", "check", url, "--timeout", "3s")
             assert code == 69 and word in errors and errors.count("\n") == 1, f"{url}: {code} {errors}"
             assert cluster.PASSWORD not in errors and "not this one" not in errors
 
@@ -182,6 +182,26 @@ def a_password_appears_nowhere():
                     assert "battery" not in file.read()
                 with open(f"/proc/{candidate.pid}/cmdline", encoding="utf-8") as file:
                     assert "battery" not in file.read()
+
+
+@suite.test
+def a_certificate_must_be_of_the_host_that_was_named():
+    with Place("postgres") as place:
+        openssl = program("openssl", "openssl")
+        key, certificate = os.path.join(place.dir, "key.pem"), os.path.join(place.dir, "cert.pem")
+        subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate], check=True,
+                       capture_output=True)
+        os.chmod(key, 0o600)
+        cluster = Postgres(place, ssl="on", ssl_key_file=key, ssl_cert_file=certificate).create()
+        cluster.own(key)
+        cluster.start()
+        verified = f"&sslmode=verify-full&sslrootcert={certificate}"
+        named = cluster.url(more=verified).replace("127.0.0.1", "localhost")
+        code, _, errors = suite.command("store", "check", named)
+        assert code == 0, errors
+        code, _, errors = suite.command("store", "check", cluster.url(more=verified), "--timeout", "3s")
+        assert code == 69 and "does not match" in errors, errors
 
 
 # ---- two candidates under the witness ----
