@@ -146,6 +146,10 @@ struct bw_options {
     /* The leader wants to hand over to you: get ready, then bw_prepared, here or later. Without an
      * answer within a TTL the leader stays. NULL: a candidate is always ready. */
     void (*prepare)(struct bw_leadership *l, void *context);
+    /* This machine's wall clock is right to within so much, at every moment; 0: nothing is said of
+     * it, and it decides nothing. Others that said so too are followed as soon as their lease has
+     * surely ended, without watching it for a TTL. BW_EINVAL on a store that cannot keep that. */
+    int64_t clock_uncertainty_ms;
 };
 
 static inline struct bw_options bw_options_default(void)

@@ -43,7 +43,8 @@ int bw_lib_options(struct bw_handle *h, const struct bw_options *options)
     const struct bw_options *o = &h->options;
     if (options && options->size < sizeof options->size)
         return bw_lib_fail(BW_EINVAL, "options.size is not set: use bw_options_default()");
-    int64_t times[] = {o->ttl_ms, o->kill_after_ms, o->margin_ms, o->retry_ms, o->grace_ms};
+    int64_t times[] = {o->ttl_ms,   o->kill_after_ms, o->margin_ms,
+                       o->retry_ms, o->grace_ms,      o->clock_uncertainty_ms};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         if (times[i] < 0 || times[i] > MS_MAX)
             return bw_lib_fail(BW_EINVAL, "a time is negative or longer than 365 days");
@@ -73,6 +74,7 @@ int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *
     terms->kill_after_ns =
         or_default(o->kill_after_ms, bw_time_min(ttl / 5, KILL_AFTER_MS * BW_MS));
     terms->margin_ns = or_default(o->margin_ms, margin);
+    terms->uncertainty_ns = o->clock_uncertainty_ms * BW_MS;
     out->retry_ns = or_default(o->retry_ms, bw_time_max(ttl / 5, 10 * BW_MS));
     out->grace_ns = o->grace_ms * BW_MS;
     enum bw_lease_rule rule = bw_lease_check(terms);
@@ -80,6 +82,8 @@ int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *
     char why[BW_WHY_MAX + 1];
     if (bw_store_ttl_check(ops, ttl, why) != 0)
         return bw_lib_fail(BW_EINVAL, "ttl %lld ms: %s", (long long)(ttl / BW_MS), why);
+    if (terms->uncertainty_ns > 0 && !(ops->traits & BW_STORE_WALL))
+        return bw_lib_fail(BW_EINVAL, "%s: does not keep a lease's end by wall clock", ops->scheme);
     if (rule == BW_LEASE_RULE_NONE)
         return 0;
     return bw_lib_fail(BW_EINVAL,
