@@ -129,6 +129,8 @@ static void configure(struct bw_sim_config *c, uint32_t nodes, const struct bw_c
     c->guard = row->guard;
     if (bw_sim_is_lease(row->algorithm))
         c->lease = row->lease;
+    if (!bw_sim_store_observed(&c->lease)) /* such a store judges by itself */
+        c->lease.uncertainty_ns = 0;
     c->detector = row->algorithm->traits & BW_TRAIT_OWN_TIMERS ? NULL : &bw_detect_deadline;
     c->nodes = nodes;
     c->work_ns = 50 * BW_MS;
