@@ -178,7 +178,7 @@ void bw_kube_judge(struct bw_kube_api *api, const struct bw_http_answer *answer,
     char said[160];
     int status = answer->status;
     api->away = true;
-    bool undone = status ? status >= 300 && status < 500 : !answer->sent;
+    bool undone = status ? status >= 300 && status < 500 && status != 408 : !answer->sent;
     verdict->outcome = undone || !wrote ? BW_OUTCOME_UNAVAILABLE : BW_OUTCOME_UNKNOWN;
     if (status == 0) {
         verdict->error = answer->error ? answer->error : BW_EIO;

@@ -127,6 +127,23 @@ static void settle_token(struct bw_kube_store *store, struct bw_kube_entry *entr
         record->token = entry->record.token;
 }
 
+/* A Lease that was deleted while it was held and is made anew, free: its holder did not let go. It
+ * counts as held, to be watched like any other, until somebody takes it. */
+static void haunt(struct bw_kube_entry *entry, const json_t *lease, struct bw_store_record *record)
+{
+    const char *uid = bw_kube_lease_uid(lease);
+    bool other = entry->uid[0] && strcmp(entry->uid, uid) != 0;
+    snprintf(entry->uid, sizeof entry->uid, "%s", uid);
+    entry->haunted = !record->held && entry->record.held && (other || entry->haunted);
+    if (!entry->haunted)
+        return;
+    struct bw_store_record ghost = entry->record;
+    ghost.version = ghost.token = record->version;
+    ghost.note = record->note;
+    ghost.request = 0;
+    *record = ghost;
+}
+
 static void tell_waiting(struct bw_kube_entry *entry)
 {
     struct bw_store_record record = bw_kube_show(entry);
@@ -151,7 +168,8 @@ static void learn_gone(struct bw_kube_entry *entry, uint64_t version)
     entry->lease = NULL;
     entry->gone = true;
     entry->lead_token = 0;
-    entry->known++; /* the deletion itself took a revision, if not a later one */
+    entry->record.request = 0; /* nobody's any more: not to be given back */
+    entry->known++;            /* the deletion itself took a revision, if not a later one */
     entry->record.version = entry->known | GONE_BIT;
     entry->record.token = entry->record.held ? entry->known : entry->record.token;
     tell_waiting(entry);
@@ -177,6 +195,7 @@ int bw_kube_learn(struct bw_kube_store *store, struct bw_kube_entry *entry, json
         return error;
     entry->known = record.version;
     settle_token(store, entry, lease, &record);
+    haunt(entry, lease, &record);
     json_decref(entry->lease);
     entry->lease = json_incref(lease);
     entry->gone = false;

@@ -83,6 +83,11 @@ const char *bw_kube_lease_name(const json_t *lease)
     return text_of(metadata(lease), "name");
 }
 
+const char *bw_kube_lease_uid(const json_t *lease)
+{
+    return text_of(metadata(lease), "uid");
+}
+
 const char *bw_kube_lease_identity(const json_t *lease)
 {
     return text_of(json_object_get(lease, "spec"), "holderIdentity");

@@ -31,8 +31,9 @@ void bw_kube_name(char name[BW_KUBE_NAME_MAX + 1], const char *election);
 
 /* The resourceVersion in an object's or a list's metadata; 0: there is none, or it is no number. */
 uint64_t bw_kube_version(const json_t *object);
-/* metadata.name and spec.holderIdentity; "" if absent. */
+/* metadata.name, metadata.uid and spec.holderIdentity; "" if absent. */
 const char *bw_kube_lease_name(const json_t *lease);
+const char *bw_kube_lease_uid(const json_t *lease);
 const char *bw_kube_lease_identity(const json_t *lease);
 
 /* What stands in a Lease, as it is kept (record.h). Returns 0, BW_EMALFORMED if it is no Lease, or

@@ -20,6 +20,8 @@ struct bw_kube_entry {
     struct bw_kube_entry *chain;
     struct bw_kube_call *waiting; /* watches that wait for news */
     json_t *lease;                /* as last seen; NULL: never, or gone */
+    char uid[64];                 /* of the object last seen */
+    bool haunted;                 /* made anew and free, but of the one before nobody let go */
     bool gone;                    /* it was seen, and then deleted: `record` is what it said last */
     uint64_t known;               /* the resourceVersion up to which it is known */
     struct bw_store_record record; /* as kept; version 0: no such Lease was ever seen */

@@ -159,7 +159,7 @@ static void start(struct bw_kube_store *store)
                               .answer = on_end,
                               .line = on_line,
                               .context = store};
-    stream->started_ms = stream->idle_ms = bw_kube_now_ms();
+    stream->started_ms = stream->idle_ms = stream->expected_ms = bw_kube_now_ms();
     stream->http = bw_kube_api_send(&store->api, &ask, why);
     if (!stream->http)
         broken(store, BW_EIO, why);

@@ -4,6 +4,7 @@
     store_kubernetes.py BELLWETHER WITNESS CONFORMANCE [NAME...]
 
 BELLWETHER_TEST_KUBERNETES=URL runs the conformance suite on a real cluster: in a namespace that may be filled with Leases."""
+import datetime
 import json
 import os
 import re
@@ -280,6 +281,8 @@ def a_resigned_lead_is_handed_over_by_the_watch():
             line = room.started(count, PATIENCE)
             ends = [int(x[3]) for x in room.lines() if x[0] == "end"]
             spans.append((int(line[3]) - ends[-1]) / 1e6)
+            for candidate in room.candidates:  # who has not seen another lead stands back for a while
+                wait_for(lambda c=candidate: str(c.events("leader")[-1]["token"]) == line[1], PATIENCE)
         comment(f"end of the old work to start of the new: {', '.join(f'{s:.1f}' for s in spans)} ms; "
                 f"a GET of the stand-in takes {sorted(trips)[10] * 1000:.1f} ms (median, with its connection)")
 
@@ -347,9 +350,29 @@ def a_deleted_lease_stops_its_holder_and_frees_nobody_before_a_whole_ttl():
         comment(f"the old work was told after {(ended - deleted) / 1e6:.1f} ms, the new one began after {took:.2f} s")
         assert took > TTL_S * 0.95, f"started {took:.2f} s after the deletion: a whole TTL was not waited"
         wait_for(lambda: b.events("started") or len(a.events("started")) > 1, PATIENCE)
+        asked = len(standin.order("log")["log"])
+        assert asked < 200, f"{asked} requests: somebody asks all the time"
+
+
+@suite.test
+def a_deleted_lease_made_anew_by_hand_is_not_taken_before_a_whole_ttl():
+    with Scene() as (standin, _, room):
+        lead_and_wait(room)
+        deleted = time.monotonic_ns()
+        assert standin.lease("DELETE", ELECTION)[0] == 200
+        standin.lease("POST", ELECTION, {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": ELECTION}, "spec": {}})
+        took = (int(room.started(2, PATIENCE)[3]) - deleted) / 1e9
+        assert took > TTL_S * 0.95, f"started {took:.2f} s after the deletion: a whole TTL was not waited"
 
 
 # ---- faults of the server ----
+
+def stepped_down(candidate, since):
+    """How long after the wall-clock instant, by its own log, and why."""
+    event = candidate.said("step-down", PATIENCE)
+    at = datetime.datetime.strptime(event["time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=datetime.timezone.utc)
+    return at.timestamp() - since, event["reason"]
+
 
 @suite.test
 def errors_for_a_whole_ttl_end_the_work_on_time():
@@ -358,12 +381,10 @@ def errors_for_a_whole_ttl_end_the_work_on_time():
             a = room.candidate("a")
             room.started(1, PATIENCE)
             standin.order("fail", status=status, reason=reason, seconds=2 * TTL_S, retry_after=1)
-            begun = time.monotonic()
-            why = a.said("step-down", PATIENCE)["reason"]
-            took = time.monotonic() - begun
+            took, why = stepped_down(a, time.time())
             assert why in ("unreachable", "expired"), why
             comment(f"{status}: stepped down after {took:.2f} s")
-            assert took < TTL_S + 0.3, f"{status}: stepped down after {took:.2f} s"
+            assert took < TTL_S, f"{status}: stepped down after {took:.2f} s"
             room.started(2, PATIENCE)
 
 
@@ -383,10 +404,9 @@ def a_server_that_is_killed_and_restarted_keeps_everything():
 def a_paused_server_ends_the_work_before_the_lease():
     with Scene() as (standin, _, room):
         a, _ = lead_and_wait(room)
-        paused = time.monotonic()
         standin.server.pause()
-        a.said("step-down", PATIENCE)
-        assert time.monotonic() - paused < TTL_S + 0.3
+        took, _ = stepped_down(a, time.time())
+        assert took < TTL_S, f"stepped down after {took:.2f} s"
         wait_for(lambda: [x for x in room.lines() if x[0] in ("end", "signal")], PATIENCE)
         standin.server.resume()
         room.started(2, PATIENCE)
@@ -458,13 +478,13 @@ def retry_after_is_kept_by_those_who_wait():
     with Scene() as (standin, _, room):
         room.candidate("a")
         room.started(1, PATIENCE)
-        standin.order("fail", status=429, count=1, methods=["GET"], retry_after=2)
+        standin.order("fail", status=429, seconds=PATIENCE, methods=["GET"], retry_after=4)
         b = room.candidate("b")
-        refused_at = wait_for(lambda: standin.order("log")["log"] and [e for e in b.events() if e["event"] == "store-away"], PATIENCE)
-        assert refused_at
-        before = sum(1 for m, _, q, _ in standin.order("log")["log"] if m == "GET")
+        b.said("store-away", PATIENCE)
+        standin.order("fail")
+        before = sum(1 for m, *_ in standin.order("log")["log"] if m == "GET")
         time.sleep(1)
-        after = sum(1 for m, _, q, _ in standin.order("log")["log"] if m == "GET")
+        after = sum(1 for m, *_ in standin.order("log")["log"] if m == "GET")
         assert after == before, "asked again before the server wanted"
         b.said("leader", PATIENCE)
 
@@ -582,7 +602,7 @@ def tls_with_certificates_from_files_and_from_data():
                                         user={"client-certificate-data": base64_of(place, "client.crt"),
                                               "client-key-data": base64_of(place, "client.key")}))
         assert code == 66, (code, text)
-        code, text = status(standin.url())
+        code, _, text = suite.command("run", "--store", standin.url(), "--election", ELECTION, "--log", "json", "-w", "2s", "--", "true")
         assert code == 69 and "certificate" in text.lower(), (code, text)
         code, text = status(standin.url(cluster={"insecure-skip-tls-verify": "true"}))
         assert code == 66, (code, text)
@@ -723,4 +743,4 @@ def hostile_replies_fail_safe():
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(at_once=3)
