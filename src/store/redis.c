@@ -30,7 +30,7 @@ static void on_link_up(struct redis_link *link)
 
 static void on_link_down(struct redis_link *link)
 {
-    redis_watch_down(&((struct bw_store *)link->events.context)->node[link->node].ear);
+    redis_watch_fail(link->events.context, link->why);
 }
 
 static void open_link(struct bw_store *store, struct redis_link *link,

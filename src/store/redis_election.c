@@ -125,6 +125,10 @@ void redis_election_set(struct redis_election *election, const struct redis_stat
 
 void redis_elections_free(struct bw_store *store)
 {
-    while (store->oldest)
-        drop(store->oldest);
+    for (struct redis_election *election = store->oldest, *next; election; election = next) {
+        next = election->next;
+        free(election);
+    }
+    memset(store->bucket, 0, sizeof store->bucket);
+    store->oldest = store->newest = NULL;
 }

@@ -11,6 +11,7 @@
 #define PAUSE_FIRST_MS 20u
 #define PAUSE_MOST_MS  1000u
 #define PING_MS        1000u /* how often a subscriber that hears nothing asks */
+#define LATE_MS        20u   /* a timer that comes so late tells that the loop was not run */
 
 static void connect_now(struct redis_link *link);
 static void on_timer(uv_timer_t *timer);
@@ -50,6 +51,7 @@ static void fail_all(struct redis_link *link)
 
 static void arm(struct redis_link *link, unsigned ms)
 {
+    link->due_ms = uv_now(link->loop) + ms;
     uv_timer_start(&link->timer, on_timer, ms, 0);
 }
 
@@ -341,8 +343,9 @@ static void look_at_silence(struct redis_link *link)
 {
     static const char *const ping[] = {"PING"};
     uint64_t now = uv_now(link->loop), silent = now - link->heard_ms;
-    bool overdue = link->unanswered && (silent >= link->patience_ms ||
-                                        now - link->unanswered->sent_ms >= 2 * link->patience_ms);
+    bool overdue =
+        link->unanswered && (silent >= link->patience_ms ||
+                             now - link->unanswered->sent_ms >= 2 * (uint64_t)link->patience_ms);
     if (overdue && !link->doubted) {
         link->doubted = true;
         arm(link, 1);
@@ -358,8 +361,11 @@ static void look_at_silence(struct redis_link *link)
 static void on_timer(uv_timer_t *timer)
 {
     struct redis_link *link = timer->data;
+    bool late = uv_now(link->loop) - link->due_ms > LATE_MS;
     if (link->up)
         look_at_silence(link);
+    else if (link->connecting && late)
+        arm(link, link->patience_ms); /* it was the loop that slept, not the server */
     else if (link->connecting)
         become_down(link, "no connection in time");
     else

@@ -52,8 +52,9 @@ struct redis_link {
     struct redis_command *waiting, **waiting_end;       /* for the connection */
     struct redis_command *unanswered, **unanswered_end; /* in the order they were sent */
     uint32_t count;
-    unsigned greetings; /* not yet answered */
-    uint64_t heard_ms, generation;
+    unsigned greetings;        /* not yet answered */
+    uint64_t heard_ms, due_ms; /* the last answer; the timer */
+    uint64_t generation;       /* of connections that were up */
     uint64_t born_ms; /* when the server started, on the loop's clock; 0: long ago or unknown */
     unsigned patience_ms, pause_ms;
     struct bw_rng rng;

@@ -35,6 +35,6 @@ struct redis_settings {
 };
 
 /* Returns 0, or BW_EINVAL with a line in why[BW_WHY_MAX + 1]. */
-int redis_settings_read(struct redis_settings *settings, const char *url, char *why);
+int redis_settings_read(struct redis_settings *settings, const char *text, char *why);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEX_DIGITS 16u
+#define HEX_DIGITS ((size_t)16)
 #define TAIL       (2 * (HEX_DIGITS + 1)) /* ":REQUEST:NONCE" */
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t length)

@@ -156,6 +156,7 @@ void redis_watch_start(struct redis_ask *ask);
 void redis_watch_stop(struct redis_ask *ask);
 /* The election's state is news: whoever waits for it is told. */
 void redis_watch_news(struct redis_election *election);
+/* A connection was lost: if too few are left to hear of a change, who waits is told so. */
 void redis_watch_fail(struct bw_store *store, const char *why);
 void redis_watch_up(struct redis_link *ear);
 void redis_watch_down(struct redis_link *ear);

@@ -259,6 +259,8 @@ void redis_watch_up(struct redis_link *ear)
 
 void redis_watch_fail(struct bw_store *store, const char *why)
 {
+    if (ears_open(store) >= store->majority)
+        return;
     for (struct redis_ask *ask = store->asks, *next; ask; ask = next) {
         next = ask->next;
         if (!ask->parked)
@@ -273,8 +275,7 @@ void redis_watch_down(struct redis_link *ear)
     struct bw_store *store = ear->events.context;
     for (struct redis_election *e = store->oldest; e; e = e->next)
         e->heard[ear->node] = REDIS_DEAF;
-    if (ears_open(store) < store->majority)
-        redis_watch_fail(store, ear->why);
+    redis_watch_fail(store, ear->why);
 }
 
 /* ---- does the server tell of keys? ---- */
