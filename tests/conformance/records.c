@@ -170,6 +170,33 @@ static void a_release_without_confirmed_death_is_not_clean(void **state)
     assert_string_equal(seen.record.containment, "cgroup:/ada");
 }
 
+/* Whoever follows must know whom to fence, on every store. */
+static void who_did_not_release_clean_is_owed_by_those_who_follow(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply one = client_acquire(&a, election, 0);
+    assert_string_equal(one.record.owed, "");
+    client_release(&a, election, one.record.token, false);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_false(seen.record.held);
+    assert_false(seen.record.clean);
+    assert_string_equal(seen.record.holder, "ada");
+    struct bw_store_reply two = client_acquire(&b, election, 0);
+    assert_int_equal(two.outcome, BW_OUTCOME_DONE);
+    assert_string_equal(two.record.owed, "ada\t\n");
+    client_release(&b, election, two.record.token, true); /* nothing was settled */
+    assert_false(client_do(&a, BW_STORE_READ, election).record.clean);
+    struct bw_store_reply three = client_acquire(&a, election, 0);
+    assert_string_equal(three.record.owed, "ada\t\n");
+    struct bw_store_request request = client_request(&a, BW_STORE_RENEW, election);
+    request.token = three.record.token;
+    request.settled = true;
+    assert_string_equal(client_ask(&a, &request).record.owed, "");
+    client_release(&a, election, three.record.token, true);
+    assert_true(client_do(&b, BW_STORE_READ, election).record.clean);
+}
+
 static void a_release_by_somebody_else_changes_nothing(void **state)
 {
     (void)state;
@@ -544,6 +571,7 @@ const struct CMUnitTest *conformance_records(size_t *count)
         with_two(a_renewal_by_somebody_else_is_refused),
         with_two(a_clean_release_says_so),
         with_two(a_release_without_confirmed_death_is_not_clean),
+        with_two(who_did_not_release_clean_is_owed_by_those_who_follow),
         with_two(a_release_by_somebody_else_changes_nothing),
         with_two(tokens_grow_from_leadership_to_leadership),
         with_two(a_late_request_of_an_old_leadership_is_refused),
