@@ -27,21 +27,19 @@ static void listen_to(struct supervisor *s, const char *bytes, size_t length)
     }
 }
 
-/* False: nothing more will come. */
-static bool read_output(struct supervisor *s)
+static void read_output(struct supervisor *s)
 {
     char bytes[1024];
-    ssize_t got = 0;
+    ssize_t got;
     while (s->fence_fd >= 0 && (got = read(s->fence_fd, bytes, sizeof bytes)) > 0)
         listen_to(s, bytes, (size_t)got);
-    return got < 0;
 }
 
 static void on_output(uv_poll_t *handle, int status, int events)
 {
-    struct supervisor *s = handle->data;
     (void)events;
-    if (!read_output(s) || status < 0)
+    read_output(handle->data);
+    if (status < 0)
         uv_poll_stop(handle);
 }
 
@@ -49,6 +47,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct supervisor *s = handle->data;
     close(s->fence_fd);
+    close(s->fence_write);
     s->fence_fd = -1;
 }
 
@@ -58,25 +57,34 @@ void bw_supervisor_fence_close(struct supervisor *s)
         uv_close((uv_handle_t *)&s->fence_output, on_closed);
 }
 
-/* The end for the agent to write to; -1: what it says goes where ours goes. */
-static int open_output(struct supervisor *s)
+/* One pipe for all of them, opened with the first. */
+static bool make_pipe(struct supervisor *s)
 {
     int ends[2];
-    s->fence_said[0] = '\0';
-    s->fence_said_count = 0;
-    s->fence_line_over = false;
-    if (s->fence_fd >= 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return -1;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return false;
     fcntl(ends[1], F_SETFL, 0); /* the agent waits, should we be slow */
     if (uv_poll_init(&s->loop, &s->fence_output, ends[0]) != 0) {
         close(ends[0]);
         close(ends[1]);
-        return -1;
+        return false;
     }
     s->fence_fd = ends[0];
+    s->fence_write = ends[1];
     s->fence_output.data = s;
     uv_poll_start(&s->fence_output, UV_READABLE, on_output);
-    return ends[1];
+    return true;
+}
+
+/* The end for the agent to write to; -1: what it says goes where ours goes. */
+static int open_output(struct supervisor *s)
+{
+    bool open = s->fence_fd >= 0 || make_pipe(s);
+    read_output(s); /* what the one before has left */
+    s->fence_said[0] = '\0';
+    s->fence_said_count = 0;
+    s->fence_line_over = false;
+    return open ? s->fence_write : -1;
 }
 
 static void say_failed(struct supervisor *s)
@@ -93,7 +101,6 @@ static void on_fenced(void *context, bool good)
     struct supervisor *s = context;
     struct bw_log_field fields[] = {{"holder", s->clearing.holder, 0}, BW_LOG_END};
     read_output(s);
-    bw_supervisor_fence_close(s);
     s->fencing = false;
     if (!s->clearing_now)
         return; /* stepped down meanwhile */
@@ -133,12 +140,8 @@ void bw_supervisor_fence(struct supervisor *s)
     order.entries[5] = target;
     order.output = open_output(s);
     s->fencing = bw_supervisor_start(s, &order, &words) == 0;
-    if (order.output >= 0)
-        close(order.output);
-    if (!s->fencing) {
-        bw_supervisor_fence_close(s);
+    if (!s->fencing)
         bw_supervisor_cannot_clear(s);
-    }
 }
 
 void bw_run_fence_program(const char *agent, char *out, size_t size)

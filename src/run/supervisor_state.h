@@ -77,8 +77,8 @@ struct supervisor {
     struct health_check by_command, by_http;
     bool look_good, told_healthy;
     bool fencing;
-    uv_poll_t fence_output; /* what the one at work says */
-    int fence_fd;           /* -1: nobody says anything */
+    uv_poll_t fence_output;    /* what the one at work says */
+    int fence_fd, fence_write; /* the pipe it says that by; -1: none yet */
     size_t fence_said_count;
     char fence_said[200]; /* the last line of it, as far as it has come */
     bool fence_line_over; /* the next byte begins a new one */

@@ -208,6 +208,21 @@ def fencing_that_keeps_failing_is_tried_less_and_less_often_and_at_once_when_it_
 
 
 @test
+def of_several_to_fence_the_one_that_fails_is_named_with_what_was_said_of_it(room):
+    owe_elsewhere(room)
+    connection = sqlite3.connect(room.db)
+    connection.execute("UPDATE election SET owed = ?, version = version + 1000",
+                       ("far\tcgroup:/x@another-boot-1-1\nfarther\tcgroup:/y@another-boot-1-1\n",))
+    connection.commit()
+    connection.close()
+    line = "echo about $BELLWETHER_FENCE; test $BELLWETHER_FENCE = far"
+    a = room.candidate("a", options=["--stonith", line])
+    assert a.said("fenced")["holder"] == "far"
+    assert a.said("fence-failed")["message"] == "cannot fence earlier holder 'farther': about farther"
+    assert len(room.starts()) == 1
+
+
+@test
 def nobody_fences_itself(room):
     owe_elsewhere(room)
     far = room.candidate("far", options=["--stonith", "exit 1"])
