@@ -7,7 +7,6 @@
 #include "cli/term.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define READS         21u /* an odd number has a median */
@@ -51,12 +50,6 @@ static const char *clock_of(const struct bw_store_ops *ops)
 
 /* ---- looking ---- */
 
-static int compare_times(const void *a, const void *b)
-{
-    bw_time left = *(const bw_time *)a, right = *(const bw_time *)b;
-    return (left > right) - (left < right);
-}
-
 /* The first reading connects and is not counted. */
 static int measure_reads(struct check *check)
 {
@@ -72,7 +65,7 @@ static int measure_reads(struct check *check)
         if (i > 0)
             check->reads[i - 1] = bw_client_now() - sent;
     }
-    qsort(check->reads, READS, sizeof check->reads[0], compare_times);
+    bw_client_median(check->reads, READS); /* sorted now */
     return BW_GO_ON;
 }
 

@@ -85,6 +85,18 @@ bw_time bw_client_now(void)
     return now.tv_sec * BW_SEC + now.tv_nsec;
 }
 
+static int compare_spans(const void *a, const void *b)
+{
+    bw_time left = *(const bw_time *)a, right = *(const bw_time *)b;
+    return (left > right) - (left < right);
+}
+
+bw_time bw_client_median(bw_time *spans, size_t count)
+{
+    qsort(spans, count, sizeof *spans, compare_spans);
+    return spans[count / 2];
+}
+
 static void keep_candidates(struct bw_client *client, const struct bw_store_reply *reply)
 {
     free(client->candidates);

@@ -113,6 +113,8 @@ enum bw_wait bw_client_news(struct bw_client *client, uint64_t version, bw_time 
 enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns);
 
 bw_time bw_client_now(void); /* CLOCK_BOOTTIME */
+/* Of an odd number of spans; sorts them. */
+bw_time bw_client_median(bw_time *spans, size_t count);
 
 /* One line on stderr, behind the command's path; returns `code`. */
 __attribute__((format(printf, 3, 4))) int bw_client_fail(const struct bw_client *client, int code,

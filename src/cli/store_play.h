@@ -6,8 +6,8 @@
 #include "cli/store_client.h"
 
 struct bw_play {
-    bw_token first, second; /* of the two leaderships */
-    bw_time acquire_ns, renew_ns;
+    bw_token first, second;       /* of the two leaderships */
+    bw_time acquire_ns, renew_ns; /* of several renewals the median */
     bw_time heard_ns;    /* the release, by the waiting candidate; -1: the store does not notify */
     bw_time handover_ns; /* from sending the release until the waiting candidate leads */
 };
