@@ -200,6 +200,14 @@ static void kube_cancel(struct bw_store *opaque, uint64_t id)
     bw_jobs_cancel(&((struct bw_kube_store *)opaque)->jobs, id);
 }
 
+static bool kube_about(struct bw_store *opaque, char *about)
+{
+    const struct bw_kube_store *store = (const struct bw_kube_store *)opaque;
+    bw_store_say(about, 0, "the API server %.140s; namespace %s%s%.60s", store->api.config.server,
+                 store->api.space, store->lease[0] ? ", Lease " : "", store->lease);
+    return store->api.answered;
+}
+
 static const struct bw_store_ops ops = {
     .scheme = "kubernetes",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_NOTES,
@@ -212,6 +220,7 @@ static const struct bw_store_ops ops = {
     .request = kube_request,
     .cancel = kube_cancel,
     .close = kube_close,
+    .about = kube_about,
 };
 
 static const struct bw_store_ops *find(const char *url, char *why)

@@ -20,6 +20,7 @@ struct bw_kube_api {
     char *bearer; /* "Authorization: Bearer ...", NULL: none */
     struct stat token_file;
     uint64_t quiet_until_ms; /* of uv_hrtime */
+    bool answered;           /* it has answered at all */
     bool away;               /* the last answer was none, or a failure */
 };
 

@@ -36,6 +36,7 @@ void bw_kube_call_free(struct bw_kube_call *call)
 
 static void done(struct bw_kube_call *call)
 {
+    call->store->api.answered = true;
     call->store->api.away = false;
     struct bw_store_record record = bw_kube_show(call->entry);
     struct bw_job *job = call->job;
