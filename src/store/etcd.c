@@ -24,6 +24,7 @@
 
 static void set_patience(struct bw_store *store, bw_time ttl_ns)
 {
+    store->ttl_most = bw_time_max(store->ttl_most, ttl_ns);
     if (ttl_ns <= 0 || (store->ttl_least && ttl_ns >= store->ttl_least))
         return;
     store->ttl_least = ttl_ns;

@@ -384,6 +384,11 @@ void etcd_client_close(struct etcd_client *client)
     free(client);
 }
 
+void etcd_client_leave(struct etcd_client *client, const char *why)
+{
+    bw_grpc_leave(client->grpc, why, true);
+}
+
 void etcd_client_set_patience(struct etcd_client *client, uint64_t ms)
 {
     client->patience_ms = ms;

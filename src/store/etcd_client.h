@@ -31,6 +31,9 @@ uint64_t etcd_now_ms(void);
 /* How long a call, a connection or a sign of life may take. */
 void etcd_client_set_patience(struct etcd_client *client, uint64_t ms);
 
+/* Its answers cannot be used: on to another endpoint. */
+void etcd_client_leave(struct etcd_client *client, const char *why);
+
 struct etcd_method {
     const char *path;
     const ProtobufCMessageDescriptor *reply;

@@ -23,21 +23,33 @@ static void ask_to_keep(struct etcd_task *task)
     task->keep_until_ms = etcd_now_ms() + task->store->patience_ms;
 }
 
+/* A leader of the cluster that has been replaced without knowing it may still say that a lease goes
+ * on. It cannot carry out a transaction any more, nor can anybody in its term: one term for both
+ * answers means that the lease was in the right hands. */
+static const char *why_not_kept(const struct etcd_task *task)
+{
+    if (task->keep == ETCD_KEEP_GONE)
+        return "the server has ended the lease";
+    if (task->keep != ETCD_KEPT)
+        return "no answer to the renewal of the lease";
+    return task->keep_term == task->view.term ? NULL : "the cluster was changing its leader";
+}
+
 static void finish(struct etcd_task *task)
 {
     if (!task->seen || task->keep == ETCD_KEEP_ASKED)
         return;
-    if (task->keep == ETCD_KEPT)
-        etcd_task_done(task);
+    const char *why = why_not_kept(task);
+    if (why)
+        etcd_task_fail(task, BW_OUTCOME_UNKNOWN, BW_EIO, why);
     else
-        etcd_task_fail(task, BW_OUTCOME_UNKNOWN, BW_EIO,
-                       task->keep == ETCD_KEEP_GONE ? "the server has ended the lease"
-                                                    : "no answer to the renewal of the lease");
+        etcd_task_done(task);
 }
 
-void etcd_kept(struct etcd_task *task, enum etcd_keep keep)
+void etcd_kept(struct etcd_task *task, enum etcd_keep keep, uint64_t term)
 {
     task->keep = keep;
+    task->keep_term = term;
     finish(task);
 }
 
@@ -129,7 +141,10 @@ static void judge(struct etcd_task *task)
 
 static void acquire(struct etcd_task *task)
 {
-    if (task->seat->fresh && task->seat->create)
+    if (etcd_now_ms() < task->store->quiet_until_ms)
+        etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
+                       "the server has lost data: waiting out the leases that were seen");
+    else if (task->seat->fresh && task->seat->create)
         take(task); /* a watch has just shown that we are first */
     else
         etcd_seat_take_place(task, judge);

@@ -66,6 +66,15 @@ void etcd_seats_free(struct bw_store *store)
     }
 }
 
+void etcd_seats_forget(struct bw_store *store)
+{
+    for (struct etcd_seat *seat = store->seats; seat; seat = seat->next) {
+        seat->lease = seat->create = seat->revision = 0;
+        seat->taken = seat->fresh = seat->known.valid = false;
+        seat->stranger.create = 0;
+    }
+}
+
 /* ---- one task at a time ---- */
 
 void etcd_seat_queue(struct etcd_seat *seat, struct etcd_task *task)
@@ -289,7 +298,8 @@ static void on_kept(void *context, const ProtobufCMessage *message)
         seat->taken = seat->fresh = false;
     }
     if (task && task->keep == ETCD_KEEP_ASKED && (!kept || seat->keeps_heard >= task->keep_number))
-        etcd_kept(task, kept ? ETCD_KEPT : ETCD_KEEP_GONE);
+        etcd_kept(task, kept ? ETCD_KEPT : ETCD_KEEP_GONE,
+                  reply->header ? reply->header->raft_term : 0);
 }
 
 static void on_keeper_done(void *context, const ProtobufCMessage *message,
@@ -303,7 +313,7 @@ static void on_keeper_done(void *context, const ProtobufCMessage *message,
         struct etcd_task *task = seat->first;
         seat->keeps_sent = seat->keeps_heard = 0;
         if (task && task->keep == ETCD_KEEP_ASKED)
-            etcd_kept(task, ETCD_KEEP_SILENT);
+            etcd_kept(task, ETCD_KEEP_SILENT, 0);
     }
 }
 
@@ -336,7 +346,7 @@ void etcd_seats_beat(struct bw_store *store)
     for (struct etcd_seat *seat = store->seats; seat; seat = seat->next) {
         struct etcd_task *task = seat->first;
         if (task && task->keep == ETCD_KEEP_ASKED && now >= task->keep_until_ms)
-            etcd_kept(task, ETCD_KEEP_SILENT);
+            etcd_kept(task, ETCD_KEEP_SILENT, 0);
         keep_in_line(seat, now);
     }
 }

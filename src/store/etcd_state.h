@@ -64,11 +64,12 @@ struct etcd_task {
     void (*failed)(struct etcd_task *task, const struct bw_grpc_result *result);
     void (*then)(struct etcd_task *task); /* when its seat has a place */
     unsigned tries;
+    int64_t floor; /* the store's revision when it was asked */
     struct etcd_view view;
     /* ACQUIRE, RENEW: done when both the transaction and the lease have answered. */
     bool seen;
     enum etcd_keep keep;
-    uint64_t keep_number, keep_until_ms;
+    uint64_t keep_number, keep_until_ms, keep_term;
     struct etcd_watch *watch[2]; /* WATCH */
     bool lost, watched;          /* WATCH: to begin again when connected; has begun once */
     struct bw_candidate *list;   /* LIST */
@@ -92,7 +93,11 @@ struct bw_store {
     struct etcd_client *client;
     struct bw_tls_config *tls;
     char prefix[ETCD_PREFIX_MAX + 1];
-    bw_time ttl_least;
+    uint64_t cluster; /* the first that answered; 0: none yet */
+    int64_t
+        revision; /* the highest that was seen: what is asked from now on is answered no lower */
+    uint64_t quiet_until_ms; /* the server has lost data: leaders we saw may still be at work */
+    bw_time ttl_least, ttl_most;
     uint64_t patience_ms;
     struct etcd_seat *buckets[ETCD_SEAT_BUCKETS], *seats;
     uint32_t seat_count;
@@ -139,6 +144,8 @@ void etcd_seat_next(struct etcd_seat *seat, struct etcd_task *ended);
 void etcd_seat_take_place(struct etcd_task *task, void (*then)(struct etcd_task *task));
 /* What a view says about the seat. */
 void etcd_seat_learn(struct etcd_seat *seat, const struct etcd_view *view);
+/* The server knows nothing of them any more. */
+void etcd_seats_forget(struct bw_store *store);
 /* A sign of life for its lease. False: not connected. */
 bool etcd_seat_keep(struct etcd_seat *seat);
 /* The seat's line is empty: this task, not queued, gets it its place back. */
@@ -151,7 +158,7 @@ void etcd_seats_free(struct bw_store *store);
 /* ---- etcd_ops.c, etcd_list.c, etcd_watch.c: begin a request ---- */
 void etcd_begin(struct etcd_task *task);
 /* The lease's answer to a task that waits for it. */
-void etcd_kept(struct etcd_task *task, enum etcd_keep keep);
+void etcd_kept(struct etcd_task *task, enum etcd_keep keep, uint64_t term);
 void etcd_list_begin(struct etcd_task *task);
 void etcd_watch_begin(struct etcd_task *task);
 void etcd_watch_drop(struct etcd_task *task);

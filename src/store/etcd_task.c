@@ -93,6 +93,7 @@ bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
 {
     struct bw_grpc_result result = {.code = BW_GRPC_UNAVAILABLE};
     task->step = step;
+    task->floor = task->store->revision;
     if (!task->failed)
         task->failed = on_failed;
     task->asking = etcd_client_ask(task->store->client, &etcd_txn_method, &txn->request.base,
@@ -124,13 +125,48 @@ static bool look_better(struct etcd_task *task)
     return true;
 }
 
+/* A backup was put back, or the disk is new. Whom we saw leading may not know it yet, so nobody of
+ * ours leads before that one's time is over. Tokens begin anew with the revisions. */
+static int on_lost_data(struct bw_store *store, int64_t revision, char *why)
+{
+    long long seen = store->revision;
+    store->revision = revision;
+    store->quiet_until_ms = etcd_now_ms() + (uint64_t)(store->ttl_most / BW_MS);
+    etcd_seats_forget(store);
+    return bw_store_say(why, BW_EDAMAGED,
+                        "the server has lost data: it is at revision %lld, and %lld was seen",
+                        (long long)revision, seen);
+}
+
+static int read_view(struct etcd_task *task, const Etcd__TxnResponse *response, char *why)
+{
+    struct bw_store *store = task->store;
+    const struct etcd_view *view = &task->view;
+    int error = etcd_view_read(&task->view, &task->names, response, why);
+    if (error)
+        return error;
+    if (store->cluster == 0)
+        store->cluster = view->cluster;
+    if (store->cluster != view->cluster)
+        return bw_store_say(why, BW_EDENIED,
+                            "the hosts of the store URL belong to several clusters");
+    if (view->revision < task->floor && view->revision < store->revision)
+        return on_lost_data(store, view->revision, why);
+    if (view->revision > store->revision)
+        store->revision = view->revision;
+    store->ttl_most = bw_time_max(store->ttl_most, view->kept.ttl_ns);
+    return 0;
+}
+
 bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response)
 {
     char why[BW_WHY_MAX + 1];
-    int error = etcd_view_read(&task->view, &task->names, response, why);
+    int error = read_view(task, response, why);
     if (error) {
         bool changed = response->succeeded && response->n_responses > 0 &&
                        response->responses[0]->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE;
+        if (error != BW_EDAMAGED)
+            etcd_client_leave(task->store->client, why);
         etcd_task_fail(task, changed ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
         return false;
     }

@@ -154,6 +154,8 @@ int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
     if (!response->header || find_reads(response, reads) != 0)
         return bw_store_say(why, BW_EMALFORMED, "the server's answer is not what was asked for");
     view->revision = response->header->revision;
+    view->cluster = response->header->cluster_id;
+    view->term = response->header->raft_term;
     view->succeeded = response->succeeded;
     read_entry(&view->head, reads[READ_HEAD]);
     read_entry(&view->own, reads[READ_OWN]);

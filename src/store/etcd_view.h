@@ -18,10 +18,11 @@ struct etcd_entry {
 
 struct etcd_view {
     int64_t revision;
-    bool succeeded;                        /* the transaction's compares held */
-    struct etcd_entry head;                /* first in line */
-    struct etcd_entry own;                 /* whose view it is */
-    struct etcd_entry before;              /* next before that one */
+    uint64_t cluster, term;   /* who answered, in which term of the cluster's own leader */
+    bool succeeded;           /* the transaction's compares held */
+    struct etcd_entry head;   /* first in line */
+    struct etcd_entry own;    /* whose view it is */
+    struct etcd_entry before; /* next before that one */
     char head_id[BW_CANDIDATE_ID_MAX + 1]; /* "": it is not ours, or cannot be told */
     bool head_ours, before_ours;
     bool unnamed; /* the head is ours, has not led yet, and was searched for: its id is not here */

@@ -1,6 +1,6 @@
 // etcd_elect: a candidate as Go programs are, on clientv3/concurrency. For the tests of the etcd store.
 //
-//	etcd_elect ENDPOINTS PREFIX VALUE TTL
+//    etcd_elect ENDPOINTS PREFIX VALUE TTL
 //
 // Says READY when it has a session, LEADER TOKEN when it leads; a line "resign" on its input resigns.
 package main
