@@ -17,9 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FRAMES_PER_TURN 64   /* replies read before others on the loop have their turn */
-#define BACKOFF_MIN_MS  50u  /* doubled up to TTL/12 while no server answers */
-#define LIMIT_MIN_MS    100u /* however short the TTL is */
+#define FRAMES_PER_TURN 64     /* replies read before others on the loop have their turn */
+#define BACKOFF_MIN_MS  50u    /* doubled up to TTL/12 while no server answers */
+#define LIMIT_MIN_MS    100u   /* however short the TTL is */
+#define WHOLE_MAX       65536u /* bytes of a frame that are awaited before it is looked at */
+#define RECEIVE_BYTES   262144 /* ... and must therefore fit into the kernel's buffer */
+#define REST_MS         2u
 #define IDLE_MS         60000u
 #define HOSTS_TEXT_MAX  (BW_ZK_ADDRESSES_MAX * (BW_ZK_ADDRESS_MAX + 1) + 1)
 
@@ -30,6 +33,8 @@ struct bw_zk_socket {
     ino_t inode;
     int interest;
 };
+
+enum gate { GATE_OPEN, GATE_WAIT, GATE_SHUT };
 
 static void drive(struct bw_zk_client *client);
 
@@ -53,18 +58,6 @@ static uint64_t min_ms(uint64_t a, uint64_t b)
 static uint64_t jittered(struct bw_zk_client *client, uint64_t span)
 {
     return span / 2 + bw_rng_below(&client->rng, span / 2 + 1);
-}
-
-void bw_zk_client_sent(struct bw_zk_client *client)
-{
-    if (client->pending++ == 0)
-        client->pending_since = uv_now(client->loop);
-}
-
-void bw_zk_client_heard(struct bw_zk_client *client)
-{
-    client->pending--;
-    client->pending_since = uv_now(client->loop);
 }
 
 /* ---- the socket ---- */
@@ -94,22 +87,89 @@ static void break_socket(struct bw_zk_client *client)
 
 static void settle(struct bw_zk_client *client);
 
+/* Whole, so that it can be looked at; large ones, lists of many candidates, only begin so: the
+ * kernel would not hold them. */
+static enum gate look_at_frame(struct bw_zk_client *client, uint32_t length)
+{
+    struct bw_zk_expected expected;
+    size_t whole = 4 + (size_t)length, wanted = whole < WHOLE_MAX ? whole : 4 + BW_ZK_HEADER;
+    bw_zk_calls_expect(client, &expected);
+    if (wanted > client->frame_size) {
+        unsigned char *frame = realloc(client->frame, wanted);
+        if (!frame)
+            return GATE_SHUT;
+        client->frame = frame;
+        client->frame_size = wanted;
+    }
+    ssize_t got = recv(client->socket->fd, client->frame, wanted, MSG_PEEK | MSG_DONTWAIT);
+    if (got < (ssize_t)wanted)
+        return got > 0 ? GATE_WAIT : GATE_OPEN; /* the library is told of an end or an error */
+    if (wanted < whole) {
+        client->passing = true;
+        return bw_zk_frame_begins(client->frame + 4, length, &expected) ? GATE_OPEN : GATE_SHUT;
+    }
+    return bw_zk_frame_is_good(client->frame + 4, length, &expected) ? GATE_OPEN : GATE_SHUT;
+}
+
+/* May the library read? Of a connected server it reads one frame at a time. */
+static enum gate gate(struct bw_zk_client *client)
+{
+    unsigned char bytes[4];
+    bool connected = zoo_state(client->zh) == ZOO_CONNECTED_STATE; /* its watcher hears later */
+    if (!connected || client->passing || !client->socket)
+        return GATE_OPEN;
+    ssize_t got = recv(client->socket->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (got <= 0)
+        return GATE_OPEN;
+    if (got < (ssize_t)sizeof bytes)
+        return GATE_WAIT;
+    uint32_t length = bw_zk_frame_length(bytes);
+    if (length < BW_ZK_HEADER || length > BW_ZK_FRAME_MAX)
+        return GATE_SHUT;
+    return look_at_frame(client, length);
+}
+
+static int process(struct bw_zk_client *client, int flags)
+{
+    uint64_t answers = client->answers;
+    int rc = zookeeper_process(client->zh, flags);
+    if (client->answers != answers)
+        client->passing = false;
+    return rc;
+}
+
+/* As many frames as are there, up to a bound. */
+static void read_frames(struct bw_zk_client *client)
+{
+    enum gate state = GATE_OPEN;
+    int rc = ZOK;
+    for (int i = 0; i < FRAMES_PER_TURN && rc == ZOK && !client->lost; i++) {
+        if ((state = gate(client)) != GATE_OPEN)
+            break;
+        client->heard_at = uv_now(client->loop);
+        rc = process(client, ZOOKEEPER_READ);
+    }
+    if (state == GATE_SHUT) {
+        break_socket(client);
+        client->lost = client->lied = true; /* the library must not read what is there */
+    } else if (state == GATE_WAIT) {        /* the rest of a frame: not by asking all the time */
+        uv_poll_stop(&client->socket->poll);
+        client->socket->interest = 0;
+        client->rest_at = uv_now(client->loop) + REST_MS;
+    }
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct bw_zk_client *client = ((struct bw_zk_socket *)poll->data)->client;
     if (!client || !client->zh)
         return;
-    int flags = 0;
-    if (status < 0 || (events & UV_READABLE))
-        flags |= ZOOKEEPER_READ;
-    if (status < 0 || (events & UV_WRITABLE))
-        flags |= ZOOKEEPER_WRITE;
+    int rc = ZOK;
     uv_update_time(client->loop);
-    if (flags & ZOOKEEPER_READ)
-        client->heard_at = uv_now(client->loop);
-    int rc = zookeeper_process(client->zh, flags);
-    for (int i = 1; i < FRAMES_PER_TURN && rc == ZOK && !client->lost; i++)
-        rc = zookeeper_process(client->zh, ZOOKEEPER_READ);
+    if (status < 0 || (events & UV_WRITABLE))
+        rc = process(client, ZOOKEEPER_WRITE);
+    if (rc == ZOK && (status < 0 || (events & UV_READABLE)))
+        read_frames(client);
     settle(client);
     drive(client);
 }
@@ -128,6 +188,8 @@ static struct bw_zk_socket *open_socket(struct bw_zk_client *client, int fd, ino
         free(s);
         return NULL;
     }
+    int bytes = RECEIVE_BYTES;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
     fcntl(fd, F_SETFD, FD_CLOEXEC); /* the work we start has no business with it */
     s->poll.data = s;
     return s;
@@ -181,6 +243,7 @@ static void retry_later(struct bw_zk_client *client, const char *why)
     uint64_t most = ttl_ms(client) / 12;
     client->open_at = uv_now(client->loop) + jittered(client, client->backoff);
     client->backoff = client->backoff * 2 < most ? client->backoff * 2 : client->backoff;
+    client->failed = true;
     bw_store_say(client->why, 0, "%s", why);
 }
 
@@ -189,8 +252,7 @@ static void open_handle(struct bw_zk_client *client)
     char hosts[HOSTS_TEXT_MAX];
     bw_zk_hosts_text(&client->hosts, client->first++, hosts, sizeof hosts);
     zoo_deterministic_conn_order(1); /* we turn the list ourselves */
-    client->lost = client->ready = false;
-    client->pending = 0;
+    client->lost = client->ready = client->passing = false;
     if (hosts[0])
         client->zh = zookeeper_init2(hosts, on_session, client->wanted_ms, &client->id, client,
                                      ZOO_NO_LOG_CLIENTENV, no_log);
@@ -201,7 +263,8 @@ static void open_handle(struct bw_zk_client *client)
     }
     client->tried_at = client->heard_at = uv_now(client->loop);
     client->retry_at = 0;
-    bw_store_say(client->why, 0, "no ZooKeeper server of %s answers", hosts);
+    if (!client->failed)
+        bw_store_say(client->why, 0, "no ZooKeeper server of %s answers", hosts);
     if (client->auth)
         zoo_add_auth(client->zh, "digest", client->auth, (int)strlen(client->auth), NULL, NULL);
 }
@@ -229,11 +292,15 @@ static void on_lost(struct bw_zk_client *client)
 {
     int state = zoo_state(client->zh);
     bool expired = state == ZOO_EXPIRED_SESSION_STATE, denied = state == ZOO_AUTH_FAILED_STATE;
+    bool lied = client->lied;
     close_handle(client);
-    client->lost = false;
+    client->lost = client->lied = false;
+    client->failed = true;
     client->open_at = uv_now(client->loop);
     if (denied)
         retry_later(client, "ZooKeeper does not accept the user and password");
+    else if (lied)
+        retry_later(client, "a server sent what is not ZooKeeper's protocol");
     client->hooks.lost(client);
     if (expired)
         forget_session(client);
@@ -244,6 +311,7 @@ static void on_ready(struct bw_zk_client *client)
     client->id = *zoo_client_id(client->zh);
     client->granted_ms = zoo_recv_timeout(client->zh);
     client->backoff = BACKOFF_MIN_MS;
+    client->failed = false;
     client->seen_at = uv_now(client->loop);
     client->tried_at = 0;
     client->hooks.ready(client);
@@ -298,6 +366,8 @@ static void turn(struct bw_zk_client *client, uint64_t now)
     struct timeval span = {0, 0};
     if (!client->socket && now < client->retry_at)
         return;
+    if (client->socket && now < client->rest_at)
+        return;
     int rc = zookeeper_interest(client->zh, &fd, &interest, &span);
     uint64_t ms = (uint64_t)span.tv_sec * 1000 + (uint64_t)span.tv_usec / 1000;
     client->library_at = now + ms + 1;
@@ -306,6 +376,7 @@ static void turn(struct bw_zk_client *client, uint64_t now)
         return;
     }
     drop_socket(client);
+    client->failed = true;
     uint64_t most = ttl_ms(client) / 12;
     uint64_t pause = rc == ZOK ? jittered(client, client->backoff) : 1; /* else the next server */
     if (rc == ZOK && client->backoff * 2 < most)
@@ -333,7 +404,7 @@ static void tick(struct bw_zk_client *client, uint64_t now)
 {
     if (now < client->tick_at)
         return;
-    client->tick_at = now + limit_ms(client);
+    client->tick_at = now + (client->ready ? limit_ms(client) : limit_ms(client) / 4);
     if (client->hooks.tick(client) && client->ready)
         bw_zk_exists(client, "/", 0, NULL, NULL);
 }
@@ -350,6 +421,8 @@ static uint64_t next_at(const struct bw_zk_client *client, uint64_t now)
     if (!client->zh)
         return min_ms(next, client->hosts.busy ? client->tried_at + limit : client->open_at);
     next = min_ms(next, client->library_at);
+    if (client->rest_at > now)
+        next = min_ms(next, client->rest_at);
     if (!client->ready && client->socket)
         next = min_ms(next, client->tried_at + limit);
     return next;
@@ -434,5 +507,7 @@ void bw_zk_client_close(struct bw_zk_client *client, bool end,
         break_socket(client);
     bw_zk_hosts_stop(&client->hosts);
     close_handle(client);
+    free(client->frame);
+    client->frame = NULL;
     uv_close((uv_handle_t *)&client->timer, on_timer_closed);
 }

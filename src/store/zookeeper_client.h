@@ -13,6 +13,7 @@
 #define BW_STORE_ZOOKEEPER_CLIENT_H
 
 #include "base/rng.h"
+#include "store/zookeeper_frame.h"
 #include "store/zookeeper_hosts.h"
 
 #include <zookeeper/zookeeper.h>
@@ -60,11 +61,18 @@ struct bw_zk_client {
     struct bw_zk_socket *socket;
     clientid_t id;
     uint64_t generation; /* counts sessions */
-    bool ready, lost, closed;
-    unsigned first;   /* the server asked first */
-    unsigned pending; /* calls without an answer */
+    bool ready, lost, lied, closed;
+    bool failed;    /* all servers were tried in vain since it was ready */
+    unsigned first; /* the server asked first */
+    struct bw_zk_call *first_call, *last_call; /* without an answer, oldest first */
+    unsigned pending;
+    uint64_t answers;     /* that came, ever */
+    unsigned char *frame; /* what comes next, as looked at before the library reads it */
+    size_t frame_size;
+    bool passing; /* it is a large one, and the library is reading it */
     /* Instants of uv_now(), ms. */
-    uint64_t pending_since, heard_at, seen_at, tried_at, open_at, retry_at, library_at, tick_at;
+    uint64_t pending_since, heard_at, seen_at, tried_at, open_at, retry_at, rest_at, library_at,
+        tick_at;
     uint64_t backoff;
     char why[BW_WHY_MAX + 1]; /* why it is not ready */
     void (*on_closed)(struct bw_zk_client *client);
@@ -101,8 +109,7 @@ int bw_zk_delete(struct bw_zk_client *client, const char *path, bw_zk_done done,
 int bw_zk_multi(struct bw_zk_client *client, const zoo_op_t *ops, int count, bw_zk_done done,
                 void *context);
 
-/* For zookeeper_calls.c: a call went out; one came back. */
-void bw_zk_client_sent(struct bw_zk_client *client);
-void bw_zk_client_heard(struct bw_zk_client *client);
+/* For the client: what the next answer must look like. */
+void bw_zk_calls_expect(const struct bw_zk_client *client, struct bw_zk_expected *expected);
 
 #endif

@@ -130,8 +130,6 @@ struct bw_zk_op *bw_zk_op_new(struct bw_zk_session *session, struct bw_zk_electi
     if (job)
         job->context = op;
     election->uses++;
-    uint64_t ttl = (uint64_t)(session->client.ttl_ns / BW_MS);
-    op->until = uv_now(op->store->loop) + ttl / 2;
     return op;
 }
 
@@ -184,6 +182,7 @@ void bw_zk_forget(struct bw_job *job)
 static void wait_for_connection(struct bw_zk_op *op)
 {
     op->fresh = false;
+    op->since = uv_now(op->store->loop);
     bw_zk_ops_add(&op->session->waiting, op);
 }
 
@@ -297,15 +296,18 @@ void bw_zk_waiting_start(struct bw_zk_session *session)
     }
 }
 
+/* A first connection is waited for; if there is none to be had, that is said before an elector's
+ * own patience (TTL/6) makes an UNKNOWN of it. */
 void bw_zk_waiting_expire(struct bw_zk_session *session)
 {
+    uint64_t ttl = (uint64_t)(session->client.ttl_ns / BW_MS);
+    uint64_t span = session->client.failed ? ttl / 10 : ttl / 2;
     uint64_t now = uv_now(session->store->loop);
-    struct bw_zk_op *op = session->waiting.first;
-    while (op) {
-        struct bw_zk_op *next = op->next;
-        if (now >= op->until)
+    struct bw_zk_op *next;
+    for (struct bw_zk_op *op = session->waiting.first; op; op = next) {
+        next = op->next;
+        if (now >= op->since + span)
             bw_zk_op_fail(op, BW_EIO, session->client.why);
-        op = next;
     }
 }
 
@@ -332,9 +334,7 @@ static void renew_watches(struct bw_zk_session *session, struct bw_zk_ops *list)
     for (struct bw_zk_op *op = list->first; op;) {
         struct bw_zk_op *next = op->next;
         if (op->session == session) {
-            uint64_t ttl = (uint64_t)(session->client.ttl_ns / BW_MS);
             bw_zk_ops_remove(op);
-            op->until = uv_now(session->store->loop) + ttl / 2;
             wait_for_connection(op);
         }
         op = next;

@@ -125,7 +125,7 @@ struct bw_zk_op {
     bool wrote;                  /* something was sent that may have changed the store */
     bool wrote_record;           /* ... the record among it */
     bool fresh;                  /* follows a watch that fired: no need to sync */
-    uint64_t until;              /* waits for a connection until then, uv_now() */
+    uint64_t since;              /* waits for a connection since then, uv_now() */
     struct bw_zk_target *target; /* WATCH: what its watches are set for */
     bool watch_all;              /* ... everything, not only the one in front and the mail */
     bool first_watched;          /* ... as its candidate is the first in line */

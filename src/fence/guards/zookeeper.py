@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Writes znodes only with a token at least as high as the highest that their guard has seen.
+
+    zookeeper_guard.py HOSTS GUARD TOKEN [PATH VALUE]...
+
+GUARD is a znode that holds the highest token in digits. One transaction (a multi, here kazoo's) sets it, if it still has the
+version under which it was read, and writes the rest: ZooKeeper does all of it or nothing, and whoever wrote in between makes
+it fail and be tried again. In any language: get GUARD; compare; multi(setData GUARD TOKEN if version, setData PATH ...).
+Every writer must go this way; do not delete GUARD. Exit 0: written. 77: ESTALE, the token is old. 64: ENOTOKEN, or usage.
+74: ZooKeeper did not answer."""
+import sys
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.handlers.threading import KazooTimeoutError
+
+
+class Stale(Exception):
+    pass
+
+
+def guarded_write(client, guard, token, pairs, tries=10):
+    """Raises Stale if a newer leader has written. In every other case of failure nothing was, or all of it."""
+    if token <= 0:
+        raise ValueError("ENOTOKEN: no fencing token was given")
+    for _ in range(tries):
+        transaction = client.transaction()
+        try:
+            seen, stat = client.get(guard)
+            if token < int(seen or b"0"):
+                raise Stale(f"ESTALE: token {token} is older than {int(seen)}, the highest seen")
+            transaction.set_data(guard, b"%d" % token, stat.version)
+        except NoNodeError:
+            client.ensure_path(guard.rpartition("/")[0] or "/")
+            transaction.create(guard, b"%d" % token)
+        for path, value in pairs:
+            if client.exists(path):
+                transaction.set_data(path, value)
+            else:
+                transaction.create(path, value)
+        failed = [x for x in transaction.commit() if isinstance(x, Exception)]
+        if not failed:
+            return
+        again = (BadVersionError, NodeExistsError, NoNodeError, RolledBackError, RuntimeInconsistency)
+        for error in failed:
+            if not isinstance(error, again):
+                raise error
+    raise TimeoutError("others write behind this guard all the time, or a parent of a path is missing")
+
+
+def main(hosts, guard, token, *words):
+    if len(words) % 2 or not token.isdigit() or int(token) == 0:
+        print("ENOTOKEN, or usage: zookeeper_guard.py HOSTS GUARD TOKEN [PATH VALUE]...", file=sys.stderr)
+        return 64
+    client = KazooClient(hosts=hosts, timeout=10)
+    try:
+        client.start(10)
+        guarded_write(client, guard, int(token), [(p, v.encode()) for p, v in zip(words[::2], words[1::2])])
+    except Stale as stale:
+        print(stale, file=sys.stderr)
+        return 77
+    except (KazooException, KazooTimeoutError, TimeoutError) as error:
+        print(f"ZooKeeper: {type(error).__name__} {error}", file=sys.stderr)
+        return 74
+    finally:
+        client.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]) if len(sys.argv) > 3 else 64)
