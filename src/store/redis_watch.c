@@ -210,6 +210,16 @@ static bool starts_with(const redisReply *text, const char *start)
     return strncmp(text->str, start, strlen(start)) == 0;
 }
 
+/* The state is not what it was; what it is now is read at once if somebody waits, else when
+ * somebody asks. */
+static void look_or_doubt(struct redis_election *election)
+{
+    if (election->watchers)
+        redis_ask_look(election);
+    else
+        election->known = false;
+}
+
 /* "__keyspace@0__:KEY": only what takes a key away or puts it there. */
 static void on_key(struct bw_store *store, const redisReply *channel, const redisReply *payload)
 {
@@ -221,8 +231,8 @@ static void on_key(struct bw_store *store, const redisReply *channel, const redi
         return;
     snprintf(side, sizeof side, "{%s}/bellwether", key + 3);
     struct redis_election *election = redis_election_of_side(store, side);
-    if (election && election->watchers)
-        redis_ask_look(election);
+    if (election)
+        look_or_doubt(election);
 }
 
 /* A published state is as good as one that was read, unless it is older than what we know: two
@@ -237,11 +247,11 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
         return;
     }
     struct redis_election *election = redis_election_of_side(store, channel->str);
-    if (!election || !election->watchers)
+    if (!election)
         return;
     if (store->nodes > 1 || redis_state_parse_told(payload->str, payload->len, &state) != 0 ||
         !election->known || state.n < election->state.n) {
-        redis_ask_look(election);
+        look_or_doubt(election);
     } else if (state.n > election->state.n) {
         redis_state_follow(&state, &election->state);
         election->told++;

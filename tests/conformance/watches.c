@@ -183,6 +183,28 @@ static void no_change_is_missed_between_two_watches(void **state)
     }
 }
 
+/* News that came while nobody waited is not forgotten either. */
+static void what_changed_while_nobody_watched_is_told_at_once(void **state)
+{
+    (void)state;
+    must_notify();
+    const char *election = conformance_election();
+    bw_token token = client_acquire(&a, election, 0).record.token;
+    uint64_t seen = heard(client_watch(&b, election, 0)).version;
+    for (int i = 0; i < 5; i++) {
+        uint64_t watch = client_watch(&b, election, seen);
+        client_idle(&b, 20);
+        b.ops->cancel(b.store, watch);
+        struct bw_store_request request = client_request(&a, BW_STORE_RENEW, election);
+        request.token = token;
+        request.value = i % 2 ? "odd" : "even";
+        uint64_t version = client_ask(&a, &request).record.version;
+        client_idle(&b, 20); /* it arrives */
+        seen = heard(client_watch(&b, election, seen)).version;
+        assert_int_equal(seen, version);
+    }
+}
+
 #define with_two(test) cmocka_unit_test_setup_teardown(test, open_two, close_two)
 
 const struct CMUnitTest *conformance_watches(size_t *count)
@@ -198,6 +220,7 @@ const struct CMUnitTest *conformance_watches(size_t *count)
         with_two(every_watch_of_an_election_is_answered_once),
         with_two(a_cancelled_watch_is_silent),
         with_two(no_change_is_missed_between_two_watches),
+        with_two(what_changed_while_nobody_watched_is_told_at_once),
     };
     *count = sizeof tests / sizeof tests[0];
     return tests;
