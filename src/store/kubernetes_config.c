@@ -253,6 +253,8 @@ static bool is_loopback(const char *server)
 static int check(const struct bw_kube_config *config, char *why)
 {
     bool tls = strncmp(config->server, "https://", 8) == 0;
+    if (strchr(config->server, '@')) /* and it would stand in every message */
+        return bw_store_say(why, BW_EINVAL, "no user or password can stand in a server's address");
     if (!tls && strncmp(config->server, "http://", 7) != 0)
         return bw_store_say(why, BW_EINVAL,
                             "'%.100s' is no http:// or https:// address of an API server",

@@ -687,6 +687,7 @@ def bad_urls_and_settings_are_refused_with_a_line():
                  (standin.url(name="e2", user={"username": "u", "password": "p-secret"}), "not supported"),
                  (standin.url(name="e3", cluster={"server": "ftp://x"}), "no http"),
                  (standin.url(name="e4", user={"token": "t-secret"}, cluster={"server": "http://192.0.2.1"}), "without TLS"),
+                 (standin.url(name="e7", cluster={"server": "https://u:p-secret@192.0.2.1"}), "no user or password"),
                  (standin.url(name="e5", cluster={"certificate-authority-data": "%%%"}), "base 64"),
                  (standin.url(name="e6", user={"token": "a\nb-secret"}), "token")]
         for url, wanted in cases:
@@ -719,6 +720,8 @@ def a_lease_url_serves_one_election():
         room.started(1, PATIENCE)
         assert spec_of(standin, "my-controller")["holderIdentity"].startswith("a_")
         assert standin.lease("GET", ELECTION)[0] == 404
+        many = room.candidate("b", options=["--shards", "2"])
+        assert "cannot serve another election" in many.said("store-away", PATIENCE)["message"]
 
 
 @suite.test
