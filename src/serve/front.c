@@ -13,6 +13,7 @@
 #define PREFACE       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define PREFACE_BYTES 24u
 #define READ_BYTES    65536u
+#define SWEEP_MS      1000u
 #define BACKLOG_MAX   (4 * BW_FRONT_QUEUE_MAX) /* beyond it nobody will ever read it */
 
 static void release(struct bw_front *front)
@@ -55,7 +56,8 @@ void bw_conn_close(struct bw_conn *conn)
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
-    conn->front->count--;
+    if (--conn->front->count == 0)
+        uv_timer_stop(&conn->front->sweeper);
     uv_close((uv_handle_t *)&conn->tcp, on_conn_closed);
 }
 
@@ -100,6 +102,7 @@ static void on_written(uv_write_t *request, int status)
     struct bw_conn *conn = request->handle->data;
     free(write->bytes);
     free(write);
+    conn->unread_ms = 0;
     if (status != 0 && status != UV_ECANCELED) {
         bw_conn_close(conn);
         return;
@@ -128,6 +131,8 @@ static void send_out(struct bw_conn *conn)
     }
     size_t from = sent > 0 ? (size_t)sent : 0;
     write->bytes = conn->out;
+    if (!conn->unread_ms)
+        conn->unread_ms = uv_now(conn->front->options.loop);
     buffer = uv_buf_init((char *)conn->out + from, (unsigned)(conn->out_used - from));
     conn->out = NULL;
     conn->out_used = conn->out_size = 0;
@@ -175,6 +180,8 @@ static bool choose_speech(struct bw_conn *conn)
     if (may_be_h2 ? !bw_h2_begin(conn) : !bw_http1_begin(conn))
         return false;
     conn->speech = may_be_h2 ? &bw_speech_h2 : &bw_speech_http1;
+    if (may_be_h2)
+        conn->deadline_ms = 0;
     return conn->speech->bytes(conn, conn->first, conn->first_used);
 }
 
@@ -204,17 +211,41 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct bw_conn *conn = stream->data;
+    if (count == UV_EOF && conn->speech && conn->speech->no_more && conn->speech->no_more(conn))
+        return;
     if (count < 0 || !take_bytes(conn, (unsigned char *)buffer->base, (size_t)count))
         bw_conn_close(conn);
 }
 
-static void set_socket(uv_tcp_t *tcp)
+void bw_conn_pause(struct bw_conn *conn)
+{
+    uv_read_stop((uv_stream_t *)&conn->tcp);
+}
+
+void bw_conn_resume(struct bw_conn *conn)
+{
+    if (!conn->closing)
+        uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
+}
+
+/* JSON callers send header and body apart; the kernel forgets it from time to time. */
+void bw_conn_quick(struct bw_conn *conn)
 {
     int fd, one = 1;
-    uv_tcp_nodelay(tcp, 1);
-    uv_tcp_keepalive(tcp, 1, 30);
-    if (uv_fileno((uv_handle_t *)tcp, &fd) == 0) /* JSON callers send header and body apart */
+    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0)
         setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct bw_front *front = timer->data;
+    uint64_t now = uv_now(timer->loop);
+    for (struct bw_conn *conn = front->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if ((conn->deadline_ms && now >= conn->deadline_ms) ||
+            (conn->unread_ms && now >= conn->unread_ms + BW_FRONT_UNREAD_MS))
+            bw_conn_close(conn);
+    }
 }
 
 static void on_accept(uv_stream_t *listener, int status)
@@ -238,7 +269,12 @@ static void on_accept(uv_stream_t *listener, int status)
         bw_conn_close(conn);
         return;
     }
-    set_socket(&conn->tcp);
+    uv_tcp_nodelay(&conn->tcp, 1);
+    uv_tcp_keepalive(&conn->tcp, 1, 30);
+    bw_conn_quick(conn);
+    conn->deadline_ms = uv_now(front->options.loop) + BW_FRONT_IDLE_MS;
+    if (!uv_is_active((uv_handle_t *)&front->sweeper))
+        uv_timer_start(&front->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
     uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
 }
 
@@ -280,8 +316,9 @@ int bw_front_open(struct bw_front **out, const struct bw_front_options *options,
     front->options = *options;
     uv_tcp_init(options->loop, &front->listener);
     uv_prepare_init(options->loop, &front->sender);
-    front->listener.data = front->sender.data = front;
-    front->handles = 2;
+    uv_timer_init(options->loop, &front->sweeper);
+    front->listener.data = front->sender.data = front->sweeper.data = front;
+    front->handles = 3;
     int error = listen_on(front, why);
     if (error) {
         bw_front_close(front, NULL, NULL);
@@ -306,4 +343,5 @@ void bw_front_close(struct bw_front *front, void (*closed)(void *context), void 
         bw_conn_close(front->conns);
     uv_close((uv_handle_t *)&front->listener, on_handle_closed);
     uv_close((uv_handle_t *)&front->sender, on_handle_closed);
+    uv_close((uv_handle_t *)&front->sweeper, on_handle_closed);
 }

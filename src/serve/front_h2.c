@@ -1,11 +1,12 @@
-/* gRPC over HTTP/2 (RFC 9113, and gRPC's own PROTOCOL-HTTP2) on nghttp2, the serving side.
+/* gRPC over HTTP/2 (RFC 9113, and gRPC's own PROTOCOL-HTTP2) on nghttp2, the serving side. What is
+ * not gRPC by its content type goes to the gateway, as on HTTP/1.1.
  *
  * A request is a stream: headers, then messages with five bytes of head each. An answer is headers,
  * messages, trailers with the status; an error before any message is trailers only. Compression is
  * refused. Floods of SETTINGS, PING, resets and CONTINUATION end the connection (nghttp2's own
  * bounds and ours). */
 #include "base/error.h"
-#include "serve/front_state.h"
+#include "serve/gateway.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@ struct stream {
     struct stream *next, **link;
     int32_t id;
     char path[PATH_MAX_BYTES];
+    enum bw_verb verb;
+    struct bw_gateway *gateway;   /* of what is not gRPC */
     bool grpc, compressed, begun; /* begun: the answer's headers are out */
     size_t headers;
     unsigned char *in; /* a message that is not whole */
@@ -38,6 +41,7 @@ struct session {
     nghttp2_session *h2;
     struct stream *first;
     int64_t resets; /* less what ended well */
+    size_t unread;  /* bytes of requests that are not whole, of all streams */
     bool in_callback;
 };
 
@@ -79,7 +83,9 @@ static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t 
     }
     if (stream->out_at == stream->out_used) {
         stream->out_at = stream->out_used = 0;
-        if (stream->finished) {
+        if (stream->finished && stream->gateway) {
+            *flags |= NGHTTP2_DATA_FLAG_EOF;
+        } else if (stream->finished) {
             char code[8], text[TEXT_MAX];
             snprintf(code, sizeof code, "%d", stream->code);
             encode_text(stream->text, text, sizeof text);
@@ -165,11 +171,75 @@ static void on_call_end(struct bw_call *call, enum bw_code code, const char *tex
     bw_conn_dirty(stream->conn);
 }
 
-static bool on_call_is_full(struct bw_call *call)
+static bool is_full(const struct stream *stream)
 {
-    const struct stream *stream = call->wire;
     return stream->out_used - stream->out_at > BW_FRONT_QUEUE_MAX ||
            bw_conn_backlog(stream->conn) > BW_FRONT_QUEUE_MAX;
+}
+
+static bool on_call_is_full(struct bw_call *call)
+{
+    return is_full(call->wire);
+}
+
+/* ── what is not gRPC ── */
+
+static void answer_head(struct bw_gateway *gateway, unsigned status, const char *type,
+                        int64_t length)
+{
+    struct stream *stream = gateway->owner;
+    char digits[8], bytes[24];
+    snprintf(digits, sizeof digits, "%u", status);
+    snprintf(bytes, sizeof bytes, "%lld", (long long)length);
+    nghttp2_nv headers[4] = {nv(":status", digits), nv("content-type", type)};
+    size_t count = 2;
+    if (length >= 0)
+        headers[count++] = nv("content-length", bytes);
+    if (gateway->allow)
+        headers[count++] = nv("allow", gateway->allow);
+    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read_body};
+    stream->begun = true;
+    nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, count,
+                            stream->verb == BW_VERB_HEAD ? NULL : &provider);
+    bw_conn_dirty(stream->conn);
+}
+
+static void answer_body(struct bw_gateway *gateway, const void *bytes, size_t length)
+{
+    struct stream *stream = gateway->owner;
+    unsigned char *at = length && stream->verb != BW_VERB_HEAD ? out_room(stream, length) : NULL;
+    if (at)
+        memcpy(at, bytes, length);
+    more_to_send(stream);
+}
+
+static void answer_end(struct bw_gateway *gateway)
+{
+    struct stream *stream = gateway->owner;
+    stream->finished = true;
+    more_to_send(stream);
+}
+
+static bool answer_is_full(struct bw_gateway *gateway)
+{
+    return is_full(gateway->owner);
+}
+
+static const struct bw_gateway_wire wire = {answer_head, answer_body, answer_end, answer_is_full};
+
+static void open_gateway(struct stream *stream)
+{
+    stream->call.ended = true;
+    stream->gateway = calloc(1, sizeof *stream->gateway);
+    if (!stream->gateway) {
+        nghttp2_submit_rst_stream(session_of(stream)->h2, NGHTTP2_FLAG_NONE, stream->id,
+                                  NGHTTP2_REFUSED_STREAM);
+        return;
+    }
+    *stream->gateway = (struct bw_gateway){.front = stream->conn->front,
+                                           .wire = &wire,
+                                           .owner = stream,
+                                           .needs_leader = stream->call.needs_leader};
 }
 
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *context)
@@ -217,11 +287,14 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     if (is(name, name_length, ":path") && value_length < PATH_MAX_BYTES) {
         memcpy(stream->path, value, value_length);
         stream->path[value_length] = '\0';
+    } else if (is(name, name_length, ":method")) {
+        stream->verb = bw_verb_of((const char *)value, value_length);
     } else if (is(name, name_length, "content-type")) {
         stream->grpc = value_length >= 16 && memcmp(value, "application/grpc", 16) == 0;
     } else if (is(name, name_length, "grpc-encoding")) {
         stream->compressed = !is(value, value_length, "identity");
-    } else if (is(name, name_length, "hasleader")) {
+    } else if (is(name, name_length, "hasleader") ||
+               is(name, name_length, "grpc-metadata-hasleader")) {
         stream->call.needs_leader = is(value, value_length, "true");
     }
     return 0;
@@ -232,11 +305,7 @@ static void open_call(struct stream *stream)
     struct bw_replica_status status;
     struct bw_call *call = &stream->call;
     if (!stream->grpc) {
-        nghttp2_nv headers[] = {nv(":status", "415")};
-        stream->begun = true;
-        call->ended = true;
-        nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, 1, NULL);
-        bw_conn_dirty(stream->conn);
+        open_gateway(stream);
         return;
     }
     call->method = bw_method_find(stream->path, strlen(stream->path));
@@ -284,16 +353,19 @@ static void take_messages(struct stream *stream)
         used = stream->in_used;
     memmove(stream->in, stream->in + used, stream->in_used - used);
     stream->in_used -= used;
+    session_of(stream)->unread -= used;
 }
 
 static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *bytes,
                    size_t length, void *context)
 {
     struct stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    struct session *session = ((struct bw_conn *)context)->state;
     (void)flags;
-    (void)context;
-    if (!stream || stream->call.ended)
+    if (!stream || (stream->gateway ? stream->gateway->begun : stream->call.ended))
         return 0;
+    if (session->unread + length > BW_FRONT_QUEUE_MAX)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (stream->in_size - stream->in_used < length) {
         size_t size = stream->in_used + length;
         unsigned char *larger = realloc(stream->in, size);
@@ -304,13 +376,20 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
     }
     memcpy(stream->in + stream->in_used, bytes, length);
     stream->in_used += length;
-    take_messages(stream);
+    session->unread += length;
+    if (!stream->gateway)
+        take_messages(stream);
+    else if (stream->in_used > BW_FRONT_MESSAGE_MAX)
+        bw_gateway_refuse(stream->gateway, 413, NULL);
     return 0;
 }
 
 static void no_more(struct stream *stream)
 {
     struct bw_call *call = &stream->call;
+    if (stream->gateway && !stream->gateway->begun)
+        bw_gateway_ask(stream->gateway, stream->verb, stream->path, (const char *)stream->in,
+                       stream->in_used);
     if (call->ended || !call->method)
         return;
     if (stream->in_used)
@@ -338,6 +417,10 @@ static void stream_free(struct stream *stream)
     if (stream->next)
         stream->next->link = stream->link;
     bw_call_gone(&stream->call);
+    if (stream->gateway)
+        bw_gateway_gone(stream->gateway);
+    free(stream->gateway);
+    session_of(stream)->unread -= stream->in_used;
     free(stream->in);
     free(stream->out);
     free(stream);
@@ -424,4 +507,4 @@ static void h2_gone(struct bw_conn *conn)
     free(session);
 }
 
-const struct bw_speech bw_speech_h2 = {h2_bytes, h2_flush, h2_gone};
+const struct bw_speech bw_speech_h2 = {h2_bytes, h2_flush, h2_gone, NULL};

@@ -8,6 +8,7 @@ struct bw_front {
     struct bw_front_options options;
     uv_tcp_t listener;
     uv_prepare_t sender;
+    uv_timer_t sweeper; /* looks for deadlines while there are connections */
     struct bw_conn *conns, *dirty;
     uint32_t count, handles;
     uint16_t port;
@@ -22,6 +23,8 @@ struct bw_speech { /* what a connection speaks */
     /* Puts what must be sent into the connection's buffer (bw_conn_put). */
     void (*flush)(struct bw_conn *conn);
     void (*gone)(struct bw_conn *conn);
+    /* Its caller sends no more. False: hang up; NULL: hang up at once. */
+    bool (*no_more)(struct bw_conn *conn);
 };
 
 struct bw_conn {
@@ -34,6 +37,8 @@ struct bw_conn {
     uv_tcp_t tcp;
     unsigned char first[32]; /* before it is known what it speaks */
     size_t first_used;
+    uint64_t deadline_ms; /* of the loop's clock; 0: none */
+    uint64_t unread_ms;   /* since when its caller has not read all; 0: it has */
     unsigned char *out;
     size_t out_used, out_size;
 };
@@ -42,6 +47,9 @@ void bw_conn_close(struct bw_conn *conn);
 void bw_conn_dirty(struct bw_conn *conn);
 void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length);
 size_t bw_conn_backlog(const struct bw_conn *conn);
+void bw_conn_pause(struct bw_conn *conn); /* reads no more */
+void bw_conn_resume(struct bw_conn *conn);
+void bw_conn_quick(struct bw_conn *conn); /* acknowledges what came at once */
 
 extern const struct bw_speech bw_speech_h2, bw_speech_http1;
 bool bw_h2_begin(struct bw_conn *conn);

@@ -44,6 +44,7 @@ static void tell(struct bw_replica *r, uint64_t id, const struct bw_entry *entry
     if (!request)
         return;
     bool ours = request->origin == r->options.self;
+    r->nudge |= !ours && request->origin != BW_NODE_NONE;
     request_end(r, request);
     if (ours)
         r->options.applied(r->options.context, id, entry, refusal, &r->results);

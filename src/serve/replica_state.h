@@ -107,6 +107,7 @@ struct bw_replica {
     bw_index applied, commit;
     bw_term applied_term;
     bool changed; /* since watchers were last told */
+    bool nudge;   /* another node waits to hear that its proposal is committed */
     bw_time last_turn;
 
     uint64_t next_request, next_group;

@@ -357,12 +357,24 @@ void replica_timer(uv_timer_t *timer)
     replica_arm(r);
 }
 
+/* A follower learns of a commit with the next append: when one of them waits, a round goes out now
+ * instead of with the next heartbeat. */
+static void nudge(struct bw_replica *r)
+{
+    struct bw_event event = {.kind = BW_EVENT_COMMAND, .command = {.kind = BW_COMMAND_READ}};
+    r->nudge = false;
+    if (r->leading)
+        replica_step(r, &event);
+}
+
 /* Once per turn of the loop: proposals and reads to Raft, records to the disk, news to watchers. */
 void replica_check(uv_check_t *check)
 {
     struct bw_replica *r = check->data;
     r->last_turn = replica_now();
     replica_flush(r);
+    if (r->nudge)
+        nudge(r);
     bw_wal_commit(r->wal);
     if (r->changed) {
         r->changed = false;

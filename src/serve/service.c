@@ -33,6 +33,7 @@ struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request)
                              .next = call->waits,
                              .link = &call->waits};
     *bucket = wait;
+    service->waiting++;
     if (call->waits)
         call->waits->link = &wait->next;
     call->waits = wait;
@@ -45,6 +46,7 @@ static void unlink_wait(struct bw_service *service, struct bw_wait *wait)
     while (*at != wait)
         at = &(*at)->chain;
     *at = wait->chain;
+    service->waiting--;
     *wait->link = wait->next;
     if (wait->next)
         wait->next->link = wait->link;
@@ -250,6 +252,11 @@ struct bw_watches *bw_service_watches(struct bw_service *service)
 struct bw_results *bw_service_results(struct bw_service *service)
 {
     return &service->results;
+}
+
+uint32_t bw_service_waiting(const struct bw_service *service)
+{
+    return service->waiting;
 }
 
 bw_time bw_service_ttl_min(const struct bw_service *service)

@@ -14,6 +14,10 @@
 #include "serve/call.h"
 #include "serve/replica.h"
 
+/* The API that clients are told. */
+#define BW_API_VERSION         "3.4.23"
+#define BW_API_CLUSTER_VERSION "3.4.0"
+
 struct bw_wait {
     struct bw_call *call;
     uint64_t request;
@@ -51,6 +55,8 @@ struct bw_replica *bw_service_replica(struct bw_service *service);
 struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request);
 struct bw_registry *bw_service_registry(struct bw_service *service);
 struct bw_watches *bw_service_watches(struct bw_service *service);
+/* How many waits there are. */
+uint32_t bw_service_waiting(const struct bw_service *service);
 bw_time bw_service_ttl_min(const struct bw_service *service);
 /* Room that lasts until the next call of it: for parts of an answer. */
 void *bw_service_room(struct bw_service *service, size_t bytes);

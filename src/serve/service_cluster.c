@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERSION "3.4.23" /* of the wire that clients look for */
-
 static char *url_of(struct bw_service *service, const struct bw_replica_member *member)
 {
     char *url = bw_service_room(service, sizeof member->host + 32);
@@ -67,7 +65,7 @@ void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message)
     bw_registry_status(bw_service_registry(service), &registry);
     bw_service_header(service, &header, 0);
     out.header = &header;
-    out.version = (char *)VERSION;
+    out.version = (char *)BW_API_VERSION;
     out.dbsize = (int64_t)(status.log_bytes + registry.bytes);
     out.dbsizeinuse = (int64_t)registry.bytes;
     out.leader = status.leader;

@@ -18,6 +18,7 @@ struct bw_service {
     struct bw_service_options options;
     struct bw_replica *replica;
     struct bw_wait **buckets;
+    uint32_t waiting;
     struct bw_watches *watches;
     void *watch_memory;
     size_t watch_bytes;
