@@ -377,7 +377,7 @@ static bool add_field(struct bw_http_request *request, const char *field)
 
 static bool set_fields(struct bw_http_request *request, const struct bw_http_ask *ask)
 {
-    bool typed = false, good = add_field(request, "Expect:"); /* no round trip before the body */
+    bool typed = false, good = true;
     for (size_t i = 0; good && ask->headers && ask->headers[i]; i++) {
         good = add_field(request, ask->headers[i]);
         typed = typed || strncasecmp(ask->headers[i], "Content-Type:", 13) == 0;

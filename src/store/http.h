@@ -44,7 +44,7 @@ struct bw_http_ask {
 struct bw_http_options {
     const char *ca_file, *ca_directory, *cert_file, *key_file; /* NULL: the system's, none */
     const char *ca_pem, *cert_pem, *key_pem; /* the same as text, instead of files */
-    bool verify_off; /* only on the user's explicit word */
+    bool verify_off;                         /* only on the user's explicit word */
     const char *unix_socket;
 };
 
