@@ -257,3 +257,8 @@ enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_regis
     watcher->revision = bw_time_max(watcher->revision, r->revision + 1);
     return BW_WATCHER_NOTHING;
 }
+
+uint32_t bw_watches_count(const struct bw_watches *w)
+{
+    return w->count;
+}

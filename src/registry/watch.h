@@ -25,6 +25,8 @@ size_t bw_watches_bytes(uint32_t watchers_max);
 /* `memory` is zero and 16-byte aligned. Returns 0, BW_EINVAL or BW_ENOMEM. */
 int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_t watchers_max);
 
+/* Of all owners. */
+uint32_t bw_watches_count(const struct bw_watches *watches);
 /* 0: too many, or keys too long. */
 bw_ref bw_watcher_add(struct bw_watches *watches, const struct bw_registry *registry,
                       const struct bw_watcher_spec *watch);

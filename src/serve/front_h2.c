@@ -17,6 +17,8 @@
 #define GRPC_HEAD      5u
 #define RESETS_MAX     2000u /* streams that a caller opened and reset, beyond those it let end */
 #define TEXT_MAX       512u
+#define UNREAD_MAX     (4 * BW_FRONT_QUEUE_MAX) /* bytes of a caller's requests not yet whole */
+                                                 */
 
 struct stream {
     struct bw_call call;
@@ -364,7 +366,7 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
     (void)flags;
     if (!stream || (stream->gateway ? stream->gateway->begun : stream->call.ended))
         return 0;
-    if (session->unread + length > BW_FRONT_QUEUE_MAX)
+    if (session->unread + length > UNREAD_MAX)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (stream->in_size - stream->in_used < length) {
         size_t size = stream->in_used + length;
