@@ -17,8 +17,7 @@
 #define GRPC_HEAD      5u
 #define RESETS_MAX     2000u /* streams that a caller opened and reset, beyond those it let end */
 #define TEXT_MAX       512u
-#define UNREAD_MAX     (4 * BW_FRONT_QUEUE_MAX) /* bytes of a caller's requests not yet whole */
-                                                 */
+#define UNREAD_MAX     (4 * BW_FRONT_QUEUE_MAX) /* bytes of requests that are not whole */
 
 struct stream {
     struct bw_call call;
