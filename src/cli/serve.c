@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #define LISTEN_DEFAULT "127.0.0.1:2379"
+#define BW_EXIT_DATA   65 /* what is on the disk cannot be used */
 
 struct serve {
     const char *node, *cluster, *data, *listen;
@@ -27,6 +28,8 @@ struct serve {
     uint16_t port;
     uv_loop_t loop;
     uv_signal_t term, interrupt;
+    uv_async_t end;
+    int code;
     struct bw_service *service;
     struct bw_front *front;
     bool stopping;
@@ -200,10 +203,8 @@ static void on_front_closed(void *context)
     (void)context;
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void stop(struct serve *s)
 {
-    struct serve *s = handle->data;
-    (void)number;
     if (s->stopping)
         return;
     s->stopping = true;
@@ -211,6 +212,27 @@ static void on_signal(uv_signal_t *handle, int number)
     bw_service_close(s->service, NULL);
     uv_close((uv_handle_t *)&s->term, NULL);
     uv_close((uv_handle_t *)&s->interrupt, NULL);
+    uv_close((uv_handle_t *)&s->end, NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    (void)number;
+    stop(handle->data);
+}
+
+/* It can take no part: the line says what to do. Not from within its own call. */
+static void on_ended(void *context, const char *why)
+{
+    struct serve *s = context;
+    fprintf(stderr, "bellwether serve: %s\n", why);
+    s->code = BW_EXIT_DATA;
+    uv_async_send(&s->end);
+}
+
+static void on_end(uv_async_t *async)
+{
+    stop(async->data);
 }
 
 static void watch_signal(struct serve *s, uv_signal_t *handle, int number)
@@ -235,7 +257,8 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         .ttl_min_ns = BW_SEC,
         .registry = {.quota = (uint64_t)2 << 30, .leases_max = 4000000, .history = 131072},
         .context = s,
-        .led = on_led};
+        .led = on_led,
+        .ended = on_ended};
     int error = bw_service_open(&s->service, &service, why);
     struct bw_front_options front = {
         .loop = &s->loop, .service = s->service, .host = s->host, .port = s->port};
@@ -257,6 +280,8 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
         return code;
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&s.loop);
+    uv_async_init(&s.loop, &s.end, on_end);
+    s.end.data = &s;
     code = open_all(command, &s);
     if (code != BW_GO_ON)
         return code;
@@ -265,7 +290,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     fprintf(stderr, "bellwether serve: node %s of %u, clients at %s:%u, data in %s\n",
             s.members[s.self - 1].name, s.count, s.host, bw_front_port(s.front), s.directory);
     uv_run(&s.loop, UV_RUN_DEFAULT);
-    return BW_EXIT_OK;
+    return s.code;
 }
 
 const struct bw_cli_command bw_command_serve = {

@@ -178,6 +178,8 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
                      const unsigned char *bytes, size_t length)
 {
     struct bw_replica *r = context;
+    if (r->meeting && kind != BW_FRAME_MEET && kind != BW_FRAME_WELCOME)
+        return;
     switch (kind) {
     case BW_FRAME_RAFT:
         replica_message(r, from, bytes, length);
@@ -191,6 +193,12 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
     case BW_FRAME_PIECE:
         replica_snapshot_piece(r, from, bytes, length);
         break;
+    case BW_FRAME_MEET:
+        replica_meet_asked(r, from, bytes, length);
+        break;
+    case BW_FRAME_WELCOME:
+        replica_meet_welcome(r, from, bytes, length);
+        break;
     default:
         break;
     }
@@ -199,12 +207,15 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
 static void on_peer_closed(void *context, bw_node node)
 {
     struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
-    replica_step(context, &event);
+    if (!((struct bw_replica *)context)->meeting)
+        replica_step(context, &event);
 }
 
 static void on_peer_opened(void *context, bw_node node)
 {
     struct bw_replica *r = context;
+    if (bw_mesh_connected(r->mesh, node))
+        replica_meet_opened(r, node);
     if (node == r->leader)
         replica_led(r); /* what waited for the way to it */
 }
@@ -255,16 +266,15 @@ static void start_handles(struct bw_replica *r)
     r->timer.data = r->sweeper.data = r->check.data = r->turn.data = r;
     r->handles += 4;
     uv_timer_start(&r->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
-    uv_check_start(&r->check, replica_check);
+    r->last_turn = replica_now();
 }
 
-static void start(struct bw_replica *r)
+void replica_start(struct bw_replica *r)
 {
     struct bw_start begin = {.durable = r->durable};
     struct bw_event event = {.kind = BW_EVENT_START, .start = &begin};
-    start_handles(r);
-    r->last_turn = replica_now();
     replica_step(r, &event);
+    uv_check_start(&r->check, replica_check);
     replica_arm(r);
 }
 
@@ -306,6 +316,8 @@ static int open_parts(struct bw_replica *r, char *why)
     if (!error)
         error = open_raft(r);
     if (!error)
+        replica_meet_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0);
+    if (!error)
         error = open_peers(r, why);
     return error;
 }
@@ -333,7 +345,9 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
         let_go(r);
         return error;
     }
-    start(r);
+    start_handles(r);
+    if (!r->meeting)
+        replica_start(r);
     *out = r;
     return 0;
 }
@@ -362,7 +376,8 @@ static void on_peers_closed(void *context)
 void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
 {
     struct bw_event event = {.kind = BW_EVENT_STOP};
-    replica_step(r, &event);
+    if (!r->meeting)
+        replica_step(r, &event);
     bw_wal_commit(r->wal);
     r->closing = true;
     r->closed = closed;

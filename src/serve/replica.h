@@ -64,6 +64,8 @@ struct bw_replica_options {
     void (*changed)(void *context, bool restored);
     /* Who leads, the term or the membership changed. */
     void (*led)(void *context);
+    /* It can take no part, for good: the line says why and what to do. Close it. */
+    void (*ended)(void *context, const char *why);
 };
 
 /* Returns 0, or an error with a line in why[BW_REPLICA_WHY_MAX + 1]. */

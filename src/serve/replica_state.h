@@ -3,6 +3,7 @@
  *   replica.c           opening, recovering, closing, facts
  *   replica_step.c      Raft's steps and their actions; the turn of the loop
  *   replica_apply.c     committed entries into the registry; leases that are over
+ *   replica_meet.c      the first meeting of a new cluster's nodes
  *   replica_request.c   proposals, reads and keep-alives, here and for other nodes
  *   replica_snapshot.c  the registry on disk, and on its way to another node */
 #ifndef BW_SERVE_REPLICA_STATE_H
@@ -54,6 +55,11 @@ struct group {   /* requests that share a step of Raft */
     struct group *next;
 };
 
+struct meeting {           /* with another node, when a cluster begins (replica_meet.c) */
+    uint64_t nonce, known; /* which process of it asks; which one we met */
+    bool asked, welcomed;
+};
+
 struct mark { /* the log is durable up to here once this commit is */
     uint64_t commit;
     bw_index index;
@@ -98,6 +104,9 @@ struct bw_replica {
     struct bw_mesh *mesh;
     struct bw_replica_member members[BW_REPLICA_NODES];
     uint32_t member_count;
+    bool meeting; /* nothing is promised before all have met */
+    uint64_t nonce;
+    struct meeting met[BW_REPLICA_NODES];
 
     void *memory;
     size_t memory_bytes;
@@ -155,6 +164,15 @@ void replica_check(uv_check_t *check);
 /* replica.c */
 void replica_release(struct bw_replica *r);
 void replica_membership(struct bw_replica *r);
+void replica_start(struct bw_replica *r);
+
+/* replica_meet.c */
+void replica_meet_begin(struct bw_replica *r, bool empty);
+void replica_meet_opened(struct bw_replica *r, bw_node node);
+void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes,
+                        size_t length);
+void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned char *bytes,
+                          size_t length);
 
 /* replica_apply.c */
 int replica_registry_make(struct bw_replica *r);

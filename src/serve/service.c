@@ -132,6 +132,12 @@ static void on_led(void *context)
         service->options.led(service->options.context);
 }
 
+static void on_ended(void *context, const char *why)
+{
+    struct bw_service *service = context;
+    service->options.ended(service->options.context, why);
+}
+
 static const struct {
     enum bw_code code;
     const char *text;
@@ -311,7 +317,8 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .answered = on_answered,
                                          .failed = on_failed,
                                          .changed = on_changed,
-                                         .led = on_led};
+                                         .led = on_led,
+                                         .ended = on_ended};
     int error = service->buckets && service->results.kvs ? open_watches(service) : BW_ENOMEM;
     if (!error)
         error = bw_replica_open(&service->replica, &replica, why);

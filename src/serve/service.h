@@ -42,6 +42,7 @@ struct bw_service_options {
     struct bw_registry_config registry;
     void *context;
     void (*led)(void *context); /* who leads changed */
+    void (*ended)(void *context, const char *why);
 };
 
 struct bw_service;

@@ -23,6 +23,7 @@ struct node {
     int64_t revision;
     bw_time ttl_ns;
     unsigned changes;
+    bool ended;
 };
 
 static struct {
@@ -74,6 +75,13 @@ static void on_led(void *context)
     (void)context;
 }
 
+static void on_ended(void *context, const char *why)
+{
+    struct node *node = context;
+    node->ended = true;
+    assert_non_null(strstr(why, "its data is gone"));
+}
+
 static void on_patience(uv_timer_t *timer)
 {
     (void)timer;
@@ -97,7 +105,8 @@ static void node_start(uint32_t i)
         .answered = on_answered,
         .failed = on_failed,
         .changed = on_changed,
-        .led = on_led};
+        .led = on_led,
+        .ended = on_ended};
     if (bw_replica_open(&node->replica, &options, why) != 0)
         fail_msg("node %u: %s", i + 1, why);
 }
@@ -339,6 +348,24 @@ static void one_who_was_away_long_gets_a_snapshot(void **state)
     world_close();
 }
 
+/* Fault 25: a node that lost its disk must not vote as if it had never promised anything. */
+static void a_wiped_node_takes_no_part(void **state)
+{
+    (void)state;
+    world_open(3);
+    put(0, "a", "1");
+    uint32_t wiped = (leader() + 1) % 3;
+    node_stop(wiped);
+    scratch_remove(w.node[wiped].dir);
+    assert_int_equal(mkdir(w.node[wiped].dir, 0700), 0);
+    node_start(wiped);
+    while (!w.node[wiped].ended)
+        turn();
+    assert_int_equal(status_of(wiped).term, 0);
+    put((wiped + 1) % 3, "a", "2");
+    world_close();
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -349,6 +376,7 @@ int main(void)
         cmocka_unit_test(everything_survives_a_restart_of_all),
         cmocka_unit_test(a_lease_that_nobody_keeps_alive_ends),
         cmocka_unit_test(one_who_was_away_long_gets_a_snapshot),
+        cmocka_unit_test(a_wiped_node_takes_no_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
