@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -228,14 +229,26 @@ static int enter_wal(struct bw_sqlite_db *db, char *mode, size_t size)
     return result;
 }
 
+/* A page that could not be read for want of memory, or by an error of the disk, says nothing about
+ * the database: SQLite tells the code in its sentence. */
+static int judge_pages(const char *verdict)
+{
+    static const char said[] = "error code=";
+    const char *found = strstr(verdict, said);
+    int code = found ? (int)strtol(found + strlen(said), NULL, 10) & 0xff : 0;
+    if (strcmp(verdict, "ok") == 0)
+        return SQLITE_OK;
+    return code == SQLITE_NOMEM || code == SQLITE_IOERR ? code : SQLITE_CORRUPT;
+}
+
 static int check_pages(struct bw_sqlite_db *db)
 {
     struct stat st;
-    char verdict[16];
+    char verdict[256];
     if (stat(db->paths->db, &st) != 0 || st.st_size > CHECKED_BYTES_MAX)
         return SQLITE_OK;
     int result = pragma_text(db, "PRAGMA quick_check(1)", verdict, sizeof verdict);
-    return result == SQLITE_OK && strcmp(verdict, "ok") != 0 ? SQLITE_CORRUPT : result;
+    return result == SQLITE_OK ? judge_pages(verdict) : result;
 }
 
 /* Returns an SQLite code, or 0 with *error set when it is our own refusal. */
