@@ -69,7 +69,9 @@ static int pg_request(struct bw_store *store, const struct bw_store_request *req
         store->limit_ns =
             bw_time_max(LIMIT_MIN_NS, bw_time_min(store->limit_ns, request->ttl_ns / 2));
     if (request->op == BW_STORE_ENTER)
-        bw_pg_refresh_start(store);
+        bw_pg_enter(store, request);
+    else if (request->op == BW_STORE_LEAVE)
+        bw_pg_leave(store, request);
     struct bw_job *job = bw_jobs_add(&store->jobs, request);
     if (!job)
         return BW_ELIMIT;
@@ -114,6 +116,7 @@ static void pg_close(struct bw_store *store)
     bw_pg_link_close(store);
     bw_pg_batch_lost(store, "");
     bw_pg_queue_fail(store, "");
+    bw_pg_entered_free(store);
     bw_pg_rows_free(store);
     store->handles = 1 + sizeof timers / sizeof timers[0];
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)

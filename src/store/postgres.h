@@ -48,15 +48,14 @@ int bw_pg_settings_read(struct bw_pg_settings *settings, const char *text, char 
 #define BW_PG_COMMENT "bellwether store, layout 1" /* of the table: it is ours */
 
 enum bw_pg_statement {
-    BW_PG_LOOK,    /* at the server and the schema: table */
-    BW_PG_LISTEN,  /* takes no parameters */
-    BW_PG_READ,    /* election */
-    BW_PG_INSERT,  /* election, 0, new version, record, note, take a token?, at least this one */
-    BW_PG_UPDATE,  /* election, seen version, and as INSERT */
-    BW_PG_ENTER,   /* election, candidate, value, priority, process */
-    BW_PG_LEAVE,   /* election, candidate, process */
-    BW_PG_LIST,    /* election */
-    BW_PG_REFRESH, /* process */
+    BW_PG_LOOK,   /* at the server and the schema: table */
+    BW_PG_LISTEN, /* takes no parameters */
+    BW_PG_READ,   /* election */
+    BW_PG_INSERT, /* election, 0, new version, record, note, take a token?, at least this one */
+    BW_PG_UPDATE, /* election, seen version, and as INSERT */
+    BW_PG_ENTER,  /* election, candidate, value, priority, process */
+    BW_PG_LEAVE,  /* election, candidate, process */
+    BW_PG_LIST,   /* election */
     BW_PG_STATEMENTS
 };
 
@@ -100,10 +99,11 @@ struct bw_pg_task {
     struct bw_pg_task *next;
     struct bw_job *job; /* NULL: cancelled, or the store's own */
     struct bw_pg_row *row;
-    enum bw_pg_statement statement; /* as sent, or to be sent where there is no job */
+    struct bw_pg_entered *entered;  /* to be entered again, where there is no job */
+    enum bw_pg_statement statement; /* as sent */
     enum bw_pg_step step;
     unsigned tries;
-    bool own;   /* the store's: a look, a refreshing */
+    bool own;   /* the store's: a look, or an entering again */
     bool alone; /* failed among others: not with them again */
     PGresult *result;
 };
@@ -164,7 +164,8 @@ struct bw_store {
     struct bw_pg_row **buckets, *newest, *oldest;
     uint32_t row_count;
     uv_timer_t poll, refresh;
-    int64_t process;  /* marks our candidates */
+    int64_t process; /* marks our candidates */
+    struct bw_pg_entered *entered;
     bw_time limit_ns; /* how long the server may take; from the shortest lease seen */
     bool polled;      /* no notifications on this connection */
     char server[64];  /* "PostgreSQL 15.1" and what of its settings matters */
@@ -196,7 +197,7 @@ void bw_pg_setup_result(struct bw_store *store, PGresult *result);
 void bw_pg_about(struct bw_store *store, const char *trouble);
 
 /* postgres_batch.c */
-/* A task for the job (NULL: the store's own) and a row (may be NULL then); NULL: no memory. */
+/* A task for the job (NULL: the store's own) and a row; NULL: no memory. */
 struct bw_pg_task *bw_pg_task_new(struct bw_job *job, struct bw_pg_row *row);
 void bw_pg_task_free(struct bw_store *store, struct bw_pg_task *task);
 void bw_pg_queue_add(struct bw_store *store, struct bw_pg_task *task);
@@ -238,8 +239,20 @@ void bw_pg_watch_fail(struct bw_store *store, const char *why);
 void bw_pg_poll_start(struct bw_store *store);
 
 /* postgres_candidates.c */
+struct bw_pg_entered {
+    struct bw_pg_entered *next;
+    int32_t priority;
+    bool pending, gone;                /* on its way to the server; left meanwhile */
+    const char *election, *id, *value; /* into `text` */
+    char text[];
+};
+
 void bw_pg_list_answer(struct bw_job *job, const PGresult *result);
-/* Our candidates are listed as long as this goes on. */
-void bw_pg_refresh_start(struct bw_store *store);
+/* A candidate of ours is listed as long as it is entered again and again. */
+void bw_pg_enter(struct bw_store *store, const struct bw_store_request *request);
+void bw_pg_leave(struct bw_store *store, const struct bw_store_request *request);
+void bw_pg_entered_done(struct bw_pg_entered *entered); /* its task has ended */
+void bw_pg_entered_free(struct bw_store *store);
+void bw_pg_enter_again(struct bw_store *store);
 
 #endif

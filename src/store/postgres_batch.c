@@ -20,8 +20,7 @@ struct bw_pg_task *bw_pg_task_new(struct bw_job *job, struct bw_pg_row *row)
     task->job = job;
     task->own = !job;
     task->row = row;
-    if (row)
-        bw_pg_row_use(row);
+    bw_pg_row_use(row);
     if (job)
         job->context = task;
     return task;
@@ -29,8 +28,9 @@ struct bw_pg_task *bw_pg_task_new(struct bw_job *job, struct bw_pg_row *row)
 
 void bw_pg_task_free(struct bw_store *store, struct bw_pg_task *task)
 {
-    if (task->row)
-        bw_pg_row_leave(store, task->row);
+    bw_pg_row_leave(store, task->row);
+    if (task->entered)
+        bw_pg_entered_done(task->entered);
     PQclear(task->result);
     free(task);
 }
@@ -90,14 +90,9 @@ bool bw_pg_queue_remove(struct bw_store *store, struct bw_pg_task *task)
 
 /* ---- sending ---- */
 
-static const char *name_of(const struct bw_pg_task *task)
-{
-    return task->row ? task->row->election : "";
-}
-
 static void insert_by_name(struct bw_pg_task **list, struct bw_pg_task *task)
 {
-    while (*list && strcmp(name_of(*list), name_of(task)) <= 0)
+    while (*list && strcmp((*list)->row->election, task->row->election) <= 0)
         list = &(*list)->next;
     task->next = *list;
     *list = task;
@@ -207,7 +202,7 @@ void bw_pg_batch_result(struct bw_store *store, PGresult *result)
 static void fail_task(struct bw_store *store, struct bw_pg_task *task, bool sent, const char *why)
 {
     bool unknown = sent && bw_pg_task_writes(task);
-    if (task->row && task->own && task->statement == BW_PG_READ)
+    if (task->own && !task->entered)
         task->row->looking = task->row->again = false;
     if (task->job)
         bw_job_fail(task->job, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s",

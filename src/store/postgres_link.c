@@ -16,28 +16,49 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define RETRY_MIN_MS 50u
-#define RETRY_MAX_MS 1000u
-#define SETTLED_MS   1000u /* a connection that broke sooner is not replaced at once */
-#define KEYWORDS_MAX 40u
+#define RETRY_MIN_MS   50u
+#define RETRY_MAX_MS   1000u
+#define SETTLED_MS     1000u /* a connection that broke sooner is not replaced at once */
+#define KEYWORDS_MAX   40u
+#define LINE_MAX_BYTES 190u /* leaves room for who said it */
 
 static void attempt(struct bw_store *store);
 static void resolve_next(struct bw_store *store);
 
+/* Length of the UTF-8 sequence at `at` that a terminal may see, 0 if there is none. */
+static size_t printable(const unsigned char *at)
+{
+    size_t length = at[0] < 0x80 ? 1 : at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    if (at[0] > 0xf4 || (at[0] >= 0x80 && at[0] < 0xc2) || at[0] == 0x7f)
+        return 0;
+    if (at[0] == 0xc2 && at[1] < 0xa0) /* more control signs */
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+/* The server may say anything, or be none: what is shown is one line of text. */
 void bw_pg_line(char *out, const char *message)
 {
     size_t used = 0;
     bool space = false;
-    size_t length = strlen(message);
     const char *hint = strstr(message, "\n\t"); /* "Is the server running ...?" */
-    const char *end = hint ? hint : message + length;
-    for (; message < end && used < BW_WHY_MAX - 1; message++) {
-        bool blank = (unsigned char)*message <= ' ' || *message == 0x7f;
+    const char *end = hint ? hint : message + strlen(message);
+    while (message < end && used < LINE_MAX_BYTES) {
+        size_t length = printable((const unsigned char *)message);
+        bool blank = length == 1 && (unsigned char)*message <= ' ';
         if (!blank && space && used)
             out[used++] = ' ';
-        if (!blank)
-            out[used++] = *message;
+        if (length == 0)
+            out[used++] = '?';
+        else if (!blank) {
+            memcpy(out + used, message, length);
+            used += length;
+        }
         space = blank;
+        message += length ? length : 1;
     }
     out[used] = '\0';
 }
@@ -405,7 +426,7 @@ void bw_pg_link_ready(struct bw_store *store)
     link->ready_at = uv_now(store->loop);
     uv_timer_stop(&link->limit);
     bw_pg_poll_start(store);
-    bw_pg_batch_send(store);
+    bw_pg_enter_again(store); /* sends what waits, too */
 }
 
 /* False: the connection is gone. */

@@ -279,7 +279,6 @@ static void look(struct bw_store *store, struct bw_pg_row *row)
     struct bw_pg_task *task = bw_pg_task_new(NULL, row);
     if (!task)
         return; /* the next look of the timer finds memory, or the watch ends by its time */
-    task->statement = BW_PG_READ;
     row->looking = true;
     bw_pg_queue_add(store, task);
 }

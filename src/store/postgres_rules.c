@@ -115,26 +115,29 @@ static bool send_write(struct bw_store *store, struct bw_pg_task *task,
     return send_statement(store, task, task->row->version ? BW_PG_UPDATE : BW_PG_INSERT, 7, values);
 }
 
-static bool send_candidate(struct bw_store *store, struct bw_pg_task *task)
+static bool send_enter(struct bw_store *store, struct bw_pg_task *task, const char *id,
+                       const char *value, int32_t priority)
 {
-    const struct bw_store_request *request = &task->job->request;
-    char priority[16], process[24];
-    snprintf(priority, sizeof priority, "%" PRId32, request->priority);
+    char text[16], process[24];
+    snprintf(text, sizeof text, "%" PRId32, priority);
     snprintf(process, sizeof process, "%" PRId64, store->process);
-    const char *enter[] = {request->election, request->candidate,
-                           request->value ? request->value : "", priority, process};
-    const char *leave[] = {request->election, request->candidate, process};
-    return request->op == BW_STORE_ENTER ? send_statement(store, task, BW_PG_ENTER, 5, enter)
-                                         : send_statement(store, task, BW_PG_LEAVE, 3, leave);
+    const char *values[] = {task->row->election, id, value ? value : "", text, process};
+    return send_statement(store, task, BW_PG_ENTER, 5, values);
+}
+
+static bool send_leave(struct bw_store *store, struct bw_pg_task *task)
+{
+    char process[24];
+    snprintf(process, sizeof process, "%" PRId64, store->process);
+    const char *values[] = {task->row->election, task->job->request.candidate, process};
+    return send_statement(store, task, BW_PG_LEAVE, 3, values);
 }
 
 static bool send_own(struct bw_store *store, struct bw_pg_task *task)
 {
-    char process[24];
-    const char *values[] = {process};
-    snprintf(process, sizeof process, "%" PRId64, store->process);
-    return task->statement == BW_PG_REFRESH ? send_statement(store, task, BW_PG_REFRESH, 1, values)
-                                            : send_read(store, task);
+    const struct bw_pg_entered *entered = task->entered;
+    return entered ? send_enter(store, task, entered->id, entered->value, entered->priority)
+                   : send_read(store, task);
 }
 
 bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
@@ -143,10 +146,12 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
     if (!task->job)
         return send_own(store, task);
     const char *election[] = {task->row->election};
-    switch (task->job->request.op) {
+    const struct bw_store_request *request = &task->job->request;
+    switch (request->op) {
     case BW_STORE_ENTER:
+        return send_enter(store, task, request->candidate, request->value, request->priority);
     case BW_STORE_LEAVE:
-        return send_candidate(store, task);
+        return send_leave(store, task);
     case BW_STORE_LIST:
         return send_statement(store, task, BW_PG_LIST, 1, election);
     case BW_STORE_READ:
@@ -156,7 +161,7 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
     }
     if (!task->row->known || task->row->stale || bw_pg_row_record(task->row, &record) != 0)
         return send_read(store, task);
-    struct verdict verdict = decide(&record, &task->job->request, task->row->ghost != 0);
+    struct verdict verdict = decide(&record, request, task->row->ghost != 0);
     return verdict.change ? send_write(store, task, &record, verdict.take) : send_read(store, task);
 }
 
@@ -165,7 +170,7 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
 static void end_with(struct bw_store *store, struct bw_pg_task *task, enum bw_outcome outcome,
                      int error, const char *why)
 {
-    bool look = task->own && task->statement == BW_PG_READ;
+    bool look = task->own && !task->entered;
     struct bw_pg_row *row = task->row;
     if (task->job)
         bw_job_fail(task->job, outcome, error, "%s", why);
@@ -237,8 +242,7 @@ static void written(struct bw_store *store, struct bw_pg_task *task)
 static void check_session(struct bw_store *store, const struct bw_pg_task *task)
 {
     const PGresult *result = task->result;
-    bool has = task->statement != BW_PG_LIST && task->statement != BW_PG_REFRESH &&
-               PQntuples(result) == 1 && PQnfields(result) == 5;
+    bool has = task->statement != BW_PG_LIST && PQntuples(result) == 1 && PQnfields(result) == 5;
     if (store->polled || !has || atoi(PQgetvalue(result, 0, BW_PG_PID)) == store->link.pid)
         return;
     store->polled = true;
@@ -250,9 +254,7 @@ void bw_pg_task_result(struct bw_store *store, struct bw_pg_task *task)
 {
     struct bw_pg_row *row = task->row;
     check_session(store, task);
-    if (task->statement == BW_PG_REFRESH) {
-        bw_pg_task_free(store, task);
-    } else if (task->statement == BW_PG_LIST) {
+    if (task->statement == BW_PG_LIST) {
         bw_pg_list_answer(task->job, task->result);
         bw_pg_task_free(store, task);
     } else if (PQntuples(task->result) != 1 || PQnfields(task->result) != 5) {
@@ -295,7 +297,7 @@ void bw_pg_task_error(struct bw_store *store, struct bw_pg_task *task)
     snprintf(state, sizeof state, "%s", found ? found : "");
     bw_pg_error_line(why, task->result);
     bool doubt = leaves_doubt(state) && bw_pg_task_writes(task);
-    if (is_passing(state) && task->row) {
+    if (is_passing(state)) {
         task->row->stale = true;
         task->step = BW_PG_ASKING;
         try_again(store, task, why);
