@@ -248,9 +248,9 @@ static const struct bw_store_ops one = {
     .ttl_min_ns = TTL_MIN_ONE,
     .ttl_unit_ns = BW_MS,
     .summary =
-        "one Redis master: its wall clock ends leases, so setting that clock ends them early "
-        "or late; the token grows as long as the server keeps its data; a restart or "
-        "failover that lost the newest writes can let two lead, and only guards tell",
+        "one Redis master: its wall clock ends leases, so setting it ends them early or late; "
+        "the token grows while the server keeps its data, or some candidate that saw it "
+        "lives; one that knows nothing of what a failover forgot may lead too early",
     .open = redis_open,
     .request = request_one,
     .cancel = redis_cancel,

@@ -349,7 +349,6 @@ bool redis_ask_merge(const struct redis_ask *ask, struct redis_state *state)
     if (count < ask->store->majority)
         return false;
     redis_state_merge(state, states, count, ask->store->majority);
-    redis_state_follow(state, &ask->election->state);
     if (ask->store->nodes > 1)
         state->token = BW_TOKEN_NONE;
     return true;

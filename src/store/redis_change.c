@@ -140,8 +140,10 @@ static void after_write(struct redis_ask *ask)
 static void take(struct redis_ask *ask)
 {
     const struct redis_state *state = &ask->election->state;
-    if (ask->fresh && state->locked && strcmp(state->lock, ask->lock) != 0) {
-        redis_ask_refuse(ask, BW_EBUSY, "");
+    bool forgotten = redis_election_mourns(ask->election);
+    if ((ask->fresh || forgotten) && state->locked && strcmp(state->lock, ask->lock) != 0) {
+        redis_ask_refuse(ask, BW_EBUSY,
+                         forgotten ? "the server forgot it, and until its TTL is over " : "");
         return;
     }
     redis_state_take(state, request_of(ask), &ask->record);
@@ -273,7 +275,9 @@ void redis_change_start(struct redis_ask *ask)
     bool known = ask->election->known;
     if (request->op == BW_STORE_ACQUIRE) {
         redis_lock_value(ask->lock, request->candidate, request->id, ask->store->nonce);
-        if (is_redlock(ask))
+        if (is_redlock(ask) && redis_election_mourns(ask->election))
+            redis_ask_refuse(ask, BW_EBUSY, "the instances forgot it, and until its TTL is over ");
+        else if (is_redlock(ask))
             redis_ask_round(ask, "lock", 0, 0, after_lock);
         else if (known)
             take(ask);

@@ -8,6 +8,8 @@
 
 #define BUCKETS (sizeof((struct bw_store *)0)->bucket / sizeof(struct redis_election *))
 #define SIDE    "}/bellwether"
+/* Beyond a TTL, for clocks that run apart. */
+#define FORGOTTEN_MS 50u
 
 static struct redis_election **bucket_of(struct bw_store *store, const char *name)
 {
@@ -113,9 +115,46 @@ struct redis_election *redis_election_of_side(struct bw_store *store, const char
     return find(store, name);
 }
 
+bool redis_election_mourns(const struct redis_election *election)
+{
+    return uv_now(election->store->loop) < election->forgotten_until_ms && election->state.locked &&
+           election->state.lock_hash == election->forgotten_hash;
+}
+
+/* A failover or a restart can take back what the server had said. Who held the lock then may still
+ * work for a TTL; its own process knows better. */
+static void note_forgotten(struct redis_election *election, const struct redis_state *state)
+{
+    const struct redis_state *before = &election->state;
+    bw_time ttl = bw_time_max(before->kept.ttl_ns, before->left_ns);
+    if (!election->known || state->n >= before->n || !before->locked || before->endless ||
+        redis_lock_is_of(before->lock, election->store->nonce))
+        return;
+    memcpy(election->forgotten, before->lock, sizeof election->forgotten);
+    election->forgotten_hash = before->lock_hash;
+    election->forgotten_until_ms =
+        uv_now(election->store->loop) + (uint64_t)(ttl / BW_MS) + FORGOTTEN_MS;
+}
+
+static void mourn(struct redis_election *election)
+{
+    struct redis_state *state = &election->state;
+    uint64_t now = uv_now(election->store->loop);
+    if (state->locked || now >= election->forgotten_until_ms)
+        return;
+    state->locked = true;
+    memcpy(state->lock, election->forgotten, sizeof state->lock);
+    state->lock_hash = election->forgotten_hash;
+    state->left_ns = (bw_time)(election->forgotten_until_ms - now) * BW_MS;
+}
+
 void redis_election_set(struct redis_election *election, const struct redis_state *state)
 {
+    struct redis_state before = election->state;
+    note_forgotten(election, state);
     election->state = *state;
+    mourn(election);
+    redis_state_follow(&election->state, &before);
     election->known = true;
     election->seen_ms = uv_now(election->store->loop);
     if (state->token > election->highest)

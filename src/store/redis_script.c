@@ -34,7 +34,7 @@ static const char record_script[] =
     "if op == 'take' then\n" /* one instance: lock, token and record at once */
     "  if lock == value then return state('done') end\n"
     "  if lock then return state('held') end\n"
-    "  if late then return state('again') end\n"
+    "  if n ~= tonumber(from) then return state('again') end\n" /* also a server that forgot */
     "  local least = math.max(tonumber(token), tonumber(ARGV[8]))\n"
     "  token = string.format('%.0f', least + 1)\n"
     "  write()\n"

@@ -221,6 +221,13 @@ bool redis_lock_is(const struct redis_state *state, const char *candidate, uint6
     return strcmp(state->lock, expected) == 0;
 }
 
+bool redis_lock_is_of(const char *lock, uint64_t nonce)
+{
+    uint64_t request;
+    size_t length = take_apart(lock, &request);
+    return length && strtoull(lock + length + HEX_DIGITS + 2, NULL, 16) == nonce;
+}
+
 /* Whoever holds a lock that the side record does not know. */
 static void name_stranger(const char *lock, char name[BW_CANDIDATE_ID_MAX + 1], uint64_t *request)
 {

@@ -52,6 +52,8 @@ void redis_state_follow(struct redis_state *state, const struct redis_state *bef
 void redis_state_present(const struct redis_state *state, struct bw_store_record *record);
 /* Is the lock one of this store (nonce) and candidate? */
 bool redis_lock_is(const struct redis_state *state, const char *candidate, uint64_t nonce);
+/* Any candidate's of this store? */
+bool redis_lock_is_of(const char *lock, uint64_t nonce);
 void redis_lock_value(char lock[REDIS_LOCK_MAX + 1], const char *candidate, uint64_t request,
                       uint64_t nonce);
 /* The side record after the request's candidate took a free lock. */

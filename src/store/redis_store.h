@@ -39,6 +39,10 @@ struct redis_election {
     uint64_t seen_ms;               /* when `state` was so, on the loop's clock */
     uint64_t due_ms;                /* when to look again, while somebody watches; 0: never */
     struct redis_state state;
+    /* The server forgot a leadership we saw: nobody here takes over before it must be over. */
+    uint64_t forgotten_until_ms;
+    char forgotten[REDIS_LOCK_MAX + 1];
+    uint64_t forgotten_hash;
     char name[BW_ELECTION_NAME_MAX + 1];
 };
 
@@ -119,6 +123,8 @@ void redis_election_side(const struct redis_election *election, char key[REDIS_K
 /* NULL: nobody has asked for it. */
 struct redis_election *redis_election_of_side(struct bw_store *store, const char *key);
 void redis_election_set(struct redis_election *election, const struct redis_state *state);
+/* The lock in its state is one that the server forgot. */
+bool redis_election_mourns(const struct redis_election *election);
 void redis_elections_free(struct bw_store *store);
 
 /* redis_ask.c */

@@ -253,7 +253,6 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
         !election->known || state.n < election->state.n) {
         look_or_doubt(election);
     } else if (state.n > election->state.n) {
-        redis_state_follow(&state, &election->state);
         election->told++;
         redis_election_set(election, &state);
     }
