@@ -50,10 +50,10 @@ static const struct bw_option options[] = {
     {"listen", "ADDR", "where clients connect: HOST:PORT (default " LISTEN_DEFAULT ")",
      .set = bw_set_text, .offset = offsetof(struct serve, listen)},
     {.help = "time"},
-    {"heartbeat", "D", "how often a leader shows that it lives (default 50ms)",
+    {"heartbeat", "D", "how often a leader shows that it lives (default 80ms)",
      .set = bw_set_duration, .offset = offsetof(struct serve, heartbeat_ns), .low = 1},
     {"detect", "D",
-     "a leader that is silent so long is replaced (default 200ms; at most twice that, drawn at "
+     "a leader that is silent so long is replaced (default 250ms; at most twice that, drawn at "
      "random)",
      .set = bw_set_duration, .offset = offsetof(struct serve, timeout_ns), .low = 1},
     {NULL, NULL, NULL, .set = NULL}};

@@ -15,8 +15,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define SWEEP_MS 200u
-
 static int say(char *why, int error, const char *what, const char *directory)
 {
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s %s: %s", what, directory, strerror(errno));
@@ -141,9 +139,9 @@ static void configure(const struct bw_replica *r, struct bw_elector_config *conf
                                          .members = members,
                                          .count = options->count,
                                          .cap = BW_REPLICA_NODES};
-    bw_time period = options->heartbeat_ns ? options->heartbeat_ns : 50 * BW_MS;
+    bw_time period = options->heartbeat_ns ? options->heartbeat_ns : 80 * BW_MS;
     bw_elector_defaults(config, BW_MS, period);
-    config->timeout_min_ns = options->timeout_ns ? options->timeout_ns : 200 * BW_MS;
+    config->timeout_min_ns = options->timeout_ns ? options->timeout_ns : 250 * BW_MS;
     config->timeout_max_ns = 2 * config->timeout_min_ns;
     config->batch_max = 1024;
     if (getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
@@ -251,11 +249,6 @@ void replica_membership(struct bw_replica *r)
     r->options.led(r->options.context);
 }
 
-static void on_sweep(uv_timer_t *timer)
-{
-    replica_sweep(timer->data, replica_now());
-}
-
 static void start_handles(struct bw_replica *r)
 {
     uv_loop_t *loop = r->options.loop;
@@ -265,7 +258,6 @@ static void start_handles(struct bw_replica *r)
     uv_idle_init(loop, &r->turn);
     r->timer.data = r->sweeper.data = r->check.data = r->turn.data = r;
     r->handles += 4;
-    uv_timer_start(&r->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
     r->last_turn = replica_now();
 }
 

@@ -48,7 +48,7 @@ struct bw_replica_options {
     const struct bw_replica_member *members; /* of a first start; later the log knows */
     uint32_t count;
     bw_time heartbeat_ns,
-        timeout_ns; /* 0: 50 ms; 200 ms: a silent leader is found within twice that */
+        timeout_ns; /* 0: 80 ms; 250 ms: a silent leader is found within twice that */
     struct bw_registry_config registry;
     void *context;
     /* Our request's entry was applied: what came of it, valid for the call. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SWEEP_MS   200u
 #define ASK_HEAD   9u
 #define TOLD_BYTES 28u
 
@@ -25,6 +26,16 @@ struct request *request_find(const struct bw_replica *r, uint64_t id)
     while (at && at->id != id)
         at = at->chain;
     return at;
+}
+
+static void sweep(struct bw_replica *r, bw_time now);
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct bw_replica *r = timer->data;
+    sweep(r, replica_now());
+    if (r->requests == 0)
+        uv_timer_stop(timer); /* an idle node sleeps */
 }
 
 static struct request *request_new(struct bw_replica *r, uint64_t id, enum bw_replica_kind kind,
@@ -48,7 +59,8 @@ static struct request *request_new(struct bw_replica *r, uint64_t id, enum bw_re
     struct request **bucket = bucket_of(r, id);
     request->chain = *bucket;
     *bucket = request;
-    r->requests++;
+    if (r->requests++ == 0 && !uv_is_active((uv_handle_t *)&r->sweeper))
+        uv_timer_start(&r->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
     r->request_bytes += length;
     return request;
 }
@@ -436,7 +448,7 @@ void replica_led(struct bw_replica *r)
     }
 }
 
-void replica_sweep(struct bw_replica *r, bw_time now)
+static void sweep(struct bw_replica *r, bw_time now)
 {
     for (struct request *at = r->first, *next; at; at = next) {
         next = at->next;

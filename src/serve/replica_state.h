@@ -185,7 +185,6 @@ void replica_told(struct bw_replica *r, bw_node from, const unsigned char *bytes
 void replica_answer(struct bw_replica *r, const struct bw_answer *answer);
 void replica_flush(struct bw_replica *r);
 void replica_led(struct bw_replica *r);
-void replica_sweep(struct bw_replica *r, bw_time now);
 void replica_reads(struct bw_replica *r);
 struct request *request_find(const struct bw_replica *r, uint64_t id);
 void request_end(struct bw_replica *r, struct request *request);
