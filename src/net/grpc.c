@@ -22,14 +22,32 @@ static bool is_connected(const struct bw_grpc *channel)
     return channel->state == GRPC_UP || channel->state == GRPC_READY;
 }
 
-static void begin_waiting(struct bw_grpc *channel)
+static bool may_begin(const struct bw_grpc *channel, const struct bw_grpc_call *call)
 {
-    struct bw_grpc_call *next;
-    for (struct bw_grpc_call *call = channel->calls; call; call = next) {
-        next = call->next;
-        if (!call->stream && (call->head.early || channel->state == GRPC_READY))
-            grpc_call_begin(call);
-    }
+    bool ready = channel->state == GRPC_READY || (channel->state == GRPC_UP && call->head.early);
+    return ready && !call->begun_ms &&
+           (!call->head.within_ms || channel->at_once < BW_GRPC_AT_ONCE);
+}
+
+/* The oldest, an urgent one before all others. */
+static struct bw_grpc_call *next_to_begin(const struct bw_grpc *channel)
+{
+    struct bw_grpc_call *found = NULL;
+    for (struct bw_grpc_call *call = channel->oldest; call; call = call->previous)
+        if (may_begin(channel, call) && (!found || call->head.urgent)) {
+            found = call;
+            if (call->head.urgent)
+                break;
+        }
+    return found;
+}
+
+void grpc_begin_waiting(struct bw_grpc *channel)
+{
+    struct bw_grpc_call *call;
+    while (is_connected(channel) && !channel->closed && channel->waiting > 0 &&
+           (call = next_to_begin(channel)))
+        grpc_call_begin(call);
 }
 
 static void on_up(void *context)
@@ -47,7 +65,7 @@ void bw_grpc_ready(struct bw_grpc *channel)
     if (channel->state != GRPC_UP)
         return;
     channel->state = GRPC_READY;
-    begin_waiting(channel);
+    grpc_begin_waiting(channel);
 }
 
 /* Hooks may cancel other calls and make new ones: the list is looked at anew after each. */
@@ -159,6 +177,12 @@ static void check_life(struct bw_grpc *channel, uint64_t now)
 static bool run_out(struct bw_grpc *channel, struct bw_grpc_call *call)
 {
     bool begun = call->stream != NULL;
+    uint64_t now = bw_h2_now_ms();
+    if (!call->begun_ms && channel->state == GRPC_READY &&
+        now - call->made_ms < BW_GRPC_WAIT_MS) { /* others are before it */
+        call->until_ms = now + call->head.within_ms;
+        return false;
+    }
     bool silent = begun && bw_h2_heard(channel->h2) <= call->begun_ms;
     if (begun) {
         channel->slow++;

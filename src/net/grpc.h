@@ -20,8 +20,11 @@
 #include <stdint.h>
 
 /* What etcd allows in a request, and twice that for answers: pages of some hundred records fit. */
-#define BW_GRPC_MESSAGE_MAX   (1536u << 10)
-#define BW_GRPC_CALLS_MAX     131072u
+#define BW_GRPC_MESSAGE_MAX (1536u << 10)
+#define BW_GRPC_CALLS_MAX   131072u
+/* Calls that a server works on at one time; more wait here, where the urgent ones can pass them. */
+#define BW_GRPC_AT_ONCE       100u
+#define BW_GRPC_WAIT_MS       30000u
 #define BW_GRPC_ENDPOINTS_MAX 16u
 #define BW_GRPC_WHY_MAX       255u
 #define BW_GRPC_PATIENCE_MS   2000u
@@ -91,8 +94,11 @@ struct bw_grpc_hooks {
 struct bw_grpc_head {
     const char *path;         /* "/package.Service/Method" */
     const char *name, *value; /* a header of its own; NULL: none */
-    uint64_t within_ms;       /* its deadline, waiting included; 0: none (streams) */
-    bool early;               /* before `ready` */
+    /* From when it is sent, or for a connection to be there; 0: none (streams). Waiting for others
+     * to be answered is not counted, up to BW_GRPC_WAIT_MS. */
+    uint64_t within_ms;
+    bool early;  /* before `ready` */
+    bool urgent; /* before others that wait */
 };
 
 /* NULL: too many, no memory, or no endpoint can be reached (a line in why[BW_GRPC_WHY_MAX + 1]):

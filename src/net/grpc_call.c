@@ -16,10 +16,11 @@ static void unlink_call(struct bw_grpc_call *call)
 {
     struct bw_grpc *channel = call->channel;
     *(call->previous ? &call->previous->next : &channel->calls) = call->next;
-    if (call->next)
-        call->next->previous = call->previous;
+    *(call->next ? &call->next->previous : &channel->oldest) = call->previous;
     channel->count--;
     channel->timed -= call->head.within_ms != 0;
+    channel->waiting -= call->begun_ms == 0;
+    channel->at_once -= call->begun_ms != 0 && call->head.within_ms != 0;
 }
 
 static void free_call(struct bw_grpc_call *call)
@@ -174,9 +175,11 @@ void grpc_call_end(struct bw_grpc_call *call, int code, const char *why)
         result->code = BW_GRPC_INTERNAL;
         snprintf(result->why, sizeof result->why, "the server's answer is cut short");
     }
+    struct bw_grpc *channel = call->channel;
     unlink_call(call);
     call->hooks.done(call->context, result);
     free_when_told(call);
+    grpc_begin_waiting(channel);
 }
 
 static size_t add_header(struct bw_h2_header *list, size_t count, const char *name,
@@ -194,9 +197,9 @@ void grpc_call_begin(struct bw_grpc_call *call)
     count = add_header(list, count, "content-type", "application/grpc");
     count = add_header(list, count, "user-agent", "bellwether");
     uint64_t now = bw_h2_now_ms();
-    if (call->until_ms) {
-        uint64_t left = call->until_ms > now ? call->until_ms - now : 1;
-        snprintf(timeout, sizeof timeout, "%llum", (unsigned long long)left);
+    if (call->head.within_ms) {
+        call->until_ms = now + call->head.within_ms;
+        snprintf(timeout, sizeof timeout, "%llum", (unsigned long long)call->head.within_ms);
         count = add_header(list, count, "grpc-timeout", timeout);
     }
     if (call->name[0])
@@ -204,6 +207,8 @@ void grpc_call_begin(struct bw_grpc_call *call)
     if (call->channel->name[0] && !call->head.early)
         count = add_header(list, count, call->channel->name, call->channel->value);
     call->begun_ms = now;
+    call->channel->waiting--;
+    call->channel->at_once += call->head.within_ms != 0;
     call->stream = bw_h2_post(call->channel->h2, call->path, list, count, &stream_hooks, call);
     if (!call->stream || (call->out_length && bw_h2_send(call->stream, call->out, call->out_length,
                                                          call->out_last) != 0)) {
@@ -240,18 +245,19 @@ struct bw_grpc_call *bw_grpc_call(struct bw_grpc *channel, const struct bw_grpc_
     call->context = context;
     call->result.code = -1;
     copy_head(call, head);
+    call->made_ms = bw_h2_now_ms();
     if (head->within_ms)
-        call->until_ms = bw_h2_now_ms() + head->within_ms;
-    if ((call->next = channel->calls))
-        call->next->previous = call;
+        call->until_ms = call->made_ms + head->within_ms;
+    call->next = channel->calls;
+    *(call->next ? &call->next->previous : &channel->oldest) = call;
     channel->calls = call;
+    channel->waiting++;
     channel->count++;
     channel->timed += head->within_ms != 0;
     call->serial = ++channel->serial;
     if (head->within_ms)
         grpc_tick_soon(channel);
-    if (channel->state == GRPC_READY || (head->early && channel->state == GRPC_UP))
-        grpc_call_begin(call);
+    grpc_begin_waiting(channel);
     return call;
 }
 
@@ -284,8 +290,10 @@ int bw_grpc_send(struct bw_grpc_call *call, const uint8_t *bytes, size_t length,
 
 void bw_grpc_cancel(struct bw_grpc_call *call)
 {
+    struct bw_grpc *channel = call->channel;
     unlink_call(call);
     if (call->stream && call->channel->h2)
         bw_h2_cancel(call->stream);
     free_when_told(call);
+    grpc_begin_waiting(channel);
 }

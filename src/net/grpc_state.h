@@ -16,8 +16,8 @@ struct bw_grpc_call {
     void *context;
     struct bw_grpc_head head; /* its strings are below */
     char path[96], name[32], value[64];
-    struct bw_h2_stream *stream; /* NULL: not begun */
-    uint64_t begun_ms, until_ms; /* 0: no deadline */
+    struct bw_h2_stream *stream;          /* NULL: not begun */
+    uint64_t made_ms, begun_ms, until_ms; /* 0: no deadline */
     /* Waiting to be sent, framed; the stream's own once begun. */
     uint8_t *out;
     size_t out_length;
@@ -42,17 +42,21 @@ struct bw_grpc {
     uint32_t failed; /* endpoints in a row */
     uint32_t slow;   /* deadlines in a row that ran out */
     uint64_t patience_ms, pinged_ms, ticked_ms;
-    uv_timer_t pause; /* until the next round of endpoints */
-    uv_timer_t tick;  /* deadlines and signs of life */
-    struct bw_grpc_call *calls;
-    uint32_t count, timed; /* calls; those with a deadline */
-    uint64_t serial;       /* of the newest call */
+    uv_timer_t pause;                    /* until the next round of endpoints */
+    uv_timer_t tick;                     /* deadlines and signs of life */
+    struct bw_grpc_call *calls, *oldest; /* the newest first */
+    uint32_t count, timed;               /* calls; those with a deadline */
+    uint32_t at_once;                    /* of these: sent */
+    uint32_t waiting;                    /* calls not sent */
+    uint64_t serial;                     /* of the newest call */
     unsigned handles;
     bool closed;
     char name[32], value[1024];    /* of every call */
     char why[BW_GRPC_WHY_MAX + 1]; /* of the last failure */
 };
 
+/* Those that may go now. */
+void grpc_begin_waiting(struct bw_grpc *channel);
 /* Opens its stream and sends what waits. */
 void grpc_call_begin(struct bw_grpc_call *call);
 /* Ends it with this code unless the server has said another; it is gone. */

@@ -31,7 +31,7 @@ struct asking {
     etcd_done done;
     void *context;
     ProtobufCMessage *reply;
-    bool early, again, malformed;
+    bool early, urgent, again, malformed;
     size_t length;
     uint8_t bytes[];
 };
@@ -253,13 +253,15 @@ static int ask(struct asking *asking, char *why)
 }
 
 int etcd_client_ask(struct etcd_client *client, const struct etcd_method *method,
-                    const ProtobufCMessage *request, etcd_done done, void *context, char *why)
+                    const ProtobufCMessage *request, bool urgent, etcd_done done, void *context,
+                    char *why)
 {
     struct asking *asking = new_asking(client, method, request, done, context);
     if (!asking) {
         snprintf(why, BW_GRPC_WHY_MAX + 1, "no memory for a request");
         return BW_EIO;
     }
+    asking->urgent = urgent;
     int error = ask(asking, why);
     if (error)
         free_asking(asking);

@@ -46,10 +46,11 @@ extern const struct etcd_method etcd_txn_method, etcd_grant_method, etcd_keep_al
 typedef void (*etcd_done)(void *context, const ProtobufCMessage *message,
                           const struct bw_grpc_result *result);
 
-/* Asks once. Returns 0 (done will be called, not from here), or BW_EIO with a line in
- * why[BW_GRPC_WHY_MAX + 1]: certainly not sent. */
+/* Asks once; `urgent`: before others that wait. Returns 0 (done will be called, not from here), or
+ * BW_EIO with a line in why[BW_GRPC_WHY_MAX + 1]: certainly not sent. */
 int etcd_client_ask(struct etcd_client *client, const struct etcd_method *method,
-                    const ProtobufCMessage *request, etcd_done done, void *context, char *why);
+                    const ProtobufCMessage *request, bool urgent, etcd_done done, void *context,
+                    char *why);
 
 /* A stream: `message` for each answer, then `done` with a NULL message. NULL: not connected. */
 struct etcd_stream;

@@ -156,7 +156,7 @@ static void grant(struct etcd_task *task)
     char why[BW_GRPC_WHY_MAX + 1];
     request.ttl = seconds_of(task->job->request.ttl_ns);
     request.id = new_lease_id();
-    task->asking = etcd_client_ask(task->store->client, &etcd_grant_method, &request.base,
+    task->asking = etcd_client_ask(task->store->client, &etcd_grant_method, &request.base, false,
                                    on_granted, task, why) == 0;
     if (!task->asking)
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_EIO, why);

@@ -96,8 +96,10 @@ bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
     task->floor = task->store->revision;
     if (!task->failed)
         task->failed = on_failed;
+    enum bw_store_op op = task->job ? task->job->request.op : BW_STORE_READ;
+    bool urgent = op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
     task->asking = etcd_client_ask(task->store->client, &etcd_txn_method, &txn->request.base,
-                                   on_answer, task, result.why) == 0;
+                                   urgent, on_answer, task, result.why) == 0;
     if (task->asking)
         return true;
     task->failed(task, &result);
