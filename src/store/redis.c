@@ -3,8 +3,9 @@
  *
  * Model: each server runs scripts one after the other and ends leases by its own wall clock. One
  * server gives a token from a counter beside the lock; it only grows as long as the server keeps
- * its data, and never falls below what any candidate that asks has seen. A failover can forget the
- * newest writes: guards reject what is stale, `wait` and min-replicas-to-write make it rarer.
+ * its data, and never falls below what any candidate that asks has seen. A failover or a restart
+ * can forget the newest writes: a candidate that saw the forgotten leadership waits it out; for one
+ * that did not there are guards, and `wait` and min-replicas-to-write make it rarer.
  * Redlock survives the loss of a minority but gives no token. Not for a Redis Cluster.
  *
  * The layout is in redis_state.h; the parts are named in redis_store.h. */
