@@ -18,7 +18,7 @@
 #define CANDIDATES 1000u
 #define HANDOVERS  50u
 #define TTL_NS     (60 * BW_SEC)
-#define PACE_MS    2u /* between two that open their store */
+#define PACE_MS    4u /* between two that open their store */
 
 struct herd;
 
@@ -29,6 +29,7 @@ struct candidate {
     uint32_t wins;
     bw_token token; /* of the leadership it has or had */
     bool waits;     /* a watch is out */
+    bool again;     /* it could not be asked for, and will be once more */
     char id[32];
 };
 
@@ -38,7 +39,7 @@ struct herd {
     const char *url;
     char election[64];
     struct candidate *all;
-    uint32_t count, opened, waiting;
+    uint32_t count, opened, waiting, at;
     uint32_t handovers, wanted;
     uint64_t woken, asked, released_ns;
     double *took_ms;
@@ -101,7 +102,10 @@ static void on_reply(void *context, const struct bw_store_reply *reply)
     }
     if (!answered) {
         fprintf(stderr, "%s: %s\n", c->id, reply->why);
-        exit(1);
+        c->again = true;
+        if (herd->begun)
+            exit(1);
+        return;
     }
     if (reply->op == BW_STORE_ENTER) {
         ask(c, BW_STORE_READ, 0, 0);
@@ -144,8 +148,15 @@ static void on_pace(uv_timer_t *timer)
             exit(1);
         }
         ask(c, herd->ops->traits & BW_STORE_LISTS ? BW_STORE_ENTER : BW_STORE_READ, 0, 0);
+    } else if (herd->at < herd->count) { /* those that found no connection */
+        struct candidate *c = &herd->all[herd->at++];
+        if (c->again)
+            ask(c, BW_STORE_READ, 0, 0);
+        c->again = false;
     } else if (!herd->begun && herd->waiting >= herd->count - 1) {
         begin(herd);
+    } else {
+        herd->at = 0;
     }
 }
 
@@ -173,7 +184,7 @@ static void tell(const struct herd *herd)
 
 int main(int argc, char **argv)
 {
-    struct herd herd = {.count = CANDIDATES, .wanted = HANDOVERS};
+    static struct herd herd;
     char why[BW_WHY_MAX + 1];
     struct rlimit files;
     if (argc < 2) {
