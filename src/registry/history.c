@@ -7,7 +7,7 @@ bool history_drop(struct bw_registry *r)
     if (r->event_first == r->event_end)
         return false;
     const struct event *event = event_at(r, r->event_first++);
-    r->compacted = event->revision;
+    r->compacted = event->revision + 1;
     kv_drop(r, event->kv);
     if (event->previous)
         kv_drop(r, event->previous);
@@ -57,7 +57,7 @@ enum bw_refusal bw_registry_compact(struct bw_registry *r, int64_t revision)
         return BW_REFUSED_FUTURE;
     if (revision <= r->compacted)
         return BW_REFUSED_COMPACTED;
-    while (r->event_first < r->event_end && event_at(r, r->event_first)->revision <= revision)
+    while (r->event_first < r->event_end && event_at(r, r->event_first)->revision < revision)
         history_drop(r);
     r->compacted = revision;
     return BW_REFUSED_NOT;

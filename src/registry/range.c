@@ -136,8 +136,8 @@ enum bw_refusal range_check(const struct bw_registry *r, const struct bw_range *
         return BW_REFUSED_NO_KEY;
     if (range->revision > r->revision)
         return BW_REFUSED_FUTURE;
-    return range->revision > 0 && range->revision < r->compacted ? BW_REFUSED_COMPACTED
-                                                                 : BW_REFUSED_NOT;
+    bool back = range->revision > 0 && range->revision < r->revision;
+    return back && range->revision < r->compacted ? BW_REFUSED_COMPACTED : BW_REFUSED_NOT;
 }
 
 /* Returns false if the room did not hold all that was asked for. */

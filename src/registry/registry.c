@@ -68,7 +68,7 @@ int bw_registry_init(struct bw_registry **out, void *memory, size_t bytes,
 void bw_registry_status(const struct bw_registry *r, struct bw_registry_status *out)
 {
     *out = (struct bw_registry_status){.revision = r->revision,
-                                       .floor = r->compacted + 1,
+                                       .floor = r->compacted,
                                        .keys = r->keys,
                                        .leases = r->leases,
                                        .bytes = r->bytes};

@@ -144,7 +144,8 @@ enum bw_refusal {
     BW_REFUSED_NOT = 0,
     BW_REFUSED_NO_KEY,      /* an empty key */
     BW_REFUSED_KEY_UNKNOWN, /* ignore_value or ignore_lease of a key that is not there */
-    BW_REFUSED_VALUE_GIVEN, /* a value beside ignore_value, a lease beside ignore_lease */
+    BW_REFUSED_VALUE_GIVEN, /* a value beside ignore_value */
+    BW_REFUSED_LEASE_GIVEN, /* a lease beside ignore_lease */
     BW_REFUSED_DUPLICATE,   /* a key put twice, or put and deleted, in one branch */
     BW_REFUSED_TOO_MANY,    /* operations */
     BW_REFUSED_TOO_LARGE,   /* bytes, or results that have no room */
@@ -215,7 +216,7 @@ uint64_t bw_registry_events_from(const struct bw_registry *registry, int64_t rev
 /* False past the last. */
 bool bw_registry_event(const struct bw_registry *registry, uint64_t number,
                        struct bw_happened *out);
-/* Forget events up to this revision, itself included: reads and watches of it are refused. */
+/* Forget events before this revision: reads and watches of what was earlier are refused. */
 enum bw_refusal bw_registry_compact(struct bw_registry *registry, int64_t revision);
 
 #endif

@@ -38,7 +38,7 @@ struct bw_registry {
     uint64_t leases;
     struct event *events; /* a ring: number n lies at n % config.history */
     uint64_t event_first, event_end;
-    int64_t compacted; /* events up to this revision are gone */
+    int64_t compacted; /* events before this revision are gone */
     bw_ref *queue;     /* leases by deadline, a binary heap from [1] on */
     uint32_t queued;
     bool leading;

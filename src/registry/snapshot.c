@@ -148,7 +148,7 @@ static int load_header(struct bw_registry *r, struct bw_loading *loading, struct
         return 0;
     if (format != FORMAT)
         return BW_EVERSION;
-    if (loading->begun || revision < 1 || compacted > revision || r->revision != 1)
+    if (loading->begun || revision < 1 || compacted > revision + 1 || r->revision != 1)
         return BW_EMALFORMED;
     r->revision = revision;
     r->compacted = compacted;

@@ -52,8 +52,10 @@ static enum bw_refusal check_put(const struct bw_registry *r, const struct bw_pu
         return BW_REFUSED_NO_KEY;
     if (put->key.length + put->value.length > BW_REQUEST_MAX)
         return BW_REFUSED_TOO_LARGE;
-    if ((put->ignore_value && put->value.length) || (put->ignore_lease && put->lease))
+    if (put->ignore_value && put->value.length)
         return BW_REFUSED_VALUE_GIVEN;
+    if (put->ignore_lease && put->lease)
+        return BW_REFUSED_LEASE_GIVEN;
     if (put->lease && !lease_find(r, put->lease))
         return BW_REFUSED_NO_LEASE;
     return (put->ignore_value || put->ignore_lease) && !tree_find(r, put->key)

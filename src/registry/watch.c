@@ -241,7 +241,7 @@ enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_regis
                                      struct bw_happened *out)
 {
     struct watcher *watcher = watcher_at(w, ref);
-    bool compacted = watcher->revision <= r->compacted;
+    bool compacted = watcher->revision < r->compacted;
     if (watcher->number != UINT64_MAX)
         compacted = watcher->number < r->event_first;
     if (compacted)

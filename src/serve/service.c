@@ -146,6 +146,7 @@ static const struct {
     [BW_REFUSED_NO_KEY] = {BW_CODE_INVALID, "etcdserver: key is not provided"},
     [BW_REFUSED_KEY_UNKNOWN] = {BW_CODE_INVALID, "etcdserver: key not found"},
     [BW_REFUSED_VALUE_GIVEN] = {BW_CODE_INVALID, "etcdserver: value is provided"},
+    [BW_REFUSED_LEASE_GIVEN] = {BW_CODE_INVALID, "etcdserver: lease is provided"},
     [BW_REFUSED_DUPLICATE] = {BW_CODE_INVALID, "etcdserver: duplicate key given in txn request"},
     [BW_REFUSED_TOO_MANY] = {BW_CODE_INVALID, "etcdserver: too many operations in txn request"},
     [BW_REFUSED_TOO_LARGE] = {BW_CODE_INVALID, "etcdserver: request is too large"},

@@ -124,11 +124,8 @@ void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *messag
 
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message)
 {
-    Api__AlarmResponse out = API__ALARM_RESPONSE__INIT;
-    Api__Header header;
+    Api__AlarmResponse out = API__ALARM_RESPONSE__INIT; /* none, and no header, as etcd has it */
     (void)message;
-    bw_service_header(call->service, &header, 0);
-    out.header = &header;
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);
 }

@@ -30,6 +30,15 @@ static struct bw_slice data(ProtobufCBinaryData binary)
     return (struct bw_slice){binary.data, binary.len};
 }
 
+/* Here etcd's services are clients of their own: a lost lease comes out as an unknown error. */
+static void refuse(struct bw_call *call, enum bw_refusal refusal)
+{
+    if (refusal == BW_REFUSED_NO_LEASE)
+        bw_call_end(call, BW_CODE_UNKNOWN, "etcdserver: requested lease not found");
+    else
+        bw_service_refuse(call, refusal);
+}
+
 static struct campaign *campaign_new(struct bw_call *call, ProtobufCBinaryData name, int64_t lease)
 {
     char suffix[24];
@@ -140,7 +149,7 @@ static void look(struct campaign *c)
     const struct bw_kv *own = own_key(c);
     stop_watching(c);
     if (!own || own->create_revision != c->revision) {
-        bw_service_refuse(c->call, BW_REFUSED_NO_LEASE);
+        refuse(c->call, BW_REFUSED_NO_LEASE);
         return;
     }
     const struct bw_kv *before = first_of(c, BW_SORT_DESCEND, c->revision - 1);
@@ -178,7 +187,7 @@ static void entered(struct bw_call *call, int64_t number, const struct bw_entry 
     (void)entry;
     (void)results;
     if (refusal) {
-        bw_service_refuse(call, refusal);
+        refuse(call, refusal);
         return;
     }
     const struct bw_kv *own = own_key(c);
@@ -211,7 +220,7 @@ static void begin(struct bw_call *call, ProtobufCBinaryData name, int64_t lease,
 {
     struct campaign *c = name.len <= NAME_MAX_BYTES ? campaign_new(call, name, lease) : NULL;
     if (!c || lease <= 0) {
-        bw_service_refuse(call, c ? BW_REFUSED_NO_LEASE : BW_REFUSED_TOO_LARGE);
+        refuse(call, c ? BW_REFUSED_NO_LEASE : BW_REFUSED_TOO_LARGE);
         return;
     }
     c->watching.news = on_turn;
@@ -250,7 +259,7 @@ static void proclaimed(struct bw_call *call, int64_t number, const struct bw_ent
     (void)number;
     (void)entry;
     if (refusal)
-        bw_service_refuse(call, refusal);
+        refuse(call, refusal);
     else if (!results->succeeded)
         bw_call_end(call, BW_CODE_UNKNOWN, "election: not leader");
     else
@@ -264,7 +273,7 @@ static void resigned(struct bw_call *call, int64_t number, const struct bw_entry
     (void)number;
     (void)entry;
     if (refusal)
-        bw_service_refuse(call, refusal);
+        refuse(call, refusal);
     else
         end_with_header(call, &out.base, &out.header, results->revision);
 }
@@ -319,7 +328,7 @@ static void unlocked(struct bw_call *call, int64_t number, const struct bw_entry
     (void)number;
     (void)entry;
     if (refusal)
-        bw_service_refuse(call, refusal);
+        refuse(call, refusal);
     else
         end_with_header(call, &out.base, &out.header, results->revision);
 }
@@ -395,7 +404,7 @@ static void read_then(struct bw_call *call, const ProtobufCMessage *message,
 {
     const Api__LeaderRequest *in = (const Api__LeaderRequest *)message;
     if (call->state || in->name.len > NAME_MAX_BYTES || !campaign_new(call, in->name, 0)) {
-        bw_service_refuse(call, BW_REFUSED_TOO_LARGE);
+        refuse(call, BW_REFUSED_TOO_LARGE);
         return;
     }
     struct bw_wait *wait =

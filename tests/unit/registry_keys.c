@@ -250,6 +250,8 @@ static void requests_that_make_no_sense_are_refused(void **state)
     assert_int_equal(bw_registry_put(w.registry, &odd, &w.results), BW_REFUSED_KEY_UNKNOWN);
     odd.value = text("x");
     assert_int_equal(bw_registry_put(w.registry, &odd, &w.results), BW_REFUSED_VALUE_GIVEN);
+    odd = (struct bw_put){.key = text("a"), .lease = 5, .ignore_lease = true};
+    assert_int_equal(bw_registry_put(w.registry, &odd, &w.results), BW_REFUSED_LEASE_GIVEN);
     struct bw_range empty = {.limit = 1};
     assert_int_equal(bw_registry_range(w.registry, &empty, &w.results, &result), BW_REFUSED_NO_KEY);
     assert_int_equal(bw_registry_grant(w.registry, 1, 0, 0), BW_REFUSED_TTL);

@@ -261,7 +261,7 @@ static void one_who_comes_too_late_is_told_so(void **state)
     put(&w, "a", "1");
     put(&w, "a", "2");
     put(&w, "a", "3");
-    bw_registry_compact(w.registry, 3);
+    bw_registry_compact(w.registry, 4);
     struct bw_watcher_spec watch = {.keys = {.key = text("a")}, .start = 3};
     bw_ref late = bw_watcher_add(watches, w.registry, &watch);
     watch.start = 4;

@@ -1,0 +1,139 @@
+"""Nodes of `bellwether serve` and a real etcd for the tests of the service, asked by etcdctl and by JSON over HTTP."""
+import base64
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from run_lib import wait_for
+from store_lib import PATIENCE_S, Server, Skip, free_ports, program
+
+
+def b64(text):
+    return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
+
+
+class Target:
+    """Something that speaks etcd's API on ports of loopback."""
+
+    ports, servers = (), ()
+
+    def endpoints(self):
+        return ",".join(f"127.0.0.1:{p}" for p in self.ports)
+
+    def ctl_words(self, *words, endpoints=None):
+        return [program("etcdctl", "etcd-client"), "--endpoints", endpoints or self.endpoints(), *words]
+
+    def ctl(self, *words, endpoints=None, stdin=None, check=True, timeout=60):
+        done = subprocess.run(self.ctl_words(*words, endpoints=endpoints), env=dict(os.environ, ETCDCTL_API="3"), input=stdin,
+                              capture_output=True, text=True, timeout=timeout, check=False)
+        assert not check or done.returncode == 0, f"etcdctl {words}: {done.stdout}{done.stderr}"
+        return done
+
+    def ask(self, verb, path, body=None, headers=None, port=None):
+        """(status, body, headers) of one request."""
+        link = http.client.HTTPConnection("127.0.0.1", port or self.ports[0], timeout=PATIENCE_S)
+        try:
+            link.request(verb, path, body=body, headers=headers or {})
+            answer = link.getresponse()
+            return answer.status, answer.read(), dict(answer.getheaders())
+        finally:
+            link.close()
+
+    def post(self, path, body, port=None):
+        status, text, _ = self.ask("POST", path, json.dumps(body), port=port)
+        return status, json.loads(text)
+
+    def stream(self, path, body, port=None):
+        return Stream(port or self.ports[0], path, body)
+
+    def is_healthy(self, port):
+        try:
+            return self.ask("GET", "/health", port=port)[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def leader(self):
+        """The number of the node that leads."""
+        def known():
+            """a leader"""
+            for i, port in enumerate(self.ports):
+                try:
+                    if re.search(rb"^etcd_server_is_leader 1", self.ask("GET", "/metrics", port=port)[1], re.M):
+                        return [i]
+                except (OSError, http.client.HTTPException):
+                    pass
+            return None
+        return wait_for(known, PATIENCE_S, 0.02)[0]
+
+
+class Stream:
+    """A stream of the gateway: a line for each message."""
+
+    def __init__(self, port, path, body):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        self.link.request("POST", path, body=json.dumps(body))
+        self.answer = self.link.getresponse()
+
+    def line(self):
+        return json.loads(self.answer.readline())
+
+    def close(self):
+        self.link.close()
+
+
+class Nodes(Target):
+    """One node of ours, or several that are one cluster."""
+
+    def __init__(self, place, bellwether, count=1, options=()):
+        ports = free_ports(2 * count)
+        self.ports, peers = ports[:count], ports[count:]
+        names = [f"n{i}" for i in range(count)]
+        cluster = ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip(names, peers))
+        alone = [] if count == 1 else ["--cluster", cluster]
+        self.servers = [
+            Server(place, f"bellwether-{name}", [bellwether, "serve", "--node", name, *alone, "--data", place.folder(name), "--listen",
+                                      f"127.0.0.1:{port}", *options],
+                   port=port, ready=lambda port=port: self.is_healthy(port)) for name, port in zip(names, self.ports)]
+        for server in self.servers:
+            server.start(wait=False)
+        for server in self.servers:
+            server.wait_ready()
+
+
+class Etcd(Target):
+    """A real etcd, one member: what ours is measured by."""
+
+    def __init__(self, place):
+        port, peer = free_ports(2)
+        self.ports = [port]
+        self.servers = [Server(place, "etcd", [
+            program("etcd", "etcd-server"), "--name", "m0", "--data-dir", place.folder("etcd"), "--logger", "zap", "--log-level",
+            "error", "--listen-client-urls", f"http://127.0.0.1:{port}", "--advertise-client-urls", f"http://127.0.0.1:{port}",
+            "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+            "--initial-cluster", f"m0=http://127.0.0.1:{peer}"], port=port, ready=lambda: self.is_healthy(port))]
+        self.servers[0].start()
+
+
+def go_program(beside, here):
+    """A candidate on Go's own package, built once beside the tests' programs; skipped where there is no Go."""
+    built, source = os.path.join(beside, "etcd_elect"), os.path.join(here, "etcd_elect.go")
+    if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
+        go = program("go", "golang-go and golang-etcd-server-dev")
+        if not os.path.isdir("/usr/share/gocode/src/go.etcd.io/etcd"):
+            raise Skip("Go's etcd client is not here: install golang-etcd-server-dev")
+        new = f"{built}.{os.getpid()}"
+        subprocess.run([go, "build", "-o", new, source], check=True, timeout=1200, capture_output=True, env=dict(
+            os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=os.path.join(beside, "gocache"), GOFLAGS="-p=2"))
+        os.replace(new, built)
+    return built
+
+
+def python_with(module, package):
+    """Debian's own Python, if it has the module."""
+    python = shutil.which("/usr/bin/python3")
+    if not python or subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode:
+        raise Skip(f"Python's {module} is not here: install {package}")
+    return python
