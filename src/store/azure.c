@@ -94,6 +94,14 @@ static uint64_t now_ms(const struct bw_store *store)
     return uv_now(store->poll.loop);
 }
 
+/* What a holder asks goes ahead of what others ask. */
+static bool is_owners(enum bw_store_op op)
+{
+    return op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
+}
+
+/* A job that has begun goes ahead of new ones: between its lease and its record no time is to be
+ * lost. */
 bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
                   void (*answer)(void *context, const struct bw_http_answer *answer))
 {
@@ -107,6 +115,8 @@ bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
     call->within_ns = (bw_time)(work->until_ms - now) * BW_MS;
     call->answer = answer;
     call->context = work;
+    call->urgent = work->begun || is_owners(work->job->request.op);
+    work->begun = true;
     work->call = bw_azure_send(&store->rest, call);
     if (work->call)
         return true;
@@ -131,9 +141,9 @@ static bool name_blob(struct bw_store *store, struct azure_work *work, const cha
     return !fixed[0] || strcmp(store->bound, election) == 0;
 }
 
-static void set_time(struct azure_work *work, bw_time ttl_ns)
+void bw_azure_set_time(struct azure_work *work, bw_time within_ns)
 {
-    uint64_t ms = ttl_ns > 0 ? (uint64_t)(ttl_ns / BW_MS) : WITHIN_MS;
+    uint64_t ms = within_ns > 0 ? (uint64_t)(within_ns / BW_MS) : WITHIN_MS;
     work->until_ms = now_ms(bw_azure_store(work)) + ms;
 }
 
@@ -150,7 +160,7 @@ static int ask(struct bw_store *store, const struct bw_store_request *request)
     }
     job->context = work;
     work->job = job;
-    set_time(work, request->ttl_ns);
+    bw_azure_set_time(work, request->op == BW_STORE_ACQUIRE ? TTL_MAX : request->ttl_ns);
     if (name_blob(store, work, request->election))
         bw_azure_start(work);
     else
@@ -180,7 +190,7 @@ static void on_poll(uv_timer_t *timer)
         struct azure_work *work = job->context;
         next = job->next;
         if (work && work->poll_at_ms && work->poll_at_ms <= now) {
-            set_time(work, 0);
+            bw_azure_set_time(work, 0);
             bw_azure_look(work);
         }
     }

@@ -37,7 +37,8 @@ struct azure_work {
     struct bw_store_record kept;  /* as the blob's metadata has it */
     struct bw_store_record shown; /* as readers see it */
     char lease_id[AZURE_LEASE_ID_MAX + 1];
-    bool leased;  /* the lease may be ours, and nobody counts on it yet: to be given back */
+    bool leased; /* the lease may be ours, and nobody counts on it yet: to be given back */
+    bool begun;
     bool written; /* something of the request may stand */
     unsigned tries;
     uint64_t until_ms, poll_at_ms; /* on the loop's clock */
@@ -61,6 +62,8 @@ void bw_azure_show(struct azure_work *work);
 /* Sends a call that belongs to the job. False: it could not be sent, and the job is answered. */
 bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
                   void (*answer)(void *context, const struct bw_http_answer *answer));
+/* How long the calls of the job may take from now on; 0: as long as any. */
+void bw_azure_set_time(struct azure_work *work, bw_time within_ns);
 struct bw_store *bw_azure_store(const struct azure_work *work);
 
 /* The answers; each takes the work away with its job. */

@@ -144,6 +144,11 @@ static void on_blob(void *context, const struct bw_http_answer *answer)
     }
     if (work->exists)
         work->kept.version = 1; /* there is a record */
+    if (!work->exists && work->job->request.op == BW_STORE_ACQUIRE) {
+        bw_azure_show(work); /* of no election yet nobody asks anything */
+        work->then(work);
+        return;
+    }
     struct azure_call call = {.verb = "HEAD", .blob = work->note_blob};
     bw_azure_ask(work, &call, on_note);
 }

@@ -146,6 +146,7 @@ struct bw_http_request *bw_azure_send(const struct azure_rest *rest, const struc
                               .url = url,
                               .headers = draft.field,
                               .within_ns = call->within_ns,
+                              .urgent = call->urgent,
                               .answer = call->answer,
                               .context = call->context};
     struct bw_http_request *request = draft.full ? NULL : bw_http_send(rest->http, &ask);

@@ -33,6 +33,7 @@ struct azure_call {
     const char *if_match, *if_none_match;
     const char *metadata; /* packed */
     bw_time within_ns;
+    bool urgent;
     void (*answer)(void *context, const struct bw_http_answer *answer);
     void *context;
 };

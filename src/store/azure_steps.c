@@ -258,6 +258,7 @@ static void lease_or_make(struct azure_work *work)
                          work->blob);
     } else {
         work->leased = true;
+        bw_azure_set_time(work, asked(work)->ttl_ns);
         lease_call(work, "acquire", on_leased);
     }
 }

@@ -20,7 +20,7 @@
 #include <sys/random.h>
 
 #define TTL_MIN      BW_SEC
-#define WITHIN_MS    10000u /* a request without a TTL */
+#define WITHIN_MS    30000u /* of any request; who asks has a time of its own and cancels */
 #define POLL_EACH_MS 250u
 #define UNDO_NS      (5 * BW_SEC)
 
@@ -152,13 +152,23 @@ static struct bw_http_request *post(struct bw_store *store, const char *action, 
     return bw_http_send(store->http, ask);
 }
 
+/* What a holder asks goes ahead of what others ask, and a job that has begun ahead of new ones:
+ * between the lock and its token no time is to be lost. */
+static bool is_owners(enum bw_store_op op)
+{
+    return op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
+}
+
 bool bw_dynamodb_ask(struct dynamodb_work *work, const char *action, char *body,
                      void (*answer)(void *context, const struct bw_http_answer *answer))
 {
     struct bw_store *store = bw_dynamodb_store(work);
     uint64_t now = now_ms(store);
     enum bw_outcome outcome = work->written ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
-    struct bw_http_ask ask = {.answer = answer, .context = work};
+    struct bw_http_ask ask = {.answer = answer,
+                              .context = work,
+                              .urgent = work->begun || is_owners(work->job->request.op)};
+    work->begun = true;
     bool late = now >= work->until_ms;
     if (body && !late) {
         ask.within_ns = (bw_time)(work->until_ms - now) * BW_MS;
@@ -183,9 +193,9 @@ void bw_dynamodb_tell(struct bw_store *store, const char *action, char *body)
     free(body);
 }
 
-static void set_time(struct dynamodb_work *work, bw_time ttl_ns)
+void bw_dynamodb_set_time(struct dynamodb_work *work, bw_time within_ns)
 {
-    uint64_t ms = ttl_ns > 0 ? (uint64_t)(ttl_ns / BW_MS) : WITHIN_MS;
+    uint64_t ms = within_ns > 0 ? (uint64_t)(within_ns / BW_MS) : WITHIN_MS;
     work->until_ms = now_ms(bw_dynamodb_store(work)) + ms;
 }
 
@@ -201,7 +211,7 @@ static int ask_store(struct bw_store *store, const struct bw_store_request *requ
     }
     job->context = work;
     work->job = job;
-    set_time(work, request->ttl_ns);
+    bw_dynamodb_set_time(work, 0);
     bw_dynamodb_start(work);
     return 0;
 }
@@ -225,7 +235,7 @@ static void on_poll(uv_timer_t *timer)
         struct dynamodb_work *work = job->context;
         next = job->next;
         if (work && work->poll_at_ms && work->poll_at_ms <= now) {
-            set_time(work, 0);
+            bw_dynamodb_set_time(work, 0);
             bw_dynamodb_look(work);
         }
     }

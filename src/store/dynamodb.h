@@ -26,7 +26,8 @@ struct dynamodb_work {
     void (*then)(struct dynamodb_work *work); /* behind a reading */
     struct dynamodb_seen seen;
     char rvn[DYNAMODB_RVN_MAX + 1]; /* what our next write of the lock gives it */
-    bool locked;  /* the lock may be ours, and nobody counts on it yet: to be given back */
+    bool locked; /* the lock may be ours, and nobody counts on it yet: to be given back */
+    bool begun;
     bool written; /* something of the request may stand */
     unsigned tries;
     uint64_t until_ms, poll_at_ms; /* on the loop's clock */
@@ -49,6 +50,8 @@ bool bw_dynamodb_ask(struct dynamodb_work *work, const char *action, char *body,
 /* The same for a call nobody waits for. */
 void bw_dynamodb_tell(struct bw_store *store, const char *action, char *body);
 enum dynamodb_end bw_dynamodb_end(const struct bw_http_answer *answer);
+/* How long the calls of the job may take from now on; 0: as long as any. */
+void bw_dynamodb_set_time(struct dynamodb_work *work, bw_time within_ns);
 struct bw_store *bw_dynamodb_store(const struct dynamodb_work *work);
 
 /* The answers; each takes the work away with its job. */

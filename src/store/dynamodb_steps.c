@@ -216,6 +216,7 @@ static void lock(struct dynamodb_work *work)
                                       work->rvn, bw_dynamodb_store(work)->session);
     work->seen.kept = kept;
     work->locked = true;
+    bw_dynamodb_set_time(work, asked(work)->ttl_ns);
     bw_dynamodb_ask(work, "PutItem", body, on_locked);
 }
 

@@ -47,7 +47,7 @@ struct list {
 struct bw_http {
     struct bw_curl_loop curl;
     CURL *model; /* with the options every request has */
-    struct list waiting, running, streams;
+    struct list urgent, waiting, running, streams;
     uint32_t requests; /* whose memory is not freed yet */
     bool closing, curl_closed;
     void (*closed)(void *context);
@@ -169,8 +169,11 @@ static void on_request_closed(uv_handle_t *handle)
 
 static void start_next(struct bw_http *http)
 {
-    while (http->waiting.first && http->running.count < AT_ONCE_MAX && !http->closing) {
-        struct bw_http_request *request = http->waiting.first;
+    while (http->running.count < AT_ONCE_MAX && !http->closing) {
+        struct bw_http_request *request =
+            http->urgent.first ? http->urgent.first : http->waiting.first;
+        if (!request)
+            return;
         take(request);
         put(&http->running, request);
         curl_multi_add_handle(http->curl.multi, request->easy);
@@ -181,7 +184,7 @@ static void start_next(struct bw_http *http)
 static void detach(struct bw_http_request *request)
 {
     struct bw_http *http = request->http;
-    bool waits = request->list == &http->waiting;
+    bool waits = request->list == &http->waiting || request->list == &http->urgent;
     request->ended = true;
     take(request);
     if (!waits)
@@ -451,7 +454,7 @@ struct bw_http_request *bw_http_send(struct bw_http *http, const struct bw_http_
         put(&http->streams, request);
         curl_multi_add_handle(http->curl.multi, request->easy);
     } else {
-        put(&http->waiting, request);
+        put(ask->urgent ? &http->urgent : &http->waiting, request);
         start_next(http);
     }
     return request;
@@ -498,11 +501,11 @@ static void on_curl_closed(void *context)
 
 void bw_http_close(struct bw_http *http, void (*closed)(void *context), void *context)
 {
-    struct list *lists[] = {&http->waiting, &http->running, &http->streams};
+    struct list *lists[] = {&http->urgent, &http->waiting, &http->running, &http->streams};
     http->closing = true;
     http->closed = closed;
     http->context = context;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         while (lists[i]->first)
             bw_http_cancel(http, lists[i]->first);
     curl_easy_cleanup(http->model);

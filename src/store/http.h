@@ -31,6 +31,7 @@ struct bw_http_ask {
     const char *body;           /* NULL: none */
     size_t length;
     bw_time within_ns; /* for all of it; for a stream: until its headers are there */
+    bool urgent;       /* ahead of those that are not, where many wait for a connection */
     const char *sigv4; /* NULL, or libcurl's CURLOPT_AWS_SIGV4 */
     const char *user;  /* with sigv4: "key:secret" */
     /* Called once, at the end (of a stream too). */

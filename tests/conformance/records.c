@@ -325,7 +325,7 @@ static void a_lost_reply_is_found_again_by_its_request_id(void **state)
     struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
     uint64_t id = client_send(&a, &request);
     struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
-    for (int i = 0; i < 200 && !seen.record.held; i++) {
+    for (int i = 0; i < 200 && seen.record.request != id; i++) {
         client_idle(&a, 20); /* the reply comes, and nobody looks at it */
         seen = client_do(&b, BW_STORE_READ, election);
     }

@@ -3,7 +3,7 @@
 
     store_azure.py BELLWETHER WITNESS CONFORMANCE [NAME...]
 
-Azure's leases last 15 s at least: the tests that wait for ends of leases run beside each other."""
+Azure's leases last 15 s at least: the tests that wait for their ends run beside each other, behind the first."""
 import base64
 import json
 import os
@@ -32,7 +32,7 @@ begun = []  # tests that run beside the others
 
 
 class Beside:
-    """A test in a thread of its own, from the start of the program on."""
+    """A test in a thread of its own."""
 
     def __init__(self, function):
         self.function, self.error = function, None
@@ -45,6 +45,8 @@ class Beside:
             self.error = error
 
     def told(self):
+        if not self.thread.ident:
+            self.thread.start()
         self.thread.join()
         if self.error:
             raise self.error
@@ -115,9 +117,20 @@ def fails(store, words, env=None, code=69):
 
 # ---- the suite ----
 
+MANY = "many_elections_are_held_at_once"  # needs all the speed of the server there is: 5,000 calls within one lease
+
+
+@suite.test
+def conformance_of_many_elections():
+    suite.run_conformance("azure", url(common()), only=MANY)
+    for one in begun:
+        one.thread.start()
+        time.sleep(0.3)  # not all at once
+
+
 @beside
 def conformance_of_the_store():
-    suite.run_conformance("azure", url(common()))
+    suite.run_conformance("azure", url(common()), only="-" + MANY)
 
 
 # ---- two candidates ----
@@ -537,9 +550,6 @@ def hostile_answers_are_clear_errors():
 
 
 def main():
-    for one in begun:
-        one.thread.start()
-        time.sleep(0.3)  # not all at once
     try:
         suite.main()
     finally:

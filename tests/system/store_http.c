@@ -167,6 +167,30 @@ static void many_requests_at_once_are_all_answered(void **state)
         assert_int_equal(told[i].status, 200);
 }
 
+/* 200 wait for 64 connections; the one that is urgent is not the last. */
+static void the_urgent_go_ahead_of_those_that_wait(void **state)
+{
+    (void)state;
+    static struct told told[200], urgent;
+    char url[256];
+    memset(told, 0, sizeof told);
+    for (unsigned i = 0; i < 200; i++)
+        ask(&told[i], "GET", "/echo", 60 * BW_SEC, false);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/echo", port);
+    struct bw_http_ask asked = {.method = "GET",
+                                .url = url,
+                                .within_ns = 60 * BW_SEC,
+                                .urgent = true,
+                                .answer = on_answer,
+                                .context = &urgent};
+    assert_non_null(bw_http_send(http, &asked));
+    pending++;
+    while (!urgent.answers)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_true(pending > 0);
+    wait_all();
+}
+
 static void what_never_left_says_so(void **state)
 {
     (void)state;
@@ -357,6 +381,7 @@ int main(int count, char **arguments)
         with_http(connections_are_kept),
         with_http(a_kept_connection_that_was_closed_is_replaced),
         with_http(many_requests_at_once_are_all_answered),
+        with_http(the_urgent_go_ahead_of_those_that_wait),
         with_http(what_never_left_says_so),
         with_http(endless_answers_are_cut),
         with_http(broken_answers_are_errors),

@@ -269,10 +269,10 @@ class Suite:
         self.tests.append(function)
         return function
 
-    def run_conformance(self, label, url, env=None):
-        """The whole suite on a URL, each of its tests under the label's name."""
+    def run_conformance(self, label, url, env=None, only=None):
+        """The whole suite on a URL (or those that a pattern names; with a '-', all others), each of its tests under the label's name."""
         environment = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", **(env or {}))
-        done = subprocess.run([self.conformance, url], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run([self.conformance, url] + ([only] if only else []), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=1200, check=False)
         text = done.stdout.decode(errors="replace")
         results = re.findall(r"^(not ok|ok) \d+ (?:- (.*)|# SKIP (.*))$", text, re.M)
