@@ -65,9 +65,11 @@ static const char *why_lost(const struct bw_onlooker *onlooker,
                             const struct bw_store_record *record)
 {
     const struct bw_store_record *before = &onlooker->seen;
-    if (!record->held) /* owed lines of others, too, make a record unclean */
-        return record->clean || record->owed[0] ? let_go(onlooker, record)
-                                                : "work not confirmed dead";
+    if (!record->held) { /* owed lines of others make a record unclean, too; but who lets go clean
+                            takes its own containment out of it */
+        bool others_only = record->owed[0] && !record->containment[0];
+        return record->clean || others_only ? let_go(onlooker, record) : "work not confirmed dead";
+    }
     if (before->proved_dead)
         return "proved dead";
     return owes(record->owed, before->holder) ? "taken" : let_go(onlooker, record);

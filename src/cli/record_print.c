@@ -3,6 +3,7 @@
 
 #include "cli/change.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,16 @@ const char *bw_shown(const char *text)
     for (char *c = out; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
+    return out;
+}
+
+const char *bw_with_token(bw_token token)
+{
+    size_t size;
+    char *out = next_buffer(&size);
+    out[0] = '\0';
+    if (token)
+        snprintf(out, size, " with token %" PRIu64, token);
     return out;
 }
 

@@ -9,6 +9,8 @@
 /* Text from a store may hold anything but is shown on a terminal: control bytes become '?'. Returns
  * a pointer to one of a few static buffers. */
 const char *bw_shown(const char *text);
+/* " with token 7"; "" where there is none. Lasts as long as that of bw_shown. */
+const char *bw_with_token(bw_token token);
 
 /* Text that is no UTF-8 becomes null. */
 json_t *bw_json_text(const char *text);

@@ -407,7 +407,7 @@ static int re_elect(struct recover *r)
     error = await_successor(r);
     if (error)
         return error;
-    return say(r, 0, "%s leads with token %" PRIu64, bw_shown(r->after.holder), r->after.token);
+    return say(r, 0, "%s leads%s", bw_shown(r->after.holder), bw_with_token(r->after.token));
 }
 
 static int resume(struct recover *r)

@@ -5,7 +5,6 @@
 #include "cli/record_print.h"
 #include "cli/store_client.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 struct ask_options {
@@ -106,9 +105,9 @@ static int tell_successor(struct bw_client *client, const struct bw_store_record
         return BW_EXIT_INTERRUPTED;
     const char *holder = bw_shown(before->holder);
     if (record->held)
-        snprintf(line, sizeof line,
-                 "%s no longer leads with token %" PRIu64 "; %s leads with %" PRIu64, holder,
-                 before->token, bw_shown(record->holder), record->token);
+        snprintf(line, sizeof line, "%s no longer leads%s; %s leads%s", holder,
+                 bw_with_token(before->token), bw_shown(record->holder),
+                 bw_with_token(record->token));
     else
         snprintf(line, sizeof line, "%s no longer leads; %s", holder,
                  empty ? "nobody contends now" : "nobody has taken over in the time given");
@@ -171,8 +170,7 @@ static int report(const struct bw_client *client, const struct bw_transfer *tran
                                     BW_EXIT_FAILED},
     };
     char line[256];
-    snprintf(line, sizeof line, "%s leads with token %" PRIu64, bw_shown(transfer->to),
-             record->token);
+    snprintf(line, sizeof line, "%s leads%s", bw_shown(transfer->to), bw_with_token(record->token));
     const char *sentence = rows[transfer->state].sentence;
     return conclude(client, rows[transfer->state].code, rows[transfer->state].outcome, record,
                     sentence ? sentence : line);

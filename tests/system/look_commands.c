@@ -208,7 +208,7 @@ static void resign_waits_until_the_leader_has_let_go(void **state)
     assert_string_equal(c.text, ""); /* two contend: it waits for the one that follows */
     client_acquire(&b, "job", 0);
     end(&c, 0);
-    expect(&c, "resigned: a no longer leads with token 1; b leads with 2\n");
+    expect(&c, "resigned: a no longer leads with token 1; b leads with token 2\n");
 }
 
 static void resign_says_when_nobody_follows(void **state)

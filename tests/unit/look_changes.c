@@ -140,6 +140,21 @@ static void an_unclean_release_is_not_called_a_release(void **state)
     assert_string_equal(story(&onlooker, &gone), "lost:a:work not confirmed dead");
 }
 
+static void who_ended_without_a_word_is_not_called_released_because_others_are_owed(void **state)
+{
+    struct bw_onlooker killed = {0}, clean = {0};
+    struct bw_store_record record = held(1, "b", 5), gone;
+    (void)state;
+    snprintf(record.owed, sizeof record.owed, "a\tcgroup:/a\n");
+    snprintf(record.containment, sizeof record.containment, "cgroup:/b");
+    story(&killed, &record);
+    story(&clean, &record);
+    gone = released(record, false); /* the store ended its lease */
+    assert_string_equal(story(&killed, &gone), "lost:b:work not confirmed dead");
+    gone.containment[0] = '\0'; /* it let go itself, and still owes for a */
+    assert_string_equal(story(&clean, &gone), "lost:b:released");
+}
+
 /* ---- transfer ---- */
 
 static void a_transfer_goes_through_its_stages(void **state)
@@ -227,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_take_over_is_told_from_a_proved_death),
         cmocka_unit_test(the_same_name_elected_anew_is_news),
         cmocka_unit_test(an_unclean_release_is_not_called_a_release),
+        cmocka_unit_test(who_ended_without_a_word_is_not_called_released_because_others_are_owed),
         cmocka_unit_test(a_transfer_goes_through_its_stages),
         cmocka_unit_test(a_transfer_can_end_otherwise),
         cmocka_unit_test(sides_are_read_line_by_line),
