@@ -3,11 +3,14 @@
  *   postgres.c             the interface: open, request, cancel, close
  *   postgres_url.c         what the URL says
  *   postgres_sql.c         the schema and the statements
- *   postgres_link.c        one connection: resolve, connect, limits, reconnect
+ *   postgres_names.c       the addresses of its hosts
+ *   postgres_link.c        one connection: connect, limits, reconnect
+ *   postgres_line.c        what the server says, for people
  *   postgres_setup.c       what is asked of a server before it is used
  *   postgres_batch.c       many requests in one transaction, in one round trip
  *   postgres_rules.c       what a request makes of a row
- *   postgres_rows.c        the rows last seen, and who watches them
+ *   postgres_rows.c        the rows last seen
+ *   postgres_watch.c       who watches them
  *   postgres_candidates.c  who contends
  *
  * Everything happens on the loop's thread, through libpq's non-blocking calls; names are resolved
@@ -186,6 +189,17 @@ __attribute__((format(printf, 2, 3))) void bw_pg_link_drop(struct bw_store *stor
 /* This server is of no use; the next one is tried. */
 __attribute__((format(printf, 2, 3))) void bw_pg_link_next(struct bw_store *store,
                                                            const char *format, ...);
+/* Tries the next place. */
+void bw_pg_link_attempt(struct bw_store *store);
+/* From now on the limit runs. */
+void bw_pg_link_limit(struct bw_store *store);
+
+/* postgres_names.c */
+/* Goes on with the next host; then the first attempt is made. */
+void bw_pg_resolve(struct bw_store *store);
+void bw_pg_resolve_stop(struct bw_store *store);
+
+/* postgres_line.c */
 /* libpq's message as one line. */
 void bw_pg_line(char *out, const char *message);
 void bw_pg_error_line(char *out, const PGresult *result);
@@ -221,15 +235,20 @@ bool bw_pg_task_writes(const struct bw_pg_task *task);
 
 /* postgres_rows.c */
 struct bw_pg_row *bw_pg_row_get(struct bw_store *store, const char *election); /* NULL: no memory */
+struct bw_pg_row *bw_pg_row_find(struct bw_store *store,
+                                 const char *election); /* NULL: none kept */
 void bw_pg_row_use(struct bw_pg_row *row);
 void bw_pg_row_leave(struct bw_store *store, struct bw_pg_row *row);
 /* The row as a result has it; tells watchers. 0, BW_EMALFORMED or BW_ENOMEM. */
 int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresult *result);
 /* The record as shown, without what is only for readers. */
 int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record);
+uint64_t bw_pg_shown_version(const struct bw_pg_row *row);
 void bw_pg_present(struct bw_store_record *record);
 void bw_pg_rows_free(struct bw_store *store);
 
+/* postgres_watch.c */
+void bw_pg_tell_watchers(struct bw_store *store, struct bw_pg_row *row);
 void bw_pg_watch(struct bw_store *store, struct bw_job *job);
 void bw_pg_unwatch(struct bw_store *store, struct bw_job *job);
 void bw_pg_look_done(struct bw_store *store, struct bw_pg_row *row);

@@ -8,68 +8,16 @@
  * Requests wait while a connection is being made and fail while there is none in sight. */
 #include "store/postgres.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define RETRY_MIN_MS   50u
-#define RETRY_MAX_MS   1000u
-#define SETTLED_MS     1000u /* a connection that broke sooner is not replaced at once */
-#define KEYWORDS_MAX   40u
-#define LINE_MAX_BYTES 190u /* leaves room for who said it */
-
-static void attempt(struct bw_store *store);
-static void resolve_next(struct bw_store *store);
-
-/* Length of the UTF-8 sequence at `at` that a terminal may see, 0 if there is none. */
-static size_t printable(const unsigned char *at)
-{
-    size_t length = at[0] < 0x80 ? 1 : at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    if (at[0] > 0xf4 || (at[0] >= 0x80 && at[0] < 0xc2) || at[0] == 0x7f)
-        return 0;
-    if (at[0] == 0xc2 && at[1] < 0xa0) /* more control signs */
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
-/* The server may say anything, or be none: what is shown is one line of text. */
-void bw_pg_line(char *out, const char *message)
-{
-    size_t used = 0;
-    bool space = false;
-    const char *hint = strstr(message, "\n\t"); /* "Is the server running ...?" */
-    const char *end = hint ? hint : message + strlen(message);
-    while (message < end && used < LINE_MAX_BYTES) {
-        size_t length = printable((const unsigned char *)message);
-        bool blank = length == 1 && (unsigned char)*message <= ' ';
-        if (!blank && space && used)
-            out[used++] = ' ';
-        if (length == 0)
-            out[used++] = '?';
-        else if (!blank) {
-            memcpy(out + used, message, length);
-            used += length;
-        }
-        space = blank;
-        message += length ? length : 1;
-    }
-    out[used] = '\0';
-}
-
-void bw_pg_error_line(char *out, const PGresult *result)
-{
-    const char *message = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-    if (!message)
-        message = result ? PQresultErrorMessage(result) : "no answer";
-    bw_pg_line(out, message);
-}
+#define RETRY_MIN_MS 50u
+#define RETRY_MAX_MS 1000u
+#define SETTLED_MS   1000u /* a connection that broke sooner is not replaced at once */
+#define KEYWORDS_MAX 40u
 
 /* ---- the socket ---- */
 
@@ -162,7 +110,7 @@ void bw_pg_link_next(struct bw_store *store, const char *format, ...)
     va_end(arguments);
     close_connection(store);
     store->link.place++;
-    attempt(store);
+    bw_pg_link_attempt(store);
 }
 
 void bw_pg_link_drop(struct bw_store *store, const char *format, ...)
@@ -190,134 +138,26 @@ static void on_limit(uv_timer_t *timer)
     if (link->state == BW_PG_READY)
         bw_pg_link_drop(store, "no answer in %.1f s", seconds);
     else if (link->state == BW_PG_RESOLVING)
-        resolve_next(store);
+        bw_pg_resolve(store);
     else
         bw_pg_link_next(store, "no answer in %.1f s", seconds);
 }
 
-static void start_limit(struct bw_store *store)
+void bw_pg_link_limit(struct bw_store *store)
 {
     uv_update_time(store->loop);
     uv_timer_start(&store->link.limit, on_limit, (uint64_t)(store->limit_ns / BW_MS), 0);
 }
 
-/* ---- names ---- */
-
-struct bw_pg_resolving {
-    uv_getaddrinfo_t request;
-    struct bw_store *store; /* NULL: nobody waits any more */
-    uint32_t host;
-};
-
-static void add_place(struct bw_store *store, const char *host, const char *address, uint16_t port)
-{
-    struct bw_pg_link *link = &store->link;
-    if (link->place_count == BW_PG_PLACES_MAX)
-        return;
-    struct bw_pg_place *place = &link->places[link->place_count++];
-    snprintf(place->host, sizeof place->host, "%s", host);
-    snprintf(place->address, sizeof place->address, "%s", address);
-    place->port = port;
-}
-
-static void add_address(struct bw_store *store, uint32_t host, const struct sockaddr *address)
-{
-    char text[64] = "";
-    const struct bw_url_host *from = &store->settings.url.host[host];
-    if (address->sa_family == AF_INET)
-        uv_ip4_name((const struct sockaddr_in *)(const void *)address, text, sizeof text);
-    else if (address->sa_family == AF_INET6)
-        uv_ip6_name((const struct sockaddr_in6 *)(const void *)address, text, sizeof text);
-    if (text[0])
-        add_place(store, from->name, text, from->port);
-}
-
-static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
-{
-    struct bw_pg_resolving *resolving = request->data;
-    struct bw_store *store = resolving->store;
-    if (store) {
-        store->link.resolver = NULL;
-        for (struct addrinfo *at = found; status == 0 && at; at = at->ai_next)
-            add_address(store, resolving->host, at->ai_addr);
-        if (status != 0)
-            bw_store_say(store->link.why, 0, "PostgreSQL at %s: %s",
-                         store->settings.url.host[resolving->host].name, uv_strerror(status));
-    }
-    uv_freeaddrinfo(found);
-    free(resolving);
-    if (store)
-        resolve_next(store);
-}
-
-static void abandon_resolver(struct bw_pg_link *link)
-{
-    if (!link->resolver)
-        return;
-    link->resolver->store = NULL;
-    uv_cancel((uv_req_t *)&link->resolver->request);
-    link->resolver = NULL;
-}
-
-static bool is_address(const char *host)
-{
-    unsigned char bytes[16];
-    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
-}
-
-static bool ask_resolver(struct bw_store *store, uint32_t host)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct bw_pg_resolving *resolving = calloc(1, sizeof *resolving);
-    if (!resolving)
-        return false;
-    resolving->store = store;
-    resolving->host = host;
-    resolving->request.data = resolving;
-    if (uv_getaddrinfo(store->loop, &resolving->request, on_resolved,
-                       store->settings.url.host[host].name, NULL, &hints) != 0) {
-        free(resolving);
-        return false;
-    }
-    store->link.resolver = resolving;
-    start_limit(store);
-    return true;
-}
-
-/* The next host whose addresses are not known by themselves; then the first attempt. */
-static void resolve_next(struct bw_store *store)
-{
-    struct bw_pg_link *link = &store->link;
-    const struct bw_url *url = &store->settings.url;
-    if (link->resolver) { /* out of time */
-        bw_store_say(link->why, 0, "PostgreSQL at %s: its name is not resolved in time",
-                     url->host[link->resolver->host].name);
-        abandon_resolver(link);
-    }
-    while (link->resolving < url->hosts) {
-        uint32_t at = link->resolving++;
-        const char *host = url->host[at].name;
-        if (host[0] == '/' || host[0] == '@')
-            add_place(store, host, "", url->host[at].port);
-        else if (is_address(host))
-            add_place(store, host, host, url->host[at].port);
-        else if (ask_resolver(store, at))
-            return;
-    }
-    if (url->hosts == 0)
-        add_place(store, "", "", 0);
-    attempt(store);
-}
+/* ---- connecting ---- */
 
 void bw_pg_link_start(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     link->state = BW_PG_RESOLVING;
     link->place = link->place_count = link->resolving = 0;
-    resolve_next(store);
+    bw_pg_resolve(store);
 }
-
-/* ---- connecting ---- */
 
 struct words {
     const char *key[KEYWORDS_MAX], *value[KEYWORDS_MAX];
@@ -354,7 +194,7 @@ static PGconn *begin(const struct bw_pg_settings *settings, const struct bw_pg_p
     return PQconnectStartParams(words.key, words.value, 0);
 }
 
-static void attempt(struct bw_store *store)
+void bw_pg_link_attempt(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     if (link->place >= link->place_count) {
@@ -368,7 +208,7 @@ static void attempt(struct bw_store *store)
     else if (!watch_socket(store, UV_WRITABLE))
         bw_pg_link_next(store, "its socket cannot be watched");
     else
-        start_limit(store);
+        bw_pg_link_limit(store);
 }
 
 static void connected(struct bw_store *store)
@@ -414,7 +254,7 @@ void bw_pg_link_flush(struct bw_store *store)
     }
     uv_poll_start(link->poll, left ? UV_READABLE | UV_WRITABLE : UV_READABLE, on_socket);
     if (!uv_is_active((uv_handle_t *)&link->limit) || link->received == 0)
-        start_limit(store);
+        bw_pg_link_limit(store);
 }
 
 void bw_pg_link_ready(struct bw_store *store)
@@ -517,7 +357,7 @@ int bw_pg_link_open(struct bw_store *store)
 void bw_pg_link_close(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
-    abandon_resolver(link);
+    bw_pg_resolve_stop(store);
     close_connection(store);
     link->state = BW_PG_DOWN;
 }

@@ -1,9 +1,6 @@
-/* The rows last seen, and who watches them. A kept row is only a guess that saves a round trip: a
- * write compares its version at the server, and nothing is refused without asking there.
- *
- * A watch is answered from a look that began after it, so nothing is missed between two: the
- * connection listens before anything is read on it, and news that come during a look cause another
- * one. A notification is no more than a hint, since anybody on the database may send one. */
+/* The rows last seen. A kept row is only a guess that saves a round trip: a write compares its
+ * version at the server, and nothing is refused without asking there. What a server has forgotten
+ * of it is remembered here, as long as somebody uses the row. */
 #include "store/postgres.h"
 
 #include "store/record.h"
@@ -14,9 +11,6 @@
 #include <string.h>
 
 #define BUCKETS 1024u
-#define HEARTBEAT_NS                                                                               \
-    (5 * BW_SEC) /* with notifications: one may be lost with a silent connection                   \
-                  */
 
 /* ---- the table ---- */
 
@@ -69,20 +63,26 @@ static void make_room(struct bw_store *store)
     free_row(row);
 }
 
+struct bw_pg_row *bw_pg_row_find(struct bw_store *store, const char *election)
+{
+    struct bw_pg_row *row = store->buckets ? *bucket_of(store, election) : NULL;
+    while (row && strcmp(row->election, election) != 0)
+        row = row->chain;
+    return row;
+}
+
 struct bw_pg_row *bw_pg_row_get(struct bw_store *store, const char *election)
 {
     if (!store->buckets && !(store->buckets = calloc(BUCKETS, sizeof(struct bw_pg_row *))))
         return NULL;
-    struct bw_pg_row **bucket = bucket_of(store, election), *row = *bucket;
-    while (row && strcmp(row->election, election) != 0)
-        row = row->chain;
+    struct bw_pg_row *row = bw_pg_row_find(store, election);
     if (row) {
         unlink_row(store, row);
         link_newest(store, row);
         return row;
     }
     make_room(store);
-    bucket = bucket_of(store, election);
+    struct bw_pg_row **bucket = bucket_of(store, election);
     row = calloc(1, sizeof *row + strlen(election) + 1);
     if (!row)
         return NULL;
@@ -152,7 +152,7 @@ int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record
     return error;
 }
 
-static uint64_t shown_version(const struct bw_pg_row *row)
+uint64_t bw_pg_shown_version(const struct bw_pg_row *row)
 {
     return row->ghost ? row->ghost : row->version;
 }
@@ -238,127 +238,12 @@ static int replace(struct bw_store *store, struct bw_pg_row *row, const PGresult
     return 0;
 }
 
-/* ---- watching ---- */
-
-static void tell_watchers(struct bw_pg_row *row, struct bw_store *store)
-{
-    struct bw_job **at = &row->watchers;
-    struct bw_store_record record;
-    if (!row->watchers || bw_pg_row_record(row, &record) != 0)
-        return;
-    bw_pg_present(&record);
-    while (*at) {
-        struct bw_job *job = *at;
-        if (job->request.version == shown_version(row)) {
-            at = (struct bw_job **)&job->context;
-            continue;
-        }
-        *at = job->context;
-        job->context = NULL;
-        bw_pg_row_leave(store, row);
-        bw_job_done(job, &record);
-    }
-}
-
 int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresult *result)
 {
     if (PQntuples(result) != 1 || PQnfields(result) != 5)
         return BW_EMALFORMED;
     int error = replace(store, row, result);
     if (error == 0)
-        tell_watchers(row, store);
+        bw_pg_tell_watchers(store, row);
     return error;
-}
-
-static void look(struct bw_store *store, struct bw_pg_row *row)
-{
-    if (row->looking) {
-        row->again = true;
-        return;
-    }
-    struct bw_pg_task *task = bw_pg_task_new(NULL, row);
-    if (!task)
-        return; /* the next look of the timer finds memory, or the watch ends by its time */
-    row->looking = true;
-    bw_pg_queue_add(store, task);
-}
-
-void bw_pg_look_done(struct bw_store *store, struct bw_pg_row *row)
-{
-    bool again = row->again && row->watchers;
-    row->looking = row->again = false;
-    if (again)
-        look(store, row);
-}
-
-void bw_pg_watch(struct bw_store *store, struct bw_job *job)
-{
-    struct bw_pg_row *row = bw_pg_row_get(store, job->request.election);
-    if (!row) {
-        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for a watch");
-        return;
-    }
-    bw_pg_row_use(row);
-    job->context = row->watchers;
-    row->watchers = job;
-    look(store, row);
-}
-
-void bw_pg_unwatch(struct bw_store *store, struct bw_job *job)
-{
-    struct bw_pg_row *row = bw_pg_row_get(store, job->request.election);
-    struct bw_job **at = row ? &row->watchers : NULL;
-    while (at && *at && *at != job)
-        at = (struct bw_job **)&(*at)->context;
-    if (!at || !*at)
-        return;
-    *at = job->context;
-    bw_pg_row_leave(store, row);
-}
-
-/* "VERSION ELECTION" */
-void bw_pg_notified(struct bw_store *store, const char *payload)
-{
-    char *end;
-    uint64_t version = strtoull(payload, &end, 10);
-    if (end == payload || *end != ' ')
-        return;
-    struct bw_pg_row *row = store->buckets ? *bucket_of(store, end + 1) : NULL;
-    while (row && strcmp(row->election, end + 1) != 0)
-        row = row->chain;
-    if (row && row->watchers && (row->looking || row->version != version))
-        look(store, row);
-}
-
-void bw_pg_watch_fail(struct bw_store *store, const char *why)
-{
-    for (struct bw_pg_row *row = store->newest, *next; row; row = next) {
-        next = row->older;
-        while (row->watchers) {
-            struct bw_job *job = row->watchers;
-            row->watchers = job->context;
-            job->context = NULL;
-            row->users--;
-            bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s", why);
-        }
-    }
-}
-
-/* ---- again and again ---- */
-
-static void on_poll(uv_timer_t *timer)
-{
-    struct bw_store *store = timer->data;
-    for (struct bw_pg_row *row = store->newest; row; row = row->older)
-        if (row->watchers && !row->looking)
-            look(store, row);
-    bw_pg_batch_send(store);
-    bw_pg_poll_start(store);
-}
-
-void bw_pg_poll_start(struct bw_store *store)
-{
-    bw_time span = store->polled ? store->settings.poll_ns : HEARTBEAT_NS;
-    span = span / 2 + (bw_time)bw_rng_below(&store->rng, (uint64_t)span / 2 + 1);
-    uv_timer_start(&store->poll, on_poll, (uint64_t)(span / BW_MS), 0);
 }
