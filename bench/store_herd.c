@@ -18,7 +18,8 @@
 #define CANDIDATES 1000u
 #define HANDOVERS  50u
 #define TTL_NS     (60 * BW_SEC)
-#define PACE_MS    4u /* between two that open their store */
+#define HOLD_MS    300u /* a leadership; by then all wait again */
+#define PACE_MS    4u   /* between two that open their store */
 
 struct herd;
 
@@ -44,7 +45,8 @@ struct herd {
     uint64_t woken, asked, released_ns;
     double *took_ms;
     bool begun;
-    uv_timer_t pace;
+    struct candidate *leader;
+    uv_timer_t pace, hold;
 };
 
 static void ask(struct candidate *c, enum bw_store_op op, uint64_t version, bw_token token)
@@ -76,6 +78,12 @@ static void let_go(struct candidate *c)
     ask(c, BW_STORE_RELEASE, 0, c->token);
 }
 
+static void on_held(uv_timer_t *timer)
+{
+    struct herd *herd = timer->data;
+    let_go(herd->leader);
+}
+
 static void on_lead(struct candidate *c, const struct bw_store_record *record)
 {
     struct herd *herd = c->herd;
@@ -86,8 +94,9 @@ static void on_lead(struct candidate *c, const struct bw_store_record *record)
     }
     if (herd->handovers == herd->wanted)
         uv_stop(&herd->loop);
-    else if (herd->begun)
-        let_go(c);
+    herd->leader = c;
+    if (herd->begun)
+        uv_timer_start(&herd->hold, on_held, HOLD_MS, 0);
 }
 
 static void on_reply(void *context, const struct bw_store_reply *reply)
@@ -208,7 +217,8 @@ int main(int argc, char **argv)
     snprintf(herd.election, sizeof herd.election, "herd-%llx", (unsigned long long)uv_hrtime());
     uv_loop_init(&herd.loop);
     uv_timer_init(&herd.loop, &herd.pace);
-    herd.pace.data = &herd;
+    uv_timer_init(&herd.loop, &herd.hold);
+    herd.pace.data = herd.hold.data = &herd;
     uv_timer_start(&herd.pace, on_pace, 0, PACE_MS);
     uv_run(&herd.loop, UV_RUN_DEFAULT);
     tell(&herd);

@@ -299,10 +299,13 @@ static bool may_vote(struct redis_ask *ask, unsigned node)
 static void send_vote(struct redis_ask *ask, unsigned node, bool whole)
 {
     char record[BW_RECORD_JSON_MAX], note[BW_RECORD_JSON_MAX];
-    char key[REDIS_KEY_MAX], side[REDIS_KEY_MAX], ttl[NUMBER_BYTES], from[NUMBER_BYTES],
-        to[NUMBER_BYTES], highest[NUMBER_BYTES];
+    char key[REDIS_KEY_MAX], side[REDIS_KEY_MAX], candidates[REDIS_KEY_MAX], ttl[NUMBER_BYTES],
+        from[NUMBER_BYTES], to[NUMBER_BYTES], highest[NUMBER_BYTES];
     redis_election_key(ask->election, key);
     redis_election_side(ask->election, side);
+    redis_election_candidates(ask->election, candidates);
+    const struct bw_note *said = &ask->record.note;
+    const char *own = ask->job && ask->job->request.candidate ? ask->job->request.candidate : "";
     bw_time span = ask->job ? ask->job->request.ttl_ns : 0;
     snprintf(ttl, sizeof ttl, "%" PRId64, span / BW_MS + (span % BW_MS != 0));
     snprintf(from, sizeof from, "%" PRIu64, ask->from);
@@ -314,8 +317,13 @@ static void send_vote(struct redis_ask *ask, unsigned node, bool whole)
         snprintf(ask->why, sizeof ask->why, "an id or value that is no UTF-8");
         return;
     }
-    const char *words[] = {"2",  key, side,   ask->op, ask->lock, ttl,
-                           from, to,  record, note,    highest};
+    const char *words[] = {"3",     key,
+                           side,    candidates,
+                           ask->op, ask->lock,
+                           ttl,     from,
+                           to,      record,
+                           note,    highest,
+                           own,     said->kind == BW_NOTE_READY ? said->from : ""};
     redis_ask_send(ask, node, REDIS_SCRIPT_RECORD, whole, sizeof words / sizeof words[0], words,
                    on_vote);
 }

@@ -102,6 +102,12 @@ void redis_election_side(const struct redis_election *election, char key[REDIS_K
     snprintf(key, REDIS_KEY_MAX, "{%s%s" SIDE, election->store->settings.prefix, election->name);
 }
 
+void redis_election_candidates(const struct redis_election *election, char key[REDIS_KEY_MAX])
+{
+    snprintf(key, REDIS_KEY_MAX, "{%s%s}/candidates", election->store->settings.prefix,
+             election->name);
+}
+
 struct redis_election *redis_election_of_side(struct bw_store *store, const char *key)
 {
     size_t prefix = strlen(store->settings.prefix), end = strlen(SIDE), length = strlen(key);
@@ -156,6 +162,7 @@ void redis_election_set(struct redis_election *election, const struct redis_stat
     mourn(election);
     redis_state_follow(&election->state, &before);
     election->known = true;
+    election->aside_ms = 0;
     election->seen_ms = uv_now(election->store->loop);
     if (state->token > election->highest)
         election->highest = state->token;

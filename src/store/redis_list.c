@@ -81,9 +81,7 @@ struct entry_words {
 static int fill_words(struct entry_words *words, struct redis_election *election,
                       const struct redis_entry *entry)
 {
-    char key[REDIS_KEY_MAX];
-    redis_election_key(election, key);
-    snprintf(words->key, sizeof words->key, "{%.*s}/candidates", (int)REDIS_KEY_MAX - 32, key);
+    redis_election_candidates(election, words->key);
     words->text[0] = '\0';
     snprintf(words->life, sizeof words->life, "%" PRIu64, entry ? entry->life_ms : 0);
     int length = entry ? bw_candidate_pack(&entry->candidate, words->text, sizeof words->text) : 0;

@@ -1,8 +1,9 @@
 /* The Lua scripts that Redis runs for us, each atomically, and their digests for EVALSHA.
  *
- * `record`: KEYS lock, side; ARGV operation, lock value, TTL in ms, expected n, next n, record,
- * note, floor. Answers REDIS_STATE_PARTS parts: a verdict (done, held, again, read) and the state.
- * `candidates`: KEYS candidates; ARGV operation, id, life in ms, text. */
+ * `record`: KEYS lock, side, candidates; ARGV operation, lock value, TTL in ms, expected n, next n,
+ * record, note, floor, who lets go, whom it named. Answers REDIS_STATE_PARTS parts: a verdict
+ * (done, held, again, read) and the state. `candidates`: KEYS candidates; ARGV operation, id, life
+ * in ms, text. */
 #ifndef BW_STORE_REDIS_SCRIPT_H
 #define BW_STORE_REDIS_SCRIPT_H
 

@@ -36,8 +36,9 @@ struct redis_state {
 /* BW_EMALFORMED: not such a reply, or a side record that is none. */
 int redis_state_parse(const redisReply *reply, struct redis_state *state,
                       enum redis_verdict *verdict);
-/* The same as the script publishes it. */
-int redis_state_parse_told(const char *text, size_t length, struct redis_state *state);
+/* The same as the script publishes it, with who is next in line, "" if nobody is. */
+int redis_state_parse_told(const char *text, size_t length, struct redis_state *state,
+                           char first[BW_CANDIDATE_ID_MAX + 1]);
 
 /* Of `count` states of `total` instances (count >= majority): who is locked on a majority, until
  * when a majority stays so, and the newest record. */

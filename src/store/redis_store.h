@@ -18,7 +18,7 @@
 #define REDIS_NODES_MAX     BW_URL_HOSTS_MAX
 #define REDIS_IDLE_MAX      4096u /* elections whose state is kept though nobody asks for them */
 #define REDIS_KEY_MAX       (REDIS_PREFIX_MAX + BW_ELECTION_NAME_MAX + 32u)
-#define REDIS_WORDS_MAX     16u
+#define REDIS_WORDS_MAX     20u
 #define REDIS_TRIES_MAX     16u
 #define REDIS_STRAGGLERS_MS 50u /* Redlock: how long is waited for the last of the instances */
 
@@ -39,6 +39,7 @@ struct redis_election {
     uint64_t seen_ms;               /* when `state` was so, on the loop's clock */
     uint64_t due_ms;                /* when to look again, while somebody watches; 0: never */
     struct redis_state state;
+    uint64_t aside_ms; /* it is free and another's turn: when we look, unless it was taken; 0: no */
     /* The server forgot a leadership we saw: nobody here takes over before it must be over. */
     uint64_t forgotten_until_ms;
     char forgotten[REDIS_LOCK_MAX + 1];
@@ -120,6 +121,7 @@ struct bw_store {
 struct redis_election *redis_election_get(struct bw_store *store, const char *name);
 void redis_election_key(const struct redis_election *election, char key[REDIS_KEY_MAX]);
 void redis_election_side(const struct redis_election *election, char key[REDIS_KEY_MAX]);
+void redis_election_candidates(const struct redis_election *election, char key[REDIS_KEY_MAX]);
 /* NULL: nobody has asked for it. */
 struct redis_election *redis_election_of_side(struct bw_store *store, const char *key);
 void redis_election_set(struct redis_election *election, const struct redis_state *state);

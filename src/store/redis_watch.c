@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define STRANGER_MS 1000u /* a stranger publishes nothing: how often is looked, at the most */
+#define TURN_MS     100u  /* how long the next in line may take before others try */
 #define LOT_MS      20u   /* how far apart those who wait look at a lease that ran out */
 
 static void arm_looks(struct bw_store *store)
@@ -68,6 +69,8 @@ static void plan_look(struct redis_election *election)
     uint64_t soon = now + STRANGER_MS / 2 + bw_rng_below(&store->rng, STRANGER_MS / 2);
     if (((stranger && !hears_keys(store)) || is_denied(election)) && (!due || soon < due))
         due = soon;
+    if (election->aside_ms && (!due || election->aside_ms < due))
+        due = election->aside_ms;
     if (due == election->due_ms)
         return;
     election->due_ms = due;
@@ -235,6 +238,28 @@ static void on_key(struct bw_store *store, const redisReply *channel, const redi
         look_or_doubt(election);
 }
 
+static bool awaits(const struct redis_election *election, const char *candidate)
+{
+    const struct redis_ask *ask = election->watchers;
+    while (ask &&
+           (!ask->job->request.candidate || strcmp(ask->job->request.candidate, candidate) != 0))
+        ask = ask->next_watcher;
+    return ask != NULL;
+}
+
+/* It is free, and another's turn. That one's taking will be told; if it is not, we look. So a
+ * release makes one candidate ask, not all. */
+static void stand_aside(struct redis_election *election)
+{
+    uint64_t lot = bw_rng_below(&election->store->rng, TURN_MS);
+    if (!election->watchers) {
+        election->known = false;
+        return;
+    }
+    election->aside_ms = uv_now(election->store->loop) + TURN_MS + lot;
+    plan_look(election);
+}
+
 /* A published state is as good as one that was read, unless it is older than what we know: two
  * connections keep no order between them. */
 void redis_watch_message(struct redis_link *ear, const redisReply *channel,
@@ -242,6 +267,7 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
 {
     struct bw_store *store = ear->events.context;
     struct redis_state state;
+    char first[BW_CANDIDATE_ID_MAX + 1];
     if (starts_with(channel, "__keyspace@")) {
         on_key(store, channel, payload);
         return;
@@ -249,9 +275,13 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
     struct redis_election *election = redis_election_of_side(store, channel->str);
     if (!election)
         return;
-    if (store->nodes > 1 || redis_state_parse_told(payload->str, payload->len, &state) != 0 ||
+    if (store->nodes > 1 ||
+        redis_state_parse_told(payload->str, payload->len, &state, first) != 0 ||
         !election->known || state.n < election->state.n) {
         look_or_doubt(election);
+    } else if (state.n > election->state.n && !state.locked && first[0] &&
+               !awaits(election, first)) {
+        stand_aside(election);
     } else if (state.n > election->state.n) {
         election->told++;
         redis_election_set(election, &state);

@@ -179,6 +179,35 @@ def a_leadership_is_handed_over_by_message():
             say(f"a read takes {json.loads(out)['latency_ms']['median']:.3f} ms")
 
 
+def leaders(candidates):
+    """Who led, in the order of the tokens."""
+    return [name for _, name in sorted((event["token"], c.name) for c in candidates for event in c.events("elected"))]
+
+
+@suite.test
+def candidates_are_served_in_turn_and_one_that_is_gone_holds_nobody_up():
+    with Place("redis") as place:
+        url = url_of(redis(place).start())
+        with suite.room(url, ttl="10s", kill_after="1s") as room:
+            candidates = []
+            for name in ("ada", "ben", "cleo"):
+                candidates.append(room.candidate(name))
+                candidates[-1].said("leader", PATIENCE_S)
+            for i in range(2, 6):
+                assert suite.command("resign", "--store", url, "--election", "e")[0] == 0
+                room.started(i, PATIENCE_S)
+            assert leaders(candidates) == ["ada", "ben", "cleo", "ada", "ben"], leaders(candidates)
+            assert suite.command("transfer", "--store", url, "--election", "e", "--to", "ada")[0] == 0  # it is Cleo's turn
+            room.started(6, PATIENCE_S)
+            assert leaders(candidates)[5] == "ada"
+            for pid in (candidates[2].guardian(), candidates[2].pid):
+                send(pid, signal.SIGKILL)
+            assert suite.command("resign", "--store", url, "--election", "e")[0] == 0
+            room.started(7, PATIENCE_S)
+            assert leaders(candidates)[6] == "ben"
+            room.judge()
+
+
 @suite.test
 def a_killed_holder_is_followed_after_its_ttl():
     with Place("redis") as place:
