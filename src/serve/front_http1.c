@@ -44,7 +44,8 @@ struct http1 {
     enum stage stage;
     struct bw_http1_head head;
     struct bw_gateway ask;
-    bool in_pieces, done, paused; /* of the answer; reading */
+    bool in_pieces, done; /* of the answer */
+    bool paused, ended;   /* reading: for now; nothing more comes */
 };
 
 static unsigned char *start(const struct buffer *buffer)
@@ -348,11 +349,21 @@ static bool (*const takes[])(struct bw_conn *conn, struct http1 *h) = {
     [HEAD] = take_head,   [BODY] = take_body,        [CHUNK_SIZE] = take_chunk_size,
     [CHUNK] = take_chunk, [TRAILERS] = take_trailer, [ANSWERING] = take_end};
 
+/* Who sends no more may still read: what it asked for whole is answered, but a stream, which has
+ * no end of its own, is not held for it. */
+static bool has_nothing_left(const struct http1 *h)
+{
+    const struct bw_method *method = h->ask.call.method;
+    return h->ended && (h->stage != ANSWERING || (method && method->streams));
+}
+
 static void go_on(struct bw_conn *conn)
 {
     struct http1 *h = conn->state;
     while (h->stage != DISCARD && takes[h->stage](conn, h))
         ;
+    if (has_nothing_left(h))
+        conn->hang_up = true;
     if (h->paused && h->in.used <= AHEAD_MAX) {
         h->paused = false;
         bw_conn_resume(conn);
@@ -384,17 +395,13 @@ static bool http1_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t
     return true;
 }
 
-/* It sends no more, but may still read: what it asked for whole is answered. */
 static bool http1_no_more(struct bw_conn *conn)
 {
     struct http1 *h = conn->state;
-    bool answers = h->stage == ANSWERING && !(h->ask.call.method && h->ask.call.method->streams);
-    if (answers)
-        h->head.close = true;
-    else
-        conn->hang_up = true;
+    h->ended = true;
+    go_on(conn);
     bw_conn_dirty(conn);
-    return answers || bw_conn_backlog(conn) > 0;
+    return !has_nothing_left(h) || bw_conn_backlog(conn) > 0;
 }
 
 static void http1_gone(struct bw_conn *conn)

@@ -100,6 +100,17 @@ static void not_moved(struct bw_call *call, int64_t number, int error)
                     "etcdserver: request timed out, leader transfer took too long");
 }
 
+static bool may_lead(const struct bw_replica *replica, uint64_t id)
+{
+    struct bw_replica_member members[BW_REPLICA_NODES];
+    uint32_t voters;
+    bw_replica_members(replica, members, &voters);
+    for (uint32_t i = 0; i < voters; i++)
+        if (members[i].id == id)
+            return true;
+    return false;
+}
+
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__MoveLeaderRequest *in = (const Api__MoveLeaderRequest *)message;
@@ -110,8 +121,12 @@ void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *messag
         not_moved(call, 0, BW_ENOTLEADER);
         return;
     }
-    if (in->targetid == 0 || in->targetid > UINT16_MAX) {
-        not_moved(call, 0, BW_EINVAL);
+    if (!may_lead(replica, in->targetid)) {
+        not_moved(call, 0, BW_ENOTMEMBER);
+        return;
+    }
+    if (in->targetid == status.self) {
+        moved(call, 0, 0);
         return;
     }
     struct bw_wait *wait =

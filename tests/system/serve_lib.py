@@ -94,8 +94,9 @@ class Nodes(Target):
         cluster = ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip(names, peers))
         alone = [] if count == 1 else ["--cluster", cluster]
         self.servers = [
-            Server(place, f"bellwether-{name}", [bellwether, "serve", "--node", name, *alone, "--data", place.folder(name), "--listen",
-                                      f"127.0.0.1:{port}", *options],
+            Server(place, f"bellwether-{name}", [
+                os.path.abspath(bellwether), "serve", "--node", name, *alone, "--data", place.folder(name), "--listen",
+                f"127.0.0.1:{port}", *options],
                    port=port, ready=lambda port=port: self.is_healthy(port)) for name, port in zip(names, self.ports)]
         for server in self.servers:
             server.start(wait=False)
