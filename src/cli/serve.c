@@ -1,6 +1,7 @@
 /* `bellwether serve`: a replicated lease and election service that speaks etcd's v3 API. */
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/serve_secure.h"
 #include "serve/front.h"
 
 #define XXH_INLINE_ALL
@@ -18,7 +19,7 @@
 struct serve {
     const char *node, *cluster, *data, *listen;
     bw_time heartbeat_ns, timeout_ns;
-    bool quiet;
+    struct bw_secure secure;
     /* what follows from it */
     struct bw_replica_member members[BW_REPLICA_NODES];
     uint32_t count;
@@ -49,6 +50,22 @@ static const struct bw_option options[] = {
      .set = bw_set_text, .offset = offsetof(struct serve, data)},
     {"listen", "ADDR", "where clients connect: HOST:PORT (default " LISTEN_DEFAULT ")",
      .set = bw_set_text, .offset = offsetof(struct serve, listen)},
+    {.help = "TLS and who may connect"},
+    {"cert", "FILE", "clients: this node's certificate (PEM, with its chain)", .set = bw_set_text,
+     .offset = offsetof(struct serve, secure.cert)},
+    {"key", "FILE", "clients: its key", .set = bw_set_text,
+     .offset = offsetof(struct serve, secure.key)},
+    {"client-ca", "FILE", "clients must show a certificate signed by one of these authorities",
+     .set = bw_set_text, .offset = offsetof(struct serve, secure.client_ca)},
+    {"peer-cert", "FILE", "nodes: the certificate shown to the others, both as server and client",
+     .set = bw_set_text, .offset = offsetof(struct serve, secure.peer_cert)},
+    {"peer-key", "FILE", "nodes: its key", .set = bw_set_text,
+     .offset = offsetof(struct serve, secure.peer_key)},
+    {"peer-ca", "FILE",
+     "nodes: the authorities that sign the certificates of nodes, of nobody else",
+     .set = bw_set_text, .offset = offsetof(struct serve, secure.peer_ca)},
+    {"insecure", NULL, "serve other machines without TLS or without asking who they are",
+     .set = bw_set_switch, .offset = offsetof(struct serve, secure.insecure)},
     {.help = "time"},
     {"heartbeat", "D", "how often a leader shows that it lives (default 80ms)",
      .set = bw_set_duration, .offset = offsetof(struct serve, heartbeat_ns), .low = 1},
@@ -133,8 +150,8 @@ static void identify(struct serve *s)
     for (uint32_t i = 0; i < s->count; i++)
         id = XXH3_64bits_withSeed(s->members[i].name, strlen(s->members[i].name), id);
     s->cluster_id = id ? id : 1;
-    snprintf(s->members[s->self - 1].client, sizeof s->members[0].client, "http://%s:%u", s->host,
-             s->port);
+    snprintf(s->members[s->self - 1].client, sizeof s->members[0].client, "%s://%s:%u",
+             s->secure.cert ? "https" : "http", s->host, s->port);
 }
 
 static int make_directories(char *path)
@@ -180,6 +197,8 @@ static int prepare(const struct bw_cli_command *command, struct serve *s)
     if (!s->cluster)
         alone(s);
     int code = s->cluster ? take_cluster(command, s) : BW_GO_ON;
+    if (code == BW_GO_ON)
+        code = bw_secure_check(command, &s->secure, s->host, s->members, s->count);
     if (code != BW_GO_ON)
         return code;
     identify(s);
@@ -210,6 +229,7 @@ static void stop(struct serve *s)
     s->stopping = true;
     bw_front_close(s->front, on_front_closed, s);
     bw_service_close(s->service, NULL);
+    bw_secure_close(&s->secure);
     uv_close((uv_handle_t *)&s->term, NULL);
     uv_close((uv_handle_t *)&s->interrupt, NULL);
     uv_close((uv_handle_t *)&s->end, NULL);
@@ -252,6 +272,7 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         .self = s->self,
         .members = s->members,
         .count = s->count,
+        .credentials = s->secure.peers,
         .heartbeat_ns = s->heartbeat_ns,
         .timeout_ns = s->timeout_ns,
         .ttl_min_ns = BW_SEC,
@@ -260,8 +281,11 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         .led = on_led,
         .ended = on_ended};
     int error = bw_service_open(&s->service, &service, why);
-    struct bw_front_options front = {
-        .loop = &s->loop, .service = s->service, .host = s->host, .port = s->port};
+    struct bw_front_options front = {.loop = &s->loop,
+                                     .service = s->service,
+                                     .host = s->host,
+                                     .port = s->port,
+                                     .credentials = s->secure.clients};
     if (!error)
         error = bw_front_open(&s->front, &front, why);
     if (error)
@@ -282,7 +306,9 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     uv_loop_init(&s.loop);
     uv_async_init(&s.loop, &s.end, on_end);
     s.end.data = &s;
-    code = open_all(command, &s);
+    code = bw_secure_open(command, &s.secure, &s.loop);
+    if (code == BW_GO_ON)
+        code = open_all(command, &s);
     if (code != BW_GO_ON)
         return code;
     watch_signal(&s, &s.term, SIGTERM);
@@ -301,8 +327,12 @@ const struct bw_cli_command bw_command_serve = {
     .text =
         "Without options: one durable node on loopback, ready at once. Three nodes:\n"
         "  bellwether serve --node a --cluster a=10.0.0.1:2380,b=10.0.0.2:2380,c=10.0.0.3:2380 \\\n"
-        "                   --listen 10.0.0.1:2379\n"
-        "and the same on b and c with their own --node and --listen.\n",
+        "                   --listen 10.0.0.1:2379 --cert a.crt --key a.key --client-ca "
+        "clients.crt \\\n"
+        "                   --peer-cert a-peer.crt --peer-key a-peer.key --peer-ca peers.crt\n"
+        "and the same on b and c with their own. Changed files are taken up within seconds, and "
+        "on\n"
+        "SIGHUP; connections and leases stay.\n",
     .options = options,
     .run = serve,
 };

@@ -31,6 +31,7 @@ static void on_conn_closed(uv_handle_t *handle)
 {
     struct bw_conn *conn = handle->data;
     struct bw_front *front = conn->front;
+    bw_tls_free(conn->tls);
     free(conn->out);
     free(conn);
     release(front);
@@ -58,6 +59,8 @@ void bw_conn_close(struct bw_conn *conn)
         conn->next->link = conn->link;
     if (--conn->front->count == 0)
         uv_timer_stop(&conn->front->sweeper);
+    if (conn->tls)
+        bw_conn_farewell(conn);
     uv_close((uv_handle_t *)&conn->tcp, on_conn_closed);
 }
 
@@ -147,6 +150,10 @@ static void flush(struct bw_conn *conn)
 {
     if (conn->speech)
         conn->speech->flush(conn);
+    if (conn->tls && !bw_conn_seal(conn)) {
+        bw_conn_close(conn);
+        return;
+    }
     if (conn->out_used)
         send_out(conn);
     if (conn->closing)
@@ -185,7 +192,7 @@ static bool choose_speech(struct bw_conn *conn)
     return conn->speech->bytes(conn, conn->first, conn->first_used);
 }
 
-static bool take_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t length)
+bool bw_conn_take(struct bw_conn *conn, const unsigned char *bytes, size_t length)
 {
     if (!conn->speech) {
         size_t want = PREFACE_BYTES - conn->first_used, take = length < want ? length : want;
@@ -213,7 +220,9 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     struct bw_conn *conn = stream->data;
     if (count == UV_EOF && conn->speech && conn->speech->no_more && conn->speech->no_more(conn))
         return;
-    if (count < 0 || !take_bytes(conn, (unsigned char *)buffer->base, (size_t)count))
+    bool (*take)(struct bw_conn * conn, const unsigned char *bytes, size_t length) =
+        conn->tls ? bw_conn_open_bytes : bw_conn_take;
+    if (count < 0 || !take(conn, (unsigned char *)buffer->base, (size_t)count))
         bw_conn_close(conn);
 }
 
@@ -265,7 +274,7 @@ static void on_accept(uv_stream_t *listener, int status)
         conn->next->link = &conn->next;
     front->conns = conn;
     if (uv_accept(listener, (uv_stream_t *)&conn->tcp) != 0 ||
-        front->count > BW_FRONT_CONNECTIONS_MAX) {
+        front->count > BW_FRONT_CONNECTIONS_MAX || !bw_conn_secure(conn)) {
         bw_conn_close(conn);
         return;
     }

@@ -6,6 +6,7 @@
 #ifndef BW_SERVE_FRONT_H
 #define BW_SERVE_FRONT_H
 
+#include "serve/credentials.h"
 #include "serve/service.h"
 
 #define BW_FRONT_CONNECTIONS_MAX 20000u
@@ -23,8 +24,9 @@ struct bw_front;
 struct bw_front_options {
     uv_loop_t *loop;
     struct bw_service *service;
-    const char *host; /* an address */
-    uint16_t port;    /* 0: any; see bw_front_port */
+    const char *host;                   /* an address */
+    uint16_t port;                      /* 0: any; see bw_front_port */
+    struct bw_credentials *credentials; /* NULL: no TLS */
 };
 
 int bw_front_open(struct bw_front **out, const struct bw_front_options *options, char *why);

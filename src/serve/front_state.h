@@ -35,6 +35,7 @@ struct bw_conn {
     const struct bw_speech *speech;
     void *state; /* the speech's */
     uv_tcp_t tcp;
+    struct bw_tls *tls;      /* NULL: in the clear */
     unsigned char first[32]; /* before it is known what it speaks */
     size_t first_used;
     uint64_t deadline_ms; /* of the loop's clock; 0: none */
@@ -50,6 +51,15 @@ size_t bw_conn_backlog(const struct bw_conn *conn);
 void bw_conn_pause(struct bw_conn *conn); /* reads no more */
 void bw_conn_resume(struct bw_conn *conn);
 void bw_conn_quick(struct bw_conn *conn); /* acknowledges what came at once */
+
+/* Bytes in the clear to the speech; false: hang up. */
+bool bw_conn_take(struct bw_conn *conn, const unsigned char *bytes, size_t length);
+
+/* TLS. */
+bool bw_conn_secure(struct bw_conn *conn); /* false: no memory */
+bool bw_conn_open_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t length);
+bool bw_conn_seal(struct bw_conn *conn);
+void bw_conn_farewell(struct bw_conn *conn);
 
 extern const struct bw_speech bw_speech_h2, bw_speech_http1;
 bool bw_h2_begin(struct bw_conn *conn);

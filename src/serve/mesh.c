@@ -11,13 +11,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PAUSE_MIN_MS 2u
-#define PAUSE_MAX_MS 250u
-#define QUEUE_MAX    ((size_t)256 << 20)
-#define READ_BYTES   65536u
-#define FRAME_HEAD   5u
-#define HELLO_BYTES  20u
-#define INCOMING_MAX 64u
+#define PAUSE_MIN_MS  2u
+#define PAUSE_MAX_MS  250u
+#define QUEUE_MAX     ((size_t)256 << 20)
+#define READ_BYTES    65536u
+#define FRAME_HEAD    5u
+#define HELLO_BYTES   20u
+#define INCOMING_MAX  64u
+#define PIECE_BYTES   16384u /* a record of TLS */
+#define HANDSHAKE_MAX 65536u /* bytes of TLS' own at one time: chains of certificates */
+#define RECORD_MORE   256u   /* bytes that sealing adds to one, at the most */
+#define LASTS_MS      1000u  /* an agreed connection that ends sooner counts as failed */
 
 struct peer { /* outgoing */
     struct bw_mesh *mesh;
@@ -36,6 +40,8 @@ struct wire { /* one TCP connection, either way */
     struct wire *next; /* incoming: in the list */
     bw_node from;      /* incoming: who, once it said so */
     bool closing, up;
+    uint64_t up_ms;
+    struct bw_tls *tls; /* NULL: in the clear */
     uv_tcp_t tcp;
     uv_connect_t connect;
     unsigned char *in;
@@ -54,6 +60,7 @@ struct bw_mesh {
 };
 
 static void dial(struct peer *peer);
+static void go_up(struct wire *wire);
 
 static void release(struct bw_mesh *mesh)
 {
@@ -93,6 +100,7 @@ static void on_wire_closed(uv_handle_t *handle)
 {
     struct wire *wire = handle->data;
     struct bw_mesh *mesh = wire->mesh;
+    bw_tls_free(wire->tls);
     free(wire->in);
     free(wire);
     release(mesh);
@@ -121,6 +129,8 @@ static void wire_close(struct wire *wire)
     if (peer) {
         peer->wire = NULL;
         peer->connected = false;
+        if (wire->up && (!wire->tls || uv_now(mesh->options.loop) - wire->up_ms >= LASTS_MS))
+            peer->failures = 0; /* TLS: who refuses our certificate tells after the handshake */
         try_later(peer);
     } else {
         forget_incoming(wire);
@@ -149,29 +159,42 @@ static void put_head(unsigned char *head, size_t length, enum bw_peer_frame kind
     head[4] = (unsigned char)kind;
 }
 
-/* As much as the socket takes at once; the rest waits. */
-static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct bw_part *parts,
-                      uint32_t count)
+static struct write *frame_new(enum bw_peer_frame kind, const struct bw_part *parts, uint32_t count,
+                               size_t *size)
 {
     size_t length = 0, at = FRAME_HEAD;
     for (uint32_t i = 0; i < count; i++)
         length += parts[i].length;
-    if (length + 1 > BW_MESH_FRAME_MAX ||
-        uv_stream_get_write_queue_size((uv_stream_t *)&wire->tcp) > QUEUE_MAX)
-        return false;
-    struct write *write = malloc(sizeof *write + FRAME_HEAD + length);
+    struct write *write =
+        length + 1 > BW_MESH_FRAME_MAX ? NULL : malloc(sizeof *write + FRAME_HEAD + length);
     if (!write)
-        return false;
+        return NULL;
     put_head(write->bytes, length, kind);
     for (uint32_t i = 0; i < count; i++) {
         if (parts[i].length)
             memcpy(write->bytes + at, parts[i].at, parts[i].length);
         at += parts[i].length;
     }
-    uv_buf_t buffer = uv_buf_init((char *)write->bytes, (unsigned)at);
+    *size = at;
+    return write;
+}
+
+/* What is sealed must be sent, or the other side cannot read what follows: so this one ends. */
+static bool fail_wire(struct wire *wire)
+{
+    int fd;
+    if (wire->tls && uv_fileno((uv_handle_t *)&wire->tcp, &fd) == 0)
+        shutdown(fd, SHUT_RDWR);
+    return false;
+}
+
+/* As much as the socket takes at once; the rest waits. */
+static bool push(struct wire *wire, struct write *write, size_t length)
+{
+    uv_buf_t buffer = uv_buf_init((char *)write->bytes, (unsigned)length);
     if (uv_stream_get_write_queue_size((uv_stream_t *)&wire->tcp) == 0) {
         int sent = uv_try_write((uv_stream_t *)&wire->tcp, &buffer, 1);
-        if (sent == (int)at) {
+        if (sent == (int)length) {
             free(write);
             return true;
         }
@@ -183,7 +206,59 @@ static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct b
     if (uv_write(&write->request, (uv_stream_t *)&wire->tcp, &buffer, 1, on_written) == 0)
         return true;
     free(write);
-    return false;
+    return fail_wire(wire);
+}
+
+/* Takes the frame; what TLS has to say itself goes before it. */
+static bool push_sealed(struct wire *wire, const unsigned char *clear, size_t length)
+{
+    size_t room = length + (length / PIECE_BYTES + 8) * RECORD_MORE, used = 0, got;
+    room = length ? room : HANDSHAKE_MAX;
+    struct write *write = malloc(sizeof *write + room);
+    if (!write)
+        return fail_wire(wire);
+    for (size_t at = 0; at < length; at += PIECE_BYTES) {
+        size_t piece = length - at < PIECE_BYTES ? length - at : PIECE_BYTES;
+        if (bw_tls_write(wire->tls, clear + at, piece) != 0) {
+            free(write);
+            return fail_wire(wire);
+        }
+        used += bw_tls_take(wire->tls, write->bytes + used, room - used);
+    }
+    while (used < room && (got = bw_tls_take(wire->tls, write->bytes + used, room - used)) > 0)
+        used += got;
+    if (used)
+        return push(wire, write, used);
+    free(write);
+    return true;
+}
+
+static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct bw_part *parts,
+                      uint32_t count)
+{
+    size_t size;
+    if (uv_stream_get_write_queue_size((uv_stream_t *)&wire->tcp) > QUEUE_MAX)
+        return false;
+    struct write *write = frame_new(kind, parts, count, &size);
+    if (!write)
+        return false;
+    if (!wire->tls)
+        return push(wire, write, size);
+    bool sent = push_sealed(wire, write->bytes, size);
+    free(write);
+    return sent;
+}
+
+/* Is its certificate one of the node it says it is? */
+static bool may_be(const struct wire *wire, bw_node node)
+{
+    const struct peer *peer = find(wire->mesh, node);
+    bool may = !wire->tls || (peer ? bw_tls_peer_is_host(wire->tls, peer->member.host)
+                                   : bw_tls_peer_may_serve(wire->tls));
+    if (!may)
+        bw_credentials_refused(wire->mesh->options.credentials,
+                               "its certificate is not for the host of the node it says it is");
+    return may;
 }
 
 static bool take_hello(struct wire *wire, const unsigned char *bytes, size_t length)
@@ -193,8 +268,10 @@ static bool take_hello(struct wire *wire, const unsigned char *bytes, size_t len
         bw_get64(bytes + 4) != options->cluster || bw_get32(bytes + 16) != options->self)
         return false;
     wire->from = bw_get32(bytes + 12);
-    if (wire->from == BW_NODE_NONE || wire->from == options->self)
+    if (wire->from == BW_NODE_NONE || wire->from == options->self || !may_be(wire, wire->from)) {
+        wire->from = BW_NODE_NONE; /* nobody is told of its end */
         return false;
+    }
     options->opened(options->context, wire->from);
     return true;
 }
@@ -227,11 +304,9 @@ static bool take_frames(struct wire *wire)
 }
 
 /* Room for the frame that is coming: its length is known once its head is here. */
-static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static size_t make_room(struct wire *wire)
 {
-    struct wire *wire = handle->data;
     size_t need = wire->in_used + READ_BYTES;
-    (void)suggested;
     if (wire->in_used >= 4 && bw_get32(wire->in) <= BW_MESH_FRAME_MAX &&
         need < 4 + (size_t)bw_get32(wire->in))
         need = 4 + (size_t)bw_get32(wire->in);
@@ -242,19 +317,61 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
             wire->in_size = need;
         }
     }
-    *out = uv_buf_init((char *)wire->in + wire->in_used, (unsigned)(wire->in_size - wire->in_used));
+    return wire->in_size - wire->in_used;
+}
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    static char sealed[READ_BYTES]; /* all of it is used before the next read */
+    struct wire *wire = handle->data;
+    (void)suggested;
+    if (wire->tls) {
+        *out = uv_buf_init(sealed, sizeof sealed);
+        return;
+    }
+    size_t room = make_room(wire);
+    *out = uv_buf_init((char *)wire->in + wire->in_used, (unsigned)room);
+}
+
+/* In the clear; nobody speaks on a connection that we opened. False: hang up. */
+static bool take_bytes(struct wire *wire, size_t count)
+{
+    wire->in_used += count;
+    return count == 0 || (!wire->peer && take_frames(wire));
+}
+
+static bool take_sealed(struct wire *wire, const unsigned char *bytes, size_t count)
+{
+    char why[BW_TLS_WHY_MAX + 1] = "";
+    int got = 0;
+    int error = bw_tls_feed(wire->tls, bytes, count, why);
+    push_sealed(wire, NULL, 0);
+    if (error) {
+        bw_credentials_refused(wire->mesh->options.credentials, why);
+        return false;
+    }
+    if (!bw_tls_is_up(wire->tls))
+        return true;
+    if (wire->peer && !wire->up)
+        go_up(wire);
+    do {
+        size_t room = wire->closing ? 0 : make_room(wire);
+        if (room == 0)
+            return wire->closing;
+        got = bw_tls_read(wire->tls, wire->in + wire->in_used,
+                          room < PIECE_BYTES ? room : PIECE_BYTES, why);
+    } while (got > 0 && take_bytes(wire, (size_t)got));
+    if (got < 0 && wire->peer) /* our own certificate is refused: the other side says why */
+        bw_credentials_refused(wire->mesh->options.credentials, why);
+    return got == 0;
 }
 
 static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct wire *wire = stream->data;
-    (void)buffer;
-    if (count < 0) {
-        wire_close(wire);
-        return;
-    }
-    wire->in_used += (size_t)count;
-    if (wire->peer || !take_frames(wire)) /* nobody speaks on a connection that we opened */
+    if (count < 0 ||
+        !(wire->tls ? take_sealed(wire, (const unsigned char *)buffer->base, (size_t)count)
+                    : take_bytes(wire, (size_t)count)))
         wire_close(wire);
 }
 
@@ -281,28 +398,40 @@ static void set_socket(uv_tcp_t *tcp)
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
 }
 
+static void go_up(struct wire *wire)
+{
+    const struct bw_mesh_options *options = &wire->mesh->options;
+    unsigned char hello[HELLO_BYTES];
+    bw_put32(hello, BW_MESH_VERSION);
+    bw_put64(hello + 4, options->cluster);
+    bw_put32(hello + 12, options->self);
+    bw_put32(hello + 16, wire->peer->member.id);
+    wire->up = true;
+    wire->up_ms = uv_now(options->loop);
+    wire->peer->connected = true;
+    wire_send(wire, BW_FRAME_HELLO, &(struct bw_part){hello, sizeof hello}, 1);
+    options->opened(options->context, wire->peer->member.id);
+}
+
 static void on_connected(uv_connect_t *request, int status)
 {
     struct wire *wire = request->data;
-    unsigned char hello[HELLO_BYTES];
     if (wire->closing)
         return;
     if (status != 0) {
         wire_close(wire);
         return;
     }
-    const struct bw_mesh_options *options = &wire->mesh->options;
+    struct bw_credentials *credentials = wire->mesh->options.credentials;
     set_socket(&wire->tcp);
-    bw_put32(hello, BW_MESH_VERSION);
-    bw_put64(hello + 4, options->cluster);
-    bw_put32(hello + 12, options->self);
-    bw_put32(hello + 16, wire->peer->member.id);
-    wire->up = true;
-    wire->peer->connected = true;
-    wire->peer->failures = 0;
-    wire_send(wire, BW_FRAME_HELLO, &(struct bw_part){hello, sizeof hello}, 1);
     uv_read_start((uv_stream_t *)&wire->tcp, on_room, on_bytes);
-    options->opened(options->context, wire->peer->member.id);
+    if (!credentials) {
+        go_up(wire);
+        return;
+    }
+    wire->tls = bw_tls_new(bw_credentials_client(credentials), wire->peer->member.host);
+    if (!wire->tls || !push_sealed(wire, NULL, 0))
+        wire_close(wire);
 }
 
 static void connect_to(struct peer *peer, const struct sockaddr *address)
@@ -409,6 +538,18 @@ bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node)
     return peer && peer->connected;
 }
 
+/* Too many: the oldest that has not said who it is goes, for whoever connects must do so at once.
+ */
+static void make_way(struct bw_mesh *mesh)
+{
+    struct wire *oldest = NULL;
+    for (struct wire *wire = mesh->incoming; wire; wire = wire->next)
+        if (wire->from == BW_NODE_NONE)
+            oldest = wire;
+    if (oldest && mesh->incoming_count > INCOMING_MAX)
+        wire_close(oldest);
+}
+
 static void on_accept(uv_stream_t *listener, int status)
 {
     struct bw_mesh *mesh = listener->data;
@@ -418,13 +559,16 @@ static void on_accept(uv_stream_t *listener, int status)
     wire->next = mesh->incoming;
     mesh->incoming = wire;
     mesh->incoming_count++;
+    if (mesh->options.credentials)
+        wire->tls = bw_tls_new_server(bw_credentials_server(mesh->options.credentials));
     if (uv_accept(listener, (uv_stream_t *)&wire->tcp) != 0 ||
-        mesh->incoming_count > INCOMING_MAX) {
+        (mesh->options.credentials && !wire->tls)) {
         wire_close(wire);
         return;
     }
     set_socket(&wire->tcp);
     uv_read_start((uv_stream_t *)&wire->tcp, on_room, on_bytes);
+    make_way(mesh);
 }
 
 static int listen_on(struct bw_mesh *mesh, char *why)

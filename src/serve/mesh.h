@@ -10,6 +10,7 @@
 #ifndef BW_SERVE_MESH_H
 #define BW_SERVE_MESH_H
 
+#include "serve/credentials.h"
 #include "serve/replica.h"
 
 #define BW_MESH_VERSION   1u
@@ -34,6 +35,9 @@ struct bw_mesh_options {
     bw_node self;
     const char *host; /* where to listen */
     uint16_t port;
+    /* NULL: in the clear. Else both sides show certificates: for the host that the node is known
+     * by, or, of a node not known yet, one that a server may show. */
+    struct bw_credentials *credentials;
     void *context;
     void (*frame)(void *context, bw_node from, enum bw_peer_frame kind, const unsigned char *bytes,
                   size_t length);

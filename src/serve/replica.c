@@ -229,6 +229,7 @@ static int open_peers(struct bw_replica *r, char *why)
                                       .self = r->options.self,
                                       .host = self ? self->host : "127.0.0.1",
                                       .port = self && r->member_count > 1 ? self->port : 0,
+                                      .credentials = r->options.credentials,
                                       .context = r,
                                       .frame = on_frame,
                                       .closed = on_peer_closed,

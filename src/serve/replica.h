@@ -23,6 +23,7 @@
 #define BW_REPLICA_BYTES_MAX    ((size_t)64 << 20)
 
 struct bw_replica;
+struct bw_credentials;
 
 struct bw_replica_member {
     bw_node id;
@@ -47,6 +48,7 @@ struct bw_replica_options {
     bw_node self;
     const struct bw_replica_member *members; /* of a first start; later the log knows */
     uint32_t count;
+    struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
     bw_time heartbeat_ns,
         timeout_ns; /* 0: 80 ms; 250 ms: a silent leader is found within twice that */
     struct bw_registry_config registry;

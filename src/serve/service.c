@@ -310,6 +310,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .self = options->self,
                                          .members = options->members,
                                          .count = options->count,
+                                         .credentials = options->credentials,
                                          .heartbeat_ns = options->heartbeat_ns,
                                          .timeout_ns = options->timeout_ns,
                                          .registry = options->registry,

@@ -38,6 +38,7 @@ struct bw_service_options {
     bw_node self;
     const struct bw_replica_member *members;
     uint32_t count;
+    struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
     bw_time heartbeat_ns, timeout_ns, ttl_min_ns;
     struct bw_registry_config registry;
     void *context;

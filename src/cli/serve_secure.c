@@ -1,0 +1,122 @@
+/* See serve_secure.h. */
+#include "cli/serve_secure.h"
+
+#include "base/error.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const client_protocols[] = {"h2", "grpc-exp", "http/1.1", NULL};
+static const char *const peer_protocols[] = {"bellwether-peer", NULL};
+
+void bw_secure_say(void *context, const char *line)
+{
+    (void)context;
+    fprintf(stderr, "bellwether serve: %s\n", line);
+}
+
+/* A name is taken to be elsewhere, but for the one that every machine has. */
+static bool is_loopback(const char *host)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, host, &six) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    return strcmp(host, "localhost") == 0;
+}
+
+static int check_files(const struct bw_cli_command *command, const struct bw_secure *s)
+{
+    if (!s->cert != !s->key)
+        return bw_usage_error(command, "--cert and --key go together");
+    if (s->client_ca && !s->cert)
+        return bw_usage_error(command, "--client-ca needs --cert and --key");
+    if (!s->peer_cert != !s->peer_key || !s->peer_cert != !s->peer_ca)
+        return bw_usage_error(command, "--peer-cert, --peer-key and --peer-ca go together");
+    return BW_GO_ON;
+}
+
+int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure *s,
+                    const char *listen, const struct bw_replica_member *members, uint32_t count)
+{
+    int code = check_files(command, s);
+    if (code != BW_GO_ON || s->insecure)
+        return code;
+    if (!is_loopback(listen) && !s->cert)
+        return bw_usage_error(command,
+                              "--listen: %s can be reached by others, and nothing is encrypted: "
+                              "give --cert and --key, or say --insecure",
+                              listen);
+    if (!is_loopback(listen) && !s->client_ca)
+        return bw_usage_error(command,
+                              "--listen: %s can be reached by others, and anybody may do "
+                              "everything: give --client-ca, or say --insecure",
+                              listen);
+    for (uint32_t i = 0; i < count; i++)
+        if (count > 1 && !is_loopback(members[i].host) && !s->peer_cert)
+            return bw_usage_error(command,
+                                  "--cluster: %s can be reached by others, who could pose as a "
+                                  "node: give --peer-cert, --peer-key and --peer-ca, or say "
+                                  "--insecure",
+                                  members[i].host);
+    return BW_GO_ON;
+}
+
+static void on_hang_up(uv_signal_t *handle, int number)
+{
+    struct bw_secure *s = handle->data;
+    (void)number;
+    if (s->clients)
+        bw_credentials_look(s->clients);
+    if (s->peers)
+        bw_credentials_look(s->peers);
+}
+
+static int open_one(const struct bw_cli_command *command, struct bw_credentials **out,
+                    const struct bw_credentials_options *options)
+{
+    char why[BW_TLS_WHY_MAX + 1] = "";
+    if (!options->files.cert_file || bw_credentials_open(out, options, why) == 0)
+        return BW_GO_ON;
+    fprintf(stderr, "%s: %s\n", command->path, why);
+    return BW_EXIT_IO;
+}
+
+int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop)
+{
+    struct bw_credentials_options clients = {.loop = loop,
+                                             .files = {.ca_file = s->client_ca,
+                                                       .cert_file = s->cert,
+                                                       .key_file = s->key,
+                                                       .protocols = client_protocols},
+                                             .whose = "client",
+                                             .say = bw_secure_say};
+    struct bw_credentials_options peers = {.loop = loop,
+                                           .files = {.ca_file = s->peer_ca,
+                                                     .cert_file = s->peer_cert,
+                                                     .key_file = s->peer_key,
+                                                     .protocols = peer_protocols},
+                                           .whose = "node",
+                                           .dials = true,
+                                           .say = bw_secure_say};
+    int code = open_one(command, &s->clients, &clients);
+    if (code == BW_GO_ON)
+        code = open_one(command, &s->peers, &peers);
+    uv_signal_init(loop, &s->hang_up);
+    s->hang_up.data = s;
+    uv_signal_start(&s->hang_up, on_hang_up, SIGHUP);
+    return code;
+}
+
+void bw_secure_close(struct bw_secure *s)
+{
+    uv_close((uv_handle_t *)&s->hang_up, NULL);
+    if (s->clients)
+        bw_credentials_close(s->clients);
+    if (s->peers)
+        bw_credentials_close(s->peers);
+}

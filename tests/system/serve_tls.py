@@ -1,0 +1,391 @@
+#!/usr/bin/env python3
+"""TLS and users of `bellwether serve`, on real nodes, by etcdctl and JSON: who is let in, who is not and what it is told, and
+certificates that change under running elections.
+
+    serve_tls.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import warnings
+
+from run_lib import wait_for
+from store_lib import PATIENCE_S, Place, Server, Suite, free_ports, program
+
+warnings.simplefilter("ignore", DeprecationWarning)  # a version that nobody should speak is tried
+suite = Suite()
+HERE = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+
+
+class Authority:
+    """A certificate authority of the test's own."""
+
+    def __init__(self, place, name):
+        self.dir = place.folder(name)
+        self.crt, self.key = self.path("ca.crt"), self.path("ca.key")
+        self.openssl("req", "-x509", *self.new_key("ca.key"), "-out", self.crt, "-subj", f"/CN={name}", "-days", "3650")
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def new_key(self, name):
+        return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.path(name)
+
+    @staticmethod
+    def openssl(*words):
+        subprocess.run([program("openssl", "openssl"), *words], check=True, capture_output=True, timeout=60)
+
+    def sign(self, name, days=365, usage=None, cn=None, names=HERE):
+        """Paths of a certificate and its key. -1 days: it ended yesterday."""
+        ext, csr, crt = self.path(name + ".ext"), self.path(name + ".csr"), self.path(name + ".crt")
+        with open(ext, "w", encoding="utf-8") as file:
+            file.write(names + "\n" + (f"extendedKeyUsage={usage}\n" if usage else ""))
+        self.openssl("req", *self.new_key(name + ".key"), "-out", csr, "-subj", f"/CN={cn or name}")
+        self.openssl("x509", "-req", "-in", csr, "-CA", self.crt, "-CAkey", self.key, "-CAcreateserial", "-days", str(days), "-extfile",
+                     ext, "-out", crt)
+        return crt, self.path(name + ".key")
+
+
+def certificate_words(pair, ca=None, prefix="--"):
+    return [f"{prefix}cert", pair[0], f"{prefix}key", pair[1], *([f"{prefix}ca", ca] if ca and prefix != "--" else [])]
+
+
+class Nodes:
+    """Nodes of one cluster on loopback, each with its own words."""
+
+    def __init__(self, place, words=(), count=1, each=None, wait=True):
+        ports = free_ports(2 * count)
+        self.ports, self.peers = ports[:count], ports[count:]
+        names = [f"n{i}" for i in range(count)]
+        cluster = ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip(names, self.peers))
+        alone = [] if count == 1 else ["--cluster", cluster]
+        self.servers = [
+            Server(place, f"bellwether-{name}", [suite.bellwether, "serve", "--node", name, *alone, "--data", place.folder("data-" + name),
+                                                 "--listen", f"127.0.0.1:{port}", *words, *(each(i) if each else [])], port=port)
+            for i, (name, port) in enumerate(zip(names, self.ports))]
+        for server in self.servers:
+            server.start(wait=False)
+        for server in self.servers if wait else []:
+            server.wait_ready()
+
+    def log(self, which=0):
+        with open(self.servers[which].log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait_line(self, pattern, which=0):
+        def said():
+            return re.search(pattern, self.log(which))
+        said.__doc__ = f"the line {pattern}; the log:\n{self.log(which)}"
+        return wait_for(said, PATIENCE_S, 0.05)
+
+    def ctl_words(self, *words):
+        return [program("etcdctl", "etcd-client"), "--endpoints", ",".join(f"127.0.0.1:{p}" for p in self.ports),
+                "--dial-timeout", "10s", "--command-timeout", "30s", *words]
+
+    def ctl(self, *words, check=True, stdin=None, timeout=90):
+        done = subprocess.run(self.ctl_words(*words), env=dict(os.environ, ETCDCTL_API="3"), input=stdin, capture_output=True, text=True,
+                              timeout=timeout, check=False)
+        assert not check or done.returncode == 0, f"etcdctl {words}: {done.stdout}{done.stderr}\n{self.log()}"
+        return done
+
+    def denied(self, *words):
+        """An etcdctl that cannot even connect; it would try until its own time is over."""
+        done = self.ctl("--dial-timeout", "2s", "--command-timeout", "2s", *words, check=False)
+        assert done.returncode != 0, f"etcdctl {words} was let in: {done.stdout}"
+        return done.stderr
+
+    def post(self, path, body, context=None, token=None, which=0):
+        link = http.client.HTTPSConnection("127.0.0.1", self.ports[which], timeout=PATIENCE_S, context=context) if context else \
+            http.client.HTTPConnection("127.0.0.1", self.ports[which], timeout=PATIENCE_S)
+        try:
+            link.request("POST", path, body=json.dumps(body), headers={"Authorization": token} if token else {})
+            answer = link.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            link.close()
+
+
+def context_of(ca, pair=None, alpn=None):
+    context = ssl.create_default_context(cafile=ca)
+    if pair:
+        context.load_cert_chain(*pair)
+    if alpn:
+        context.set_alpn_protocols(alpn)
+    return context
+
+
+def shake(port, context):
+    """What a handshake comes to: (version, protocol, serial number of the server's certificate), or the error's text. TLS 1.3
+    tells a refused client after its handshake, so a byte is waited for where one must come."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as raw, \
+                context.wrap_socket(raw, server_hostname="127.0.0.1") as link:
+            link.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            if not link.recv(1):
+                return "closed"
+            return link.version(), link.selected_alpn_protocol(), link.getpeercert()["serialNumber"]
+    except (OSError, ssl.SSLError) as error:
+        return str(error)
+
+
+# ---- clients ----
+
+@suite.test
+def a_client_speaks_tls_by_grpc_and_by_json():
+    with Place("tls") as place:
+        ca = Authority(place, "ca")
+        nodes = Nodes(place, certificate_words(ca.sign("server")))
+        nodes.ctl("--cacert", ca.crt, "put", "k", "v")
+        assert nodes.ctl("--cacert", ca.crt, "get", "k").stdout == "k\nv\n"
+        assert "https://127.0.0.1" in nodes.ctl("--cacert", ca.crt, "member", "list").stdout
+        status, answer = nodes.post("/v3/kv/range", {"key": "aw=="}, context_of(ca.crt))
+        assert status == 200 and answer["kvs"][0]["value"] == "dg==", answer
+        large = "x" * 1_000_000
+        nodes.ctl("--cacert", ca.crt, "put", "large", stdin=large)
+        assert nodes.ctl("--cacert", ca.crt, "get", "large", "--print-value-only").stdout.strip() == large
+
+
+@suite.test
+def protocols_are_agreed_and_old_versions_refused():
+    with Place("alpn") as place:
+        ca = Authority(place, "ca")
+        nodes = Nodes(place, certificate_words(ca.sign("server")))
+        port = nodes.ports[0]
+        assert shake(port, context_of(ca.crt, alpn=["http/1.1"]))[:2] == ("TLSv1.3", "http/1.1")
+        assert shake(port, context_of(ca.crt))[1] is None
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as raw, \
+                context_of(ca.crt, alpn=["grpc-exp", "h2"]).wrap_socket(raw, server_hostname="127.0.0.1") as link:
+            assert link.selected_alpn_protocol() == "h2"
+        assert "protocol" in shake(port, context_of(ca.crt, alpn=["smtp"])).lower()
+        older = context_of(ca.crt)
+        older.maximum_version = ssl.TLSVersion.TLSv1_2
+        assert shake(port, older)[0] == "TLSv1.2"
+        oldest = context_of(ca.crt)
+        oldest.set_ciphers("ALL:@SECLEVEL=0")
+        oldest.options |= ssl.OP_NO_TLSv1_2 | ssl.OP_NO_TLSv1_3
+        oldest.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        assert isinstance(shake(port, oldest), str)
+
+
+@suite.test
+def a_client_refuses_a_server_it_cannot_trust():
+    with Place("trust") as place:
+        ca, other = Authority(place, "ca"), Authority(place, "other")
+        nodes = Nodes(place, certificate_words(ca.sign("server")))
+        nodes.denied("--cacert", other.crt, "get", "k")
+        assert "unable to get local issuer" in shake(nodes.ports[0], context_of(other.crt))
+        with Place("ended") as ended:
+            nodes = Nodes(ended, certificate_words(ca.sign("old", days=-1)))
+            nodes.wait_line("has ended")
+            nodes.denied("--cacert", ca.crt, "get", "k")
+            assert "expired" in shake(nodes.ports[0], context_of(ca.crt))
+
+
+@suite.test
+def what_is_not_tls_is_hung_up_on():
+    with Place("clear") as place:
+        ca = Authority(place, "ca")
+        nodes = Nodes(place, certificate_words(ca.sign("server")))
+        nodes.denied("get", "k")
+        with socket.create_connection(("127.0.0.1", nodes.ports[0]), timeout=PATIENCE_S) as raw:
+            raw.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = raw.recv(100)
+            assert b"HTTP/1.1" not in said, said
+        nodes.wait_line("refused a client's connection: ")
+        nodes.ctl("--cacert", ca.crt, "put", "k", "v")
+
+
+@suite.test
+def a_client_must_show_a_certificate_of_the_right_authority():
+    with Place("mutual") as place:
+        ca, clients, other = Authority(place, "ca"), Authority(place, "clients"), Authority(place, "other")
+        nodes = Nodes(place, [*certificate_words(ca.sign("server")), "--client-ca", clients.crt])
+        good, wrong = clients.sign("good"), other.sign("wrong")
+        ended, serving = clients.sign("ended", days=-1), clients.sign("serving", usage="serverAuth")
+        nodes.ctl("--cacert", ca.crt, *certificate_words(good), "put", "k", "v")
+        for pair in (None, wrong, ended, serving):
+            nodes.denied("--cacert", ca.crt, *(certificate_words(pair) if pair else []), "get", "k")
+            assert isinstance(shake(nodes.ports[0], context_of(ca.crt, pair)), str), pair
+        nodes.wait_line("refused a client's connection: ")
+
+
+# ---- change ----
+
+@suite.test
+def a_new_certificate_is_taken_up_while_an_election_is_held():
+    with Place("reload") as place:
+        ca = Authority(place, "ca")
+        crt, key = place.dir + "/live.crt", place.dir + "/live.key"
+        first, second, third = ca.sign("first"), ca.sign("second"), ca.sign("third", days=10)
+
+        def install(pair):
+            for source, target in zip(pair, (crt, key)):
+                shutil.copy(source, target + ".new")
+                os.replace(target + ".new", target)
+        install(first)
+        nodes = Nodes(place, certificate_words((crt, key)))
+        holder = subprocess.Popen(nodes.ctl_words("--cacert", ca.crt, "elect", "e", "me"), stdout=subprocess.PIPE, text=True,
+                                  env=dict(os.environ, ETCDCTL_API="3"))
+        try:
+            won = holder.stdout.readline()
+            assert won.startswith("e/"), won
+            assert nodes.log().count("ends in") == 0
+            before = shake(nodes.ports[0], context_of(ca.crt))[2]
+            install(second)
+            nodes.servers[0].process.send_signal(signal.SIGHUP)
+            nodes.wait_line("new connections use the new certificate")
+            after = shake(nodes.ports[0], context_of(ca.crt))[2]
+            assert after != before
+            install(third)  # found without being told
+            nodes.wait_line(r"ends in (9|10) days: renew it")
+            with open(key, "w", encoding="utf-8") as file:
+                file.write("no key\n")
+            nodes.wait_line("the certificate from before stays in use")
+            shake_third = shake(nodes.ports[0], context_of(ca.crt))
+            assert shake_third[2] not in (before, after)
+            install(second)
+            wait_for(lambda: shake(nodes.ports[0], context_of(ca.crt))[2] == after, PATIENCE_S, 0.1)
+            assert holder.poll() is None
+            assert nodes.ctl("--cacert", ca.crt, "get", "--prefix", "e", "--print-value-only").stdout == "me\n"
+            keys = nodes.ctl("--cacert", ca.crt, "get", "--prefix", "e", "-w", "json").stdout
+            assert json.loads(keys)["kvs"][0]["create_revision"] == json.loads(keys)["kvs"][0]["mod_revision"]
+            leases = nodes.ctl("--cacert", ca.crt, "lease", "list").stdout.split()
+            assert won.strip().split("/")[-1] in leases, (won, leases)
+        finally:
+            holder.terminate()
+            holder.wait(PATIENCE_S)
+
+
+# ---- nodes ----
+
+def peer_words(authority, name, **more):
+    pair = authority.sign(name, **more)
+    return ["--peer-cert", pair[0], "--peer-key", pair[1], "--peer-ca", authority.crt]
+
+
+@suite.test
+def nodes_speak_tls_to_each_other():
+    with Place("peers") as place:
+        peers = Authority(place, "peers")
+        words = [peer_words(peers, f"n{i}") for i in range(3)]
+        nodes = Nodes(place, count=3, each=lambda i: words[i])
+        nodes.ctl("put", "k", "v")
+        nodes.ctl("put", "large", stdin="y" * 1_000_000)
+        for port in nodes.ports:
+            done = subprocess.run([program("etcdctl", "etcd-client"), "--endpoints", f"127.0.0.1:{port}", "get", "k"],
+                                  env=dict(os.environ, ETCDCTL_API="3"), capture_output=True, text=True, timeout=90, check=False)
+            assert done.stdout == "k\nv\n", done.stderr
+        nodes.servers[0].restart()
+        nodes.ctl("put", "k", "w")
+        text = nodes.ctl("get", "large", "--print-value-only").stdout.strip()
+        assert text == "y" * 1_000_000
+
+
+def comes_back_with(place, peers, words):
+    """A cluster whose third node comes back with other words: the other two go on, and it gets nothing from them."""
+    right = [peer_words(peers, f"n{i}") for i in range(3)]
+    nodes = Nodes(place, count=3, each=lambda i: right[i])
+    nodes.ctl("put", "k", "v")
+    nodes.servers[2].kill()
+    nodes.servers[2].words = nodes.servers[2].words[:-len(right[2])] + words
+    nodes.servers[2].start()
+    two = f"127.0.0.1:{nodes.ports[0]},127.0.0.1:{nodes.ports[1]}"
+    wait_for(lambda: nodes.ctl("--endpoints", two, "put", "k", "w", check=False).returncode == 0, PATIENCE_S, 0.1)
+    return nodes
+
+
+def greet(port, context, cluster, sender):
+    """Poses as a node towards node 1, until it is hung up on."""
+    hello = struct.pack("<IBIQII", 21, 1, 1, cluster, sender, 1)
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as raw, \
+            context.wrap_socket(raw, server_hostname="127.0.0.1") as link:
+        link.sendall(hello)
+        assert link.recv(1) == b""
+
+
+def leader_of(nodes, which):
+    return nodes.post("/v3/maintenance/status", {}, which=which)[1].get("leader", "0")
+
+
+@suite.test
+def a_client_certificate_is_denied_on_the_peer_port():
+    with Place("strangers") as place:
+        peers, clients = Authority(place, "peers"), Authority(place, "clients")
+        client = clients.sign("client")
+        nodes = comes_back_with(place, peers, ["--peer-cert", client[0], "--peer-key", client[1], "--peer-ca", peers.crt])
+        nodes.wait_line("refused a node's connection: the (client|server)'s certificate is refused")
+        assert leader_of(nodes, 0) in "12" and leader_of(nodes, 2) == "0"
+        for pair in (None, client):
+            text = shake(nodes.peers[0], context_of(peers.crt, pair, alpn=["bellwether-peer"]))
+            assert isinstance(text, str) and text != "closed", text
+
+
+@suite.test
+def a_certificate_for_clients_alone_does_not_make_a_node():
+    """The same authority signs both: then the certificate's use and host decide."""
+    with Place("same-ca") as place:
+        ca = Authority(place, "ca")
+        right = [peer_words(ca, f"n{i}") for i in range(3)]
+        nodes = Nodes(place, count=3, each=lambda i: right[i])
+        nodes.ctl("put", "k", "v")
+        cluster = int(nodes.post("/v3/maintenance/status", {})[1]["header"]["cluster_id"])
+        odd = ca.sign("odd", names="subjectAltName=DNS:client.example", usage="clientAuth")
+        for sender, why in ((3, "not for the host of the node"), (9, "not for the host of the node")):
+            greet(nodes.peers[0], context_of(ca.crt, odd, alpn=["bellwether-peer"]), cluster, sender)
+            nodes.wait_line("refused a node's connection: its certificate is " + why)
+
+
+@suite.test
+def a_node_without_tls_does_not_join():
+    with Place("mixed") as place:
+        nodes = comes_back_with(place, Authority(place, "peers"), [])
+        nodes.wait_line("refused a node's connection: TLS handshake failed")
+        assert leader_of(nodes, 0) in "12" and leader_of(nodes, 2) == "0"
+
+
+# ---- refusals ----
+
+def refused(*words, code=64):
+    with Place("refused") as place:
+        status, _, errors = suite.command("serve", "--data", place.folder("data"), *words, timeout=60)
+        assert status == code, (status, errors)
+        assert errors.count("\n") == 1, errors
+        return errors
+
+
+@suite.test
+def an_open_door_to_the_network_is_refused():
+    with Place("door") as place:
+        ca = Authority(place, "ca")
+        pair = ca.sign("server")
+        assert "--insecure" in refused("--listen", "0.0.0.0:0")
+        assert "nothing is encrypted" in refused("--listen", "[::]:0")
+        assert "anybody may do everything" in refused("--listen", "0.0.0.0:0", *certificate_words(pair))
+        assert "pose as a node" in refused("--node", "a", "--cluster", "a=10.0.0.1:2380,b=10.0.0.2:2380")
+        port = free_ports()[0]
+        for words in (["--insecure"], [*certificate_words(pair), "--client-ca", ca.crt]):
+            server = Server(place, "open", [suite.bellwether, "serve", "--listen", f"0.0.0.0:{port}", "--data", place.folder("open"), *words],
+                            port=port)
+            server.start()
+            server.kill()
+
+
+@suite.test
+def options_that_do_not_go_together_are_refused():
+    with Place("pairs") as place:
+        ca = Authority(place, "ca")
+        crt, key = ca.sign("server")
+        assert "--cert and --key go together" in refused("--cert", crt)
+        assert "--client-ca needs" in refused("--client-ca", ca.crt)
+        assert "--peer-cert, --peer-key and --peer-ca go together" in refused("--peer-cert", crt, "--peer-key", key)
+        assert "missing.crt" in refused("--cert", place.dir + "/missing.crt", "--key", key, code=74)
+        assert ca.key in refused("--cert", crt, "--key", ca.key, code=74)
+
+
+suite.main()
