@@ -281,9 +281,8 @@ static const struct bw_store_ops ops = {
 
 static const struct bw_store_ops *find(const char *url, char *why)
 {
-    (void)url;
-    (void)why;
-    return &ops;
+    struct bw_url parts;
+    return bw_url_parse(&parts, url, why) == 0 ? &ops : NULL;
 }
 
 BW_STORE_MODULE(find);

@@ -137,7 +137,7 @@ static void list_read(struct bw_zk_op *op)
     for (unsigned i = 0; i < op->view.count; i++)
         if (op->candidates[i].id[0])
             op->candidates[count++] = op->candidates[i];
-    if (count > 0 && op->view.count > 0 && !op->view.nodes[0].ours)
+    if (count > 0 && op->view.nodes && !op->view.nodes[0].ours)
         op->candidates[0].holder = true;
     bw_zk_op_list(op, count);
 }
@@ -158,7 +158,7 @@ static void list_looked(struct bw_zk_op *op)
     }
     op->then = list_read;
     op->waits = 1;
-    for (unsigned i = 0; i < view->count; i++) {
+    for (unsigned i = 0; view->nodes && i < view->count; i++) {
         snprintf(path, sizeof path, "%.*s/%s", (int)(BW_ZK_PATH_MAX - BW_ZK_NODE_MAX - 1),
                  op->election->paths.latch, view->nodes[i].name);
         ask_for(op, path, i, on_id);

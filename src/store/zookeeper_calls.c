@@ -120,6 +120,15 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
         client->hooks.changed(client, (uintptr_t)number);
 }
 
+/* The library carries a pointer; what a number stands for may be gone when it comes back. */
+static void *as_context(uint64_t number)
+{
+    uintptr_t word = (uintptr_t)number;
+    void *context;
+    memcpy(&context, &word, sizeof context);
+    return context;
+}
+
 static watcher_fn watcher(uint64_t number)
 {
     return number ? on_watch : NULL;
@@ -135,8 +144,8 @@ int bw_zk_exists(struct bw_zk_client *client, const char *path, uint64_t watch, 
                  void *context)
 {
     struct bw_zk_call *call = begin(client, BW_ZK_STAT, done, context);
-    return call ? sent(call, zoo_awexists(client->zh, path, watcher(watch),
-                                          (void *)(uintptr_t)watch, on_stat, call))
+    return call ? sent(call, zoo_awexists(client->zh, path, watcher(watch), as_context(watch),
+                                          on_stat, call))
                 : ZINVALIDSTATE;
 }
 
@@ -151,8 +160,8 @@ int bw_zk_children(struct bw_zk_client *client, const char *path, uint64_t watch
                    void *context)
 {
     struct bw_zk_call *call = begin(client, BW_ZK_NAMES, done, context);
-    return call ? sent(call, zoo_awget_children(client->zh, path, watcher(watch),
-                                                (void *)(uintptr_t)watch, on_names, call))
+    return call ? sent(call, zoo_awget_children(client->zh, path, watcher(watch), as_context(watch),
+                                                on_names, call))
                 : ZINVALIDSTATE;
 }
 

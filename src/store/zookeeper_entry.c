@@ -330,16 +330,21 @@ void bw_zk_entry_leave(struct bw_zk_entry *entry, bool standing)
     bw_zk_entry_free_if_left(entry);
 }
 
+static void destroy(struct bw_zk_entry *entry)
+{
+    bw_zk_target_remove(entry->session->store, &entry->target);
+    entry->election->uses--;
+    free(entry->record);
+    free(entry);
+}
+
 static void free_entry(struct bw_zk_entry *entry)
 {
     struct bw_zk_entry **at = &entry->session->entries;
     while (*at != entry)
         at = &(*at)->next_here;
     *at = entry->next_here;
-    bw_zk_target_remove(entry->session->store, &entry->target);
-    entry->election->uses--;
-    free(entry->record);
-    free(entry);
+    destroy(entry);
 }
 
 void bw_zk_entry_free_if_left(struct bw_zk_entry *entry)
@@ -394,6 +399,10 @@ bool bw_zk_entries_lapse(struct bw_zk_session *session)
 
 void bw_zk_entries_free(struct bw_zk_session *session)
 {
-    while (session->entries)
-        free_entry(session->entries);
+    struct bw_zk_entry *next;
+    for (struct bw_zk_entry *entry = session->entries; entry; entry = next) {
+        next = entry->next_here;
+        destroy(entry);
+    }
+    session->entries = NULL;
 }

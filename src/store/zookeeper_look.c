@@ -61,7 +61,7 @@ static void on_note(void *context, const struct bw_zk_reply *reply)
 static const struct bw_zk_node *find_own(const struct bw_zk_view *view,
                                          const struct bw_zk_entry *entry)
 {
-    if (!entry || !entry->node[0])
+    if (!entry || !entry->node[0] || !view->nodes)
         return NULL;
     for (unsigned i = 0; i < view->count; i++)
         if (strcmp(view->nodes[i].name, entry->node) == 0)
@@ -73,7 +73,7 @@ static const struct bw_zk_node *find_own(const struct bw_zk_view *view,
 static void read_place(struct bw_zk_op *op)
 {
     struct bw_zk_view *view = &op->view;
-    for (unsigned i = 0; i < view->count; i++)
+    for (unsigned i = 0; view->nodes && i < view->count; i++)
         if (!view->has_first || bw_zk_node_compare(&view->nodes[i], &view->first) < 0) {
             view->first = view->nodes[i];
             view->has_first = true;
