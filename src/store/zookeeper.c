@@ -272,8 +272,8 @@ static const struct bw_store_ops ops = {
     .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = BW_MS,
-    .summary = "ZooKeeper: the servers end a lease with its session, half a TTL after the holder's "
-               "window at the earliest; candidates are served in order; the token is a czxid",
+    .summary = "ZooKeeper: the servers end a lease with its session, which outlasts the holder's "
+               "window; candidates are served in order; the token is a czxid",
     .open = zk_open,
     .request = zk_request,
     .cancel = zk_cancel,
