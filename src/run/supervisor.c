@@ -49,14 +49,16 @@ static void arm(struct supervisor *s)
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static void give_up(struct supervisor *s)
+int bw_supervisor_give_up(struct supervisor *s, bool reached)
 {
+    static const char *const why[2][2] = {
+        {"the store was not reachable for all the time given", "not elected in the time given"},
+        {"the store cannot be reached, and -n says not to wait",
+         "not elected, and -n says not to wait"}};
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-    bw_log_event(&s->log, BW_LOG_WARNING, "gave-up", fields,
-                 s->store_seen ? "not elected in the time given"
-                               : "the store was not reachable for all the time given");
-    bw_supervisor_end(s,
-                      s->store_seen ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE);
+    bw_log_event(&s->log, BW_LOG_WARNING, "gave-up", fields, "%s",
+                 why[s->config->no_wait][reached]);
+    return reached ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE;
 }
 
 static void on_timer(uv_poll_t *handle, int status, int events)
@@ -75,7 +77,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     if (s->started)
         bw_supervisor_health_tick(s, now);
     if (now >= s->give_up_at && !s->elected_once && !s->ending)
-        give_up(s);
+        bw_supervisor_end(s, bw_supervisor_give_up(s, s->store_seen));
 }
 
 /* Run by the loop before it waits. */

@@ -195,8 +195,7 @@ static void judge_no_wait(struct supervisor *s)
     if (!s->config->no_wait || s->ending || s->elected_once)
         return;
     if (strcmp(status.state, "waiting") == 0)
-        bw_supervisor_end(s, s->store_away ? BW_RUN_EXIT_UNREACHABLE
-                                           : (int)s->config->exit_not_elected);
+        bw_supervisor_end(s, bw_supervisor_give_up(s, !s->store_away));
 }
 
 void bw_supervisor_stepped(void *supervisor)

@@ -109,6 +109,8 @@ void bw_supervisor_work_dead(struct supervisor *s);
 void bw_supervisor_clear(struct supervisor *s, bw_time now);
 /* Ends with this code, in good order; the first code counts. */
 void bw_supervisor_end(struct supervisor *s, int code);
+/* Not elected in time: says so, and returns the exit code. reached: the store was. */
+int bw_supervisor_give_up(struct supervisor *s, bool reached);
 
 void bw_supervisor_cannot_clear(struct supervisor *s);
 

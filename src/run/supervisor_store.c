@@ -16,8 +16,8 @@ static void on_away(void *context, bool away, const char *why)
     s->store_away = away;
     if (away)
         bw_log_event(&s->log, BW_LOG_WARNING, "store-away", fields,
-                     "the store does not answer (%s); trying on",
-                     why[0] ? why : "no answer in time");
+                     "the store does not answer (%s)%s", why[0] ? why : "no answer in time",
+                     s->config->no_wait && !s->elected_once ? "" : "; trying on");
     else
         bw_log_event(&s->log, BW_LOG_INFO, "store-back", fields, "the store answers again");
 }
@@ -108,7 +108,7 @@ static int cannot_open(struct supervisor *s, int error, const char *why)
     if (!s->store_away)
         on_away(s, true, why);
     s->open_at = bw_time_add(bw_run_now(), s->config->retry_ns);
-    return s->config->no_wait ? BW_RUN_EXIT_UNREACHABLE : BW_RUN_GO;
+    return s->config->no_wait ? bw_supervisor_give_up(s, false) : BW_RUN_GO;
 }
 
 int bw_supervisor_store_open(struct supervisor *s)

@@ -536,7 +536,8 @@ def lost_leadership_with_once_is_exit_76(room):
 def not_elected_is_75_or_what_was_asked_for(room):
     room.candidate("a")
     room.started(1)
-    assert room.candidate("b", options=["-n"]).wait() == 75
+    b = room.candidate("b", options=["-n"])
+    assert b.wait() == 75 and "-n" in b.said("gave-up")["message"]
     assert room.candidate("c", options=["-w", "200ms", "-E", "9"]).wait() == 9
 
 
@@ -553,7 +554,10 @@ def a_store_that_does_not_answer_for_all_of_w_is_69(room):
 def a_store_that_does_not_answer_with_n_is_69_at_once(room):
     room.candidate("first", "for=1").wait()
     lock_database(room.db, 10, readers=True)
-    assert room.candidate("b", options=["-n"]).wait(60) == 69
+    b = room.candidate("b", options=["-n"])
+    assert b.wait(60) == 69
+    assert "cannot be reached" in b.said("gave-up")["message"]
+    assert not [x for x in b.events("store-away") if "trying on" in x["message"]]
 
 
 def break_database(room):
