@@ -57,7 +57,10 @@ static void print_to_do(const char *election, const struct bw_store_record *reco
 static void print_lease(const struct bw_store_record *record)
 {
     char ttl[BW_TEXT_SPAN], left[BW_TEXT_SPAN];
-    bw_term_span(ttl, record->ttl_ns);
+    if (record->ttl_ns)
+        bw_term_span(ttl, record->ttl_ns);
+    else /* another program's */
+        snprintf(ttl, sizeof ttl, "TTL not known");
     if (!record->held && record->clean)
         printf("lease       free; the last work is confirmed dead\n");
     else if (!record->held)
