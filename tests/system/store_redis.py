@@ -272,6 +272,8 @@ def a_server_that_is_away_stops_the_work_in_time_and_one_that_forgot_counts_on()
         with suite.room(url_of(server), retry="200ms") as room:
             candidates = [room.candidate("ada"), room.candidate("ben")]
             room.started(1, PATIENCE_S)
+            for c in candidates:
+                c.said("leader", PATIENCE_S)  # both have seen the token
             for i, away in enumerate((server.kill, server.pause)):
                 leader = wait_for(lambda: next((c for c in candidates if c.leads()), None), PATIENCE_S)
                 lost = len(leader.events("step-down"))
