@@ -6,6 +6,7 @@
  * a better candidate, something it cannot clear), it goes to the end of the line, once, so that
  * those behind it get theirs. If it is then first again, nobody wanted it, and it waits where it
  * stands. */
+#include "base/bug.h"
 #include "lease/lease_state.h"
 
 void lease_enter(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
@@ -31,7 +32,7 @@ void lease_line_up(struct bw_lease *l, bw_time now, struct bw_lease_actions *act
         l->stood_back = false;
         if (!l->in_line)
             lease_enter(l, now, actions);
-    } else if (l->in_line && !l->stood_back) {
+    } else if (l->in_line && !l->stood_back && !BW_BUG(lease_keeps_its_turn)) {
         l->stood_back = true;
         leave(l, now, actions);
         lease_enter(l, now, actions);
