@@ -57,6 +57,13 @@ static const struct bw_option options[] = {
      .offset = offsetof(struct serve, secure.key)},
     {"client-ca", "FILE", "clients must show a certificate signed by one of these authorities",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.client_ca)},
+    {"users", "FILE",
+     "users with their roles and password hashes; with it, everybody must say who it is",
+     .set = bw_set_text, .offset = offsetof(struct serve, secure.users)},
+    {"hash-password", "NAME:ROLE",
+     "print a line for --users, its password read from standard input; ROLE is observe, campaign "
+     "or admin",
+     .set = bw_set_text, .offset = offsetof(struct serve, secure.hash_password)},
     {"peer-cert", "FILE", "nodes: the certificate shown to the others, both as server and client",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.peer_cert)},
     {"peer-key", "FILE", "nodes: its key", .set = bw_set_text,
@@ -273,6 +280,7 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         .members = s->members,
         .count = s->count,
         .credentials = s->secure.peers,
+        .auth = s->secure.auth,
         .heartbeat_ns = s->heartbeat_ns,
         .timeout_ns = s->timeout_ns,
         .ttl_min_ns = BW_SEC,
@@ -298,6 +306,8 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     static struct serve s;
     struct bw_parsed parsed;
     int code = bw_options_parse(command, argc, argv, &s, &parsed);
+    if (code == BW_GO_ON && s.secure.hash_password)
+        return bw_secure_hash(command, s.secure.hash_password);
     if (code == BW_GO_ON)
         code = prepare(command, &s);
     if (code != BW_GO_ON)
@@ -306,7 +316,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     uv_loop_init(&s.loop);
     uv_async_init(&s.loop, &s.end, on_end);
     s.end.data = &s;
-    code = bw_secure_open(command, &s.secure, &s.loop);
+    code = bw_secure_open(command, &s.secure, &s.loop, s.cluster_id);
     if (code == BW_GO_ON)
         code = open_all(command, &s);
     if (code != BW_GO_ON)

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 static const char *const client_protocols[] = {"h2", "grpc-exp", "http/1.1", NULL};
 static const char *const peer_protocols[] = {"bellwether-peer", NULL};
@@ -51,10 +53,10 @@ int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure
                               "--listen: %s can be reached by others, and nothing is encrypted: "
                               "give --cert and --key, or say --insecure",
                               listen);
-    if (!is_loopback(listen) && !s->client_ca)
+    if (!is_loopback(listen) && !s->client_ca && !s->users)
         return bw_usage_error(command,
                               "--listen: %s can be reached by others, and anybody may do "
-                              "everything: give --client-ca, or say --insecure",
+                              "everything: give --client-ca or --users, or say --insecure",
                               listen);
     for (uint32_t i = 0; i < count; i++)
         if (count > 1 && !is_loopback(members[i].host) && !s->peer_cert)
@@ -70,6 +72,8 @@ static void on_hang_up(uv_signal_t *handle, int number)
 {
     struct bw_secure *s = handle->data;
     (void)number;
+    if (s->auth)
+        bw_auth_look(s->auth);
     if (s->clients)
         bw_credentials_look(s->clients);
     if (s->peers)
@@ -86,7 +90,20 @@ static int open_one(const struct bw_cli_command *command, struct bw_credentials 
     return BW_EXIT_IO;
 }
 
-int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop)
+static int open_users(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop,
+                      uint64_t cluster)
+{
+    char why[BW_USERS_WHY + 1] = "";
+    struct bw_auth_options options = {
+        .loop = loop, .path = s->users, .cluster = cluster, .say = bw_secure_say};
+    if (!s->users || bw_auth_open(&s->auth, &options, why) == 0)
+        return BW_GO_ON;
+    fprintf(stderr, "%s: --users: %s\n", command->path, why);
+    return BW_EXIT_IO;
+}
+
+int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop,
+                   uint64_t cluster)
 {
     struct bw_credentials_options clients = {.loop = loop,
                                              .files = {.ca_file = s->client_ca,
@@ -106,6 +123,8 @@ int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv
     int code = open_one(command, &s->clients, &clients);
     if (code == BW_GO_ON)
         code = open_one(command, &s->peers, &peers);
+    if (code == BW_GO_ON)
+        code = open_users(command, s, loop, cluster);
     uv_signal_init(loop, &s->hang_up);
     s->hang_up.data = s;
     uv_signal_start(&s->hang_up, on_hang_up, SIGHUP);
@@ -119,4 +138,44 @@ void bw_secure_close(struct bw_secure *s)
         bw_credentials_close(s->clients);
     if (s->peers)
         bw_credentials_close(s->peers);
+    if (s->auth)
+        bw_auth_close(s->auth);
+}
+
+/* On a terminal nothing of it is shown. */
+static bool read_password(char *out, size_t size)
+{
+    struct termios before, silent;
+    bool terminal = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0;
+    if (terminal) {
+        silent = before;
+        silent.c_lflag &= ~(tcflag_t)ECHO;
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+        fputs("password: ", stderr);
+    }
+    bool got = fgets(out, (int)size, stdin);
+    bool whole = got && (strchr(out, '\n') || feof(stdin));
+    if (terminal) {
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+        fputs("\n", stderr);
+    }
+    if (got)
+        out[strcspn(out, "\r\n")] = '\0';
+    return whole;
+}
+
+int bw_secure_hash(const struct bw_cli_command *command, const char *name_and_role)
+{
+    char password[BW_PASSWORD_MAX + 2] = "", line[BW_USER_LINE], why[BW_USERS_WHY + 1] = "";
+    if (!read_password(password, sizeof password))
+        return bw_usage_error(command,
+                              "--hash-password: a password of 1 to %u bytes comes by standard "
+                              "input",
+                              BW_PASSWORD_MAX);
+    int error = bw_user_line(line, name_and_role, password, why);
+    explicit_bzero(password, sizeof password);
+    if (error)
+        return bw_usage_error(command, "--hash-password: %s", why);
+    puts(line);
+    return BW_EXIT_OK;
 }

@@ -4,23 +4,29 @@
 #define BW_CLI_SERVE_SECURE_H
 
 #include "cli/options.h"
+#include "serve/auth.h"
 #include "serve/credentials.h"
 #include "serve/replica.h"
 
 struct bw_secure {
     const char *cert, *key, *client_ca;
     const char *peer_cert, *peer_key, *peer_ca;
+    const char *users, *hash_password;
     bool insecure;
     /* what follows from it */
     struct bw_credentials *clients, *peers; /* NULL: in the clear */
+    struct bw_auth *auth;                   /* NULL: nobody is asked who it is */
     uv_signal_t hang_up;
 };
 
 /* Do the options go together, and with these addresses? BW_GO_ON, or the code to leave with. */
 int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure *secure,
                     const char *listen, const struct bw_replica_member *members, uint32_t count);
-int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *secure, uv_loop_t *loop);
+int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *secure, uv_loop_t *loop,
+                   uint64_t cluster);
 void bw_secure_close(struct bw_secure *secure);
+/* Prints the line of a user whose password comes by standard input. */
+int bw_secure_hash(const struct bw_cli_command *command, const char *name_and_role);
 /* A line of what happened, on standard error. */
 void bw_secure_say(void *context, const char *line);
 

@@ -45,6 +45,13 @@ struct bw_method {
 extern const struct bw_method bw_methods[];
 const struct bw_method *bw_method_find(const char *path, size_t length);
 
+#define BW_USER_NAME_MAX 63u
+
+struct bw_caller {                   /* by token or certificate (auth.h) */
+    char name[BW_USER_NAME_MAX + 1]; /* "": nobody */
+    bool invalid;                    /* it showed a token that is none */
+};
+
 struct bw_wait; /* something the replica was asked for on behalf of a call (service.h) */
 
 struct bw_call {
@@ -54,7 +61,8 @@ struct bw_call {
     struct bw_wait *waits; /* what it waits for */
     bool ended;            /* nothing more may be sent */
     bool needs_leader;     /* `hasleader` was asked for */
-    void *wire;            /* the transport's */
+    struct bw_caller caller;
+    void *wire; /* the transport's */
     void (*send)(struct bw_call *call, const ProtobufCMessage *message);
     void (*end)(struct bw_call *call, enum bw_code code, const char *text);
     bool (*is_full)(struct bw_call *call); /* its caller does not read: send no more now */

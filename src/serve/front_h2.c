@@ -6,6 +6,7 @@
  * refused. Floods of SETTINGS, PING, resets and CONTINUATION end the connection (nghttp2's own
  * bounds and ours). */
 #include "base/error.h"
+#include "serve/auth.h"
 #include "serve/gateway.h"
 
 #include <nghttp2/nghttp2.h>
@@ -240,7 +241,8 @@ static void open_gateway(struct stream *stream)
     *stream->gateway = (struct bw_gateway){.front = stream->conn->front,
                                            .wire = &wire,
                                            .owner = stream,
-                                           .needs_leader = stream->call.needs_leader};
+                                           .needs_leader = stream->call.needs_leader,
+                                           .caller = stream->call.caller};
 }
 
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *context)
@@ -260,6 +262,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
         stream->next->link = &stream->next;
     session->first = stream;
     stream->call = (struct bw_call){.service = conn->front->options.service,
+                                    .caller = conn->caller,
                                     .wire = stream,
                                     .send = on_call_send,
                                     .end = on_call_end,
@@ -297,6 +300,10 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     } else if (is(name, name_length, "hasleader") ||
                is(name, name_length, "grpc-metadata-hasleader")) {
         stream->call.needs_leader = is(value, value_length, "true");
+    } else if (is(name, name_length, "token") || is(name, name_length, "authorization") ||
+               is(name, name_length, "grpc-metadata-token")) {
+        bw_auth_take_token(bw_service_auth(stream->call.service), (const char *)value, value_length,
+                           &stream->call.caller);
     }
     return 0;
 }
@@ -328,7 +335,8 @@ static void take_message(struct stream *stream, const unsigned char *bytes, size
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: error unmarshalling request");
         return;
     }
-    call->method->message(call, message);
+    if (bw_auth_may(call))
+        call->method->message(call, message);
     protobuf_c_message_free_unpacked(message, NULL);
 }
 

@@ -5,6 +5,7 @@
  * Bounds: BW_FRONT_HEADERS_MAX, BW_FRONT_MESSAGE_MAX; a head and a body must come in WITHIN_MS
  * each; who sends requests ahead is not read from beyond AHEAD_MAX. */
 #include "base/error.h"
+#include "serve/auth.h"
 #include "serve/gateway.h"
 #include "serve/http1_head.h"
 
@@ -149,6 +150,9 @@ static void new_ask(struct bw_conn *conn, struct http1 *h)
 {
     h->ask = (struct bw_gateway){
         .front = conn->front, .wire = &wire, .owner = conn, .needs_leader = h->head.needs_leader};
+    h->ask.caller = conn->caller;
+    bw_auth_take_token(bw_service_auth(conn->front->options.service), h->head.token,
+                       strlen(h->head.token), &h->ask.caller);
     h->done = h->in_pieces = false;
 }
 

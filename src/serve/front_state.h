@@ -36,6 +36,7 @@ struct bw_conn {
     void *state; /* the speech's */
     uv_tcp_t tcp;
     struct bw_tls *tls;      /* NULL: in the clear */
+    struct bw_caller caller; /* by its certificate */
     unsigned char first[32]; /* before it is known what it speaks */
     size_t first_used;
     uint64_t deadline_ms; /* of the loop's clock; 0: none */

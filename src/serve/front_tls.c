@@ -66,6 +66,8 @@ bool bw_conn_open_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t
     bw_conn_dirty(conn); /* TLS may have something to say */
     if (!bw_tls_is_up(conn->tls))
         return true;
+    if (!conn->speech)
+        bw_tls_peer_name(conn->tls, conn->caller.name, sizeof conn->caller.name);
     int got = 0;
     while (!conn->closing && (got = bw_tls_read(conn->tls, clear, sizeof clear, why)) > 0)
         if (!bw_conn_take(conn, clear, (size_t)got))

@@ -2,6 +2,7 @@
 #include "serve/gateway.h"
 
 #include "base/error.h"
+#include "serve/auth.h"
 #include "serve/json.h"
 #include "serve/metrics.h"
 
@@ -207,7 +208,7 @@ static bool take_message(struct bw_call *call, const char **body, size_t *length
         ++*body, --*length;
     if (*length && !call->method->streams)
         bw_call_end(call, BW_CODE_INVALID, "json: something stands behind the request");
-    else
+    else if (bw_auth_may(call))
         call->method->message(call, message);
     protobuf_c_message_free_unpacked(message, NULL);
     return !call->ended && *length;
@@ -221,6 +222,7 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
     *call = (struct bw_call){.service = gateway->front->options.service,
                              .method = method,
                              .needs_leader = gateway->needs_leader,
+                             .caller = gateway->caller,
                              .wire = gateway,
                              .send = on_send,
                              .end = on_end,

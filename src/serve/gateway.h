@@ -26,6 +26,7 @@ struct bw_gateway { /* one request; zeros, but for front, wire and owner */
     const struct bw_gateway_wire *wire;
     void *owner;
     bool needs_leader;
+    struct bw_caller caller;
     bool begun;        /* head was said */
     const char *allow; /* of a refusal: the verbs that would do; NULL: not said */
 };

@@ -141,6 +141,10 @@ static unsigned take_field(struct bw_http1_head *head, struct span name, struct 
         head->has_host = true;
     } else if (same(name, "grpc-metadata-hasleader")) {
         head->needs_leader = same(value, "true");
+    } else if (same(name, "authorization") || same(name, "grpc-metadata-token")) {
+        size_t take = value.length < BW_HTTP1_TOKEN_MAX ? value.length : BW_HTTP1_TOKEN_MAX;
+        memcpy(head->token, value.at, take);
+        head->token[take] = '\0';
     }
     return 0;
 }

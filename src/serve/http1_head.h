@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BW_HTTP1_PATH_MAX 255u
+#define BW_HTTP1_PATH_MAX  255u
+#define BW_HTTP1_TOKEN_MAX 255u /* of a longer one so much: it is none then */
 
 enum bw_verb { BW_VERB_GET, BW_VERB_HEAD, BW_VERB_POST, BW_VERB_OTHER };
 
@@ -21,6 +22,7 @@ struct bw_http1_head {
     bool close;                       /* after the answer */
     bool chunked, waits;              /* waits: for 100 Continue */
     bool needs_leader;
+    char token[BW_HTTP1_TOKEN_MAX + 1]; /* who asks; "": not said */
     bool has_length, has_host;
     uint64_t length; /* of the body */
 };

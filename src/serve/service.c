@@ -3,6 +3,7 @@
 #include "serve/service.h"
 
 #include "base/error.h"
+#include "serve/auth.h"
 #include "serve/service_state.h"
 
 #include <stdlib.h>
@@ -246,6 +247,11 @@ struct bw_replica *bw_service_replica(struct bw_service *service)
     return service->replica;
 }
 
+struct bw_auth *bw_service_auth(struct bw_service *service)
+{
+    return service->options.auth;
+}
+
 struct bw_registry *bw_service_registry(struct bw_service *service)
 {
     return bw_replica_registry(service->replica);
@@ -383,8 +389,9 @@ const struct bw_method bw_methods[] = {
           move_leader_request, move_leader_response, bw_cluster_move_leader),
     UNARY("/etcdserverpb.Maintenance/Alarm", "/v3/maintenance/alarm", alarm_request, alarm_response,
           bw_cluster_alarm),
-    UNARY("/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate", authenticate_request,
-          authenticate_response, bw_cluster_authenticate),
+    {"/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate",
+     &api__authenticate_request__descriptor, &api__authenticate_response__descriptor, false,
+     bw_auth_authenticate, NULL, bw_auth_gone},
     {"/v3electionpb.Election/Campaign", "/v3/election/campaign", &api__campaign_request__descriptor,
      &api__campaign_response__descriptor, false, bw_election_campaign, NULL, bw_election_gone},
     UNARY("/v3electionpb.Election/Proclaim", "/v3/election/proclaim", proclaim_request,

@@ -5,6 +5,7 @@
  *   service_lease.c     Grant, Revoke, KeepAlive, TimeToLive, Leases
  *   service_watch.c     Watch
  *   service_cluster.c   members, status, hand-over; what is not there
+ *   auth.c              Authenticate; whether a caller may
  *   service_election.c  Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
 #ifndef BW_SERVE_SERVICE_H
 #define BW_SERVE_SERVICE_H
@@ -39,6 +40,7 @@ struct bw_service_options {
     const struct bw_replica_member *members;
     uint32_t count;
     struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
+    struct bw_auth *auth;               /* NULL: everybody may do everything */
     bw_time heartbeat_ns, timeout_ns, ttl_min_ns;
     struct bw_registry_config registry;
     void *context;
@@ -51,6 +53,7 @@ struct bw_service;
 int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why);
 void bw_service_close(struct bw_service *service, void (*closed)(void *context));
 struct bw_replica *bw_service_replica(struct bw_service *service);
+struct bw_auth *bw_service_auth(struct bw_service *service);
 
 /* For the methods. A wait for what `request` (0: the replica takes no more) will bring; the call
  * ends with an error if there can be none. Returns NULL then. */
@@ -102,7 +105,6 @@ void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *request);
 void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *request);
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *request);
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *request);
-void bw_cluster_authenticate(struct bw_call *call, const ProtobufCMessage *request);
 void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *request);
 void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *request);
 void bw_election_leader(struct bw_call *call, const ProtobufCMessage *request);

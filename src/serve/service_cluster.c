@@ -144,9 +144,3 @@ void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message)
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);
 }
-
-void bw_cluster_authenticate(struct bw_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    bw_call_end(call, BW_CODE_PRECONDITION, "etcdserver: authentication is not enabled");
-}

@@ -3,6 +3,7 @@
 certificates that change under running elections.
 
     serve_tls.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
+import concurrent.futures
 import http.client
 import json
 import os
@@ -349,6 +350,189 @@ def a_node_without_tls_does_not_join():
         assert leader_of(nodes, 0) in "12" and leader_of(nodes, 2) == "0"
 
 
+# ---- users ----
+
+def user_line(who, password):
+    done = subprocess.run([suite.bellwether, "serve", "--hash-password", who], input=password + "\n", capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0 and password not in done.stdout, done
+    return done.stdout
+
+
+def users_file(place, *users):
+    return place.file("users", "# who may\n" + "".join(user_line(who, "pw-" + who) for who in users), mode=0o600)
+
+
+def token_of(nodes, name, password, which=0, context=None):
+    status, answer = nodes.post("/v3/auth/authenticate", {"name": name, "password": password}, which=which, context=context)
+    assert status == 200, answer
+    return answer["token"]
+
+
+K = {"key": "aw=="}
+EVERYTHING = {  # what the least role for it may ask
+    "observe": [("/v3/kv/range", K), ("/v3/watch", {"create_request": K}), ("/v3/cluster/member/list", {}), ("/v3/maintenance/status", {}),
+                ("/v3/maintenance/alarm", {}), ("/v3/election/leader", {"name": "bm9uZQ=="}), ("/v3/election/observe", {"name": "bm9uZQ=="})],
+    "campaign": [("/v3/kv/put", K), ("/v3/kv/deleterange", K), ("/v3/kv/txn", {}), ("/v3/lease/grant", {"TTL": 60}), ("/v3/lease/revoke", {"ID": 1}),
+                 ("/v3/lease/keepalive", {"ID": 1}), ("/v3/lease/timetolive", {"ID": 1}), ("/v3/lease/leases", {}),
+                 ("/v3/election/campaign", {"name": "ZQ==", "lease": 1}), ("/v3/election/proclaim", {"leader": {"name": "ZQ==", "key": "aw=="}}),
+                 ("/v3/election/resign", {"leader": {"name": "ZQ==", "key": "aw=="}}), ("/v3/lock/lock", {"name": "bA==", "lease": 1}),
+                 ("/v3/lock/unlock", K)],
+    "admin": [("/v3/kv/compaction", {"revision": 1}), ("/v3/maintenance/transfer-leadership", {"targetID": 1})]}
+
+
+def first_line(nodes, path, body, token=None):
+    """(status, message of an error or None); streams answer with a line each, and do not end by themselves."""
+    link = http.client.HTTPConnection("127.0.0.1", nodes.ports[0], timeout=PATIENCE_S)
+    try:
+        link.request("POST", path, body=json.dumps(body), headers={"Authorization": token} if token else {})
+        answer = link.getresponse()
+        text = json.loads(answer.readline())
+        error = text.get("error")
+        return answer.status, error.get("message") if isinstance(error, dict) else error
+    finally:
+        link.close()
+
+
+@suite.test
+def every_path_asks_for_its_role():
+    roles = list(EVERYTHING)
+    with Place("roles") as place:
+        nodes = Nodes(place, ["--users", users_file(place, *(f"{role}r:{role}" for role in roles))])
+        tokens = [token_of(nodes, f"{role}r", f"pw-{role}r:{role}") for role in roles]
+        assert nodes.post("/v3/kv/put", {"key": "bm9uZS8x"}, token=tokens[-1])[0] == 200  # a leader of "none" to be told of
+        for needed, requests in EVERYTHING.items():
+            for path, body in requests:
+                assert first_line(nodes, path, body) == (400, "etcdserver: user name is empty"), path
+                assert first_line(nodes, path, body, "nobody.1") == (401, "etcdserver: invalid auth token"), path
+                for role, token in zip(roles, tokens):
+                    status, error = first_line(nodes, path, body, token)
+                    may = roles.index(role) >= roles.index(needed)
+                    assert (status, error) == (403, "etcdserver: permission denied") if not may else status not in (401, 403), \
+                        (path, role, status, error)
+
+
+@suite.test
+def etcdctl_works_with_a_user_of_the_right_role():
+    with Place("user") as place:
+        nodes = Nodes(place, ["--users", users_file(place, "bob:campaign", "eve:observe", "root:admin")], count=3)
+        bob, eve, root = ("bob:pw-bob:campaign", "eve:pw-eve:observe", "root:pw-root:admin")
+        nodes.ctl("--user", bob, "put", "k", "v")
+        assert nodes.ctl("--user", eve, "get", "k").stdout == "k\nv\n"
+        grant = nodes.ctl("--user", bob, "lease", "grant", "60").stdout.split()[1]
+        nodes.ctl("--user", bob, "lease", "keep-alive", "--once", grant)
+        assert nodes.ctl("--user", bob, "lock", "l", "echo", "held").stdout == "held\n"
+        for words, error in ((("--user", eve, "put", "k", "w"), "permission denied"), (("get", "k"), "user name is empty"),
+                             (("--user", eve, "lock", "l"), "permission denied"),
+                             (("--user", "bob:wrong", "get", "k"), "authentication failed, invalid user ID or password"),
+                             (("--user", "nobody:pw", "get", "k"), "authentication failed, invalid user ID or password"),
+                             (("--user", bob, "compaction", "2"), "permission denied")):
+            done = nodes.ctl(*words, check=False)
+            assert done.returncode != 0 and "etcdserver: " + error in done.stderr, (words, done)
+        nodes.ctl("--user", root, "compaction", "2")
+        watching = subprocess.Popen(nodes.ctl_words("--user", eve, "watch", "k", "--rev", "2"), stdout=subprocess.PIPE, text=True,
+                                    env=dict(os.environ, ETCDCTL_API="3"))
+        assert watching.stdout.readline() == "PUT\n"
+        watching.terminate()
+        watching.wait(PATIENCE_S)
+
+
+@suite.test
+def every_node_takes_a_token_and_nobody_makes_one_up():
+    with Place("token") as place:
+        nodes = Nodes(place, ["--users", users_file(place, "bob:campaign", "eve:observe")], count=3)
+        nodes.ctl("--user", "bob:pw-bob:campaign", "put", "k", "v")
+        token = token_of(nodes, "bob", "pw-bob:campaign", which=0)
+        for which in range(3):
+            assert nodes.post("/v3/kv/range", K, token=token, which=which)[0] == 200
+            assert nodes.post("/v3/kv/range", K, token="Bearer " + token, which=which)[0] == 200
+        name, ends, mac = token.rsplit(".", 2)
+        other = token_of(nodes, "eve", "pw-eve:observe")
+        for bad in (f"{name}.{int(ends, 16) + 1:016x}.{mac}", f"eve.{ends}.{mac}", f"{name}.{other.split('.', 1)[1]}", token[:-1], token + "0",
+                    f"{name}.{0:016x}.{mac}", "." + ends + "." + mac, "x" * 3000):
+            assert nodes.post("/v3/kv/range", K, token=bad) == \
+                (401, {"error": "etcdserver: invalid auth token", "message": "etcdserver: invalid auth token", "code": 16}), bad
+
+
+@suite.test
+def changed_users_are_taken_up():
+    with Place("change") as place:
+        path = users_file(place, "bob:campaign", "eve:observe")
+        nodes = Nodes(place, ["--users", path])
+        bob, eve = token_of(nodes, "bob", "pw-bob:campaign"), token_of(nodes, "eve", "pw-eve:observe")
+        assert nodes.post("/v3/kv/put", K, token=eve)[0] == 403
+        with open(path, encoding="utf-8") as file:
+            lines = file.read()
+        place.file("users.new", "".join(l for l in lines.replace("eve:observe:", "eve:campaign:").splitlines(True) if l[:3] != "bob"), 0o600)
+        os.replace(place.dir + "/users.new", path)
+        nodes.servers[0].process.send_signal(signal.SIGHUP)
+        nodes.wait_line("1 users from the new")
+        assert nodes.post("/v3/kv/put", K, token=eve)[0] == 200
+        assert nodes.post("/v3/kv/put", K, token=bob)[0] == 401
+        place.file("users", user_line("eve:campaign", "another"), 0o600)  # found without being told
+        wait_for(lambda: nodes.post("/v3/kv/put", K, token=eve)[0] == 401, PATIENCE_S, 0.1)
+        place.file("users", "eve\n", 0o600)
+        nodes.wait_line("the users from before stay")
+        assert nodes.post("/v3/kv/put", K, token=token_of(nodes, "eve", "another"))[0] == 200
+
+
+@suite.test
+def a_certificate_names_its_user():
+    with Place("names") as place:
+        ca = Authority(place, "ca")
+        users = place.file("users", "bob:campaign:\n" + user_line("eve:observe", "pw"), 0o600)
+        nodes = Nodes(place, [*certificate_words(ca.sign("server")), "--client-ca", ca.crt, "--users", users])
+        bob, eve, who = ca.sign("bob"), ca.sign("eve"), ca.sign("who")
+        nodes.ctl("--cacert", ca.crt, *certificate_words(bob), "put", "k", "v")
+        assert nodes.ctl("--cacert", ca.crt, *certificate_words(eve), "get", "k").stdout == "k\nv\n"
+        for pair in (eve, who):
+            done = nodes.ctl("--cacert", ca.crt, *certificate_words(pair), "put", "k", "w", check=False)
+            assert "etcdserver: permission denied" in done.stderr, done
+        assert nodes.post("/v3/kv/put", K, context_of(ca.crt, eve))[0] == 403
+        assert nodes.post("/v3/kv/put", K, context_of(ca.crt, bob))[0] == 200
+        # A token goes before the certificate; and who has no password gets none.
+        assert nodes.post("/v3/kv/put", K, context_of(ca.crt, bob), token=token_of(nodes, "eve", "pw", context=context_of(ca.crt, bob)))[0] == 403
+        for password in ("", "pw"):
+            assert nodes.post("/v3/auth/authenticate", {"name": "bob", "password": password}, context_of(ca.crt, bob))[0] == 400
+
+
+@suite.test
+def many_wrong_passwords_do_not_stop_the_service():
+    with Place("guess") as place:
+        nodes = Nodes(place, ["--users", users_file(place, "bob:campaign")])
+        token = token_of(nodes, "bob", "pw-bob:campaign")
+        with concurrent.futures.ThreadPoolExecutor(48) as pool:
+            guesses = [pool.submit(nodes.post, "/v3/auth/authenticate", {"name": "bob", "password": str(i)}) for i in range(96)]
+            for _ in range(20):
+                assert nodes.post("/v3/kv/put", K, token=token)[0] == 200
+            seen = {guess.result()[0] for guess in guesses}
+        assert 400 in seen and seen <= {400, 429}, seen
+
+
+@suite.test
+def without_users_nobody_logs_in():
+    with Place("none") as place:
+        nodes = Nodes(place)
+        assert nodes.post("/v3/auth/authenticate", {"name": "a", "password": "b"})[1]["message"] == "etcdserver: authentication is not enabled"
+        assert nodes.post("/v3/kv/put", K, token="anything")[0] == 200
+
+
+@suite.test
+def files_of_users_that_cannot_be_used_are_refused():
+    with Place("files") as place:
+        line = user_line("bob:admin", "pw")
+        for text, mode, why in ((line, 0o644, "can be read by everybody"), ("", 0o600, "no user in it"), (line + line, 0o600, "twice"),
+                                (line.replace(":admin:", ":king:"), 0o600, ":1: the role of bob must be"), ("bob:admin\n", 0o600, "NAME:ROLE:HASH"),
+                                ("# x\nb b:admin:\n", 0o600, ":2: a name has"), (line[:-5] + "\n", 0o600, "--hash-password"),
+                                (line.replace("ln=14", "ln=40"), 0o600, "--hash-password"), ("x" * 5000, 0o600, "too long")):
+            assert why in refused("--users", place.file("users", text, mode), code=74), why
+        assert "cannot read" in refused("--users", place.dir + "/none", code=74)
+        for who in ("bob", "bob:king", ":admin", "bob:admin:secret"):
+            done = subprocess.run([suite.bellwether, "serve", "--hash-password", who], input="pw\n", capture_output=True, text=True,
+                                  timeout=60, check=False)
+            assert done.returncode == 64 and "--hash-password: " in done.stderr and not done.stdout, (who, done)
+
+
 # ---- refusals ----
 
 def refused(*words, code=64):
@@ -369,7 +553,9 @@ def an_open_door_to_the_network_is_refused():
         assert "anybody may do everything" in refused("--listen", "0.0.0.0:0", *certificate_words(pair))
         assert "pose as a node" in refused("--node", "a", "--cluster", "a=10.0.0.1:2380,b=10.0.0.2:2380")
         port = free_ports()[0]
-        for words in (["--insecure"], [*certificate_words(pair), "--client-ca", ca.crt]):
+        users = users_file(place, "bob:admin")
+        assert "nothing is encrypted" in refused("--listen", "0.0.0.0:0", "--users", users)
+        for words in (["--insecure"], [*certificate_words(pair), "--client-ca", ca.crt], [*certificate_words(pair), "--users", users]):
             server = Server(place, "open", [suite.bellwether, "serve", "--listen", f"0.0.0.0:{port}", "--data", place.folder("open"), *words],
                             port=port)
             server.start()
