@@ -77,7 +77,7 @@ static struct redis_command *new_command(struct redis_link *link, unsigned count
                                          const char *const *words, const size_t *lengths)
 {
     char *text = NULL;
-    int length = redisFormatCommandArgv(&text, (int)count, (const char **)words, lengths);
+    long long length = redisFormatCommandArgv(&text, (int)count, (const char **)words, lengths);
     struct redis_command *command = length > 0 ? malloc(sizeof *command + (size_t)length) : NULL;
     if (command) {
         *command = (struct redis_command){.link = link, .length = (size_t)length};

@@ -72,7 +72,7 @@ static void on_reply(void *context, const redisReply *reply)
 static void send_words(struct redis_sentinel *sentinel, int count, const char **words)
 {
     char *text = NULL;
-    int length = redisFormatCommandArgv(&text, count, words, NULL);
+    long long length = redisFormatCommandArgv(&text, count, words, NULL);
     sentinel->replies++;
     if (length > 0)
         redis_wire_send(sentinel->wire, text, (size_t)length);

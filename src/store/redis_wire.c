@@ -8,6 +8,12 @@
 
 #define CHUNK 65536u
 
+#if HIREDIS_MAJOR < 1
+typedef int redis_count; /* of an array's elements */
+#else
+typedef size_t redis_count;
+#endif
+
 struct redis_wire {
     uv_loop_t *loop;
     struct redis_wire_events events;
@@ -20,7 +26,7 @@ struct redis_wire {
     struct redis_tls *tls;
     redisReader *reader;
     redisReplyObjectFunctions functions;
-    void *(*create_array)(const redisReadTask *task, int elements);
+    void *(*create_array)(const redisReadTask *task, redis_count elements);
     bool looking_up, has_tcp, ready, closed;
     unsigned pending; /* call-backs of the loop that still refer to this */
     size_t parsed;    /* bytes fed to the reader since its last whole reply */
@@ -56,7 +62,7 @@ static void end(struct redis_wire *wire, const char *why)
 /* ---- what comes in ---- */
 
 /* hiredis' own, but for the length of arrays. */
-static void *create_array(const redisReadTask *task, int elements)
+static void *create_array(const redisReadTask *task, redis_count elements)
 {
     const struct redis_wire *wire = task->privdata;
     return elements > REDIS_REPLY_ELEMENTS_MAX ? NULL : wire->create_array(task, elements);
