@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -102,6 +104,14 @@ static int open_users(const struct bw_cli_command *command, struct bw_secure *s,
     return BW_EXIT_IO;
 }
 
+/* Keys and hashes are in memory: it is nobody's to dump. */
+static void hide_memory(void)
+{
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop,
                    uint64_t cluster)
 {
@@ -120,6 +130,8 @@ int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv
                                            .whose = "node",
                                            .dials = true,
                                            .say = bw_secure_say};
+    if (s->cert || s->peer_cert || s->users)
+        hide_memory();
     int code = open_one(command, &s->clients, &clients);
     if (code == BW_GO_ON)
         code = open_one(command, &s->peers, &peers);
@@ -127,7 +139,8 @@ int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv
         code = open_users(command, s, loop, cluster);
     uv_signal_init(loop, &s->hang_up);
     s->hang_up.data = s;
-    uv_signal_start(&s->hang_up, on_hang_up, SIGHUP);
+    if (s->cert || s->peer_cert || s->users)
+        uv_signal_start(&s->hang_up, on_hang_up, SIGHUP);
     return code;
 }
 

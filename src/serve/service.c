@@ -252,6 +252,11 @@ struct bw_auth *bw_service_auth(struct bw_service *service)
     return service->options.auth;
 }
 
+bool bw_service_has_peer_tls(const struct bw_service *service)
+{
+    return service->options.credentials;
+}
+
 struct bw_registry *bw_service_registry(struct bw_service *service)
 {
     return bw_replica_registry(service->replica);

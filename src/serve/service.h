@@ -54,6 +54,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
 void bw_service_close(struct bw_service *service, void (*closed)(void *context));
 struct bw_replica *bw_service_replica(struct bw_service *service);
 struct bw_auth *bw_service_auth(struct bw_service *service);
+bool bw_service_has_peer_tls(const struct bw_service *service);
 
 /* For the methods. A wait for what `request` (0: the replica takes no more) will bring; the call
  * ends with an error if there can be none. Returns NULL then. */

@@ -8,7 +8,8 @@
 static char *url_of(struct bw_service *service, const struct bw_replica_member *member)
 {
     char *url = bw_service_room(service, sizeof member->host + 32);
-    snprintf(url, sizeof member->host + 32, "http://%s:%u", member->host, member->port);
+    snprintf(url, sizeof member->host + 32, "%s://%s:%u",
+             bw_service_has_peer_tls(service) ? "https" : "http", member->host, member->port);
     return url;
 }
 

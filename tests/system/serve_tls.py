@@ -282,6 +282,7 @@ def nodes_speak_tls_to_each_other():
             done = subprocess.run([program("etcdctl", "etcd-client"), "--endpoints", f"127.0.0.1:{port}", "get", "k"],
                                   env=dict(os.environ, ETCDCTL_API="3"), capture_output=True, text=True, timeout=90, check=False)
             assert done.stdout == "k\nv\n", done.stderr
+        assert nodes.ctl("member", "list").stdout.count(f", https://127.0.0.1:{nodes.peers[0]}, ") == 1
         nodes.servers[0].restart()
         nodes.ctl("put", "k", "w")
         text = nodes.ctl("get", "large", "--print-value-only").stdout.strip()
@@ -435,6 +436,22 @@ def etcdctl_works_with_a_user_of_the_right_role():
         assert watching.stdout.readline() == "PUT\n"
         watching.terminate()
         watching.wait(PATIENCE_S)
+
+
+@suite.test
+def secrets_stay_in_memory():
+    """Neither a core dump nor the log gets them."""
+    with Place("secrets") as place:
+        users = users_file(place, "bob:campaign")
+        nodes = Nodes(place, ["--users", users])
+        token = token_of(nodes, "bob", "pw-bob:campaign")
+        assert nodes.post("/v3/auth/authenticate", {"name": "bob", "password": "pw-wrong"})[0] == 400
+        with open(f"/proc/{nodes.servers[0].process.pid}/limits", encoding="utf-8") as file:
+            assert re.search(r"^Max core file size +0 ", file.read(), re.M)
+        with open(users, encoding="utf-8") as file:
+            line = file.read().splitlines()[-1]
+        for secret in ("pw-bob", "pw-wrong", token, line.split("$")[-1]):
+            assert secret not in nodes.log()
 
 
 @suite.test
