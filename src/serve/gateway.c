@@ -302,7 +302,7 @@ void bw_gateway_ask(struct bw_gateway *gateway, enum bw_verb verb, const char *p
     if (!method)
         bw_gateway_refuse(gateway, 404, NULL);
     else if (verb == BW_VERB_POST)
-        ask_method(gateway, method, body, length);
+        ask_method(gateway, method, length ? body : "", length);
     else {
         gateway->allow = "POST";
         bw_gateway_refuse(gateway, 405, NULL);
