@@ -21,7 +21,8 @@ static void write_put(struct bw_writer *w, const struct bw_put *put)
     bw_write_slice(w, put->key);
     bw_write_slice(w, put->value);
     bw_write_number(w, (uint64_t)put->lease);
-    bw_write_number(w, put->previous | put->ignore_value << 1 | put->ignore_lease << 2);
+    bw_write_number(w, (put->previous ? 1u : 0u) | (put->ignore_value ? 2u : 0u) |
+                           (put->ignore_lease ? 4u : 0u));
 }
 
 static void read_put(struct bw_reader *r, struct bw_put *put)
@@ -54,7 +55,7 @@ static void write_range(struct bw_writer *w, const struct bw_range *range)
     bw_write_number(w, (uint64_t)range->revision);
     bw_write_number(w, range->order);
     bw_write_number(w, range->target);
-    bw_write_number(w, range->count_only | range->keys_only << 1);
+    bw_write_number(w, (range->count_only ? 1u : 0u) | (range->keys_only ? 2u : 0u));
     const int64_t bounds[] = {range->mod_min, range->mod_max, range->create_min, range->create_max};
     for (unsigned i = 0; i < 4; i++)
         bw_write_number(w, (uint64_t)bounds[i]);
