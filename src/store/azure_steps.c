@@ -385,7 +385,7 @@ static void note_seen(struct azure_work *work)
 {
     char json[1024], packed[AZURE_META_MAX + 1];
     struct bw_store_record noted = work->kept;
-    bw_record_note(&noted, &asked(work)->note);
+    bw_record_note_apart(&noted, &asked(work)->note);
     if (bw_note_pack(&noted.note, json, sizeof json) <= 0 ||
         !bw_azure_pack(json, packed, sizeof packed)) {
         bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_ELIMIT, "the note is too long");

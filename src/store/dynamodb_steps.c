@@ -320,7 +320,7 @@ static void on_noted(void *context, const struct bw_http_answer *answer)
         bw_dynamodb_fail(work, answer, true);
         return;
     }
-    bw_record_note(&work->seen.kept, &asked(work)->note);
+    bw_record_note_apart(&work->seen.kept, &asked(work)->note);
     work->seen.kept.note.serial = bw_dynamodb_number(answer->body, answer->length, "serial");
     work->seen.noted = true;
     bw_dynamodb_done(work);
@@ -328,8 +328,10 @@ static void on_noted(void *context, const struct bw_http_answer *answer)
 
 static void note_seen(struct dynamodb_work *work)
 {
+    struct bw_store_record noted = work->seen.kept;
+    bw_record_note_apart(&noted, &asked(work)->note);
     bw_dynamodb_ask(work, "UpdateItem",
-                    bw_dynamodb_put_note(table_of(work), asked(work)->election, &asked(work)->note),
+                    bw_dynamodb_put_note(table_of(work), asked(work)->election, &noted.note),
                     on_noted);
 }
 

@@ -333,9 +333,10 @@ static void put_note(struct etcd_task *task)
     struct etcd_txn txn;
     struct etcd_view_keys keys;
     struct etcd_key note_key, mail_key;
-    struct bw_store_record record = {.note = task->view.note};
+    struct bw_store_record record;
     char text[BW_RECORD_JSON_MAX];
-    bw_record_note(&record, wanted);
+    etcd_view_record(&task->view, seat ? &seat->stranger : NULL, &record);
+    bw_record_note_apart(&record, wanted);
     if (bw_note_pack(&record.note, text, sizeof text) < 0) {
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for a note");
         return;

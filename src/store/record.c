@@ -91,10 +91,18 @@ void bw_record_note(struct bw_store_record *record, const struct bw_note *note)
     copy_text(record->note.to, sizeof record->note.to, note->to);
 }
 
+void bw_record_note_apart(struct bw_store_record *record, const struct bw_note *note)
+{
+    bw_record_note(record, note);
+    record->note.token = record->token;
+}
+
 void bw_record_present(struct bw_store_record *record)
 {
     bool never = record->version == 0 || !record->holder[0];
     record->clean = !record->held && (record->clean || never) && !record->owed[0];
+    if (record->note.token != BW_TOKEN_NONE && record->note.token != record->token)
+        record->note.kind = BW_NOTE_NONE;
 }
 
 bool bw_record_is(const struct bw_store_record *record, const struct bw_store_request *request)

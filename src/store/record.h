@@ -15,7 +15,11 @@ void bw_record_take(struct bw_store_record *record, const struct bw_store_reques
 bool bw_record_renew(struct bw_store_record *record, const struct bw_store_request *request);
 void bw_record_release(struct bw_store_record *record, bool clean);
 void bw_record_note(struct bw_store_record *record, const struct bw_note *note);
-/* `clean` for readers: nothing is owed, and there was no holder or it is confirmed dead. */
+/* The same where notes are kept apart from the record, so that a taking cannot void them: it names
+ * its leadership, and bw_record_present does. */
+void bw_record_note_apart(struct bw_store_record *record, const struct bw_note *note);
+/* `clean` for readers: nothing is owed, and there was no holder or it is confirmed dead. A note
+ * that was put under another leadership is none. */
 void bw_record_present(struct bw_store_record *record);
 
 /* Is this the leadership that the request speaks of? */

@@ -35,11 +35,9 @@ static const struct field record_fields[] = {FIELD(bw_store_record, holder, TEXT
                                              FIELD(bw_store_record, until_wall_ns, NUMBER),
                                              {NULL, TEXT, 0, 0}};
 
-static const struct field note_fields[] = {FIELD(bw_note, kind, SMALL),
-                                           FIELD(bw_note, serial, NUMBER),
-                                           FIELD(bw_note, from, TEXT),
-                                           FIELD(bw_note, to, TEXT),
-                                           {NULL, TEXT, 0, 0}};
+static const struct field note_fields[] = {
+    FIELD(bw_note, kind, SMALL), FIELD(bw_note, serial, NUMBER), FIELD(bw_note, from, TEXT),
+    FIELD(bw_note, to, TEXT),    FIELD(bw_note, token, NUMBER),  {NULL, TEXT, 0, 0}};
 
 static const struct field candidate_fields[] = {FIELD(bw_candidate, id, TEXT),
                                                 FIELD(bw_candidate, value, TEXT),

@@ -66,6 +66,8 @@ struct bw_note {
     enum bw_note_kind kind;
     uint64_t serial; /* grows with every note of the election */
     char from[BW_CANDIDATE_ID_MAX + 1], to[BW_CANDIDATE_ID_MAX + 1];
+    bw_token token; /* for stores that keep it apart from the record: the leadership it was put
+                       under; 0: not said */
 };
 
 /* What stands in the store. `version` changes whenever anything here changes, renewals included; 0:

@@ -210,7 +210,7 @@ static void write_part(struct bw_zk_op *op, zoo_op_t *part, const char *path, bo
 static void mail_looked(struct bw_zk_op *op)
 {
     char text[BW_RECORD_JSON_MAX], mail[BW_ZK_PATH_MAX + 1];
-    struct bw_store_record noted = {.version = 1};
+    struct bw_store_record noted;
     zoo_op_t parts[2];
     if (op->rc != ZOK) {
         bw_zk_op_broken(op, op->rc);
@@ -220,8 +220,8 @@ static void mail_looked(struct bw_zk_op *op)
         bw_zk_op_free(op);
         return;
     }
-    noted.note = op->view.note;
-    bw_record_note(&noted, &asked(op)->note);
+    bw_zk_view_record(op, &noted);
+    bw_record_note_apart(&noted, &asked(op)->note);
     if (bw_note_pack(&noted.note, text, sizeof text) < 0) {
         bw_zk_op_fail(op, BW_ENOMEM, "no memory left");
         return;

@@ -360,6 +360,26 @@ static void notes_are_numbered_and_seen_by_all(void **state)
                 answer.record.note.serial);
 }
 
+/* Else who waits would yield to the successor of a transfer that is long over. */
+static void a_note_is_void_in_the_next_leadership(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_NOTES))
+        skip();
+    const char *election = conformance_election();
+    struct bw_store_reply held = client_acquire(&a, election, 0);
+    struct bw_store_reply ready = client_note(&b, election, BW_NOTE_READY, held.record.holder);
+    client_release(&a, election, held.record.token, true);
+    struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
+    assert_int_equal(seen.record.note.kind, BW_NOTE_READY);
+    assert_int_equal(client_acquire(&b, election, 0).outcome, BW_OUTCOME_DONE);
+    seen = client_do(&a, BW_STORE_READ, election);
+    assert_int_equal(seen.record.note.kind, BW_NOTE_NONE);
+    assert_true(seen.record.note.serial >= ready.record.note.serial);
+    assert_int_equal(client_note(&a, election, BW_NOTE_RESIGN, "ben").record.note.kind,
+                     BW_NOTE_RESIGN);
+}
+
 static void enter(struct client *client, const char *election, const char *id, int priority)
 {
     struct bw_store_request request = client_request(client, BW_STORE_ENTER, election);
@@ -581,6 +601,7 @@ const struct CMUnitTest *conformance_records(size_t *count)
         with_two(values_of_any_allowed_length_survive),
         with_two(a_lost_reply_is_found_again_by_its_request_id),
         with_two(notes_are_numbered_and_seen_by_all),
+        with_two(a_note_is_void_in_the_next_leadership),
         with_two(candidates_are_listed_in_the_order_they_came),
         with_two(elections_do_not_touch_each_other),
         with_two(names_may_hold_any_printable_sign),
