@@ -510,8 +510,10 @@ static void h2_flush(struct bw_conn *conn)
 static void h2_gone(struct bw_conn *conn)
 {
     struct session *session = conn->state;
-    while (session->first)
-        stream_free(session->first);
+    for (struct stream *at = session->first, *next; at; at = next) {
+        next = at->next;
+        stream_free(at);
+    }
     nghttp2_session_del(session->h2);
     free(session);
 }

@@ -35,7 +35,7 @@ struct bw_gateway { /* one request; zeros, but for front, wire and owner */
 void bw_gateway_ask(struct bw_gateway *gateway, enum bw_verb verb, const char *path,
                     const char *body, size_t length);
 /* An answer that the transport itself has to give. */
-void bw_gateway_refuse(struct bw_gateway *gateway, unsigned status, const char *text);
+void bw_gateway_refuse(struct bw_gateway *gateway, unsigned status, const char *message);
 /* The caller has left, or all is said. */
 void bw_gateway_gone(struct bw_gateway *gateway);
 const char *bw_http_reason(unsigned status);

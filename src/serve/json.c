@@ -275,9 +275,10 @@ static json_t *parse(struct reading *r, const char *text, size_t length, size_t 
 int bw_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t length,
                  ProtobufCMessage **out, size_t *used, char *why)
 {
-    struct reading r = {.why = why};
+    struct reading r = {0};
     json_t *tree = NULL;
     int error = 0;
+    r.why = why;
     *used = 0;
     *out = NULL;
     while (*used < length && text[*used] && strchr(" \t\r\n", text[*used]))

@@ -27,12 +27,16 @@ static char *room(struct bw_json_text *text, size_t bytes)
     return text->at + text->used - bytes;
 }
 
-void bw_json_put(struct bw_json_text *text, const char *piece)
+static void append(struct bw_json_text *text, const char *bytes, size_t length)
 {
-    size_t length = strlen(piece);
     char *at = room(text, length);
     if (at)
-        memcpy(at, piece, length);
+        memcpy(at, bytes, length);
+}
+
+void bw_json_put(struct bw_json_text *text, const char *piece)
+{
+    append(text, piece, strlen(piece));
 }
 
 void bw_json_put_string(struct bw_json_text *text, const char *string)

@@ -458,4 +458,85 @@ def a_watcher_that_never_reads_is_dropped_or_held_small(_place, nodes):
     link.close()
 
 
+# ---- HTTP/2 that means harm ----
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 1, 3, 4, 6, 9
+
+
+def frame(kind, flags, stream, payload=b""):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def field(name, value):
+    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+REQUEST = field(b":method", b"POST") + field(b":scheme", b"http") + field(b":path", b"/etcdserverpb.Watch/Watch") + field(
+    b":authority", b"a") + field(b"content-type", b"application/grpc")
+
+
+def harm(nodes, pieces):
+    """Sends until it is hung up on, reading nothing; meanwhile an honest client is served. True: it was hung up on."""
+    with socket.create_connection(("127.0.0.1", nodes.ports[0]), PATIENCE_S) as link:
+        try:
+            link.sendall(PREFACE + frame(SETTINGS, 0, 0))
+            for number, piece in enumerate(pieces):
+                link.sendall(piece)
+                if number % 50 == 0:
+                    assert nodes.is_healthy(nodes.ports[0])
+            link.settimeout(5)
+            while link.recv(65536):
+                pass
+            return True
+        except socket.timeout:
+            return False
+        except OSError:
+            return True
+
+
+def is_served(nodes, pieces):
+    """Is a PING behind them answered?"""
+    with socket.create_connection(("127.0.0.1", nodes.ports[0]), PATIENCE_S) as link:
+        link.sendall(PREFACE + frame(SETTINGS, 0, 0) + b"".join(pieces) + frame(PING, 0, 0, b"the last"))
+        seen = b""
+        while frame(PING, 1, 0, b"the last") not in seen:
+            more = link.recv(65536)
+            if not more:
+                return False
+            seen += more
+        return True
+
+
+def resident(nodes):
+    return float(re.search(rb"^process_resident_memory_bytes (\S+)", nodes.ask("GET", "/metrics")[1], re.M).group(1))
+
+
+@on(1)
+def floods_of_frames_end_their_connection_alone(place, nodes):
+    holder = ctl(place, nodes, "holder", "elect", "e", "ada")
+    assert holder.lines(2)[1] == "ada"
+    before = resident(nodes)
+    few = [frame(HEADERS, 4, i, REQUEST) + frame(RST_STREAM, 0, i, b"\0\0\0\x08") for i in range(1, 200, 2)]
+    few += [frame(PING, 0, 0, b"12345678"), frame(SETTINGS, 0, 0, b"\0\3\0\0\0\x64")] * 50
+    few += [frame(HEADERS, 0, 201, REQUEST), frame(CONTINUATION, 4, 201, field(b"a", b"x" * 100) * 150)]
+    assert is_served(nodes, few), "a little of everything is no harm"
+    odd = range(1, 400001, 2)
+    resets = (b"".join(frame(HEADERS, 4, i, REQUEST) + frame(RST_STREAM, 0, i, b"\0\0\0\x08") for i in odd[at:at + 100])
+              for at in range(0, 100000, 100))
+    assert harm(nodes, resets), "streams opened and reset"
+    assert harm(nodes, (frame(PING, 0, 0, b"12345678") * 500 for _ in range(4000))), "PING"
+    assert harm(nodes, (frame(SETTINGS, 0, 0, b"\0\3\0\0\0\x64") * 500 for _ in range(4000))), "SETTINGS"
+    many = field(b"a", b"x" * 100) * 150
+    endless = (frame(HEADERS, 0, 1, REQUEST) if i == 0 else frame(CONTINUATION, 0, 1, many) for i in range(4000))
+    assert harm(nodes, endless), "CONTINUATION"
+    table = b"\x40\1a\x7f\xa1\x1e" + b"y" * 4000  # an entry of 4,000 bytes, named again and again
+    bomb = (frame(HEADERS, 5, i, REQUEST + (table if i == 1 else b"") + b"\xbe" * 16000) for i in range(1, 400, 2))
+    harm(nodes, bomb)  # its streams are refused; whether its connection ends is all the same
+    assert resident(nodes) < before + 100e6, (before, resident(nodes))
+    assert holder.process.poll() is None
+    assert nodes.ctl("get", "e", "--prefix", "--print-value-only").stdout == "ada\n"
+    holder.interrupt()
+
+
 suite.main(2)

@@ -373,6 +373,7 @@ case("paths that are not there", raw("POST", "/v3/kv/nothing", "{}"), raw("POST"
 case("JSON that is none", raw("POST", "/v3/kv/range", "{"), raw("POST", "/v3/kv/range", "[]"), raw("POST", "/v3/kv/range", '{"key":"%"}'),
      raw("POST", "/v3/kv/range", '{"key":1}'), raw("POST", "/v3/kv/range", '{"key":"YQ==","limit":"x"}'),
      raw("POST", "/v3/kv/range", '{"key":"YQ==","limit":1.5}'), raw("POST", "/v3/kv/range", '{"key":"YQ==","serializable":"yes"}'))
+case("JSON with unknown fields", call("/v3/lease/grant", TTL=100, ID=5, nothing={"deep": [1, {}]}), leases())
 case("JSON of other shapes", raw("POST", "/v3/kv/range", '{"key":"YQ==","rangeEnd":"Yg==","limit":"1"}'),
      raw("POST", "/v3/kv/range", '{"key":"YQ==","range_end":null}'), raw("POST", "/v3/kv/range", ' {"key" : "YQ=="} '))
 
