@@ -3,7 +3,9 @@
 certificates that change under running elections.
 
     serve_tls.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
+import base64
 import concurrent.futures
+import hmac
 import http.client
 import json
 import os
@@ -14,6 +16,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import time
 import warnings
 
 from run_lib import wait_for
@@ -351,6 +354,39 @@ def a_node_without_tls_does_not_join():
         assert leader_of(nodes, 0) in "12" and leader_of(nodes, 2) == "0"
 
 
+@suite.test
+def nodes_move_to_another_authority_while_they_serve():
+    with Place("move") as place:
+        old, new = Authority(place, "old"), Authority(place, "new")
+        files = [[f"{place.dir}/n{i}.{kind}" for kind in ("crt", "key", "ca")] for i in range(3)]
+
+        def install(pair_of, *authorities):
+            for i, paths in enumerate(files):
+                pair = pair_of(i)
+                for path, sources in zip(paths, ([pair[0]], [pair[1]], [a.crt for a in authorities])):
+                    text = b"".join(open(source, "rb").read() for source in sources)
+                    with open(path + ".new", "wb") as file:
+                        file.write(text)
+                    os.replace(path + ".new", path)
+
+        pairs = {a: [a.sign(f"n{i}") for i in range(3)] for a in (old, new)}
+        install(lambda i: pairs[old][i], old)
+        nodes = Nodes(place, count=3, each=lambda i: ["--peer-cert", files[i][0], "--peer-key", files[i][1], "--peer-ca", files[i][2]])
+        terms = []
+        for step, (authority, trusted) in enumerate(((old, (old, new)), (new, (old, new)), (new, (new,)))):
+            install(lambda i, a=authority: pairs[a][i], *trusted)
+            for which, server in enumerate(nodes.servers):
+                server.process.send_signal(signal.SIGHUP)
+                wait_for(lambda w=which, s=step: nodes.log(w).count("use the new certificate") > s, PATIENCE_S, 0.05)
+            nodes.ctl("put", "k", str(step))
+            terms.append(nodes.post("/v3/maintenance/status", {})[1]["raftTerm"])
+        assert len(set(terms)) == 1, terms  # nobody lost a connection
+        nodes.servers[0].restart()
+        nodes.ctl("put", "k", "v")
+        text = shake(nodes.peers[0], context_of(new.crt, pairs[old][1], alpn=["bellwether-peer"]))
+        assert isinstance(text, str) and text != "closed", text
+
+
 # ---- users ----
 
 def user_line(who, password):
@@ -454,6 +490,15 @@ def secrets_stay_in_memory():
             assert secret not in nodes.log()
 
 
+def made_token(place, nodes, name, ends_s):
+    """A token made from the file of users, which nobody else may read."""
+    with open(place.dir + "/users", encoding="utf-8") as file:
+        salt, key = next(line for line in file if line.startswith(name + ":")).strip().split("$")[-2:]
+    cluster = int(nodes.post("/v3/maintenance/status", {}, token=token_of(nodes, "bob", "pw-bob:campaign"))[1]["header"]["cluster_id"])
+    text = b"bellwether token 1\0" + struct.pack("<QQ", cluster, ends_s) + name.encode().ljust(64, b"\0")
+    return f"{name}.{ends_s:016x}." + hmac.new(base64.b64decode(key) + base64.b64decode(salt), text, "sha256").hexdigest()
+
+
 @suite.test
 def every_node_takes_a_token_and_nobody_makes_one_up():
     with Place("token") as place:
@@ -465,7 +510,10 @@ def every_node_takes_a_token_and_nobody_makes_one_up():
             assert nodes.post("/v3/kv/range", K, token="Bearer " + token, which=which)[0] == 200
         name, ends, mac = token.rsplit(".", 2)
         other = token_of(nodes, "eve", "pw-eve:observe")
-        for bad in (f"{name}.{int(ends, 16) + 1:016x}.{mac}", f"eve.{ends}.{mac}", f"{name}.{other.split('.', 1)[1]}", token[:-1], token + "0",
+        assert made_token(place, nodes, "bob", int(ends, 16)) == token
+        longer, over = made_token(place, nodes, "bob", int(ends, 16) + 60), made_token(place, nodes, "bob", int(time.time()) - 1)
+        assert nodes.post("/v3/kv/range", K, token=longer)[0] == 200
+        for bad in (over, f"{name}.{int(ends, 16) + 1:016x}.{mac}", f"eve.{ends}.{mac}", f"{name}.{other.split('.', 1)[1]}", token[:-1], token + "0",
                     f"{name}.{0:016x}.{mac}", "." + ends + "." + mac, "x" * 3000):
             assert nodes.post("/v3/kv/range", K, token=bad) == \
                 (401, {"error": "etcdserver: invalid auth token", "message": "etcdserver: invalid auth token", "code": 16}), bad
