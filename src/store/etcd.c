@@ -89,9 +89,25 @@ static void cancel(struct bw_store *store, uint64_t id)
 
 /* ---- the connection ---- */
 
+static void on_status(void *context, const ProtobufCMessage *message,
+                      const struct bw_grpc_result *result)
+{
+    struct bw_store *store = context;
+    const Etcd__StatusResponse *status = (const Etcd__StatusResponse *)message;
+    (void)result; /* who does not say it is no worse */
+    if (status)
+        snprintf(store->version, sizeof store->version, "%s", status->version);
+}
+
 static void on_up(void *context)
 {
-    etcd_watches_restart(context);
+    struct bw_store *store = context;
+    Etcd__StatusRequest request = ETCD__STATUS_REQUEST__INIT;
+    char why[BW_GRPC_WHY_MAX + 1];
+    if (!store->version[0])
+        etcd_client_ask(store->client, &etcd_status_method, &request.base, false, on_status, store,
+                        why);
+    etcd_watches_restart(store);
 }
 
 static void on_down(void *context)
@@ -112,6 +128,12 @@ void etcd_beat(struct bw_store *store)
 {
     if (!uv_is_active((uv_handle_t *)&store->beat))
         uv_timer_start(&store->beat, on_beat, store->patience_ms / 4, store->patience_ms / 4);
+}
+
+static bool about_server(struct bw_store *store, char *about)
+{
+    snprintf(about, BW_WHY_MAX + 1, "%s %s", store->ops->scheme, store->version);
+    return store->version[0] != '\0';
 }
 
 /* ---- opening and closing ---- */
@@ -277,7 +299,8 @@ static void close_store(struct bw_store *store)
                                                  .open = open_##variable,                          \
                                                  .request = request,                               \
                                                  .cancel = cancel,                                 \
-                                                 .close = close_store};                            \
+                                                 .close = close_store,                             \
+                                                 .about = about_server};                           \
     static int open_##variable(struct bw_store **out, const char *url, struct uv_loop_s *loop,     \
                                const struct bw_store_options *options, char *why)                  \
     {                                                                                              \

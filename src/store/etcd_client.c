@@ -19,6 +19,8 @@ const struct etcd_method etcd_keep_alive_method = {"/etcdserverpb.Lease/LeaseKee
                                                    &etcd__lease_keep_alive_response__descriptor};
 const struct etcd_method etcd_watch_method = {"/etcdserverpb.Watch/Watch",
                                               &etcd__watch_response__descriptor};
+const struct etcd_method etcd_status_method = {"/etcdserverpb.Maintenance/Status",
+                                               &etcd__status_response__descriptor};
 static const struct etcd_method authenticate_method = {"/etcdserverpb.Auth/Authenticate",
                                                        &etcd__authenticate_response__descriptor};
 

@@ -40,7 +40,7 @@ struct etcd_method {
 };
 
 extern const struct etcd_method etcd_txn_method, etcd_grant_method, etcd_keep_alive_method,
-    etcd_watch_method;
+    etcd_watch_method, etcd_status_method;
 
 /* `message` is NULL unless the code is OK; it is gone afterwards. */
 typedef void (*etcd_done)(void *context, const ProtobufCMessage *message,

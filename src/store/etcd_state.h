@@ -93,6 +93,7 @@ struct bw_store {
     struct etcd_client *client;
     struct bw_tls_config *tls;
     char prefix[ETCD_PREFIX_MAX + 1];
+    char version[32]; /* what the first server said; "": nothing yet */
     uint64_t cluster; /* the first that answered; 0: none yet */
     int64_t
         revision; /* the highest that was seen: what is asked from now on is answered no lower */
