@@ -267,6 +267,21 @@ static void zk_close(struct bw_store *store)
     bw_zk_elections_free(store);
 }
 
+/* The protocol names no version. What sessions it grants says which TTLs it can serve. */
+static bool zk_about(struct bw_store *store, char *about)
+{
+    for (unsigned i = 0; i < store->session_count; i++) {
+        const struct bw_zk_client *client = &store->sessions[i]->client;
+        if (client->granted_ms <= 0)
+            continue;
+        snprintf(about, BW_WHY_MAX + 1,
+                 "ZooKeeper, which names no version; granted a session of %d ms, asked for %d ms",
+                 client->granted_ms, client->wanted_ms);
+        return true;
+    }
+    return false;
+}
+
 static const struct bw_store_ops ops = {
     .scheme = "zookeeper",
     .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES,
@@ -277,7 +292,8 @@ static const struct bw_store_ops ops = {
     .open = zk_open,
     .request = zk_request,
     .cancel = zk_cancel,
-    .close = zk_close};
+    .close = zk_close,
+    .about = zk_about};
 
 static const struct bw_store_ops *find(const char *url, char *why)
 {

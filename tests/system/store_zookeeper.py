@@ -153,6 +153,12 @@ def conformance_kazoo():
     suite.run_conformance("zookeeper?recipe=kazoo", ensemble().url(path(), more="?recipe=kazoo"))
 
 
+@suite.test
+def store_check_says_what_sessions_are_granted():
+    code, out, errors = suite.command("store", "check", ensemble().url(path()), "--json")
+    assert code == 0 and "granted a session of 15000 ms" in json.loads(out)["server"], (code, out, errors)
+
+
 # ---- hand-over ----
 
 def stamp(event):
