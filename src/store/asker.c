@@ -125,6 +125,8 @@ void bw_asker_said(struct bw_asker *asker, const struct bw_store_reply *reply)
     bool answered = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
     if (asker->away == !answered)
         return;
+    if (reply->op == BW_STORE_LEAVE) /* who never got in leaves without asking anybody */
+        return;
     asker->away = !answered;
     if (asker->options.away)
         asker->options.away(asker->options.context, asker->away, reply->why);

@@ -458,6 +458,14 @@ def tls_is_verified_and_secrets_are_in_no_output():
 # ---- Redlock ----
 
 @suite.test
+def instances_that_are_all_away_are_not_said_to_be_back():
+    url = "redis://" + ",".join(f"127.0.0.1:{port}" for port in free_ports(3))
+    code, _, err = suite.command("run", "--store", url, "--election", "e", "--accept-no-token", "-n", "--", "true")
+    assert code == 69 and "store-away" in err and "gave-up" in err, (code, err)
+    assert "store-back" not in err, err
+
+
+@suite.test
 def redlock_works_with_two_of_five_down_and_stops_with_three():
     with Place("redis") as place:
         servers = five(place)
