@@ -2,7 +2,9 @@
 """Side by side with a real etcd: the same requests to both, and every answer must be the same: values, revisions, versions,
 counts, events, statuses, codes and words of errors. Only ids of cluster and member, the term, and a second of a TTL may differ.
 
-    serve_semantics.py BELLWETHER WITNESS CONFORMANCE [NAME...]
+    serve_semantics.py BELLWETHER WITNESS CONFORMANCE [--follower] [NAME...]
+
+--follower asks one of three nodes that does not lead.
 
 A case is a list of steps; it starts with no keys and no leases, and both at the same revision."""
 import http.client
@@ -16,6 +18,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from serve_lib import Etcd, Nodes, b64  # noqa: E402
 from store_lib import Place, Skip, Suite  # noqa: E402
 
+FOLLOWER = "--follower" in sys.argv
+sys.argv = [word for word in sys.argv if word != "--follower"]
 suite = Suite()
 CASES = []
 
@@ -420,10 +424,12 @@ def main():
     chosen = [c for c in CASES if not suite.wanted or any(w in c[0] for w in suite.wanted)]
     with Place("semantics") as place:
         try:
-            targets = [Nodes(place, suite.bellwether), Etcd(place)]
+            targets = [Nodes(place, suite.bellwether, 3 if FOLLOWER else 1), Etcd(place)]
         except Skip as why:
             suite.tap.skip("side by side with etcd", str(why))
             sys.exit(suite.tap.end())
+        if FOLLOWER:
+            targets[0].ports = [targets[0].ports[targets[0].leader() - 1]]
         for name, steps in chosen:
             def run(steps=steps):
                 compare_both(targets, steps)
