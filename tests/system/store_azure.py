@@ -54,7 +54,7 @@ class Beside:
 
 def beside(function):
     one = Beside(function)
-    if not suite.wanted or any(w in function.__name__ for w in suite.wanted):
+    if suite.wants(function.__name__):
         begun.append(one)
 
     def told():
