@@ -17,6 +17,7 @@
 #define LOOK_MS    2000u
 #define LOGINS_MAX 16u /* at one time: each takes memory and a thread for a while */
 #define MAC_BYTES  32u
+#define MAC_CHARS  ((size_t)64)
 #define TAIL_CHARS (1 + 16 + 1 + 64)
 
 struct bw_auth {
@@ -94,7 +95,7 @@ bool bw_auth_may(struct bw_call *call)
 /* ── tokens ── */
 
 static bool make_mac(const struct bw_auth *auth, const struct bw_user *user, uint64_t ends_s,
-                     char out[2 * MAC_BYTES + 1])
+                     char out[MAC_CHARS + 1])
 {
     static const char label[] = "bellwether token 1";
     unsigned char key[BW_USER_SALT + BW_USER_HASH], mac[EVP_MAX_MD_SIZE];
@@ -116,7 +117,7 @@ static bool make_mac(const struct bw_auth *auth, const struct bw_user *user, uin
 
 static bool token_is_good(const struct bw_auth *auth, const char *text, size_t length, char *name)
 {
-    char mac[2 * MAC_BYTES + 1], digits[17] = "", *end;
+    char mac[MAC_CHARS + 1], digits[17] = "", *end;
     if (length <= TAIL_CHARS || length - TAIL_CHARS > BW_USER_NAME_MAX)
         return false;
     const char *tail = text + length - TAIL_CHARS;
@@ -127,7 +128,7 @@ static bool token_is_good(const struct bw_auth *auth, const char *text, size_t l
     const struct bw_user *user = bw_users_find(&auth->users, name);
     return tail[0] == '.' && tail[17] == '.' && *end == '\0' && user &&
            strlen(name) == length - TAIL_CHARS && (int64_t)ends_s > (int64_t)time(NULL) &&
-           make_mac(auth, user, ends_s, mac) && CRYPTO_memcmp(mac, tail + 18, 2 * MAC_BYTES) == 0;
+           make_mac(auth, user, ends_s, mac) && CRYPTO_memcmp(mac, tail + 18, MAC_CHARS) == 0;
 }
 
 void bw_auth_take_token(const struct bw_auth *auth, const char *text, size_t length,
@@ -165,7 +166,7 @@ static void answer(struct login *login)
 {
     struct bw_call *call = login->call;
     uint64_t ends_s = (uint64_t)time(NULL) + BW_AUTH_TOKEN_S;
-    char mac[2 * MAC_BYTES + 1], token[BW_AUTH_TOKEN_MAX + 1];
+    char mac[MAC_CHARS + 1], token[BW_AUTH_TOKEN_MAX + 1];
     call->state = NULL;
     if (!login->right || !make_mac(login->auth, &login->user, ends_s, mac)) {
         bw_call_end(call, BW_CODE_INVALID,

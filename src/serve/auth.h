@@ -41,7 +41,7 @@ void bw_auth_take_token(const struct bw_auth *auth, const char *text, size_t len
 bool bw_auth_may(struct bw_call *call);
 
 /* The method Authenticate. */
-void bw_auth_authenticate(struct bw_call *call, const ProtobufCMessage *request);
+void bw_auth_authenticate(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_gone(struct bw_call *call);
 
 #endif
