@@ -27,9 +27,10 @@ static void show(struct bw_job_options *options)
 {
     size_t length = 0;
     const char *url = options->config.store, *secret = find_secret(url, &length);
+    bool nobody = secret && secret[-2] == '/'; /* no user: then no '@' either */
     if (secret)
         snprintf(options->store_shown, sizeof options->store_shown, "%.*s%s",
-                 (int)(secret - url - 1), url, secret + length);
+                 (int)(secret - url - 1), url, secret + length + nobody);
     else
         snprintf(options->store_shown, sizeof options->store_shown, "%s", url);
     options->config.store_shown = options->store_shown;

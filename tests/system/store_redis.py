@@ -455,6 +455,15 @@ def tls_is_verified_and_secrets_are_in_no_output():
                 assert PASSWORD not in file.read()
 
 
+@suite.test
+def a_password_in_a_store_file_is_used_and_not_shown():
+    with Place("redis") as place:
+        port = redis(place, more=["--requirepass", PASSWORD]).start().port
+        url = place.file("url", f"redis://:{PASSWORD}@127.0.0.1:{port}\n", 0o600)
+        code, out, err = suite.command("run", "--store-file", url, "--election", "e", "--", "sh", "-c", "echo $BELLWETHER_STORE")
+        assert code == 0 and out.strip() == f"redis://127.0.0.1:{port}" and PASSWORD not in err, (code, out, err)
+
+
 # ---- Redlock ----
 
 @suite.test
