@@ -24,6 +24,7 @@ from store_lib import PATIENCE_S, Place, Server, Suite, free_ports, program
 
 warnings.simplefilter("ignore", DeprecationWarning)  # a version that nobody should speak is tried
 suite = Suite()
+suite.bellwether = os.path.abspath(suite.bellwether)  # servers run elsewhere
 HERE = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 
