@@ -60,7 +60,7 @@ static void print_gap(const struct bw_job_options *options)
            bw_job_span(text[1], plan.retry), bw_job_span(text[2], plan.term),
            bw_job_span(text[3], plan.kill), bw_job_span(text[4], plan.end));
     printf("  worst gap without a leader: TTL + grace + election = %s + election\n"
-           "  (on one host milliseconds: the guardian proves the death)\n",
+           "  (with sqlite: milliseconds; the guardian proves the death)\n",
            bw_job_span(text[5], bw_lease_gap_by_expiry(terms.ttl_ns, c->grace_ns, 0)));
 }
 

@@ -43,7 +43,8 @@ static int set_size(const struct bw_option *option, void *target, const char *va
 
 const struct bw_option bw_job_option_rows[] = {
     {.help = "what to contend for"},
-    {"store", "URL", "where: sqlite:PATH, or one of the others (default: this host's own)",
+    {"store", "URL",
+     "where: sqlite:PATH, or one that bellwether --version lists (default: this host's own)",
      bw_set_text, CONFIG(store), 0, 0, NULL},
     {"store-file", "FILE", "reads the URL from a file, for one that holds a password", bw_set_text,
      AT(store_file), 0, 0, NULL},
