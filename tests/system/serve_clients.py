@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from run_lib import wait_for  # noqa: E402
 from serve_lib import Nodes, b64, go_program, python_with  # noqa: E402
-from store_lib import PATIENCE_S, Place, Server, Suite, program  # noqa: E402
+from store_lib import PATIENCE_S, Place, Server, Skip, Suite, program  # noqa: E402
 
 suite = Suite()
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -442,6 +442,9 @@ def slow_and_silent_callers_are_dropped(_place, nodes):
 @on(1)
 def a_watcher_that_never_reads_is_dropped_or_held_small(_place, nodes):
     """Its connection costs a bounded amount: what is not read stays in the history, and is not queued."""
+    with open(suite.bellwether, "rb") as file:
+        if b"__asan_init" in file.read():
+            raise Skip("the sanitizer keeps what was freed")
     link = socket.create_connection(("127.0.0.1", nodes.ports[0]), PATIENCE_S)
     body = json.dumps({"create_request": {"key": b64("w")}}).encode()
     link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
