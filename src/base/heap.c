@@ -8,7 +8,7 @@
 
 static unsigned class_of(size_t bytes)
 {
-    if (bytes <= LINEAR * BW_HEAP_UNIT)
+    if (bytes <= (size_t)LINEAR * BW_HEAP_UNIT)
         return bytes ? (unsigned)((bytes - 1) / BW_HEAP_UNIT) : 0;
     unsigned top = 63u - (unsigned)__builtin_clzl(bytes - 1); /* 7 and up */
     return LINEAR + (top - 7) * 4 + (unsigned)((bytes - 1) >> (top - 2) & 3);

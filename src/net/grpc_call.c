@@ -264,8 +264,10 @@ struct bw_grpc_call *bw_grpc_call(struct bw_grpc *channel, const struct bw_grpc_
 static int keep_waiting(struct bw_grpc_call *call, const uint8_t *prefix, const uint8_t *bytes,
                         size_t length, bool last)
 {
+    if (call->out_length + length > BW_H2_STREAM_QUEUE_MAX / 2)
+        return BW_ELIMIT;
     uint8_t *out = realloc(call->out, call->out_length + PREFIX + length);
-    if (!out || call->out_length + length > BW_H2_STREAM_QUEUE_MAX / 2)
+    if (!out)
         return BW_ELIMIT;
     memcpy(out + call->out_length, prefix, PREFIX);
     if (length)

@@ -72,8 +72,8 @@ bool keys_overlap(const struct bw_keys *a, const struct bw_keys *b);
 
 /* tree.c */
 bw_ref tree_find(const struct bw_registry *r, struct bw_slice key);
-void tree_insert(struct bw_registry *r, bw_ref node);
-void tree_remove(struct bw_registry *r, bw_ref node);
+void tree_insert(struct bw_registry *r, bw_ref new);
+void tree_remove(struct bw_registry *r, bw_ref old);
 /* The first live key at or after the one given, inside `keys`; 0: none. */
 bw_ref tree_first(const struct bw_registry *r, const struct bw_keys *keys);
 bw_ref tree_after(const struct bw_registry *r, const struct bw_keys *keys, struct bw_slice key);
@@ -81,15 +81,15 @@ bw_ref tree_after(const struct bw_registry *r, const struct bw_keys *keys, struc
 /* kv.c */
 struct bw_slice node_key(const struct bw_registry *r, bw_ref node);
 bw_ref kv_new(struct bw_registry *r, struct bw_slice key, struct bw_slice value);
-void kv_hold(struct bw_registry *r, bw_ref kv);
-void kv_drop(struct bw_registry *r, bw_ref kv);
+void kv_hold(struct bw_registry *r, bw_ref ref);
+void kv_drop(struct bw_registry *r, bw_ref ref);
 uint64_t kv_bytes(size_t key, size_t value);
 
 /* change.c: certain to succeed; checked before. */
 bw_ref change_put(struct bw_registry *r, const struct bw_put *put, int64_t revision);
 void change_delete(struct bw_registry *r, bw_ref node, int64_t revision);
 /* A version made elsewhere becomes what its key is; `event`: and part of the history. */
-void change_set(struct bw_registry *r, bw_ref kv, bool event);
+void change_set(struct bw_registry *r, bw_ref new, bool event);
 bool room_for(const struct bw_registry *r, uint64_t bytes);
 /* History makes room for so many bytes of content; false: not even all of it would do. */
 bool make_room(struct bw_registry *r, uint64_t bytes);
@@ -113,8 +113,8 @@ bool range_look(const struct bw_registry *r, const struct bw_range *range, struc
                 struct bw_op_result *result);
 
 /* expiry.c */
-void expiry_add(struct bw_registry *r, bw_ref lease);
-void expiry_remove(struct bw_registry *r, bw_ref lease);
+void expiry_add(struct bw_registry *r, bw_ref ref);
+void expiry_remove(struct bw_registry *r, bw_ref ref);
 
 #define LEASE_COST 64u /* what a lease counts against the quota */
 #define EVENT_COST 32u

@@ -15,7 +15,7 @@ struct watcher {
     uint32_t key_length, end_length;
     int64_t revision; /* next one of interest */
     uint64_t number;  /* of the event to look at next, while it is being told */
-    uint64_t owner;
+    void *owner;
     int64_t id;
     unsigned char bytes[];
 };
@@ -182,7 +182,7 @@ void bw_watcher_remove(struct bw_watches *w, bw_ref ref)
     w->count--;
 }
 
-uint64_t bw_watcher_owner(const struct bw_watches *w, bw_ref ref)
+void *bw_watcher_owner(const struct bw_watches *w, bw_ref ref)
 {
     return watcher_at(w, ref)->owner;
 }

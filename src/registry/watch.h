@@ -17,22 +17,22 @@ struct bw_watcher_spec {
     struct bw_keys keys; /* copied */
     int64_t start;       /* first revision of interest; 0: what happens from now on */
     bool no_put, no_delete;
-    uint64_t owner; /* the caller's: whose it is, and which of theirs */
+    void *owner; /* the caller's: whose it is, and which of theirs */
     int64_t id;
 };
 
-size_t bw_watches_bytes(uint32_t watchers_max);
+size_t bw_watches_bytes(uint32_t most);
 /* `memory` is zero and 16-byte aligned. Returns 0, BW_EINVAL or BW_ENOMEM. */
-int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_t watchers_max);
+int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_t most);
 
 /* Of all owners. */
 uint32_t bw_watches_count(const struct bw_watches *watches);
 /* 0: too many, or keys too long. */
 bw_ref bw_watcher_add(struct bw_watches *watches, const struct bw_registry *registry,
                       const struct bw_watcher_spec *watch);
-void bw_watcher_remove(struct bw_watches *watches, bw_ref watcher);
-uint64_t bw_watcher_owner(const struct bw_watches *watches, bw_ref watcher);
-int64_t bw_watcher_id(const struct bw_watches *watches, bw_ref watcher);
+void bw_watcher_remove(struct bw_watches *watches, bw_ref ref);
+void *bw_watcher_owner(const struct bw_watches *watches, bw_ref ref);
+int64_t bw_watcher_id(const struct bw_watches *watches, bw_ref ref);
 
 /* After changes: finds out who has news. */
 void bw_watches_notice(struct bw_watches *watches, const struct bw_registry *registry);
@@ -41,7 +41,7 @@ void bw_watches_reset(struct bw_watches *watches, const struct bw_registry *regi
 /* The next that has something to be told, 0: none. It leaves the list; bw_watcher_next until it
  * says NOTHING, or bw_watcher_later if its owner cannot take more now. */
 bw_ref bw_watches_ready(struct bw_watches *watches);
-void bw_watcher_later(struct bw_watches *watches, bw_ref watcher);
+void bw_watcher_later(struct bw_watches *watches, bw_ref ref);
 
 enum bw_watcher_news {
     BW_WATCHER_NOTHING,  /* it has seen everything up to now */
@@ -50,6 +50,6 @@ enum bw_watcher_news {
 };
 
 enum bw_watcher_news bw_watcher_next(struct bw_watches *watches, const struct bw_registry *registry,
-                                     bw_ref watcher, struct bw_happened *out);
+                                     bw_ref ref, struct bw_happened *out);
 
 #endif

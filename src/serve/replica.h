@@ -83,7 +83,7 @@ uint64_t bw_replica_read(struct bw_replica *replica);
 uint64_t bw_replica_keep_alive(struct bw_replica *replica, int64_t lease);
 uint64_t bw_replica_left(struct bw_replica *replica, int64_t lease);
 /* Nobody waits for it any more. */
-void bw_replica_forget(struct bw_replica *replica, uint64_t request);
+void bw_replica_forget(struct bw_replica *replica, uint64_t id);
 
 struct bw_registry *bw_replica_registry(struct bw_replica *replica);
 

@@ -27,7 +27,7 @@ int replica_registry_make(struct bw_replica *r)
     if (!r->room) {
         r->room = malloc(sizeof *r->room);
         r->results.ops = malloc(BW_TXN_OPS_MAX * sizeof *r->results.ops);
-        r->results.kvs = malloc(RESULT_KVS * sizeof *r->results.kvs);
+        r->results.kvs = malloc(RESULT_KVS * sizeof(const struct bw_kv *));
         r->results.op_cap = BW_TXN_OPS_MAX;
         r->results.kv_cap = RESULT_KVS;
     }

@@ -182,7 +182,7 @@ void replica_expire(struct bw_replica *r, bw_time now);
 /* replica_request.c */
 void replica_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
 void replica_told(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
-void replica_answer(struct bw_replica *r, const struct bw_answer *answer);
+void replica_answer(struct bw_replica *r, const struct bw_answer *told);
 void replica_flush(struct bw_replica *r);
 void replica_led(struct bw_replica *r);
 void replica_reads(struct bw_replica *r);

@@ -313,7 +313,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
         return BW_ENOMEM;
     service->options = *options;
     service->buckets = calloc(WAIT_BUCKETS, sizeof(struct bw_wait *));
-    service->results.kvs = malloc(READ_KVS * sizeof *service->results.kvs);
+    service->results.kvs = malloc(READ_KVS * sizeof(const struct bw_kv *));
     service->results.kv_cap = READ_KVS;
     struct bw_replica_options replica = {.loop = options->loop,
                                          .directory = options->directory,

@@ -88,31 +88,31 @@ bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching
 void bw_service_news(struct bw_service *service, bool restored);
 
 /* The methods of each file, named in the table of service.c. */
-void bw_kv_range(struct bw_call *call, const ProtobufCMessage *request);
+void bw_kv_range(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_range_gone(struct bw_call *call);
-void bw_kv_put(struct bw_call *call, const ProtobufCMessage *request);
-void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *request);
-void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *request);
-void bw_kv_compact(struct bw_call *call, const ProtobufCMessage *request);
-void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *request);
-void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *request);
-void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *request);
+void bw_kv_put(struct bw_call *call, const ProtobufCMessage *message);
+void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *message);
+void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message);
+void bw_kv_compact(struct bw_call *call, const ProtobufCMessage *message);
+void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message);
+void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *message);
+void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message);
 void bw_lease_keep_alive_no_more(struct bw_call *call);
-void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *request);
-void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *request);
-void bw_watch_message(struct bw_call *call, const ProtobufCMessage *request);
+void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message);
+void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message);
+void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_gone(struct bw_call *call);
-void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *request);
-void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *request);
-void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *request);
-void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_leader(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_observe(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_resign(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_lock(struct bw_call *call, const ProtobufCMessage *request);
-void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *request);
+void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_leader(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_observe(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_resign(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_lock(struct bw_call *call, const ProtobufCMessage *message);
+void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_gone(struct bw_call *call);
 
 #endif

@@ -17,7 +17,7 @@ static Api__Member *to_member(struct bw_service *service, const struct bw_replic
                               bool learner)
 {
     Api__Member *out = bw_service_room(service, sizeof *out);
-    char **urls = bw_service_room(service, 2 * sizeof *urls);
+    char **urls = bw_service_room(service, 2 * sizeof(char *));
     char *name = bw_service_room(service, sizeof member->name);
     char *client = bw_service_room(service, sizeof member->client);
     api__member__init(out);
@@ -44,7 +44,7 @@ void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *message)
     uint32_t voters, count = bw_replica_members(bw_service_replica(service), members, &voters);
     (void)message;
     bw_service_room_clear(service);
-    out.members = bw_service_room(service, (count + 1) * sizeof *out.members);
+    out.members = bw_service_room(service, (count + 1) * sizeof(Api__Member *));
     for (uint32_t i = 0; i < count; i++)
         out.members[i] = to_member(service, &members[i], i >= voters);
     out.n_members = count;

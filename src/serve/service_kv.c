@@ -53,7 +53,8 @@ static bool range_is_sane(const struct bw_range *range)
 static Api__KeyValue **to_kvs(struct bw_service *service, const struct bw_op_result *result,
                               bool keys_only)
 {
-    Api__KeyValue **kvs = bw_service_room(service, (result->kv_count + 1) * sizeof *kvs);
+    Api__KeyValue **kvs =
+        bw_service_room(service, (result->kv_count + 1) * sizeof(Api__KeyValue *));
     for (uint32_t i = 0; i < result->kv_count; i++)
         kvs[i] = bw_service_kv(service, result->kvs[i], keys_only);
     return kvs;
@@ -296,7 +297,7 @@ static void txn_applied(struct bw_call *call, int64_t number, const struct bw_en
     const struct bw_op *ops = results->succeeded ? entry->txn.then : entry->txn.otherwise;
     api__txn_response__init(&out);
     out.succeeded = results->succeeded;
-    out.responses = bw_service_room(service, (results->op_count + 1) * sizeof *out.responses);
+    out.responses = bw_service_room(service, (results->op_count + 1) * sizeof(Api__ResponseOp *));
     out.n_responses = results->op_count;
     for (uint32_t i = 0; i < results->op_count; i++) {
         bool keys_only = ops[i].kind == BW_OP_RANGE && ops[i].range.keys_only;

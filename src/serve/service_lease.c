@@ -179,7 +179,7 @@ static void leases_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
     (void)ttl_ns;
     bw_service_room_clear(service);
     bw_registry_status(registry, &status);
-    out.leases = bw_service_room(service, (status.leases + 1) * sizeof *out.leases);
+    out.leases = bw_service_room(service, (status.leases + 1) * sizeof(Api__LeaseStatus *));
     while (out.n_leases < status.leases && bw_registry_next_lease(registry, &cursor, &lease)) {
         Api__LeaseStatus *one = bw_service_room(service, sizeof *one);
         api__lease_status__init(one);

@@ -31,7 +31,7 @@ bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching
                         const struct bw_watcher_spec *spec)
 {
     struct bw_watcher_spec own = *spec;
-    own.owner = (uint64_t)(uintptr_t)watching;
+    own.owner = watching;
     return bw_watcher_add(service->watches, bw_service_registry(service), &own);
 }
 
@@ -52,8 +52,7 @@ void bw_service_news(struct bw_service *service, bool restored)
             bw_watcher_later(service->watches, ref);
             break;
         }
-        struct bw_watching *watching =
-            (struct bw_watching *)(uintptr_t)bw_watcher_owner(service->watches, ref);
+        struct bw_watching *watching = bw_watcher_owner(service->watches, ref);
         watching->news(watching, ref);
     }
     service->stuck = 0;

@@ -18,9 +18,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define MAGIC     "BWSNAP\0\1"
-#define MAKING    "snapshot-next.tmp"
-#define PATH_SIZE 4352u
+static const unsigned char magic[8] = {'B', 'W', 'S', 'N',
+                                       'A', 'P', 0,   1}; /* the last is the version */
+#define MAKING     "snapshot-next.tmp"
+#define PATH_SIZE  4352u
+#define ROOM_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
 
 void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index)
 {
@@ -30,14 +32,14 @@ void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index i
 static void head_write(const struct bw_snapshot_head *head, unsigned char *bytes)
 {
     memset(bytes, 0, BW_SNAPSHOT_HEAD);
-    memcpy(bytes, MAGIC, 8);
+    memcpy(bytes, magic, sizeof magic);
     bw_put64(bytes + 8, head->cluster);
     bw_put64(bytes + 16, head->index);
     bw_put64(bytes + 24, head->term);
     bw_put32(bytes + 32, head->voters);
     bw_put32(bytes + 36, head->members);
     for (uint32_t i = 0; i < head->members; i++)
-        bw_put32(bytes + 40 + 4 * i, head->member[i]);
+        bw_put32(bytes + 40 + (size_t)4 * i, head->member[i]);
 }
 
 struct sink {
@@ -68,8 +70,7 @@ static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
     head_write(head, bytes);
     put(sink, bytes, sizeof bytes);
     bw_registry_save_begin(registry, &saving);
-    while (!sink->failed &&
-           (length = bw_registry_save(registry, &saving, room, 2 * BW_SNAPSHOT_PIECE_MAX)) > 0)
+    while (!sink->failed && (length = bw_registry_save(registry, &saving, room, ROOM_BYTES)) > 0)
         put(sink, room, length);
     bw_put64(sum, XXH3_64bits_digest(sink->sum));
     put(sink, sum, sizeof sum);
@@ -94,7 +95,7 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
 {
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/" MAKING, directory);
-    unsigned char *room = malloc(2 * BW_SNAPSHOT_PIECE_MAX);
+    unsigned char *room = malloc(ROOM_BYTES);
     struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
                         .sum = XXH3_createState()};
     int error = BW_EIO;
@@ -138,10 +139,10 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
     const unsigned char *bytes = view->bytes;
     const char *what = NULL;
     int error = BW_EDAMAGED;
-    if (memcmp(bytes, MAGIC, 7) != 0 ||
+    if (memcmp(bytes, magic, 7) != 0 ||
         bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
         what = "is damaged";
-    else if (bytes[7] != (unsigned char)MAGIC[7])
+    else if (bytes[7] != magic[7])
         error = BW_EVERSION, what = "was written by a newer version of bellwether";
     else if (bw_get64(bytes + 8) != cluster)
         error = BW_EDENIED, what = "belongs to another cluster";
@@ -158,7 +159,7 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
         return error;
     }
     for (uint32_t i = 0; i < head->members; i++)
-        head->member[i] = bw_get32(bytes + 40 + 4 * i);
+        head->member[i] = bw_get32(bytes + 40 + (size_t)4 * i);
     return 0;
 }
 

@@ -72,7 +72,7 @@ void wal_state_record(unsigned char *at, const struct bw_durable *state)
     at[0] = WAL_STATE;
     bw_put32(at + 4, WAL_STATE_BYTES);
     for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        bw_put64(at + WAL_RECORD_HEAD + 8 * i, fields[i]);
+        bw_put64(at + WAL_RECORD_HEAD + (size_t)8 * i, fields[i]);
 }
 
 void bw_wal_state(struct bw_wal *wal, const struct bw_durable *state)

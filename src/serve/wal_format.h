@@ -29,7 +29,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define WAL_MAGIC       "BWWAL\0\0\1"
 #define WAL_HEAD        4096u
 #define WAL_HEAD_USED   48u
 #define WAL_SECTOR      512u

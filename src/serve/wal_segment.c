@@ -14,6 +14,9 @@
 
 #define MAKING "wal-next.tmp"
 
+static const unsigned char magic[8] = {'B', 'W', 'W', 'A',
+                                       'L', 0,   0,   1}; /* the last is the version */
+
 void wal_segment_name(char *name, uint64_t number)
 {
     snprintf(name, WAL_NAME_MAX, "wal-%016" PRIx64 ".log", number);
@@ -23,7 +26,7 @@ static void head_write(const struct wal_segments *s, unsigned char *head, uint64
                        bw_index before)
 {
     memset(head, 0, WAL_HEAD);
-    memcpy(head, WAL_MAGIC, 8);
+    memcpy(head, magic, sizeof magic);
     bw_put64(head + 8, s->cluster);
     bw_put32(head + 16, s->node);
     bw_put64(head + 24, number);
@@ -34,9 +37,9 @@ static void head_write(const struct wal_segments *s, unsigned char *head, uint64
 int wal_head_check(const struct wal_segments *s, const unsigned char *head, uint64_t number,
                    bw_index *before)
 {
-    if (memcmp(head, WAL_MAGIC, 7) != 0)
+    if (memcmp(head, magic, 7) != 0)
         return BW_EDAMAGED;
-    if (head[7] != (unsigned char)WAL_MAGIC[7])
+    if (head[7] != magic[7])
         return BW_EVERSION;
     if (bw_get64(head + 40) != XXH3_64bits(head, 40) || bw_get64(head + 24) != number)
         return BW_EDAMAGED;

@@ -65,7 +65,7 @@ int wal_clear_tail(struct bw_wal *wal, char *why);
 void wal_state_record(unsigned char *at, const struct bw_durable *state);
 
 /* wal_write.c */
-void wal_write_loop(void *wal);
+void wal_write_loop(void *argument);
 void wal_fail(const struct bw_wal *wal, const char *what);
 
 #endif

@@ -27,6 +27,6 @@ struct azure_settings {
 };
 
 /* Returns 0, or BW_EINVAL with a line that shows no secret. */
-int bw_azure_settings(struct azure_settings *settings, const char *url, char *why);
+int bw_azure_settings(struct azure_settings *settings, const char *text, char *why);
 
 #endif

@@ -109,9 +109,9 @@ void bw_azure_date(time_t now, char *out)
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     struct tm tm = {.tm_mday = 1};
     gmtime_r(&now, &tm);
-    snprintf(out, AZURE_DATE_MAX, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
-             tm.tm_mday % 100, months + 3 * tm.tm_mon, (tm.tm_year + 1900) % 10000,
-             tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
+    snprintf(out, AZURE_DATE_MAX, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
+             days + (ptrdiff_t)3 * tm.tm_wday, tm.tm_mday % 100, months + (ptrdiff_t)3 * tm.tm_mon,
+             (tm.tm_year + 1900) % 10000, tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
 }
 
 void bw_azure_lease_id(const unsigned char nonce[16], uint64_t request, char *out)

@@ -24,7 +24,7 @@ struct dynamodb_settings {
 };
 
 /* Returns 0, or BW_EINVAL with a line that shows no secret. */
-int bw_dynamodb_settings(struct dynamodb_settings *settings, const char *url, char *why);
+int bw_dynamodb_settings(struct dynamodb_settings *settings, const char *text, char *why);
 /* False: they do not fit, or hold what cannot be sent. */
 bool bw_dynamodb_set_keys(struct dynamodb_keys *keys, const char *id, const char *secret,
                           const char *token);

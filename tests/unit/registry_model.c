@@ -210,7 +210,8 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     char name[8];
     for (unsigned i = 0; i <= KEYS; i++) {
         key_name(name, i < KEYS ? i : 0);
-        struct bw_watcher_spec watch = {.keys = {.key = text(name)}, .owner = i, .start = i % 2};
+        struct bw_watcher_spec watch = {
+            .keys = {.key = text(name)}, .owner = &heard[i], .start = i % 2};
         if (i == KEYS)
             watch.keys.end = text("kd");
         refs[i] = bw_watcher_add(watches, w.registry, &watch);
@@ -223,7 +224,7 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
             continue; /* several changes at once */
         bw_ref ref;
         while ((ref = bw_watches_ready(watches))) {
-            unsigned who = (unsigned)bw_watcher_owner(watches, ref);
+            unsigned who = (unsigned)((unsigned *)bw_watcher_owner(watches, ref) - heard);
             assert_int_equal(refs[who], ref);
             while (bw_watcher_next(watches, w.registry, ref, &event) == BW_WATCHER_EVENT) {
                 heard[who]++;
@@ -240,7 +241,7 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     bw_ref ref;
     while ((ref = bw_watches_ready(watches)))
         while (bw_watcher_next(watches, w.registry, ref, &event) == BW_WATCHER_EVENT)
-            heard[bw_watcher_owner(watches, ref)]++;
+            (*(unsigned *)bw_watcher_owner(watches, ref))++;
     for (unsigned i = 0; i <= KEYS; i++) {
         assert_int_equal(heard[i], happened[i]);
         bw_watcher_remove(watches, refs[i]);
