@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 SEEDS ?= 1..10000
 TRIALS ?= 10000
 
-.PHONY: help build run test mutants check-full storm trials bench format clean deps-build deps-test
+.PHONY: help build run test mutants check-full storm trials bench crowd format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -16,6 +16,7 @@ help:
 	@echo "make storm       random faults under the checkers, SEEDS=$(SEEDS)"
 	@echo "make trials      TRIALS=$(TRIALS) faults against real processes, never two at once"
 	@echo "make bench       how fast it is on this machine, against what is promised"
+	@echo "make crowd       what 1,000 waiting candidates cost on every store, and who is served"
 	@echo "make format      clang-format over all C files"
 	@echo "make clean       remove every build directory"
 
@@ -52,6 +53,9 @@ trials: build
 
 bench: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose
+
+crowd: deps-test build
+	@bench/store_crowds.py $(BUILD)/tests/store-crowd
 
 format: deps-test
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -1,166 +1,392 @@
-/* A crowd that waits: N candidates of one election in this process, all watching; then the leader
- * gives up, again and again, and it is counted who wakes.
+/* What waiting costs on a store, and who is served: many candidates wait for one leadership, which
+ * goes from hand to hand.
  *
- *     store_crowd URL COUNT ROUNDS
+ *     store-crowd URL CANDIDATES HAND-OVERS [CHURN]
  *
- * Prints `woken W in R hand-overs, median M us from release to lead`. Ends with 1 if somebody wakes
- * whose turn it is not, on a store that serves in order, or if the order is broken. */
-#include "store/store.h"
+ * Each candidate is the elector that `bellwether run` has, with a store of its own as its own
+ * process would have; all share one loop here. They come one behind the other. CHURN of them are
+ * not steady: before each hand-over one of these, chosen at random, leaves if it is there and comes
+ * if it is not.
+ *
+ * Prints a line of names and values, per hand-over: `told`, how many others had their watch
+ * answered; `ask`, how many of them asked for the lead; `requests`, all but watches, which some
+ * stores keep at the server and some here. Then how long it took from the release, and over all who
+ * was served.
+ *
+ * Ends with 1 if, on a store that serves in order, somebody was served before one that came
+ * earlier, or more were told than the next one and one that has just come. At its end all are left
+ * behind, as by a killed process: the election's name is used once. */
+#include "base/rng.h"
+#include "store/asker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <uv.h>
 
-#define TTL (30 * BW_SEC)
+#define TTL_NS       (40 * BW_SEC)
+#define RETRY_NS     BW_SEC
+#define TICK_MS      2u
+#define OPENING_MAX  32u               /* stores that connect at once */
+#define REST_NS      (250 * BW_MS)     /* a leadership, at least: by then all wait again */
+#define REST_MOST_NS (3 * BW_SEC)      /* and at most, where candidates look again and again */
+#define PATIENCE_NS  (5 * 60 * BW_SEC) /* until it has hung */
+
+enum phase { OPENING, GATHERING, RESTING, PASSING };
+
+struct crowd;
+
+struct candidate {
+    struct crowd *crowd;
+    struct bw_asker *asker;
+    struct bw_asked *asked; /* first one that asks whether the store is there, then the elector */
+    char id[32];
+    bool ready;     /* its store has answered */
+    bool here;      /* takes part */
+    bool arrived;   /* and waits, or has led */
+    bool gone;      /* its elector has stopped and may be freed */
+    uint64_t since; /* which arrival this was; leading ends it, and the end of that is a new one */
+    uint32_t waited, passed; /* hand-overs since then: all, and those to one that came later */
+    uint32_t told_in;        /* the last hand-over that it was told of */
+    uint32_t led;
+};
 
 struct crowd {
     uv_loop_t loop;
-    char election[64]; /* nobody's before */
+    uv_timer_t tick;
+    const char *url;
     const struct bw_store_ops *ops;
-    struct bw_store *store;
-    uint32_t count, entered, watching, woken, last;
-    struct bw_store_reply reply; /* the last of a kind we wait for */
-    uint64_t wanted;
-    bool got;
+    char election[64];
+    struct candidate *all;
+    uint32_t count, churn, wanted;
+    uint32_t opened, ready, started;
+    enum phase phase;
+    bw_time phase_since;
+    bool counts;  /* what happens now is the hand-over's doing */
+    bool churned; /* before this hand-over */
+    struct candidate *leader, *former;
+    struct bw_rng rng;
+    uint64_t arrivals, released_ns;
+    /* what came of it */
+    uint32_t handovers, in_order, longest_wait, most_passed;
+    uint64_t told, asked, requests;
+    double *took_ms;
 };
 
-/* Request ids: the kind in the high half, the candidate in the low one. */
-enum { ENTERING = 1, WATCHING = 2, ASKING = 3 };
-
-static uint64_t id_of(unsigned kind, uint32_t who)
+static void become(struct crowd *crowd, enum phase phase)
 {
-    return (uint64_t)kind << 32 | who;
+    crowd->phase = phase;
+    crowd->phase_since = bw_asker_now();
 }
 
-static void on_reply(void *context, const struct bw_store_reply *reply)
+static bool is_steady(const struct candidate *c)
 {
-    struct crowd *crowd = context;
-    if (reply->id == crowd->wanted) {
-        crowd->reply = *reply;
-        crowd->got = true;
-    } else if (reply->id >> 32 == ENTERING) {
-        crowd->entered += reply->outcome == BW_OUTCOME_DONE;
-    } else if (reply->id >> 32 == WATCHING) {
-        crowd->woken++;
-        crowd->watching--;
-        crowd->last = (uint32_t)reply->id;
+    return c - c->crowd->all < (ptrdiff_t)(c->crowd->count - c->crowd->churn);
+}
+
+static bool waits(const struct candidate *c)
+{
+    return c->here && c->arrived && c != c->crowd->leader;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- what one candidate does ---- */
+
+/* Who came earlier and waits on has been passed over. */
+static void count_handover(struct candidate *winner)
+{
+    struct crowd *crowd = winner->crowd;
+    bool first = true;
+    for (uint32_t i = 0; i < crowd->count; i++) {
+        struct candidate *c = &crowd->all[i];
+        if (c == winner || c == crowd->former || !waits(c))
+            continue;
+        c->waited++;
+        c->passed += c->since < winner->since;
+        first = first && c->since > winner->since;
+        if (is_steady(c)) {
+            crowd->longest_wait = larger(crowd->longest_wait, c->waited);
+            crowd->most_passed = larger(crowd->most_passed, c->passed);
+        }
+    }
+    crowd->in_order += first;
+    crowd->took_ms[crowd->handovers++] = (double)(uv_hrtime() - crowd->released_ns) / 1e6;
+}
+
+static void on_elected(struct candidate *c)
+{
+    struct crowd *crowd = c->crowd;
+    if (crowd->phase == PASSING)
+        count_handover(c);
+    crowd->leader = c;
+    c->led++;
+    c->waited = c->passed = 0;
+    c->arrived = true;
+    if (crowd->phase == PASSING)
+        become(crowd, RESTING);
+}
+
+static void on_act(void *context, const struct bw_lease_action *action)
+{
+    struct candidate *c = context;
+    struct crowd *crowd = c->crowd;
+    if (action->kind == BW_LEASE_ELECTED) {
+        on_elected(c);
+    } else if (action->kind == BW_LEASE_STEP_DOWN) {
+        if (action->reason != BW_LEASE_RESIGNED)
+            fprintf(stderr, "%s stepped down: %s\n", c->id, bw_lease_loss_name(action->reason));
+        bw_asked_step(c->asked, BW_LEASE_WORK_DEAD, false);
+    } else if (action->kind == BW_LEASE_RELEASED) {
+        c->since = crowd->arrivals++;
+    } else if (action->kind == BW_LEASE_STOPPED) {
+        c->gone = true;
     }
 }
 
-static void put(struct crowd *crowd, enum bw_store_op op, unsigned kind, uint32_t who,
-                const struct bw_store_record *seen)
+static bool before(void *context, struct bw_store_request *request)
 {
-    char name[32];
-    snprintf(name, sizeof name, "c%u", who);
-    struct bw_store_request request = {.op = op,
-                                       .id = id_of(kind, who),
-                                       .election = crowd->election,
-                                       .candidate = name,
-                                       .ttl_ns = TTL,
-                                       .clean = true,
-                                       .token = seen ? seen->token : 0,
-                                       .version = seen ? seen->version : 0};
-    if (crowd->ops->request(crowd->store, &request) != 0)
-        abort();
+    struct candidate *c = context;
+    struct crowd *crowd = c->crowd;
+    if (crowd->counts) {
+        crowd->requests += request->op != BW_STORE_WATCH;
+        crowd->asked += request->op == BW_STORE_ACQUIRE && c != crowd->former;
+    }
+    if (request->op == BW_STORE_RELEASE)
+        crowd->released_ns = uv_hrtime();
+    return true;
 }
 
-static struct bw_store_reply ask(struct crowd *crowd, enum bw_store_op op, uint32_t who,
-                                 const struct bw_store_record *seen)
+static void on_answer(void *context, const struct bw_store_reply *reply)
 {
-    crowd->got = false;
-    crowd->wanted = id_of(ASKING, who);
-    put(crowd, op, ASKING, who, seen);
-    while (!crowd->got)
-        uv_run(&crowd->loop, UV_RUN_ONCE);
-    if (crowd->reply.outcome != BW_OUTCOME_DONE)
-        fprintf(stderr, "request %d of c%u: %s\n", (int)op, who, crowd->reply.why);
-    return crowd->reply;
+    struct candidate *c = context;
+    struct crowd *crowd = c->crowd;
+    if (!c->ready && reply->outcome == BW_OUTCOME_DONE) {
+        c->ready = true;
+        crowd->ready++;
+    }
+    bool told = reply->op == BW_STORE_WATCH && reply->outcome == BW_OUTCOME_DONE;
+    bool other = c != crowd->former && (c != crowd->leader || crowd->phase == PASSING);
+    uint32_t round = crowd->handovers + (crowd->phase == PASSING);
+    if (crowd->counts && told && other && c->told_in != round) {
+        c->told_in = round;
+        crowd->told++;
+    }
 }
 
-static void watch(struct crowd *crowd, uint32_t who, const struct bw_store_record *seen)
+static void on_stepped(void *context)
 {
-    put(crowd, BW_STORE_WATCH, WATCHING, who, seen);
-    crowd->watching++;
+    struct candidate *c = context;
+    struct bw_lease_status status;
+    if (c->arrived || !c->here || bw_asked_waits(c->asked))
+        return;
+    bw_lease_status(bw_asked_lease(c->asked), &status);
+    if (strcmp(status.state, "waiting") == 0 && status.leader[0])
+        c->arrived = true;
 }
 
-/* In the order of their numbers, then all watch. A second read behind them: by then the server has
- * seen what was sent before it. */
+static const struct bw_asked_hooks hooks = {
+    .act = on_act, .before = before, .answer = on_answer, .stepped = on_stepped};
+
+static void give_up(const struct candidate *c, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", c->id, why);
+    exit(1);
+}
+
+static void open_store(struct candidate *c)
+{
+    char why[BW_WHY_MAX + 1];
+    if (bw_asker_open(&c->asker, c->crowd->url, &c->crowd->loop, NULL, why) != 0)
+        give_up(c, why);
+    if (bw_asked_new(&c->asked, c->asker, NULL, &hooks, c) != 0)
+        give_up(c, "no memory left");
+}
+
+/* Is the store there? What connects is not, yet. */
+static void probe(struct candidate *c)
+{
+    struct bw_store_request request = {
+        .op = BW_STORE_READ, .election = c->crowd->election, .candidate = c->id, .ttl_ns = TTL_NS};
+    if (!bw_asked_waits(c->asked))
+        bw_asked_ask(c->asked, &request, 10 * BW_SEC);
+}
+
+static void come(struct candidate *c)
+{
+    struct bw_lease_config config = {.election = c->crowd->election,
+                                     .candidate = c->id,
+                                     .value = "",
+                                     .terms = {.ttl_ns = TTL_NS, .drift_ppm = 10000},
+                                     .retry_ns = RETRY_NS};
+    bw_asked_free(c->asked);
+    if (bw_asked_new(&c->asked, c->asker, &config, &hooks, c) != 0)
+        give_up(c, "no memory left");
+    c->here = true;
+    c->arrived = c->gone = false;
+    c->waited = c->passed = 0;
+    c->since = c->crowd->arrivals++;
+    bw_asked_step(c->asked, BW_LEASE_START, false);
+}
+
+static void leave(struct candidate *c)
+{
+    c->here = false;
+    bw_asked_step(c->asked, BW_LEASE_STOP, false);
+}
+
+/* ---- what all do, in turn ---- */
+
+static void open_some(struct crowd *crowd)
+{
+    while (crowd->opened < crowd->count && crowd->opened - crowd->ready < OPENING_MAX) {
+        struct candidate *c = &crowd->all[crowd->opened];
+        c->crowd = crowd;
+        snprintf(c->id, sizeof c->id, "candidate-%u", crowd->opened++);
+        open_store(c);
+    }
+    for (uint32_t i = 0; i < crowd->opened; i++)
+        if (!crowd->all[i].ready)
+            probe(&crowd->all[i]);
+    if (crowd->ready == crowd->count)
+        become(crowd, GATHERING);
+}
+
 static void gather(struct crowd *crowd)
 {
+    if (crowd->started > 0 && !crowd->all[crowd->started - 1].arrived)
+        return;
+    if (crowd->started < crowd->count)
+        come(&crowd->all[crowd->started++]);
+    else
+        become(crowd, RESTING);
+}
+
+static bool is_quiet(const struct crowd *crowd)
+{
     for (uint32_t i = 0; i < crowd->count; i++) {
-        put(crowd, BW_STORE_ENTER, ENTERING, i, NULL);
-        while (crowd->entered <= i)
-            uv_run(&crowd->loop, UV_RUN_ONCE);
+        const struct candidate *c = &crowd->all[i];
+        if (c->here && (!c->arrived || bw_asked_waits(c->asked)))
+            return false;
+    }
+    return true;
+}
+
+/* One that is not steady comes or goes; false: there is none. */
+static bool come_or_go(struct crowd *crowd)
+{
+    if (crowd->churn == 0 || crowd->churned)
+        return false;
+    uint64_t which = (uint64_t)bw_rng_between(&crowd->rng, 1, (int64_t)crowd->churn);
+    struct candidate *c = &crowd->all[crowd->count - which];
+    crowd->churned = true;
+    crowd->counts = false;
+    if (!c->here && c->gone)
+        come(c);
+    else if (c->here && c != crowd->leader)
+        leave(c);
+    return true;
+}
+
+static void rest(struct crowd *crowd)
+{
+    bw_time rested = bw_asker_now() - crowd->phase_since;
+    if (rested < REST_NS || (!is_quiet(crowd) && rested < REST_MOST_NS))
+        return;
+    if (crowd->handovers == crowd->wanted) {
+        uv_stop(&crowd->loop);
+    } else if (come_or_go(crowd)) {
+        become(crowd, RESTING);
+    } else {
+        crowd->former = crowd->leader;
+        crowd->churned = false;
+        crowd->counts = true;
+        become(crowd, PASSING);
+        bw_asked_step(crowd->leader->asked, BW_LEASE_RESIGN, false);
     }
 }
 
-static void wait_until_quiet(struct crowd *crowd, const struct bw_store_record *seen)
+static void on_tick(uv_timer_t *timer)
 {
-    for (uint32_t i = 0; i < 50; i++)
-        ask(crowd, BW_STORE_READ, crowd->count, seen);
-}
-
-static int compare(const void *a, const void *b)
-{
-    uint64_t one = *(const uint64_t *)a, two = *(const uint64_t *)b;
-    return one < two ? -1 : one > two;
-}
-
-static int play(struct crowd *crowd, uint32_t rounds)
-{
-    uint64_t *spans = calloc(rounds, sizeof *spans);
-    uint32_t strays = 0;
-    if (!spans)
-        abort();
-    gather(crowd);
-    struct bw_store_record leads = ask(crowd, BW_STORE_ACQUIRE, 0, NULL).record;
-    for (uint32_t i = 1; i < crowd->count; i++)
-        watch(crowd, i, &leads);
-    wait_until_quiet(crowd, &leads);
-    crowd->woken = 0;
-    for (uint32_t i = 0; i < rounds; i++) {
-        uint64_t from = uv_hrtime();
-        uint32_t before = crowd->woken;
-        ask(crowd, BW_STORE_RELEASE, i, &leads);
-        while (crowd->woken == before)
-            uv_run(&crowd->loop, UV_RUN_ONCE);
-        struct bw_store_reply next = ask(crowd, BW_STORE_ACQUIRE, i + 1, NULL);
-        spans[i] = uv_hrtime() - from;
-        if (next.outcome != BW_OUTCOME_DONE || crowd->last != i + 1)
-            strays++;
-        leads = next.record;
-        wait_until_quiet(crowd, &leads);
+    struct crowd *crowd = timer->data;
+    if (bw_asker_now() - crowd->phase_since > PATIENCE_NS) {
+        fprintf(stderr, "hung in phase %d, hand-over %u\n", (int)crowd->phase, crowd->handovers);
+        exit(1);
     }
-    qsort(spans, rounds, sizeof *spans, compare);
-    printf("woken %u in %u hand-overs, median %" PRIu64 " us from release to lead\n", crowd->woken,
-           rounds, spans[rounds / 2] / 1000);
-    free(spans);
+    if (crowd->phase == OPENING)
+        open_some(crowd);
+    else if (crowd->phase == GATHERING)
+        gather(crowd);
+    else if (crowd->phase == RESTING)
+        rest(crowd);
+}
+
+/* ---- the tale ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+static int tell(const struct crowd *crowd)
+{
+    uint32_t served = 0, n = crowd->handovers;
+    for (uint32_t i = 0; i < crowd->count; i++)
+        served += crowd->all[i].led > (i == 0);
+    qsort(crowd->took_ms, n, sizeof(double), by_value);
+    printf("candidates %u, hand-overs %u, churn %u, told %.2f, ask %.2f, requests %.1f, "
+           "median-ms %.2f, p99-ms %.2f, in-order %.0f%%, served %u, longest-wait %u, "
+           "passed-over %u\n",
+           crowd->count, n, crowd->churn, (double)crowd->told / n, (double)crowd->asked / n,
+           (double)crowd->requests / n, crowd->took_ms[n / 2], crowd->took_ms[n * 99 / 100],
+           100.0 * crowd->in_order / n, served, crowd->longest_wait, crowd->most_passed);
     bool queue = crowd->ops->traits & BW_STORE_QUEUE;
-    return queue && (crowd->woken != rounds || strays > 0) ? 1 : 0;
+    return queue && (crowd->told > 2 * n || crowd->in_order != n);
+}
+
+static void allow_many_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
 }
 
 int main(int argc, char **argv)
 {
     static struct crowd crowd;
     char why[BW_WHY_MAX + 1];
-    struct bw_store_options options = {.context = &crowd, .reply = on_reply};
-    if (argc != 4)
-        return 64;
-    crowd.count = (uint32_t)atoi(argv[2]);
-    uint32_t rounds = (uint32_t)atoi(argv[3]);
-    uv_loop_init(&crowd.loop);
-    snprintf(crowd.election, sizeof crowd.election, "crowd-%" PRIx64, uv_hrtime());
-    crowd.ops = bw_store_find(argv[1], why);
-    if (rounds == 0 || rounds >= crowd.count || !crowd.ops ||
-        crowd.ops->open(&crowd.store, argv[1], &crowd.loop, &options, why) != 0) {
-        fprintf(stderr, "%s\n", why);
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: %s URL CANDIDATES HAND-OVERS [CHURN]\n", argv[0]);
         return 64;
     }
-    int code = play(&crowd, rounds);
-    crowd.ops->close(crowd.store);
-    while (uv_run(&crowd.loop, UV_RUN_DEFAULT) != 0)
-        ;
-    return code;
+    crowd.url = argv[1];
+    crowd.count = (uint32_t)strtoul(argv[2], NULL, 10);
+    crowd.wanted = (uint32_t)strtoul(argv[3], NULL, 10);
+    crowd.churn = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+    crowd.ops = bw_store_find(crowd.url, why);
+    crowd.all = calloc(crowd.count, sizeof *crowd.all);
+    crowd.took_ms = calloc(crowd.wanted, sizeof *crowd.took_ms);
+    if (!crowd.ops || !crowd.all || !crowd.took_ms || crowd.wanted == 0 ||
+        crowd.count < crowd.churn + 2) {
+        fprintf(stderr, "%s\n", crowd.ops ? "two steady candidates and a hand-over at least" : why);
+        return 64;
+    }
+    allow_many_files();
+    snprintf(crowd.election, sizeof crowd.election, "crowd-%" PRIx64, uv_hrtime());
+    bw_rng_init(&crowd.rng, 1);
+    uv_loop_init(&crowd.loop);
+    uv_timer_init(&crowd.loop, &crowd.tick);
+    crowd.tick.data = &crowd;
+    become(&crowd, OPENING);
+    uv_timer_start(&crowd.tick, on_tick, 0, TICK_MS);
+    uv_run(&crowd.loop, UV_RUN_DEFAULT);
+    return tell(&crowd);
 }
