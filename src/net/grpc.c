@@ -9,7 +9,7 @@
 
 #define TICK_MS      20u
 #define IDLE_TICK_MS 500u
-#define STALL_MS     (2 * IDLE_TICK_MS)
+#define STALL_MS     ((uint64_t)2 * IDLE_TICK_MS)
 #define PING_MS      6000u /* above the 5 s that etcd's servers allow */
 #define PAUSE_MIN_MS 50u
 #define PAUSE_MAX_MS 1000u

@@ -369,7 +369,7 @@ static void on_handle_closed(uv_handle_t *handle)
         return;
     nghttp2_session_del(h2->session);
     while (h2->streams)
-        free_stream(h2->streams);
+        free_stream(h2->streams); /* NOLINT(clang-analyzer-unix.Malloc): it unlinks itself */
     free(h2);
 }
 

@@ -173,7 +173,8 @@ static bool has_too_many(const struct bw_txn *txn)
 
 int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t size)
 {
-    struct bw_writer w = {.at = out, .size = size};
+    struct bw_writer w = {.size = size};
+    w.at = out;
     if (entry->kind == BW_ENTRY_TXN && has_too_many(&entry->txn))
         return BW_ELIMIT;
     bw_write_number(&w, entry->kind);

@@ -125,7 +125,8 @@ size_t bw_registry_save(struct bw_registry *r, struct bw_saving *saving, unsigne
 {
     static void (*const steps[])(struct bw_registry *, struct bw_saving *, struct bw_writer *) = {
         save_header, save_lease, save_live, save_replaced, save_event, save_end};
-    struct bw_writer w = {.at = out, .size = size};
+    struct bw_writer w = {.size = size};
+    w.at = out;
     BW_ASSERT(size >= BW_SNAPSHOT_PIECE_MAX);
     while (saving->phase != DONE) {
         struct bw_saving before = *saving;

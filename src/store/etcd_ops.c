@@ -144,7 +144,7 @@ static void acquire(struct etcd_task *task)
     if (etcd_now_ms() < task->store->quiet_until_ms)
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
                        "the server has lost data: waiting out the leases that were seen");
-    else if (task->seat->fresh && task->seat->create)
+    else if (task->seat && task->seat->fresh && task->seat->create)
         take(task); /* a watch has just shown that we are first */
     else
         etcd_seat_take_place(task, judge);

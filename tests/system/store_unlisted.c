@@ -33,7 +33,7 @@ static const struct bw_store_ops *find(const char *url, char *why)
 {
     static struct bw_store_ops ops;
     (void)url;
-    (void)why;
+    why[0] = '\0';
     ops = bw_store_sqlite;
     ops.scheme = "kubernetes";
     ops.traits &= ~(unsigned)(BW_STORE_LISTS | BW_STORE_PROVES_DEATH);
