@@ -480,4 +480,4 @@ def hostile_answers_are_clear_errors():
             assert len(err) < 600, err
 
 
-suite.main()
+suite.main(at_once=3)

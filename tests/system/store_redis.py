@@ -573,4 +573,4 @@ def with_wait_nobody_leads_what_no_replica_confirmed():
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(at_once=3)
