@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 
 from run_lib import wait_for
 from store_lib import PATIENCE_S, Server, Skip, free_ports, program
@@ -118,9 +119,18 @@ class Etcd(Target):
         self.servers[0].start()
 
 
+BUILDING = threading.Lock()  # tests of one program run side by side
+
+
 def go_program(beside, here):
     """A candidate on Go's own package, built once beside the tests' programs; skipped where there is no Go."""
     built, source = os.path.join(beside, "etcd_elect"), os.path.join(here, "etcd_elect.go")
+    with BUILDING:
+        build_go(built, source, beside)
+    return built
+
+
+def build_go(built, source, beside):
     if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
         go = program("go", "golang-go and golang-etcd-server-dev")
         if not os.path.isdir("/usr/share/gocode/src/go.etcd.io/etcd"):
@@ -129,7 +139,6 @@ def go_program(beside, here):
         subprocess.run([go, "build", "-o", new, source], check=True, timeout=1200, capture_output=True, env=dict(
             os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=os.path.join(beside, "gocache"), GOFLAGS="-p=2"))
         os.replace(new, built)
-    return built
 
 
 def python_with(module, package):

@@ -19,6 +19,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from run_lib import lives, send, wait_for  # noqa: E402
+from serve_lib import go_program  # noqa: E402
 from store_lib import Place, Server, Skip, Suite, free_ports, program  # noqa: E402
 
 LONG = "--long" in sys.argv
@@ -427,26 +428,10 @@ def etcdctl_and_bellwether_exclude_each_other():
                 room.judge()
 
 
-def go_program(place):
-    """A candidate on Go's own package, built once beside the tests' programs; skipped where there is no Go."""
-    beside = os.path.dirname(os.path.abspath(suite.conformance))
-    built = os.path.join(beside, "etcd_elect")
-    source = os.path.join(HERE, "etcd_elect.go")
-    if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
-        go = program("go", "golang-go and golang-etcd-server-dev")
-        if not os.path.isdir("/usr/share/gocode/src/go.etcd.io/etcd"):
-            raise Skip("Go's etcd client is not here: install golang-etcd-server-dev")
-        cache = os.path.join(beside, "gocache")
-        subprocess.run([go, "build", "-o", built + ".new", source], check=True, timeout=1200, capture_output=True, env=dict(
-            os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=cache, GOFLAGS="-p=2"))
-        os.replace(built + ".new", built)
-    return built
-
-
 @suite.test
 def go_and_bellwether_exclude_each_other():
     with Place("etcd") as place:
-        built = go_program(place)
+        built = go_program(os.path.dirname(os.path.abspath(suite.conformance)), HERE)
         cluster = Cluster(place)
 
         def go(value):
