@@ -36,11 +36,22 @@ static long long now_ns(void)
     return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* As whoever looks on sees it: in a PID namespace of its own getpid() is another number, but the
+ * /proc that it still sees is theirs. */
+static int outer_pid(void)
+{
+    char number[16];
+    ssize_t length = readlink("/proc/self", number, sizeof number - 1);
+    if (length <= 0)
+        return (int)getpid();
+    number[length] = '\0';
+    return atoi(number);
+}
+
 static void tell(const char *what, const char *which)
 {
     char line[160];
-    int length =
-        snprintf(line, sizeof line, "%s %s %d %lld\n", what, which, (int)getpid(), now_ns());
+    int length = snprintf(line, sizeof line, "%s %s %d %lld\n", what, which, outer_pid(), now_ns());
     if (write(log_fd, line, (size_t)length) != length)
         _exit(99);
 }
