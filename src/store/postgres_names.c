@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct bw_pg_resolving {
     uv_getaddrinfo_t request;
@@ -12,14 +13,21 @@ struct bw_pg_resolving {
     uint32_t host;
 };
 
+static void copy_text(char *out, size_t size, const char *text)
+{
+    size_t length = strnlen(text, size - 1);
+    memmove(out, text, length);
+    out[length] = '\0';
+}
+
 static void add_place(struct bw_store *store, const char *host, const char *address, uint16_t port)
 {
     struct bw_pg_link *link = &store->link;
     if (link->place_count == BW_PG_PLACES_MAX)
         return;
     struct bw_pg_place *place = &link->places[link->place_count++];
-    snprintf(place->host, sizeof place->host, "%s", host);
-    snprintf(place->address, sizeof place->address, "%s", address);
+    copy_text(place->host, sizeof place->host, host);
+    copy_text(place->address, sizeof place->address, address);
     place->port = port;
 }
 
