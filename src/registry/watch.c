@@ -137,7 +137,8 @@ bw_ref bw_watcher_add(struct bw_watches *w, const struct bw_registry *r,
                                 .number = UINT64_MAX,
                                 .owner = watch->owner,
                                 .id = watch->id};
-    memcpy(watcher->bytes, keys->key.at, keys->key.length);
+    if (keys->key.length)
+        memcpy(watcher->bytes, keys->key.at, keys->key.length);
     if (keys->end.length)
         memcpy(watcher->bytes + keys->key.length, keys->end.at, keys->end.length);
     bw_ref *home = home_of(w, watcher);
