@@ -102,7 +102,7 @@ meson_phase unit "$build"
 if is_wanted sanitize; then
     # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
     if compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized; then
-        UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
+        UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
             TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
     else
         add 0 1 0

@@ -20,6 +20,7 @@ import traceback
 
 from run_lib import Room, Tap, send, wait_for
 
+SANITIZED = "ASAN_OPTIONS" in os.environ  # memory then costs several times as much: bounds on it mean nothing
 PATIENCE_S = 60.0  # until a server must answer; nothing is judged by it
 # What builds with sanitizers run of a store: its code from end to end, and what strangers send it.
 SMALL = re.compile("^conformance|hostile|garbage|endless|that_lie")

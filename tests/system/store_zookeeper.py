@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from run_lib import send, wait_for  # noqa: E402
-from store_lib import Place, Server, Skip, Suite, free_ports, program  # noqa: E402
+from store_lib import SANITIZED, Place, Server, Skip, Suite, free_ports, program  # noqa: E402
 
 LONG = "--long" in sys.argv
 sys.argv = [word for word in sys.argv if word != "--long"]
@@ -713,7 +713,7 @@ def servers_that_lie_give_no_lead_and_cost_no_memory():
             assert a.process.poll() is None, f"{answer.__name__}: it ended with {a.process.returncode}"
             with open(f"/proc/{a.pid}/status", encoding="utf-8") as file:
                 high = int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1))
-            assert high < 100 * 1024, f"{answer.__name__}: {high} kB"
+            assert SANITIZED or high < 100 * 1024, f"{answer.__name__}: {high} kB"
             assert not r.starts()
         liar.listener.close()
 
