@@ -261,7 +261,7 @@ def a_new_certificate_is_taken_up_while_an_election_is_held():
             keys = nodes.ctl("--cacert", ca.crt, "get", "--prefix", "e", "-w", "json").stdout
             assert json.loads(keys)["kvs"][0]["create_revision"] == json.loads(keys)["kvs"][0]["mod_revision"]
             leases = nodes.ctl("--cacert", ca.crt, "lease", "list").stdout.split()
-            assert won.strip().split("/")[-1] in leases, (won, leases)
+            assert won.strip().split("/")[-1].zfill(16) in leases, (won, leases)
         finally:
             holder.terminate()
             holder.wait(PATIENCE_S)
