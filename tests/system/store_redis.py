@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from run_lib import lives, send, wait_for  # noqa: E402
-from store_lib import SANITIZED, Place, Server, Suite, free_ports, program  # noqa: E402
+from store_lib import SANITIZED, Place, Server, Skip, Suite, free_ports, program  # noqa: E402
 
 LONG = "--long" in sys.argv
 sys.argv = [word for word in sys.argv if word != "--long"]
@@ -476,6 +476,8 @@ def instances_that_are_all_away_are_not_said_to_be_back():
 
 @suite.test
 def redlock_works_with_two_of_five_down_and_stops_with_three():
+    if "--long" not in sys.argv:
+        raise Skip("a long form: --long")
     with Place("redis") as place:
         servers = five(place)
         with suite.room(redlock_url(servers), retry="200ms") as room:
