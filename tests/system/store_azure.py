@@ -259,7 +259,7 @@ def a_server_that_answers_errors_for_a_whole_lease_ends_the_work():
 @beside
 def a_server_that_comes_back_with_its_data_gives_a_higher_token():
     if "--long" not in sys.argv:
-        raise Skip("a long form: --long")
+        raise Skip("fails now and then on a loaded machine, not yet understood; run it with --long")
     with Place("azure") as place:
         server = azurite(place)
         with room(url(server.port)) as meeting:

@@ -302,7 +302,7 @@ def a_server_that_forgot_everything_lets_nobody_in_too_early():
 @suite.test
 def two_clusters_are_not_taken_for_one():
     if "--long" not in sys.argv:
-        raise Skip("a long form: --long")
+        raise Skip("fails now and then on a loaded machine, not yet understood; run it with --long")
     with Place("etcd") as place, Place("other") as other:
         one, two = Cluster(place), Cluster(other)
         proxy = place.proxy(one.ports[0])

@@ -477,7 +477,7 @@ def instances_that_are_all_away_are_not_said_to_be_back():
 @suite.test
 def redlock_works_with_two_of_five_down_and_stops_with_three():
     if "--long" not in sys.argv:
-        raise Skip("a long form: --long")
+        raise Skip("fails now and then on a loaded machine, not yet understood; run it with --long")
     with Place("redis") as place:
         servers = five(place)
         with suite.room(redlock_url(servers), retry="200ms") as room:
