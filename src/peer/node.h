@@ -1,0 +1,170 @@
+/* A peer: one bw_instance on a real network. Frames become events, actions become frames, timers
+ * run on CLOCK_BOOTTIME, what must not be forgotten is on disk before it is spoken of.
+ *
+ * Its life: it meets the others (JOIN to whom it was told, ROSTER back), a cluster is founded by
+ * the first `expect` of them or joined if there is one, then the elections run until it is closed.
+ * Before that nobody leads and commands are refused with BW_EBUSY.
+ *
+ * Everything happens on the loop's thread. A hook is never called from within a call of this
+ * header; pointers given to a hook are valid for that call. */
+#ifndef BW_PEER_NODE_H
+#define BW_PEER_NODE_H
+
+#include "detect/detector.h"
+#include "elect/elector.h"
+#include "peer/member.h"
+
+#include <sys/socket.h>
+#include <uv.h>
+
+#define BW_PEER_WHY_MAX 511u
+/* A sealed DEAD frame, with room to spare. */
+#define BW_PEER_LETTER_MAX 256u
+
+struct bw_peer;
+struct bw_keyring;
+struct bw_credentials;
+
+/* A claim to lead, as somebody made it: what two of them look like stands in `split`. */
+struct bw_peer_claim {
+    bw_node node;
+    bw_term term;
+    bw_token token; /* BW_TOKEN_NONE: the algorithm gives none */
+    bw_time seen;   /* when it was last heard, on our clock */
+};
+
+enum bw_peer_order_kind { BW_PEER_RESIGN = 1, BW_PEER_TRANSFER };
+
+struct bw_peer_order {
+    enum bw_peer_order_kind kind;
+    uint32_t election;
+    bw_node node; /* TRANSFER: to whom */
+};
+
+struct bw_peer_options {
+    uv_loop_t *loop;
+    bw_node self;          /* 1 and up; nobody else's in this cluster */
+    const char *cluster;   /* frames of another cluster are dropped; NULL: "bellwether" */
+    const char *name;      /* who we are, for people and for `held by`; NULL: the id in digits */
+    const char *value;     /* shown while we lead; NULL: "" */
+    const char *listen;    /* HOST:PORT, UDP and TCP alike; port 0: the kernel chooses */
+    const char *advertise; /* where others reach us; NULL: what we listen on */
+    const char *join;      /* NAME:PORT[,NAME:PORT...]; every address of a name is tried, again and
+                              again; NULL: nobody */
+    const char *members_file; /* "ID HOST:PORT [priority=N] [ordinary]" per line: exactly these are
+                                 the cluster, self among them; NULL: found or join one */
+    const char *directory;    /* exists; locked while it is open */
+    uint32_t expect;          /* how many found the cluster; 0: join one, never found it */
+    uint32_t cap;             /* members there may ever be; 0: BW_PEER_MEMBERS_DEFAULT */
+
+    const struct bw_elector_ops *algorithm;
+    bool quorum; /* the quorum guard stands around it */
+    const struct bw_detector_ops *detector;
+    /* Timing and taste, from bw_elector_defaults and bw_detector_defaults; identity, membership and
+     * seeds are filled in here. */
+    struct bw_elector_config elect;
+    struct bw_detector_config detect;
+    uint32_t elections; /* sharing the detector; 0 means 1 */
+    uint32_t priority;
+    bool ordinary; /* never a candidate */
+
+    struct bw_keyring *keyring;         /* borrowed; NULL: the public key */
+    struct bw_credentials *credentials; /* TLS between peers; borrowed; NULL: sealed frames only */
+
+    void *context; /* of the hooks; any hook may be NULL */
+    /* We are one of a cluster from now on: founded, joined, or gone on with after a restart. */
+    void (*formed)(void *context);
+    /* Who leads changed, or until when we may act. */
+    void (*announced)(void *context, uint32_t election, const struct bw_announcement *announcement);
+    /* Somebody came, left, was suspected or is trusted again. */
+    void (*member)(void *context, const struct bw_peer_member *member);
+    /* bw_peer_last_words would say something else from now on. */
+    void (*letters)(void *context, uint32_t election);
+    /* Somebody asks us, the leader, to hand over. The work must be dead before bw_peer_command is
+     * given what was ordered. Without this hook it is done at once. */
+    void (*ordered)(void *context, const struct bw_peer_order *order);
+    /* Two claim to lead the same election at overlapping times. */
+    void (*split)(void *context, uint32_t election, const struct bw_peer_claim *one,
+                  const struct bw_peer_claim *other);
+    /* It can take no part any more, for good; the line says why and what to do. Close it. */
+    void (*ended)(void *context, const char *why);
+};
+
+/* Returns 0, or an error with a line in why[BW_PEER_WHY_MAX + 1]: BW_EINVAL (settings),
+ * BW_EDAMAGED (the directory is another node's or cluster's, or copied, or broken), BW_EBUSY (it is
+ * in use), BW_EIO, BW_ENOMEM. */
+int bw_peer_open(struct bw_peer **out, const struct bw_peer_options *options, char *why);
+
+/* Leaves the loop: hands over if we lead (our work must be dead by then), lets go of everything and
+ * calls `closed` from the loop. `leave`: for good, the others forget us; otherwise we are expected
+ * back. */
+void bw_peer_close(struct bw_peer *peer, bool leave, void (*closed)(void *context));
+
+/* CAMPAIGN, RESIGN or TRANSFER; our work is dead, or never was. 0: will be done from the loop;
+ * BW_EBUSY: not formed yet, or too many under way; BW_EINVAL. */
+int bw_peer_command(struct bw_peer *peer, const struct bw_command *command);
+
+/* The work that we ran under any term so far is confirmed dead: everybody is told, and what was
+ * promised to us is void. */
+void bw_peer_dead(struct bw_peer *peer, uint32_t election);
+
+/* Asks whoever leads to hand over (an ORDER frame when that is somebody else). 0, BW_ENOTLEADER:
+ * nobody leads, BW_EINVAL. */
+int bw_peer_order(struct bw_peer *peer, const struct bw_peer_order *order);
+
+struct bw_peer_status {
+    bw_node self;
+    bool formed;
+    uint32_t known, expected; /* before that: how many we met, and of how many */
+    bw_node leader;           /* of the election asked for */
+    bool leading, electing;
+    bw_term term;
+    bw_token token;
+    bw_time act_from, act_until;
+    const char *state;                      /* the algorithm's own name of it */
+    const struct bw_peer_member *leader_is; /* name, value, address; NULL: nobody, or not known */
+    uint32_t voters;                        /* whose majority decides; 0: no quorum is asked for */
+};
+
+void bw_peer_status(struct bw_peer *peer, uint32_t election, struct bw_peer_status *out);
+/* Everybody known, ourselves included, by id; returns how many there are, `cap` of them in `out`.
+ */
+uint32_t bw_peer_members(struct bw_peer *peer, struct bw_peer_member *out, uint32_t cap);
+/* The name of a member, or NULL. Valid until the next turn of the loop. */
+const char *bw_peer_name(struct bw_peer *peer, bw_node node);
+
+/* What is dropped, and what it costs. */
+struct bw_peer_counters {
+    uint64_t frames_in, frames_out, bytes_in, bytes_out;
+    uint64_t malformed;     /* opened, but not a frame of ours */
+    uint64_t strangers;     /* of somebody who is not a member */
+    uint64_t refused;       /* not opened: wrong key, cluster, version, replayed; see net/seal.h */
+    uint64_t not_sent;      /* no address, no room */
+    uint64_t elections;     /* announcements of a leader */
+    uint64_t splits;        /* two leaders seen */
+    uint64_t persisted;     /* records written and synced */
+    uint64_t roster_frames; /* of frames_out: membership, not detection or election */
+};
+
+void bw_peer_counters(const struct bw_peer *peer, struct bw_peer_counters *out);
+
+/* Last words: sealed beforehand, so that a guardian without any key can send them when this process
+ * was killed and the work is confirmed dead. One per other member; each is good once. */
+struct bw_peer_letter {
+    struct sockaddr_storage to;
+    socklen_t to_length;
+    uint32_t length;
+    unsigned char bytes[BW_PEER_LETTER_MAX];
+};
+
+/* "What `self` ran in this election under terms up to the present one is dead." Returns how many
+ * were written (at most `cap`); 0 while we do not lead. Each call seals new ones: older letters
+ * remain valid. */
+uint32_t bw_peer_last_words(struct bw_peer *peer, uint32_t election, struct bw_peer_letter *out,
+                            uint32_t cap);
+/* The UDP socket they are sent from; borrowed. */
+int bw_peer_socket(const struct bw_peer *peer);
+/* Where we can be reached, as text: what `advertise` became. Valid for the life of the peer. */
+const char *bw_peer_address(const struct bw_peer *peer);
+
+#endif
