@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "run/guardian_core.h"
+#include "run/last_words.h"
 #include "run/proc.h"
 #include "run/wire.h"
 #include "store/sqlite.h"
@@ -30,7 +31,7 @@ struct guardian {
     struct bw_guardian_core core;
     struct bw_contain contain;
     bool contained; /* there is one */
-    int fd[FD_COUNT], lock_fd;
+    int fd[FD_COUNT], lock_fd, words_fd, mouth_fd;
     pid_t work;
     uint64_t work_start;
     int status, look_pause_ms;
@@ -120,11 +121,19 @@ static void report(struct guardian *g)
         tell(g, &wire);
 }
 
+/* Puts a descriptor (-1: none) in the place of another. */
+static void keep(int *place, int fd)
+{
+    if (*place >= 0)
+        close(*place);
+    *place = fd;
+}
+
 static void forget(struct guardian *g)
 {
-    if (g->lock_fd >= 0)
-        close(g->lock_fd);
-    g->lock_fd = -1;
+    keep(&g->lock_fd, -1);
+    keep(&g->words_fd, -1);
+    keep(&g->mouth_fd, -1);
     g->ran = g->exited = false;
     g->status = 0;
     g->work = 0;
@@ -140,6 +149,16 @@ static void release(struct guardian *g, bw_token token)
                  error ? "the supervisor died; the work is dead, token %llu could not be released"
                        : "the supervisor died; the work is dead, token %llu is released",
                  (unsigned long long)token);
+}
+
+static void speak(struct guardian *g)
+{
+    uint32_t said = bw_last_words_say(g->words_fd, g->mouth_fd);
+    struct bw_log_field fields[] = {{"told", NULL, said}, BW_LOG_END};
+    if (g->core.spoken <= 1)
+        bw_log_event(g->config->log, BW_LOG_INFO, "guardian-spoke", fields,
+                     "the supervisor died; the work is dead, %u others are told so",
+                     (unsigned)said);
 }
 
 static void carry_out(struct guardian *g, const struct bw_guardian_actions *actions)
@@ -163,6 +182,9 @@ static void carry_out(struct guardian *g, const struct bw_guardian_actions *acti
             break;
         case BW_GUARDIAN_DO_RELEASE:
             release(g, actions->token);
+            break;
+        case BW_GUARDIAN_DO_SPEAK:
+            speak(g);
             break;
         case BW_GUARDIAN_DO_FORGET:
             forget(g);
@@ -209,20 +231,27 @@ static void on_gone(struct guardian *g)
     feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_GONE, .now = bw_run_now()});
 }
 
+static int *place_of(struct guardian *g, uint32_t kind)
+{
+    if (kind == BW_WIRE_WORDS)
+        return &g->words_fd;
+    return kind == BW_WIRE_MOUTH ? &g->mouth_fd : &g->lock_fd;
+}
+
 static void on_message(struct guardian *g, const struct bw_wire *wire, int passed)
 {
     static const enum bw_guardian_event_kind kinds[] = {
-        [BW_WIRE_ARM] = BW_GUARDIAN_ARM,   [BW_WIRE_START] = BW_GUARDIAN_START,
-        [BW_WIRE_STOP] = BW_GUARDIAN_STOP, [BW_WIRE_SIGNAL] = BW_GUARDIAN_SIGNAL,
-        [BW_WIRE_KILL] = BW_GUARDIAN_KILL, [BW_WIRE_DISMISS] = BW_GUARDIAN_DISMISS,
+        [BW_WIRE_ARM] = BW_GUARDIAN_ARM,     [BW_WIRE_START] = BW_GUARDIAN_START,
+        [BW_WIRE_STOP] = BW_GUARDIAN_STOP,   [BW_WIRE_SIGNAL] = BW_GUARDIAN_SIGNAL,
+        [BW_WIRE_KILL] = BW_GUARDIAN_KILL,   [BW_WIRE_DISMISS] = BW_GUARDIAN_DISMISS,
+        [BW_WIRE_WORDS] = BW_GUARDIAN_WORDS,
     };
-    BW_ASSERT(wire->kind >= BW_WIRE_ARM && wire->kind <= BW_WIRE_DISMISS);
+    BW_ASSERT(wire->kind >= BW_WIRE_ARM && wire->kind <= BW_WIRE_MOUTH);
+    if (passed >= 0)
+        keep(place_of(g, wire->kind), passed);
+    if (wire->kind == BW_WIRE_MOUTH)
+        return;
     g->flags = wire->flags;
-    if (passed >= 0) {
-        if (g->lock_fd >= 0)
-            close(g->lock_fd);
-        g->lock_fd = passed;
-    }
     feed(g, (struct bw_guardian_event){.kind = kinds[wire->kind],
                                        .now = bw_run_now(),
                                        .at = wire->at,
@@ -327,7 +356,8 @@ static void close_others(int socket, int supervisor)
 
 static _Noreturn void live(const struct bw_guardian_config *config, int socket, int supervisor)
 {
-    struct guardian g = {.config = config, .lock_fd = -1, .armed_at = BW_TIME_NEVER};
+    struct guardian g = {
+        .config = config, .lock_fd = -1, .words_fd = -1, .mouth_fd = -1, .armed_at = BW_TIME_NEVER};
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

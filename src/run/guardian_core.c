@@ -12,8 +12,13 @@
 #define BLOW_PAUSE_NS     (2 * BW_MS)
 #define BLOW_PAUSE_MAX_NS (200 * BW_MS)
 #define REPORT_AFTER_NS   (250 * BW_MS)
+/* Said at 0, 5 and 15 ms: a burst that fills a queue is over by then, and who waits, waits less
+ * than it would for a lease. */
+#define SPEAK_TIMES    3u
+#define SPEAK_PAUSE_NS (5 * BW_MS)
 
-static const char *const names[] = {"idle", "armed", "running", "ending", "killing", "dead"};
+static const char *const names[] = {"idle",    "armed", "running", "ending",
+                                    "killing", "dead",  "speaking"};
 
 const char *bw_guardian_state_name(enum bw_guardian_state state)
 {
@@ -37,21 +42,43 @@ static void become_idle(struct bw_guardian_core *core, struct bw_guardian_action
 {
     core->state = BW_GUARDIAN_IDLE;
     core->token = BW_TOKEN_NONE;
-    core->kill_at = BW_TIME_NEVER;
+    core->kill_at = core->again_at = BW_TIME_NEVER;
+    core->words = false;
     act(actions, core->gone ? BW_GUARDIAN_DO_EXIT : BW_GUARDIAN_DO_FORGET);
 }
 
-static void become_dead(struct bw_guardian_core *core, struct bw_guardian_actions *actions)
+static void speak(struct bw_guardian_core *core, bw_time now, struct bw_guardian_actions *actions)
+{
+    act(actions, BW_GUARDIAN_DO_SPEAK);
+    core->spoken++;
+    core->again_at = bw_time_add(now, SPEAK_PAUSE_NS * core->spoken);
+    if (core->spoken >= SPEAK_TIMES)
+        become_idle(core, actions);
+}
+
+static void become_speaking(struct bw_guardian_core *core, bw_time now,
+                            struct bw_guardian_actions *actions)
+{
+    core->state = BW_GUARDIAN_SPEAKING;
+    core->spoken = 0;
+    speak(core, now, actions);
+}
+
+static void become_dead(struct bw_guardian_core *core, bw_time now,
+                        struct bw_guardian_actions *actions)
 {
     core->state = BW_GUARDIAN_DEAD;
     core->kill_at = core->again_at = BW_TIME_NEVER;
-    if (!core->gone) {
+    if (!core->gone && !(BW_BUG(guardian_speaks_while_supervised) && core->words)) {
         act(actions, BW_GUARDIAN_DO_CONFIRM);
         return;
     }
     act(actions, BW_GUARDIAN_DO_RELEASE);
     actions->token = core->token;
-    become_idle(core, actions);
+    if (core->words)
+        become_speaking(core, now, actions);
+    else
+        become_idle(core, actions);
 }
 
 static void blow(struct bw_guardian_core *core, bw_time now, struct bw_guardian_actions *actions)
@@ -119,9 +146,16 @@ static void on_start(struct bw_guardian_core *core, const struct bw_guardian_eve
     if (core->state != BW_GUARDIAN_ARMED || event->token != core->token)
         return;
     if (event->now >= core->kill_at && !BW_BUG(guardian_starts_late))
-        become_dead(core, actions); /* too late: it never ran */
+        become_dead(core, event->now, actions); /* too late: it never ran */
     else
         become_running(core, actions);
+}
+
+/* Words of another leadership would tell of a death that nobody here has seen. */
+static void on_words(struct bw_guardian_core *core, const struct bw_guardian_event *event)
+{
+    if (!core->gone && event->token != BW_TOKEN_NONE && event->token == core->token)
+        core->words = true;
 }
 
 static void on_stop(struct bw_guardian_core *core, const struct bw_guardian_event *event,
@@ -130,7 +164,7 @@ static void on_stop(struct bw_guardian_core *core, const struct bw_guardian_even
     if (event->token != core->token)
         return;
     if (core->state == BW_GUARDIAN_ARMED)
-        become_dead(core, actions);
+        become_dead(core, event->now, actions);
     else if (runs(core))
         become_ending(core, event->signal, event->at, actions);
 }
@@ -140,10 +174,12 @@ static void on_gone(struct bw_guardian_core *core, bw_time now, struct bw_guardi
     if (core->gone)
         return;
     core->gone = true;
+    if (core->words && BW_BUG(guardian_speaks_before_death))
+        act(actions, BW_GUARDIAN_DO_SPEAK);
     if (core->state == BW_GUARDIAN_IDLE)
         act(actions, BW_GUARDIAN_DO_EXIT);
     else if (core->state == BW_GUARDIAN_ARMED || core->state == BW_GUARDIAN_DEAD)
-        become_dead(core, actions);
+        become_dead(core, now, actions);
     else if (runs(core))
         become_killing(core, now, actions);
 }
@@ -153,8 +189,10 @@ static void on_timer(struct bw_guardian_core *core, bw_time now,
 {
     if (core->state == BW_GUARDIAN_KILLING && now >= core->again_at)
         blow(core, now, actions);
+    else if (core->state == BW_GUARDIAN_SPEAKING && now >= core->again_at)
+        speak(core, now, actions);
     else if (core->state == BW_GUARDIAN_ARMED && now >= core->kill_at)
-        become_dead(core, actions);
+        become_dead(core, now, actions);
     else if (runs(core) && now >= core->kill_at)
         become_killing(core, now, actions);
 }
@@ -167,13 +205,14 @@ static void on_exited(struct bw_guardian_core *core, bw_time now,
     if (core->state == BW_GUARDIAN_RUNNING)
         become_ending(core, SIGTERM, bw_time_add(now, core->kill_after_ns), actions);
     if (BW_BUG(guardian_trusts_first_process) && core->state == BW_GUARDIAN_ENDING)
-        become_dead(core, actions);
+        become_dead(core, now, actions);
 }
 
-static void on_empty(struct bw_guardian_core *core, struct bw_guardian_actions *actions)
+static void on_empty(struct bw_guardian_core *core, bw_time now,
+                     struct bw_guardian_actions *actions)
 {
     if ((runs(core) && core->exited) || core->state == BW_GUARDIAN_KILLING)
-        become_dead(core, actions);
+        become_dead(core, now, actions);
 }
 
 void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_event *event,
@@ -202,11 +241,14 @@ void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_ev
         if (runs(core))
             become_killing(core, event->now, actions);
         else if (core->state == BW_GUARDIAN_ARMED)
-            become_dead(core, actions);
+            become_dead(core, event->now, actions);
         break;
     case BW_GUARDIAN_DISMISS:
         if (core->state == BW_GUARDIAN_DEAD && event->token == core->token)
             become_idle(core, actions);
+        break;
+    case BW_GUARDIAN_WORDS:
+        on_words(core, event);
         break;
     case BW_GUARDIAN_TIMER:
         on_timer(core, event->now, actions);
@@ -218,16 +260,17 @@ void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_ev
         on_exited(core, event->now, actions);
         break;
     case BW_GUARDIAN_EMPTY:
-        on_empty(core, actions);
+        on_empty(core, event->now, actions);
         break;
     case BW_GUARDIAN_FAILED:
         if (core->state == BW_GUARDIAN_RUNNING)
-            become_dead(core, actions);
+            become_dead(core, event->now, actions);
         break;
     }
 }
 
 bw_time bw_guardian_deadline(const struct bw_guardian_core *core)
 {
-    return core->state == BW_GUARDIAN_KILLING ? core->again_at : core->kill_at;
+    bool again = core->state == BW_GUARDIAN_KILLING || core->state == BW_GUARDIAN_SPEAKING;
+    return again ? core->again_at : core->kill_at;
 }

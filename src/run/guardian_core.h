@@ -5,7 +5,9 @@
  *   - work runs only between ARM and the KILL instant that the supervisor last gave;
  *   - a leadership is released only after its containment was seen empty, and only by the guardian
  *     itself when the supervisor is gone;
- *   - a kill that has begun is never taken back. */
+ *   - a kill that has begun is never taken back;
+ *   - last words (last_words.h) are said of a leadership whose supervisor is gone and whose work is
+ *     dead, and of no other. */
 #ifndef BW_RUN_GUARDIAN_CORE_H
 #define BW_RUN_GUARDIAN_CORE_H
 
@@ -18,6 +20,7 @@ enum bw_guardian_event_kind {
     BW_GUARDIAN_SIGNAL,  /* pass a signal on */
     BW_GUARDIAN_KILL,    /* kill it now */
     BW_GUARDIAN_DISMISS, /* the leadership is over and released: forget it */
+    BW_GUARDIAN_WORDS,   /* there are last words of `token` */
     BW_GUARDIAN_TIMER,   /* deadline() has come */
     BW_GUARDIAN_GONE,    /* the supervisor is dead, or wants no guardian any more */
     BW_GUARDIAN_EXITED,  /* the work's first process ended */
@@ -40,6 +43,7 @@ enum bw_guardian_action {
     BW_GUARDIAN_DO_CONFIRM, /* tell the supervisor: dead */
     BW_GUARDIAN_DO_REPORT,  /* tell: killed, and still not dead */
     BW_GUARDIAN_DO_RELEASE, /* give the leadership back, clean */
+    BW_GUARDIAN_DO_SPEAK,   /* say the last words; datagrams get lost, so more than once */
     BW_GUARDIAN_DO_FORGET,  /* let the lock go, make the next containment */
     BW_GUARDIAN_DO_EXIT
 };
@@ -59,7 +63,8 @@ enum bw_guardian_state {
     BW_GUARDIAN_RUNNING,
     BW_GUARDIAN_ENDING, /* told to end, or its first process ended */
     BW_GUARDIAN_KILLING,
-    BW_GUARDIAN_DEAD /* confirmed */
+    BW_GUARDIAN_DEAD,    /* confirmed */
+    BW_GUARDIAN_SPEAKING /* dead, and the supervisor is gone */
 };
 
 struct bw_guardian_core {
@@ -67,10 +72,12 @@ struct bw_guardian_core {
     bw_token token;
     bw_time kill_at;
     bw_time kill_after_ns; /* what is left behind by a work that ended may take this long */
-    bw_time again_at;      /* KILLING: the next blow */
+    bw_time again_at;      /* KILLING: the next blow; SPEAKING: the words once more */
     bw_time pause_ns;
     bw_time killing_since;
     bool gone, exited, reported;
+    bool words;      /* there are some, of this leadership */
+    unsigned spoken; /* how often they were said */
 };
 
 /* The work that is left when its first process ends gets kill_after_ns. */

@@ -3,6 +3,7 @@
  * leadership is stepped down from, and a new one is started. */
 #include "run/supervisor_state.h"
 
+#include "run/last_words.h"
 #include "run/proc.h"
 #include "store/sqlite.h"
 
@@ -25,6 +26,21 @@ void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed)
         bw_wire_send(s->socket_fd, &wire, passed);
 }
 
+/* What is said if we die from here on. A leadership without them is only slower to follow. */
+static void hand_over_words(struct supervisor *s)
+{
+    const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
+    struct bw_last_words words;
+    if (!ops->last_words || !ops->last_words(bw_asker_store(s->asker), s->config->election, &words))
+        return;
+    int fd = bw_last_words_write(words.rows, words.count);
+    if (fd < 0)
+        return;
+    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_MOUTH}, words.socket);
+    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_WORDS, .token = s->token}, fd);
+    close(fd);
+}
+
 void bw_supervisor_arm(struct supervisor *s, bool with_lock)
 {
     int lock = with_lock && bw_asker_store_ops(s->asker) == &bw_store_sqlite
@@ -32,6 +48,7 @@ void bw_supervisor_arm(struct supervisor *s, bool with_lock)
                    : -1;
     bw_supervisor_tell(
         s, (struct bw_wire){.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill}, lock);
+    hand_over_words(s);
     bw_time patience = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
     if (s->ack_due == BW_TIME_NEVER)
         s->ack_due = bw_time_add(bw_run_now(), patience);

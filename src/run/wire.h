@@ -13,6 +13,8 @@ enum bw_wire_kind {
     BW_WIRE_SIGNAL,  /* number, flags */
     BW_WIRE_KILL,
     BW_WIRE_DISMISS, /* token */
+    BW_WIRE_WORDS,   /* token; carries the last words' file */
+    BW_WIRE_MOUTH,   /* carries the socket that they are said by; comes before them */
     /* to the supervisor */
     BW_WIRE_READY,   /* text: name of the containment */
     BW_WIRE_FAILED,  /* text: why there is none */

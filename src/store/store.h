@@ -141,6 +141,23 @@ struct bw_store_reply {
     uint32_t count;
 };
 
+/* A datagram that a guardian sends for a leader whose work is dead (run/last_words.h): sealed, and
+ * good for nothing else. */
+#define BW_LAST_WORD_BYTES 256u  /* a sealed frame of a few numbers */
+#define BW_LAST_WORDS_MAX  1024u /* whom it is told; others wait the lease out */
+
+struct bw_last_word {
+    uint16_t to_length, length;
+    unsigned char to[28]; /* a struct sockaddr_in or sockaddr_in6 */
+    unsigned char bytes[BW_LAST_WORD_BYTES];
+};
+
+struct bw_last_words {
+    const struct bw_last_word *rows; /* borrowed until the store is called again */
+    uint32_t count;
+    int socket; /* they go out by it; borrowed */
+};
+
 struct bw_store;
 struct uv_loop_s;
 
@@ -174,6 +191,12 @@ struct bw_store_ops {
     /* What must stand on the server before first use, for who makes it by hand: a text that the
      * caller frees. NULL with a line in `why`. */
     char *(*schema)(const char *url, char *why);
+
+    /* ---- optional, for `bellwether run` ---- */
+
+    /* What others are told when we are gone and the work of our present leadership is dead. Asked
+     * for when it begins and with every renewal. False: there is nothing to tell. */
+    bool (*last_words)(struct bw_store *store, const char *election, struct bw_last_words *out);
 };
 
 /* By the URL's scheme ("sqlite:..."; a path without one means sqlite); NULL with a line in `why`

@@ -182,8 +182,52 @@ static void a_supervisor_that_dies_after_the_work_leaves_the_release_to_the_guar
     assert_true(did(&s, BW_GUARDIAN_DO_EXIT));
 }
 
+static void a_guardian_with_last_words_says_them_three_times_and_ends(void **state)
+{
+    struct story s;
+    (void)state;
+    running(&s);
+    happens(&s, BW_GUARDIAN_WORDS, BW_SEC);
+    assert_int_equal(s.did.count, 0);
+    happens(&s, BW_GUARDIAN_GONE, 2 * BW_SEC);
+    assert_false(did(&s, BW_GUARDIAN_DO_SPEAK)); /* killed is not yet dead */
+    happens(&s, BW_GUARDIAN_EMPTY, 2 * BW_SEC + BW_MS);
+    assert_true(did(&s, BW_GUARDIAN_DO_RELEASE));
+    assert_true(did(&s, BW_GUARDIAN_DO_SPEAK));
+    for (unsigned times = 2; times <= 3; times++) {
+        assert_false(did(&s, BW_GUARDIAN_DO_EXIT));
+        bw_time next = bw_guardian_deadline(&s.core);
+        assert_true(next <= 2 * BW_SEC + 20 * BW_MS);
+        happens(&s, BW_GUARDIAN_TIMER, next - 1);
+        assert_int_equal(s.did.count, 0);
+        happens(&s, BW_GUARDIAN_TIMER, next);
+        assert_true(did(&s, BW_GUARDIAN_DO_SPEAK));
+    }
+    assert_true(did(&s, BW_GUARDIAN_DO_EXIT));
+}
+
+static void last_words_are_for_a_supervisor_that_is_gone_and_for_its_last_leadership(void **state)
+{
+    struct story s;
+    (void)state;
+    running(&s);
+    happens(&s, BW_GUARDIAN_WORDS, BW_SEC);
+    happens(&s, BW_GUARDIAN_KILL, 2 * BW_SEC);
+    happens(&s, BW_GUARDIAN_EMPTY, 2 * BW_SEC);
+    assert_int_equal(s.did.count, 1); /* the supervisor lives and is told; nobody else is */
+    assert_int_equal(s.did.at[0], BW_GUARDIAN_DO_CONFIRM);
+    happens(&s, BW_GUARDIAN_DISMISS, 3 * BW_SEC);
+    struct bw_guardian_event arm = {.kind = BW_GUARDIAN_ARM, .token = 8, .at = 9 * BW_SEC};
+    bw_guardian_step(&s.core, &arm, &s.did);
+    happens(&s, BW_GUARDIAN_WORDS, 4 * BW_SEC); /* late, and of the leadership before */
+    happens(&s, BW_GUARDIAN_GONE, 4 * BW_SEC);
+    assert_true(did(&s, BW_GUARDIAN_DO_RELEASE));
+    assert_false(did(&s, BW_GUARDIAN_DO_SPEAK));
+    assert_true(did(&s, BW_GUARDIAN_DO_EXIT));
+}
+
 /* Any events in any order: nothing is spawned at or after the deadline, nothing is confirmed or
- * released while something may run, and whoever is told of GONE ends once all is empty. */
+ * released or said while something may run, and whoever is told of GONE ends once all is empty. */
 static void no_order_of_events_breaks_the_rules(void **state)
 {
     struct bw_rng rng;
@@ -209,6 +253,8 @@ static void no_order_of_events_breaks_the_rules(void **state)
             assert_false(alive && did(&s, BW_GUARDIAN_DO_CONFIRM));
             assert_false(alive && did(&s, BW_GUARDIAN_DO_RELEASE));
             assert_false(alive && did(&s, BW_GUARDIAN_DO_EXIT));
+            assert_false(alive && did(&s, BW_GUARDIAN_DO_SPEAK));
+            assert_false(!s.core.gone && did(&s, BW_GUARDIAN_DO_SPEAK));
             assert_false(did(&s, BW_GUARDIAN_DO_SPAWN) && now >= deadline);
             alive = alive || did(&s, BW_GUARDIAN_DO_SPAWN);
             if (did(&s, BW_GUARDIAN_DO_EXIT))
@@ -229,6 +275,8 @@ int main(void)
         cmocka_unit_test(the_end_of_the_first_process_is_not_the_end_of_the_work),
         cmocka_unit_test(a_dismissed_guardian_is_ready_for_the_next_leadership),
         cmocka_unit_test(a_supervisor_that_dies_after_the_work_leaves_the_release_to_the_guardian),
+        cmocka_unit_test(a_guardian_with_last_words_says_them_three_times_and_ends),
+        cmocka_unit_test(last_words_are_for_a_supervisor_that_is_gone_and_for_its_last_leadership),
         cmocka_unit_test(no_order_of_events_breaks_the_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
