@@ -371,7 +371,7 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     struct bw_event event = {.kind = BW_EVENT_STOP};
     if (!r->meeting)
         replica_step(r, &event);
-    bw_wal_commit(r->wal);
+    bw_wal_commit(r->wal, false);
     r->closing = true;
     r->closed = closed;
     while (r->first)

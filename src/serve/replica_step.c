@@ -375,7 +375,7 @@ void replica_check(uv_check_t *check)
     replica_flush(r);
     if (r->nudge)
         nudge(r);
-    bw_wal_commit(r->wal);
+    bw_wal_commit(r->wal, !r->leading); /* a leader has its followers to hear meanwhile */
     if (r->changed) {
         r->changed = false;
         r->options.changed(r->options.context, false);

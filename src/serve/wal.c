@@ -96,38 +96,6 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
     wal->last_index = bw_wal_max(wal->last_index, index);
 }
 
-/* Hands what was collected to the writer, if it is idle. */
-static void hand_over(struct bw_wal *wal)
-{
-    uv_mutex_lock(&wal->mutex);
-    if (wal->writing.used == 0 && wal->collecting.used > 0) {
-        struct wal_buffer idle = wal->writing;
-        wal->commits += wal->dirty; /* the writer is idle: no need to wait to be told */
-        wal->dirty = false;
-        wal->collecting.commit = wal->commits;
-        wal->collecting.last_index = wal->last_index;
-        wal->collecting.state = wal->state;
-        wal->collecting.has_state = wal->has_state;
-        wal->writing = wal->collecting;
-        wal->collecting = idle;
-        uv_cond_signal(&wal->wake);
-    }
-    uv_mutex_unlock(&wal->mutex);
-}
-
-uint64_t bw_wal_commit(struct bw_wal *wal)
-{
-    wal->commits += wal->dirty;
-    wal->dirty = false;
-    hand_over(wal);
-    return wal->commits;
-}
-
-uint64_t bw_wal_next(const struct bw_wal *wal)
-{
-    return wal->commits + 1;
-}
-
 static void keep_made(struct bw_wal *wal, const struct wal_kept *made)
 {
     if (made->number == 0)
@@ -137,17 +105,62 @@ static void keep_made(struct bw_wal *wal, const struct wal_kept *made)
     wal->kept[wal->kept_count++] = *made;
 }
 
-static void on_done(uv_async_t *async)
+/* Hands what was collected to the writer, if it is idle. True: the caller is to be the writer. */
+static bool hand_over(struct bw_wal *wal, bool here)
 {
-    struct bw_wal *wal = async->data;
+    uv_mutex_lock(&wal->mutex);
+    bool free = wal->writing.used == 0 && wal->collecting.used > 0;
+    if (free) {
+        struct wal_buffer idle = wal->writing;
+        wal->commits += wal->dirty; /* the writer is idle: no need to wait to be told */
+        wal->dirty = false;
+        wal->collecting.commit = wal->commits;
+        wal->collecting.last_index = wal->last_index;
+        wal->collecting.state = wal->state;
+        wal->collecting.has_state = wal->has_state;
+        wal->writing = wal->collecting;
+        wal->collecting = idle;
+        wal->here = here && wal->distrust == 0;
+        if (!wal->here)
+            uv_cond_signal(&wal->wake);
+    }
+    bool ours = free && wal->here;
+    uv_mutex_unlock(&wal->mutex);
+    return ours;
+}
+
+/* What the writer has done since the loop last heard of it. */
+static void take_in(struct bw_wal *wal)
+{
     uv_mutex_lock(&wal->mutex);
     uint64_t durable = wal->durable;
     struct wal_kept made = wal->made;
     wal->made.number = 0;
     uv_mutex_unlock(&wal->mutex);
     keep_made(wal, &made);
-    hand_over(wal);
+    hand_over(wal, false);
     wal->options.durable(wal->options.context, durable);
+}
+
+uint64_t bw_wal_commit(struct bw_wal *wal, bool here)
+{
+    wal->commits += wal->dirty;
+    wal->dirty = false;
+    if (hand_over(wal, here)) {
+        wal_write_one(wal);
+        take_in(wal);
+    }
+    return wal->commits;
+}
+
+uint64_t bw_wal_next(const struct bw_wal *wal)
+{
+    return wal->commits + 1;
+}
+
+static void on_done(uv_async_t *async)
+{
+    take_in(async->data);
 }
 
 void bw_wal_drop(struct bw_wal *wal, bw_index index)
@@ -229,6 +242,7 @@ static int begin(struct bw_wal *wal, char *why)
     if (uv_async_init(wal->options.loop, &wal->done, on_done) != 0)
         return BW_ENOMEM;
     wal->done.data = wal;
+    wal->written_index = wal->last_index;
     uv_mutex_init(&wal->mutex);
     uv_cond_init(&wal->wake);
     if (uv_thread_create(&wal->writer, wal_write_loop, wal) != 0)

@@ -1,5 +1,5 @@
 /* The inside of the log. Fields above the line belong to the loop's thread, those below to whoever
- * holds the mutex, `fd` and `offset` to the writer alone once it runs. */
+ * holds the mutex, `fd` and `offset` to whoever writes. */
 #ifndef BW_SERVE_WAL_STATE_H
 #define BW_SERVE_WAL_STATE_H
 
@@ -8,6 +8,9 @@
 #include <uv.h>
 
 #define WAL_SEGMENTS_MAX 65536u
+/* A disk that took longer is not waited for on the loop's thread for the next batches. */
+#define WAL_QUICK_NS (2 * 1000 * 1000u)
+#define WAL_DISTRUST 256u
 
 struct wal_kept {
     uint64_t number;
@@ -44,7 +47,10 @@ struct bw_wal {
     uint64_t durable;
     bool stop;
     struct wal_kept made; /* a new segment that the loop has not heard of; number 0: none */
-    /* ── the writer's ── */
+    bool here;            /* the loop's thread writes */
+    uint32_t distrust;    /* so many batches are not written on the loop's thread */
+    /* ── whoever writes ── */
+    bw_index written_index; /* of the last entry written */
     int fd;
     uint64_t number;
     size_t offset, segment_size;
@@ -66,6 +72,7 @@ void wal_state_record(unsigned char *at, const struct bw_durable *state);
 
 /* wal_write.c */
 void wal_write_loop(void *argument);
+void wal_write_one(struct bw_wal *wal);
 void wal_fail(const struct bw_wal *wal, const char *what);
 
 #endif

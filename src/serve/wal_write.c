@@ -1,5 +1,5 @@
-/* The log's own thread: one batch after the other, each one write and one fdatasync. What fails
- * here ends the process. */
+/* One batch after the other, each one write and one fdatasync: by the log's own thread, or on the
+ * loop's when that was asked for. What fails here ends the process. */
 #include "serve/wal_state.h"
 
 #include <errno.h>
@@ -81,26 +81,36 @@ static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index b
         wal_fail(wal, "cannot sync the log");
 }
 
+/* The batch in `writing`, which is ours until `used` is 0 again. */
+void wal_write_one(struct bw_wal *wal)
+{
+    uint64_t number = wal->number, began = uv_hrtime();
+    write_batch(wal, &wal->writing, wal->written_index);
+    bool slow = uv_hrtime() - began > WAL_QUICK_NS;
+    uv_mutex_lock(&wal->mutex);
+    if (wal->number != number)
+        wal->made = (struct wal_kept){.number = wal->number, .before = wal->written_index};
+    wal->written_index = wal->writing.last_index;
+    wal->durable = wal->writing.commit;
+    wal->distrust = slow ? WAL_DISTRUST : wal->distrust - (wal->distrust > 0);
+    wal->writing.used = 0;
+    wal->here = false;
+    uv_mutex_unlock(&wal->mutex);
+}
+
 void wal_write_loop(void *argument)
 {
     struct bw_wal *wal = argument;
-    bw_index before = wal->last_index;
     uv_mutex_lock(&wal->mutex);
     for (;;) {
-        while (wal->writing.used == 0 && !wal->stop)
+        while ((wal->writing.used == 0 || wal->here) && !wal->stop)
             uv_cond_wait(&wal->wake, &wal->mutex);
         if (wal->writing.used == 0)
             break;
-        uv_mutex_unlock(&wal->mutex); /* the buffer is ours while `used` is not 0 */
-        uint64_t number = wal->number;
-        write_batch(wal, &wal->writing, before);
-        uv_mutex_lock(&wal->mutex);
-        if (wal->number != number)
-            wal->made = (struct wal_kept){.number = wal->number, .before = before};
-        before = wal->writing.last_index;
-        wal->durable = wal->writing.commit;
-        wal->writing.used = 0;
+        uv_mutex_unlock(&wal->mutex);
+        wal_write_one(wal);
         uv_async_send(&wal->done);
+        uv_mutex_lock(&wal->mutex);
     }
     uv_mutex_unlock(&wal->mutex);
 }
