@@ -19,14 +19,16 @@
  * Counters have four lanes, told apart by their two top bits, each with its own window: datagrams,
  * streams (two ways, two orders), kept frames, and frames to whoever is at an address (`to` is 0)
  * with the hand-shakes. A kept frame is sealed now and sent later, perhaps by somebody else when we
- * are dead; it is good once, and still good when our next session is already believed.
+ * are dead; it is good once (for each process that hears it), and still good when our
+ * next session is already believed.
  *
  * Not promised: that a frame within the window is fresh (an attacker may hold it back), that
  * lengths and who speaks to whom stay secret, or anything at all against somebody with a key. With
  * the public key that is everybody.
  *
- * No sockets and no clock: bytes in, bytes out, `now` from the caller. Nothing is allocated after
- * bw_seal_new; one seal is used by one thread. */
+ * No sockets and no clock: bytes in, bytes out, `now` from the caller. Nothing grows after
+ * bw_seal_new, and a frame of a session that is believed allocates nothing at all. One seal is used
+ * by one thread. */
 #ifndef BW_NET_SEAL_H
 #define BW_NET_SEAL_H
 
@@ -43,16 +45,17 @@
 /* The longest payload: one message of any kind with room for what the caller puts before it. */
 #define BW_SEAL_PAYLOAD_MAX (BW_FRAME_MAX + 256u)
 #define BW_SEAL_FRAME_MAX   (BW_SEAL_PAYLOAD_MAX + BW_SEAL_OVERHEAD)
-/* The caller's kinds are 0 to here; those above are the seal's and the stream's own. */
-#define BW_SEAL_KIND_MAX 239u
+/* The caller's kinds are 0 to here; then come the stream's own, and the seal's. */
+#define BW_SEAL_KIND_MAX        239u
+#define BW_SEAL_KIND_STREAM_MAX 253u
 /* The longest reply: a hand-shake. */
 #define BW_SEAL_REPLY_MAX (BW_SEAL_OVERHEAD + 64u)
 /* Counters that may come in any order. */
 #define BW_SEAL_WINDOW 1024u
 /* Anonymous clients whose session is believed; the one heard longest ago gives way. */
 #define BW_SEAL_CLIENTS_MAX 64u
-/* Hand-shake frames that go out in a second: a thousand members that start at once meet within
- * seconds, and whoever replays recordings gets little traffic out of us. */
+/* Challenges, and as many answers, that go out in a second: a thousand members that start at once
+ * meet within seconds, and whoever replays recordings gets little traffic out of us. */
 #define BW_SEAL_GREETINGS_PER_SECOND 512u
 
 /* Why a frame was dropped: X(constant, name for metrics) */
