@@ -58,7 +58,7 @@ static int nibble(char digit)
 static bool read_hex(const char *text, unsigned char *out)
 {
     int wrong = 0;
-    for (unsigned i = 0; i < BW_KEY_BYTES; i++) {
+    for (size_t i = 0; i < BW_KEY_BYTES; i++) {
         int high = nibble(text[2 * i]), low = nibble(text[2 * i + 1]);
         wrong |= high | low; /* negative if either is */
         out[i] = (unsigned char)((unsigned)high << 4 | (unsigned)low);
@@ -89,9 +89,9 @@ static int add_key(struct keys *keys, const char *text, size_t length, unsigned 
                  BW_KEYRING_KEYS_MAX);
         return BW_ELIMIT;
     }
-    bool good = length == 2 * BW_KEY_BYTES ? read_hex(text, key->bytes)
-                : length == BASE64_CHARS   ? read_base64(text, key->bytes)
-                                           : false;
+    bool good = length == BW_KEY_TEXT_MAX ? read_hex(text, key->bytes)
+                : length == BASE64_CHARS  ? read_base64(text, key->bytes)
+                                          : false;
     if (!good || memcmp(key->bytes, zeroes, sizeof zeroes) == 0) {
         snprintf(why, BW_KEYRING_WHY_MAX + 1,
                  "line %u is no key: 32 random bytes in hex or base64 are", line);

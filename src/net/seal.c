@@ -38,17 +38,6 @@ static bool set_up_ciphers(struct bw_seal *seal)
            EVP_DecryptInit_ex(seal->opening, EVP_aes_256_gcm(), NULL, NULL, NULL) == 1;
 }
 
-static bool set_up_table(struct bw_seal *seal)
-{
-    uint32_t slots = 16;
-    while (slots < 2 * seal->options.peers_max)
-        slots *= 2;
-    seal->slot_mask = slots - 1;
-    seal->slots = calloc(slots, sizeof *seal->slots);
-    seal->peers = calloc(seal->options.peers_max, sizeof *seal->peers);
-    return seal->slots && seal->peers;
-}
-
 int bw_seal_new(struct bw_seal **out, const struct bw_seal_options *options)
 {
     if (!options->ring || options->peers_max == 0 || options->peers_max > BW_ELECTOR_MEMBERS_MAX)
@@ -59,7 +48,10 @@ int bw_seal_new(struct bw_seal **out, const struct bw_seal_options *options)
     seal->options = *options;
     seal->epoch = 1;
     seal->challenges.left = seal->answers.left = BW_SEAL_GREETINGS_PER_SECOND;
-    int error = set_up_table(seal) && set_up_ciphers(seal) ? 0 : BW_ENOMEM;
+    seal->peers = calloc(options->peers_max, sizeof *seal->peers);
+    int error = bw_node_index_init(&seal->index, options->peers_max);
+    if (!error && (!seal->peers || !set_up_ciphers(seal)))
+        error = BW_ENOMEM;
     if (!error && (RAND_bytes(seal->session, sizeof seal->session) != 1 ||
                    RAND_bytes(seal->secret, sizeof seal->secret) != 1))
         error = BW_EIO;
@@ -78,9 +70,9 @@ void bw_seal_free(struct bw_seal *seal)
     EVP_CIPHER_CTX_free(seal->opening);
     EVP_KDF_CTX_free(seal->deriving);
     if (seal->peers)
-        OPENSSL_cleanse(seal->peers, seal->peer_count * sizeof *seal->peers);
+        OPENSSL_cleanse(seal->peers, seal->index.count * sizeof *seal->peers);
     free(seal->peers);
-    free(seal->slots);
+    bw_node_index_deinit(&seal->index);
     OPENSSL_cleanse(seal, sizeof *seal);
     free(seal);
 }
@@ -266,7 +258,7 @@ void bw_seal_forget(struct bw_seal *seal, bw_node node)
 void bw_seal_counts(const struct bw_seal *seal, struct bw_seal_counts *out)
 {
     *out = seal->counts;
-    out->peers = seal->peer_count;
+    out->peers = seal->index.count;
 }
 
 uint64_t bw_seal_cluster(const char *name)

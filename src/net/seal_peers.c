@@ -4,41 +4,23 @@
 
 #include <string.h>
 
-static uint32_t slot_of(const struct bw_seal *seal, bw_node node)
-{
-    return (node * UINT32_C(2654435761)) & seal->slot_mask;
-}
-
 struct peer *seal_find(const struct bw_seal *seal, bw_node node)
 {
-    if (node == BW_NODE_NONE)
-        return NULL;
-    for (uint32_t at = slot_of(seal, node); seal->slots[at]; at = (at + 1) & seal->slot_mask) {
-        struct peer *peer = &seal->peers[seal->slots[at] - 1];
-        if (peer->node == node)
-            return peer;
-    }
-    return NULL;
-}
-
-static void put_slot(struct bw_seal *seal, uint32_t index)
-{
-    uint32_t at = slot_of(seal, seal->peers[index].node);
-    while (seal->slots[at])
-        at = (at + 1) & seal->slot_mask;
-    seal->slots[at] = index + 1;
+    uint32_t at = bw_node_index_find(&seal->index, node);
+    return node == BW_NODE_NONE || at == BW_NODE_INDEX_NONE ? NULL : &seal->peers[at];
 }
 
 struct peer *seal_find_or_add(struct bw_seal *seal, bw_node node)
 {
     struct peer *peer = seal_find(seal, node);
-    if (peer || node == BW_NODE_NONE || seal->peer_count == seal->options.peers_max)
+    if (peer || node == BW_NODE_NONE)
         return peer;
-    uint32_t index = seal->peer_count++;
-    peer = &seal->peers[index];
-    *peer = (struct peer){.node = node};
+    uint32_t at = bw_node_index_add(&seal->index, node);
+    if (at == BW_NODE_INDEX_NONE)
+        return NULL;
+    peer = &seal->peers[at];
+    *peer = (struct peer){0};
     memcpy(peer->sent, seal->sent_floor, sizeof peer->sent);
-    put_slot(seal, index);
     return peer;
 }
 
@@ -49,11 +31,9 @@ void seal_remove(struct bw_seal *seal, struct peer *peer)
         if (peer->sent[lane] > seal->sent_floor[lane])
             seal->sent_floor[lane] = peer->sent[lane];
     seal->era++;
-    *peer = seal->peers[--seal->peer_count];
-    OPENSSL_cleanse(&seal->peers[seal->peer_count], sizeof *peer);
-    memset(seal->slots, 0, (seal->slot_mask + 1) * sizeof *seal->slots);
-    for (uint32_t i = 0; i < seal->peer_count; i++)
-        put_slot(seal, i);
+    bw_node_index_remove(&seal->index, (uint32_t)(peer - seal->peers));
+    *peer = seal->peers[seal->index.count];
+    OPENSSL_cleanse(&seal->peers[seal->index.count], sizeof *peer);
 }
 
 static bool is_session(const struct session *session, const struct header *header)

@@ -2,6 +2,7 @@
 #ifndef BW_NET_SEAL_STATE_H
 #define BW_NET_SEAL_STATE_H
 
+#include "net/node_index.h"
 #include "net/replay.h"
 #include "net/seal.h"
 
@@ -42,7 +43,6 @@ struct session { /* one process of somebody else's */
 };
 
 struct peer {
-    bw_node node;               /* BW_NODE_NONE: free */
     uint32_t generation;        /* sessions believed so far: an answer is good for one */
     uint64_t sent[SENT_LANES];  /* next counters to it */
     struct session now, before; /* `before`: its kept frames are still good */
@@ -70,10 +70,8 @@ struct bw_seal {
     uint64_t sent_kept, sent_open;   /* next counters of these lanes */
     uint64_t sent_floor[SENT_LANES]; /* where a node's begin: above those of forgotten ones */
 
+    struct bw_node_index index;
     struct peer *peers; /* peers_max of them */
-    uint32_t peer_count;
-    uint32_t *slots; /* by hash of the node: index + 1; 0: free */
-    uint32_t slot_mask;
     struct client clients[BW_SEAL_CLIENTS_MAX];
     uint32_t client_generation; /* client sessions let go */
     uint64_t heard;
