@@ -178,12 +178,12 @@ static void end_by_itself(struct list *list, const struct bw_linear_op *from, in
 }
 
 /* The lease was there when something was put under it. */
-static void saw_lease(struct list *list, const struct bw_linear_op *from, int64_t lease, bool there)
+static void saw_lease(struct list *list, const struct bw_linear_op *from, int64_t lease)
 {
     struct bw_linear_op op = *from;
     op.kind = BW_LINEAR_GET;
     op.key = lease_key(lease);
-    op.value = there ? LIVE : BW_LINEAR_ABSENT;
+    op.value = LIVE;
     op.version = BW_LINEAR_UNTOLD;
     op.lease = 0;
     op.revision = 0;
@@ -205,7 +205,8 @@ static void on_lease(struct list *list, const struct bw_history_op *from, struct
         end_by_itself(list, &op, from->lease);
         break;
     case BW_HISTORY_KEEP_ALIVE:
-        saw_lease(list, &op, from->lease, from->done);
+        if (from->done)
+            saw_lease(list, &op, from->lease);
         break;
     default:
         op.kind = BW_LINEAR_DELETE;
@@ -224,7 +225,7 @@ static void on_key(struct list *list, const struct bw_history_op *from, struct b
     emit(list, &op);
     bool put = op.kind == BW_LINEAR_PUT || (op.kind == BW_LINEAR_CAS && op.done);
     if (put && from->lease)
-        saw_lease(list, &op, from->lease, true);
+        saw_lease(list, &op, from->lease);
 }
 
 static void expand(struct list *list, const struct bw_history *history)

@@ -18,7 +18,7 @@ enum bw_history_kind {
     BW_HISTORY_DELETE,
     BW_HISTORY_CAS,
     BW_HISTORY_GRANT,      /* done: granted; not: there was one of this id */
-    BW_HISTORY_KEEP_ALIVE, /* done: renewed; not: no such lease */
+    BW_HISTORY_KEEP_ALIVE, /* done: renewed; not: none, or about to end: proves nothing */
     BW_HISTORY_REVOKE      /* done: revoked; not: no such lease */
 };
 

@@ -2,7 +2,6 @@
 #include "serve/replica.h"
 
 #include "base/error.h"
-#include "registry/expiry.h"
 #include "serve/replica_state.h"
 
 #include <errno.h>
@@ -186,7 +185,7 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
         replica_asked(r, from, bytes, length);
         break;
     case BW_FRAME_TOLD:
-        replica_told(r, from, bytes, length);
+        bw_session_told(&r->session, from, bytes, length);
         break;
     case BW_FRAME_PIECE:
         replica_snapshot_piece(r, from, bytes, length);
@@ -214,8 +213,8 @@ static void on_peer_opened(void *context, bw_node node)
     struct bw_replica *r = context;
     if (bw_mesh_connected(r->mesh, node))
         replica_meet_opened(r, node);
-    if (node == r->leader)
-        replica_led(r); /* what waited for the way to it */
+    if (node == r->session.leader)
+        bw_session_place(&r->session); /* what waited for the way to it */
 }
 
 static int open_peers(struct bw_replica *r, char *why)
@@ -259,7 +258,7 @@ static void start_handles(struct bw_replica *r)
     uv_idle_init(loop, &r->turn);
     r->timer.data = r->sweeper.data = r->check.data = r->turn.data = r;
     r->handles += 4;
-    r->last_turn = replica_now();
+    r->session.last_turn = replica_now();
 }
 
 void replica_start(struct bw_replica *r)
@@ -283,10 +282,10 @@ static void let_go(struct bw_replica *r)
     free(r->raft);
     free(r->actions);
     free(r->held);
-    free(r->room);
-    free(r->results.ops);
-    free((void *)r->results.kvs);
-    free(r->buckets);
+    free(r->session.room);
+    free(r->session.results.ops);
+    free((void *)r->session.results.kvs);
+    free(r->session.buckets);
     free(r->scratch);
     free(r);
 }
@@ -294,12 +293,13 @@ static void let_go(struct bw_replica *r)
 static int open_parts(struct bw_replica *r, char *why)
 {
     r->held = malloc(HELD_MAX * sizeof *r->held);
-    r->buckets = calloc(REQUEST_BUCKETS, sizeof(struct request *));
     r->scratch_size = BW_REQUEST_MAX + 65536u;
     r->scratch = malloc(r->scratch_size);
-    if (!r->held || !r->buckets || !r->scratch)
+    if (!r->held || !r->scratch)
         return BW_ENOMEM;
-    int error = lock_directory(r, why);
+    int error = replica_session_init(r);
+    if (!error)
+        error = lock_directory(r, why);
     if (!error)
         error = replica_registry_make(r);
     if (!error)
@@ -374,8 +374,7 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     bw_wal_commit(r->wal, false);
     r->closing = true;
     r->closed = closed;
-    while (r->first)
-        request_end(r, r->first);
+    bw_session_clear(&r->session);
     replica_snapshot_stop(r);
     uv_close((uv_handle_t *)&r->timer, on_handle_closed);
     uv_close((uv_handle_t *)&r->sweeper, on_handle_closed);
@@ -388,21 +387,21 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
 
 struct bw_registry *bw_replica_registry(struct bw_replica *r)
 {
-    return r->registry;
+    return r->session.registry;
 }
 
 void bw_replica_status(const struct bw_replica *r, struct bw_replica_status *out)
 {
     *out = (struct bw_replica_status){.self = r->options.self,
-                                      .leader = r->leader,
-                                      .leading = r->leading,
+                                      .leader = r->session.leader,
+                                      .leading = r->session.leading,
                                       .term = r->term,
                                       .commit = r->commit,
-                                      .applied = r->applied,
+                                      .applied = r->session.applied,
                                       .last = bw_log_last(&r->log),
                                       .leader_changes = r->leader_changes,
-                                      .proposals = r->proposals,
-                                      .proposals_failed = r->proposals_failed,
+                                      .proposals = r->session.proposals,
+                                      .proposals_failed = r->session.proposals_failed,
                                       .log_bytes = bw_wal_bytes(r->wal)};
 }
 

@@ -11,16 +11,13 @@
 
 #include "registry/entry.h"
 #include "registry/registry.h"
+#include "serve/session.h"
 
 #include <uv.h>
 
 #define BW_REPLICA_WHY_MAX  511u
 #define BW_REPLICA_NAME_MAX 63u
 #define BW_REPLICA_NODES    32u
-/* Requests unanswered at one time, and bytes of proposals not yet applied: beyond it new ones are
- * refused (BW_EBUSY), so that what is under way still ends in time. */
-#define BW_REPLICA_REQUESTS_MAX 65536u
-#define BW_REPLICA_BYTES_MAX    ((size_t)64 << 20)
 
 struct bw_replica;
 struct bw_credentials;
@@ -31,14 +28,6 @@ struct bw_replica_member {
     char host[256]; /* where its peers reach it */
     uint16_t port;
     char client[300]; /* where clients reach it: "http://HOST:PORT" */
-};
-
-enum bw_replica_kind {
-    BW_REPLICA_PROPOSAL,
-    BW_REPLICA_READ,
-    BW_REPLICA_KEEP_ALIVE,
-    BW_REPLICA_LEFT,
-    BW_REPLICA_KINDS
 };
 
 struct bw_replica_options {

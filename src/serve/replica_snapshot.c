@@ -66,23 +66,23 @@ static void on_pipe(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 static void describe(const struct bw_replica *r, struct bw_snapshot_head *head)
 {
     *head = (struct bw_snapshot_head){
-        .cluster = r->options.cluster, .index = r->applied, .term = r->applied_term};
-    head->members = bw_raft_members_at(r->raft, r->applied, head->member, &head->voters);
+        .cluster = r->options.cluster, .index = r->session.applied, .term = r->applied_term};
+    head->members = bw_raft_members_at(r->raft, r->session.applied, head->member, &head->voters);
 }
 
 void replica_snapshot_consider(struct bw_replica *r)
 {
     int ends[2];
     struct bw_snapshot_head head;
-    bool due = r->log.bytes > LOG_BYTES || r->applied > r->snapshot_index + LOG_ENTRIES;
-    if (!due || r->saver || r->saver_pipe_open || r->closing || r->applied <= r->snapshot_index ||
-        pipe(ends) != 0)
+    bool due = r->log.bytes > LOG_BYTES || r->session.applied > r->snapshot_index + LOG_ENTRIES;
+    if (!due || r->saver || r->saver_pipe_open || r->closing ||
+        r->session.applied <= r->snapshot_index || pipe(ends) != 0)
         return;
     describe(r, &head);
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        _exit(bw_snapshot_write(r->options.directory, &head, r->registry) == 0 ? 0 : 1);
+        _exit(bw_snapshot_write(r->options.directory, &head, r->session.registry) == 0 ? 0 : 1);
     }
     close(ends[1]);
     if (pid < 0) {
@@ -113,10 +113,11 @@ void replica_snapshot_stop(struct bw_replica *r)
 int replica_snapshot_find(struct bw_replica *r, char *why)
 {
     struct bw_snapshot_head head;
-    int error = bw_snapshot_read(r->options.directory, r->options.cluster, &head, r->registry, why);
+    int error =
+        bw_snapshot_read(r->options.directory, r->options.cluster, &head, r->session.registry, why);
     if (error || head.index == 0)
         return error;
-    r->snapshot_index = r->applied = r->commit = head.index;
+    r->snapshot_index = r->session.applied = r->commit = head.index;
     r->snapshot_term = r->applied_term = head.term;
     r->saved_voters = head.voters;
     r->saved_members = head.members;

@@ -2,9 +2,9 @@
  *
  *   replica.c           opening, recovering, closing, facts
  *   replica_step.c      Raft's steps and their actions; the turn of the loop
- *   replica_apply.c     committed entries into the registry; leases that are over
+ *   replica_apply.c     the registry's memory; committed entries into it
  *   replica_meet.c      the first meeting of a new cluster's nodes
- *   replica_request.c   proposals, reads and keep-alives, here and for other nodes
+ *   replica_request.c   requests: what the session (session.h) decides is carried out
  *   replica_snapshot.c  the registry on disk, and on its way to another node */
 #ifndef BW_SERVE_REPLICA_STATE_H
 #define BW_SERVE_REPLICA_STATE_H
@@ -15,45 +15,12 @@
 #include "serve/log.h"
 #include "serve/mesh.h"
 #include "serve/replica.h"
+#include "serve/session.h"
 #include "serve/wal.h"
 
-#define REQUEST_BUCKETS  16384u /* a power of two */
-#define REQUEST_HEAD     8u     /* an entry's bytes begin with the number of its request */
-#define REQUEST_NODE     48u    /* whose number it is: bits above this */
-#define REQUEST_PATIENCE (5 * BW_SEC)
-#define HELD_MAX         65536u
-#define REPLICA_DEPTH    4u /* steps that an action of a step may lead to */
-
-enum request_state {
-    REQUEST_NEW,    /* waits for somebody who leads */
-    REQUEST_PASSED, /* with the node that leads */
-    REQUEST_LOGGED, /* proposal: in a batch, or in our log */
-    REQUEST_ROUND,  /* read, keep-alive: waits for a quorum round */
-    REQUEST_INDEX   /* read: waits until `index` is applied here */
-};
-
-struct request {
-    uint64_t id;
-    enum bw_replica_kind kind;
-    enum request_state state;
-    bool change;                     /* a transfer or a membership change */
-    bw_node origin;                  /* who must be told: us, or the node that passed it on */
-    struct request *chain;           /* same bucket */
-    struct request *next, *previous; /* all, oldest first */
-    struct request *with;            /* the next of the same round or batch */
-    bw_time since;
-    bw_index index;
-    int64_t lease;
-    uint32_t length; /* of a proposal */
-    unsigned char *bytes;
-};
-
-struct group {   /* requests that share a step of Raft */
-    uint64_t id; /* what Raft knows them by */
-    uint32_t count;
-    struct request *first, **end;
-    struct group *next;
-};
+#define REQUEST_BUCKETS 16384u /* a power of two */
+#define HELD_MAX        65536u
+#define REPLICA_DEPTH   4u /* steps that an action of a step may lead to */
 
 struct meeting {           /* with another node, when a cluster begins (replica_meet.c) */
     uint64_t nonce, known; /* which process of it asks; which one we met */
@@ -88,9 +55,7 @@ struct bw_replica {
     bw_time armed_for;
     const unsigned char *payload; /* entries behind the message being stepped */
     bw_term term;
-    bw_node leader;
-    bool leading;
-    uint64_t leader_changes, proposals, proposals_failed;
+    uint64_t leader_changes;
 
     struct bw_wal *wal;
     struct bw_log_store log;
@@ -110,24 +75,11 @@ struct bw_replica {
 
     void *memory;
     size_t memory_bytes;
-    struct bw_registry *registry;
-    struct bw_entry_room *room;
-    struct bw_results results;
-    bw_index applied, commit;
+    struct bw_session session; /* the registry, requests, who leads */
+    bw_index commit;
     bw_term applied_term;
-    bool changed; /* since watchers were last told */
-    bool nudge;   /* another node waits to hear that its proposal is committed */
-    bw_time last_turn;
-
-    uint64_t next_request, next_group;
-    uint32_t requests;
-    size_t request_bytes;
-    struct request **buckets;
-    struct request *first, *last;
-    struct group *batch, *round; /* of this turn */
-    struct group *rounds;        /* with Raft */
-    struct group *proposed;      /* being stepped */
-    unsigned char *scratch;      /* entries of a message being put together */
+    bool changed;           /* since watchers were last told */
+    unsigned char *scratch; /* entries of a message being put together */
     size_t scratch_size;
 
     bw_index snapshot_index;
@@ -177,20 +129,11 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
 /* replica_apply.c */
 int replica_registry_make(struct bw_replica *r);
 void replica_apply(struct bw_replica *r, bw_index until);
-void replica_expire(struct bw_replica *r, bw_time now);
 
 /* replica_request.c */
+int replica_session_init(struct bw_replica *r);
 void replica_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
-void replica_told(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
-void replica_answer(struct bw_replica *r, const struct bw_answer *told);
-void replica_flush(struct bw_replica *r);
-void replica_led(struct bw_replica *r);
-void replica_reads(struct bw_replica *r);
-struct request *request_find(const struct bw_replica *r, uint64_t id);
-void request_end(struct bw_replica *r, struct request *request);
-void replica_revoke(struct bw_replica *r, int64_t lease);
-/* The proposals of the batch that Raft is appending, in order. */
-struct group *replica_batch(struct bw_replica *r, uint64_t id);
+void replica_expire(struct bw_replica *r);
 
 /* replica_snapshot.c */
 int replica_snapshot_find(struct bw_replica *r, char *why);

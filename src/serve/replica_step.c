@@ -5,7 +5,6 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "base/little.h"
-#include "registry/expiry.h"
 #include "serve/replica_state.h"
 
 #include <stdlib.h>
@@ -77,18 +76,12 @@ static void send_message(struct bw_replica *r, const struct bw_message *msg)
 
 static void announce(struct bw_replica *r, const struct bw_announcement *said)
 {
-    bool leading = said->leader == r->options.self;
-    if (said->leader == r->leader && said->term == r->term)
+    bw_node before = r->session.leader;
+    if (said->leader == before && said->term == r->term)
         return;
-    r->leader_changes += said->leader != r->leader && said->leader != BW_NODE_NONE;
-    r->leader = said->leader;
+    r->leader_changes += said->leader != before && said->leader != BW_NODE_NONE;
     r->term = said->term;
-    if (leading && !r->leading)
-        bw_registry_lead(r->registry, replica_now());
-    else if (!leading && r->leading)
-        bw_registry_follow(r->registry);
-    r->leading = leading;
-    replica_led(r);
+    bw_session_led(&r->session, said->leader);
     r->options.led(r->options.context);
 }
 
@@ -106,7 +99,7 @@ static void carry_out(struct bw_replica *r, const struct bw_action *action)
         replica_apply(r, action->log.first);
         break;
     case BW_ACTION_ANSWER:
-        replica_answer(r, &action->answer);
+        bw_session_answer(&r->session, &action->answer);
         break;
     default:
         break;
@@ -191,8 +184,8 @@ static void append_received(struct bw_replica *r, const struct bw_log_action *lo
 /* Entries born here: proposals, or Raft's own. */
 static void append_own(struct bw_replica *r, const struct bw_log_action *log)
 {
-    const struct group *batch = log->request ? replica_batch(r, log->request) : NULL;
-    const struct request *request = batch ? batch->first : NULL;
+    const struct bw_request *request =
+        log->request ? bw_session_batch(&r->session, log->request) : NULL;
     for (uint32_t i = 0; i < log->count; i++) {
         bool change = log->change.op && log->change.entry == i;
         struct bw_log_entry entry = {.term = log->term,
@@ -331,8 +324,7 @@ void replica_turn(struct bw_replica *r)
 void replica_arm(struct bw_replica *r)
 {
     bw_time now = replica_now(), at = bw_elect_raft.deadline(r->raft);
-    if (r->leading)
-        at = bw_time_min(at, bw_registry_next_expiry(r->registry));
+    at = bw_time_min(at, bw_session_deadline(&r->session));
     if (at == r->armed_for)
         return;
     r->armed_for = at;
@@ -352,30 +344,16 @@ void replica_timer(uv_timer_t *timer)
         struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
         replica_step(r, &event);
     }
-    if (r->leading)
-        replica_expire(r, now);
+    replica_expire(r);
     replica_arm(r);
-}
-
-/* A follower learns of a commit with the next append: when one of them waits, a round goes out now
- * instead of with the next heartbeat. */
-static void nudge(struct bw_replica *r)
-{
-    struct bw_event event = {.kind = BW_EVENT_COMMAND, .command = {.kind = BW_COMMAND_READ}};
-    r->nudge = false;
-    if (r->leading)
-        replica_step(r, &event);
 }
 
 /* Once per turn of the loop: proposals and reads to Raft, records to the disk, news to watchers. */
 void replica_check(uv_check_t *check)
 {
     struct bw_replica *r = check->data;
-    r->last_turn = replica_now();
-    replica_flush(r);
-    if (r->nudge)
-        nudge(r);
-    bw_wal_commit(r->wal, !r->leading); /* a leader has its followers to hear meanwhile */
+    bw_session_flush(&r->session);
+    bw_wal_commit(r->wal, !r->session.leading); /* a leader has its followers to hear meanwhile */
     if (r->changed) {
         r->changed = false;
         r->options.changed(r->options.context, false);

@@ -209,7 +209,7 @@ static void a_lease_ends_once_and_takes_its_keys_along(void **state)
     lease(BW_HISTORY_KEEP_ALIVE, 5, false, 52, 53);
     right();
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);
-    lease(BW_HISTORY_KEEP_ALIVE, 5, false, 3, 4);
+    lease(BW_HISTORY_REVOKE, 5, true, 3, 4);
     lease(BW_HISTORY_KEEP_ALIVE, 5, true, 5, 6); /* by one who did not know */
     wrong_at(3);
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);

@@ -1,0 +1,84 @@
+/* Committed entries into the registry; who leads; leases that are over. */
+#include "base/error.h"
+#include "base/little.h"
+#include "registry/expiry.h"
+#include "serve/session.h"
+
+#define EXPIRED_AT_ONCE 256u
+/* A loop that stood still so long heard no keep-alives: what looks over may not be. */
+#define STALL_NS (500 * BW_MS)
+
+/* Whoever waits for this entry hears of it; at the leader for others there is nothing to say. */
+static void tell(struct bw_session *s, uint64_t id, const struct bw_entry *entry,
+                 enum bw_refusal refusal)
+{
+    struct bw_request *request = bw_session_find(s, id);
+    if (!request)
+        return;
+    bool ours = request->origin == s->self;
+    s->nudge |= !ours && request->origin != BW_NODE_NONE;
+    bw_session_end(s, request);
+    if (ours)
+        s->hooks.applied(s->hooks.context, id, entry, refusal, &s->results);
+}
+
+bool bw_session_apply(struct bw_session *s, const unsigned char *bytes, size_t length)
+{
+    struct bw_entry entry;
+    s->applied++;
+    if (length < BW_SESSION_HEAD ||
+        bw_entry_decode(&entry, s->room, bytes + BW_SESSION_HEAD, length - BW_SESSION_HEAD) != 0)
+        return false; /* Raft's own, or one that every node skips alike */
+    enum bw_refusal refusal = bw_registry_apply(s->registry, &entry, &s->results);
+    if (s->leading && entry.kind == BW_ENTRY_GRANT && refusal == BW_REFUSED_NOT)
+        bw_registry_begin(s->registry, entry.lease.id, s->hooks.now(s->hooks.context));
+    tell(s, bw_get64(bytes), &entry, refusal);
+    return true;
+}
+
+void bw_session_led(struct bw_session *s, bw_node leader)
+{
+    bool leading = leader == s->self;
+    s->leader = leader;
+    if (leading && !s->leading)
+        bw_registry_lead(s->registry, s->hooks.now(s->hooks.context));
+    else if (!leading && s->leading)
+        bw_registry_follow(s->registry);
+    s->leading = leading;
+    bw_session_place(s);
+}
+
+bw_time bw_session_deadline(const struct bw_session *s)
+{
+    return s->leading ? bw_registry_next_expiry(s->registry) : BW_TIME_NEVER;
+}
+
+/* Our own: nobody waits for it, and another leader would see for itself. */
+static void revoke(struct bw_session *s, int64_t lease, unsigned char *scratch, size_t size)
+{
+    struct bw_entry entry = {.kind = BW_ENTRY_REVOKE, .lease = {.id = lease}};
+    uint64_t id = bw_session_propose(s, &entry, scratch, size);
+    struct bw_request *request = id ? bw_session_find(s, id) : NULL;
+    if (!request) { /* too much under way: later */
+        bw_registry_begin(s->registry, lease, s->hooks.now(s->hooks.context));
+        return;
+    }
+    request->origin = BW_NODE_NONE;
+    request->revokes = true;
+    request->lease = lease;
+}
+
+void bw_session_expire(struct bw_session *s, unsigned char *scratch, size_t size)
+{
+    int64_t ids[EXPIRED_AT_ONCE];
+    bw_time now = s->hooks.now(s->hooks.context);
+    if (!s->leading)
+        return;
+    if (now - s->last_turn > STALL_NS) {
+        bw_registry_lead(s->registry, now);
+        return;
+    }
+    uint32_t count = bw_registry_expired(s->registry, now, ids, EXPIRED_AT_ONCE);
+    for (uint32_t i = 0; i < count; i++)
+        revoke(s, ids[i], scratch, size);
+}
