@@ -42,7 +42,7 @@ static int anti_init(void *memory, const struct bw_elector_config *config)
     struct anti *a = bw_arena_take(&arena, sizeof *a);
     memset(a, 0, sizeof *a);
     a->self = config->self;
-    a->lease_ns = config->promise_ns;
+    a->lease_ns = bw_elector_promise(config);
     a->next = BW_TIME_NEVER;
     if (config->count > 64)
         return BW_ELIMIT;

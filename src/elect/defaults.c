@@ -11,7 +11,7 @@ void bw_elector_defaults(struct bw_elector_config *config, bw_time latency_ns, b
     config->announce_ns = 3 * config->answer_ns + 8 * (bw_time)config->count * latency_ns;
     config->timeout_min_ns = bw_time_max(3 * period_ns, 10 * latency_ns);
     config->timeout_max_ns = 2 * config->timeout_min_ns;
-    config->promise_ns = bw_time_max(10 * period_ns, 20 * latency_ns);
+    config->promise_ns = 0;
     config->forgive_ns = 3600 * BW_SEC;
     config->demerits_free = 1;
     config->drift_ppm = 10000;
@@ -20,4 +20,10 @@ void bw_elector_defaults(struct bw_elector_config *config, bw_time latency_ns, b
     config->pre_vote = true;
     config->check_quorum = true;
     config->hints = true;
+}
+
+bw_time bw_elector_promise(const struct bw_elector_config *config)
+{
+    return config->promise_ns ? config->promise_ns
+                              : bw_time_max(10 * config->period_ns, 20 * config->latency_ns);
 }

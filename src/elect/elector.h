@@ -46,7 +46,7 @@ struct bw_elector_config {
     uint32_t alternatives_count;
     uint32_t demerits_free; /* bully by stability: restarts that cost no rank */
     /* Timed promises (quorum guard, Raft's act_until): length T, drift bound rho in parts per
-     * million. */
+     * million. 0: Raft: the shortest time-out; others: as bw_elector_promise says. */
     bw_time promise_ns;
     uint32_t drift_ppm;
     uint32_t quorum; /* guard: promises needed, at least a majority; 0 = majority */
@@ -93,5 +93,7 @@ const struct bw_elector_ops *bw_elector_at(unsigned i);
 /* Time-outs that follow from a latency bound and a period; announce, pre-vote, check-quorum and
  * hints on; drift 1 %. Identity and membership are left alone; `count` must be set. */
 void bw_elector_defaults(struct bw_elector_config *config, bw_time latency_ns, bw_time period_ns);
+/* How long a promise binds: as set, or 10 periods, or 20 latencies if that is more. */
+bw_time bw_elector_promise(const struct bw_elector_config *config);
 
 #endif

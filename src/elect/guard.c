@@ -99,13 +99,14 @@ static int guard_init(void *memory, const struct bw_elector_config *config)
     struct bw_arena arena = {.at = memory, .cap = guard_bytes(config)};
     struct guard *g = bw_arena_take(&arena, sizeof *g);
     memset(g, 0, sizeof *g);
-    if (config->promise_ns <= 0 || config->quorum > config->count || config->drift_ppm >= BW_PPM)
+    if (bw_elector_promise(config) <= 0 || config->quorum > config->count ||
+        config->drift_ppm >= BW_PPM)
         return BW_EINVAL;
     g->inner_ops = config->inner;
     g->self = config->self;
     g->quorum = config->quorum;
     g->drift_ppm = config->drift_ppm;
-    g->promise_ns = config->promise_ns;
+    g->promise_ns = bw_elector_promise(config);
     g->answer_ns = config->answer_ns;
     g->claim_at = g->view_until = BW_TIME_NEVER;
     bw_rng_init(&g->rng, config->seed ^ 0x677561726475u);

@@ -201,11 +201,10 @@ static void an_acknowledgement_from_the_future_is_ignored(void **state)
 }
 
 /* Longer ones would only keep winners waiting. */
-static void a_promise_is_never_longer_than_the_shortest_time_out(void **state)
+static void unasked_a_promise_is_no_longer_than_the_shortest_time_out(void **state)
 {
     (void)state;
     struct net *net = net_new(5, 5, 81);
-    net->config.promise_ns = 10 * BW_SEC;
     for (bw_node id = 1; id <= 5; id++)
         net_start(net, id);
     bw_node first = net_elect(net, 3 * BW_SEC);
@@ -218,6 +217,36 @@ static void a_promise_is_never_longer_than_the_shortest_time_out(void **state)
         net_run(net, 5 * BW_MS);
     assert_true(net->now - bw_time_max(won, crashed + net->config.timeout_min_ns) < 50 * BW_MS);
     net_free(net);
+}
+
+/* Found dead within a time-out, followed when the promises have ended, or as soon as the death is
+ * sure.
+ */
+static void a_longer_promise_is_waited_out_unless_the_death_is_confirmed(void **state)
+{
+    (void)state;
+    for (int confirmed = 0; confirmed < 2; confirmed++) {
+        struct net *net = net_new(5, 5, 82);
+        net->config.promise_ns = 10 * BW_SEC;
+        for (bw_node id = 1; id <= 5; id++)
+            net_start(net, id);
+        bw_node first = net_elect(net, 3 * BW_SEC);
+        net_run(net, 12 * BW_SEC); /* promises of the start have ended */
+        bw_time crashed = net->now;
+        net_crash(net, first);
+        for (bw_node id = 1; confirmed && id <= 5; id++)
+            if (id != first)
+                net_event(net, id, BW_EVENT_CONFIRMED_DEAD, first);
+        bw_node second = net_elect(net, 3 * BW_SEC);
+        assert_true(net->now - crashed < 3 * BW_SEC);
+        while (net->node[second].act_until <= net->now || net->node[second].act_from > net->now)
+            net_run(net, 5 * BW_MS);
+        if (confirmed)
+            assert_true(net->now - crashed < BW_SEC);
+        else
+            assert_true(net->now - crashed > 9 * BW_SEC);
+        net_free(net);
+    }
 }
 
 /* Leaders come and go by hints, cuts and restarts while clocks run as differently as allowed. */
@@ -246,6 +275,8 @@ static void windows_never_overlap_while_clocks_keep_the_bound(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct net *net = net_new(5, 5, seed);
+        if (seed % 3 == 0)
+            net->config.promise_ns = 2 * net->config.timeout_min_ns;
         churn(net, 0.01, seed);
         net_free(net);
     }
@@ -277,7 +308,8 @@ int main(void)
         cmocka_unit_test(the_winner_waits_until_the_last_promise_has_ended_on_the_slowest_clock),
         cmocka_unit_test(a_window_is_extended_in_steps_worth_saying),
         cmocka_unit_test(an_acknowledgement_from_the_future_is_ignored),
-        cmocka_unit_test(a_promise_is_never_longer_than_the_shortest_time_out),
+        cmocka_unit_test(unasked_a_promise_is_no_longer_than_the_shortest_time_out),
+        cmocka_unit_test(a_longer_promise_is_waited_out_unless_the_death_is_confirmed),
         cmocka_unit_test(windows_never_overlap_while_clocks_keep_the_bound),
         cmocka_unit_test(beyond_the_bound_they_do_overlap),
     };

@@ -104,8 +104,23 @@ void bw_raft_election_timeout(struct bw_raft *raft)
         raft->election_at = BW_TIME_NEVER;
 }
 
+/* Who learn of a leader's end together must not split the vote: the voter next to it by id looks at
+ * once, the others one after the other. */
+static bw_time turn_after(const struct bw_raft *raft, bw_node gone)
+{
+    bw_time others = 0, ahead = 0;
+    for (uint32_t i = 0; i < raft->peers; i++) {
+        bw_node id = raft->peer[i].id;
+        if (!raft->peer[i].voter || id == gone || id == raft->self)
+            continue;
+        others++;
+        ahead += id - gone < raft->self - gone; /* around the ids, from the one that is gone */
+    }
+    return others ? raft->jitter * ahead / others : 0;
+}
+
 /* The detector, the transport or the leader itself says that it is gone: forget that it was heard,
- * and look almost at once. The jitter keeps those who learn it together from splitting the vote. */
+ * and look almost at once. */
 void bw_raft_look_early(struct bw_raft *raft, bw_node node)
 {
     if (node == BW_NODE_NONE || node != raft->leader || raft->role != BW_RAFT_FOLLOWER) {
@@ -114,6 +129,5 @@ void bw_raft_look_early(struct bw_raft *raft, bw_node node)
     }
     raft->heard_until = 0;
     if (may_lead(raft))
-        raft->election_at =
-            bw_time_min(raft->election_at, raft->now + bw_rng_between(&raft->rng, 0, raft->jitter));
+        raft->election_at = bw_time_min(raft->election_at, raft->now + turn_after(raft, node));
 }

@@ -46,10 +46,9 @@ static void configure(struct bw_raft *raft, const struct bw_elector_config *conf
     raft->jitter =
         bw_time_min(config->timeout_min_ns / 2,
                     config->latency_ns > 0 ? 4 * config->latency_ns : config->timeout_min_ns / 4);
-    /* A longer promise than the election time-out would only keep the winner waiting. */
-    raft->promise = config->timeout_min_ns;
-    if (config->promise_ns > 0)
-        raft->promise = bw_time_min(config->promise_ns, config->timeout_min_ns);
+    /* A longer one keeps a winner waiting: for work that cannot be stopped as fast as a leader is
+     * found dead. */
+    raft->promise = config->promise_ns > 0 ? config->promise_ns : config->timeout_min_ns;
     raft->lease = (bw_time)((double)raft->promise * (1 - rho) / (1 + rho));
     raft->stretch = (1 + rho) / (1 - rho);
     raft->batch_max = config->batch_max > 0 ? config->batch_max : BATCH_DEFAULT;
