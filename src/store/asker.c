@@ -120,12 +120,32 @@ void bw_asker_remove(struct bw_asker *asker, struct bw_asked *asked)
 
 /* ---- answers ---- */
 
+/* The first reason of an absence need not be the one that matters: a few more are told as they come
+ * up, each once. */
+static bool is_new_reason(struct bw_asker *asker, const char *why)
+{
+    uint32_t hash = 2166136261u;
+    for (; *why; why++)
+        hash = (hash ^ (unsigned char)*why) * 16777619u;
+    for (uint32_t i = 0; i < asker->reason_count; i++)
+        if (asker->reasons[i] == hash)
+            return false;
+    if (asker->reason_count == ASKER_REASONS_MAX)
+        return false;
+    asker->reasons[asker->reason_count++] = hash;
+    return true;
+}
+
 void bw_asker_said(struct bw_asker *asker, const struct bw_store_reply *reply)
 {
     bool answered = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
-    if (asker->away == !answered)
+    if (answered && !asker->away)
         return;
     if (reply->op == BW_STORE_LEAVE) /* who never got in leaves without asking anybody */
+        return;
+    if (answered)
+        asker->reason_count = 0;
+    else if (!is_new_reason(asker, reply->why))
         return;
     asker->away = !answered;
     if (asker->options.away)

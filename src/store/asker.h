@@ -23,7 +23,8 @@ bw_time bw_asker_now(void);
 
 struct bw_asker_options {
     void *context;
-    /* The store stopped answering, or answers again; `why` is a line for people. May be NULL. */
+    /* The store stopped answering, or answers again; `why` is a line for people. Called again while
+     * it is away if the reason is another one, a few times. May be NULL. */
     void (*away)(void *context, bool away, const char *why);
 };
 

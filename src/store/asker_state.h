@@ -9,6 +9,8 @@
 /* Requests of one elector in flight: read or acquire or release, watch, two renewals, and a few
  * notes, of which the oldest make room. */
 #define ASKED_PENDING_MAX 8u
+/* Reasons of one absence that are told; a store that fails in ever new ways fills no log. */
+#define ASKER_REASONS_MAX 4u
 /* Steps that wait for the end of another one. */
 #define ASKED_STEPS_MAX 8u
 
@@ -54,7 +56,8 @@ struct bw_asker {
     unsigned handles;
     bw_time armed_at;
     bool away;
-    struct bw_asked **heap; /* by `due`, the earliest first */
+    uint32_t reasons[ASKER_REASONS_MAX], reason_count; /* hashes of those told since it is away */
+    struct bw_asked **heap;                            /* by `due`, the earliest first */
     struct bw_asked **buckets;
     uint32_t count, capacity; /* of heap and buckets */
     struct bw_store_reply late;

@@ -356,7 +356,7 @@ bool redis_ask_merge(const struct redis_ask *ask, struct redis_state *state)
             states[count++] = ask->vote[i].state;
     if (count < ask->store->majority)
         return false;
-    redis_state_merge(state, states, count, ask->store->majority);
+    redis_state_merge(state, states, count, ask->store->nodes);
     if (ask->store->nodes > 1)
         state->token = BW_TOKEN_NONE;
     return true;

@@ -178,7 +178,9 @@ static void after_lock(struct redis_ask *ask)
 
 static void refuse_split(struct redis_ask *ask)
 {
-    redis_ask_refuse(ask, BW_EBUSY, "no majority of the instances was free");
+    redis_ask_refuse(ask, BW_EBUSY,
+                     ask->election->state.locked ? "no majority of the instances was free: "
+                                                 : "no majority of the instances was free");
 }
 
 static void after_drop(struct redis_ask *ask)
@@ -190,7 +192,7 @@ static void after_drop(struct redis_ask *ask)
     } else if (ask->too_few) {
         ask->done = 0; /* whatever was locked is free again */
         redis_ask_fail(ask);
-    } else if (ask->election->state.locked) {
+    } else if (ask->election->state.locked && !ask->election->state.in_doubt) {
         redis_ask_refuse(ask, BW_EBUSY, "");
     } else { /* several took some each: they must not meet again at once */
         unsigned ms = (unsigned)bw_rng_between(&ask->store->rng, 1, SPLIT_PAUSE_MS);

@@ -142,53 +142,73 @@ static bool is_known(const struct redis_state *state)
     return state->locked && strcmp(state->lock, state->owner) == 0;
 }
 
-/* When fewer than a majority will hold it: the majority-th longest of what is left. */
-static bw_time majority_left(const struct redis_state *lock,
-                             const struct redis_state *const *states, unsigned count,
-                             unsigned majority)
+/* When fewer than `enough` of these will have it: the enough-th longest of what is left. */
+static bw_time time_left(const struct redis_state *lock, const struct redis_state *const *states,
+                         unsigned count, unsigned enough)
 {
     bw_time left = 0;
     for (unsigned i = 0; i < count; i++) {
         unsigned longer = 0;
         for (unsigned j = 0; j < count; j++)
             longer += same_lock(lock, states[j]) && states[j]->left_ns >= states[i]->left_ns;
-        if (same_lock(lock, states[i]) && longer >= majority)
+        if (same_lock(lock, states[i]) && longer >= enough)
             left = bw_time_max(left, states[i]->left_ns);
     }
     return left;
 }
 
-static const struct redis_state *locked_by_majority(const struct redis_state *const *states,
-                                                    unsigned count, unsigned majority)
+static unsigned votes_for(const struct redis_state *lock, const struct redis_state *const *states,
+                          unsigned count)
 {
-    for (unsigned i = 0; i < count; i++) {
-        unsigned same = 0;
-        for (unsigned j = 0; j < count; j++)
-            same += same_lock(states[i], states[j]);
-        if (same >= majority)
-            return states[i];
-    }
-    return NULL;
+    unsigned same = 0;
+    for (unsigned i = 0; i < count; i++)
+        same += same_lock(lock, states[i]);
+    return same;
 }
 
-void redis_state_merge(struct redis_state *out, const struct redis_state *const *states,
-                       unsigned count, unsigned majority)
+/* The lock that most of them have, and how many; of two alike, the one whose record stands beside
+ * it. */
+static const struct redis_state *most_locked(const struct redis_state *const *states,
+                                             unsigned count, unsigned *most)
 {
-    const struct redis_state *lock = locked_by_majority(states, count, majority);
+    const struct redis_state *best = states[0];
+    *most = votes_for(best, states, count);
+    for (unsigned i = 1; i < count; i++) {
+        unsigned votes = votes_for(states[i], states, count);
+        if (votes > *most || (votes == *most && is_known(states[i]) && !is_known(best))) {
+            best = states[i];
+            *most = votes;
+        }
+    }
+    return best;
+}
+
+/* The last record; of two alike, the one of this lock. */
+static const struct redis_state *newest_of(const struct redis_state *const *states, unsigned count,
+                                           const char *lock)
+{
     const struct redis_state *newest = states[0];
     for (unsigned i = 1; i < count; i++)
         if (states[i]->n > newest->n ||
-            (states[i]->n == newest->n && lock && strcmp(states[i]->owner, lock->lock) == 0))
+            (states[i]->n == newest->n && strcmp(states[i]->owner, lock) == 0))
             newest = states[i];
-    struct redis_state merged = *newest;
-    merged.locked = merged.endless = false;
-    merged.left_ns = 0;
-    if (lock) {
-        merged.locked = true;
-        merged.endless = lock->endless;
+    return newest;
+}
+
+void redis_state_merge(struct redis_state *out, const struct redis_state *const *states,
+                       unsigned count, unsigned total)
+{
+    unsigned majority = total / 2 + 1, silent = total - count, votes;
+    const struct redis_state *lock = most_locked(states, count, &votes);
+    bool held = votes > 0 && votes + silent >= majority;
+    struct redis_state merged = *newest_of(states, count, held ? lock->lock : "");
+    merged.locked = held;
+    merged.in_doubt = held && votes < majority;
+    merged.endless = held && lock->endless;
+    merged.left_ns = held ? time_left(lock, states, count, majority - silent) : 0;
+    if (held) {
         memcpy(merged.lock, lock->lock, sizeof merged.lock);
         merged.lock_hash = lock->lock_hash;
-        merged.left_ns = majority_left(lock, states, count, majority);
     }
     *out = merged;
 }

@@ -23,6 +23,7 @@ enum redis_verdict { REDIS_DONE, REDIS_HELD, REDIS_AGAIN, REDIS_READ };
 
 struct redis_state {
     bool locked, endless; /* endless: the lock has no expiry */
+    bool in_doubt;        /* several: locked only if instances that did not answer have it too */
     char lock[REDIS_LOCK_MAX + 1];
     uint64_t lock_hash; /* of all of it */
     bw_time left_ns;
@@ -40,10 +41,12 @@ int redis_state_parse(const redisReply *reply, struct redis_state *state,
 int redis_state_parse_told(const char *text, size_t length, struct redis_state *state,
                            char first[BW_CANDIDATE_ID_MAX + 1]);
 
-/* Of `count` states of `total` instances (count >= majority): who is locked on a majority, until
- * when a majority stays so, and the newest record. */
+/* Of `count` states of `total` instances (count >= majority): whose lock a majority has or,
+ * counting those who did not answer, may have; until when; and the newest record. Free means that
+ * nobody can hold it: a leader that got its majority with the help of an instance that is away
+ * since leads. */
 void redis_state_merge(struct redis_state *out, const struct redis_state *const *states,
-                       unsigned count, unsigned majority);
+                       unsigned count, unsigned total);
 
 /* `state` follows `before`: who was seen leading without a side record stays known until one of
  * ours has taken over. */

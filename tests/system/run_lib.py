@@ -17,6 +17,7 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ELECTION = "e"
+STORY_LINES = 60  # of each, when a test fails
 
 
 def wait_for(what, seconds=10.0, pause=0.002):
@@ -77,10 +78,19 @@ class Room:
     def __enter__(self):
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind, error, trace):
+        if error is not None and hasattr(error, "add_note"):
+            error.add_note(self.story())
         for candidate in self.candidates:
             candidate.destroy()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def story(self):
+        """What the witness and the candidates wrote, for whoever must understand a failure."""
+        parts = ["witness:"] + [" ".join(line) for line in self.lines()[-STORY_LINES:]]
+        for candidate in self.candidates:
+            parts += [candidate.name + ":"] + candidate.text().splitlines()[-STORY_LINES:]
+        return "\n".join(parts)
 
     def candidate(self, name, *modes, options=(), command=None, env=None, shim=None):
         c = Candidate(self, name, list(modes), list(options), command, env, shim)
@@ -105,6 +115,16 @@ class Room:
         enough.__doc__ = f"start number {count}; the witness saw {self.starts()}"
         wait_for(enough, seconds)
         return self.starts()[count - 1]
+
+    def leader(self, count=1, seconds=10.0):
+        """The candidate that runs work number `count`, the last so far. Its own log may come later than the witness'."""
+        self.started(count, seconds)
+
+        def told():
+            """the candidates to tell what they started"""
+            return sum(len(c.events("started")) for c in self.candidates) >= count
+        wait_for(told, seconds)
+        return max((c for c in self.candidates if c.events("started")), key=lambda c: c.events("started")[-1]["time"])
 
     def judge(self):
         """What must hold whatever happened: never two at once, tokens only grow."""

@@ -11,6 +11,16 @@ static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
 static uv_loop_t loop;
 static struct bw_asker *asker;
 
+static int went_away, came_back;
+
+static void on_away(void *context, bool away, const char *why)
+{
+    (void)context;
+    (void)why;
+    went_away += away;
+    came_back += !away;
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -18,7 +28,9 @@ static int set_up(void **state)
     scratch_make(dir);
     snprintf(path, sizeof path, "%s/elections.db", dir);
     uv_loop_init(&loop);
-    return bw_asker_open(&asker, path, &loop, NULL, why);
+    went_away = came_back = 0;
+    struct bw_asker_options options = {.away = on_away};
+    return bw_asker_open(&asker, path, &loop, &options, why);
 }
 
 static int tear_down(void **state)
@@ -148,6 +160,36 @@ static void a_request_the_store_does_not_take_is_unavailable_later_not_at_once(v
     bw_asked_free(asking.asked);
 }
 
+static void ask_badly(struct asking *asking)
+{
+    struct bw_store_request request = {.op = BW_STORE_READ, .election = "a/b", .candidate = "ben"};
+    assert_int_equal(bw_asked_ask(asking->asked, &request, BW_SEC), 0);
+}
+
+/* A log that only knows the first reason of an absence leads its readers astray. */
+static void every_reason_of_an_absence_is_told_once(void **state)
+{
+    (void)state;
+    struct asking asking = {0};
+    sqlite3 *db = lock();
+    for (int i = 0; i < 2; i++) {
+        ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS); /* no answer in time */
+        run_until(&asking.answers, 2 * i + 1, 10 * BW_SEC);
+        assert_int_equal(went_away, i == 0 ? 1 : 2);
+        ask_badly(&asking);
+        run_until(&asking.answers, 2 * i + 2, 10 * BW_SEC);
+        assert_int_equal(went_away, 2);
+    }
+    sqlite3_close(db);
+    ask(&asking, BW_STORE_READ, 10 * BW_SEC);
+    run_until(&asking.answers, 5, 10 * BW_SEC);
+    assert_int_equal(came_back, 1);
+    ask_badly(&asking); /* once more since it was back */
+    run_until(&asking.answers, 6, 10 * BW_SEC);
+    assert_int_equal(went_away, 3);
+    bw_asked_free(asking.asked);
+}
+
 static void an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away(void **state)
 {
     (void)state;
@@ -216,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_scratch(a_late_answer_is_unknown_and_comes_once),
         in_scratch(a_request_the_store_does_not_take_is_unavailable_later_not_at_once),
+        in_scratch(every_reason_of_an_absence_is_told_once),
         in_scratch(an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away),
         in_scratch(a_request_may_be_held_back_until_it_can_go),
         in_scratch(five_hundred_electors_share_a_store_and_a_timer),

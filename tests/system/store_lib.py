@@ -6,6 +6,7 @@ A test program makes its servers in a Place, hands their URL to the conformance 
 show. A server that is not on the machine skips its tests by name, never silently."""
 import asyncio
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -302,6 +303,14 @@ class Suite:
         done = subprocess.run([self.bellwether, *words], env=dict(os.environ, **(env or {})), capture_output=True, text=True,
                               timeout=timeout, check=False)
         return done.returncode, done.stdout, done.stderr
+
+    def resign(self, room, *words):
+        """Asks the leader to step down; what came of it."""
+        code, out, err = self.command("resign", "--store", room.store, "--election", room.election, "--json", *words)
+        assert code == 0, (code, out, err)
+        told = json.loads(out)
+        assert told["outcome"] == "resigned", told
+        return told
 
     def run(self, function):
         name, before = function.__name__, self.tap.count
