@@ -22,7 +22,7 @@ enum bw_peer_frame {
     BW_FRAME_ASK,     /* 8 request, 1 enum bw_replica_kind, proposal's bytes or 8 lease */
     BW_FRAME_TOLD,    /* 8 request, 4 error, 8 index, 8 ttl_ns */
     BW_FRAME_PIECE,   /* 8 index of the snapshot, 8 offset, 1 last, bytes */
-    BW_FRAME_MEET,    /* 8 who asks: a number of its process */
+    BW_FRAME_MEET,    /* 8 who asks: a number of its directory */
     BW_FRAME_WELCOME, /* 8 that number, 1 yes */
     BW_FRAME_KINDS
 };

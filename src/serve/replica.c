@@ -2,6 +2,7 @@
 #include "serve/replica.h"
 
 #include "base/error.h"
+#include "serve/crash.h"
 #include "serve/replica_state.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 static int say(char *why, int error, const char *what, const char *directory)
@@ -20,16 +22,25 @@ static int say(char *why, int error, const char *what, const char *directory)
     return error;
 }
 
+#define LOCK_TURNS    200u
+#define LOCK_PAUSE_NS 5000000
+
 /* One process per directory. */
 static int lock_directory(struct bw_replica *r, char *why)
 {
     char path[4352];
     snprintf(path, sizeof path, "%s/lock", r->options.directory);
+    BW_CRASH("lock.before-create");
     r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (r->lock_fd < 0)
         return say(why, BW_EIO, "cannot open the data in", r->options.directory);
-    if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0)
-        return 0;
+    BW_CRASH("lock.after-create");
+    /* A killed node's writer of snapshots dies with it, but a moment later. */
+    for (unsigned turn = 0; turn < LOCK_TURNS; turn++) {
+        if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+    }
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s is in use by another process", r->options.directory);
     return BW_EBUSY;
 }
@@ -44,8 +55,13 @@ static void found_entry(void *context, const struct bw_wal_entry *found)
                                  .node = found->node,
                                  .length = (uint32_t)found->length,
                                  .bytes = (unsigned char *)found->bytes};
-    if (found->index <= r->log.base)
-        return; /* the snapshot has it */
+    if (found->index <= r->log.base) { /* the snapshot has it, or has something else there */
+        bw_log_truncate(&r->log, r->log.base + 1);
+        r->strays = found->index == r->log.base && found->term != r->snapshot_term;
+        return;
+    }
+    if (r->strays)
+        return;
     bw_log_truncate(&r->log, found->index);
     if (bw_log_last(&r->log) + 1 != found->index || bw_log_append(&r->log, &entry) != 0)
         r->recovery = BW_EDAMAGED;
@@ -59,16 +75,18 @@ static void found_state(void *context, const struct bw_durable *state)
 static void found_truncate(void *context, bw_index from)
 {
     struct bw_replica *r = context;
-    if (from > r->log.base)
-        bw_log_truncate(&r->log, from);
+    bw_log_truncate(&r->log, from > r->log.base ? from : r->log.base + 1);
 }
 
 /* A snapshot from the leader replaced everything: what the log held before it is void. One of our
- * own changes nothing here: the file was read already. */
+ * own changes nothing here: the file was read already. Entries that continue something else than
+ * the snapshot (`strays`: it came because they did) are void even if the node died before it wrote
+ * this record. */
 static void found_snapshot(void *context, bw_index index, bw_term term)
 {
     struct bw_replica *r = context;
     const struct bw_log_entry *entry = bw_log_at(&r->log, index);
+    r->strays = r->strays && index != r->log.base;
     if (index > bw_log_last(&r->log) || (entry && entry->term != term)) {
         if (index > r->log.base)
             r->recovery = BW_EDAMAGED; /* its file is gone */
@@ -113,14 +131,15 @@ static void survey(const struct bw_log_store *log, struct bw_raft_saved *saved,
     uint32_t run = 0, change = 0;
     for (bw_index i = log->base + 1; i <= bw_log_last(log); i++) {
         const struct bw_log_entry *entry = bw_log_at(log, i), *before = bw_log_at(log, i - 1);
-        if (!before || before->term != entry->term)
+        if (!before || before->term != entry->term) {
+            if (run == BW_RAFT_TERM_RUNS_MAX)
+                break;
             runs[run++] = (struct bw_term_run){.term = entry->term};
+        }
         runs[run - 1].count++;
         if (entry->change && change < BW_RAFT_CHANGES_MAX)
             changes[change++] =
                 (struct bw_raft_change){.index = i, .op = entry->change, .node = entry->node};
-        if (run == BW_RAFT_TERM_RUNS_MAX)
-            break;
     }
     saved->runs = runs;
     saved->runs_count = run;
@@ -304,12 +323,14 @@ static int open_parts(struct bw_replica *r, char *why)
         error = replica_registry_make(r);
     if (!error)
         error = replica_snapshot_find(r, why);
+    BW_CRASH("open.after-snapshot");
     if (!error)
         error = open_wal(r, why);
+    BW_CRASH("open.after-log");
     if (!error)
         error = open_raft(r);
     if (!error)
-        replica_meet_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0);
+        error = replica_meet_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0, why);
     if (!error)
         error = open_peers(r, why);
     return error;

@@ -3,11 +3,16 @@
  * A node that finds nothing on its disk is either new, or it was wiped and has forgotten what it
  * promised: then its vote could undo what a majority took for certain (fault 25). It cannot tell by
  * itself, so it asks: every other node must say that it is new too, or that it met this very
- * process when the cluster began. Until all have said so it takes no part. One that says "you are
- * known to me" ends it, with a sentence that says what to do. That all have met is written down
- * before anything is promised: a node that dies in between is still new. */
+ * directory when the cluster began. Until all have said so it takes no part. One that says "you are
+ * known to me" ends it, with a sentence that says what to do. A directory is known by a number that
+ * is durable before it is told; that all have met, and their numbers, is durable before anything is
+ * promised: a node that dies in between, or finds that the others went on, is still new.
+ *
+ *   new   8 our number
+ *   met   4 node, 8 its number, for each other node */
 #include "base/error.h"
 #include "base/little.h"
+#include "serve/crash.h"
 #include "serve/replica_state.h"
 
 #include <errno.h>
@@ -19,21 +24,40 @@
 
 #define MEET_BYTES    8u
 #define WELCOME_BYTES 9u
+#define PAIR_BYTES    12u
+#define NUMBER        "new"
 #define MARK          "met"
+#define MAKING        "meet.tmp"
 
-static bool has_mark(const struct bw_replica *r)
+/* Length of a file of ours, -1: there is none. */
+static ssize_t read_file(const struct bw_replica *r, const char *name, unsigned char *bytes,
+                         size_t size)
 {
     char path[4352];
-    snprintf(path, sizeof path, "%s/" MARK, r->options.directory);
-    return access(path, F_OK) == 0;
+    snprintf(path, sizeof path, "%s/%s", r->options.directory, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, bytes, size);
+    if (fd >= 0)
+        close(fd);
+    return length;
 }
 
-/* Durable when it returns. */
-static bool make_mark(const struct bw_replica *r)
+/* Under its name only when it is whole; durable when it returns true. */
+static bool write_file(const struct bw_replica *r, const char *name, const unsigned char *bytes,
+                       size_t length)
 {
     int directory = open(r->options.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = directory < 0 ? -1 : openat(directory, MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && fsync(fd) == 0 && fsync(directory) == 0;
+    BW_CRASH("meet.file.before-create");
+    int fd = directory < 0
+                 ? -1
+                 : openat(directory, MAKING, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    BW_CRASH("meet.file.after-create");
+    bool good = fd >= 0 && write(fd, bytes, length) == (ssize_t)length && fsync(fd) == 0;
+    BW_CRASH("meet.file.before-rename");
+    good = good && renameat(directory, MAKING, directory, name) == 0;
+    BW_CRASH("meet.file.after-rename");
+    good = good && fsync(directory) == 0;
+    BW_CRASH("meet.file.after-sync-of-directory");
     if (fd >= 0)
         close(fd);
     if (directory >= 0)
@@ -41,11 +65,61 @@ static bool make_mark(const struct bw_replica *r)
     return good;
 }
 
-void replica_meet_begin(struct bw_replica *r, bool empty)
+/* The others as we met them, in an earlier life. */
+static bool read_mark(struct bw_replica *r)
 {
+    unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
+    ssize_t length = read_file(r, MARK, bytes, sizeof bytes);
+    for (size_t at = 0; length > 0 && at + PAIR_BYTES <= (size_t)length; at += PAIR_BYTES)
+        r->met[bw_get32(bytes + at) % BW_REPLICA_NODES].known = bw_get64(bytes + at + 4);
+    return length >= 0;
+}
+
+static bool write_mark(const struct bw_replica *r)
+{
+    unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
+    size_t length = 0;
+    for (uint32_t i = 0; i < r->member_count; i++) {
+        bw_node id = r->members[i].id;
+        if (id == r->options.self)
+            continue;
+        bw_put32(bytes + length, id);
+        bw_put64(bytes + length + 4, r->met[id % BW_REPLICA_NODES].known);
+        length += PAIR_BYTES;
+    }
+    BW_CRASH("meet.mark.before");
+    bool good = write_file(r, MARK, bytes, length);
+    BW_CRASH("meet.mark.after");
+    return good;
+}
+
+/* Ours as it was told already, or a new one. 0 is nobody's. */
+static bool find_number(struct bw_replica *r)
+{
+    unsigned char bytes[8];
+    if (read_file(r, NUMBER, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
+        r->nonce = bw_get64(bytes);
+        return true;
+    }
     if (getrandom(&r->nonce, sizeof r->nonce, 0) != (ssize_t)sizeof r->nonce)
-        r->nonce = (uint64_t)replica_now();
-    r->meeting = empty && r->member_count > 1 && !has_mark(r);
+        return false;
+    r->nonce |= 1;
+    bw_put64(bytes, r->nonce);
+    BW_CRASH("meet.number.before");
+    bool good = write_file(r, NUMBER, bytes, sizeof bytes);
+    BW_CRASH("meet.number.after");
+    return good;
+}
+
+int replica_meet_begin(struct bw_replica *r, bool empty, char *why)
+{
+    bool met = read_mark(r);
+    r->meeting = empty && r->member_count > 1 && !met;
+    if (!r->meeting || find_number(r))
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot write in %.300s: %s", r->options.directory,
+             strerror(errno));
+    return BW_EIO;
 }
 
 static void answer(struct bw_replica *r, bw_node node)
@@ -57,7 +131,7 @@ static void answer(struct bw_replica *r, bw_node node)
     if (r->meeting)
         with->known = with->nonce;
     bw_put64(bytes, with->nonce);
-    bytes[8] = with->known == with->nonce;
+    bytes[8] = with->known == with->nonce && with->nonce != 0;
     with->asked =
         !bw_mesh_send(r->mesh, node, BW_FRAME_WELCOME, &(struct bw_part){bytes, sizeof bytes}, 1);
 }
@@ -116,7 +190,7 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
     r->met[from % BW_REPLICA_NODES].welcomed = true;
     if (!met_all(r))
         return;
-    if (!make_mark(r)) {
+    if (!write_mark(r)) {
         snprintf(why, sizeof why, "cannot write in %.300s: %s", r->options.directory,
                  strerror(errno));
         r->options.ended(r->options.context, why);

@@ -3,34 +3,57 @@
  * waits. */
 #include "base/error.h"
 #include "base/little.h"
+#include "serve/crash.h"
 #include "serve/replica_state.h"
 #include "serve/snapshot_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* A snapshot is worth its cost when so much log lies behind it. */
-#define LOG_BYTES   ((size_t)48 << 20)
-#define LOG_ENTRIES 100000u
+#define LOG_BYTES   BW_CRASH_OR((size_t)48 << 20, (size_t)1 << 20)
+#define LOG_ENTRIES BW_CRASH_OR(100000u, 40u)
+/* Terms are counted too: Raft keeps a bounded list of them, and takes part in no election when it
+ * is full. */
+#define LOG_TERMS BW_CRASH_OR(BW_RAFT_TERM_RUNS_MAX / 2, 8u)
+/* After one that could not be written: not at once again. */
+#define SAVE_AGAIN (5 * BW_SEC)
 
 static void on_saved(struct bw_replica *r, bool good)
 {
     bw_index index = r->saving_index;
-    if (!good)
+    if (!good) {
+        fprintf(
+            stderr,
+            "bellwether: cannot write a snapshot in %s; the log grows until one can be written\n",
+            r->options.directory);
+        r->save_not_before = replica_now() + SAVE_AGAIN;
         return;
-    r->snapshot_index = index;
-    r->snapshot_term = r->saving_term;
+    }
+    if (index <= r->snapshot_index)
+        return; /* one from the leader came meanwhile */
+    BW_CRASH("snapshot.saved.before-record");
     bw_wal_snapshot(r->wal, index, r->saving_term);
     struct bw_event event = {.kind = BW_EVENT_COMMAND,
                              .command = {.kind = BW_COMMAND_COMPACT, .index = index}};
     replica_step(r, &event);
+    if (bw_raft_snapshot_index(r->raft) != index) { /* its log is not yet durable so far */
+        r->save_not_before = replica_now() + SAVE_AGAIN;
+        return;
+    }
+    r->snapshot_index = index;
+    r->snapshot_term = r->saving_term;
+    BW_CRASH("snapshot.saved.before-drop");
     bw_wal_drop(r->wal, index);
     bw_snapshot_drop_older(r->options.directory, index);
+    BW_CRASH("snapshot.saved.after-drop");
 }
 
 static void on_pipe_closed(uv_handle_t *handle)
@@ -70,20 +93,41 @@ static void describe(const struct bw_replica *r, struct bw_snapshot_head *head)
     head->members = bw_raft_members_at(r->raft, r->session.applied, head->member, &head->voters);
 }
 
+static bool is_due(const struct bw_replica *r)
+{
+    bool much = r->log.bytes > LOG_BYTES || r->session.applied > r->snapshot_index + LOG_ENTRIES ||
+                bw_raft_terms(r->raft) > LOG_TERMS;
+    return much && !r->saver && !r->saver_pipe_open && !r->closing &&
+           r->session.applied > r->snapshot_index && replica_now() >= r->save_not_before;
+}
+
+/* The forked copy. It ends with the node, whose lock it holds until then, and keeps none of its
+ * connections open: peers and clients must see at once that the node is gone. */
+static _Noreturn void save(const struct bw_replica *r, const struct bw_snapshot_head *head,
+                           pid_t node, int pipe_end)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != node)
+        _exit(1);
+    int low = pipe_end < r->lock_fd ? pipe_end : r->lock_fd;
+    int high = pipe_end < r->lock_fd ? r->lock_fd : pipe_end;
+    if (low > 3)
+        close_range(3, (unsigned)low - 1, 0);
+    if (high > low + 1)
+        close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+    close_range((unsigned)high + 1, ~0u, 0);
+    _exit(bw_snapshot_write(r->options.directory, head, r->session.registry) == 0 ? 0 : 1);
+}
+
 void replica_snapshot_consider(struct bw_replica *r)
 {
     int ends[2];
     struct bw_snapshot_head head;
-    bool due = r->log.bytes > LOG_BYTES || r->session.applied > r->snapshot_index + LOG_ENTRIES;
-    if (!due || r->saver || r->saver_pipe_open || r->closing ||
-        r->session.applied <= r->snapshot_index || pipe(ends) != 0)
+    if (!is_due(r) || pipe(ends) != 0)
         return;
     describe(r, &head);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(ends[0]);
-        _exit(bw_snapshot_write(r->options.directory, &head, r->session.registry) == 0 ? 0 : 1);
-    }
+    pid_t node = getpid(), pid = fork();
+    if (pid == 0)
+        save(r, &head, node, ends[1]);
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
@@ -161,6 +205,7 @@ static void incoming_begin(struct bw_replica *r, bw_node from, bw_index index)
 {
     char path[4352];
     incoming_path(r, path, sizeof path);
+    BW_CRASH("snapshot.incoming.before-create");
     if (r->incoming.fd >= 0)
         close(r->incoming.fd);
     r->incoming.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -168,6 +213,7 @@ static void incoming_begin(struct bw_replica *r, bw_node from, bw_index index)
     r->incoming.index = index;
     r->incoming.size = 0;
     r->incoming.whole = false;
+    BW_CRASH("snapshot.incoming.after-create");
 }
 
 void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned char *bytes,
@@ -183,6 +229,7 @@ void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned c
     if (r->incoming.fd < 0 || r->incoming.from != from || r->incoming.index != index ||
         at != r->incoming.size || r->incoming.whole)
         return;
+    BW_CRASH_TORN("snapshot.incoming.torn-piece", r->incoming.fd, bytes + PIECE_HEAD, rest, -1);
     if (write(r->incoming.fd, bytes + PIECE_HEAD, rest) != (ssize_t)rest) {
         close(r->incoming.fd);
         r->incoming.fd = -1;
@@ -190,6 +237,14 @@ void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned c
     }
     r->incoming.size += rest;
     r->incoming.whole = bytes[16] == 1;
+    BW_CRASH("snapshot.incoming.after-piece");
+}
+
+/* What was promised to the leader cannot be kept. */
+static void give_up(const char *what, const char *why)
+{
+    fprintf(stderr, "bellwether: %s: %s\n", what, why);
+    abort();
 }
 
 bool replica_snapshot_ready(struct bw_replica *r, const struct bw_message *msg)
@@ -199,28 +254,47 @@ bool replica_snapshot_ready(struct bw_replica *r, const struct bw_message *msg)
     if (msg->snapshot.last_index <= r->commit)
         return true; /* Raft only answers that we have it */
     if (r->incoming.fd < 0 || !r->incoming.whole || r->incoming.from != msg->from ||
-        r->incoming.index != msg->snapshot.last_index || fsync(r->incoming.fd) != 0)
+        r->incoming.index != msg->snapshot.last_index)
         return false;
+    BW_CRASH("snapshot.install.before-sync");
+    if (fsync(r->incoming.fd) != 0)
+        give_up("cannot sync a snapshot", strerror(errno)); /* asked again it might say yes */
+    BW_CRASH("snapshot.install.after-sync");
     incoming_path(r, path, sizeof path);
     return bw_snapshot_check(path, r->options.cluster, &head, why) == 0 &&
            head.index == msg->snapshot.last_index && head.term == msg->snapshot.last_term;
 }
 
-/* Everything is replaced by what the leader sent. */
+static bool sync_directory(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+/* Everything is replaced by what the leader sent. Its name is durable before the log speaks of it.
+ */
 void replica_snapshot_install(struct bw_replica *r, bw_index index)
 {
     char from[4352], to[4352], why[BW_REPLICA_WHY_MAX + 1] = "";
     incoming_path(r, from, sizeof from);
     bw_snapshot_name(to, sizeof to, r->options.directory, index);
+    BW_CRASH("snapshot.install.before-rename");
     bool renamed = rename(from, to) == 0;
+    BW_CRASH("snapshot.install.after-rename");
     close(r->incoming.fd);
     r->incoming.fd = -1;
-    if (!renamed || replica_registry_make(r) != 0 || replica_snapshot_find(r, why) != 0 ||
-        r->snapshot_index != index) {
-        fprintf(stderr, "bellwether: cannot install a snapshot: %s\n", why);
-        abort(); /* what was promised to the leader cannot be kept */
-    }
+    if (!renamed || !sync_directory(r->options.directory))
+        give_up("cannot install a snapshot", strerror(errno));
+    BW_CRASH("snapshot.install.after-sync-of-directory");
+    if (replica_registry_make(r) != 0 || replica_snapshot_find(r, why) != 0 ||
+        r->snapshot_index != index)
+        give_up("cannot install a snapshot", why);
+    BW_CRASH("snapshot.install.before-record");
     bw_wal_snapshot(r->wal, index, r->snapshot_term);
+    BW_CRASH("snapshot.install.after-record");
     replica_remember(r, index, r->snapshot_term);
     r->options.changed(r->options.context, true);
 }

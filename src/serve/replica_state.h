@@ -23,7 +23,7 @@
 #define REPLICA_DEPTH   4u /* steps that an action of a step may lead to */
 
 struct meeting {           /* with another node, when a cluster begins (replica_meet.c) */
-    uint64_t nonce, known; /* which process of it asks; which one we met */
+    uint64_t nonce, known; /* of its directory, which asks; of the one we met */
     bool asked, welcomed;
 };
 
@@ -42,6 +42,7 @@ struct bw_replica {
     struct bw_replica_options options;
     int lock_fd;
     int recovery; /* what was found to be wrong while the log was read */
+    bool strays;  /* what is read continues something else than the snapshot */
     uv_timer_t timer, sweeper;
     uv_check_t check;
     uv_idle_t turn; /* something to do although no socket spoke */
@@ -96,6 +97,7 @@ struct bw_replica {
     pid_t saver; /* writes a snapshot; 0: nobody */
     bw_index saving_index;
     bw_term saving_term;
+    bw_time save_not_before;
     uv_pipe_t saver_pipe;
     bool saver_pipe_open;
 };
@@ -119,7 +121,7 @@ void replica_membership(struct bw_replica *r);
 void replica_start(struct bw_replica *r);
 
 /* replica_meet.c */
-void replica_meet_begin(struct bw_replica *r, bool empty);
+int replica_meet_begin(struct bw_replica *r, bool empty, char *why);
 void replica_meet_opened(struct bw_replica *r, bw_node node);
 void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                         size_t length);

@@ -5,6 +5,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "base/little.h"
+#include "serve/crash.h"
 #include "serve/replica_state.h"
 
 #include <stdlib.h>
@@ -133,10 +134,9 @@ void replica_remember(struct bw_replica *r, bw_index index, bw_term term)
     uint32_t cap = sizeof r->marks / sizeof r->marks[0];
     uint64_t commit = bw_wal_next(r->wal);
     struct mark *last = r->mark_count ? &r->marks[(r->mark_first + r->mark_count - 1) % cap] : NULL;
-    if (!last || last->commit != commit) {
-        BW_ASSERT(r->mark_count < cap);
+    /* While the disk stands still no more than these are told apart: later is safe. */
+    if (!last || (last->commit != commit && r->mark_count < cap))
         last = &r->marks[(r->mark_first + r->mark_count++) % cap];
-    }
     *last = (struct mark){.commit = commit, .index = index, .term = term};
 }
 
@@ -204,8 +204,10 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
     switch (action->kind) {
     case BW_ACTION_PERSIST:
         r->durable = action->durable;
+        BW_CRASH("raft.state.before-collecting");
         bw_wal_state(r->wal, &action->durable);
         r->barrier = bw_wal_next(r->wal);
+        BW_CRASH("raft.state.after-collecting");
         break;
     case BW_ACTION_LOG_APPEND:
         if (msg && msg->kind == BW_MSG_RAFT_APPEND && !action->log.request)
@@ -213,10 +215,12 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
         else
             append_own(r, &action->log);
         replica_remember(r, bw_log_last(&r->log), action->log.term);
+        BW_CRASH("raft.entries.after-collecting");
         break;
     case BW_ACTION_LOG_TRUNCATE:
         bw_log_truncate(&r->log, action->log.first);
         bw_wal_truncate(r->wal, action->log.first);
+        BW_CRASH("raft.truncate.after-collecting");
         break;
     case BW_ACTION_LOG_COMPACT:
         bw_log_compact(&r->log, action->log.first);
@@ -295,7 +299,9 @@ void replica_durable(struct bw_replica *r, uint64_t commit)
     struct mark mark = {0};
     if (r->barrier && r->barrier <= commit)
         r->barrier = 0;
+    BW_CRASH("raft.durable.before-speaking");
     release_held(r);
+    BW_CRASH("raft.durable.after-speaking");
     while (r->mark_count && r->marks[r->mark_first].commit <= commit) {
         mark = r->marks[r->mark_first];
         r->mark_first = (r->mark_first + 1) % cap;

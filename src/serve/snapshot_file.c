@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/little.h"
 #include "registry/snapshot.h"
+#include "serve/crash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -68,11 +69,16 @@ static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
     unsigned char bytes[BW_SNAPSHOT_HEAD], sum[8];
     size_t length;
     head_write(head, bytes);
+    BW_CRASH("snapshot.save.before-head");
     put(sink, bytes, sizeof bytes);
+    BW_CRASH("snapshot.save.after-head");
     bw_registry_save_begin(registry, &saving);
-    while (!sink->failed && (length = bw_registry_save(registry, &saving, room, ROOM_BYTES)) > 0)
+    while (!sink->failed && (length = bw_registry_save(registry, &saving, room, ROOM_BYTES)) > 0) {
+        BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, room, length, -1);
         put(sink, room, length);
+    }
     bw_put64(sum, XXH3_64bits_digest(sink->sum));
+    BW_CRASH("snapshot.save.before-sum");
     put(sink, sum, sizeof sum);
 }
 
@@ -83,8 +89,13 @@ static int finish(const char *directory, struct sink *sink, bw_index index)
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(from, sizeof from, "%s/" MAKING, directory);
     bw_snapshot_name(to, sizeof to, directory, index);
-    bool good =
-        !sink->failed && fsync(sink->fd) == 0 && rename(from, to) == 0 && fd >= 0 && fsync(fd) == 0;
+    BW_CRASH("snapshot.save.before-sync");
+    bool good = !sink->failed && fd >= 0 && fsync(sink->fd) == 0;
+    BW_CRASH("snapshot.save.before-rename");
+    good = good && rename(from, to) == 0;
+    BW_CRASH("snapshot.save.after-rename");
+    good = good && fsync(fd) == 0;
+    BW_CRASH("snapshot.save.after-sync-of-directory");
     if (fd >= 0)
         close(fd);
     return good ? 0 : BW_EIO;
@@ -95,6 +106,7 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
 {
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/" MAKING, directory);
+    BW_CRASH("snapshot.save.before-create");
     unsigned char *room = malloc(ROOM_BYTES);
     struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
                         .sum = XXH3_createState()};
@@ -241,7 +253,9 @@ void bw_snapshot_drop_older(const char *directory, bw_index index)
         if (other == 0 || other >= index)
             continue;
         bw_snapshot_name(path, sizeof path, directory, other);
+        BW_CRASH("snapshot.drop.before-unlink");
         unlink(path);
+        BW_CRASH("snapshot.drop.after-unlink");
     }
     if (dir)
         closedir(dir);

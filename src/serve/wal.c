@@ -2,6 +2,7 @@
 #include "serve/wal.h"
 
 #include "base/error.h"
+#include "serve/crash.h"
 #include "serve/wal_state.h"
 
 #include <errno.h>
@@ -121,6 +122,7 @@ static bool hand_over(struct bw_wal *wal, bool here)
         wal->writing = wal->collecting;
         wal->collecting = idle;
         wal->here = here && wal->distrust == 0;
+        BW_CRASH("wal.commit.before-handing-over");
         if (!wal->here)
             uv_cond_signal(&wal->wake);
     }
@@ -139,7 +141,9 @@ static void take_in(struct bw_wal *wal)
     uv_mutex_unlock(&wal->mutex);
     keep_made(wal, &made);
     hand_over(wal, false);
+    BW_CRASH("wal.commit.durable-but-not-told");
     wal->options.durable(wal->options.context, durable);
+    BW_CRASH("wal.commit.durable-and-told");
 }
 
 uint64_t bw_wal_commit(struct bw_wal *wal, bool here)
@@ -147,7 +151,9 @@ uint64_t bw_wal_commit(struct bw_wal *wal, bool here)
     wal->commits += wal->dirty;
     wal->dirty = false;
     if (hand_over(wal, here)) {
+        BW_CRASH("wal.here.before-write");
         wal_write_one(wal);
+        BW_CRASH("wal.here.after-write");
         take_in(wal);
     }
     return wal->commits;
@@ -169,16 +175,20 @@ void bw_wal_drop(struct bw_wal *wal, bw_index index)
     char name[WAL_NAME_MAX];
     while (gone + 1 < wal->kept_count && wal->kept[gone + 1].before <= index) {
         wal_segment_name(name, wal->kept[gone].number);
+        BW_CRASH("wal.drop.before-unlink");
         if (unlinkat(wal->segments.directory, name, 0) != 0 && errno != ENOENT)
             break;
+        BW_CRASH("wal.drop.after-unlink");
         gone++;
     }
     if (gone == 0)
         return;
     memmove(wal->kept, wal->kept + gone, (wal->kept_count - gone) * sizeof *wal->kept);
     wal->kept_count -= gone;
+    BW_CRASH("wal.drop.before-sync");
     if (fsync(wal->segments.directory) != 0)
         wal_fail(wal, "cannot sync the directory");
+    BW_CRASH("wal.drop.after-sync");
 }
 
 uint64_t bw_wal_bytes(const struct bw_wal *wal)
@@ -188,6 +198,7 @@ uint64_t bw_wal_bytes(const struct bw_wal *wal)
 
 static int first_segment(struct bw_wal *wal, char *why)
 {
+    BW_CRASH("wal.open.before-first-segment");
     wal->fd = wal_segment_make(&wal->segments, 1, 0, wal->segments.bytes);
     if (wal->fd < 0) {
         snprintf(why, BW_WAL_WHY_MAX + 1, "cannot make a log in %s: %s", wal->options.directory,
@@ -198,6 +209,7 @@ static int first_segment(struct bw_wal *wal, char *why)
     wal->offset = WAL_HEAD;
     wal->segment_size = wal->segments.bytes;
     wal->kept[wal->kept_count++] = (struct wal_kept){.number = 1};
+    BW_CRASH("wal.open.after-first-segment");
     return 0;
 }
 
@@ -218,6 +230,7 @@ static int find_log(struct bw_wal *wal, char *why)
     }
     size_t end = 0;
     for (uint64_t number = first; number <= last; number++) {
+        BW_CRASH("wal.open.before-reading");
         int error = wal_read_segment(wal, number, number == last, &end, why);
         if (error)
             return error;
@@ -239,6 +252,7 @@ static int begin(struct bw_wal *wal, char *why)
     int error = find_log(wal, why);
     if (error)
         return error;
+    BW_CRASH("wal.open.after-reading");
     if (uv_async_init(wal->options.loop, &wal->done, on_done) != 0)
         return BW_ENOMEM;
     wal->done.data = wal;
@@ -264,9 +278,10 @@ static void let_go(struct bw_wal *wal)
 
 int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char *why)
 {
-    size_t bytes = options->segment_bytes ? options->segment_bytes : BW_WAL_SEGMENT;
+    size_t ordinary = BW_CRASH_OR(BW_WAL_SEGMENT, (size_t)256 << 10);
+    size_t bytes = options->segment_bytes ? options->segment_bytes : ordinary;
     struct bw_wal *wal = calloc(1, sizeof *wal);
-    if (!wal || bytes < BW_WAL_SEGMENT_MIN) {
+    if (!wal || bytes < BW_CRASH_OR(BW_WAL_SEGMENT_MIN, ordinary)) {
         free(wal);
         return wal ? BW_EINVAL : BW_ENOMEM;
     }
@@ -291,9 +306,11 @@ void bw_wal_close(struct bw_wal *wal)
 {
     uv_mutex_lock(&wal->mutex);
     wal->stop = true;
+    BW_CRASH("wal.close.before-the-last-write");
     uv_cond_signal(&wal->wake);
     uv_mutex_unlock(&wal->mutex);
     uv_thread_join(&wal->writer);
+    BW_CRASH("wal.close.after-the-last-write");
     uv_mutex_destroy(&wal->mutex);
     uv_cond_destroy(&wal->wake);
     uv_close((uv_handle_t *)&wal->done, on_closed);

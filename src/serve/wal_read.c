@@ -5,6 +5,7 @@
  * (its write never became whole, so nobody was told of it) and nothing follows it; else it is
  * damage. */
 #include "base/error.h"
+#include "serve/crash.h"
 #include "serve/wal_state.h"
 
 #include <errno.h>
@@ -280,8 +281,11 @@ int wal_read_segment(struct bw_wal *wal, uint64_t number, bool last, size_t *end
 int wal_clear_tail(struct bw_wal *wal, char *why)
 {
     static const unsigned char zeros[65536];
+    BW_CRASH("wal.tail.before-clear");
     for (size_t at = wal->offset; at < wal->segment_size;) {
         size_t part = wal->segment_size - at < sizeof zeros ? wal->segment_size - at : sizeof zeros;
+        BW_CRASH_TORN("wal.tail.in-the-middle", wal->fd, zeros, part, (long long)at);
+        BW_CRASH_HOLE("wal.tail.all-but-its-head", wal->fd, zeros, part, (long long)at);
         if (pwrite(wal->fd, zeros, part, (off_t)at) != (ssize_t)part) {
             snprintf(why, BW_WAL_WHY_MAX + 1, "cannot write in %s: %s", wal->options.directory,
                      strerror(errno));
@@ -289,5 +293,9 @@ int wal_clear_tail(struct bw_wal *wal, char *why)
         }
         at += part;
     }
-    return fsync(wal->fd) == 0 ? 0 : BW_EIO;
+    BW_CRASH("wal.tail.before-sync");
+    if (fsync(wal->fd) != 0)
+        return BW_EIO;
+    BW_CRASH("wal.tail.after-sync");
+    return 0;
 }

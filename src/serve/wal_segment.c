@@ -3,6 +3,7 @@
 #include "serve/wal_segment.h"
 
 #include "base/error.h"
+#include "serve/crash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -67,17 +68,33 @@ static int write_segment(const struct wal_segments *s, int fd, uint64_t number, 
     char name[WAL_NAME_MAX];
     head_write(s, head, number, before);
     wal_segment_name(name, number);
-    if (fill(fd, size) != 0 || pwrite(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
-        fsync(fd) != 0)
+    BW_CRASH("wal.segment.before-fill");
+    if (fill(fd, size) != 0)
         return -1;
-    return renameat(s->directory, MAKING, s->directory, name) == 0 ? fsync(s->directory) : -1;
+    BW_CRASH("wal.segment.after-fill");
+    BW_CRASH_TORN("wal.segment.torn-head", fd, head, sizeof head, 0);
+    if (pwrite(fd, head, sizeof head, 0) != (ssize_t)sizeof head)
+        return -1;
+    BW_CRASH("wal.segment.before-sync");
+    if (fsync(fd) != 0)
+        return -1;
+    BW_CRASH("wal.segment.before-rename");
+    if (renameat(s->directory, MAKING, s->directory, name) != 0)
+        return -1;
+    BW_CRASH("wal.segment.after-rename");
+    if (fsync(s->directory) != 0)
+        return -1;
+    BW_CRASH("wal.segment.after-sync-of-directory");
+    return 0;
 }
 
 int wal_segment_make(const struct wal_segments *s, uint64_t number, bw_index before, size_t size)
 {
+    BW_CRASH("wal.segment.before-create");
     int fd = openat(s->directory, MAKING, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
+    BW_CRASH("wal.segment.after-create");
     if (write_segment(s, fd, number, before, size) == 0)
         return fd;
     int error = errno;

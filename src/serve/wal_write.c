@@ -1,5 +1,6 @@
 /* One batch after the other, each one write and one fdatasync: by the log's own thread, or on the
  * loop's when that was asked for. What fails here ends the process. */
+#include "serve/crash.h"
 #include "serve/wal_state.h"
 
 #include <errno.h>
@@ -45,6 +46,8 @@ static void seal(const struct bw_wal *wal, unsigned char *batch, size_t used)
 static void write_sealed(struct bw_wal *wal, unsigned char *batch, size_t used)
 {
     seal(wal, batch, used);
+    BW_CRASH_TORN("wal.batch.torn-in-the-middle", wal->fd, batch, used, (long long)wal->offset);
+    BW_CRASH_HOLE("wal.batch.torn-at-its-head", wal->fd, batch, used, (long long)wal->offset);
     write_all(wal, batch, used);
 }
 
@@ -58,10 +61,13 @@ static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_ind
     size_t need = WAL_HEAD + STATE_BATCH + batch->used;
     size_t size = need > wal->segments.bytes ? (need + WAL_HEAD - 1) / WAL_HEAD * WAL_HEAD
                                              : wal->segments.bytes;
+    BW_CRASH("wal.turn.before-segment");
     int fd = wal_segment_make(&wal->segments, wal->number + 1, before, size);
     if (fd < 0)
         wal_fail(wal, "cannot make a new segment");
+    BW_CRASH("wal.turn.before-close-of-old");
     close(wal->fd);
+    BW_CRASH("wal.turn.before-state");
     wal->fd = fd;
     wal->number++;
     wal->offset = WAL_HEAD;
@@ -70,15 +76,19 @@ static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_ind
         return;
     wal_state_record(state + WAL_BATCH_HEAD, &batch->state);
     write_sealed(wal, state, sizeof state);
+    BW_CRASH("wal.turn.after-state");
 }
 
 static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index before)
 {
     if (wal->offset + batch->used > wal->segment_size)
         turn_over(wal, batch, before);
+    BW_CRASH("wal.batch.before-write");
     write_sealed(wal, batch->at, batch->used);
+    BW_CRASH("wal.batch.before-sync");
     if (fdatasync(wal->fd) != 0)
         wal_fail(wal, "cannot sync the log");
+    BW_CRASH("wal.batch.after-sync");
 }
 
 /* The batch in `writing`, which is ours until `used` is 0 again. */
@@ -109,7 +119,9 @@ void wal_write_loop(void *argument)
             break;
         uv_mutex_unlock(&wal->mutex);
         wal_write_one(wal);
+        BW_CRASH("wal.batch.before-telling");
         uv_async_send(&wal->done);
+        BW_CRASH("wal.batch.after-telling");
         uv_mutex_lock(&wal->mutex);
     }
     uv_mutex_unlock(&wal->mutex);

@@ -129,6 +129,11 @@ bw_index bw_raft_snapshot_index(const struct bw_raft *raft)
     return raft->log.snapshot_index;
 }
 
+uint32_t bw_raft_terms(const struct bw_raft *raft)
+{
+    return raft->log.runs;
+}
+
 bw_term bw_raft_term_at(const struct bw_raft *raft, bw_index index)
 {
     return bw_raft_log_term(&raft->log, index);

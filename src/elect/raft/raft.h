@@ -40,6 +40,9 @@ void bw_raft_restart_timer(struct bw_raft *raft, bw_time now);
 bw_index bw_raft_last_index(const struct bw_raft *raft);
 bw_index bw_raft_commit_index(const struct bw_raft *raft);
 bw_index bw_raft_snapshot_index(const struct bw_raft *raft);
+/* Terms whose entries are in the log: BW_RAFT_TERM_RUNS_MAX at the most, and then it takes part in
+ * no election before a snapshot. */
+uint32_t bw_raft_terms(const struct bw_raft *raft);
 bw_term bw_raft_term_at(const struct bw_raft *raft, bw_index index);
 bool bw_raft_is_voter(const struct bw_raft *raft, bw_node node);
 /* The membership as of `index` (at or above the snapshot, at most the last): voters first, then
