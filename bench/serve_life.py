@@ -100,9 +100,11 @@ def private_dirty(pid):
 
 
 def processor_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    spent = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
+            spent += int(file.read().split()[0])
+    return spent / 1e9
 
 
 def idle(nodes, seconds=20):

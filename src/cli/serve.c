@@ -74,7 +74,7 @@ static const struct bw_option options[] = {
     {"insecure", NULL, "serve other machines without TLS or without asking who they are",
      .set = bw_set_switch, .offset = offsetof(struct serve, secure.insecure)},
     {.help = "time"},
-    {"heartbeat", "D", "how often a leader shows that it lives (default 80ms)",
+    {"heartbeat", "D", "how often a leader shows that it lives (default 100ms)",
      .set = bw_set_duration, .offset = offsetof(struct serve, heartbeat_ns), .low = 1},
     {"detect", "D",
      "a leader that is silent so long is replaced (default 250ms; at most twice that, drawn at "

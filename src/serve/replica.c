@@ -157,7 +157,7 @@ static void configure(const struct bw_replica *r, struct bw_elector_config *conf
                                          .members = members,
                                          .count = options->count,
                                          .cap = BW_REPLICA_NODES};
-    bw_time period = options->heartbeat_ns ? options->heartbeat_ns : 80 * BW_MS;
+    bw_time period = options->heartbeat_ns ? options->heartbeat_ns : 100 * BW_MS;
     bw_elector_defaults(config, BW_MS, period);
     config->timeout_min_ns = options->timeout_ns ? options->timeout_ns : 250 * BW_MS;
     config->timeout_max_ns = 2 * config->timeout_min_ns;

@@ -39,7 +39,7 @@ struct bw_replica_options {
     uint32_t count;
     struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
     bw_time heartbeat_ns,
-        timeout_ns; /* 0: 80 ms; 250 ms: a silent leader is found within twice that */
+        timeout_ns; /* 0: 100 ms; 250 ms: a silent leader is found within twice that */
     struct bw_registry_config registry;
     void *context;
     /* Our request's entry was applied: what came of it, valid for the call. */
