@@ -74,11 +74,10 @@ void bw_registry_lead(struct bw_registry *r, bw_time now)
 {
     bw_registry_follow(r);
     r->leading = true;
-    for (uint32_t bucket = 0; bucket < r->bucket_count; bucket++)
-        for (bw_ref at = r->buckets[bucket]; at; at = lease_at(r, at)->chain) {
-            lease_at(r, at)->deadline = bw_time_add(now, lease_at(r, at)->ttl_ns);
-            expiry_add(r, at);
-        }
+    for (bw_ref at = r->lease_first; at; at = lease_at(r, at)->next) {
+        lease_at(r, at)->deadline = bw_time_add(now, lease_at(r, at)->ttl_ns);
+        expiry_add(r, at);
+    }
 }
 
 void bw_registry_begin(struct bw_registry *r, int64_t id, bw_time now)

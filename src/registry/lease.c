@@ -20,8 +20,12 @@ bw_ref lease_take(struct bw_registry *r, int64_t id)
     bw_ref ref = bw_heap_take(&r->heap, sizeof(struct lease));
     BW_ASSERT(ref); /* the quota is smaller than the memory */
     bw_ref *bucket = bucket_of(r, id);
-    *lease_at(r, ref) = (struct lease){.id = id, .chain = *bucket, .deadline = BW_TIME_NEVER};
+    *lease_at(r, ref) = (struct lease){
+        .id = id, .chain = *bucket, .next = r->lease_first, .deadline = BW_TIME_NEVER};
     *bucket = ref;
+    if (r->lease_first)
+        lease_at(r, r->lease_first)->previous = ref;
+    r->lease_first = ref;
     r->leases++;
     r->bytes += LEASE_COST;
     return ref;
@@ -33,6 +37,10 @@ void lease_give(struct bw_registry *r, bw_ref lease)
     while (*at != lease)
         at = &lease_at(r, *at)->chain;
     *at = lease_at(r, lease)->chain;
+    bw_ref next = lease_at(r, lease)->next, previous = lease_at(r, lease)->previous;
+    *(previous ? &lease_at(r, previous)->next : &r->lease_first) = next;
+    if (next)
+        lease_at(r, next)->previous = previous;
     expiry_remove(r, lease);
     bw_heap_give(&r->heap, lease, sizeof(struct lease));
     r->leases--;
@@ -175,21 +183,14 @@ uint32_t bw_registry_lease_keys(const struct bw_registry *r, int64_t id, struct 
     return lease_at(r, ref)->keys;
 }
 
-/* The cursor: bucket in the low half, how many of it were told in the high one. */
+/* The cursor: the lease that was told last. */
 bool bw_registry_next_lease(const struct bw_registry *r, uint64_t *cursor,
                             struct bw_lease_view *out)
 {
-    uint32_t bucket = (uint32_t)*cursor, skip = (uint32_t)(*cursor >> 32);
-    for (; bucket < r->bucket_count; bucket++, skip = 0) {
-        bw_ref at = r->buckets[bucket];
-        for (uint32_t i = 0; at && i < skip; i++)
-            at = lease_at(r, at)->chain;
-        if (!at)
-            continue;
-        view(lease_at(r, at), out);
-        *cursor = (uint64_t)(skip + 1) << 32 | bucket;
-        return true;
-    }
-    *cursor = bucket;
-    return false;
+    bw_ref at = *cursor ? lease_at(r, (bw_ref)*cursor)->next : r->lease_first;
+    if (!at)
+        return false;
+    view(lease_at(r, at), out);
+    *cursor = at;
+    return true;
 }

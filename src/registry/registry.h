@@ -197,8 +197,8 @@ bool bw_registry_lease(const struct bw_registry *registry, int64_t id, struct bw
 /* The keys of a lease into `out`; returns how many there are, which may be more than `cap`. */
 uint32_t bw_registry_lease_keys(const struct bw_registry *registry, int64_t id,
                                 struct bw_slice *out, uint32_t cap);
-/* Leases one after the other in no order: `cursor` begins at 0 and is moved; false at the end. A
- * change in between may hide or repeat some. */
+/* Leases one after the other in no order: `cursor` begins at 0 and is moved; false at the end. No
+ * lease may be granted or go in between. */
 bool bw_registry_next_lease(const struct bw_registry *registry, uint64_t *cursor,
                             struct bw_lease_view *out);
 

@@ -17,6 +17,7 @@ struct lease {
     uint64_t binding;
     bw_time deadline, queued; /* leader's: see expiry.c */
     bw_ref first, chain;      /* its keys; same bucket */
+    bw_ref next, previous;    /* of all leases */
     uint32_t place;           /* in the queue of deadlines, 1 and up; 0: not there */
     uint32_t keys;
 };
@@ -35,6 +36,7 @@ struct bw_registry {
     uint64_t keys, bytes;
     bw_ref *buckets; /* of leases; a power of two */
     uint32_t bucket_count;
+    bw_ref lease_first;
     uint64_t leases;
     struct event *events; /* a ring: number n lies at n % config.history */
     uint64_t event_first, event_end;
