@@ -4,8 +4,8 @@
 #define BW_CLI_SERVE_SECURE_H
 
 #include "cli/options.h"
+#include "net/credentials.h"
 #include "serve/auth.h"
-#include "serve/credentials.h"
 #include "serve/replica.h"
 
 struct bw_secure {

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/little.h"
+#include "net/stamp.h"
 #include "serve/service.h"
-#include "serve/stamp.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -6,7 +6,7 @@
 #ifndef BW_SERVE_FRONT_H
 #define BW_SERVE_FRONT_H
 
-#include "serve/credentials.h"
+#include "net/credentials.h"
 #include "serve/service.h"
 
 #define BW_FRONT_CONNECTIONS_MAX 20000u

@@ -10,7 +10,7 @@
 #ifndef BW_SERVE_MESH_H
 #define BW_SERVE_MESH_H
 
-#include "serve/credentials.h"
+#include "net/credentials.h"
 #include "serve/replica.h"
 
 #define BW_MESH_VERSION   1u

@@ -1,6 +1,6 @@
 /* Whether a file is still the one that was read: its place on the disk, size and time of change. */
-#ifndef BW_SERVE_STAMP_H
-#define BW_SERVE_STAMP_H
+#ifndef BW_NET_STAMP_H
+#define BW_NET_STAMP_H
 
 #include <stdbool.h>
 #include <stdint.h>

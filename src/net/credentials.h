@@ -4,8 +4,8 @@
  *
  * A certificate that ends within 30 days is told of: at the start, when it is taken up, and daily.
  */
-#ifndef BW_SERVE_CREDENTIALS_H
-#define BW_SERVE_CREDENTIALS_H
+#ifndef BW_NET_CREDENTIALS_H
+#define BW_NET_CREDENTIALS_H
 
 #include "net/tls.h"
 

@@ -1,8 +1,8 @@
 /* Files watched by their stamps, contents swapped whole; see credentials.h. */
-#include "serve/credentials.h"
+#include "net/credentials.h"
 
 #include "base/error.h"
-#include "serve/stamp.h"
+#include "net/stamp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
