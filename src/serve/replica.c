@@ -273,10 +273,11 @@ static void start_handles(struct bw_replica *r)
     uv_loop_t *loop = r->options.loop;
     uv_timer_init(loop, &r->timer);
     uv_timer_init(loop, &r->sweeper);
+    uv_timer_init(loop, &r->hurry);
     uv_check_init(loop, &r->check);
     uv_idle_init(loop, &r->turn);
-    r->timer.data = r->sweeper.data = r->check.data = r->turn.data = r;
-    r->handles += 4;
+    r->timer.data = r->sweeper.data = r->hurry.data = r->check.data = r->turn.data = r;
+    r->handles += 5;
     r->session.last_turn = replica_now();
 }
 
@@ -399,6 +400,7 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     replica_snapshot_stop(r);
     uv_close((uv_handle_t *)&r->timer, on_handle_closed);
     uv_close((uv_handle_t *)&r->sweeper, on_handle_closed);
+    uv_close((uv_handle_t *)&r->hurry, on_handle_closed);
     uv_close((uv_handle_t *)&r->check, on_handle_closed);
     uv_close((uv_handle_t *)&r->turn, on_handle_closed);
     bw_mesh_close(r->mesh, on_peers_closed);

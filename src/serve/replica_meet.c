@@ -28,6 +28,8 @@
 #define NUMBER        "new"
 #define MARK          "met"
 #define MAKING        "meet.tmp"
+#define HURRY_MS      10u
+#define HURRIES       20u
 
 /* Length of a file of ours, -1: there is none. */
 static ssize_t read_file(const struct bw_replica *r, const char *name, unsigned char *bytes,
@@ -171,6 +173,26 @@ static bool met_all(const struct bw_replica *r)
     return true;
 }
 
+static bool is_first(const struct bw_replica *r)
+{
+    for (uint32_t i = 0; i < r->member_count; i++)
+        if (r->members[i].id < r->options.self)
+            return false;
+    return true;
+}
+
+/* All are new, so nobody leads: the first by id need not wait for a time-out to find that out. The
+ * others may still be meeting; then it asks again, a few times. */
+static void on_hurry(uv_timer_t *timer)
+{
+    struct bw_replica *r = timer->data;
+    struct bw_event event = {.kind = BW_EVENT_COMMAND, .command = {.kind = BW_COMMAND_CAMPAIGN}};
+    if (r->session.leader != BW_NODE_NONE || ++r->hurried > HURRIES)
+        uv_timer_stop(timer);
+    else
+        replica_step(r, &event);
+}
+
 void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                           size_t length)
 {
@@ -198,4 +220,6 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
     }
     r->meeting = false;
     replica_start(r);
+    if (is_first(r))
+        uv_timer_start(&r->hurry, on_hurry, 0, HURRY_MS);
 }

@@ -44,6 +44,8 @@ struct bw_replica {
     int recovery; /* what was found to be wrong while the log was read */
     bool strays;  /* what is read continues something else than the snapshot */
     uv_timer_t timer, sweeper;
+    uv_timer_t hurry; /* a new cluster's first election: see replica_meet.c */
+    uint32_t hurried;
     uv_check_t check;
     uv_idle_t turn; /* something to do although no socket spoke */
     bool closing;
