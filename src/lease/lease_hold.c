@@ -111,7 +111,7 @@ static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_act
 void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_time now,
                             struct bw_lease_actions *actions)
 {
-    bool taken = reason == BW_LEASE_TAKEN;
+    bool taken = reason == BW_LEASE_TAKEN && !(l->config.traits & BW_STORE_TOLD);
     l->state = LEASE_RELEASING;
     l->reason = reason;
     if (reason != BW_LEASE_KEPT)

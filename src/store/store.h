@@ -36,7 +36,9 @@ enum bw_store_trait {
     BW_STORE_PROVES_DEATH =
         32,              /* the holder's death can be proved by the store before its TTL is over */
     BW_STORE_NOTES = 64, /* notes work */
-    BW_STORE_WALL = 128  /* keeps until_wall_ns; else it is always 0 */
+    BW_STORE_WALL = 128, /* keeps until_wall_ns; else it is always 0 */
+    BW_STORE_TOLD = 256  /* wants a RELEASE also of what it has given to somebody else: that one
+                            waits to hear that the work is dead */
 };
 
 enum bw_store_op {

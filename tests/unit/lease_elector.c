@@ -5,9 +5,9 @@
 #include "base/rng.h"
 
 /* Until it leads: reads a free record, asks, is granted 40 ms later. */
-static bw_time lead(struct story *s)
+static bw_time lead_with(struct story *s, struct bw_lease_config config)
 {
-    begin(s);
+    begin_with(s, config);
     happens(s, BW_LEASE_START);
     answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
     const struct bw_store_request request = *asks(s, BW_STORE_ACQUIRE);
@@ -17,6 +17,11 @@ static bw_time lead(struct story *s)
     record.request = request.id;
     answer(s, &request, BW_OUTCOME_DONE, record);
     return sent;
+}
+
+static bw_time lead(struct story *s)
+{
+    return lead_with(s, config_for("a", 7));
 }
 
 static void a_free_lease_is_taken_and_counts_from_sending(void **state)
@@ -194,6 +199,25 @@ static void a_refused_renewal_ends_the_work_at_once(void **state)
     happens(&s, BW_LEASE_WORK_DEAD);
     assert_null(asks(&s, BW_STORE_RELEASE));
     assert_int_equal(wants(&s, BW_LEASE_RELEASED)->reason, BW_LEASE_TAKEN);
+    free(s.lease);
+}
+
+static void a_store_that_wants_to_hear_of_deaths_is_told_also_of_what_it_took(void **state)
+{
+    struct story s;
+    struct bw_lease_config config = config_for("a", 7);
+    (void)state;
+    config.traits |= BW_STORE_TOLD;
+    lead_with(&s, config);
+    time_passes(&s);
+    answer(&s, asks(&s, BW_STORE_RENEW), BW_OUTCOME_REFUSED, held_by("b", 6, 12));
+    assert_int_equal(wants(&s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_TAKEN);
+    assert_null(asks(&s, BW_STORE_RELEASE));
+    happens(&s, BW_LEASE_WORK_DEAD);
+    assert_true(asks(&s, BW_STORE_RELEASE)->clean);
+    answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE, held_by("b", 6, 12));
+    assert_int_equal(wants(&s, BW_LEASE_RELEASED)->reason, BW_LEASE_TAKEN);
+    assert_non_null(asks(&s, BW_STORE_READ));
     free(s.lease);
 }
 
@@ -700,6 +724,7 @@ int main(void)
         cmocka_unit_test(the_release_waits_for_the_works_death),
         cmocka_unit_test(who_resigned_stands_back_only_until_somebody_else_has_led),
         cmocka_unit_test(a_refused_renewal_ends_the_work_at_once),
+        cmocka_unit_test(a_store_that_wants_to_hear_of_deaths_is_told_also_of_what_it_took),
         cmocka_unit_test(an_unhealthy_leader_steps_down_and_does_not_contend),
         cmocka_unit_test(a_transfer_waits_until_the_successor_is_ready),
         cmocka_unit_test(a_refused_transfer_changes_nothing),
