@@ -7,11 +7,10 @@
 
 #include <string.h>
 
-static const struct bw_option *option_named(const char *arg)
+static const struct bw_option *option_named(const struct bw_cli_command *command, const char *arg)
 {
-    return strncmp(arg, "--", 2) == 0
-               ? bw_options_find(&bw_command_run, arg + 2, strcspn(arg + 2, "="))
-               : NULL;
+    return strncmp(arg, "--", 2) == 0 ? bw_options_find(command, arg + 2, strcspn(arg + 2, "="))
+                                      : NULL;
 }
 
 static void lengthen(char **arg)
@@ -23,9 +22,7 @@ static void lengthen(char **arg)
             *arg = (char *)names[i][1];
 }
 
-/* Where the command begins: the first word that is neither an option nor its value. Its own options
- * are not ours. */
-static int command_at(int argc, char **argv)
+int bw_job_command_at(const struct bw_cli_command *command, int argc, char **argv)
 {
     int at = 0;
     while (at < argc) {
@@ -33,7 +30,7 @@ static int command_at(int argc, char **argv)
         const char *arg = argv[at];
         if (strcmp(arg, "--") == 0 || arg[0] != '-' || arg[1] == '\0')
             return at;
-        const struct bw_option *option = option_named(arg);
+        const struct bw_option *option = option_named(command, arg);
         bool value = option && option->form && option->form[0] != '[' && !strchr(arg, '=');
         at += value ? 2 : 1;
     }
@@ -72,7 +69,7 @@ static int help(const struct bw_cli_command *command, int argc, char **argv)
     bw_job_options_init(&options);
     for (int i = 0; i < argc && argv[i]; i++) {
         const char *equals = strchr(argv[i], '=');
-        const struct bw_option *option = option_named(argv[i]);
+        const struct bw_option *option = option_named(command, argv[i]);
         const char *value = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
         if (option && option->set && option->form && value)
             option->set(option, &options, value, why);
@@ -97,11 +94,22 @@ static int run_sidecar(const struct bw_cli_command *command, const struct bw_run
     return bw_run(config);
 }
 
+int bw_job_start(const struct bw_cli_command *command, struct bw_run_config *config, char **argv)
+{
+    if (!argv[0])
+        return run_sidecar(command, config);
+    int code = bw_job_check_command(command, argv[0]);
+    if (code != BW_GO_ON)
+        return code;
+    config->argv = argv;
+    return bw_run(config);
+}
+
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct bw_job_options options;
     struct bw_parsed parsed;
-    int at = command_at(argc, argv);
+    int at = bw_job_command_at(command, argc, argv);
     for (int i = 0; i < at; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return help(command, at, argv);
@@ -116,15 +124,13 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     at += at < argc && strcmp(argv[at], "--") == 0;
     if (at >= argc && sharded)
         return bw_usage_error(command, "which command? --shards needs one behind --");
-    if (at >= argc)
-        return run_sidecar(command, &options.config);
+    if (!sharded)
+        return bw_job_start(command, &options.config, argv + at);
     code = bw_job_check_command(command, argv[at]);
     if (code != BW_GO_ON)
         return code;
     options.config.argv = argv + at;
-    if (sharded)
-        return bw_job_run_shards(command, &options, options_count, argv);
-    return bw_run(&options.config);
+    return bw_job_run_shards(command, &options, options_count, argv);
 }
 
 const struct bw_cli_command bw_command_run = {

@@ -19,6 +19,13 @@ struct bw_job_options {
 
 extern const struct bw_option bw_job_option_rows[];
 
+/* For tables that include run_rows.inc. */
+#define BW_JOB_AT(field) offsetof(struct bw_job_options, field)
+const char *bw_job_word_containment(unsigned i);
+const char *bw_job_word_log(unsigned i);
+/* "512M", "2G", "100k" or bytes, in powers of 1024. */
+int bw_job_set_size(const struct bw_option *option, void *target, const char *value, char *why);
+
 /* The defaults of everything that does not depend on the environment. */
 void bw_job_options_init(struct bw_job_options *options);
 
@@ -34,6 +41,12 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
 
 /* The store's URL: given, by file, or the default place; refuses a secret in it. */
 int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_options *options);
+
+/* Where the work's command begins among the arguments: the first word that is neither an option nor
+ * its value. Its own options are not ours. */
+int bw_job_command_at(const struct bw_cli_command *command, int argc, char **argv);
+/* Runs the supervisor with this command, which ends with NULL; an empty one means a sidecar. */
+int bw_job_start(const struct bw_cli_command *command, struct bw_run_config *config, char **argv);
 
 /* Is it one leadership per shard? Then run that; `argv` are the options as they were given. */
 bool bw_job_is_sharded(const struct bw_job_options *options, const struct bw_parsed *parsed);

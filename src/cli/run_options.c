@@ -12,21 +12,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AT(field)     offsetof(struct bw_job_options, field)
-#define CONFIG(field) offsetof(struct bw_job_options, config.field)
+#define AT(field)     BW_JOB_AT(field)
+#define CONFIG(field) BW_JOB_AT(config.field)
 
-static const char *containment_word(unsigned i)
+const char *bw_job_word_containment(unsigned i)
 {
     return bw_contain_word(i);
 }
 
-static const char *log_word(unsigned i)
+const char *bw_job_word_log(unsigned i)
 {
     return bw_log_word(i);
 }
 
-/* "512M", "2G", "100k" or bytes, in powers of 1024. */
-static int set_size(const struct bw_option *option, void *target, const char *value, char *why)
+int bw_job_set_size(const struct bw_option *option, void *target, const char *value, char *why)
 {
     static const char units[] = "kMGT";
     size_t length = strlen(value);
@@ -59,81 +58,9 @@ const struct bw_option bw_job_option_rows[] = {
      0, 0, NULL},
     {"shards", "N", "one leadership per shard, NAME.0 to NAME.(N-1), spread over the candidates",
      bw_set_u32, AT(shards), 1, BW_SHARDS_MAX, NULL},
-    {.help = "time"},
-    {"ttl", "D", "how long a leadership lasts without renewal (default 10s)", bw_set_duration,
-     CONFIG(terms.ttl_ns), 1, 0, NULL},
-    {"renew", "D", "how often it is renewed (default TTL/3)", bw_set_duration, CONFIG(renew_ns), 1,
-     0, NULL},
-    {"grace", "D", "waited on top of another's TTL before taking over (default 0)", bw_set_duration,
-     CONFIG(grace_ns), 0, 0, NULL},
-    {"retry", "D", "pause before an unreachable store is asked again (default TTL/5)",
-     bw_set_duration, CONFIG(retry_ns), 1, 0, NULL},
-    {"drift", "P", "how much clocks may run wrong (default 1%)", bw_set_chance, AT(drift), 0, 0.3,
-     NULL},
-    {"clock-uncertainty", "D",
-     "wall clocks are right to within D: ends of leases may be compared with them (default: never)",
-     bw_set_duration, CONFIG(terms.uncertainty_ns), 0, 0, NULL},
-    {"kill-after", "D", "from TERM to KILL when the work must end (default 2s)", bw_set_duration,
-     CONFIG(terms.kill_after_ns), 0, 0, NULL},
-    {.help = "waiting and ending"},
-    {"no-wait", NULL, "-n: if another leads, do not wait: exit 75", bw_set_switch, CONFIG(no_wait),
-     0, 0, NULL},
-    {"wait", "D", "-w: wait at most this long to be elected, then exit 75", bw_set_duration,
-     CONFIG(wait_ns), 0, 0, NULL},
-    {"not-elected-code", "CODE", "-E: exit with this instead of 75", bw_set_u32,
-     CONFIG(exit_not_elected), 0, 255, NULL},
-    {"once", NULL, "when leadership is lost, exit 76 instead of contending again", bw_set_switch,
-     CONFIG(once), 0, 0, NULL},
-    {.help = "hooks: shell lines that find BELLWETHER_EVENT, _LEADER, _VALUE, _TOKEN, _REASON"},
-    {"standby", "CMD", "runs while not leading; ended before the work starts", bw_set_text,
-     CONFIG(standby), 0, 0, NULL},
-    {"on-elected", "CMD", "when this candidate is elected", bw_set_text, CONFIG(on_elected), 0, 0,
-     NULL},
-    {"on-lost", "CMD", "when it must step down", bw_set_text, CONFIG(on_lost), 0, 0, NULL},
-    {"on-leader-change", "CMD", "when another leads, or nobody", bw_set_text,
-     CONFIG(on_leader_change), 0, 0, NULL},
-    {"on-prepare", "CMD", "when asked to take over: exit 0 within TTL/2 if ready", bw_set_text,
-     CONFIG(on_prepare), 0, 0, NULL},
-    {.help = "health: an unfit candidate does not contend, an unfit leader steps down"},
-    {"health-cmd", "CMD", "a shell line; exit 0: fit", bw_set_text, CONFIG(health_cmd), 0, 0, NULL},
-    {"health-http", "URL", "http://HOST[:PORT]/PATH; an answer of 2xx: fit", bw_set_text,
-     CONFIG(health_http), 0, 0, NULL},
-    {"health-interval", "D", "how often is looked, and how long a check may take (default TTL/2)",
-     bw_set_duration, CONFIG(health_interval_ns), 1, 0, NULL},
-    {"min-memory", "SIZE", "memory available on the machine, at least: 512M", set_size,
-     CONFIG(health.memory_bytes), 0, 0, NULL},
-    {"min-disk", "SIZE", "disk space free for us, at least: 2G", set_size,
-     CONFIG(health.disk_bytes), 0, 0, NULL},
-    {"disk-path", "PATH", "where (default: the working directory)", bw_set_text,
-     CONFIG(health.disk_path), 0, 0, NULL},
-    {"progress-file", "FILE", "the work must change it", bw_set_text, CONFIG(health.progress_file),
-     0, 0, NULL},
-    {"progress-within", "D", "this often (default TTL)", bw_set_duration,
-     CONFIG(health.progress_within_ns), 1, 0, NULL},
-    {"watchdog", "D", "the work must say WATCHDOG=1 (sd_notify) this often", bw_set_duration,
-     CONFIG(watchdog_ns), 1, 0, NULL},
-    {.help = "asking: /healthz (200: leads, 503), /livez, /leader (JSON), /metrics"},
-    {"http", "ADDR",
-     "answers at 127.0.0.1:8080, [::1]:8080 or unix:PATH; without a command: sidecar", bw_set_text,
-     CONFIG(http), 0, 0, NULL},
-    {"insecure", NULL, "also where other machines can ask: there is no access control",
-     bw_set_switch, AT(insecure), 0, 0, NULL},
-    {.help = "fencing: an earlier holder that cannot be seen from here, before the work starts"},
-    {"stonith", "CMD", "a shell line; BELLWETHER_FENCE is the holder; exit 0: it is off",
-     bw_set_text, CONFIG(stonith), 0, 0, NULL},
-    {"fence-agent", "NAME", "a fence agent: dummy is fence_dummy", bw_set_text, CONFIG(fence_agent),
-     0, 0, NULL},
-    {"fence-file", "FILE", "more key=value lines for the agent, secrets too", bw_set_text,
-     AT(fence_file), 0, 0, NULL},
-    {"fence-within", "D", "how long fencing may take (default 60s)", bw_set_duration,
-     CONFIG(fence_within_ns), 1, 0, NULL},
+#include "cli/run_rows.inc"
     {"accept-no-token", NULL, "use a store that gives no token (Redlock) without such fencing",
      bw_set_switch, AT(accept_no_token), 0, 0, NULL},
-    {.help = "how"},
-    {"containment", "KIND", "auto, cgroup, pidns or subreaper: how all of the work is found",
-     bw_set_text, AT(containment), 0, 0, containment_word},
-    {"log", "FORM", "human, json or auto: human on a terminal, else json", bw_set_text, AT(log), 0,
-     0, log_word},
     {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
 };
 
@@ -142,6 +69,8 @@ void bw_job_options_init(struct bw_job_options *options)
     memset(options, 0, sizeof *options);
     options->drift = 0.01;
     options->containment = options->log = "auto";
+    options->config.path = "bellwether run";
+    options->config.store_said = "--store: ";
     options->config.value = "";
     options->config.terms.ttl_ns = 10 * BW_SEC;
     options->config.terms.kill_after_ns = 2 * BW_SEC;

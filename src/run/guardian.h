@@ -17,6 +17,7 @@
 #define BW_GUARDIAN_TOKEN_BYTES 64
 
 struct bw_guardian_config {
+    const char *path; /* of the command that we are part of, for lines: "bellwether run" */
     const char *election;
     char **argv;        /* the command */
     char **environment; /* NULL-terminated, with room for two more entries before its end */

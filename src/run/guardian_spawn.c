@@ -27,11 +27,11 @@ static void add_entry(char **environment, char *entry)
         environment[i + 1] = NULL;
 }
 
-static _Noreturn void fail(const char *command, int error)
+static _Noreturn void fail(const char *path, const char *command, int error)
 {
     char text[512];
-    int length = snprintf(text, sizeof text, "bellwether run: cannot run %.300s: %s\n", command,
-                          strerror(error));
+    int length =
+        snprintf(text, sizeof text, "%s: cannot run %.300s: %s\n", path, command, strerror(error));
     (void)!write(STDERR_FILENO, text, (size_t)length);
     _exit(error == ENOENT ? 127 : 126);
 }
@@ -58,7 +58,7 @@ static _Noreturn void become_work(const struct bw_guardian_config *config,
     signal(SIGPIPE, config->pipe_ignored ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &config->mask, NULL);
     execvpe(config->argv[0], config->argv, config->environment);
-    fail(config->argv[0], errno);
+    fail(config->path, config->argv[0], errno);
 }
 
 pid_t bw_guardian_spawn(const struct bw_guardian_config *config, struct bw_contain *contain,

@@ -266,6 +266,7 @@ int bw_run(const struct bw_run_config *config)
     bw_supervisor_block_signals(s);
     keep_secrets(s);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dead guardian leaves comes to us */
+    s->guardian_config.path = config->path;
     s->guardian_config.election = config->election;
     s->guardian_config.argv = config->argv;
     s->guardian_config.environment = make_environment(s);

@@ -72,8 +72,8 @@ static int say_clocks(struct supervisor *s)
         return BW_RUN_GO;
     if (!(bw_asker_store_ops(s->asker)->traits & BW_STORE_WALL)) {
         fprintf(stderr,
-                "bellwether run: --clock-uncertainty: this store does not keep a lease's end "
-                "by wall clock\n");
+                "%s: --clock-uncertainty: this store does not keep a lease's end by wall clock\n",
+                s->config->path);
         return 64;
     }
     bw_log_event(&s->log, BW_LOG_INFO, "clock-uncertainty", fields,
@@ -93,6 +93,15 @@ static void say_no_token(struct supervisor *s)
                      "what a leader that paused writes late is rejected by nobody");
 }
 
+/* Who chose how peers elect is told at every start what that is worth in a partition. */
+static void say_promise(struct supervisor *s)
+{
+    const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
+    char about[BW_WHY_MAX + 1] = "";
+    if (s->config->promise && ops->about && ops->about(bw_asker_store(s->asker), about))
+        bw_log_event(&s->log, BW_LOG_INFO, "promise", NULL, "%s", about);
+}
+
 bool bw_run_store_error_lasts(int error)
 {
     return error == BW_EINVAL || error == BW_EDAMAGED || error == BW_EVERSION ||
@@ -102,7 +111,7 @@ bool bw_run_store_error_lasts(int error)
 static int cannot_open(struct supervisor *s, int error, const char *why)
 {
     if (bw_run_store_error_lasts(error)) {
-        fprintf(stderr, "bellwether run: --store: %s\n", why);
+        fprintf(stderr, "%s: %s%s\n", s->config->path, s->config->store_said, why);
         return 64;
     }
     if (!s->store_away)
@@ -121,6 +130,7 @@ int bw_supervisor_store_open(struct supervisor *s)
     s->open_at = BW_TIME_NEVER;
     if (s->store_away)
         on_away(s, false, "");
+    say_promise(s);
     say_no_token(s);
     int code = say_clocks(s);
     if (code == BW_RUN_GO && make_elector(s) != 0) {

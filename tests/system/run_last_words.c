@@ -80,7 +80,8 @@ static _Noreturn void supervise(const struct room *room, int orders, int reports
     static char *environment[8] = {NULL};
     char *argv[] = {(char *)"sh", (char *)"-c", (char *)room->shell, NULL};
     struct bw_log log;
-    struct bw_guardian_config config = {.election = "e",
+    struct bw_guardian_config config = {.path = "test",
+                                        .election = "e",
                                         .argv = argv,
                                         .environment = environment,
                                         .containment = BW_CONTAIN_SUBREAPER,
