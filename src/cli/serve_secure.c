@@ -2,8 +2,8 @@
 #include "cli/serve_secure.h"
 
 #include "base/error.h"
+#include "net/loopback.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,18 +19,6 @@ void bw_secure_say(void *context, const char *line)
 {
     (void)context;
     fprintf(stderr, "bellwether serve: %s\n", line);
-}
-
-/* A name is taken to be elsewhere, but for the one that every machine has. */
-static bool is_loopback(const char *host)
-{
-    struct in_addr four;
-    struct in6_addr six;
-    if (inet_pton(AF_INET, host, &four) == 1)
-        return ntohl(four.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, host, &six) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&six);
-    return strcmp(host, "localhost") == 0;
 }
 
 static int check_files(const struct bw_cli_command *command, const struct bw_secure *s)
@@ -50,18 +38,18 @@ int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure
     int code = check_files(command, s);
     if (code != BW_GO_ON || s->insecure)
         return code;
-    if (!is_loopback(listen) && !s->cert)
+    if (!bw_net_host_is_loopback(listen) && !s->cert)
         return bw_usage_error(command,
                               "--listen: %s can be reached by others, and nothing is encrypted: "
                               "give --cert and --key, or say --insecure",
                               listen);
-    if (!is_loopback(listen) && !s->client_ca && !s->users)
+    if (!bw_net_host_is_loopback(listen) && !s->client_ca && !s->users)
         return bw_usage_error(command,
                               "--listen: %s can be reached by others, and anybody may do "
                               "everything: give --client-ca or --users, or say --insecure",
                               listen);
     for (uint32_t i = 0; i < count; i++)
-        if (count > 1 && !is_loopback(members[i].host) && !s->peer_cert)
+        if (count > 1 && !bw_net_host_is_loopback(members[i].host) && !s->peer_cert)
             return bw_usage_error(command,
                                   "--cluster: %s can be reached by others, who could pose as a "
                                   "node: give --peer-cert, --peer-key and --peer-ca, or say "

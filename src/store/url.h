@@ -8,8 +8,8 @@
 #include "store/store.h"
 
 #define BW_URL_HOSTS_MAX 9u /* more voters than nine serve nobody */
-#define BW_URL_QUERY_MAX 16u
-#define BW_URL_TEXT_MAX  1023u
+#define BW_URL_QUERY_MAX 32u
+#define BW_URL_TEXT_MAX  2047u
 
 struct bw_url_host {
     char name[256];

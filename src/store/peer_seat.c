@@ -1,0 +1,98 @@
+/* A seat among peers; see peer_seat.h. */
+#include "store/peer_seat.h"
+
+#include <string.h>
+
+void peer_seat_init(struct peer_seat *seat, bw_node self, bw_time ttl_ns)
+{
+    memset(seat, 0, sizeof *seat);
+    seat->self = self;
+    seat->ttl_ns = ttl_ns;
+    seat->willing = true;
+}
+
+bool peer_seat_leads(const struct peer_seat *seat)
+{
+    return seat->told.leader == seat->self;
+}
+
+/* May we act for all of a lease that was asked for at `sent`? */
+static bool covered(const struct peer_seat *seat, bw_time sent, bw_time ttl_ns)
+{
+    return seat->told.act_until == BW_TIME_NEVER ||
+           seat->told.act_until >= bw_time_add(sent, ttl_ns);
+}
+
+bool peer_seat_free(const struct peer_seat *seat, bw_time now)
+{
+    return peer_seat_leads(seat) && seat->willing && !seat->holds && now >= seat->resigned_until &&
+           now >= seat->told.act_from && covered(seat, now, seat->ttl_ns);
+}
+
+bool peer_seat_must_resign(const struct peer_seat *seat)
+{
+    return peer_seat_leads(seat) && !seat->willing && !seat->holds;
+}
+
+bool peer_seat_look(struct peer_seat *seat, bw_time now)
+{
+    bool is_free = peer_seat_free(seat, now), changed = is_free != seat->was_free;
+    seat->was_free = is_free;
+    return changed;
+}
+
+bool peer_seat_hear(struct peer_seat *seat, const struct bw_announcement *told, bw_time now)
+{
+    bool other = told->leader != seat->told.leader || told->token != seat->told.token;
+    bool led = peer_seat_leads(seat);
+    if (seat->told.leader != BW_NODE_NONE && !led)
+        seat->before = seat->told.leader;
+    seat->told = *told;
+    if (!peer_seat_leads(seat) || other)
+        seat->resigned_until = 0;
+    bool gone = !peer_seat_leads(seat) || told->token != seat->token;
+    bool lost = seat->lost || (seat->holds && gone);
+    other = other || lost != seat->lost;
+    seat->lost = lost;
+    return peer_seat_look(seat, now) || other;
+}
+
+bw_time peer_seat_deadline(const struct peer_seat *seat, bw_time now)
+{
+    bw_time at = bw_time_max(seat->told.act_from, seat->resigned_until);
+    return peer_seat_leads(seat) && !seat->holds && at > now ? at : BW_TIME_NEVER;
+}
+
+enum peer_verdict peer_seat_acquire(struct peer_seat *seat, bw_time sent, bw_time ttl_ns,
+                                    bw_time now)
+{
+    if (!peer_seat_free(seat, now) || !covered(seat, sent, ttl_ns))
+        return PEER_NO;
+    seat->holds = true;
+    seat->lost = seat->was_free = false;
+    seat->token = seat->told.token;
+    seat->before = BW_NODE_NONE;
+    return PEER_YES;
+}
+
+enum peer_verdict peer_seat_renew(const struct peer_seat *seat, bw_token token, bw_time sent,
+                                  bw_time ttl_ns)
+{
+    if (!seat->holds || seat->lost || token != seat->token)
+        return PEER_NO;
+    return covered(seat, sent, ttl_ns) ? PEER_YES : PEER_WAIT;
+}
+
+bool peer_seat_release(struct peer_seat *seat, bw_token token)
+{
+    if (!seat->holds || token != seat->token)
+        return false;
+    seat->holds = seat->lost = false;
+    return true;
+}
+
+void peer_seat_resigned(struct peer_seat *seat, bw_time now)
+{
+    seat->resigned_until = bw_time_add(now, PEER_SEAT_RESIGN_NS);
+    seat->was_free = false;
+}
