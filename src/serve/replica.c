@@ -147,6 +147,16 @@ static void survey(const struct bw_log_store *log, struct bw_raft_saved *saved,
     saved->changes_count = change;
 }
 
+static bw_time heartbeat_of(const struct bw_replica_options *options)
+{
+    return options->heartbeat_ns ? options->heartbeat_ns : 100 * BW_MS;
+}
+
+static bw_time timeout_of(const struct bw_replica_options *options)
+{
+    return options->timeout_ns ? options->timeout_ns : 250 * BW_MS;
+}
+
 static void configure(const struct bw_replica *r, struct bw_elector_config *config,
                       struct bw_member *members)
 {
@@ -157,9 +167,8 @@ static void configure(const struct bw_replica *r, struct bw_elector_config *conf
                                          .members = members,
                                          .count = options->count,
                                          .cap = BW_REPLICA_NODES};
-    bw_time period = options->heartbeat_ns ? options->heartbeat_ns : 100 * BW_MS;
-    bw_elector_defaults(config, BW_MS, period);
-    config->timeout_min_ns = options->timeout_ns ? options->timeout_ns : 250 * BW_MS;
+    bw_elector_defaults(config, BW_MS, heartbeat_of(options));
+    config->timeout_min_ns = timeout_of(options);
     config->timeout_max_ns = 2 * config->timeout_min_ns;
     config->batch_max = 1024;
     if (getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
@@ -271,6 +280,7 @@ void replica_membership(struct bw_replica *r)
 static void start_handles(struct bw_replica *r)
 {
     uv_loop_t *loop = r->options.loop;
+    bw_silence_init(&r->silence, heartbeat_of(&r->options), timeout_of(&r->options));
     uv_timer_init(loop, &r->timer);
     uv_timer_init(loop, &r->sweeper);
     uv_timer_init(loop, &r->hurry);

@@ -10,6 +10,7 @@
 #define BW_SERVE_REPLICA_STATE_H
 
 #include "base/action.h"
+#include "detect/silence.h"
 #include "elect/raft/raft.h"
 #include "registry/snapshot.h"
 #include "serve/log.h"
@@ -41,8 +42,9 @@ struct held { /* an action that waits for a barrier */
 struct bw_replica {
     struct bw_replica_options options;
     int lock_fd;
-    int recovery; /* what was found to be wrong while the log was read */
-    bool strays;  /* what is read continues something else than the snapshot */
+    int recovery;              /* what was found to be wrong while the log was read */
+    bool strays;               /* what is read continues something else than the snapshot */
+    struct bw_silence silence; /* of the leader */
     uv_timer_t timer, sweeper;
     uv_timer_t hurry; /* a new cluster's first election: see replica_meet.c */
     uint32_t hurried;

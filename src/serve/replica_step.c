@@ -83,6 +83,8 @@ static void announce(struct bw_replica *r, const struct bw_announcement *said)
     r->leader_changes += said->leader != before && said->leader != BW_NODE_NONE;
     r->term = said->term;
     bw_session_led(&r->session, said->leader);
+    if (said->leader != before)
+        bw_silence_forget(&r->silence);
     r->options.led(r->options.context);
 }
 
@@ -291,6 +293,8 @@ void replica_message(struct bw_replica *r, bw_node from, const unsigned char *by
     r->payload = payload;
     replica_step(r, &event);
     r->payload = NULL;
+    if (msg.kind == BW_MSG_RAFT_APPEND && from == r->session.leader)
+        bw_silence_heard(&r->silence, event.now);
 }
 
 void replica_durable(struct bw_replica *r, uint64_t commit)
@@ -331,6 +335,7 @@ void replica_arm(struct bw_replica *r)
 {
     bw_time now = replica_now(), at = bw_elect_raft.deadline(r->raft);
     at = bw_time_min(at, bw_session_deadline(&r->session));
+    at = bw_time_min(at, bw_silence_deadline(&r->silence));
     if (at == r->armed_for)
         return;
     r->armed_for = at;
@@ -348,6 +353,10 @@ void replica_timer(uv_timer_t *timer)
     r->armed_for = 0;
     if (now >= bw_elect_raft.deadline(r->raft)) {
         struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
+        replica_step(r, &event);
+    }
+    if (now >= bw_silence_deadline(&r->silence) && bw_silence_over(&r->silence, now)) {
+        struct bw_event event = {.kind = BW_EVENT_SUSPECT, .node = r->session.leader};
         replica_step(r, &event);
     }
     replica_expire(r);
