@@ -19,8 +19,8 @@
  * Counters have four lanes, told apart by their two top bits, each with its own window: datagrams,
  * streams (two ways, two orders), kept frames, and frames to whoever is at an address (`to` is 0)
  * with the hand-shakes. A kept frame is sealed now and sent later, perhaps by somebody else when we
- * are dead; it is good once (for each process that hears it), and still good when our
- * next session is already believed.
+ * are dead; it is good once (for a process that has heard it and forgets neither itself nor us),
+ * and still good when our next session is already believed.
  *
  * Not promised: that a frame within the window is fresh (an attacker may hold it back), that
  * lengths and who speaks to whom stay secret, or anything at all against somebody with a key. With
@@ -147,7 +147,8 @@ int bw_seal_open(struct bw_seal *seal, const unsigned char *in, size_t length,
 /* Does this node's session stand? False: what is sent to it goes, but its answers will not be
  * believed at first. */
 bool bw_seal_knows(const struct bw_seal *seal, bw_node node);
-/* Makes room: it has left for good. Should it come back, it is met anew. */
+/* Makes room: it has left for good. Should it come back, it is met anew; of what was heard from it
+ * only kept frames could be heard again. */
 void bw_seal_forget(struct bw_seal *seal, bw_node node);
 
 struct bw_seal_counts {

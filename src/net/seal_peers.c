@@ -1,5 +1,6 @@
 /* Whose sessions are believed; see seal.h. Nodes lie in a table of fixed size with an index by
  * hash; clients, which come and go, in a few places of which the least used gives way. */
+#include "base/bug.h"
 #include "net/seal_state.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ struct peer *seal_find_or_add(struct bw_seal *seal, bw_node node)
 void seal_remove(struct bw_seal *seal, struct peer *peer)
 {
     for (unsigned lane = 0; lane < SENT_LANES; lane++)
-        if (peer->sent[lane] > seal->sent_floor[lane])
+        if (peer->sent[lane] > seal->sent_floor[lane] && !BW_BUG(seal_counter_comes_again))
             seal->sent_floor[lane] = peer->sent[lane];
     seal->era++;
     bw_node_index_remove(&seal->index, (uint32_t)(peer - seal->peers));
@@ -89,7 +90,8 @@ static struct session *peer_room(struct bw_seal *seal, bw_node node, bool *resta
     *restarted = peer->now.believed;
     if (*restarted)
         peer->before = peer->now;
-    peer->generation++;
+    if (!BW_BUG(seal_answer_is_good_twice))
+        peer->generation++;
     return &peer->now;
 }
 
@@ -108,7 +110,8 @@ bool seal_believe(struct bw_seal *seal, const struct header *header, const unsig
     session->key_id = header->key_id;
     memcpy(session->key, key, BW_KEY_BYTES);
     for (unsigned lane = 0; lane < SENT_LANES; lane++)
-        bw_replay_init(&session->window[lane], sent[lane] & COUNTER_MASK);
+        bw_replay_init(&session->window[lane],
+                       BW_BUG(seal_hears_before_the_answer) ? 0 : sent[lane] & COUNTER_MASK);
     bw_replay_init(&session->window[LANE_KEPT], 0);
     bw_replay_init(&session->window[LANE_OPEN], header->counter + 1);
     seal->counts.met++;
