@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 SEEDS ?= 1..10000
 TRIALS ?= 10000
 
-.PHONY: help build run test mutants check-full storm trials bench crowd format clean deps-build deps-test
+.PHONY: help build run test mutants check-full storm trials histories crashes bench crowd format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -15,6 +15,8 @@ help:
 	@echo "make check-full  the published figures at full size"
 	@echo "make storm       random faults under the checkers, SEEDS=$(SEEDS)"
 	@echo "make trials      TRIALS=$(TRIALS) faults against real processes, never two at once"
+	@echo "make histories   three and five nodes under kills, pauses and cuts: linearizable? (as root)"
+	@echo "make crashes     every crash point of the service, alone and in a cluster"
 	@echo "make bench       how fast it is on this machine, against what is promised"
 	@echo "make crowd       what 1,000 waiting candidates cost on every store, and who is served"
 	@echo "make format      clang-format over all C files"
@@ -50,6 +52,12 @@ storm: build
 trials: build
 	@tests/system/run_trials.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/run-shim.so \
 		--trials $(TRIALS) --rooms 24
+
+histories: deps-test build
+	@tests/system/serve_histories.py $(BUILD)/bellwether $(BUILD)/tests/check-history --long
+
+crashes: deps-test build
+	@tests/system/serve_crash.py $(BUILD)/tests/serve-crash src --long
 
 bench: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose

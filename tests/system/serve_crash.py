@@ -23,7 +23,7 @@ import time
 import traceback
 
 from run_lib import Tap, wait_for
-from serve_lib import b64
+from serve_lib import Link, b64
 from store_lib import PATIENCE_S, Place, free_ports
 
 PROGRAM, SOURCES = os.path.abspath(sys.argv[1]), sys.argv[2]
@@ -38,29 +38,6 @@ TORN = "wal.batch.torn-in-the-middle"
 def points():
     text = "".join(open(path, encoding="utf-8").read() for path in sorted(glob.glob(SOURCES + "/*/*.c")))
     return sorted(set(re.findall(r'\bBW_CRASH(?:_TORN|_HOLE)?\(\s*"([^"]+)"', text)))
-
-
-class Link:
-    """One connection that is kept open; a failure is an OSError, and nobody knows then what was done."""
-
-    def __init__(self, port):
-        self.port, self.link = port, None
-
-    def post(self, path, body):
-        try:
-            if not self.link:
-                self.link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-            self.link.request("POST", path, json.dumps(body))
-            answer = self.link.getresponse()
-            return answer.status, json.loads(answer.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self.close()
-            raise OSError(str(error)) from error
-
-    def close(self):
-        if self.link:
-            self.link.close()
-        self.link = None
 
 
 class Node:

@@ -85,6 +85,29 @@ class Stream:
         self.link.close()
 
 
+class Link:
+    """One connection that is kept open; a failure is an OSError, and nobody knows then what was done."""
+
+    def __init__(self, port, host="127.0.0.1", patience=PATIENCE_S):
+        self.port, self.host, self.patience, self.link = port, host, patience, None
+
+    def post(self, path, body):
+        try:
+            if not self.link:
+                self.link = http.client.HTTPConnection(self.host, self.port, timeout=self.patience)
+            self.link.request("POST", path, json.dumps(body))
+            answer = self.link.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise OSError(str(error)) from error
+
+    def close(self):
+        if self.link:
+            self.link.close()
+        self.link = None
+
+
 class Nodes(Target):
     """One node of ours, or several that are one cluster."""
 
