@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/serve_secure.h"
+#include "serve/binding.h"
 #include "serve/front.h"
 
 #define XXH_INLINE_ALL
@@ -18,7 +19,7 @@
 
 struct serve {
     const char *node, *cluster, *data, *listen;
-    bw_time heartbeat_ns, timeout_ns;
+    bw_time heartbeat_ns, timeout_ns, bind_hold_off_ns;
     struct bw_secure secure;
     /* what follows from it */
     struct bw_replica_member members[BW_REPLICA_NODES];
@@ -80,6 +81,10 @@ static const struct bw_option options[] = {
      "a leader that is silent so long is replaced (default 250ms; at most twice that, drawn at "
      "random)",
      .set = bw_set_duration, .offset = offsetof(struct serve, timeout_ns), .low = 1},
+    {"bind-hold-off", "D",
+     "leases bound to a connection from another machine end so long after its client closed it "
+     "(default: not before their TTL; on loopback always 10ms)",
+     .set = bw_set_duration, .offset = offsetof(struct serve, bind_hold_off_ns), .low = 1},
     {NULL, NULL, NULL, .set = NULL}};
 
 static int take_address(const char *text, size_t length, char *host, size_t size, uint16_t *port)
@@ -201,6 +206,8 @@ static int prepare(const struct bw_cli_command *command, struct serve *s)
         return bw_usage_error(command, "--listen: '%.60s' is not HOST:PORT", listen);
     if (s->heartbeat_ns && s->timeout_ns && s->timeout_ns < 3 * s->heartbeat_ns)
         return bw_usage_error(command, "--detect must be at least 3 x --heartbeat");
+    if (s->bind_hold_off_ns && s->bind_hold_off_ns < BW_BIND_LEAST_NS)
+        return bw_usage_error(command, "--bind-hold-off must be at least 100ms");
     if (!s->cluster)
         alone(s);
     int code = s->cluster ? take_cluster(command, s) : BW_GO_ON;
@@ -293,7 +300,8 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
                                      .service = s->service,
                                      .host = s->host,
                                      .port = s->port,
-                                     .credentials = s->secure.clients};
+                                     .credentials = s->secure.clients,
+                                     .bind_hold_off_ns = s->bind_hold_off_ns};
     if (!error)
         error = bw_front_open(&s->front, &front, why);
     if (error)

@@ -148,6 +148,7 @@ static void connect_next(struct bw_grpc *channel)
                                     .up = on_up,
                                     .down = on_down};
     channel->state = GRPC_CONNECTING;
+    channel->connection++;
     channel->h2 = bw_h2_open(&options);
     if (!channel->h2) {
         snprintf(channel->why, sizeof channel->why, "no memory for a connection");
@@ -275,6 +276,16 @@ void bw_grpc_set_header(struct bw_grpc *channel, const char *name, const char *v
 {
     snprintf(channel->name, sizeof channel->name, "%s", value[0] ? name : "");
     snprintf(channel->value, sizeof channel->value, "%s", value);
+}
+
+uint64_t bw_grpc_connection(const struct bw_grpc *channel)
+{
+    return is_connected(channel) ? channel->connection : 0;
+}
+
+int bw_grpc_fd(const struct bw_grpc *channel)
+{
+    return is_connected(channel) && channel->h2 ? bw_h2_fd(channel->h2) : -1;
 }
 
 void bw_grpc_set_patience(struct bw_grpc *channel, uint64_t ms)

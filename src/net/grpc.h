@@ -26,6 +26,7 @@
 #define BW_GRPC_AT_ONCE       100u
 #define BW_GRPC_WAIT_MS       30000u
 #define BW_GRPC_ENDPOINTS_MAX 16u
+#define BW_GRPC_OWN_MAX       2u
 #define BW_GRPC_WHY_MAX       255u
 #define BW_GRPC_PATIENCE_MS   2000u
 
@@ -80,6 +81,11 @@ void bw_grpc_ready(struct bw_grpc *channel);
  * everywhere, so not at once. */
 void bw_grpc_leave(struct bw_grpc *channel, const char *why, bool pause);
 
+/* Which connection it is, counted from 1; 0: not connected. And its socket, or -1: it stays the
+ * channel's. */
+uint64_t bw_grpc_connection(const struct bw_grpc *channel);
+int bw_grpc_fd(const struct bw_grpc *channel);
+
 struct bw_grpc_result {
     int code; /* enum bw_grpc_code or another of gRPC's */
     bool sent;
@@ -89,11 +95,16 @@ struct bw_grpc_result {
 struct bw_grpc_hooks {
     void (*message)(void *context, const uint8_t *bytes, size_t length);
     void (*done)(void *context, const struct bw_grpc_result *result); /* the last; it is gone */
+    /* Optional: a header of the answer. */
+    void (*header)(void *context, const char *name, const char *value, size_t length);
 };
 
 struct bw_grpc_head {
-    const char *path;         /* "/package.Service/Method" */
-    const char *name, *value; /* a header of its own; NULL: none */
+    const char *path; /* "/package.Service/Method" */
+    /* Headers of its own, as far as they have a name. */
+    struct {
+        const char *name, *value;
+    } own[BW_GRPC_OWN_MAX];
     /* From when it is sent, or for a connection to be there; 0: none (streams). Waiting for others
      * to be answered is not counted, up to BW_GRPC_WAIT_MS. */
     uint64_t within_ms;

@@ -142,6 +142,8 @@ static void on_header(void *context, const char *name, const char *value, size_t
         call->result.code = number[0] >= '0' && number[0] <= '9' ? atoi(number) : BW_GRPC_UNKNOWN;
     else if (strcmp(name, "grpc-message") == 0)
         keep_message(call, value, length);
+    if (call->hooks.header)
+        call->hooks.header(call->context, name, value, length);
 }
 
 static void on_ended(void *context, uint32_t code)
@@ -202,8 +204,9 @@ void grpc_call_begin(struct bw_grpc_call *call)
         snprintf(timeout, sizeof timeout, "%llum", (unsigned long long)call->head.within_ms);
         count = add_header(list, count, "grpc-timeout", timeout);
     }
-    if (call->name[0])
-        count = add_header(list, count, call->name, call->value);
+    for (unsigned i = 0; i < BW_GRPC_OWN_MAX; i++)
+        if (call->name[i][0])
+            count = add_header(list, count, call->name[i], call->value[i]);
     if (call->channel->name[0] && !call->head.early)
         count = add_header(list, count, call->channel->name, call->channel->value);
     call->begun_ms = now;
@@ -224,10 +227,11 @@ static void copy_head(struct bw_grpc_call *call, const struct bw_grpc_head *head
 {
     call->head = *head;
     snprintf(call->path, sizeof call->path, "%s", head->path);
-    if (!head->name)
-        return;
-    snprintf(call->name, sizeof call->name, "%s", head->name);
-    snprintf(call->value, sizeof call->value, "%s", head->value);
+    for (unsigned i = 0; i < BW_GRPC_OWN_MAX; i++)
+        if (head->own[i].name) {
+            snprintf(call->name[i], sizeof call->name[i], "%s", head->own[i].name);
+            snprintf(call->value[i], sizeof call->value[i], "%s", head->own[i].value);
+        }
 }
 
 struct bw_grpc_call *bw_grpc_call(struct bw_grpc *channel, const struct bw_grpc_head *head,

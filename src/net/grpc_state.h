@@ -15,7 +15,7 @@ struct bw_grpc_call {
     struct bw_grpc_hooks hooks;
     void *context;
     struct bw_grpc_head head; /* its strings are below */
-    char path[96], name[32], value[64];
+    char path[96], name[BW_GRPC_OWN_MAX][32], value[BW_GRPC_OWN_MAX][64];
     struct bw_h2_stream *stream;          /* NULL: not begun */
     uint64_t made_ms, begun_ms, until_ms; /* 0: no deadline */
     /* Waiting to be sent, framed; the stream's own once begun. */
@@ -38,9 +38,10 @@ struct bw_grpc {
     struct bw_rng rng;
     enum grpc_state state;
     struct bw_h2 *h2;
-    uint32_t at;     /* endpoint */
-    uint32_t failed; /* endpoints in a row */
-    uint32_t slow;   /* deadlines in a row that ran out */
+    uint64_t connection; /* the last one's number */
+    uint32_t at;         /* endpoint */
+    uint32_t failed;     /* endpoints in a row */
+    uint32_t slow;       /* deadlines in a row that ran out */
     uint64_t patience_ms, pinged_ms, ticked_ms;
     uv_timer_t pause;                    /* until the next round of endpoints */
     uv_timer_t tick;                     /* deadlines and signs of life */

@@ -386,6 +386,11 @@ uint64_t bw_h2_now_ms(void)
     return uv_hrtime() / 1000000;
 }
 
+int bw_h2_fd(const struct bw_h2 *h2)
+{
+    return h2->link && h2->up && !h2->down && !h2->closed ? bw_link_fd(h2->link) : -1;
+}
+
 uint64_t bw_h2_heard(const struct bw_h2 *h2)
 {
     return h2->heard;

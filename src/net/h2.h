@@ -61,6 +61,8 @@ uint64_t bw_h2_now_ms(void);
 
 /* When something last came from the server. */
 uint64_t bw_h2_heard(const struct bw_h2 *h2);
+/* Its socket, as bw_link_fd. */
+int bw_h2_fd(const struct bw_h2 *h2);
 /* Asks for a sign of life. Servers punish clients that do so often: no more than every 5 s. */
 void bw_h2_ping(struct bw_h2 *h2);
 

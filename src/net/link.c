@@ -145,6 +145,13 @@ int bw_link_write(struct bw_link *link, const uint8_t *bytes, size_t length)
     return flush_tls(link);
 }
 
+int bw_link_fd(const struct bw_link *link)
+{
+    int fd;
+    bool there = link->up && !link->failed && !link->closed && link->tcp;
+    return there && uv_fileno((const uv_handle_t *)link->tcp, &fd) == 0 ? fd : -1;
+}
+
 /* ---- bytes in ---- */
 
 static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)

@@ -39,4 +39,7 @@ void bw_link_close(struct bw_link *link);
 /* Only while it is up. Returns 0, or BW_EIO / BW_ELIMIT: `down` then follows. */
 int bw_link_write(struct bw_link *link, const uint8_t *bytes, size_t length);
 
+/* Its socket while it is up, else -1. It stays the link's: who needs it for longer makes a copy. */
+int bw_link_fd(const struct bw_link *link);
+
 #endif

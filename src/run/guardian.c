@@ -3,6 +3,7 @@
 #include "run/guardian.h"
 
 #include "base/assert.h"
+#include "run/farewell.h"
 #include "run/guardian_core.h"
 #include "run/last_words.h"
 #include "run/proc.h"
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #define LOOK_PAUSE_MAX_MS 20
+#define FAREWELL_NS       BW_SEC /* for the other side to hear it */
 
 enum { FD_SOCKET, FD_SUPERVISOR, FD_TIMER, FD_SIGNAL, FD_EVENTS, FD_COUNT };
 
@@ -36,6 +38,7 @@ struct guardian {
     uint64_t work_start;
     int status, look_pause_ms;
     bool ran, exited, done;
+    bool leaving;   /* of the connection that `lock_fd` is */
     unsigned flags; /* of the message being handled */
     bw_time armed_at;
 };
@@ -143,7 +146,9 @@ static void release(struct guardian *g, bw_token token)
 {
     if (g->lock_fd < 0)
         return;
-    int error = bw_store_sqlite_release_fd(g->lock_fd, token);
+    g->leaving = bw_farewell_is_for(g->lock_fd);
+    int error =
+        g->leaving ? bw_farewell_say(g->lock_fd) : bw_store_sqlite_release_fd(g->lock_fd, token);
     struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
     bw_log_event(g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
                  error ? "the supervisor died; the work is dead, token %llu could not be released"
@@ -380,6 +385,8 @@ static _Noreturn void live(const struct bw_guardian_config *config, int socket, 
         turn(&g);
     if (g.contained)
         bw_contain_remove(&g.contain);
+    if (g.leaving)
+        bw_farewell_wait(g.lock_fd, FAREWELL_NS);
     _exit(0);
 }
 

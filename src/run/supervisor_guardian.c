@@ -5,7 +5,6 @@
 
 #include "run/last_words.h"
 #include "run/proc.h"
-#include "store/sqlite.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -41,13 +40,12 @@ static void hand_over_words(struct supervisor *s)
     close(fd);
 }
 
-void bw_supervisor_arm(struct supervisor *s, bool with_lock)
+void bw_supervisor_arm(struct supervisor *s)
 {
-    int lock = with_lock && bw_asker_store_ops(s->asker) == &bw_store_sqlite
-                   ? bw_store_sqlite_lock_fd(bw_asker_store(s->asker), s->config->election)
-                   : -1;
+    const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
+    int held = ops->hold ? ops->hold(bw_asker_store(s->asker), s->config->election) : -1;
     bw_supervisor_tell(
-        s, (struct bw_wire){.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill}, lock);
+        s, (struct bw_wire){.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill}, held);
     hand_over_words(s);
     bw_time patience = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
     if (s->ack_due == BW_TIME_NEVER)

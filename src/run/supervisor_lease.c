@@ -76,7 +76,7 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
     struct bw_log_field fields[] = {{"token", NULL, action->token}, BW_LOG_END};
     bw_log_event(&s->log, BW_LOG_INFO, "elected", fields, "elected with token %llu for %s",
                  (unsigned long long)action->token, bw_log_span(until, s->schedule.end - now));
-    bw_supervisor_arm(s, true);
+    bw_supervisor_arm(s);
     /* A store that keeps what is owed has put the previous holder there, if it belongs there. */
     bool clean = action->previous_clean || action->owed[0];
     bw_clearing_begin(&s->clearing, action->owed, clean ? "" : action->previous,
@@ -91,7 +91,7 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
 static void on_extended(struct supervisor *s, const struct bw_lease_action *action)
 {
     s->schedule = action->schedule;
-    bw_supervisor_arm(s, false);
+    bw_supervisor_arm(s);
 }
 
 static void on_step_down(struct supervisor *s, const struct bw_lease_action *action)

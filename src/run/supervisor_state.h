@@ -159,7 +159,7 @@ int bw_supervisor_guardian_listen(struct supervisor *s); /* joins it to the loop
 /* Starts the elector, once there are a store and a containment. */
 void bw_supervisor_begin(struct supervisor *s);
 void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed);
-void bw_supervisor_arm(struct supervisor *s, bool with_lock);
+void bw_supervisor_arm(struct supervisor *s);
 void bw_supervisor_guardian_dead(struct supervisor *s);
 void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now);
 bw_time bw_supervisor_guardian_deadline(const struct supervisor *s);

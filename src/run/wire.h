@@ -7,7 +7,7 @@
 
 enum bw_wire_kind {
     /* to the guardian */
-    BW_WIRE_ARM = 1, /* token, at; carries the lock's descriptor when there is one. Acknowledged */
+    BW_WIRE_ARM = 1, /* token, at; carries what the store holds by, if anything. Acknowledged */
     BW_WIRE_START,   /* token */
     BW_WIRE_STOP,    /* token, at, number: signal, flags */
     BW_WIRE_SIGNAL,  /* number, flags */

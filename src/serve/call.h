@@ -52,15 +52,18 @@ struct bw_caller {                   /* by token or certificate (auth.h) */
     bool invalid;                    /* it showed a token that is none */
 };
 
-struct bw_wait; /* something the replica was asked for on behalf of a call (service.h) */
+struct bw_binding; /* of its connection (binding.h) */
+struct bw_wait;    /* something the replica was asked for on behalf of a call (service.h) */
 
 struct bw_call {
     struct bw_service *service;
     const struct bw_method *method;
-    void *state;           /* the method's own */
-    struct bw_wait *waits; /* what it waits for */
-    bool ended;            /* nothing more may be sent */
-    bool needs_leader;     /* `hasleader` was asked for */
+    void *state;                /* the method's own */
+    struct bw_wait *waits;      /* what it waits for */
+    bool ended;                 /* nothing more may be sent */
+    bool needs_leader;          /* `hasleader` was asked for */
+    struct bw_binding *binding; /* leases are to be bound to it; NULL: not, or not here */
+    bool bound;                 /* and one is: the answer's headers say so */
     struct bw_caller caller;
     void *wire; /* the transport's */
     void (*send)(struct bw_call *call, const ProtobufCMessage *message);

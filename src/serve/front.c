@@ -53,6 +53,8 @@ void bw_conn_close(struct bw_conn *conn)
     conn->closing = true;
     if (conn->speech)
         conn->speech->gone(conn);
+    if (conn->binding)
+        bw_binding_end(conn->binding, conn->hangup);
     leave_dirty(conn);
     *conn->link = conn->next;
     if (conn->next)
@@ -94,6 +96,13 @@ size_t bw_conn_backlog(const struct bw_conn *conn)
     return conn->out_used + uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
 }
 
+/* Errors that come of a close on the other side, and not of time or distance. */
+static void note_end(struct bw_conn *conn, ssize_t error)
+{
+    if (error == UV_EOF || error == UV_ECONNRESET || error == UV_EPIPE)
+        conn->hangup = conn->farewell ? BW_HANGUP_FAREWELL : BW_HANGUP_CLIENTS;
+}
+
 struct write {
     uv_write_t request;
     unsigned char *bytes;
@@ -107,6 +116,7 @@ static void on_written(uv_write_t *request, int status)
     free(write);
     conn->unread_ms = 0;
     if (status != 0 && status != UV_ECANCELED) {
+        note_end(conn, status);
         bw_conn_close(conn);
         return;
     }
@@ -207,11 +217,23 @@ bool bw_conn_take(struct bw_conn *conn, const unsigned char *bytes, size_t lengt
            conn->speech->bytes(conn, bytes, length);
 }
 
+/* Urgent data lies beside the stream, until the stream is read beyond it. */
+static void hear_farewell(struct bw_conn *conn)
+{
+    int fd;
+    char byte;
+    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0 &&
+        recv(fd, &byte, 1, MSG_OOB | MSG_DONTWAIT) == 1)
+        conn->farewell = true;
+}
+
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     static char room[READ_BYTES]; /* all of it is used before the next read */
-    (void)handle;
+    struct bw_conn *conn = handle->data;
     (void)suggested;
+    if (conn->binding)
+        hear_farewell(conn);
     *out = uv_buf_init(room, sizeof room);
 }
 
@@ -222,6 +244,8 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         return;
     bool (*take)(struct bw_conn * conn, const unsigned char *bytes, size_t length) =
         conn->tls ? bw_conn_open_bytes : bw_conn_take;
+    if (count < 0)
+        note_end(conn, count);
     if (count < 0 || !take(conn, (unsigned char *)buffer->base, (size_t)count))
         bw_conn_close(conn);
 }
@@ -243,6 +267,31 @@ void bw_conn_quick(struct bw_conn *conn)
     int fd, one = 1;
     if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0)
         setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
+}
+
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    return address->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
+}
+
+struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind)
+{
+    struct sockaddr_storage address;
+    int length = sizeof address;
+    if (!conn->binding &&
+        uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &length) == 0) {
+        bw_time hold_off =
+            bw_bind_hold_off(is_loopback(&address), conn->front->options.bind_hold_off_ns);
+        if (hold_off > 0)
+            conn->binding = bw_binding_new(conn->front->options.service, hold_off);
+    }
+    if (conn->binding)
+        bw_binding_ask(conn->binding, bind);
+    return conn->binding;
 }
 
 static void on_sweep(uv_timer_t *timer)

@@ -27,6 +27,7 @@ struct bw_front_options {
     const char *host;                   /* an address */
     uint16_t port;                      /* 0: any; see bw_front_port */
     struct bw_credentials *credentials; /* NULL: no TLS */
+    bw_time bind_hold_off_ns; /* for connections not from loopback; 0: they are not bound */
 };
 
 int bw_front_open(struct bw_front **out, const struct bw_front_options *options, char *why);

@@ -29,6 +29,7 @@ struct stream {
     enum bw_verb verb;
     struct bw_gateway *gateway;   /* of what is not gRPC */
     bool grpc, compressed, begun; /* begun: the answer's headers are out */
+    enum bw_bind bind;            /* asked for */
     size_t headers;
     unsigned char *in; /* a message that is not whole */
     size_t in_used, in_size;
@@ -104,12 +105,19 @@ static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t 
 
 static void begin_answer(struct stream *stream)
 {
-    nghttp2_nv headers[] = {nv(":status", "200"), nv("content-type", "application/grpc")};
+    char hold_off[16] = "";
+    nghttp2_nv headers[] = {nv(":status", "200"), nv("content-type", "application/grpc"),
+                            nv("bellwether-bound", hold_off)};
     nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read_body};
     if (stream->begun)
         return;
     stream->begun = true;
-    nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, 2, &provider);
+    if (stream->call.bound) {
+        snprintf(hold_off, sizeof hold_off, "%u", bw_binding_hold_off_ms(stream->call.binding));
+        headers[2].valuelen = strlen(hold_off);
+    }
+    nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, stream->call.bound ? 3 : 2,
+                            &provider);
 }
 
 static void more_to_send(struct stream *stream)
@@ -297,6 +305,8 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
         stream->grpc = value_length >= 16 && memcmp(value, "application/grpc", 16) == 0;
     } else if (is(name, name_length, "grpc-encoding")) {
         stream->compressed = !is(value, value_length, "identity");
+    } else if (is(name, name_length, "bellwether-bind")) {
+        stream->bind = bw_bind_read((const char *)value, value_length);
     } else if (is(name, name_length, "hasleader") ||
                is(name, name_length, "grpc-metadata-hasleader")) {
         stream->call.needs_leader = is(value, value_length, "true");
@@ -316,6 +326,8 @@ static void open_call(struct stream *stream)
         open_gateway(stream);
         return;
     }
+    if (stream->bind != BW_BIND_NOT)
+        call->binding = bw_conn_binding(stream->conn, stream->bind);
     call->method = bw_method_find(stream->path, strlen(stream->path));
     bw_replica_status(bw_service_replica(call->service), &status);
     if (!call->method)

@@ -2,6 +2,7 @@
 #ifndef BW_SERVE_FRONT_STATE_H
 #define BW_SERVE_FRONT_STATE_H
 
+#include "serve/binding.h"
 #include "serve/front.h"
 
 struct bw_front {
@@ -35,8 +36,11 @@ struct bw_conn {
     const struct bw_speech *speech;
     void *state; /* the speech's */
     uv_tcp_t tcp;
-    struct bw_tls *tls;      /* NULL: in the clear */
-    struct bw_caller caller; /* by its certificate */
+    struct bw_tls *tls;         /* NULL: in the clear */
+    struct bw_caller caller;    /* by its certificate */
+    struct bw_binding *binding; /* of leases; NULL: nobody asked for it */
+    enum bw_hangup hangup;
+    bool farewell;           /* its client took leave */
     unsigned char first[32]; /* before it is known what it speaks */
     size_t first_used;
     uint64_t deadline_ms; /* of the loop's clock; 0: none */
@@ -47,6 +51,8 @@ struct bw_conn {
 
 void bw_conn_close(struct bw_conn *conn);
 void bw_conn_dirty(struct bw_conn *conn);
+/* What leases are bound to. NULL: not from where its client is, or no memory. */
+struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind);
 void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length);
 size_t bw_conn_backlog(const struct bw_conn *conn);
 void bw_conn_pause(struct bw_conn *conn); /* reads no more */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "serve/auth.h"
+#include "serve/binding.h"
 #include "serve/service_state.h"
 
 #include <stdlib.h>
@@ -355,6 +356,7 @@ static void on_closed(void *context)
 void bw_service_close(struct bw_service *service, void (*closed)(void *context))
 {
     service->closed = closed;
+    bw_bindings_close(service);
     bw_replica_close(service->replica, on_closed);
 }
 

@@ -1,5 +1,6 @@
 /* Grant, Revoke, KeepAlive, TimeToLive, Leases. Seconds on the wire, as etcd has them. */
 #include "base/error.h"
+#include "serve/binding.h"
 #include "serve/service.h"
 
 #include <sys/random.h>
@@ -19,6 +20,15 @@ static int64_t random_id(void)
 static int64_t seconds(bw_time ns)
 {
     return (ns + BW_SEC - 1) / BW_SEC;
+}
+
+/* The number a lease is to be bound by; 0: not at all. */
+static uint64_t bind_to(struct bw_call *call, int64_t id)
+{
+    if (!call->binding || !bw_binding_add(call->binding, id))
+        return 0;
+    call->bound = true;
+    return bw_binding_number(call->binding);
 }
 
 static void grant_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
@@ -53,7 +63,8 @@ void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message)
         return;
     }
     bw_time ttl = bw_time_max(in->ttl * BW_SEC, bw_service_ttl_min(call->service));
-    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = id, .ttl_ns = ttl}};
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT,
+                             .lease = {.id = id, .ttl_ns = ttl, .binding = bind_to(call, id)}};
     struct bw_wait *wait =
         bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
     if (wait)
@@ -108,14 +119,53 @@ static void kept_alive(struct bw_call *call, int64_t id, bw_time ttl_ns)
         bw_call_end(call, BW_CODE_OK, NULL);
 }
 
-void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
+static void keep_alive(struct bw_call *call, int64_t id)
 {
-    const Api__LeaseKeepAliveRequest *in = (const Api__LeaseKeepAliveRequest *)message;
-    uint64_t request = bw_replica_keep_alive(bw_service_replica(call->service), in->id);
+    uint64_t request = bw_replica_keep_alive(bw_service_replica(call->service), id);
     struct bw_wait *wait = bw_service_wait(call, request);
     if (!wait)
         return;
     wait->answered = kept_alive;
+    wait->number = id;
+}
+
+static void bind_applied(struct bw_call *call, int64_t id, const struct bw_entry *entry,
+                         enum bw_refusal refusal, const struct bw_results *results)
+{
+    (void)entry;
+    (void)results;
+    if (refusal)
+        kept_alive(call, id, 0);
+    else
+        keep_alive(call, id);
+}
+
+/* A lease of another connection, as far as is known here, is bound to this one before it is kept
+ * alive: whoever hears that it was kept knows that it is bound. */
+static bool is_bound_here(struct bw_call *call, int64_t id)
+{
+    struct bw_lease_view lease;
+    return bw_registry_lease(bw_service_registry(call->service), id, &lease) &&
+           lease.binding == bw_binding_number(call->binding);
+}
+
+void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const Api__LeaseKeepAliveRequest *in = (const Api__LeaseKeepAliveRequest *)message;
+    bool here = call->binding && is_bound_here(call, in->id);
+    call->bound = call->bound || here;
+    struct bw_entry entry = {.kind = BW_ENTRY_BIND, .lease = {.id = in->id}};
+    if (in->id > 0 && !here)
+        entry.lease.binding = bind_to(call, in->id);
+    if (!entry.lease.binding) {
+        keep_alive(call, in->id);
+        return;
+    }
+    struct bw_wait *wait =
+        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
+    if (!wait)
+        return;
+    wait->applied = bind_applied;
     wait->number = in->id;
 }
 

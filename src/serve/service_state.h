@@ -24,6 +24,7 @@ struct bw_service {
     size_t watch_bytes;
     struct bw_results results;
     struct room *room;
+    struct bw_bindings *bindings; /* binding.c; NULL: none yet */
     bw_ref stuck; /* the first watcher of this pass whose owner could not take more */
     void (*closed)(void *context);
 };

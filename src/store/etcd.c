@@ -231,6 +231,7 @@ static int open_client(struct bw_store *store, struct etcd_client_options *optio
     options->grpc.tls = store->tls;
     if (getrandom(&options->grpc.seed, sizeof options->grpc.seed, 0) < 0)
         options->grpc.seed = uv_hrtime();
+    options->binds = store->ops->hold != NULL;
     options->context = store;
     options->up = on_up;
     options->down = on_down;
@@ -288,7 +289,7 @@ static void close_store(struct bw_store *store)
 #define TRAITS                                                                                     \
     (BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES)
 
-#define ETCD_OPS(variable, name, text)                                                             \
+#define ETCD_OPS(variable, name, text, hold_function)                                              \
     static int open_##variable(struct bw_store **out, const char *url, struct uv_loop_s *loop,     \
                                const struct bw_store_options *options, char *why);                 \
     static const struct bw_store_ops variable = {.scheme = name,                                   \
@@ -300,7 +301,8 @@ static void close_store(struct bw_store *store)
                                                  .request = request,                               \
                                                  .cancel = cancel,                                 \
                                                  .close = close_store,                             \
-                                                 .about = about_server};                           \
+                                                 .about = about_server,                            \
+                                                 .hold = hold_function};                           \
     static int open_##variable(struct bw_store **out, const char *url, struct uv_loop_s *loop,     \
                                const struct bw_store_options *options, char *why)                  \
     {                                                                                              \
@@ -309,9 +311,11 @@ static void close_store(struct bw_store *store)
 
 ETCD_OPS(etcd_ops, "etcd",
          "etcd: one leader as long as a majority of the cluster lives; candidates of Go's "
-         "concurrency.Election and etcdctl elect take part; served in order")
+         "concurrency.Election and etcdctl elect take part; served in order",
+         NULL)
 ETCD_OPS(bellwether_ops, "bellwether",
-         "bellwether serve: one leader as long as a majority of the cluster lives; served in order")
+         "bellwether serve: one leader as long as a majority of the cluster lives; served in order",
+         etcd_seats_hold)
 
 static const struct bw_store_ops *find(const char *url, char *why)
 {

@@ -33,7 +33,7 @@ struct asking {
     etcd_done done;
     void *context;
     ProtobufCMessage *reply;
-    bool early, urgent, again, malformed;
+    bool early, urgent, again, malformed, bound;
     size_t length;
     uint8_t bytes[];
 };
@@ -46,13 +46,14 @@ struct etcd_stream {
     void (*message)(void *context, const ProtobufCMessage *message);
     etcd_done done;
     void *context;
+    bool bound;
 };
 
 struct etcd_client {
     struct etcd_client_options options;
     struct bw_grpc *grpc;
     uint64_t patience_ms;
-    bool authenticating;
+    bool authenticating, bound; /* bound: as the answer that is being told says */
     struct asking *askings;
     struct asking *refused; /* of them: wait for a new token */
     struct etcd_stream *streams;
@@ -233,17 +234,42 @@ static void on_done(void *context, const struct bw_grpc_result *result)
                  asking->malformed ? "cannot be read" : "is missing");
     }
     bool good = told.code == BW_GRPC_OK;
+    asking->client->bound = good && asking->bound;
     asking->done(asking->context, good ? asking->reply : NULL, &told);
     free_asking(asking);
 }
 
-static const struct bw_grpc_hooks call_hooks = {on_message, on_done};
+/* The server's word that it took the binding; others know nothing of it. */
+static bool is_bound(const char *name, size_t length)
+{
+    return length > 0 && strcmp(name, "bellwether-bound") == 0;
+}
+
+static void on_header(void *context, const char *name, const char *value, size_t length)
+{
+    struct asking *asking = context;
+    (void)value;
+    asking->bound = asking->bound || is_bound(name, length);
+}
+
+static const struct bw_grpc_hooks call_hooks = {on_message, on_done, on_header};
+
+/* The guardian of a work that may outlive us says so when it is dead: nothing less ends a lease. */
+static void add_bind(const struct etcd_client *client, struct bw_grpc_head *head)
+{
+    if (!client->options.binds)
+        return;
+    head->own[1].name = "bellwether-bind";
+    head->own[1].value = "farewell";
+}
 
 static int ask(struct asking *asking, char *why)
 {
     struct etcd_client *client = asking->client;
     struct bw_grpc_head head = {
         .path = asking->method->path, .within_ms = client->patience_ms, .early = asking->early};
+    if (asking->method == &etcd_grant_method)
+        add_bind(client, &head);
     struct bw_grpc_call *call = bw_grpc_call(client->grpc, &head, &call_hooks, asking, why);
     if (!call)
         return BW_EIO;
@@ -280,6 +306,7 @@ static void on_stream_message(void *context, const uint8_t *bytes, size_t length
         bw_grpc_leave(stream->client->grpc, "the server's answer cannot be read", true);
         return;
     }
+    stream->client->bound = stream->bound;
     stream->message(stream->context, message);
     protobuf_c_message_free_unpacked(message, NULL);
 }
@@ -298,7 +325,15 @@ static void on_stream_done(void *context, const struct bw_grpc_result *result)
         authenticate(client);
 }
 
-static const struct bw_grpc_hooks stream_hooks = {on_stream_message, on_stream_done};
+static void on_stream_header(void *context, const char *name, const char *value, size_t length)
+{
+    struct etcd_stream *stream = context;
+    (void)value;
+    stream->bound = stream->bound || is_bound(name, length);
+}
+
+static const struct bw_grpc_hooks stream_hooks = {on_stream_message, on_stream_done,
+                                                  on_stream_header};
 
 struct etcd_stream *etcd_stream_open(struct etcd_client *client, const struct etcd_method *method,
                                      void (*message)(void *context,
@@ -306,12 +341,14 @@ struct etcd_stream *etcd_stream_open(struct etcd_client *client, const struct et
                                      etcd_done done, void *context)
 {
     char why[BW_GRPC_WHY_MAX + 1];
-    struct bw_grpc_head head = {.path = method->path, .name = "hasleader", .value = "true"};
+    struct bw_grpc_head head = {.path = method->path, .own = {{"hasleader", "true"}}};
     struct etcd_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
     *stream = (struct etcd_stream){
         .client = client, .method = method, .message = message, .done = done, .context = context};
+    if (method == &etcd_keep_alive_method)
+        add_bind(client, &head);
     stream->call = bw_grpc_call(client->grpc, &head, &stream_hooks, stream, why);
     if (!stream->call) {
         free(stream);
@@ -330,6 +367,21 @@ bool etcd_stream_send(struct etcd_stream *stream, const ProtobufCMessage *reques
         return false;
     protobuf_c_message_pack(request, bytes);
     return bw_grpc_send(stream->call, bytes, length, false) == 0;
+}
+
+uint64_t etcd_client_connection(const struct etcd_client *client)
+{
+    return bw_grpc_connection(client->grpc);
+}
+
+int etcd_client_fd(const struct etcd_client *client)
+{
+    return bw_grpc_fd(client->grpc);
+}
+
+bool etcd_client_bound(const struct etcd_client *client)
+{
+    return client->bound;
 }
 
 uint64_t etcd_now_ms(void)

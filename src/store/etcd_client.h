@@ -15,6 +15,7 @@ struct etcd_client;
 struct etcd_client_options {
     struct bw_grpc_options grpc; /* endpoints, TLS, loop; hooks are set here */
     char user[128], password[512];
+    bool binds; /* leases are bound to the connection, where the server does that */
     void *context;
     void (*up)(void *context);   /* calls may go */
     void (*down)(void *context); /* streams have ended */
@@ -27,6 +28,12 @@ void etcd_client_close(struct etcd_client *client);
 
 /* Now, for the store's own instants. */
 uint64_t etcd_now_ms(void);
+
+/* The connection, counted from 1 (0: none), and its socket (-1: none), which stays the client's. */
+uint64_t etcd_client_connection(const struct etcd_client *client);
+int etcd_client_fd(const struct etcd_client *client);
+/* In a hook: the answer said that the lease it speaks of is bound to this connection. */
+bool etcd_client_bound(const struct etcd_client *client);
 
 /* How long a call, a connection or a sign of life may take. */
 void etcd_client_set_patience(struct etcd_client *client, uint64_t ms);

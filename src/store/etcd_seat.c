@@ -122,6 +122,22 @@ static int64_t new_lease_id(void)
     return ETCD_LEASE_OURS << 32 | chance;
 }
 
+static void note_bound(struct etcd_seat *seat)
+{
+    const struct etcd_client *client = seat->store->client;
+    seat->bound = etcd_client_bound(client) ? etcd_client_connection(client) : 0;
+}
+
+int etcd_seats_hold(struct bw_store *store, const char *election)
+{
+    uint64_t connection = etcd_client_connection(store->client);
+    for (const struct etcd_seat *seat = store->seats; seat; seat = seat->next)
+        if (seat->taken && connection && seat->bound == connection &&
+            strcmp(seat->election, election) == 0)
+            return etcd_client_fd(store->client);
+    return -1;
+}
+
 static void on_granted(void *context, const ProtobufCMessage *message,
                        const struct bw_grpc_result *result)
 {
@@ -142,6 +158,7 @@ static void on_granted(void *context, const ProtobufCMessage *message,
     seat->granted_s = reply->ttl;
     seat->kept_ms = etcd_now_ms();
     seat->create = 0;
+    note_bound(seat);
     seat->keeps_sent = seat->keeps_heard = 0;
     seat->taken = seat->fresh = false;
     if (task->job)
@@ -293,6 +310,7 @@ static void on_kept(void *context, const ProtobufCMessage *message)
     struct etcd_task *task = seat->first;
     bool kept = reply->ttl >= seat->granted_s;
     seat->keeps_heard++;
+    note_bound(seat);
     if (reply->ttl <= 0) { /* the server has forgotten it */
         seat->lease = seat->create = 0;
         seat->taken = seat->fresh = false;

@@ -34,6 +34,7 @@ struct etcd_seat {
     int64_t lease; /* 0: none */
     int64_t granted_s;
     int64_t create; /* revision of its key; 0: no place that we know of */
+    uint64_t bound; /* the connection its lease is bound to; 0: none */
     bool wanted;    /* in line, or should be */
     bool taken;     /* leads, as far as we know */
     bool fresh;     /* `view` says: first in line, not taken; and nothing was tried since */
@@ -152,6 +153,8 @@ bool etcd_seat_keep(struct etcd_seat *seat);
 /* The seat's line is empty: this task, not queued, gets it its place back. */
 void etcd_seat_take_back(struct etcd_seat *seat, struct etcd_task *task,
                          void (*then)(struct etcd_task *task));
+/* The socket that the lease of our leader there is bound to; -1: none. */
+int etcd_seats_hold(struct bw_store *store, const char *election);
 /* Every so often: leases of those in line, renewals without answer. */
 void etcd_seats_beat(struct bw_store *store);
 void etcd_seats_free(struct bw_store *store);

@@ -507,5 +507,6 @@ const struct bw_store_ops bw_store_sqlite = {
     .request = sqlite_request,
     .cancel = sqlite_cancel,
     .close = sqlite_close,
+    .hold = bw_store_sqlite_lock_fd,
     .about = sqlite_about,
 };

@@ -196,6 +196,13 @@ struct bw_store_ops {
 
     /* ---- optional, for `bellwether run` ---- */
 
+    /* A descriptor that says, as long as any process has it open, that somebody looks after the
+     * work of an election we hold: our guardian gets a copy. A file: the lock that frees itself
+     * (sqlite.h). A socket: the connection our lease is bound to; who takes leave by it
+     * (run/farewell.h) ends the lease. Asked for when a leadership begins and with every renewal.
+     * -1: there is none. It stays the store's. */
+    int (*hold)(struct bw_store *store, const char *election);
+
     /* What others are told when we are gone and the work of our present leadership is dead. Asked
      * for when it begins and with every renewal. False: there is nothing to tell. */
     bool (*last_words)(struct bw_store *store, const char *election, struct bw_last_words *out);

@@ -190,6 +190,13 @@ void bw_conn_dirty(struct bw_conn *conn)
     conn->dirty = true;
 }
 
+/* Leases that are bound need a loop and time; here they are not. */
+struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind)
+{
+    BW_ASSERT(!conn->closing && bind != BW_BIND_NOT);
+    return NULL;
+}
+
 size_t bw_conn_backlog(const struct bw_conn *conn)
 {
     return conn->out_used;

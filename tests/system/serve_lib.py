@@ -12,6 +12,9 @@ from run_lib import wait_for
 from store_lib import PATIENCE_S, Server, Skip, free_ports, program
 
 
+HERE = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+
+
 def b64(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
 
@@ -111,7 +114,7 @@ class Link:
 class Nodes(Target):
     """One node of ours, or several that are one cluster."""
 
-    def __init__(self, place, bellwether, count=1, options=()):
+    def __init__(self, place, bellwether, count=1, options=(), wait=True):
         ports = free_ports(2 * count)
         self.ports, peers = ports[:count], ports[count:]
         names = [f"n{i}" for i in range(count)]
@@ -124,7 +127,7 @@ class Nodes(Target):
                    port=port, ready=lambda port=port: self.is_healthy(port)) for name, port in zip(names, self.ports)]
         for server in self.servers:
             server.start(wait=False)
-        for server in self.servers:
+        for server in self.servers if wait else []:
             server.wait_ready()
 
 
@@ -140,6 +143,39 @@ class Etcd(Target):
             "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
             "--initial-cluster", f"m0=http://127.0.0.1:{peer}"], port=port, ready=lambda: self.is_healthy(port))]
         self.servers[0].start()
+
+
+class Authority:
+    """A certificate authority of the test's own."""
+
+    def __init__(self, place, name):
+        self.dir = place.folder(name)
+        self.crt, self.key = self.path("ca.crt"), self.path("ca.key")
+        self.openssl("req", "-x509", *self.new_key("ca.key"), "-out", self.crt, "-subj", f"/CN={name}", "-days", "3650")
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def new_key(self, name):
+        return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.path(name)
+
+    @staticmethod
+    def openssl(*words):
+        subprocess.run([program("openssl", "openssl"), *words], check=True, capture_output=True, timeout=60)
+
+    def sign(self, name, days=365, usage=None, cn=None, names=HERE):
+        """Paths of a certificate and its key. -1 days: it ended yesterday."""
+        ext, csr, crt = self.path(name + ".ext"), self.path(name + ".csr"), self.path(name + ".crt")
+        with open(ext, "w", encoding="utf-8") as file:
+            file.write(names + "\n" + (f"extendedKeyUsage={usage}\n" if usage else ""))
+        self.openssl("req", *self.new_key(name + ".key"), "-out", csr, "-subj", f"/CN={cn or name}")
+        self.openssl("x509", "-req", "-in", csr, "-CA", self.crt, "-CAkey", self.key, "-CAcreateserial", "-days", str(days), "-extfile",
+                     ext, "-out", crt)
+        return crt, self.path(name + ".key")
+
+
+def certificate_words(pair, ca=None, prefix="--"):
+    return [f"{prefix}cert", pair[0], f"{prefix}key", pair[1], *([f"{prefix}ca", ca] if ca and prefix != "--" else [])]
 
 
 BUILDING = threading.Lock()  # tests of one program run side by side

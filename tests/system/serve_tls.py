@@ -20,45 +20,12 @@ import time
 import warnings
 
 from run_lib import wait_for
+from serve_lib import Authority, certificate_words
 from store_lib import PATIENCE_S, Place, Server, Suite, free_ports, program
 
 warnings.simplefilter("ignore", DeprecationWarning)  # a version that nobody should speak is tried
 suite = Suite()
 suite.bellwether = os.path.abspath(suite.bellwether)  # servers run elsewhere
-HERE = "subjectAltName=IP:127.0.0.1,DNS:localhost"
-
-
-class Authority:
-    """A certificate authority of the test's own."""
-
-    def __init__(self, place, name):
-        self.dir = place.folder(name)
-        self.crt, self.key = self.path("ca.crt"), self.path("ca.key")
-        self.openssl("req", "-x509", *self.new_key("ca.key"), "-out", self.crt, "-subj", f"/CN={name}", "-days", "3650")
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def new_key(self, name):
-        return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.path(name)
-
-    @staticmethod
-    def openssl(*words):
-        subprocess.run([program("openssl", "openssl"), *words], check=True, capture_output=True, timeout=60)
-
-    def sign(self, name, days=365, usage=None, cn=None, names=HERE):
-        """Paths of a certificate and its key. -1 days: it ended yesterday."""
-        ext, csr, crt = self.path(name + ".ext"), self.path(name + ".csr"), self.path(name + ".crt")
-        with open(ext, "w", encoding="utf-8") as file:
-            file.write(names + "\n" + (f"extendedKeyUsage={usage}\n" if usage else ""))
-        self.openssl("req", *self.new_key(name + ".key"), "-out", csr, "-subj", f"/CN={cn or name}")
-        self.openssl("x509", "-req", "-in", csr, "-CA", self.crt, "-CAkey", self.key, "-CAcreateserial", "-days", str(days), "-extfile",
-                     ext, "-out", crt)
-        return crt, self.path(name + ".key")
-
-
-def certificate_words(pair, ca=None, prefix="--"):
-    return [f"{prefix}cert", pair[0], f"{prefix}key", pair[1], *([f"{prefix}ca", ca] if ca and prefix != "--" else [])]
 
 
 class Nodes:

@@ -20,6 +20,7 @@ struct model_key {
 struct model {
     struct model_key at[ROUNDS + 2][KEYS]; /* by revision */
     bool lease[4];
+    uint64_t binding[4]; /* of those leases */
     int64_t revision;
 };
 
@@ -112,7 +113,8 @@ static void random_lease(struct world *w, struct model *model, struct bw_rng *rn
 {
     int64_t id = (int64_t)bw_rng_below(rng, 3) + 1;
     if (!model->lease[id]) {
-        assert_int_equal(bw_registry_grant(w->registry, id, BW_SEC, 0), 0);
+        model->binding[id] = bw_rng_below(rng, 3);
+        assert_int_equal(bw_registry_grant(w->registry, id, BW_SEC, model->binding[id]), 0);
     } else {
         assert_int_equal(bw_registry_revoke(w->registry, id, 0), 0);
         model->revision += model_drop(next_state(model), 0, KEYS, id);
@@ -120,20 +122,52 @@ static void random_lease(struct world *w, struct model *model, struct bw_rng *rn
     model->lease[id] = !model->lease[id];
 }
 
+/* A binding is moved, or a revocation by a binding comes, which may be an old one by now. */
+static void random_binding(struct world *w, struct model *model, struct bw_rng *rng)
+{
+    int64_t id = (int64_t)bw_rng_below(rng, 3) + 1;
+    uint64_t binding = bw_rng_below(rng, 3) + 1;
+    enum bw_refusal expected = model->lease[id] ? BW_REFUSED_NOT : BW_REFUSED_NO_LEASE;
+    if (bw_rng_below(rng, 2)) {
+        assert_int_equal(bw_registry_bind(w->registry, id, binding), expected);
+        model->binding[id] = binding;
+        return;
+    }
+    assert_int_equal(bw_registry_revoke(w->registry, id, binding), expected);
+    if (!model->lease[id] || model->binding[id] != binding)
+        return;
+    model->revision += model_drop(next_state(model), 0, KEYS, id);
+    model->lease[id] = false;
+}
+
+static void same_leases(struct world *w, const struct model *model)
+{
+    struct bw_lease_view view;
+    for (int64_t id = 1; id <= 3; id++) {
+        assert_int_equal(bw_registry_lease(w->registry, id, &view), model->lease[id]);
+        if (model->lease[id])
+            assert_int_equal(view.binding, model->binding[id]);
+    }
+}
+
 static void random_change(struct world *w, struct model *model, struct bw_rng *rng, unsigned round)
 {
-    switch (bw_rng_below(rng, 6)) {
+    switch (bw_rng_below(rng, 7)) {
     case 0:
         random_delete(w, model, rng);
         break;
     case 1:
         random_lease(w, model, rng);
         break;
+    case 2:
+        random_binding(w, model, rng);
+        break;
     default:
         random_put(w, model, rng, round);
         break;
     }
     assert_int_equal(revision_of(w), model->revision);
+    same_leases(w, model);
 }
 
 /* Saves in pieces, loads in others. */
@@ -177,6 +211,7 @@ static void answers_are_those_of_the_model_now_and_in_the_past(void **state)
             if (round % 50 == 49) {
                 same_state(&w, &model, 1 + (int64_t)bw_rng_below(&rng, (uint64_t)model.revision));
                 copy_world(&w, &copy, &rng);
+                same_leases(&copy, &model);
                 for (int64_t revision = 1; revision <= model.revision; revision += 7)
                     same_state(&copy, &model, revision);
                 world_close(&w);
