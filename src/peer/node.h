@@ -12,6 +12,7 @@
 
 #include "detect/detector.h"
 #include "elect/elector.h"
+#include "peer/claims.h"
 #include "peer/member.h"
 
 #include <sys/socket.h>
@@ -24,14 +25,6 @@
 struct bw_peer;
 struct bw_keyring;
 struct bw_credentials;
-
-/* A claim to lead, as somebody made it: what two of them look like stands in `split`. */
-struct bw_peer_claim {
-    bw_node node;
-    bw_term term;
-    bw_token token; /* BW_TOKEN_NONE: the algorithm gives none */
-    bw_time seen;   /* when it was last heard, on our clock */
-};
 
 enum bw_peer_order_kind { BW_PEER_RESIGN = 1, BW_PEER_TRANSFER };
 

@@ -1,0 +1,55 @@
+/* Who claims to lead, and do two of them at once? One election, as one node hears of it.
+ *
+ * A leader that may act says so in every turn (CLAIM), so a claim heard means: it acted a moment
+ * ago. One after the other is how a leadership passes on. Two are split when each was heard again
+ * well after the other had begun: no delay of a message explains that, `settle` is longer than any.
+ * A claim with a token below one that was already heard is stale: whoever holds it acts on a lead
+ * that has passed on, and is told as well, also when the newer leader is silent.
+ *
+ * Pure. A pair is told once for each pair of terms, so a split that lasts is one event. */
+#ifndef BW_PEER_CLAIMS_H
+#define BW_PEER_CLAIMS_H
+
+#include "base/types.h"
+
+#define BW_CLAIMS_MAX 16u
+
+/* A claim to lead, as somebody made it. */
+struct bw_peer_claim {
+    bw_node node;
+    bw_term term;
+    bw_token token; /* BW_TOKEN_NONE: the algorithm gives none */
+    bw_time seen;   /* when it was last heard, on our clock */
+};
+
+struct bw_claim_row {
+    struct bw_peer_claim claim;
+    bw_time first; /* when this term's was first heard */
+    bool stale;    /* told */
+};
+
+struct bw_claims {
+    bw_time settle;
+    bw_token highest;
+    uint32_t count;
+    struct bw_claim_row at[BW_CLAIMS_MAX];
+    struct {
+        bw_node one, other;
+        bw_term one_term, other_term;
+    } told; /* the last pair */
+};
+
+enum bw_claims_verdict { BW_CLAIMS_ONE, BW_CLAIMS_TWO, BW_CLAIMS_STALE };
+
+void bw_claims_init(struct bw_claims *claims, bw_time settle_ns);
+/* `claim` was heard; its `seen` is now. TWO: *other claims too. STALE: *other is the newest claim
+ * with a higher token (node NONE: forgotten). */
+enum bw_claims_verdict bw_claims_hear(struct bw_claims *claims, const struct bw_peer_claim *claim,
+                                      struct bw_peer_claim *other);
+/* What it led under terms up to `term` is dead: no claim any more. */
+void bw_claims_end(struct bw_claims *claims, bw_node node, bw_term term);
+/* Those heard within the last `fresh`, oldest first; returns how many. */
+uint32_t bw_claims_now(const struct bw_claims *claims, bw_time now, bw_time fresh,
+                       struct bw_peer_claim *out, uint32_t cap);
+
+#endif

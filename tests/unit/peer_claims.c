@@ -1,0 +1,137 @@
+/* Claims to lead: succession is no split, two that go on claiming are, and a stale token is told.
+ */
+#include "peer/claims.h"
+
+#include "unit.h"
+
+#define SETTLE (500 * BW_MS)
+#define TURN   (100 * BW_MS)
+
+struct world {
+    struct bw_claims claims;
+    bw_time now;
+    struct bw_peer_claim other;
+};
+
+static struct world begin(void)
+{
+    struct world w = {.now = BW_SEC};
+    bw_claims_init(&w.claims, SETTLE);
+    return w;
+}
+
+static enum bw_claims_verdict hear(struct world *w, bw_node node, bw_term term, bw_token token)
+{
+    struct bw_peer_claim claim = {.node = node, .term = term, .token = token, .seen = w->now};
+    w->now += TURN;
+    return bw_claims_hear(&w->claims, &claim, &w->other);
+}
+
+static void one_after_the_other_is_no_split(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(hear(&w, 1, 1, 5), BW_CLAIMS_ONE);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(hear(&w, 2, 2, 6), BW_CLAIMS_ONE);
+    assert_int_equal(hear(&w, 1, 3, 7), BW_CLAIMS_ONE); /* and back again */
+}
+
+static void a_late_message_of_the_one_before_is_no_split(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    for (int i = 0; i < 20; i++)
+        hear(&w, 1, 1, 0);
+    assert_int_equal(hear(&w, 2, 2, 0), BW_CLAIMS_ONE);
+    assert_int_equal(hear(&w, 1, 1, 0), BW_CLAIMS_ONE);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(hear(&w, 2, 2, 0), BW_CLAIMS_ONE);
+}
+
+static void two_that_go_on_are_told_once(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    unsigned told = 0;
+    for (int i = 0; i < 50; i++) {
+        told += hear(&w, 4, 1, 0) == BW_CLAIMS_TWO;
+        told += hear(&w, 2, 1, 0) == BW_CLAIMS_TWO;
+    }
+    assert_int_equal(told, 1);
+    assert_true(w.other.node == 2 || w.other.node == 4);
+    for (int i = 0; i < 50; i++) { /* another term: another split */
+        told += hear(&w, 4, 1, 0) == BW_CLAIMS_TWO;
+        told += hear(&w, 2, 9, 0) == BW_CLAIMS_TWO;
+    }
+    assert_int_equal(told, 2);
+}
+
+static void after_its_end_a_claim_is_void(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    struct bw_peer_claim out[4];
+    for (int i = 0; i < 20; i++)
+        hear(&w, 1, 3, 0);
+    bw_claims_end(&w.claims, 1, 2); /* an earlier term's end */
+    assert_int_equal(bw_claims_now(&w.claims, w.now, BW_SEC, out, 4), 1);
+    bw_claims_end(&w.claims, 1, 3);
+    assert_int_equal(bw_claims_now(&w.claims, w.now, BW_SEC, out, 4), 0);
+}
+
+static void a_token_that_was_passed_is_stale(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(hear(&w, 1, 1, 8), BW_CLAIMS_ONE);
+    w.now += 10 * BW_SEC; /* the one with token 8 is silent; one that slept wakes */
+    unsigned stale = 0;
+    for (int i = 0; i < 10; i++)
+        stale += hear(&w, 2, 1, 7) == BW_CLAIMS_STALE;
+    assert_int_equal(stale, 1);
+    assert_int_equal(w.other.node, 1);
+    assert_int_equal(w.other.token, 8);
+}
+
+static void who_claims_now_is_listed_and_the_silent_are_not(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    struct bw_peer_claim out[2];
+    hear(&w, 1, 1, 0);
+    w.now += 5 * BW_SEC;
+    hear(&w, 2, 1, 0);
+    hear(&w, 3, 1, 0);
+    assert_int_equal(bw_claims_now(&w.claims, w.now, BW_SEC, out, 2), 2);
+    assert_int_equal(out[0].node, 2);
+    assert_int_equal(out[1].node, 3);
+}
+
+static void there_is_room_for_the_newest(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    struct bw_peer_claim out[BW_CLAIMS_MAX];
+    for (bw_node node = 1; node <= 3 * BW_CLAIMS_MAX; node++)
+        hear(&w, node, 1, 0);
+    assert_int_equal(bw_claims_now(&w.claims, w.now, 1000 * BW_SEC, out, BW_CLAIMS_MAX),
+                     BW_CLAIMS_MAX);
+    assert_int_equal(out[BW_CLAIMS_MAX - 1].node, 3 * BW_CLAIMS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_after_the_other_is_no_split),
+        cmocka_unit_test(a_late_message_of_the_one_before_is_no_split),
+        cmocka_unit_test(two_that_go_on_are_told_once),
+        cmocka_unit_test(after_its_end_a_claim_is_void),
+        cmocka_unit_test(a_token_that_was_passed_is_stale),
+        cmocka_unit_test(who_claims_now_is_listed_and_the_silent_are_not),
+        cmocka_unit_test(there_is_room_for_the_newest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
