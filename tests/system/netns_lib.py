@@ -1,0 +1,223 @@
+"""Hosts that are network namespaces: joined by a bridge, cut apart and made lossy by nftables.
+
+    with Network(5) as net:
+        process = net[1].start(["bellwether", ...])     # a Host; addresses are net[1].address
+        net.cut(1, 2)                                   # neither hears the other
+        net.cut_one_way(1, 2)                           # 2 does not hear 1
+        net.split([1, 2], [3, 4, 5])
+        net.loss(20)                                    # percent of what arrives anywhere
+        net.heal()
+
+The bridge stands in a namespace of its own, so nothing of it is seen from outside and any number of networks can
+stand side by side with the same addresses. Filters sit where packets arrive. Delay is the relay's business
+(tests/tools/relay.c, class Relay): many kernels have no netem.
+
+All of it goes when the block ends, however it ends; what a killed test left is removed by the next one, for the
+names bear the pid of who made them. Without root, nft or ip: `why_not()` says so, for tests to be skipped by name."""
+import atexit
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+PREFIX = "bw-net"
+NETWORK = "10.77.0"
+LOSS_UNIT = 1000  # of loss: a tenth of a percent
+
+
+def run(*words, check=True, text=None):
+    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=60)
+    assert not check or done.returncode == 0, f"{' '.join(words)}: {done.stderr.strip()}"
+    return done
+
+
+def why_not():
+    """Why there can be no network here; None: there can."""
+    if os.geteuid() != 0:
+        return "needs root for network namespaces"
+    for program in ("ip", "nft", "nsenter"):
+        if not shutil.which(program):
+            return f"needs {program}"
+    probe = f"{PREFIX}-{os.getpid()}-probe"
+    made = run("ip", "netns", "add", probe, check=False)
+    if made.returncode != 0:
+        return "no network namespaces: " + made.stderr.strip()
+    filters = run("nsenter", f"--net=/run/netns/{probe}", "nft", "add table inet probe", check=False)
+    bridge = run("ip", "-n", probe, "link", "add", "name", "sw0", "type", "bridge", check=False)
+    run("ip", "netns", "del", probe, check=False)
+    for what, done in (("nftables", filters), ("bridges", bridge)):
+        if done.returncode != 0:
+            return f"the kernel has no {what}: {done.stderr.strip()}"
+    return None
+
+
+def names():
+    listed = run("ip", "netns", "list", check=False).stdout
+    return [line.split()[0] for line in listed.splitlines() if line.startswith(PREFIX + "-")]
+
+
+def sweep():
+    """Removes networks whose makers are gone."""
+    for name in names():
+        pid = re.match(rf"{PREFIX}-(\d+)-", name)
+        if pid and not os.path.exists(f"/proc/{pid[1]}"):
+            run("ip", "netns", "del", name, check=False)
+
+
+class Host:
+    def __init__(self, net, number):
+        self.number, self.address = number, f"{NETWORK}.{number}"
+        self.space = f"{net.prefix}-h{number}"
+        self.cut_from = set()   # numbers of hosts that are not heard
+        self.lost_from = {}     # number, or None for all: percent lost
+        self.processes = []
+        far = f"h{number}"
+        run("ip", "netns", "add", self.space)
+        run("ip", "-n", net.switch, "link", "add", "name", far, "type", "veth", "peer", "name", "eth0", "netns", self.space)
+        run("ip", "-n", net.switch, "link", "set", "dev", far, "master", "sw0", "up")
+        run("ip", "-n", self.space, "addr", "add", self.address + "/24", "dev", "eth0")
+        run("ip", "-n", self.space, "link", "set", "eth0", "up")
+        run("ip", "-n", self.space, "link", "set", "lo", "up")
+        self.nft("add table inet cut\n"
+                 "add chain inet cut arrive { type filter hook input priority 0; policy accept; }\n")
+
+    def words(self, words):
+        """The same command inside: only the network is another one, and the pid stays the command's own."""
+        return ["nsenter", f"--net=/run/netns/{self.space}", "--", *words]
+
+    def start(self, words, **options):
+        process = subprocess.Popen(self.words(words), **options)
+        self.processes.append(process)
+        return process
+
+    def run(self, words, **options):
+        options = {"capture_output": True, "text": True, "timeout": 60, "check": False, **options}
+        return subprocess.run(self.words(words), **options)
+
+    def nft(self, script):
+        run(*self.words(["nft", "-f", "-"]), text=script)
+
+    def filter(self):
+        """All rules anew, at once."""
+        rules = ["flush chain inet cut arrive"]
+        for number in sorted(self.cut_from):
+            rules.append(f"add rule inet cut arrive ip saddr {NETWORK}.{number} drop")
+        for number, percent in self.lost_from.items():
+            source = "iif != lo" if number is None else f"ip saddr {NETWORK}.{number}"
+            rules.append(f"add rule inet cut arrive {source} numgen random mod {LOSS_UNIT} < "
+                         f"{round(percent * LOSS_UNIT / 100)} drop")
+        self.nft("\n".join(rules) + "\n")
+
+
+class Network:
+    """Hosts 1 to count; more can be added."""
+
+    made = 0
+
+    def __init__(self, count):
+        sweep()
+        Network.made += 1
+        self.prefix = f"{PREFIX}-{os.getpid()}-{Network.made}"
+        self.switch = self.prefix + "-sw"
+        self.hosts = {}
+        self.gone = False
+        atexit.register(self.remove)
+        signal.signal(signal.SIGTERM, lambda *_: exit(1))  # so that atexit is reached
+        try:
+            run("ip", "netns", "add", self.switch)
+            run("ip", "-n", self.switch, "link", "add", "name", "sw0", "type", "bridge")
+            run("ip", "-n", self.switch, "link", "set", "dev", "sw0", "up")
+            for _ in range(count):
+                self.add()
+        except BaseException:
+            self.remove()
+            raise
+
+    def add(self):
+        number = len(self.hosts) + 1
+        self.hosts[number] = Host(self, number)
+        return self.hosts[number]
+
+    def __getitem__(self, number):
+        return self.hosts[number]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.remove()
+
+    def remove(self):
+        """Every process that was started here, then the namespaces; more than once does no harm."""
+        if self.gone:
+            return
+        self.gone = True
+        for host in self.hosts.values():
+            for process in host.processes:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGCONT)
+                    process.kill()
+                process.wait()
+        for name in names():
+            if name.startswith(self.prefix + "-"):
+                run("ip", "netns", "del", name, check=False)
+        atexit.unregister(self.remove)
+
+    # ---- faults ----
+
+    def cut_one_way(self, source, target):
+        """`target` does not hear `source`."""
+        self.hosts[target].cut_from.add(source)
+        self.hosts[target].filter()
+
+    def cut(self, a, b):
+        self.cut_one_way(a, b)
+        self.cut_one_way(b, a)
+
+    def isolate(self, number):
+        for other in self.hosts:
+            if other != number:
+                self.cut(number, other)
+
+    def split(self, *groups):
+        for i, group in enumerate(groups):
+            for others in groups[i + 1:]:
+                for a in group:
+                    for b in others:
+                        self.cut(a, b)
+
+    def loss(self, percent, source=None, target=None):
+        """Of what arrives at `target` (None: anywhere) from `source` (None: anybody); 0 ends it."""
+        for number, host in self.hosts.items():
+            if target in (None, number):
+                if percent:
+                    host.lost_from[source] = percent
+                else:
+                    host.lost_from.pop(source, None)
+                host.filter()
+
+    def heal(self):
+        for host in self.hosts.values():
+            host.cut_from.clear()
+            host.lost_from.clear()
+            host.filter()
+
+
+class Relay:
+    """A slow line to target ("ADDRESS:PORT"), on `host` or, without one, here; listens on `address`."""
+
+    def __init__(self, program, target, delay_ms, jitter_ms=0, loss=0, seed=1, host=None, listen="127.0.0.1:0"):
+        words = [program, listen, target, "--delay", str(delay_ms), "--jitter", str(jitter_ms), "--loss", str(loss),
+                 "--seed", str(seed)]
+        self.process = subprocess.Popen(host.words(words) if host else words, stdout=subprocess.PIPE, text=True)
+        if host:
+            host.processes.append(self.process)
+        line = self.process.stdout.readline().split()
+        assert line[:1] == ["listening"], f"the relay did not start: {words}"
+        self.address = listen.rsplit(":", 1)[0] + ":" + line[1]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
