@@ -2,6 +2,7 @@
 #include "cli/run.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,6 +37,32 @@ static void show(struct bw_job_options *options)
     options->config.store_shown = options->store_shown;
 }
 
+/* The work of a run from a file finds both in its environment, the store without its secrets: then
+ * the file is meant. Another store that is named beside a file is meant itself. */
+static bool file_is_meant(const struct bw_job_options *options)
+{
+    struct bw_job_options file = *options;
+    FILE *opened = options->store_file ? fopen(options->store_file, "re") : NULL;
+    bool got = opened && fgets(file.store_text, sizeof file.store_text, opened);
+    if (opened)
+        fclose(opened);
+    if (got) {
+        file.store_text[strcspn(file.store_text, "\r\n")] = '\0';
+        file.config.store = file.store_text;
+        show(&file);
+    }
+    bool same = got && strcmp(file.store_shown, options->config.store) == 0;
+    explicit_bzero(file.store_text, sizeof file.store_text);
+    return same;
+}
+
+/* For the work, which may look from another directory. */
+static void keep_path(struct bw_job_options *options)
+{
+    static char path[PATH_MAX];
+    options->config.store_file = realpath(options->store_file, path);
+}
+
 static int read_file(const struct bw_cli_command *command, struct bw_job_options *options)
 {
     struct stat st;
@@ -49,6 +76,7 @@ static int read_file(const struct bw_cli_command *command, struct bw_job_options
         return bw_usage_error(command, "--store-file %s: has no line", options->store_file);
     options->store_text[strcspn(options->store_text, "\r\n")] = '\0';
     options->config.store = options->store_text;
+    keep_path(options);
     size_t length;
     if (open_to_all && find_secret(options->store_text, &length))
         return bw_usage_error(command,
@@ -105,6 +133,8 @@ int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_opt
                               "config file is seen by others; put the URL into a file of its own: "
                               "--store-file FILE");
     }
+    if (options->config.store && file_is_meant(options))
+        options->config.store = NULL;
     if (!options->config.store)
         code = options->store_file ? read_file(command, options) : default_place(command, options);
     if (code != BW_GO_ON)

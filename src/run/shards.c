@@ -126,7 +126,10 @@ static void on_alarm(void *context, bw_time now)
 static void on_answer(void *context, const struct bw_store_reply *reply)
 {
     struct launcher *l = context;
-    if (reply->op == BW_STORE_LEAVE) {
+    l->seen |= reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
+    if (l->refused && !l->ending)
+        end(l, 64);
+    else if (reply->op == BW_STORE_LEAVE) {
         l->leaving = false;
         stop_if_over(l);
     } else if (!l->ending) {
@@ -135,11 +138,14 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
     }
 }
 
-static void on_away(void *context, bool away, const char *why)
+static void on_away(void *context, bool away, int error, const char *why)
 {
     struct launcher *l = context;
     struct bw_log_field fields[] = {{"store", l->order->store_shown, 0}, BW_LOG_END};
-    if (away)
+    if (away && !l->seen && bw_run_store_refuses(error)) {
+        l->refused = true; /* ended by the answer that follows */
+        fprintf(stderr, "bellwether run: --store: %s\n", why);
+    } else if (away)
         bw_log_event(&l->log, BW_LOG_WARNING, "store-away", fields,
                      "the store does not answer (%s); what runs goes on", why);
     else
@@ -273,7 +279,7 @@ static int cannot_open(struct launcher *l, int error, const char *why)
         return 64;
     }
     if (!l->away)
-        on_away(l, true, why);
+        on_away(l, true, error, why);
     l->away = true;
     uint64_t pause = (uint64_t)(l->order->retry_ns / BW_MS) + 1;
     return uv_timer_start(&l->opening, on_opening, pause, 0) == 0 ? GO : 71;
@@ -296,7 +302,7 @@ static int open_store(struct launcher *l)
         return 64;
     }
     if (l->away)
-        on_away(l, false, "");
+        on_away(l, false, 0, "");
     l->lists = traits & BW_STORE_LISTS;
     if (bw_asked_new(&l->asked, l->asker, NULL, &hooks, l) != 0)
         return 71;

@@ -32,8 +32,8 @@ struct launcher {
     uv_poll_t signals;
     uv_timer_t opening; /* a store that cannot be opened yet is tried again */
     int signal_fd;
-    bool away;
-    sigset_t mask; /* as we were started, for those we start */
+    bool away, seen, refused; /* the store; refused: from the start, and for good */
+    sigset_t mask;            /* as we were started, for those we start */
     bool pipe_ignored;
     struct bw_rng rng;
 

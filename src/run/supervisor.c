@@ -96,7 +96,8 @@ static bool is_ours(const char *entry)
 {
     static const char cookie[] = BW_CONTAIN_COOKIE "=";
     static const char *const names[] = {
-        "BELLWETHER_ELECTION=", "BELLWETHER_ID=", "BELLWETHER_TOKEN=", "BELLWETHER_STORE=", cookie};
+        "BELLWETHER_ELECTION=", "BELLWETHER_ID=",         "BELLWETHER_TOKEN=",
+        "BELLWETHER_STORE=",    "BELLWETHER_STORE_FILE=", cookie};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
@@ -136,6 +137,8 @@ static char **make_environment(struct supervisor *s)
     out[used++] = entry("BELLWETHER_ELECTION", config->election);
     out[used++] = entry("BELLWETHER_ID", config->id);
     out[used++] = entry("BELLWETHER_STORE", config->store_shown);
+    if (config->store_file)
+        out[used++] = entry("BELLWETHER_STORE_FILE", config->store_file);
     if (config->watchdog_ns && bw_supervisor_notify_open(s, text, sizeof text) == 0) {
         out[used++] = entry("NOTIFY_SOCKET", text);
         snprintf(text, sizeof text, "%lld", (long long)(config->watchdog_ns / BW_US));

@@ -23,6 +23,7 @@ struct bw_run_config {
     bool promise;            /* say at start what the store promises */
     const char *store;       /* URL as the store is opened */
     const char *store_shown; /* the same without secrets: for the work and for people */
+    const char *store_file;  /* where it stands with them; NULL: nowhere. For the work */
     const char *election, *id, *value;
     struct bw_lease_terms terms;
     bw_time renew_ns, grace_ns, retry_ns;
@@ -53,6 +54,9 @@ void bw_run_fence_program(const char *agent, char *out, size_t size);
 /* Opening a store failed so that waiting would not help: the URL, the file or its rights must be
  * changed first. */
 bool bw_run_store_error_lasts(int error);
+/* What a store answers to the very first requests, and would to all others: it does not let us in,
+ * or cannot do what is asked. Later such an answer ends nobody. */
+bool bw_run_store_refuses(int error);
 
 /* Runs until the command ended, a signal came, or what config says. Returns the exit code. */
 int bw_run(const struct bw_run_config *config);

@@ -205,6 +205,8 @@ void bw_supervisor_stepped(void *supervisor)
         s->prepare_due = false;
         bw_supervisor_prepare(s);
     }
+    if (s->store_refuses)
+        bw_supervisor_end(s, 64);
     judge_no_wait(s);
     bw_supervisor_clear(s, bw_run_now());
 }

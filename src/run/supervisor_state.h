@@ -48,8 +48,9 @@ struct supervisor {
     struct bw_asker *asker;
     struct bw_asked *asked; /* the elector */
     bool store_away, store_seen;
-    bw_time open_at; /* when opening it is tried again; NEVER: it is open */
-    bool started;    /* the elector */
+    bool store_refuses; /* from the start, and for good: the run ends */
+    bw_time open_at;    /* when opening it is tried again; NEVER: it is open */
+    bool started;       /* the elector */
 
     struct bw_guardian_config guardian_config;
     enum guardian_state guardian;

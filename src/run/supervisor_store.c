@@ -9,12 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static void on_away(void *context, bool away, const char *why)
+static void say_unusable(const struct supervisor *s, const char *why)
+{
+    fprintf(stderr, "%s: %s%s\n", s->config->path, s->config->store_said, why);
+}
+
+static void on_away(void *context, bool away, int error, const char *why)
 {
     struct supervisor *s = context;
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
     s->store_away = away;
-    if (away)
+    if (away && !s->store_seen && bw_run_store_refuses(error)) {
+        s->store_refuses = true; /* ended when the step is done */
+        say_unusable(s, why);
+    } else if (away)
         bw_log_event(&s->log, BW_LOG_WARNING, "store-away", fields,
                      "the store does not answer (%s)%s", why[0] ? why : "no answer in time",
                      s->config->no_wait && !s->elected_once ? "" : "; trying on");
@@ -102,6 +110,11 @@ static void say_promise(struct supervisor *s)
         bw_log_event(&s->log, BW_LOG_INFO, "promise", NULL, "%s", about);
 }
 
+bool bw_run_store_refuses(int error)
+{
+    return error == BW_EDENIED || error == BW_EUNSUPPORTED || error == BW_EVERSION;
+}
+
 bool bw_run_store_error_lasts(int error)
 {
     return error == BW_EINVAL || error == BW_EDAMAGED || error == BW_EVERSION ||
@@ -111,11 +124,11 @@ bool bw_run_store_error_lasts(int error)
 static int cannot_open(struct supervisor *s, int error, const char *why)
 {
     if (bw_run_store_error_lasts(error)) {
-        fprintf(stderr, "%s: %s%s\n", s->config->path, s->config->store_said, why);
+        say_unusable(s, why);
         return 64;
     }
     if (!s->store_away)
-        on_away(s, true, why);
+        on_away(s, true, error, why);
     s->open_at = bw_time_add(bw_run_now(), s->config->retry_ns);
     return s->config->no_wait ? bw_supervisor_give_up(s, false) : BW_RUN_GO;
 }
@@ -129,7 +142,7 @@ int bw_supervisor_store_open(struct supervisor *s)
         return cannot_open(s, error, why);
     s->open_at = BW_TIME_NEVER;
     if (s->store_away)
-        on_away(s, false, "");
+        on_away(s, false, 0, "");
     say_promise(s);
     say_no_token(s);
     int code = say_clocks(s);

@@ -149,7 +149,7 @@ void bw_asker_said(struct bw_asker *asker, const struct bw_store_reply *reply)
         return;
     asker->away = !answered;
     if (asker->options.away)
-        asker->options.away(asker->options.context, asker->away, reply->why);
+        asker->options.away(asker->options.context, asker->away, reply->error, reply->why);
 }
 
 static void on_reply(void *context, const struct bw_store_reply *reply)

@@ -23,9 +23,10 @@ bw_time bw_asker_now(void);
 
 struct bw_asker_options {
     void *context;
-    /* The store stopped answering, or answers again; `why` is a line for people. Called again while
-     * it is away if the reason is another one, a few times. May be NULL. */
-    void (*away)(void *context, bool away, const char *why);
+    /* The store stopped answering, or answers again; `error` is an enum bw_error or 0, `why` a line
+     * for people. Called again while it is away if the reason is another one, a few times. May be
+     * NULL. */
+    void (*away)(void *context, bool away, int error, const char *why);
 };
 
 /* Opens the store of a URL. Returns 0, or an error with a line in why[BW_WHY_MAX + 1]. */

@@ -122,7 +122,7 @@ bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
         return true;
     const struct azure_identity *identity = &store->identity;
     bool waits = store->settings.identity && !bw_azure_identity_token(identity);
-    bw_azure_say(work, outcome, waits ? BW_EDENIED : BW_ELIMIT, "%s",
+    bw_azure_say(work, outcome, waits ? BW_EIO : BW_ELIMIT, "%s",
                  waits ? identity->why : "too many requests at once");
     return false;
 }

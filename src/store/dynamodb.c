@@ -178,7 +178,7 @@ bool bw_dynamodb_ask(struct dynamodb_work *work, const char *action, char *body,
     if (body && !late && work->call)
         return true;
     bool keyless = !store->settings.keys.user[0];
-    bw_dynamodb_say(work, outcome, keyless ? BW_EDENIED : BW_ELIMIT, "%s",
+    bw_dynamodb_say(work, outcome, keyless ? BW_EIO : BW_ELIMIT, "%s",
                     late      ? "DynamoDB answers too slowly"
                     : keyless ? store->asker.why
                               : "too many requests at once, or one too long");

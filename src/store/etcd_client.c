@@ -54,6 +54,7 @@ struct etcd_client {
     struct bw_grpc *grpc;
     uint64_t patience_ms;
     bool authenticating, bound; /* bound: as the answer that is being told says */
+    bool denied; /* user or password were refused, and nothing has been accepted since */
     struct asking *askings;
     struct asking *refused; /* of them: wait for a new token */
     struct etcd_stream *streams;
@@ -170,6 +171,8 @@ static void on_authenticated(void *context, const ProtobufCMessage *message,
     const char *token = reply && reply->token ? reply->token : "";
     client->authenticating = false;
     bw_grpc_set_header(client->grpc, "token", token);
+    client->denied = !open && (result->code == BW_GRPC_INVALID || result->code == BW_GRPC_DENIED ||
+                               result->code == BW_GRPC_UNAUTHENTICATED);
     if (!open && !token[0]) {
         bw_grpc_leave(client->grpc, result->why[0] ? result->why : "no token was given", true);
         retry_refused(client);
@@ -218,6 +221,11 @@ static bool wait_for_token(struct asking *asking, const struct bw_grpc_result *r
     asking->after = client->refused;
     client->refused = asking;
     return true;
+}
+
+bool etcd_client_denied(const struct etcd_client *client)
+{
+    return client->denied;
 }
 
 /* ---- calls ---- */

@@ -41,6 +41,9 @@ void etcd_client_set_patience(struct etcd_client *client, uint64_t ms);
 /* Its answers cannot be used: on to another endpoint. */
 void etcd_client_leave(struct etcd_client *client, const char *why);
 
+/* Are user and password refused? */
+bool etcd_client_denied(const struct etcd_client *client);
+
 struct etcd_method {
     const char *path;
     const ProtobufCMessageDescriptor *reply;

@@ -63,6 +63,8 @@ void etcd_task_fail(struct etcd_task *task, enum bw_outcome outcome, int error, 
 {
     if (task->job) {
         task->job->context = NULL;
+        if (error == BW_EIO && etcd_client_denied(task->store->client))
+            error = BW_EDENIED;
         bw_job_fail(task->job, outcome, error, "%s", why);
         task->job = NULL;
     }

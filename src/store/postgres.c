@@ -43,7 +43,7 @@ static void forget(struct bw_job *job)
 static void start(struct bw_store *store, struct bw_job *job)
 {
     if (store->link.state == BW_PG_DOWN) {
-        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s", store->link.why);
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, bw_pg_link_error(store), "%s", store->link.why);
         return;
     }
     if (job->request.op == BW_STORE_WATCH) {

@@ -147,8 +147,9 @@ struct bw_pg_link {
     size_t received;    /* bytes since the last answer was complete */
     int pid;            /* of the server's process that listens for us */
     enum bw_pg_setup setup;
-    PGresult *last; /* of setting up: the statement's latest */
-    bool created;   /* the schema, on this connection: look again once */
+    PGresult *last;  /* of setting up: the statement's latest */
+    uint32_t denied; /* places of this round that do not let us in */
+    bool created;    /* the schema, on this connection: look again once */
     char why[BW_WHY_MAX + 1];
 };
 
@@ -193,6 +194,8 @@ __attribute__((format(printf, 2, 3))) void bw_pg_link_next(struct bw_store *stor
 void bw_pg_link_attempt(struct bw_store *store);
 /* From now on the limit runs. */
 void bw_pg_link_limit(struct bw_store *store);
+/* Why there is no connection: BW_EDENIED if no server lets us in, else BW_EIO. */
+int bw_pg_link_error(const struct bw_store *store);
 
 /* postgres_names.c */
 /* Goes on with the next host; then the first attempt is made. */

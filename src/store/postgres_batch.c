@@ -205,8 +205,8 @@ static void fail_task(struct bw_store *store, struct bw_pg_task *task, bool sent
     if (task->own && !task->entered)
         task->row->looking = task->row->again = false;
     if (task->job)
-        bw_job_fail(task->job, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s",
-                    why);
+        bw_job_fail(task->job, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE,
+                    bw_pg_link_error(store), "%s", why);
     bw_pg_task_free(store, task);
 }
 

@@ -143,6 +143,13 @@ static void on_limit(uv_timer_t *timer)
         bw_pg_link_next(store, "no answer in %.1f s", seconds);
 }
 
+int bw_pg_link_error(const struct bw_store *store)
+{
+    const struct bw_pg_link *link = &store->link;
+    bool all = link->denied > 0 && link->denied == link->place_count;
+    return all && link->state == BW_PG_DOWN ? BW_EDENIED : BW_EIO;
+}
+
 void bw_pg_link_limit(struct bw_store *store)
 {
     uv_update_time(store->loop);
@@ -155,7 +162,7 @@ void bw_pg_link_start(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     link->state = BW_PG_RESOLVING;
-    link->place = link->place_count = link->resolving = 0;
+    link->place = link->place_count = link->resolving = link->denied = 0;
     bw_pg_resolve(store);
 }
 
@@ -207,19 +214,40 @@ void bw_pg_link_attempt(struct bw_store *store)
         bw_pg_link_next(store, "%s", link->conn ? PQerrorMessage(link->conn) : "no memory");
     else if (!watch_socket(store, UV_WRITABLE))
         bw_pg_link_next(store, "its socket cannot be watched");
-    else
+    else {
+        PQsetErrorVerbosity(link->conn, PQERRORS_VERBOSE);
         bw_pg_link_limit(store);
+    }
 }
 
 static void connected(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     link->state = BW_PG_SETTING_UP;
+    PQsetErrorVerbosity(link->conn, PQERRORS_DEFAULT);
     PQsetnonblocking(link->conn, 1);
     if (watch_socket(store, UV_READABLE))
         bw_pg_setup_begin(store);
     else
         bw_pg_link_next(store, "its socket cannot be watched");
+}
+
+/* Authentication failed, or there is no right to connect: SQLSTATE class 28, which the message
+ * names as long as it is asked to be verbose. */
+static bool is_denial(const char *message)
+{
+    return strstr(message, ":  28P01: ") || strstr(message, ":  28000: ");
+}
+
+static void cannot_connect(struct bw_store *store)
+{
+    char message[1024];
+    snprintf(message, sizeof message, "%s", PQerrorMessage(store->link.conn));
+    char *location = strstr(message, "\nLOCATION:");
+    if (location)
+        *location = '\0'; /* in the server's source */
+    store->link.denied += is_denial(message);
+    bw_pg_link_next(store, "%s", message);
 }
 
 static void go_on_connecting(struct bw_store *store)
@@ -229,7 +257,7 @@ static void go_on_connecting(struct bw_store *store)
     if (status == PGRES_POLLING_OK)
         connected(store);
     else if (status == PGRES_POLLING_FAILED)
-        bw_pg_link_next(store, "%s", PQerrorMessage(link->conn));
+        cannot_connect(store);
     else if (!watch_socket(store, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE))
         bw_pg_link_next(store, "its socket cannot be watched");
 }

@@ -109,12 +109,22 @@ void redis_ask_refuse(struct redis_ask *ask, int error, const char *why)
     redis_ask_free(ask);
 }
 
+/* So many do not let us in that no majority is left to ask. */
+static bool is_denied(const struct redis_ask *ask)
+{
+    unsigned denied = 0;
+    for (unsigned i = 0; i < ask->store->nodes; i++)
+        denied += ask->vote[i].denied;
+    return denied > ask->store->nodes - ask->store->majority;
+}
+
 void redis_ask_fail(struct redis_ask *ask)
 {
     bool unknown = ask->lost > 0 || ask->done > 0;
+    int error = is_denied(ask) ? BW_EDENIED : BW_EIO;
     struct bw_job *job = detach(ask);
     if (job)
-        bw_job_fail(job, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s",
+        bw_job_fail(job, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, "%s",
                     ask->why[0] ? ask->why : "no answer from Redis");
     redis_ask_free(ask);
 }
@@ -219,6 +229,7 @@ static void note_error(struct redis_ask *ask, struct redis_vote *vote, const red
 {
     bool sharded = strncmp(reply->str, "MOVED", 5) == 0;
     vote->outcome = was_not_done(reply->str) ? REDIS_UNSENT : REDIS_LOST;
+    vote->denied = redis_is_denial(reply->str);
     snprintf(ask->why, sizeof ask->why, "Redis says: %.180s%s", reply->str,
              sharded ? " (a Redis Cluster is not supported)" : "");
 }
@@ -247,6 +258,7 @@ static void on_vote(struct redis_command *command, const redisReply *reply, bool
     ask->open--;
     if (!reply) {
         vote->outcome = sent ? REDIS_LOST : REDIS_UNSENT;
+        vote->denied = command->link->denied;
         snprintf(ask->why, sizeof ask->why, "%s", command->link->why);
     } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
         send_vote(ask, node, true);
@@ -276,6 +288,7 @@ int redis_ask_send(struct redis_ask *ask, unsigned node, enum redis_script_name 
         return 0;
     }
     vote->outcome = REDIS_UNSENT;
+    vote->denied = link->denied;
     snprintf(ask->why, sizeof ask->why, "%s", link->why[0] ? link->why : "too much at once");
     return BW_EIO;
 }

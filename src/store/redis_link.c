@@ -116,10 +116,17 @@ void redis_command_forget(struct redis_command *command)
 
 /* ---- coming and going ---- */
 
+bool redis_is_denial(const char *error)
+{
+    return strncmp(error, "WRONGPASS", 9) == 0 || strncmp(error, "NOAUTH", 6) == 0 ||
+           strncmp(error, "NOPERM", 6) == 0;
+}
+
 static void become_down(struct redis_link *link, const char *why)
 {
     if (link->closed || (!link->up && !link->connecting))
         return;
+    link->denied = redis_is_denial(why);
     snprintf(link->why, sizeof link->why, "%.80s:%u: %.160s", link->host.name,
              (unsigned)link->host.port, why);
     if (link->wire)
@@ -143,6 +150,7 @@ static void become_up(struct redis_link *link)
     link->pause_ms = PAUSE_FIRST_MS;
     link->generation++;
     link->why[0] = '\0';
+    link->denied = false;
     uv_timer_stop(&link->timer);
     if (link->events.message)
         arm(link, PING_MS);

@@ -61,6 +61,7 @@ struct redis_link {
     uv_timer_t timer;
     void (*on_closed)(struct redis_link *link);
     char why[BW_WHY_MAX + 1];   /* why it is down */
+    bool denied;                /* ... the server does not let us in */
     char about[BW_WHY_MAX + 1]; /* what the server says of itself; "": nothing yet */
 };
 
@@ -75,6 +76,8 @@ struct redis_command *redis_link_send(struct redis_link *link, unsigned count,
                                       void (*answer)(struct redis_command *command,
                                                      const redisReply *reply, bool sent),
                                       void *context);
+/* Does an error of the server say that we may not? It will say so again. */
+bool redis_is_denial(const char *error);
 /* Its answer is of no use any more; its effect may still happen. */
 void redis_command_forget(struct redis_command *command);
 /* The connection is of no use (the server became a replica): connect anew. */

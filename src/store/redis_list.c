@@ -118,6 +118,8 @@ static bool is_good(struct redis_ask *ask, const struct redis_command *command,
     if (reply && reply->type == type)
         return true;
     ask->lost = sent;
+    ask->vote[0].denied = !reply ? command->link->denied
+                                 : reply->type == REDIS_REPLY_ERROR && redis_is_denial(reply->str);
     snprintf(ask->why, sizeof ask->why, "%.200s",
              !reply                             ? command->link->why
              : reply->type == REDIS_REPLY_ERROR ? reply->str

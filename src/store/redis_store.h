@@ -55,6 +55,7 @@ struct redis_vote {
     struct redis_command *command; /* NULL: not asked, or answered */
     enum redis_outcome outcome;
     enum redis_verdict verdict;
+    bool denied;               /* not REPLIED: it does not let us */
     struct redis_state *state; /* REPLIED; owned */
 };
 

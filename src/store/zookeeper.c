@@ -39,6 +39,7 @@ static void on_ready(struct bw_zk_client *client)
     struct bw_zk_session *session = client->hooks.context;
     bw_zk_entries_replace(session);
     bw_zk_waiting_start(session);
+    bw_zk_bury(session);
 }
 
 static void on_lost(struct bw_zk_client *client)
@@ -262,6 +263,10 @@ static void zk_close(struct bw_store *store)
     for (unsigned i = 0; i < store->session_count; i++) {
         struct bw_zk_session *session = store->sessions[i];
         bw_zk_client_close(&session->client, !leads(session), on_client_closed);
+        if (session->burying) {
+            store->closing++;
+            bw_zk_bury_stop(session, on_client_closed);
+        }
         bw_zk_entries_free(session);
     }
     bw_zk_elections_free(store);

@@ -294,6 +294,8 @@ void bw_zk_enter(struct bw_zk_op *op)
     const struct bw_store_request *request = asked(op);
     struct bw_zk_entry *entry = bw_zk_entry_find(op->election, request->candidate);
     const char *value = request->value ? request->value : "";
+    if (request->ttl_ns > 0 && !bw_zk_session_serves(op))
+        return;
     if (!entry)
         entry = bw_zk_entry_make(op->session, op->election, request->candidate);
     if (!entry) {

@@ -356,6 +356,7 @@ static void judge_session(struct bw_zk_client *client, uint64_t now)
     close_handle(client);
     client->lost = false;
     client->open_at = now;
+    client->given_up = client->id;
     forget_session(client);
 }
 
@@ -437,6 +438,8 @@ static void drive(struct bw_zk_client *client)
     if (client->zh)
         judge(client, now);
     judge_session(client, now);
+    if (client->closed) /* by a hook */
+        return;
     if (!client->zh && client->hosts.busy && now >= client->tried_at + limit_ms(client)) {
         bw_zk_hosts_stop(&client->hosts);
         open_handle(client);
@@ -447,6 +450,8 @@ static void drive(struct bw_zk_client *client)
     if (client->zh)
         turn(client, now);
     settle(client);
+    if (client->closed)
+        return;
     uint64_t at = next_at(client, now);
     uv_timer_start(&client->timer, on_timer, at > now ? at - now : 1, 0);
 }

@@ -60,6 +60,7 @@ struct bw_zk_client {
     zhandle_t *zh; /* NULL: between two connections */
     struct bw_zk_socket *socket;
     clientid_t id;
+    clientid_t given_up; /* the last session that ended by our own count; 0: none, or expired */
     uint64_t generation; /* counts sessions */
     bool ready, lost, lied, closed;
     bool failed;    /* all servers were tried in vain since it was ready */

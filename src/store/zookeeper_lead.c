@@ -153,8 +153,7 @@ static void acquire_placed(struct bw_zk_op *op)
         bw_zk_look(op, acquire_looked);
 }
 
-/* The session must outlive the lease; servers shorten and lengthen what they are asked for. */
-static bool session_serves(struct bw_zk_op *op)
+bool bw_zk_session_serves(struct bw_zk_op *op)
 {
     char why[BW_WHY_MAX + 1];
     int needed = bw_zk_session_ms(asked(op)->ttl_ns), granted = op->session->client.granted_ms;
@@ -171,7 +170,7 @@ static bool session_serves(struct bw_zk_op *op)
 void bw_zk_acquire(struct bw_zk_op *op)
 {
     struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
-    if (!session_serves(op))
+    if (!bw_zk_session_serves(op))
         return;
     if (!entry)
         entry = bw_zk_entry_make(op->session, op->election, asked(op)->candidate);

@@ -2,6 +2,7 @@
  * candidates, and requests on their way.
  *
  *   zookeeper.c         URL, sessions, and who does what
+ *   zookeeper_bury.c    ends a session that was given up
  *   zookeeper_op.c      requests: waiting for a connection, answering, elections and their watches
  *   zookeeper_look.c    what stands in the tree, and the record it makes
  *   zookeeper_entry.c   a candidate's node: created once, found again, given up
@@ -42,6 +43,8 @@ struct bw_zk_target {
 
 struct bw_zk_session {
     struct bw_zk_client client;
+    struct bw_zk_client old; /* goes on with a session that was given up, to end it */
+    bool burying;            /* `old` is open, or closing */
     struct bw_store *store;
     struct bw_zk_entry *entries;
     struct bw_zk_ops waiting; /* for a connection */
@@ -153,6 +156,11 @@ struct bw_store {
     uint64_t next_target;
 };
 
+/* zookeeper_bury.c */
+void bw_zk_bury(struct bw_zk_session *session);
+/* The store closes: so does what is under way. `closed` follows for each. */
+void bw_zk_bury_stop(struct bw_zk_session *session, void (*closed)(struct bw_zk_client *client));
+
 /* zookeeper_op.c */
 struct bw_zk_election *bw_zk_election(struct bw_store *store, const char *name);
 void bw_zk_elections_free(struct bw_store *store);
@@ -226,6 +234,9 @@ void bw_zk_entries_free(struct bw_zk_session *session);
 
 /* What requests do; zookeeper_lead.c and zookeeper_ask.c. */
 void bw_zk_acquire(struct bw_zk_op *op);
+/* The session must outlive the lease; servers shorten and lengthen what they are asked for. False:
+ * the op has ended with that. */
+bool bw_zk_session_serves(struct bw_zk_op *op);
 void bw_zk_renew(struct bw_zk_op *op);
 void bw_zk_release(struct bw_zk_op *op);
 void bw_zk_read(struct bw_zk_op *op);

@@ -240,6 +240,10 @@ class Tap:
             for line in details.splitlines():
                 print("# " + line, flush=True)
 
+    def comment(self, text):
+        with self.lock:
+            print("# " + text, flush=True)
+
     def skip(self, name, why):
         with self.lock:
             self.count += 1

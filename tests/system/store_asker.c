@@ -13,9 +13,10 @@ static struct bw_asker *asker;
 
 static int went_away, came_back;
 
-static void on_away(void *context, bool away, const char *why)
+static void on_away(void *context, bool away, int error, const char *why)
 {
     (void)context;
+    (void)error;
     (void)why;
     went_away += away;
     came_back += !away;

@@ -565,6 +565,8 @@ def a_wrong_token_is_said_and_shown_nowhere():
         standin.order("deny", namespace=SPACE)
         code, text = status(standin.url())
         assert code == 69 and "403" in text and "forbidden" in text and "secret" not in text, (code, text)
+        code, _, err = suite.command("run", "--store", standin.url(), "--election", ELECTION, "--wait", "60s", "--", "true")
+        assert code == 64 and "403" in err and "secret" not in err, (code, err)
 
 
 def certificates(place):

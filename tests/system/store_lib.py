@@ -313,11 +313,12 @@ class Suite:
         return told
 
     def run(self, function):
-        name, before = function.__name__, self.tap.count
+        name, before, begun = function.__name__, self.tap.count, time.monotonic()
         try:
             function()
             if self.tap.count == before or name[:11] != "conformance":
                 self.tap.result(True, name)
+            self.tap.comment(f"{name}: {time.monotonic() - begun:.1f} s")
         except Skip as why:
             self.tap.skip(name, str(why))
         except Exception:  # noqa: BLE001 a test that breaks is a test that failed

@@ -154,6 +154,9 @@ def what_a_server_refuses_is_said_in_one_line():
             code, _, errors = suite.command("store", "check", url, "--timeout", "3s")
             assert code == 69 and word in errors and errors.count("\n") == 1, f"{url}: {code} {errors}"
             assert cluster.PASSWORD not in errors and "not this one" not in errors
+        url = f"postgres://boss@127.0.0.1:{cluster.port}/postgres?password-file={wrong}"
+        code, _, errors = suite.command("run", "--store", url, "--election", "e", "--wait", "60s", "--", "true")
+        assert code == 64 and "password authentication failed" in errors and "not this one" not in errors, (code, errors)
 
 
 @suite.test
