@@ -76,7 +76,8 @@ struct bw_member {
 
 struct bw_event {
     enum bw_event_kind kind;
-    uint16_t election; /* PERSISTED: which elector's log */
+    uint16_t election; /* PERSISTED: which elector's log; CONFIRMED_DEAD, alone: whose work */
+    bool alone;        /* CONFIRMED_DEAD: what the node ran in `election`, not all of it */
     bw_node node;
     bw_time now;
     union {

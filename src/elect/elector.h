@@ -49,7 +49,10 @@ struct bw_elector_config {
      * million. 0: Raft: the shortest time-out; others: as bw_elector_promise says. */
     bw_time promise_ns;
     uint32_t drift_ppm;
-    uint32_t quorum; /* guard: promises needed, at least a majority; 0 = majority */
+    uint32_t quorum;       /* guard: promises needed, at least a majority; 0 = majority */
+    const bw_node *voters; /* guard: whose promises count, whoever joins or leaves; borrowed for
+                              its life; NULL: the members' */
+    uint32_t voters_count;
     const struct bw_elector_ops *inner; /* guard: what it stands around */
     const struct bw_raft_saved *saved;  /* Raft: the log as found on disk; NULL = empty */
     uint32_t batch_max;                 /* Raft: entries in one append */

@@ -33,7 +33,9 @@ struct guard {
     const struct bw_elector_ops *inner_ops;
     void *inner;
     bw_node self;
-    uint32_t quorum; /* asked for; 0 = majority */
+    uint32_t quorum;       /* asked for; 0 = majority */
+    const bw_node *voters; /* NULL: all members vote */
+    uint32_t voters_count;
     uint32_t drift_ppm;
     bw_time promise_ns, answer_ns;
     struct bw_members members;
@@ -65,9 +67,17 @@ static bw_time *row_promise(const struct guard *g, bw_node node)
     return row ? &g->promised[row - g->members.at] : NULL;
 }
 
+static bool votes(const struct guard *g, bw_node node)
+{
+    for (uint32_t i = 0; i < g->voters_count; i++)
+        if (g->voters[i] == node)
+            return true;
+    return !g->voters;
+}
+
 static uint32_t quorum(const struct guard *g)
 {
-    uint32_t majority = bw_members_majority(&g->members);
+    uint32_t majority = g->voters ? g->voters_count / 2 + 1 : bw_members_majority(&g->members);
     return g->quorum > majority ? g->quorum : majority;
 }
 
@@ -105,6 +115,8 @@ static int guard_init(void *memory, const struct bw_elector_config *config)
     g->inner_ops = config->inner;
     g->self = config->self;
     g->quorum = config->quorum;
+    g->voters = config->voters;
+    g->voters_count = config->voters ? config->voters_count : 0;
     g->drift_ppm = config->drift_ppm;
     g->promise_ns = bw_elector_promise(config);
     g->answer_ns = config->answer_ns;
@@ -255,7 +267,7 @@ static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
     bw_time third = g->promise_ns / 3;
     g->claim_at = now + (g->state == HOLDING ? third : bw_rng_between(&g->rng, third / 2, third));
     bw_time *own = row_promise(g, g->self);
-    if (own)
+    if (own && votes(g, g->self))
         count_promise(g, own, now, actions);
 }
 
@@ -391,7 +403,7 @@ static void on_refusal(struct guard *g, const struct bw_message *msg, bw_time no
 static void on_promise(struct guard *g, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
-    bw_time *row = row_promise(g, msg->from);
+    bw_time *row = votes(g, msg->from) ? row_promise(g, msg->from) : NULL;
     if (!row || g->state == FOLLOWING) {
         bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, msg->from, BW_EVENT_MESSAGE, g->state);
         return;
@@ -487,6 +499,8 @@ static void on_confirmed_dead(struct guard *g, const struct bw_event *event,
     }
     if (g->durable.promised_to == event->node)
         g->bound_until = event->now;
+    if (g->state == CLAIMING)
+        g->claim_at = event->now;
     step_inner(g, event, actions);
 }
 

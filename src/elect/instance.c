@@ -181,10 +181,17 @@ void bw_instance_step(struct bw_instance *self, const struct bw_event *event,
     case BW_EVENT_TRUST:
         step_electors(self, event, actions);
         break;
+    case BW_EVENT_CONFIRMED_DEAD:
+        if (event->alone) {
+            step_numbered(self, event->election, event, actions);
+            break;
+        }
+        step_detector(self, event, actions);
+        step_electors(self, event, actions);
+        break;
     case BW_EVENT_JOIN:
     case BW_EVENT_LEAVE:
     case BW_EVENT_HINT:
-    case BW_EVENT_CONFIRMED_DEAD:
     case BW_EVENT_STOP:
         step_detector(self, event, actions);
         step_electors(self, event, actions);
