@@ -243,8 +243,8 @@ static void on_accept(struct bw_peer_found *found, bw_node from,
     count_up(found, out);
 }
 
-/* A cluster that we are one of; or one that is there already, which we join unless a proposer may
- * still count on us. */
+/* A cluster that we are one of: we accepted it, or have forgotten that we did. Or one that is there
+ * already, which we join unless a proposer may still count on us. */
 static void on_founded(struct bw_peer_found *found, const struct bw_peer_founding *said,
                        struct bw_peer_found_out *out)
 {
@@ -255,6 +255,8 @@ static void on_founded(struct bw_peer_found *found, const struct bw_peer_foundin
         return;
     if (saved->founded)
         out->elsewhere = !same_set(saved, said->set, said->count);
+    else if (ours && !same_set(saved, said->set, said->count) && !found->lenient)
+        out->forgotten = true;
     else if (ours || !bound)
         become_founded(found, said->set, said->count, out);
 }

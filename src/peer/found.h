@@ -31,6 +31,7 @@ struct bw_peer_found_saved {
 struct bw_peer_found {
     bw_node self;
     uint32_t expect;
+    bool lenient;    /* nothing hangs on memory: a founder that forgot it may go on; the caller's */
     uint32_t listed; /* the members given by a list; 0: none */
     bw_node list[BW_PEER_FOUNDERS_MAX];
     struct bw_peer_found_saved saved;
@@ -38,9 +39,10 @@ struct bw_peer_found {
 };
 
 struct bw_peer_found_out {
-    bool persist;   /* write `saved` down before anything is said */
-    bool founded;   /* there is a cluster from now on */
-    bool forgotten; /* others know a round of ours that we do not: our memory is gone */
+    bool persist; /* write `saved` down before anything is said */
+    bool founded; /* there is a cluster from now on */
+    bool
+        forgotten; /* others know what we accepted or proposed, and we do not: our memory is gone */
     bool elsewhere; /* we are founded, and somebody speaks of another cluster */
     uint32_t to_count;
     bw_node to[BW_PEER_FOUNDERS_MAX];

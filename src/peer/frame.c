@@ -81,14 +81,15 @@ static void u64(struct walk *w, uint64_t *value)
 
 static void flag(struct walk *w, bool *value)
 {
-    uint64_t read = number(w, *value, 1);
+    uint64_t read = number(w, w->out ? *value : 0, 1);
     refuse(w, read > 1);
     *value = read == 1;
 }
 
 static void flags(struct walk *w, bool *low, bool *high)
 {
-    uint64_t read = number(w, (unsigned)*low | (unsigned)*high << 1, 1);
+    unsigned both = w->out ? (unsigned)*low | (unsigned)*high << 1 : 0;
+    uint64_t read = number(w, both, 1);
     refuse(w, read > 3);
     *low = read & 1;
     *high = (read & 2) != 0;

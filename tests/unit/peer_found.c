@@ -100,6 +100,21 @@ static void a_round_that_its_proposer_does_not_know_means_lost_memory(void **sta
     assert_true(out.forgotten);
 }
 
+static void a_founder_that_never_heard_of_it_has_forgotten(void **state)
+{
+    (void)state;
+    struct bw_peer_found two;
+    struct bw_peer_found_out out;
+    struct bw_peer_founding founded = {
+        .op = BW_PEER_FOUND_FOUNDED, .proposer = 1, .round = 1, .count = 3, .set = {1, 2, 3}};
+    start(&two, 2, 3);
+    bw_peer_found_heard(&two, 1, &founded, &out);
+    assert_true(out.forgotten && !out.founded);
+    two.lenient = true;
+    bw_peer_found_heard(&two, 1, &founded, &out);
+    assert_true(out.founded);
+}
+
 static void a_latecomer_takes_the_cluster_that_is_there(void **state)
 {
     (void)state;
@@ -246,6 +261,7 @@ static void deliver(struct world *w, uint32_t i)
     struct packet p = w->pool[i];
     w->knows[p.to - 1][p.from - 1] = true;
     bw_peer_found_heard(&w->node[p.to - 1], p.from, &p.said, &out);
+    assert_false(out.forgotten); /* nobody here ever forgets */
     put(w, p.to, &out);
 }
 
@@ -371,6 +387,7 @@ int main(void)
         cmocka_unit_test(the_lowest_proposes_and_founds_when_all_have_accepted),
         cmocka_unit_test(who_accepted_keeps_to_it_until_the_proposer_withdraws),
         cmocka_unit_test(a_round_that_its_proposer_does_not_know_means_lost_memory),
+        cmocka_unit_test(a_founder_that_never_heard_of_it_has_forgotten),
         cmocka_unit_test(a_latecomer_takes_the_cluster_that_is_there),
         cmocka_unit_test(a_given_list_is_founded_by_its_lowest_and_nothing_else_is),
         cmocka_unit_test(two_sets_that_share_a_node_never_both_found),

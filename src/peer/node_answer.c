@@ -1,0 +1,263 @@
+/* Deaths, orders and questions: what others tell or ask of us beside elections. */
+#include "peer/node_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- whose work is dead ---- */
+
+void peer_led(struct bw_peer *p, uint32_t election, bw_node node, bw_term term)
+{
+    struct peer_election *e = &p->election[election];
+    for (uint32_t i = 0; i < PEER_LED; i++)
+        if (e->led[i].node == node) {
+            e->led[i].term = term > e->led[i].term ? term : e->led[i].term;
+            return;
+        }
+    e->led[e->led_next++ % PEER_LED] = (struct peer_led){.node = node, .term = term};
+}
+
+/* The newest term in which `node` led as far as we know, or had our vote or promise. */
+static bw_term newest_term(const struct bw_peer *p, uint32_t election, bw_node node)
+{
+    const struct bw_durable *durable = &p->records[election].durable;
+    bw_term term = durable->vote == node ? durable->term : 0;
+    if (durable->promised_to == node && durable->promise_epoch > term)
+        term = durable->promise_epoch;
+    for (uint32_t i = 0; i < PEER_LED; i++)
+        if (p->election[election].led[i].node == node && p->election[election].led[i].term > term)
+            term = p->election[election].led[i].term;
+    return term;
+}
+
+/* Said by the node itself, or by its guardian in its name. What it may have begun since then is not
+ * meant. */
+void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death)
+{
+    if (from != death->node || death->election >= p->elections ||
+        newest_term(p, death->election, death->node) > death->term)
+        return;
+    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
+                             .node = death->node,
+                             .election = death->election,
+                             .alone = true};
+    peer_step(p, &event);
+}
+
+static void write_death(struct bw_peer *p, uint32_t election)
+{
+    p->out.kind = BW_PEER_DEAD;
+    p->out.death = (struct bw_peer_death){.election = (uint16_t)election,
+                                          .node = p->options.self,
+                                          .incarnation = p->own.incarnation,
+                                          .term = p->election[election].own_term};
+}
+
+void peer_tell_dead(struct bw_peer *p, uint32_t election)
+{
+    write_death(p, election);
+    for (uint32_t i = 0; i < p->roster.count; i++) {
+        const struct bw_peer_row *row = &p->roster.at[i].row;
+        if (!row->left && row->id != p->options.self)
+            peer_send(p, row->id);
+    }
+}
+
+static bool write_letter(struct bw_peer *p, bw_node to, struct bw_peer_letter *out)
+{
+    unsigned char payload[64];
+    const struct sockaddr *address = bw_datagram_address(p->datagram, to);
+    int length = bw_peer_frame_encode(&p->out, payload, sizeof payload);
+    if (!address || length < 0)
+        return false;
+    int sealed = bw_seal_make_kept(p->seal, to, BW_PEER_DEAD, payload, (size_t)length, out->bytes,
+                                   sizeof out->bytes);
+    if (sealed < 0)
+        return false;
+    memset(&out->to, 0, sizeof out->to);
+    out->to_length = bw_sockaddr_length(address);
+    memcpy(&out->to, address, out->to_length);
+    out->length = (uint32_t)sealed;
+    return true;
+}
+
+uint32_t bw_peer_last_words(struct bw_peer *p, uint32_t election, struct bw_peer_letter *out,
+                            uint32_t cap)
+{
+    uint32_t count = 0;
+    if (!p->formed || election >= p->elections ||
+        p->election[election].said.leader != p->options.self)
+        return 0;
+    write_death(p, election);
+    for (uint32_t i = 0; i < p->roster.count && count < cap; i++) {
+        const struct bw_peer_row *row = &p->roster.at[i].row;
+        if (!row->left && row->id != p->options.self && write_letter(p, row->id, &out[count]))
+            count++;
+    }
+    return count;
+}
+
+/* ---- orders ---- */
+
+static int obey(struct bw_peer *p, const struct bw_peer_order *order)
+{
+    bool leads = p->formed && p->election[order->election].said.leader == p->options.self;
+    if (!leads)
+        return BW_ENOTLEADER;
+    if (p->options.ordered) {
+        p->options.ordered(p->options.context, order);
+        return 0;
+    }
+    struct bw_command command = {.kind = order->kind == BW_PEER_TRANSFER ? BW_COMMAND_TRANSFER
+                                                                         : BW_COMMAND_RESIGN,
+                                 .election = (uint16_t)order->election,
+                                 .node = order->node};
+    return bw_peer_command(p, &command);
+}
+
+static bool sensible(const struct bw_peer *p, const struct bw_peer_order *order)
+{
+    return order->election < p->elections &&
+           (order->kind != BW_PEER_TRANSFER || order->node != BW_NODE_NONE);
+}
+
+void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
+                       const struct bw_peer_hand_over *said)
+{
+    struct bw_peer_order order = {.kind = (enum bw_peer_order_kind)said->kind,
+                                  .election = said->election,
+                                  .node = said->node};
+    struct bw_peer_hand_over answer = *said;
+    if (said->answer || !address)
+        return;
+    int error = sensible(p, &order) ? obey(p, &order) : BW_EINVAL;
+    answer.answer = true;
+    answer.error = (uint8_t)-error;
+    if (error == BW_ENOTLEADER && said->election < p->elections)
+        answer.node = p->election[said->election].said.leader;
+    p->out.kind = BW_PEER_ORDER;
+    p->out.order = answer;
+    peer_send_to(p, address, from);
+}
+
+int bw_peer_order(struct bw_peer *p, const struct bw_peer_order *order)
+{
+    if (!sensible(p, order))
+        return BW_EINVAL;
+    bw_node leader = p->formed ? p->election[order->election].said.leader : BW_NODE_NONE;
+    if (leader == BW_NODE_NONE)
+        return BW_ENOTLEADER;
+    if (leader == p->options.self)
+        return obey(p, order);
+    p->out.kind = BW_PEER_ORDER;
+    p->out.order = (struct bw_peer_hand_over){
+        .kind = (uint8_t)order->kind, .election = (uint16_t)order->election, .node = order->node};
+    peer_send(p, leader);
+    return 0;
+}
+
+/* ---- questions ---- */
+
+static bool voter(struct bw_peer *p, bw_node id)
+{
+    if (p->raft && p->instance)
+        return bw_raft_is_voter(bw_instance_elector(p->instance, 0), id);
+    return p->guarded && bw_peer_found_founder(&p->found, id);
+}
+
+void peer_show(struct bw_peer *p, bw_node id, struct bw_peer_member *out)
+{
+    const struct bw_peer_row *row = bw_peer_roster_find(&p->roster, id);
+    const struct peer_mind *mind = peer_mind(p, id);
+    struct sockaddr_storage address;
+    memset(out, 0, sizeof *out);
+    if (!row)
+        return;
+    out->id = id;
+    memcpy(out->name, row->name, sizeof out->name);
+    memcpy(out->value, row->value, sizeof out->value);
+    if (bw_peer_address_to(&row->address, &address))
+        bw_peer_address_text((struct sockaddr *)&address, out->address);
+    out->priority = row->priority;
+    out->ordinary = row->ordinary;
+    out->voter = voter(p, id);
+    out->left = row->left;
+    out->incarnation = row->incarnation;
+    if (mind) {
+        out->since = mind->since;
+        out->status = mind->status;
+    }
+    if (p->instance && id != p->options.self)
+        out->level = bw_instance_level(p->instance, id, peer_now());
+}
+
+static void fill_seen(struct bw_peer *p, uint32_t place, struct bw_peer_seen *out)
+{
+    const struct bw_peer_row *row = &p->roster.at[place].row;
+    bw_time now = peer_now();
+    peer_show(p, row->id, &p->shown);
+    *out = (struct bw_peer_seen){.row = *row, .status = p->shown.status, .voter = p->shown.voter};
+    double milli = p->shown.level * 1000;
+    out->level_milli = milli >= 4e9 ? UINT32_MAX : milli > 0 ? (uint32_t)milli : 0;
+    if (p->shown.since > 0 && now > p->shown.since)
+        out->since_ms = (uint64_t)((now - p->shown.since) / BW_MS);
+}
+
+static void view_members(struct bw_peer *p, uint32_t first)
+{
+    struct bw_peer_view *view = &p->out.view;
+    size_t bytes = 19;
+    view->total = p->roster.count;
+    for (uint32_t i = first; i < p->roster.count && view->count < BW_PEER_ROWS_MAX; i++) {
+        struct bw_peer_seen *seen = &view->seen[view->count];
+        fill_seen(p, i, seen);
+        bytes += bw_peer_seen_bytes(seen);
+        if (bytes > BW_PEER_FRAME_MAX)
+            break;
+        view->count++;
+    }
+}
+
+static void view_elections(struct bw_peer *p, uint32_t first)
+{
+    struct bw_peer_view *view = &p->out.view;
+    bw_time now = peer_now();
+    view->total = p->formed ? p->elections : 0;
+    for (uint32_t e = first; e < view->total && view->count < 16; e++) {
+        struct bw_peer_standing *s = &view->standing[view->count++];
+        struct bw_peer_status status;
+        bw_peer_status(p, e, &status);
+        *s = (struct bw_peer_standing){.election = (uint16_t)e,
+                                       .leader = status.leader,
+                                       .leading = status.leading,
+                                       .electing = status.electing,
+                                       .term = status.term,
+                                       .token = status.token};
+        if (status.leading && status.act_until == BW_TIME_NEVER)
+            s->left_ms = UINT64_MAX;
+        else if (status.leading && status.act_until > now)
+            s->left_ms = (uint64_t)((status.act_until - now) / BW_MS);
+        snprintf(s->state, sizeof s->state, "%s", status.state);
+    }
+}
+
+void peer_answer_query(struct bw_peer *p, bw_node from, const struct sockaddr *address,
+                       const struct bw_peer_query *query)
+{
+    struct bw_peer_query asked = *query;
+    if (!address)
+        return;
+    p->out.kind = BW_PEER_VIEW;
+    p->out.view.request = asked.request;
+    p->out.view.what = asked.what;
+    p->out.view.formed = p->formed;
+    p->out.view.first = asked.first;
+    p->out.view.count = 0;
+    if (asked.what == BW_PEER_ASK_MEMBERS)
+        view_members(p, asked.first);
+    else
+        view_elections(p, asked.first);
+    if (p->out.view.first > p->out.view.total)
+        p->out.view.first = p->out.view.total;
+    peer_send_to(p, address, from);
+}

@@ -1,0 +1,257 @@
+/* Frames in and out: everything that the network says comes through here. */
+#include "base/codec.h"
+#include "peer/node_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PORT_TRIES 64
+
+/* ---- out ---- */
+
+static void count_out(struct bw_peer *p, int error, int length)
+{
+    if (error) {
+        p->counters.not_sent++;
+    } else {
+        p->counters.frames_out++;
+        p->counters.bytes_out += (uint64_t)length;
+    }
+}
+
+void peer_send_to(struct bw_peer *p, const struct sockaddr *address, bw_node to)
+{
+    int length = bw_peer_frame_encode(&p->out, p->bytes, BW_DATAGRAM_PAYLOAD_MAX);
+    if (length < 0) {
+        p->counters.not_sent++;
+        return;
+    }
+    count_out(p,
+              bw_datagram_send_to(p->datagram, address, to, p->out.kind, p->bytes, (size_t)length),
+              length);
+}
+
+void peer_send(struct bw_peer *p, bw_node to)
+{
+    const struct sockaddr *address = bw_datagram_address(p->datagram, to);
+    if (address)
+        peer_send_to(p, address, to);
+    else
+        p->counters.not_sent++;
+}
+
+/* What does not fit a datagram goes by a connection. */
+void peer_send_message(struct bw_peer *p, const struct bw_message *msg)
+{
+    const struct sockaddr *address = bw_datagram_address(p->datagram, msg->to);
+    int length = bw_message_encode(msg, p->bytes, sizeof p->bytes);
+    if (length < 0 || !address) {
+        p->counters.not_sent++;
+        return;
+    }
+    int error =
+        (size_t)length <= BW_DATAGRAM_PAYLOAD_MAX
+            ? bw_datagram_send(p->datagram, msg->to, BW_PEER_INSTANCE, p->bytes, (size_t)length)
+            : bw_stream_send(p->stream, msg->to, address, BW_PEER_INSTANCE, p->bytes,
+                             (size_t)length);
+    count_out(p, error, length);
+}
+
+/* ---- in ---- */
+
+static void on_message(struct bw_peer *p, const struct bw_sealed *sealed)
+{
+    struct bw_message msg;
+    if (bw_message_decode(&msg, sealed->payload, sealed->length, p->list, sizeof p->list) != 0 ||
+        msg.from != sealed->from || msg.to != p->options.self) {
+        p->counters.malformed++;
+        return;
+    }
+    if (!p->instance)
+        return;
+    struct bw_event event = {.kind = BW_EVENT_MESSAGE, .node = msg.from, .msg = &msg};
+    peer_step(p, &event);
+}
+
+/* Members and would-be members. */
+static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr *address)
+{
+    struct bw_peer_frame *in = &p->in;
+    switch (in->kind) {
+    case BW_PEER_JOIN:
+    case BW_PEER_ROSTER:
+        peer_meet_rows(p, from, &in->rows, address, in->kind == BW_PEER_JOIN);
+        break;
+    case BW_PEER_SYNC:
+        peer_meet_sync(p, from, &in->sync, address);
+        break;
+    case BW_PEER_FOUND:
+        peer_meet_found(p, from, &in->founding);
+        break;
+    case BW_PEER_DEAD:
+        peer_answer_dead(p, from, &in->death);
+        break;
+    case BW_PEER_ORDER:
+        peer_answer_order(p, from, address, &in->order);
+        break;
+    case BW_PEER_QUERY:
+        peer_answer_query(p, from, address, &in->query);
+        break;
+    case BW_PEER_CLAIM:
+    case BW_PEER_VIEW:
+    case BW_PEER_INSTANCE:
+    case BW_PEER_FRAME_KINDS:
+        break;
+    }
+}
+
+/* Somebody whom we do not know, or who starts anew, is asked to show itself. */
+static void on_stranger(struct bw_peer *p, bw_node from, const struct sockaddr *address)
+{
+    p->counters.strangers++;
+    if (address && p->counters.strangers % 16 == 1)
+        peer_meet_hello(p, from, address);
+}
+
+static void on_frame(struct bw_peer *p, const struct bw_sealed *sealed,
+                     const struct sockaddr *address)
+{
+    bw_node from = sealed->from;
+    bool client = from == BW_NODE_NONE;
+    p->counters.frames_in++;
+    p->counters.bytes_in += sealed->length;
+    if (p->dead)
+        return;
+    if (!client)
+        peer_heard(p, from, peer_now());
+    if (sealed->kind == BW_PEER_INSTANCE && !client) {
+        if (bw_peer_roster_has(&p->roster, from))
+            on_message(p, sealed);
+        else
+            on_stranger(p, from, address);
+        return;
+    }
+    p->in.kind = (enum bw_peer_frame_kind)sealed->kind;
+    if (bw_peer_frame_decode(&p->in, sealed->payload, sealed->length) != 0)
+        p->counters.malformed++;
+    else if (!client || sealed->kind == BW_PEER_QUERY || sealed->kind == BW_PEER_ORDER)
+        on_peer_frame(p, from, address);
+}
+
+static void on_datagram(void *context, const struct bw_sealed *sealed, const struct sockaddr *from)
+{
+    on_frame(context, sealed, from);
+}
+
+static void on_stream(void *context, const struct bw_sealed *sealed, uint64_t link)
+{
+    struct bw_peer *p = context;
+    (void)link;
+    on_frame(p, sealed, bw_datagram_address(p->datagram, sealed->from));
+}
+
+/* A first frame was lost to the hand-shake: said again at once, the meeting takes one turn less. */
+static void on_met(void *context, bw_node node, bool restarted, const struct sockaddr *from)
+{
+    struct bw_peer *p = context;
+    (void)restarted;
+    if (!p->dead && node != BW_NODE_NONE)
+        peer_meet_hello(p, node, from);
+}
+
+static void on_lost(void *context, bw_node node, const struct sockaddr *from)
+{
+    on_met(context, node, false, from);
+}
+
+/* The end of a connection to who leads: look soon, nothing is proved. */
+static void on_down(void *context, bw_node node)
+{
+    struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
+    peer_step(context, &event);
+}
+
+/* ---- opening ---- */
+
+static int open_seal(struct bw_peer *p, char *why)
+{
+    struct bw_keyring *ring = p->options.keyring;
+    if (!ring)
+        ring = p->own_ring = bw_keyring_public();
+    struct bw_seal_options options = {.ring = ring,
+                                      .cluster = bw_seal_cluster(p->cluster),
+                                      .self = p->options.self,
+                                      .peers_max = p->cap};
+    int error = ring ? bw_seal_new(&p->seal, &options) : BW_ENOMEM;
+    if (error)
+        snprintf(why, BW_PEER_WHY_MAX + 1, "cannot seal frames: %s", bw_error_text(error));
+    return error;
+}
+
+static int open_sockets(struct bw_peer *p, const struct sockaddr *listen, char *why)
+{
+    struct bw_datagram_options udp = {.loop = p->options.loop,
+                                      .seal = p->seal,
+                                      .listen = listen,
+                                      .peers_max = p->cap,
+                                      .context = p,
+                                      .frame = on_datagram,
+                                      .met = on_met,
+                                      .lost = on_lost};
+    int error = bw_datagram_open(&p->datagram, &udp, why);
+    if (error)
+        return error;
+    const struct sockaddr *bound = bw_datagram_bound(p->datagram);
+    memcpy(&p->bound, bound, bw_sockaddr_length(bound));
+    struct bw_stream_options tcp = {.loop = p->options.loop,
+                                    .seal = p->seal,
+                                    .listen = bound,
+                                    .credentials = p->options.credentials,
+                                    .links_max = 2 * p->cap,
+                                    .context = p,
+                                    .frame = on_stream,
+                                    .down = on_down};
+    return bw_stream_open(&p->stream, &tcp, why);
+}
+
+/* A port that the kernel chose for UDP may be another's for TCP: then another one is asked for. */
+int peer_net_open(struct bw_peer *p, char *why)
+{
+    struct sockaddr_storage listen;
+    struct bw_peer_address plain;
+    if (bw_peer_address_find(p->options.listen, &listen) != 0) {
+        snprintf(why, BW_PEER_WHY_MAX + 1, "listen: \"%.200s\" is not an address",
+                 p->options.listen);
+        return BW_EINVAL;
+    }
+    int error = open_seal(p, why);
+    bw_peer_address_from(&plain, (struct sockaddr *)&listen);
+    for (int i = 0; !error; i++) {
+        error = open_sockets(p, (struct sockaddr *)&listen, why);
+        if (!error || !p->datagram || plain.port != 0 || i == PORT_TRIES)
+            break;
+        bw_datagram_close(p->datagram, NULL);
+        p->datagram = NULL;
+        error = 0;
+    }
+    return error;
+}
+
+static void on_closed(void *context)
+{
+    struct bw_peer *p = context;
+    p->handles--;
+    peer_net_closed(p);
+}
+
+void peer_net_close(struct bw_peer *p)
+{
+    if (p->stream) {
+        p->handles++;
+        bw_stream_close(p->stream, on_closed);
+    }
+    if (p->datagram) {
+        p->handles++;
+        bw_datagram_close(p->datagram, on_closed);
+    }
+}

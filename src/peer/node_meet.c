@@ -1,0 +1,424 @@
+/* Who is there: who we were told to join, whom those know, and what of it is news.
+ *
+ * Until the cluster is formed a node shows itself to the addresses it was told of, and asks three
+ * members that it knows whether their roster is like its own, several times a second. Afterwards
+ * news goes out as long as there is some, and once in a while one member, live or dead, is asked
+ * the same: so a partition of any length heals, at a rate that does not grow with the cluster. */
+#include "peer/node_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MEET_NS    (250 * BW_MS) /* while not formed */
+#define LOOK_NS    (2 * BW_SEC)  /* afterwards: for those whom nobody hears */
+#define TELL_NS    (100 * BW_MS) /* news */
+#define SYNC_NS    BW_SEC
+#define HEARD_NS   (3 * BW_SEC)
+#define CHANGE_NS  (50 * BW_MS) /* Raft's members after the roster */
+#define SAVE_NS    (500 * BW_MS)
+#define TELL_TO    3u
+#define RENAME_MAX 16u
+
+struct peer_mind *peer_mind(struct bw_peer *p, bw_node id)
+{
+    for (uint32_t i = 0; i < p->minds_count; i++)
+        if (p->minds[i].id == id)
+            return &p->minds[i];
+    return NULL;
+}
+
+/* A place for a member's mind: a free one, or that of somebody who is no longer in the roster. */
+static struct peer_mind *make_mind(struct bw_peer *p, bw_node id)
+{
+    struct peer_mind *mind = peer_mind(p, id);
+    for (uint32_t i = 0; !mind && i < p->minds_count; i++)
+        if (!bw_peer_roster_find(&p->roster, p->minds[i].id))
+            mind = &p->minds[i];
+    if (!mind && p->minds_count < p->cap)
+        mind = &p->minds[p->minds_count++];
+    if (mind && mind->id != id)
+        *mind = (struct peer_mind){.id = id, .since = peer_now()};
+    return mind;
+}
+
+void peer_heard(struct bw_peer *p, bw_node id, bw_time now)
+{
+    struct peer_mind *mind = peer_mind(p, id);
+    if (mind)
+        mind->heard = mind->spoken = now;
+}
+
+static bool heard_lately(struct bw_peer *p, bw_node id, bw_time now)
+{
+    const struct peer_mind *mind = peer_mind(p, id);
+    return mind && mind->spoken > 0 && now - mind->spoken < HEARD_NS;
+}
+
+/* ---- what we say ---- */
+
+void peer_meet_hello(struct bw_peer *p, bw_node to, const struct sockaddr *address)
+{
+    p->out.kind = BW_PEER_JOIN;
+    p->out.rows.count = 1;
+    p->out.rows.at[0] = p->own;
+    p->counters.roster_frames++;
+    peer_send_to(p, address, to);
+}
+
+/* To where it is known to be, or to where it spoke from. */
+static void send_there(struct bw_peer *p, bw_node to, const struct sockaddr *address)
+{
+    p->counters.roster_frames++;
+    if (address)
+        peer_send_to(p, address, to);
+    else
+        peer_send(p, to);
+}
+
+static void send_sync(struct bw_peer *p, bw_node to, const struct sockaddr *address, bool answer)
+{
+    p->out.kind = BW_PEER_SYNC;
+    p->out.sync = (struct bw_peer_sync){.formed = p->formed,
+                                        .answer = answer,
+                                        .members = bw_peer_roster_members(&p->roster),
+                                        .digest = bw_peer_roster_digest(&p->roster)};
+    send_there(p, to, address);
+}
+
+static void send_roster(struct bw_peer *p, bw_node to, const struct sockaddr *address)
+{
+    uint32_t at = 0;
+    p->out.kind = BW_PEER_ROSTER;
+    while (bw_peer_roster_page(&p->roster, &at, &p->out.rows) > 0)
+        send_there(p, to, address);
+}
+
+static void send_founded(struct bw_peer *p, bw_node to, const struct sockaddr *address)
+{
+    const struct bw_peer_found_saved *saved = &p->found.saved;
+    if (!saved->founded)
+        return;
+    p->out.kind = BW_PEER_FOUND;
+    p->out.founding = (struct bw_peer_founding){
+        .op = BW_PEER_FOUND_FOUNDED, .proposer = saved->set[0], .count = saved->count};
+    memcpy(p->out.founding.set, saved->set, saved->count * sizeof saved->set[0]);
+    send_there(p, to, address);
+}
+
+/* Anybody but us, live or dead; NONE: nobody. */
+static bw_node somebody(struct bw_peer *p)
+{
+    for (int i = 0; i < 32 && bw_peer_roster_members(&p->roster) > 1; i++) {
+        const struct bw_peer_row *row = &p->roster.at[bw_rng_below(&p->rng, p->roster.count)].row;
+        if (!row->left && row->id != p->options.self)
+            return row->id;
+    }
+    return BW_NODE_NONE;
+}
+
+static void tell_news(struct bw_peer *p)
+{
+    if (bw_peer_roster_members(&p->roster) < 2)
+        return;
+    p->out.kind = BW_PEER_ROSTER;
+    if (bw_peer_roster_news(&p->roster, &p->out.rows) == 0)
+        return;
+    for (uint32_t i = 0; i < TELL_TO; i++) {
+        bw_node to = somebody(p);
+        p->counters.roster_frames++;
+        if (to != BW_NODE_NONE)
+            peer_send(p, to);
+    }
+}
+
+void peer_meet_farewell(struct bw_peer *p)
+{
+    p->out.kind = BW_PEER_ROSTER;
+    p->out.rows.count = 1;
+    p->out.rows.at[0] = p->own;
+    for (uint32_t i = 0; i < p->roster.count; i++) {
+        const struct bw_peer_row *row = &p->roster.at[i].row;
+        if (row->left || row->id == p->options.self)
+            continue;
+        p->counters.roster_frames++;
+        peer_send(p, row->id);
+    }
+}
+
+/* ---- rows that came ---- */
+
+static void set_address(struct bw_peer *p, const struct bw_peer_row *row)
+{
+    struct sockaddr_storage address;
+    if (row->id == p->options.self || !bw_peer_address_to(&row->address, &address))
+        return;
+    bw_datagram_set_address(p->datagram, row->id, (struct sockaddr *)&address);
+}
+
+static void member_event(struct bw_peer *p, const struct bw_peer_row *row, enum bw_event_kind kind)
+{
+    struct bw_event event = {.kind = kind, .node = row->id};
+    if (kind == BW_EVENT_JOIN)
+        event.member =
+            (struct bw_member){.id = row->id, .priority = row->priority, .ordinary = row->ordinary};
+    peer_step(p, &event);
+    if (p->options.member) {
+        peer_show(p, row->id, &p->shown);
+        p->options.member(p->options.context, &p->shown);
+    }
+    for (uint32_t e = 0; p->options.letters && e < p->elections; e++)
+        if (p->election[e].said.leader == p->options.self)
+            p->options.letters(p->options.context, e);
+}
+
+static void forgot(struct bw_peer *p)
+{
+    char why[BW_PEER_WHY_MAX + 1];
+    snprintf(why, sizeof why,
+             "the others know node %u better than %.200s does: its data is gone, or was brought "
+             "back from a backup, and with it what it promised; or another process has the same "
+             "id. Let the node leave the cluster, or give it a new id, and join with an empty "
+             "directory",
+             p->options.self, p->options.directory);
+    peer_end(p, why);
+}
+
+/* Somebody else's word of us. A directory that is not ours, or starts that we do not remember: we
+ * have forgotten. Where nothing was promised a higher incarnation mends that; elsewhere nothing
+ * does. */
+static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
+{
+    bool same = row->directory == p->own.directory;
+    if (row->directory == 0 || (same && row->incarnation <= p->own.incarnation))
+        return;
+    bool promised = p->raft || bw_peer_found_founder(&p->found, p->options.self) || p->formed;
+    if (row->left && !same)
+        promised = false;
+    if (p->guarded && promised) {
+        forgot(p);
+        return;
+    }
+    if (row->incarnation < p->own.incarnation)
+        return;
+    if (++p->renamed > RENAME_MAX) {
+        peer_end(p, "another process takes part under the same id");
+        return;
+    }
+    p->own.incarnation = row->incarnation + 1;
+    p->starts = p->own.incarnation;
+    bw_peer_roster_take(&p->roster, &p->own, true);
+    p->members_dirty = true;
+}
+
+/* Raft: an id that left may come back with another directory only when its vote is gone. */
+static bool too_early(struct bw_peer *p, const struct bw_peer_row *row)
+{
+    const struct bw_peer_row *known = bw_peer_roster_find(&p->roster, row->id);
+    if (!p->raft || !p->instance || !known || known->directory == row->directory ||
+        known->directory == 0)
+        return false;
+    for (uint32_t e = 0; e < p->elections; e++)
+        if (bw_raft_is_voter(bw_instance_elector(p->instance, e), row->id))
+            return true;
+    return false;
+}
+
+static enum bw_peer_roster_change take_row(struct bw_peer *p, const struct bw_peer_row *row)
+{
+    if (row->id == p->options.self) {
+        own_row(p, row);
+        return BW_PEER_ROSTER_SAME;
+    }
+    if (too_early(p, row))
+        return BW_PEER_ROSTER_FORGOT;
+    struct bw_peer_row copy = *row; /* `row` may lie in a frame that a hook makes us use */
+    enum bw_peer_roster_change change = bw_peer_roster_take(&p->roster, &copy, !p->guarded);
+    if (change == BW_PEER_ROSTER_SAME || change == BW_PEER_ROSTER_FORGOT ||
+        change == BW_PEER_ROSTER_FULL)
+        return change;
+    p->members_dirty = true;
+    struct peer_mind *mind = make_mind(p, copy.id);
+    if (mind)
+        mind->heard = peer_now();
+    set_address(p, &copy);
+    if (change == BW_PEER_ROSTER_LEFT)
+        member_event(p, &copy, BW_EVENT_LEAVE);
+    else
+        member_event(p, &copy, BW_EVENT_JOIN);
+    return change;
+}
+
+void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *rows,
+                    const struct sockaddr *address, bool join)
+{
+    if (join) {
+        struct bw_peer_row row = rows->at[0];
+        if (row.id != from)
+            return;
+        if (row.address.family == 0)
+            bw_peer_address_from(&row.address, address);
+        take_row(p, &row);
+        peer_heard(p, from, peer_now());
+        send_roster(p, from, address);
+        send_founded(p, from, address);
+        return;
+    }
+    for (uint32_t i = 0; i < rows->count && !p->dead; i++) {
+        const struct bw_peer_row row = rows->at[i];
+        take_row(p, &row);
+    }
+}
+
+void peer_meet_sync(struct bw_peer *p, bw_node from, const struct bw_peer_sync *sync,
+                    const struct sockaddr *address)
+{
+    bool same = sync->digest == bw_peer_roster_digest(&p->roster);
+    if (p->formed && !sync->formed)
+        send_founded(p, from, address);
+    if (same && sync->formed == p->formed)
+        return;
+    if (!same)
+        send_roster(p, from, address);
+    if (!sync->answer)
+        send_sync(p, from, address, true);
+}
+
+/* ---- founding ---- */
+
+static void found_do(struct bw_peer *p)
+{
+    struct bw_peer_found_out *out = &p->found_out;
+    if (out->forgotten && p->guarded) {
+        forgot(p);
+        return;
+    }
+    if (out->persist && !peer_save(p)) {
+        peer_end(p, "cannot write down who founds the cluster");
+        return;
+    }
+    uint32_t count = out->to_count;
+    p->out.kind = BW_PEER_FOUND;
+    p->out.founding = out->say;
+    for (uint32_t i = 0; i < count; i++)
+        peer_send(p, out->to[i]);
+    if (out->founded)
+        peer_form(p);
+}
+
+void peer_meet_found(struct bw_peer *p, bw_node from, const struct bw_peer_founding *said)
+{
+    bw_peer_found_heard(&p->found, from, said, &p->found_out);
+    found_do(p);
+}
+
+static void found_tick(struct bw_peer *p, bw_time now)
+{
+    bw_node known[BW_PEER_MEMBERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->roster.count; i++) {
+        const struct bw_peer_row *row = &p->roster.at[i].row;
+        const struct peer_mind *mind = peer_mind(p, row->id);
+        bool self = row->id == p->options.self;
+        if (self || (!row->left && mind && mind->heard > 0 && now - mind->heard < PEER_FRESH))
+            known[count++] = row->id;
+    }
+    bw_peer_found_tick(&p->found, known, count, &p->found_out);
+    found_do(p);
+}
+
+/* ---- time ---- */
+
+static bool someone_is_at(struct bw_peer *p, const struct sockaddr *place, bw_time now)
+{
+    for (uint32_t i = 0; i < p->roster.count; i++) {
+        const struct bw_peer_row *row = &p->roster.at[i].row;
+        const struct sockaddr *address = bw_datagram_address(p->datagram, row->id);
+        if (address && !row->left && bw_peer_address_same(address, place) &&
+            heard_lately(p, row->id, now))
+            return true;
+    }
+    return bw_peer_address_same((struct sockaddr *)&p->bound, place);
+}
+
+static void look(struct bw_peer *p, bw_time now)
+{
+    for (uint32_t i = 0; i < p->places_count; i++) {
+        const struct sockaddr *place = (struct sockaddr *)&p->places[i];
+        if (!someone_is_at(p, place, now))
+            peer_meet_hello(p, BW_NODE_NONE, place);
+    }
+    for (uint32_t i = 0; i < TELL_TO; i++) {
+        bw_node to = somebody(p);
+        const struct sockaddr *address = bw_datagram_address(p->datagram, to);
+        if (to == BW_NODE_NONE || !address)
+            continue;
+        if (!heard_lately(p, to, now))
+            peer_meet_hello(p, to, address);
+        else if (!p->formed)
+            send_sync(p, to, NULL, false);
+    }
+}
+
+static bw_time soon(struct bw_peer *p, bw_time now, bw_time span)
+{
+    return now + bw_rng_between(&p->rng, span / 2 + span / 4, span + span / 4);
+}
+
+void peer_meet_start(struct bw_peer *p)
+{
+    bw_time now = peer_now();
+    p->meet_at = p->tell_at = now;
+    p->sync_at = soon(p, now, SYNC_NS);
+    p->resolve_at = now;
+    p->change_at = now;
+    p->save_at = now;
+    make_mind(p, p->options.self);
+    for (uint32_t i = 0; i < p->roster.count; i++) {
+        const struct bw_peer_row *row = &p->roster.at[i].row;
+        make_mind(p, row->id);
+        set_address(p, row);
+    }
+}
+
+void peer_meet_tick(struct bw_peer *p, bw_time now)
+{
+    if (!p->formed && p->found.saved.founded && !peer_form(p))
+        return; /* gone on with after a restart */
+    if (now >= p->resolve_at) {
+        p->resolve_at = soon(p, now, p->formed ? 30 * BW_SEC : 3 * BW_SEC);
+        peer_join_resolve(p);
+    }
+    if (now >= p->meet_at) {
+        p->meet_at = soon(p, now, p->formed ? LOOK_NS : MEET_NS);
+        look(p, now);
+        if (!p->formed && !p->found.saved.founded && !p->dead)
+            found_tick(p, now);
+    }
+    if (now >= p->tell_at) {
+        p->tell_at = soon(p, now, TELL_NS);
+        tell_news(p);
+    }
+    if (now >= p->sync_at) {
+        bw_node to = somebody(p);
+        p->sync_at = soon(p, now, SYNC_NS);
+        if (to != BW_NODE_NONE)
+            send_sync(p, to, NULL, false);
+    }
+    if (now >= p->change_at) {
+        p->change_at = now + CHANGE_NS;
+        peer_raft_change(p);
+    }
+    if (p->members_dirty && now >= p->save_at) {
+        p->save_at = now + SAVE_NS;
+        peer_save(p);
+    }
+}
+
+bw_time peer_meet_deadline(const struct bw_peer *p)
+{
+    bw_time at = bw_time_min(bw_time_min(p->meet_at, p->tell_at), p->sync_at);
+    at = bw_time_min(at, p->resolve_at);
+    if (p->raft && p->instance)
+        at = bw_time_min(at, p->change_at);
+    return p->members_dirty ? bw_time_min(at, p->save_at) : at;
+}

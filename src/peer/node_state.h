@@ -1,0 +1,190 @@
+/* The inside of a peer; nobody outside src/peer includes this.
+ *
+ *   node.c          opening and closing, the clock, what others may ask of us here
+ *   node_form.c     the instance: made when the cluster is formed, or gone on with
+ *   node_step.c     its steps: what is written down, then what is done
+ *   node_meet.c     who is there: joining, roster, founding
+ *   node_join.c     the addresses that we were told to join, looked up again and again
+ *   node_frame.c    frames in and out
+ *   node_raft.c     Raft's log on disk, and its members after the roster
+ *   node_answer.c   deaths, orders and questions */
+#ifndef BW_PEER_NODE_STATE_H
+#define BW_PEER_NODE_STATE_H
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "elect/instance.h"
+#include "net/datagram.h"
+#include "net/stream.h"
+#include "peer/address.h"
+#include "peer/disk.h"
+#include "peer/found.h"
+#include "peer/node.h"
+#include "peer/roster.h"
+
+#define PEER_QUEUE  64u
+#define PEER_LED    8u
+#define PEER_JOINS  16u /* entries of --join */
+#define PEER_PLACES 64u /* addresses behind them */
+/* How long somebody who was heard of counts as there, for founding. */
+#define PEER_FRESH (30 * BW_SEC)
+
+struct peer_led { /* the newest term under which we knew `node` as leader */
+    bw_node node;
+    bw_term term;
+};
+
+struct peer_election {
+    struct bw_announcement said; /* the last announcement */
+    struct peer_led led[PEER_LED];
+    uint32_t led_next;
+    bw_term own_term; /* the newest under which we led ourselves */
+    bool dirty;       /* records[e] differs from the disk */
+    bool logged;      /* Raft's log grew: it wants to hear that it is durable */
+    bool compact;     /* enough of Raft's log is committed to be dropped */
+};
+
+struct peer_mind { /* what we think of a member; by its place in `minds` */
+    bw_node id;
+    enum bw_member_status status;
+    bw_time since;
+    bw_time heard;  /* from itself, or the arrival of a row that was news */
+    bw_time spoken; /* directly, ever; 0: never */
+};
+
+struct peer_queued {
+    enum bw_event_kind kind; /* COMMAND, CONFIRMED_DEAD (our own work), STOP */
+    struct bw_command command;
+};
+
+struct peer_join {
+    struct bw_peer *peer;
+    uv_getaddrinfo_t request;
+    bool asking;
+    char host[BW_PEER_HOST_MAX + 1];
+    char port[6];
+};
+
+struct bw_peer {
+    struct bw_peer_options options;
+    char cluster[256];
+    char address[BW_PEER_ADDRESS_MAX + 1];
+    uint32_t cap, elections;
+    bool guarded; /* quorum guard or Raft: who forgot what it promised is refused */
+    bool raft;
+
+    struct bw_peer_disk *disk;
+    struct bw_keyring *own_ring;
+    struct bw_seal *seal;
+    struct bw_datagram *datagram;
+    struct bw_stream *stream;
+    struct sockaddr_storage bound;
+
+    int timer_fd;
+    uv_poll_t timer;
+    uv_prepare_t prepare;
+    bw_time armed_at;
+    uint32_t handles;
+    bool dead; /* `ended` was called, or we are closing: nothing is done any more */
+    bool closing, leaving;
+    uint32_t farewells; /* still to be said */
+    bw_time farewell_at;
+    void (*closed)(void *context);
+
+    struct bw_rng rng;
+    uint32_t starts;
+    struct bw_peer_row own;
+    struct bw_peer_roster roster;
+    void *roster_memory;
+    struct peer_mind *minds;
+    uint32_t minds_count;
+    struct bw_peer_found found;
+    uint32_t renamed; /* how often somebody else's word made us start a new incarnation */
+    bool formed;
+    bool members_dirty;
+    bw_node listed[BW_PEER_FOUNDERS_MAX]; /* --members */
+    uint32_t listed_count;
+
+    struct peer_join joins[PEER_JOINS];
+    uint32_t joins_count;
+    struct sockaddr_storage places[PEER_PLACES];
+    uint32_t places_count;
+    bw_time meet_at, tell_at, sync_at, resolve_at, change_at, save_at;
+
+    struct bw_instance *instance;
+    void *instance_memory;
+    struct bw_action *actions;
+    uint32_t actions_max;
+    struct bw_peer_record *records;
+    struct peer_election *election;
+
+    struct peer_queued queue[PEER_QUEUE];
+    uint32_t queue_first, queue_count;
+
+    struct bw_peer_counters counters;
+    struct bw_peer_frame in, out; /* being read, being made */
+    struct bw_peer_found_out found_out;
+    unsigned char bytes[BW_FRAME_MAX];                   /* a frame being made */
+    _Alignas(8) unsigned char list[BW_MESSAGE_DATA_MAX]; /* behind a message being read */
+    struct bw_peer_member shown;                         /* for hooks and status */
+};
+
+bw_time peer_now(void);
+/* It cannot go on: tells `ended` once and stands still. */
+void peer_end(struct bw_peer *p, const char *why);
+/* Writes roster and founding down; false: the disk refused. */
+bool peer_save(struct bw_peer *p);
+
+/* node_form.c */
+bool peer_form(struct bw_peer *p);
+
+/* node_step.c */
+void peer_step(struct bw_peer *p, struct bw_event *event);
+void peer_tick_instance(struct bw_peer *p, bw_time now);
+void peer_settle(struct bw_peer *p, uint32_t election);
+
+/* node_meet.c */
+void peer_meet_start(struct bw_peer *p);
+void peer_meet_tick(struct bw_peer *p, bw_time now);
+bw_time peer_meet_deadline(const struct bw_peer *p);
+void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *rows,
+                    const struct sockaddr *address, bool join);
+void peer_meet_sync(struct bw_peer *p, bw_node from, const struct bw_peer_sync *sync,
+                    const struct sockaddr *address);
+void peer_meet_found(struct bw_peer *p, bw_node from, const struct bw_peer_founding *said);
+void peer_meet_hello(struct bw_peer *p, bw_node to, const struct sockaddr *address);
+/* Our own row goes to everybody. */
+void peer_meet_farewell(struct bw_peer *p);
+struct peer_mind *peer_mind(struct bw_peer *p, bw_node id);
+void peer_heard(struct bw_peer *p, bw_node id, bw_time now);
+
+/* node_join.c */
+int peer_join_parse(struct bw_peer *p, char *why);
+void peer_join_resolve(struct bw_peer *p);
+
+/* node_frame.c */
+int peer_net_open(struct bw_peer *p, char *why);
+void peer_net_close(struct bw_peer *p);
+/* One thing less is open: with the last, everything is freed. */
+void peer_net_closed(struct bw_peer *p);
+void peer_send(struct bw_peer *p, bw_node to);
+void peer_send_to(struct bw_peer *p, const struct sockaddr *address, bw_node to);
+void peer_send_message(struct bw_peer *p, const struct bw_message *msg);
+
+/* node_raft.c */
+void peer_raft_note(struct bw_peer *p, const struct bw_action *action);
+void peer_raft_saved(const struct bw_peer_log *log, struct bw_raft_saved *out);
+void peer_raft_change(struct bw_peer *p);
+
+/* node_answer.c */
+void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death);
+void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
+                       const struct bw_peer_hand_over *order);
+void peer_answer_query(struct bw_peer *p, bw_node from, const struct sockaddr *address,
+                       const struct bw_peer_query *query);
+void peer_tell_dead(struct bw_peer *p, uint32_t election);
+void peer_led(struct bw_peer *p, uint32_t election, bw_node node, bw_term term);
+void peer_show(struct bw_peer *p, bw_node id, struct bw_peer_member *out);
+int peer_enqueue(struct bw_peer *p, const struct peer_queued *queued);
+
+#endif

@@ -1,0 +1,588 @@
+/* Peers with real disks and sockets on one loop over loopback: every algorithm elects, a leader
+ * that goes is followed, what was promised outlives a restart, members come and go, and what is
+ * not of the cluster is ignored and counted. TEST_SIZE=small runs fewer combinations. */
+#include "peer/node.h"
+
+#include "base/error.h"
+#include "net/keyring.h"
+#include "system/scratch.h"
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define NODES   40u
+#define PERIOD  (20 * BW_MS)
+#define HANG_MS 60000u
+
+struct node {
+    bw_node id;
+    struct bw_peer *peer;
+    struct bw_announcement said;
+    unsigned announcements, ends, formed;
+    bool leading, closed;
+    char why[BW_PEER_WHY_MAX + 1];
+};
+
+static struct {
+    uv_loop_t loop;
+    uv_timer_t patience;
+    bool out_of_time;
+    char dir[SCRATCH_MAX];
+    struct node node[NODES + 1];
+    const struct bw_elector_ops *algorithm;
+    const struct bw_detector_ops *detector;
+    bool quorum;
+    uint32_t expect;
+    char first[BW_PEER_ADDRESS_MAX + 1]; /* whom to join */
+    const char *cluster, *members_file;
+    struct bw_keyring *keyring;
+    bw_token highest;
+    unsigned splits;
+} w;
+
+static bool small(void)
+{
+    const char *size = getenv("TEST_SIZE");
+    return size && strcmp(size, "small") == 0;
+}
+
+static bw_time now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
+}
+
+static bool acts(const struct node *n, bw_time at)
+{
+    return n->peer && n->said.leader == n->id && n->said.act_from <= at && at < n->said.act_until;
+}
+
+/* Tokens only grow from one leader to the next, and windows of two never overlap. */
+static void check_window(struct node *n)
+{
+    if (!w.algorithm || !n->said.token || n->said.leader != n->id)
+        return;
+    bw_time now = now_ns();
+    assert_true(n->said.token >= w.highest);
+    w.highest = n->said.token;
+    for (uint32_t i = 1; i <= NODES; i++)
+        if (&w.node[i] != n && acts(&w.node[i], now))
+            assert_false(acts(n, now));
+}
+
+static void on_announced(void *context, uint32_t election, const struct bw_announcement *said)
+{
+    struct node *n = context;
+    assert_int_equal(election, 0);
+    n->said = *said;
+    n->announcements++;
+    n->leading = said->leader == n->id;
+    check_window(n);
+}
+
+static void on_ended(void *context, const char *why)
+{
+    struct node *n = context;
+    n->ends++;
+    snprintf(n->why, sizeof n->why, "%s", why);
+}
+
+static void on_formed(void *context)
+{
+    ((struct node *)context)->formed++;
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+    (void)timer;
+    w.out_of_time = true;
+}
+
+/* Turns the loop until `done` says so. */
+static void until(bool (*done)(void), const char *what)
+{
+    w.out_of_time = false;
+    uv_timer_start(&w.patience, on_patience, HANG_MS, 0);
+    while (!done() && !w.out_of_time)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    uv_timer_stop(&w.patience);
+    if (w.out_of_time)
+        fail_msg("waited too long: %s", what);
+}
+
+static void pass(unsigned ms)
+{
+    w.out_of_time = false;
+    uv_timer_start(&w.patience, on_patience, ms, 0);
+    while (!w.out_of_time)
+        uv_run(&w.loop, UV_RUN_ONCE);
+}
+
+static void make_directory(bw_node id, char *out, size_t size)
+{
+    snprintf(out, size, "%s/%u", w.dir, id);
+    mkdir(out, 0700);
+}
+
+static int try_open(bw_node id, char *why)
+{
+    static char directories[NODES + 1][SCRATCH_MAX + 16];
+    struct node *n = &w.node[id];
+    make_directory(id, directories[id], sizeof directories[id]);
+    struct bw_peer_options o = {.loop = &w.loop,
+                                .self = id,
+                                .cluster = w.cluster,
+                                .listen = "127.0.0.1:0",
+                                .join = w.first[0] ? w.first : NULL,
+                                .members_file = w.members_file,
+                                .directory = directories[id],
+                                .expect = w.expect,
+                                .algorithm = w.algorithm,
+                                .detector = w.detector,
+                                .quorum = w.quorum,
+                                .keyring = w.keyring,
+                                .context = n,
+                                .announced = on_announced,
+                                .formed = on_formed,
+                                .ended = on_ended};
+    o.elect.count = w.expect ? w.expect : 5;
+    bw_elector_defaults(&o.elect, 5 * BW_MS, PERIOD);
+    o.elect.timeout_min_ns = 10 * PERIOD;
+    o.elect.timeout_max_ns = 20 * PERIOD;
+    o.elect.promise_ns = 15 * PERIOD;
+    bw_detector_defaults(&o.detect, PERIOD);
+    o.detect.timeout_ns = 10 * PERIOD;
+    memset(n, 0, sizeof *n);
+    n->id = id;
+    int error = bw_peer_open(&n->peer, &o, why);
+    if (!error && !w.first[0])
+        snprintf(w.first, sizeof w.first, "%s", bw_peer_address(n->peer));
+    return error;
+}
+
+static void open_node(bw_node id)
+{
+    char why[BW_PEER_WHY_MAX + 1] = "";
+    int error = try_open(id, why);
+    if (error)
+        fail_msg("node %u: %s", id, why);
+}
+
+static void on_closed(void *context)
+{
+    struct node *n = context;
+    n->peer = NULL;
+    n->closed = true;
+}
+
+static struct node *closing;
+static bool is_closed(void)
+{
+    return closing->closed;
+}
+
+static void close_node(bw_node id, bool leave)
+{
+    closing = &w.node[id];
+    if (!closing->peer)
+        return;
+    bw_peer_close(closing->peer, leave, on_closed);
+    until(is_closed, "a node closes");
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    uv_loop_init(&w.loop);
+    uv_timer_init(&w.loop, &w.patience);
+    scratch_make(w.dir);
+    w.algorithm = &bw_elect_raft;
+    w.detector = &bw_detect_phi_deadline;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (bw_node id = 1; id <= NODES; id++)
+        close_node(id, false);
+    uv_close((uv_handle_t *)&w.patience, NULL);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+    if (w.keyring)
+        bw_keyring_free(w.keyring);
+    scratch_remove(w.dir);
+    return 0;
+}
+
+/* All open nodes name the same leader, which is open and may act. */
+static bool settled(void)
+{
+    bw_node leader = BW_NODE_NONE;
+    for (bw_node id = 1; id <= NODES; id++) {
+        const struct node *n = &w.node[id];
+        if (!n->peer)
+            continue;
+        if (n->said.leader == BW_NODE_NONE || (leader && n->said.leader != leader))
+            return false;
+        leader = n->said.leader;
+    }
+    return leader && leader <= NODES && w.node[leader].peer && acts(&w.node[leader], now_ns());
+}
+
+static bw_node leader(void)
+{
+    for (bw_node id = 1; id <= NODES; id++)
+        if (w.node[id].peer)
+            return w.node[id].said.leader;
+    return BW_NODE_NONE;
+}
+
+static void open_all(uint32_t count)
+{
+    w.expect = count;
+    for (bw_node id = 1; id <= count; id++)
+        open_node(id);
+    until(settled, "the nodes agree on a leader that may act");
+}
+
+static void close_all(bool forget)
+{
+    for (bw_node id = 1; id <= NODES; id++)
+        close_node(id, false);
+    w.first[0] = '\0';
+    if (!forget)
+        return;
+    scratch_remove(w.dir);
+    mkdir(w.dir, 0700);
+    w.highest = 0;
+}
+
+/* ---- stories ---- */
+
+static void three_peers_elect_by_raft(void **state)
+{
+    (void)state;
+    open_all(3);
+    struct bw_peer_status status;
+    bw_peer_status(w.node[1].peer, 0, &status);
+    assert_true(status.formed);
+    assert_int_equal(status.voters, 3);
+    assert_int_equal(status.leader, leader());
+    assert_non_null(status.leader_is);
+    assert_true(w.node[leader()].said.token > 0);
+}
+
+static void every_algorithm_elects_and_follows_a_leader_that_goes(void **state)
+{
+    (void)state;
+    const struct bw_elector_ops *ops;
+    for (unsigned i = 0; (ops = bw_elector_at(i)); i++)
+        for (int quorum = 0; quorum < 2; quorum++) {
+            bool guardable = ops->traits & BW_TRAIT_GUARDABLE;
+            if (quorum && !guardable)
+                continue;
+            if (small() && quorum && i % 3)
+                continue;
+            print_message("# %s%s\n", ops->name, quorum ? " guarded" : "");
+            w.algorithm = ops;
+            w.quorum = quorum;
+            open_all(3);
+            bool token = w.node[leader()].said.token != BW_TOKEN_NONE;
+            assert_int_equal(token, quorum || (ops->traits & BW_TRAIT_TOKEN) != 0);
+            close_node(leader(), false);
+            until(settled, "the others agree on another leader");
+            close_all(true);
+        }
+}
+
+static void every_detector_serves_five_peers(void **state)
+{
+    (void)state;
+    const struct bw_detector_ops *ops;
+    for (unsigned i = 0; (ops = bw_detector_at(i)); i++) {
+        print_message("# %s\n", ops->name);
+        w.detector = ops;
+        w.algorithm = i % 2 ? &bw_elect_raft : &bw_elect_bully;
+        open_all(5);
+        close_node(leader(), false);
+        until(settled, "the others agree on another leader");
+        close_all(true);
+    }
+}
+
+static void terms_and_votes_outlive_a_restart_of_all(void **state)
+{
+    (void)state;
+    open_all(3);
+    bw_token before = w.highest;
+    for (int i = 0; i < 3; i++) {
+        close_all(false);
+        open_all(3);
+        assert_true(w.highest > before);
+        before = w.highest;
+    }
+}
+
+static bool is_member_everywhere(bw_node who, bool voter)
+{
+    static struct bw_peer_member members[NODES];
+    for (bw_node id = 1; id <= NODES; id++) {
+        if (!w.node[id].peer)
+            continue;
+        uint32_t count = bw_peer_members(w.node[id].peer, members, NODES);
+        bool found = false;
+        for (uint32_t i = 0; i < count; i++)
+            found =
+                found || (members[i].id == who && !members[i].left && (!voter || members[i].voter));
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool four_votes_everywhere(void)
+{
+    return is_member_everywhere(4, true) && settled();
+}
+
+static bool voters_are(uint32_t count)
+{
+    for (bw_node id = 1; id <= NODES; id++) {
+        struct bw_peer_status status;
+        if (!w.node[id].peer)
+            continue;
+        bw_peer_status(w.node[id].peer, 0, &status);
+        if (status.voters != count)
+            return false;
+    }
+    return settled();
+}
+
+static bool three_voters(void)
+{
+    return voters_are(3);
+}
+
+static void a_newcomer_becomes_a_voter_and_a_leaver_is_removed(void **state)
+{
+    (void)state;
+    open_all(3);
+    open_node(4);
+    until(four_votes_everywhere, "the newcomer is a voter everywhere");
+    bw_node first = leader();
+    close_node(first, true); /* the leader leaves, and hands over */
+    until(three_voters, "the leaver is removed");
+    assert_int_not_equal(leader(), first);
+    close_node(leader(), false);
+    until(settled, "two of three elect");
+}
+
+static bool all_know_four(void)
+{
+    return is_member_everywhere(4, false) && settled();
+}
+
+static void a_newcomer_takes_part_without_a_quorum(void **state)
+{
+    (void)state;
+    w.algorithm = &bw_elect_bully;
+    open_all(3);
+    open_node(4);
+    until(all_know_four, "the newcomer is known");
+    close_node(4, true);
+    until(settled, "the others go on");
+    assert_true(leader() <= 3);
+}
+
+static void a_newcomer_may_lead_by_the_founders_promises(void **state)
+{
+    (void)state;
+    w.algorithm = &bw_elect_bully;
+    w.quorum = true;
+    open_all(3);
+    open_node(4);
+    until(all_know_four, "the newcomer is known");
+    close_node(3, false);
+    until(settled, "two founders and the newcomer");
+    assert_true(w.node[leader()].said.token > 0);
+}
+
+static bool two_ended(void)
+{
+    return w.node[2].ends > 0;
+}
+
+static void a_voter_that_lost_its_directory_is_refused(void **state)
+{
+    (void)state;
+    char directory[SCRATCH_MAX + 16];
+    open_all(3);
+    if (leader() == 1)
+        snprintf(w.first, sizeof w.first, "%s", bw_peer_address(w.node[1].peer));
+    close_node(2, false);
+    make_directory(2, directory, sizeof directory);
+    scratch_remove(directory);
+    open_node(2);
+    until(two_ended, "the wiped node gives up");
+    assert_non_null(strstr(w.node[2].why, "data is gone"));
+    close_node(2, false);
+    until(settled, "the others go on");
+}
+
+static void a_copied_directory_is_refused(void **state)
+{
+    (void)state;
+    char command[SCRATCH_MAX + 64], why[BW_PEER_WHY_MAX + 1] = "";
+    open_all(3);
+    close_node(2, false);
+    snprintf(command, sizeof command, "cd %s && cp -a 2 x && rm -r 2 && mv x 2", w.dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(try_open(2, why), BW_EDAMAGED);
+    assert_non_null(strstr(why, "copy"));
+    w.node[2].peer = NULL;
+}
+
+static void given_members_need_no_one_to_join(void **state)
+{
+    (void)state;
+    char file[SCRATCH_MAX + 16];
+    /* Ports are the kernel's choice: nodes 2 and 3 hear of each other from node 1, whom they
+     * join; the list says who belongs. */
+    snprintf(file, sizeof file, "%s/members", w.dir);
+    FILE *out = fopen(file, "w");
+    assert_non_null(out);
+    fprintf(out, "# the cluster\n1 127.0.0.1:9\n2 127.0.0.1:9 priority=3\n3 127.0.0.1:9\n");
+    fclose(out);
+    w.members_file = file;
+    for (int quorum = 0; quorum < 2; quorum++) {
+        w.algorithm = &bw_elect_bully;
+        w.quorum = quorum;
+        w.expect = 0;
+        for (bw_node id = 1; id <= 3; id++)
+            open_node(id);
+        until(settled, "the listed nodes elect");
+        for (bw_node id = 1; id <= NODES; id++)
+            close_node(id, false);
+        char command[SCRATCH_MAX + 64];
+        snprintf(command, sizeof command, "cd %s && rm -rf 1 2 3", w.dir);
+        assert_int_equal(system(command), 0);
+        w.first[0] = '\0';
+        w.highest = 0;
+    }
+}
+
+static bool stranger_refused(void)
+{
+    struct bw_peer_counters counters;
+    bw_peer_counters(w.node[1].peer, &counters);
+    return counters.refused > 3;
+}
+
+static void another_cluster_is_ignored_and_counted(void **state)
+{
+    (void)state;
+    open_all(3);
+    bw_node before = leader();
+    unsigned announcements = w.node[1].announcements;
+    w.cluster = "another";
+    open_node(9);
+    until(stranger_refused, "the stranger's frames are counted");
+    assert_int_equal(w.node[9].formed, 0);
+    assert_false(is_member_everywhere(9, false));
+    close_node(9, false);
+    assert_int_equal(leader(), before);
+    (void)announcements;
+}
+
+static void another_key_is_ignored_and_counted(void **state)
+{
+    (void)state;
+    char file[SCRATCH_MAX + 16], key[BW_KEY_TEXT_MAX + 1], why[BW_KEYRING_WHY_MAX + 1] = "";
+    open_all(3);
+    snprintf(file, sizeof file, "%s/key", w.dir);
+    assert_int_equal(bw_keyring_make_key(key), 0);
+    FILE *out = fopen(file, "w");
+    fprintf(out, "%s\n", key);
+    fclose(out);
+    chmod(file, 0600);
+    assert_int_equal(bw_keyring_load(&w.keyring, file, why), 0);
+    open_node(9);
+    until(stranger_refused, "the stranger's frames are counted");
+    assert_int_equal(w.node[9].formed, 0);
+    close_node(9, false);
+}
+
+static uint32_t crowd;
+
+static bool crowd_knows_itself(void)
+{
+    struct bw_peer_member members[NODES];
+    for (bw_node id = 1; id <= crowd; id++)
+        if (bw_peer_members(w.node[id].peer, members, NODES) != crowd)
+            return false;
+    return settled();
+}
+
+static uint64_t frames_out(void)
+{
+    uint64_t sum = 0;
+    for (bw_node id = 1; id <= crowd; id++) {
+        struct bw_peer_counters counters;
+        bw_peer_counters(w.node[id].peer, &counters);
+        sum += counters.frames_out;
+    }
+    return sum;
+}
+
+/* SWIM's cost per member and period does not grow with the crowd. */
+static void many_peers_meet_and_cost_each_the_same(void **state)
+{
+    (void)state;
+    double rates[2];
+    uint32_t sizes[] = {10, small() ? 16 : NODES};
+    for (int i = 0; i < 2; i++) {
+        w.detector = &bw_detect_swim;
+        w.algorithm = &bw_elect_lowest;
+        crowd = sizes[i];
+        open_all(crowd);
+        until(crowd_knows_itself, "all know all");
+        pass(500);
+        bw_time begin = now_ns();
+        uint64_t before = frames_out();
+        pass(2000);
+        double periods = (double)(now_ns() - begin) / (double)PERIOD;
+        rates[i] = (double)(frames_out() - before) / crowd / periods;
+        print_message("# %u members: %.2f frames per member and period\n", crowd, rates[i]);
+        close_all(true);
+    }
+    assert_true(rates[1] < 2 * rates[0] + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(three_peers_elect_by_raft, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_algorithm_elects_and_follows_a_leader_that_goes,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(every_detector_serves_five_peers, setup, teardown),
+        cmocka_unit_test_setup_teardown(terms_and_votes_outlive_a_restart_of_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_newcomer_becomes_a_voter_and_a_leaver_is_removed, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_newcomer_takes_part_without_a_quorum, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_newcomer_may_lead_by_the_founders_promises, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_voter_that_lost_its_directory_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_copied_directory_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(given_members_need_no_one_to_join, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_cluster_is_ignored_and_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_key_is_ignored_and_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_peers_meet_and_cost_each_the_same, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
