@@ -529,7 +529,20 @@ static void no_reply_comes_after_close(void **state)
     client_close(&c); /* the client asserts that it hears nothing more */
 }
 
-#define MANY 1000u
+#define MANY     1000u
+#define TRIES    100
+#define PAUSE_MS 100
+
+/* Of one whose loop has not run for long: its server may have closed the connection meanwhile. */
+static struct bw_store_reply acquire_when_back(struct client *client, const char *election)
+{
+    struct bw_store_reply reply = client_acquire(client, election, 0);
+    for (int i = 0; i < TRIES && reply.outcome == BW_OUTCOME_UNAVAILABLE; i++) {
+        client_idle(client, PAUSE_MS);
+        reply = client_acquire(client, election, 0);
+    }
+    return reply;
+}
 
 static void many_elections_are_held_at_once(void **state)
 {
@@ -555,7 +568,7 @@ static void many_elections_are_held_at_once(void **state)
         }
     }
     snprintf(name, sizeof name, "%s-%u", unique, MANY / 2);
-    assert_int_equal(client_acquire(&b, name, 0).outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(acquire_when_back(&b, name).outcome, BW_OUTCOME_REFUSED);
 }
 
 static void a_lease_ends_by_the_stores_own_rule(void **state)
