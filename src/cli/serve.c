@@ -1,4 +1,5 @@
 /* `bellwether serve`: a replicated lease and election service that speaks etcd's v3 API. */
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/serve_secure.h"
@@ -306,7 +307,8 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         error = bw_front_open(&s->front, &front, why);
     if (error)
         fprintf(stderr, "%s: %s\n", command->path, why);
-    return error ? BW_EXIT_IO : BW_GO_ON;
+    bool data = error == BW_EDAMAGED || error == BW_EDENIED || error == BW_EVERSION;
+    return data ? BW_EXIT_DATA : error ? BW_EXIT_IO : BW_GO_ON;
 }
 
 static int serve(const struct bw_cli_command *command, int argc, char **argv)

@@ -116,9 +116,7 @@ static int open_wal(struct bw_replica *r, char *why)
     r->handles++;
     if (!r->recovery)
         return 0;
-    snprintf(why, BW_REPLICA_WHY_MAX + 1,
-             "the log in %s does not continue its snapshot: restore the files that are missing, or "
-             "remove this node and let it join anew",
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "the log in %s does not continue its snapshot",
              r->options.directory);
     return r->recovery;
 }
@@ -157,7 +155,7 @@ static bw_time timeout_of(const struct bw_replica_options *options)
     return options->timeout_ns ? options->timeout_ns : 250 * BW_MS;
 }
 
-static void configure(const struct bw_replica *r, struct bw_elector_config *config,
+static void configure(struct bw_replica *r, struct bw_elector_config *config,
                       struct bw_member *members)
 {
     const struct bw_replica_options *options = &r->options;
@@ -170,6 +168,7 @@ static void configure(const struct bw_replica *r, struct bw_elector_config *conf
     bw_elector_defaults(config, BW_MS, heartbeat_of(options));
     config->timeout_min_ns = timeout_of(options);
     config->timeout_max_ns = 2 * config->timeout_min_ns;
+    r->disk_patience = 2 * config->timeout_max_ns;
     config->batch_max = 1024;
     if (getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
         config->seed = (uint64_t)replica_now();
@@ -347,6 +346,24 @@ static int open_parts(struct bw_replica *r, char *why)
     return error;
 }
 
+/* What to do about data that cannot be used. */
+static void advise(char *why, int error, uint32_t nodes)
+{
+    size_t used = strlen(why);
+    const char *advice = "";
+    if (error == BW_EDAMAGED && nodes > 1)
+        advice =
+            ". It takes no part with it: remove this node from the cluster and add it anew, with "
+            "an empty directory; the others have everything";
+    else if (error == BW_EDAMAGED)
+        advice = ". Bring this node's data back from a copy";
+    else if (error == BW_EDENIED)
+        advice = ". Give every node a --data of its own, and the --cluster it began with";
+    else if (error == BW_EVERSION)
+        advice = ". Start the version that wrote it, or a newer one";
+    snprintf(why + used, BW_REPLICA_WHY_MAX + 1 - used, "%s", advice);
+}
+
 int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *options, char *why)
 {
     struct bw_replica *r = calloc(1, sizeof *r);
@@ -363,6 +380,7 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
     if (error) {
         if (!why[0])
             snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s", bw_error_text(error));
+        advise(why, error, options->count);
         if (r->wal)
             bw_wal_close(r->wal);
         if (r->mesh)

@@ -65,7 +65,8 @@ struct bw_replica {
     struct bw_wal *wal;
     struct bw_log_store log;
     struct bw_durable durable;
-    uint64_t durable_commit, barrier; /* actions wait until `barrier` is durable; 0: none */
+    uint64_t durable_commit, barrier;  /* actions wait until `barrier` is durable; 0: none */
+    bw_time disk_since, disk_patience; /* since when the disk owes us something; 0: it does not */
     struct held *held;
     uint32_t held_first, held_count;
     struct mark marks[1024];

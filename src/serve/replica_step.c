@@ -8,6 +8,7 @@
 #include "serve/crash.h"
 #include "serve/replica_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -301,6 +302,8 @@ void replica_durable(struct bw_replica *r, uint64_t commit)
 {
     uint32_t cap = sizeof r->marks / sizeof r->marks[0];
     struct mark mark = {0};
+    r->durable_commit = commit;
+    r->disk_since = commit + 1 < bw_wal_next(r->wal) ? replica_now() : 0;
     if (r->barrier && r->barrier <= commit)
         r->barrier = 0;
     BW_CRASH("raft.durable.before-speaking");
@@ -346,6 +349,19 @@ void replica_arm(struct bw_replica *r)
         uv_timer_start(&r->timer, replica_timer, ms, 0);
 }
 
+/* A leader whose disk stands still can promise nothing of its own, and all that its followers took
+ * piles up in its memory: it lets another one lead (fault 26). It cannot be elected again before
+ * its disk has taken the vote. */
+static void mind_disk(struct bw_replica *r, bw_time now)
+{
+    struct bw_event event = {.kind = BW_EVENT_COMMAND, .command = {.kind = BW_COMMAND_RESIGN}};
+    if (!r->session.leading || r->disk_since == 0 || now - r->disk_since < r->disk_patience)
+        return;
+    fprintf(stderr, "bellwether: the disk under %s has stood still for %lld ms: stepping down\n",
+            r->options.directory, (long long)((now - r->disk_since) / BW_MS));
+    replica_step(r, &event);
+}
+
 void replica_timer(uv_timer_t *timer)
 {
     struct bw_replica *r = timer->data;
@@ -359,6 +375,7 @@ void replica_timer(uv_timer_t *timer)
         struct bw_event event = {.kind = BW_EVENT_SUSPECT, .node = r->session.leader};
         replica_step(r, &event);
     }
+    mind_disk(r, now);
     replica_expire(r);
     replica_arm(r);
 }
@@ -368,7 +385,10 @@ void replica_check(uv_check_t *check)
 {
     struct bw_replica *r = check->data;
     bw_session_flush(&r->session);
-    bw_wal_commit(r->wal, !r->session.leading); /* a leader has its followers to hear meanwhile */
+    /* A leader has its followers to hear meanwhile. */
+    uint64_t commit = bw_wal_commit(r->wal, !r->session.leading);
+    if (r->disk_since == 0 && commit > r->durable_commit)
+        r->disk_since = replica_now();
     if (r->changed) {
         r->changed = false;
         r->options.changed(r->options.context, false);

@@ -1,0 +1,74 @@
+/* A disk that fails to order: preloaded into `bellwether serve`. What stands in the file that
+ * SHIM_DISK names is looked at with every call, so that a running node's disk can change its mind:
+ *
+ *   sync ERRNO    fsync and fdatasync fail
+ *   space ERRNO   no file is made and no room reserved
+ *   stall         fsync and fdatasync return when this is not there any more */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAUSE_US 2000u
+
+/* The number behind the word in the file, 1 if there is none; 0: it is not there. */
+static int ordered(const char *word)
+{
+    char text[64] = "";
+    const char *path = getenv("SHIM_DISK");
+    int fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    size_t length = strlen(word);
+    if (got <= 0 || strncmp(text, word, length) != 0)
+        return 0;
+    int number = (int)strtol(text + length, NULL, 10);
+    return number ? number : 1;
+}
+
+static bool sync_fails(void)
+{
+    while (ordered("stall"))
+        usleep(PAUSE_US);
+    errno = ordered("sync");
+    return errno != 0;
+}
+
+int fsync(int fd)
+{
+    return sync_fails() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    return sync_fails() ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+int posix_fallocate(int fd, off_t from, off_t length)
+{
+    int (*next)(int, off_t, off_t);
+    int error = ordered("space");
+    *(void **)&next = dlsym(RTLD_NEXT, "posix_fallocate");
+    return error ? error : next(fd, from, length);
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
+    va_end(arguments);
+    int error = flags & O_CREAT ? ordered("space") : 0;
+    if (!error)
+        return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    errno = error;
+    return -1;
+}
