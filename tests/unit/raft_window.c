@@ -249,6 +249,38 @@ static void a_longer_promise_is_waited_out_unless_the_death_is_confirmed(void **
     }
 }
 
+/* A connection that closes is quicker than the word of the guardian: the successor has been
+ * elected, and its voters have promised to it, when they hear that they owe its predecessor
+ * nothing. */
+static void a_death_that_is_heard_after_the_votes_ends_the_wait_too(void **state)
+{
+    (void)state;
+    for (bw_time late = 0; late < 400 * BW_MS; late += 40 * BW_MS) {
+        struct net *net = net_new(3, 3, 83);
+        net->config.promise_ns = 10 * BW_SEC;
+        for (bw_node id = 1; id <= 3; id++)
+            net_start(net, id);
+        bw_node first = net_elect(net, 3 * BW_SEC);
+        net_run(net, 12 * BW_SEC);
+        net_crash(net, first);
+        for (bw_node id = 1; id <= 3; id++)
+            if (id != first)
+                net_event(net, id, BW_EVENT_HINT, first);
+        bw_node second = net_elect(net, BW_SEC);
+        net_run(net, late);
+        assert_true(net_status(net, second).act_from > net->now + 8 * BW_SEC);
+        for (bw_node id = 3; id >= 1; id--) /* the leader hears it first, or last */
+            if (id != first)
+                net_event(net, id, BW_EVENT_CONFIRMED_DEAD, first);
+        bw_time heard = net->now;
+        bw_node third = net_elect(net, BW_SEC);
+        while (net->node[third].act_until <= net->now || net->node[third].act_from > net->now)
+            net_run(net, 5 * BW_MS);
+        assert_true(net->now - heard < BW_SEC);
+        net_free(net);
+    }
+}
+
 /* Leaders come and go by hints, cuts and restarts while clocks run as differently as allowed. */
 static void churn(struct net *net, double drift, uint64_t seed)
 {
@@ -310,6 +342,7 @@ int main(void)
         cmocka_unit_test(an_acknowledgement_from_the_future_is_ignored),
         cmocka_unit_test(unasked_a_promise_is_no_longer_than_the_shortest_time_out),
         cmocka_unit_test(a_longer_promise_is_waited_out_unless_the_death_is_confirmed),
+        cmocka_unit_test(a_death_that_is_heard_after_the_votes_ends_the_wait_too),
         cmocka_unit_test(windows_never_overlap_while_clocks_keep_the_bound),
         cmocka_unit_test(beyond_the_bound_they_do_overlap),
     };

@@ -78,6 +78,15 @@ struct bw_raft_read {
     bw_index index;
 };
 
+/* Leaders that a voter may have promised to within one T: more take turns only in a storm, and then
+ * their promises are waited out whatever is heard of them. */
+#define BW_RAFT_BOUNDS 4u
+
+struct bw_raft_bound {
+    bw_node to;
+    bw_time until;
+};
+
 struct bw_raft {
     bw_time now;
     struct bw_actions *out;
@@ -104,9 +113,8 @@ struct bw_raft {
     bw_time window_ended; /* what the TIMEOUT_NOW that we obey says */
 
     /* What our acknowledgements still bind us to, on our clock (window.c). */
-    bw_node bound_to;
-    bw_time bound_until;
-    bw_time bound_before; /* to any leader before bound_to */
+    struct bw_raft_bound bound[BW_RAFT_BOUNDS];
+    bw_time bound_before; /* to leaders that found no place there, or that we do not know */
 
     /* Leading. */
     bw_index term_start; /* our first entry */
@@ -187,6 +195,7 @@ void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags);
 bool bw_raft_elected(const struct bw_raft *raft);
 void bw_raft_election_timeout(struct bw_raft *raft);
 void bw_raft_look_early(struct bw_raft *raft, bw_node node);
+void bw_raft_ask_again(struct bw_raft *raft);
 bool bw_raft_leader_alive(const struct bw_raft *raft);
 
 /* vote.c */

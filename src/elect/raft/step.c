@@ -185,7 +185,10 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         break;
     case BW_EVENT_CONFIRMED_DEAD:
         bw_raft_unbind(raft, event->node);
-        bw_raft_look_early(raft, event->node);
+        if (raft->role == BW_RAFT_LEADER)
+            bw_raft_ask_again(raft);
+        else
+            bw_raft_look_early(raft, event->node);
         break;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_LEAVE:

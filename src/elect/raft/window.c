@@ -11,25 +11,47 @@
  * rho two windows never overlap in real time, whatever a hint made voters forget. A restarted voter
  * does not know its promises and assumes a whole T; promised_ns is durable for that.
  *
+ * Whoever waits and then hears that the one it waits for is dead has its votes given anew, in the
+ * next term: by voters that have heard it too and owe the dead nothing any more.
+ *
  * A transfer gives the lease back: the leader ends its window, then says so with the flag TRANSFER
  * on every append; a voter that sees the newest such append is free. After an abort only
  * acknowledgements of what was sent later carry a lease again. */
 #include "elect/raft/raft_state.h"
 
+static struct bw_raft_bound *bound_of(struct bw_raft *raft, bw_node leader)
+{
+    for (unsigned i = 0; i < BW_RAFT_BOUNDS; i++)
+        if (raft->bound[i].to == leader)
+            return &raft->bound[i];
+    return NULL;
+}
+
+/* A place for another leader: that of the promise that ends first. */
+static struct bw_raft_bound *make_place(struct bw_raft *raft, bw_node leader)
+{
+    struct bw_raft_bound *place = &raft->bound[0];
+    for (unsigned i = 1; i < BW_RAFT_BOUNDS; i++)
+        if (raft->bound[i].until < place->until)
+            place = &raft->bound[i];
+    raft->bound_before = bw_time_max(raft->bound_before, place->until);
+    *place = (struct bw_raft_bound){.to = leader};
+    return place;
+}
+
 void bw_raft_bind(struct bw_raft *raft, bw_node leader, bw_time until)
 {
-    if (raft->bound_to != leader) {
-        raft->bound_before = bw_time_max(raft->bound_before, raft->bound_until);
-        raft->bound_to = leader;
-        raft->bound_until = 0;
-    }
-    raft->bound_until = bw_time_max(raft->bound_until, until);
+    struct bw_raft_bound *bound = bound_of(raft, leader);
+    if (!bound)
+        bound = make_place(raft, leader);
+    bound->until = bw_time_max(bound->until, until);
 }
 
 void bw_raft_unbind(struct bw_raft *raft, bw_node leader)
 {
-    if (raft->bound_to == leader)
-        raft->bound_until = 0;
+    struct bw_raft_bound *bound = bound_of(raft, leader);
+    if (bound)
+        bound->until = 0;
 }
 
 /* `leader` of our term ended its window at `ended` on its clock. If we acknowledged nothing that it
@@ -46,8 +68,9 @@ void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended)
 bw_time bw_raft_bound_left(const struct bw_raft *raft, bw_node candidate)
 {
     bw_time until = raft->bound_before;
-    if (raft->bound_to != candidate)
-        until = bw_time_max(until, raft->bound_until);
+    for (unsigned i = 0; i < BW_RAFT_BOUNDS; i++)
+        if (raft->bound[i].to != candidate)
+            until = bw_time_max(until, raft->bound[i].until);
     if (BW_BUG(raft_promise_not_told))
         return 0;
     return until > raft->now ? until - raft->now : 0;
