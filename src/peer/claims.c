@@ -33,7 +33,7 @@ static struct bw_claim_row *take(struct bw_claims *claims, const struct bw_peer_
     if (!row)
         row = place(claims);
     if (renewed)
-        *row = (struct bw_claim_row){.first = claim->seen};
+        *row = (struct bw_claim_row){.first = claim->since ? claim->since : claim->seen};
     row->claim = *claim;
     return row;
 }

@@ -20,11 +20,12 @@ struct bw_peer_claim {
     bw_term term;
     bw_token token; /* BW_TOKEN_NONE: the algorithm gives none */
     bw_time seen;   /* when it was last heard, on our clock */
+    bw_time since;  /* it says that it has acted since then, on our clock; 0: it does not say */
 };
 
 struct bw_claim_row {
     struct bw_peer_claim claim;
-    bw_time first; /* when this term's was first heard */
+    bw_time first; /* when it began: as it says, or when this term's was first heard */
     bool stale;    /* told */
 };
 

@@ -68,6 +68,31 @@ static void two_that_go_on_are_told_once(void **state)
     assert_int_equal(told, 2);
 }
 
+/* Cut off from each other both led; the cut heals, and the first claim of the other side is heard.
+ */
+static void one_claim_of_each_tells_what_happened_while_they_were_cut_off(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    for (int i = 0; i < 20; i++)
+        hear(&w, 1, 1, 0);
+    struct bw_peer_claim claim = {.node = 5, .term = 2, .seen = w.now, .since = w.now - 10 * TURN};
+    assert_int_equal(bw_claims_hear(&w.claims, &claim, &w.other), BW_CLAIMS_TWO);
+    assert_int_equal(w.other.node, 1);
+}
+
+static void one_that_began_when_the_other_had_gone_is_no_split(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    for (int i = 0; i < 20; i++)
+        hear(&w, 1, 1, 0);
+    bw_time gone = w.now;
+    w.now += 10 * BW_SEC;
+    struct bw_peer_claim claim = {.node = 5, .term = 2, .seen = w.now, .since = gone};
+    assert_int_equal(bw_claims_hear(&w.claims, &claim, &w.other), BW_CLAIMS_ONE);
+}
+
 static void after_its_end_a_claim_is_void(void **state)
 {
     (void)state;
@@ -128,6 +153,8 @@ int main(void)
         cmocka_unit_test(one_after_the_other_is_no_split),
         cmocka_unit_test(a_late_message_of_the_one_before_is_no_split),
         cmocka_unit_test(two_that_go_on_are_told_once),
+        cmocka_unit_test(one_claim_of_each_tells_what_happened_while_they_were_cut_off),
+        cmocka_unit_test(one_that_began_when_the_other_had_gone_is_no_split),
         cmocka_unit_test(after_its_end_a_claim_is_void),
         cmocka_unit_test(a_token_that_was_passed_is_stale),
         cmocka_unit_test(who_claims_now_is_listed_and_the_silent_are_not),
