@@ -1,38 +1,29 @@
 /* `bellwether serve`: a replicated lease and election service that speaks etcd's v3 API. */
 #include "base/error.h"
-#include "base/text.h"
 #include "cli/commands.h"
-#include "cli/serve_secure.h"
+#include "cli/serve_who.h"
 #include "serve/binding.h"
 #include "serve/front.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define LISTEN_DEFAULT "127.0.0.1:2379"
-#define BW_EXIT_DATA   65 /* what is on the disk cannot be used */
 
 struct serve {
-    const char *node, *cluster, *data, *listen;
+    const char *listen;
     bw_time heartbeat_ns, timeout_ns, bind_hold_off_ns;
+    struct bw_who who;
     struct bw_secure secure;
     /* what follows from it */
-    struct bw_replica_member members[BW_REPLICA_NODES];
-    uint32_t count;
-    bw_node self;
-    uint64_t cluster_id;
-    char directory[4096], host[256];
+    char host[BW_REPLICA_HOST_MAX + 1];
     uint16_t port;
     uv_loop_t loop;
     uv_signal_t term, interrupt;
     uv_async_t end;
     int code;
+    bw_node leader; /* as was said */
+    bw_term led_term;
     struct bw_service *service;
     struct bw_front *front;
     bool stopping;
@@ -41,15 +32,24 @@ struct serve {
 static const struct bw_option options[] = {
     {.help = "who this is"},
     {"node", "NAME", "this node's name in --cluster (default: the only one)", .set = bw_set_text,
-     .offset = offsetof(struct serve, node)},
+     .offset = offsetof(struct serve, who.node)},
     {"cluster", "LIST",
-     "all nodes with the addresses they reach each other at: a=HOST:PORT,b=HOST:PORT,... (default: "
-     "this node alone)",
-     .set = bw_set_text, .offset = offsetof(struct serve, cluster)},
+     "the first nodes with the addresses they reach each other at: a=HOST:PORT,b=HOST:PORT,... "
+     "(default: this node alone); the data knows them after the first start",
+     .set = bw_set_text, .offset = offsetof(struct serve, who.cluster)},
+    {"join", "LIST",
+     "join the cluster that has nodes there: HOST:PORT,... as they reach each other; `bellwether "
+     "cluster add` comes first",
+     .set = bw_set_text, .offset = offsetof(struct serve, who.join)},
+    {"peer", "ADDR", "where the other nodes reach this one: HOST:PORT; needed with --join",
+     .set = bw_set_text, .offset = offsetof(struct serve, who.peer)},
+    {"peer-listen", "ADDR",
+     "where it listens for them, if that is another address: HOST:PORT (a container's, say)",
+     .set = bw_set_text, .offset = offsetof(struct serve, who.peer_listen)},
     {"data", "DIR",
      "where the log and snapshots are kept (default: $XDG_STATE_HOME/bellwether/serve, or "
      "/var/lib/bellwether for root)",
-     .set = bw_set_text, .offset = offsetof(struct serve, data)},
+     .set = bw_set_text, .offset = offsetof(struct serve, who.data)},
     {"listen", "ADDR", "where clients connect: HOST:PORT (default " LISTEN_DEFAULT ")",
      .set = bw_set_text, .offset = offsetof(struct serve, listen)},
     {.help = "TLS and who may connect"},
@@ -88,136 +88,32 @@ static const struct bw_option options[] = {
      .set = bw_set_duration, .offset = offsetof(struct serve, bind_hold_off_ns), .low = 1},
     {NULL, NULL, NULL, .set = NULL}};
 
-static int take_address(const char *text, size_t length, char *host, size_t size, uint16_t *port)
-{
-    uint64_t number;
-    const char *colon = NULL;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] == ':')
-            colon = text + i;
-    if (!colon || colon == text || (size_t)(colon - text) >= size ||
-        bw_text_number(colon + 1, length - (size_t)(colon + 1 - text), 65535, &number) != 0)
-        return -1;
-    size_t name = (size_t)(colon - text);
-    bool brackets = text[0] == '[' && text[name - 1] == ']';
-    snprintf(host, size, "%.*s", (int)(brackets ? name - 2 : name), brackets ? text + 1 : text);
-    *port = (uint16_t)number;
-    return 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct bw_replica_member *)a)->name,
-                  ((const struct bw_replica_member *)b)->name);
-}
-
-static int take_member(struct serve *s, const char *text, size_t length)
-{
-    const char *equals = memchr(text, '=', length);
-    if (!equals || equals == text || (size_t)(equals - text) > BW_REPLICA_NAME_MAX ||
-        s->count == BW_REPLICA_NODES)
-        return -1;
-    struct bw_replica_member *member = &s->members[s->count++];
-    snprintf(member->name, sizeof member->name, "%.*s", (int)(equals - text), text);
-    return take_address(equals + 1, length - (size_t)(equals + 1 - text), member->host,
-                        sizeof member->host, &member->port);
-}
-
-/* Nodes are numbered in the order of their names; the cluster is known by all of it. */
-static int take_cluster(const struct bw_cli_command *command, struct serve *s)
-{
-    for (const char *at = s->cluster; *at;) {
-        size_t length = strcspn(at, ",");
-        if (take_member(s, at, length) != 0)
-            return bw_usage_error(command, "--cluster: '%.*s' is not NAME=HOST:PORT",
-                                  length < 60 ? (int)length : 60, at);
-        at += length + (at[length] == ',');
-    }
-    qsort(s->members, s->count, sizeof s->members[0], compare_names);
-    for (uint32_t i = 0; i < s->count; i++) {
-        s->members[i].id = i + 1;
-        if (i && strcmp(s->members[i].name, s->members[i - 1].name) == 0)
-            return bw_usage_error(command, "--cluster: '%s' stands there twice",
-                                  s->members[i].name);
-        if (s->node && strcmp(s->members[i].name, s->node) == 0)
-            s->self = i + 1;
-    }
-    if (!s->node)
-        return bw_usage_error(command, "--cluster needs --node: which of them is this one?");
-    if (s->self == BW_NODE_NONE)
-        return bw_usage_error(command, "--node: '%s' is not in --cluster", s->node);
-    return BW_GO_ON;
-}
-
-static void alone(struct serve *s)
-{
-    snprintf(s->members[0].name, sizeof s->members[0].name, "%s", s->node ? s->node : "default");
-    snprintf(s->members[0].host, sizeof s->members[0].host, "127.0.0.1");
-    s->members[0].id = s->self = 1;
-    s->count = 1;
-}
-
-static void identify(struct serve *s)
-{
-    uint64_t id = s->count;
-    for (uint32_t i = 0; i < s->count; i++)
-        id = XXH3_64bits_withSeed(s->members[i].name, strlen(s->members[i].name), id);
-    s->cluster_id = id ? id : 1;
-    snprintf(s->members[s->self - 1].client, sizeof s->members[0].client, "%s://%s:%u",
-             s->secure.cert ? "https" : "http", s->host, s->port);
-}
-
-static int make_directories(char *path)
-{
-    for (char *at = path + 1; *at; at++)
-        if (*at == '/') {
-            *at = '\0';
-            int made = mkdir(path, 0755);
-            *at = '/';
-            if (made != 0 && errno != EEXIST)
-                return -1;
-        }
-    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
-}
-
-static int find_directory(const struct bw_cli_command *command, struct serve *s)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    const char *name = s->members[s->self - 1].name;
-    if (s->data)
-        snprintf(s->directory, sizeof s->directory, "%s", s->data);
-    else if (geteuid() == 0)
-        snprintf(s->directory, sizeof s->directory, "/var/lib/bellwether/serve/%s", name);
-    else if (state && state[0] == '/')
-        snprintf(s->directory, sizeof s->directory, "%s/bellwether/serve/%s", state, name);
-    else
-        snprintf(s->directory, sizeof s->directory, "%s/.local/state/bellwether/serve/%s",
-                 home ? home : "", name);
-    if (make_directories(s->directory) == 0)
-        return BW_GO_ON;
-    fprintf(stderr, "%s: --data: cannot make %s: %s\n", command->path, s->directory,
-            strerror(errno));
-    return BW_EXIT_IO;
-}
-
 static int prepare(const struct bw_cli_command *command, struct serve *s)
 {
     const char *listen = s->listen ? s->listen : LISTEN_DEFAULT;
-    if (take_address(listen, strlen(listen), s->host, sizeof s->host, &s->port) != 0)
+    if (bw_address_take(listen, strlen(listen), s->host, sizeof s->host, &s->port) != 0)
         return bw_usage_error(command, "--listen: '%.60s' is not HOST:PORT", listen);
     if (s->heartbeat_ns && s->timeout_ns && s->timeout_ns < 3 * s->heartbeat_ns)
         return bw_usage_error(command, "--detect must be at least 3 x --heartbeat");
     if (s->bind_hold_off_ns && s->bind_hold_off_ns < BW_BIND_LEAST_NS)
         return bw_usage_error(command, "--bind-hold-off must be at least 100ms");
-    if (!s->cluster)
-        alone(s);
-    int code = s->cluster ? take_cluster(command, s) : BW_GO_ON;
-    if (code == BW_GO_ON)
-        code = bw_secure_check(command, &s->secure, s->host, s->members, s->count);
-    if (code != BW_GO_ON)
-        return code;
-    identify(s);
-    return find_directory(command, s);
+    int code = bw_who_find(command, &s->who, &s->secure, s->host);
+    snprintf(s->who.publish.client, sizeof s->who.publish.client, "%s://%s:%u",
+             s->secure.cert ? "https" : "http", s->host, s->port);
+    return code;
+}
+
+static const char *name_of(const struct serve *s, bw_node node)
+{
+    static struct bw_replica_member members[BW_REPLICA_NODES];
+    static char number[16];
+    uint32_t voters;
+    uint32_t count = bw_replica_members(bw_service_replica(s->service), members, &voters);
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i].id == node && members[i].name[0])
+            return members[i].name;
+    snprintf(number, sizeof number, "node %u", node);
+    return number;
 }
 
 static void on_led(void *context)
@@ -227,9 +123,12 @@ static void on_led(void *context)
     if (!s->service || s->stopping)
         return;
     bw_replica_status(bw_service_replica(s->service), &status);
-    const char *leader = status.leader ? s->members[status.leader - 1].name : "nobody";
-    fprintf(stderr, "bellwether serve: %s leads, term %llu\n", leader,
-            (unsigned long long)status.term);
+    if (status.leader == s->leader && status.term == s->led_term)
+        return;
+    s->leader = status.leader;
+    s->led_term = status.term;
+    fprintf(stderr, "bellwether serve: %s leads, term %llu\n",
+            status.leader ? name_of(s, status.leader) : "nobody", (unsigned long long)status.term);
 }
 
 static void on_front_closed(void *context)
@@ -257,11 +156,11 @@ static void on_signal(uv_signal_t *handle, int number)
 }
 
 /* It can take no part: the line says what to do. Not from within its own call. */
-static void on_ended(void *context, const char *why)
+static void on_ended(void *context, enum bw_replica_end end, const char *why)
 {
     struct serve *s = context;
     fprintf(stderr, "bellwether serve: %s\n", why);
-    s->code = BW_EXIT_DATA;
+    s->code = end == BW_REPLICA_REMOVED ? BW_EXIT_OK : BW_EXIT_DATA;
     uv_async_send(&s->end);
 }
 
@@ -282,11 +181,15 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
     char why[BW_REPLICA_WHY_MAX + 1] = "";
     struct bw_service_options service = {
         .loop = &s->loop,
-        .directory = s->directory,
-        .cluster = s->cluster_id,
-        .self = s->self,
-        .members = s->members,
-        .count = s->count,
+        .directory = s->who.directory,
+        .cluster = s->who.identity.cluster,
+        .self = s->who.identity.self,
+        .members = s->who.identity.first.at,
+        .count = s->who.identity.first.count,
+        .joins = s->who.identity.joined,
+        .publish = s->who.publish,
+        .listen_host = s->who.listen_host[0] ? s->who.listen_host : NULL,
+        .listen_port = s->who.listen_port,
         .credentials = s->secure.peers,
         .auth = s->secure.auth,
         .heartbeat_ns = s->heartbeat_ns,
@@ -311,6 +214,13 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
     return data ? BW_EXIT_DATA : error ? BW_EXIT_IO : BW_GO_ON;
 }
 
+static uint32_t count_members(const struct serve *s)
+{
+    static struct bw_replica_member members[BW_REPLICA_NODES];
+    uint32_t voters;
+    return bw_replica_members(bw_service_replica(s->service), members, &voters);
+}
+
 static int serve(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct serve s;
@@ -326,7 +236,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     uv_loop_init(&s.loop);
     uv_async_init(&s.loop, &s.end, on_end);
     s.end.data = &s;
-    code = bw_secure_open(command, &s.secure, &s.loop, s.cluster_id);
+    code = bw_secure_open(command, &s.secure, &s.loop, s.who.identity.cluster);
     if (code == BW_GO_ON)
         code = open_all(command, &s);
     if (code != BW_GO_ON)
@@ -334,7 +244,8 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     watch_signal(&s, &s.term, SIGTERM);
     watch_signal(&s, &s.interrupt, SIGINT);
     fprintf(stderr, "bellwether serve: node %s of %u, clients at %s:%u, data in %s\n",
-            s.members[s.self - 1].name, s.count, s.host, bw_front_port(s.front), s.directory);
+            s.who.identity.name, count_members(&s), s.host, bw_front_port(s.front),
+            s.who.directory);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     return s.code;
 }
@@ -350,7 +261,10 @@ const struct bw_cli_command bw_command_serve = {
         "                   --listen 10.0.0.1:2379 --cert a.crt --key a.key --client-ca "
         "clients.crt \\\n"
         "                   --peer-cert a-peer.crt --peer-key a-peer.key --peer-ca peers.crt\n"
-        "and the same on b and c with their own. Changed files are taken up within seconds, and "
+        "and the same on b and c with their own. A fourth, after `bellwether cluster add "
+        "10.0.0.4:2380`:\n"
+        "  bellwether serve --node d --join 10.0.0.1:2380,10.0.0.2:2380 --peer 10.0.0.4:2380 ...\n"
+        "Changed files are taken up within seconds, and "
         "on\n"
         "SIGHUP; connections and leases stay.\n",
     .options = options,

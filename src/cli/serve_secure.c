@@ -49,13 +49,23 @@ int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure
                               "everything: give --client-ca or --users, or say --insecure",
                               listen);
     for (uint32_t i = 0; i < count; i++)
-        if (count > 1 && !bw_net_host_is_loopback(members[i].host) && !s->peer_cert)
+        if (members[i].port && !bw_net_host_is_loopback(members[i].host) && !s->peer_cert)
             return bw_usage_error(command,
-                                  "--cluster: %s can be reached by others, who could pose as a "
+                                  "nodes: %s can be reached by others, who could pose as a "
                                   "node: give --peer-cert, --peer-key and --peer-ca, or say "
                                   "--insecure",
                                   members[i].host);
     return BW_GO_ON;
+}
+
+int bw_secure_peer_tls(const struct bw_secure *s, struct bw_tls_config **out, char *why)
+{
+    struct bw_tls_files files = {.ca_file = s->peer_ca,
+                                 .cert_file = s->peer_cert,
+                                 .key_file = s->peer_key,
+                                 .protocols = peer_protocols};
+    *out = NULL;
+    return s->peer_cert ? bw_tls_config_new(out, &files, why) : 0;
 }
 
 static void on_hang_up(uv_signal_t *handle, int number)

@@ -22,6 +22,9 @@ struct bw_secure {
 /* Do the options go together, and with these addresses? BW_GO_ON, or the code to leave with. */
 int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure *secure,
                     const char *listen, const struct bw_replica_member *members, uint32_t count);
+/* What this node shows to the others when it connects to them; NULL: nothing is asked. Returns 0 or
+ * an error with a line in why[BW_TLS_WHY_MAX + 1]. */
+int bw_secure_peer_tls(const struct bw_secure *secure, struct bw_tls_config **out, char *why);
 int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *secure, uv_loop_t *loop,
                    uint64_t cluster);
 void bw_secure_close(struct bw_secure *secure);

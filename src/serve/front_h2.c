@@ -347,7 +347,7 @@ static void take_message(struct stream *stream, const unsigned char *bytes, size
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: error unmarshalling request");
         return;
     }
-    if (bw_auth_may(call))
+    if (bw_auth_may(call) && bw_service_may(call, message))
         call->method->message(call, message);
     protobuf_c_message_free_unpacked(message, NULL);
 }

@@ -208,7 +208,7 @@ static bool take_message(struct bw_call *call, const char **body, size_t *length
         ++*body, --*length;
     if (*length && !call->method->streams)
         bw_call_end(call, BW_CODE_INVALID, "json: something stands behind the request");
-    else if (bw_auth_may(call))
+    else if (bw_auth_may(call) && bw_service_may(call, message))
         call->method->message(call, message);
     protobuf_c_message_free_unpacked(message, NULL);
     return !call->ended && *length;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/little.h"
+#include "serve/roster.h"
 
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -16,7 +17,9 @@
 #define QUEUE_MAX     ((size_t)256 << 20)
 #define READ_BYTES    65536u
 #define FRAME_HEAD    5u
-#define HELLO_BYTES   20u
+#define HELLO_BYTES   28u /* and a host */
+#define JOIN_BYTES    12u
+#define ANSWER_MS     5000u /* a connection that is not agreed on by then is given up */
 #define INCOMING_MAX  64u
 #define PIECE_BYTES   16384u /* a record of TLS */
 #define HANDSHAKE_MAX 65536u /* bytes of TLS' own at one time: chains of certificates */
@@ -39,7 +42,7 @@ struct wire { /* one TCP connection, either way */
     struct peer *peer; /* outgoing: whose */
     struct wire *next; /* incoming: in the list */
     bw_node from;      /* incoming: who, once it said so */
-    bool closing, up;
+    bool closing, greeted, up;
     uint64_t up_ms;
     struct bw_tls *tls; /* NULL: in the clear */
     uv_tcp_t tcp;
@@ -60,7 +63,8 @@ struct bw_mesh {
 };
 
 static void dial(struct peer *peer);
-static void go_up(struct wire *wire);
+static void greet(struct wire *wire);
+static void wire_close(struct wire *wire);
 
 static void release(struct bw_mesh *mesh)
 {
@@ -76,14 +80,19 @@ static void release(struct bw_mesh *mesh)
 static struct peer *find(const struct bw_mesh *mesh, bw_node node)
 {
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
-        if (mesh->peer[i].used && mesh->peer[i].member.id == node)
+        if (mesh->peer[i].used && !mesh->peer[i].removed && mesh->peer[i].member.id == node)
             return (struct peer *)&mesh->peer[i];
     return NULL;
 }
 
+/* Time to try again, or to give up what was tried. */
 static void on_pause(uv_timer_t *timer)
 {
-    dial(timer->data);
+    struct peer *peer = timer->data;
+    if (peer->wire && !peer->wire->up)
+        wire_close(peer->wire);
+    else
+        dial(peer);
 }
 
 static void try_later(struct peer *peer)
@@ -249,31 +258,132 @@ static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct b
     return sent;
 }
 
-/* Is its certificate one of the node it says it is? */
-static bool may_be(const struct wire *wire, bw_node node)
+enum bw_mesh_verdict bw_mesh_versions(uint32_t highest, uint32_t lowest)
 {
-    const struct peer *peer = find(wire->mesh, node);
+    if (lowest > BW_MESH_VERSION)
+        return BW_MESH_TOO_NEW;
+    return highest < BW_MESH_VERSION_MIN ? BW_MESH_TOO_OLD : BW_MESH_OK;
+}
+
+static void say_answer(struct wire *wire, enum bw_mesh_verdict verdict, const unsigned char *more,
+                       size_t length)
+{
+    unsigned char answer[BW_MESH_ANSWER];
+    bw_put32(answer, BW_MESH_VERSION);
+    bw_put32(answer + 4, BW_MESH_VERSION_MIN);
+    bw_put32(answer + 8, verdict);
+    struct bw_part parts[] = {{answer, sizeof answer}, {more, length}};
+    wire_send(wire, BW_FRAME_ANSWER, parts, 2);
+}
+
+/* Is its certificate one of the node it says it is? */
+static bool may_be(const struct wire *wire, const struct bw_replica_member *from)
+{
+    const struct peer *peer = from->id ? find(wire->mesh, from->id) : NULL;
     bool may = !wire->tls || (peer ? bw_tls_peer_is_host(wire->tls, peer->member.host)
-                                   : bw_tls_peer_may_serve(wire->tls));
+                                   : bw_tls_peer_is_host(wire->tls, from->host) &&
+                                         bw_tls_peer_may_serve(wire->tls));
     if (!may)
         bw_credentials_refused(wire->mesh->options.credentials,
                                "its certificate is not for the host of the node it says it is");
     return may;
 }
 
+/* The address at the end of HELLO and JOIN: 4 port, host. */
+static bool take_address(struct bw_replica_member *out, const unsigned char *bytes, size_t length)
+{
+    if (length < 4 || length - 4 > BW_REPLICA_HOST_MAX || bw_get32(bytes) > 65535 ||
+        memchr(bytes + 4, '\0', length - 4))
+        return false;
+    out->port = (uint16_t)bw_get32(bytes);
+    memcpy(out->host, bytes + 4, length - 4);
+    return true;
+}
+
+static enum bw_mesh_verdict judge(const struct wire *wire, const unsigned char *bytes,
+                                  const struct bw_replica_member *from)
+{
+    const struct bw_mesh_options *options = &wire->mesh->options;
+    enum bw_mesh_verdict verdict = bw_mesh_versions(bw_get32(bytes), bw_get32(bytes + 4));
+    if (verdict == BW_MESH_OK &&
+        (bw_get64(bytes + 8) != options->cluster || bw_get32(bytes + 20) != options->self))
+        verdict = BW_MESH_FOREIGN;
+    if (verdict == BW_MESH_OK && !may_be(wire, from))
+        verdict = BW_MESH_CERTIFICATE;
+    return verdict == BW_MESH_OK ? options->judge(options->context, from) : verdict;
+}
+
 static bool take_hello(struct wire *wire, const unsigned char *bytes, size_t length)
 {
     const struct bw_mesh_options *options = &wire->mesh->options;
-    if (length != HELLO_BYTES || bw_get32(bytes) != BW_MESH_VERSION ||
-        bw_get64(bytes + 4) != options->cluster || bw_get32(bytes + 16) != options->self)
+    struct bw_replica_member from = {0};
+    if (length < HELLO_BYTES || !take_address(&from, bytes + 24, length - 24))
         return false;
-    wire->from = bw_get32(bytes + 12);
-    if (wire->from == BW_NODE_NONE || wire->from == options->self || !may_be(wire, wire->from)) {
-        wire->from = BW_NODE_NONE; /* nobody is told of its end */
+    from.id = bw_get32(bytes + 16);
+    if (from.id == BW_NODE_NONE || from.id == options->self)
         return false;
-    }
+    enum bw_mesh_verdict verdict = judge(wire, bytes, &from);
+    say_answer(wire, verdict, NULL, 0);
+    if (verdict != BW_MESH_OK)
+        return false;
+    wire->from = from.id;
     options->opened(options->context, wire->from);
     return true;
+}
+
+/* Somebody wants to know which member it is. */
+static bool take_join(struct wire *wire, const unsigned char *bytes, size_t length)
+{
+    const struct bw_mesh_options *options = &wire->mesh->options;
+    static unsigned char more[12 + BW_ROSTER_BYTES_MAX];
+    struct bw_replica_member from = {0};
+    bw_node id = BW_NODE_NONE;
+    size_t rest = 0;
+    if (length < JOIN_BYTES || !take_address(&from, bytes + 8, length - 8))
+        return false;
+    enum bw_mesh_verdict verdict = bw_mesh_versions(bw_get32(bytes), bw_get32(bytes + 4));
+    if (verdict == BW_MESH_OK && !may_be(wire, &from))
+        verdict = BW_MESH_CERTIFICATE;
+    if (verdict == BW_MESH_OK)
+        verdict = options->joins(options->context, from.host, from.port, &id, more + 12, &rest);
+    bw_put64(more, options->cluster);
+    bw_put32(more + 8, id);
+    say_answer(wire, verdict, more, verdict == BW_MESH_OK ? 12 + rest : 0);
+    return true;
+}
+
+/* What the node that we connected to says to our HELLO. */
+static bool take_answer(struct wire *wire, const unsigned char *bytes, size_t length)
+{
+    const struct bw_mesh_options *options = &wire->mesh->options;
+    bw_node node = wire->peer->member.id;
+    if (length != BW_MESH_ANSWER || bw_get32(bytes + 8) >= BW_MESH_VERDICTS)
+        return false;
+    if (bw_get32(bytes + 8) != BW_MESH_OK) {
+        options->refused(options->context, node, (enum bw_mesh_verdict)bw_get32(bytes + 8));
+        return false;
+    }
+    wire->up = true;
+    wire->up_ms = uv_now(options->loop);
+    uv_timer_stop(&wire->peer->timer);
+    wire->peer->connected = true;
+    options->opened(options->context, node);
+    return true;
+}
+
+static bool take_frame(struct wire *wire, enum bw_peer_frame kind, const unsigned char *bytes,
+                       size_t length)
+{
+    if (wire->peer)
+        return kind == BW_FRAME_ANSWER && !wire->up && take_answer(wire, bytes, length);
+    if (wire->from != BW_NODE_NONE) {
+        if (kind != BW_FRAME_HELLO && kind != BW_FRAME_ANSWER && kind != BW_FRAME_JOIN)
+            wire->mesh->options.frame(wire->mesh->options.context, wire->from, kind, bytes, length);
+        return kind != BW_FRAME_HELLO;
+    }
+    if (kind == BW_FRAME_JOIN)
+        return take_join(wire, bytes, length);
+    return kind == BW_FRAME_HELLO && take_hello(wire, bytes, length);
 }
 
 /* Frames that are whole; false: hang up. */
@@ -287,13 +397,8 @@ static bool take_frames(struct wire *wire)
             return false;
         if (wire->in_used - used < 4 + length)
             break;
-        bool hello = at[4] == BW_FRAME_HELLO;
-        if (hello != (wire->from == BW_NODE_NONE) ||
-            (hello && !take_hello(wire, at + 5, length - 1)))
+        if (!take_frame(wire, (enum bw_peer_frame)at[4], at + 5, length - 1))
             return false;
-        if (!hello)
-            wire->mesh->options.frame(wire->mesh->options.context, wire->from,
-                                      (enum bw_peer_frame)at[4], at + 5, length - 1);
         used += 4 + length;
     }
     if (!wire->closing) {
@@ -333,11 +438,11 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init((char *)wire->in + wire->in_used, (unsigned)room);
 }
 
-/* In the clear; nobody speaks on a connection that we opened. False: hang up. */
+/* In the clear. False: hang up. */
 static bool take_bytes(struct wire *wire, size_t count)
 {
     wire->in_used += count;
-    return count == 0 || (!wire->peer && take_frames(wire));
+    return count == 0 || take_frames(wire);
 }
 
 static bool take_sealed(struct wire *wire, const unsigned char *bytes, size_t count)
@@ -352,8 +457,7 @@ static bool take_sealed(struct wire *wire, const unsigned char *bytes, size_t co
     }
     if (!bw_tls_is_up(wire->tls))
         return true;
-    if (wire->peer && !wire->up)
-        go_up(wire);
+    greet(wire);
     do {
         size_t room = wire->closing ? 0 : make_room(wire);
         if (room == 0)
@@ -398,19 +502,23 @@ static void set_socket(uv_tcp_t *tcp)
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
 }
 
-static void go_up(struct wire *wire)
+/* The first to speak is who connected. */
+static void greet(struct wire *wire)
 {
     const struct bw_mesh_options *options = &wire->mesh->options;
     unsigned char hello[HELLO_BYTES];
+    if (!wire->peer || wire->greeted)
+        return;
+    wire->greeted = true;
     bw_put32(hello, BW_MESH_VERSION);
-    bw_put64(hello + 4, options->cluster);
-    bw_put32(hello + 12, options->self);
-    bw_put32(hello + 16, wire->peer->member.id);
-    wire->up = true;
-    wire->up_ms = uv_now(options->loop);
-    wire->peer->connected = true;
-    wire_send(wire, BW_FRAME_HELLO, &(struct bw_part){hello, sizeof hello}, 1);
-    options->opened(options->context, wire->peer->member.id);
+    bw_put32(hello + 4, BW_MESH_VERSION_MIN);
+    bw_put64(hello + 8, options->cluster);
+    bw_put32(hello + 16, options->self);
+    bw_put32(hello + 20, wire->peer->member.id);
+    bw_put32(hello + 24, options->own_port);
+    struct bw_part parts[] = {{hello, sizeof hello},
+                              {options->own_host, strlen(options->own_host)}};
+    wire_send(wire, BW_FRAME_HELLO, parts, 2);
 }
 
 static void on_connected(uv_connect_t *request, int status)
@@ -426,7 +534,7 @@ static void on_connected(uv_connect_t *request, int status)
     set_socket(&wire->tcp);
     uv_read_start((uv_stream_t *)&wire->tcp, on_room, on_bytes);
     if (!credentials) {
-        go_up(wire);
+        greet(wire);
         return;
     }
     wire->tls = bw_tls_new(bw_credentials_client(credentials), wire->peer->member.host);
@@ -443,6 +551,7 @@ static void connect_to(struct peer *peer, const struct sockaddr *address)
     }
     peer->wire = wire;
     wire->connect.data = wire;
+    uv_timer_start(&peer->timer, on_pause, ANSWER_MS, 0);
     if (uv_tcp_connect(&wire->connect, &wire->tcp, address, on_connected) != 0)
         wire_close(wire);
 }
@@ -482,7 +591,7 @@ int bw_mesh_add(struct bw_mesh *mesh, const struct bw_replica_member *member)
         return 0;
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
         struct peer *peer = &mesh->peer[i];
-        if (peer->used)
+        if (peer->used || peer->looking)
             continue;
         *peer = (struct peer){.mesh = mesh, .member = *member, .used = true};
         uv_timer_init(mesh->options.loop, &peer->timer);
@@ -512,11 +621,43 @@ static void drop(struct peer *peer)
     uv_close((uv_handle_t *)&peer->timer, on_timer_closed);
 }
 
-void bw_mesh_remove(struct bw_mesh *mesh, bw_node node)
+void bw_mesh_move(struct bw_mesh *mesh, const struct bw_replica_member *member)
 {
-    struct peer *peer = find(mesh, node);
-    if (peer)
-        drop(peer);
+    struct peer *peer = find(mesh, member->id);
+    if (!peer ||
+        (peer->member.port == member->port && strcmp(peer->member.host, member->host) == 0))
+        return;
+    peer->member = *member;
+    peer->failures = 0;
+    if (peer->wire)
+        wire_close(peer->wire);
+}
+
+static bool is_among(bw_node node, const bw_node *nodes, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (nodes[i] == node)
+            return true;
+    return false;
+}
+
+void bw_mesh_keep(struct bw_mesh *mesh, const bw_node *nodes, uint32_t count)
+{
+    for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
+        struct peer *peer = &mesh->peer[i];
+        if (peer->used && !peer->removed && !is_among(peer->member.id, nodes, count))
+            drop(peer);
+    }
+    for (struct wire *wire = mesh->incoming, *next; wire; wire = next) {
+        next = wire->next;
+        if (wire->from != BW_NODE_NONE && !is_among(wire->from, nodes, count))
+            wire_close(wire);
+    }
+}
+
+bool bw_mesh_knows(const struct bw_mesh *mesh, bw_node node)
+{
+    return find(mesh, node);
 }
 
 bool bw_mesh_send(struct bw_mesh *mesh, bw_node to, enum bw_peer_frame kind,
@@ -617,7 +758,7 @@ void bw_mesh_close(struct bw_mesh *mesh, void (*closed)(void *context))
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
         if (mesh->peer[i].used)
             drop(&mesh->peer[i]);
-    while (mesh->incoming)
+    while (mesh->incoming) /* each unlinks itself */
         wire_close(mesh->incoming);
     uv_close((uv_handle_t *)&mesh->listener, on_listener_closed);
 }

@@ -1,9 +1,13 @@
 /* The nodes of a cluster talking to each other: one connection in each direction, so that each node
- * speaks on the one it opened. Frames of a bounded size; the first names version, cluster and both
- * nodes, and a stranger is hung up on.
+ * speaks on the one it opened. Frames of a bounded size; the first names versions, cluster and both
+ * nodes, and is answered: what is said then is said in the highest version that both know. A
+ * stranger is told why it is none of ours, and hung up on.
  *
  *   frame    4 length of the rest, 1 kind, payload
- *   HELLO    4 version, 8 cluster, 4 from, 4 to
+ *   HELLO    4 highest and 4 lowest version, 8 cluster, 4 from, 4 to, 4 port, host of the sender
+ *   JOIN     4 highest and 4 lowest version, 4 port, host: who am I? the only one on its connection
+ *   ANSWER   4 highest and 4 lowest version, 4 enum bw_mesh_verdict; to JOIN also 8 cluster, 4 id,
+ *            the members of the cluster's first start (roster.h)
  *   others   the replica's business
  *
  * What cannot be sent is dropped: Raft repeats itself. A connection that closes is told at once. */
@@ -13,8 +17,12 @@
 #include "net/credentials.h"
 #include "serve/replica.h"
 
-#define BW_MESH_VERSION   1u
-#define BW_MESH_FRAME_MAX ((size_t)128 << 20) /* an append of 64 of the largest entries */
+/* The versions that are spoken. A change of any frame but HELLO, JOIN and ANSWER, whose first
+ * fields stay for good, is a new one. */
+#define BW_MESH_VERSION     1u
+#define BW_MESH_VERSION_MIN 1u
+#define BW_MESH_ANSWER      12u
+#define BW_MESH_FRAME_MAX   ((size_t)128 << 20) /* an append of 64 of the largest entries */
 
 enum bw_peer_frame {
     BW_FRAME_HELLO = 1,
@@ -24,7 +32,21 @@ enum bw_peer_frame {
     BW_FRAME_PIECE,   /* 8 index of the snapshot, 8 offset, 1 last, bytes */
     BW_FRAME_MEET,    /* 8 who asks: a number of its directory */
     BW_FRAME_WELCOME, /* 8 that number, 1 yes */
+    BW_FRAME_ANSWER,
+    BW_FRAME_JOIN,
     BW_FRAME_KINDS
+};
+
+enum bw_mesh_verdict {
+    BW_MESH_OK,
+    BW_MESH_REMOVED,     /* it was a member, and is none any more */
+    BW_MESH_FOREIGN,     /* of another cluster, or meant for another node */
+    BW_MESH_TOO_NEW,     /* it speaks no version that we do: they are all higher */
+    BW_MESH_TOO_OLD,     /* or all lower */
+    BW_MESH_UNKNOWN,     /* JOIN: no member is to be at this address */
+    BW_MESH_STARTED,     /* JOIN: it is, and has been there already */
+    BW_MESH_CERTIFICATE, /* its certificate is not for the address it gives */
+    BW_MESH_VERDICTS
 };
 
 struct bw_mesh;
@@ -35,6 +57,8 @@ struct bw_mesh_options {
     bw_node self;
     const char *host; /* where to listen */
     uint16_t port;
+    char own_host[BW_REPLICA_HOST_MAX + 1]; /* where others reach us, told to them */
+    uint16_t own_port;
     /* NULL: in the clear. Else both sides show certificates: for the host that the node is known
      * by, or, of a node not known yet, one that a server may show. */
     struct bw_credentials *credentials;
@@ -44,6 +68,14 @@ struct bw_mesh_options {
     /* A connection to or from this node closed, or is there (again). */
     void (*closed)(void *context, bw_node node);
     void (*opened)(void *context, bw_node node);
+    /* A node that says it is reached there connects: is it one of us? */
+    enum bw_mesh_verdict (*judge)(void *context, const struct bw_replica_member *from);
+    /* Who is to be reached there asks which member it is: its number, and the first members into
+     * `out` of BW_ROSTER_BYTES_MAX. */
+    enum bw_mesh_verdict (*joins)(void *context, const char *host, uint16_t port, bw_node *id,
+                                  unsigned char *out, size_t *length);
+    /* What a node that we connected to says of us, other than OK. */
+    void (*refused)(void *context, bw_node node, enum bw_mesh_verdict verdict);
 };
 
 int bw_mesh_open(struct bw_mesh **out, const struct bw_mesh_options *options, char *why);
@@ -51,7 +83,13 @@ void bw_mesh_close(struct bw_mesh *mesh, void (*closed)(void *context));
 
 /* A node to be connected to from now on. Returns 0, BW_ELIMIT or BW_ENOMEM. */
 int bw_mesh_add(struct bw_mesh *mesh, const struct bw_replica_member *member);
-void bw_mesh_remove(struct bw_mesh *mesh, bw_node node);
+/* The same at another address: what is connected is hung up on. */
+void bw_mesh_move(struct bw_mesh *mesh, const struct bw_replica_member *member);
+/* Nobody else is connected to, either way. */
+void bw_mesh_keep(struct bw_mesh *mesh, const bw_node *nodes, uint32_t count);
+bool bw_mesh_knows(const struct bw_mesh *mesh, bw_node node);
+/* What one side with these versions is to be told by the other side. */
+enum bw_mesh_verdict bw_mesh_versions(uint32_t highest, uint32_t lowest);
 
 /* The parts together are one frame's payload. False: not connected, or too much waits already. */
 struct bw_part {

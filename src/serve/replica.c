@@ -228,6 +228,22 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
     }
 }
 
+static enum bw_mesh_verdict on_judge(void *context, const struct bw_replica_member *from)
+{
+    return replica_judge(context, from);
+}
+
+static enum bw_mesh_verdict on_joins(void *context, const char *host, uint16_t port, bw_node *id,
+                                     unsigned char *out, size_t *length)
+{
+    return replica_joins(context, host, port, id, out, length);
+}
+
+static void on_refused(void *context, bw_node node, enum bw_mesh_verdict verdict)
+{
+    replica_refused(context, node, verdict);
+}
+
 static void on_peer_closed(void *context, bw_node node)
 {
     struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
@@ -246,35 +262,35 @@ static void on_peer_opened(void *context, bw_node node)
 
 static int open_peers(struct bw_replica *r, char *why)
 {
-    const struct bw_replica_member *self = NULL;
-    for (uint32_t i = 0; i < r->member_count; i++)
-        if (r->members[i].id == r->options.self)
-            self = &r->members[i];
+    const struct bw_replica_member *self = bw_roster_find(&r->roster, r->options.self);
+    const struct bw_replica_member *said = &r->options.publish;
+    const char *listen = r->options.listen_host;
+    if (said->host[0] || !self)
+        self = said;
     struct bw_mesh_options options = {.loop = r->options.loop,
                                       .cluster = r->options.cluster,
                                       .self = r->options.self,
-                                      .host = self ? self->host : "127.0.0.1",
-                                      .port = self && r->member_count > 1 ? self->port : 0,
+                                      .host = listen ? listen : self->host,
+                                      .port = listen ? r->options.listen_port : self->port,
+                                      .own_port = self->port,
                                       .credentials = r->options.credentials,
                                       .context = r,
                                       .frame = on_frame,
                                       .closed = on_peer_closed,
-                                      .opened = on_peer_opened};
+                                      .opened = on_peer_opened,
+                                      .judge = on_judge,
+                                      .joins = on_joins,
+                                      .refused = on_refused};
+    memcpy(options.own_host, self->host, sizeof options.own_host);
     int error = bw_mesh_open(&r->mesh, &options, why);
     if (error)
         return error;
     r->handles++;
-    for (uint32_t i = 0; i < r->member_count && !error; i++)
-        error = bw_mesh_add(r->mesh, &r->members[i]);
-    return error;
+    replica_mesh_sync(r);
+    return 0;
 }
 
 /* ── life ── */
-
-void replica_membership(struct bw_replica *r)
-{
-    r->options.led(r->options.context);
-}
 
 static void start_handles(struct bw_replica *r)
 {
@@ -338,6 +354,8 @@ static int open_parts(struct bw_replica *r, char *why)
         error = open_wal(r, why);
     BW_CRASH("open.after-log");
     if (!error)
+        replica_roster_rebuild(r);
+    if (!error)
         error = open_raft(r);
     if (!error)
         error = replica_meet_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0, why);
@@ -374,8 +392,7 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
     }
     r->options = *options;
     r->lock_fd = r->incoming.fd = -1;
-    memcpy(r->members, options->members, options->count * sizeof *options->members);
-    r->member_count = options->count;
+    bw_roster_init(&r->applied_roster, options->members, options->count);
     int error = open_parts(r, why);
     if (error) {
         if (!why[0])
@@ -462,10 +479,13 @@ uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member
     bw_node ids[BW_RAFT_MEMBERS_MAX];
     uint32_t count = bw_raft_members_at(r->raft, bw_raft_commit_index(r->raft), ids, voters);
     for (uint32_t i = 0; i < count; i++) {
-        out[i] = (struct bw_replica_member){.id = ids[i]};
-        for (uint32_t j = 0; j < r->member_count; j++)
-            if (r->members[j].id == ids[i])
-                out[i] = r->members[j];
+        const struct bw_replica_member *member = bw_roster_find(&r->applied_roster, ids[i]);
+        out[i] = member ? *member : (struct bw_replica_member){.id = ids[i]};
     }
     return count;
+}
+
+bool bw_replica_is_voter(const struct bw_replica *r)
+{
+    return r->voter;
 }

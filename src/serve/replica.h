@@ -15,9 +15,11 @@
 
 #include <uv.h>
 
-#define BW_REPLICA_WHY_MAX  511u
-#define BW_REPLICA_NAME_MAX 63u
-#define BW_REPLICA_NODES    32u
+#define BW_REPLICA_WHY_MAX    511u
+#define BW_REPLICA_NAME_MAX   63u
+#define BW_REPLICA_HOST_MAX   255u
+#define BW_REPLICA_CLIENT_MAX 299u
+#define BW_REPLICA_NODES      32u
 
 struct bw_replica;
 struct bw_credentials;
@@ -25,9 +27,27 @@ struct bw_credentials;
 struct bw_replica_member {
     bw_node id;
     char name[BW_REPLICA_NAME_MAX + 1];
-    char host[256]; /* where its peers reach it */
+    char host[BW_REPLICA_HOST_MAX + 1]; /* where its peers reach it */
     uint16_t port;
-    char client[300]; /* where clients reach it: "http://HOST:PORT" */
+    char client[BW_REPLICA_CLIENT_MAX + 1]; /* where clients reach it: "http://HOST:PORT" */
+    bool wants_vote;                        /* a learner that is to vote once it has caught up */
+};
+
+enum bw_member_op {
+    BW_MEMBER_ADD = 1, /* address, wants_vote: a learner; its number is given by who leads */
+    BW_MEMBER_PROMOTE, /* id: a learner becomes a voter */
+    BW_MEMBER_REMOVE,  /* id */
+    BW_MEMBER_UPDATE   /* id, and what is to change: name, address, client's URL */
+};
+
+struct bw_member_change {
+    enum bw_member_op op;
+    struct bw_replica_member member;
+};
+
+enum bw_replica_end {
+    BW_REPLICA_USELESS, /* its data is gone, or it does not speak with the others */
+    BW_REPLICA_REMOVED  /* it is no member any more: nothing is wrong */
 };
 
 struct bw_replica_options {
@@ -35,8 +55,14 @@ struct bw_replica_options {
     const char *directory; /* exists; locked while it is open */
     uint64_t cluster;
     bw_node self;
-    const struct bw_replica_member *members; /* of a first start; later the log knows */
+    const struct bw_replica_member *members; /* of the cluster's first start; the log knows more */
     uint32_t count;
+    bool joins; /* self was added later: it is not among them, and waits to be fed */
+    /* What this node says of itself once somebody leads: name, client's URL, and its address if
+     * that is to change. */
+    struct bw_replica_member publish;
+    const char *listen_host; /* for its peers; NULL: where they reach it */
+    uint16_t listen_port;
     struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
     bw_time heartbeat_ns,
         timeout_ns; /* 0: 100 ms; 250 ms: a silent leader is found within twice that */
@@ -46,7 +72,7 @@ struct bw_replica_options {
     void (*applied)(void *context, uint64_t request, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results);
     /* A read may be served from the registry now; a keep-alive gave `ttl_ns` (0: no such lease); so
-     * much is left of a lease (-1: no such lease). */
+     * much is left of a lease (-1: no such lease); a change of members was made to this number. */
     void (*answered)(void *context, uint64_t request, bw_time ttl_ns);
     /* BW_ENOTLEADER: nobody leads, certainly not done. BW_ELOST: the leader changed, it may have
      * been done. BW_ETIMEDOUT: no answer in time, likewise. */
@@ -56,7 +82,7 @@ struct bw_replica_options {
     /* Who leads, the term or the membership changed. */
     void (*led)(void *context);
     /* It can take no part, for good: the line says why and what to do. Close it. */
-    void (*ended)(void *context, const char *why);
+    void (*ended)(void *context, enum bw_replica_end end, const char *why);
 };
 
 /* Returns 0, or an error with a line in why[BW_REPLICA_WHY_MAX + 1]. */
@@ -86,10 +112,16 @@ struct bw_replica_status {
 };
 
 void bw_replica_status(const struct bw_replica *replica, struct bw_replica_status *out);
+/* May clients be served here? Not by a learner, nor by one who is no member yet. */
+bool bw_replica_is_voter(const struct bw_replica *replica);
 /* Members as they are now; returns how many, *voters of them first. */
 uint32_t bw_replica_members(const struct bw_replica *replica, struct bw_replica_member *out,
                             uint32_t *voters);
 /* Only at the leader; `failed` or, when it was done, `answered` tells. 0 as above. */
 uint64_t bw_replica_transfer(struct bw_replica *replica, bw_node to);
+/* `answered` tells that it was made, and the member's number. `failed`: as above, or BW_EBUSY:
+ * another change is not complete; BW_ENOQUORUM: too few would be left; BW_ENOTMEMBER; BW_EINVAL: it
+ * votes already; BW_ESTALE: it has not caught up; BW_ELIMIT: too many members. 0 as above. */
+uint64_t bw_replica_change(struct bw_replica *replica, const struct bw_member_change *change);
 
 #endif

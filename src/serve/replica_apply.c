@@ -39,9 +39,10 @@ void replica_apply(struct bw_replica *r, bw_index until)
         if (!entry)
             return; /* behind a snapshot that is being installed */
         r->applied_term = entry->term;
-        r->changed |= bw_session_apply(s, entry->bytes, entry->change ? 0 : entry->length);
-        if (entry->change)
-            replica_membership(r);
+        bool member = replica_is_member_entry(entry);
+        r->changed |= bw_session_apply(s, entry->bytes, member ? 0 : entry->length);
+        if (member)
+            replica_member_applied(r, entry);
     }
     bw_session_reads(s);
     replica_snapshot_consider(r);

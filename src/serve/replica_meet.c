@@ -67,26 +67,42 @@ static bool write_file(const struct bw_replica *r, const char *name, const unsig
     return good;
 }
 
+/* With this node; NULL: more nodes than a cluster has. */
+static struct meeting *meeting_with(struct bw_replica *r, bw_node node)
+{
+    for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
+        if (r->met[i].node == BW_NODE_NONE)
+            r->met[i].node = node;
+        if (r->met[i].node == node)
+            return &r->met[i];
+    }
+    return NULL;
+}
+
 /* The others as we met them, in an earlier life. */
 static bool read_mark(struct bw_replica *r)
 {
     unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
     ssize_t length = read_file(r, MARK, bytes, sizeof bytes);
-    for (size_t at = 0; length > 0 && at + PAIR_BYTES <= (size_t)length; at += PAIR_BYTES)
-        r->met[bw_get32(bytes + at) % BW_REPLICA_NODES].known = bw_get64(bytes + at + 4);
+    for (size_t at = 0; length > 0 && at + PAIR_BYTES <= (size_t)length; at += PAIR_BYTES) {
+        struct meeting *with = meeting_with(r, bw_get32(bytes + at));
+        if (with)
+            with->known = bw_get64(bytes + at + 4);
+    }
     return length >= 0;
 }
 
-static bool write_mark(const struct bw_replica *r)
+static bool write_mark(struct bw_replica *r)
 {
     unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
     size_t length = 0;
-    for (uint32_t i = 0; i < r->member_count; i++) {
-        bw_node id = r->members[i].id;
-        if (id == r->options.self)
+    for (uint32_t i = 0; i < r->roster.count; i++) {
+        bw_node id = r->roster.at[i].id;
+        const struct meeting *with = id == r->options.self ? NULL : meeting_with(r, id);
+        if (!with)
             continue;
         bw_put32(bytes + length, id);
-        bw_put64(bytes + length + 4, r->met[id % BW_REPLICA_NODES].known);
+        bw_put64(bytes + length + 4, with->known);
         length += PAIR_BYTES;
     }
     BW_CRASH("meet.mark.before");
@@ -116,7 +132,7 @@ static bool find_number(struct bw_replica *r)
 int replica_meet_begin(struct bw_replica *r, bool empty, char *why)
 {
     bool met = read_mark(r);
-    r->meeting = empty && r->member_count > 1 && !met;
+    r->meeting = empty && r->roster.count > 1 && !r->options.joins && !met;
     if (!r->meeting || find_number(r))
         return 0;
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot write in %.300s: %s", r->options.directory,
@@ -127,8 +143,8 @@ int replica_meet_begin(struct bw_replica *r, bool empty, char *why)
 static void answer(struct bw_replica *r, bw_node node)
 {
     unsigned char bytes[WELCOME_BYTES];
-    struct meeting *with = &r->met[node % BW_REPLICA_NODES];
-    if (!with->asked || !bw_mesh_connected(r->mesh, node))
+    struct meeting *with = meeting_with(r, node);
+    if (!with || !with->asked || !bw_mesh_connected(r->mesh, node))
         return;
     if (r->meeting)
         with->known = with->nonce;
@@ -155,19 +171,20 @@ void replica_meet_opened(struct bw_replica *r, bw_node node)
 void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                         size_t length)
 {
-    struct meeting *with = &r->met[from % BW_REPLICA_NODES];
-    if (length != MEET_BYTES)
+    struct meeting *with = meeting_with(r, from);
+    if (length != MEET_BYTES || !with)
         return;
     with->nonce = bw_get64(bytes);
     with->asked = true;
     answer(r, from);
 }
 
-static bool met_all(const struct bw_replica *r)
+static bool met_all(struct bw_replica *r)
 {
-    for (uint32_t i = 0; i < r->member_count; i++) {
-        bw_node id = r->members[i].id;
-        if (id != r->options.self && !r->met[id % BW_REPLICA_NODES].welcomed)
+    for (uint32_t i = 0; i < r->roster.count; i++) {
+        bw_node id = r->roster.at[i].id;
+        const struct meeting *with = id == r->options.self ? NULL : meeting_with(r, id);
+        if (with && !with->welcomed)
             return false;
     }
     return true;
@@ -175,8 +192,8 @@ static bool met_all(const struct bw_replica *r)
 
 static bool is_first(const struct bw_replica *r)
 {
-    for (uint32_t i = 0; i < r->member_count; i++)
-        if (r->members[i].id < r->options.self)
+    for (uint32_t i = 0; i < r->roster.count; i++)
+        if (r->roster.at[i].id < r->options.self)
             return false;
     return true;
 }
@@ -197,7 +214,8 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
                           size_t length)
 {
     char why[BW_REPLICA_WHY_MAX + 1];
-    if (length != WELCOME_BYTES || !r->meeting || bw_get64(bytes) != r->nonce)
+    struct meeting *with = meeting_with(r, from);
+    if (length != WELCOME_BYTES || !r->meeting || bw_get64(bytes) != r->nonce || !with)
         return;
     if (!bytes[8]) {
         snprintf(
@@ -206,16 +224,16 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
             "what it promised. Bring the data back, or remove this node from the cluster and "
             "add it anew",
             r->options.directory);
-        r->options.ended(r->options.context, why);
+        r->options.ended(r->options.context, BW_REPLICA_USELESS, why);
         return;
     }
-    r->met[from % BW_REPLICA_NODES].welcomed = true;
+    with->welcomed = true;
     if (!met_all(r))
         return;
     if (!write_mark(r)) {
         snprintf(why, sizeof why, "cannot write in %.300s: %s", r->options.directory,
                  strerror(errno));
-        r->options.ended(r->options.context, why);
+        r->options.ended(r->options.context, BW_REPLICA_USELESS, why);
         return;
     }
     r->meeting = false;

@@ -9,11 +9,12 @@ static void on_sweep(uv_timer_t *timer)
 {
     struct bw_replica *r = timer->data;
     bw_session_sweep(&r->session);
+    replica_publish(r);
     if (r->session.requests == 0)
         uv_timer_stop(timer); /* an idle node sleeps */
 }
 
-static void keep_sweeping(struct bw_replica *r)
+void replica_keep_sweeping(struct bw_replica *r)
 {
     uint64_t ms = (uint64_t)(BW_SESSION_SWEEP / BW_MS);
     if (r->session.requests && !uv_is_active((uv_handle_t *)&r->sweeper))
@@ -60,6 +61,11 @@ static void command(void *context, const struct bw_command *asked)
     replica_step(context, &event);
 }
 
+static void change(void *context, struct bw_request *request)
+{
+    replica_change_try(context, request);
+}
+
 static void turn(void *context)
 {
     replica_turn(context);
@@ -93,6 +99,7 @@ int replica_session_init(struct bw_replica *r)
                                      .ask = pass_on,
                                      .tell = tell,
                                      .command = command,
+                                     .change = change,
                                      .turn = turn,
                                      .applied = applied,
                                      .answered = answered,
@@ -112,14 +119,14 @@ int replica_session_init(struct bw_replica *r)
 uint64_t bw_replica_propose(struct bw_replica *r, const struct bw_entry *entry)
 {
     uint64_t id = bw_session_propose(&r->session, entry, r->scratch, r->scratch_size);
-    keep_sweeping(r);
+    replica_keep_sweeping(r);
     return id;
 }
 
 static uint64_t ask(struct bw_replica *r, enum bw_replica_kind kind, int64_t lease)
 {
     uint64_t id = bw_session_ask(&r->session, kind, lease);
-    keep_sweeping(r);
+    replica_keep_sweeping(r);
     return id;
 }
 
@@ -146,19 +153,19 @@ void bw_replica_forget(struct bw_replica *r, uint64_t id)
 uint64_t bw_replica_transfer(struct bw_replica *r, bw_node to)
 {
     struct bw_command asked = {.kind = BW_COMMAND_TRANSFER, .node = to};
-    uint64_t id = bw_session_change(&r->session, &asked);
-    keep_sweeping(r);
+    uint64_t id = bw_session_transfer(&r->session, &asked);
+    replica_keep_sweeping(r);
     return id;
 }
 
 void replica_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length)
 {
     bw_session_asked(&r->session, from, bytes, length);
-    keep_sweeping(r);
+    replica_keep_sweeping(r);
 }
 
 void replica_expire(struct bw_replica *r)
 {
     bw_session_expire(&r->session, r->scratch, r->scratch_size);
-    keep_sweeping(r);
+    replica_keep_sweeping(r);
 }

@@ -22,7 +22,8 @@
 #define LOG_ENTRIES BW_CRASH_OR(100000u, 40u)
 /* Terms are counted too: Raft keeps a bounded list of them, and takes part in no election when it
  * is full. */
-#define LOG_TERMS BW_CRASH_OR(BW_RAFT_TERM_RUNS_MAX / 2, 8u)
+#define LOG_TERMS   BW_CRASH_OR(BW_RAFT_TERM_RUNS_MAX / 2, 8u)
+#define LOG_CHANGES (BW_RAFT_CHANGES_MAX / 2) /* of the members, likewise */
 /* After one that could not be written: not at once again. */
 #define SAVE_AGAIN (5 * BW_SEC)
 
@@ -88,15 +89,17 @@ static void on_pipe(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 static void describe(const struct bw_replica *r, struct bw_snapshot_head *head)
 {
-    *head = (struct bw_snapshot_head){
-        .cluster = r->options.cluster, .index = r->session.applied, .term = r->applied_term};
+    *head = (struct bw_snapshot_head){.cluster = r->options.cluster,
+                                      .index = r->session.applied,
+                                      .term = r->applied_term,
+                                      .roster = r->applied_roster};
     head->members = bw_raft_members_at(r->raft, r->session.applied, head->member, &head->voters);
 }
 
 static bool is_due(const struct bw_replica *r)
 {
     bool much = r->log.bytes > LOG_BYTES || r->session.applied > r->snapshot_index + LOG_ENTRIES ||
-                bw_raft_terms(r->raft) > LOG_TERMS;
+                bw_raft_terms(r->raft) > LOG_TERMS || bw_raft_changes(r->raft) > LOG_CHANGES;
     return much && !r->saver && !r->saver_pipe_open && !r->closing &&
            r->session.applied > r->snapshot_index && replica_now() >= r->save_not_before;
 }
@@ -166,6 +169,8 @@ int replica_snapshot_find(struct bw_replica *r, char *why)
     r->saved_voters = head.voters;
     r->saved_members = head.members;
     memcpy(r->saved_member, head.member, sizeof head.member);
+    if (head.roster.count)
+        r->applied_roster = head.roster;
     bw_log_restart(&r->log, head.index);
     return 0;
 }
@@ -292,6 +297,7 @@ void replica_snapshot_install(struct bw_replica *r, bw_index index)
     if (replica_registry_make(r) != 0 || replica_snapshot_find(r, why) != 0 ||
         r->snapshot_index != index)
         give_up("cannot install a snapshot", why);
+    replica_roster_rebuild(r);
     BW_CRASH("snapshot.install.before-record");
     bw_wal_snapshot(r->wal, index, r->snapshot_term);
     BW_CRASH("snapshot.install.after-record");

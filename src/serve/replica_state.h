@@ -4,6 +4,7 @@
  *   replica_step.c      Raft's steps and their actions; the turn of the loop
  *   replica_apply.c     the registry's memory; committed entries into it
  *   replica_meet.c      the first meeting of a new cluster's nodes
+ *   replica_member.c    members that come and go
  *   replica_request.c   requests: what the session (session.h) decides is carried out
  *   replica_snapshot.c  the registry on disk, and on its way to another node */
 #ifndef BW_SERVE_REPLICA_STATE_H
@@ -16,6 +17,7 @@
 #include "serve/log.h"
 #include "serve/mesh.h"
 #include "serve/replica.h"
+#include "serve/roster.h"
 #include "serve/session.h"
 #include "serve/wal.h"
 
@@ -23,7 +25,8 @@
 #define HELD_MAX        65536u
 #define REPLICA_DEPTH   4u /* steps that an action of a step may lead to */
 
-struct meeting {           /* with another node, when a cluster begins (replica_meet.c) */
+struct meeting { /* with another node, when a cluster begins (replica_meet.c) */
+    bw_node node;
     uint64_t nonce, known; /* of its directory, which asks; of the one we met */
     bool asked, welcomed;
 };
@@ -73,9 +76,13 @@ struct bw_replica {
     uint32_t mark_first, mark_count;
 
     struct bw_mesh *mesh;
-    struct bw_replica_member members[BW_REPLICA_NODES];
-    uint32_t member_count;
-    bool meeting; /* nothing is promised before all have met */
+    struct bw_roster applied_roster; /* as of what is applied */
+    struct bw_roster roster;         /* as of the log's end */
+    bool resync;                     /* who is connected to may have changed */
+    bool voter;                      /* of the log as it stands */
+    bool removed;                    /* it was told that it is no member any more */
+    uint64_t publishing;             /* the request that says who this is */
+    bool meeting;                    /* nothing is promised before all have met */
     uint64_t nonce;
     struct meeting met[BW_REPLICA_NODES];
 
@@ -122,7 +129,6 @@ void replica_check(uv_check_t *check);
 
 /* replica.c */
 void replica_release(struct bw_replica *r);
-void replica_membership(struct bw_replica *r);
 void replica_start(struct bw_replica *r);
 
 /* replica_meet.c */
@@ -133,6 +139,22 @@ void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char 
 void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                           size_t length);
 
+/* replica_member.c */
+void replica_roster_learn(struct bw_replica *r, const struct bw_log_entry *entry);
+void replica_roster_rebuild(struct bw_replica *r);
+void replica_mesh_sync(struct bw_replica *r);
+enum bw_mesh_verdict replica_judge(struct bw_replica *r, const struct bw_replica_member *from);
+enum bw_mesh_verdict replica_joins(struct bw_replica *r, const char *host, uint16_t port,
+                                   bw_node *id, unsigned char *out, size_t *length);
+void replica_refused(struct bw_replica *r, bw_node node, enum bw_mesh_verdict verdict);
+void replica_removed(struct bw_replica *r);
+void replica_change_try(struct bw_replica *r, struct bw_request *request);
+void replica_promote_ready(struct bw_replica *r);
+bool replica_is_published(const struct bw_replica *r);
+void replica_publish(struct bw_replica *r);
+bool replica_is_member_entry(const struct bw_log_entry *entry);
+void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *entry);
+
 /* replica_apply.c */
 int replica_registry_make(struct bw_replica *r);
 void replica_apply(struct bw_replica *r, bw_index until);
@@ -141,6 +163,7 @@ void replica_apply(struct bw_replica *r, bw_index until);
 int replica_session_init(struct bw_replica *r);
 void replica_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
 void replica_expire(struct bw_replica *r);
+void replica_keep_sweeping(struct bw_replica *r);
 
 /* replica_snapshot.c */
 int replica_snapshot_find(struct bw_replica *r, char *why);

@@ -86,6 +86,7 @@ static void announce(struct bw_replica *r, const struct bw_announcement *said)
     bw_session_led(&r->session, said->leader);
     if (said->leader != before)
         bw_silence_forget(&r->silence);
+    replica_publish(r);
     r->options.led(r->options.context);
 }
 
@@ -147,6 +148,7 @@ static void keep(struct bw_replica *r, bw_index index, const struct bw_log_entry
 {
     if (bw_log_append(&r->log, entry) != 0)
         abort(); /* without memory for the log nothing can be promised any more */
+    replica_roster_learn(r, entry);
     bw_wal_entry(r->wal, &(struct bw_wal_entry){.index = index,
                                                 .term = entry->term,
                                                 .change = entry->change,
@@ -184,11 +186,13 @@ static void append_received(struct bw_replica *r, const struct bw_log_action *lo
     }
 }
 
-/* Entries born here: proposals, or Raft's own. */
+/* Entries born here: proposals, a change of the members, or Raft's own. */
 static void append_own(struct bw_replica *r, const struct bw_log_action *log)
 {
     const struct bw_request *request =
         log->request ? bw_session_batch(&r->session, log->request) : NULL;
+    if (log->change.op)
+        request = bw_session_find(&r->session, log->request);
     for (uint32_t i = 0; i < log->count; i++) {
         bool change = log->change.op && log->change.entry == i;
         struct bw_log_entry entry = {.term = log->term,
@@ -223,6 +227,7 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
     case BW_ACTION_LOG_TRUNCATE:
         bw_log_truncate(&r->log, action->log.first);
         bw_wal_truncate(r->wal, action->log.first);
+        replica_roster_rebuild(r);
         BW_CRASH("raft.truncate.after-collecting");
         break;
     case BW_ACTION_LOG_COMPACT:
@@ -255,8 +260,11 @@ void replica_step(struct bw_replica *r, struct bw_event *event)
     for (uint32_t i = 0; i < actions.count; i++)
         act(r, &list[i], event);
     r->depth--;
-    if (r->depth == 0)
-        replica_turn(r);
+    if (r->depth > 0)
+        return;
+    replica_turn(r);
+    if (r->resync)
+        replica_mesh_sync(r);
 }
 
 /* Entries behind an append: as many as it says, each whole. */
@@ -377,6 +385,8 @@ void replica_timer(uv_timer_t *timer)
     }
     mind_disk(r, now);
     replica_expire(r);
+    if (r->session.leading)
+        replica_promote_ready(r);
     replica_arm(r);
 }
 

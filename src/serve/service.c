@@ -134,10 +134,10 @@ static void on_led(void *context)
         service->options.led(service->options.context);
 }
 
-static void on_ended(void *context, const char *why)
+static void on_ended(void *context, enum bw_replica_end end, const char *why)
 {
     struct bw_service *service = context;
-    service->options.ended(service->options.context, why);
+    service->options.ended(service->options.context, end, why);
 }
 
 static const struct {
@@ -178,6 +178,19 @@ void bw_service_fail(struct bw_call *call, int error)
     bw_call_end(call,
                 error == BW_EBUSY || error == BW_ELIMIT ? BW_CODE_EXHAUSTED : BW_CODE_UNAVAILABLE,
                 text);
+}
+
+/* A learner may be far behind: only its own state and what may be old is told. */
+bool bw_service_may(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *kind = call->method->request;
+    bool old = kind == &api__range_request__descriptor &&
+               ((const Api__RangeRequest *)message)->serializable;
+    if (old || kind == &api__status_request__descriptor ||
+        bw_replica_is_voter(call->service->replica))
+        return true;
+    bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: rpc not supported for learner");
+    return false;
 }
 
 void bw_service_header(const struct bw_service *service, Api__Header *header, int64_t revision)
@@ -322,6 +335,10 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .self = options->self,
                                          .members = options->members,
                                          .count = options->count,
+                                         .joins = options->joins,
+                                         .publish = options->publish,
+                                         .listen_host = options->listen_host,
+                                         .listen_port = options->listen_port,
                                          .credentials = options->credentials,
                                          .heartbeat_ns = options->heartbeat_ns,
                                          .timeout_ns = options->timeout_ns,
@@ -390,6 +407,14 @@ const struct bw_method bw_methods[] = {
      &api__watch_response__descriptor, true, bw_watch_message, NULL, bw_watch_gone},
     UNARY("/etcdserverpb.Cluster/MemberList", "/v3/cluster/member/list", member_list_request,
           member_list_response, bw_cluster_members),
+    UNARY("/etcdserverpb.Cluster/MemberAdd", "/v3/cluster/member/add", member_add_request,
+          member_add_response, bw_cluster_add),
+    UNARY("/etcdserverpb.Cluster/MemberRemove", "/v3/cluster/member/remove", member_remove_request,
+          member_remove_response, bw_cluster_remove),
+    UNARY("/etcdserverpb.Cluster/MemberUpdate", "/v3/cluster/member/update", member_update_request,
+          member_update_response, bw_cluster_update),
+    UNARY("/etcdserverpb.Cluster/MemberPromote", "/v3/cluster/member/promote",
+          member_promote_request, member_promote_response, bw_cluster_promote),
     UNARY("/etcdserverpb.Maintenance/Status", "/v3/maintenance/status", status_request,
           status_response, bw_cluster_status),
     UNARY("/etcdserverpb.Maintenance/MoveLeader", "/v3/maintenance/transfer-leadership",

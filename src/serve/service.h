@@ -5,6 +5,7 @@
  *   service_lease.c     Grant, Revoke, KeepAlive, TimeToLive, Leases
  *   service_watch.c     Watch
  *   service_cluster.c   members, status, hand-over; what is not there
+ *   service_member.c    changes of the members
  *   auth.c              Authenticate; whether a caller may
  *   service_election.c  Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
 #ifndef BW_SERVE_SERVICE_H
@@ -39,13 +40,17 @@ struct bw_service_options {
     bw_node self;
     const struct bw_replica_member *members;
     uint32_t count;
+    bool joins; /* these and the next: as of replica.h */
+    struct bw_replica_member publish;
+    const char *listen_host;
+    uint16_t listen_port;
     struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
     struct bw_auth *auth;               /* NULL: everybody may do everything */
     bw_time heartbeat_ns, timeout_ns, ttl_min_ns;
     struct bw_registry_config registry;
     void *context;
     void (*led)(void *context); /* who leads changed */
-    void (*ended)(void *context, const char *why);
+    void (*ended)(void *context, enum bw_replica_end end, const char *why);
 };
 
 struct bw_service;
@@ -55,6 +60,9 @@ void bw_service_close(struct bw_service *service, void (*closed)(void *context))
 struct bw_replica *bw_service_replica(struct bw_service *service);
 struct bw_auth *bw_service_auth(struct bw_service *service);
 bool bw_service_has_peer_tls(const struct bw_service *service);
+
+/* False: the call has ended, for a node that has no vote serves nobody (as etcd has it). */
+bool bw_service_may(struct bw_call *call, const ProtobufCMessage *message);
 
 /* For the methods. A wait for what `request` (0: the replica takes no more) will bring; the call
  * ends with an error if there can be none. Returns NULL then. */
@@ -103,6 +111,12 @@ void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_gone(struct bw_call *call);
 void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_add(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_remove(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_update(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_promote(struct bw_call *call, const ProtobufCMessage *message);
+/* The members as of now, in the room; *count of them. */
+Api__Member **bw_cluster_list(struct bw_service *service, size_t *count);
 void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message);

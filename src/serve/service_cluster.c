@@ -35,19 +35,25 @@ static Api__Member *to_member(struct bw_service *service, const struct bw_replic
     return out;
 }
 
+Api__Member **bw_cluster_list(struct bw_service *service, size_t *count)
+{
+    struct bw_replica_member members[BW_REPLICA_NODES];
+    uint32_t voters, found = bw_replica_members(bw_service_replica(service), members, &voters);
+    bw_service_room_clear(service);
+    Api__Member **out = bw_service_room(service, (found + 1) * sizeof(Api__Member *));
+    for (uint32_t i = 0; i < found; i++)
+        out[i] = to_member(service, &members[i], i >= voters);
+    *count = found;
+    return out;
+}
+
 void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *message)
 {
     struct bw_service *service = call->service;
-    struct bw_replica_member members[BW_REPLICA_NODES];
     Api__MemberListResponse out = API__MEMBER_LIST_RESPONSE__INIT;
     Api__Header header;
-    uint32_t voters, count = bw_replica_members(bw_service_replica(service), members, &voters);
     (void)message;
-    bw_service_room_clear(service);
-    out.members = bw_service_room(service, (count + 1) * sizeof(Api__Member *));
-    for (uint32_t i = 0; i < count; i++)
-        out.members[i] = to_member(service, &members[i], i >= voters);
-    out.n_members = count;
+    out.members = bw_cluster_list(service, &out.n_members);
     bw_service_header(service, &header, 0);
     out.header = &header;
     bw_call_send(call, &out.base);
@@ -73,6 +79,7 @@ void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message)
     out.raftindex = status.commit;
     out.raftappliedindex = status.applied;
     out.raftterm = status.term;
+    out.islearner = !bw_replica_is_voter(bw_service_replica(service));
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);
 }

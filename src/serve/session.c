@@ -133,7 +133,7 @@ static void tell(struct bw_session *s, const struct bw_request *request, int err
     s->hooks.tell(s->hooks.context, request->origin, bytes, sizeof bytes);
 }
 
-static void fail(struct bw_session *s, struct bw_request *request, int error)
+void bw_session_fail(struct bw_session *s, struct bw_request *request, int error)
 {
     uint64_t id = request->id;
     bool ours = request->origin == s->self;
@@ -176,14 +176,20 @@ static struct bw_request_group *group_new(struct bw_session *s)
     return group;
 }
 
+/* What becomes an entry of the log. */
+static bool is_logged(enum bw_replica_kind kind)
+{
+    return kind == BW_REPLICA_PROPOSAL || kind == BW_REPLICA_CHANGE;
+}
+
 /* Into this turn's group of its kind. False: no memory. */
 static bool join_group(struct bw_session *s, struct bw_request *request)
 {
-    bool proposal = request->kind == BW_REPLICA_PROPOSAL;
-    struct bw_request_group **group = proposal ? &s->batch : &s->round;
+    bool logged = is_logged(request->kind);
+    struct bw_request_group **group = logged ? &s->batch : &s->round;
     if (!*group && !(*group = group_new(s)))
         return false;
-    request->state = proposal ? BW_REQUEST_LOGGED : BW_REQUEST_ROUND;
+    request->state = logged ? BW_REQUEST_LOGGED : BW_REQUEST_ROUND;
     request->with = NULL;
     *(*group)->end = request;
     (*group)->end = &request->with;
@@ -197,19 +203,37 @@ static bool pass_on(struct bw_session *s, struct bw_request *request)
     bw_put64(head, request->id);
     head[8] = (unsigned char)request->kind;
     bw_put64(lease, (uint64_t)request->lease);
-    bool proposal = request->kind == BW_REPLICA_PROPOSAL;
+    bool logged = is_logged(request->kind);
     if (!s->hooks.ask(s->hooks.context, s->leader, head, sizeof head,
-                      proposal ? request->bytes : lease, proposal ? request->length : sizeof lease))
+                      logged ? request->bytes : lease, logged ? request->length : sizeof lease))
         return false;
     request->state = BW_REQUEST_PASSED;
     return true;
 }
 
+static void make_change(struct bw_session *s, struct bw_request *request)
+{
+    if (s->hooks.change)
+        s->hooks.change(s->hooks.context, request);
+    else
+        bw_session_fail(s, request, BW_EUNSUPPORTED);
+}
+
+void bw_session_log(struct bw_session *s, struct bw_request *request)
+{
+    join_group(s, request);
+    s->hooks.turn(s->hooks.context);
+}
+
 /* To whoever leads; it stays NEW while nobody does. */
 static void place(struct bw_session *s, struct bw_request *request)
 {
-    if (request->change)
+    if (request->transfer)
         return;
+    if (s->leading && request->kind == BW_REPLICA_CHANGE) {
+        make_change(s, request);
+        return;
+    }
     if (s->leading)
         join_group(s, request);
     else if (s->leader != BW_NODE_NONE && request->origin == s->self)
@@ -253,15 +277,32 @@ uint64_t bw_session_ask(struct bw_session *s, enum bw_replica_kind kind, int64_t
     return id;
 }
 
-uint64_t bw_session_change(struct bw_session *s, struct bw_command *command)
+uint64_t bw_session_transfer(struct bw_session *s, struct bw_command *command)
 {
     uint64_t id = next_id(s);
     struct bw_request *request = request_new(s, id, BW_REPLICA_READ, s->self, 0);
     if (!request)
         return 0;
-    request->change = true;
+    request->transfer = true;
     command->request = id;
     s->hooks.command(s->hooks.context, command);
+    return id;
+}
+
+/* It may be refused, and that is not told from within this call: it is placed with the turn's end.
+ */
+uint64_t bw_session_change(struct bw_session *s, const unsigned char *bytes, size_t length,
+                           bw_node origin)
+{
+    uint64_t id = next_id(s);
+    struct bw_request *request =
+        request_new(s, id, BW_REPLICA_CHANGE, origin, (uint32_t)(BW_SESSION_HEAD + length));
+    if (!request)
+        return 0;
+    bw_put64(request->bytes, id);
+    memcpy(request->bytes + BW_SESSION_HEAD, bytes, length);
+    s->unplaced = true;
+    s->hooks.turn(s->hooks.context);
     return id;
 }
 
@@ -282,11 +323,11 @@ void bw_session_asked(struct bw_session *s, bw_node from, const unsigned char *b
     uint64_t id = bw_get64(bytes);
     enum bw_replica_kind kind = (enum bw_replica_kind)bytes[8];
     size_t rest = length - ASK_HEAD;
-    bool proposal = kind == BW_REPLICA_PROPOSAL;
-    if (id >> BW_SESSION_NODE != from || bw_session_find(s, id) || (!proposal && rest != 8) ||
-        (proposal && (rest < BW_SESSION_HEAD || bw_get64(bytes + ASK_HEAD) != id)))
+    bool logged = is_logged(kind);
+    if (id >> BW_SESSION_NODE != from || bw_session_find(s, id) || (!logged && rest != 8) ||
+        (logged && (rest < BW_SESSION_HEAD || bw_get64(bytes + ASK_HEAD) != id)))
         return;
-    struct bw_request *request = request_new(s, id, kind, from, proposal ? (uint32_t)rest : 0);
+    struct bw_request *request = request_new(s, id, kind, from, logged ? (uint32_t)rest : 0);
     struct bw_request refused = {.id = id, .origin = from};
     if (!request || !s->leading) {
         tell(s, &refused, request ? BW_ENOTLEADER : BW_EBUSY, 0, 0);
@@ -294,7 +335,7 @@ void bw_session_asked(struct bw_session *s, bw_node from, const unsigned char *b
             bw_session_end(s, request);
         return;
     }
-    if (proposal)
+    if (logged)
         memcpy(request->bytes, bytes + ASK_HEAD, rest);
     else
         request->lease = (int64_t)bw_get64(bytes + ASK_HEAD);
@@ -313,7 +354,7 @@ void bw_session_told(struct bw_session *s, bw_node from, const unsigned char *by
         if (s->leader != from)
             place(s, request);
     } else if (error) {
-        fail(s, request, error);
+        bw_session_fail(s, request, error);
     } else {
         answer(s, request, bw_get64(bytes + 12), (bw_time)bw_get64(bytes + 20));
     }
@@ -351,7 +392,7 @@ static void end_round(struct bw_session *s, struct bw_request_group *group,
         if (told->error) {
             request->state = BW_REQUEST_NEW; /* nothing was done: somebody else may */
             if (request->origin != s->self)
-                fail(s, request, BW_ENOTLEADER);
+                bw_session_fail(s, request, BW_ENOTLEADER);
         } else if (request->kind == BW_REPLICA_KEEP_ALIVE) {
             answer(s, request, 0, bw_registry_keep_alive(s->registry, request->lease, now));
         } else if (request->kind == BW_REPLICA_LEFT) {
@@ -371,11 +412,20 @@ static void refuse_batch(struct bw_session *s)
         s->proposed->first = request->with;
         request->state = BW_REQUEST_NEW;
         if (request->origin != s->self)
-            fail(s, request, BW_ENOTLEADER);
+            bw_session_fail(s, request, BW_ENOTLEADER);
     }
 }
 
-/* Raft answers a command: a round of reads, a refused batch, a transfer. */
+/* Raft has taken it, and its application tells; or not. */
+static void change_answered(struct bw_session *s, struct bw_request *request, int error)
+{
+    if (error == BW_EBUSY || error == BW_ETRANSFERRING || error == BW_ENOTLEADER)
+        request->state = BW_REQUEST_NEW; /* not now: tried again with the next sweep */
+    else if (error)
+        bw_session_fail(s, request, error);
+}
+
+/* Raft answers a command: a round of reads, a refused batch, a transfer, a change. */
 void bw_session_answer(struct bw_session *s, const struct bw_answer *told)
 {
     struct bw_request *request = bw_session_find(s, told->request);
@@ -384,9 +434,11 @@ void bw_session_answer(struct bw_session *s, const struct bw_answer *told)
         end_round(s, group, told);
     } else if (s->proposed && s->proposed->id == told->request && told->error) {
         refuse_batch(s);
-    } else if (request && request->change) {
+    } else if (request && request->kind == BW_REPLICA_CHANGE) {
+        change_answered(s, request, told->error);
+    } else if (request && request->transfer) {
         if (told->error)
-            fail(s, request, told->error);
+            bw_session_fail(s, request, told->error);
         else
             answer(s, request, 0, 0);
     }
@@ -419,6 +471,18 @@ static void flush_round(struct bw_session *s)
     s->hooks.command(s->hooks.context, &command);
 }
 
+/* A change that is refused is gone, and whoever is told of it may forget others: then the rest
+ * waits for the next sweep. */
+static void place_new(struct bw_session *s)
+{
+    uint32_t before = s->requests;
+    for (struct bw_request *at = s->first, *next; at && s->requests == before; at = next) {
+        next = at->next;
+        if (at->state == BW_REQUEST_NEW)
+            place(s, at);
+    }
+}
+
 /* A follower learns of a commit with the next append: when one of them waits, a round goes out now
  * instead of with the next heartbeat. */
 static void nudge(struct bw_session *s)
@@ -432,19 +496,16 @@ static void nudge(struct bw_session *s)
 void bw_session_flush(struct bw_session *s)
 {
     s->last_turn = s->hooks.now(s->hooks.context);
+    if (s->unplaced) {
+        s->unplaced = false;
+        place_new(s);
+    }
     if (s->batch)
         flush_batch(s);
     if (s->round)
         flush_round(s);
     if (s->nudge)
         nudge(s);
-}
-
-static void place_new(struct bw_session *s)
-{
-    for (struct bw_request *at = s->first; at; at = at->next)
-        if (at->state == BW_REQUEST_NEW)
-            place(s, at);
 }
 
 /* Telling that a request failed may lead to others being forgotten: the walk begins anew behind
@@ -455,8 +516,8 @@ void bw_session_place(struct bw_session *s)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): failed ones unlink themselves */
         bool logged = at->state == BW_REQUEST_LOGGED && !s->leading;
         bool passed = at->state == BW_REQUEST_PASSED;
-        if (at->kind == BW_REPLICA_PROPOSAL && (logged || passed)) {
-            fail(s, at, BW_ELOST);
+        if (is_logged(at->kind) && (logged || passed)) {
+            bw_session_fail(s, at, BW_ELOST);
             at = s->first;
             continue;
         }
@@ -471,6 +532,7 @@ void bw_session_sweep(struct bw_session *s)
 {
     bw_time now = s->hooks.now(s->hooks.context);
     while (s->first && s->first->since + BW_SESSION_PATIENCE <= now) /* oldest first */
-        fail(s, s->first, s->first->state == BW_REQUEST_NEW ? BW_ENOTLEADER : BW_ETIMEDOUT);
+        bw_session_fail(s, s->first,
+                        s->first->state == BW_REQUEST_NEW ? BW_ENOTLEADER : BW_ETIMEDOUT);
     place_new(s);
 }

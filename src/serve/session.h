@@ -33,6 +33,7 @@ enum bw_replica_kind {
     BW_REPLICA_READ,
     BW_REPLICA_KEEP_ALIVE,
     BW_REPLICA_LEFT,
+    BW_REPLICA_CHANGE, /* of the members */
     BW_REPLICA_KINDS
 };
 
@@ -48,7 +49,7 @@ struct bw_request {
     uint64_t id;
     enum bw_replica_kind kind;
     enum bw_request_state state;
-    bool change;                        /* a transfer or a membership change */
+    bool transfer;                      /* of the lead */
     bool revokes;                       /* our own, of a lease that is over */
     bw_node origin;                     /* who must be told: us, or the node that passed it on */
     struct bw_request *chain;           /* same bucket */
@@ -80,6 +81,9 @@ struct bw_session_hooks {
     bool (*tell)(void *context, bw_node to, const unsigned char *bytes, size_t length);
     /* A step of Raft, with all that follows from it. */
     void (*command)(void *context, const struct bw_command *command);
+    /* At the node that leads: a change of the members is to be made (bw_session_fail, _log, or a
+     * command of its number, with its state LOGGED). NULL: there are none. */
+    void (*change)(void *context, struct bw_request *request);
     /* Something was collected: bw_session_flush before this turn ends. */
     void (*turn)(void *context);
     /* As in replica.h. */
@@ -105,6 +109,7 @@ struct bw_session { /* the caller's memory; set up by init, then read only */
     struct bw_request **buckets; /* the caller's, all NULL; a power of two */
     uint32_t bucket_count;
     struct bw_request *first, *last;
+    bool unplaced;                          /* a change waits for the end of the turn */
     struct bw_request_group *batch, *round; /* of this turn */
     struct bw_request_group *rounds;        /* with Raft */
     struct bw_request_group *proposed;      /* being stepped */
@@ -125,8 +130,12 @@ void bw_session_clear(struct bw_session *session);
 uint64_t bw_session_propose(struct bw_session *session, const struct bw_entry *entry,
                             unsigned char *scratch, size_t size);
 uint64_t bw_session_ask(struct bw_session *session, enum bw_replica_kind kind, int64_t lease);
-/* A transfer or a membership change, at the leader only; the request's number is filled in. */
-uint64_t bw_session_change(struct bw_session *session, struct bw_command *command);
+/* A transfer, at the leader only; the request's number is filled in. */
+uint64_t bw_session_transfer(struct bw_session *session, struct bw_command *command);
+/* A change of the members, as bytes of an entry behind its head. `origin`: us, or BW_NODE_NONE if
+ * nobody is to be told. */
+uint64_t bw_session_change(struct bw_session *session, const unsigned char *bytes, size_t length,
+                           bw_node origin);
 void bw_session_forget(struct bw_session *session, uint64_t id);
 
 /* From other nodes. */
@@ -158,6 +167,11 @@ void bw_session_sweep(struct bw_session *session);
 bw_time bw_session_deadline(const struct bw_session *session);
 /* Proposes the end of leases that are over. `scratch` holds one entry. */
 void bw_session_expire(struct bw_session *session, unsigned char *scratch, size_t size);
+
+/* Of a change: it is refused; it goes into this turn's batch; its entry was applied. */
+void bw_session_fail(struct bw_session *session, struct bw_request *request, int error);
+void bw_session_log(struct bw_session *session, struct bw_request *request);
+void bw_session_done(struct bw_session *session, uint64_t id, bw_time value);
 
 /* session.c, for session_apply.c */
 struct bw_request *bw_session_find(const struct bw_session *session, uint64_t id);

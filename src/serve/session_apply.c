@@ -22,6 +22,18 @@ static void tell(struct bw_session *s, uint64_t id, const struct bw_entry *entry
         s->hooks.applied(s->hooks.context, id, entry, refusal, &s->results);
 }
 
+void bw_session_done(struct bw_session *s, uint64_t id, bw_time value)
+{
+    struct bw_request *request = bw_session_find(s, id);
+    if (!request)
+        return;
+    bool ours = request->origin == s->self;
+    s->nudge |= !ours && request->origin != BW_NODE_NONE;
+    bw_session_end(s, request);
+    if (ours)
+        s->hooks.answered(s->hooks.context, id, value);
+}
+
 bool bw_session_apply(struct bw_session *s, const unsigned char *bytes, size_t length)
 {
     struct bw_entry entry;

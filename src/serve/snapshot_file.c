@@ -20,7 +20,7 @@
 #include <xxhash.h>
 
 static const unsigned char magic[8] = {'B', 'W', 'S', 'N',
-                                       'A', 'P', 0,   1}; /* the last is the version */
+                                       'A', 'P', 0,   2}; /* the last is the version */
 #define MAKING     "snapshot-next.tmp"
 #define PATH_SIZE  4352u
 #define ROOM_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
@@ -72,6 +72,10 @@ static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
     BW_CRASH("snapshot.save.before-head");
     put(sink, bytes, sizeof bytes);
     BW_CRASH("snapshot.save.after-head");
+    length = bw_roster_encode(&head->roster, room);
+    bw_put32(sum, (uint32_t)length);
+    put(sink, sum, 4);
+    put(sink, room, length);
     bw_registry_save_begin(registry, &saving);
     while (!sink->failed && (length = bw_registry_save(registry, &saving, room, ROOM_BYTES)) > 0) {
         BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, room, length, -1);
@@ -145,6 +149,20 @@ static int view_open(struct view *view, const char *path, char *why)
     return 0;
 }
 
+/* Where the registry begins; 0: the members before it cannot be read. */
+static size_t body_of(const struct view *view, struct bw_roster *roster)
+{
+    size_t rest = view->size - BW_SNAPSHOT_HEAD - 8;
+    *roster = (struct bw_roster){0};
+    if (view->bytes[7] == 1)
+        return BW_SNAPSHOT_HEAD;
+    size_t length = rest >= 4 ? bw_get32(view->bytes + BW_SNAPSHOT_HEAD) : SIZE_MAX;
+    if (length > rest - 4 ||
+        bw_roster_decode(roster, view->bytes + BW_SNAPSHOT_HEAD + 4, length) != 0)
+        return 0;
+    return BW_SNAPSHOT_HEAD + 4 + length;
+}
+
 static int head_check(const struct view *view, const char *path, uint64_t cluster,
                       struct bw_snapshot_head *head, char *why)
 {
@@ -154,7 +172,7 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
     if (memcmp(bytes, magic, 7) != 0 ||
         bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
         what = "is damaged";
-    else if (bytes[7] != magic[7])
+    else if (bytes[7] == 0 || bytes[7] > magic[7])
         error = BW_EVERSION, what = "was written by a newer version of bellwether";
     else if (bw_get64(bytes + 8) != cluster)
         error = BW_EDENIED, what = "belongs to another cluster";
@@ -163,8 +181,9 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
                                       .term = bw_get64(bytes + 24),
                                       .voters = bw_get32(bytes + 32),
                                       .members = bw_get32(bytes + 36)};
-    if (!what && (head->members == 0 || head->members > BW_RAFT_MEMBERS_MAX || head->voters == 0 ||
-                  head->voters > head->members || head->index == 0))
+    if (!what &&
+        (head->members == 0 || head->members > BW_RAFT_MEMBERS_MAX || head->voters == 0 ||
+         head->voters > head->members || head->index == 0 || body_of(view, &head->roster) == 0))
         what = "makes no sense";
     if (what) {
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s %s", path, what);
@@ -189,8 +208,9 @@ int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_hea
 static int load(const char *path, const struct view *view, struct bw_registry *registry, char *why)
 {
     struct bw_loading loading = {0};
-    size_t length = view->size - BW_SNAPSHOT_HEAD - 8;
-    int64_t took = bw_registry_load(registry, &loading, view->bytes + BW_SNAPSHOT_HEAD, length);
+    struct bw_roster roster;
+    size_t body = body_of(view, &roster), length = view->size - body - 8;
+    int64_t took = bw_registry_load(registry, &loading, view->bytes + body, length);
     if (took == (int64_t)length && loading.ended)
         return 0;
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s cannot be loaded: %s", path,

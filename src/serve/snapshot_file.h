@@ -1,7 +1,8 @@
 /* Snapshots as files of a directory: each complete under its own name, or not there.
  *
  *   snapshot-INDEX (16 hexadecimal digits)
- *   8 "BWSNAP\0\1", 8 cluster, 8 index, 8 term, 4 voters, 4 members, 4 each member up to 32
+ *   8 "BWSNAP\0\2", 8 cluster, 8 index, 8 term, 4 voters, 4 members, 4 each member up to 32
+ *   4 length, the members' names and addresses (roster.h); version 1 had neither
  *   the registry (registry/snapshot.h)
  *   8 checksum of everything before it */
 #ifndef BW_SERVE_SNAPSHOT_FILE_H
@@ -9,7 +10,7 @@
 
 #include "base/limits.h"
 #include "registry/registry.h"
-#include "serve/replica.h"
+#include "serve/roster.h"
 
 #define BW_SNAPSHOT_HEAD (40u + 4u * BW_RAFT_MEMBERS_MAX)
 
@@ -19,6 +20,7 @@ struct bw_snapshot_head {
     bw_term term;
     uint32_t voters, members; /* voters first */
     bw_node member[BW_RAFT_MEMBERS_MAX];
+    struct bw_roster roster; /* empty: of version 1 */
 };
 
 void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index);

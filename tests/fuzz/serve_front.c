@@ -111,6 +111,18 @@ uint64_t bw_replica_transfer(struct bw_replica *r, bw_node to)
     return ask(r, BW_REPLICA_READ, 0);
 }
 
+uint64_t bw_replica_change(struct bw_replica *r, const struct bw_member_change *change)
+{
+    (void)change;
+    return ask(r, BW_REPLICA_READ, 0);
+}
+
+bool bw_replica_is_voter(const struct bw_replica *r)
+{
+    (void)r;
+    return true;
+}
+
 void bw_replica_forget(struct bw_replica *r, uint64_t request)
 {
     for (uint32_t i = 0; i < r->count; i++)

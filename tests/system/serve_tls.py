@@ -275,11 +275,12 @@ def comes_back_with(place, peers, words):
 
 def greet(port, context, cluster, sender):
     """Poses as a node towards node 1, until it is hung up on."""
-    hello = struct.pack("<IBIQII", 21, 1, 1, cluster, sender, 1)
+    hello = struct.pack("<IBIIQIII", 38, 1, 1, 1, cluster, sender, 1, 1) + b"127.0.0.1"
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as raw, \
             context.wrap_socket(raw, server_hostname="127.0.0.1") as link:
         link.sendall(hello)
-        assert link.recv(1) == b""
+        answer = b"".join(iter(lambda: link.recv(100), b""))
+        assert struct.unpack("<IBIII", answer)[1:] == (8, 1, 1, 7), answer
 
 
 def leader_of(nodes, which):

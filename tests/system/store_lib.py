@@ -39,11 +39,16 @@ def program(name, package, *places):
     return found
 
 
+GIVEN = set()  # ports that a test of this program has, bound or not: others run beside it
+
+
 def free_ports(count=1):
     """Ports of loopback nobody uses now, below those the kernel gives away by itself."""
     held, ports = [], []
     try:
         for port in random_ports():
+            if port in GIVEN:
+                continue
             s = socket.socket()
             held.append(s)
             try:
@@ -51,6 +56,7 @@ def free_ports(count=1):
             except OSError:
                 continue
             ports.append(port)
+            GIVEN.add(port)
             if len(ports) == count:
                 return ports
     finally:

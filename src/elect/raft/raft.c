@@ -146,3 +146,36 @@ bool bw_raft_is_voter(const struct bw_raft *raft, bw_node node)
             return raft->peer[i].voter;
     return false;
 }
+
+uint32_t bw_raft_changes(const struct bw_raft *raft)
+{
+    return raft->changes;
+}
+
+bool bw_raft_is_changing(const struct bw_raft *raft)
+{
+    return raft->changes > 0 && raft->change[raft->changes - 1].index > raft->commit;
+}
+
+static const struct bw_raft_peer *peer_of(const struct bw_raft *raft, bw_node node)
+{
+    for (uint32_t i = 0; i < raft->peers; i++)
+        if (raft->peer[i].id == node)
+            return &raft->peer[i];
+    return NULL;
+}
+
+bool bw_raft_is_heard(const struct bw_raft *raft, bw_node node, bw_time now)
+{
+    const struct bw_raft_peer *peer = peer_of(raft, node);
+    if (raft->role != BW_RAFT_LEADER || !peer)
+        return false;
+    return node == raft->self || (peer->acked >= 0 && peer->acked + raft->timeout_max > now);
+}
+
+bool bw_raft_is_caught_up(const struct bw_raft *raft, bw_node node, bw_time now)
+{
+    const struct bw_raft_peer *peer = peer_of(raft, node);
+    return raft->role == BW_RAFT_LEADER && peer && peer->progress == BW_RAFT_REPLICATE &&
+           peer->acked + raft->timeout_min > now && peer->match + raft->batch_max >= raft->commit;
+}

@@ -45,6 +45,15 @@ bw_index bw_raft_snapshot_index(const struct bw_raft *raft);
 uint32_t bw_raft_terms(const struct bw_raft *raft);
 bw_term bw_raft_term_at(const struct bw_raft *raft, bw_index index);
 bool bw_raft_is_voter(const struct bw_raft *raft, bw_node node);
+/* Membership changes above the snapshot, up to BW_RAFT_CHANGES_MAX; and whether the last of them is
+ * not committed. */
+uint32_t bw_raft_changes(const struct bw_raft *raft);
+bool bw_raft_is_changing(const struct bw_raft *raft);
+/* At a leader: the member answered what was sent within the longest election time-out; so does the
+ * leader itself. */
+bool bw_raft_is_heard(const struct bw_raft *raft, bw_node node, bw_time now);
+/* At a leader: a learner that gets entries as they come, and so may be promoted. */
+bool bw_raft_is_caught_up(const struct bw_raft *raft, bw_node node, bw_time now);
 /* The membership as of `index` (at or above the snapshot, at most the last): voters first, then
  * learners, into `out` with room for BW_RAFT_MEMBERS_MAX; returns the total and sets *voters. */
 uint32_t bw_raft_members_at(const struct bw_raft *raft, bw_index index, bw_node *out,

@@ -1,0 +1,147 @@
+/* Whose data a directory holds; see identity.h. */
+#include "serve/identity.h"
+
+#include "base/error.h"
+#include "base/little.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define HEAD      (24u + BW_REPLICA_NAME_MAX + 1u + 4u)
+#define BYTES_MAX (HEAD + BW_ROSTER_BYTES_MAX + 8u)
+#define JOINED    1u
+#define FILE_NAME "identity"
+#define MAKING    "identity.tmp"
+#define FIRST_LOG "wal-0000000000000001.log"
+
+static const unsigned char magic[8] = {'B', 'W', 'N', 'O',
+                                       'D', 'E', 0,   1}; /* the last is the version */
+
+static int say(char *why, int error, const char *what, const char *directory)
+{
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s %.300s: %s", what, directory, strerror(errno));
+    return error;
+}
+
+static size_t encode(const struct bw_identity *identity, unsigned char *bytes)
+{
+    memset(bytes, 0, HEAD);
+    memcpy(bytes, magic, sizeof magic);
+    bw_put64(bytes + 8, identity->cluster);
+    bw_put32(bytes + 16, identity->self);
+    bw_put32(bytes + 20, identity->joined ? JOINED : 0);
+    memcpy(bytes + 24, identity->name, sizeof identity->name);
+    size_t length = bw_roster_encode(&identity->first, bytes + HEAD);
+    bw_put32(bytes + HEAD - 4, (uint32_t)length);
+    bw_put64(bytes + HEAD + length, XXH3_64bits(bytes, HEAD + length));
+    return HEAD + length + 8;
+}
+
+static int decode(struct bw_identity *out, const unsigned char *bytes, size_t size)
+{
+    if (size < HEAD + 8 || memcmp(bytes, magic, 7) != 0)
+        return BW_EDAMAGED;
+    if (bytes[7] != magic[7])
+        return BW_EVERSION;
+    size_t length = bw_get32(bytes + HEAD - 4);
+    if (length != size - HEAD - 8 || bw_get64(bytes + size - 8) != XXH3_64bits(bytes, size - 8) ||
+        bw_roster_decode(&out->first, bytes + HEAD, length) != 0)
+        return BW_EDAMAGED;
+    out->cluster = bw_get64(bytes + 8);
+    out->self = bw_get32(bytes + 16);
+    out->joined = bw_get32(bytes + 20) & JOINED;
+    memcpy(out->name, bytes + 24, sizeof out->name);
+    out->name[BW_REPLICA_NAME_MAX] = '\0';
+    return out->cluster && out->self && out->first.count ? 0 : BW_EDAMAGED;
+}
+
+static bool has_log(int directory)
+{
+    return faccessat(directory, FIRST_LOG, F_OK, 0) == 0;
+}
+
+static int read_from(struct bw_identity *out, int directory, const char *path, char *why)
+{
+    static unsigned char bytes[BYTES_MAX + 1];
+    int fd = openat(directory, FILE_NAME, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && has_log(directory)) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1,
+                 "%.300s holds a log, but not whose it is (the file " FILE_NAME
+                 " is gone): bring it back, or remove this node and let it join anew",
+                 path);
+        return BW_EDAMAGED;
+    }
+    if (fd < 0)
+        return errno == ENOENT ? 0 : say(why, BW_EIO, "cannot read " FILE_NAME " in", path);
+    ssize_t got = read(fd, bytes, sizeof bytes);
+    close(fd);
+    int error = got < 0 ? BW_EIO : decode(out, bytes, (size_t)got);
+    if (error)
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s/" FILE_NAME " %s", path,
+                 error == BW_EVERSION ? "was written by a newer version of bellwether"
+                                      : "is damaged: bring it back, or remove this node and let it "
+                                        "join anew");
+    return error;
+}
+
+int bw_identity_read(struct bw_identity *out, const char *directory, char *why)
+{
+    *out = (struct bw_identity){0};
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : say(why, BW_EIO, "cannot open", directory);
+    int error = read_from(out, fd, directory, why);
+    close(fd);
+    if (error)
+        out->cluster = 0;
+    return error;
+}
+
+static bool write_file(int directory, const unsigned char *bytes, size_t length)
+{
+    int fd = openat(directory, MAKING, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool good = fd >= 0 && write(fd, bytes, length) == (ssize_t)length && fsync(fd) == 0 &&
+                renameat(directory, MAKING, directory, FILE_NAME) == 0 && fsync(directory) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+static int make_locked(const struct bw_identity *identity, int directory, const char *path,
+                       char *why)
+{
+    static unsigned char bytes[BYTES_MAX];
+    if (faccessat(directory, FILE_NAME, F_OK, 0) == 0 || has_log(directory)) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s is a node's already", path);
+        return BW_EBUSY;
+    }
+    size_t length = encode(identity, bytes);
+    return write_file(directory, bytes, length) ? 0 : say(why, BW_EIO, "cannot write in", path);
+}
+
+/* Under the lock of whoever runs there. */
+int bw_identity_make(const struct bw_identity *identity, const char *directory, char *why)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = fd < 0 ? -1 : openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int error = BW_EIO;
+    if (lock < 0) {
+        error = say(why, BW_EIO, "cannot open", directory);
+    } else if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s is in use by another process", directory);
+        error = BW_EBUSY;
+    } else {
+        error = make_locked(identity, fd, directory, why);
+    }
+    if (lock >= 0)
+        close(lock);
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
