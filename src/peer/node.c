@@ -363,8 +363,10 @@ static int open_inside(struct bw_peer *p, char *why)
     error = introduce(p, why);
     if (!error)
         error = start_clock(p, why);
-    if (!error)
+    if (!error) {
+        peer_claims_init(p);
         peer_meet_start(p);
+    }
     return error;
 }
 

@@ -37,6 +37,7 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
     if (from != death->node || death->election >= p->elections ||
         newest_term(p, death->election, death->node) > death->term)
         return;
+    bw_claims_end(&p->election[death->election].claims, death->node, death->term);
     struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
                              .node = death->node,
                              .election = death->election,

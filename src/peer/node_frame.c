@@ -98,6 +98,8 @@ static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr
         peer_answer_query(p, from, address, &in->query);
         break;
     case BW_PEER_CLAIM:
+        peer_claims_heard(p, from, &in->lead);
+        break;
     case BW_PEER_VIEW:
     case BW_PEER_INSTANCE:
     case BW_PEER_FRAME_KINDS:

@@ -371,7 +371,7 @@ void peer_meet_start(struct bw_peer *p)
     p->sync_at = soon(p, now, SYNC_NS);
     p->resolve_at = now;
     p->change_at = now;
-    p->save_at = now;
+    p->save_at = p->claim_at = now;
     make_mind(p, p->options.self);
     for (uint32_t i = 0; i < p->roster.count; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
@@ -408,6 +408,8 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
         p->change_at = now + CHANGE_NS;
         peer_raft_change(p);
     }
+    if (now >= p->claim_at)
+        peer_claims_tick(p, now);
     if (p->members_dirty && now >= p->save_at) {
         p->save_at = now + SAVE_NS;
         peer_save(p);
@@ -417,7 +419,7 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
 bw_time peer_meet_deadline(const struct bw_peer *p)
 {
     bw_time at = bw_time_min(bw_time_min(p->meet_at, p->tell_at), p->sync_at);
-    at = bw_time_min(at, p->resolve_at);
+    at = bw_time_min(at, bw_time_min(p->resolve_at, p->claim_at));
     if (p->raft && p->instance)
         at = bw_time_min(at, p->change_at);
     return p->members_dirty ? bw_time_min(at, p->save_at) : at;

@@ -7,6 +7,7 @@
  *   node_join.c     the addresses that we were told to join, looked up again and again
  *   node_frame.c    frames in and out
  *   node_raft.c     Raft's log on disk, and its members after the roster
+ *   node_claims.c   who says that it leads, and whether two do
  *   node_answer.c   deaths, orders and questions */
 #ifndef BW_PEER_NODE_STATE_H
 #define BW_PEER_NODE_STATE_H
@@ -17,6 +18,7 @@
 #include "net/datagram.h"
 #include "net/stream.h"
 #include "peer/address.h"
+#include "peer/claims.h"
 #include "peer/disk.h"
 #include "peer/found.h"
 #include "peer/node.h"
@@ -42,6 +44,7 @@ struct peer_election {
     bool dirty;       /* records[e] differs from the disk */
     bool logged;      /* Raft's log grew: it wants to hear that it is durable */
     bool compact;     /* enough of Raft's log is committed to be dropped */
+    struct bw_claims claims;
 };
 
 struct peer_mind { /* what we think of a member; by its place in `minds` */
@@ -109,7 +112,7 @@ struct bw_peer {
     uint32_t joins_count;
     struct sockaddr_storage places[PEER_PLACES];
     uint32_t places_count;
-    bw_time meet_at, tell_at, sync_at, resolve_at, change_at, save_at;
+    bw_time meet_at, tell_at, sync_at, resolve_at, change_at, save_at, claim_at;
 
     struct bw_instance *instance;
     void *instance_memory;
@@ -175,6 +178,11 @@ void peer_send_message(struct bw_peer *p, const struct bw_message *msg);
 void peer_raft_note(struct bw_peer *p, const struct bw_action *action);
 void peer_raft_saved(const struct bw_peer_log *log, struct bw_raft_saved *out);
 void peer_raft_change(struct bw_peer *p);
+
+/* node_claims.c */
+void peer_claims_init(struct bw_peer *p);
+void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead);
+void peer_claims_tick(struct bw_peer *p, bw_time now);
 
 /* node_answer.c */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death);

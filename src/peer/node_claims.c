@@ -1,0 +1,64 @@
+/* Who says that it leads. A leader that may act tells a bounded number of members twice a second;
+ * everybody who hears two of them at once, the leaders too, says so. Found, not healed: what
+ * follows is up to whoever listens to `split`. */
+#include "peer/node_state.h"
+
+#define CLAIM_NS (500 * BW_MS)
+/* Longer than a claim can be on its way while its leader has gone. */
+#define SETTLE_NS (3 * CLAIM_NS)
+/* To how many: in a larger cluster each hears of it somewhat later. */
+#define CLAIM_TO 32u
+
+void peer_claims_init(struct bw_peer *p)
+{
+    for (uint32_t e = 0; e < p->elections; e++)
+        bw_claims_init(&p->election[e].claims, SETTLE_NS);
+}
+
+static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_claim *claim)
+{
+    struct bw_peer_claim other;
+    if (bw_claims_hear(&p->election[election].claims, claim, &other) == BW_CLAIMS_ONE)
+        return;
+    p->counters.splits++;
+    if (p->options.split)
+        p->options.split(p->options.context, election, claim, &other);
+}
+
+void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead)
+{
+    struct bw_peer_claim claim = {
+        .node = from, .term = lead->term, .token = lead->token, .seen = peer_now()};
+    if (lead->election < p->elections && p->formed)
+        hear(p, lead->election, &claim);
+}
+
+static void tell(struct bw_peer *p)
+{
+    uint32_t count = p->roster.count, told = 0;
+    uint64_t first = bw_rng_below(&p->rng, count);
+    for (uint32_t i = 0; i < count && told < CLAIM_TO; i++) {
+        const struct bw_peer_row *row = &p->roster.at[(first + i) % count].row;
+        if (row->left || row->id == p->options.self)
+            continue;
+        peer_send(p, row->id);
+        told++;
+    }
+}
+
+void peer_claims_tick(struct bw_peer *p, bw_time now)
+{
+    p->claim_at = now + CLAIM_NS;
+    for (uint32_t e = 0; p->formed && !p->dead && e < p->elections; e++) {
+        const struct bw_announcement *said = &p->election[e].said;
+        if (said->leader != p->options.self || now < said->act_from || now >= said->act_until)
+            continue;
+        struct bw_peer_claim own = {
+            .node = said->leader, .term = said->term, .token = said->token, .seen = now};
+        p->out.kind = BW_PEER_CLAIM;
+        p->out.lead = (struct bw_peer_lead){
+            .election = (uint16_t)e, .term = said->term, .token = said->token};
+        tell(p);
+        hear(p, e, &own);
+    }
+}
