@@ -4,8 +4,9 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 SEEDS ?= 1..10000
 TRIALS ?= 10000
+MATRIX_JOBS ?= 4
 
-.PHONY: help build run test mutants check-full storm trials histories crashes bench crowd format clean deps-build deps-test
+.PHONY: help build run test mutants check-full storm trials matrix histories crashes bench crowd format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -17,6 +18,7 @@ help:
 	@echo "make trials      TRIALS=$(TRIALS) faults against real processes, never two at once"
 	@echo "make histories   three and five nodes under kills, pauses and cuts: linearizable? (as root)"
 	@echo "make crashes     every crash point of the service, alone and in a cluster"
+	@echo "make matrix      peers on five hosts, each algorithm, each fault; needs root"
 	@echo "make bench       how fast it is on this machine, against what is promised"
 	@echo "make crowd       what 1,000 waiting candidates cost on every store, and who is served"
 	@echo "make format      clang-format over all C files"
@@ -58,6 +60,9 @@ histories: deps-test build
 
 crashes: deps-test build
 	@tests/system/serve_crash.py $(BUILD)/tests/serve-crash src --long
+
+matrix: deps-test build
+	@tests/system/peer_matrix.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --all --jobs $(MATRIX_JOBS)
 
 bench: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose

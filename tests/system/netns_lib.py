@@ -15,11 +15,14 @@ stand side by side with the same addresses. Filters sit where packets arrive. De
 All of it goes when the block ends, however it ends; what a killed test left is removed by the next one, for the
 names bear the pid of who made them. Without root, nft or ip: `why_not()` says so, for tests to be skipped by name."""
 import atexit
+import itertools
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 
 PREFIX = "bw-net"
 NETWORK = "10.77.0"
@@ -113,17 +116,17 @@ class Host:
 class Network:
     """Hosts 1 to count; more can be added."""
 
-    made = 0
+    numbers = itertools.count(1)
 
     def __init__(self, count):
         sweep()
-        Network.made += 1
-        self.prefix = f"{PREFIX}-{os.getpid()}-{Network.made}"
+        self.prefix = f"{PREFIX}-{os.getpid()}-{next(self.numbers)}"
         self.switch = self.prefix + "-sw"
         self.hosts = {}
         self.gone = False
         atexit.register(self.remove)
-        signal.signal(signal.SIGTERM, lambda *_: exit(1))  # so that atexit is reached
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that atexit is reached
         try:
             run("ip", "netns", "add", self.switch)
             run("ip", "-n", self.switch, "link", "add", "name", "sw0", "type", "bridge")

@@ -2,7 +2,7 @@
  * and tells what really happened.
  *
  *     run_witness DIR [MODE...]      MODE: ignore-term double-fork setsid wipe no-death-signal
- *                                    for=MS exit=N slow=MS
+ *                                    for=MS exit=N slow=MS stay
  *
  * While any process of its tree lives it holds an exclusive flock on DIR/lock (the lock belongs to
  * the open file, which all of them inherit). It appends lines to DIR/log, one write each:
@@ -11,6 +11,8 @@
  *     overlap TOKEN PID NS      somebody of another tree is alive: two at once
  *     signal N PID NS           a signal came
  *     end TOKEN PID NS          it ends by itself
+ *
+ * After an overlap it ends with 98, or, told to stay, goes on without the lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +79,7 @@ static void wait_ms(long ms)
 }
 
 struct mode {
-    bool ignore_term, double_fork, setsid, wipe, no_death_signal;
+    bool ignore_term, double_fork, setsid, wipe, no_death_signal, stay;
     long for_ms, slow_ms;
     int code;
 };
@@ -90,6 +92,7 @@ static void read_mode(struct mode *mode, int argc, char **argv)
         mode->setsid |= strcmp(argv[i], "setsid") == 0;
         mode->wipe |= strcmp(argv[i], "wipe") == 0;
         mode->no_death_signal |= strcmp(argv[i], "no-death-signal") == 0;
+        mode->stay |= strcmp(argv[i], "stay") == 0;
         if (strncmp(argv[i], "for=", 4) == 0)
             mode->for_ms = strtol(argv[i] + 4, NULL, 10);
         if (strncmp(argv[i], "slow=", 5) == 0)
@@ -142,15 +145,17 @@ int main(int argc, char **argv)
         token = getenv("BELLWETHER_TOKEN");
     if (log_fd < 0 || lock_fd < 0)
         return 74;
-    if (flock(lock_fd, LOCK_EX | LOCK_NB) != 0) {
+    bool alone = flock(lock_fd, LOCK_EX | LOCK_NB) == 0;
+    if (!alone)
         tell("overlap", token);
+    if (!alone && !mode.stay)
         return 98;
-    }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction action = {.sa_handler = on_signal};
         sigaction(numbers[i], &action, NULL);
     }
-    tell("start", token);
+    if (alone)
+        tell("start", token);
     if (mode.double_fork || mode.setsid)
         leave_behind(&mode);
     long long end = mode.for_ms < 0 ? -1 : now_ns() + mode.for_ms * 1000000LL;
