@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PROMOTE_EVERY (50 * BW_MS)
+
 static bool is_record(const struct bw_log_entry *entry, struct bw_member_change *out)
 {
     return entry->length > BW_SESSION_HEAD && entry->bytes[BW_SESSION_HEAD] == BW_ROSTER_RECORD &&
@@ -237,9 +239,13 @@ void replica_change_try(struct bw_replica *r, struct bw_request *request)
         step_change(r, request, &change);
 }
 
-/* A learner that was added to vote does so as soon as it can. */
+/* A learner that was added to vote does so as soon as it can. Looked at now and then: a loop that is
+ * busy runs no timers of heartbeats, for what it sends are heartbeats too. */
 void replica_promote_ready(struct bw_replica *r)
 {
+    if (!r->session.leading || r->session.last_turn < r->promote_at)
+        return;
+    r->promote_at = r->session.last_turn + PROMOTE_EVERY;
     for (uint32_t i = 0; i < r->applied_roster.count; i++) {
         const struct bw_replica_member *member = &r->applied_roster.at[i];
         struct bw_change_facts facts = {0};

@@ -81,6 +81,7 @@ struct bw_replica {
     bool resync;                     /* who is connected to may have changed */
     bool voter;                      /* of the log as it stands */
     bool removed;                    /* it was told that it is no member any more */
+    bw_time promote_at;              /* learners are looked at again */
     uint64_t publishing;             /* the request that says who this is */
     bool meeting;                    /* nothing is promised before all have met */
     uint64_t nonce;

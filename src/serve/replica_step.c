@@ -385,8 +385,6 @@ void replica_timer(uv_timer_t *timer)
     }
     mind_disk(r, now);
     replica_expire(r);
-    if (r->session.leading)
-        replica_promote_ready(r);
     replica_arm(r);
 }
 
@@ -395,6 +393,7 @@ void replica_check(uv_check_t *check)
 {
     struct bw_replica *r = check->data;
     bw_session_flush(&r->session);
+    replica_promote_ready(r);
     /* A leader has its followers to hear meanwhile. */
     uint64_t commit = bw_wal_commit(r->wal, !r->session.leading);
     if (r->disk_since == 0 && commit > r->durable_commit)

@@ -86,7 +86,10 @@ class Cluster(Target):
             mine = [m for m in self.members(at).values() if m.get("name") == name]
             return mine and not mine[0].get("isLearner")
         voter.__doc__ = f"{name} to vote"
-        wait_for(voter, PATIENCE_S, 0.05)
+        try:
+            wait_for(voter, PATIENCE_S, 0.05)
+        except AssertionError as why:
+            raise AssertionError(f"{why}; of {self.members(at)}, it says: {self.nodes[name].tail()}") from why
 
     def leads(self):
         """The name of the node that leads."""
@@ -107,7 +110,7 @@ class Load:
         self.thread.start()
 
     def put(self, number):
-        ports = self.cluster.ports
+        ports = self.cluster.ports or [1]
         try:
             status, _ = self.cluster.post("/v3/kv/put", {"key": b64(f"load/{number:06}"), "value": b64("v")},
                                           port=ports[number % len(ports)])
