@@ -6,7 +6,7 @@ SEEDS ?= 1..10000
 TRIALS ?= 10000
 MATRIX_JOBS ?= 4
 
-.PHONY: help build run test mutants check-full storm trials matrix histories crashes bench crowd format clean deps-build deps-test
+.PHONY: help build run test mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -20,6 +20,8 @@ help:
 	@echo "make crashes     every crash point of the service, alone and in a cluster"
 	@echo "make matrix      peers on five hosts, each algorithm, each fault; needs root"
 	@echo "make bench       how fast it is on this machine, against what is promised"
+	@echo "make serve-crowds  10,000 idle connections and 1,000 watchers on the service, and five times the load it can take"
+	@echo "make serve-bound   400 kills of holders on the service, judged by the witness"
 	@echo "make crowd       what 1,000 waiting candidates cost on every store, and who is served"
 	@echo "make format      clang-format over all C files"
 	@echo "make clean       remove every build directory"
@@ -69,6 +71,14 @@ bench: build
 
 crowd: deps-test build
 	@bench/store_crowds.py $(BUILD)/tests/store-crowd
+
+SERVE_PROGRAMS = $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/store-conformance
+
+serve-crowds: deps-test build
+	@tests/system/serve_crowds.py $(SERVE_PROGRAMS) $(BUILD)/bench/serve-load --long
+
+serve-bound: deps-test build
+	@tests/system/serve_bound.py $(SERVE_PROGRAMS) --trials 400
 
 format: deps-test
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -74,6 +74,8 @@ struct bw_call {
 void bw_call_send(struct bw_call *call, const ProtobufCMessage *message);
 /* `text` is copied; ignored when the code is OK. */
 void bw_call_end(struct bw_call *call, enum bw_code code, const char *text);
+/* The transport's: nobody leads for long; a stream that asked for a leader ends, as etcd's do. */
+void bw_call_leaderless(struct bw_call *call);
 /* The transport's: it is gone; the memory stays the transport's. */
 void bw_call_gone(struct bw_call *call);
 

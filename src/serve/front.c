@@ -294,14 +294,28 @@ struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind)
     return conn->binding;
 }
 
+/* An election takes milliseconds: who asked for a leader is not disturbed by one. */
+static bool is_leaderless(struct bw_front *front, uint64_t now)
+{
+    struct bw_replica_status status;
+    bw_replica_status(bw_service_replica(front->options.service), &status);
+    if (status.leader != BW_NODE_NONE)
+        front->leaderless_ms = 0;
+    else if (!front->leaderless_ms)
+        front->leaderless_ms = now;
+    return front->leaderless_ms && now >= front->leaderless_ms + BW_FRONT_LEADERLESS_MS;
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
     struct bw_front *front = timer->data;
     uint64_t now = uv_now(timer->loop);
+    bool leaderless = is_leaderless(front, now);
     for (struct bw_conn *conn = front->conns, *next; conn; conn = next) {
         next = conn->next;
         if ((conn->deadline_ms && now >= conn->deadline_ms) ||
-            (conn->unread_ms && now >= conn->unread_ms + BW_FRONT_UNREAD_MS))
+            (conn->unread_ms && now >= conn->unread_ms + BW_FRONT_UNREAD_MS) ||
+            (conn->speech && !conn->speech->sweep(conn, now, leaderless)))
             bw_conn_close(conn);
     }
 }

@@ -14,10 +14,12 @@
 #define BW_FRONT_HEADERS_MAX     65536u /* bytes of one request */
 #define BW_FRONT_MESSAGE_MAX     (BW_REQUEST_MAX + 65536u)
 #define BW_FRONT_QUEUE_MAX                                                                         \
-    ((size_t)8 << 20)             /* bytes a caller may leave unread: then it is full              \
-                                   */
-#define BW_FRONT_IDLE_MS   20000u /* until a new connection has said what it speaks */
-#define BW_FRONT_UNREAD_MS 60000u /* a caller reads within */
+    ((size_t)8 << 20)                 /* bytes a caller may leave unread: then it is full          \
+                                       */
+#define BW_FRONT_IDLE_MS       20000u /* until a new connection has said what it speaks */
+#define BW_FRONT_UNREAD_MS     60000u /* a caller reads within */
+#define BW_FRONT_STREAM_MS     20000u /* a message comes whole within */
+#define BW_FRONT_LEADERLESS_MS 2000u  /* nobody leads: streams that want a leader end */
 
 struct bw_front;
 

@@ -29,6 +29,8 @@ struct stream {
     enum bw_verb verb;
     struct bw_gateway *gateway;   /* of what is not gRPC */
     bool grpc, compressed, begun; /* begun: the answer's headers are out */
+    bool opened, asked, whole;    /* head; a message; all of the request: is there */
+    uint64_t slow_ms;             /* since when it is waited for; 0: see h2_sweep */
     enum bw_bind bind;            /* asked for */
     size_t headers;
     unsigned char *in; /* a message that is not whole */
@@ -322,6 +324,7 @@ static void open_call(struct stream *stream)
 {
     struct bw_replica_status status;
     struct bw_call *call = &stream->call;
+    stream->opened = true;
     if (!stream->grpc) {
         open_gateway(stream);
         return;
@@ -334,8 +337,8 @@ static void open_call(struct stream *stream)
         bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: this part of the API is not there");
     else if (stream->compressed)
         bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: compression is not supported");
-    else if (call->needs_leader && call->method->streams && status.leader == BW_NODE_NONE)
-        bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
+    else if (status.leader == BW_NODE_NONE)
+        bw_call_leaderless(call);
 }
 
 static void take_message(struct stream *stream, const unsigned char *bytes, size_t length)
@@ -368,6 +371,8 @@ static void take_messages(struct stream *stream)
         if (stream->in_used - used - GRPC_HEAD < length)
             break;
         take_message(stream, at + GRPC_HEAD, length);
+        stream->asked = true;
+        stream->slow_ms = 0;
         used += GRPC_HEAD + length;
     }
     if (stream->call.ended)
@@ -408,6 +413,7 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
 static void no_more(struct stream *stream)
 {
     struct bw_call *call = &stream->call;
+    stream->whole = true;
     if (stream->gateway && !stream->gateway->begun)
         bw_gateway_ask(stream->gateway, stream->verb, stream->path, (const char *)stream->in,
                        stream->in_used);
@@ -530,4 +536,35 @@ static void h2_gone(struct bw_conn *conn)
     free(session);
 }
 
-const struct bw_speech bw_speech_h2 = {h2_bytes, h2_flush, h2_gone, NULL};
+/* Does its caller owe us something? One with many messages sends them when it likes, but none by
+ * halves; and who was told the end should end its part. */
+static bool is_waited_for(const struct stream *stream)
+{
+    const struct bw_call *call = &stream->call;
+    bool streams = call->method && call->method->streams;
+    return !stream->whole && (stream->in_used > 0 || call->ended || (!streams && !stream->asked));
+}
+
+/* A stream that is too slow is reset; one whose head never ends holds up all others. */
+static bool h2_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
+{
+    struct session *session = conn->state;
+    for (struct stream *at = session->first; at; at = at->next) {
+        bool late = at->slow_ms && now_ms >= at->slow_ms + BW_FRONT_STREAM_MS;
+        if (!is_waited_for(at))
+            at->slow_ms = 0;
+        else if (!at->slow_ms)
+            at->slow_ms = now_ms;
+        else if (late && !at->opened)
+            return false;
+        else if (late)
+            nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, at->id, NGHTTP2_CANCEL);
+        if (late)
+            bw_conn_dirty(conn);
+        if (leaderless)
+            bw_call_leaderless(at->gateway ? &at->gateway->call : &at->call);
+    }
+    return true;
+}
+
+const struct bw_speech bw_speech_h2 = {h2_bytes, h2_flush, h2_gone, NULL, h2_sweep};

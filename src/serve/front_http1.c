@@ -417,4 +417,15 @@ static void http1_gone(struct bw_conn *conn)
     free(h);
 }
 
-const struct bw_speech bw_speech_http1 = {http1_bytes, go_on, http1_gone, http1_no_more};
+/* Slow requests have the connection's deadline. */
+static bool http1_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
+{
+    struct http1 *h = conn->state;
+    (void)now_ms;
+    if (leaderless)
+        bw_call_leaderless(&h->ask.call);
+    return true;
+}
+
+const struct bw_speech bw_speech_http1 = {http1_bytes, go_on, http1_gone, http1_no_more,
+                                          http1_sweep};

@@ -12,6 +12,7 @@ struct bw_front {
     uv_timer_t sweeper; /* looks for deadlines while there are connections */
     struct bw_conn *conns, *dirty;
     uint32_t count, handles;
+    uint64_t leaderless_ms; /* since when nobody leads; 0: somebody does */
     uint16_t port;
     bool closing;
     void (*closed)(void *context);
@@ -26,6 +27,9 @@ struct bw_speech { /* what a connection speaks */
     void (*gone)(struct bw_conn *conn);
     /* Its caller sends no more. False: hang up; NULL: hang up at once. */
     bool (*no_more)(struct bw_conn *conn);
+    /* Every so often, with the loop's time: what is too slow ends; `leaderless`: nobody leads for
+     * long. False: hang up. */
+    bool (*sweep)(struct bw_conn *conn, uint64_t now_ms, bool leaderless);
 };
 
 struct bw_conn {

@@ -228,10 +228,10 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
                              .end = on_end,
                              .is_full = on_is_full};
     bw_replica_status(bw_service_replica(call->service), &status);
-    if (call->needs_leader && method->streams && status.leader == BW_NODE_NONE) {
-        bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
+    if (status.leader == BW_NODE_NONE)
+        bw_call_leaderless(call);
+    if (call->ended)
         return;
-    }
     if (method->streams && length == 0) {
         bw_call_end(call, BW_CODE_INVALID, "json: no request in the body");
         return;

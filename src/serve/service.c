@@ -82,6 +82,12 @@ void bw_call_end(struct bw_call *call, enum bw_code code, const char *text)
     call->end(call, code, code == BW_CODE_OK ? "" : text);
 }
 
+void bw_call_leaderless(struct bw_call *call)
+{
+    if (call->method && call->method->streams && call->needs_leader)
+        bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
+}
+
 void bw_call_gone(struct bw_call *call)
 {
     struct bw_service *service = call->service;

@@ -6,7 +6,7 @@ import struct
 
 from store_lib import PATIENCE_S
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
 GRANT, KEEP_ALIVE = "/etcdserverpb.Lease/LeaseGrant", "/etcdserverpb.Lease/LeaseKeepAlive"
 WATCH = "/etcdserverpb.Watch/Watch"
 
@@ -60,7 +60,7 @@ class Wire:
     def __init__(self, port, host="127.0.0.1", wrap=None):
         self.raw = socket.create_connection((host, port), PATIENCE_S)
         self.socket = wrap(self.raw) if wrap else self.raw
-        self.next, self.got, self.messages, self.ended = 1, b"", {}, {}
+        self.next, self.got, self.messages, self.partial, self.ended = 1, b"", {}, {}, {}
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
 
     def call(self, path, message=None, last=True, **metadata):
@@ -97,12 +97,22 @@ class Wire:
             self.socket.sendall(frame(SETTINGS, 1, 0))
         elif kind == PING and not flags & 1:
             self.socket.sendall(frame(PING, 1, 0, body))
-        elif kind == DATA and body:  # one message each, as these answers are
-            self.messages[stream].append(body[5:])
+        elif kind == DATA and body:
+            self.take(stream, body, flags & 1)
         elif kind == RST_STREAM:
             self.ended[stream] = int.from_bytes(body, "big")
         if kind in (DATA, HEADERS) and flags & 1:
             self.ended[stream] = 0
+
+    def take(self, stream, body, last):
+        more = struct.pack(">I", len(body))
+        self.socket.sendall(frame(WINDOW_UPDATE, 0, 0, more) + (b"" if last else frame(WINDOW_UPDATE, 0, stream, more)))
+        data = self.partial.get(stream, b"") + body
+        while len(data) >= 5 and len(data) >= 5 + int.from_bytes(data[1:5], "big"):
+            length = int.from_bytes(data[1:5], "big")
+            self.messages[stream].append(data[5:5 + length])
+            data = data[5 + length:]
+        self.partial[stream] = data
 
     def message(self, stream):
         """The next message; None: the call ended without one."""
