@@ -9,7 +9,7 @@
  *   SYNC      flags 1 (1 formed, 2 answer), members 4, digest 8
  *   FOUND     op 1, proposer 4, round 8, count 2, ids 4 each, rising
  *   DEAD      election 2, node 4, incarnation 4, term 8
- *   CLAIM     election 2, term 8, token 8
+ *   CLAIM     election 2, term 8, token 8, age 8
  *   QUERY     request 8, what 1, first 4
  *   VIEW      request 8, what 1, formed 1, first 4, total 4, count 1, then
  *             members: row, status 1, voter 1, level 4, since 8
@@ -270,6 +270,7 @@ static void walk_frame(struct walk *w, struct bw_peer_frame *f)
         u16(w, &f->lead.election);
         u64(w, &f->lead.term);
         u64(w, &f->lead.token);
+        u64(w, &f->lead.age_ms);
         break;
     case BW_PEER_QUERY:
         u64(w, &f->query.request);

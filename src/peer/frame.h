@@ -85,10 +85,11 @@ struct bw_peer_death { /* what `node` ran in this election under terms up to `te
     bw_term term;
 };
 
-struct bw_peer_lead { /* the sender leads */
+struct bw_peer_lead { /* the sender leads, or did until now */
     uint16_t election;
     bw_term term;
     bw_token token;
+    uint64_t age_ms; /* it has acted for so long */
 };
 
 enum bw_peer_question { BW_PEER_ASK_MEMBERS = 1, BW_PEER_ASK_ELECTIONS };

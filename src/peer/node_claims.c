@@ -27,8 +27,11 @@ static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_clai
 
 void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead)
 {
+    bw_time now = peer_now();
     struct bw_peer_claim claim = {
-        .node = from, .term = lead->term, .token = lead->token, .seen = peer_now()};
+        .node = from, .term = lead->term, .token = lead->token, .seen = now};
+    uint64_t most = (uint64_t)(now / BW_MS);
+    claim.since = now - (bw_time)(lead->age_ms < most ? lead->age_ms : most) * BW_MS;
     if (lead->election < p->elections && p->formed)
         hear(p, lead->election, &claim);
 }
@@ -46,19 +49,40 @@ static void tell(struct bw_peer *p)
     }
 }
 
+static void claim(struct bw_peer *p, uint32_t election, const struct bw_announcement *said,
+                  bw_time now)
+{
+    bw_time since = p->election[election].acts_since;
+    struct bw_peer_claim own = {.node = p->options.self,
+                                .term = said->term,
+                                .token = said->token,
+                                .seen = now,
+                                .since = since};
+    p->out.kind = BW_PEER_CLAIM;
+    p->out.lead = (struct bw_peer_lead){.election = (uint16_t)election,
+                                        .term = said->term,
+                                        .token = said->token,
+                                        .age_ms = (uint64_t)((now - since) / BW_MS)};
+    tell(p);
+    hear(p, election, &own);
+}
+
+/* We led until now, and somebody else took it. After a partition that is how two leaders meet: the
+ * other one must hear since when we acted. */
+void peer_claims_last(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
+{
+    bw_time now = peer_now();
+    if (p->election[election].acts_since > 0 && p->election[election].acts_since <= now &&
+        now < said->act_until)
+        claim(p, election, said, now);
+}
+
 void peer_claims_tick(struct bw_peer *p, bw_time now)
 {
     p->claim_at = now + CLAIM_NS;
     for (uint32_t e = 0; p->formed && !p->dead && e < p->elections; e++) {
         const struct bw_announcement *said = &p->election[e].said;
-        if (said->leader != p->options.self || now < said->act_from || now >= said->act_until)
-            continue;
-        struct bw_peer_claim own = {
-            .node = said->leader, .term = said->term, .token = said->token, .seen = now};
-        p->out.kind = BW_PEER_CLAIM;
-        p->out.lead = (struct bw_peer_lead){
-            .election = (uint16_t)e, .term = said->term, .token = said->token};
-        tell(p);
-        hear(p, e, &own);
+        if (said->leader == p->options.self && now >= said->act_from && now < said->act_until)
+            claim(p, e, said, now);
     }
 }

@@ -40,10 +40,11 @@ struct peer_election {
     struct bw_announcement said; /* the last announcement */
     struct peer_led led[PEER_LED];
     uint32_t led_next;
-    bw_term own_term; /* the newest under which we led ourselves */
-    bool dirty;       /* records[e] differs from the disk */
-    bool logged;      /* Raft's log grew: it wants to hear that it is durable */
-    bool compact;     /* enough of Raft's log is committed to be dropped */
+    bw_term own_term;   /* the newest under which we led ourselves */
+    bool dirty;         /* records[e] differs from the disk */
+    bool logged;        /* Raft's log grew: it wants to hear that it is durable */
+    bool compact;       /* enough of Raft's log is committed to be dropped */
+    bw_time acts_since; /* this leadership of ours; 0: we do not lead */
     struct bw_claims claims;
 };
 
@@ -182,6 +183,7 @@ void peer_raft_change(struct bw_peer *p);
 /* node_claims.c */
 void peer_claims_init(struct bw_peer *p);
 void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead);
+void peer_claims_last(struct bw_peer *p, uint32_t election, const struct bw_announcement *said);
 void peer_claims_tick(struct bw_peer *p, bw_time now);
 
 /* node_answer.c */

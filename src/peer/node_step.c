@@ -57,6 +57,13 @@ static void announce(struct bw_peer *p, uint32_t election, const struct bw_annou
     struct peer_election *e = &p->election[election];
     bw_node before = e->said.leader;
     bool renewed = said->leader != before || said->term != e->said.term;
+    if (before == p->options.self && said->leader != before) {
+        if (said->reason == BW_LOSS_TAKEN || said->leader != BW_NODE_NONE)
+            peer_claims_last(p, election, &e->said);
+        e->acts_since = 0;
+    } else if (said->leader == p->options.self && (before != said->leader || !e->acts_since)) {
+        e->acts_since = said->act_from;
+    }
     e->said = *said;
     if (said->leader != BW_NODE_NONE) {
         p->counters.elections += renewed;

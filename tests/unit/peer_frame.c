@@ -100,6 +100,7 @@ static void random_frame(struct bw_rng *rng, struct bw_peer_frame *f)
     case BW_PEER_CLAIM:
         f->lead.term = bw_rng_next(rng);
         f->lead.token = bw_rng_next(rng);
+        f->lead.age_ms = bw_rng_next(rng);
         break;
     case BW_PEER_QUERY:
         f->query.request = bw_rng_next(rng);
