@@ -12,8 +12,8 @@ The bridge stands in a namespace of its own, so nothing of it is seen from outsi
 stand side by side with the same addresses. Filters sit where packets arrive. Delay is the relay's business
 (tests/tools/relay.c, class Relay): many kernels have no netem.
 
-All of it goes when the block ends, however it ends; what a killed test left is removed by the next one, for the
-names bear the pid of who made them. Without root, nft or ip: `why_not()` says so, for tests to be skipped by name."""
+All of it goes when the block ends, however it ends, with every process that is still inside; what a killed test left is
+removed by the next one, for the names bear the pid of who made them. Without root, nft or ip: `why_not()` says so, for tests to be skipped by name."""
 import atexit
 import itertools
 import os
@@ -21,7 +21,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 
 PREFIX = "bw-net"
@@ -60,12 +59,40 @@ def names():
     return [line.split()[0] for line in listed.splitlines() if line.startswith(PREFIX + "-")]
 
 
+def remove_space(name):
+    """A namespace with all that still lives in it."""
+    for pid in run("ip", "netns", "pids", name, check=False).stdout.split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    run("ip", "netns", "del", name, check=False)
+
+
 def sweep():
     """Removes networks whose makers are gone."""
     for name in names():
         pid = re.match(rf"{PREFIX}-(\d+)-", name)
         if pid and not os.path.exists(f"/proc/{pid[1]}"):
-            run("ip", "netns", "del", name, check=False)
+            remove_space(name)
+
+
+networks = set()  # that stand now
+
+
+def remove_all(*_):
+    for net in list(networks):
+        net.remove()
+
+
+def on_term(*_):
+    remove_all()
+    os._exit(1)  # tests in threads are not waited for
+
+
+atexit.register(remove_all)
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGTERM, on_term)
 
 
 class Host:
@@ -124,9 +151,7 @@ class Network:
         self.switch = self.prefix + "-sw"
         self.hosts = {}
         self.gone = False
-        atexit.register(self.remove)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that atexit is reached
+        networks.add(self)
         try:
             run("ip", "netns", "add", self.switch)
             run("ip", "-n", self.switch, "link", "add", "name", "sw0", "type", "bridge")
@@ -164,8 +189,8 @@ class Network:
                 process.wait()
         for name in names():
             if name.startswith(self.prefix + "-"):
-                run("ip", "netns", "del", name, check=False)
-        atexit.unregister(self.remove)
+                remove_space(name)
+        networks.discard(self)
 
     # ---- faults ----
 

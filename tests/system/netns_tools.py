@@ -10,7 +10,7 @@ import time
 import traceback
 
 from netns_lib import Network, Relay, names, why_not
-from run_lib import Tap, wait_for
+from run_lib import Tap, lives, wait_for
 
 SENT = 400
 ECHO = """
@@ -110,19 +110,41 @@ def everything_is_removed_also_after_a_failure(_):
     assert echo.returncode is not None
 
 
-def what_a_killed_test_left_goes_with_the_next(_):
+def child_with_network():
+    """Another test, with a network and a process in it: itself, the names of its namespaces, what lives inside."""
     text = "import sys; sys.path.insert(0, sys.argv[1]); from netns_lib import Network; net = Network(2); " \
-           "print('up', flush=True); sys.stdin.read()"
+           "net[1].start(['sleep', '1000']); print('up', flush=True); sys.stdin.read()"
     child = subprocess.Popen([sys.executable, "-c", text, os.path.dirname(os.path.abspath(__file__))],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "up\n"
     left = [name for name in names() if f"-{child.pid}-" in name]
     assert len(left) == 3, left
+
+    def inside():
+        """a process in the namespace"""
+        found = [subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True).stdout.split()
+                 for name in left]
+        return [int(pid) for pids in found for pid in pids]
+    return child, left, wait_for(inside, 60)
+
+
+def what_a_killed_test_left_goes_with_the_next(_):
+    child, left, inside = child_with_network()
     child.kill()
     child.wait()
+    assert set(left) <= set(names())
     with Network(1):
         pass
-    assert not [name for name in names() if f"-{child.pid}-" in name]
+    assert not set(left) & set(names())
+    wait_for(lambda: not any(map(lives, inside)), 60)
+
+
+def a_test_that_is_told_to_end_removes_its_network(_):
+    child, left, inside = child_with_network()
+    child.terminate()
+    child.wait()
+    assert not set(left) & set(names())
+    wait_for(lambda: not any(map(lives, inside)), 60)
 
 
 def udp_socket():
@@ -193,7 +215,8 @@ def connections_stay_in_order_and_end_together(program):
 
 
 NETS = [hosts_hear_each_other_until_they_are_cut_and_again_when_healed, a_cut_can_be_one_way, loss_is_as_asked_for,
-        everything_is_removed_also_after_a_failure, what_a_killed_test_left_goes_with_the_next]
+        everything_is_removed_also_after_a_failure, what_a_killed_test_left_goes_with_the_next,
+        a_test_that_is_told_to_end_removes_its_network]
 RELAYS = [the_relay_delays_datagrams_both_ways, jitter_reorders_datagrams_and_loses_none,
           connections_stay_in_order_and_end_together]
 
