@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "sim/raft.h"
+#include "sim/registry.h"
 
 #include <string.h>
 
@@ -79,6 +80,8 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
         bw_sim_metrics_yields(&sim->metrics, sim->now, id);
     bw_sim_trace_announced(&sim->trace, sim->now, id, election, a, from, until);
     sim->recheck = true;
+    if (election == 0)
+        bw_sim_registry_led(sim, id, a);
     if (leads)
         bw_sim_work_schedule(sim, id, election);
     else if (led)
@@ -170,6 +173,7 @@ static void carry_out(struct bw_sim *sim, bw_node id, const struct bw_action *ac
         break;
     case BW_ACTION_ANSWER:
         bw_sim_raft_answered(sim, &action->answer);
+        bw_sim_registry_answered(sim, id, &action->answer);
         break;
     case BW_ACTION_SUSPECT:
     case BW_ACTION_TRUST:
@@ -231,7 +235,7 @@ void bw_sim_act(struct bw_sim *sim, bw_node id, const struct bw_event *event, ui
         const void *data = NULL;
         size_t bytes = 0;
         if (sim->raft && (kind == BW_ACTION_LOG_APPEND || kind == BW_ACTION_LOG_RESTORE))
-            data = bw_sim_raft_resolve(sim, action, event, extra, &bytes);
+            data = bw_sim_raft_resolve(sim, id, action, event, extra, &bytes);
         if (node->barrier)
             hold(sim, id, action, data, bytes);
         else

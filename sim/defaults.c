@@ -19,6 +19,8 @@ void bw_sim_defaults(struct bw_sim_config *config)
                                           .retry_ns = BW_SEC,
                                           .kill_after_ns = 2 * BW_SEC,
                                           .margin_ns = 200 * BW_MS};
+    config->registry = (struct bw_sim_registry_config){
+        .clients = 8, .pace_ns = 20 * BW_MS, .ttl_min = 300 * BW_MS, .ttl_max = 2 * BW_SEC};
     config->transport_tells = true;
     config->period_ns = 100 * BW_MS;
     config->propose_count = 1;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "lease/validity.h"
 #include "sim/lease_candidate.h"
+#include "sim/registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -580,7 +581,9 @@ const struct bw_elector_ops *bw_sim_algorithm_at(unsigned i)
     const struct bw_elector_ops *elector = bw_elector_at(i);
     if (elector)
         return elector;
-    return i > 0 && bw_elector_at(i - 1) ? &ops[BW_SIM_STORE_QUORUM] : NULL;
+    if (i > 0 && bw_elector_at(i - 1))
+        return &ops[BW_SIM_STORE_QUORUM];
+    return i > 1 && bw_elector_at(i - 2) ? &bw_sim_registry_ops : NULL;
 }
 
 const struct bw_elector_ops *bw_sim_algorithm_find(const char *name)

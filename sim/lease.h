@@ -80,8 +80,8 @@ bool bw_sim_store_observed(const struct bw_sim_lease *lease);
  * grace, and the time an election takes in this network. */
 bw_time bw_sim_lease_gap(const struct bw_sim_config *config);
 
-/* Every algorithm the simulator knows: the electors, and "lease" last. NULL past the end, or for an
- * unknown name. */
+/* Every algorithm the simulator knows: the electors, and "lease" and "registry" last. NULL past the
+ * end, or for an unknown name. */
 const struct bw_elector_ops *bw_sim_algorithm_at(unsigned i);
 const struct bw_elector_ops *bw_sim_algorithm_find(const char *name);
 

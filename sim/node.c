@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "sim/raft.h"
+#include "sim/registry.h"
 
 #include <string.h>
 
@@ -167,6 +168,7 @@ void bw_sim_node_crash(struct bw_sim *sim, bw_node id)
         return;
     drop_list(sim, &node->held);
     drop_list(sim, &node->waiting);
+    bw_sim_registry_crash(sim, id);
     int error = bw_sim_disk_crash(&node->disk, &sim->queue, &sim->rng);
     if (error)
         bw_sim_fail(sim, error, "the log of node %u: %s", id, bw_error_text(error));

@@ -7,6 +7,7 @@
 #include "sim/raft.h"
 
 #include "base/error.h"
+#include "sim/registry.h"
 
 #include <string.h>
 
@@ -62,6 +63,7 @@ static void load(struct bw_sim *sim, bw_node id, uint32_t election)
     host->applied = host->log.snapshot.index;
     host->state = host->log.snapshot.state;
     host->snapshot_asked = host->applied;
+    bw_sim_registry_boot(sim, id, host->applied, host->state);
 }
 
 void bw_sim_raft_load(struct bw_sim *sim, bw_node id)
@@ -125,13 +127,15 @@ static void received(struct bw_sim_entry *out, const struct bw_log_action *log,
 }
 
 /* Entries that were born here: a proposal's, or Raft's own. */
-static void own(struct bw_sim_entry *out, const struct bw_log_action *log)
+static void own(struct bw_sim *sim, bw_node id, struct bw_sim_entry *out,
+                const struct bw_log_action *log)
 {
     for (uint32_t i = 0; i < log->count; i++) {
         bool change = log->change.op && log->change.entry == i;
         uint64_t what = log->request ? hash_of(log->request, i)
                                      : hash_of(log->change.op, (uint64_t)log->change.node << 8);
-        out[i] = (struct bw_sim_entry){.hash = what,
+        uint64_t bytes = bw_sim_registry_entry(sim, id, log->request, i);
+        out[i] = (struct bw_sim_entry){.hash = bytes ? bytes : what,
                                        .term = log->term,
                                        .node = change ? log->change.node : BW_NODE_NONE,
                                        .op = change ? log->change.op : (uint8_t)BW_CHANGE_NONE};
@@ -155,7 +159,7 @@ static const void *snapshot_of(struct bw_sim *sim, const struct bw_message *msg,
     return snapshot;
 }
 
-const void *bw_sim_raft_resolve(struct bw_sim *sim, const struct bw_action *action,
+const void *bw_sim_raft_resolve(struct bw_sim *sim, bw_node id, const struct bw_action *action,
                                 const struct bw_event *event, uint64_t extra, size_t *bytes)
 {
     const struct bw_message *msg = event->kind == BW_EVENT_MESSAGE ? event->msg : NULL;
@@ -172,7 +176,7 @@ const void *bw_sim_raft_resolve(struct bw_sim *sim, const struct bw_action *acti
     if (msg && msg->kind == BW_MSG_RAFT_APPEND && !action->log.request)
         received(entries, &action->log, msg);
     else
-        own(entries, &action->log);
+        own(sim, id, entries, &action->log);
     return entries;
 }
 
@@ -226,6 +230,7 @@ static void restore(struct bw_sim *sim, bw_node id, uint32_t election,
         host->applied = snapshot->index;
         host->state = snapshot->state;
         host->snapshot_asked = snapshot->index;
+        bw_sim_registry_restore(sim, id, snapshot->index, snapshot->state);
         bw_sim_trace_committed(&sim->trace, sim->now, id, election, host->applied, host->state);
     }
     begin_write(sim, id, election, &write, snapshot, sizeof *snapshot);
@@ -250,6 +255,7 @@ static void take_snapshot(struct bw_sim *sim, bw_node id, uint32_t election)
     uint32_t total = bw_raft_members_at(raft, host->applied, snapshot.members, &snapshot.voters);
     snapshot.learners = total - snapshot.voters;
     host->snapshot_asked = host->applied;
+    bw_sim_registry_save(sim, id, host->state);
     struct bw_sim_disk_write write = {
         .op = BW_DISK_SNAPSHOT, .first = snapshot.index, .term = snapshot.term};
     begin_write(sim, id, election, &write, &snapshot, sizeof snapshot);
@@ -267,10 +273,12 @@ static void apply(struct bw_sim *sim, bw_node id, uint32_t election, bw_index un
         }
         host->applied++;
         host->state = bw_sim_log_apply(host->state, host->applied, entry);
+        bw_sim_registry_apply(sim, id, entry);
         bw_sim_trace_committed(&sim->trace, sim->now, id, election, host->applied, host->state);
     }
     if (election == 0 && host->applied > sim->result->committed)
         sim->result->committed = host->applied;
+    bw_sim_registry_applied(sim, id);
     take_snapshot(sim, id, election);
 }
 

@@ -9,7 +9,7 @@
 void bw_sim_raft_load(struct bw_sim *sim, bw_node id);
 /* The entries (LOG_APPEND) or the snapshot (LOG_RESTORE) an action of this step speaks of, in
  * scratch memory. */
-const void *bw_sim_raft_resolve(struct bw_sim *sim, const struct bw_action *action,
+const void *bw_sim_raft_resolve(struct bw_sim *sim, bw_node id, const struct bw_action *action,
                                 const struct bw_event *event, uint64_t extra, size_t *bytes);
 /* Carries out a log action or COMMIT. */
 void bw_sim_raft_log(struct bw_sim *sim, bw_node id, const struct bw_action *action,

@@ -5,6 +5,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "sim/raft.h"
+#include "sim/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ void bw_sim_free(struct bw_sim *sim)
         bw_sim_log_deinit(&sim->hosts[i].log);
         bw_sim_log_deinit(&sim->logs[i]);
     }
+    bw_sim_registry_free(sim);
     free(sim->hosts);
     free(sim->logs);
     bw_sim_queue_deinit(&sim->queue);
@@ -235,6 +237,8 @@ static int found(struct bw_sim *sim)
     lay_out(sim, &arena, bytes, actions, &group);
     if (grow_block(sim, arena.used) || grow_hosts(sim) || grow_frame(sim))
         return sim->error;
+    if (bw_sim_registry_found(sim))
+        return no_memory(sim, 0);
     arena = (struct bw_arena){.at = sim->block, .cap = sim->block_bytes};
     lay_out(sim, &arena, bytes, actions, &group);
     bw_rng_init(&sim->rng, sim->config->seed ^ 0x776f726c64u);
@@ -303,6 +307,7 @@ static void start(struct bw_sim *sim)
         schedule(sim, BW_PENDING_PROPOSE, config->propose_ns);
     if (sim->raft && config->read_ns)
         schedule(sim, BW_PENDING_READ, config->read_ns);
+    bw_sim_registry_start(sim);
     if (config->faults_count)
         schedule(sim, BW_PENDING_FAULT, config->faults[0].at);
 }
@@ -325,8 +330,11 @@ static void finish(struct bw_sim *sim)
     result->trace_hash = sim->trace.hash;
     if (!sim->checker)
         return;
-    bw_checker_finish(sim->checker, sim->now);
+    if (!sim->stopped)
+        bw_checker_finish(sim->checker, sim->now);
     const char *found = bw_checker_violation(sim->checker, &result->violation_at);
+    if (!found)
+        found = bw_sim_registry_finish(sim, &result->violation_at);
     if (!found && result->stale_reads && sim->config->checks & BW_CHECK_STALE)
         found = "a read was answered below what was committed when it was asked";
     if (!found)
@@ -349,7 +357,7 @@ static void begin(struct bw_sim *sim, const struct bw_sim_config *config,
     sim->stores = bw_sim_stores(config);
     sim->cap = config->nodes + config->spare + sim->stores;
     sim->elections = config->algorithm ? config->elections : 0;
-    sim->raft = config->algorithm == &bw_elect_raft;
+    sim->raft = bw_sim_is_raft(config->algorithm);
     sim->next_fault = 0;
     sim->inflight = 0;
     sim->recheck = true;

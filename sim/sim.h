@@ -82,6 +82,19 @@ struct bw_sim_lease { /* the algorithm "lease" */
                                looked at */
 };
 
+/* "registry": Raft with the service's registry on it, and clients (registry.h). */
+extern const struct bw_elector_ops bw_sim_registry_ops;
+/* Raft, alone or under a registry: there are logs. */
+bool bw_sim_is_raft(const struct bw_elector_ops *ops);
+
+struct bw_sim_registry_config { /* the algorithm "registry": its clients */
+    uint32_t clients;
+    bw_time pace_ns; /* between an answer and the next question, on average */
+    bw_time ttl_min, ttl_max;
+    bw_time stop; /* they ask nothing from then on, and at the end all leases must be gone; 0: never
+                   */
+};
+
 enum bw_sim_order { BW_ORDER_SORTED, BW_ORDER_REVERSE, BW_ORDER_RANDOM };
 
 #define BW_INITIATOR_NONE ((bw_node)0) /* ordinary start: every node starts by its own rules */
@@ -114,6 +127,7 @@ struct bw_sim_config {
     uint32_t quorum;    /* promises the guard wants; 0 = majority */
     bw_time promise_ns; /* 0: follows from timeouts */
     struct bw_sim_lease lease;
+    struct bw_sim_registry_config registry;
     enum bw_rank rank;
     uint32_t indirect; /* SWIM's k */
     enum bw_sim_order order;
@@ -170,6 +184,9 @@ struct bw_sim_result {                      /* of one run */
     uint64_t events;
     uint64_t committed;          /* Raft */
     uint64_t reads, stale_reads; /* Raft: answered; below what was committed when they were asked */
+    uint64_t asked, asked_ok, asked_unknown; /* registry: by clients */
+    uint64_t leases_ended;                   /* registry */
+    uint32_t undecided; /* registry: keys whose history was too hard to judge */
     bw_time virtual_ns;
     uint64_t trace_hash;
     const char *violation; /* NULL, or what a checker found (static or in violation_text) */

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "sim/check.h"
 #include "sim/lease.h"
+#include "sim/registry.h"
 
 #include <string.h>
 
@@ -15,6 +16,8 @@
 #define PARTITIONS_MAX 32u
 #define QUIET          (30 * BW_SEC)
 #define QUIET_FRANTIC  (4 * BW_SEC)
+#define CALM_CLIENTS   (4 * BW_SEC)
+#define QUIET_CLIENTS  (6 * BW_SEC)
 
 struct storm {
     struct bw_rng rng;
@@ -369,7 +372,7 @@ static unsigned checks_for(const struct bw_sim_config *c)
     bool safe = c->guard || !(c->algorithm->traits & BW_TRAIT_MAY_SPLIT);
     if (safe)
         checks |= BW_CHECK_ONE_PER_TERM | BW_CHECK_EXCLUSION | BW_CHECK_TOKENS | BW_CHECK_STALE;
-    if (c->algorithm == &bw_elect_raft)
+    if (bw_sim_is_raft(c->algorithm))
         checks |= BW_CHECK_LOG;
     if (c->detector)
         checks |= BW_CHECK_DETECTOR;
@@ -409,6 +412,19 @@ static void draw_frantic(struct storm *s)
     c->propose_ns = bw_rng_between(&s->rng, BW_MS, 10 * BW_MS);
 }
 
+/* Clients that ask often, leases that end many times, snapshots all the time. */
+static void draw_registry(struct storm *s)
+{
+    struct bw_sim_config *c = &s->config;
+    struct bw_rng *rng = &s->rng;
+    c->propose_ns = c->read_ns = 0;
+    c->compact_every = 10 + (uint32_t)bw_rng_below(rng, 200);
+    c->registry.clients = 2 + (uint32_t)bw_rng_below(rng, 9);
+    c->registry.pace_ns = bw_rng_between(rng, BW_MS, 40 * BW_MS);
+    c->registry.ttl_min = bw_rng_between(rng, 100 * BW_MS, 600 * BW_MS);
+    c->registry.ttl_max = c->registry.ttl_min + bw_rng_between(rng, 0, 2 * BW_SEC);
+}
+
 static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
                         const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
                         uint64_t seed)
@@ -435,10 +451,19 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->work_ns = 50 * BW_MS;
     draw_network(s);
     draw_chosen(s);
-    if (algorithm == &bw_elect_raft && bw_rng_chance(&s->rng, 0.4))
+    if (bw_sim_is_raft(algorithm) && bw_rng_chance(&s->rng, 0.4))
         draw_frantic(s);
     if (bw_sim_is_lease(algorithm))
         draw_lease(s, lease);
+    if (algorithm == &bw_sim_registry_ops)
+        draw_registry(s);
+}
+
+/* They go on in the calm for a while; then their leases must end. */
+static void end_clients(struct storm *s)
+{
+    s->config.registry.stop = s->end + CALM_CLIENTS;
+    s->config.until = s->config.registry.stop + 4 * s->config.registry.ttl_max + QUIET_CLIENTS;
 }
 
 const struct bw_sim_lease bw_storm_any_lease = {
@@ -465,6 +490,8 @@ int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorit
     s.config.faults = s.faults;
     s.config.faults_count = s.count;
     s.config.until = s.end + (s.frantic ? QUIET_FRANTIC : QUIET);
+    if (algorithm == &bw_sim_registry_ops)
+        end_clients(&s);
     s.config.trace = trace;
     s.config.checks = checks_for(&s.config);
     int error = bw_sim_run_in(sim, &s.config, &run, result->text);

@@ -31,7 +31,7 @@ static int check_group(const struct bw_sim_config *c, char *why)
     if (!c->elections || c->elections > BW_ELECTIONS_MAX)
         return refuse(why, BW_EINVAL, "elections is %u; it must be 1 to %u", c->elections,
                       BW_ELECTIONS_MAX);
-    uint32_t most = c->algorithm == &bw_elect_raft ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
+    uint32_t most = bw_sim_is_raft(c->algorithm) ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
     if (cap > most)
         return refuse(why, BW_ELIMIT, "nodes is %llu; %s takes at most %u", (unsigned long long)cap,
                       c->algorithm->name, most);

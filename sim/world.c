@@ -5,6 +5,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "sim/raft.h"
+#include "sim/registry.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,6 +138,7 @@ static void deliver(struct bw_sim *sim, struct bw_sim_slot *slot)
     const struct bw_message *msg = bw_sim_slot_msg(slot);
     sim->result->delivered += !bw_message_for_detector(msg->kind);
     bw_sim_trace_delivered(&sim->trace, sim->now, msg);
+    bw_sim_registry_heard(sim, slot->node, msg->from);
     struct bw_event event = {.kind = BW_EVENT_MESSAGE, .node = msg->from, .msg = msg};
     bw_sim_node_step(sim, slot->node, &event, slot->extra);
     bw_sim_queue_give(&sim->queue, slot);
@@ -176,6 +178,18 @@ static void happen_inside(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_WORK:
         bw_sim_work_due(sim, slot);
         break;
+    case BW_PENDING_FRAME:
+        bw_sim_registry_frame(sim, slot);
+        break;
+    case BW_PENDING_ASKED:
+        bw_sim_registry_asked(sim, slot);
+        break;
+    case BW_PENDING_TURN:
+        bw_sim_registry_turn(sim, slot);
+        break;
+    case BW_PENDING_TICK:
+        bw_sim_registry_tick(sim, slot);
+        break;
     default:
         bw_sim_act_done(sim, slot);
         break;
@@ -186,7 +200,9 @@ static void happen_inside(struct bw_sim *sim, struct bw_sim_slot *slot)
 static void happen_to(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     struct bw_sim_node *node = &sim->nodes[slot->node];
-    bool same = slot->kind == BW_PENDING_MESSAGE || slot->life == node->life;
+    bool message = slot->kind == BW_PENDING_MESSAGE || slot->kind == BW_PENDING_FRAME ||
+                   slot->kind == BW_PENDING_ASKED;
+    bool same = message || slot->life == node->life;
     if (!node->up || !same)
         bw_sim_queue_give(&sim->queue, slot);
     else if (node->paused)
@@ -227,7 +243,14 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_EVENT:
     case BW_PENDING_WORK:
     case BW_PENDING_DISK_DONE:
+    case BW_PENDING_FRAME:
+    case BW_PENDING_ASKED:
+    case BW_PENDING_TURN:
+    case BW_PENDING_TICK:
         happen_to(sim, slot);
+        break;
+    case BW_PENDING_CLIENT:
+        bw_sim_registry_client(sim, slot);
         break;
     case BW_PENDING_WRITE:
         bw_sim_work_arrives(sim, slot);
@@ -293,7 +316,7 @@ static void glance(struct bw_sim *sim)
 {
     bw_time at;
     bw_checker_pending(sim->checker, sim->now, sim->queue.taken);
-    if (bw_checker_violation(sim->checker, &at))
+    if (bw_checker_violation(sim->checker, &at) || bw_sim_registry_found_wrong(sim))
         sim->settled = sim->stopped = true;
 }
 

@@ -9,6 +9,7 @@
  *     work.c    what leaders do, and the resource they do it to
  *     fault.c   what goes wrong
  *     lease.c   the lease elector, and store_model.c the stores it asks
+ *     registry.c  the service's registry on Raft, and registry_clients.c who asks it
  */
 #ifndef BW_SIM_WORLD_H
 #define BW_SIM_WORLD_H
@@ -48,7 +49,12 @@ enum bw_sim_pending {
     BW_PENDING_READ,
     BW_PENDING_CHANGE, /* Raft: membership changes not yet done are asked for again */
     BW_PENDING_GONE,   /* a leaving node is gone */
-    BW_PENDING_FAULT
+    BW_PENDING_FAULT,
+    BW_PENDING_FRAME, /* registry: from node to node */
+    BW_PENDING_ASKED, /* by a client */
+    BW_PENDING_TURN,  /* of a node's loop */
+    BW_PENDING_TICK,  /* of a node's timers */
+    BW_PENDING_CLIENT /* something for a client */
 };
 
 struct bw_sim_raft_host {  /* per node and election */
@@ -81,6 +87,8 @@ struct bw_sim_node {
     uint16_t stray_election;
     struct bw_sim_raft_host *raft; /* [election], or NULL */
 };
+
+struct bw_sim_registry;
 
 struct bw_sim { /* a world, kept from run to run */
     const struct bw_sim_config *config;
@@ -125,6 +133,8 @@ struct bw_sim { /* a world, kept from run to run */
     bw_time settled_at;
     uint64_t requests; /* proposals so far */
     bool changing;     /* Raft: membership changes are still to be made */
+
+    struct bw_sim_registry *registry, *registry_kept; /* of this run, or NULL; its memory */
 
     void *block; /* all of the above that has a size per run */
     size_t block_bytes;

@@ -33,7 +33,7 @@ static unsigned promised_checks(const struct bw_sim_config *c)
     unsigned checks = BW_CHECK_MEMORY;
     if (c->algorithm && (c->guard || !(c->algorithm->traits & BW_TRAIT_MAY_SPLIT)))
         checks |= BW_CHECK_ONE_PER_TERM | BW_CHECK_EXCLUSION | BW_CHECK_TOKENS | BW_CHECK_STALE;
-    if (c->algorithm == &bw_elect_raft)
+    if (bw_sim_is_raft(c->algorithm))
         checks |= BW_CHECK_LOG;
     return checks;
 }

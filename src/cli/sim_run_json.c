@@ -124,6 +124,15 @@ static void put_totals(json_t *root, const struct bw_run_options *options,
     json_object_set_new(root, "leader_changes",
                         number(bw_summary_mean(summary, sum->leader_changes)));
     json_object_set_new(root, "committed", number(bw_summary_mean(summary, sum->committed)));
+    if (options->config.algorithm == &bw_sim_registry_ops)
+        json_object_set_new(root, "clients",
+                            json_pack("{s:o,s:o,s:o,s:o,s:I}", "asked",
+                                      number(bw_summary_mean(summary, sum->asked)), "answered",
+                                      number(bw_summary_mean(summary, sum->asked_ok)), "unknown",
+                                      number(bw_summary_mean(summary, sum->asked_unknown)),
+                                      "leases_ended",
+                                      number(bw_summary_mean(summary, sum->leases_ended)),
+                                      "undecided", (json_int_t)sum->undecided));
     json_object_set_new(root, "events", number(bw_summary_mean(summary, sum->events)));
     json_object_set_new(root, "virtual_ms", number(summary->virtual_ms / summary->runs));
     json_object_set_new(root, "wall_ms", json_real(summary->wall_ms / summary->runs));

@@ -142,7 +142,7 @@ const struct bw_option bw_run_options_table[] = {
     {"algorithm", "A",
      "bully (default), bully-notify, bully-next-in-line, bully-candidates, "
      "ring-list, ring-max, ring-chang-roberts, ring-hirschberg-sinclair, invitation, lowest-id, "
-     "stable, raft or lease",
+     "stable, raft, lease or registry",
      .set = set_algorithm, CONFIG(algorithm), .word = bw_word_algorithm},
     {"detector", "D",
      "ping, deadline (default), phi, phi-logistic, phi-exponential, phi+deadline, "
@@ -343,7 +343,7 @@ static int check_initiator(const struct bw_cli_command *command, const struct bw
 static int check_group(const struct bw_cli_command *command, const struct bw_run_options *o)
 {
     const struct bw_sim_config *c = &o->config;
-    uint32_t most = c->algorithm == &bw_elect_raft ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
+    uint32_t most = bw_sim_is_raft(c->algorithm) ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
     if (c->algorithm && c->nodes + c->spare > most)
         return misfit(command, o, "nodes", "%u are too many for %s; from 1 to %u",
                       c->nodes + c->spare, c->algorithm->name, most);
@@ -400,7 +400,7 @@ static bool is_bully(const struct bw_sim_config *c)
 
 static bool is_raft(const struct bw_sim_config *c)
 {
-    return c->algorithm == &bw_elect_raft;
+    return bw_sim_is_raft(c->algorithm);
 }
 
 static bool is_swim(const struct bw_sim_config *c)

@@ -123,6 +123,25 @@ static void print_messages(const struct page *p)
     }
 }
 
+/* What clients of a registry saw. */
+static void print_clients(const struct page *p)
+{
+    const struct bw_summary *s = p->summary;
+    char a[BW_TEXT_SPAN], b[BW_TEXT_SPAN], c[BW_TEXT_SPAN], d[BW_TEXT_SPAN];
+    if (p->options->config.algorithm != &bw_sim_registry_ops)
+        return;
+    label("asked by clients");
+    printf("%s, %s answered, %s unknown; %s leases ended\n",
+           bw_term_count(a, bw_summary_mean(s, s->sum.asked)),
+           bw_term_count(b, bw_summary_mean(s, s->sum.asked_ok)),
+           bw_term_count(c, bw_summary_mean(s, s->sum.asked_unknown)),
+           bw_term_count(d, bw_summary_mean(s, s->sum.leases_ended)));
+    if (s->sum.undecided == 0)
+        return;
+    label("history");
+    printf("too hard to judge for %s keys or leases\n", bw_term_count(a, s->sum.undecided));
+}
+
 static void print_writes(const struct page *p)
 {
     const struct bw_summary *s = p->summary;
@@ -185,6 +204,7 @@ static void print_election(const struct page *p)
     print_split(p);
     print_messages(p);
     print_writes(p);
+    print_clients(p);
 }
 
 void bw_run_print(const struct bw_run_options *options, struct bw_summary *summary,

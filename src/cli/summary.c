@@ -76,6 +76,11 @@ static void add_counters(struct bw_sim_result *sum, const struct bw_sim_result *
     sum->member_periods += result->member_periods;
     sum->events += result->events;
     sum->committed += result->committed;
+    sum->asked += result->asked;
+    sum->asked_ok += result->asked_ok;
+    sum->asked_unknown += result->asked_unknown;
+    sum->leases_ended += result->leases_ended;
+    sum->undecided += result->undecided;
     sum->trace_hash = (sum->trace_hash ^ result->trace_hash) * 1099511628211ull;
     if (result->max_leaders > sum->max_leaders)
         sum->max_leaders = result->max_leaders;

@@ -1,6 +1,7 @@
 /* Deadlines of leases; see expiry.h. A binary heap of leases by `queued`; each knows its place. */
 #include "registry/expiry.h"
 
+#include "base/bug.h"
 #include "registry/registry_state.h"
 
 static bw_time queued_at(const struct bw_registry *r, uint32_t place)
@@ -75,7 +76,8 @@ void bw_registry_lead(struct bw_registry *r, bw_time now)
     bw_registry_follow(r);
     r->leading = true;
     for (bw_ref at = r->lease_first; at; at = lease_at(r, at)->next) {
-        lease_at(r, at)->deadline = bw_time_add(now, lease_at(r, at)->ttl_ns);
+        if (!BW_BUG(expiry_goes_on_after_a_term) || lease_at(r, at)->deadline == BW_TIME_NEVER)
+            lease_at(r, at)->deadline = bw_time_add(now, lease_at(r, at)->ttl_ns);
         expiry_add(r, at);
     }
 }
@@ -114,7 +116,8 @@ uint32_t bw_registry_expired(struct bw_registry *r, bw_time now, int64_t *ids, u
     while (count < cap && r->queued && queued_at(r, 1) <= now) {
         bw_ref ref = r->queue[1];
         struct lease *lease = lease_at(r, ref);
-        if (lease->deadline > lease->queued) { /* kept alive since it was queued */
+        if (lease->deadline > lease->queued &&
+            !BW_BUG(expiry_forgets_renewals)) { /* kept alive since it was queued */
             lease->queued = lease->deadline;
             sift_down(r, 1);
         } else {

@@ -142,7 +142,7 @@ enum bw_refusal bw_registry_revoke(struct bw_registry *r, int64_t id, uint64_t b
     bool keys = lease_at(r, ref)->first != 0;
     if (lease_at(r, ref)->keys > 1)
         sort_keys(r, lease_at(r, ref));
-    while (lease_at(r, ref)->first)
+    while (lease_at(r, ref)->first && !(BW_BUG(revoke_leaves_keys) && lease_at(r, ref)->keys < 2))
         change_delete(r, lease_at(r, ref)->first, r->revision + 1);
     lease_give(r, ref);
     r->revision += keys;

@@ -111,6 +111,7 @@ int replica_session_init(struct bw_replica *r)
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         abort();
     bw_session_init(&r->session, r->options.self, seed, &hooks, buckets, REQUEST_BUCKETS);
+    r->session.stall_ns = bw_time_max(BW_SESSION_STALL, 4 * r->options.heartbeat_ns);
     return 0;
 }
 

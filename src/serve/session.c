@@ -5,6 +5,7 @@
  * application tells which: until then its owner is told that nobody knows (BW_ELOST). */
 #include "serve/session.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "base/little.h"
 #include "registry/expiry.h"
@@ -20,10 +21,11 @@ void bw_session_init(struct bw_session *s, bw_node self, uint64_t seed,
 {
     *s = (struct bw_session){.hooks = *hooks,
                              .self = self,
-                             .next_request = seed,
+                             .next_request = BW_BUG(session_numbers_begin_anew) ? 0 : seed,
                              .buckets = buckets,
                              .bucket_count = bucket_count};
     s->last_turn = hooks->now(hooks->context);
+    s->stall_ns = BW_SESSION_STALL;
 }
 
 static struct bw_request **bucket_of(const struct bw_session *s, uint64_t id)
@@ -137,7 +139,9 @@ void bw_session_fail(struct bw_session *s, struct bw_request *request, int error
 {
     uint64_t id = request->id;
     bool ours = request->origin == s->self;
-    if (request->revokes) /* it must be tried again, but not at once: Raft had a reason */
+    if (request->revokes &&
+        !BW_BUG(session_drops_refused_revokes)) /* it must be tried again, but not at once: Raft had
+                                                   a reason */
         bw_registry_begin(s->registry, request->lease, s->hooks.now(s->hooks.context));
     else if (!ours && request->origin != BW_NODE_NONE)
         tell(s, request, error, 0, 0);
@@ -153,7 +157,8 @@ static void answer(struct bw_session *s, struct bw_request *request, bw_index in
     uint64_t id = request->id;
     if (request->origin != s->self) {
         tell(s, request, 0, index, ttl_ns);
-    } else if (request->kind == BW_REPLICA_READ && index > s->applied) {
+    } else if (request->kind == BW_REPLICA_READ && index > s->applied &&
+               !BW_BUG(session_reads_before_applied)) {
         leave_groups(s, request);
         request->state = BW_REQUEST_INDEX;
         request->index = index;
@@ -389,7 +394,9 @@ static void end_round(struct bw_session *s, struct bw_request_group *group,
     while ((request = group->first)) {
         if (!(group->first = request->with))
             group->end = &group->first;
-        if (told->error) {
+        bool refused = told->error &&
+                       !(BW_BUG(session_renews_deposed) && request->kind == BW_REPLICA_KEEP_ALIVE);
+        if (refused) {
             request->state = BW_REQUEST_NEW; /* nothing was done: somebody else may */
             if (request->origin != s->self)
                 bw_session_fail(s, request, BW_ENOTLEADER);
@@ -468,7 +475,10 @@ static void flush_round(struct bw_session *s)
     s->round = NULL;
     round->next = s->rounds;
     s->rounds = round;
-    s->hooks.command(s->hooks.context, &command);
+    if (BW_BUG(session_reads_without_round))
+        bw_session_answer(s, &(struct bw_answer){.request = round->id, .index = s->applied});
+    else
+        s->hooks.command(s->hooks.context, &command);
 }
 
 /* A change that is refused is gone, and whoever is told of it may forget others: then the rest
@@ -495,7 +505,7 @@ static void nudge(struct bw_session *s)
 
 void bw_session_flush(struct bw_session *s)
 {
-    s->last_turn = s->hooks.now(s->hooks.context);
+    bw_session_stalled(s);
     if (s->unplaced) {
         s->unplaced = false;
         place_new(s);
@@ -516,8 +526,10 @@ void bw_session_place(struct bw_session *s)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): failed ones unlink themselves */
         bool logged = at->state == BW_REQUEST_LOGGED && !s->leading;
         bool passed = at->state == BW_REQUEST_PASSED;
-        if (is_logged(at->kind) && (logged || passed)) {
-            bw_session_fail(s, at, BW_ELOST);
+        if (BW_BUG(session_repeats_lost) && logged)
+            at->state = BW_REQUEST_NEW;
+        else if (is_logged(at->kind) && (logged || passed)) {
+            bw_session_fail(s, at, BW_BUG(session_denies_lost) ? BW_ENOTLEADER : BW_ELOST);
             at = s->first;
             continue;
         }

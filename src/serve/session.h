@@ -27,6 +27,7 @@
 #define BW_SESSION_NODE         48u /* whose number it is: bits above this */
 #define BW_SESSION_PATIENCE     (5 * BW_SEC)
 #define BW_SESSION_SWEEP        (200 * BW_MS)
+#define BW_SESSION_STALL        (500 * BW_MS)
 
 enum bw_replica_kind {
     BW_REPLICA_PROPOSAL,
@@ -101,8 +102,10 @@ struct bw_session { /* the caller's memory; set up by init, then read only */
     struct bw_entry_room *room;   /* the caller's */
     struct bw_results results;    /* the arrays are the caller's */
     bw_index applied;             /* set by the caller with a registry that was loaded */
-    bw_time last_turn;            /* when the node last ran, see bw_session_expire */
-    bool nudge;                   /* another node waits to hear that its proposal is committed */
+    bw_time last_turn;            /* when the node last ran */
+    bw_time stall_ns; /* one that did not run for so long heard no keep-alives; set by the caller,
+                         longer than a heartbeat */
+    bool nudge;       /* another node waits to hear that its proposal is committed */
     uint64_t next_request, next_group;
     uint32_t requests;
     size_t request_bytes;
@@ -176,5 +179,7 @@ void bw_session_done(struct bw_session *session, uint64_t id, bw_time value);
 /* session.c, for session_apply.c */
 struct bw_request *bw_session_find(const struct bw_session *session, uint64_t id);
 void bw_session_end(struct bw_session *session, struct bw_request *request);
+/* session_apply.c: it runs; true: after so long that all leases count anew. */
+bool bw_session_stalled(struct bw_session *session);
 
 #endif

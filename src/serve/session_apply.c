@@ -1,12 +1,10 @@
 /* Committed entries into the registry; who leads; leases that are over. */
-#include "base/error.h"
+#include "base/bug.h"
 #include "base/little.h"
 #include "registry/expiry.h"
 #include "serve/session.h"
 
 #define EXPIRED_AT_ONCE 256u
-/* A loop that stood still so long heard no keep-alives: what looks over may not be. */
-#define STALL_NS (500 * BW_MS)
 
 /* Whoever waits for this entry hears of it; at the leader for others there is nothing to say. */
 static void tell(struct bw_session *s, uint64_t id, const struct bw_entry *entry,
@@ -42,7 +40,8 @@ bool bw_session_apply(struct bw_session *s, const unsigned char *bytes, size_t l
         bw_entry_decode(&entry, s->room, bytes + BW_SESSION_HEAD, length - BW_SESSION_HEAD) != 0)
         return false; /* Raft's own, or one that every node skips alike */
     enum bw_refusal refusal = bw_registry_apply(s->registry, &entry, &s->results);
-    if (s->leading && entry.kind == BW_ENTRY_GRANT && refusal == BW_REFUSED_NOT)
+    if (s->leading && entry.kind == BW_ENTRY_GRANT && refusal == BW_REFUSED_NOT &&
+        !BW_BUG(session_grants_for_ever))
         bw_registry_begin(s->registry, entry.lease.id, s->hooks.now(s->hooks.context));
     tell(s, bw_get64(bytes), &entry, refusal);
     return true;
@@ -80,16 +79,25 @@ static void revoke(struct bw_session *s, int64_t lease, unsigned char *scratch, 
     request->lease = lease;
 }
 
+/* A loop that stood still so long heard no keep-alives: what looks over may not be. */
+bool bw_session_stalled(struct bw_session *s)
+{
+    bw_time now = s->hooks.now(s->hooks.context);
+    bool stalled = s->leading && now - s->last_turn > s->stall_ns;
+    s->last_turn = now;
+    if (stalled)
+        bw_registry_lead(s->registry, now);
+    return stalled;
+}
+
 void bw_session_expire(struct bw_session *s, unsigned char *scratch, size_t size)
 {
     int64_t ids[EXPIRED_AT_ONCE];
     bw_time now = s->hooks.now(s->hooks.context);
     if (!s->leading)
         return;
-    if (now - s->last_turn > STALL_NS) {
-        bw_registry_lead(s->registry, now);
+    if (bw_session_stalled(s))
         return;
-    }
     uint32_t count = bw_registry_expired(s->registry, now, ids, EXPIRED_AT_ONCE);
     for (uint32_t i = 0; i < count; i++)
         revoke(s, ids[i], scratch, size);
