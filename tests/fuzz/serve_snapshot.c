@@ -36,7 +36,7 @@ static struct bw_registry *registry_new(void **memory)
 static void head_write(void)
 {
     memset(file, 0, BW_SNAPSHOT_HEAD);
-    memcpy(file, "BWSNAP\0\1", 8);
+    memcpy(file, "BWSNAP\0\2", 8);
     bw_put64(file + 8, CLUSTER);
     bw_put64(file + 16, INDEX);
     bw_put64(file + 24, 1);
