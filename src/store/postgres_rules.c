@@ -6,7 +6,7 @@
  */
 #include "store/postgres.h"
 
-#include "base/bug.h"
+#include "store/postgres_verdict.h"
 #include "store/record.h"
 #include "store/record_json.h"
 
@@ -14,65 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct verdict {
-    enum bw_outcome outcome; /* DONE or REFUSED */
-    bool change, take;       /* to be written; with a new token */
-    int error;
-    const char *why;
-};
-
-static struct verdict refused(int error, const char *why)
-{
-    return (struct verdict){.outcome = BW_OUTCOME_REFUSED, .error = error, .why = why};
-}
-
-static struct verdict acquire(struct bw_store_record *record,
-                              const struct bw_store_request *request)
-{
-    if (bw_record_is_answer(record, request))
-        return (struct verdict){.outcome = BW_OUTCOME_DONE}; /* the first reply was lost */
-    if (record->held && (request->steal == 0 || request->steal != record->version))
-        return refused(BW_EBUSY, "held by another");
-    bw_record_take(record, request);
-    return (struct verdict){.outcome = BW_OUTCOME_DONE, .change = true, .take = true};
-}
-
-static struct verdict keep(struct bw_store_record *record, const struct bw_store_request *request,
-                           bool ghost)
-{
-    bool release = request->op == BW_STORE_RELEASE;
-    if (ghost)
-        return refused(BW_ESTALE, "the server has forgotten this leadership");
-    if (!bw_record_is(record, request))
-        return refused(BW_ESTALE, "another leadership has begun");
-    if (!record->held && release)
-        return (struct verdict){.outcome = BW_OUTCOME_DONE}; /* before, by a request unheard of */
-    if (!record->held)
-        return refused(BW_ESTALE, "this leadership was released");
-    if (release)
-        bw_record_release(record, request->clean);
-    else
-        bw_record_renew(record, request);
-    return (struct verdict){.outcome = BW_OUTCOME_DONE, .change = true};
-}
-
-static struct verdict decide(struct bw_store_record *record, const struct bw_store_request *request,
-                             bool ghost)
-{
-    switch (request->op) {
-    case BW_STORE_ACQUIRE:
-        return acquire(record, request);
-    case BW_STORE_RENEW:
-    case BW_STORE_RELEASE:
-        return keep(record, request, ghost);
-    case BW_STORE_NOTE:
-        bw_record_note(record, &request->note);
-        return (struct verdict){.outcome = BW_OUTCOME_DONE, .change = true};
-    default:
-        return (struct verdict){.outcome = BW_OUTCOME_DONE};
-    }
-}
 
 bool bw_pg_task_writes(const struct bw_pg_task *task)
 {
@@ -161,7 +102,7 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
     }
     if (!task->row->known || task->row->stale || bw_pg_row_record(task->row, &record) != 0)
         return send_read(store, task);
-    struct verdict verdict = decide(&record, request, task->row->ghost != 0);
+    struct bw_pg_verdict verdict = bw_pg_decide(&record, request, task->row->ghost != 0);
     return verdict.change ? send_write(store, task, &record, verdict.take) : send_read(store, task);
 }
 
@@ -187,8 +128,8 @@ static void try_again(struct bw_store *store, struct bw_pg_task *task, const cha
         end_with(store, task, BW_OUTCOME_UNAVAILABLE, BW_EBUSY, why);
 }
 
-static void answer(struct bw_store *store, struct bw_pg_task *task, const struct verdict *verdict,
-                   struct bw_store_record *record)
+static void answer(struct bw_store *store, struct bw_pg_task *task,
+                   const struct bw_pg_verdict *verdict, struct bw_store_record *record)
 {
     bw_pg_present(record);
     if (verdict->outcome == BW_OUTCOME_DONE)
@@ -209,7 +150,8 @@ static void judge(struct bw_store *store, struct bw_pg_task *task)
         return;
     }
     changed = record;
-    struct verdict verdict = decide(&changed, &task->job->request, task->row->ghost != 0);
+    struct bw_pg_verdict verdict =
+        bw_pg_decide(&changed, &task->job->request, task->row->ghost != 0);
     if (!verdict.change)
         answer(store, task, &verdict, &record);
     else if (bw_record_pack(&changed, text, sizeof text) < 0)
@@ -222,7 +164,7 @@ static void judge(struct bw_store *store, struct bw_pg_task *task)
 static void written(struct bw_store *store, struct bw_pg_task *task)
 {
     struct bw_store_record record;
-    struct verdict done = {.outcome = BW_OUTCOME_DONE};
+    struct bw_pg_verdict done = {.outcome = BW_OUTCOME_DONE};
     if (PQgetisnull(task->result, 0, BW_PG_VERSION)) { /* another was faster: ask again */
         task->row->stale = true;
         task->step = BW_PG_ASKING;

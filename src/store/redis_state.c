@@ -1,6 +1,8 @@
 /* The state of an election on Redis; see redis_state.h. */
 #include "store/redis_state.h"
 
+#include "base/bug.h"
+
 #include "store/record.h"
 #include "store/record_json.h"
 #include "store/redis_script.h"
@@ -198,9 +200,10 @@ static const struct redis_state *newest_of(const struct redis_state *const *stat
 void redis_state_merge(struct redis_state *out, const struct redis_state *const *states,
                        unsigned count, unsigned total)
 {
-    unsigned majority = total / 2 + 1, silent = total - count, votes;
+    unsigned majority = total / 2 + 1, votes;
+    unsigned silent = BW_BUG(redlock_forgets_the_silent) ? 0 : total - count;
     const struct redis_state *lock = most_locked(states, count, &votes);
-    bool held = votes > 0 && votes + silent >= majority;
+    bool held = votes > 0 && (votes + silent >= majority || BW_BUG(redlock_believes_a_minority));
     struct redis_state merged = *newest_of(states, count, held ? lock->lock : "");
     merged.locked = held;
     merged.in_doubt = held && votes < majority;

@@ -26,6 +26,18 @@ void bw_zk_read(struct bw_zk_op *op)
 
 /* ---- WATCH ---- */
 
+/* The acquire that follows need not look again. Without memory it does. */
+static void keep_turn(struct bw_zk_entry *entry, const struct bw_zk_view *view)
+{
+    if (!entry->turn)
+        entry->turn = malloc(sizeof *entry->turn);
+    if (!entry->turn)
+        return;
+    *entry->turn = *view;
+    entry->turn->nodes = NULL;
+    entry->turn->count = 0;
+}
+
 static void watch_looked(struct bw_zk_op *op)
 {
     struct bw_store_record record;
@@ -35,6 +47,8 @@ static void watch_looked(struct bw_zk_op *op)
     }
     bw_zk_view_record(op, &record);
     bool turn = op->entry && !op->entry->leads && op->view.own_first; /* it is ours to take */
+    if (turn)
+        keep_turn(op->entry, &op->view);
     if (record.version != asked(op)->version) {
         bw_zk_op_done(op);
     } else if (op->target->fired != op->fired || (turn && !op->first_watched)) {

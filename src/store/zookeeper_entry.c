@@ -275,6 +275,8 @@ void bw_zk_entry_lost(struct bw_zk_entry *entry)
     entry->leads = false;
     free(entry->record);
     entry->record = NULL;
+    free(entry->turn);
+    entry->turn = NULL;
     new_guid(entry);
 }
 
@@ -335,6 +337,7 @@ static void destroy(struct bw_zk_entry *entry)
     bw_zk_target_remove(entry->session->store, &entry->target);
     entry->election->uses--;
     free(entry->record);
+    free(entry->turn);
     free(entry);
 }
 

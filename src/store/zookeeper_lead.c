@@ -149,8 +149,15 @@ static void acquire_looked(struct bw_zk_op *op)
 
 static void acquire_placed(struct bw_zk_op *op)
 {
-    if (!forgotten(op))
+    struct bw_zk_view *turn = op->entry->turn;
+    op->entry->turn = NULL;
+    if (turn) {
+        op->view = *turn;
+        free(turn);
+        acquire_looked(op);
+    } else if (!forgotten(op)) {
         bw_zk_look(op, acquire_looked);
+    }
 }
 
 bool bw_zk_session_serves(struct bw_zk_op *op)

@@ -28,6 +28,7 @@
 #define BW_ZK_BUCKETS   1024u
 
 struct bw_zk_op;
+struct bw_zk_view;
 
 struct bw_zk_ops {
     struct bw_zk_op *first, *last;
@@ -75,6 +76,9 @@ struct bw_zk_entry {
     bool dirty;                /* ... and a change of it may not have arrived */
     uint64_t asked_at, ttl_ms; /* it lapses when nobody asks for it any more */
     unsigned tries;
+    /* What a watch saw when the node was the first in line, for the acquire that follows: a node
+     * stays first, and whether the rest is still so is compared when it is written. NULL: none. */
+    struct bw_zk_view *turn;
 };
 
 struct bw_zk_election {

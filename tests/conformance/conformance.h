@@ -14,11 +14,17 @@
 #include <sys/types.h>
 
 int conformance_main(int argc, char **argv, const char *url);
+/* Only every `of`-th test, from `share` (0 is the first): several processes share the suite. */
+void conformance_share(unsigned share, unsigned of);
 
 /* For the parts of the suite. */
 extern const char *conformance_url;
 /* A new election name; valid until the sixteenth next call. */
 const char *conformance_election(void);
+/* Has a loop that repeats up to `most` times, begun at uv_hrtime() `begun`, repeated often enough?
+ * A slow store or machine repeats a tenth of it at least. TEST_SIZE=large in the environment: all.
+ */
+bool conformance_enough(unsigned done, unsigned most, uint64_t begun);
 /* Skip the rest of a test unless the store has all these traits. */
 #define needs_traits(client, wanted)                                                               \
     do {                                                                                           \

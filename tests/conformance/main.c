@@ -1,5 +1,5 @@
-/* The conformance suite on the store of any URL: `store-conformance URL [PATTERN]`; all but those
- * that a -PATTERN names. */
+/* The conformance suite on the store of any URL: `store-conformance URL [I/N] [[-]PATTERN]`; the
+ * I-th of N shares of it (from 0), the tests that a PATTERN names, or all but those. */
 #include "conformance/conformance.h"
 
 #include <stdio.h>
@@ -8,13 +8,18 @@ int main(int argc, char **argv)
 {
     if (argc == 6)
         return conformance_main(argc, argv, NULL);
-    if (argc != 2 && argc != 3) {
-        fprintf(stderr, "usage: %s URL [[-]PATTERN]\n", argv[0]);
+    unsigned share, of;
+    bool shared = argc > 2 && sscanf(argv[2], "%u/%u", &share, &of) == 2 && share < of;
+    if (shared)
+        conformance_share(share, of);
+    const char *pattern = argc == 3 + shared ? argv[2 + shared] : NULL;
+    if (argc != 2 + shared && !pattern) {
+        fprintf(stderr, "usage: %s URL [I/N] [[-]PATTERN]\n", argv[0]);
         return 64;
     }
-    if (argc == 3 && argv[2][0] == '-')
-        cmocka_set_skip_filter(argv[2] + 1);
-    else if (argc == 3)
-        cmocka_set_test_filter(argv[2]);
+    if (pattern && pattern[0] == '-')
+        cmocka_set_skip_filter(pattern + 1);
+    else if (pattern)
+        cmocka_set_test_filter(pattern);
     return conformance_main(1, argv, argv[1]);
 }

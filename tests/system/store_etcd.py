@@ -113,7 +113,7 @@ def conformance_three_members():
 
 # ---- hand-over and loss ----
 
-@suite.test
+@suite.alone
 def a_leadership_is_handed_over_by_watch():
     with Place("etcd") as place:
         url = Cluster(place).url()
@@ -751,4 +751,4 @@ def keys_that_are_not_ours_are_left_alone_and_named():
         assert seen["leader"].endswith("stranger") and seen["leader"].isprintable(), seen
 
 
-suite.main()
+suite.main(at_once=3)

@@ -265,7 +265,7 @@ def a_bellwether_whose_lease_client_go_took_stops_its_work():
 
 # ---- hand-over, kills, pauses ----
 
-@suite.test
+@suite.alone
 def a_resigned_lead_is_handed_over_by_the_watch():
     with Scene(ttl="30s") as (standin, _, room):
         lead_and_wait(room)

@@ -22,6 +22,7 @@ import traceback
 from run_lib import Room, Tap, send, wait_for
 
 SANITIZED = "ASAN_OPTIONS" in os.environ  # memory then costs several times as much: bounds on it mean nothing
+SHARES = 3  # processes that share the conformance suite
 PATIENCE_S = 60.0  # until a server must answer; nothing is judged by it
 # What builds with sanitizers run of a store: its code from end to end, and what strangers send it.
 SMALL = re.compile("^conformance|hostile|garbage|endless|that_lie")
@@ -271,7 +272,7 @@ class Suite:
     environment only those that SMALL names, unless they are asked for by name or there are none."""
 
     def __init__(self):
-        self.tests = []
+        self.tests, self.lanes, self.quiet = [], {}, set()
         self.bellwether, self.witness, self.conformance = sys.argv[1:4]
         self.wanted = sys.argv[4:]
         self.small = os.environ.get("TEST_SIZE") == "small"
@@ -281,15 +282,34 @@ class Suite:
         self.tests.append(function)
         return function
 
+    def alone(self, function):
+        """A test that measures: before the others, beside nobody."""
+        self.quiet.add(function.__name__)
+        return self.test(function)
+
+    def lane(self, name):
+        """For tests that share what they hurt: those of a lane one after the other, beside the other lanes."""
+        def add(function):
+            self.lanes[function.__name__] = name
+            return self.test(function)
+        return add
+
     def wants(self, name):
         if self.wanted:
             return any(word in name for word in self.wanted)
         return not self.small or SMALL.search(name) is not None
 
     def run_conformance(self, label, url, env=None, only=None):
-        """The whole suite on a URL (or those that a pattern names; with a '-', all others), each of its tests under the label's name."""
+        """The whole suite on a URL (or those that a pattern names; with a '-', all others), each of its tests under the label's name.
+        Several processes share it: most of its tests wait."""
+        shares = [[f"{i}/{SHARES}"] for i in range(SHARES)] if only is None or only[0] == "-" else [[]]
+        with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
+            for _ in pool.map(lambda share: self.run_share(label, url, env, share + ([only] if only else [])), shares):
+                pass
+
+    def run_share(self, label, url, env, words):
         environment = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", **(env or {}))
-        done = subprocess.run([self.conformance, url] + ([only] if only else []), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run([self.conformance, url, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=1200, check=False)
         text = done.stdout.decode(errors="replace")
         results = re.findall(r"^(not ok|ok) \d+ (?:- (.*)|# SKIP (.*))$", text, re.M)
@@ -331,12 +351,17 @@ class Suite:
             self.tap.result(False, name, traceback.format_exc())
 
     def main(self, at_once=1):
-        """Conformance first and alone; of the others, which mostly wait, so many at once."""
+        """First, alone, conformance and what measures; then the others, which mostly wait, so many at once."""
         self.small = self.small and any(SMALL.search(f.__name__) for f in self.tests)
         chosen = [f for f in self.tests if self.wants(f.__name__)]
-        alone = [f for f in chosen if at_once == 1 or f.__name__[:11] == "conformance"]
+        alone = [f for f in chosen if f.__name__ in self.quiet or
+                 (f.__name__[:11] == "conformance" and f.__name__ not in self.lanes)]
+        queues = {}
+        for function in chosen:
+            if function not in alone:
+                queues.setdefault(self.lanes.get(function.__name__, function.__name__ if at_once > 1 else ""), []).append(function)
         for function in alone:
             self.run(function)
-        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            list(pool.map(self.run, [f for f in chosen if f not in alone]))
+        with concurrent.futures.ThreadPoolExecutor(max(at_once, len(set(self.lanes.values())) + 1)) as pool:
+            list(pool.map(lambda queue: [self.run(f) for f in queue], queues.values()))
         sys.exit(self.tap.end())

@@ -171,7 +171,7 @@ if LONG:
 
 # ---- one server: hand-over and faults ----
 
-@suite.test
+@suite.alone
 def a_leadership_is_handed_over_by_message():
     with Place("redis") as place:
         url = url_of(redis(place).start())

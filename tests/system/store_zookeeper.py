@@ -3,6 +3,7 @@
 
     store_zookeeper.py BELLWETHER WITNESS CONFORMANCE [--long] [NAME...]"""
 import glob
+import itertools
 import json
 import os
 import random
@@ -104,18 +105,18 @@ class Ensemble:
         return done.stdout.split()
 
 
-_shared = {}
+_shared, _making = {}, threading.Lock()
 
 
-def ensemble():
-    """One ensemble for all tests that leave it whole."""
-    if "it" not in _shared:
-        _shared["place"] = Place("zookeeper")
-        _shared["it"] = Ensemble(_shared["place"])
-    return _shared["it"]
+def ensemble(name="whole"):
+    """One ensemble for all tests that leave it whole; one for those that do not."""
+    with _making:
+        if name not in _shared:
+            _shared[name] = Ensemble(Place("zookeeper"))
+    return _shared[name]
 
 
-_paths = iter(range(1, 10000))
+_paths = itertools.count(1)
 
 
 def room(url, ttl="3s", kill_after="500ms", retry="500ms"):
@@ -167,7 +168,7 @@ def stamp(event):
     return seconds + float("0." + text[20:].rstrip("Z"))
 
 
-@suite.test
+@suite.alone
 def a_resignation_wakes_the_next_in_line():
     with room(ensemble().url(path()), ttl="10s", kill_after="2s") as r:
         took, trips = [], []
@@ -199,7 +200,7 @@ def tokens_are_czxids_and_waiters_are_served_in_order():
                 r.started(1, PATIENCE_S)
             else:
                 c.said("leader", PATIENCE_S)
-        r.started(4, PATIENCE_S)
+        r.leader(4, PATIENCE_S)
         r.judge()
         order = [e["id"] for e in sorted((e for c in r.candidates for e in c.events("started")), key=stamp)]
         assert order == names, f"served as {order}"
@@ -331,9 +332,9 @@ def answers_that_come_too_late_are_no_answers():
 
 # ---- servers die, stop ----
 
-@suite.test
+@suite.lane("hurt")
 def the_ensembles_leader_is_killed_and_the_holder_stays():
-    e = ensemble()
+    e = ensemble("hurt")
     with room(e.url(path()), ttl="20s", kill_after="2s") as r:
         a, b = pair(r)
         for _ in range(2):
@@ -351,9 +352,9 @@ def the_ensembles_leader_is_killed_and_the_holder_stays():
         r.judge()
 
 
-@suite.test
+@suite.lane("hurt")
 def a_stopped_server_is_left_for_another():
-    e = ensemble()
+    e = ensemble("hurt")
     with room(e.url(path()), ttl="9s", kill_after="2s") as r:
         a, _ = pair(r)
         for server in e.servers:
@@ -372,10 +373,10 @@ def a_stopped_server_is_left_for_another():
         r.judge()
 
 
-@suite.test
+@suite.lane("hurt")
 def a_server_that_dies_with_its_news_takes_no_time_from_the_holder():
     """What a follower had not yet told the leader about a session is lost with it."""
-    e = ensemble()
+    e = ensemble("hurt")
     for _ in range(4 if LONG else 2):
         follower = next(i for i, port in enumerate(e.ports) if mode(port) == "follower")
         with Place("zk-news") as place:
@@ -396,9 +397,9 @@ def a_server_that_dies_with_its_news_takes_no_time_from_the_holder():
         e.servers[follower].start()
 
 
-@suite.test
+@suite.lane("hurt")
 def a_whole_ensemble_away_ends_the_lead_and_coming_back_brings_one():
-    e = ensemble()
+    e = ensemble("hurt")
     with room(e.url(path())) as r:
         a, _ = pair(r)
         for server in e.servers:
@@ -410,7 +411,7 @@ def a_whole_ensemble_away_ends_the_lead_and_coming_back_brings_one():
         assert a.said("released", PATIENCE_S)["reason"] == "unreachable"
 
 
-@suite.test
+@suite.lane("own")
 def a_session_that_was_given_up_does_not_stand_in_the_way():
     """The server gives every session five minutes: it does not end the old one before the test is over."""
     with Place("zookeeper") as place:
@@ -525,7 +526,7 @@ def curator(e, p, name):
                                             "guava")]
     if not os.path.exists(jars[0]):
         raise Skip("Curator is not here: install libcurator-recipes-java")
-    classes = _shared["place"].folder("classes")
+    classes = ensemble().place.folder("classes")
     if not glob.glob(classes + "/*.class"):
         subprocess.run([program("javac", "default-jdk-headless"), "-d", classes, "-cp", ":".join(jars),
                         os.path.join(HERE, "ZookeeperLatch.java")], check=True, timeout=300)
@@ -621,7 +622,7 @@ def a_ttl_the_servers_do_not_grant_is_refused():
 @suite.test
 def users_and_acls_keep_strangers_out_and_secrets_in():
     e, p = ensemble(), path()
-    secret = _shared["place"].file("password", PASSWORD + "\n", 0o600)
+    secret = ensemble().place.file("password", PASSWORD + "\n", 0o600)
     url = e.url(p, more=f"?password-file={secret}").replace("//", "//ada@", 1)
     with room(url) as r:
         a, b = pair(r)
@@ -720,7 +721,7 @@ def nothing(_):
     yield from ()
 
 
-@suite.test
+@suite.lane("own")
 def servers_that_lie_give_no_lead_and_cost_no_memory():
     for answer in (garbage, nonsense_behind_a_good_start, endless, huge_length, unasked, short_answers, nothing):
         liar = Liar(answer)
@@ -736,7 +737,7 @@ def servers_that_lie_give_no_lead_and_cost_no_memory():
         liar.listener.close()
 
 
-@suite.test
+@suite.lane("own")
 def an_ensemble_that_forgot_everything_is_not_followed_back():
     with Place("zk-forgets") as place:
         e = Ensemble(place, 1)
@@ -763,8 +764,8 @@ def main():
     try:
         suite.main()
     finally:
-        if "place" in _shared:
-            _shared["place"].__exit__()
+        for made in _shared.values():
+            made.place.__exit__()
 
 
 main()
