@@ -14,6 +14,9 @@
 
 #define KEY_MAX     32u
 #define VERSION_KEY (REGISTRY_KEYS - 1) /* this one is compared by version */
+#define CALM                                                                                       \
+    (2 * BW_SEC) /* before clients stop: all that was broken has been mended for as long           \
+                  */
 #define CLIENT_TICK 0u
 #define CLIENT_LATE 1u
 #define CLIENT_TOLD 2u
@@ -413,7 +416,8 @@ static void ask_next(struct bw_sim *sim, uint32_t client)
     c->call = sim->now;
     send_to(sim, node, &c->ask);
     schedule(sim, client, CLIENT_LATE, bw_rng_between(&g->rng, 200 * BW_MS, 3 * BW_SEC));
-    if (bw_rng_chance(&g->rng, 0.02)) { /* it will hang up */
+    bool calm = stop && sim->now >= stop - CALM;
+    if (!calm && bw_rng_chance(&g->rng, 0.02)) { /* it will hang up */
         struct ask forgotten = c->ask;
         forgotten.kind = ASK_FORGET;
         send_to(sim, node, &forgotten);
@@ -454,6 +458,11 @@ static void record(struct bw_sim *sim, const struct client *c, const struct told
     } else if (op.kind == BW_HISTORY_DELETE) {
         op.lease = 0;
     }
+    bw_time stop = sim->config->registry.stop;
+    if (stop && c->call >= stop - CALM && told->outcome == BW_LINEAR_UNKNOWN)
+        bw_lease_check_violate(&g->leases, sim->now,
+                               "client %u, who asked at %.3f s when all was calm, was told nothing",
+                               c->ask.client, (double)c->call / (double)BW_SEC);
     if (bw_history_add(&g->history, &op) != 0)
         sim->queue.error = BW_ENOMEM;
     sim->result->asked++;

@@ -500,6 +500,8 @@ int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorit
     result->delivered = run.delivered;
     result->events = run.events;
     result->trace_hash = run.trace_hash;
+    result->asked = run.asked;
+    result->undecided = run.undecided;
     if (run.violation) {
         memcpy(result->text, run.violation_text, sizeof result->text);
         result->violation = result->text;

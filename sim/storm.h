@@ -8,7 +8,8 @@
 struct bw_storm_result {
     uint64_t delivered, events;
     uint64_t trace_hash;
-    const char *violation; /* NULL, or `text` */
+    uint64_t asked, undecided; /* registry: by clients; keys whose history was too hard to judge */
+    const char *violation;     /* NULL, or `text` */
     char text[200];
 };
 

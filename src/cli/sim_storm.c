@@ -28,14 +28,14 @@ struct storm_options {
 };
 
 struct outcome { /* what a worker sends */
-    uint64_t delivered, events, trace_hash;
+    uint64_t delivered, events, trace_hash, asked, undecided;
     double cpu_seconds;
     bool bad;
     char text[200];
 };
 
 struct totals {
-    uint64_t seeds, delivered, events, violations, hash;
+    uint64_t seeds, delivered, events, violations, hash, asked, undecided;
     double cpu_seconds;
 };
 
@@ -161,6 +161,8 @@ static void storm_one(struct storm_session *s, uint64_t item, FILE *trace, struc
     out->delivered = result.delivered;
     out->events = result.events;
     out->trace_hash = result.trace_hash;
+    out->asked = result.asked;
+    out->undecided = result.undecided;
 }
 
 static void work(void *context, uint64_t item, void *result)
@@ -176,6 +178,8 @@ static void add(struct totals *totals, const struct outcome *outcome, uint64_t s
     totals->delivered += outcome->delivered;
     totals->events += outcome->events;
     totals->violations += outcome->bad;
+    totals->asked += outcome->asked;
+    totals->undecided += outcome->undecided;
     totals->cpu_seconds += outcome->cpu_seconds;
     totals->hash += (outcome->trace_hash ^ seed) * 0x9e3779b97f4a7c15ull; /* in any order alike */
 }
@@ -289,10 +293,11 @@ static json_t *totals_json(const struct totals *t)
 {
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->hash);
-    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:s}", "seeds", (json_int_t)t->seeds, "violations",
-                     (json_int_t)t->violations, "messages", (json_int_t)t->delivered, "events",
-                     (json_int_t)t->events, "cpu_seconds", t->cpu_seconds,
-                     "messages_per_second_per_core", rate(t), "trace_hash", hash);
+    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:I,s:I}", "seeds", (json_int_t)t->seeds,
+                     "violations", (json_int_t)t->violations, "messages", (json_int_t)t->delivered,
+                     "events", (json_int_t)t->events, "cpu_seconds", t->cpu_seconds,
+                     "messages_per_second_per_core", rate(t), "trace_hash", hash, "asked",
+                     (json_int_t)t->asked, "undecided", (json_int_t)t->undecided);
 }
 
 static void print_json(const struct storm_session *s, unsigned jobs)
@@ -338,6 +343,9 @@ static void print_table(const struct storm_session *s)
             print_row(s->algorithms[i]->name, &s->totals[i]);
     if (s->algorithms_count > 1)
         print_row("all", &s->all);
+    if (s->all.asked)
+        printf("clients of the registry asked %llu times; histories too hard to judge: %llu\n",
+               (unsigned long long)s->all.asked, (unsigned long long)s->all.undecided);
     if (s->all.violations > FAILURES_MAX)
         printf("only the first %u violations are shown\n", FAILURES_MAX);
 }
