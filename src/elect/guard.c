@@ -46,7 +46,9 @@ struct guard {
     /* As a claimant. */
     enum state state;
     bool begun; /* the epoch below is durable and promised to ourselves */
-    bool owed;  /* step-down not yet followed by RELEASE: our work may still be dying */
+    /* Nothing is released before then: work of a leadership that was lost may still be dying, and a
+     * claim since changes nothing about that. 0: it is dead. */
+    bw_time dying_until;
     bw_term epoch;
     bw_token token; /* the epoch of the window we have; below `epoch` while that is being claimed */
     bw_time claim_at; /* next claim or renewal */
@@ -161,15 +163,15 @@ static void tell_all(struct guard *g, enum bw_message_kind kind, bw_time now,
 /* Whoever promised us is free again: said only when our work is known to be dead. */
 static void release(struct guard *g, bw_time now, struct bw_actions *actions)
 {
-    g->owed = false;
+    g->dying_until = 0;
     if (g->durable.promised_to == g->self && g->durable.promise_epoch == g->epoch)
         g->bound_until = now;
     tell_all(g, BW_MSG_RELEASE, now, actions);
 }
 
 /* Leadership or claim ends. A command to step down comes after the work has stopped, and a mere
- * claim never had any; a leadership lost under way is released when CONFIRMED_DEAD(self) says so,
- * or else runs out. */
+ * claim never had any, unless an earlier leadership's is still dying; a leadership lost under way
+ * is released when CONFIRMED_DEAD(self) says so, or else runs out. */
 static void become_following(struct guard *g, enum bw_loss reason, bw_time now,
                              struct bw_actions *actions)
 {
@@ -177,6 +179,8 @@ static void become_following(struct guard *g, enum bw_loss reason, bw_time now,
         return;
     bool held = g->state == HOLDING;
     bool under_way = reason == BW_LOSS_TAKEN || reason == BW_LOSS_UNREACHABLE;
+    if (held) /* by then it is dead, and every promise that it had has run out */
+        g->dying_until = under_way ? bw_time_add(now, 2 * g->promise_ns) : 0;
     g->state = FOLLOWING;
     g->claim_at = BW_TIME_NEVER;
     g->act_until = 0;
@@ -184,8 +188,7 @@ static void become_following(struct guard *g, enum bw_loss reason, bw_time now,
         bw_actions_trace(actions, BW_TRACE_STEP_DOWN, g->self, g->epoch, (uint64_t)reason);
         announce_view(g, BW_NODE_NONE, g->epoch, reason, actions);
     }
-    g->owed = held && under_way;
-    if (!g->owed)
+    if (now >= g->dying_until)
         release(g, now, actions);
 }
 
@@ -241,7 +244,8 @@ static void begin_claim(struct guard *g, struct bw_actions *actions)
         g->epoch = g->durable.promise_epoch;
     g->epoch++;
     g->begun = true;
-    g->owed = false;
+    if (BW_BUG(guard_claim_forgets_dying_work))
+        g->dying_until = 0;
     g->durable.promise_epoch = g->epoch;
     g->durable.promised_to = g->self;
     g->durable.promised_ns = g->promise_ns;
@@ -493,8 +497,9 @@ static void on_confirmed_dead(struct guard *g, const struct bw_event *event,
                               struct bw_actions *actions)
 {
     if (event->node == g->self) {
-        if (g->owed)
+        if (g->dying_until > 0 && g->state == FOLLOWING)
             release(g, event->now, actions);
+        g->dying_until = 0;
         return;
     }
     if (g->durable.promised_to == event->node)

@@ -304,6 +304,42 @@ static void a_deposed_holder_releases_only_after_its_work_is_dead(void **state)
     assert_int_equal(count_sent(&w, BW_MSG_RELEASE), MEMBERS - 1);
 }
 
+/* Deposed, named again and deposed once more while the work is told to end: the second claim never
+ * had any work, but the first leadership's may still live. */
+static void a_claim_in_between_does_not_release_work_that_is_dying(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    inner_names(&w, 5, BW_SEC + 20 * BW_MS);
+    inner_names(&w, 1, BW_SEC + 22 * BW_MS);
+    assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+    inner_names(&w, 5, BW_SEC + 24 * BW_MS);
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), 0);
+    step(&w, &(struct bw_event){
+                 .kind = BW_EVENT_CONFIRMED_DEAD, .now = BW_SEC + 30 * BW_MS, .node = 1});
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), MEMBERS - 1);
+}
+
+/* The old work's death comes when the next window is open: that one is not given away. */
+static void a_late_death_does_not_release_the_next_leadership(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_holder(&w);
+    inner_names(&w, 5, BW_SEC + 20 * BW_MS);
+    inner_names(&w, 1, BW_SEC + 22 * BW_MS);
+    bw_term epoch = w.disk.promise_epoch;
+    promise_from(&w, BW_SEC + 24 * BW_MS, 2, epoch, BW_SEC + 22 * BW_MS);
+    promise_from(&w, BW_SEC + 24 * BW_MS, 3, epoch, BW_SEC + 22 * BW_MS);
+    assert_int_equal(first(&w, BW_ACTION_ANNOUNCE)->announce.token, epoch);
+    step(&w, &(struct bw_event){
+                 .kind = BW_EVENT_CONFIRMED_DEAD, .now = BW_SEC + 30 * BW_MS, .node = 1});
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), 0);
+    inner_names(&w, 5, BW_SEC + 40 * BW_MS);
+    assert_int_equal(count_sent(&w, BW_MSG_RELEASE), 0);
+}
+
 static void a_stopping_holder_hands_over_at_once(void **state)
 {
     (void)state;
@@ -367,6 +403,8 @@ int main(void)
         cmocka_unit_test(a_holder_without_answers_stops_when_its_window_ends),
         cmocka_unit_test(late_answers_of_an_older_round_extend_nothing),
         cmocka_unit_test(a_deposed_holder_releases_only_after_its_work_is_dead),
+        cmocka_unit_test(a_claim_in_between_does_not_release_work_that_is_dying),
+        cmocka_unit_test(a_late_death_does_not_release_the_next_leadership),
         cmocka_unit_test(a_stopping_holder_hands_over_at_once),
         cmocka_unit_test(a_refused_claimant_comes_back_with_a_higher_epoch),
         cmocka_unit_test(a_restarted_holder_never_uses_its_old_epoch_again),
