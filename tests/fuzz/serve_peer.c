@@ -2,7 +2,7 @@
  * neither crashes nor leaks, and what it kept it can start from again.
  *
  * The input is a row of frames: 1 kind (+64: from node 3, else from 2), 2 length, payload. Kind 0
- * is raw bytes instead of a frame, kind 31 time that passes. */
+ * is raw bytes instead of a frame. */
 #include "base/error.h"
 #include "base/little.h"
 #include "fuzz/fuzz_dir.h"
@@ -163,11 +163,6 @@ static void say(int fd, unsigned kind, const unsigned char *bytes, size_t length
     unsigned char head[5];
     bw_put32(head, (uint32_t)length + 1);
     head[4] = (unsigned char)kind;
-    if (kind == 31) {
-        usleep(1000u * (length ? bytes[0] % 8u : 1u));
-        turn(3);
-        return;
-    }
     if (kind != 0 && send(fd, head, sizeof head, MSG_NOSIGNAL) < 0)
         return; /* it hung up */
     if (length && send(fd, bytes, length, MSG_NOSIGNAL) < 0)
