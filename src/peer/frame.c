@@ -9,12 +9,12 @@
  *   SYNC      flags 1 (1 formed, 2 answer), members 4, digest 8
  *   FOUND     op 1, proposer 4, round 8, count 2, ids 4 each, rising
  *   DEAD      election 2, node 4, incarnation 4, term 8
- *   CLAIM     election 2, term 8, token 8, age 8
+ *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8
  *   QUERY     request 8, what 1, first 4
  *   VIEW      request 8, what 1, formed 1, first 4, total 4, count 1, then
  *             members: row, status 1, voter 1, level 4, since 8
- *             elections: election 2, leader 4, flags 1 (1 leading, 2 electing), term 8, token 8,
- *             left 8, state text
+ *             elections: election 2, leader 4, flags 1 (1 leading, 2 electing), flags 1 (1 busy,
+ *             2 held), term 8, token 8, left 8, state text
  *   ORDER     request 8, kind 1, answer 1, error 1, election 2, node 4
  *
  * One table-driven walk writes and reads: the same lines, so the two cannot disagree. */
@@ -206,6 +206,7 @@ static void standing(struct walk *w, struct bw_peer_standing *s)
     u16(w, &s->election);
     u32(w, &s->leader);
     flags(w, &s->leading, &s->electing);
+    flags(w, &s->busy, &s->held);
     u64(w, &s->term);
     u64(w, &s->token);
     u64(w, &s->left_ms);
@@ -232,12 +233,23 @@ static void view(struct walk *w, struct bw_peer_view *v)
 static void order(struct walk *w, struct bw_peer_hand_over *o)
 {
     u64(w, &o->request);
-    o->kind = (uint8_t)choice(w, o->kind, 2);
+    o->kind = (uint8_t)choice(w, o->kind, 4);
     flag(w, &o->answer);
     u8(w, &o->error);
     refuse(w, o->error && !o->answer);
     u16(w, &o->election);
     u32(w, &o->node);
+}
+
+static void lead(struct walk *w, struct bw_peer_lead *l)
+{
+    u16(w, &l->election);
+    u32(w, &l->node);
+    refuse(w, l->node == BW_NODE_NONE);
+    u64(w, &l->term);
+    u64(w, &l->token);
+    u64(w, &l->since_ms);
+    u64(w, &l->ago_ms);
 }
 
 static void sync_part(struct walk *w, struct bw_peer_sync *s)
@@ -267,10 +279,7 @@ static void walk_frame(struct walk *w, struct bw_peer_frame *f)
         death(w, &f->death);
         break;
     case BW_PEER_CLAIM:
-        u16(w, &f->lead.election);
-        u64(w, &f->lead.term);
-        u64(w, &f->lead.token);
-        u64(w, &f->lead.age_ms);
+        lead(w, &f->lead);
         break;
     case BW_PEER_QUERY:
         u64(w, &f->query.request);

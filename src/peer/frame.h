@@ -24,7 +24,7 @@ enum bw_peer_frame_kind {
     BW_PEER_SYNC,         /* what my roster comes to; who differs answers with rows */
     BW_PEER_FOUND,        /* founding a cluster (found.h) */
     BW_PEER_DEAD,         /* whose work is dead */
-    BW_PEER_CLAIM,        /* I lead */
+    BW_PEER_CLAIM,        /* somebody leads */
     BW_PEER_QUERY,        /* a client asks */
     BW_PEER_VIEW,         /* and is told what we see */
     BW_PEER_ORDER,        /* hand over, please */
@@ -85,11 +85,13 @@ struct bw_peer_death { /* what `node` ran in this election under terms up to `te
     bw_term term;
 };
 
-struct bw_peer_lead { /* the sender leads, or did until now */
+struct bw_peer_lead { /* `node` acts as leader, or did until now: the sender, or whom it heard */
     uint16_t election;
+    bw_node node;
     bw_term term;
     bw_token token;
-    uint64_t age_ms; /* it has acted for so long */
+    uint64_t since_ms; /* it had acted for so long when it said so */
+    uint64_t ago_ms;   /* which was heard so long ago; 0 of the sender itself */
 };
 
 enum bw_peer_question { BW_PEER_ASK_MEMBERS = 1, BW_PEER_ASK_ELECTIONS };
@@ -112,6 +114,7 @@ struct bw_peer_standing { /* one election, likewise */
     uint16_t election;
     bw_node leader;
     bool leading, electing;
+    bool busy, held; /* work of ours may run; no work may begin (HOLD) */
     bw_term term;
     bw_token token;
     uint64_t left_ms; /* leading: may act so much longer; UINT64_MAX: no end */

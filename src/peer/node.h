@@ -26,7 +26,12 @@ struct bw_peer;
 struct bw_keyring;
 struct bw_credentials;
 
-enum bw_peer_order_kind { BW_PEER_RESIGN = 1, BW_PEER_TRANSFER };
+enum bw_peer_order_kind {
+    BW_PEER_RESIGN = 1,
+    BW_PEER_TRANSFER,
+    BW_PEER_HOLD,  /* no work runs until RESUME, or until nobody has said HOLD for a while */
+    BW_PEER_RESUME /* to every member, whoever leads, as HOLD */
+};
 
 struct bw_peer_order {
     enum bw_peer_order_kind kind;
@@ -79,6 +84,8 @@ struct bw_peer_options {
     /* Two claim to lead the same election at overlapping times. */
     void (*split)(void *context, uint32_t election, const struct bw_peer_claim *one,
                   const struct bw_peer_claim *other);
+    /* A recovery holds this election: work must end, and none begin, until told otherwise. */
+    void (*held)(void *context, uint32_t election, bool held);
     /* It can take no part any more, for good; the line says why and what to do. Close it. */
     void (*ended)(void *context, const char *why);
 };
@@ -101,6 +108,9 @@ int bw_peer_command(struct bw_peer *peer, const struct bw_command *command);
  * promised to us is void. */
 void bw_peer_dead(struct bw_peer *peer, uint32_t election);
 
+/* Work of this election may be running here, or not any more: what others see of us. */
+void bw_peer_busy(struct bw_peer *peer, uint32_t election, bool busy);
+
 /* Asks whoever leads to hand over (an ORDER frame when that is somebody else). 0, BW_ENOTLEADER:
  * nobody leads, BW_EINVAL. */
 int bw_peer_order(struct bw_peer *peer, const struct bw_peer_order *order);
@@ -111,6 +121,7 @@ struct bw_peer_status {
     uint32_t known, expected; /* before that: how many we met, and of how many */
     bw_node leader;           /* of the election asked for */
     bool leading, electing;
+    bool busy, held; /* bw_peer_busy; HOLD */
     bw_term term;
     bw_token token;
     bw_time act_from, act_until;

@@ -102,6 +102,10 @@ uint32_t bw_peer_last_words(struct bw_peer *p, uint32_t election, struct bw_peer
 
 static int obey(struct bw_peer *p, const struct bw_peer_order *order)
 {
+    if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME) {
+        peer_hold(p, order->election, order->kind == BW_PEER_HOLD);
+        return 0;
+    }
     bool leads = p->formed && p->election[order->election].said.leader == p->options.self;
     if (!leads)
         return BW_ENOTLEADER;
@@ -145,6 +149,8 @@ int bw_peer_order(struct bw_peer *p, const struct bw_peer_order *order)
 {
     if (!sensible(p, order))
         return BW_EINVAL;
+    if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME)
+        return obey(p, order);
     bw_node leader = p->formed ? p->election[order->election].said.leader : BW_NODE_NONE;
     if (leader == BW_NODE_NONE)
         return BW_ENOTLEADER;
@@ -232,6 +238,8 @@ static void view_elections(struct bw_peer *p, uint32_t first)
                                        .leader = status.leader,
                                        .leading = status.leading,
                                        .electing = status.electing,
+                                       .busy = status.busy,
+                                       .held = status.held,
                                        .term = status.term,
                                        .token = status.token};
         if (status.leading && status.act_until == BW_TIME_NEVER)

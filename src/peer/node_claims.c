@@ -8,6 +8,8 @@
 #define SETTLE_NS (3 * CLAIM_NS)
 /* To how many: in a larger cluster each hears of it somewhat later. */
 #define CLAIM_TO 32u
+/* A claim that was heard longer ago is nobody's news. */
+#define SILENT_MS 60000u
 
 void peer_claims_init(struct bw_peer *p)
 {
@@ -15,27 +17,7 @@ void peer_claims_init(struct bw_peer *p)
         bw_claims_init(&p->election[e].claims, SETTLE_NS);
 }
 
-static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_claim *claim)
-{
-    struct bw_peer_claim other;
-    if (bw_claims_hear(&p->election[election].claims, claim, &other) == BW_CLAIMS_ONE)
-        return;
-    p->counters.splits++;
-    if (p->options.split)
-        p->options.split(p->options.context, election, claim, &other);
-}
-
-void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead)
-{
-    bw_time now = peer_now();
-    struct bw_peer_claim claim = {
-        .node = from, .term = lead->term, .token = lead->token, .seen = now};
-    uint64_t most = (uint64_t)(now / BW_MS);
-    claim.since = now - (bw_time)(lead->age_ms < most ? lead->age_ms : most) * BW_MS;
-    if (lead->election < p->elections && p->formed)
-        hear(p, lead->election, &claim);
-}
-
+/* What p->out holds, to a bounded number of members. */
 static void tell(struct bw_peer *p)
 {
     uint32_t count = p->roster.count, told = 0;
@@ -49,21 +31,57 @@ static void tell(struct bw_peer *p)
     }
 }
 
+static void pass_on(struct bw_peer *p, uint32_t election, const struct bw_peer_claim *claim)
+{
+    bw_time since = claim->since ? claim->since : claim->seen;
+    if (claim->node == BW_NODE_NONE)
+        return;
+    p->out.kind = BW_PEER_CLAIM;
+    p->out.lead = (struct bw_peer_lead){.election = (uint16_t)election,
+                                        .node = claim->node,
+                                        .term = claim->term,
+                                        .token = claim->token,
+                                        .since_ms = (uint64_t)((claim->seen - since) / BW_MS),
+                                        .ago_ms = (uint64_t)((peer_now() - claim->seen) / BW_MS)};
+    tell(p);
+}
+
+/* Who finds two says so to the others: also those who can hear only one of them know then. */
+static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_claim *claim)
+{
+    struct bw_peer_claim other;
+    if (bw_claims_hear(&p->election[election].claims, claim, &other) == BW_CLAIMS_ONE)
+        return;
+    p->counters.splits++;
+    pass_on(p, election, claim);
+    pass_on(p, election, &other);
+    if (p->options.split)
+        p->options.split(p->options.context, election, claim, &other);
+}
+
+/* Times of another clock are lengths here: what was under way counts as later than it was. */
+void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead)
+{
+    bw_time now = peer_now();
+    bool absurd = lead->since_ms > (uint64_t)(now / BW_MS) || lead->ago_ms > SILENT_MS;
+    if (lead->election >= p->elections || !p->formed || absurd ||
+        (lead->node != from && lead->node == p->options.self))
+        return;
+    struct bw_peer_claim claim = {.node = lead->node, .term = lead->term, .token = lead->token};
+    claim.seen = now - (bw_time)lead->ago_ms * BW_MS;
+    claim.since = bw_time_max(claim.seen - (bw_time)lead->since_ms * BW_MS, 1);
+    hear(p, lead->election, &claim);
+}
+
 static void claim(struct bw_peer *p, uint32_t election, const struct bw_announcement *said,
                   bw_time now)
 {
-    bw_time since = p->election[election].acts_since;
     struct bw_peer_claim own = {.node = p->options.self,
                                 .term = said->term,
                                 .token = said->token,
                                 .seen = now,
-                                .since = since};
-    p->out.kind = BW_PEER_CLAIM;
-    p->out.lead = (struct bw_peer_lead){.election = (uint16_t)election,
-                                        .term = said->term,
-                                        .token = said->token,
-                                        .age_ms = (uint64_t)((now - since) / BW_MS)};
-    tell(p);
+                                .since = p->election[election].acts_since};
+    pass_on(p, election, &own);
     hear(p, election, &own);
 }
 
@@ -82,7 +100,8 @@ void peer_claims_tick(struct bw_peer *p, bw_time now)
     p->claim_at = now + CLAIM_NS;
     for (uint32_t e = 0; p->formed && !p->dead && e < p->elections; e++) {
         const struct bw_announcement *said = &p->election[e].said;
-        if (said->leader == p->options.self && now >= said->act_from && now < said->act_until)
+        if (said->leader == p->options.self && now >= said->act_from && now < said->act_until &&
+            !p->election[e].held_until)
             claim(p, e, said, now);
     }
 }

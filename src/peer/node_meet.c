@@ -410,6 +410,7 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
     }
     if (now >= p->claim_at)
         peer_claims_tick(p, now);
+    peer_hold_tick(p, now);
     if (p->members_dirty && now >= p->save_at) {
         p->save_at = now + SAVE_NS;
         peer_save(p);
@@ -420,6 +421,7 @@ bw_time peer_meet_deadline(const struct bw_peer *p)
 {
     bw_time at = bw_time_min(bw_time_min(p->meet_at, p->tell_at), p->sync_at);
     at = bw_time_min(at, bw_time_min(p->resolve_at, p->claim_at));
+    at = bw_time_min(at, peer_hold_deadline(p));
     if (p->raft && p->instance)
         at = bw_time_min(at, p->change_at);
     return p->members_dirty ? bw_time_min(at, p->save_at) : at;

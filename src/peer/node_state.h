@@ -8,6 +8,7 @@
  *   node_frame.c    frames in and out
  *   node_raft.c     Raft's log on disk, and its members after the roster
  *   node_claims.c   who says that it leads, and whether two do
+ *   node_hold.c     work held by a recovery
  *   node_answer.c   deaths, orders and questions */
 #ifndef BW_PEER_NODE_STATE_H
 #define BW_PEER_NODE_STATE_H
@@ -46,6 +47,8 @@ struct peer_election {
     bool compact;       /* enough of Raft's log is committed to be dropped */
     bw_time acts_since; /* this leadership of ours; 0: we do not lead */
     struct bw_claims claims;
+    bool busy;
+    bw_time held_until; /* 0: nobody holds it */
 };
 
 struct peer_mind { /* what we think of a member; by its place in `minds` */
@@ -185,6 +188,11 @@ void peer_claims_init(struct bw_peer *p);
 void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead);
 void peer_claims_last(struct bw_peer *p, uint32_t election, const struct bw_announcement *said);
 void peer_claims_tick(struct bw_peer *p, bw_time now);
+
+/* node_hold.c */
+void peer_hold(struct bw_peer *p, uint32_t election, bool hold);
+void peer_hold_tick(struct bw_peer *p, bw_time now);
+bw_time peer_hold_deadline(const struct bw_peer *p);
 
 /* node_answer.c */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death);

@@ -64,6 +64,8 @@ static void random_view(struct bw_rng *rng, struct bw_peer_view *v)
         } else {
             v->standing[i].leader = (bw_node)bw_rng_next(rng);
             v->standing[i].leading = bw_rng_chance(rng, 0.5);
+            v->standing[i].busy = bw_rng_chance(rng, 0.5);
+            v->standing[i].held = bw_rng_chance(rng, 0.5);
             v->standing[i].term = bw_rng_next(rng);
             text(rng, v->standing[i].state, BW_PEER_STATE_MAX);
         }
@@ -98,9 +100,11 @@ static void random_frame(struct bw_rng *rng, struct bw_peer_frame *f)
         f->death.term = bw_rng_next(rng);
         break;
     case BW_PEER_CLAIM:
+        f->lead.node = 1 + (bw_node)bw_rng_below(rng, 1000);
+        f->lead.since_ms = bw_rng_next(rng);
+        f->lead.ago_ms = bw_rng_next(rng);
         f->lead.term = bw_rng_next(rng);
         f->lead.token = bw_rng_next(rng);
-        f->lead.age_ms = bw_rng_next(rng);
         break;
     case BW_PEER_QUERY:
         f->query.request = bw_rng_next(rng);

@@ -1,0 +1,45 @@
+/* Work held by a recovery: from HOLD to RESUME nothing of this election may run anywhere, so that
+ * states can be compared and made to agree. Who recovers says HOLD again and again; when it falls
+ * silent the hold ends by itself, or a dead recovery would stop everybody for ever.
+ *
+ * Elections go on meanwhile: who leads is known, and does not act. */
+#include "peer/node_state.h"
+
+#define HOLD_NS (15 * BW_SEC)
+
+static void tell(struct bw_peer *p, uint32_t election, bool held)
+{
+    if (p->options.held)
+        p->options.held(p->options.context, election, held);
+}
+
+void peer_hold(struct bw_peer *p, uint32_t election, bool hold)
+{
+    struct peer_election *e = &p->election[election];
+    bool was = e->held_until != 0;
+    e->held_until = hold ? peer_now() + HOLD_NS : 0;
+    if (was != hold)
+        tell(p, election, hold);
+}
+
+void peer_hold_tick(struct bw_peer *p, bw_time now)
+{
+    for (uint32_t e = 0; e < p->elections; e++)
+        if (p->election[e].held_until && now >= p->election[e].held_until)
+            peer_hold(p, e, false);
+}
+
+bw_time peer_hold_deadline(const struct bw_peer *p)
+{
+    bw_time at = BW_TIME_NEVER;
+    for (uint32_t e = 0; e < p->elections; e++)
+        if (p->election[e].held_until)
+            at = bw_time_min(at, p->election[e].held_until);
+    return at;
+}
+
+void bw_peer_busy(struct bw_peer *p, uint32_t election, bool busy)
+{
+    if (election < p->elections)
+        p->election[election].busy = busy;
+}
