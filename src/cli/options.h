@@ -10,13 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BW_EXIT_OK     0
-#define BW_EXIT_FAILED 1  /* a check failed, a violation was found */
-#define BW_EXIT_USAGE  64 /* as in sysexits.h */
-#define BW_EXIT_IO     74
-#define BW_GO_ON       (-1)
-#define BW_WHY         BW_SCRIPT_WHY
-#define BW_OPTIONS_MAX 96u
+#define BW_EXIT_OK          0
+#define BW_EXIT_FAILED      1  /* a check failed, a violation was found */
+#define BW_EXIT_USAGE       64 /* as in sysexits.h */
+#define BW_EXIT_UNAVAILABLE 69 /* the store or service cannot be reached, or cannot do this */
+#define BW_EXIT_IO          74
+#define BW_GO_ON            (-1)
+#define BW_WHY              BW_SCRIPT_WHY
+#define BW_OPTIONS_MAX      96u
 
 struct bw_option {
     const char *name; /* without dashes; NULL: `help` is a heading; the last row has neither */

@@ -1,6 +1,7 @@
 /* `bellwether serve`: a replicated lease and election service that speaks etcd's v3 API. */
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/serve_notify.h"
 #include "cli/serve_who.h"
 #include "serve/binding.h"
 #include "serve/front.h"
@@ -24,6 +25,7 @@ struct serve {
     int code;
     bw_node leader; /* as was said */
     bw_term led_term;
+    struct bw_notify notify;
     struct bw_service *service;
     struct bw_front *front;
     bool stopping;
@@ -116,6 +118,15 @@ static const char *name_of(const struct serve *s, bw_node node)
     return number;
 }
 
+/* A manager sees it in one line. */
+static void tell_manager(const struct serve *s, const char *leader)
+{
+    char line[160];
+    snprintf(line, sizeof line, "STATUS=%s leads, term %llu", leader,
+             (unsigned long long)s->led_term);
+    bw_notify_say(&s->notify, line);
+}
+
 static void on_led(void *context)
 {
     struct serve *s = context;
@@ -127,8 +138,10 @@ static void on_led(void *context)
         return;
     s->leader = status.leader;
     s->led_term = status.term;
-    fprintf(stderr, "bellwether serve: %s leads, term %llu\n",
-            status.leader ? name_of(s, status.leader) : "nobody", (unsigned long long)status.term);
+    const char *leader = status.leader ? name_of(s, status.leader) : "nobody";
+    fprintf(stderr, "bellwether serve: %s leads, term %llu\n", leader,
+            (unsigned long long)status.term);
+    tell_manager(s, leader);
 }
 
 static void on_front_closed(void *context)
@@ -141,6 +154,8 @@ static void stop(struct serve *s)
     if (s->stopping)
         return;
     s->stopping = true;
+    bw_notify_say(&s->notify, "STOPPING=1");
+    bw_notify_close(&s->notify);
     bw_front_close(s->front, on_front_closed, s);
     bw_service_close(s->service, NULL);
     bw_secure_close(&s->secure);
@@ -236,6 +251,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     uv_loop_init(&s.loop);
     uv_async_init(&s.loop, &s.end, on_end);
     s.end.data = &s;
+    bw_notify_open(&s.notify, &s.loop);
     code = bw_secure_open(command, &s.secure, &s.loop, s.who.identity.cluster);
     if (code == BW_GO_ON)
         code = open_all(command, &s);
@@ -246,6 +262,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     fprintf(stderr, "bellwether serve: node %s of %u, clients at %s:%u, data in %s\n",
             s.who.identity.name, count_members(&s), s.host, bw_front_port(s.front),
             s.who.directory);
+    bw_notify_say(&s.notify, "READY=1");
     uv_run(&s.loop, UV_RUN_DEFAULT);
     return s.code;
 }

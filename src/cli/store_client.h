@@ -9,7 +9,6 @@
 #include <uv.h>
 
 #define BW_EXIT_NONE        66 /* no such store, election, candidate (EX_NOINPUT) */
-#define BW_EXIT_UNAVAILABLE 69 /* the store cannot be reached or cannot do this */
 #define BW_EXIT_LATE        75 /* not in time */
 #define BW_EXIT_STALE       77 /* an older token */
 #define BW_EXIT_INTERRUPTED 130

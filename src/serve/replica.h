@@ -117,6 +117,9 @@ bool bw_replica_is_voter(const struct bw_replica *replica);
 /* Members as they are now; returns how many, *voters of them first. */
 uint32_t bw_replica_members(const struct bw_replica *replica, struct bw_replica_member *out,
                             uint32_t *voters);
+/* A copy of the process writes a snapshot (snapshot_file.h) of what is applied to *fd and ends,
+ * with 0 if it is whole. The caller reads, closes and waits for *pid. Returns 0 or BW_EIO. */
+int bw_replica_backup(struct bw_replica *replica, int *fd, pid_t *pid);
 /* Only at the leader; `failed` or, when it was done, `answered` tells. 0 as above. */
 uint64_t bw_replica_transfer(struct bw_replica *replica, bw_node to);
 /* `answered` tells that it was made, and the member's number. `failed`: as above, or BW_EBUSY:

@@ -239,8 +239,8 @@ void replica_change_try(struct bw_replica *r, struct bw_request *request)
         step_change(r, request, &change);
 }
 
-/* A learner that was added to vote does so as soon as it can. Looked at now and then: a loop that is
- * busy runs no timers of heartbeats, for what it sends are heartbeats too. */
+/* A learner that was added to vote does so as soon as it can. Looked at now and then: a loop that
+ * is busy runs no timers of heartbeats, for what it sends are heartbeats too. */
 void replica_promote_ready(struct bw_replica *r)
 {
     if (!r->session.leading || r->session.last_turn < r->promote_at)

@@ -106,8 +106,7 @@ static bool is_due(const struct bw_replica *r)
 
 /* The forked copy. It ends with the node, whose lock it holds until then, and keeps none of its
  * connections open: peers and clients must see at once that the node is gone. */
-static _Noreturn void save(const struct bw_replica *r, const struct bw_snapshot_head *head,
-                           pid_t node, int pipe_end)
+static void be_the_copy(const struct bw_replica *r, pid_t node, int pipe_end)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != node)
         _exit(1);
@@ -118,6 +117,12 @@ static _Noreturn void save(const struct bw_replica *r, const struct bw_snapshot_
     if (high > low + 1)
         close_range((unsigned)low + 1, (unsigned)high - 1, 0);
     close_range((unsigned)high + 1, ~0u, 0);
+}
+
+static _Noreturn void save(const struct bw_replica *r, const struct bw_snapshot_head *head,
+                           pid_t node, int pipe_end)
+{
+    be_the_copy(r, node, pipe_end);
     _exit(bw_snapshot_write(r->options.directory, head, r->session.registry) == 0 ? 0 : 1);
 }
 
@@ -145,6 +150,28 @@ void replica_snapshot_consider(struct bw_replica *r)
     r->handles++;
     uv_pipe_open(&r->saver_pipe, ends[0]);
     uv_read_start((uv_stream_t *)&r->saver_pipe, on_room, on_pipe);
+}
+
+int bw_replica_backup(struct bw_replica *r, int *fd, pid_t *pid)
+{
+    int ends[2];
+    static struct bw_snapshot_head head;
+    pid_t node = getpid();
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return BW_EIO;
+    describe(r, &head);
+    *pid = fork();
+    if (*pid == 0) {
+        be_the_copy(r, node, ends[1]);
+        _exit(bw_snapshot_stream(ends[1], &head, r->session.registry) == 0 ? 0 : 1);
+    }
+    close(ends[1]);
+    if (*pid < 0) {
+        close(ends[0]);
+        return BW_EIO;
+    }
+    *fd = ends[0];
+    return 0;
 }
 
 void replica_snapshot_stop(struct bw_replica *r)

@@ -267,6 +267,11 @@ struct bw_replica *bw_service_replica(struct bw_service *service)
     return service->replica;
 }
 
+uv_loop_t *bw_service_loop(struct bw_service *service)
+{
+    return service->options.loop;
+}
+
 struct bw_auth *bw_service_auth(struct bw_service *service)
 {
     return service->options.auth;
@@ -425,6 +430,9 @@ const struct bw_method bw_methods[] = {
           status_response, bw_cluster_status),
     UNARY("/etcdserverpb.Maintenance/MoveLeader", "/v3/maintenance/transfer-leadership",
           move_leader_request, move_leader_response, bw_cluster_move_leader),
+    {"/etcdserverpb.Maintenance/Snapshot", "/v3/maintenance/snapshot",
+     &api__snapshot_request__descriptor, &api__snapshot_response__descriptor, true,
+     bw_cluster_snapshot, NULL, bw_cluster_snapshot_gone},
     UNARY("/etcdserverpb.Maintenance/Alarm", "/v3/maintenance/alarm", alarm_request, alarm_response,
           bw_cluster_alarm),
     {"/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate",

@@ -6,6 +6,7 @@
  *   service_watch.c     Watch
  *   service_cluster.c   members, status, hand-over; what is not there
  *   service_member.c    changes of the members
+ *   service_snapshot.c  all of it, for a backup
  *   auth.c              Authenticate; whether a caller may
  *   service_election.c  Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
 #ifndef BW_SERVE_SERVICE_H
@@ -58,6 +59,7 @@ struct bw_service;
 int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why);
 void bw_service_close(struct bw_service *service, void (*closed)(void *context));
 struct bw_replica *bw_service_replica(struct bw_service *service);
+uv_loop_t *bw_service_loop(struct bw_service *service);
 struct bw_auth *bw_service_auth(struct bw_service *service);
 bool bw_service_has_peer_tls(const struct bw_service *service);
 
@@ -119,6 +121,8 @@ void bw_cluster_promote(struct bw_call *call, const ProtobufCMessage *message);
 Api__Member **bw_cluster_list(struct bw_service *service, size_t *count);
 void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_snapshot(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_snapshot_gone(struct bw_call *call);
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *message);

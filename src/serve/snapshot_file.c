@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,8 @@
 
 static const unsigned char magic[8] = {'B', 'W', 'S', 'N',
                                        'A', 'P', 0,   2}; /* the last is the version */
+static const unsigned char trailer[8] = {'B', 'W', 'B', 'A', 'C', 'K', 'U', 'P'};
+#define BLOCK      512u
 #define MAKING     "snapshot-next.tmp"
 #define PATH_SIZE  4352u
 #define ROOM_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
@@ -46,12 +49,16 @@ static void head_write(const struct bw_snapshot_head *head, unsigned char *bytes
 struct sink {
     int fd;
     XXH3_state_t *sum;
+    EVP_MD_CTX *sha; /* NULL: not wanted */
+    uint64_t bytes;
     bool failed;
 };
 
 static void put(struct sink *sink, const unsigned char *bytes, size_t length)
 {
     XXH3_64bits_update(sink->sum, bytes, length);
+    sink->failed |= sink->sha && EVP_DigestUpdate(sink->sha, bytes, length) != 1;
+    sink->bytes += length;
     while (length && !sink->failed) {
         ssize_t wrote = write(sink->fd, bytes, length);
         if (wrote < 0 && errno == EINTR)
@@ -127,10 +134,53 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
     return error;
 }
 
+/* What makes it a backup as etcd's tools know them. */
+static void put_trailer(struct sink *sink)
+{
+    unsigned char block[BLOCK] = {0}, sha[32];
+    uint64_t length = sink->bytes;
+    put(sink, block, (BLOCK - length % BLOCK) % BLOCK);
+    memcpy(block, trailer, sizeof trailer);
+    bw_put64(block + 8, length);
+    put(sink, block, sizeof block);
+    sink->failed |= EVP_DigestFinal_ex(sink->sha, sha, NULL) != 1;
+    EVP_MD_CTX_free(sink->sha);
+    sink->sha = NULL;
+    put(sink, sha, sizeof sha);
+}
+
+int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_registry *registry)
+{
+    unsigned char *room = malloc(ROOM_BYTES);
+    struct sink sink = {.fd = fd, .sum = XXH3_createState(), .sha = EVP_MD_CTX_new()};
+    bool good = room && sink.sum && sink.sha && EVP_DigestInit_ex(sink.sha, EVP_sha256(), NULL);
+    if (good) {
+        XXH3_64bits_reset(sink.sum);
+        put_all(&sink, head, registry, room);
+        put_trailer(&sink);
+    }
+    EVP_MD_CTX_free(sink.sha);
+    XXH3_freeState(sink.sum);
+    free(room);
+    return good && !sink.failed ? 0 : BW_EIO;
+}
+
 struct view { /* a file in memory */
     const unsigned char *bytes;
-    size_t size;
+    size_t size, mapped;
 };
+
+/* Without what a backup has behind it. */
+static size_t size_within(const unsigned char *bytes, size_t size)
+{
+    if (size % BLOCK != 32 || size < BW_SNAPSHOT_HEAD + 8 + BLOCK + 32)
+        return size;
+    const unsigned char *block = bytes + size - 32 - BLOCK;
+    uint64_t length = bw_get64(block + 8);
+    bool backup = memcmp(block, trailer, sizeof trailer) == 0 && length <= size - 32 - BLOCK &&
+                  length >= BW_SNAPSHOT_HEAD + 8;
+    return backup ? (size_t)length : size;
+}
 
 static int view_open(struct view *view, const char *path, char *why)
 {
@@ -145,7 +195,7 @@ static int view_open(struct view *view, const char *path, char *why)
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot read %.400s, or it is cut short", path);
         return BW_EDAMAGED;
     }
-    *view = (struct view){bytes, (size_t)stat.st_size};
+    *view = (struct view){bytes, size_within(bytes, (size_t)stat.st_size), (size_t)stat.st_size};
     return 0;
 }
 
@@ -174,7 +224,7 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
         what = "is damaged";
     else if (bytes[7] == 0 || bytes[7] > magic[7])
         error = BW_EVERSION, what = "was written by a newer version of bellwether";
-    else if (bw_get64(bytes + 8) != cluster)
+    else if (cluster && bw_get64(bytes + 8) != cluster)
         error = BW_EDENIED, what = "belongs to another cluster";
     *head = (struct bw_snapshot_head){.cluster = bw_get64(bytes + 8),
                                       .index = bw_get64(bytes + 16),
@@ -201,7 +251,7 @@ int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_hea
     if (error)
         return error;
     error = head_check(&view, path, cluster, head, why);
-    munmap((void *)view.bytes, view.size);
+    munmap((void *)view.bytes, view.mapped);
     return error;
 }
 
@@ -216,6 +266,56 @@ static int load(const char *path, const struct view *view, struct bw_registry *r
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s cannot be loaded: %s", path,
              bw_error_text(took < 0 ? (int)took : BW_EDAMAGED));
     return took < 0 ? (int)took : BW_EDAMAGED;
+}
+
+static int adopt(const struct view *view, const char *directory,
+                 const struct bw_snapshot_head *head, char *why)
+{
+    static unsigned char members[BW_ROSTER_BYTES_MAX];
+    struct bw_roster before;
+    unsigned char bytes[BW_SNAPSHOT_HEAD], number[8];
+    char path[PATH_SIZE];
+    size_t body = body_of(view, &before), length = bw_roster_encode(&head->roster, members);
+    snprintf(path, sizeof path, "%s/" MAKING, directory);
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
+                        .sum = XXH3_createState()};
+    sink.failed = sink.fd < 0 || !sink.sum;
+    if (!sink.failed) {
+        XXH3_64bits_reset(sink.sum);
+        head_write(head, bytes);
+        put(&sink, bytes, sizeof bytes);
+        bw_put32(number, (uint32_t)length);
+        put(&sink, number, 4);
+        put(&sink, members, length);
+        put(&sink, view->bytes + body, view->size - body - 8);
+        bw_put64(number, XXH3_64bits_digest(sink.sum));
+        put(&sink, number, sizeof number);
+    }
+    int error = finish(directory, &sink, head->index);
+    if (error)
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot write in %.300s: %s", directory,
+                 strerror(errno));
+    if (sink.fd >= 0)
+        close(sink.fd);
+    XXH3_freeState(sink.sum);
+    return error;
+}
+
+int bw_snapshot_adopt(const char *path, const char *directory, struct bw_snapshot_head *head,
+                      char *why)
+{
+    static struct bw_snapshot_head found;
+    struct view view;
+    int error = view_open(&view, path, why);
+    if (error)
+        return error;
+    error = head_check(&view, path, 0, &found, why);
+    head->index = found.index;
+    head->term = found.term;
+    if (!error)
+        error = adopt(&view, directory, head, why);
+    munmap((void *)view.bytes, view.mapped);
+    return error;
 }
 
 /* The index in a snapshot's name, 0: not one. */
@@ -259,7 +359,7 @@ int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot
     error = head_check(&view, path, cluster, head, why);
     if (!error)
         error = load(path, &view, registry, why);
-    munmap((void *)view.bytes, view.size);
+    munmap((void *)view.bytes, view.mapped);
     return error;
 }
 

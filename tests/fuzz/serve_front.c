@@ -117,6 +117,14 @@ uint64_t bw_replica_change(struct bw_replica *r, const struct bw_member_change *
     return ask(r, BW_REPLICA_READ, 0);
 }
 
+int bw_replica_backup(struct bw_replica *r, int *fd, pid_t *pid)
+{
+    (void)r;
+    (void)fd;
+    (void)pid;
+    return BW_EIO;
+}
+
 bool bw_replica_is_voter(const struct bw_replica *r)
 {
     (void)r;

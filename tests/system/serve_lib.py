@@ -131,6 +131,89 @@ class Nodes(Target):
             server.wait_ready()
 
 
+class Cluster(Target):
+    """Nodes that come and go; by name."""
+
+    def __init__(self, place, bellwether, count=3, options=()):
+        self.bellwether, self.options = os.path.abspath(bellwether), list(options)
+        self.place, self.nodes, self.client, self.peer = place, {}, {}, {}
+        names = [chr(ord("a") + i) for i in range(count)]
+        for name in names:
+            self.give_ports(name)
+        cluster = ",".join(f"{name}=127.0.0.1:{self.peer[name]}" for name in names)
+        for name in names:
+            self.make(name, "--cluster", cluster)
+        for name in names:
+            self.nodes[name].start(wait=False)
+        for name in names:
+            self.nodes[name].wait_ready()
+
+    def give_ports(self, name):
+        self.client[name], self.peer[name] = free_ports(2)
+
+    def make(self, name, *words):
+        port = self.client[name]
+        self.nodes[name] = Server(self.place, f"node-{name}-{len(self.place.servers)}", [
+            self.bellwether, "serve", "--node", name, "--data", os.path.join(self.place.dir, name), "--listen",
+            f"127.0.0.1:{port}", *self.options, *words], port=port, ready=lambda: self.all_live() and self.is_healthy(port))
+        return self.nodes[name]
+
+    def all_live(self):
+        """One that could not begin keeps the others waiting: then it is the one to hear of."""
+        for node in self.nodes.values():
+            assert not node.process or node.process.poll() in (None, 0, -9), node.tail()
+        return True
+
+    @property
+    def ports(self):
+        return [self.client[name] for name, node in self.nodes.items() if node.process and node.process.poll() is None]
+
+    def at(self, name):
+        return f"127.0.0.1:{self.client[name]}"
+
+    def peers(self, *names):
+        return ",".join(f"127.0.0.1:{self.peer[name]}" for name in names or self.peer)
+
+    def joiner(self, name, via):
+        return self.make(name, "--join", self.peers(*via), "--peer", self.peers(name))
+
+    def members(self, at=None):
+        shown = json.loads(self.ctl("member", "list", "-w", "json", endpoints=at and self.at(at)).stdout)
+        return {m["ID"]: m for m in shown["members"]}
+
+    def number(self, name, at=None):
+        return next(i for i, m in self.members(at).items() if m.get("name") == name)
+
+    def add(self, name, at, *words):
+        """Adds it and starts it; not waited for."""
+        self.give_ports(name)
+        self.ctl("member", "add", name, f"--peer-urls=http://{self.peers(name)}", *words, endpoints=self.at(at))
+        return self.joiner(name, [n for n in self.nodes if n != name]).start(wait=False)
+
+    def remove(self, name, at, check=True):
+        return self.ctl("member", "remove", format(self.number(name, at), "x"), endpoints=self.at(at), check=check)
+
+    def votes(self, name, at):
+        def voter():
+            assert self.nodes[name].process.poll() is None, self.nodes[name].tail()
+            mine = [m for m in self.members(at).values() if m.get("name") == name]
+            return mine and not mine[0].get("isLearner")
+        voter.__doc__ = f"{name} to vote"
+        try:
+            wait_for(voter, PATIENCE_S, 0.05)
+        except AssertionError as why:
+            raise AssertionError(f"{why}; of {self.members(at)}, it says: {self.nodes[name].tail()}") from why
+
+    def leads(self):
+        """The name of the node that leads."""
+        running = [name for name, node in self.nodes.items() if node.process and node.process.poll() is None]
+        return running[self.leader()]
+
+    def ends(self, name):
+        """Exit code and last lines of a node that ends by itself."""
+        return self.nodes[name].process.wait(PATIENCE_S), self.nodes[name].tail()
+
+
 class Etcd(Target):
     """A real etcd, one member: what ours is measured by."""
 
