@@ -264,6 +264,7 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
     r->id = id;
     r->turn = false;
     r->term = 0;
+    r->swept = 0;
     r->asked_count = 0;
     memset(r->buckets, 0, sizeof r->buckets);
     bw_session_init(&r->session, id, bw_rng_next(&g->rng), &hooks, r->buckets, REGISTRY_BUCKETS);
@@ -287,8 +288,11 @@ void bw_sim_registry_crash(struct bw_sim *sim, bw_node id)
 
 void bw_sim_registry_restore(struct bw_sim *sim, bw_node id, bw_index applied, uint64_t state)
 {
-    if (sim->registry)
-        load(sim, &sim->registry->replicas[id], applied, state);
+    if (!sim->registry)
+        return;
+    struct replica *r = &sim->registry->replicas[id];
+    load(sim, r, applied, state);
+    bw_session_restored(&r->session);
 }
 
 void bw_sim_registry_save(struct bw_sim *sim, bw_node id, uint64_t state)

@@ -458,11 +458,6 @@ static void record(struct bw_sim *sim, const struct client *c, const struct told
     } else if (op.kind == BW_HISTORY_DELETE) {
         op.lease = 0;
     }
-    bw_time stop = sim->config->registry.stop;
-    if (stop && c->call >= stop - CALM && told->outcome == BW_LINEAR_UNKNOWN)
-        bw_lease_check_violate(&g->leases, sim->now,
-                               "client %u, who asked at %.3f s when all was calm, was told nothing",
-                               c->ask.client, (double)c->call / (double)BW_SEC);
     if (bw_history_add(&g->history, &op) != 0)
         sim->queue.error = BW_ENOMEM;
     sim->result->asked++;
@@ -541,8 +536,13 @@ void bw_sim_registry_client(struct bw_sim *sim, struct bw_sim_slot *slot)
         ask_next(sim, told.client);
         return;
     }
+    bw_time stop = sim->config->registry.stop;
     if (what == CLIENT_LATE)
         told.outcome = BW_LINEAR_UNKNOWN;
+    if (what == CLIENT_LATE && stop && c->call >= stop - CALM)
+        bw_lease_check_violate(&sim->registry->leases, sim->now,
+                               "client %u, who asked at %.3f s when all was calm, was told nothing",
+                               told.client, (double)c->call / (double)BW_SEC);
     c->waiting = false;
     bw_sim_trace_stepped(&sim->trace, sim->now, told.client,
                          told.outcome == BW_LINEAR_OK ? "client is told" : "client knows not",

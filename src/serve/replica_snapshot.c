@@ -330,4 +330,5 @@ void replica_snapshot_install(struct bw_replica *r, bw_index index)
     BW_CRASH("snapshot.install.after-record");
     replica_remember(r, index, r->snapshot_term);
     r->options.changed(r->options.context, true);
+    bw_session_restored(&r->session);
 }

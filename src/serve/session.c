@@ -540,6 +540,12 @@ void bw_session_place(struct bw_session *s)
     place_new(s);
 }
 
+void bw_session_restored(struct bw_session *s)
+{
+    bw_session_place(s);
+    bw_session_reads(s);
+}
+
 void bw_session_sweep(struct bw_session *s)
 {
     bw_time now = s->hooks.now(s->hooks.context);

@@ -158,8 +158,12 @@ void bw_session_place(struct bw_session *session);
 /* The entry behind `applied` is committed: its bytes, or none of Raft's own. False: it changes
  * nothing that anybody could see. */
 bool bw_session_apply(struct bw_session *session, const unsigned char *bytes, size_t length);
-/* Entries were applied, or the registry was loaded: reads may be served. */
+/* Entries were applied: reads may be served. */
 void bw_session_reads(struct bw_session *session);
+/* A snapshot replaced the registry: what was passed on may be part of it, and nobody will ever
+ * tell.
+ */
+void bw_session_restored(struct bw_session *session);
 
 /* At the end of each turn: what came in it goes to Raft, proposals as one batch, the rest as one
  * round. */
