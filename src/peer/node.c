@@ -93,6 +93,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     if (p->dead)
         return;
     peer_tick_instance(p, now);
+    peer_death_tick(p, now);
     peer_meet_tick(p, now);
 }
 
@@ -104,7 +105,7 @@ static bw_time deadline(const struct bw_peer *p)
         return p->farewells > 0 ? p->farewell_at : 1;
     if (p->dead)
         return BW_TIME_NEVER;
-    bw_time at = peer_meet_deadline(p);
+    bw_time at = bw_time_min(peer_meet_deadline(p), peer_death_deadline(p));
     return p->instance ? bw_time_min(at, bw_instance_deadline(p->instance)) : at;
 }
 

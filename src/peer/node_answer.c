@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DEATH_AGAIN_NS     (4 * BW_MS)
+#define DEATH_AGAIN_MAX_NS BW_SEC
+
 /* ---- whose work is dead ---- */
 
 void peer_led(struct bw_peer *p, uint32_t election, bw_node node, bw_term term)
@@ -30,19 +33,58 @@ static bw_term newest_term(const struct bw_peer *p, uint32_t election, bw_node n
     return term;
 }
 
+static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node)
+{
+    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
+                             .node = node,
+                             .election = (uint16_t)election,
+                             .alone = true};
+    peer_step(p, &event);
+}
+
 /* Said by the node itself, or by its guardian in its name. What it may have begun since then is not
  * meant. */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death)
 {
-    if (from != death->node || death->election >= p->elections ||
-        newest_term(p, death->election, death->node) > death->term)
+    bw_node node = death->node;
+    uint32_t election = death->election;
+    if (from != node || election >= p->elections || newest_term(p, election, node) > death->term)
         return;
-    bw_claims_end(&p->election[death->election].claims, death->node, death->term);
-    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                             .node = death->node,
-                             .election = death->election,
-                             .alone = true};
-    peer_step(p, &event);
+    bw_claims_end(&p->election[election].claims, node, death->term);
+    p->election[election].death = (struct peer_death){.node = node,
+                                                      .term = death->term,
+                                                      .again_at = peer_now() + DEATH_AGAIN_NS,
+                                                      .wait = DEATH_AGAIN_NS};
+    confirm_death(p, election, node);
+}
+
+/* Each hears of a death in its own time. Whoever asked for votes or promises before all others had
+ * heard got answers that still count the dead one; so it thinks of it again, and again later, and
+ * asks anew if it still waits. */
+void peer_death_tick(struct bw_peer *p, bw_time now)
+{
+    for (uint32_t e = 0; e < p->elections; e++) {
+        struct peer_death *death = &p->election[e].death;
+        if (death->node == BW_NODE_NONE || now < death->again_at)
+            continue;
+        bw_node node = death->node;
+        bool over = death->wait > DEATH_AGAIN_MAX_NS || newest_term(p, e, node) > death->term;
+        death->wait *= 2;
+        death->again_at = now + death->wait;
+        if (over)
+            death->node = BW_NODE_NONE;
+        else
+            confirm_death(p, e, node);
+    }
+}
+
+bw_time peer_death_deadline(const struct bw_peer *p)
+{
+    bw_time at = BW_TIME_NEVER;
+    for (uint32_t e = 0; e < p->elections; e++)
+        if (p->election[e].death.node != BW_NODE_NONE)
+            at = bw_time_min(at, p->election[e].death.again_at);
+    return at;
 }
 
 static void write_death(struct bw_peer *p, uint32_t election)

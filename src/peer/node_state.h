@@ -37,14 +37,21 @@ struct peer_led { /* the newest term under which we knew `node` as leader */
     bw_term term;
 };
 
+struct peer_death { /* somebody's work is dead: thought of again for a while */
+    bw_node node;   /* BW_NODE_NONE: none */
+    bw_term term;
+    bw_time again_at, wait;
+};
+
 struct peer_election {
     struct bw_announcement said; /* the last announcement */
     struct peer_led led[PEER_LED];
     uint32_t led_next;
-    bw_term own_term;   /* the newest under which we led ourselves */
-    bool dirty;         /* records[e] differs from the disk */
-    bool logged;        /* Raft's log grew: it wants to hear that it is durable */
-    bool compact;       /* enough of Raft's log is committed to be dropped */
+    bw_term own_term; /* the newest under which we led ourselves */
+    bool dirty;       /* records[e] differs from the disk */
+    bool logged;      /* Raft's log grew: it wants to hear that it is durable */
+    bool compact;     /* enough of Raft's log is committed to be dropped */
+    struct peer_death death;
     bw_time acts_since; /* this leadership of ours; 0: we do not lead */
     struct bw_claims claims;
     bool busy;
@@ -200,6 +207,8 @@ void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *a
                        const struct bw_peer_hand_over *order);
 void peer_answer_query(struct bw_peer *p, bw_node from, const struct sockaddr *address,
                        const struct bw_peer_query *query);
+void peer_death_tick(struct bw_peer *p, bw_time now);
+bw_time peer_death_deadline(const struct bw_peer *p);
 void peer_tell_dead(struct bw_peer *p, uint32_t election);
 void peer_led(struct bw_peer *p, uint32_t election, bw_node node, bw_term term);
 void peer_show(struct bw_peer *p, bw_node id, struct bw_peer_member *out);

@@ -4,7 +4,8 @@
 #include "peer/node.h"
 
 #include "base/error.h"
-#include "net/keyring.h"
+#include "net/datagram.h"
+#include "peer/address.h"
 #include "system/scratch.h"
 #include "unit/unit.h"
 
@@ -517,6 +518,119 @@ static void another_key_is_ignored_and_counted(void **state)
     close_node(9, false);
 }
 
+/* ---- questions and orders of a client ---- */
+
+static struct {
+    struct bw_seal *seal;
+    struct bw_datagram *datagram;
+    struct bw_peer_frame answer;
+    unsigned answers;
+    bool closed;
+} c;
+
+static void on_client_frame(void *context, const struct bw_sealed *frame,
+                            const struct sockaddr *from)
+{
+    (void)context;
+    (void)from;
+    c.answer.kind = (enum bw_peer_frame_kind)frame->kind;
+    assert_int_equal(bw_peer_frame_decode(&c.answer, frame->payload, frame->length), 0);
+    c.answers++;
+}
+
+static void on_client_closed(void *context)
+{
+    (void)context;
+    c.closed = true;
+}
+
+static bool client_closed(void)
+{
+    return c.closed;
+}
+
+static void client_open(struct bw_keyring *ring)
+{
+    char why[BW_DATAGRAM_WHY_MAX + 1];
+    struct sockaddr_storage any;
+    memset(&c, 0, sizeof c);
+    assert_int_equal(bw_peer_address_read("127.0.0.1:0", &any), 0);
+    struct bw_seal_options sealing = {
+        .ring = ring, .cluster = bw_seal_cluster("bellwether"), .peers_max = 16};
+    assert_int_equal(bw_seal_new(&c.seal, &sealing), 0);
+    struct bw_datagram_options udp = {.loop = &w.loop,
+                                      .seal = c.seal,
+                                      .listen = (struct sockaddr *)&any,
+                                      .peers_max = 16,
+                                      .frame = on_client_frame};
+    assert_int_equal(bw_datagram_open(&c.datagram, &udp, why), 0);
+}
+
+static void client_close(void)
+{
+    bw_datagram_close(c.datagram, on_client_closed);
+    until(client_closed, "the client closes");
+    bw_seal_free(c.seal);
+}
+
+/* Asks until there is an answer: the first frame goes to the hand-shake. */
+static void ask(bw_node whom, const struct bw_peer_frame *question)
+{
+    unsigned char bytes[256];
+    struct sockaddr_storage address;
+    int length = bw_peer_frame_encode(question, bytes, sizeof bytes);
+    assert_true(length > 0);
+    assert_int_equal(bw_peer_address_read(bw_peer_address(w.node[whom].peer), &address), 0);
+    c.answers = 0;
+    for (int i = 0; i < 200 && c.answers == 0; i++) {
+        bw_datagram_send_to(c.datagram, (struct sockaddr *)&address, BW_NODE_NONE, question->kind,
+                            bytes, (size_t)length);
+        pass(50);
+    }
+    assert_true(c.answers > 0);
+}
+
+static bw_node old_leader;
+static bool led_by_another(void)
+{
+    return settled() && leader() != old_leader;
+}
+
+static void a_client_sees_each_view_and_may_ask_the_leader_to_go(void **state)
+{
+    (void)state;
+    struct bw_keyring *ring = bw_keyring_public();
+    open_all(3);
+    client_open(ring);
+    for (bw_node id = 1; id <= 3; id++) {
+        struct bw_peer_frame members = {.kind = BW_PEER_QUERY,
+                                        .query = {.request = 7, .what = BW_PEER_ASK_MEMBERS}};
+        struct bw_peer_frame elections = {.kind = BW_PEER_QUERY,
+                                          .query = {.request = 8, .what = BW_PEER_ASK_ELECTIONS}};
+        ask(id, &members);
+        assert_int_equal(c.answer.view.request, 7);
+        assert_int_equal(c.answer.view.count, 3);
+        assert_true(c.answer.view.formed && c.answer.view.seen[2].voter);
+        ask(id, &elections);
+        assert_int_equal(c.answer.view.standing[0].leader, leader());
+        assert_int_equal(c.answer.view.standing[0].leading, id == leader());
+    }
+    struct bw_peer_frame order = {.kind = BW_PEER_ORDER, .order = {.kind = BW_PEER_RESIGN}};
+    old_leader = leader();
+    ask(old_leader % 3 + 1, &order);
+    assert_int_equal(-c.answer.order.error, BW_ENOTLEADER);
+    assert_int_equal(c.answer.order.node, old_leader);
+    ask(old_leader, &order);
+    assert_true(c.answer.order.answer && c.answer.order.error == 0);
+    until(led_by_another, "the leader has resigned");
+    old_leader = leader();
+    struct bw_peer_order transfer = {.kind = BW_PEER_TRANSFER, .node = old_leader % 3 + 1};
+    assert_int_equal(bw_peer_order(w.node[old_leader % 3 + 1].peer, &transfer), 0);
+    until(led_by_another, "the leadership was transferred");
+    client_close();
+    bw_keyring_free(ring);
+}
+
 static uint32_t crowd;
 
 static bool crowd_knows_itself(void)
@@ -563,26 +677,32 @@ static void many_peers_meet_and_cost_each_the_same(void **state)
     assert_true(rates[1] < 2 * rates[0] + 1);
 }
 
-int main(void)
+#define STORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* "every": all algorithms and detectors; "crowd": many at once; nothing: the stories. */
+int main(int count, char **words)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(three_peers_elect_by_raft, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_algorithm_elects_and_follows_a_leader_that_goes,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(every_detector_serves_five_peers, setup, teardown),
-        cmocka_unit_test_setup_teardown(terms_and_votes_outlive_a_restart_of_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_newcomer_becomes_a_voter_and_a_leaver_is_removed, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_newcomer_takes_part_without_a_quorum, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_newcomer_may_lead_by_the_founders_promises, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_voter_that_lost_its_directory_is_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_copied_directory_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(given_members_need_no_one_to_join, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_cluster_is_ignored_and_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_key_is_ignored_and_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_peers_meet_and_cost_each_the_same, setup, teardown),
+    const struct CMUnitTest every[] = {
+        STORY(every_algorithm_elects_and_follows_a_leader_that_goes),
+        STORY(every_detector_serves_five_peers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest many[] = {STORY(many_peers_meet_and_cost_each_the_same)};
+    const struct CMUnitTest stories[] = {
+        STORY(three_peers_elect_by_raft),
+        STORY(terms_and_votes_outlive_a_restart_of_all),
+        STORY(a_newcomer_becomes_a_voter_and_a_leaver_is_removed),
+        STORY(a_newcomer_takes_part_without_a_quorum),
+        STORY(a_newcomer_may_lead_by_the_founders_promises),
+        STORY(a_voter_that_lost_its_directory_is_refused),
+        STORY(a_copied_directory_is_refused),
+        STORY(given_members_need_no_one_to_join),
+        STORY(another_cluster_is_ignored_and_counted),
+        STORY(another_key_is_ignored_and_counted),
+        STORY(a_client_sees_each_view_and_may_ask_the_leader_to_go),
+    };
+    if (count > 1 && strcmp(words[1], "every") == 0)
+        return cmocka_run_group_tests(every, NULL, NULL);
+    if (count > 1 && strcmp(words[1], "crowd") == 0)
+        return cmocka_run_group_tests(many, NULL, NULL);
+    return cmocka_run_group_tests(stories, NULL, NULL);
 }

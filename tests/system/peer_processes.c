@@ -20,6 +20,7 @@
 
 struct word { /* what a process tells the test */
     bw_node id;
+    bool split; /* two lead, as this one sees it; else: */
     struct bw_announcement said;
 };
 
@@ -44,6 +45,7 @@ static struct {
     const struct bw_elector_ops *algorithm;
     bool quorum;
     bw_time promise;
+    unsigned splits;
 } w;
 
 static bw_time now_ns(void)
@@ -57,12 +59,15 @@ static bw_time now_ns(void)
 
 static struct bw_peer *own;
 static bw_node self;
+static bool led;
 
 static void on_announced(void *context, uint32_t election, const struct bw_announcement *said)
 {
     struct word word = {.id = self, .said = *said};
     (void)context;
-    (void)election;
+    if (led && said->leader != self)
+        bw_peer_dead(own, election); /* there is no work here that could live on */
+    led = said->leader == self;
     (void)!write(w.pipe[1], &word, sizeof word);
 }
 
@@ -71,6 +76,16 @@ static void on_letters(void *context, uint32_t election)
     struct letters *mine = &w.letters[self];
     (void)context;
     mine->count = bw_peer_last_words(own, election, mine->at, NODES);
+}
+
+static void on_split(void *context, uint32_t election, const struct bw_peer_claim *one,
+                     const struct bw_peer_claim *other)
+{
+    struct word word = {.id = self, .split = true};
+    (void)context;
+    (void)election;
+    if (one->node != other->node)
+        (void)!write(w.pipe[1], &word, sizeof word);
 }
 
 static void on_ended(void *context, const char *why)
@@ -130,6 +145,7 @@ static void live(bw_node id, bool guarded)
                                 .detector = &bw_detect_phi_deadline,
                                 .announced = on_announced,
                                 .letters = on_letters,
+                                .split = on_split,
                                 .ended = on_ended};
     settings(&o);
     if (bw_peer_open(&own, &o, why) != 0) {
@@ -183,7 +199,9 @@ static bool listen_for(int ms)
     if (poll(&poller, 1, ms) <= 0)
         return false;
     assert_int_equal(read(w.pipe[0], &word, sizeof word), sizeof word);
-    if (w.child[word.id].pid)
+    if (word.split)
+        w.splits++;
+    else if (w.child[word.id].pid)
         w.child[word.id].said = word.said;
     return true;
 }
@@ -251,18 +269,17 @@ static void start_all(uint32_t count, bool guarded)
 
 /* With last words nobody waits for the promise, which is longer than the test's patience. (A node
  * that started again would: it cannot know to whom it promised. So the dead stay dead here.) */
-static void a_killed_leader_with_last_words_is_followed_at_once(void **state)
+static void kill_two_leaders(void)
 {
-    (void)state;
     bw_token token = 0;
     w.promise = 600 * BW_SEC;
     start_all(5, true);
     bw_node leader = await_leader("a first leader");
     for (int i = 0; i < 2; i++) {
         bw_node before = leader;
-        token = w.child[leader].said.token;
         for (int k = 0; k < 40; k++) /* let the others connect to it */
             listen_for(20);
+        token = w.child[leader].said.token;
         bw_time killed = now_ns();
         kill_node(before);
         leader = await_leader("a successor that need not wait");
@@ -271,6 +288,20 @@ static void a_killed_leader_with_last_words_is_followed_at_once(void **state)
         print_message("# from the kill until the next may act: %.1f ms\n",
                       (double)(w.child[leader].said.act_from - killed) / 1e6);
     }
+}
+
+static void a_killed_leader_with_last_words_is_followed_at_once(void **state)
+{
+    (void)state;
+    kill_two_leaders();
+}
+
+static void a_guarded_leader_with_last_words_is_followed_at_once(void **state)
+{
+    (void)state;
+    w.algorithm = &bw_elect_bully;
+    w.quorum = true;
+    kill_two_leaders();
 }
 
 /* Without them the promise is waited out: the windows of the two never meet. */
@@ -324,14 +355,56 @@ static void all_killed_at_once_come_back_with_what_they_promised(void **state)
     await_leader("a leader in the end");
 }
 
+static bool all_follow(bw_node leader, bw_node but)
+{
+    for (bw_node id = 1; id <= w.count; id++)
+        if (id != but && w.child[id].said.leader != leader)
+            return false;
+    return leader != BW_NODE_NONE;
+}
+
+static void until_followed(bw_node leader, bw_node but)
+{
+    bw_time begin = now_ns();
+    while (!all_follow(leader, but)) {
+        assert_true(now_ns() - begin < HANG_MS * BW_MS);
+        listen_for(5);
+    }
+}
+
+/* An unguarded leader that was paused does not know that it was followed: two lead, and that is
+ * found. With the guard nobody ever sees two. */
+static void a_leader_that_was_paused_makes_two_and_that_is_found(void **state)
+{
+    (void)state;
+    w.algorithm = &bw_elect_bully;
+    start_all(3, false);
+    until_followed(3, BW_NODE_NONE);
+    kill(w.child[3].pid, SIGSTOP);
+    until_followed(2, 3);
+    for (bw_time begin = now_ns(); now_ns() - begin < 3 * BW_SEC;)
+        listen_for(50);
+    assert_int_equal(w.splits, 0);
+    kill(w.child[3].pid, SIGCONT);
+    for (bw_time begin = now_ns(); w.splits == 0;) {
+        assert_true(now_ns() - begin < HANG_MS * BW_MS);
+        listen_for(50);
+    }
+    until_followed(3, BW_NODE_NONE); /* and it heals by itself */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_killed_leader_with_last_words_is_followed_at_once, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_guarded_leader_with_last_words_is_followed_at_once, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_killed_leader_without_last_words_is_waited_for, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(all_killed_at_once_come_back_with_what_they_promised, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_leader_that_was_paused_makes_two_and_that_is_found, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
