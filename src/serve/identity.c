@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/little.h"
+#include "serve/crash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,9 +106,15 @@ int bw_identity_read(struct bw_identity *out, const char *directory, char *why)
 
 static bool write_file(int directory, const unsigned char *bytes, size_t length)
 {
+    BW_CRASH("identity.before-create");
     int fd = openat(directory, MAKING, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && write(fd, bytes, length) == (ssize_t)length && fsync(fd) == 0 &&
-                renameat(directory, MAKING, directory, FILE_NAME) == 0 && fsync(directory) == 0;
+    BW_CRASH("identity.after-create");
+    bool good = fd >= 0 && write(fd, bytes, length) == (ssize_t)length && fsync(fd) == 0;
+    BW_CRASH("identity.before-rename");
+    good = good && renameat(directory, MAKING, directory, FILE_NAME) == 0;
+    BW_CRASH("identity.after-rename");
+    good = good && fsync(directory) == 0;
+    BW_CRASH("identity.after-sync-of-directory");
     if (fd >= 0)
         close(fd);
     return good;

@@ -34,6 +34,7 @@ enum bw_peer_frame {
     BW_FRAME_WELCOME, /* 8 that number, 1 yes */
     BW_FRAME_ANSWER,
     BW_FRAME_JOIN,
+    BW_FRAME_BACK, /* 1 what, 8 term, 8 index that are durable (replica_back.c) */
     BW_FRAME_KINDS
 };
 

@@ -223,6 +223,9 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
     case BW_FRAME_WELCOME:
         replica_meet_welcome(r, from, bytes, length);
         break;
+    case BW_FRAME_BACK:
+        replica_back_heard(r, from, bytes, length);
+        break;
     default:
         break;
     }
@@ -254,8 +257,10 @@ static void on_peer_closed(void *context, bw_node node)
 static void on_peer_opened(void *context, bw_node node)
 {
     struct bw_replica *r = context;
-    if (bw_mesh_connected(r->mesh, node))
+    if (bw_mesh_connected(r->mesh, node)) {
         replica_meet_opened(r, node);
+        replica_back_opened(r, node);
+    }
     if (node == r->session.leader)
         bw_session_place(&r->session); /* what waited for the way to it */
 }

@@ -68,7 +68,7 @@ static bool write_file(const struct bw_replica *r, const char *name, const unsig
 }
 
 /* With this node; NULL: more nodes than a cluster has. */
-static struct meeting *meeting_with(struct bw_replica *r, bw_node node)
+struct meeting *replica_meeting_with(struct bw_replica *r, bw_node node)
 {
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
         if (r->met[i].node == BW_NODE_NONE)
@@ -85,7 +85,7 @@ static bool read_mark(struct bw_replica *r)
     unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
     ssize_t length = read_file(r, MARK, bytes, sizeof bytes);
     for (size_t at = 0; length > 0 && at + PAIR_BYTES <= (size_t)length; at += PAIR_BYTES) {
-        struct meeting *with = meeting_with(r, bw_get32(bytes + at));
+        struct meeting *with = replica_meeting_with(r, bw_get32(bytes + at));
         if (with)
             with->known = bw_get64(bytes + at + 4);
     }
@@ -98,7 +98,7 @@ static bool write_mark(struct bw_replica *r)
     size_t length = 0;
     for (uint32_t i = 0; i < r->roster.count; i++) {
         bw_node id = r->roster.at[i].id;
-        const struct meeting *with = id == r->options.self ? NULL : meeting_with(r, id);
+        const struct meeting *with = id == r->options.self ? NULL : replica_meeting_with(r, id);
         if (!with)
             continue;
         bw_put32(bytes + length, id);
@@ -143,7 +143,7 @@ int replica_meet_begin(struct bw_replica *r, bool empty, char *why)
 static void answer(struct bw_replica *r, bw_node node)
 {
     unsigned char bytes[WELCOME_BYTES];
-    struct meeting *with = meeting_with(r, node);
+    struct meeting *with = replica_meeting_with(r, node);
     if (!with || !with->asked || !bw_mesh_connected(r->mesh, node))
         return;
     if (r->meeting)
@@ -171,7 +171,7 @@ void replica_meet_opened(struct bw_replica *r, bw_node node)
 void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                         size_t length)
 {
-    struct meeting *with = meeting_with(r, from);
+    struct meeting *with = replica_meeting_with(r, from);
     if (length != MEET_BYTES || !with)
         return;
     with->nonce = bw_get64(bytes);
@@ -183,7 +183,7 @@ static bool met_all(struct bw_replica *r)
 {
     for (uint32_t i = 0; i < r->roster.count; i++) {
         bw_node id = r->roster.at[i].id;
-        const struct meeting *with = id == r->options.self ? NULL : meeting_with(r, id);
+        const struct meeting *with = id == r->options.self ? NULL : replica_meeting_with(r, id);
         if (with && !with->welcomed)
             return false;
     }
@@ -214,7 +214,7 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
                           size_t length)
 {
     char why[BW_REPLICA_WHY_MAX + 1];
-    struct meeting *with = meeting_with(r, from);
+    struct meeting *with = replica_meeting_with(r, from);
     if (length != WELCOME_BYTES || !r->meeting || bw_get64(bytes) != r->nonce || !with)
         return;
     if (!bytes[8]) {

@@ -3,6 +3,7 @@
  *   replica.c           opening, recovering, closing, facts
  *   replica_step.c      Raft's steps and their actions; the turn of the loop
  *   replica_apply.c     the registry's memory; committed entries into it
+ *   replica_back.c      a node that comes back with less than it promised
  *   replica_meet.c      the first meeting of a new cluster's nodes
  *   replica_member.c    members that come and go
  *   replica_request.c   requests: what the session (session.h) decides is carried out
@@ -29,6 +30,7 @@ struct meeting { /* with another node, when a cluster begins (replica_meet.c) */
     bw_node node;
     uint64_t nonce, known; /* of its directory, which asks; of the one we met */
     bool asked, welcomed;
+    bw_term heard; /* the highest that it spoke in (replica_back.c) */
 };
 
 struct mark { /* the log is durable up to here once this commit is */
@@ -132,7 +134,15 @@ void replica_check(uv_check_t *check);
 void replica_release(struct bw_replica *r);
 void replica_start(struct bw_replica *r);
 
+/* replica_back.c */
+void replica_back_opened(struct bw_replica *r, bw_node node);
+void replica_back_note(struct bw_replica *r, const struct bw_message *msg);
+void replica_back_heard(struct bw_replica *r, bw_node from, const unsigned char *bytes,
+                        size_t length);
+
 /* replica_meet.c */
+/* NULL: there are too many. */
+struct meeting *replica_meeting_with(struct bw_replica *r, bw_node node);
 int replica_meet_begin(struct bw_replica *r, bool empty, char *why);
 void replica_meet_opened(struct bw_replica *r, bw_node node);
 void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char *bytes,

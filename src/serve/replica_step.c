@@ -299,6 +299,7 @@ void replica_message(struct bw_replica *r, bw_node from, const unsigned char *by
     if (msg.kind == BW_MSG_RAFT_SNAPSHOT && !replica_snapshot_ready(r, &msg))
         return;
     struct bw_event event = {.kind = BW_EVENT_MESSAGE, .node = from, .msg = &msg};
+    replica_back_note(r, &msg);
     r->payload = payload;
     replica_step(r, &event);
     r->payload = NULL;

@@ -7,6 +7,7 @@ The disk's faults are made by a preloaded shim (serve_shim.c); damage is done to
 import glob
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -306,6 +307,59 @@ def flip_in_the_middle(path):
         byte = file.read(1)[0]
         file.seek(os.path.getsize(path) // 2)
         file.write(bytes([byte ^ 1]))
+
+
+def waits_for(nodes, i, key):
+    def there():
+        """the key at that node itself"""
+        status, answer = nodes.link(i).post("/v3/kv/range", {"key": b64(key), "serializable": True})
+        return status == 200 and answer.get("kvs")
+    wait_for(there, PATIENCE_S, 0.01)
+
+
+def put_back(nodes, which, meanwhile):
+    """A node's directory as it was before; what it says when it is started with that."""
+    copy = os.path.join(nodes.place.dir, "copy")
+    nodes.servers[which].kill()
+    shutil.copytree(nodes.folder(which), copy)
+    nodes.servers[which].start()
+    meanwhile()
+    nodes.servers[which].kill()
+    shutil.rmtree(nodes.folder(which))
+    os.rename(copy, nodes.folder(which))
+    nodes.servers[which].start(wait=False)
+    assert nodes.ended(which) == 65, nodes.said(which)
+    return nodes.said(which)
+
+
+@SUITE.test
+def a_directory_put_back_from_a_copy_is_told_and_takes_no_part():
+    with Place("faults") as place:
+        nodes = Disks(place, 3)
+        leader = nodes.leader()
+        which = (leader + 1) % 3
+
+        def write():
+            assert put_until(nodes.link(leader), 20) == 20
+            waits_for(nodes, which, "k19")
+        said = put_back(nodes, which, write)
+        assert "older than what this node has promised to the others" in said and "add it anew" in said, said
+        somebody_takes(nodes, "after", but=[which])
+
+
+@SUITE.test
+def a_directory_put_back_from_before_an_election_is_told_whoever_leads():
+    with Place("faults") as place:
+        nodes = Disks(place, 3)
+        leader = nodes.leader()
+        which = (leader + 1) % 3
+
+        def elect():
+            nodes.servers[leader].kill()
+            somebody_takes(nodes, "next", but=[leader])
+            nodes.servers[leader].start()
+        said = put_back(nodes, which, elect)
+        assert "older than what this node has promised to the others" in said, said
 
 
 def send_to_sleeper(port, path, body):

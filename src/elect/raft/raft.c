@@ -129,6 +129,12 @@ bw_index bw_raft_snapshot_index(const struct bw_raft *raft)
     return raft->log.snapshot_index;
 }
 
+bw_index bw_raft_match(struct bw_raft *raft, bw_node node)
+{
+    const struct bw_raft_peer *peer = bw_raft_peer_find(raft, node);
+    return peer && raft->role == BW_RAFT_LEADER ? peer->match : 0;
+}
+
 uint32_t bw_raft_terms(const struct bw_raft *raft)
 {
     return raft->log.runs;

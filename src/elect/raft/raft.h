@@ -40,6 +40,8 @@ void bw_raft_restart_timer(struct bw_raft *raft, bw_time now);
 bw_index bw_raft_last_index(const struct bw_raft *raft);
 bw_index bw_raft_commit_index(const struct bw_raft *raft);
 bw_index bw_raft_snapshot_index(const struct bw_raft *raft);
+/* How far another member's log is durable, as a leader was told; 0 if it leads not. */
+bw_index bw_raft_match(struct bw_raft *raft, bw_node node);
 /* Terms whose entries are in the log: BW_RAFT_TERM_RUNS_MAX at the most, and then it takes part in
  * no election before a snapshot. */
 uint32_t bw_raft_terms(const struct bw_raft *raft);
