@@ -25,8 +25,9 @@ static bool covered(const struct peer_seat *seat, bw_time sent, bw_time ttl_ns)
 
 bool peer_seat_free(const struct peer_seat *seat, bw_time now)
 {
-    return peer_seat_leads(seat) && seat->willing && !seat->holds && now >= seat->resigned_until &&
-           now >= seat->told.act_from && covered(seat, now, seat->ttl_ns);
+    return peer_seat_leads(seat) && seat->willing && !seat->holds && !seat->held &&
+           now >= seat->resigned_until && now >= seat->told.act_from &&
+           covered(seat, now, seat->ttl_ns);
 }
 
 bool peer_seat_must_resign(const struct peer_seat *seat)
@@ -55,6 +56,14 @@ bool peer_seat_hear(struct peer_seat *seat, const struct bw_announcement *told, 
     other = other || lost != seat->lost;
     seat->lost = lost;
     return peer_seat_look(seat, now) || other;
+}
+
+bool peer_seat_hold(struct peer_seat *seat, bool held, bw_time now)
+{
+    bool lost = held && seat->holds && !seat->lost;
+    seat->held = held;
+    seat->lost = seat->lost || lost;
+    return peer_seat_look(seat, now) || lost;
 }
 
 bw_time peer_seat_deadline(const struct peer_seat *seat, bw_time now)

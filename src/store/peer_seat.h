@@ -27,6 +27,7 @@ struct peer_seat {
     bool holds, lost;            /* ours; ours and somebody else leads meanwhile */
     bw_token token;              /* holds: of that leadership */
     bw_time resigned_until;      /* leading, but about to hand over; 0: not */
+    bool held;                   /* a recovery holds all work */
     bool was_free;               /* as it was last looked at */
 };
 
@@ -38,8 +39,10 @@ enum peer_verdict {
 
 void peer_seat_init(struct peer_seat *seat, bw_node self, bw_time ttl_ns);
 
-/* Both return true if readers see something else than before. */
+/* All return true if readers see something else than before. */
 bool peer_seat_hear(struct peer_seat *seat, const struct bw_announcement *told, bw_time now);
+/* A recovery holds all work, or lets it go: who leads loses the lead, nobody gets it meanwhile. */
+bool peer_seat_hold(struct peer_seat *seat, bool held, bw_time now);
 bool peer_seat_look(struct peer_seat *seat, bw_time now); /* time passed */
 /* When to look again; NEVER: when something is heard. */
 bw_time peer_seat_deadline(const struct peer_seat *seat, bw_time now);

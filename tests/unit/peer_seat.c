@@ -94,6 +94,21 @@ static void without_tokens_a_lead_lasts_until_another_is_announced(void **state)
     assert_int_equal(seat.before, BW_NODE_NONE);
 }
 
+static void a_recovery_takes_the_lead_away_and_nobody_gets_it_meanwhile(void **state)
+{
+    struct peer_seat seat;
+    (void)state;
+    peer_seat_init(&seat, SELF, TTL);
+    hear(&seat, 0, leads(SELF, 5, 0, 100 * BW_SEC));
+    assert_int_equal(peer_seat_acquire(&seat, 0, TTL, 0), PEER_YES);
+    assert_true(peer_seat_hold(&seat, true, BW_SEC));
+    assert_int_equal(peer_seat_renew(&seat, 5, BW_SEC, TTL), PEER_NO);
+    assert_true(peer_seat_release(&seat, 5)); /* the work is dead */
+    assert_int_equal(peer_seat_acquire(&seat, BW_SEC, TTL, BW_SEC), PEER_NO);
+    assert_true(peer_seat_hold(&seat, false, 2 * BW_SEC)); /* readers see that it is free again */
+    assert_int_equal(peer_seat_acquire(&seat, 2 * BW_SEC, TTL, 2 * BW_SEC), PEER_YES);
+}
+
 static void who_is_not_fit_resigns_and_who_resigned_waits_for_others(void **state)
 {
     struct peer_seat seat;
@@ -189,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_renewal_waits_for_the_announcement_that_covers_it),
         cmocka_unit_test(who_lost_the_lead_keeps_its_seat_until_its_work_is_dead),
         cmocka_unit_test(without_tokens_a_lead_lasts_until_another_is_announced),
+        cmocka_unit_test(a_recovery_takes_the_lead_away_and_nobody_gets_it_meanwhile),
         cmocka_unit_test(who_is_not_fit_resigns_and_who_resigned_waits_for_others),
         cmocka_unit_test(a_url_says_who_where_and_how),
         cmocka_unit_test(a_url_that_cannot_be_is_refused),
