@@ -64,8 +64,9 @@ static void on_led(void *context)
     (void)context;
 }
 
-static void on_ended(void *context, const char *why)
+static void on_ended(void *context, enum bw_replica_end end, const char *why)
 {
+    (void)end;
     (void)context;
     BW_ASSERT(why[0]);
     over = true;
