@@ -48,7 +48,9 @@ static bool owes(const char *owed, const char *holder)
     return false;
 }
 
-static const char *let_go(const struct bw_onlooker *onlooker, const struct bw_store_record *record)
+/* What the last note explains; `else_so` where it explains nothing. */
+static const char *let_go(const struct bw_onlooker *onlooker, const struct bw_store_record *record,
+                          const char *else_so)
 {
     /* A leadership that has begun since made its predecessor's note void. */
     bool gone = record->note.kind == BW_NOTE_NONE;
@@ -58,7 +60,7 @@ static const char *let_go(const struct bw_onlooker *onlooker, const struct bw_st
         return "resigned";
     if (asked && note->kind == BW_NOTE_READY)
         return "transferred";
-    return "released";
+    return else_so;
 }
 
 static const char *why_lost(const struct bw_onlooker *onlooker,
@@ -68,11 +70,13 @@ static const char *why_lost(const struct bw_onlooker *onlooker,
     if (!record->held) { /* owed lines of others make a record unclean, too; but who lets go clean
                             takes its own containment out of it */
         bool others_only = record->owed[0] && !record->containment[0];
-        return record->clean || others_only ? let_go(onlooker, record) : "work not confirmed dead";
+        return record->clean || others_only ? let_go(onlooker, record, "released")
+                                            : "work not confirmed dead";
     }
     if (before->proved_dead)
         return "proved dead";
-    return owes(record->owed, before->holder) ? "taken" : let_go(onlooker, record);
+    /* What was between the two was not seen: a release, or a death that is settled already. */
+    return owes(record->owed, before->holder) ? "taken" : let_go(onlooker, record, "followed");
 }
 
 static unsigned compare(struct bw_onlooker *onlooker, const struct bw_store_record *record,

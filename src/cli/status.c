@@ -104,16 +104,28 @@ static void print_names(const struct bw_candidate *at, uint32_t count)
     putchar('\n');
 }
 
+/* Nobody is listed: an election that is spread over shards has no record of its own. */
+static int find_shards(struct bw_client *client, uint32_t *shards)
+{
+    struct bw_store_request request = bw_client_request(client, BW_STORE_READ);
+    int code = bw_client_ask(client, &request);
+    bool none = client->reply.outcome == BW_OUTCOME_DONE && client->reply.record.version == 0;
+    return code == BW_GO_ON && none ? bw_status_find_shards(client, shards) : code;
+}
+
 static int show_status(struct bw_client *client)
 {
     bool listed = lists(client);
     int code = listed ? list(client) : BW_GO_ON;
     if (code != BW_GO_ON)
         return code;
-    uint32_t shards = listed ? bw_status_shards(&client->reply) : 0;
+    uint32_t shards = listed ? bw_status_shards(&client->reply) : 0, count = client->reply.count;
+    if (!listed)
+        code = find_shards(client, &shards);
+    if (code != BW_GO_ON)
+        return code;
     if (shards)
         return bw_status_show_shards(client, shards);
-    uint32_t count = client->reply.count;
     code = bw_client_read(client);
     if (code != BW_GO_ON)
         return code;

@@ -30,6 +30,18 @@ static int read_shard(struct bw_client *client, char *election, uint32_t shard)
     return code;
 }
 
+int bw_status_find_shards(struct bw_client *client, uint32_t *shards)
+{
+    char election[BW_ELECTION_NAME_MAX + 1];
+    int code = BW_GO_ON;
+    for (*shards = 0; *shards < BW_SHARDS_MAX; ++*shards) {
+        code = read_shard(client, election, *shards);
+        if (code != BW_GO_ON || client->reply.record.version == 0)
+            break;
+    }
+    return code;
+}
+
 static void print_shard(uint32_t shard, const struct bw_store_record *record)
 {
     printf("shard %-5u %s", shard, record->held ? bw_shown(record->holder) : "none");
@@ -42,8 +54,10 @@ static void print_shard(uint32_t shard, const struct bw_store_record *record)
 
 static void print_head(const struct bw_client *client, uint32_t shards, uint32_t count)
 {
-    printf("election    %s\nshards      %u\ncandidates  %u:", bw_shown(client->look->election),
-           shards, count);
+    printf("election    %s\nshards      %u\n", bw_shown(client->look->election), shards);
+    if (!(client->ops->traits & BW_STORE_LISTS))
+        return;
+    printf("candidates  %u:", count);
     for (uint32_t i = 0; i < count; i++)
         printf(" %s", bw_shown(client->candidates[i].id));
     putchar('\n');
@@ -67,10 +81,13 @@ int bw_status_show_shards(struct bw_client *client, uint32_t shards)
         else
             print_shard(i, &client->reply.record);
     }
-    if (code == BW_GO_ON && client->look->json)
-        bw_json_line(json_pack(
-            "{s:o, s:O, s:i, s:o}", "election", bw_json_text(client->look->election), "shards",
-            list, "led", (int)led, "candidates", bw_json_candidates(client->candidates, count)));
+    if (code == BW_GO_ON && client->look->json) {
+        bool listed = client->ops->traits & BW_STORE_LISTS;
+        json_t *names = listed ? bw_json_candidates(client->candidates, count) : json_null();
+        bw_json_line(json_pack("{s:o, s:O, s:i, s:o}", "election",
+                               bw_json_text(client->look->election), "shards", list, "led",
+                               (int)led, "candidates", names));
+    }
     json_decref(list);
     if (code != BW_GO_ON)
         return code;

@@ -7,6 +7,7 @@ Every shard has a witness of its own. Each test ends with the same judgement, sh
 only grow."""
 import collections
 import fcntl
+import json
 import os
 import pty
 import random
@@ -283,6 +284,11 @@ def without_a_list_free_shards_go_to_whoever_has_fewer(room):
     wait_for(lambda: None not in room.owners(), PATIENT, 0.02)
     loads = collections.Counter(room.owners())
     assert min(loads[name] for name in "abc") >= 2, loads
+    done = subprocess.run([room.bellwether, "status", "--store", "kubernetes:" + room.db, "--election", ELECTION, "--json"],
+                          capture_output=True, text=True, timeout=60, check=False,
+                          env=dict(os.environ, BELLWETHER_MODULES=room.modules))
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["led"] == len(told["shards"]) == SHARDS and told["candidates"] is None, done
     before = room.owners()
     room.launcher("d", unlisted=True).said("shards", PATIENT)
     launchers[0].signal(signal.SIGKILL)

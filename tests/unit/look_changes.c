@@ -124,7 +124,7 @@ static void the_same_name_elected_anew_is_news(void **state)
     struct bw_store_record record = held(1, "a", 5), next = held(4, "a", 6);
     (void)state;
     story(&onlooker, &record);
-    assert_string_equal(story(&onlooker, &next), "lost:a:released elected:a:");
+    assert_string_equal(story(&onlooker, &next), "lost:a:followed elected:a:");
     snprintf(next.value, sizeof next.value, "10.0.0.1:80");
     next.version++;
     assert_string_equal(story(&onlooker, &next), "value:a:");
