@@ -101,8 +101,7 @@ static bool is_bound(const struct bw_binding *binding, int64_t lease)
            view.binding == binding->number;
 }
 
-/* Those that ended or were bound elsewhere make room. One that is still being granted is forgotten
- * with them, which costs its TTL. */
+/* Those that ended or were bound elsewhere make room. */
 static void forget_others(struct bw_binding *binding)
 {
     uint32_t kept = 0;
@@ -126,17 +125,15 @@ static void grow(struct bw_binding *binding)
     binding->room = room;
 }
 
-bool bw_binding_add(struct bw_binding *binding, int64_t lease)
+void bw_binding_add(struct bw_binding *binding, int64_t lease)
 {
     if (binding->count == binding->room) {
         forget_others(binding);
         if (2 * binding->count >= binding->room)
             grow(binding);
     }
-    if (binding->count == binding->room)
-        return false;
-    binding->leases[binding->count++] = lease;
-    return true;
+    if (binding->count < binding->room)
+        binding->leases[binding->count++] = lease;
 }
 
 /* ---- after it ---- */

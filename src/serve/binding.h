@@ -52,8 +52,9 @@ struct bw_binding *bw_binding_new(struct bw_service *service, bw_time hold_off_n
 void bw_binding_ask(struct bw_binding *binding, enum bw_bind bind);
 uint64_t bw_binding_number(const struct bw_binding *binding);
 uint32_t bw_binding_hold_off_ms(const struct bw_binding *binding);
-/* The lease is about to be bound. False: there is no room, it must not be. */
-bool bw_binding_add(struct bw_binding *binding, int64_t lease);
+/* The lease is bound, or it may still become so although its caller is gone. Where there is no room
+ * for it, it ends by its TTL. */
+void bw_binding_add(struct bw_binding *binding, int64_t lease);
 /* The connection is gone; the binding is not to be used any more. */
 void bw_binding_end(struct bw_binding *binding, enum bw_hangup hangup);
 /* Before the replica is closed. */

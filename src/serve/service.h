@@ -28,6 +28,7 @@ struct bw_wait {
     struct bw_wait *chain;        /* same bucket */
     struct bw_wait *next, **link; /* of the same call */
     /* One of them, once. */
+    bool binds; /* lease `number`, to the call's connection */
     void (*applied)(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results);
     void (*answered)(struct bw_call *call, int64_t number, bw_time ttl_ns);

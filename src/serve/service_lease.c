@@ -23,9 +23,9 @@ static int64_t seconds(bw_time ns)
 }
 
 /* The number a lease is to be bound by; 0: not at all. */
-static uint64_t bind_to(struct bw_call *call, int64_t id)
+static uint64_t bind_to(struct bw_call *call)
 {
-    if (!call->binding || !bw_binding_add(call->binding, id))
+    if (!call->binding)
         return 0;
     call->bound = true;
     return bw_binding_number(call->binding);
@@ -36,11 +36,12 @@ static void grant_applied(struct bw_call *call, int64_t number, const struct bw_
 {
     Api__LeaseGrantResponse out = API__LEASE_GRANT_RESPONSE__INIT;
     Api__Header header;
-    (void)number;
     if (refusal) {
         bw_service_refuse(call, refusal);
         return;
     }
+    if (call->binding)
+        bw_binding_add(call->binding, number);
     bw_service_header(call->service, &header, results->revision);
     out.header = &header;
     out.id = entry->lease.id;
@@ -64,11 +65,14 @@ void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message)
     }
     bw_time ttl = bw_time_max(in->ttl * BW_SEC, bw_service_ttl_min(call->service));
     struct bw_entry entry = {.kind = BW_ENTRY_GRANT,
-                             .lease = {.id = id, .ttl_ns = ttl, .binding = bind_to(call, id)}};
+                             .lease = {.id = id, .ttl_ns = ttl, .binding = bind_to(call)}};
     struct bw_wait *wait =
         bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
-    if (wait)
-        wait->applied = grant_applied;
+    if (!wait)
+        return;
+    wait->applied = grant_applied;
+    wait->number = id;
+    wait->binds = call->binding != NULL;
 }
 
 static void revoke_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
@@ -134,10 +138,12 @@ static void bind_applied(struct bw_call *call, int64_t id, const struct bw_entry
 {
     (void)entry;
     (void)results;
-    if (refusal)
+    if (refusal) {
         kept_alive(call, id, 0);
-    else
-        keep_alive(call, id);
+        return;
+    }
+    bw_binding_add(call->binding, id);
+    keep_alive(call, id);
 }
 
 /* A lease of another connection, as far as is known here, is bound to this one before it is kept
@@ -156,7 +162,7 @@ void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
     call->bound = call->bound || here;
     struct bw_entry entry = {.kind = BW_ENTRY_BIND, .lease = {.id = in->id}};
     if (in->id > 0 && !here)
-        entry.lease.binding = bind_to(call, in->id);
+        entry.lease.binding = bind_to(call);
     if (!entry.lease.binding) {
         keep_alive(call, in->id);
         return;
@@ -167,6 +173,7 @@ void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
         return;
     wait->applied = bind_applied;
     wait->number = in->id;
+    wait->binds = true;
 }
 
 void bw_lease_keep_alive_no_more(struct bw_call *call)
