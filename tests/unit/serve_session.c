@@ -1,0 +1,278 @@
+/* The session of a node of the service, by itself: Raft, peers and clients are played by the test.
+ */
+#include "unit.h"
+
+#include "base/error.h"
+#include "registry/expiry.h"
+#include "serve/session.h"
+
+#include <stdlib.h>
+
+#define SELF   ((bw_node)1)
+#define LEADER ((bw_node)2)
+#define TTL    (2 * BW_SEC)
+
+struct bench {
+    struct bw_session session;
+    struct bw_request *buckets[16];
+    struct bw_registry_config config;
+    void *memory;
+    bw_time now;
+    struct bw_command command; /* the last one */
+    unsigned commands, asks;
+    int refuse; /* what Raft says to a batch; 0: it takes it */
+    unsigned char logged[4096];
+    size_t length; /* of the last entry that Raft took */
+    uint64_t done;
+    bw_time ttl_ns;
+    int error;
+};
+
+static struct bench b;
+static struct bw_entry_room room;
+static struct bw_op_result ops[BW_TXN_OPS_MAX];
+static const struct bw_kv *kvs[64];
+static unsigned char scratch[BW_REQUEST_MAX];
+
+static bw_time now(void *context)
+{
+    (void)context;
+    return b.now;
+}
+
+static void *take(void *context, size_t bytes)
+{
+    (void)context;
+    return malloc(bytes);
+}
+
+static void give(void *context, void *block)
+{
+    (void)context;
+    free(block);
+}
+
+static bool ask(void *context, bw_node to, const unsigned char *head, size_t head_length,
+                const unsigned char *rest, size_t length)
+{
+    (void)context, (void)head, (void)head_length, (void)rest, (void)length;
+    assert_int_equal(to, LEADER);
+    b.asks++;
+    return true;
+}
+
+static bool tell(void *context, bw_node to, const unsigned char *bytes, size_t length)
+{
+    (void)context, (void)to, (void)bytes, (void)length;
+    return true;
+}
+
+static void command(void *context, const struct bw_command *asked)
+{
+    (void)context;
+    b.command = *asked;
+    b.commands++;
+    if (asked->kind != BW_COMMAND_PROPOSE)
+        return;
+    const struct bw_request *request = bw_session_batch(&b.session, asked->request);
+    if (b.refuse) {
+        bw_session_answer(&b.session,
+                          &(struct bw_answer){.request = asked->request, .error = b.refuse});
+        return;
+    }
+    for (; request; request = request->with) {
+        b.length = request->length;
+        memcpy(b.logged, request->bytes, request->length);
+    }
+}
+
+static void turn(void *context)
+{
+    (void)context;
+}
+
+static void applied(void *context, uint64_t request, const struct bw_entry *entry,
+                    enum bw_refusal refusal, const struct bw_results *results)
+{
+    (void)context, (void)entry, (void)refusal, (void)results;
+    b.done = request;
+}
+
+static void answered(void *context, uint64_t request, bw_time ttl_ns)
+{
+    (void)context;
+    b.done = request;
+    b.ttl_ns = ttl_ns;
+}
+
+static void failed(void *context, uint64_t request, int error)
+{
+    (void)context;
+    b.done = request;
+    b.error = error;
+}
+
+static int set_up(void **state)
+{
+    static const struct bw_session_hooks hooks = {.now = now,
+                                                  .take = take,
+                                                  .give = give,
+                                                  .ask = ask,
+                                                  .tell = tell,
+                                                  .command = command,
+                                                  .turn = turn,
+                                                  .applied = applied,
+                                                  .answered = answered,
+                                                  .failed = failed};
+    (void)state;
+    memset(&b, 0, sizeof b);
+    b.config = (struct bw_registry_config){.quota = 65536, .leases_max = 16, .history = 1024};
+    size_t bytes = bw_registry_bytes(&b.config);
+    b.memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+    memset(b.memory, 0, bytes);
+    b.now = 1000 * BW_SEC;
+    bw_session_init(&b.session, SELF, 7, &hooks, b.buckets, 16);
+    b.session.room = &room;
+    b.session.results =
+        (struct bw_results){.ops = ops, .op_cap = BW_TXN_OPS_MAX, .kvs = kvs, .kv_cap = 64};
+    return bw_registry_init(&b.session.registry, b.memory, bytes, &b.config);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bw_session_clear(&b.session);
+    free(b.memory);
+    return 0;
+}
+
+/* Time goes by as at a node that runs. */
+static void run_for(bw_time span)
+{
+    for (bw_time end = b.now + span; b.now < end;) {
+        b.now += 50 * BW_MS;
+        bw_session_expire(&b.session, scratch, sizeof scratch);
+        bw_session_flush(&b.session);
+    }
+}
+
+static void grant(int64_t lease)
+{
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = lease, .ttl_ns = TTL}};
+    uint64_t id = bw_session_propose(&b.session, &entry, scratch, sizeof scratch);
+    bw_session_flush(&b.session);
+    bw_session_apply(&b.session, b.logged, b.length);
+    assert_int_equal(b.done, id);
+    b.length = 0;
+}
+
+static void a_revoke_that_raft_refuses_is_tried_again(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    grant(5);
+    b.refuse = BW_ETRANSFERRING;
+    run_for(TTL + BW_SEC);
+    assert_int_equal(b.length, 0);
+    b.refuse = 0;
+    run_for(TTL + BW_SEC);
+    assert_int_not_equal(b.length, 0);
+    assert_true(bw_session_apply(&b.session, b.logged, b.length));
+    struct bw_lease_view lease;
+    assert_false(bw_registry_lease(b.session.registry, 5, &lease));
+}
+
+static void after_a_stall_all_leases_count_anew_whatever_runs_first(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    grant(5);
+    b.now += 2 * TTL;
+    bw_session_flush(&b.session);
+    bw_session_expire(&b.session, scratch, sizeof scratch);
+    bw_session_flush(&b.session);
+    assert_int_equal(b.length, 0);
+    run_for(TTL + BW_SEC);
+    assert_int_not_equal(b.length, 0);
+}
+
+static void a_read_waits_for_its_round_and_for_what_was_committed_then(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    uint64_t id = bw_session_ask(&b.session, BW_REPLICA_READ, 0);
+    bw_session_flush(&b.session);
+    assert_int_equal(b.command.kind, BW_COMMAND_READ);
+    assert_int_equal(b.done, 0);
+    bw_session_answer(&b.session, &(struct bw_answer){.request = b.command.request, .index = 1});
+    assert_int_equal(b.done, 0);
+    bw_session_apply(&b.session, NULL, 0);
+    bw_session_reads(&b.session);
+    assert_int_equal(b.done, id);
+}
+
+static void a_renewal_of_a_round_that_failed_renews_nothing(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    grant(5);
+    b.done = 0;
+    uint64_t id = bw_session_ask(&b.session, BW_REPLICA_KEEP_ALIVE, 5);
+    bw_session_flush(&b.session);
+    bw_session_answer(&b.session,
+                      &(struct bw_answer){.request = b.command.request, .error = BW_ENOTLEADER});
+    assert_int_equal(b.done, 0);
+    bw_session_led(&b.session, LEADER); /* passed on to who leads instead */
+    assert_int_equal(b.asks, 1);
+    assert_non_null(bw_session_find(&b.session, id));
+}
+
+static void what_was_with_a_leader_that_is_gone_is_unknown(void **state)
+{
+    (void)state;
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = 5, .ttl_ns = TTL}};
+    bw_session_led(&b.session, LEADER);
+    uint64_t id = bw_session_propose(&b.session, &entry, scratch, sizeof scratch);
+    assert_int_equal(b.asks, 1);
+    bw_session_led(&b.session, BW_NODE_NONE);
+    assert_int_equal(b.done, id);
+    assert_int_equal(b.error, BW_ELOST);
+    assert_int_equal(b.asks, 1);
+}
+
+static void what_nobody_took_in_time_was_certainly_not_done(void **state)
+{
+    (void)state;
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = 5, .ttl_ns = TTL}};
+    uint64_t id = bw_session_propose(&b.session, &entry, scratch, sizeof scratch);
+    b.now += BW_SESSION_PATIENCE;
+    bw_session_sweep(&b.session);
+    assert_int_equal(b.done, id);
+    assert_int_equal(b.error, BW_ENOTLEADER);
+}
+
+static void a_snapshot_leaves_what_was_passed_on_unknown(void **state)
+{
+    (void)state;
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = 5, .ttl_ns = TTL}};
+    bw_session_led(&b.session, LEADER);
+    uint64_t id = bw_session_propose(&b.session, &entry, scratch, sizeof scratch);
+    bw_session_restored(&b.session);
+    assert_int_equal(b.done, id);
+    assert_int_equal(b.error, BW_ELOST);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_revoke_that_raft_refuses_is_tried_again),
+        TEST(after_a_stall_all_leases_count_anew_whatever_runs_first),
+        TEST(a_read_waits_for_its_round_and_for_what_was_committed_then),
+        TEST(a_renewal_of_a_round_that_failed_renews_nothing),
+        TEST(what_was_with_a_leader_that_is_gone_is_unknown),
+        TEST(what_nobody_took_in_time_was_certainly_not_done),
+        TEST(a_snapshot_leaves_what_was_passed_on_unknown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
