@@ -95,8 +95,12 @@ static int prepare(const struct bw_cli_command *command, struct serve *s)
     const char *listen = s->listen ? s->listen : LISTEN_DEFAULT;
     if (bw_address_take(listen, strlen(listen), s->host, sizeof s->host, &s->port) != 0)
         return bw_usage_error(command, "--listen: '%.60s' is not HOST:PORT", listen);
-    if (s->heartbeat_ns && s->timeout_ns && s->timeout_ns < 3 * s->heartbeat_ns)
-        return bw_usage_error(command, "--detect must be at least 3 x --heartbeat");
+    bw_time heartbeat = s->heartbeat_ns ? s->heartbeat_ns : BW_REPLICA_HEARTBEAT;
+    bw_time detect = s->timeout_ns ? s->timeout_ns : BW_REPLICA_TIMEOUT;
+    if (detect / 5 < heartbeat / 2) /* two beats may be late */
+        return bw_usage_error(command,
+                              "--detect (%lld ms) must be at least 2.5 x --heartbeat (%lld ms)",
+                              (long long)(detect / BW_MS), (long long)(heartbeat / BW_MS));
     if (s->bind_hold_off_ns && s->bind_hold_off_ns < BW_BIND_LEAST_NS)
         return bw_usage_error(command, "--bind-hold-off must be at least 100ms");
     int code = bw_who_find(command, &s->who, &s->secure, s->host);

@@ -147,12 +147,12 @@ static void survey(const struct bw_log_store *log, struct bw_raft_saved *saved,
 
 static bw_time heartbeat_of(const struct bw_replica_options *options)
 {
-    return options->heartbeat_ns ? options->heartbeat_ns : 100 * BW_MS;
+    return options->heartbeat_ns ? options->heartbeat_ns : BW_REPLICA_HEARTBEAT;
 }
 
 static bw_time timeout_of(const struct bw_replica_options *options)
 {
-    return options->timeout_ns ? options->timeout_ns : 250 * BW_MS;
+    return options->timeout_ns ? options->timeout_ns : BW_REPLICA_TIMEOUT;
 }
 
 static void configure(struct bw_replica *r, struct bw_elector_config *config,

@@ -21,6 +21,9 @@
 #define BW_REPLICA_CLIENT_MAX 299u
 #define BW_REPLICA_NODES      32u
 
+#define BW_REPLICA_HEARTBEAT (100 * BW_MS)
+#define BW_REPLICA_TIMEOUT   (250 * BW_MS)
+
 struct bw_replica;
 struct bw_credentials;
 
