@@ -281,6 +281,33 @@ static void a_death_that_is_heard_after_the_votes_ends_the_wait_too(void **state
     }
 }
 
+static void a_candidate_that_hears_of_the_death_does_not_count_older_votes(void **state)
+{
+    (void)state;
+    for (bw_time early = 0; early < 12 * BW_MS; early += BW_MS / 2) {
+        struct net *net = net_new(3, 3, 84);
+        net->config.promise_ns = 10 * BW_SEC;
+        for (bw_node id = 1; id <= 3; id++)
+            net_start(net, id);
+        bw_node first = net_elect(net, 3 * BW_SEC);
+        net_run(net, 12 * BW_SEC);
+        net_crash(net, first);
+        for (bw_node id = 1; id <= 3; id++)
+            if (id != first)
+                net_event(net, id, BW_EVENT_HINT, first);
+        net_run(net, early); /* somewhere between the first question and the last vote */
+        for (bw_node id = 1; id <= 3; id++)
+            if (id != first)
+                net_event(net, id, BW_EVENT_CONFIRMED_DEAD, first);
+        bw_time heard = net->now;
+        bw_node second = net_elect(net, BW_SEC);
+        while (net->node[second].act_until <= net->now || net->node[second].act_from > net->now)
+            net_run(net, 5 * BW_MS);
+        assert_true(net->now - heard < BW_SEC);
+        net_free(net);
+    }
+}
+
 /* Leaders come and go by hints, cuts and restarts while clocks run as differently as allowed. */
 static void churn(struct net *net, double drift, uint64_t seed)
 {
@@ -343,6 +370,7 @@ int main(void)
         cmocka_unit_test(unasked_a_promise_is_no_longer_than_the_shortest_time_out),
         cmocka_unit_test(a_longer_promise_is_waited_out_unless_the_death_is_confirmed),
         cmocka_unit_test(a_death_that_is_heard_after_the_votes_ends_the_wait_too),
+        cmocka_unit_test(a_candidate_that_hears_of_the_death_does_not_count_older_votes),
         cmocka_unit_test(windows_never_overlap_while_clocks_keep_the_bound),
         cmocka_unit_test(beyond_the_bound_they_do_overlap),
     };

@@ -185,7 +185,7 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         break;
     case BW_EVENT_CONFIRMED_DEAD:
         bw_raft_unbind(raft, event->node);
-        if (raft->role == BW_RAFT_LEADER)
+        if (raft->role == BW_RAFT_LEADER || raft->role == BW_RAFT_CANDIDATE)
             bw_raft_ask_again(raft);
         else
             bw_raft_look_early(raft, event->node);
