@@ -8,7 +8,6 @@ void peer_seat_init(struct peer_seat *seat, bw_node self, bw_time ttl_ns)
     memset(seat, 0, sizeof *seat);
     seat->self = self;
     seat->ttl_ns = ttl_ns;
-    seat->willing = true;
 }
 
 bool peer_seat_leads(const struct peer_seat *seat)
@@ -25,14 +24,22 @@ static bool covered(const struct peer_seat *seat, bw_time sent, bw_time ttl_ns)
 
 bool peer_seat_free(const struct peer_seat *seat, bw_time now)
 {
-    return peer_seat_leads(seat) && seat->willing && !seat->holds && !seat->held &&
+    return peer_seat_leads(seat) && seat->line != PEER_LINE_OUT && !seat->holds && !seat->held &&
            now >= seat->resigned_until && now >= seat->told.act_from &&
            covered(seat, now, seat->ttl_ns);
 }
 
-bool peer_seat_must_resign(const struct peer_seat *seat)
+/* When one that has not said that it is ready is taken for one that is not. */
+static bw_time patience_ends(const struct peer_seat *seat)
 {
-    return peer_seat_leads(seat) && !seat->willing && !seat->holds;
+    return bw_time_add(seat->led_since, PEER_SEAT_RESIGN_NS);
+}
+
+bool peer_seat_must_resign(const struct peer_seat *seat, bw_time now)
+{
+    bool unfit = seat->line == PEER_LINE_OUT ||
+                 (seat->line == PEER_LINE_UNKNOWN && now >= patience_ends(seat));
+    return peer_seat_leads(seat) && unfit && !seat->holds && now >= seat->resigned_until;
 }
 
 bool peer_seat_look(struct peer_seat *seat, bw_time now)
@@ -49,6 +56,8 @@ bool peer_seat_hear(struct peer_seat *seat, const struct bw_announcement *told, 
     if (seat->told.leader != BW_NODE_NONE && !led)
         seat->before = seat->told.leader;
     seat->told = *told;
+    if (!led && peer_seat_leads(seat))
+        seat->led_since = now;
     if (!peer_seat_leads(seat) || other)
         seat->resigned_until = 0;
     bool gone = !peer_seat_leads(seat) || told->token != seat->token;
@@ -68,8 +77,14 @@ bool peer_seat_hold(struct peer_seat *seat, bool held, bw_time now)
 
 bw_time peer_seat_deadline(const struct peer_seat *seat, bw_time now)
 {
-    bw_time at = bw_time_max(seat->told.act_from, seat->resigned_until);
-    return peer_seat_leads(seat) && !seat->holds && at > now ? at : BW_TIME_NEVER;
+    bw_time at = bw_time_max(seat->told.act_from, seat->resigned_until), next = BW_TIME_NEVER;
+    if (!peer_seat_leads(seat) || seat->holds)
+        return BW_TIME_NEVER;
+    if (at > now)
+        next = at;
+    if (seat->line == PEER_LINE_UNKNOWN && patience_ends(seat) > now)
+        next = bw_time_min(next, patience_ends(seat));
+    return next;
 }
 
 enum peer_verdict peer_seat_acquire(struct peer_seat *seat, bw_time sent, bw_time ttl_ns,
@@ -78,6 +93,7 @@ enum peer_verdict peer_seat_acquire(struct peer_seat *seat, bw_time sent, bw_tim
     if (!peer_seat_free(seat, now) || !covered(seat, sent, ttl_ns))
         return PEER_NO;
     seat->holds = true;
+    seat->line = PEER_LINE_IN;
     seat->lost = seat->was_free = false;
     seat->token = seat->told.token;
     seat->before = BW_NODE_NONE;
@@ -97,6 +113,7 @@ bool peer_seat_release(struct peer_seat *seat, bw_token token)
     if (!seat->holds || token != seat->token)
         return false;
     seat->holds = seat->lost = false;
+    seat->line = PEER_LINE_OUT; /* until it says that it is ready for another */
     return true;
 }
 

@@ -15,15 +15,23 @@
 
 #include "base/action.h"
 
-/* A resignation that nobody follows is taken back after this: nobody else wants to lead. */
+/* A resignation that nobody follows is taken back after this: nobody else wants to lead. And who
+ * has not said by then that it stands in line is not fit to. */
 #define PEER_SEAT_RESIGN_NS BW_SEC
+
+enum peer_line {
+    PEER_LINE_UNKNOWN, /* has not said yet */
+    PEER_LINE_IN,
+    PEER_LINE_OUT /* left it, or gave the lead back */
+};
 
 struct peer_seat {
     bw_node self;
     bw_time ttl_ns;              /* of the leases that will be asked for */
     struct bw_announcement told; /* the newest; leader NONE: nobody */
     bw_node before;              /* who led since we last did; NONE: nobody */
-    bool willing;                /* stands in line */
+    enum peer_line line;         /* is our elector ready to lead? */
+    bw_time led_since;           /* leading: since when */
     bool holds, lost;            /* ours; ours and somebody else leads meanwhile */
     bw_token token;              /* holds: of that leadership */
     bw_time resigned_until;      /* leading, but about to hand over; 0: not */
@@ -51,7 +59,7 @@ bw_time peer_seat_deadline(const struct peer_seat *seat, bw_time now);
 bool peer_seat_free(const struct peer_seat *seat, bw_time now);
 bool peer_seat_leads(const struct peer_seat *seat);
 /* Leads, and should not. */
-bool peer_seat_must_resign(const struct peer_seat *seat);
+bool peer_seat_must_resign(const struct peer_seat *seat, bw_time now);
 
 enum peer_verdict peer_seat_acquire(struct peer_seat *seat, bw_time sent, bw_time ttl_ns,
                                     bw_time now);

@@ -26,12 +26,12 @@ struct peer_settings {
 };
 
 /* Returns 0, or BW_EINVAL or BW_EDENIED with a line in why[BW_WHY_MAX + 1]. */
-int peer_settings_read(struct peer_settings *settings, const char *url, char *why);
+int peer_settings_read(struct peer_settings *settings, const char *text, char *why);
 
 /* Does every leadership have a token? */
 bool peer_settings_token(const struct peer_settings *settings);
 
 /* Everything of the options but loop, keys and hooks; strings are borrowed from the settings. */
-void peer_settings_fill(const struct peer_settings *settings, struct bw_peer_options *options);
+void peer_settings_fill(const struct peer_settings *s, struct bw_peer_options *options);
 
 #endif

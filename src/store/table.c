@@ -14,6 +14,7 @@
 #define NEEDS_DYNAMODB   "libcurl4-openssl-dev"
 #define NEEDS_ETCD       "libnghttp2-dev libprotobuf-c-dev libssl-dev"
 #define NEEDS_KUBERNETES "libcurl4-openssl-dev libssl-dev"
+#define NEEDS_PEER       "libssl-dev"
 #define NEEDS_POSTGRES   "libpq-dev"
 #define NEEDS_REDIS      "libhiredis-dev libssl-dev"
 #define NEEDS_ZOOKEEPER  "libzookeeper-st-dev"
@@ -33,6 +34,7 @@ static const struct bw_store_about stores[] = {
     {"kubernetes", "kubernetes", "kubernetes://NAMESPACE", NEEDS_KUBERNETES},
     {"azure", "azure", "azure://ACCOUNT/CONTAINER", NEEDS_AZURE},
     {"dynamodb", "dynamodb", "dynamodb://REGION/TABLE", NEEDS_DYNAMODB},
+    {"peer", "peer", "peer:///ELECTION?id=N&...; bellwether peer", NEEDS_PEER},
     {NULL, NULL, NULL, NULL}};
 
 const struct bw_store_about *bw_store_known(void)

@@ -92,6 +92,10 @@ class Room:
             parts += [candidate.name + ":"] + candidate.text().splitlines()[-STORY_LINES:]
         return "\n".join(parts)
 
+    def words(self, name):
+        """How a candidate of that name is started."""
+        return [self.bellwether, "run", "--store", self.store, "--election", self.election, "--id", name]
+
     def candidate(self, name, *modes, options=(), command=None, env=None, shim=None):
         c = Candidate(self, name, list(modes), list(options), command, env, shim)
         self.candidates.append(c)
@@ -138,8 +142,7 @@ class Candidate:
     def __init__(self, room, name, modes, options, command, env, shim):
         self.room, self.name = room, name
         self.errors = os.path.join(room.dir, name + ".err")
-        words = [room.bellwether, "run", "--store", room.store, "--election", room.election, "--id", name]
-        words += room.options + options + ["--"]
+        words = room.words(name) + room.options + options + ["--"]
         words += command if command is not None else [room.witness, room.dir] + modes
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
         environment.update(env or {})

@@ -29,6 +29,7 @@ static void a_seat_is_free_from_act_from_on_and_for_a_whole_lease(void **state)
     (void)state;
     peer_seat_init(&seat, SELF, TTL);
     assert_false(peer_seat_free(&seat, 0));
+    seat.line = PEER_LINE_IN;
     assert_true(hear(&seat, BW_SEC, leads(SELF, 5, 3 * BW_SEC, 14 * BW_SEC)));
     assert_false(peer_seat_free(&seat, BW_SEC));
     assert_int_equal(peer_seat_acquire(&seat, BW_SEC, TTL, BW_SEC), PEER_NO);
@@ -72,6 +73,8 @@ static void who_lost_the_lead_keeps_its_seat_until_its_work_is_dead(void **state
     assert_false(peer_seat_free(&seat, 2 * BW_SEC));
     assert_false(peer_seat_release(&seat, 6));
     assert_true(peer_seat_release(&seat, 5));
+    assert_true(peer_seat_must_resign(&seat, 2 * BW_SEC));
+    seat.line = PEER_LINE_IN;
     assert_true(peer_seat_free(&seat, 2 * BW_SEC));
     assert_int_equal(peer_seat_acquire(&seat, 2 * BW_SEC, TTL, 2 * BW_SEC), PEER_YES);
     assert_int_equal(seat.token, 6);
@@ -88,6 +91,7 @@ static void without_tokens_a_lead_lasts_until_another_is_announced(void **state)
     assert_true(hear(&seat, 901 * BW_SEC, leads(3, BW_TOKEN_NONE, 0, 0)));
     assert_int_equal(peer_seat_renew(&seat, BW_TOKEN_NONE, 901 * BW_SEC, TTL), PEER_NO);
     assert_true(peer_seat_release(&seat, BW_TOKEN_NONE));
+    seat.line = PEER_LINE_IN;
     hear(&seat, 902 * BW_SEC, leads(SELF, BW_TOKEN_NONE, 0, BW_TIME_NEVER));
     assert_int_equal(seat.before, 3);
     peer_seat_acquire(&seat, 902 * BW_SEC, TTL, 902 * BW_SEC);
@@ -104,6 +108,7 @@ static void a_recovery_takes_the_lead_away_and_nobody_gets_it_meanwhile(void **s
     assert_true(peer_seat_hold(&seat, true, BW_SEC));
     assert_int_equal(peer_seat_renew(&seat, 5, BW_SEC, TTL), PEER_NO);
     assert_true(peer_seat_release(&seat, 5)); /* the work is dead */
+    seat.line = PEER_LINE_IN; /* and the elector waits for the next */
     assert_int_equal(peer_seat_acquire(&seat, BW_SEC, TTL, BW_SEC), PEER_NO);
     assert_true(peer_seat_hold(&seat, false, 2 * BW_SEC)); /* readers see that it is free again */
     assert_int_equal(peer_seat_acquire(&seat, 2 * BW_SEC, TTL, 2 * BW_SEC), PEER_YES);
@@ -115,12 +120,15 @@ static void who_is_not_fit_resigns_and_who_resigned_waits_for_others(void **stat
     (void)state;
     peer_seat_init(&seat, SELF, TTL);
     hear(&seat, 0, leads(SELF, 5, 0, 20 * BW_SEC));
-    assert_false(peer_seat_must_resign(&seat));
-    seat.willing = false;
-    assert_true(peer_seat_must_resign(&seat));
+    assert_false(peer_seat_must_resign(&seat, 0)); /* it may still say that it is ready */
+    assert_true(peer_seat_must_resign(&seat, PEER_SEAT_RESIGN_NS));
+    seat.line = PEER_LINE_OUT;
+    assert_true(peer_seat_must_resign(&seat, 0));
     assert_false(peer_seat_free(&seat, 0));
     peer_seat_resigned(&seat, 0);
-    seat.willing = true;
+    assert_false(peer_seat_must_resign(&seat, PEER_SEAT_RESIGN_NS - 1));
+    assert_true(peer_seat_must_resign(&seat, PEER_SEAT_RESIGN_NS));
+    seat.line = PEER_LINE_IN;
     assert_false(peer_seat_free(&seat, PEER_SEAT_RESIGN_NS - 1));
     assert_int_equal(peer_seat_deadline(&seat, 0), PEER_SEAT_RESIGN_NS);
     assert_true(peer_seat_free(&seat, PEER_SEAT_RESIGN_NS)); /* nobody else wanted it */

@@ -1,0 +1,288 @@
+/* Peers as a store: the elections are decided by the instances themselves (peer/node.h), and this
+ * one is one of them.
+ *
+ * Model: a process crashes, pauses and restarts; the network loses, delays and cuts; nobody who has
+ * a key lies. What is promised in a partition is the algorithm's own sentence (elector.h). With
+ * Raft or the quorum guard a leadership has a token that only grows, and nobody leads before
+ * whoever led can no longer act: the promise to it has run out, or its work is known to be dead.
+ * Without them two may lead in a partition, and there is no token.
+ *
+ * There is no record anywhere: what a reader sees is made up here from what this peer was told. So
+ * there are no candidates to list, and what an earlier holder left behind is known by name only. */
+#include "store/peer.h"
+
+#include "store/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TTL_MIN_NS     (100 * BW_MS)
+#define KEY_LOOK_MS    1000u
+#define WHY_BYTES(why) (int)BW_WHY_MAX, (why)
+
+/* ---- what the peer says ---- */
+
+static void on_announced(void *context, uint32_t election,
+                         const struct bw_announcement *announcement)
+{
+    struct bw_store *store = context;
+    if (election != PEER_ELECTION)
+        return;
+    peers_look(store, peer_seat_hear(&store->seat, announcement, peers_now()));
+}
+
+static void on_formed(void *context)
+{
+    peers_look(context, true);
+}
+
+static void on_ordered(void *context, const struct bw_peer_order *order)
+{
+    peers_ordered(context, order);
+}
+
+/* What is asked from here on is refused with this line; what waits runs out. */
+static void on_ended(void *context, const char *why)
+{
+    struct bw_store *store = context;
+    snprintf(store->ended, sizeof store->ended, "%.*s", WHY_BYTES(why));
+}
+
+/* ---- opening and closing ---- */
+
+static void free_store(struct bw_store *store)
+{
+    if (store->credentials)
+        bw_credentials_close(store->credentials);
+    bw_keyring_free(store->keyring);
+    free(store->words);
+    free(store->letters);
+    free(store);
+}
+
+static void one_closed(struct bw_store *store)
+{
+    if (--store->handles == 0)
+        free_store(store);
+}
+
+static void on_jobs_closed(struct bw_jobs *jobs)
+{
+    one_closed(jobs->context);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    one_closed(handle->data);
+}
+
+static void on_peer_closed(void *context)
+{
+    one_closed(context);
+}
+
+static void on_key_file(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
+                        const uv_stat_t *after)
+{
+    struct bw_store *store = handle->data;
+    char why[BW_KEYRING_WHY_MAX + 1];
+    (void)before;
+    (void)after;
+    if (status == 0) /* a file that cannot be used leaves the keys in force */
+        bw_keyring_reload(store->keyring, why);
+}
+
+static int open_keys(struct bw_store *store, char *why)
+{
+    const char *file = store->settings.key_file;
+    char line[BW_KEYRING_WHY_MAX + 1] = "";
+    if (!file[0]) {
+        store->keyring = bw_keyring_public();
+        return store->keyring ? 0 : bw_store_say(why, BW_ENOMEM, "no memory left");
+    }
+    int error = bw_keyring_load(&store->keyring, file, line);
+    bool lasts = error == BW_EIO || error == BW_EMALFORMED || error == BW_ELIMIT;
+    return error ? bw_store_say(why, lasts ? BW_EINVAL : error, "%s", line) : 0;
+}
+
+static void say_nothing(void *context, const char *line)
+{
+    (void)context;
+    (void)line;
+}
+
+static int open_tls(struct bw_store *store, char *why)
+{
+    struct peer_settings *s = &store->settings;
+    char line[BW_TLS_WHY_MAX + 1] = "";
+    struct bw_credentials_options options = {
+        .loop = store->loop,
+        .files = {.ca_file = s->tls_ca, .cert_file = s->tls_cert, .key_file = s->tls_key},
+        .whose = "peer",
+        .dials = true,
+        .context = store,
+        .say = say_nothing};
+    if (!s->tls_cert[0])
+        return 0;
+    int error = bw_credentials_open(&store->credentials, &options, line);
+    return error ? bw_store_say(why, error == BW_EIO ? BW_EINVAL : error, "%s", line) : 0;
+}
+
+static int open_peer(struct bw_store *store, char *why)
+{
+    char line[BW_PEER_WHY_MAX + 1] = "";
+    struct bw_peer_options options = {.loop = store->loop,
+                                      .keyring = store->keyring,
+                                      .credentials = store->credentials,
+                                      .context = store,
+                                      .formed = on_formed,
+                                      .announced = on_announced,
+                                      .ordered = on_ordered,
+                                      .ended = on_ended};
+    peer_settings_fill(&store->settings, &options);
+    int error = bw_peer_open(&store->peer, &options, line);
+    return error ? bw_store_say(why, error, "%.*s", WHY_BYTES(line)) : 0;
+}
+
+static int open_parts(struct bw_store *store, const char *url, char *why)
+{
+    int error = peer_settings_read(&store->settings, url, why);
+    if (!error)
+        error = open_keys(store, why);
+    if (!error)
+        error = open_tls(store, why);
+    return error ? error : open_peer(store, why);
+}
+
+static void start_handles(struct bw_store *store)
+{
+    uv_timer_init(store->loop, &store->timer);
+    store->timer.data = store;
+    store->handles = 3; /* jobs, peer, timer */
+    if (!store->settings.key_file[0])
+        return;
+    uv_fs_poll_init(store->loop, &store->key_watch);
+    store->key_watch.data = store;
+    store->handles++;
+    uv_fs_poll_start(&store->key_watch, on_key_file, store->settings.key_file, KEY_LOOK_MS);
+}
+
+static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *loop,
+                     const struct bw_store_options *options, char *why)
+{
+    struct bw_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
+    store->loop = loop;
+    store->version = 1;
+    int error = open_parts(store, url, why);
+    if (error) {
+        free_store(store);
+        return error;
+    }
+    memcpy(store->election, store->settings.election, sizeof store->election);
+    peer_seat_init(&store->seat, store->settings.id, store->settings.ttl_ns);
+    start_handles(store);
+    if (bw_jobs_open(&store->jobs, loop, options, NULL, store) != 0) {
+        store->handles--;
+        bw_peer_close(store->peer, false, on_peer_closed);
+        uv_close((uv_handle_t *)&store->timer, on_handle_closed);
+        if (store->settings.key_file[0])
+            uv_close((uv_handle_t *)&store->key_watch, on_handle_closed);
+        return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
+    }
+    *out = store;
+    return 0;
+}
+
+static void peer_close(struct bw_store *store)
+{
+    bw_jobs_close(&store->jobs, on_jobs_closed);
+    bw_peer_close(store->peer, store->settings.leave, on_peer_closed);
+    uv_close((uv_handle_t *)&store->timer, on_handle_closed);
+    if (store->settings.key_file[0])
+        uv_close((uv_handle_t *)&store->key_watch, on_handle_closed);
+}
+
+/* ---- requests ---- */
+
+static int peer_request(struct bw_store *store, const struct bw_store_request *request)
+{
+    return bw_store_request_check(request, TTL_MIN_NS) != 0 ? BW_EINVAL : peers_ask(store, request);
+}
+
+static void peer_cancel(struct bw_store *store, uint64_t id)
+{
+    bw_jobs_cancel(&store->jobs, id);
+}
+
+static bool peer_about(struct bw_store *store, char *about)
+{
+    const struct peer_settings *s = &store->settings;
+    snprintf(about, BW_WHY_MAX + 1, "peer %u at %s; %s%s: %s", (unsigned)s->id,
+             bw_peer_address(store->peer), s->algorithm->name, s->quorum ? " with a quorum" : "",
+             s->quorum ? bw_elect_guard.promise : s->algorithm->promise);
+    return true;
+}
+
+/* ---- last words ---- */
+
+static bool make_room(struct bw_store *store)
+{
+    if (!store->words)
+        store->words = calloc(BW_LAST_WORDS_MAX, sizeof *store->words);
+    if (!store->letters)
+        store->letters = calloc(BW_LAST_WORDS_MAX, sizeof *store->letters);
+    return store->words && store->letters;
+}
+
+static bool put_word(struct bw_last_word *word, const struct bw_peer_letter *letter)
+{
+    if (letter->to_length > sizeof word->to || letter->length > sizeof word->bytes)
+        return false;
+    word->to_length = (uint16_t)letter->to_length;
+    word->length = (uint16_t)letter->length;
+    memcpy(word->to, &letter->to, letter->to_length);
+    memcpy(word->bytes, letter->bytes, letter->length);
+    return true;
+}
+
+static bool peer_last_words(struct bw_store *store, const char *election, struct bw_last_words *out)
+{
+    if (strcmp(election, store->election) != 0 || !make_room(store))
+        return false;
+    uint32_t count =
+        bw_peer_last_words(store->peer, PEER_ELECTION, store->letters, BW_LAST_WORDS_MAX);
+    *out = (struct bw_last_words){.rows = store->words, .socket = bw_peer_socket(store->peer)};
+    for (uint32_t i = 0; i < count; i++)
+        out->count += put_word(&store->words[out->count], &store->letters[i]);
+    return out->count > 0;
+}
+
+static const char whose_clock[] = "every peer's own clock, counted from what it promised";
+
+#define PEER_OPS(more, text)                                                                       \
+    {                                                                                              \
+        .scheme = "peer",                                                                          \
+        .traits = BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_TOLD | (more),    \
+        .ttl_min_ns = TTL_MIN_NS, .ttl_unit_ns = BW_MS, .summary = (text), .open = peer_open,      \
+        .request = peer_request, .cancel = peer_cancel, .close = peer_close, .clock = whose_clock, \
+        .about = peer_about, .last_words = peer_last_words,                                        \
+    }
+
+static const struct bw_store_ops with_token =
+    PEER_OPS(BW_STORE_TOKEN, "peers with a quorum: one leads at a time, with a token that grows; a "
+                             "minority has no leader");
+static const struct bw_store_ops without_token =
+    PEER_OPS(0, "peers without a quorum: two may lead in a partition, and there is no token");
+
+static const struct bw_store_ops *find_ops(const char *url, char *why)
+{
+    struct peer_settings settings;
+    if (peer_settings_read(&settings, url, why) != 0)
+        return NULL;
+    return peer_settings_token(&settings) ? &with_token : &without_token;
+}
+
+BW_STORE_MODULE(find_ops);

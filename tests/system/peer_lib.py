@@ -1,0 +1,79 @@
+"""Peers of `bellwether peer` as real processes on loopback, seen by the witness of run_lib.
+
+A PeerRoom is a Room whose candidates are peers: named by their number, each with a port and a directory of its own that
+stay when it is started again."""
+import json
+import os
+import socket
+import subprocess
+
+from run_lib import Room, wait_for
+
+
+def free_port():
+    """A port that is free for UDP and TCP alike, as the kernel chooses."""
+    for _ in range(100):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp, \
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            tcp.bind(("127.0.0.1", 0))
+            port = tcp.getsockname()[1]
+            try:
+                udp.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")
+
+
+class PeerRoom(Room):
+    def __init__(self, bellwether, witness, size=3, ttl="1500ms", kill_after="200ms", more=()):
+        super().__init__(bellwether, witness, ttl=ttl, kill_after=kill_after)
+        self.options += list(more)
+        self.ports = {str(i): free_port() for i in range(1, size + 1)}
+        self.expect = size
+        self.keys = ()
+
+    def words(self, name):
+        joins = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        expect = ["--expect", str(self.expect)] if self.expect else []
+        return [self.bellwether, "peer", "--id", name, "--listen", f"127.0.0.1:{self.ports[name]}", "--join", joins,
+                "--data", os.path.join(self.dir, "data" + name), "--election", self.election, *expect, *self.keys]
+
+    def start(self, *modes):
+        """One peer for each port."""
+        return [self.candidate(name, *modes) for name in self.ports]
+
+    def ask(self, *words, keys=None, at=None):
+        """A client's command: exit code, what it printed, what it complained of."""
+        ports = [self.ports[name] for name in at] if at else self.ports.values()
+        joins = ",".join(f"127.0.0.1:{port}" for port in ports)
+        done = subprocess.run([self.bellwether, "peer", *words, "--join", joins, "--election", self.election,
+                               *(self.keys if keys is None else keys)], capture_output=True, text=True, check=False,
+                              timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def json(self, *words, **more):
+        code, out, errors = self.ask(*words, "--json", **more)
+        assert out, f"{words}: exit {code}, {errors}"
+        return json.loads(out)
+
+    def all_alive(self, count, seconds=20.0):
+        """Waits until one of them sees so many members alive."""
+        def seen():
+            code, out, _ = self.ask("members", "--json")
+            if code != 0:
+                return False
+            return sum(m["state"] == "alive" for m in json.loads(out)["members"]) >= count
+        seen.__doc__ = f"{count} members to be alive"
+        wait_for(seen, seconds, 0.05)
+
+    def agreed(self, seconds=20.0):
+        """Waits until all see the same leader; its number."""
+        def same():
+            code, out, _ = self.ask("status", "--json")
+            if code != 0:
+                return None
+            leaders = {peer.get("leader") for peer in json.loads(out)["peers"] if peer["answered"]}
+            return leaders.pop() if len(leaders) == 1 else None
+        same.__doc__ = "all to see one leader"
+        return str(wait_for(same, seconds, 0.05))

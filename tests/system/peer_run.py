@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""`bellwether peer` as real processes on loopback: who leads runs the command, and nobody else does.
+
+    peer_run.py BELLWETHER WITNESS [--long] [NAME...]
+
+Proofs are the witness's: it sees two commands at once, and tokens that do not grow. Tests run a few at a time, as they mostly
+wait. --long adds what waits for leases to pass."""
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import traceback
+
+sys.dont_write_bytecode = True
+
+from peer_lib import PeerRoom, free_port  # noqa: E402
+from run_lib import Tap, send, wait_for  # noqa: E402
+
+HANG_S = 60.0
+TESTS, LONG = [], set()
+
+
+def test(function):
+    TESTS.append((function.__name__, function))
+    return function
+
+
+def long_test(function):
+    LONG.add(function.__name__)
+    return test(function)
+
+
+def killed(leader):
+    leader.signal(signal.SIGKILL)
+    leader.wait()
+
+
+@test
+def the_leader_alone_runs_the_command_and_another_does_when_it_is_killed(programs):
+    with PeerRoom(*programs, ttl="10s") as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        killed(first)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        room.candidates.remove(first)
+        room.candidate(first.name)  # it comes back, to a leader
+        room.all_alive(3)
+        assert room.agreed() == second.name
+        room.judge()
+
+
+@test
+def resign_and_transfer_end_the_work_first(programs):
+    with PeerRoom(*programs) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        code, out, errors = room.ask("resign")
+        assert code == 0 and "leads with token" in out, (code, out, errors)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        third = ({"1", "2", "3"} - {first.name, second.name}).pop()
+        answer = room.json("transfer", third)
+        assert str(answer["leader"]) == third
+        assert room.leader(3, HANG_S).name == third
+        assert [e["reason"] for e in first.events("released")] == ["resigned"]
+        assert [e["reason"] for e in second.events("released")] == ["transferred"]
+        assert len([line for line in room.lines() if line[0] == "signal"]) == 2
+        code, _, errors = room.ask("transfer", "77")
+        assert code == 66 and "no such peer" in errors
+        code, _, errors = room.ask("transfer", third)
+        assert code == 0 and "already" in errors
+        room.judge()
+
+
+@test
+def members_and_status_show_what_each_sees(programs):
+    with PeerRoom(*programs) as room:
+        room.start()
+        leader = room.leader(1, HANG_S)
+        room.agreed()
+        room.all_alive(3)
+        members = room.json("members")["members"]
+        assert [m["id"] for m in members] == [1, 2, 3] and all(m["voter"] for m in members)
+        status = room.json("status")
+        assert {p["leader"] for p in status["peers"]} == {int(leader.name)} and not status["differ"]
+        assert [p["id"] for p in status["peers"] if p["leading"]] == [int(leader.name)]
+        stopped = next(c for c in room.candidates if c is not leader)
+        stopped.signal(signal.SIGSTOP)
+        others = [c.name for c in room.candidates if c is not stopped]
+
+        def noticed():
+            states = {m["id"]: m["state"] for m in room.json("members", at=others)["members"]}
+            return states[int(stopped.name)] in ("suspect", "dead")
+        wait_for(noticed, HANG_S, 0.05)
+        code, out, _ = room.ask("status", at=others)
+        assert f"? {stopped.name} " in out and code == 0, out
+        stopped.signal(signal.SIGCONT)
+        room.all_alive(3)
+        room.judge()
+
+
+@test
+def all_are_started_again_and_go_on_with_a_newer_token(programs):
+    with PeerRoom(*programs) as room:
+        peers = room.start()
+        room.leader(1, HANG_S)
+        for peer in peers:
+            peer.signal(signal.SIGTERM)
+        for peer in peers:
+            assert peer.wait(HANG_S) == 128 + signal.SIGTERM
+        count = len(room.starts())
+        room.candidates.clear()
+        room.expect = 0  # a directory knows its cluster
+        room.start()
+        room.started(count + 1, HANG_S)
+        room.judge()
+
+
+@test
+def nobody_leads_before_all_who_are_expected_have_met(programs):
+    with PeerRoom(*programs) as room:
+        room.candidate("1")
+        room.candidate("2", options=["--wait", "2s"])
+        two = room.candidates[1]
+        assert two.wait(HANG_S) == 69, two.text()
+        assert "of the 3 peers" in two.text()
+        assert not room.starts() and not room.json("members", at=["1"])["formed"]
+        room.candidates.remove(two)
+        room.candidate("2")
+        room.candidate("3")
+        room.started(1, HANG_S)
+        room.judge()
+
+
+@test
+def who_has_another_key_is_not_heard(programs):
+    with PeerRoom(*programs) as room:
+        files = []
+        for name in ("right", "wrong"):
+            path = os.path.join(room.dir, name)
+            with open(path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+                subprocess.run([room.bellwether, "peer", "keygen"], stdout=file, check=True)
+            files.append(path)
+        room.keys = ("--key-file", files[0])
+        room.start()
+        leader = room.leader(1, HANG_S)
+        room.agreed()
+        room.ports["4"] = free_port()
+        room.expect, room.keys = 0, ("--key-file", files[1])
+        stranger = room.candidate("4", options=["--wait", "3s"])
+        for keys in (("--key-file", files[1]), ()):
+            code, _, errors = room.ask("members", "--timeout", "500ms", keys=keys, at=["1", "2", "3"])
+            assert code == 69 and "nobody answers" in errors, (code, errors)
+        code, _, errors = room.ask("resign", "--timeout", "500ms", keys=(), at=["1", "2", "3"])
+        assert code == 69, errors
+        assert stranger.wait(HANG_S) == 69
+        room.keys = ("--key-file", files[0])
+        assert [m["id"] for m in room.json("members", at=["1"])["members"]] == [1, 2, 3]
+        assert len(room.starts()) == 1 and leader.process.poll() is None
+        os.chmod(files[0], 0o644)
+        code, _, errors = room.ask("members")
+        assert code == 64 and "read" in errors, errors
+
+
+@test
+def bully_with_a_quorum_has_a_token_that_grows(programs):
+    with PeerRoom(*programs, ttl="2s", more=["--algorithm", "bully", "--quorum"]) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        killed(first)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name and int(room.starts()[1][1]) > int(room.starts()[0][1])
+        assert not second.events("no-token")
+        room.judge()
+
+
+@test
+def without_a_quorum_there_is_no_token_and_that_is_said(programs):
+    with PeerRoom(*programs, ttl="2s", more=["--algorithm", "bully"]) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        assert room.starts()[0][1] == "0", "the command has a token"
+        assert first.events("no-token") and "partition" in first.events("promise")[0]["message"]
+        room.agreed()
+        killed(first)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        assert not [line for line in room.lines() if line[0] == "overlap"]
+
+
+@test
+def an_unfit_leader_hands_over_and_does_not_lead_again_until_it_is_fit(programs):
+    with PeerRoom(*programs) as room:
+        sick = os.path.join(room.dir, "sick")
+        for name in room.ports:
+            room.candidate(name, options=["--health-cmd", f"test ! -e {sick}{name}", "--health-interval", "100ms"])
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        with open(sick + first.name, "w", encoding="utf-8"):
+            pass
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        assert [e["reason"] for e in first.events("released")] == ["unhealthy"]
+        killed(second)
+        third = room.leader(3, HANG_S)
+        assert third.name not in (first.name, second.name)
+        room.judge()
+
+
+@test
+def a_sidecar_answers_for_its_peer(programs):
+    with PeerRoom(*programs, kill_after="100ms") as room:
+        for name in room.ports:
+            path = os.path.join(room.dir, name + ".http")
+            room.candidate(name, options=["--http", "unix:" + path], command=[])
+
+        def leaders():
+            found = []
+            for name in room.ports:
+                done = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket",
+                                       os.path.join(room.dir, name + ".http"), "http://x/healthz"], capture_output=True,
+                                      text=True, check=False)
+                found += [name] if done.stdout == "200" else []
+            return found
+        wait_for(leaders, HANG_S, 0.05)
+        assert leaders() == [room.agreed()]
+
+
+@test
+def a_command_that_ends_ends_its_peer_and_another_runs_it(programs):
+    with PeerRoom(*programs) as room:
+        room.start("for=300", "exit=7")
+        first = room.leader(1, HANG_S)
+        assert first.wait(HANG_S) == 7
+        room.started(2, HANG_S)
+        room.judge()
+
+
+@test
+def another_peers_directory_and_a_taken_address_are_refused_with_64(programs):
+    with PeerRoom(*programs) as room:
+        room.start()
+        room.leader(1, HANG_S)
+        room.agreed()
+        words = room.words("1")
+        words[words.index("--id") + 1] = "9"
+        busy = subprocess.run(words + ["-n", "--", "true"], capture_output=True, text=True, check=False, timeout=HANG_S)
+        assert busy.returncode in (64, 69) and "bellwether peer" in busy.stderr or busy.stderr, busy
+        for peer in list(room.candidates):
+            if peer.name == "1":
+                peer.signal(signal.SIGTERM)
+                peer.wait(HANG_S)
+                room.candidates.remove(peer)
+        done = subprocess.run(words + ["--", "true"], capture_output=True, text=True, check=False, timeout=HANG_S)
+        assert done.returncode == 64 and done.stderr.startswith("bellwether peer: "), done
+        room.judge()
+
+
+@long_test
+def when_the_guardian_is_killed_too_the_lease_is_waited_out(programs):
+    with PeerRoom(*programs, ttl="2s") as room:
+        room.start("no-death-signal")
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        guardian = first.guardian()
+        first.signal(signal.SIGSTOP)
+        send(guardian, signal.SIGKILL)
+        killed(first)
+        room.started(2, HANG_S)
+        room.judge()
+
+
+@long_test
+def a_stopped_leader_is_followed_when_its_work_is_dead(programs):
+    with PeerRoom(*programs, ttl="2s") as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        first.signal(signal.SIGSTOP)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        first.signal(signal.SIGCONT)
+        room.all_alive(3)
+        room.agreed()
+        room.judge()
+
+
+@long_test
+def every_algorithm_elects_and_follows_a_killed_leader(programs):
+    for algorithm in ("bully-notify", "bully-next-in-line", "bully-candidates", "ring-list", "ring-max", "ring-chang-roberts",
+                      "ring-hirschberg-sinclair", "invitation", "lowest-id", "stable"):
+        with PeerRoom(*programs, ttl="2s", more=["--algorithm", algorithm]) as room:
+            room.start()
+            first = room.leader(1, HANG_S)
+            room.agreed()
+            killed(first)
+            assert room.leader(2, HANG_S).name != first.name, algorithm
+
+
+def run_one(tap, programs, name, function):
+    try:
+        function(programs)
+    except Exception:  # whatever it was, it is this test's
+        tap.result(False, name, traceback.format_exc())
+    else:
+        tap.result(True, name)
+
+
+def main():
+    words = sys.argv[1:]
+    everything = "--long" in words
+    programs, names = words[:2], [w for w in words[2:] if w != "--long"]
+    tap = Tap()
+    chosen = [(n, f) for n, f in TESTS if (n in names if names else everything or n not in LONG)]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for name, function in chosen:
+            pool.submit(run_one, tap, programs, name, function)
+    sys.exit(tap.end())
+
+
+if __name__ == "__main__":
+    main()
