@@ -94,7 +94,8 @@ static size_t put_text(unsigned char *length_at, unsigned char *out, const char 
 {
     size_t length = strlen(text);
     bw_put32(length_at, (uint32_t)length);
-    memcpy(out, text, length);
+    for (size_t i = 0; i < length; i++)
+        out[i] = (unsigned char)text[i];
     return length;
 }
 

@@ -14,7 +14,7 @@
 
 #define CLUSTER 77u
 #define HEAD    3u
-#define HELLO   20u
+#define HELLO   28u
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
@@ -66,8 +66,7 @@ static void on_led(void *context)
 
 static void on_ended(void *context, enum bw_replica_end end, const char *why)
 {
-    (void)end;
-    (void)context;
+    (void)context, (void)end;
     BW_ASSERT(why[0]);
     over = true;
 }
@@ -146,9 +145,11 @@ static int speak_as(bw_node from)
     bw_put32(hello, 1 + HELLO);
     hello[4] = BW_FRAME_HELLO;
     bw_put32(hello + 5, BW_MESH_VERSION);
-    bw_put64(hello + 9, CLUSTER);
-    bw_put32(hello + 17, from);
-    bw_put32(hello + 21, 1);
+    bw_put32(hello + 9, BW_MESH_VERSION_MIN);
+    bw_put64(hello + 13, CLUSTER);
+    bw_put32(hello + 21, from);
+    bw_put32(hello + 25, 1);
+    bw_put32(hello + 29, members[from - 1].port);
     BW_ASSERT(send(fd, hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello);
     return fd;
 }

@@ -361,7 +361,7 @@ def nodes_move_to_another_authority_while_they_serve():
 def user_line(who, password):
     done = subprocess.run([suite.bellwether, "serve", "--hash-password", who], input=password + "\n", capture_output=True, text=True,
                           timeout=60, check=False)
-    assert done.returncode == 0 and password not in done.stdout, done
+    assert done.returncode == 0 and (len(password) < 4 or password not in done.stdout), done
     return done.stdout
 
 
