@@ -51,21 +51,11 @@ static int set_place(struct azure_settings *s, const struct bw_url *url, char *w
     return 0;
 }
 
-static bool is_loopback(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-           (strncmp(host, "localhost", 9) == 0 && strchr(":/", host[9]));
-}
-
-/* Tokens and signatures go over it: plain HTTP only stays on this machine. */
 static int set_endpoint(struct azure_settings *s, const char *text, char *why)
 {
-    bool tls = strncmp(text, "https://", 8) == 0;
-    const char *host = text + (tls ? 8 : 7);
-    if ((!tls && strncmp(text, "http://", 7) != 0) || !*host || strpbrk(text, "?#@ "))
-        return bw_store_say(why, BW_EINVAL, "endpoint: write https://HOST[:PORT][/PATH]");
-    if (!tls && !is_loopback(host))
-        return bw_store_say(why, BW_EINVAL, "endpoint: http:// is for this machine only");
+    const char *host = bw_url_endpoint(text, true, why);
+    if (!host)
+        return BW_EINVAL;
     size_t length = strlen(text);
     while (length && text[length - 1] == '/')
         length--;

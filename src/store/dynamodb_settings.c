@@ -41,20 +41,10 @@ static int set_place(struct dynamodb_settings *s, const struct bw_url *url, char
     return 0;
 }
 
-static bool is_loopback(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-           (strncmp(host, "localhost", 9) == 0 && strchr(":/", host[9]));
-}
-
 static int set_endpoint(struct dynamodb_settings *s, const char *text, char *why)
 {
-    bool tls = strncmp(text, "https://", 8) == 0;
-    const char *host = text + (tls ? 8 : 7);
-    if ((!tls && strncmp(text, "http://", 7) != 0) || !*host || strpbrk(host, "/?#@ "))
-        return bw_store_say(why, BW_EINVAL, "endpoint: write https://HOST[:PORT]");
-    if (!tls && !is_loopback(host))
-        return bw_store_say(why, BW_EINVAL, "endpoint: http:// is for this machine only");
+    if (!bw_url_endpoint(text, false, why))
+        return BW_EINVAL;
     snprintf(s->endpoint, sizeof s->endpoint, "%.511s", text);
     return 0;
 }

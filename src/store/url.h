@@ -43,4 +43,8 @@ int bw_url_only(const struct bw_url *url, const char *const *keys, char *why);
 int bw_url_secret(const struct bw_url *url, const char *key, const char *environment, char *out,
                   size_t size, char *why);
 
+/* The host in an endpoint that secrets are sent to, https://HOST[:PORT] and, if it may have one, a
+ * path; http:// only to this machine. NULL with a line in why[BW_WHY_MAX + 1]. */
+const char *bw_url_endpoint(const char *text, bool may_have_path, char *why);
+
 #endif

@@ -322,6 +322,32 @@ static void there_is_an_end_to_requests(void **state)
     world_close(&world);
 }
 
+/* Signatures and tokens go over it. */
+static void an_endpoint_without_tls_is_on_this_machine(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "https://h",        "https://h:8000",   "http://127.0.0.1:8000",
+        "http://127.9.8.7", "http://localhost", "http://[::1]:1"};
+    static const char *const bad[] = {"http://127.example.com",
+                                      "http://127.0.0.1.example.com",
+                                      "http://localhost.example.com",
+                                      "http://[::1",
+                                      "http://10.0.0.1",
+                                      "http://",
+                                      "ftp://h",
+                                      "",
+                                      "https://u@h",
+                                      "https://h?x"};
+    char why[BW_WHY_MAX + 1];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_non_null(bw_url_endpoint(good[i], false, why));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_null(bw_url_endpoint(bad[i], true, why));
+    assert_string_equal(bw_url_endpoint("https://h/p", true, why), "h/p");
+    assert_null(bw_url_endpoint("https://h/p", false, why));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +356,7 @@ int main(void)
         cmocka_unit_test(bad_urls_are_refused_with_a_line),
         cmocka_unit_test(strange_settings_are_named),
         cmocka_unit_test(a_secret_comes_from_its_file_then_the_environment_then_the_url),
+        cmocka_unit_test(an_endpoint_without_tls_is_on_this_machine),
         cmocka_unit_test(a_record_survives_as_json),
         cmocka_unit_test(foreign_json_leaves_the_record_alone),
         cmocka_unit_test(notes_and_candidates_survive_as_json),
