@@ -138,8 +138,7 @@ static int open_elections(struct bw_peer_disk *disk, bool made, const char *dire
     if (disk->elections_fd < 0 || fstat(disk->elections_fd, &status) != 0)
         return say(why, BW_EIO, "cannot open the data in %s", directory);
     /* Before there is an identity nothing counts. */
-    uint32_t there =
-        made ? 0 : (uint32_t)((status.st_size + BW_PEER_SLOT_BYTES) / (2 * BW_PEER_SLOT_BYTES));
+    uint32_t there = made ? 0 : (uint32_t)((status.st_size + BW_PEER_SLOT_BYTES) / slot_at(1, 0));
     for (uint32_t i = 0; i < disk->elections; i++) {
         if (i < there && !read_election(disk, i))
             return say(why, BW_EDAMAGED,
@@ -265,7 +264,7 @@ static size_t put_found(unsigned char *at, uint32_t starts, const struct bw_peer
     bw_put64(at + 17, found->own_round);
     bw_put32(at + 25, found->count);
     for (uint32_t i = 0; i < found->count; i++)
-        bw_put32(at + MEMBERS_FIXED + 4 * i, found->set[i]);
+        bw_put32(at + MEMBERS_FIXED + (size_t)4 * i, found->set[i]);
     return MEMBERS_FIXED + 4 * found->count;
 }
 
@@ -333,7 +332,7 @@ static bool get_found(const unsigned char *at, size_t length, uint32_t *starts,
     if (found->count > BW_PEER_FOUNDERS_MAX || length < MEMBERS_FIXED + 4 * found->count)
         return false;
     for (uint32_t i = 0; i < found->count; i++)
-        found->set[i] = bw_get32(at + MEMBERS_FIXED + 4 * i);
+        found->set[i] = bw_get32(at + MEMBERS_FIXED + (size_t)4 * i);
     return true;
 }
 

@@ -299,6 +299,7 @@ static void walk_frame(struct walk *w, struct bw_peer_frame *f)
     }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the walk writes through it */
 int bw_peer_frame_encode(const struct bw_peer_frame *frame, unsigned char *out, size_t cap)
 {
     struct walk w = {.out = out, .cap = cap < INT32_MAX ? cap : INT32_MAX};

@@ -58,10 +58,9 @@ static int take_line(char *line, unsigned number, const char *file, struct bw_pe
         return 0;
     const char *what = "is not \"ID HOST:PORT [priority=N] [ordinary]\"";
     if (!error && bw_peer_roster_take(roster, &row, true) != BW_PEER_ROSTER_CAME) {
-        /* After a restart the disk knows the member already, and better. */
-        const struct bw_peer_row *known = bw_peer_roster_find(roster, row.id);
+        bool known = bw_peer_roster_find(roster, row.id) != NULL;
         what = known ? "names a member twice" : "is one member too many";
-        error = known && known->directory ? 0 : known ? BW_EINVAL : BW_ELIMIT;
+        error = known ? BW_EINVAL : BW_ELIMIT;
     }
     if (error)
         snprintf(why, BW_PEER_MEMBERS_FILE_WHY + 1, "%.120s: line %u %s", file, number, what);

@@ -258,25 +258,38 @@ static int remember(struct bw_peer *p, struct bw_peer_found_saved *saved, char *
     return error;
 }
 
-/* --members: the list counts; who is not on it is no member, whatever was known before. */
+/* What the list says of a member is where to look for it; what the disk knows of it is better. */
+static int take_listed(struct bw_peer *p, const struct bw_peer_row *row, char *why)
+{
+    struct sockaddr_storage address;
+    if (p->listed_count == BW_PEER_FOUNDERS_MAX ||
+        (p->raft && p->listed_count == BW_RAFT_MEMBERS_MAX))
+        return refuse(why, "members: there are too many");
+    p->listed[p->listed_count++] = row->id;
+    bw_peer_roster_take(&p->roster, row, true);
+    if (row->id != p->options.self && bw_peer_address_to(&row->address, &address))
+        peer_join_place(p, (struct sockaddr *)&address);
+    return 0;
+}
+
+/* --members: the list says who founds the cluster. */
 static int read_list(struct bw_peer *p, char *why)
 {
-    bool self = false;
+    struct bw_peer_roster list;
     if (!p->options.members_file)
         return 0;
-    int error = bw_peer_members_read(p->options.members_file, &p->roster, why);
-    for (uint32_t i = 0; !error && i < p->roster.count; i++) {
-        const struct bw_peer_row *row = &p->roster.at[i].row;
-        if (row->left)
-            continue;
-        if (p->listed_count == BW_PEER_FOUNDERS_MAX ||
-            (p->raft && p->listed_count == BW_RAFT_MEMBERS_MAX))
-            return refuse(why, "members: there are too many");
-        p->listed[p->listed_count++] = row->id;
-        self = self || row->id == p->options.self;
+    void *memory = malloc(bw_peer_roster_bytes(p->cap));
+    if (!memory) {
+        snprintf(why, BW_PEER_WHY_MAX + 1, "no memory");
+        return BW_ENOMEM;
     }
-    if (!error && !self)
-        return refuse(why, "members: this node is not among them");
+    bw_peer_roster_init(&list, memory, p->cap);
+    int error = bw_peer_members_read(p->options.members_file, &list, why);
+    for (uint32_t i = 0; !error && i < list.count; i++)
+        error = take_listed(p, &list.at[i].row, why);
+    if (!error && !bw_peer_roster_has(&list, p->options.self))
+        error = refuse(why, "members: this node is not among them");
+    free(memory);
     return error;
 }
 

@@ -152,12 +152,18 @@ static void on_stream(void *context, const struct bw_sealed *sealed, uint64_t li
     on_frame(p, sealed, bw_datagram_address(p->datagram, sealed->from));
 }
 
-/* A first frame was lost to the hand-shake: said again at once, the meeting takes one turn less. */
+/* A first frame was lost to the hand-shake: the meeting takes one turn less if something is said
+ * again at once. Who knows each other already only compares rosters, which is nothing when they are
+ * the same. */
 static void on_met(void *context, bw_node node, bool restarted, const struct sockaddr *from)
 {
     struct bw_peer *p = context;
     (void)restarted;
-    if (!p->dead && node != BW_NODE_NONE)
+    if (p->dead || node == BW_NODE_NONE)
+        return;
+    if (p->formed && bw_peer_roster_has(&p->roster, node))
+        peer_meet_compare(p, node, from);
+    else
         peer_meet_hello(p, node, from);
 }
 

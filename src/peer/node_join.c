@@ -26,7 +26,7 @@ int peer_join_parse(struct bw_peer *p, char *why)
     return 0;
 }
 
-static void add_place(struct bw_peer *p, const struct sockaddr *address)
+void peer_join_place(struct bw_peer *p, const struct sockaddr *address)
 {
     socklen_t length = bw_sockaddr_length(address);
     for (uint32_t i = 0; i < p->places_count; i++)
@@ -50,7 +50,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     struct bw_peer *p = join->peer;
     join->asking = false;
     for (struct addrinfo *at = found; status == 0 && at && !p->closing; at = at->ai_next)
-        add_place(p, at->ai_addr);
+        peer_join_place(p, at->ai_addr);
     uv_freeaddrinfo(found);
     p->handles--;
     if (p->closing)
@@ -67,7 +67,7 @@ void peer_join_resolve(struct bw_peer *p)
         snprintf(text, sizeof text, strchr(join->host, ':') ? "[%s]:%s" : "%s:%s", join->host,
                  join->port);
         if (bw_peer_address_read(text, &address) == 0) {
-            add_place(p, (struct sockaddr *)&address);
+            peer_join_place(p, (struct sockaddr *)&address);
             continue;
         }
         join->request.data = join;

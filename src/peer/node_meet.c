@@ -85,6 +85,11 @@ static void send_sync(struct bw_peer *p, bw_node to, const struct sockaddr *addr
     send_there(p, to, address);
 }
 
+void peer_meet_compare(struct bw_peer *p, bw_node to, const struct sockaddr *address)
+{
+    send_sync(p, to, address, false);
+}
+
 static void send_roster(struct bw_peer *p, bw_node to, const struct sockaddr *address)
 {
     uint32_t at = 0;
@@ -337,7 +342,10 @@ static bool someone_is_at(struct bw_peer *p, const struct sockaddr *place, bw_ti
             heard_lately(p, row->id, now))
             return true;
     }
-    return bw_peer_address_same((struct sockaddr *)&p->bound, place);
+    struct sockaddr_storage own;
+    return bw_peer_address_same((struct sockaddr *)&p->bound, place) ||
+           (bw_peer_address_to(&p->own.address, &own) &&
+            bw_peer_address_same((struct sockaddr *)&own, place));
 }
 
 static void look(struct bw_peer *p, bw_time now)

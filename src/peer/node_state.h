@@ -167,6 +167,8 @@ void peer_meet_sync(struct bw_peer *p, bw_node from, const struct bw_peer_sync *
                     const struct sockaddr *address);
 void peer_meet_found(struct bw_peer *p, bw_node from, const struct bw_peer_founding *said);
 void peer_meet_hello(struct bw_peer *p, bw_node to, const struct sockaddr *address);
+/* Is its roster like ours? */
+void peer_meet_compare(struct bw_peer *p, bw_node to, const struct sockaddr *address);
 /* Our own row goes to everybody. */
 void peer_meet_farewell(struct bw_peer *p);
 struct peer_mind *peer_mind(struct bw_peer *p, bw_node id);
@@ -175,6 +177,8 @@ void peer_heard(struct bw_peer *p, bw_node id, bw_time now);
 /* node_join.c */
 int peer_join_parse(struct bw_peer *p, char *why);
 void peer_join_resolve(struct bw_peer *p);
+/* One more place to look at. */
+void peer_join_place(struct bw_peer *p, const struct sockaddr *address);
 
 /* node_frame.c */
 int peer_net_open(struct bw_peer *p, char *why);
@@ -204,7 +208,7 @@ bw_time peer_hold_deadline(const struct bw_peer *p);
 /* node_answer.c */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death);
 void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
-                       const struct bw_peer_hand_over *order);
+                       const struct bw_peer_hand_over *said);
 void peer_answer_query(struct bw_peer *p, bw_node from, const struct sockaddr *address,
                        const struct bw_peer_query *query);
 void peer_death_tick(struct bw_peer *p, bw_time now);

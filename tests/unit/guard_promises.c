@@ -191,6 +191,50 @@ static void two_of_five_or_one_twice_are_no_majority(void **state)
     }
 }
 
+/* Three of the five were there when the cluster began: theirs are the promises that count. */
+static void only_the_promises_of_voters_count(void **state)
+{
+    (void)state;
+    static const bw_node voters[] = {2, 3, 4};
+    struct world w = {0};
+    struct bw_elector_config config = config_for(1);
+    struct bw_start begin = {0};
+    config.voters = voters;
+    config.voters_count = 3;
+    assert_int_equal(bw_elect_guard.init(w.memory, &config), 0);
+    step(&w, &(struct bw_event){.kind = BW_EVENT_START, .start = &begin});
+    inner_names(&w, 1, BW_SEC); /* no voter itself */
+    assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+    promise_from(&w, BW_SEC + BW_MS, 5, 1, BW_SEC);
+    promise_from(&w, BW_SEC + BW_MS, 2, 1, BW_SEC);
+    assert_null(first(&w, BW_ACTION_ANNOUNCE));
+    step(&w, &(struct bw_event){.kind = BW_EVENT_JOIN, .now = BW_SEC + BW_MS, .member = {.id = 6}});
+    inner_names(&w, 1, BW_SEC + 2 * BW_MS);
+    step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = BW_SEC + 3 * BW_MS});
+    promise_from(&w, BW_SEC + 4 * BW_MS, 2, 1, BW_SEC + 3 * BW_MS);
+    assert_null(first(&w, BW_ACTION_ANNOUNCE));
+    promise_from(&w, BW_SEC + 4 * BW_MS, 4, 1, BW_SEC + 3 * BW_MS);
+    assert_non_null(first(&w, BW_ACTION_ANNOUNCE));
+}
+
+/* Refused because of a promise to somebody who is dead: asks again when it hears so. */
+static void a_claimant_asks_again_when_it_hears_of_a_death(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    struct bw_message refusal = {.kind = BW_MSG_PROMISE, .from = 2, .to = 1, .term = 7};
+    start(&w, 1, 0);
+    inner_names(&w, 1, BW_SEC);
+    refusal.promise.leader = 5;
+    refusal.promise.left_ns = T / 2;
+    refusal.promise.echo = BW_SEC;
+    receive(&w, BW_SEC + BW_MS, &refusal);
+    assert_true(bw_elect_guard.deadline(w.memory) > BW_SEC + T / 4);
+    step(&w,
+         &(struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 5, .now = BW_SEC + 2 * BW_MS});
+    assert_true(bw_elect_guard.deadline(w.memory) <= BW_SEC + 2 * BW_MS);
+}
+
 static void a_member_promises_to_one_until_its_time_is_over(void **state)
 {
     (void)state;
@@ -395,6 +439,8 @@ int main(void)
         cmocka_unit_test(a_named_node_asks_everybody_after_its_epoch_is_durable),
         cmocka_unit_test(a_majority_opens_a_window_counted_from_sending),
         cmocka_unit_test(two_of_five_or_one_twice_are_no_majority),
+        cmocka_unit_test(only_the_promises_of_voters_count),
+        cmocka_unit_test(a_claimant_asks_again_when_it_hears_of_a_death),
         cmocka_unit_test(a_member_promises_to_one_until_its_time_is_over),
         cmocka_unit_test(an_epoch_once_promised_goes_to_nobody_else),
         cmocka_unit_test(a_renewal_costs_no_durable_write),
