@@ -86,6 +86,8 @@ static void leave_groups(struct bw_session *s, const struct bw_request *request)
         leave_group(s->batch, request);
     if (s->round)
         leave_group(s->round, request);
+    if (s->proposed)
+        leave_group(s->proposed, request);
     for (struct bw_request_group *group = s->rounds; group; group = group->next)
         leave_group(group, request);
 }
@@ -369,23 +371,34 @@ void bw_session_told(struct bw_session *s, bw_node from, const unsigned char *by
 void bw_session_reads(struct bw_session *s)
 {
     for (struct bw_request *at = s->first, *next; at; at = next) {
+        uint32_t others = s->requests - 1;
         next = at->next;
-        if (at->state == BW_REQUEST_INDEX && at->index <= s->applied)
-            answer(s, at, at->index, 0);
+        if (at->state != BW_REQUEST_INDEX || at->index > s->applied)
+            continue;
+        answer(s, at, at->index, 0);
+        if (s->requests != others) /* who was told has forgotten others */
+            next = s->first;
     }
 }
 
-static struct bw_request_group *take_round(struct bw_session *s, uint64_t id)
+static struct bw_request_group *find_round(const struct bw_session *s, uint64_t id)
 {
-    struct bw_request_group **at = &s->rounds;
-    while (*at && (*at)->id != id)
-        at = &(*at)->next;
-    struct bw_request_group *group = *at;
-    if (group)
-        *at = group->next;
-    return group;
+    struct bw_request_group *at = s->rounds;
+    while (at && at->id != id)
+        at = at->next;
+    return at;
 }
 
+static void drop_round(struct bw_session *s, struct bw_request_group *group)
+{
+    struct bw_request_group **at = &s->rounds;
+    while (*at != group)
+        at = &(*at)->next;
+    *at = group->next;
+    s->hooks.give(s->hooks.context, group);
+}
+
+/* It stays in the list until the end: who is answered may forget others of the same round. */
 static void end_round(struct bw_session *s, struct bw_request_group *group,
                       const struct bw_answer *told)
 {
@@ -408,7 +421,7 @@ static void end_round(struct bw_session *s, struct bw_request_group *group,
             answer(s, request, told->index, 0);
         }
     }
-    s->hooks.give(s->hooks.context, group);
+    drop_round(s, group);
 }
 
 /* A batch that Raft did not take. */
@@ -436,7 +449,7 @@ static void change_answered(struct bw_session *s, struct bw_request *request, in
 void bw_session_answer(struct bw_session *s, const struct bw_answer *told)
 {
     struct bw_request *request = bw_session_find(s, told->request);
-    struct bw_request_group *group = take_round(s, told->request);
+    struct bw_request_group *group = find_round(s, told->request);
     if (group) {
         end_round(s, group, told);
     } else if (s->proposed && s->proposed->id == told->request && told->error) {

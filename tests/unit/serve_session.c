@@ -26,6 +26,8 @@ struct bench {
     uint64_t done;
     bw_time ttl_ns;
     int error;
+    uint64_t forgets; /* whom an answer leads to be forgotten */
+    unsigned answers;
 };
 
 static struct bench b;
@@ -103,6 +105,9 @@ static void answered(void *context, uint64_t request, bw_time ttl_ns)
     (void)context;
     b.done = request;
     b.ttl_ns = ttl_ns;
+    b.answers++;
+    if (b.forgets)
+        bw_session_forget(&b.session, b.forgets);
 }
 
 static void failed(void *context, uint64_t request, int error)
@@ -262,6 +267,33 @@ static void a_snapshot_leaves_what_was_passed_on_unknown(void **state)
     assert_int_equal(b.error, BW_ELOST);
 }
 
+static void an_answer_may_lead_others_of_its_round_to_be_forgotten(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    bw_session_ask(&b.session, BW_REPLICA_LEFT, 5);
+    b.forgets = bw_session_ask(&b.session, BW_REPLICA_LEFT, 5);
+    bw_session_flush(&b.session);
+    bw_session_answer(&b.session, &(struct bw_answer){.request = b.command.request});
+    assert_int_equal(b.answers, 1);
+    assert_int_equal(b.session.requests, 0);
+}
+
+static void an_answer_may_lead_other_reads_to_be_forgotten(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    bw_session_ask(&b.session, BW_REPLICA_READ, 0);
+    uint64_t other = bw_session_ask(&b.session, BW_REPLICA_READ, 0);
+    bw_session_flush(&b.session);
+    bw_session_answer(&b.session, &(struct bw_answer){.request = b.command.request, .index = 1});
+    b.forgets = other;
+    bw_session_apply(&b.session, NULL, 0);
+    bw_session_reads(&b.session);
+    assert_int_equal(b.answers, 1);
+    assert_int_equal(b.session.requests, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -273,6 +305,8 @@ int main(void)
         TEST(what_was_with_a_leader_that_is_gone_is_unknown),
         TEST(what_nobody_took_in_time_was_certainly_not_done),
         TEST(a_snapshot_leaves_what_was_passed_on_unknown),
+        TEST(an_answer_may_lead_others_of_its_round_to_be_forgotten),
+        TEST(an_answer_may_lead_other_reads_to_be_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
