@@ -1,6 +1,7 @@
 /* A sorted bounded array. */
 #include "base/members.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "base/limits.h"
 
@@ -88,7 +89,9 @@ bool bw_members_apply(struct bw_members *members, const struct bw_event *event)
         return row != NULL;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_CONFIRMED_DEAD:
-        if (!row || row->suspect)
+        /* Its work alone says nothing about the node, which may live on and be heard: only the
+         * detector takes a suspicion back, and only one of its own. */
+        if (!row || row->suspect || (event->alone && !BW_BUG(members_take_dead_work_for_the_node)))
             return false;
         return row->suspect = true;
     case BW_EVENT_TRUST:

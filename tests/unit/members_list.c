@@ -46,6 +46,20 @@ static void nobody_and_somebody_twice_are_refused(void **state)
     assert_int_equal(bw_members_init(&list, &arena, 1, twice, 2), BW_ELIMIT);
 }
 
+/* A leader that gave its work back lives on: nobody would ever trust it again. */
+static void who_ended_its_work_is_not_suspected_for_that(void **state)
+{
+    (void)state;
+    static const bw_node ids[] = {1, 2};
+    struct bw_members list = list_of(ids, 2, 2);
+    struct bw_event work = about(BW_EVENT_CONFIRMED_DEAD, 2), node = work;
+    work.alone = true;
+    assert_false(bw_members_apply(&list, &work));
+    assert_false(bw_members_find(&list, 2)->suspect);
+    assert_true(bw_members_apply(&list, &node));
+    assert_true(bw_members_find(&list, 2)->suspect);
+}
+
 static void a_full_list_takes_no_more_but_renews_what_it_has(void **state)
 {
     (void)state;
@@ -131,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_of_ids_becomes_a_sorted_list),
         cmocka_unit_test(nobody_and_somebody_twice_are_refused),
+        cmocka_unit_test(who_ended_its_work_is_not_suspected_for_that),
         cmocka_unit_test(a_full_list_takes_no_more_but_renews_what_it_has),
         cmocka_unit_test(measuring_and_laying_out_take_the_same_room),
         cmocka_unit_test(suspicion_comes_and_goes_and_says_when_it_changed),
