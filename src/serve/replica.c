@@ -326,6 +326,7 @@ static void let_go(struct bw_replica *r)
         close(r->lock_fd);
     if (r->incoming.fd >= 0)
         close(r->incoming.fd);
+    replica_feed_stop(r);
     if (r->memory)
         munmap(r->memory, r->memory_bytes);
     bw_log_free(&r->log);

@@ -202,31 +202,7 @@ int replica_snapshot_find(struct bw_replica *r, char *why)
     return 0;
 }
 
-#define PIECE_BYTES ((size_t)1 << 20)
-#define PIECE_HEAD  17u
-
-/* All of the file at once: the connection's queue is the buffer. One that is still sending is left
- * alone; Raft asks again. */
-void replica_snapshot_send(struct bw_replica *r, bw_node to)
-{
-    char path[4352];
-    unsigned char head[PIECE_HEAD], *bytes = malloc(PIECE_BYTES);
-    bw_snapshot_name(path, sizeof path, r->options.directory, r->snapshot_index);
-    FILE *file = bytes && bw_mesh_backlog(r->mesh, to) == 0 ? fopen(path, "re") : NULL;
-    size_t length = PIECE_BYTES;
-    for (uint64_t at = 0; file && length == PIECE_BYTES; at += length) {
-        length = fread(bytes, 1, PIECE_BYTES, file);
-        bw_put64(head, r->snapshot_index);
-        bw_put64(head + 8, at);
-        head[16] = length < PIECE_BYTES;
-        struct bw_part parts[] = {{head, sizeof head}, {bytes, length}};
-        if (!bw_mesh_send(r->mesh, to, BW_FRAME_PIECE, parts, 2))
-            break;
-    }
-    if (file)
-        fclose(file);
-    free(bytes);
-}
+#define PIECE_HEAD 17u
 
 static void incoming_path(const struct bw_replica *r, char *path, size_t size)
 {

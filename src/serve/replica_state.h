@@ -7,7 +7,8 @@
  *   replica_meet.c      the first meeting of a new cluster's nodes
  *   replica_member.c    members that come and go
  *   replica_request.c   requests: what the session (session.h) decides is carried out
- *   replica_snapshot.c  the registry on disk, and on its way to another node */
+ *   replica_snapshot.c  the registry on disk, and on its way from another node
+ *   replica_feed.c      and to another node */
 #ifndef BW_SERVE_REPLICA_STATE_H
 #define BW_SERVE_REPLICA_STATE_H
 
@@ -31,6 +32,15 @@ struct meeting { /* with another node, when a cluster begins (replica_meet.c) */
     uint64_t nonce, known; /* of its directory, which asks; of the one we met */
     bool asked, welcomed;
     bw_term heard; /* the highest that it spoke in (replica_back.c) */
+};
+
+struct feed { /* a snapshot on its way to a node (replica_feed.c) */
+    bw_node node;
+    bool sending, sent;
+    int fd;
+    bw_index index;
+    uint64_t at;
+    uint32_t asked; /* since it was sent */
 };
 
 struct mark { /* the log is durable up to here once this commit is */
@@ -109,6 +119,7 @@ struct bw_replica {
         uint64_t size;
         bool whole;
     } incoming;
+    struct feed feeds[BW_REPLICA_NODES];
     pid_t saver; /* writes a snapshot; 0: nobody */
     bw_index saving_index;
     bw_term saving_term;
@@ -180,7 +191,10 @@ void replica_keep_sweeping(struct bw_replica *r);
 int replica_snapshot_find(struct bw_replica *r, char *why);
 void replica_snapshot_consider(struct bw_replica *r);
 void replica_snapshot_stop(struct bw_replica *r);
+/* replica_feed.c: begins, or goes on; once per turn of the loop; ends all. */
 void replica_snapshot_send(struct bw_replica *r, bw_node to);
+void replica_feed(struct bw_replica *r);
+void replica_feed_stop(struct bw_replica *r);
 void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                             size_t length);
 /* Is the snapshot that this message speaks of here, whole? */

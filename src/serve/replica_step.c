@@ -395,6 +395,7 @@ void replica_check(uv_check_t *check)
     struct bw_replica *r = check->data;
     bw_session_flush(&r->session);
     replica_promote_ready(r);
+    replica_feed(r);
     /* A leader has its followers to hear meanwhile. */
     uint64_t commit = bw_wal_commit(r->wal, !r->session.leading);
     if (r->disk_since == 0 && commit > r->durable_commit)
