@@ -134,6 +134,9 @@ void bw_peer_status(struct bw_peer *peer, uint32_t election, struct bw_peer_stat
 /* Everybody known, ourselves included, by id; returns how many there are, `cap` of them in `out`.
  */
 uint32_t bw_peer_members(struct bw_peer *peer, struct bw_peer_member *out, uint32_t cap);
+/* Has `node` said, or its guardian, that what it ran under the newest term in which we knew it as
+ * leader is dead? */
+bool bw_peer_is_dead(const struct bw_peer *peer, uint32_t election, bw_node node);
 /* The name of a member, or NULL. Valid until the next turn of the loop. */
 const char *bw_peer_name(struct bw_peer *peer, bw_node node);
 

@@ -42,6 +42,24 @@ static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node)
     peer_step(p, &event);
 }
 
+bool bw_peer_is_dead(const struct bw_peer *p, uint32_t election, bw_node node)
+{
+    for (uint32_t i = 0; election < p->elections && i < PEER_LED; i++) {
+        const struct peer_led *led = &p->election[election].led[i];
+        if (led->node == node && node != BW_NODE_NONE)
+            return led->dead >= led->term;
+    }
+    return false;
+}
+
+static void note_death(struct bw_peer *p, const struct bw_peer_death *death)
+{
+    struct peer_election *e = &p->election[death->election];
+    for (uint32_t i = 0; i < PEER_LED; i++)
+        if (e->led[i].node == death->node)
+            e->led[i].dead = death->term;
+}
+
 /* Said by the node itself, or by its guardian in its name. What it may have begun since then is not
  * meant. */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death)
@@ -50,6 +68,7 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
     uint32_t election = death->election;
     if (from != node || election >= p->elections || newest_term(p, election, node) > death->term)
         return;
+    note_death(p, death);
     bw_claims_end(&p->election[election].claims, node, death->term);
     p->election[election].death = (struct peer_death){.node = node,
                                                       .term = death->term,

@@ -35,6 +35,7 @@
 struct peer_led { /* the newest term under which we knew `node` as leader */
     bw_node node;
     bw_term term;
+    bw_term dead; /* what it ran under terms up to this one is dead; 0: not known */
 };
 
 struct peer_death { /* somebody's work is dead: thought of again for a while */

@@ -26,7 +26,6 @@ struct bw_store {
     char election[BW_ELECTION_NAME_MAX + 1];
     char ended[BW_WHY_MAX + 1]; /* why it can take no part any more; "": it can */
     struct peer_seat seat;
-    bool before_dead; /* whoever led before us is known to be dead */
     /* What readers see beside the seat. */
     uint64_t version, request;
     char candidate[BW_CANDIDATE_ID_MAX + 1], value[BW_VALUE_MAX + 1];

@@ -55,7 +55,7 @@ void peers_record(struct bw_store *store, struct bw_store_record *record)
     if (seat->holds && !seat->lost) {
         put_own(store, record);
     } else if (seat->was_free) {
-        record->clean = !seat->before || store->before_dead;
+        record->clean = !seat->before || bw_peer_is_dead(store->peer, PEER_ELECTION, seat->before);
         put_name(store, record->holder, sizeof record->holder, seat->before);
     } else {
         put_others(store, record);

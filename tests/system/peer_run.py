@@ -261,10 +261,32 @@ def another_peers_directory_and_a_taken_address_are_refused_with_64(programs):
         room.judge()
 
 
+@test
+def who_resigned_is_not_fenced_and_who_vanished_is(programs):
+    with PeerRoom(*programs, ttl="2s") as room:
+        fenced = os.path.join(room.dir, "fenced")
+        for name in room.ports:
+            room.candidate(name, options=["--stonith", f"echo $BELLWETHER_FENCE >> {fenced}"])
+        room.leader(1, HANG_S)
+        room.agreed()
+        assert room.ask("resign")[0] == 0
+        second = room.leader(2, HANG_S)
+        assert not os.path.exists(fenced)
+        room.agreed()
+        guardian = second.guardian()
+        second.signal(signal.SIGSTOP)
+        send(guardian, signal.SIGKILL)
+        killed(second)
+        room.started(3, HANG_S)
+        with open(fenced, encoding="utf-8") as file:
+            assert file.read().split() == [second.name]
+        room.judge()
+
+
 @long_test
 def when_the_guardian_is_killed_too_the_lease_is_waited_out(programs):
     with PeerRoom(*programs, ttl="2s") as room:
-        room.start("no-death-signal")
+        room.start()
         first = room.leader(1, HANG_S)
         room.agreed()
         guardian = first.guardian()
