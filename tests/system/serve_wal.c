@@ -320,6 +320,44 @@ static void whatever_part_of_the_last_write_is_missing_is_cut(void **state)
     world_close(&w);
 }
 
+/* The last write of a small log ends at any byte. Disks write sectors whole; wherever one is
+ * missing the tail is cut. Anything finer cannot be told from damage and is refused: never is
+ * anything lost that was acknowledged, and never is half a write taken for a whole one. */
+static void a_write_torn_at_any_byte_loses_nothing(void **state)
+{
+    (void)state;
+    struct world w;
+    struct image before, after;
+    unsigned cut = 0, refused = 0;
+    world_open(&w);
+    append(&w, 1, 300);
+    sync_log(&w);
+    image_read(&before, &w);
+    append(&w, 2, 1400);
+    sync_log(&w);
+    close_log(&w);
+    image_read(&after, &w);
+    size_t from = used_of(&before), to = used_of(&after);
+    for (size_t end = from; end <= to; end++) {
+        image_write(&after, from, before.bytes + from, to - from);
+        if (end > from)
+            image_write(&after, from, after.bytes + from, end - from);
+        int error = open_as(&w, CLUSTER, NODE);
+        assert_true(error == 0 || error == BW_EDAMAGED);
+        assert_int_equal(w.last, end == to && !error ? 2 : 1);
+        bool finer = end - from < WAL_BATCH_HEAD || to / WAL_SECTOR == end / WAL_SECTOR;
+        assert_true(error == 0 || (end < to && finer));
+        cut += error == 0;
+        refused += error != 0;
+        if (!error)
+            close_log(&w);
+    }
+    assert_true(cut > WAL_SECTOR && refused < WAL_SECTOR + WAL_BATCH_HEAD);
+    free(before.bytes);
+    free(after.bytes);
+    world_close(&w);
+}
+
 /* A bit anywhere in what was acknowledged: never a shorter log, always a refusal. */
 static void a_flipped_bit_is_never_mistaken_for_a_torn_tail(void **state)
 {
@@ -366,6 +404,7 @@ int main(void)
         cmocka_unit_test(old_segments_go_and_the_state_stays),
         cmocka_unit_test(a_log_of_somebody_else_is_refused),
         cmocka_unit_test(whatever_part_of_the_last_write_is_missing_is_cut),
+        cmocka_unit_test(a_write_torn_at_any_byte_loses_nothing),
         cmocka_unit_test(a_flipped_bit_is_never_mistaken_for_a_torn_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
