@@ -143,6 +143,8 @@ static void put_metrics(struct page *page, const struct bw_http_view *view)
     put(page, "%d\n", view->stored);
     put_metric(page, view, "elections_total", "counter", "Times this candidate was elected");
     put(page, "%" PRIu64 "\n", view->elections);
+    put_metric(page, view, "splits_total", "counter", "Times two were seen to lead");
+    put(page, "%" PRIu64 "\n", view->splits);
     put_losses(page, view);
 }
 

@@ -25,6 +25,7 @@ struct bw_http_view {
     bool healthy, stored;            /* fit to lead; the store answers */
     uint64_t elections;              /* times this candidate was elected */
     uint64_t losses[BW_HTTP_LOSSES]; /* by reason */
+    uint64_t splits;                 /* two leaders seen */
 };
 
 /* How long a new sidecar leader waits before its first yes, so that its predecessor's, each good

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A recovery waits for every leader's work to end, and for people's hooks. */
+#define RECOVERY_LIMIT_NS (3600 * BW_SEC)
+
 /* ---- hooks ---- */
 
 int bw_supervisor_start(struct supervisor *s, struct bw_child_order *order,
@@ -72,6 +75,28 @@ void bw_supervisor_prepare(struct supervisor *s)
         bw_supervisor_step(s, BW_LEASE_PREPARED, true);
     else if (bw_supervisor_start(s, &order, &words) != 0)
         bw_supervisor_step(s, BW_LEASE_PREPARED, false);
+}
+
+static void on_recovered(void *context, bool good)
+{
+    struct supervisor *s = context;
+    s->recovering = false;
+    bw_log_event(&s->log, good ? BW_LOG_INFO : BW_LOG_ERROR, "recovered", NULL,
+                 good ? "the split brain is recovered from"
+                      : "--on-split-brain failed: the sides may differ");
+}
+
+void bw_supervisor_split(struct supervisor *s, const char *line)
+{
+    struct bw_hook_words words;
+    struct bw_child_order order = {.shell = s->config->on_split_brain,
+                                   .limit_ns = RECOVERY_LIMIT_NS,
+                                   .done = on_recovered,
+                                   .context = s};
+    if (!order.shell || s->recovering)
+        return;
+    bw_supervisor_words(&words, "split-brain", "", "", BW_TOKEN_NONE, line);
+    s->recovering = bw_supervisor_start(s, &order, &words) == 0;
 }
 
 /* ---- standby ---- */

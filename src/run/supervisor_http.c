@@ -31,6 +31,7 @@ static void look(void *context, struct bw_http_view *view)
     view->healthy = s->told_healthy;
     view->stored = s->store_seen && !s->store_away;
     view->elections = s->elections;
+    view->splits = s->splits;
     for (unsigned i = 0; i < BW_HTTP_LOSSES; i++)
         view->losses[i] = s->losses[i];
 }

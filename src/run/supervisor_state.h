@@ -94,6 +94,8 @@ struct supervisor {
     struct bw_http *http; /* NULL: none */
     bw_time yes_from;     /* a leader says so from here on */
     uint64_t elections, losses[BW_HTTP_LOSSES];
+    uint64_t splits; /* two leaders seen */
+    bool recovering; /* --on-split-brain runs */
 
     /* The end. */
     bool ending; /* exit_code counts */
@@ -117,7 +119,7 @@ void bw_supervisor_cannot_clear(struct supervisor *s);
 
 /* supervisor_beside.c */
 struct bw_hook_words { /* entries of a hook's environment */
-    char leader[BW_CANDIDATE_ID_MAX + 32], value[BW_VALUE_MAX + 32], token[64], reason[64],
+    char leader[BW_CANDIDATE_ID_MAX + 32], value[BW_VALUE_MAX + 32], token[64], reason[256],
         event[64];
 };
 void bw_supervisor_words(struct bw_hook_words *words, const char *event, const char *leader,
@@ -127,6 +129,8 @@ int bw_supervisor_start(struct supervisor *s, struct bw_child_order *order,
 void bw_supervisor_hook(struct supervisor *s, const char *shell, const char *event,
                         const struct bw_lease_action *action);
 void bw_supervisor_prepare(struct supervisor *s);
+/* Two lead or led: --on-split-brain, one at a time. */
+void bw_supervisor_split(struct supervisor *s, const char *line);
 void bw_supervisor_health_init(struct supervisor *s);
 void bw_supervisor_health_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_judge_health(struct supervisor *s);

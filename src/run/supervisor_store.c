@@ -30,6 +30,16 @@ static void on_away(void *context, bool away, int error, const char *why)
         bw_log_event(&s->log, BW_LOG_INFO, "store-back", fields, "the store answers again");
 }
 
+static void on_event(void *context, const char *event, const char *line)
+{
+    struct supervisor *s = context;
+    bw_log_event(&s->log, BW_LOG_ERROR, event, NULL, "%s", line);
+    if (strcmp(event, "split-brain") != 0)
+        return;
+    s->splits++;
+    bw_supervisor_split(s, line);
+}
+
 static bool before_request(void *context, struct bw_store_request *request)
 {
     struct supervisor *s = context;
@@ -136,7 +146,7 @@ static int cannot_open(struct supervisor *s, int error, const char *why)
 int bw_supervisor_store_open(struct supervisor *s)
 {
     char why[BW_WHY_MAX + 1] = "";
-    struct bw_asker_options options = {.context = s, .away = on_away};
+    struct bw_asker_options options = {.context = s, .away = on_away, .event = on_event};
     int error = bw_asker_open(&s->asker, s->config->store, &s->loop, &options, why);
     if (error)
         return cannot_open(s, error, why);

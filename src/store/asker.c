@@ -232,6 +232,13 @@ static int open_timer(struct bw_asker *asker)
     return 0;
 }
 
+static void on_event(void *context, const char *event, const char *line)
+{
+    struct bw_asker *asker = context;
+    if (asker->options.event)
+        asker->options.event(asker->options.context, event, line);
+}
+
 static void close_timer(struct bw_asker *asker)
 {
     uv_close((uv_handle_t *)&asker->timer, on_closed);
@@ -253,7 +260,8 @@ int bw_asker_open(struct bw_asker **out, const char *url, struct uv_loop_s *loop
     asker->armed_at = -1;
     if (options)
         asker->options = *options;
-    struct bw_store_options store_options = {.context = asker, .reply = on_reply};
+    struct bw_store_options store_options = {
+        .context = asker, .reply = on_reply, .event = on_event};
     if (open_timer(asker) != 0) {
         free_self(asker);
         return bw_store_say(why, BW_ENOMEM, "no timer left");
