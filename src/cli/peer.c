@@ -6,9 +6,13 @@
 
 #include <string.h>
 
-static const struct bw_cli_command *const commands[] = {
-    &bw_command_peer_members,  &bw_command_peer_status, &bw_command_peer_resign,
-    &bw_command_peer_transfer, &bw_command_peer_keygen, NULL};
+static const struct bw_cli_command *const commands[] = {&bw_command_peer_members,
+                                                        &bw_command_peer_status,
+                                                        &bw_command_peer_resign,
+                                                        &bw_command_peer_transfer,
+                                                        &bw_command_peer_recover,
+                                                        &bw_command_peer_keygen,
+                                                        NULL};
 
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
@@ -32,7 +36,7 @@ const struct bw_cli_command bw_command_peer = {
     .path = "bellwether peer",
     .usage = "--id N --listen ADDR --data DIR --join ADDR,... --expect N [options] -- COMMAND...\n"
              "       bellwether peer ... --http ADDR [options]\n"
-             "       bellwether peer members|status|resign|transfer|keygen [options]",
+             "       bellwether peer members|status|resign|transfer|recover|keygen [options]",
     .about = "elect among the instances themselves, without any service; the leader runs a command",
     .text =
         "Start one on each host, each with its own --id and --data. Once --expect of them have "

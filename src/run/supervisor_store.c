@@ -34,10 +34,10 @@ static void on_event(void *context, const char *event, const char *line)
 {
     struct supervisor *s = context;
     bw_log_event(&s->log, BW_LOG_ERROR, event, NULL, "%s", line);
-    if (strcmp(event, "split-brain") != 0)
-        return;
-    s->splits++;
-    bw_supervisor_split(s, line);
+    bool ours = strcmp(event, "split-brain") == 0;
+    s->splits += ours || strcmp(event, "split-seen") == 0;
+    if (ours)
+        bw_supervisor_split(s, line);
 }
 
 static bool before_request(void *context, struct bw_store_request *request)

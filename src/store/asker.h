@@ -27,6 +27,8 @@ struct bw_asker_options {
      * for people. Called again while it is away if the reason is another one, a few times. May be
      * NULL. */
     void (*away)(void *context, bool away, int error, const char *why);
+    /* The store saw something that people must hear of (store.h). May be NULL. */
+    void (*event)(void *context, const char *event, const char *line);
 };
 
 /* Opens the store of a URL. Returns 0, or an error with a line in why[BW_WHY_MAX + 1]. */

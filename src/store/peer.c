@@ -32,6 +32,39 @@ static void on_announced(void *context, uint32_t election,
     peers_look(store, peer_seat_hear(&store->seat, announcement, peers_now()));
 }
 
+static void on_held(void *context, uint32_t election, bool held)
+{
+    struct bw_store *store = context;
+    if (election != PEER_ELECTION)
+        return;
+    if (store->options.event)
+        store->options.event(store->options.context, held ? "held" : "resumed",
+                             held ? "a recovery holds all work" : "work may go on");
+    peers_look(store, peer_seat_hold(&store->seat, held, peers_now()));
+}
+
+static const char *name_of(struct bw_store *store, bw_node node)
+{
+    const char *name = bw_peer_name(store->peer, node);
+    return name ? name : "somebody unknown";
+}
+
+/* Of the two the one with the lower number recovers, so that one does. */
+static void on_split(void *context, uint32_t election, const struct bw_peer_claim *one,
+                     const struct bw_peer_claim *other)
+{
+    struct bw_store *store = context;
+    char line[BW_WHY_MAX + 1];
+    bw_node self = store->settings.id;
+    bw_node low = other->node == BW_NODE_NONE || one->node < other->node ? one->node : other->node;
+    if (election != PEER_ELECTION || !store->options.event)
+        return;
+    snprintf(line, sizeof line, "two led at once: '%.100s' (term %llu) and '%.100s' (term %llu)",
+             name_of(store, one->node), (unsigned long long)one->term, name_of(store, other->node),
+             (unsigned long long)other->term);
+    store->options.event(store->options.context, low == self ? "split-brain" : "split-seen", line);
+}
+
 static void on_formed(void *context)
 {
     peers_look(context, true);
@@ -139,6 +172,8 @@ static int open_peer(struct bw_store *store, char *why)
                                       .formed = on_formed,
                                       .announced = on_announced,
                                       .ordered = on_ordered,
+                                      .held = on_held,
+                                      .split = on_split,
                                       .ended = on_ended};
     peer_settings_fill(&store->settings, &options);
     int error = bw_peer_open(&store->peer, &options, line);
@@ -175,6 +210,7 @@ static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *l
     if (!store)
         return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
     store->loop = loop;
+    store->options = *options;
     store->version = 1;
     int error = open_parts(store, url, why);
     if (error) {

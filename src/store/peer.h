@@ -15,6 +15,7 @@
 
 struct bw_store {
     uv_loop_t *loop;
+    struct bw_store_options options;
     struct bw_jobs jobs;
     struct peer_settings settings;
     struct bw_peer *peer;

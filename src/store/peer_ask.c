@@ -84,6 +84,7 @@ static void on_acquire(struct bw_store *store, struct bw_job *job, bw_time now)
     }
     store->request = request->id;
     store->version++;
+    bw_peer_busy(store->peer, PEER_ELECTION, true);
     snprintf(store->candidate, sizeof store->candidate, "%s", request->candidate);
     snprintf(store->value, sizeof store->value, "%s", request->value ? request->value : "");
     snprintf(store->containment, sizeof store->containment, "%s",
@@ -120,6 +121,7 @@ static void on_release(struct bw_store *store, struct bw_job *job)
     }
     store->request = 0;
     store->version++;
+    bw_peer_busy(store->peer, PEER_ELECTION, !job->request.clean);
     if (job->request.clean)
         bw_peer_dead(store->peer, PEER_ELECTION);
     if (peer_seat_leads(&store->seat))

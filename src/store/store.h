@@ -166,7 +166,8 @@ struct uv_loop_s;
 struct bw_store_options {
     void *context;
     void (*reply)(void *context, const struct bw_store_reply *reply);
-    /* Optional. Something that people must hear of: a word for it ("split-brain") and a line. */
+    /* Optional. Something that people must hear of: a word for it and a line. "split-seen": two led
+     * at once; "split-brain": so it was, and it is ours to recover from it. */
     void (*event)(void *context, const char *event, const char *line);
 };
 
