@@ -53,6 +53,7 @@ class Peers:
         self.net = Network(HOSTS)
         self.slow = slow
         self.process = {}
+        self.more = []  # further options of every peer
         self.spaces = {}
         for number, host in self.net.hosts.items():
             self.spaces[os.stat(f"/run/netns/{host.space}").st_ino] = number
@@ -95,7 +96,7 @@ class Peers:
                  self.algorithm, "--key-file", self.keys, "--ttl", f"{TTL_S}s", "--kill-after", "300ms", "--log", "json"]
         words += ["--expect", str(HOSTS)] if founder else []
         words += ["--quorum"] if self.guarded and self.algorithm != "raft" else []
-        words += ["--", self.witness, self.dir] + ([] if self.guarded else ["stay"])
+        words += self.more + ["--", self.witness, self.dir] + ([] if self.guarded else ["stay"])
         os.makedirs(os.path.join(self.dir, f"data{number}"), exist_ok=True)
         with open(os.path.join(self.dir, f"{number}.err"), "ab") as errors:
             self.process[number] = host.start(words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True)
