@@ -37,7 +37,7 @@ struct bw_run_config {
     const char *standby; /* runs while not leading, ends before the work starts */
     const char *on_elected, *on_lost, *on_leader_change, *on_prepare, *health_cmd;
     const char *on_split_brain; /* among peers: two led; takes the steps of a recovery */
-    const char *health_http; /* asked by GET; 2xx: fit */
+    const char *health_http;    /* asked by GET; 2xx: fit */
     bw_time health_interval_ns;
     struct bw_health_limits health;
     bw_time watchdog_ns;     /* the work must say WATCHDOG=1 (sd_notify) this often; 0: need not */

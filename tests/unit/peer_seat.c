@@ -108,7 +108,7 @@ static void a_recovery_takes_the_lead_away_and_nobody_gets_it_meanwhile(void **s
     assert_true(peer_seat_hold(&seat, true, BW_SEC));
     assert_int_equal(peer_seat_renew(&seat, 5, BW_SEC, TTL), PEER_NO);
     assert_true(peer_seat_release(&seat, 5)); /* the work is dead */
-    seat.line = PEER_LINE_IN; /* and the elector waits for the next */
+    seat.line = PEER_LINE_IN;                 /* and the elector waits for the next */
     assert_int_equal(peer_seat_acquire(&seat, BW_SEC, TTL, BW_SEC), PEER_NO);
     assert_true(peer_seat_hold(&seat, false, 2 * BW_SEC)); /* readers see that it is free again */
     assert_int_equal(peer_seat_acquire(&seat, 2 * BW_SEC, TTL, 2 * BW_SEC), PEER_YES);
