@@ -22,6 +22,7 @@
 #define DATAGRAM_MAX    65536u
 #define WAITING_MAX     (1u << 20) /* bytes of one direction of a connection */
 #define CONNECTIONS_MAX 1024u
+#define PORT_TRIES      20u
 
 static struct {
     uv_loop_t *loop;
@@ -351,6 +352,21 @@ static int listen_both(void)
     return error;
 }
 
+/* A port that the kernel chose for UDP may be somebody's for TCP: then another one. */
+static int listen_somewhere(void)
+{
+    bool any = w.listen.sin_port == 0;
+    int error = listen_both();
+    for (unsigned i = 0; any && error == UV_EADDRINUSE && i < PORT_TRIES; i++) {
+        uv_close((uv_handle_t *)&w.udp, NULL);
+        uv_close((uv_handle_t *)&w.tcp, NULL);
+        uv_run(w.loop, UV_RUN_NOWAIT);
+        w.listen.sin_port = 0;
+        error = listen_both();
+    }
+    return error;
+}
+
 int main(int count, char **words)
 {
     if (!read_options(count, words)) {
@@ -360,7 +376,7 @@ int main(int count, char **words)
     }
     signal(SIGPIPE, SIG_IGN);
     w.loop = uv_default_loop();
-    int error = listen_both();
+    int error = listen_somewhere();
     if (error) {
         fprintf(stderr, "relay: cannot listen on %s: %s\n", words[1], uv_strerror(error));
         return 1;
