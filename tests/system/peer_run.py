@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`bellwether peer` as real processes on loopback: who leads runs the command, and nobody else does.
 
-    peer_run.py BELLWETHER WITNESS [--long] [NAME...]
+    peer_run.py BELLWETHER WITNESS PERIODIC_JOB [--long] [NAME...]
 
 Proofs are the witness's: it sees two commands at once, and tokens that do not grow. Tests run a few at a time, as they mostly
 wait. --long adds what waits for leases to pass."""
@@ -18,7 +18,7 @@ from peer_lib import PeerRoom, free_port  # noqa: E402
 from run_lib import Tap, send, wait_for  # noqa: E402
 
 HANG_S = 60.0
-TESTS, LONG = [], set()
+TESTS, LONG, PERIODIC_JOB = [], set(), []
 
 
 def test(function):
@@ -283,6 +283,31 @@ def who_resigned_is_not_fenced_and_who_vanished_is(programs):
         room.judge()
 
 
+@test
+def programs_elect_through_the_library(programs):
+    with PeerRoom(*programs) as room:
+        lines = os.path.join(room.dir, "lines")
+        joins = ",".join(f"127.0.0.1:{port}" for port in room.ports.values())
+        jobs = []
+        for name, port in room.ports.items():
+            data = os.path.join(room.dir, "data" + name)
+            os.mkdir(data)
+            url = f"peer:///periodic-job?id={name}&listen=127.0.0.1:{port}&data={data}&join={joins}&expect=3"
+            jobs.append(subprocess.Popen([PERIODIC_JOB[0], url, lines, "5", "1000000"]))
+        try:
+            def written():
+                """a line of the leader"""
+                return os.path.exists(lines) and os.path.getsize(lines) > 0
+            wait_for(written, HANG_S)
+            with open(lines, encoding="utf-8") as file:
+                word, token, *rest = file.readline().split()
+                assert (word, rest) == ("token", ["round", "1"]) and int(token) > 0
+        finally:
+            for job in jobs:
+                job.kill()
+                job.wait()
+
+
 @long_test
 def when_the_guardian_is_killed_too_the_lease_is_waited_out(programs):
     with PeerRoom(*programs, ttl="2s") as room:
@@ -336,7 +361,8 @@ def run_one(tap, programs, name, function):
 def main():
     words = sys.argv[1:]
     everything = "--long" in words
-    programs, names = words[:2], [w for w in words[2:] if w != "--long"]
+    programs, names = words[:2], [w for w in words[3:] if w != "--long"]
+    PERIODIC_JOB.append(words[2])
     tap = Tap()
     chosen = [(n, f) for n, f in TESTS if (n in names if names else everything or n not in LONG)]
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
