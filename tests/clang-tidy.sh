@@ -30,6 +30,7 @@ for entry in commands:
         continue
     seen.add(path)
     words = [w for w in entry["command"].split() if w not in ("-ftrivial-auto-var-init=zero", "-fstack-clash-protection")]
+    words = words[words[0].endswith("ccache"):]
     words[0] = "clang"
     kept.append({"directory": entry["directory"], "command": " ".join(words), "file": path})
 with open(os.path.join(cache, "compile_commands.json"), "w") as f:
