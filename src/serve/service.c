@@ -94,8 +94,9 @@ void bw_call_gone(struct bw_call *call)
     call->ended = true;
     while (call->waits) {
         struct bw_wait *wait = call->waits;
-        if (wait->binds)                                    /* it may still happen */
-            bw_binding_add(call->binding, wait->number);    /* NOLINT(clang-analyzer-unix.Malloc) */
+        /* What is under way may still happen. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        if (wait->binds)
+            bw_binding_add(call->binding, wait->number);
         bw_replica_forget(service->replica, wait->request); /* NOLINT(clang-analyzer-unix.Malloc) */
         unlink_wait(service, wait);
         free(wait);

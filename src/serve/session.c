@@ -41,11 +41,18 @@ struct bw_request *bw_session_find(const struct bw_session *s, uint64_t id)
     return at;
 }
 
+/* Renewals have room of their own: nobody loses a lease because others ask for more than can be
+ * done. */
+static bool has_room(const struct bw_session *s, enum bw_replica_kind kind)
+{
+    bool renewal = kind == BW_REPLICA_KEEP_ALIVE && !BW_BUG(session_refuses_renewals_too);
+    return s->requests < BW_REPLICA_REQUESTS_MAX - (renewal ? 0 : BW_REPLICA_RENEWALS);
+}
+
 static struct bw_request *request_new(struct bw_session *s, uint64_t id, enum bw_replica_kind kind,
                                       bw_node origin, uint32_t length)
 {
-    if (s->requests >= BW_REPLICA_REQUESTS_MAX ||
-        (length && s->request_bytes + length > BW_REPLICA_BYTES_MAX))
+    if (!has_room(s, kind) || (length && s->request_bytes + length > BW_REPLICA_BYTES_MAX))
         return NULL;
     struct bw_request *request = s->hooks.take(s->hooks.context, sizeof *request + length);
     if (!request)

@@ -22,6 +22,7 @@
 /* Requests unanswered at one time, and bytes of proposals not yet applied: beyond it new ones are
  * refused (BW_EBUSY), so that what is under way still ends in time. */
 #define BW_REPLICA_REQUESTS_MAX 65536u
+#define BW_REPLICA_RENEWALS     8192u /* of them, for keep-alives alone */
 #define BW_REPLICA_BYTES_MAX    ((size_t)64 << 20)
 #define BW_SESSION_HEAD         8u  /* an entry's bytes begin with the number of its request */
 #define BW_SESSION_NODE         48u /* whose number it is: bits above this */
