@@ -187,6 +187,8 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         bw_raft_unbind(raft, event->node);
         if (raft->role == BW_RAFT_LEADER || raft->role == BW_RAFT_CANDIDATE)
             bw_raft_ask_again(raft);
+        else if (raft->role == BW_RAFT_PRECANDIDATE) /* who had not heard of it yet said no */
+            bw_raft_campaign(raft, false);
         else
             bw_raft_look_early(raft, event->node);
         break;
