@@ -114,6 +114,8 @@ static int open_wal(struct bw_replica *r, char *why)
     if (error)
         return error;
     r->handles++;
+    if (r->strays) /* what is written from now on continues the snapshot, and must be known to */
+        bw_wal_snapshot(r->wal, r->log.base, r->snapshot_term);
     if (!r->recovery)
         return 0;
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "the log in %s does not continue its snapshot",

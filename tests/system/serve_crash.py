@@ -306,7 +306,7 @@ def receive_once(three, point):
     for node in others:
         node.start()
     three.wait_ready(but=[victim])
-    three.load.some(others[0], 2 if point.startswith("raft.") else 110)
+    three.load.some(others[0], 2 if point.startswith("raft.") else 50)
     for life in range(2):
         victim.start(point)
         died = not victim.wait_ready(may_die=True) or three.load.until_death(victim, 20 if life else 300)
