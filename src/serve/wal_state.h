@@ -9,7 +9,7 @@
 
 #define WAL_SEGMENTS_MAX 65536u
 /* A disk that took longer is not waited for on the loop's thread for the next batches. */
-#define WAL_QUICK_NS (2 * 1000 * 1000u)
+#define WAL_QUICK_NS 2000000u
 #define WAL_DISTRUST 256u
 
 struct wal_kept {
