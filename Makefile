@@ -6,7 +6,7 @@ SEEDS ?= 1..10000
 TRIALS ?= 10000
 MATRIX_JOBS ?= 4
 
-.PHONY: help build run test mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean deps-build deps-test
+.PHONY: swim calm help build run test mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -23,6 +23,8 @@ help:
 	@echo "make serve-crowds  10,000 idle connections and 1,000 watchers on the service, and five times the load it can take"
 	@echo "make serve-bound   400 kills of holders on the service, judged by the witness"
 	@echo "make crowd       what 1,000 waiting candidates cost on every store, and who is served"
+	@echo "make swim        SWIM with 50 and 200 real processes: deaths known in time, traffic constant"
+	@echo "make calm        ten minutes of 20 % loss between peers: no election"
 	@echo "make format      clang-format over all C files"
 	@echo "make clean       remove every build directory"
 
@@ -79,6 +81,12 @@ serve-crowds: deps-test build
 
 serve-bound: deps-test build
 	@tests/system/serve_bound.py $(SERVE_PROGRAMS) --trials 400
+
+swim: deps-test build
+	@tests/system/peer_swim.py $(BUILD)/bellwether --sizes 50,200 --period-ms 500 --seconds 20
+
+calm: deps-test build
+	@tests/system/peer_calm.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --seconds 600
 
 format: deps-test
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
