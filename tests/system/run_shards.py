@@ -95,7 +95,7 @@ class ShardRoom(Room):
         return self.candidate(name, options=["--shards", str(shards)] + store, command=self.work(before, modes),
                               env={"BELLWETHER_MODULES": self.modules} if unlisted else None)
 
-    def words(self, name):
+    def launcher_words(self, name):
         """A launcher's whole command line."""
         return [self.bellwether, "run", "--store", "sqlite:" + self.db, "--election", ELECTION, "--id", name,
                 *self.options, "--shards", str(SHARDS), "--", *self.work("", "")]
@@ -314,7 +314,7 @@ def an_interrupt_reaches_every_work_once(room):
 
 @test
 def ctrl_c_on_a_terminal_reaches_every_work_once(room):
-    words = room.words("a")
+    words = room.launcher_words("a")
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(words[0], words)
@@ -366,7 +366,7 @@ def a_store_that_cannot_be_opened_yet_is_waited_for(room):
 
 @test
 def closed_standard_streams_do_no_harm(room):
-    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *room.words("a")])
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *room.launcher_words("a")])
     try:
         room.spread(SHARDS)
         process.terminate()
