@@ -35,11 +35,14 @@ static bw_time patience_ends(const struct peer_seat *seat)
     return bw_time_add(seat->led_since, PEER_SEAT_RESIGN_NS);
 }
 
+/* Not before it could act: whose election has not reached the others yet would be the only one whom
+ * they can elect, again and again. */
 bool peer_seat_must_resign(const struct peer_seat *seat, bw_time now)
 {
+    bool reached = seat->told.act_until > seat->told.act_from;
     bool unfit = seat->line == PEER_LINE_OUT ||
                  (seat->line == PEER_LINE_UNKNOWN && now >= patience_ends(seat));
-    return peer_seat_leads(seat) && unfit && !seat->holds && now >= seat->resigned_until;
+    return peer_seat_leads(seat) && reached && unfit && !seat->holds && now >= seat->resigned_until;
 }
 
 bool peer_seat_look(struct peer_seat *seat, bw_time now)

@@ -44,6 +44,7 @@ def main():
             tap.skip(name, reason)
             continue
         peers = rooms[name] = Peers(programs, algorithm, guarded)
+        peers.times = []
         peers.start_all()
         peers.await_one()
         before[name] = elections(peers)

@@ -53,6 +53,7 @@ class Peers:
         self.net = Network(HOSTS)
         self.slow = slow
         self.process = {}
+        self.times = ["--ttl", f"{TTL_S}s", "--kill-after", "300ms"]
         self.more = []  # further options of every peer
         self.spaces = {}
         for number, host in self.net.hosts.items():
@@ -93,7 +94,7 @@ class Peers:
         others = ",".join(self.address(n) for n in self.net.hosts if n != number)
         words = [self.bellwether, "peer", "--id", str(number), "--listen", f"{host.address}:{PORT}", "--advertise",
                  self.address(number), "--join", others, "--data", os.path.join(self.dir, f"data{number}"), "--algorithm",
-                 self.algorithm, "--key-file", self.keys, "--ttl", f"{TTL_S}s", "--kill-after", "300ms", "--log", "json"]
+                 self.algorithm, "--key-file", self.keys, *self.times, "--log", "json"]
         words += ["--expect", str(HOSTS)] if founder else []
         words += ["--quorum"] if self.guarded and self.algorithm != "raft" else []
         words += self.more + ["--", self.witness, self.dir] + ([] if self.guarded else ["stay"])

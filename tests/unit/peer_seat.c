@@ -123,6 +123,9 @@ static void who_is_not_fit_resigns_and_who_resigned_waits_for_others(void **stat
     assert_false(peer_seat_must_resign(&seat, 0)); /* it may still say that it is ready */
     assert_true(peer_seat_must_resign(&seat, PEER_SEAT_RESIGN_NS));
     seat.line = PEER_LINE_OUT;
+    hear(&seat, 0, leads(SELF, 6, 0, 0));
+    assert_false(peer_seat_must_resign(&seat, 0)); /* elected, and the others do not know yet */
+    hear(&seat, 0, leads(SELF, 6, 0, 20 * BW_SEC));
     assert_true(peer_seat_must_resign(&seat, 0));
     assert_false(peer_seat_free(&seat, 0));
     peer_seat_resigned(&seat, 0);
