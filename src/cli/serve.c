@@ -9,7 +9,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define LISTEN_DEFAULT "127.0.0.1:2379"
+#define LISTEN_DEFAULT  "127.0.0.1:2379"
+#define LAST_ANSWERS_MS 200u
 
 struct serve {
     const char *listen;
@@ -21,7 +22,7 @@ struct serve {
     uint16_t port;
     uv_loop_t loop;
     uv_signal_t term, interrupt;
-    uv_async_t end;
+    uv_timer_t end;
     int code;
     bw_node leader; /* as was said */
     bw_term led_term;
@@ -174,18 +175,19 @@ static void on_signal(uv_signal_t *handle, int number)
     stop(handle->data);
 }
 
+static void on_end(uv_timer_t *timer)
+{
+    stop(timer->data);
+}
+
 /* It can take no part: the line says what to do. Not from within its own call. */
 static void on_ended(void *context, enum bw_replica_end end, const char *why)
 {
     struct serve *s = context;
     fprintf(stderr, "bellwether serve: %s\n", why);
     s->code = end == BW_REPLICA_REMOVED ? BW_EXIT_OK : BW_EXIT_DATA;
-    uv_async_send(&s->end);
-}
-
-static void on_end(uv_async_t *async)
-{
-    stop(async->data);
+    /* Who asked a node to remove itself still hears that it was done. */
+    uv_timer_start(&s->end, on_end, end == BW_REPLICA_REMOVED ? LAST_ANSWERS_MS : 0, 0);
 }
 
 static void watch_signal(struct serve *s, uv_signal_t *handle, int number)
@@ -253,7 +255,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
         return code;
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&s.loop);
-    uv_async_init(&s.loop, &s.end, on_end);
+    uv_timer_init(&s.loop, &s.end);
     s.end.data = &s;
     bw_notify_open(&s.notify, &s.loop);
     code = bw_secure_open(command, &s.secure, &s.loop, s.who.identity.cluster);

@@ -166,7 +166,7 @@ class Cluster(Target):
 
     @property
     def ports(self):
-        return [self.client[name] for name, node in self.nodes.items() if node.process and node.process.poll() is None]
+        return [self.client[name] for name, node in list(self.nodes.items()) if node.process and node.process.poll() is None]
 
     def at(self, name):
         return f"127.0.0.1:{self.client[name]}"
@@ -206,7 +206,7 @@ class Cluster(Target):
 
     def leads(self):
         """The name of the node that leads."""
-        running = [name for name, node in self.nodes.items() if node.process and node.process.poll() is None]
+        running = [name for name, node in list(self.nodes.items()) if node.process and node.process.poll() is None]
         return running[self.leader()]
 
     def ends(self, name):
