@@ -16,7 +16,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "system"))
 
-from run_lib import Room, send, wait_for  # noqa: E402
+from run_lib import Room, cpu_seconds, private_dirty_kb, send, wait_for  # noqa: E402
 
 IDLE_S = 10.0
 PROMISED = {"clean exit": 5.0, "resign": 5.0, "transfer": 5.0, "SIGKILL of the supervisor": 20.0}
@@ -82,20 +82,6 @@ def kill_both(programs):
         send(guardian, signal.SIGKILL)
         a.signal(signal.SIGKILL)
         return (int(room.started(2, 9)[3]) - before) / 1e6
-
-
-def private_dirty_kb(pid):
-    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
-
-
-def cpu_seconds(pid):
-    """By the scheduler's nanoseconds, not by ticks."""
-    total = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
-            total += int(file.read().split()[0])
-    return total / 1e9
 
 
 def idle(programs):

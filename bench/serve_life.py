@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "system"))
 sys.dont_write_bytecode = True
 
-from run_lib import wait_for  # noqa: E402
+from run_lib import cpu_seconds, private_dirty_kb, wait_for  # noqa: E402
 from serve_lib import Nodes  # noqa: E402
 from store_lib import Place, free_ports  # noqa: E402
 
@@ -94,25 +94,12 @@ def leader_gone(nodes, how):
     return statistics.median(seen), max(seen)
 
 
-def private_dirty(pid):
-    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
-
-
-def processor_seconds(pid):
-    spent = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
-            spent += int(file.read().split()[0])
-    return spent / 1e9
-
-
 def idle(nodes, seconds=20):
     pids = [server.process.pid for server in nodes.servers]
-    before = [processor_seconds(pid) for pid in pids]
+    before = [cpu_seconds(pid) for pid in pids]
     time.sleep(seconds)
-    spent = [(processor_seconds(pid) - b) * 60 / seconds for pid, b in zip(pids, before)]
-    return [private_dirty(pid) for pid in pids], spent
+    spent = [(cpu_seconds(pid) - b) * 60 / seconds for pid, b in zip(pids, before)]
+    return [private_dirty_kb(pid) for pid in pids], spent
 
 
 def many_leases(nodes):

@@ -215,7 +215,6 @@ static pid_t start(const char *shell, int *out)
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        setpgid(0, 0);
         execl("/bin/sh", "sh", "-c", shell, (char *)NULL);
         _exit(127);
     }

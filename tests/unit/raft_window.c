@@ -249,6 +249,23 @@ static void a_longer_promise_is_waited_out_unless_the_death_is_confirmed(void **
     }
 }
 
+/* Three with a promise of ten seconds; the leader of a while is gone, which its connections tell.
+ */
+static struct net *left_by_a_long_leader(uint64_t seed, bw_node *gone)
+{
+    struct net *net = net_new(3, 3, seed);
+    net->config.promise_ns = 10 * BW_SEC;
+    for (bw_node id = 1; id <= 3; id++)
+        net_start(net, id);
+    *gone = net_elect(net, 3 * BW_SEC);
+    net_run(net, 12 * BW_SEC);
+    net_crash(net, *gone);
+    for (bw_node id = 1; id <= 3; id++)
+        if (id != *gone)
+            net_event(net, id, BW_EVENT_HINT, *gone);
+    return net;
+}
+
 /* A connection that closes is quicker than the word of the guardian: the successor has been
  * elected, and its voters have promised to it, when they hear that they owe its predecessor
  * nothing. */
@@ -256,16 +273,8 @@ static void a_death_that_is_heard_after_the_votes_ends_the_wait_too(void **state
 {
     (void)state;
     for (bw_time late = 0; late < 400 * BW_MS; late += 40 * BW_MS) {
-        struct net *net = net_new(3, 3, 83);
-        net->config.promise_ns = 10 * BW_SEC;
-        for (bw_node id = 1; id <= 3; id++)
-            net_start(net, id);
-        bw_node first = net_elect(net, 3 * BW_SEC);
-        net_run(net, 12 * BW_SEC);
-        net_crash(net, first);
-        for (bw_node id = 1; id <= 3; id++)
-            if (id != first)
-                net_event(net, id, BW_EVENT_HINT, first);
+        bw_node first;
+        struct net *net = left_by_a_long_leader(83, &first);
         bw_node second = net_elect(net, BW_SEC);
         net_run(net, late);
         assert_true(net_status(net, second).act_from > net->now + 8 * BW_SEC);
@@ -285,16 +294,8 @@ static void a_candidate_that_hears_of_the_death_does_not_count_older_votes(void 
 {
     (void)state;
     for (bw_time early = 0; early < 12 * BW_MS; early += BW_MS / 2) {
-        struct net *net = net_new(3, 3, 84);
-        net->config.promise_ns = 10 * BW_SEC;
-        for (bw_node id = 1; id <= 3; id++)
-            net_start(net, id);
-        bw_node first = net_elect(net, 3 * BW_SEC);
-        net_run(net, 12 * BW_SEC);
-        net_crash(net, first);
-        for (bw_node id = 1; id <= 3; id++)
-            if (id != first)
-                net_event(net, id, BW_EVENT_HINT, first);
+        bw_node first;
+        struct net *net = left_by_a_long_leader(84, &first);
         net_run(net, early); /* somewhere between the first question and the last vote */
         for (bw_node id = 1; id <= 3; id++)
             if (id != first)

@@ -1,29 +1,7 @@
 /* A sealed frame: heard as it was said, by whom it was for, or not at all. */
-#include "seal_story.h"
+#include "seal_pair.h"
 
 #include <openssl/crypto.h>
-
-static struct bw_keyring *ring;
-static struct bw_seal *one, *two;
-
-static int start(void **state)
-{
-    (void)state;
-    ring = ring_of(KEY_ONE "\n");
-    one = seal_of(1, ring);
-    two = seal_of(2, ring);
-    meet(one, 2, two);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    bw_seal_free(one);
-    bw_seal_free(two);
-    bw_keyring_free(ring);
-    return 0;
-}
 
 static void what_is_said_is_heard_and_not_readable_on_the_way(void **state)
 {
@@ -203,17 +181,20 @@ static void a_frame_of_a_known_session_allocates_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_said_is_heard_and_not_readable_on_the_way, start,
+        cmocka_unit_test_setup_teardown(what_is_said_is_heard_and_not_readable_on_the_way,
+                                        start_acquainted, stop),
+        cmocka_unit_test_setup_teardown(one_payload_never_looks_the_same_twice, start_acquainted,
                                         stop),
-        cmocka_unit_test_setup_teardown(one_payload_never_looks_the_same_twice, start, stop),
-        cmocka_unit_test_setup_teardown(a_changed_bit_anywhere_is_noticed, start, stop),
-        cmocka_unit_test_setup_teardown(each_reason_has_its_own_count, start, stop),
-        cmocka_unit_test_setup_teardown(who_is_given_the_wrong_key_hears_and_says_nothing, start,
+        cmocka_unit_test_setup_teardown(a_changed_bit_anywhere_is_noticed, start_acquainted, stop),
+        cmocka_unit_test_setup_teardown(each_reason_has_its_own_count, start_acquainted, stop),
+        cmocka_unit_test_setup_teardown(who_is_given_the_wrong_key_hears_and_says_nothing,
+                                        start_acquainted, stop),
+        cmocka_unit_test_setup_teardown(bounds_are_errors_and_spend_nothing, start_acquainted,
                                         stop),
-        cmocka_unit_test_setup_teardown(bounds_are_errors_and_spend_nothing, start, stop),
-        cmocka_unit_test_setup_teardown(a_forgotten_node_is_not_spoken_to_with_old_counters, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(a_frame_of_a_known_session_allocates_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(a_forgotten_node_is_not_spoken_to_with_old_counters,
+                                        start_acquainted, stop),
+        cmocka_unit_test_setup_teardown(a_frame_of_a_known_session_allocates_nothing,
+                                        start_acquainted, stop),
     };
     if (CRYPTO_set_mem_functions(count_malloc, count_realloc, just_free) != 1)
         return 1;

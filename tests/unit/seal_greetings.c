@@ -1,26 +1,5 @@
 /* How strangers come to be believed, and how little a crowd of them costs. */
-#include "seal_story.h"
-
-static struct bw_keyring *ring;
-static struct bw_seal *one, *two;
-
-static int start(void **state)
-{
-    (void)state;
-    ring = ring_of(KEY_ONE "\n");
-    one = seal_of(1, ring);
-    two = seal_of(2, ring);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    bw_seal_free(one);
-    bw_seal_free(two);
-    bw_keyring_free(ring);
-    return 0;
-}
+#include "seal_pair.h"
 
 static void the_first_frame_is_lost_and_its_sender_is_told(void **state)
 {
@@ -208,7 +187,7 @@ static void two_processes_of_one_id_are_told_apart(void **state)
 
 int main(void)
 {
-#define STORY(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define STORY(name) cmocka_unit_test_setup_teardown(name, start_strangers, stop)
     const struct CMUnitTest tests[] = {
         STORY(the_first_frame_is_lost_and_its_sender_is_told),
         STORY(a_greeting_loses_nothing),

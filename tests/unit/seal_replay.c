@@ -1,30 +1,8 @@
 /* Recordings: worth nothing, in any order, of any session, after any restart. */
-#include "seal_story.h"
+#include "seal_pair.h"
 
 #include "base/rng.h"
 #include "net/replay.h"
-
-static struct bw_keyring *ring;
-static struct bw_seal *one, *two;
-
-static int start(void **state)
-{
-    (void)state;
-    ring = ring_of(KEY_ONE "\n");
-    one = seal_of(1, ring);
-    two = seal_of(2, ring);
-    meet(one, 2, two);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    bw_seal_free(one);
-    bw_seal_free(two);
-    bw_keyring_free(ring);
-    return 0;
-}
 
 static void restart(struct bw_seal **seal, bw_node self)
 {
@@ -262,7 +240,7 @@ static void streams_and_datagrams_do_not_hold_each_other_up(void **state)
 
 int main(void)
 {
-#define STORY(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define STORY(name) cmocka_unit_test_setup_teardown(name, start_acquainted, stop)
     const struct CMUnitTest tests[] = {
         STORY(a_frame_is_heard_once),
         STORY(within_the_window_any_order_is_heard_and_each_frame_once),
