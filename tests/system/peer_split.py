@@ -11,7 +11,7 @@ import traceback
 
 from netns_lib import why_not
 from peer_matrix import PATIENCE_S, Peers
-from run_lib import Tap, wait_for
+from run_lib import Tap, install_script, wait_for
 
 
 def events(peers, number):
@@ -26,11 +26,7 @@ def events(peers, number):
 
 
 def script(peers, name, text):
-    path = os.path.join(peers.dir, name)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\n" + text)
-    os.chmod(path, 0o755)
-    return path
+    return install_script(os.path.join(peers.dir, name), text)
 
 
 def hooks(peers):

@@ -17,7 +17,7 @@ import time
 sys.dont_write_bytecode = True
 
 from run_faults import TTL_S, Skip, main, without_sanitizer  # noqa: E402
-from run_lib import wait_for  # noqa: E402
+from run_lib import install_script, wait_for  # noqa: E402
 
 TESTS = []
 
@@ -236,9 +236,7 @@ def a_fence_agent_is_told_by_key_and_value_on_standard_input(room):
     tools = os.path.join(room.dir, "bin")
     os.mkdir(tools)
     told = os.path.join(room.dir, "told")
-    with open(os.path.join(tools, "fence_stub"), "w", encoding="utf-8") as file:
-        file.write(f"#!/bin/sh\ncat > {told}\n")
-    os.chmod(os.path.join(tools, "fence_stub"), 0o755)
+    install_script(os.path.join(tools, "fence_stub"), f"cat > {told}\n")
     more = os.path.join(room.dir, "more")
     with open(more, "w", encoding="utf-8") as file:
         file.write("login=root\npassword=geheim\n")
@@ -267,10 +265,7 @@ def who_knows_a_secret_leaves_no_core_dump_and_the_work_may(room):
     resource.setrlimit(resource.RLIMIT_CORE, (own[1], own[1]))
     if own[1] == 0:
         raise Skip("core dumps are not allowed here at all")
-    agent = os.path.join(room.dir, "fence_stub")
-    with open(agent, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\n")
-    os.chmod(agent, 0o755)
+    install_script(os.path.join(room.dir, "fence_stub"), "")
     a = room.candidate("a", options=["--fence-agent", "stub", "--fence-file", more],
                        env={"PATH": room.dir + ":" + os.environ["PATH"]})
     room.started(1)

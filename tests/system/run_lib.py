@@ -68,6 +68,18 @@ def cpu_seconds(pid):
     return total / 1e9
 
 
+def install(source, path, text=None):
+    """Puts a program in place to be executed. Another process writes it: a descriptor that this one had open for writing would be
+    inherited by whatever another thread forks at that moment, and until that has become its own program nobody could execute the
+    file ("Text file busy")."""
+    subprocess.run(["install", "-m", "755", source, path], input=text, check=True, encoding="utf-8", timeout=60)
+    return path
+
+
+def install_script(path, text):
+    return install("/dev/stdin", path, "#!/bin/sh\n" + text)
+
+
 class Room:
     """Where candidates meet. The programs come from the test's command line."""
 

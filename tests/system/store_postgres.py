@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 sys.dont_write_bytecode = True
 
 from postgres_lib import Pgbouncer, Postgres, wait_until  # noqa: E402
-from run_lib import lives, send  # noqa: E402
+from run_lib import install_script, lives, send  # noqa: E402
 from store_lib import Place, Skip, Suite, free_ports, program  # noqa: E402
 
 LONG = "--long" in sys.argv
@@ -275,10 +275,10 @@ def a_stopped_holder_is_fenced_by_the_guard_in_the_database():
         code, guard, _ = suite.command("guard", "print", "postgres", "--table", "orders")
         assert code == 0
         cluster.sql(guard)
-        writer = place.file("writer.sh", "#!/bin/sh\n"
+        writer = install_script(os.path.join(place.dir, "writer.sh"),
                             "echo \"INSERT INTO orders (what, bw_token) VALUES ('$BELLWETHER_ID', $BELLWETHER_TOKEN)\" |\n"
                             f"PGPASSWORD='{cluster.PASSWORD}' psql -X -q -h 127.0.0.1 -p {cluster.port} -U boss -d postgres\n"
-                            "exec sleep 3600\n", 0o755)
+                            "exec sleep 3600\n")
         with room_of(cluster.url()) as room:
             a = room.candidate("a", command=[writer])
             wait_until(lambda: cluster.sql("SELECT count(*) FROM orders") == "1", "a's order", PATIENCE)
