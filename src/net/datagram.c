@@ -305,6 +305,16 @@ void bw_datagram_forget(struct bw_datagram *d, bw_node node)
     d->addresses[at] = d->addresses[d->index.count];
 }
 
+void bw_datagram_sweep(struct bw_datagram *d, bool (*keeps)(void *context, bw_node node),
+                       void *context)
+{
+    for (uint32_t i = d->index.count; i > 0; i--) {
+        bw_node node = d->index.nodes[i - 1];
+        if (!keeps(context, node))
+            bw_datagram_forget(d, node);
+    }
+}
+
 /* ---- life ---- */
 
 static int open_socket(struct bw_datagram *d, char *why)

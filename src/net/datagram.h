@@ -50,6 +50,9 @@ int bw_datagram_set_address(struct bw_datagram *datagram, bw_node node,
 const struct sockaddr *bw_datagram_address(const struct bw_datagram *datagram, bw_node node);
 /* The address alone; the seal's memory of it is the caller's business (bw_seal_forget). */
 void bw_datagram_forget(struct bw_datagram *datagram, bw_node node);
+/* The same for every node of which `keeps` says no. */
+void bw_datagram_sweep(struct bw_datagram *datagram, bool (*keeps)(void *context, bw_node node),
+                       void *context);
 
 /* Returns 0, or BW_ENOTMEMBER (no address), BW_ELIMIT (too long, or too much waits: counted) or
  * BW_EINVAL. */

@@ -256,6 +256,16 @@ void bw_seal_forget(struct bw_seal *seal, bw_node node)
         seal_remove(seal, peer);
 }
 
+uint32_t bw_seal_sweep(struct bw_seal *seal, bool (*keeps)(void *context, bw_node node),
+                       void *context)
+{
+    uint32_t before = seal->index.count;
+    for (uint32_t i = before; i > 0; i--) /* the last one takes a free place, and was asked */
+        if (!keeps(context, seal->index.nodes[i - 1]))
+            seal_remove(seal, &seal->peers[i - 1]);
+    return before - seal->index.count;
+}
+
 void bw_seal_counts(const struct bw_seal *seal, struct bw_seal_counts *out)
 {
     *out = seal->counts;

@@ -150,6 +150,9 @@ bool bw_seal_knows(const struct bw_seal *seal, bw_node node);
 /* Makes room: it has left for good. Should it come back, it is met anew; of what was heard from it
  * only kept frames could be heard again. */
 void bw_seal_forget(struct bw_seal *seal, bw_node node);
+/* The same for every node of which `keeps` says no. Returns how many. */
+uint32_t bw_seal_sweep(struct bw_seal *seal, bool (*keeps)(void *context, bw_node node),
+                       void *context);
 
 struct bw_seal_counts {
     uint64_t sealed, opened;

@@ -26,13 +26,13 @@ bw_time peer_now(void)
     return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
 }
 
-void peer_end(struct bw_peer *p, const char *why)
+void peer_end(struct bw_peer *p, int error, const char *why)
 {
     if (p->dead)
         return;
     p->dead = true;
     if (p->options.ended)
-        p->options.ended(p->options.context, why);
+        p->options.ended(p->options.context, error, why);
 }
 
 bool peer_save(struct bw_peer *p)

@@ -86,8 +86,10 @@ struct bw_peer_options {
                   const struct bw_peer_claim *other);
     /* A recovery holds this election: work must end, and none begin, until told otherwise. */
     void (*held)(void *context, uint32_t election, bool held);
-    /* It can take no part any more, for good; the line says why and what to do. Close it. */
-    void (*ended)(void *context, const char *why);
+    /* It can take no part any more, for good; the line says why and what to do. Close it. BW_EIO:
+     * its disk refused a write; BW_EDAMAGED: what is on it is not what the others know; BW_EINVAL;
+     * BW_ENOMEM. Deaths (bw_peer_dead) are still told. */
+    void (*ended)(void *context, int error, const char *why);
 };
 
 /* Returns 0, or an error with a line in why[BW_PEER_WHY_MAX + 1]: BW_EINVAL (settings),

@@ -83,8 +83,9 @@ bool peer_form(struct bw_peer *p)
     if (error) {
         p->instance = NULL;
         free(m);
-        peer_end(p, error == BW_ENOMEM ? "no memory to take part in the cluster"
-                                       : "the algorithm refuses these settings and members");
+        peer_end(p, error,
+                 error == BW_ENOMEM ? "no memory to take part in the cluster"
+                                    : "the algorithm refuses these settings and members");
         return false;
     }
     p->formed = true;

@@ -157,6 +157,9 @@ static void set_address(struct bw_peer *p, const struct bw_peer_row *row)
     struct sockaddr_storage address;
     if (row->id == p->options.self || !bw_peer_address_to(&row->address, &address))
         return;
+    if (bw_datagram_set_address(p->datagram, row->id, (struct sockaddr *)&address) != BW_ELIMIT)
+        return;
+    peer_sweep(p);
     bw_datagram_set_address(p->datagram, row->id, (struct sockaddr *)&address);
 }
 
@@ -185,7 +188,7 @@ static void forgot(struct bw_peer *p)
              "id. Let the node leave the cluster, or give it a new id, and join with an empty "
              "directory",
              p->options.self, p->options.directory);
-    peer_end(p, why);
+    peer_end(p, BW_EDAMAGED, why);
 }
 
 /* Somebody else's word of us. A directory that is not ours, or starts that we do not remember: we
@@ -206,7 +209,7 @@ static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
     if (row->incarnation < p->own.incarnation)
         return;
     if (++p->renamed > RENAME_MAX) {
-        peer_end(p, "another process takes part under the same id");
+        peer_end(p, BW_EDAMAGED, "another process takes part under the same id");
         return;
     }
     p->own.incarnation = row->incarnation + 1;
@@ -298,7 +301,7 @@ static void found_do(struct bw_peer *p)
         return;
     }
     if (out->persist && !peer_save(p)) {
-        peer_end(p, "cannot write down who founds the cluster");
+        peer_end(p, BW_EIO, "cannot write down who founds the cluster");
         return;
     }
     uint32_t count = out->to_count;
@@ -419,9 +422,11 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
     if (now >= p->claim_at)
         peer_claims_tick(p, now);
     peer_hold_tick(p, now);
+    peer_sweep_tick(p, now);
     if (p->members_dirty && now >= p->save_at) {
         p->save_at = now + SAVE_NS;
-        peer_save(p);
+        if (!peer_save(p))
+            peer_end(p, BW_EIO, "cannot write down who belongs to the cluster");
     }
 }
 

@@ -9,6 +9,7 @@
  *   node_raft.c     Raft's log on disk, and its members after the roster
  *   node_claims.c   who says that it leads, and whether two do
  *   node_hold.c     work held by a recovery
+ *   node_sweep.c    forgetting who is no member
  *   node_answer.c   deaths, orders and questions */
 #ifndef BW_PEER_NODE_STATE_H
 #define BW_PEER_NODE_STATE_H
@@ -100,7 +101,8 @@ struct bw_peer {
     uv_prepare_t prepare;
     bw_time armed_at;
     uint32_t handles;
-    bool dead; /* `ended` was called, or we are closing: nothing is done any more */
+    bool dead;   /* `ended` was called, or we are closing: nothing is done any more */
+    bool broken; /* the disk failed: what was decided since may not be on it */
     bool closing, leaving;
     uint32_t farewells; /* still to be said */
     bw_time farewell_at;
@@ -124,7 +126,8 @@ struct bw_peer {
     uint32_t joins_count;
     struct sockaddr_storage places[PEER_PLACES];
     uint32_t places_count;
-    bw_time meet_at, tell_at, sync_at, resolve_at, change_at, save_at, claim_at;
+    bw_time meet_at, tell_at, sync_at, resolve_at, change_at, save_at, claim_at, sweep_at;
+    uint64_t turned_away; /* frames for which the seal had no room, when it was last looked at */
 
     struct bw_instance *instance;
     void *instance_memory;
@@ -146,7 +149,7 @@ struct bw_peer {
 
 bw_time peer_now(void);
 /* It cannot go on: tells `ended` once and stands still. */
-void peer_end(struct bw_peer *p, const char *why);
+void peer_end(struct bw_peer *p, int error, const char *why);
 /* Writes roster and founding down; false: the disk refused. */
 bool peer_save(struct bw_peer *p);
 
@@ -205,6 +208,10 @@ void peer_claims_tick(struct bw_peer *p, bw_time now);
 void peer_hold(struct bw_peer *p, uint32_t election, bool hold);
 void peer_hold_tick(struct bw_peer *p, bw_time now);
 bw_time peer_hold_deadline(const struct bw_peer *p);
+
+/* node_sweep.c */
+void peer_sweep(struct bw_peer *p);
+void peer_sweep_tick(struct bw_peer *p, bw_time now);
 
 /* node_answer.c */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death);

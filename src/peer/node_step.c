@@ -5,22 +5,24 @@
 #include "peer/node_state.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
 /* Entries of Raft's log that may be committed and still there: each is a change of leader or of
  * members. */
 #define COMPACT_AT 16u
 
-/* A disk that failed once may have anything on it: what we say afterwards could not be relied on.
- */
+/* A disk that failed once may have anything on it: what we say afterwards could not be relied on,
+ * so nothing is said any more, and nothing of this step is done. */
 static void write_record(struct bw_peer *p, uint32_t election)
 {
+    char why[BW_PEER_WHY_MAX + 1];
     p->election[election].dirty = false;
     p->counters.persisted++;
     if (bw_peer_disk_write_record(p->disk, election, &p->records[election]) == 0)
         return;
-    fprintf(stderr, "bellwether: cannot write what node %u promised in %s; ending\n",
-            p->options.self, p->options.directory);
-    abort();
+    p->broken = true;
+    snprintf(why, sizeof why, "cannot write down in %.200s what node %u promises",
+             p->options.directory, p->options.self);
+    peer_end(p, BW_EIO, why);
 }
 
 static void write_down(struct bw_peer *p, uint32_t count)
@@ -34,7 +36,7 @@ static void write_down(struct bw_peer *p, uint32_t count)
             peer_raft_note(p, action);
         }
     }
-    for (uint32_t e = 0; e < p->elections; e++)
+    for (uint32_t e = 0; e < p->elections && !p->broken; e++)
         if (p->election[e].dirty)
             write_record(p, e);
 }
@@ -126,16 +128,16 @@ static void step_once(struct bw_peer *p, struct bw_event *event)
     event->now = peer_now();
     bw_instance_step(p->instance, event, &actions);
     write_down(p, actions.count);
-    for (uint32_t i = 0; i < actions.count; i++)
+    for (uint32_t i = 0; i < actions.count && !p->broken; i++)
         act(p, &p->actions[i]);
 }
 
 void peer_step(struct bw_peer *p, struct bw_event *event)
 {
-    if (!p->instance || (p->dead && event->kind != BW_EVENT_STOP))
+    if (!p->instance || p->broken || (p->dead && event->kind != BW_EVENT_STOP))
         return;
     step_once(p, event);
-    for (uint32_t e = 0; p->raft && e < p->elections; e++)
+    for (uint32_t e = 0; p->raft && e < p->elections && !p->broken; e++)
         peer_settle(p, e);
 }
 
@@ -143,7 +145,7 @@ void peer_step(struct bw_peer *p, struct bw_event *event)
 void peer_settle(struct bw_peer *p, uint32_t election)
 {
     struct peer_election *e = &p->election[election];
-    for (int i = 0; i < 8 && (e->logged || e->compact); i++) {
+    for (int i = 0; i < 8 && (e->logged || e->compact) && !p->broken; i++) {
         const struct bw_raft *raft = bw_instance_elector(p->instance, election);
         bw_index commit = bw_raft_commit_index(raft), last = bw_raft_last_index(raft);
         struct bw_event event = {.election = (uint16_t)election, .node = p->options.self};

@@ -13,7 +13,9 @@
 #include "run/health.h"
 #include "run/log.h"
 
+#define BW_RUN_EXIT_DATA        65
 #define BW_RUN_EXIT_UNREACHABLE 69
+#define BW_RUN_EXIT_DISK        74
 #define BW_RUN_EXIT_NOT_ELECTED 75
 #define BW_RUN_EXIT_LOST        76
 

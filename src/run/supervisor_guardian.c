@@ -40,6 +40,12 @@ static void hand_over_words(struct supervisor *s)
     close(fd);
 }
 
+void bw_supervisor_words_changed(struct supervisor *s)
+{
+    if (s->token != BW_TOKEN_NONE && s->armed_token == s->token)
+        hand_over_words(s);
+}
+
 void bw_supervisor_arm(struct supervisor *s)
 {
     const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);

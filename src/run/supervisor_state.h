@@ -165,6 +165,8 @@ int bw_supervisor_guardian_listen(struct supervisor *s); /* joins it to the loop
 void bw_supervisor_begin(struct supervisor *s);
 void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed);
 void bw_supervisor_arm(struct supervisor *s);
+/* What is said if we die is another thing from now on. */
+void bw_supervisor_words_changed(struct supervisor *s);
 void bw_supervisor_guardian_dead(struct supervisor *s);
 void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now);
 bw_time bw_supervisor_guardian_deadline(const struct supervisor *s);

@@ -33,11 +33,30 @@ static void on_away(void *context, bool away, int error, const char *why)
 static void on_event(void *context, const char *event, const char *line)
 {
     struct supervisor *s = context;
-    bw_log_event(&s->log, BW_LOG_ERROR, event, NULL, "%s", line);
+    bool fine = strcmp(event, "keys-read") == 0 || strcmp(event, "resumed") == 0;
+    bw_log_event(&s->log, fine ? BW_LOG_INFO : BW_LOG_ERROR, event, NULL, "%s", line);
     bool ours = strcmp(event, "split-brain") == 0;
     s->splits += ours || strcmp(event, "split-seen") == 0;
     if (ours)
         bw_supervisor_split(s, line);
+}
+
+/* For good: what it was is not what we were started for any more. The work ends first. */
+static void on_ended(void *context, int error, const char *line)
+{
+    struct supervisor *s = context;
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    int code = error == BW_EIO        ? BW_RUN_EXIT_DISK
+               : error == BW_EDAMAGED ? BW_RUN_EXIT_DATA
+               : error == BW_ENOMEM   ? 71
+                                      : 64;
+    bw_log_event(&s->log, BW_LOG_ERROR, "cannot-go-on", fields, "%s", line);
+    bw_supervisor_end(s, code);
+}
+
+static void on_words(void *context)
+{
+    bw_supervisor_words_changed(context);
 }
 
 static bool before_request(void *context, struct bw_store_request *request)
@@ -146,7 +165,8 @@ static int cannot_open(struct supervisor *s, int error, const char *why)
 int bw_supervisor_store_open(struct supervisor *s)
 {
     char why[BW_WHY_MAX + 1] = "";
-    struct bw_asker_options options = {.context = s, .away = on_away, .event = on_event};
+    struct bw_asker_options options = {
+        .context = s, .away = on_away, .event = on_event, .ended = on_ended, .words = on_words};
     int error = bw_asker_open(&s->asker, s->config->store, &s->loop, &options, why);
     if (error)
         return cannot_open(s, error, why);

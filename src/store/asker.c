@@ -239,6 +239,20 @@ static void on_event(void *context, const char *event, const char *line)
         asker->options.event(asker->options.context, event, line);
 }
 
+static void on_ended(void *context, int error, const char *line)
+{
+    struct bw_asker *asker = context;
+    if (asker->options.ended)
+        asker->options.ended(asker->options.context, error, line);
+}
+
+static void on_words(void *context)
+{
+    struct bw_asker *asker = context;
+    if (asker->options.words)
+        asker->options.words(asker->options.context);
+}
+
 static void close_timer(struct bw_asker *asker)
 {
     uv_close((uv_handle_t *)&asker->timer, on_closed);
@@ -260,8 +274,11 @@ int bw_asker_open(struct bw_asker **out, const char *url, struct uv_loop_s *loop
     asker->armed_at = -1;
     if (options)
         asker->options = *options;
-    struct bw_store_options store_options = {
-        .context = asker, .reply = on_reply, .event = on_event};
+    struct bw_store_options store_options = {.context = asker,
+                                             .reply = on_reply,
+                                             .event = on_event,
+                                             .ended = on_ended,
+                                             .words = on_words};
     if (open_timer(asker) != 0) {
         free_self(asker);
         return bw_store_say(why, BW_ENOMEM, "no timer left");

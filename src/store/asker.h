@@ -29,6 +29,9 @@ struct bw_asker_options {
     void (*away)(void *context, bool away, int error, const char *why);
     /* The store saw something that people must hear of (store.h). May be NULL. */
     void (*event)(void *context, const char *event, const char *line);
+    /* The store can do nothing any more; its last words changed (store.h). May be NULL. */
+    void (*ended)(void *context, int error, const char *line);
+    void (*words)(void *context);
 };
 
 /* Opens the store of a URL. Returns 0, or an error with a line in why[BW_WHY_MAX + 1]. */

@@ -23,6 +23,12 @@
 
 /* ---- what the peer says ---- */
 
+static void say(struct bw_store *store, const char *event, const char *line)
+{
+    if (store->options.event)
+        store->options.event(store->options.context, event, line);
+}
+
 static void on_announced(void *context, uint32_t election,
                          const struct bw_announcement *announcement)
 {
@@ -37,9 +43,7 @@ static void on_held(void *context, uint32_t election, bool held)
     struct bw_store *store = context;
     if (election != PEER_ELECTION)
         return;
-    if (store->options.event)
-        store->options.event(store->options.context, held ? "held" : "resumed",
-                             held ? "a recovery holds all work" : "work may go on");
+    say(store, held ? "held" : "resumed", held ? "a recovery holds all work" : "work may go on");
     peers_look(store, peer_seat_hold(&store->seat, held, peers_now()));
 }
 
@@ -75,11 +79,23 @@ static void on_ordered(void *context, const struct bw_peer_order *order)
     peers_ordered(context, order);
 }
 
-/* What is asked from here on is refused with this line; what waits runs out. */
-static void on_ended(void *context, const char *why)
+/* Nobody leads here any more, and what is asked from here on is refused with this line; only that
+ * our work is dead is still told. */
+static void on_ended(void *context, int error, const char *why)
 {
     struct bw_store *store = context;
+    struct bw_announcement nobody = {.leader = BW_NODE_NONE};
     snprintf(store->ended, sizeof store->ended, "%.*s", WHY_BYTES(why));
+    if (store->options.ended)
+        store->options.ended(store->options.context, error, why);
+    peers_look(store, peer_seat_hear(&store->seat, &nobody, peers_now()));
+}
+
+static void on_letters(void *context, uint32_t election)
+{
+    struct bw_store *store = context;
+    if (election == PEER_ELECTION && store->options.words)
+        store->options.words(store->options.context);
 }
 
 /* ---- opening and closing ---- */
@@ -115,15 +131,21 @@ static void on_peer_closed(void *context)
     one_closed(context);
 }
 
+/* A file that cannot be used leaves the keys in force. Last words are sealed anew: the key of the
+ * old ones may have gone. */
 static void on_key_file(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
                         const uv_stat_t *after)
 {
     struct bw_store *store = handle->data;
-    char why[BW_KEYRING_WHY_MAX + 1];
+    char why[BW_KEYRING_WHY_MAX + 1] = "the key file cannot be found";
     (void)before;
     (void)after;
-    if (status == 0) /* a file that cannot be used leaves the keys in force */
-        bw_keyring_reload(store->keyring, why);
+    if (status != 0 || bw_keyring_reload(store->keyring, why) != 0) {
+        say(store, "keys-refused", why);
+        return;
+    }
+    say(store, "keys-read", "the key file changed: its keys are in force");
+    on_letters(store, PEER_ELECTION);
 }
 
 static int open_keys(struct bw_store *store, char *why)
@@ -139,10 +161,9 @@ static int open_keys(struct bw_store *store, char *why)
     return error ? bw_store_say(why, lasts ? BW_EINVAL : error, "%s", line) : 0;
 }
 
-static void say_nothing(void *context, const char *line)
+static void on_tls_said(void *context, const char *line)
 {
-    (void)context;
-    (void)line;
+    say(context, "tls", line);
 }
 
 static int open_tls(struct bw_store *store, char *why)
@@ -155,7 +176,7 @@ static int open_tls(struct bw_store *store, char *why)
         .whose = "peer",
         .dials = true,
         .context = store,
-        .say = say_nothing};
+        .say = on_tls_said};
     if (!s->tls_cert[0])
         return 0;
     int error = bw_credentials_open(&store->credentials, &options, line);
@@ -171,6 +192,7 @@ static int open_peer(struct bw_store *store, char *why)
                                       .context = store,
                                       .formed = on_formed,
                                       .announced = on_announced,
+                                      .letters = on_letters,
                                       .ordered = on_ordered,
                                       .held = on_held,
                                       .split = on_split,

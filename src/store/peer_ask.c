@@ -202,7 +202,7 @@ static bool takes_part(struct bw_store *store, struct bw_job *job)
     if (strcmp(store->election, job->request.election) != 0)
         bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EINVAL, "these peers elect for '%s'",
                     store->election);
-    else if (store->ended[0])
+    else if (store->ended[0] && job->request.op != BW_STORE_RELEASE)
         bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EIO, "%s", store->ended);
     else if (!status.formed && store->settings.expect)
         bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EBUSY,

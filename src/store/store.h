@@ -169,6 +169,11 @@ struct bw_store_options {
     /* Optional. Something that people must hear of: a word for it and a line. "split-seen": two led
      * at once; "split-brain": so it was, and it is ours to recover from it. */
     void (*event)(void *context, const char *event, const char *line);
+    /* Optional. The store can do nothing any more, for good, until it is opened anew; the line says
+     * why and what to do. A RELEASE is still worth sending. */
+    void (*ended)(void *context, int error, const char *line);
+    /* Optional. `last_words` would say something else from now on. */
+    void (*words)(void *context);
 };
 
 struct bw_store_ops {
@@ -207,7 +212,8 @@ struct bw_store_ops {
     int (*hold)(struct bw_store *store, const char *election);
 
     /* What others are told when we are gone and the work of our present leadership is dead. Asked
-     * for when it begins and with every renewal. False: there is nothing to tell. */
+     * for when it begins, with every renewal, and when the store says that they changed. False:
+     * there is nothing to tell. */
     bool (*last_words)(struct bw_store *store, const char *election, struct bw_last_words *out);
 };
 

@@ -21,8 +21,9 @@ struct node {
     bw_node id;
     struct bw_peer *peer;
     struct bw_announcement said;
-    unsigned announcements, ends, formed;
+    unsigned announcements, ends, formed, letters;
     bool leading, closed;
+    int ended_with;
     char why[BW_PEER_WHY_MAX + 1];
 };
 
@@ -35,7 +36,7 @@ static struct {
     const struct bw_elector_ops *algorithm;
     const struct bw_detector_ops *detector;
     bool quorum;
-    uint32_t expect;
+    uint32_t expect, cap;
     char first[BW_PEER_ADDRESS_MAX + 1]; /* whom to join */
     const char *cluster, *members_file;
     struct bw_keyring *keyring;
@@ -84,9 +85,10 @@ static void on_announced(void *context, uint32_t election, const struct bw_annou
     check_window(n);
 }
 
-static void on_ended(void *context, const char *why)
+static void on_ended(void *context, int error, const char *why)
 {
     struct node *n = context;
+    n->ended_with = error;
     n->ends++;
     snprintf(n->why, sizeof n->why, "%s", why);
 }
@@ -94,6 +96,12 @@ static void on_ended(void *context, const char *why)
 static void on_formed(void *context)
 {
     ((struct node *)context)->formed++;
+}
+
+static void on_letters(void *context, uint32_t election)
+{
+    assert_int_equal(election, 0);
+    ((struct node *)context)->letters++;
 }
 
 static void on_patience(uv_timer_t *timer)
@@ -141,6 +149,7 @@ static int try_open(bw_node id, char *why)
                                 .members_file = w.members_file,
                                 .directory = directories[id],
                                 .expect = w.expect,
+                                .cap = w.cap,
                                 .algorithm = w.algorithm,
                                 .detector = w.detector,
                                 .quorum = w.quorum,
@@ -148,6 +157,7 @@ static int try_open(bw_node id, char *why)
                                 .context = n,
                                 .announced = on_announced,
                                 .formed = on_formed,
+                                .letters = on_letters,
                                 .ended = on_ended};
     o.elect.count = w.expect ? w.expect : 5;
     bw_elector_defaults(&o.elect, 5 * BW_MS, PERIOD);
@@ -413,6 +423,55 @@ static void a_newcomer_may_lead_by_the_founders_promises(void **state)
     assert_true(w.node[leader()].said.token > 0);
 }
 
+static struct node *guest;
+static bool guest_is_known(void)
+{
+    struct bw_peer_member members[NODES + 1];
+    uint32_t seen = 0;
+    for (bw_node id = 1; id <= 3; id++) {
+        uint32_t count = bw_peer_members(w.node[id].peer, members, NODES);
+        for (uint32_t i = 0; i < count; i++)
+            seen += members[i].id == guest->id && !members[i].left;
+    }
+    return seen == 3 && guest->said.leader != BW_NODE_NONE;
+}
+
+/* Sessions, replay windows and addresses are kept for so many at a time. */
+static void those_who_left_make_room_for_others(void **state)
+{
+    (void)state;
+    w.algorithm = &bw_elect_lowest;
+    w.cap = 6;
+    open_all(3);
+    uint32_t guests = small() ? 8 : 16;
+    for (bw_node id = 4; id < 4 + guests; id++) {
+        guest = &w.node[id];
+        open_node(id);
+        until(guest_is_known, "a newcomer is known and knows who leads");
+        close_node(id, true);
+    }
+    until(settled, "the three are as before");
+}
+
+static bool has_new_letters(void)
+{
+    return w.node[leader()].letters > 0;
+}
+
+/* One who came is told too: a majority without it may not be enough. */
+static void last_words_are_made_anew_when_somebody_comes(void **state)
+{
+    (void)state;
+    struct bw_peer_letter letters[NODES];
+    open_all(3);
+    struct node *n = &w.node[leader()];
+    assert_int_equal(bw_peer_last_words(n->peer, 0, letters, NODES), 2);
+    n->letters = 0;
+    open_node(4);
+    until(has_new_letters, "the leader hears that its last words changed");
+    assert_int_equal(bw_peer_last_words(n->peer, 0, letters, NODES), 3);
+}
+
 static bool two_ended(void)
 {
     return w.node[2].ends > 0;
@@ -431,6 +490,7 @@ static void a_voter_that_lost_its_directory_is_refused(void **state)
     open_node(2);
     until(two_ended, "the wiped node gives up");
     assert_non_null(strstr(w.node[2].why, "data is gone"));
+    assert_int_equal(w.node[2].ended_with, BW_EDAMAGED);
     close_node(2, false);
     until(settled, "the others go on");
 }
@@ -693,6 +753,8 @@ int main(int count, char **words)
         STORY(a_newcomer_becomes_a_voter_and_a_leaver_is_removed),
         STORY(a_newcomer_takes_part_without_a_quorum),
         STORY(a_newcomer_may_lead_by_the_founders_promises),
+        STORY(those_who_left_make_room_for_others),
+        STORY(last_words_are_made_anew_when_somebody_comes),
         STORY(a_voter_that_lost_its_directory_is_refused),
         STORY(a_copied_directory_is_refused),
         STORY(given_members_need_no_one_to_join),

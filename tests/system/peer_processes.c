@@ -88,9 +88,10 @@ static void on_split(void *context, uint32_t election, const struct bw_peer_clai
         (void)!write(w.pipe[1], &word, sizeof word);
 }
 
-static void on_ended(void *context, const char *why)
+static void on_ended(void *context, int error, const char *why)
 {
     (void)context;
+    (void)error;
     fprintf(stderr, "node %u ended: %s\n", self, why);
     _exit(3);
 }

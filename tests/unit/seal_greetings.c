@@ -168,6 +168,62 @@ static void more_peers_than_there_is_room_for_are_counted_and_not_believed(void 
     assert_int_equal(counts.dropped[BW_SEAL_DROP_FULL], 12);
 }
 
+static bool keeps_one(void *context, bw_node node)
+{
+    (void)context;
+    return node == 1;
+}
+
+/* Every other one with a key of its own, whom nobody hears. */
+static void ten_thousand_who_come_and_go_leave_no_trace(void **state)
+{
+    (void)state;
+    struct bw_seal_counts counts;
+    struct bw_keyring *foreign = ring_of(KEY_TWO "\n");
+    const uint32_t crowd = 10000;
+    uint32_t forgotten = 0;
+    meet(one, 2, two);
+    for (uint32_t i = 0; i < crowd; i++) {
+        bool ours = i % 2 == 0;
+        struct bw_seal *peer = seal_of(11 + i, ours ? ring : foreign);
+        bw_seal_clock(two, (1000 + i) * BW_SEC); /* a second's challenges are enough for each */
+        shake(peer, two, say(peer, 2, "x"));
+        assert_int_equal(bw_seal_knows(two, 11 + i), ours);
+        bw_seal_free(peer);
+        forgotten += i % 5 == 0 ? bw_seal_sweep(two, keeps_one, NULL) : 0;
+        bw_seal_counts(two, &counts);
+        assert_true(counts.peers <= 4);
+    }
+    forgotten += bw_seal_sweep(two, keeps_one, NULL);
+    bw_seal_counts(two, &counts);
+    assert_int_equal(forgotten, crowd / 2);
+    assert_int_equal(counts.peers, 1);
+    assert_int_equal(counts.dropped[BW_SEAL_DROP_FULL], 0);
+    assert_int_equal(counts.dropped[BW_SEAL_DROP_KEY] + counts.dropped[BW_SEAL_DROP_FORGED],
+                     crowd / 2);
+    struct frame still = say(one, 2, "still here");
+    assert_heard(two, &still, "still here");
+    bw_keyring_free(foreign);
+}
+
+/* The same node, started again and again. */
+static void thousands_of_sessions_of_one_node_take_one_place(void **state)
+{
+    (void)state;
+    struct bw_seal_counts counts;
+    for (uint32_t i = 0; i < 5000; i++) {
+        struct bw_seal *peer = seal_of(11, ring);
+        bw_seal_clock(two, (1000 + i) * BW_SEC);
+        shake(peer, two, say(peer, 2, "x"));
+        struct frame frame = say(peer, 2, "it is me");
+        assert_heard(two, &frame, "it is me");
+        bw_seal_free(peer);
+    }
+    bw_seal_counts(two, &counts);
+    assert_int_equal(counts.peers, 1);
+    assert_int_equal(counts.met, 5000);
+}
+
 static void two_processes_of_one_id_are_told_apart(void **state)
 {
     (void)state;
@@ -198,6 +254,8 @@ int main(void)
         STORY(a_flood_of_strangers_gets_few_challenges_and_leaves_no_trace),
         STORY(a_flood_of_recorded_challenges_gets_few_answers),
         STORY(more_peers_than_there_is_room_for_are_counted_and_not_believed),
+        STORY(ten_thousand_who_come_and_go_leave_no_trace),
+        STORY(thousands_of_sessions_of_one_node_take_one_place),
         STORY(two_processes_of_one_id_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
