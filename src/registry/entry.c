@@ -2,7 +2,10 @@
  * same order. */
 #include "registry/entry.h"
 
+#include "base/bug.h"
 #include "registry/bytes.h"
+
+enum who { BY_USER = BW_ENTRY_LEVEL + 1, BY_NODE };
 
 static void write_keys(struct bw_writer *w, const struct bw_keys *keys)
 {
@@ -165,6 +168,33 @@ static void read_lease(struct bw_reader *r, struct bw_entry *entry)
     entry->lease.binding = bw_read_number(r);
 }
 
+/* Anybody's has nothing before it: so it was before there were users. */
+static void write_by(struct bw_writer *w, const struct bw_by *by)
+{
+    if (by->kind == BW_BY_USER) {
+        bw_write_number(w, BY_USER);
+        bw_write_number(w, by->since);
+        bw_write_slice(w, by->name);
+    } else if (by->kind == BW_BY_NODE) {
+        bw_write_number(w, BY_NODE);
+    }
+}
+
+static struct bw_by read_by(struct bw_reader *r)
+{
+    struct bw_by by = {0};
+    unsigned char first = r->size ? r->at[0] : 0;
+    if (first != BY_USER && first != BY_NODE)
+        return by;
+    r->used = 1;
+    by.kind = first == BY_NODE ? BW_BY_NODE : BW_BY_USER;
+    if (by.kind == BW_BY_NODE)
+        return by;
+    by.since = bw_read_number(r);
+    by.name = bw_read_slice(r);
+    return by;
+}
+
 static bool has_too_many(const struct bw_txn *txn)
 {
     return txn->compare_count > BW_TXN_OPS_MAX || txn->then_count > BW_TXN_OPS_MAX ||
@@ -177,6 +207,7 @@ int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t siz
     w.at = out;
     if (entry->kind == BW_ENTRY_TXN && has_too_many(&entry->txn))
         return BW_ELIMIT;
+    write_by(&w, &entry->by);
     bw_write_number(&w, entry->kind);
     switch (entry->kind) {
     case BW_ENTRY_NOTHING:
@@ -198,6 +229,12 @@ int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t siz
     case BW_ENTRY_COMPACT:
         bw_write_number(&w, (uint64_t)entry->revision);
         break;
+    case BW_ENTRY_USERS:
+        bw_users_change_write(&w, &entry->users);
+        break;
+    case BW_ENTRY_LEVEL:
+        bw_write_number(&w, entry->level);
+        break;
     }
     return w.failed || w.used > INT32_MAX ? BW_ELIMIT : (int)w.used;
 }
@@ -206,7 +243,8 @@ int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const un
                     size_t length)
 {
     struct bw_reader r = {.at = bytes, .size = length};
-    *entry = (struct bw_entry){.kind = (enum bw_entry_kind)bw_read_below(&r, BW_ENTRY_COMPACT)};
+    *entry = (struct bw_entry){.by = read_by(&r)};
+    entry->kind = (enum bw_entry_kind)bw_read_below(&r, BW_ENTRY_LEVEL);
     switch (entry->kind) {
     case BW_ENTRY_NOTHING:
         break;
@@ -227,40 +265,63 @@ int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const un
     case BW_ENTRY_COMPACT:
         entry->revision = bw_read_positive(&r);
         break;
+    case BW_ENTRY_USERS:
+        bw_users_change_read(&r, &entry->users);
+        break;
+    case BW_ENTRY_LEVEL:
+        entry->level = (uint32_t)bw_read_below(&r, UINT32_MAX);
+        break;
     }
     return r.failed || r.used != length ? BW_EMALFORMED : 0;
+}
+
+/* What takes which role. A change of the level is the nodes' own. */
+static const enum bw_role least[] = {
+    [BW_ENTRY_NOTHING] = BW_ROLE_NONE,    [BW_ENTRY_PUT] = BW_ROLE_CAMPAIGN,
+    [BW_ENTRY_DELETE] = BW_ROLE_CAMPAIGN, [BW_ENTRY_TXN] = BW_ROLE_CAMPAIGN,
+    [BW_ENTRY_GRANT] = BW_ROLE_CAMPAIGN,  [BW_ENTRY_REVOKE] = BW_ROLE_CAMPAIGN,
+    [BW_ENTRY_BIND] = BW_ROLE_CAMPAIGN,   [BW_ENTRY_COMPACT] = BW_ROLE_ADMIN,
+    [BW_ENTRY_USERS] = BW_ROLE_ADMIN,     [BW_ENTRY_LEVEL] = BW_ROLE_NONE};
+
+static enum bw_refusal apply_other(struct bw_registry *registry, const struct bw_entry *entry)
+{
+    switch (entry->kind) {
+    case BW_ENTRY_GRANT:
+        return bw_registry_grant(registry, entry->lease.id, entry->lease.ttl_ns,
+                                 entry->lease.binding);
+    case BW_ENTRY_REVOKE:
+        return bw_registry_revoke(registry, entry->lease.id, entry->lease.binding);
+    case BW_ENTRY_BIND:
+        return bw_registry_bind(registry, entry->lease.id, entry->lease.binding);
+    case BW_ENTRY_COMPACT:
+        return bw_registry_compact(registry, entry->revision);
+    case BW_ENTRY_USERS:
+        return bw_registry_users_change(registry, &entry->users);
+    case BW_ENTRY_LEVEL:
+        bw_registry_raise(registry, entry->level);
+        break;
+    default:
+        break;
+    }
+    return BW_REFUSED_NOT;
 }
 
 enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_entry *entry,
                                   struct bw_results *results)
 {
-    int64_t lease = entry->lease.id;
-    uint64_t binding = entry->lease.binding;
-    enum bw_refusal refusal = BW_REFUSED_NOT;
+    enum bw_refusal refusal = BW_BUG(users_checked_on_arrival)
+                                  ? BW_REFUSED_NOT
+                                  : bw_registry_may(registry, &entry->by, least[entry->kind]);
     results->op_count = results->kv_count = 0;
     results->succeeded = results->truncated = false;
-    switch (entry->kind) {
-    case BW_ENTRY_NOTHING:
-        break;
-    case BW_ENTRY_PUT:
+    if (!refusal && entry->kind == BW_ENTRY_PUT)
         return bw_registry_put(registry, &entry->put, results);
-    case BW_ENTRY_DELETE:
+    if (!refusal && entry->kind == BW_ENTRY_DELETE)
         return bw_registry_delete(registry, &entry->delete, results);
-    case BW_ENTRY_TXN:
+    if (!refusal && entry->kind == BW_ENTRY_TXN)
         return bw_registry_txn(registry, &entry->txn, results);
-    case BW_ENTRY_GRANT:
-        refusal = bw_registry_grant(registry, lease, entry->lease.ttl_ns, binding);
-        break;
-    case BW_ENTRY_REVOKE:
-        refusal = bw_registry_revoke(registry, lease, binding);
-        break;
-    case BW_ENTRY_BIND:
-        refusal = bw_registry_bind(registry, lease, binding);
-        break;
-    case BW_ENTRY_COMPACT:
-        refusal = bw_registry_compact(registry, entry->revision);
-        break;
-    }
+    if (!refusal)
+        refusal = apply_other(registry, entry);
     struct bw_registry_status status;
     bw_registry_status(registry, &status);
     results->revision = status.revision;

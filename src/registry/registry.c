@@ -25,14 +25,17 @@ static struct bw_registry *lay_out(struct bw_arena *arena, const struct bw_regis
     bw_ref *bucket = bw_arena_take(arena, buckets * sizeof(bw_ref));
     bw_ref *queue = bw_arena_take(arena, (config->leases_max + 1u) * sizeof(bw_ref));
     struct event *events = bw_arena_take(arena, config->history * sizeof(struct event));
+    struct bw_user *users = bw_arena_take(arena, (BW_USERS_MAX + 1) * sizeof(struct bw_user));
     if (!bw_arena_fits(arena))
         return NULL;
     *r = (struct bw_registry){.config = *config,
+                              .level = 1,
                               .revision = 1,
                               .buckets = bucket,
                               .bucket_count = buckets,
                               .queue = queue,
-                              .events = events};
+                              .events = events,
+                              .users = users};
     return r;
 }
 
@@ -67,9 +70,16 @@ int bw_registry_init(struct bw_registry **out, void *memory, size_t bytes,
 
 void bw_registry_status(const struct bw_registry *r, struct bw_registry_status *out)
 {
-    *out = (struct bw_registry_status){.revision = r->revision,
+    *out = (struct bw_registry_status){.level = r->level,
+                                       .revision = r->revision,
                                        .floor = r->compacted,
                                        .keys = r->keys,
                                        .leases = r->leases,
                                        .bytes = r->bytes};
+}
+
+void bw_registry_raise(struct bw_registry *r, uint32_t level)
+{
+    if (level > r->level && level <= BW_REGISTRY_LEVEL)
+        r->level = level;
 }

@@ -22,6 +22,10 @@
 #define BW_LEASE_ID_NONE   ((int64_t)0)
 #define BW_GRANT_TTL_MAX_S 9000000000ll /* etcd's; seconds */
 
+/* What entries and snapshots may hold: raised by an entry of its own once every node understands
+ * it, never lowered. 1: as it began. 2: users; who asked; transactions inside transactions. */
+#define BW_REGISTRY_LEVEL 2u
+
 struct bw_slice {
     const unsigned char *at;
     size_t length;
@@ -134,6 +138,7 @@ struct bw_registry_config {
 
 struct bw_registry_status {
     int64_t revision, floor; /* floor: the oldest revision whose events are all kept */
+    uint32_t level;
     uint64_t keys, leases, bytes;
 };
 
@@ -154,7 +159,19 @@ enum bw_refusal {
     BW_REFUSED_TTL,       /* too large */
     BW_REFUSED_NO_SPACE,  /* quota */
     BW_REFUSED_COMPACTED, /* revision below the floor */
-    BW_REFUSED_FUTURE     /* revision not there yet */
+    BW_REFUSED_FUTURE,    /* revision not there yet */
+    /* of users (users.h) */
+    BW_REFUSED_NOBODY, /* it was not said who asks */
+    BW_REFUSED_TOKEN,  /* who asks is not the user of this name any more, or has a new password */
+    BW_REFUSED_DENIED, /* no such user, or one with too small a role */
+    BW_REFUSED_USER_EXISTS,
+    BW_REFUSED_USER_UNKNOWN,
+    BW_REFUSED_ROLE_NOT_GRANTED,
+    BW_REFUSED_NO_ROOT,    /* enabling: nobody is admin */
+    BW_REFUSED_ROOT_ROLE,  /* the same, but there is a user of that name */
+    BW_REFUSED_LAST_ADMIN, /* nobody could administer any more */
+    BW_REFUSED_USERS_FULL,
+    BW_REFUSED_IMPORT /* there have been users, or the list is none */
 };
 
 /* Smallest piece of memory for a config, and how much of address space serves it well (blocks are
@@ -165,6 +182,8 @@ int bw_registry_init(struct bw_registry **out, void *memory, size_t bytes,
                      const struct bw_registry_config *config);
 
 void bw_registry_status(const struct bw_registry *registry, struct bw_registry_status *out);
+/* From the log. What is not known here, or lower than it is, changes nothing. */
+void bw_registry_raise(struct bw_registry *registry, uint32_t level);
 
 /* Reads. `result` gets its kvs from `room`. */
 enum bw_refusal bw_registry_range(struct bw_registry *registry, const struct bw_range *range,

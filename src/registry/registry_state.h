@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "registry/registry.h"
+#include "registry/users.h"
 
 struct node { /* a live key in the tree by key, and in the list of its lease */
     bw_ref left, right, kv;
@@ -31,6 +32,7 @@ struct event {
 struct bw_registry {
     struct bw_registry_config config;
     struct bw_heap heap;
+    uint32_t level;
     int64_t revision;
     bw_ref root; /* of the tree */
     uint64_t keys, bytes;
@@ -44,6 +46,10 @@ struct bw_registry {
     bw_ref *queue;     /* leases by deadline, a binary heap from [1] on */
     uint32_t queued;
     bool leading;
+    struct bw_user *users; /* by name; room for BW_USERS_MAX and one more */
+    uint32_t user_count;
+    uint64_t users_revision;
+    bool users_enabled;
 };
 
 static inline struct node *node_at(const struct bw_registry *r, bw_ref ref)
@@ -107,6 +113,9 @@ void lease_attach(struct bw_registry *r, int64_t id, bw_ref node);
 void lease_detach(struct bw_registry *r, bw_ref node);
 void lease_give(struct bw_registry *r, bw_ref lease);
 bw_ref lease_take(struct bw_registry *r, int64_t id);
+
+/* users.c: one of a snapshot; there is room */
+void users_load(struct bw_registry *r, const struct bw_user *user);
 
 /* range.c */
 enum bw_refusal range_check(const struct bw_registry *r, const struct bw_range *range);

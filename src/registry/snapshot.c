@@ -5,10 +5,10 @@
 #include "registry/bytes.h"
 #include "registry/registry_state.h"
 
-#define FORMAT 1u
+#include <string.h>
 
-enum piece { HEADER = 1, LEASE, VERSION, PUT, DELETE, END };
-enum phase { AT_HEADER, AT_LEASES, AT_LIVE, AT_REPLACED, AT_EVENTS, AT_END, DONE };
+enum piece { HEADER = 1, LEASE, VERSION, PUT, DELETE, END, USERS, USER };
+enum phase { AT_HEADER, AT_USERS, AT_LEASES, AT_LIVE, AT_REPLACED, AT_EVENTS, AT_END, DONE };
 
 /* Mark what events put: everything else that is still seen stood there before the oldest event. */
 void bw_registry_save_begin(struct bw_registry *r, struct bw_saving *saving)
@@ -43,10 +43,28 @@ static void write_kv(struct bw_writer *w, enum piece piece, const struct bw_kv *
 static void save_header(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
 {
     bw_write_number(w, HEADER);
-    bw_write_number(w, FORMAT);
+    bw_write_number(w, r->level);
     bw_write_number(w, (uint64_t)r->revision);
     bw_write_number(w, (uint64_t)r->compacted);
-    s->phase = AT_LEASES;
+    s->phase = AT_USERS;
+    if (r->level < 2)
+        return;
+    bw_write_number(w, USERS);
+    bw_write_number(w, r->users_enabled);
+    bw_write_number(w, r->users_revision);
+    bw_write_number(w, r->user_count);
+}
+
+static void save_user(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
+{
+    const struct bw_user *user = bw_registry_user_at(r, s->user++);
+    if (!user || BW_BUG(snapshot_without_users)) {
+        s->phase = AT_LEASES;
+        return;
+    }
+    bw_write_number(w, USER);
+    bw_write_number(w, user->since);
+    bw_user_write(w, user);
 }
 
 static void save_lease(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
@@ -125,7 +143,7 @@ size_t bw_registry_save(struct bw_registry *r, struct bw_saving *saving, unsigne
                         size_t size)
 {
     static void (*const steps[])(struct bw_registry *, struct bw_saving *, struct bw_writer *) = {
-        save_header, save_lease, save_live, save_replaced, save_event, save_end};
+        save_header, save_user, save_lease, save_live, save_replaced, save_event, save_end};
     struct bw_writer w = {.size = size};
     w.at = out;
     BW_ASSERT(size >= BW_SNAPSHOT_PIECE_MAX);
@@ -148,10 +166,11 @@ static int load_header(struct bw_registry *r, struct bw_loading *loading, struct
     int64_t revision = bw_read_positive(reader), compacted = bw_read_positive(reader);
     if (reader->failed)
         return 0;
-    if (format != FORMAT)
+    if (format < 1 || format > BW_REGISTRY_LEVEL)
         return BW_EVERSION;
     if (loading->begun || revision < 1 || compacted > revision + 1 || r->revision != 1)
         return BW_EMALFORMED;
+    r->level = (uint32_t)format;
     r->revision = revision;
     r->compacted = compacted;
     loading->begun = true;
@@ -168,6 +187,37 @@ static int load_lease(struct bw_registry *r, struct bw_loading *loading, struct 
     enum bw_refusal refusal = bw_registry_grant(r, id, ttl_ns, binding);
     loading->leases++;
     return refusal == BW_REFUSED_NO_SPACE ? BW_ELIMIT : refusal ? BW_EMALFORMED : 0;
+}
+
+static int load_users(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
+{
+    bool enabled = bw_read_bool(reader);
+    uint64_t revision = bw_read_number(reader);
+    uint32_t count = (uint32_t)bw_read_below(reader, BW_USERS_MAX);
+    if (reader->failed)
+        return 0;
+    if (r->level < 2 || r->users_revision || loading->users)
+        return BW_EMALFORMED;
+    r->users_enabled = enabled;
+    r->users_revision = revision;
+    loading->users = count;
+    return 0;
+}
+
+static int load_user(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
+{
+    struct bw_user user;
+    uint64_t since = bw_read_number(reader);
+    bw_user_read(reader, &user);
+    if (reader->failed)
+        return 0;
+    user.since = since;
+    struct bw_slice name = {(const unsigned char *)user.name, strlen(user.name)};
+    if (loading->users == 0 || since > r->users_revision || bw_registry_user(r, name))
+        return BW_EMALFORMED;
+    loading->users--;
+    users_load(r, &user);
+    return 0;
 }
 
 static bool is_plausible(const struct bw_registry *r, const struct bw_kv *kv)
@@ -236,7 +286,8 @@ static int load_end(struct bw_registry *r, struct bw_loading *loading, struct bw
     if (reader->failed)
         return 0;
     loading->ended = true;
-    return versions == loading->versions && leases == loading->leases && events == loading->events
+    return loading->users == 0 && versions == loading->versions && leases == loading->leases &&
+                   events == loading->events
                ? 0
                : BW_EMALFORMED;
 }
@@ -244,12 +295,12 @@ static int load_end(struct bw_registry *r, struct bw_loading *loading, struct bw
 static int load_piece(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
 {
     static int (*const steps[])(struct bw_registry *, struct bw_loading *, struct bw_reader *) = {
-        [HEADER] = load_header, [LEASE] = load_lease,   [VERSION] = load_base,
-        [PUT] = load_put,       [DELETE] = load_delete, [END] = load_end};
+        [HEADER] = load_header, [LEASE] = load_lease, [VERSION] = load_base, [PUT] = load_put,
+        [DELETE] = load_delete, [END] = load_end,     [USERS] = load_users,  [USER] = load_user};
     uint64_t piece = bw_read_number(reader);
     if (reader->failed)
         return 0;
-    if (piece < HEADER || piece > END || (piece != HEADER && !loading->begun) || loading->ended)
+    if (piece < HEADER || piece > USER || (piece != HEADER && !loading->begun) || loading->ended)
         return BW_EMALFORMED;
     return steps[piece](r, loading, reader);
 }

@@ -9,6 +9,10 @@
  *   put      4, the same                                      an event
  *   delete   5, mod, key                                      an event
  *   end      6, versions, leases, events
+ *   users    7, enabled, revision, count                      behind the header, from format 2 on
+ *   user     8, since, the user (users.h)
+ *
+ * The format is the registry's level: nodes of before read what is written until it is raised.
  *
  * Saving marks versions in passing and must not be interleaved with changes; a service that must
  * not wait saves from a forked copy of itself. */
@@ -23,7 +27,7 @@
 struct bw_saving {
     unsigned phase;
     uint64_t at; /* lease cursor, event number */
-    uint32_t node;
+    uint32_t node, user;
     uint64_t versions, leases, events;
 };
 
@@ -34,6 +38,7 @@ size_t bw_registry_save(struct bw_registry *registry, struct bw_saving *saving, 
 
 struct bw_loading {
     bool begun, ended;
+    uint32_t users; /* still to come */
     uint64_t versions, leases, events;
 };
 

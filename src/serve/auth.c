@@ -5,6 +5,7 @@
 #include "base/little.h"
 #include "net/stamp.h"
 #include "serve/service.h"
+#include "serve/users.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -86,7 +87,7 @@ bool bw_auth_may(struct bw_call *call)
         return false;
     }
     const struct bw_user *user = bw_users_find(&auth->users, call->caller.name);
-    if (user && user->role >= role)
+    if (user && bw_user_role(user) >= role)
         return true;
     bw_call_end(call, BW_CODE_DENIED, "etcdserver: permission denied");
     return false;
@@ -101,13 +102,13 @@ static bool make_mac(const struct bw_auth *auth, const struct bw_user *user, uin
     unsigned char key[BW_USER_SALT + BW_USER_HASH], mac[EVP_MAX_MD_SIZE];
     unsigned char text[sizeof label + 16 + BW_USER_NAME_MAX + 1] = {0};
     unsigned length = 0;
-    memcpy(key, user->hash, BW_USER_HASH);
-    memcpy(key + BW_USER_HASH, user->salt, BW_USER_SALT);
+    memcpy(key, user->secret.hash, BW_USER_HASH);
+    memcpy(key + BW_USER_HASH, user->secret.salt, BW_USER_SALT);
     memcpy(text, label, sizeof label);
     bw_put64(text + sizeof label, auth->options.cluster);
     bw_put64(text + sizeof label + 8, ends_s);
     memcpy(text + sizeof label + 16, user->name, sizeof user->name);
-    if (!user->ln || !HMAC(EVP_sha256(), key, sizeof key, text, sizeof text, mac, &length) ||
+    if (!user->secret.ln || !HMAC(EVP_sha256(), key, sizeof key, text, sizeof text, mac, &length) ||
         length != MAC_BYTES)
         return false;
     for (unsigned i = 0; i < MAC_BYTES; i++)
@@ -159,7 +160,7 @@ static void free_closed(struct bw_auth *auth)
 static void on_work(uv_work_t *work)
 {
     struct login *login = (struct login *)work;
-    login->right = bw_user_password_is(login->known ? &login->user : NULL, login->password);
+    login->right = bw_user_password_is(login->known ? &login->user.secret : NULL, login->password);
 }
 
 static void answer(struct login *login)

@@ -12,6 +12,7 @@
 #ifndef BW_SERVE_AUTH_H
 #define BW_SERVE_AUTH_H
 
+#include "serve/call.h"
 #include "serve/users.h"
 
 #include <uv.h>

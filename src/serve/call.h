@@ -7,6 +7,8 @@
 #ifndef BW_SERVE_CALL_H
 #define BW_SERVE_CALL_H
 
+#include "registry/users.h"
+
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,8 +46,6 @@ struct bw_method {
 /* All of them, ended by one without a path. */
 extern const struct bw_method bw_methods[];
 const struct bw_method *bw_method_find(const char *path, size_t length);
-
-#define BW_USER_NAME_MAX 63u
 
 struct bw_caller {                   /* by token or certificate (auth.h) */
     char name[BW_USER_NAME_MAX + 1]; /* "": nobody */

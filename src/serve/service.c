@@ -168,7 +168,20 @@ static const struct {
     [BW_REFUSED_COMPACTED] = {BW_CODE_OUT_OF_RANGE,
                               "etcdserver: mvcc: required revision has been compacted"},
     [BW_REFUSED_FUTURE] = {BW_CODE_OUT_OF_RANGE,
-                           "etcdserver: mvcc: required revision is a future revision"}};
+                           "etcdserver: mvcc: required revision is a future revision"},
+    [BW_REFUSED_NOBODY] = {BW_CODE_INVALID, "etcdserver: user name is empty"},
+    [BW_REFUSED_TOKEN] = {BW_CODE_UNAUTHENTICATED, "etcdserver: invalid auth token"},
+    [BW_REFUSED_DENIED] = {BW_CODE_DENIED, "etcdserver: permission denied"},
+    [BW_REFUSED_USER_EXISTS] = {BW_CODE_PRECONDITION, "etcdserver: user name already exists"},
+    [BW_REFUSED_USER_UNKNOWN] = {BW_CODE_PRECONDITION, "etcdserver: user name not found"},
+    [BW_REFUSED_ROLE_NOT_GRANTED] = {BW_CODE_PRECONDITION,
+                                     "etcdserver: role is not granted to the user"},
+    [BW_REFUSED_NO_ROOT] = {BW_CODE_PRECONDITION, "etcdserver: root user does not exist"},
+    [BW_REFUSED_ROOT_ROLE] = {BW_CODE_PRECONDITION,
+                              "etcdserver: root user does not have root role"},
+    [BW_REFUSED_LAST_ADMIN] = {BW_CODE_INVALID, "etcdserver: invalid auth management"},
+    [BW_REFUSED_USERS_FULL] = {BW_CODE_EXHAUSTED, "bellwether: there are too many users"},
+    [BW_REFUSED_IMPORT] = {BW_CODE_PRECONDITION, "bellwether: there have been users already"}};
 
 void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal)
 {

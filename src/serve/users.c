@@ -22,21 +22,9 @@
 #define MEMORY_MAX ((uint64_t)600 << 20)
 #define LINE_BYTES 1024u
 
-static const char *const roles[] = {"", "observe", "campaign", "admin"};
-
-static bool is_name(const char *name)
+static struct bw_slice slice_of(const char *text)
 {
-    size_t length =
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-");
-    return length > 0 && length <= BW_USER_NAME_MAX && name[length] == '\0';
-}
-
-static enum bw_role role_of(const char *text)
-{
-    for (unsigned i = BW_ROLE_OBSERVE; i <= BW_ROLE_ADMIN; i++)
-        if (strcmp(text, roles[i]) == 0)
-            return (enum bw_role)i;
-    return BW_ROLE_NONE;
+    return (struct bw_slice){(const unsigned char *)text, strlen(text)};
 }
 
 /* "NAME:ROLE" and what stands behind, at *rest. */
@@ -48,13 +36,14 @@ static int take_who(struct bw_user *user, char *line, const char **rest, char *w
     char *end = role ? strchr(role, ':') : NULL;
     if (end)
         *end++ = '\0';
-    if (!is_name(line)) {
+    if (!bw_user_name_is_good(slice_of(line))) {
         snprintf(why, BW_USERS_WHY + 1, "a name has 1 to %u of a-z A-Z 0-9 . _ @ -",
                  BW_USER_NAME_MAX);
         return BW_EINVAL;
     }
-    user->role = role ? role_of(role) : BW_ROLE_NONE;
-    if (user->role == BW_ROLE_NONE) {
+    enum bw_role named = role ? bw_role_named(slice_of(role)) : BW_ROLE_NONE;
+    user->roles = (uint8_t)(1u << named);
+    if (named == BW_ROLE_NONE) {
         snprintf(why, BW_USERS_WHY + 1, "the role of %s must be observe, campaign or admin", line);
         return BW_EINVAL;
     }
@@ -73,17 +62,20 @@ static bool take_bytes(const char *text, size_t length, unsigned char *out, size
     return true;
 }
 
-static bool take_hash(struct bw_user *user, const char *text)
+static bool take_hash(struct bw_secret *secret, const char *text)
 {
+    unsigned ln, r, p;
     int at = 0;
-    if (sscanf(text, "$scrypt$ln=%2u,r=%2u,p=%2u$%n", &user->ln, &user->r, &user->p, &at) != 3 ||
-        at == 0 || user->ln < 1 || user->ln > LN_MAX || user->r < 1 || user->r > R_MAX ||
-        user->p < 1 || user->p > P_MAX)
+    if (sscanf(text, "$scrypt$ln=%2u,r=%2u,p=%2u$%n", &ln, &r, &p, &at) != 3 || at == 0 || ln < 1 ||
+        ln > LN_MAX || r < 1 || r > R_MAX || p < 1 || p > P_MAX)
         return false;
+    secret->ln = (uint8_t)ln;
+    secret->r = (uint8_t)r;
+    secret->p = (uint8_t)p;
     size_t salt = strcspn(text + at, "$");
     const char *hash = text + at + salt;
-    return *hash == '$' && take_bytes(text + at, salt, user->salt, BW_USER_SALT) &&
-           take_bytes(hash + 1, strlen(hash + 1), user->hash, BW_USER_HASH);
+    return *hash == '$' && take_bytes(text + at, salt, secret->salt, BW_USER_SALT) &&
+           take_bytes(hash + 1, strlen(hash + 1), secret->hash, BW_USER_HASH);
 }
 
 static int take_line(struct bw_user *user, char *line, char *why)
@@ -94,7 +86,7 @@ static int take_line(struct bw_user *user, char *line, char *why)
     if (!error && !hash) {
         snprintf(why, BW_USERS_WHY + 1, "a line is NAME:ROLE:HASH");
         error = BW_EINVAL;
-    } else if (!error && hash[0] && !take_hash(user, hash)) {
+    } else if (!error && hash[0] && !take_hash(&user->secret, hash)) {
         snprintf(why, BW_USERS_WHY + 1, "the hash of %s is none that --hash-password prints",
                  user->name);
         error = BW_EINVAL;
@@ -205,25 +197,31 @@ const struct bw_user *bw_users_find(const struct bw_users *users, const char *na
     return bsearch(&key, users->at, users->count, sizeof users->at[0], compare);
 }
 
-static bool hash_password(const struct bw_user *user, const char *password, unsigned char *out)
+static bool hash_password(const struct bw_secret *secret, const char *password, unsigned char *out)
 {
-    return EVP_PBE_scrypt(password, strlen(password), user->salt, BW_USER_SALT,
-                          (uint64_t)1 << user->ln, user->r, user->p, MEMORY_MAX, out,
+    return EVP_PBE_scrypt(password, strlen(password), secret->salt, BW_USER_SALT,
+                          (uint64_t)1 << secret->ln, secret->r, secret->p, MEMORY_MAX, out,
                           BW_USER_HASH) == 1;
 }
 
-bool bw_user_password_is(const struct bw_user *user, const char *password)
+bool bw_user_password_is(const struct bw_secret *secret, const char *password)
 {
-    static const struct bw_user nobody = {.ln = LN, .r = R, .p = P};
+    static const struct bw_secret nobody = {.ln = LN, .r = R, .p = P};
     unsigned char hash[BW_USER_HASH];
-    bool known = user && user->ln;
-    return hash_password(known ? user : &nobody, password, hash) && known &&
-           CRYPTO_memcmp(hash, user->hash, BW_USER_HASH) == 0;
+    bool known = secret && secret->ln;
+    return hash_password(known ? secret : &nobody, password, hash) && known &&
+           CRYPTO_memcmp(hash, secret->hash, BW_USER_HASH) == 0;
+}
+
+bool bw_user_hash(struct bw_secret *out, const char *password)
+{
+    *out = (struct bw_secret){.ln = LN, .r = R, .p = P};
+    return RAND_bytes(out->salt, BW_USER_SALT) == 1 && hash_password(out, password, out->hash);
 }
 
 int bw_user_line(char out[BW_USER_LINE], const char *name_and_role, const char *password, char *why)
 {
-    struct bw_user user = {.ln = LN, .r = R, .p = P};
+    struct bw_user user = {0};
     char who[LINE_BYTES], salt[64] = "", hash[64] = "";
     const char *rest = NULL;
     snprintf(who, sizeof who, "%s", name_and_role);
@@ -236,13 +234,14 @@ int bw_user_line(char out[BW_USER_LINE], const char *name_and_role, const char *
     }
     if (error)
         return error;
-    if (RAND_bytes(user.salt, BW_USER_SALT) != 1 || !hash_password(&user, password, user.hash)) {
+    const struct bw_secret *secret = &user.secret;
+    if (!bw_user_hash(&user.secret, password)) {
         snprintf(why, BW_USERS_WHY + 1, "no random numbers or no memory for a hash");
         return BW_EIO;
     }
-    bw_base64_write(salt, user.salt, BW_USER_SALT);
-    bw_base64_write(hash, user.hash, BW_USER_HASH);
-    snprintf(out, BW_USER_LINE, "%s:%s:$scrypt$ln=%u,r=%u,p=%u$%s$%s", user.name, roles[user.role],
-             user.ln, user.r, user.p, salt, hash);
+    bw_base64_write(salt, secret->salt, BW_USER_SALT);
+    bw_base64_write(hash, secret->hash, BW_USER_HASH);
+    snprintf(out, BW_USER_LINE, "%s:%s:$scrypt$ln=%u,r=%u,p=%u$%s$%s", user.name,
+             bw_role_name(bw_user_role(&user)), secret->ln, secret->r, secret->p, salt, hash);
     return 0;
 }

@@ -9,23 +9,11 @@
 #ifndef BW_SERVE_USERS_H
 #define BW_SERVE_USERS_H
 
-#include "serve/call.h"
+#include "registry/users.h"
 
-#define BW_USERS_MAX    10000u
 #define BW_PASSWORD_MAX 255u
 #define BW_USER_LINE    256u
-#define BW_USER_SALT    16u
-#define BW_USER_HASH    32u
 #define BW_USERS_WHY    511u
-
-enum bw_role { BW_ROLE_NONE, BW_ROLE_OBSERVE, BW_ROLE_CAMPAIGN, BW_ROLE_ADMIN };
-
-struct bw_user {
-    char name[BW_USER_NAME_MAX + 1];
-    enum bw_role role;
-    unsigned ln, r, p; /* of scrypt; 0: it has no password */
-    unsigned char salt[BW_USER_SALT], hash[BW_USER_HASH];
-};
 
 struct bw_users {
     struct bw_user *at; /* by name */
@@ -38,8 +26,10 @@ void bw_users_free(struct bw_users *users);
 /* NULL: there is none. */
 const struct bw_user *bw_users_find(const struct bw_users *users, const char *name);
 
-/* Takes tens of milliseconds. `user` NULL: takes as long, and says no. */
-bool bw_user_password_is(const struct bw_user *user, const char *password);
+/* Each takes tens of milliseconds. `secret` NULL: takes as long, and says no. */
+bool bw_user_password_is(const struct bw_secret *secret, const char *password);
+/* A new salt, and the hash under it; false: no random numbers or no memory. */
+bool bw_user_hash(struct bw_secret *out, const char *password);
 /* The line of a file, for "NAME:ROLE". Returns 0, BW_EINVAL with a line in `why`, or BW_EIO. */
 int bw_user_line(char out[BW_USER_LINE], const char *name_and_role, const char *password,
                  char *why);
