@@ -160,8 +160,8 @@ static inline struct bw_options bw_options_default(void)
     return options;
 }
 
-/* Opens the store at `url` ("sqlite:PATH", or a path) and starts the library's thread. `options`
- * may be NULL. BW_EINVAL: the URL, or times that do not fit together (bw_why() names the
+/* Opens the store at `url` ("sqlite:PATH", or a path with a '/') and starts the library's thread.
+ * `options` may be NULL. BW_EINVAL: the URL, or times that do not fit together (bw_why() names the
  * inequality); BW_EDENIED, BW_EDAMAGED, BW_EVERSION, BW_EUNSUPPORTED, BW_EIO: the store is refused;
  * BW_ENOMEM. On failure *out is NULL. */
 int bw_open(const char *url, const struct bw_options *options, struct bw_handle **out);

@@ -2,7 +2,7 @@
 _bellwether() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     case $before in
-    --script | --svg | --trace | --store-file | --token-file | --metrics-file)
+    --*-file | --*-ca | --*-cert | --*-key | --*-path | --ca | --cert | --config | --data | --key | --members | --script | --svg | --trace | --users)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;

@@ -135,7 +135,7 @@ static int parse_span(const char *text, bw_time *out, char *why)
 {
     if (bw_text_duration(text, strlen(text), out) == 0)
         return 0;
-    return fail(why, BW_EINVAL, "'%s' is no duration; write 10s, 250ms, 1.5s or 100us", text);
+    return fail(why, BW_EINVAL, "'%s' is no duration; write 10s, 250ms, 1.5s, 5m or 100us", text);
 }
 
 static int parse_jump(struct bw_sim_fault *fault, const char *const *word, char *why)

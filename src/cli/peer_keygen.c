@@ -25,9 +25,10 @@ const struct bw_cli_command bw_command_peer_keygen = {
     .usage = "> FILE",
     .about = "print a new key for --key-file",
     .text =
-        "All peers have the same file, closed to others (chmod 600). To change the key without a\n"
-        "pause: add the new one as a second line everywhere, then move it to the top everywhere,\n"
-        "then take the old one away. Running peers read the file again by themselves.\n",
+        "All peers have the same file, closed to others, or it is refused; to make it:\n"
+        "(umask 077; bellwether peer keygen > FILE). To change the key without a pause: add the\n"
+        "new one as a second line everywhere, then move it to the top everywhere, then take the\n"
+        "old one away. Running peers read the file again by themselves.\n",
     .options = options,
     .run = run,
 };

@@ -245,11 +245,12 @@ static int check_secure(const struct bw_cli_command *command, const struct bw_pe
     if (!o->tls_cert != !o->tls_key || !o->tls_cert != !o->tls_ca)
         return bw_usage_error(command, "--tls-cert, --tls-key and --tls-ca go together");
     if (!o->key_file && !o->job.insecure && !bw_net_address_is_loopback(o->listen))
-        return bw_usage_error(command,
-                              "--listen %.80s: others can reach it and could pose as a peer; give "
-                              "all peers one key (bellwether peer keygen > FILE) by --key-file "
-                              "FILE, or say --insecure",
-                              o->listen);
+        return bw_usage_error(
+            command,
+            "--listen %.80s: others can reach it and could pose as a peer; give "
+            "all peers one key (umask 077; bellwether peer keygen > FILE) by --key-file "
+            "FILE, or say --insecure",
+            o->listen);
     return BW_GO_ON;
 }
 

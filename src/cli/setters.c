@@ -70,7 +70,7 @@ int bw_set_duration(const struct bw_option *option, void *target, const char *va
 {
     bw_time span;
     if (bw_text_duration(value, strlen(value), &span) != 0)
-        return wrong(why, value, "duration", "write 10s, 250ms, 1.5s or 100us");
+        return wrong(why, value, "duration", "write 10s, 250ms, 1.5s, 5m or 100us");
     if (option->low > 0 && span <= 0)
         return wrong(why, value, "duration to use here", "it must be above 0");
     *(bw_time *)place(option, target) = span;

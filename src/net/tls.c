@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,21 @@
 
 static const char *const http2[] = {"h2", NULL};
 
+/* The newest error names the part of the library that gave up on a file; why it had to is the
+ * oldest. */
+static const char *why_not(void)
+{
+    unsigned long newest = ERR_peek_last_error(), oldest = ERR_peek_error();
+    if (ERR_SYSTEM_ERROR(oldest))
+        return strerror(ERR_GET_REASON(oldest));
+    if (ERR_GET_REASON(newest) == ERR_R_PEM_LIB || ERR_GET_REASON(oldest) == PEM_R_NO_START_LINE)
+        return "it holds none in PEM form";
+    return newest ? ERR_reason_error_string(newest) : NULL;
+}
+
 void tls_say_error(char *why, const char *what)
 {
-    unsigned long code = ERR_peek_last_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    const char *reason = why_not();
     snprintf(why, BW_TLS_WHY_MAX + 1, "%s%s%s", what, reason ? ": " : "", reason ? reason : "");
     ERR_clear_error();
 }

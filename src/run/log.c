@@ -21,16 +21,17 @@ static const char *const level_names[] = {"info", "warning", "error"};
 
 const char *bw_log_word(unsigned i)
 {
-    static const char *const words[] = {"auto", "human", "json"};
+    static const char *const words[] = {"auto", "human", "json", "quiet"};
     return i < sizeof words / sizeof words[0] ? words[i] : NULL;
 }
 
 void bw_log_init(struct bw_log *log, enum bw_log_form form, int fd, const char *election,
                  const char *id)
 {
-    if (form == BW_LOG_AUTO)
+    enum bw_log_level least = form == BW_LOG_QUIET ? BW_LOG_ERROR : BW_LOG_INFO;
+    if (form == BW_LOG_AUTO || form == BW_LOG_QUIET)
         form = isatty(fd) ? BW_LOG_HUMAN : BW_LOG_JSON;
-    *log = (struct bw_log){.form = form, .fd = fd, .election = election, .id = id};
+    *log = (struct bw_log){.form = form, .least = least, .fd = fd, .election = election, .id = id};
 }
 
 const char *bw_log_span(char *out, bw_time span)
@@ -142,6 +143,8 @@ void bw_log_event(const struct bw_log *log, enum bw_log_level level, const char 
     struct line line;
     char sentence[1024];
     va_list arguments;
+    if (level < log->least)
+        return;
     line.used = 0;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);

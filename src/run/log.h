@@ -5,16 +5,17 @@
 
 #include "base/types.h"
 
-enum bw_log_form { BW_LOG_AUTO, BW_LOG_HUMAN, BW_LOG_JSON };
+enum bw_log_form { BW_LOG_AUTO, BW_LOG_HUMAN, BW_LOG_JSON, BW_LOG_QUIET };
 enum bw_log_level { BW_LOG_INFO, BW_LOG_WARNING, BW_LOG_ERROR };
 
 struct bw_log {
-    enum bw_log_form form; /* not AUTO */
+    enum bw_log_form form;   /* HUMAN or JSON */
+    enum bw_log_level least; /* what is below it is not said */
     int fd;
     const char *election, *id;
 };
 
-/* Decides AUTO by whether `fd` is a terminal. */
+/* Decides AUTO by whether `fd` is a terminal; QUIET is that, and errors only. */
 void bw_log_init(struct bw_log *log, enum bw_log_form form, int fd, const char *election,
                  const char *id);
 
@@ -36,7 +37,7 @@ __attribute__((format(printf, 5, 6))) void bw_log_event(const struct bw_log *log
                                                         const struct bw_log_field *fields,
                                                         const char *format, ...);
 
-const char *bw_log_word(unsigned i); /* "auto", "human", "json", NULL */
+const char *bw_log_word(unsigned i); /* "auto", "human", "json", "quiet", NULL */
 
 /* "1.5s", "250ms"; returns out[24]. */
 const char *bw_log_span(char *out, bw_time span);

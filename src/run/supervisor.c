@@ -56,7 +56,7 @@ int bw_supervisor_give_up(struct supervisor *s, bool reached)
         {"the store cannot be reached, and -n says not to wait",
          "not elected, and -n says not to wait"}};
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-    bw_log_event(&s->log, BW_LOG_WARNING, "gave-up", fields, "%s",
+    bw_log_event(&s->log, reached ? BW_LOG_WARNING : BW_LOG_ERROR, "gave-up", fields, "%s",
                  why[s->config->no_wait][reached]);
     return reached ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE;
 }

@@ -187,14 +187,17 @@ static int view_open(struct view *view, const char *path, char *why)
     struct stat stat;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     void *bytes = MAP_FAILED;
-    if (fd >= 0 && fstat(fd, &stat) == 0 && stat.st_size >= (off_t)BW_SNAPSHOT_HEAD + 8)
+    bool known = fd >= 0 && fstat(fd, &stat) == 0;
+    bool whole = known && stat.st_size >= (off_t)BW_SNAPSHOT_HEAD + 8;
+    if (whole)
         bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot read %.400s: %s", path,
+                 known && !whole ? "it is cut short, or no snapshot" : strerror(errno));
     if (fd >= 0)
         close(fd);
-    if (bytes == MAP_FAILED) {
-        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot read %.400s, or it is cut short", path);
+    if (bytes == MAP_FAILED)
         return BW_EDAMAGED;
-    }
     *view = (struct view){bytes, size_within(bytes, (size_t)stat.st_size), (size_t)stat.st_size};
     return 0;
 }
@@ -221,7 +224,7 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
     int error = BW_EDAMAGED;
     if (memcmp(bytes, magic, 7) != 0 ||
         bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
-        what = "is damaged";
+        what = "is damaged, or no snapshot";
     else if (bytes[7] == 0 || bytes[7] > magic[7])
         error = BW_EVERSION, what = "was written by a newer version of bellwether";
     else if (cluster && bw_get64(bytes + 8) != cluster)

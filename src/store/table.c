@@ -74,22 +74,42 @@ static void say_known(char *why, const char *scheme)
         snprintf(why + used, BW_WHY_MAX + 1 - (size_t)used, "; did you mean '%s:'?", meant);
 }
 
+/* A path is known by its '/': a bare word is more likely the name of a server, and a file made of
+ * it would be an election that the others know nothing of. */
+static const struct bw_store_ops *find_path(const char *url, char *why)
+{
+    if (strchr(url, '/'))
+        return &bw_store_sqlite;
+    if (url[0])
+        snprintf(why, BW_WHY_MAX + 1,
+                 "'%.60s' names no scheme; write sqlite:PATH for a file, or a URL of one of the "
+                 "stores that bellwether --version lists",
+                 url);
+    else
+        snprintf(why, BW_WHY_MAX + 1, "empty store URL");
+    return NULL;
+}
+
+static const struct bw_store_ops *find_module(const struct bw_store_about *about, const char *url,
+                                              char *why)
+{
+    if (strncmp(url + strlen(about->scheme), "://", 3) == 0)
+        return bw_store_module_find(about->module, url, why);
+    snprintf(why, BW_WHY_MAX + 1, "'%.60s' is not the whole of it; write %s", url, about->form);
+    return NULL;
+}
+
 const struct bw_store_ops *bw_store_find(const char *url, char *why)
 {
     why[0] = '\0';
     size_t length = scheme_length(url);
-    if (length == 0 && url[0])
-        return &bw_store_sqlite;
+    if (length == 0)
+        return find_path(url, why);
     char scheme[33] = "";
-    if (length == 0) {
-        snprintf(why, BW_WHY_MAX + 1, "empty store URL");
-        return NULL;
-    }
     snprintf(scheme, sizeof scheme, "%.*s", length < 32 ? (int)length : 32, url);
     for (size_t i = 0; stores[i].scheme; i++)
         if (strcmp(scheme, stores[i].scheme) == 0)
-            return stores[i].module ? bw_store_module_find(stores[i].module, url, why)
-                                    : &bw_store_sqlite;
+            return stores[i].module ? find_module(&stores[i], url, why) : &bw_store_sqlite;
     say_known(why, scheme);
     return NULL;
 }

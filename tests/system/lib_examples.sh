@@ -10,6 +10,13 @@ trap 'rm -rf "$work"' EXIT
 store=$work/elections.db
 found=$work/found
 
+# What the page shows is a whole program.
+awk -v fence="$(printf '\140\140\140')" '$0 == fence { on = 0 } on; $0 == fence "c" { on = 1 }' \
+    "$1/docs/library.md" >"$work/program.c"
+grep -q bw_run_while_leader "$work/program.c" || echo "the page shows no program" >"$found"
+cc -Wall -Wextra -Werror -fsyntax-only -I "$1/include" "$work/program.c" 2>>"$found"
+tap_empty "docs/library.md: the worked example compiles as it stands" "$found"
+
 # Three instances of the job, four rounds each: rounds of one token stand together, in order.
 for i in 1 2 3; do
     timeout 60 "$periodic" "$store" "$work/lines" 5 4 2>>"$found" &

@@ -115,6 +115,15 @@ static void an_unknown_scheme_names_the_known_ones(void **state)
     assert_ptr_equal(bw_store_find("./odd:name.db", why), &bw_store_sqlite);
 }
 
+static void a_bare_word_makes_no_file(void **state)
+{
+    (void)state;
+    assert_null(bw_store_find("db1", why));
+    said("sqlite:PATH");
+    assert_null(bw_store_find("etcd:e1", why));
+    said("etcd://HOST");
+}
+
 static void a_missing_directory_is_named(void **state)
 {
     (void)state;
@@ -349,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_scratch(a_path_with_or_without_scheme_is_the_same_store),
         in_scratch(an_unknown_scheme_names_the_known_ones),
+        in_scratch(a_bare_word_makes_no_file),
         in_scratch(a_missing_directory_is_named),
         in_scratch(rubbish_is_refused_and_left_as_it_is),
         in_scratch(a_damaged_database_is_refused_and_left_as_it_is),
