@@ -11,7 +11,7 @@ import traceback
 
 from netns_lib import why_not
 from peer_matrix import PATIENCE_S, Peers
-from run_lib import Tap, install_script, wait_for
+from run_lib import Tap, install_script, text_of, wait_for
 
 
 def events(peers, number):
@@ -41,14 +41,6 @@ def hooks(peers):
                   f"--on-compare {compare} --on-reconcile {reconcile} --wait 60s > {peers.dir}/recovery.out 2>&1\n")
 
 
-def read(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def found_and_healed(programs):
     with Peers(programs, "bully", False) as peers:
         peers.more = ["--on-split-brain", hooks(peers)]
@@ -60,14 +52,14 @@ def found_and_healed(programs):
         out = os.path.join(peers.dir, "recovery.out")
 
         def over():
-            return "5 resume" in read(out) or "recovered" in events(peers, 2)
+            return "5 resume" in text_of(out) or "recovered" in events(peers, 2)
         over.__doc__ = "the end of the recovery"
         wait_for(over, 2 * PATIENCE_S, 0.1)
-        steps = [line.split()[:2] for line in read(out).splitlines()]
+        steps = [line.split()[:2] for line in text_of(out).splitlines()]
         assert steps == [["1", "stop"], ["2", "compare"], ["3", "reconcile"], ["2", "compare"], ["4", "re-elect"], ["5", "resume"]], \
-            read(out)
-        assert "they differ" in read(out) and "all alike" in read(out), read(out)
-        assert read(os.path.join(peers.dir, "told")) == "reconciled\n"
+            text_of(out)
+        assert "they differ" in text_of(out) and "all alike" in text_of(out), text_of(out)
+        assert text_of(os.path.join(peers.dir, "told")) == "reconciled\n"
         assert "split-brain" in events(peers, 2), "the lower-numbered leader did not take the recovery on"
         seen = [n for n in peers.net.hosts if {"split-brain", "split-seen"} & set(events(peers, n))]
         assert len(seen) >= 2, f"only {seen} heard of the split"

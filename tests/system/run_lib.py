@@ -32,6 +32,15 @@ def wait_for(what, seconds=10.0, pause=0.002):
         time.sleep(pause)
 
 
+def text_of(path):
+    """What others have written so far; a file that is not there yet is empty."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
 def stat_of(pid):
     """State letter, parent and start tick of a process; None: gone."""
     try:
@@ -129,11 +138,7 @@ class Room:
 
     def lines(self):
         """The witness log as lists of words."""
-        try:
-            with open(os.path.join(self.dir, "log"), encoding="utf-8") as file:
-                return [line.split() for line in file.read().splitlines()]
-        except FileNotFoundError:
-            return []
+        return [line.split() for line in text_of(os.path.join(self.dir, "log")).splitlines()]
 
     def starts(self):
         return [line for line in self.lines() if line[0] == "start"]

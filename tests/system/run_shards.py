@@ -21,7 +21,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 
-from run_lib import ELECTION, Room, Tap, lives, send, stat_of, wait_for  # noqa: E402
+from run_lib import ELECTION, Room, Tap, lives, send, stat_of, text_of, wait_for  # noqa: E402
 
 SHARDS = 9
 PATIENT = 60.0  # seconds until something that should happen counts as hanging
@@ -42,11 +42,7 @@ class Shard:
         os.mkdir(self.dir)
 
     def lines(self, name="log"):
-        try:
-            with open(os.path.join(self.dir, name), encoding="utf-8") as file:
-                return [line.split() for line in file.read().splitlines()]
-        except FileNotFoundError:
-            return []
+        return [line.split() for line in text_of(os.path.join(self.dir, name)).splitlines()]
 
     def starts(self):
         return [line for line in self.lines() if line[0] == "start"]
