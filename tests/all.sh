@@ -11,9 +11,18 @@ asan=build-asan
 passed=0
 failed=0
 skipped=0
+priority=
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+behind=
+trap end EXIT
+trap 'exit 130' INT TERM HUP
 wanted=" $* "
+
+end() {
+    [ -z "$behind" ] || kill -s TERM "$behind" 2>/dev/null # before what it waits for, or it would begin the next
+    [ -z "$behind" ] || [ ! -e "$out/low" ] || kill -s TERM -- "-$(cat "$out/low")" 2>/dev/null
+    rm -rf "$out"
+}
 
 add() { # passed failed skipped
     passed=$((passed + $1))
@@ -21,8 +30,8 @@ add() { # passed failed skipped
     skipped=$((skipped + $3))
 }
 
-report() { # name started passed failed skipped
-    printf '%-10s %5d passed %3d failed %3d skipped %5d s\n' "$1" "$3" "$4" "$5" $(($(date +%s) - $2))
+report() { # name from to passed failed skipped
+    printf '%-10s %5d passed %3d failed %3d skipped %5d s\n' "$1" "$4" "$5" "$6" $(($3 - $2))
 }
 
 is_wanted() {
@@ -30,21 +39,31 @@ is_wanted() {
     case $wanted in *" $1 "*) return 0 ;; *) return 1 ;; esac
 }
 
-# A script that prints TAP.
-tap_phase() { # name command...
+# What gets only what the others leave of the cores, in a session of its own.
+low() { # command...
+    setsid -w sh -c 'echo $$ >"$1"; shift; exec tests/low.sh "$@"' low "$out/low" "$@"
+}
+
+# A script that prints TAP: run, then judged.
+run_tap() { # name command...
     is_wanted "$1" || return 0
     name=$1
     shift
-    started=$(date +%s)
+    date +%s >"$out/$name.from"
     "$@" >"$out/$name" 2>&1
-    status=$?
+    echo $? >"$out/$name.status"
+    date +%s >"$out/$name.to"
+}
+
+judge_tap() { # name
+    is_wanted "$1" || return 0
     read -r p f s <<COUNTS
-$(python3 tests/count.py tap "$out/$name")
+$(python3 tests/count.py tap "$out/$1")
 COUNTS
-    [ $((p + f + s)) -gt 0 ] && { [ "$status" -eq 0 ] || [ "$f" -gt 0 ]; } || f=$((f + 1))
-    [ "$f" -eq 0 ] || grep -v '^ok ' "$out/$name"
+    [ $((p + f + s)) -gt 0 ] && { [ "$(cat "$out/$1.status")" -eq 0 ] || [ "$f" -gt 0 ]; } || f=$((f + 1))
+    [ "$f" -eq 0 ] || grep -v '^ok ' "$out/$1"
     add "$p" "$f" "$s"
-    report "$name" "$started" "$p" "$f" "$s"
+    report "$1" "$(cat "$out/$1.from")" "$(cat "$out/$1.to")" "$p" "$f" "$s"
 }
 
 # meson tests of one build directory.
@@ -55,7 +74,7 @@ meson_phase() { # name directory arguments...
     shift 2
     started=$(date +%s)
     rm -f "$dir/meson-logs/testlog.json"
-    meson test -C "$dir" --no-rebuild --num-processes "$jobs" --print-errorlogs "$@" >"$out/$name" 2>&1
+    meson test -C "$dir" --no-rebuild --num-processes $((jobs + 1)) --print-errorlogs "$@" >"$out/$name" 2>&1
     status=$?
     p=0 f=0 s=0
     [ ! -e "$dir/meson-logs/testlog.json" ] || read -r p f s <<COUNTS
@@ -64,17 +83,17 @@ COUNTS
     [ $((p + f + s)) -gt 0 ] && { [ "$status" -eq 0 ] || [ "$f" -gt 0 ]; } || f=$((f + 1))
     [ "$f" -eq 0 ] || python3 tests/count.py why "$dir/meson-logs/testlog.json" || cat "$out/$name"
     add "$p" "$f" "$s"
-    report "$name" "$started" "$p" "$f" "$s"
+    report "$name" "$started" "$(date +%s)" "$p" "$f" "$s"
 }
 
 compile() { # directory meson-options...
     dir=$1
     shift
-    [ -e "$dir/build.ninja" ] || meson setup "$dir" "$@" >"$out/setup" 2>&1 || {
+    [ -e "$dir/build.ninja" ] || $priority meson setup "$dir" "$@" >"$out/setup" 2>&1 || {
         cat "$out/setup"
         return 1
     }
-    ninja -j"$jobs" -C "$dir" >"$out/ninja" 2>&1 || {
+    $priority ninja -j"$jobs" -C "$dir" >"$out/ninja" 2>&1 || {
         grep -v '^\[' "$out/ninja" | head -60
         return 1
     }
@@ -92,25 +111,40 @@ verdict() {
 started=$(date +%s)
 if compile "$build"; then
     add 1 0 0
-    report build "$started" 1 0 0
+    report build "$started" "$(date +%s)" 1 0 0
 else
     add 0 1 0
     verdict
 fi
 
+# Behind the tests that mostly wait: the build with sanitizers, which has to be there when it is their turn, then the rest.
+{
+    if is_wanted sanitize; then
+        priority=low
+        compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized >"$out/asan" 2>&1
+        echo $? >"$out/asan.status"
+    fi
+    run_tap lint low tests/clang-tidy.sh "$build"
+    run_tap mutants low tests/mutants.py --tap "$build"
+} &
+behind=$!
+
 meson_phase unit "$build"
 if is_wanted sanitize; then
+    while [ ! -s "$out/asan.status" ]; do sleep 0.2; done
     # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
-    if compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized; then
+    if [ "$(cat "$out/asan.status")" -eq 0 ]; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
             TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
     else
+        cat "$out/asan"
         add 0 1 0
     fi
 fi
-tap_phase purity tests/purity.sh "$build"
-tap_phase tidy tests/tidy.sh
-tap_phase lint tests/clang-tidy.sh "$build"
-tap_phase coverage tests/coverage.py "$build"
-tap_phase mutants tests/mutants.py --tap "$build"
+run_tap purity tests/purity.sh "$build"
+run_tap tidy tests/tidy.sh
+run_tap coverage tests/coverage.py "$build"
+wait "$behind"
+behind=
+for phase in purity tidy lint coverage mutants; do judge_tap "$phase"; done
 verdict

@@ -27,7 +27,7 @@ import sys
 import threading
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TIMEOUT = 120
+TIMEOUT = 900  # seconds; nothing is judged by it, and others have the cores first
 
 
 class Trouble(Exception):

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What clang-tidy shall look at, and a key for each file that changes when its verdict could.
+
+    lint_keys.py BUILD CACHE      writes CACHE/compile_commands.json; prints a line `FILE KEY` for each source of the build
+
+A key covers the file, all it includes (as the compiler told ninja, the system's headers too), how it is compiled, the settings
+and clang-tidy itself, and no place: a copy of the tree elsewhere has the same keys. `-` for a key: nothing is known of what it
+includes."""
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+# clang does not know all of gcc's options
+UNKNOWN = ("-ftrivial-auto-var-init=zero", "-fstack-clash-protection")
+
+
+@functools.lru_cache(None)
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def included(build):
+    """Object -> the files it was made from."""
+    said = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    objects, files = {}, []
+    for line in said.splitlines():
+        if line.startswith("    "):
+            files.append(line.strip())
+        elif "(VALID)" in line:
+            files = objects[line.split(": #deps")[0]] = []
+        else:
+            files = []
+    return objects
+
+
+def for_clang(entry, path):
+    words = [w for w in entry["command"].split() if w not in UNKNOWN]
+    words = words[words[0].endswith("ccache"):]
+    words[0] = "clang"
+    return {"directory": entry["directory"], "command": " ".join(words), "file": path}
+
+
+def key_of(entry, files, common, top):
+    if not files:
+        return "-"
+    total = hashlib.sha256((common + entry["command"].replace(top, "@")).encode())
+    for name in files:
+        path = os.path.normpath(os.path.join(entry["directory"], name))
+        total.update(f"{path.replace(top, '@')} {digest(path)}\n".encode())
+    return total.hexdigest()
+
+
+def main():
+    build, cache = sys.argv[1:]
+    top = os.getcwd()
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = json.load(file)
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
+    common = version + digest(".clang-tidy") + digest("tests/.clang-tidy") + digest(__file__)
+    objects, kept = included(build), {}
+    for entry in commands:
+        path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+        if path.endswith(".c") and path not in kept:
+            kept[path] = for_clang(entry, path)
+            print(os.path.relpath(path), key_of(kept[path], objects.get(entry["output"]), common, top))
+    with open(os.path.join(cache, "compile_commands.json"), "w", encoding="utf-8") as file:
+        json.dump(list(kept.values()), file)
+
+
+if __name__ == "__main__":
+    main()
