@@ -20,7 +20,9 @@ wanted=" $* "
 
 end() {
     [ -z "$behind" ] || kill -s TERM "$behind" 2>/dev/null # before what it waits for, or it would begin the next
-    [ -z "$behind" ] || [ ! -e "$out/low" ] || kill -s TERM -- "-$(cat "$out/low")" 2>/dev/null
+    for session in "$out"/low.*; do
+        [ ! -e "$session" ] || kill -s TERM -- "-$(cat "$session")" 2>/dev/null
+    done
     rm -rf "$out"
 }
 
@@ -40,8 +42,13 @@ is_wanted() {
 }
 
 # What gets only what the others leave of the cores, in a session of its own.
-low() { # command...
-    setsid -w sh -c 'echo $$ >"$1"; shift; exec tests/low.sh "$@"' low "$out/low" "$@"
+low() { # name command...
+    session=$out/low.$1
+    shift
+    setsid -w sh -c 'echo $$ >"$1"; shift; exec tests/low.sh "$@"' low "$session" "$@"
+    status=$?
+    rm -f "$session"
+    return $status
 }
 
 # A script that prints TAP: run, then judged.
@@ -117,23 +124,22 @@ else
     verdict
 fi
 
-# Behind the tests that mostly wait: the build with sanitizers, which has to be there when it is their turn, then the rest.
+# Behind the tests that mostly wait: the build with sanitizers, which has to be there when it is their turn, and the rest.
+if is_wanted sanitize; then
+    priority="low asan"
+    compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized >"$out/asan" 2>&1 &
+    asan_builds=$!
+fi
 {
-    if is_wanted sanitize; then
-        priority=low
-        compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized >"$out/asan" 2>&1
-        echo $? >"$out/asan.status"
-    fi
-    run_tap lint low tests/clang-tidy.sh "$build"
-    run_tap mutants low tests/mutants.py --tap "$build"
+    run_tap lint low lint tests/clang-tidy.sh "$build"
+    run_tap mutants low mutants tests/mutants.py --tap "$build"
 } &
 behind=$!
 
 meson_phase unit "$build"
 if is_wanted sanitize; then
-    while [ ! -s "$out/asan.status" ]; do sleep 0.2; done
     # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
-    if [ "$(cat "$out/asan.status")" -eq 0 ]; then
+    if wait "$asan_builds"; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
             TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
     else
