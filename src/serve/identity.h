@@ -7,7 +7,7 @@
 #ifndef BW_SERVE_IDENTITY_H
 #define BW_SERVE_IDENTITY_H
 
-#include "serve/roster.h"
+#include "serve/replica.h"
 
 struct bw_identity {
     uint64_t cluster; /* 0: there is none */

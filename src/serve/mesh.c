@@ -258,11 +258,11 @@ static bool wire_send(struct wire *wire, enum bw_peer_frame kind, const struct b
     return sent;
 }
 
-enum bw_mesh_verdict bw_mesh_versions(uint32_t highest, uint32_t lowest)
+static enum bw_mesh_verdict judge_versions(const unsigned char *bytes)
 {
-    if (lowest > BW_MESH_VERSION)
-        return BW_MESH_TOO_NEW;
-    return highest < BW_MESH_VERSION_MIN ? BW_MESH_TOO_OLD : BW_MESH_OK;
+    struct bw_versions ours = {BW_MESH_VERSION, BW_MESH_VERSION_MIN};
+    struct bw_versions theirs = {bw_get32(bytes), bw_get32(bytes + 4)};
+    return bw_versions_judge(&ours, &theirs, 1);
 }
 
 static void say_answer(struct wire *wire, enum bw_mesh_verdict verdict, const unsigned char *more,
@@ -304,7 +304,7 @@ static enum bw_mesh_verdict judge(const struct wire *wire, const unsigned char *
                                   const struct bw_replica_member *from)
 {
     const struct bw_mesh_options *options = &wire->mesh->options;
-    enum bw_mesh_verdict verdict = bw_mesh_versions(bw_get32(bytes), bw_get32(bytes + 4));
+    enum bw_mesh_verdict verdict = judge_versions(bytes);
     if (verdict == BW_MESH_OK &&
         (bw_get64(bytes + 8) != options->cluster || bw_get32(bytes + 20) != options->self))
         verdict = BW_MESH_FOREIGN;
@@ -341,7 +341,7 @@ static bool take_join(struct wire *wire, const unsigned char *bytes, size_t leng
     size_t rest = 0;
     if (length < JOIN_BYTES || !take_address(&from, bytes + 8, length - 8))
         return false;
-    enum bw_mesh_verdict verdict = bw_mesh_versions(bw_get32(bytes), bw_get32(bytes + 4));
+    enum bw_mesh_verdict verdict = judge_versions(bytes);
     if (verdict == BW_MESH_OK && !may_be(wire, &from))
         verdict = BW_MESH_CERTIFICATE;
     if (verdict == BW_MESH_OK)

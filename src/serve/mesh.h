@@ -15,40 +15,8 @@
 #define BW_SERVE_MESH_H
 
 #include "net/credentials.h"
+#include "serve/protocol.h"
 #include "serve/replica.h"
-
-/* The versions that are spoken. A change of any frame but HELLO, JOIN and ANSWER, whose first
- * fields stay for good, is a new one. */
-#define BW_MESH_VERSION     1u
-#define BW_MESH_VERSION_MIN 1u
-#define BW_MESH_ANSWER      12u
-#define BW_MESH_FRAME_MAX   ((size_t)128 << 20) /* an append of 64 of the largest entries */
-
-enum bw_peer_frame {
-    BW_FRAME_HELLO = 1,
-    BW_FRAME_RAFT,    /* 4 length of the message, message (codec.h), entries */
-    BW_FRAME_ASK,     /* 8 request, 1 enum bw_replica_kind, proposal's bytes or 8 lease */
-    BW_FRAME_TOLD,    /* 8 request, 4 error, 8 index, 8 ttl_ns */
-    BW_FRAME_PIECE,   /* 8 index of the snapshot, 8 offset, 1 last, bytes */
-    BW_FRAME_MEET,    /* 8 who asks: a number of its directory */
-    BW_FRAME_WELCOME, /* 8 that number, 1 yes */
-    BW_FRAME_ANSWER,
-    BW_FRAME_JOIN,
-    BW_FRAME_BACK, /* 1 what, 8 term, 8 index that are durable (replica_back.c) */
-    BW_FRAME_KINDS
-};
-
-enum bw_mesh_verdict {
-    BW_MESH_OK,
-    BW_MESH_REMOVED,     /* it was a member, and is none any more */
-    BW_MESH_FOREIGN,     /* of another cluster, or meant for another node */
-    BW_MESH_TOO_NEW,     /* it speaks no version that we do: they are all higher */
-    BW_MESH_TOO_OLD,     /* or all lower */
-    BW_MESH_UNKNOWN,     /* JOIN: no member is to be at this address */
-    BW_MESH_STARTED,     /* JOIN: it is, and has been there already */
-    BW_MESH_CERTIFICATE, /* its certificate is not for the address it gives */
-    BW_MESH_VERDICTS
-};
 
 struct bw_mesh;
 
@@ -89,9 +57,6 @@ void bw_mesh_move(struct bw_mesh *mesh, const struct bw_replica_member *member);
 /* Nobody else is connected to, either way. */
 void bw_mesh_keep(struct bw_mesh *mesh, const bw_node *nodes, uint32_t count);
 bool bw_mesh_knows(const struct bw_mesh *mesh, bw_node node);
-/* What one side with these versions is to be told by the other side. */
-enum bw_mesh_verdict bw_mesh_versions(uint32_t highest, uint32_t lowest);
-
 /* The parts together are one frame's payload. False: not connected, or too much waits already. */
 struct bw_part {
     const void *at;

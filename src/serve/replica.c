@@ -269,7 +269,7 @@ static void on_peer_opened(void *context, bw_node node)
 
 static int open_peers(struct bw_replica *r, char *why)
 {
-    const struct bw_replica_member *self = bw_roster_find(&r->roster, r->options.self);
+    const struct bw_replica_member *self = bw_roster_find(&r->members.roster, r->options.self);
     const struct bw_replica_member *said = &r->options.publish;
     const char *listen = r->options.listen_host;
     if (said->host[0] || !self)
@@ -317,6 +317,7 @@ void replica_start(struct bw_replica *r)
 {
     struct bw_start begin = {.durable = r->durable};
     struct bw_event event = {.kind = BW_EVENT_START, .start = &begin};
+    bw_membership_begin(&r->members, r->durable.starts + 1);
     replica_step(r, &event);
     uv_check_start(&r->check, replica_check);
     replica_arm(r);
@@ -400,7 +401,8 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
     }
     r->options = *options;
     r->lock_fd = r->incoming.fd = -1;
-    bw_roster_init(&r->applied_roster, options->members, options->count);
+    bw_membership_init(&r->members, options->self, options->joins, options->members,
+                       options->count);
     int error = open_parts(r, why);
     if (error) {
         if (!why[0])
@@ -487,7 +489,7 @@ uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member
     bw_node ids[BW_RAFT_MEMBERS_MAX];
     uint32_t count = bw_raft_members_at(r->raft, bw_raft_commit_index(r->raft), ids, voters);
     for (uint32_t i = 0; i < count; i++) {
-        const struct bw_replica_member *member = bw_roster_find(&r->applied_roster, ids[i]);
+        const struct bw_replica_member *member = bw_roster_find(&r->members.applied, ids[i]);
         out[i] = member ? *member : (struct bw_replica_member){.id = ids[i]};
     }
     return count;

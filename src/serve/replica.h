@@ -11,42 +11,17 @@
 
 #include "registry/entry.h"
 #include "registry/registry.h"
+#include "serve/roster.h"
 #include "serve/session.h"
 
 #include <uv.h>
 
-#define BW_REPLICA_WHY_MAX    511u
-#define BW_REPLICA_NAME_MAX   63u
-#define BW_REPLICA_HOST_MAX   255u
-#define BW_REPLICA_CLIENT_MAX 299u
-#define BW_REPLICA_NODES      32u
-
+#define BW_REPLICA_WHY_MAX   511u
 #define BW_REPLICA_HEARTBEAT (100 * BW_MS)
 #define BW_REPLICA_TIMEOUT   (250 * BW_MS)
 
 struct bw_replica;
 struct bw_credentials;
-
-struct bw_replica_member {
-    bw_node id;
-    char name[BW_REPLICA_NAME_MAX + 1];
-    char host[BW_REPLICA_HOST_MAX + 1]; /* where its peers reach it */
-    uint16_t port;
-    char client[BW_REPLICA_CLIENT_MAX + 1]; /* where clients reach it: "http://HOST:PORT" */
-    bool wants_vote;                        /* a learner that is to vote once it has caught up */
-};
-
-enum bw_member_op {
-    BW_MEMBER_ADD = 1, /* address, wants_vote: a learner; its number is given by who leads */
-    BW_MEMBER_PROMOTE, /* id: a learner becomes a voter */
-    BW_MEMBER_REMOVE,  /* id */
-    BW_MEMBER_UPDATE   /* id, and what is to change: name, address, client's URL */
-};
-
-struct bw_member_change {
-    enum bw_member_op op;
-    struct bw_replica_member member;
-};
 
 enum bw_replica_end {
     BW_REPLICA_USELESS, /* its data is gone, or it does not speak with the others */

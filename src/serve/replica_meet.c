@@ -96,8 +96,8 @@ static bool write_mark(struct bw_replica *r)
 {
     unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
     size_t length = 0;
-    for (uint32_t i = 0; i < r->roster.count; i++) {
-        bw_node id = r->roster.at[i].id;
+    for (uint32_t i = 0; i < r->members.roster.count; i++) {
+        bw_node id = r->members.roster.at[i].id;
         const struct meeting *with = id == r->options.self ? NULL : replica_meeting_with(r, id);
         if (!with)
             continue;
@@ -132,7 +132,7 @@ static bool find_number(struct bw_replica *r)
 int replica_meet_begin(struct bw_replica *r, bool empty, char *why)
 {
     bool met = read_mark(r);
-    r->meeting = empty && r->roster.count > 1 && !r->options.joins && !met;
+    r->meeting = empty && r->members.roster.count > 1 && !r->options.joins && !met;
     if (!r->meeting || find_number(r))
         return 0;
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot write in %.300s: %s", r->options.directory,
@@ -181,8 +181,8 @@ void replica_meet_asked(struct bw_replica *r, bw_node from, const unsigned char 
 
 static bool met_all(struct bw_replica *r)
 {
-    for (uint32_t i = 0; i < r->roster.count; i++) {
-        bw_node id = r->roster.at[i].id;
+    for (uint32_t i = 0; i < r->members.roster.count; i++) {
+        bw_node id = r->members.roster.at[i].id;
         const struct meeting *with = id == r->options.self ? NULL : replica_meeting_with(r, id);
         if (with && !with->welcomed)
             return false;
@@ -192,8 +192,8 @@ static bool met_all(struct bw_replica *r)
 
 static bool is_first(const struct bw_replica *r)
 {
-    for (uint32_t i = 0; i < r->roster.count; i++)
-        if (r->roster.at[i].id < r->options.self)
+    for (uint32_t i = 0; i < r->members.roster.count; i++)
+        if (r->members.roster.at[i].id < r->options.self)
             return false;
     return true;
 }

@@ -92,7 +92,7 @@ static void describe(const struct bw_replica *r, struct bw_snapshot_head *head)
     *head = (struct bw_snapshot_head){.cluster = r->options.cluster,
                                       .index = r->session.applied,
                                       .term = r->applied_term,
-                                      .roster = r->applied_roster};
+                                      .roster = r->members.applied};
     head->members = bw_raft_members_at(r->raft, r->session.applied, head->member, &head->voters);
 }
 
@@ -197,7 +197,7 @@ int replica_snapshot_find(struct bw_replica *r, char *why)
     r->saved_members = head.members;
     memcpy(r->saved_member, head.member, sizeof head.member);
     if (head.roster.count)
-        r->applied_roster = head.roster;
+        bw_membership_load(&r->members, &head.roster);
     bw_log_restart(&r->log, head.index);
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "elect/raft/raft.h"
 #include "registry/snapshot.h"
 #include "serve/log.h"
+#include "serve/membership.h"
 #include "serve/mesh.h"
 #include "serve/replica.h"
 #include "serve/roster.h"
@@ -88,14 +89,13 @@ struct bw_replica {
     uint32_t mark_first, mark_count;
 
     struct bw_mesh *mesh;
-    struct bw_roster applied_roster; /* as of what is applied */
-    struct bw_roster roster;         /* as of the log's end */
-    bool resync;                     /* who is connected to may have changed */
-    bool voter;                      /* of the log as it stands */
-    bool removed;                    /* it was told that it is no member any more */
-    bw_time promote_at;              /* learners are looked at again */
-    uint64_t publishing;             /* the request that says who this is */
-    bool meeting;                    /* nothing is promised before all have met */
+    struct bw_membership members; /* who they are */
+    bool resync;                  /* who is connected to may have changed */
+    bool voter;                   /* of the log as it stands */
+    bool removed;                 /* it was told that it is no member any more */
+    bw_time promote_at;           /* learners are looked at again */
+    uint64_t publishing;          /* the request that says who this is */
+    bool meeting;                 /* nothing is promised before all have met */
     uint64_t nonce;
     struct meeting met[BW_REPLICA_NODES];
 
@@ -172,7 +172,6 @@ void replica_refused(struct bw_replica *r, bw_node node, enum bw_mesh_verdict ve
 void replica_removed(struct bw_replica *r);
 void replica_change_try(struct bw_replica *r, struct bw_request *request);
 void replica_promote_ready(struct bw_replica *r);
-bool replica_is_published(const struct bw_replica *r);
 void replica_publish(struct bw_replica *r);
 bool replica_is_member_entry(const struct bw_log_entry *entry);
 void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *entry);

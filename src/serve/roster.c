@@ -1,6 +1,7 @@
 /* Members as values; see roster.h. */
 #include "serve/roster.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "base/little.h"
 
@@ -8,11 +9,15 @@
 
 #define MEMBER_HEAD 24u
 #define WANTS_VOTE  1u
+#define VERSION_BIT 8u
+#define STARTS_BIT  16u
+#define LEVEL_BIT   16u
+#define COUNT_MASK  0xffffu
 
 void bw_roster_init(struct bw_roster *roster, const struct bw_replica_member *members,
                     uint32_t count)
 {
-    *roster = (struct bw_roster){.count = count};
+    *roster = (struct bw_roster){.count = count, .level = 1};
     for (uint32_t i = 0; i < count; i++) {
         roster->at[i] = members[i];
         roster->highest = members[i].id > roster->highest ? members[i].id : roster->highest;
@@ -63,6 +68,20 @@ static void update(struct bw_replica_member *member, const struct bw_replica_mem
         memcpy(member->host, to->host, sizeof member->host);
         member->port = to->port;
     }
+    member->version = to->version ? to->version : member->version;
+    member->starts = to->starts ? to->starts : member->starts;
+}
+
+/* What all know now; one that never said counts as the first. */
+static void raise_level(struct bw_roster *roster)
+{
+    uint32_t lowest = roster->count ? UINT8_MAX : 0;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        uint32_t version = roster->at[i].version ? roster->at[i].version : 1;
+        lowest = version < lowest ? version : lowest;
+    }
+    if (lowest > roster->level || (BW_BUG(level_falls_again) && lowest))
+        roster->level = lowest;
 }
 
 void bw_roster_apply(struct bw_roster *roster, const struct bw_member_change *change)
@@ -86,6 +105,7 @@ void bw_roster_apply(struct bw_roster *roster, const struct bw_member_change *ch
             update(member, &change->member);
         break;
     }
+    raise_level(roster);
 }
 
 /* ── bytes ── */
@@ -103,7 +123,9 @@ static size_t put_member(const struct bw_replica_member *member, unsigned char *
 {
     size_t at = MEMBER_HEAD;
     bw_put32(out, member->id);
-    bw_put32(out + 4, member->wants_vote ? WANTS_VOTE : 0);
+    bw_put32(out + 4, (member->wants_vote ? WANTS_VOTE : 0) |
+                          (uint32_t)member->version << VERSION_BIT |
+                          (uint32_t)member->starts << STARTS_BIT);
     bw_put32(out + 8, member->port);
     at += put_text(out + 12, out + at, member->name);
     at += put_text(out + 16, out + at, member->host);
@@ -140,6 +162,8 @@ static void get_member(struct input *in, struct bw_replica_member *out)
     in->length -= MEMBER_HEAD;
     out->id = bw_get32(head);
     out->wants_vote = bw_get32(head + 4) & WANTS_VOTE;
+    out->version = (uint8_t)(bw_get32(head + 4) >> VERSION_BIT);
+    out->starts = (uint16_t)(bw_get32(head + 4) >> STARTS_BIT);
     out->port = (uint16_t)bw_get32(head + 8);
     in->failed |= out->id > BW_MEMBER_ID_MAX || bw_get32(head + 8) > 65535u;
     get_text(in, bw_get32(head + 12), out->name, sizeof out->name);
@@ -151,7 +175,7 @@ size_t bw_roster_encode(const struct bw_roster *roster, unsigned char *out)
 {
     size_t at = 8;
     bw_put32(out, roster->highest);
-    bw_put32(out + 4, roster->count);
+    bw_put32(out + 4, roster->count | (roster->level > 1 ? roster->level << LEVEL_BIT : 0));
     for (uint32_t i = 0; i < roster->count; i++)
         at += put_member(&roster->at[i], out + at);
     return at;
@@ -161,10 +185,10 @@ int bw_roster_decode(struct bw_roster *roster, const unsigned char *bytes, size_
 {
     struct bw_replica_member member;
     *roster = (struct bw_roster){0};
-    if (length < 8 || bw_get32(bytes + 4) > BW_REPLICA_NODES || bw_get32(bytes) > BW_MEMBER_ID_MAX)
+    uint32_t count = length < 8 ? 0 : bw_get32(bytes + 4) & COUNT_MASK;
+    if (length < 8 || count > BW_REPLICA_NODES || bw_get32(bytes) > BW_MEMBER_ID_MAX)
         return BW_EMALFORMED;
     struct input in = {.at = bytes + 8, .length = length - 8};
-    uint32_t count = bw_get32(bytes + 4);
     for (uint32_t i = 0; i < count && !in.failed; i++) {
         get_member(&in, &member);
         in.failed |= member.id == BW_NODE_NONE || bw_roster_find(roster, member.id) != NULL ||
@@ -173,6 +197,8 @@ int bw_roster_decode(struct bw_roster *roster, const unsigned char *bytes, size_
             roster->at[roster->count++] = member;
     }
     roster->highest = bw_get32(bytes);
+    roster->level = bw_get32(bytes + 4) >> LEVEL_BIT;
+    roster->level = roster->level ? roster->level : 1;
     return in.failed || in.length ? BW_EMALFORMED : 0;
 }
 
@@ -200,7 +226,7 @@ int bw_change_decode(struct bw_member_change *change, const unsigned char *bytes
 /* Those who are left must be able to agree without the one that goes (fault 35). */
 static int judge_remove(const struct bw_change_facts *facts)
 {
-    if (!facts->voter)
+    if (!facts->voter || BW_BUG(member_leaves_too_few))
         return 0;
     uint32_t left = facts->voters - 1, alive = facts->alive - facts->live;
     return left == 0 || alive < left / 2 + 1 ? BW_ENOQUORUM : 0;
@@ -208,7 +234,7 @@ static int judge_remove(const struct bw_change_facts *facts)
 
 int bw_change_judge(enum bw_member_op op, const struct bw_change_facts *facts)
 {
-    if (facts->under_way && op != BW_MEMBER_UPDATE)
+    if (facts->under_way && op != BW_MEMBER_UPDATE && !BW_BUG(member_changes_at_once))
         return BW_EBUSY;
     if (op == BW_MEMBER_ADD)
         return 0;
@@ -217,6 +243,8 @@ int bw_change_judge(enum bw_member_op op, const struct bw_change_facts *facts)
     if (op == BW_MEMBER_REMOVE)
         return judge_remove(facts);
     if (op == BW_MEMBER_PROMOTE)
-        return facts->voter ? BW_EINVAL : facts->ready ? 0 : BW_ESTALE;
+        return facts->voter                                   ? BW_EINVAL
+               : facts->ready || BW_BUG(member_votes_unready) ? 0
+                                                              : BW_ESTALE;
     return 0;
 }

@@ -6,13 +6,49 @@
  * are given once: `highest` only grows, so a number that is not there but not above it is of a
  * node that was removed.
  *
- *   member   4 id, 4 flags (1: is to vote), 4 port, 4 + 4 + 4 lengths, name, host, client's URL
- *   roster   4 highest, 4 members, member each
+ * `level` is the version of the protocol that every member has said it speaks (protocol.h): what it
+ * brought, new kinds of entries above all, may be used from then on. It only grows, and who does
+ * not know it is let in no more.
+ *
+ *   member   4 id, 4 flags (1: is to vote; from bit 8 on 8 version, from 16 on 16 starts), 4 port,
+ *            4 + 4 + 4 lengths, name, host, client's URL
+ *   roster   4 highest, 2 members, 2 level (0: 1), member each
  *   change   1 BW_ROSTER_RECORD, 1 operation, member */
 #ifndef BW_SERVE_ROSTER_H
 #define BW_SERVE_ROSTER_H
 
-#include "serve/replica.h"
+#include "base/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BW_REPLICA_NAME_MAX   63u
+#define BW_REPLICA_HOST_MAX   255u
+#define BW_REPLICA_CLIENT_MAX 299u
+#define BW_REPLICA_NODES      32u
+
+struct bw_replica_member {
+    bw_node id;
+    char name[BW_REPLICA_NAME_MAX + 1];
+    char host[BW_REPLICA_HOST_MAX + 1]; /* where its peers reach it */
+    uint16_t port;
+    char client[BW_REPLICA_CLIENT_MAX + 1]; /* where clients reach it: "http://HOST:PORT" */
+    bool wants_vote;                        /* a learner that is to vote once it has caught up */
+    uint8_t version;                        /* the highest it speaks; 0: it never said */
+    uint16_t starts;                        /* how often it did; 0: it never said */
+};
+
+enum bw_member_op {
+    BW_MEMBER_ADD = 1, /* address, wants_vote: a learner; its number is given by who leads */
+    BW_MEMBER_PROMOTE, /* id: a learner becomes a voter */
+    BW_MEMBER_REMOVE,  /* id */
+    BW_MEMBER_UPDATE   /* id, and what is to change: name, address, client's URL, version, starts */
+};
+
+struct bw_member_change {
+    enum bw_member_op op;
+    struct bw_replica_member member;
+};
 
 #define BW_MEMBER_BYTES_MAX                                                                        \
     (24u + BW_REPLICA_NAME_MAX + BW_REPLICA_HOST_MAX + BW_REPLICA_CLIENT_MAX)
@@ -25,7 +61,7 @@
 
 struct bw_roster {
     bw_node highest;
-    uint32_t count;
+    uint32_t count, level;
     struct bw_replica_member at[BW_REPLICA_NODES];
 };
 

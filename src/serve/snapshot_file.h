@@ -13,7 +13,7 @@
 
 #include "base/limits.h"
 #include "registry/registry.h"
-#include "serve/roster.h"
+#include "serve/replica.h"
 
 #define BW_SNAPSHOT_HEAD (40u + 4u * BW_RAFT_MEMBERS_MAX)
 
