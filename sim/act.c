@@ -127,6 +127,8 @@ static void send(struct bw_sim *sim, bw_node id, const struct bw_message *msg)
 {
     uint64_t extra = 0;
     struct bw_message with_bytes;
+    if (!bw_message_for_detector(msg->kind) && !bw_sim_registry_reaches(sim, id, msg->to))
+        return;
     bool bytes =
         msg->kind == BW_MSG_RAFT_APPEND ? msg->append.runs > 0 : msg->kind == BW_MSG_RAFT_SNAPSHOT;
     if (!bytes) {

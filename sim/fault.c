@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "sim/raft.h"
+#include "sim/registry.h"
 
 #include <string.h>
 
@@ -196,7 +197,7 @@ static void store(struct bw_sim *sim, bool down)
         bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
 }
 
-static void join(struct bw_sim *sim, bw_node id)
+static void add_member(struct bw_sim *sim, bw_node id)
 {
     struct bw_member member = {.id = id};
     uint32_t at = 0;
@@ -210,10 +211,23 @@ static void join(struct bw_sim *sim, bw_node id)
     sim->member_ids[at] = id;
     sim->order[sim->members_count++] = id;
     sim->nodes[id].member = true;
+    sim->nodes[id].left = false;
+}
+
+static void join(struct bw_sim *sim, bw_node id)
+{
+    struct bw_event event = {.kind = BW_EVENT_JOIN, .node = id, .member = {.id = id}};
+    add_member(sim, id);
     restart(sim, id);
-    struct bw_event event = {.kind = BW_EVENT_JOIN, .node = id, .member = member};
     tell_others(sim, id, &event);
     bw_sim_raft_change(sim, NULL);
+}
+
+void bw_sim_fault_join(struct bw_sim *sim, bw_node id)
+{
+    struct bw_sim_fault fault = {.kind = BW_FAULT_JOIN, .at = sim->now, .node = id};
+    bw_sim_trace_faulted(&sim->trace, sim->now, &fault, id);
+    join(sim, id);
 }
 
 static void forget_member(struct bw_sim *sim, bw_node id)
@@ -242,6 +256,15 @@ static void leave(struct bw_sim *sim, bw_node id)
     struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_GONE, id);
     if (slot)
         bw_sim_queue_push(&sim->queue, slot, sim->now + bw_sim_net_delay(&sim->net));
+}
+
+void bw_sim_fault_leave(struct bw_sim *sim, bw_node id)
+{
+    struct bw_sim_fault fault = {.kind = BW_FAULT_LEAVE, .at = sim->now, .node = id};
+    if (!sim->nodes[id].up || sim->nodes[id].leaving)
+        return;
+    bw_sim_trace_faulted(&sim->trace, sim->now, &fault, id);
+    leave(sim, id);
 }
 
 void bw_sim_fault_gone(struct bw_sim *sim, struct bw_sim_slot *slot)
@@ -296,7 +319,11 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
         return true;
     switch (fault->kind) {
     case BW_FAULT_RESTART:
+        if (sim->registry && node->left) /* a removed one is started again, and must not stay */
+            return id && !node->member && !node->up;
         return id && node->member && !node->up && !node->left;
+    case BW_FAULT_WIPE:
+        return id && sim->registry && node->member && !node->up && node->starts;
     case BW_FAULT_CONFIRM:
         return id && node->member && !node->up;
     case BW_FAULT_JOIN:
@@ -309,6 +336,8 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
     case BW_FAULT_RESUME:
         return id && node->up && node->paused;
     case BW_FAULT_LEAVE:
+        if (sim->registry)
+            return id && node->member;
         return id && node->up && !node->leaving && !bw_sim_is_store(sim, id);
     case BW_FAULT_DRIFT:
     case BW_FAULT_JUMP:
@@ -359,7 +388,15 @@ static bool happens_to_node(struct bw_sim *sim, const struct bw_sim_fault *fault
         crash(sim, id);
         return true;
     case BW_FAULT_RESTART:
-        restart(sim, id);
+        if (sim->registry && node->left)
+            join(sim, id);
+        else
+            restart(sim, id);
+        return true;
+    case BW_FAULT_WIPE:
+        node->left = true; /* it is of no use any more */
+        forget_member(sim, id);
+        bw_sim_registry_wiped(sim, id);
         return true;
     case BW_FAULT_PAUSE:
         pause_node(sim, id);
@@ -415,10 +452,22 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
     }
 }
 
+/* In the registry's runs members come and go because the log says so: here it is only asked for. */
+static bool is_asked_for(struct bw_sim *sim, const struct bw_sim_fault *fault, bw_node id)
+{
+    if (!sim->registry || (fault->kind != BW_FAULT_JOIN && fault->kind != BW_FAULT_LEAVE))
+        return false;
+    if (fault->kind == BW_FAULT_JOIN)
+        bw_sim_registry_add(sim);
+    else
+        bw_sim_registry_remove(sim, id);
+    return true;
+}
+
 void bw_sim_fault_due(struct bw_sim *sim, const struct bw_sim_fault *fault)
 {
     bw_node id = whom(sim, fault);
-    if (!makes_sense(sim, fault, id))
+    if (!makes_sense(sim, fault, id) || is_asked_for(sim, fault, id))
         return;
     bw_sim_trace_faulted(&sim->trace, sim->now, fault, id);
     if (!happens_outside(sim, fault, id) && !happens_to_node(sim, fault, id))

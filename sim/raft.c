@@ -134,7 +134,7 @@ static void own(struct bw_sim *sim, bw_node id, struct bw_sim_entry *out,
         bool change = log->change.op && log->change.entry == i;
         uint64_t what = log->request ? hash_of(log->request, i)
                                      : hash_of(log->change.op, (uint64_t)log->change.node << 8);
-        uint64_t bytes = bw_sim_registry_entry(sim, id, log->request, i);
+        uint64_t bytes = bw_sim_registry_entry(sim, id, log->request, i, change);
         out[i] = (struct bw_sim_entry){.hash = bytes ? bytes : what,
                                        .term = log->term,
                                        .node = change ? log->change.node : BW_NODE_NONE,
@@ -205,6 +205,7 @@ static void append(struct bw_sim *sim, bw_node id, uint32_t election,
                     (unsigned long long)log->first, bw_error_text(error));
         return;
     }
+    bw_sim_registry_learn(sim, id, entries, log->count);
     struct bw_sim_disk_write write = {.op = BW_DISK_APPEND,
                                       .first = log->first,
                                       .count = log->count,
@@ -215,6 +216,7 @@ static void append(struct bw_sim *sim, bw_node id, uint32_t election,
 static void truncate_log(struct bw_sim *sim, bw_node id, uint32_t election, bw_index first)
 {
     bw_sim_log_truncate(&host_of(sim, id, election)->log, first);
+    bw_sim_registry_relearn(sim, id);
     struct bw_sim_disk_write write = {.op = BW_DISK_TRUNCATE, .first = first};
     begin_write(sim, id, election, &write, NULL, 0);
 }
@@ -439,8 +441,12 @@ static bool ask(struct bw_sim *sim, uint32_t election)
 
 void bw_sim_raft_change(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
-    if (!sim->raft || (!slot && sim->changing))
+    if (!sim->raft || (!slot && (sim->changing || sim->registry)))
         return;
+    if (sim->registry) {
+        bw_sim_registry_operate(sim, slot);
+        return;
+    }
     bool more = false;
     for (uint32_t e = 0; e < sim->elections; e++)
         more = ask(sim, e) || more;

@@ -1,5 +1,6 @@
 /* Nodes with a registry: bytes behind Raft's entries, snapshots, the session's hooks. */
 #include "base/error.h"
+#include "base/little.h"
 #include "sim/registry_state.h"
 
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #define ENTRY_MARK ((uint64_t)0xb00c << 48)
 #define FRAME_ASK  0u
 #define FRAME_TOLD 1u
+#define FRAME_AWAY 2u
 
 /* ── the algorithm ── */
 
@@ -103,16 +105,28 @@ static const struct saved *find_snapshot(const struct bw_sim_registry *g, uint64
     return NULL;
 }
 
-uint64_t bw_sim_registry_entry(struct bw_sim *sim, bw_node id, uint64_t request, uint32_t i)
+uint64_t bw_sim_registry_entry(struct bw_sim *sim, bw_node id, uint64_t request, uint32_t i,
+                               bool change)
 {
     if (!sim->registry || !request)
         return 0;
-    const struct bw_request *at = bw_session_batch(&sim->registry->replicas[id].session, request);
+    const struct bw_session *session = &sim->registry->replicas[id].session;
+    const struct bw_request *at =
+        change ? bw_session_find(session, request) : bw_session_batch(session, request);
     for (; at && i > 0; i--)
         at = at->with;
     if (!at || !keep_bytes(sim, &sim->registry->entries, 0, at->bytes, at->length))
         return 0;
     return ENTRY_MARK | sim->registry->entries.count;
+}
+
+const struct saved *registry_saved_entry(const struct bw_sim_registry *g,
+                                         const struct bw_sim_entry *entry)
+{
+    uint64_t number = entry->hash & ~ENTRY_MARK;
+    bool ours =
+        (entry->hash & ENTRY_MARK) == ENTRY_MARK && number > 0 && number <= g->entries.count;
+    return ours ? &g->entries.at[number - 1] : NULL;
 }
 
 /* ── hooks ── */
@@ -190,6 +204,16 @@ static bool tell(void *context, bw_node to, const unsigned char *bytes, size_t l
     return send(context, to, FRAME_TOLD, bytes, length, NULL, 0);
 }
 
+/* Said on the connection that the other opened; it hears it, or connects and hears it again. */
+void registry_turn_away(struct bw_sim *sim, const struct replica *r, bw_node to)
+{
+    unsigned char frame[1] = {FRAME_AWAY};
+    bool open = bw_sim_net_open(&sim->net, r->id, to) && sim->nodes[to].up;
+    bw_time delay = open ? bw_sim_net_draw(&sim->net) : BW_TIME_NEVER;
+    if (delay != BW_TIME_NEVER)
+        carry(sim, r, to, frame, sizeof frame, delay);
+}
+
 static void command(void *context, const struct bw_command *asked)
 {
     const struct replica *r = context;
@@ -235,9 +259,13 @@ static void load(struct bw_sim *sim, struct replica *r, bw_index applied, uint64
     if (!applied || sim->queue.error)
         return;
     const struct saved *saved = find_snapshot(g, state);
-    int64_t used =
-        saved ? bw_registry_load(r->session.registry, &loading, g->bytes + saved->at, saved->length)
-              : BW_EINVAL;
+    struct bw_roster roster;
+    size_t members = saved ? bw_get32(g->bytes + saved->at) : 0;
+    int64_t used = BW_EINVAL;
+    if (saved && bw_roster_decode(&roster, g->bytes + saved->at + 4, members) == 0)
+        used = bw_registry_load(r->session.registry, &loading, g->bytes + saved->at + 4 + members,
+                                saved->length - 4 - members);
+    bw_membership_load(&r->members, &roster);
     if (used < 0 || !loading.ended)
         bw_sim_fail(sim, BW_EDAMAGED, "node %u cannot load the snapshot up to %llu", r->id,
                     (unsigned long long)applied);
@@ -251,6 +279,7 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
                                      .ask = pass_on,
                                      .tell = tell,
                                      .command = command,
+                                     .change = registry_on_change,
                                      .turn = turn,
                                      .applied = registry_on_applied,
                                      .answered = registry_on_answered,
@@ -271,7 +300,9 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
     r->session.room = g->room;
     r->session.results = (struct bw_results){
         .ops = g->ops, .op_cap = BW_TXN_OPS_MAX, .kvs = g->kvs, .kv_cap = REGISTRY_KVS};
+    registry_members_boot(sim, r);
     load(sim, r, applied, state);
+    bw_sim_registry_relearn(sim, id);
     struct bw_sim_slot *slot = registry_pend(sim, BW_PENDING_TICK, id, NULL, 0);
     if (slot)
         bw_sim_queue_push(&sim->queue, slot, sim->now + TICK);
@@ -292,6 +323,7 @@ void bw_sim_registry_restore(struct bw_sim *sim, bw_node id, bw_index applied, u
         return;
     struct replica *r = &sim->registry->replicas[id];
     load(sim, r, applied, state);
+    bw_sim_registry_relearn(sim, id);
     bw_session_restored(&r->session);
 }
 
@@ -303,7 +335,12 @@ void bw_sim_registry_save(struct bw_sim *sim, bw_node id, uint64_t state)
     struct bw_saving saving;
     struct bw_registry *registry = g->replicas[id].session.registry;
     bw_registry_save_begin(registry, &saving);
-    size_t at = g->used, length = 0, piece;
+    size_t at = g->used, piece;
+    size_t length = 4 + bw_roster_encode(&g->replicas[id].members.applied, g->scratch + 4);
+    bw_put32(g->scratch, (uint32_t)(length - 4));
+    if (!keep_bytes(sim, &g->snapshots, 0, g->scratch, length))
+        return;
+    g->snapshots.count--;
     while ((piece = bw_registry_save(registry, &saving, g->scratch, REGISTRY_SCRATCH)) > 0) {
         if (!keep_bytes(sim, &g->snapshots, 0, g->scratch, piece))
             return;
@@ -322,10 +359,9 @@ void bw_sim_registry_apply(struct bw_sim *sim, bw_node id, const struct bw_sim_e
     if (!g)
         return;
     struct replica *r = &g->replicas[id];
-    uint64_t number = entry->hash & ~ENTRY_MARK;
-    bool ours = !entry->op && (entry->hash & ENTRY_MARK) == ENTRY_MARK && number > 0 &&
-                number <= g->entries.count;
-    const struct saved *saved = ours ? &g->entries.at[number - 1] : NULL;
+    const struct saved *saved = registry_saved_entry(g, entry);
+    if (registry_member_applied(sim, id, entry))
+        return;
     struct bw_entry what = {0};
     struct bw_lease_view lease;
     bool ends = saved &&
@@ -357,6 +393,7 @@ void bw_sim_registry_led(struct bw_sim *sim, bw_node id, const struct bw_announc
         return;
     r->term = a->term;
     bw_session_led(&r->session, a->leader);
+    registry_publish(r);
 }
 
 void bw_sim_registry_answered(struct bw_sim *sim, bw_node id, const struct bw_answer *answer)
@@ -384,7 +421,11 @@ void bw_sim_registry_frame(struct bw_sim *sim, struct bw_sim_slot *slot)
     memcpy(&from, slot->body, sizeof from);
     bw_sim_trace_stepped(&sim->trace, sim->now, slot->node,
                          bytes[0] == FRAME_ASK ? "is asked by" : "is told by", from);
-    if (bytes[0] == FRAME_ASK)
+    if (bytes[0] == FRAME_AWAY)
+        registry_turned_away(sim, slot->node);
+    else if (!bw_sim_registry_admits(sim, slot->node, from))
+        ;
+    else if (bytes[0] == FRAME_ASK)
         bw_session_asked(&r->session, from, bytes + 1, slot->bytes - 1);
     else
         bw_session_told(&r->session, from, bytes + 1, slot->bytes - 1);
@@ -408,7 +449,10 @@ void bw_sim_registry_tick(struct bw_sim *sim, struct bw_sim_slot *slot)
     if (local - r->swept >= BW_SESSION_SWEEP) {
         r->swept = local;
         bw_session_sweep(&r->session);
+        registry_publish(r);
     }
+    registry_dial(r);
+    registry_promote(r);
     bw_session_flush(&r->session);
     if (sim->nodes[slot->node].up)
         bw_sim_queue_push(&sim->queue, slot, sim->now + TICK);
@@ -495,6 +539,8 @@ int bw_sim_registry_found(struct bw_sim *sim)
     memset(g->broken, 0, (size_t)(sim->cap + 1) * (sim->cap + 1));
     g->entries.count = g->snapshots.count = 0;
     g->used = 0;
+    g->want_count = g->next_port = 0;
+    memset(g->given, 0, sizeof g->given);
     bw_rng_init(&g->rng, sim->config->seed ^ 0x7265676973747279u);
     bw_history_clear(&g->history);
     bw_lease_check_clear(&g->leases, sim->config->drift_bound);
@@ -505,8 +551,12 @@ int bw_sim_registry_found(struct bw_sim *sim)
 
 void bw_sim_registry_start(struct bw_sim *sim)
 {
+    struct bw_sim_slot *slot =
+        sim->registry ? bw_sim_pend(sim, BW_PENDING_CHANGE, BW_NODE_NONE) : NULL;
     if (sim->registry)
         registry_clients_start(sim);
+    if (slot)
+        bw_sim_queue_push(&sim->queue, slot, sim->now + TICK);
 }
 
 bool bw_sim_registry_found_wrong(const struct bw_sim *sim)
@@ -522,8 +572,9 @@ static uint64_t fold(uint64_t hash, const void *bytes, size_t length)
 }
 
 /* All that clients can see of a registry, whatever the order in which it lies in memory. */
-static uint64_t digest(struct bw_sim_registry *g, struct bw_registry *registry)
+static uint64_t digest(struct bw_sim_registry *g, const struct replica *r)
 {
+    struct bw_registry *registry = r->session.registry;
     struct bw_results room = {.kvs = g->kvs, .kv_cap = REGISTRY_KVS};
     struct bw_op_result found = {0};
     struct bw_registry_status status;
@@ -543,7 +594,8 @@ static uint64_t digest(struct bw_sim_registry *g, struct bw_registry *registry)
         const int64_t numbers[] = {lease.id, lease.ttl_ns};
         leases += fold(1, numbers, sizeof numbers);
     }
-    return hash ^ leases;
+    size_t members = bw_roster_encode(&r->members.applied, g->scratch);
+    return fold(hash ^ leases, g->scratch, members);
 }
 
 /* After the calm all nodes hold the same, and no lease that nobody renews. */
@@ -557,7 +609,7 @@ static void look_at_nodes(struct bw_sim *sim)
         struct bw_registry_status status;
         if (!sim->nodes[id].up || sim->nodes[id].leaving)
             continue;
-        uint64_t hash = digest(g, r->session.registry);
+        uint64_t hash = digest(g, r);
         if (first && first->session.applied == r->session.applied && same != hash)
             bw_lease_check_violate(&g->leases, sim->now, "nodes %u and %u differ after entry %llu",
                                    first->id, id, (unsigned long long)r->session.applied);
@@ -575,7 +627,9 @@ const char *bw_sim_registry_finish(struct bw_sim *sim, bw_time *at)
 {
     if (!sim->registry)
         return NULL;
-    if (!bw_sim_registry_found_wrong(sim))
+    if (!bw_sim_registry_found_wrong(sim)) {
         look_at_nodes(sim);
+        registry_look_at_members(sim);
+    }
     return registry_clients_judge(sim, at);
 }

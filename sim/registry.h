@@ -1,13 +1,15 @@
 /* The registry of `bellwether serve` in the world: Raft as it ships, and on every node the shipped
- * registry (src/registry) under the shipped session (src/serve/session.h), fed from the simulated
- * log, disk and network; virtual clients around it, their histories judged.
+ * registry (src/registry) under the shipped session (src/serve/session.h) and membership
+ * (src/serve/membership.h), fed from the simulated log, disk and network; virtual clients and an
+ * operator around it, their histories judged.
  *
  * Shared with what ships: all of Raft, the registry, entries and snapshots as bytes, and every
  * decision of the session: numbers of requests, passing on, batches, rounds for reads and renewals,
- * answers, the ends of leases. Modelled: the log's file is the world's disk, a snapshot travels
- * whole with its message and is made at once instead of by a forked copy, a connection between
- * nodes is datagrams of which a lost one breaks it until the other is heard again, the turn of the
- * loop is a moment's delay. Not here: the wire, watches, users, the first meeting of new nodes. */
+ * answers, the ends of leases; who is a member, who may connect, which change is made. Modelled:
+ * the log's file is the world's disk, a snapshot travels whole with its message and is made at once
+ * instead of by a forked copy, a connection between nodes is datagrams of which a lost one breaks
+ * it until the other is heard again, the turn of the loop is a moment's delay. Not here: the wire,
+ * watches, users, the first meeting of new nodes. */
 #ifndef BW_SIM_REGISTRY_H
 #define BW_SIM_REGISTRY_H
 
@@ -33,7 +35,8 @@ void bw_sim_registry_save(struct bw_sim *sim, bw_node id, uint64_t state);
 
 /* What stands for the bytes of the i-th entry of a proposal that Raft appends; 0: not one of ours.
  */
-uint64_t bw_sim_registry_entry(struct bw_sim *sim, bw_node id, uint64_t request, uint32_t i);
+uint64_t bw_sim_registry_entry(struct bw_sim *sim, bw_node id, uint64_t request, uint32_t i,
+                               bool change);
 void bw_sim_registry_apply(struct bw_sim *sim, bw_node id, const struct bw_sim_entry *entry);
 void bw_sim_registry_applied(struct bw_sim *sim, bw_node id);
 void bw_sim_registry_led(struct bw_sim *sim, bw_node id, const struct bw_announcement *a);
@@ -41,10 +44,23 @@ void bw_sim_registry_answered(struct bw_sim *sim, bw_node id, const struct bw_an
 /* A message of `from` arrived: the way to it is open again. */
 void bw_sim_registry_heard(struct bw_sim *sim, bw_node id, bw_node from);
 
+/* Entries were appended to the log; it was cut, or replaced. */
+void bw_sim_registry_learn(struct bw_sim *sim, bw_node id, const struct bw_sim_entry *entries,
+                           uint32_t count);
+void bw_sim_registry_relearn(struct bw_sim *sim, bw_node id);
+/* Is a message sent at all; is it heard? */
+bool bw_sim_registry_reaches(struct bw_sim *sim, bw_node id, bw_node to);
+bool bw_sim_registry_admits(struct bw_sim *sim, bw_node id, bw_node from);
+/* The operator wants a member more, or this one gone; a node that lost its data asks to join. */
+void bw_sim_registry_add(struct bw_sim *sim);
+void bw_sim_registry_remove(struct bw_sim *sim, bw_node id);
+void bw_sim_registry_wiped(struct bw_sim *sim, bw_node id);
+
 /* Pending events of ours; each takes the slot over. */
 void bw_sim_registry_frame(struct bw_sim *sim, struct bw_sim_slot *slot);
 void bw_sim_registry_tick(struct bw_sim *sim, struct bw_sim_slot *slot);
 void bw_sim_registry_turn(struct bw_sim *sim, struct bw_sim_slot *slot);
+void bw_sim_registry_operate(struct bw_sim *sim, struct bw_sim_slot *slot);
 void bw_sim_registry_asked(struct bw_sim *sim, struct bw_sim_slot *slot);
 void bw_sim_registry_client(struct bw_sim *sim, struct bw_sim_slot *slot);
 

@@ -141,7 +141,7 @@ void registry_on_answered(void *context, uint64_t request, bw_time ttl_ns)
 {
     struct replica *r = context;
     struct ask ask;
-    if (!take_asked(r, request, &ask))
+    if (registry_operator_told(r, request, 0) || !take_asked(r, request, &ask))
         return;
     struct told told = {.outcome = BW_LINEAR_OK, .done = ttl_ns > 0, .ttl_ns = ttl_ns};
     if (ask.kind == ASK_KEEP_ALIVE)
@@ -155,7 +155,7 @@ void registry_on_failed(void *context, uint64_t request, int error)
     struct replica *r = context;
     struct ask ask;
     struct told told = {.outcome = error == BW_ENOTLEADER ? BW_LINEAR_FAIL : BW_LINEAR_UNKNOWN};
-    if (take_asked(r, request, &ask))
+    if (!registry_operator_told(r, request, error) && take_asked(r, request, &ask))
         reply(r->sim, &ask, &told);
 }
 

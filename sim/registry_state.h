@@ -1,8 +1,10 @@
-/* The inside of the simulated registry: nodes (registry.c) and clients (registry_clients.c). */
+/* The inside of the simulated registry: nodes (registry.c), members that come and go
+ * (registry_members.c) and clients (registry_clients.c). */
 #ifndef BW_SIM_REGISTRY_STATE_H
 #define BW_SIM_REGISTRY_STATE_H
 
 #include "registry/snapshot.h"
+#include "serve/membership.h"
 #include "serve/session.h"
 #include "sim/history.h"
 #include "sim/lease_check.h"
@@ -14,6 +16,8 @@
 #define REGISTRY_CLIENTS 16u
 #define REGISTRY_KEYS    4u
 #define REGISTRY_KVS     4096u
+#define REGISTRY_WANTS   16u
+#define REGISTRY_NUMBERS 64u
 
 enum ask_kind { /* what a client asks a node for */
                 ASK_PUT,
@@ -63,8 +67,21 @@ struct replica {
     bool turn; /* one is scheduled */
     bw_time swept;
     bw_term term;
+    struct bw_membership members;
+    uint64_t publishing; /* the request that says who this is */
+    bool ended;          /* it was told to */
     uint32_t asked_count;
     struct asked asked[REGISTRY_ASKED];
+};
+
+struct want { /* a change that the operator wants made */
+    enum bw_member_op op;
+    bw_node node, at; /* of the change; who was asked */
+    uint16_t port;
+    bool learner, done;
+    uint64_t request;
+    bw_time since;
+    uint32_t tries;
 };
 
 struct client {
@@ -112,11 +129,31 @@ struct bw_sim_registry {
     struct bw_rng rng;
     struct bw_history history;
     struct bw_lease_check leases;
+    struct want wants[REGISTRY_WANTS];
+    uint32_t want_count, next_port;
+    bw_index given[REGISTRY_NUMBERS]; /* the entry that gave a number */
 };
 
 /* registry.c */
 struct bw_sim_slot *registry_pend(struct bw_sim *sim, enum bw_sim_pending kind, bw_node node,
                                   const void *body, size_t bytes);
+
+/* NULL: it has no bytes of ours. */
+const struct saved *registry_saved_entry(const struct bw_sim_registry *g,
+                                         const struct bw_sim_entry *entry);
+/* Tells `to` that it is none of ours. */
+void registry_turn_away(struct bw_sim *sim, const struct replica *r, bw_node to);
+
+/* registry_members.c */
+void registry_members_boot(struct bw_sim *sim, struct replica *r);
+bool registry_member_applied(struct bw_sim *sim, bw_node id, const struct bw_sim_entry *entry);
+void registry_on_change(void *context, struct bw_request *request);
+void registry_publish(struct replica *r);
+void registry_promote(struct replica *r);
+void registry_dial(struct replica *r);
+void registry_turned_away(struct bw_sim *sim, bw_node id);
+bool registry_operator_told(struct replica *r, uint64_t request, int error);
+void registry_look_at_members(struct bw_sim *sim);
 
 /* registry_clients.c */
 void registry_clients_found(struct bw_sim *sim);

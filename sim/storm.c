@@ -18,6 +18,7 @@
 #define QUIET_FRANTIC  (4 * BW_SEC)
 #define CALM_CLIENTS   (4 * BW_SEC)
 #define QUIET_CLIENTS  (6 * BW_SEC)
+#define OPERATIONS     6u /* registry: that an operator thinks of in one storm */
 
 struct storm {
     struct bw_rng rng;
@@ -106,12 +107,37 @@ static void blackout(struct storm *s, bw_time at)
     }
 }
 
+/* The operator of a service: one more, one less, both at once, one whose disk is lost. Numbers of
+ * those that are added are the service's business. */
+static void operate(struct storm *s, bw_time at)
+{
+    bw_node node = any_node(s);
+    uint64_t which = bw_rng_below(&s->rng, 4);
+    if (s->changes == 0)
+        return;
+    if (which != 1)
+        add(s, BW_FAULT_JOIN, at, s->config.nodes + s->config.spare);
+    if (which == 1 || which == 2)
+        add(s, BW_FAULT_LEAVE, at, bw_rng_chance(&s->rng, 0.3) ? BW_NODE_NONE : node);
+    if (which == 3 && at > s->busy[node] && s->left == 0) {
+        add(s, BW_FAULT_CRASH, at, node);
+        add(s, BW_FAULT_WIPE, at + BW_MS, node);
+        s->busy[node] = BW_TIME_NEVER;
+        s->left++;
+    }
+    s->changes--;
+}
+
 /* Scale out or in. The guard stands one change at a time, which is all it gets here. Where voters
  * count, one leaves at most: it may go before anybody could strike it off the list. */
 static void change_members(struct storm *s, bw_time at)
 {
     struct bw_sim_config *c = &s->config;
     bw_node node = any_node(s);
+    if (c->algorithm == &bw_sim_registry_ops) {
+        operate(s, at);
+        return;
+    }
     bool may_split = !c->guard && (c->algorithm->traits & BW_TRAIT_MAY_SPLIT);
     bool grow = s->present < c->nodes + c->spare && bw_rng_chance(&s->rng, 0.6);
     if (s->changes == 0)
@@ -248,7 +274,7 @@ static void one_trouble(struct storm *s, bw_time at)
         crash_leader(s, at);
     else if (which < 29)
         blackout(s, at);
-    else if (which < 32)
+    else if (which < (s->config.algorithm == &bw_sim_registry_ops ? 36 : 32))
         change_members(s, at);
     else if (which < 45 && free)
         pause_node(s, at, node);
@@ -273,7 +299,8 @@ static void calm(struct storm *s)
         add(s, BW_FAULT_LATENCY, s->end, BW_NODE_NONE)->latency = s->config.latency;
     for (bw_node node = 1; node <= s->present; node++) /* does nothing to those that are up */
         add(s, BW_FAULT_RESTART, s->end, node);
-    if (s->left == 0 && bw_rng_chance(&s->rng, 0.3)) /* who left may still count as a voter */
+    bool changed = s->config.algorithm == &bw_sim_registry_ops && s->changes < OPERATIONS;
+    if (s->left == 0 && !changed && bw_rng_chance(&s->rng, 0.3)) /* who left may still count */
         add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
 }
 
@@ -418,6 +445,9 @@ static void draw_registry(struct storm *s)
     struct bw_sim_config *c = &s->config;
     struct bw_rng *rng = &s->rng;
     c->propose_ns = c->read_ns = 0;
+    c->spare = NODES_MAX - c->nodes;
+    s->present = NODES_MAX; /* what befalls one that is not there does not happen */
+    s->changes = OPERATIONS;
     c->compact_every = 10 + (uint32_t)bw_rng_below(rng, 200);
     c->registry.clients = 2 + (uint32_t)bw_rng_below(rng, 9);
     c->registry.pace_ns = bw_rng_between(rng, BW_MS, 40 * BW_MS);

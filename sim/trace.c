@@ -30,7 +30,7 @@ static const char *const fault_names[] = {
     [BW_FAULT_JOIN] = "join",           [BW_FAULT_LEAVE] = "leave",
     [BW_FAULT_CAMPAIGN] = "campaign",   [BW_FAULT_RESIGN] = "resign",
     [BW_FAULT_TRANSFER] = "transfer",   [BW_FAULT_STORE_DOWN] = "store-down",
-    [BW_FAULT_STORE_UP] = "store-up",
+    [BW_FAULT_STORE_UP] = "store-up",   [BW_FAULT_WIPE] = "wipe",
 };
 
 const char *bw_sim_fault_name(unsigned kind)

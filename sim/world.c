@@ -139,6 +139,11 @@ static void deliver(struct bw_sim *sim, struct bw_sim_slot *slot)
     sim->result->delivered += !bw_message_for_detector(msg->kind);
     bw_sim_trace_delivered(&sim->trace, sim->now, msg);
     bw_sim_registry_heard(sim, slot->node, msg->from);
+    if (!bw_message_for_detector(msg->kind) &&
+        !bw_sim_registry_admits(sim, slot->node, msg->from)) {
+        bw_sim_queue_give(&sim->queue, slot);
+        return;
+    }
     struct bw_event event = {.kind = BW_EVENT_MESSAGE, .node = msg->from, .msg = msg};
     bw_sim_node_step(sim, slot->node, &event, slot->extra);
     bw_sim_queue_give(&sim->queue, slot);
@@ -189,6 +194,10 @@ static void happen_inside(struct bw_sim *sim, struct bw_sim_slot *slot)
         break;
     case BW_PENDING_TICK:
         bw_sim_registry_tick(sim, slot);
+        break;
+    case BW_PENDING_ENDED:
+        bw_sim_queue_give(&sim->queue, slot);
+        bw_sim_fault_leave(sim, slot->node);
         break;
     default:
         bw_sim_act_done(sim, slot);
@@ -247,6 +256,7 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_ASKED:
     case BW_PENDING_TURN:
     case BW_PENDING_TICK:
+    case BW_PENDING_ENDED:
         happen_to(sim, slot);
         break;
     case BW_PENDING_CLIENT:

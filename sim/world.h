@@ -9,7 +9,8 @@
  *     work.c    what leaders do, and the resource they do it to
  *     fault.c   what goes wrong
  *     lease.c   the lease elector, and store_model.c the stores it asks
- *     registry.c  the service's registry on Raft, and registry_clients.c who asks it
+ *     registry.c  the service's registry on Raft, registry_members.c its members,
+ * registry_clients.c who asks
  */
 #ifndef BW_SIM_WORLD_H
 #define BW_SIM_WORLD_H
@@ -54,6 +55,7 @@ enum bw_sim_pending {
     BW_PENDING_ASKED, /* by a client */
     BW_PENDING_TURN,  /* of a node's loop */
     BW_PENDING_TICK,  /* of a node's timers */
+    BW_PENDING_ENDED, /* it was told that it is no member */
     BW_PENDING_CLIENT /* something for a client */
 };
 
@@ -212,6 +214,9 @@ void bw_sim_work_resume(struct bw_sim *sim, bw_node id);
 void bw_sim_fault_due(struct bw_sim *sim, const struct bw_sim_fault *fault);
 /* A leaving node is done, or is given more time; takes the slot over. */
 void bw_sim_fault_gone(struct bw_sim *sim, struct bw_sim_slot *slot);
+/* A node begins that was added, or stops in good order because it is no member. */
+void bw_sim_fault_join(struct bw_sim *sim, bw_node id);
+void bw_sim_fault_leave(struct bw_sim *sim, bw_node id);
 /* Kills the process, as a crash fault does. */
 void bw_sim_fault_crash(struct bw_sim *sim, bw_node id);
 

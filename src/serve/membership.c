@@ -93,6 +93,14 @@ bool bw_membership_is_newcomer(const struct bw_membership *m, const struct bw_ra
     return m->joins && !is_member(raft, m->self);
 }
 
+bool bw_membership_connects_back(const struct bw_membership *m, const struct bw_raft *raft,
+                                 bw_node from)
+{
+    bool unheard_of = from > m->applied.highest && !is_member(raft, from);
+    return bw_membership_is_newcomer(m, raft) ||
+           (unheard_of && !BW_BUG(member_answers_the_known_alone));
+}
+
 enum bw_mesh_verdict bw_membership_judge(const struct bw_membership *m, const struct bw_raft *raft,
                                          bw_node from)
 {

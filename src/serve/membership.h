@@ -61,6 +61,11 @@ bool bw_membership_apply(struct bw_membership *m, const unsigned char *bytes, si
 uint32_t bw_membership_nodes(const struct bw_raft *raft, bw_node *out);
 /* It was added, and does not find itself among the members yet. */
 bool bw_membership_is_newcomer(const struct bw_membership *m, const struct bw_raft *raft);
+/* Is a node to be connected back to, where it says it is, although the log does not name it? To a
+ * newcomer all are; to a member whose log ends early, those that were added since: one of them may
+ * lead, and its answers must get there before the log can tell who it is. */
+bool bw_membership_connects_back(const struct bw_membership *m, const struct bw_raft *raft,
+                                 bw_node from);
 /* A node connects: is it one of us? OK or REMOVED. */
 enum bw_mesh_verdict bw_membership_judge(const struct bw_membership *m, const struct bw_raft *raft,
                                          bw_node from);

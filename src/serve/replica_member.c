@@ -57,7 +57,7 @@ void replica_mesh_sync(struct bw_replica *r)
 
 enum bw_mesh_verdict replica_judge(struct bw_replica *r, const struct bw_replica_member *from)
 {
-    if (bw_membership_is_newcomer(&r->members, r->raft)) {
+    if (bw_membership_connects_back(&r->members, r->raft, from->id)) {
         bw_mesh_add(r->mesh, from);
         bw_mesh_move(r->mesh, from);
     }

@@ -17,6 +17,8 @@ static int impossible(struct bw_raft *raft, const struct bw_command *command)
             return BW_ENOTMEMBER;
         if (peer->voter)
             return BW_EINVAL;
+        if (BW_BUG(raft_promotes_the_lagging))
+            return 0;
         if (peer->progress != BW_RAFT_REPLICATE || peer->acked + raft->timeout_min <= raft->now)
             return BW_EBUSY;
         return 0;

@@ -41,7 +41,7 @@ void bw_raft_group_apply(struct bw_raft_group *group, unsigned op, bw_node node)
     } else if (op == BW_CHANGE_PROMOTE && member && !voter) {
         take_out(group, i);
         put_in(group, group->voters++, node);
-    } else if (op == BW_CHANGE_REMOVE && member) {
+    } else if (op == BW_CHANGE_REMOVE && member && !BW_BUG(raft_removed_still_votes)) {
         take_out(group, i);
     }
 }
@@ -95,7 +95,7 @@ static void group_at(const struct bw_raft *raft, bw_index index, struct bw_raft_
 void bw_raft_group_sync(struct bw_raft *raft)
 {
     struct bw_raft_group group;
-    group_at(raft, raft->log.last, &group);
+    group_at(raft, BW_BUG(raft_change_at_commit) ? raft->commit : raft->log.last, &group);
     for (uint32_t i = raft->peers; i-- > 0;)
         if (place_of(&group, raft->peer[i].id) >= group.count)
             peer_remove(raft, i);
