@@ -87,7 +87,7 @@ class ShardRoom(Room):
 
     def launcher(self, name, before="", modes="", shards=SHARDS, unlisted=False):
         """`before` is shell that each work runs first."""
-        store = ["--store", "kubernetes:" + self.db] if unlisted else []
+        store = ["--store", "kubernetes://" + self.db] if unlisted else []
         return self.candidate(name, options=["--shards", str(shards)] + store, command=self.work(before, modes),
                               env={"BELLWETHER_MODULES": self.modules} if unlisted else None)
 
@@ -280,7 +280,7 @@ def without_a_list_free_shards_go_to_whoever_has_fewer(room):
     wait_for(lambda: None not in room.owners(), PATIENT, 0.02)
     loads = collections.Counter(room.owners())
     assert min(loads[name] for name in "abc") >= 2, loads
-    done = subprocess.run([room.bellwether, "status", "--store", "kubernetes:" + room.db, "--election", ELECTION, "--json"],
+    done = subprocess.run([room.bellwether, "status", "--store", "kubernetes://" + room.db, "--election", ELECTION, "--json"],
                           capture_output=True, text=True, timeout=60, check=False,
                           env=dict(os.environ, BELLWETHER_MODULES=room.modules))
     told = json.loads(done.stdout)

@@ -132,7 +132,7 @@ def bad_urls_and_settings_are_refused_with_a_line():
     cases = [("postgres://h/d?poll=never", "poll"), ("postgres://h/d?schema=a;b", "schema"), ("postgres://h/d?tabel=x", "table"),
              ("postgres://h:0/d", "port"), ("postgres://h/d?password=x", "password-file"), ("postgres://h,/d", "host"),
              ("postgres://h/d?schema=" + "x" * 40, "schema"), ("postgres://h/d?password-file=/nowhere", "/nowhere"),
-             ("postgres://a/d?host=b", "host"), ("postgres:d", "SCHEME://")]
+             ("postgres://a/d?host=b", "host"), ("postgres:d", "postgres://HOST")]
     for url, word in cases:
         code, _, errors = suite.command("store", "check", url)
         assert code == 64 and word in errors and errors.count("\n") == 1, f"{url}: {code} {errors}"
