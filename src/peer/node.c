@@ -13,9 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often a leaving node says so, and how far apart. */
-#define FAREWELLS   3u
-#define FAREWELL_NS (30 * BW_MS)
 /* Who is due again at once breathes this long. */
 #define AGAIN_NS (200 * BW_US)
 
@@ -63,18 +60,7 @@ static void obey_queue(struct bw_peer *p)
 }
 
 static void shut(struct bw_peer *p);
-
-/* Hands over, says farewell a few times if it is for good, and lets go. */
-static void close_slowly(struct bw_peer *p, bw_time now)
-{
-    if (p->farewells > 0 && now >= p->farewell_at) {
-        p->farewells--;
-        p->farewell_at = now + FAREWELL_NS;
-        peer_meet_farewell(p);
-    }
-    if (p->farewells == 0)
-        shut(p);
-}
+static void stop(struct bw_peer *p);
 
 static void on_timer(uv_poll_t *handle, int status, int events)
 {
@@ -87,9 +73,11 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     bw_time now = peer_now();
     obey_queue(p);
     if (p->closing) {
-        close_slowly(p, now);
+        shut(p);
         return;
     }
+    if (p->leaving && !peer_leave_tick(p, now))
+        stop(p);
     if (p->dead)
         return;
     peer_tick_instance(p, now);
@@ -102,10 +90,11 @@ static bw_time deadline(const struct bw_peer *p)
     if (p->queue_count > 0)
         return 1;
     if (p->closing)
-        return p->farewells > 0 ? p->farewell_at : 1;
+        return 1;
+    bw_time at = p->leaving ? p->farewell_at : BW_TIME_NEVER;
     if (p->dead)
-        return BW_TIME_NEVER;
-    bw_time at = bw_time_min(peer_meet_deadline(p), peer_death_deadline(p));
+        return at;
+    at = bw_time_min(at, bw_time_min(peer_meet_deadline(p), peer_death_deadline(p)));
     return p->instance ? bw_time_min(at, bw_instance_deadline(p->instance)) : at;
 }
 
@@ -179,19 +168,36 @@ static void shut(struct bw_peer *p)
     peer_net_closed(p);
 }
 
+/* The elections hand over; then everything is let go of. */
+static void stop(struct bw_peer *p)
+{
+    struct peer_queued last = {.kind = BW_EVENT_STOP};
+    p->queue_count -= p->queue_count == PEER_QUEUE; /* stopping is more than what was asked last */
+    peer_enqueue(p, &last);
+    p->closing = true;
+}
+
+/* Whoever closes may be gone before we are. */
+static void fall_silent(struct bw_peer *p)
+{
+    p->options.formed = NULL;
+    p->options.announced = NULL;
+    p->options.member = NULL;
+    p->options.letters = NULL;
+    p->options.ordered = NULL;
+    p->options.split = NULL;
+    p->options.held = NULL;
+    p->options.ended = NULL;
+}
+
 void bw_peer_close(struct bw_peer *p, bool leave, void (*closed)(void *context))
 {
-    struct peer_queued stop = {.kind = BW_EVENT_STOP};
     p->closed = closed;
-    p->queue_count -= p->queue_count == PEER_QUEUE; /* stopping is more than what was asked last */
-    peer_enqueue(p, &stop);
-    p->closing = true;
-    if (!leave)
-        return;
-    p->leaving = p->own.left = true;
-    p->farewells = FAREWELLS;
-    p->farewell_at = 1;
-    bw_peer_roster_take(&p->roster, &p->own, true);
+    fall_silent(p);
+    if (leave)
+        peer_leave(p);
+    else
+        stop(p);
 }
 
 /* ---- opening ---- */
@@ -492,6 +498,16 @@ void bw_peer_counters(const struct bw_peer *p, struct bw_peer_counters *out)
     for (unsigned i = 0; i < BW_SEAL_DROPS; i++)
         if (i != BW_SEAL_DROP_STRANGER) /* everybody's first frame */
             out->refused += counts.dropped[i];
+}
+
+const char *bw_peer_dropped(const struct bw_peer *p, unsigned i, uint64_t *count)
+{
+    struct bw_seal_counts counts;
+    if (i >= BW_SEAL_DROPS)
+        return NULL;
+    bw_seal_counts(p->seal, &counts);
+    *count = counts.dropped[i];
+    return bw_seal_drop_name(i);
 }
 
 int bw_peer_socket(const struct bw_peer *p)

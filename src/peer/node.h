@@ -29,14 +29,19 @@ struct bw_credentials;
 enum bw_peer_order_kind {
     BW_PEER_RESIGN = 1,
     BW_PEER_TRANSFER,
-    BW_PEER_HOLD,  /* no work runs until RESUME, or until nobody has said HOLD for a while */
-    BW_PEER_RESUME /* to every member, whoever leads, as HOLD */
+    BW_PEER_HOLD,   /* no work runs until RESUME, or until nobody has said HOLD for a while */
+    BW_PEER_RESUME, /* to every member, whoever leads, as HOLD */
+    /* Between two members; each comes once, by a connection, and has no answer of its own. */
+    BW_PEER_PREPARE, /* of the leader, to who is to follow it: get ready */
+    BW_PEER_READY,   /* the answer to that */
+    BW_PEER_UNREADY,
+    BW_PEER_GONE /* of the leader, to who has left: no majority counts on you any more */
 };
 
 struct bw_peer_order {
     enum bw_peer_order_kind kind;
     uint32_t election;
-    bw_node node; /* TRANSFER: to whom */
+    bw_node node; /* TRANSFER: who is to lead; PREPARE, READY, UNREADY: to whom, or of whom */
 };
 
 struct bw_peer_options {
@@ -98,8 +103,9 @@ struct bw_peer_options {
 int bw_peer_open(struct bw_peer **out, const struct bw_peer_options *options, char *why);
 
 /* Leaves the loop: hands over if we lead (our work must be dead by then), lets go of everything and
- * calls `closed` from the loop. `leave`: for good, the others forget us; otherwise we are expected
- * back. */
+ * calls `closed` from the loop; no other hook is called any more. `leave`: for good, the others
+ * forget us; otherwise we are expected back. With Raft who leaves stays until the others can decide
+ * without it, for a few seconds at the most. */
 void bw_peer_close(struct bw_peer *peer, bool leave, void (*closed)(void *context));
 
 /* CAMPAIGN, RESIGN or TRANSFER; our work is dead, or never was. 0: will be done from the loop;
@@ -113,8 +119,8 @@ void bw_peer_dead(struct bw_peer *peer, uint32_t election);
 /* Work of this election may be running here, or not any more: what others see of us. */
 void bw_peer_busy(struct bw_peer *peer, uint32_t election, bool busy);
 
-/* Asks whoever leads to hand over (an ORDER frame when that is somebody else). 0, BW_ENOTLEADER:
- * nobody leads, BW_EINVAL. */
+/* Asks whoever leads to hand over (an ORDER frame when that is somebody else); or tells a member
+ * what two members tell each other. 0, BW_ENOTLEADER: nobody leads, BW_ENOTMEMBER, BW_EINVAL. */
 int bw_peer_order(struct bw_peer *peer, const struct bw_peer_order *order);
 
 struct bw_peer_status {
@@ -156,6 +162,9 @@ struct bw_peer_counters {
 };
 
 void bw_peer_counters(const struct bw_peer *peer, struct bw_peer_counters *out);
+/* Of `refused`, and everybody's first frames: those dropped for reason number `i`; its name,
+ * static, or NULL: there are no more reasons. */
+const char *bw_peer_dropped(const struct bw_peer *peer, unsigned i, uint64_t *count);
 
 /* Last words: sealed beforehand, so that a guardian without any key can send them when this process
  * was killed and the work is confirmed dead. One per other member; each is good once. */

@@ -181,10 +181,44 @@ static int obey(struct bw_peer *p, const struct bw_peer_order *order)
     return bw_peer_command(p, &command);
 }
 
+static bool is_private(enum bw_peer_order_kind kind)
+{
+    return kind >= BW_PEER_PREPARE && kind <= BW_PEER_GONE;
+}
+
 static bool sensible(const struct bw_peer *p, const struct bw_peer_order *order)
 {
-    return order->election < p->elections &&
-           (order->kind != BW_PEER_TRANSFER || order->node != BW_NODE_NONE);
+    bool named = order->kind == BW_PEER_TRANSFER || is_private(order->kind);
+    return order->election < p->elections && (!named || order->node != BW_NODE_NONE);
+}
+
+/* What two members tell each other. Only who leads may ask another to get ready. */
+static void hear_private(struct bw_peer *p, bw_node from, const struct bw_peer_hand_over *said)
+{
+    struct bw_peer_order order = {
+        .kind = (enum bw_peer_order_kind)said->kind, .election = said->election, .node = from};
+    if (said->election >= p->elections || !bw_peer_roster_has(&p->roster, from))
+        return;
+    bw_node leader = p->election[said->election].said.leader;
+    if (order.kind == BW_PEER_GONE)
+        peer_leave_gone(p, from, order.election);
+    else if (p->options.ordered && (order.kind != BW_PEER_PREPARE || leader == from))
+        p->options.ordered(p->options.context, &order);
+}
+
+/* By a connection: it must not be lost, and must not come twice. */
+static int tell_private(struct bw_peer *p, const struct bw_peer_order *order)
+{
+    const struct sockaddr *address = bw_datagram_address(p->datagram, order->node);
+    if (!address || !bw_peer_roster_has(&p->roster, order->node))
+        return BW_ENOTMEMBER;
+    p->out.kind = BW_PEER_ORDER;
+    p->out.order = (struct bw_peer_hand_over){
+        .kind = (uint8_t)order->kind, .election = (uint16_t)order->election, .node = order->node};
+    int length = bw_peer_frame_encode(&p->out, p->bytes, sizeof p->bytes);
+    if (length < 0)
+        return length;
+    return bw_stream_send(p->stream, order->node, address, BW_PEER_ORDER, p->bytes, (size_t)length);
 }
 
 void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
@@ -194,6 +228,10 @@ void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *a
                                   .election = said->election,
                                   .node = said->node};
     struct bw_peer_hand_over answer = *said;
+    if (is_private(order.kind)) {
+        hear_private(p, from, said);
+        return;
+    }
     if (said->answer || !address)
         return;
     int error = sensible(p, &order) ? obey(p, &order) : BW_EINVAL;
@@ -212,6 +250,8 @@ int bw_peer_order(struct bw_peer *p, const struct bw_peer_order *order)
         return BW_EINVAL;
     if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME)
         return obey(p, order);
+    if (is_private(order->kind))
+        return tell_private(p, order);
     bw_node leader = p->formed ? p->election[order->election].said.leader : BW_NODE_NONE;
     if (leader == BW_NODE_NONE)
         return BW_ENOTLEADER;

@@ -127,7 +127,7 @@ static void on_frame(struct bw_peer *p, const struct bw_sealed *sealed,
     if (!client)
         peer_heard(p, from, peer_now());
     if (sealed->kind == BW_PEER_INSTANCE && !client) {
-        if (bw_peer_roster_has(&p->roster, from))
+        if (peer_counts_on(p, from))
             on_message(p, sealed);
         else
             on_stranger(p, from, address);

@@ -271,10 +271,13 @@ void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *
         send_founded(p, from, address);
         return;
     }
+    bool leaves = rows->count == 1 && rows->at[0].id == from && rows->at[0].left;
     for (uint32_t i = 0; i < rows->count && !p->dead; i++) {
         const struct bw_peer_row row = rows->at[i];
         take_row(p, &row);
     }
+    if (leaves)
+        peer_leave_heard(p, from);
 }
 
 void peer_meet_sync(struct bw_peer *p, bw_node from, const struct bw_peer_sync *sync,

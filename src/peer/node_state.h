@@ -9,6 +9,7 @@
  *   node_raft.c     Raft's log on disk, and its members after the roster
  *   node_claims.c   who says that it leads, and whether two do
  *   node_hold.c     work held by a recovery
+ *   node_leave.c    leaving for good
  *   node_sweep.c    forgetting who is no member
  *   node_answer.c   deaths, orders and questions */
 #ifndef BW_PEER_NODE_STATE_H
@@ -57,6 +58,7 @@ struct peer_election {
     bw_time acts_since; /* this leadership of ours; 0: we do not lead */
     struct bw_claims claims;
     bool busy;
+    bool gone;          /* we left, and are no longer a voter */
     bw_time held_until; /* 0: nobody holds it */
 };
 
@@ -105,7 +107,7 @@ struct bw_peer {
     bool broken; /* the disk failed: what was decided since may not be on it */
     bool closing, leaving;
     uint32_t farewells; /* still to be said */
-    bw_time farewell_at;
+    bw_time farewell_at, leave_until;
     void (*closed)(void *context);
 
     struct bw_rng rng;
@@ -197,6 +199,8 @@ void peer_send_message(struct bw_peer *p, const struct bw_message *msg);
 void peer_raft_note(struct bw_peer *p, const struct bw_action *action);
 void peer_raft_saved(const struct bw_peer_log *log, struct bw_raft_saved *out);
 void peer_raft_change(struct bw_peer *p);
+/* Is it neither voter nor learner, by what is committed? */
+bool peer_raft_without(const struct bw_peer *p, uint32_t election, bw_node id);
 
 /* node_claims.c */
 void peer_claims_init(struct bw_peer *p);
@@ -208,6 +212,16 @@ void peer_claims_tick(struct bw_peer *p, bw_time now);
 void peer_hold(struct bw_peer *p, uint32_t election, bool hold);
 void peer_hold_tick(struct bw_peer *p, bw_time now);
 bw_time peer_hold_deadline(const struct bw_peer *p);
+
+/* node_leave.c */
+void peer_leave(struct bw_peer *p);
+/* A member; or one that has left, but without whose vote nothing may be decided yet. */
+bool peer_counts_on(const struct bw_peer *p, bw_node id);
+/* False: there is nothing more to wait for. */
+bool peer_leave_tick(struct bw_peer *p, bw_time now);
+/* Somebody says itself that it has left. */
+void peer_leave_heard(struct bw_peer *p, bw_node from);
+void peer_leave_gone(struct bw_peer *p, bw_node from, uint32_t election);
 
 /* node_sweep.c */
 void peer_sweep(struct bw_peer *p);

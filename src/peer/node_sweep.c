@@ -10,8 +10,7 @@
 
 static bool keeps(void *context, bw_node node)
 {
-    const struct bw_peer *p = context;
-    return bw_peer_roster_has(&p->roster, node);
+    return peer_counts_on(context, node);
 }
 
 void peer_sweep(struct bw_peer *p)

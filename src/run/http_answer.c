@@ -127,6 +127,23 @@ static void put_losses(struct page *page, const struct bw_http_view *view)
     }
 }
 
+static void put_counts(struct page *page, const struct bw_http_view *view)
+{
+    const char *last = "";
+    for (uint32_t i = 0; i < view->counts; i++) {
+        const struct bw_store_count *count = &view->count[i];
+        if (strcmp(count->name, last) != 0)
+            put(page, "# HELP bellwether_%s %s\n# TYPE bellwether_%s counter\n", count->name,
+                count->help, count->name);
+        last = count->name;
+        put(page, "bellwether_%s{election=\"", count->name);
+        put_label(page, view->election);
+        if (count->reason)
+            put(page, "\",reason=\"%s", count->reason);
+        put(page, "\"} %" PRIu64 "\n", count->value);
+    }
+}
+
 static void put_metrics(struct page *page, const struct bw_http_view *view)
 {
     page->type = "text/plain; version=0.0.4; charset=utf-8";
@@ -146,6 +163,7 @@ static void put_metrics(struct page *page, const struct bw_http_view *view)
     put_metric(page, view, "splits_total", "counter", "Times two were seen to lead");
     put(page, "%" PRIu64 "\n", view->splits);
     put_losses(page, view);
+    put_counts(page, view);
 }
 
 static const char *reason_of(int status)

@@ -26,13 +26,15 @@ struct bw_http_view {
     uint64_t elections;              /* times this candidate was elected */
     uint64_t losses[BW_HTTP_LOSSES]; /* by reason */
     uint64_t splits;                 /* two leaders seen */
+    uint32_t counts;                 /* what the store counts */
+    struct bw_store_count count[BW_STORE_COUNTS_MAX];
 };
 
 /* How long a new sidecar leader waits before its first yes, so that its predecessor's, each good
  * for kill_after, are over: our clock may be fast and the asker's slow by the drift bound. */
 bw_time bw_http_yes_after(const struct bw_lease_terms *terms);
 
-#define BW_HTTP_ANSWER_MAX 16384u /* every byte of the longest names escaped fits */
+#define BW_HTTP_ANSWER_MAX 32768u /* every byte of the longest names escaped fits */
 
 /* `status`: what bw_http_request_parse() returned, not MORE. Returns the length; never above
  * BW_HTTP_ANSWER_MAX. */

@@ -34,6 +34,8 @@ static void look(void *context, struct bw_http_view *view)
     view->splits = s->splits;
     for (unsigned i = 0; i < BW_HTTP_LOSSES; i++)
         view->losses[i] = s->losses[i];
+    const struct bw_store_ops *ops = s->asker ? bw_asker_store_ops(s->asker) : NULL;
+    view->counts = ops && ops->counts ? ops->counts(bw_asker_store(s->asker), view->count) : 0;
 }
 
 void bw_supervisor_http_elected(struct supervisor *s, bw_time now)

@@ -318,6 +318,30 @@ static bool peer_last_words(struct bw_store *store, const char *election, struct
     return out->count > 0;
 }
 
+/* ---- counters ---- */
+
+static uint32_t peer_counts(struct bw_store *store, struct bw_store_count out[BW_STORE_COUNTS_MAX])
+{
+    static const char dropped[] = "peer_frames_dropped_total", why[] = "Frames that were not heard";
+    struct bw_peer_counters c;
+    const char *reason;
+    uint64_t number = 0;
+    bw_peer_counters(store->peer, &c);
+    const struct bw_store_count rows[] = {
+        {"peer_frames_received_total", "Frames of other peers that were heard", NULL, c.frames_in},
+        {"peer_frames_sent_total", "Frames that were sent", NULL, c.frames_out},
+        {"peer_bytes_sent_total", "Their bytes", NULL, c.bytes_out},
+        {dropped, why, "not_a_frame", c.malformed},
+        {dropped, why, "no_member", c.strangers}};
+    uint32_t count = sizeof rows / sizeof rows[0];
+    memcpy(out, rows, sizeof rows);
+    for (unsigned i = 0;
+         count < BW_STORE_COUNTS_MAX && (reason = bw_peer_dropped(store->peer, i, &number)) != NULL;
+         i++)
+        out[count++] = (struct bw_store_count){dropped, why, reason, number};
+    return count;
+}
+
 static const char whose_clock[] = "every peer's own clock, counted from what it promised";
 
 #define PEER_OPS(more, text)                                                                       \
@@ -326,7 +350,7 @@ static const char whose_clock[] = "every peer's own clock, counted from what it 
         .traits = BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_TOLD | (more),    \
         .ttl_min_ns = TTL_MIN_NS, .ttl_unit_ns = BW_MS, .summary = (text), .open = peer_open,      \
         .request = peer_request, .cancel = peer_cancel, .close = peer_close, .clock = whose_clock, \
-        .about = peer_about, .last_words = peer_last_words,                                        \
+        .about = peer_about, .last_words = peer_last_words, .counts = peer_counts,                 \
     }
 
 static const struct bw_store_ops with_token =

@@ -33,6 +33,11 @@ struct bw_store {
     char containment[BW_CONTAINMENT_MAX + 1];
     struct bw_note note;
     bw_node heir; /* who is to follow us; NONE: whoever the peers elect */
+    /* Who was asked to get ready for that; NONE: nobody. And how it was called. */
+    bw_node asked;
+    bw_time asked_until; /* when it may be asked again */
+    char asked_name[BW_CANDIDATE_ID_MAX + 1];
+    char contender[BW_CANDIDATE_ID_MAX + 1]; /* who stands in line here */
     struct bw_last_word *words;
     struct bw_peer_letter *letters;
 };

@@ -35,7 +35,7 @@ static void resign(struct bw_store *store)
     struct bw_command command = {.kind = store->heir ? BW_COMMAND_TRANSFER : BW_COMMAND_RESIGN,
                                  .election = PEER_ELECTION,
                                  .node = store->heir};
-    store->heir = BW_NODE_NONE;
+    store->heir = store->asked = BW_NODE_NONE;
     bw_peer_command(store->peer, &command);
     peer_seat_resigned(&store->seat, peers_now());
 }
@@ -50,8 +50,27 @@ static void put_note(struct bw_store *store, enum bw_note_kind kind, const char 
     snprintf(note->to, sizeof note->to, "%s", to);
 }
 
+/* The leader asks us to get ready to follow it. */
+static void on_prepare(struct bw_store *store, bw_node leader)
+{
+    const char *from = bw_peer_name(store->peer, leader);
+    put_note(store, BW_NOTE_PREPARE, from ? from : "", store->contender);
+    peers_look(store, true);
+}
+
+/* Whom we asked has answered. */
+static void on_prepared(struct bw_store *store, bw_node from, bool ready)
+{
+    if (from != store->asked)
+        return;
+    store->asked = ready ? from : BW_NODE_NONE;
+    store->heir = ready ? from : BW_NODE_NONE;
+    put_note(store, ready ? BW_NOTE_READY : BW_NOTE_REFUSE, store->asked_name, store->candidate);
+    peers_look(store, true);
+}
+
 /* To the elector it is a note like any other: it ends the work first and then releases. */
-void peers_ordered(struct bw_store *store, const struct bw_peer_order *order)
+static void on_hand_over(struct bw_store *store, const struct bw_peer_order *order)
 {
     const char *to = order->node ? bw_peer_name(store->peer, order->node) : NULL;
     if (!peer_seat_leads(&store->seat))
@@ -66,6 +85,16 @@ void peers_ordered(struct bw_store *store, const struct bw_peer_order *order)
         put_note(store, BW_NOTE_TRANSFER, "", to);
     }
     peers_look(store, true);
+}
+
+void peers_ordered(struct bw_store *store, const struct bw_peer_order *order)
+{
+    if (order->kind == BW_PEER_PREPARE)
+        on_prepare(store, order->node);
+    else if (order->kind == BW_PEER_READY || order->kind == BW_PEER_UNREADY)
+        on_prepared(store, order->node, order->kind == BW_PEER_READY);
+    else
+        on_hand_over(store, order);
 }
 
 /* ---- one request each ---- */
@@ -129,22 +158,38 @@ static void on_release(struct bw_store *store, struct bw_job *job)
     done(store, job);
 }
 
-/* PREPARE: our own elector hands over; a peer is ready when it is there. The others are asked of
- * whoever leads. */
+/* Our own elector hands over: the one named must be ready first. Who asks for a transfer asks until
+ * it sees it done; the one named gets ready once. */
+static void ask_heir(struct bw_store *store, const struct bw_note *note, bw_node to)
+{
+    struct bw_peer_order order = {.kind = BW_PEER_PREPARE, .election = PEER_ELECTION, .node = to};
+    bw_time now = peers_now();
+    if (to && to == store->asked && now < store->asked_until)
+        return;
+    store->asked = to;
+    store->asked_until = bw_time_add(now, store->settings.ttl_ns / 2);
+    store->heir = BW_NODE_NONE;
+    snprintf(store->asked_name, sizeof store->asked_name, "%s", note->to);
+    if (to && to != store->settings.id && bw_peer_order(store->peer, &order) == 0)
+        return;
+    store->asked = BW_NODE_NONE;
+    put_note(store, BW_NOTE_REFUSE, note->to, store->candidate);
+    store->version++;
+}
+
 static void on_note(struct bw_store *store, struct bw_job *job)
 {
+    static const enum bw_peer_order_kind orders[] = {[BW_NOTE_RESIGN] = BW_PEER_RESIGN,
+                                                     [BW_NOTE_TRANSFER] = BW_PEER_TRANSFER,
+                                                     [BW_NOTE_READY] = BW_PEER_READY,
+                                                     [BW_NOTE_REFUSE] = BW_PEER_UNREADY};
     const struct bw_note *note = &job->request.note;
     bw_node to = note->to[0] ? peers_named(store, note->to) : BW_NODE_NONE;
     if (note->kind == BW_NOTE_PREPARE) {
-        bool ready = to && to != store->settings.id;
-        store->heir = ready ? to : BW_NODE_NONE;
-        put_note(store, ready ? BW_NOTE_READY : BW_NOTE_REFUSE, note->to, store->candidate);
-        store->version++;
-    } else if (note->kind == BW_NOTE_RESIGN || note->kind == BW_NOTE_TRANSFER) {
-        struct bw_peer_order order = {.kind = note->kind == BW_NOTE_RESIGN ? BW_PEER_RESIGN
-                                                                           : BW_PEER_TRANSFER,
-                                      .election = PEER_ELECTION,
-                                      .node = to};
+        ask_heir(store, note, to);
+    } else if (note->kind != BW_NOTE_NONE) {
+        struct bw_peer_order order = {
+            .kind = orders[note->kind], .election = PEER_ELECTION, .node = to};
         int error = bw_peer_order(store->peer, &order);
         if (error) {
             refuse(store, job, error, "nobody leads, or there is no such peer");
@@ -158,6 +203,7 @@ static void on_note(struct bw_store *store, struct bw_job *job)
 static void on_line(struct bw_store *store, struct bw_job *job)
 {
     store->seat.line = job->request.op == BW_STORE_ENTER ? PEER_LINE_IN : PEER_LINE_OUT;
+    snprintf(store->contender, sizeof store->contender, "%s", job->request.candidate);
     if (peer_seat_must_resign(&store->seat, peers_now()))
         resign(store);
     done(store, job);

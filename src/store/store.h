@@ -160,6 +160,16 @@ struct bw_last_words {
     int socket; /* they go out by it; borrowed */
 };
 
+/* Something that a store counts, for who watches it; texts are static. Rows of one name follow one
+ * another, each with its own reason. */
+#define BW_STORE_COUNTS_MAX 24u
+
+struct bw_store_count {
+    const char *name, *help; /* as Prometheus names a counter, without a prefix */
+    const char *reason;      /* NULL: the only row of its name */
+    uint64_t value;
+};
+
 struct bw_store;
 struct uv_loop_s;
 
@@ -215,6 +225,9 @@ struct bw_store_ops {
      * for when it begins, with every renewal, and when the store says that they changed. False:
      * there is nothing to tell. */
     bool (*last_words)(struct bw_store *store, const char *election, struct bw_last_words *out);
+
+    /* Returns how many it wrote. */
+    uint32_t (*counts)(struct bw_store *store, struct bw_store_count out[BW_STORE_COUNTS_MAX]);
 };
 
 /* By the URL's scheme ("sqlite:..."; a path without one means sqlite); NULL with a line in `why`

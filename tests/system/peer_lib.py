@@ -10,15 +10,15 @@ import subprocess
 from run_lib import Room, wait_for
 
 
-def free_port():
+def free_port(host="127.0.0.1"):
     """A port that is free for UDP and TCP alike, as the kernel chooses."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for _ in range(100):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp, \
-                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            tcp.bind(("127.0.0.1", 0))
+        with socket.socket(family, socket.SOCK_STREAM) as tcp, socket.socket(family, socket.SOCK_DGRAM) as udp:
+            tcp.bind((host, 0))
             port = tcp.getsockname()[1]
             try:
-                udp.bind(("127.0.0.1", port))
+                udp.bind((host, port))
             except OSError:
                 continue
             return port
@@ -26,18 +26,28 @@ def free_port():
 
 
 class PeerRoom(Room):
-    def __init__(self, bellwether, witness, size=3, ttl="1500ms", kill_after="200ms", more=()):
+    def __init__(self, bellwether, witness, size=3, ttl="1500ms", kill_after="200ms", more=(), host="127.0.0.1"):
         super().__init__(bellwether, witness, ttl=ttl, kill_after=kill_after)
         self.options += list(more)
-        self.ports = {str(i): free_port() for i in range(1, size + 1)}
+        self.host = host
+        self.ports = {str(i): free_port(host) for i in range(1, size + 1)}
         self.expect = size
         self.keys = ()
+        self.others = None  # what to join, or the words that say who the others are; None: all ports
+
+    def address(self, name):
+        return f"[{self.host}]:{self.ports[name]}" if ":" in self.host else f"{self.host}:{self.ports[name]}"
 
     def words(self, name):
-        joins = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        others = self.others or ["--join", ",".join(map(self.address, self.ports))]
         expect = ["--expect", str(self.expect)] if self.expect else []
-        return [self.bellwether, "peer", "--id", name, "--listen", f"127.0.0.1:{self.ports[name]}", "--join", joins,
-                "--data", os.path.join(self.dir, "data" + name), "--election", self.election, *expect, *self.keys]
+        return [self.bellwether, "peer", "--id", name, "--listen", self.address(name), *others, "--data",
+                os.path.join(self.dir, "data" + name), "--election", self.election, *expect, *self.keys]
+
+    def add(self, name):
+        """A port for one more."""
+        self.ports[name] = free_port(self.host)
+        self.expect = 0
 
     def start(self, *modes):
         """One peer for each port."""
@@ -45,8 +55,7 @@ class PeerRoom(Room):
 
     def ask(self, *words, keys=None, at=None):
         """A client's command: exit code, what it printed, what it complained of."""
-        ports = [self.ports[name] for name in at] if at else self.ports.values()
-        joins = ",".join(f"127.0.0.1:{port}" for port in ports)
+        joins = ",".join(map(self.address, at or self.ports))
         done = subprocess.run([self.bellwether, "peer", *words, "--join", joins, "--election", self.election,
                                *(self.keys if keys is None else keys)], capture_output=True, text=True, check=False,
                               timeout=60)
