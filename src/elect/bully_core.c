@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define BELIEF_REFRESHES 10
+
 static const char *const state_names[] = {"normal",   "electing", "waiting", "contacting",
                                           "delaying", "polling",  "stopped"};
 
@@ -219,15 +221,17 @@ static bw_time refresh_ns(const struct bw_bully *self)
     return period > 0 ? BW_BULLY_REFRESH_PERIODS * period : BW_TIME_NEVER;
 }
 
-/* How long a leader is believed in without a word: three refreshes; if the detector suspects it,
- * only until the detector must have changed its mind (no further suspicion will be told). */
+/* How long a leader is believed in without a word: ten refreshes, because on a lossy link three are
+ * soon lost while the detector sees it alive all the time; if the detector suspects it, only until
+ * the detector must have changed its mind (no further suspicion will be told). */
 static bw_time belief_ns(const struct bw_bully *self, bw_node leader)
 {
     const struct bw_member_row *row = bw_bully_row(self, leader);
     bw_time period = self->config.period_ns;
     if (row && row->suspect)
         return self->config.announce_ns + 3 * period;
-    return period > 0 ? 3 * refresh_ns(self) + self->config.announce_ns : BW_TIME_NEVER;
+    return period > 0 ? BELIEF_REFRESHES * refresh_ns(self) + self->config.announce_ns
+                      : BW_TIME_NEVER;
 }
 
 void bw_bully_become_busy(struct bw_bully *self, enum bw_bully_state state, bw_time wait_ns,

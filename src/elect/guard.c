@@ -5,8 +5,9 @@
  * configured member for a promise (CLAIM with an epoch). A member promises each epoch to one
  * claimant only, durably, and for T on its own clock promises nothing to anybody else. With the
  * promises of a majority of the CONFIGURED members the claimant may act, until T(1-rho)/(1+rho)
- * after it SENT the claim that they answered; it claims again every T/3. The epoch is the fencing
- * token.
+ * after it SENT the claim that they answered; it claims again every T/3, and repeats a claim to
+ * those who have not answered it, so that a lossy link does not end a leadership. The epoch is the
+ * fencing token.
  *
  * Why no two act at once: any two majorities share a member; it promised the earlier leader for T
  * counted from receipt, which ends after the earlier leader's own count from sending. Why tokens
@@ -24,6 +25,9 @@
 #include "elect/elector.h"
 
 #include <string.h>
+
+/* How often a claim that a quorum has answered is repeated to the rest. */
+#define AGAIN_MAX 2u
 
 enum state { FOLLOWING, CLAIMING, HOLDING };
 
@@ -52,6 +56,8 @@ struct guard {
     bw_term epoch;
     bw_token token; /* the epoch of the window we have; below `epoch` while that is being claimed */
     bw_time claim_at; /* next claim or renewal */
+    bw_time again_at; /* when a holder repeats the newest claim; NEVER: no more of that */
+    uint32_t again;   /* how often it did */
     bw_time act_until;
     bw_time round_at;     /* when the newest round of claims was sent */
     uint32_t round_count; /* how many have promised in it */
@@ -255,11 +261,36 @@ static void begin_claim(struct guard *g, struct bw_actions *actions)
     forget_promises(g);
 }
 
+/* Twenty-four times before the next round; less often when an answer takes longer. */
+static bw_time again_ns(const struct guard *g)
+{
+    return bw_time_max(g->promise_ns / 72, 4 * g->answer_ns);
+}
+
+/* The newest claim once more, to voters who have not answered it. It still counts from when it was
+ * first sent. Without a quorum until the next round; with one a few times, so that the others hear
+ * who leads. */
+static void claim_again(struct guard *g, bw_time now, struct bw_actions *actions)
+{
+    g->again_at = bw_time_add(now, again_ns(g));
+    if (g->round_count >= quorum(g) && g->again++ >= AGAIN_MAX)
+        g->again_at = BW_TIME_NEVER;
+    for (uint32_t i = 0; i < g->members.count && !BW_BUG(guard_claims_once); i++) {
+        bw_node to = g->members.at[i].id;
+        if (to == g->self || g->promised[i] == g->round_at || !votes(g, to))
+            continue;
+        struct bw_message *msg = bw_actions_send(actions, BW_MSG_CLAIM, g->self, to, g->epoch);
+        msg->promise.echo = g->round_at;
+        msg->flags = BW_FLAG_YES;
+    }
+}
+
 /* One round: ourselves first, then everybody. */
 static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     if (bound_to_other(g, g->self, now)) {
         g->claim_at = g->bound_until;
+        g->again_at = BW_TIME_NEVER;
         return;
     }
     if (!g->begun)
@@ -270,6 +301,8 @@ static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
     tell_all(g, BW_MSG_CLAIM, now, actions);
     bw_time third = g->promise_ns / 3;
     g->claim_at = now + (g->state == HOLDING ? third : bw_rng_between(&g->rng, third / 2, third));
+    g->again_at = g->state == HOLDING ? now + again_ns(g) : BW_TIME_NEVER;
+    g->again = 0;
     bw_time *own = row_promise(g, g->self);
     if (own && votes(g, g->self))
         count_promise(g, own, now, actions);
@@ -467,6 +500,8 @@ static void on_timeout(struct guard *g, const struct bw_event *event, struct bw_
         become_claiming(g, now, actions);
     else if (g->state != FOLLOWING && now >= g->claim_at)
         claim(g, now, actions);
+    else if (g->state == HOLDING && now >= g->again_at)
+        claim_again(g, now, actions);
 }
 
 /* What was promised before a crash binds for a whole T again, since nobody knows how long ago it
@@ -554,6 +589,8 @@ static bw_time guard_deadline(const void *self)
 {
     const struct guard *g = self;
     bw_time next = bw_time_min(g->inner_ops->deadline(g->inner), g->view_until);
+    if (g->state == HOLDING)
+        next = bw_time_min(next, g->again_at);
     if (g->state != FOLLOWING)
         next = bw_time_min(next, g->claim_at);
     else if (g->inner_leader == g->self)

@@ -41,20 +41,29 @@ void peer_send(struct bw_peer *p, bw_node to)
 }
 
 /* What does not fit a datagram goes by a connection. */
-void peer_send_message(struct bw_peer *p, const struct bw_message *msg)
+void peer_send_bytes(struct bw_peer *p, bw_node to, const unsigned char *bytes, size_t length)
 {
-    const struct sockaddr *address = bw_datagram_address(p->datagram, msg->to);
-    int length = bw_message_encode(msg, p->bytes, sizeof p->bytes);
-    if (length < 0 || !address) {
+    const struct sockaddr *address = bw_datagram_address(p->datagram, to);
+    if (!address) {
         p->counters.not_sent++;
         return;
     }
-    int error =
-        (size_t)length <= BW_DATAGRAM_PAYLOAD_MAX
-            ? bw_datagram_send(p->datagram, msg->to, BW_PEER_INSTANCE, p->bytes, (size_t)length)
-            : bw_stream_send(p->stream, msg->to, address, BW_PEER_INSTANCE, p->bytes,
-                             (size_t)length);
-    count_out(p, error, length);
+    int error = length <= BW_DATAGRAM_PAYLOAD_MAX
+                    ? bw_datagram_send(p->datagram, to, BW_PEER_INSTANCE, bytes, length)
+                    : bw_stream_send(p->stream, to, address, BW_PEER_INSTANCE, bytes, length);
+    count_out(p, error, (int)length);
+}
+
+void peer_send_message(struct bw_peer *p, const struct bw_message *msg)
+{
+    int length = bw_message_encode(msg, p->bytes, sizeof p->bytes);
+    if (length < 0) {
+        p->counters.not_sent++;
+        return;
+    }
+    if (!bw_seal_knows(p->seal, msg->to))
+        peer_keep(p, msg->to, p->bytes, (size_t)length);
+    peer_send_bytes(p, msg->to, p->bytes, (size_t)length);
 }
 
 /* ---- in ---- */
@@ -152,24 +161,27 @@ static void on_stream(void *context, const struct bw_sealed *sealed, uint64_t li
     on_frame(p, sealed, bw_datagram_address(p->datagram, sealed->from));
 }
 
-/* A first frame was lost to the hand-shake: the meeting takes one turn less if something is said
- * again at once. Who knows each other already only compares rosters, which is nothing when they are
- * the same. */
+/* Members who speak for the first time have nothing to say about rosters: comparing them has its
+ * own rhythm, and in a large cluster every pair speaks for the first time once. Somebody who
+ * started again may have missed a lot. */
 static void on_met(void *context, bw_node node, bool restarted, const struct sockaddr *from)
 {
     struct bw_peer *p = context;
-    (void)restarted;
     if (p->dead || node == BW_NODE_NONE)
         return;
-    if (p->formed && bw_peer_roster_has(&p->roster, node))
-        peer_meet_compare(p, node, from);
-    else
+    if (!p->formed || !bw_peer_roster_has(&p->roster, node))
         peer_meet_hello(p, node, from);
+    else if (restarted)
+        peer_meet_compare(p, node, from);
 }
 
+/* Our frames were lost to the hand-shake: a message of the instance is said again, because a first
+ * ping without an answer would be a suspicion. */
 static void on_lost(void *context, bw_node node, const struct sockaddr *from)
 {
-    on_met(context, node, false, from);
+    struct bw_peer *p = context;
+    if (!peer_keep_again(p, node))
+        on_met(context, node, false, from);
 }
 
 /* The end of a connection to who leads: look soon, nothing is proved. */

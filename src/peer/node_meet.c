@@ -2,8 +2,11 @@
  *
  * Until the cluster is formed a node shows itself to the addresses it was told of, and asks three
  * members that it knows whether their roster is like its own, several times a second. Afterwards
- * news goes out as long as there is some, and once in a while one member, live or dead, is asked
- * the same: so a partition of any length heals, at a rate that does not grow with the cluster. */
+ * news goes out as long as there is some, each row a logarithmic number of times, and once in a
+ * while one member is asked the same. Who is not alive, as far as the detector knows, is still
+ * spoken to now and then: so a partition of any length heals. Whole rosters are for those who are
+ * new; two who know each other compare digests first. So what a member sends while nothing changes
+ * is one small frame in ten periods, whatever the size of the cluster. */
 #include "peer/node_state.h"
 
 #include <stdio.h>
@@ -13,10 +16,13 @@
 #define LOOK_NS    (2 * BW_SEC)  /* afterwards: for those whom nobody hears */
 #define TELL_NS    (100 * BW_MS) /* news */
 #define SYNC_NS    BW_SEC
+#define SYNC_LEAST 10 /* periods between two comparisons, at least */
 #define HEARD_NS   (3 * BW_SEC)
 #define CHANGE_NS  (50 * BW_MS) /* Raft's members after the roster */
 #define SAVE_NS    (500 * BW_MS)
+#define CALM_NS    (5 * BW_SEC) /* between two writes of the roster of a cluster that exists */
 #define TELL_TO    3u
+#define CROWD      32u /* in larger clusters each news goes to one at a time: many tell it */
 #define RENAME_MAX 16u
 
 struct peer_mind *peer_mind(struct bw_peer *p, bw_node id)
@@ -52,6 +58,14 @@ static bool heard_lately(struct bw_peer *p, bw_node id, bw_time now)
 {
     const struct peer_mind *mind = peer_mind(p, id);
     return mind && mind->spoken > 0 && now - mind->spoken < HEARD_NS;
+}
+
+/* Nobody need look for it: the detector listens to it, or we heard it ourselves. */
+static bool there(struct bw_peer *p, bw_node id, bw_time now)
+{
+    const struct peer_mind *mind = peer_mind(p, id);
+    bool watched = p->formed && p->instance && p->options.detector;
+    return heard_lately(p, id, now) || (watched && mind && mind->status == BW_MEMBER_ALIVE);
 }
 
 /* ---- what we say ---- */
@@ -128,7 +142,8 @@ static void tell_news(struct bw_peer *p)
     p->out.kind = BW_PEER_ROSTER;
     if (bw_peer_roster_news(&p->roster, &p->out.rows) == 0)
         return;
-    for (uint32_t i = 0; i < TELL_TO; i++) {
+    uint32_t to_count = bw_peer_roster_members(&p->roster) < CROWD ? TELL_TO : 1;
+    for (uint32_t i = 0; i < to_count; i++) {
         bw_node to = somebody(p);
         p->counters.roster_frames++;
         if (to != BW_NODE_NONE)
@@ -265,8 +280,12 @@ void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *
             return;
         if (row.address.family == 0)
             bw_peer_address_from(&row.address, address);
-        take_row(p, &row);
+        bool known = take_row(p, &row) == BW_PEER_ROSTER_SAME && p->formed;
         peer_heard(p, from, peer_now());
+        if (known) {
+            send_sync(p, from, address, false);
+            return;
+        }
         send_roster(p, from, address);
         send_founded(p, from, address);
         return;
@@ -344,8 +363,7 @@ static bool someone_is_at(struct bw_peer *p, const struct sockaddr *place, bw_ti
     for (uint32_t i = 0; i < p->roster.count; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
         const struct sockaddr *address = bw_datagram_address(p->datagram, row->id);
-        if (address && !row->left && bw_peer_address_same(address, place) &&
-            heard_lately(p, row->id, now))
+        if (address && !row->left && bw_peer_address_same(address, place) && there(p, row->id, now))
             return true;
     }
     struct sockaddr_storage own;
@@ -366,7 +384,7 @@ static void look(struct bw_peer *p, bw_time now)
         const struct sockaddr *address = bw_datagram_address(p->datagram, to);
         if (to == BW_NODE_NONE || !address)
             continue;
-        if (!heard_lately(p, to, now))
+        if (!there(p, to, now))
             peer_meet_hello(p, to, address);
         else if (!p->formed)
             send_sync(p, to, NULL, false);
@@ -376,6 +394,11 @@ static void look(struct bw_peer *p, bw_time now)
 static bw_time soon(struct bw_peer *p, bw_time now, bw_time span)
 {
     return now + bw_rng_between(&p->rng, span / 2 + span / 4, span + span / 4);
+}
+
+static bw_time sync_ns(const struct bw_peer *p)
+{
+    return bw_time_max(SYNC_NS, p->formed ? SYNC_LEAST * p->options.detect.period_ns : 0);
 }
 
 void peer_meet_start(struct bw_peer *p)
@@ -414,7 +437,7 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
     }
     if (now >= p->sync_at) {
         bw_node to = somebody(p);
-        p->sync_at = soon(p, now, SYNC_NS);
+        p->sync_at = soon(p, now, sync_ns(p));
         if (to != BW_NODE_NONE)
             send_sync(p, to, NULL, false);
     }
@@ -427,7 +450,7 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
     peer_hold_tick(p, now);
     peer_sweep_tick(p, now);
     if (p->members_dirty && now >= p->save_at) {
-        p->save_at = now + SAVE_NS;
+        p->save_at = now + (p->formed ? CALM_NS : SAVE_NS);
         if (!peer_save(p))
             peer_end(p, BW_EIO, "cannot write down who belongs to the cluster");
     }

@@ -6,6 +6,7 @@
  *   node_meet.c     who is there: joining, roster, founding
  *   node_join.c     the addresses that we were told to join, looked up again and again
  *   node_frame.c    frames in and out
+ *   node_keep.c     messages that a hand-shake may swallow
  *   node_raft.c     Raft's log on disk, and its members after the roster
  *   node_claims.c   who says that it leads, and whether two do
  *   node_hold.c     work held by a recovery
@@ -29,6 +30,7 @@
 
 #define PEER_QUEUE  64u
 #define PEER_LED    8u
+#define PEER_KEPT   16u
 #define PEER_JOINS  16u /* entries of --join */
 #define PEER_PLACES 64u /* addresses behind them */
 /* How long somebody who was heard of counts as there, for founding. */
@@ -68,6 +70,13 @@ struct peer_mind { /* what we think of a member; by its place in `minds` */
     bw_time since;
     bw_time heard;  /* from itself, or the arrival of a row that was news */
     bw_time spoken; /* directly, ever; 0: never */
+};
+
+struct peer_kept { /* a message to somebody who may not believe us yet */
+    bw_node to;    /* BW_NODE_NONE: nothing */
+    bw_time at;
+    size_t length;
+    unsigned char bytes[BW_DATAGRAM_PAYLOAD_MAX];
 };
 
 struct peer_queued {
@@ -141,6 +150,9 @@ struct bw_peer {
     struct peer_queued queue[PEER_QUEUE];
     uint32_t queue_first, queue_count;
 
+    struct peer_kept kept[PEER_KEPT];
+    uint32_t kept_next;
+
     struct bw_peer_counters counters;
     struct bw_peer_frame in, out; /* being read, being made */
     struct bw_peer_found_out found_out;
@@ -194,6 +206,13 @@ void peer_net_closed(struct bw_peer *p);
 void peer_send(struct bw_peer *p, bw_node to);
 void peer_send_to(struct bw_peer *p, const struct sockaddr *address, bw_node to);
 void peer_send_message(struct bw_peer *p, const struct bw_message *msg);
+/* A message of the instance that is encoded already. */
+void peer_send_bytes(struct bw_peer *p, bw_node to, const unsigned char *bytes, size_t length);
+
+/* node_keep.c */
+void peer_keep(struct bw_peer *p, bw_node to, const unsigned char *bytes, size_t length);
+/* Sends what was kept for `to` again, once; false: there was nothing. */
+bool peer_keep_again(struct bw_peer *p, bw_node to);
 
 /* node_raft.c */
 void peer_raft_note(struct bw_peer *p, const struct bw_action *action);

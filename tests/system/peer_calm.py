@@ -54,7 +54,7 @@ def main():
         with peers:
             try:
                 more = elections(peers) - before[name]
-                assert more == 0, f"{more} more elections in {options.seconds:g} s"
+                assert more == 0, f"{more} more elections in {options.seconds:g} s\n{peers.story()}"
                 tap.result(True, f"{name}: {LOSS} % loss for {options.seconds:g} s, no election")
             except Exception:  # the others are still judged
                 tap.result(False, name, traceback.format_exc())

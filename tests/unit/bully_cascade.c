@@ -277,7 +277,7 @@ static void a_leader_that_does_not_know_that_it_leads_is_found_out(void **state)
     pump_kill(p, 3);
     pump_boot(p, 3, true, 2);
     suspect(p, 1, 2);
-    run_for(p, 5 * BW_SEC);
+    run_for(p, 12 * BW_SEC);
     assert_all_follow(p, 3);
     pump_free(p);
 }

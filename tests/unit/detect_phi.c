@@ -188,6 +188,161 @@ static void jitter_makes_it_patient(void **state)
     solo_close(&solo);
 }
 
+/* --- loss --- */
+
+static bool test_is_small(void)
+{
+    const char *size = getenv("TEST_SIZE");
+    return size && strcmp(size, "small") == 0;
+}
+
+static struct bw_detector_config peers_default(void)
+{
+    struct bw_detector_config config = {.self = 1, .members = ids, .count = 2, .cap = 2};
+    bw_detector_defaults(&config, 100 * BW_MS); /* bellwether peer: --period 100ms */
+    return config;
+}
+
+/* Two members that listen to each other. Nothing is lost for two seconds; then it begins. */
+struct lossy {
+    uint32_t suspicions, asked;
+    bw_time first; /* suspicion */
+};
+
+static struct lossy ten_minutes(const struct bw_detector_ops *ops, double rate, bw_time until,
+                                uint64_t seed)
+{
+    struct bw_detector_config config = peers_default();
+    struct lossy seen = {.first = BW_TIME_NEVER};
+    struct group group;
+    struct bw_rng rng;
+    bw_rng_init(&rng, seed);
+    group_open(&group, ops, 2, &config, 2 * BW_MS);
+    group.rng = &rng;
+    group_start(&group);
+    group_run(&group, 2 * BW_SEC);
+    group.loss = rate;
+    group_run(&group, until);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t v = 0; v < group.at[i].count; v++)
+            if (group.at[i].verdicts[v].suspect) {
+                seen.suspicions++;
+                seen.first = bw_time_min(seen.first, group.at[i].verdicts[v].at);
+            }
+    seen.asked = (uint32_t)group.sent[BW_MSG_PING];
+    group_close(&group);
+    return seen;
+}
+
+/* Five hosts that all listen to each other are 20 links, each run here is two: 2,000 links are a
+ * hundred times those ten minutes. Expected by the formula: 6,000 beats times 1e-8 a link, 0.12 in
+ * all; with the questions it is far less. */
+static void twenty_percent_loss_for_ten_minutes_suspects_nobody(void **state)
+{
+    (void)state;
+    uint32_t runs = test_is_small() ? 40 : 1000, suspicions = 0;
+    for (uint32_t i = 0; i < runs; i++)
+        suspicions += ten_minutes(&bw_detect_phi, .2, 602 * BW_SEC, i + 1).suspicions;
+    assert_int_equal(suspicions, 0);
+}
+
+/* How long a silence is borne after 1,000 beats of which one in `every` was lost. */
+static bw_time patience_after_loss(const struct bw_detector_ops *ops, uint32_t every,
+                                   uint32_t beats)
+{
+    struct bw_detector_config config = peers_default();
+    struct solo solo;
+    bw_time now = 0;
+    solo_open(&solo, ops, &config);
+    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    for (uint32_t i = 1; i <= beats; i++) {
+        if (every && i % every == 0 && i < beats)
+            continue;
+        now = i * 100 * BW_MS;
+        solo_wait(&solo, now - 1);
+        solo_probe(&solo, BW_MSG_HEARTBEAT, 2, i, now);
+    }
+    assert_int_equal(solo.count, 0);
+    solo_wait(&solo, now + 60 * BW_SEC);
+    assert_int_equal(solo.count, 1);
+    bw_time silence = solo.verdicts[0].at - now;
+    solo_close(&solo);
+    return silence;
+}
+
+static void a_clean_link_is_given_no_longer_than_the_bound(void **state)
+{
+    (void)state;
+    assert_true(patience_after_loss(&bw_detect_phi, 0, 1000) <= 500 * BW_MS);
+    /* one lost long ago */
+    assert_true(patience_after_loss(&bw_detect_phi, 900, 1001) <= 500 * BW_MS);
+}
+
+static void patience_grows_with_loss_and_is_bounded(void **state)
+{
+    (void)state;
+    bw_time tenth = patience_after_loss(&bw_detect_phi, 10, 1001);
+    bw_time fifth = patience_after_loss(&bw_detect_phi, 5, 1001);
+    bw_time half = patience_after_loss(&bw_detect_phi, 2, 1001);
+    assert_true(tenth > 900 * BW_MS && tenth < 1100 * BW_MS);
+    assert_true(fifth > 1250 * BW_MS && fifth < 1450 * BW_MS); /* 8 / 0.699 + 1.5 periods */
+    assert_true(half > 2500 * BW_MS && half <= 2700 * BW_MS);
+    /* a hard limit stays one */
+    assert_true(patience_after_loss(&bw_detect_phi_deadline, 5, 1001) == 600 * BW_MS);
+}
+
+static void who_is_overdue_is_asked_until_it_answers(void **state)
+{
+    (void)state;
+    struct bw_detector_config config = peers_default();
+    struct solo solo;
+    solo_open(&solo, &bw_detect_phi, &config);
+    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    for (uint32_t i = 1; i <= 50; i++) {
+        solo_wait(&solo, i * 100 * BW_MS - 1);
+        assert_null(solo_sent(&solo, BW_MSG_PING, 0));
+        solo_probe(&solo, BW_MSG_HEARTBEAT, 2, i, i * 100 * BW_MS);
+    }
+    uint32_t asked = 0;
+    uint64_t seq = 0;
+    bw_time last = 0;
+    while (solo.ops->deadline(solo.self) < 5350 * BW_MS) {
+        last = solo.ops->deadline(solo.self);
+        solo_tell(&solo, BW_EVENT_TIMEOUT, BW_NODE_NONE, last);
+        const struct bw_message *ping = solo_sent(&solo, BW_MSG_PING, 0);
+        if (ping) {
+            asked++;
+            seq = ping->probe.seq;
+        }
+    }
+    assert_true(asked >= 4);
+    solo_probe(&solo, BW_MSG_ACK, 2, seq, 5350 * BW_MS);
+    solo_wait(&solo, 5700 * BW_MS); /* 456 ms after the last beat it would have been suspected */
+    assert_int_equal(solo.count, 0);
+    solo_probe(&solo, BW_MSG_ACK, 2, seq, 5700 * BW_MS); /* the same once more is worth nothing */
+    assert_true(solo_noted(&solo, BW_TRACE_IGNORED_LATE));
+    solo_wait(&solo, 6 * BW_SEC);
+    assert_int_equal(solo.count, 1);
+    solo_probe(&solo, BW_MSG_PING, 2, 7, 6 * BW_SEC);
+    assert_int_equal(solo_sent(&solo, BW_MSG_ACK, 0)->probe.seq, 7);
+    solo_close(&solo);
+}
+
+/* Loss that begins is in no history: without the questions the first seconds would be the
+ * dangerous ones. */
+static void loss_that_begins_suspects_nobody(void **state)
+{
+    (void)state;
+    uint32_t suspicions = 0, asked = 0, runs = test_is_small() ? 500 : 20000;
+    for (uint32_t i = 0; i < runs; i++) {
+        struct lossy seen = ten_minutes(&bw_detect_phi, .2, 4 * BW_SEC, i + 1);
+        suspicions += seen.suspicions;
+        asked += seen.asked;
+    }
+    assert_true(asked > runs);
+    assert_true(suspicions <= runs / 1000);
+}
+
 static void settings_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -219,6 +374,11 @@ int main(void)
         cmocka_unit_test(a_repeated_beat_is_no_sample),
         cmocka_unit_test(beats_that_come_in_a_heap_do_not_make_it_impatient_for_ever),
         cmocka_unit_test(jitter_makes_it_patient),
+        cmocka_unit_test(a_clean_link_is_given_no_longer_than_the_bound),
+        cmocka_unit_test(patience_grows_with_loss_and_is_bounded),
+        cmocka_unit_test(who_is_overdue_is_asked_until_it_answers),
+        cmocka_unit_test(loss_that_begins_suspects_nobody),
+        cmocka_unit_test(twenty_percent_loss_for_ten_minutes_suspects_nobody),
         cmocka_unit_test(settings_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

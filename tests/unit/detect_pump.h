@@ -3,6 +3,7 @@
 #ifndef BW_TESTS_DETECT_PUMP_H
 #define BW_TESTS_DETECT_PUMP_H
 
+#include "base/rng.h"
 #include "detect/detector.h"
 #include "unit.h"
 
@@ -130,7 +131,9 @@ struct group {
     bw_time now, latency;
     struct flight *flights; /* in order of arrival: one latency for all */
     size_t first, last, cap;
-    bool *cut; /* from * n + to, counted from 0 */
+    bool *cut;   /* from * n + to, counted from 0 */
+    double loss; /* of what is sent, by chance */
+    struct bw_rng *rng;
     uint64_t sent[BW_MSG_COUNT];
 };
 
@@ -183,6 +186,8 @@ static inline void group_fly(struct group *group, const struct bw_message *msg)
 {
     group->sent[msg->kind]++;
     if (group->cut[(msg->from - 1) * group->n + msg->to - 1])
+        return;
+    if (group->loss > 0 && bw_rng_chance(group->rng, group->loss))
         return;
     if (group->last == group->cap) {
         group->cap = group->cap ? group->cap * 2 : 1024;
