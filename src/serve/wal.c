@@ -123,11 +123,11 @@ static bool hand_over(struct bw_wal *wal, bool here)
         wal->collecting = idle;
         wal->here = here && wal->distrust == 0;
         BW_CRASH("wal.commit.before-handing-over");
-        if (!wal->here)
-            uv_cond_signal(&wal->wake);
     }
     bool ours = free && wal->here;
     uv_mutex_unlock(&wal->mutex);
+    if (free && !ours)
+        uv_cond_signal(&wal->wake); /* who wakes up finds the mutex free */
     return ours;
 }
 
@@ -141,6 +141,7 @@ static void take_in(struct bw_wal *wal)
     uv_mutex_unlock(&wal->mutex);
     keep_made(wal, &made);
     hand_over(wal, false);
+    wal_ahead_mind(wal);
     BW_CRASH("wal.commit.durable-but-not-told");
     wal->options.durable(wal->options.context, durable);
     BW_CRASH("wal.commit.durable-and-told");
@@ -198,16 +199,19 @@ uint64_t bw_wal_bytes(const struct bw_wal *wal)
 
 static int first_segment(struct bw_wal *wal, char *why)
 {
+    bool ordinary = !wal->options.segment_bytes && wal->segments.bytes > WAL_FIRST;
+    size_t size = ordinary ? WAL_FIRST : wal->segments.bytes;
     BW_CRASH("wal.open.before-first-segment");
-    wal->fd = wal_segment_make(&wal->segments, 1, 0, wal->segments.bytes);
-    if (wal->fd < 0) {
+    wal->fd = wal_segment_begin(&wal->segments, size);
+    if (wal->fd < 0 || wal_segment_finish(&wal->segments, wal->fd, 0, 1, 0, size) != 0) {
+        wal->fd = -1;
         snprintf(why, BW_WAL_WHY_MAX + 1, "cannot make a log in %s: %s", wal->options.directory,
                  strerror(errno));
         return BW_EIO;
     }
     wal->number = 1;
     wal->offset = WAL_HEAD;
-    wal->segment_size = wal->segments.bytes;
+    wal->segment_size = size;
     wal->kept[wal->kept_count++] = (struct wal_kept){.number = 1};
     BW_CRASH("wal.open.after-first-segment");
     return 0;
@@ -257,8 +261,11 @@ static int begin(struct bw_wal *wal, char *why)
         return BW_ENOMEM;
     wal->done.data = wal;
     wal->written_index = wal->last_index;
+    wal->reached = wal->offset;
+    wal->reached_of = wal->segment_size;
     uv_mutex_init(&wal->mutex);
     uv_cond_init(&wal->wake);
+    uv_cond_init(&wal->ahead_done);
     if (uv_thread_create(&wal->writer, wal_write_loop, wal) != 0)
         wal_fail(wal, "no thread for the log");
     return 0;
@@ -288,7 +295,7 @@ int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char 
     wal->options = *options;
     wal->segments = (struct wal_segments){
         .directory = -1, .cluster = options->cluster, .node = options->node, .bytes = bytes};
-    wal->fd = -1;
+    wal->fd = wal->ahead_fd = -1;
     int error = begin(wal, why);
     if (error)
         let_go(wal);
@@ -297,13 +304,26 @@ int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char 
     return error;
 }
 
+void wal_end(struct bw_wal *wal)
+{
+    if (!wal->closed || wal->filler_queued)
+        return;
+    uv_mutex_destroy(&wal->mutex);
+    uv_cond_destroy(&wal->wake);
+    uv_cond_destroy(&wal->ahead_done);
+    let_go(wal);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
-    let_go(handle->data);
+    struct bw_wal *wal = handle->data;
+    wal->closed = true;
+    wal_end(wal);
 }
 
 void bw_wal_close(struct bw_wal *wal)
 {
+    size_t filled;
     uv_mutex_lock(&wal->mutex);
     wal->stop = true;
     BW_CRASH("wal.close.before-the-last-write");
@@ -311,7 +331,9 @@ void bw_wal_close(struct bw_wal *wal)
     uv_mutex_unlock(&wal->mutex);
     uv_thread_join(&wal->writer);
     BW_CRASH("wal.close.after-the-last-write");
-    uv_mutex_destroy(&wal->mutex);
-    uv_cond_destroy(&wal->wake);
+    wal->closing = true;
+    int next = wal_ahead_take(wal, &filled);
+    if (next >= 0) /* now: the directory may be somebody else's soon */
+        wal_segment_abandon(&wal->segments, next);
     uv_close((uv_handle_t *)&wal->done, on_closed);
 }

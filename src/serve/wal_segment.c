@@ -50,34 +50,62 @@ int wal_head_check(const struct wal_segments *s, const unsigned char *head, uint
     return 0;
 }
 
-/* Real zeros, not holes: a later write then changes nothing but its own blocks. */
-static int fill(int fd, size_t bytes)
+static int reserve(int fd, size_t size)
 {
-    int error = posix_fallocate(fd, 0, (off_t)bytes);
-    if (error == 0 || (error != EOPNOTSUPP && error != EINVAL)) {
-        errno = error;
-        return error ? -1 : 0;
-    }
-    return ftruncate(fd, (off_t)bytes);
+    int error = posix_fallocate(fd, 0, (off_t)size);
+    if (error == EOPNOTSUPP || error == EINVAL)
+        return ftruncate(fd, (off_t)size);
+    errno = error;
+    return error ? -1 : 0;
 }
 
-static int write_segment(const struct wal_segments *s, int fd, uint64_t number, bw_index before,
-                         size_t size)
+int wal_segment_begin(const struct wal_segments *s, size_t size)
+{
+    BW_CRASH("wal.segment.before-create");
+    int fd = openat(s->directory, MAKING, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    BW_CRASH("wal.segment.after-create");
+    if (reserve(fd, size) == 0)
+        return fd;
+    wal_segment_abandon(s, fd);
+    return -1;
+}
+
+/* Real zeros, not only room: what is written over them later changes no block but its own, and
+ * nothing that the file system keeps about the file. Its sync is shorter by a write of that. */
+int wal_segment_fill(int fd, size_t from, size_t to)
+{
+    static const unsigned char zeros[65536];
+    BW_CRASH("wal.segment.before-fill");
+    while (from < to) {
+        size_t part = to - from < sizeof zeros ? to - from : sizeof zeros;
+        ssize_t wrote = pwrite(fd, zeros, part, (off_t)from);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return -1;
+        from += (size_t)wrote;
+    }
+    BW_CRASH("wal.segment.after-fill");
+    return fdatasync(fd);
+}
+
+static int write_head(const struct wal_segments *s, int fd, uint64_t number, bw_index before)
 {
     unsigned char head[WAL_HEAD];
-    char name[WAL_NAME_MAX];
     head_write(s, head, number, before);
-    wal_segment_name(name, number);
-    BW_CRASH("wal.segment.before-fill");
-    if (fill(fd, size) != 0)
-        return -1;
-    BW_CRASH("wal.segment.after-fill");
     BW_CRASH_TORN("wal.segment.torn-head", fd, head, sizeof head, 0);
     if (pwrite(fd, head, sizeof head, 0) != (ssize_t)sizeof head)
         return -1;
     BW_CRASH("wal.segment.before-sync");
-    if (fsync(fd) != 0)
-        return -1;
+    return fsync(fd);
+}
+
+static int give_name(const struct wal_segments *s, uint64_t number)
+{
+    char name[WAL_NAME_MAX];
+    wal_segment_name(name, number);
     BW_CRASH("wal.segment.before-rename");
     if (renameat(s->directory, MAKING, s->directory, name) != 0)
         return -1;
@@ -88,20 +116,24 @@ static int write_segment(const struct wal_segments *s, int fd, uint64_t number, 
     return 0;
 }
 
-int wal_segment_make(const struct wal_segments *s, uint64_t number, bw_index before, size_t size)
+int wal_segment_finish(const struct wal_segments *s, int fd, size_t filled, uint64_t number,
+                       bw_index before, size_t size)
 {
-    BW_CRASH("wal.segment.before-create");
-    int fd = openat(s->directory, MAKING, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if ((size > s->bytes && reserve(fd, size) != 0) ||
+        (filled < size && wal_segment_fill(fd, filled, size) != 0) ||
+        write_head(s, fd, number, before) != 0 || give_name(s, number) != 0) {
+        wal_segment_abandon(s, fd);
         return -1;
-    BW_CRASH("wal.segment.after-create");
-    if (write_segment(s, fd, number, before, size) == 0)
-        return fd;
+    }
+    return 0;
+}
+
+void wal_segment_abandon(const struct wal_segments *s, int fd)
+{
     int error = errno;
     close(fd);
     unlinkat(s->directory, MAKING, 0);
     errno = error;
-    return -1;
 }
 
 /* The number in a segment's name; 0: not one. */

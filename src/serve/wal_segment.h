@@ -1,4 +1,5 @@
-/* Files of the log: made ahead, found again, removed. */
+/* Files of the log: made, also ahead and piece by piece, found again. A segment that is being made
+ * has a name of its own, and gets its place in the log when all of it is durable. */
 #ifndef BW_SERVE_WAL_SEGMENT_H
 #define BW_SERVE_WAL_SEGMENT_H
 
@@ -13,10 +14,18 @@ struct wal_segments {
 };
 
 void wal_segment_name(char *name, uint64_t number);
-/* Makes segment `number` of `size` bytes with its head, durable under its own name. Returns its fd
- * or -1 with errno. */
-int wal_segment_make(const struct wal_segments *segments, uint64_t number, bw_index before,
-                     size_t size);
+
+/* Begins one, with room for `size` bytes. Returns its fd or -1 with errno. */
+int wal_segment_begin(const struct wal_segments *segments, size_t size);
+/* Zeros from `from` to `to`, durable. Returns 0 or -1 with errno. */
+int wal_segment_fill(int fd, size_t from, size_t to);
+/* The one that was begun becomes segment `number` of `size` bytes, of which `filled` are durable
+ * zeros already. Returns 0, or -1 with errno and the file is gone. */
+int wal_segment_finish(const struct wal_segments *segments, int fd, size_t filled, uint64_t number,
+                       bw_index before, size_t size);
+/* The one that was begun is not needed. */
+void wal_segment_abandon(const struct wal_segments *segments, int fd);
+
 /* Numbers of the segments that are there: first and last, and how many. Returns 0 or -1. */
 int wal_segments_list(const struct wal_segments *segments, uint64_t *first, uint64_t *last,
                       uint64_t *count);

@@ -8,6 +8,8 @@
 #include <uv.h>
 
 #define WAL_SEGMENTS_MAX 65536u
+/* The first segment is small: a node that starts with an empty directory serves at once. */
+#define WAL_FIRST ((size_t)2 << 20)
 /* A disk that took longer is not waited for on the loop's thread for the next batches. */
 #define WAL_QUICK_NS 2000000u
 #define WAL_DISTRUST 256u
@@ -27,6 +29,16 @@ struct wal_buffer { /* a batch being put together, room for its head included */
     bool has_state;
 };
 
+/* The next segment, while it is made ahead (wal_ahead.c). TAKEN: whoever writes is making it the
+ * present one, under the name that all are made under. */
+enum wal_ahead_state {
+    WAL_AHEAD_IDLE,
+    WAL_AHEAD_QUEUED,
+    WAL_AHEAD_WORKING,
+    WAL_AHEAD_FAILED,
+    WAL_AHEAD_TAKEN
+};
+
 struct bw_wal {
     struct bw_wal_options options;
     struct wal_segments segments;
@@ -42,13 +54,20 @@ struct bw_wal {
     uv_thread_t writer;
     uv_mutex_t mutex;
     uv_cond_t wake;
+    uv_work_t filler;
+    bool filler_queued, closing, closed; /* closed: the handle is; the memory goes with the last */
     /* ── under the mutex ── */
     struct wal_buffer writing; /* used == 0: the writer has nothing to do */
     uint64_t durable;
     bool stop;
-    struct wal_kept made; /* a new segment that the loop has not heard of; number 0: none */
-    bool here;            /* the loop's thread writes */
-    uint32_t distrust;    /* so many batches are not written on the loop's thread */
+    struct wal_kept made;       /* a new segment that the loop has not heard of; number 0: none */
+    bool here;                  /* the loop's thread writes */
+    uint32_t distrust;          /* so many batches are not written on the loop's thread */
+    size_t reached, reached_of; /* bytes of the segment that are written, and its size */
+    enum wal_ahead_state ahead;
+    int ahead_fd; /* -1: nothing is begun */
+    size_t ahead_filled;
+    uv_cond_t ahead_done;
     /* ── whoever writes ── */
     bw_index written_index; /* of the last entry written */
     int fd;
@@ -69,6 +88,25 @@ int wal_clear_tail(struct bw_wal *wal, char *why);
 #define WAL_STATE_RECORD (WAL_RECORD_HEAD + WAL_STATE_BYTES)
 /* wal.c: a state record into `at`. */
 void wal_state_record(unsigned char *at, const struct bw_durable *state);
+/* wal.c: the memory goes, once neither the handle nor the pool needs it. */
+void wal_end(struct bw_wal *wal);
+
+/* wal_ahead.c, on the loop's thread: a piece of the next segment is filled, if it is time to. */
+void wal_ahead_mind(struct bw_wal *wal);
+/* Whoever writes: what there is of the next segment, -1: nothing; it is the caller's then, and
+ * no other is begun before `ahead` is IDLE again. */
+int wal_ahead_take(struct bw_wal *wal, size_t *filled);
+
+/* How many bytes of the next segment should be filled when `reached` of `size` are written in this
+ * one: all of it when this one is half full. Whole pieces, so that the disk is left alone until
+ * there is one to write. */
+#define WAL_PIECE ((size_t)1 << 20)
+static inline size_t wal_ahead_due(size_t reached, size_t size, size_t next)
+{
+    size_t piece = next < WAL_PIECE ? next : WAL_PIECE;
+    uint64_t due = (uint64_t)2 * reached * next / size;
+    return due >= next ? next : (size_t)(due / piece * piece);
+}
 
 /* wal_write.c */
 void wal_write_loop(void *argument);

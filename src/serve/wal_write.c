@@ -61,9 +61,13 @@ static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_ind
     size_t need = WAL_HEAD + STATE_BATCH + batch->used;
     size_t size = need > wal->segments.bytes ? (need + WAL_HEAD - 1) / WAL_HEAD * WAL_HEAD
                                              : wal->segments.bytes;
+    size_t filled;
     BW_CRASH("wal.turn.before-segment");
-    int fd = wal_segment_make(&wal->segments, wal->number + 1, before, size);
+    int fd = wal_ahead_take(wal, &filled);
     if (fd < 0)
+        fd = wal_segment_begin(&wal->segments, size);
+    if (fd < 0 ||
+        wal_segment_finish(&wal->segments, fd, filled, wal->number + 1, before, size) != 0)
         wal_fail(wal, "cannot make a new segment");
     BW_CRASH("wal.turn.before-close-of-old");
     close(wal->fd);
@@ -98,10 +102,14 @@ void wal_write_one(struct bw_wal *wal)
     write_batch(wal, &wal->writing, wal->written_index);
     bool slow = uv_hrtime() - began > WAL_QUICK_NS;
     uv_mutex_lock(&wal->mutex);
-    if (wal->number != number)
+    if (wal->number != number) {
         wal->made = (struct wal_kept){.number = wal->number, .before = wal->written_index};
+        wal->ahead = WAL_AHEAD_IDLE;
+    }
     wal->written_index = wal->writing.last_index;
     wal->durable = wal->writing.commit;
+    wal->reached = wal->offset;
+    wal->reached_of = wal->segment_size;
     wal->distrust = slow ? WAL_DISTRUST : wal->distrust - (wal->distrust > 0);
     wal->writing.used = 0;
     wal->here = false;

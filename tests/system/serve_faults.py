@@ -147,7 +147,7 @@ def a_full_disk_ends_the_node_with_a_sentence_and_loses_nothing():
         nodes = Disks(place)
         nodes.order(0, f"space {ENOSPC}")
         acked = put_until(nodes.link(0), 40, BIG)
-        assert 5 < acked < 40, f"{acked}: no segment was turned"
+        assert 0 < acked < 40, f"{acked}: no segment was turned"
         assert nodes.ended(0) == -signal.SIGABRT
         assert "cannot make a new segment" in nodes.said(0) and "No space left on device" in nodes.said(0), nodes.said(0)
         nodes.order(0)

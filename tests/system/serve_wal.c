@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "serve/wal_format.h"
+#include "serve/wal_state.h"
 #include "system/scratch.h"
 #include "unit/unit.h"
 
@@ -396,6 +396,65 @@ static void a_flipped_bit_is_never_mistaken_for_a_torn_tail(void **state)
     world_close(&w);
 }
 
+static void the_next_segment_is_due_in_pieces_and_whole_when_this_one_is_half_full(void **state)
+{
+    (void)state;
+    const size_t small = 2 * WAL_PIECE, large = 16 * WAL_PIECE;
+    assert_int_equal(wal_ahead_due(WAL_HEAD, large, large), 0); /* an idle node writes nothing */
+    assert_int_equal(wal_ahead_due(WAL_PIECE / 2 - 1, large, large), 0);
+    assert_int_equal(wal_ahead_due(WAL_PIECE / 2, large, large), WAL_PIECE);
+    assert_int_equal(wal_ahead_due(large / 2 - 1, large, large), large - WAL_PIECE);
+    assert_int_equal(wal_ahead_due(large / 2, large, large), large);
+    assert_int_equal(wal_ahead_due(large, large, large), large);
+    assert_int_equal(wal_ahead_due(small / 4, small, large), large / 2); /* in step with a first */
+    assert_int_equal(wal_ahead_due(large / 2, large, large + 7), large + 7);
+    assert_int_equal(wal_ahead_due(99, 100, 50), 50); /* smaller than a piece */
+}
+
+/* Until the file of the next segment has so many bytes that are not room alone. */
+static void wait_filled(struct world *w, const char *name, long blocks)
+{
+    struct stat stat = {0};
+    for (unsigned turn = 0; turn < 10000; turn++) {
+        struct stat now;
+        stat = lstat(name, &now) == 0 ? now : stat;
+        if (stat.st_size == (off_t)BW_WAL_SEGMENT_MIN && stat.st_blocks >= blocks &&
+            !w->wal->filler_queued)
+            return;
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+        uv_sleep(1);
+    }
+    fail_msg("the next segment was not made ahead");
+}
+
+static void the_next_segment_is_made_ahead_taken_and_gone_with_the_log(void **state)
+{
+    (void)state;
+    struct world w;
+    char next[SCRATCH_MAX + WAL_NAME_MAX];
+    world_open(&w);
+    snprintf(next, sizeof next, "%s/wal-next.tmp", w.dir);
+    append(&w, 1, 100);
+    sync_log(&w);
+    assert_int_equal(access(next, F_OK), -1);
+    append(&w, 2, BW_WAL_SEGMENT_MIN / 2);
+    sync_log(&w);
+    wait_filled(&w, next, (long)(BW_WAL_SEGMENT_MIN / 512));
+    assert_int_equal(w.wal->ahead_filled, BW_WAL_SEGMENT_MIN);
+    append(&w, 3, BW_WAL_SEGMENT_MIN / 2);
+    sync_log(&w); /* turned */
+    assert_int_equal(w.wal->number, 2);
+    append(&w, 4, 2 * BW_WAL_SEGMENT_MIN); /* what was begun is too small for it */
+    sync_log(&w);
+    assert_int_equal(w.wal->number, 3);
+    close_log(&w);
+    assert_int_equal(access(next, F_OK), -1);
+    open_log(&w);
+    assert_int_equal(w.last, 4);
+    close_log(&w);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +464,8 @@ int main(void)
         cmocka_unit_test(a_log_of_somebody_else_is_refused),
         cmocka_unit_test(whatever_part_of_the_last_write_is_missing_is_cut),
         cmocka_unit_test(a_write_torn_at_any_byte_loses_nothing),
+        cmocka_unit_test(the_next_segment_is_due_in_pieces_and_whole_when_this_one_is_half_full),
+        cmocka_unit_test(the_next_segment_is_made_ahead_taken_and_gone_with_the_log),
         cmocka_unit_test(a_flipped_bit_is_never_mistaken_for_a_torn_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
