@@ -4,25 +4,13 @@ A PeerRoom is a Room whose candidates are peers: named by their number, each wit
 stay when it is started again."""
 import json
 import os
-import socket
 import subprocess
 
-from run_lib import Room, wait_for
+from run_lib import Room, free_ports, wait_for
 
 
 def free_port(host="127.0.0.1"):
-    """A port that is free for UDP and TCP alike, as the kernel chooses."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for _ in range(100):
-        with socket.socket(family, socket.SOCK_STREAM) as tcp, socket.socket(family, socket.SOCK_DGRAM) as udp:
-            tcp.bind((host, 0))
-            port = tcp.getsockname()[1]
-            try:
-                udp.bind((host, port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free")
+    return free_ports(1, host)[0]
 
 
 class PeerRoom(Room):
@@ -30,7 +18,7 @@ class PeerRoom(Room):
         super().__init__(bellwether, witness, ttl=ttl, kill_after=kill_after)
         self.options += list(more)
         self.host = host
-        self.ports = {str(i): free_port(host) for i in range(1, size + 1)}
+        self.ports = {str(i): port for i, port in enumerate(free_ports(size, host), 1)}
         self.expect = size
         self.keys = ()
         self.others = None  # what to join, or the words that say who the others are; None: all ports

@@ -14,8 +14,8 @@ import traceback
 
 sys.dont_write_bytecode = True
 
-from peer_lib import PeerRoom, free_port  # noqa: E402
-from run_lib import Tap, send, wait_for  # noqa: E402
+from peer_lib import PeerRoom  # noqa: E402
+from run_lib import Tap, free_ports, send, wait_for  # noqa: E402
 
 HANG_S = 60.0
 TESTS, LONG, PERIODIC_JOB = [], set(), []
@@ -149,7 +149,7 @@ def who_has_another_key_is_not_heard(programs):
         room.start()
         leader = room.leader(1, HANG_S)
         room.agreed()
-        room.ports["4"] = free_port()
+        room.ports["4"], = free_ports()
         room.expect, room.keys = 0, ("--key-file", files[1])
         stranger = room.candidate("4", options=["--wait", "3s"])
         for keys in (("--key-file", files[1]), ()):

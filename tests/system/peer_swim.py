@@ -16,8 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from netns_lib import why_not
-from peer_lib import free_port
-from run_lib import Tap, wait_for
+from run_lib import Tap, free_ports, wait_for
 
 ALPHA, BETA = 5, 6  # of Lifeguard's suspicion: bw_detector_defaults
 PATIENCE_S = 300
@@ -27,12 +26,7 @@ class Crowd:
     def __init__(self, bellwether, size, period_ms):
         self.bellwether, self.size, self.period_ms = os.path.abspath(bellwether), size, period_ms
         self.dir = tempfile.mkdtemp(prefix="bellwether-swim-", dir=os.environ.get("TMPDIR", "/tmp"))
-        self.ports, taken = {}, set()
-        while len(self.ports) < size:
-            port = free_port()
-            if port not in taken:
-                taken.add(port)
-                self.ports[len(self.ports) + 1] = port
+        self.ports = dict(enumerate(free_ports(size), 1))
         self.processes = {}
 
     def __enter__(self):

@@ -4,8 +4,10 @@ A Room is a directory with a database, a witness log and its lock; a Candidate i
 Nothing here trusts what Bellwether says about itself where the witness (run_witness.c) or the kernel can be asked."""
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -75,6 +77,36 @@ def cpu_seconds(pid):
         with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
             total += int(file.read().split()[0])
     return total / 1e9
+
+
+HELD = []  # the names of the ports this program was given: they are let go with it
+
+
+def is_free(port, host):
+    """For TCP and UDP, now; and no other program of these tests was given it, bound or not."""
+    name, family = socket.socket(socket.AF_UNIX), socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tcp, socket.socket(family, socket.SOCK_DGRAM) as udp:
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what another thread's child inherited is in nobody's way
+        try:
+            name.bind(f"\0bellwether-test-port-{port}")
+            tcp.bind((host, port))
+            udp.bind((host, port))
+        except OSError:
+            name.close()
+            return False
+    HELD.append(name)
+    return True
+
+
+def free_ports(count=1, host="127.0.0.1"):
+    """Ports of a host that is ours, below those the kernel gives to connections by itself: one whose server is down stays ours."""
+    ports = []
+    for port in random.SystemRandom().sample(range(15000, 32000), 2000):
+        if is_free(port, host):
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise AssertionError(f"no free port on {host}")
 
 
 def install(source, path, text=None):

@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 
-from run_lib import Room, Tap, send, wait_for
+from run_lib import Room, Tap, free_ports, send, wait_for
 
 SANITIZED = "ASAN_OPTIONS" in os.environ  # memory then costs several times as much: bounds on it mean nothing
 SHARES = 3  # processes that share the conformance suite
@@ -38,37 +38,6 @@ def program(name, package, *places):
     if not found:
         raise Skip(f"{name} is not here: install {package}")
     return found
-
-
-GIVEN = set()  # ports that a test of this program has, bound or not: others run beside it
-
-
-def free_ports(count=1):
-    """Ports of loopback nobody uses now, below those the kernel gives away by itself."""
-    held, ports = [], []
-    try:
-        for port in random_ports():
-            if port in GIVEN:
-                continue
-            s = socket.socket()
-            held.append(s)
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            ports.append(port)
-            GIVEN.add(port)
-            if len(ports) == count:
-                return ports
-    finally:
-        for s in held:
-            s.close()
-    raise AssertionError("no free port on loopback")
-
-
-def random_ports():
-    import random
-    return random.SystemRandom().sample(range(15000, 32000), 2000)
 
 
 def listens(port):
