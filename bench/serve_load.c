@@ -415,7 +415,8 @@ static void granted(struct client *client)
 {
     if (client->status != 0)
         errors++;
-    client->lease = (int64_t)get_number(client->in + 5, client->in_used - 5, 2);
+    bool answered = client->in_used > 5; /* a refusal has no message */
+    client->lease = answered ? (int64_t)get_number(client->in + 5, client->in_used - 5, 2) : 0;
     finished++;
 }
 

@@ -19,10 +19,11 @@ for _number in (signal.SIGHUP, signal.SIGQUIT):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ELECTION = "e"
+HANG_S = 60.0  # nothing is judged by it: what must be quick is measured by the witness
 STORY_LINES = 60  # of each, when a test fails
 
 
-def wait_for(what, seconds=10.0, pause=0.002):
+def wait_for(what, seconds=HANG_S, pause=0.002):
     """The first true value of what(), or an AssertionError that names it."""
     until = time.monotonic() + seconds
     while True:
@@ -175,7 +176,7 @@ class Room:
     def starts(self):
         return [line for line in self.lines() if line[0] == "start"]
 
-    def started(self, count=1, seconds=10.0):
+    def started(self, count=1, seconds=HANG_S):
         """Waits until so many works have started; the last one's line."""
         def enough():
             return len(self.starts()) >= count
@@ -183,7 +184,7 @@ class Room:
         wait_for(enough, seconds)
         return self.starts()[count - 1]
 
-    def leader(self, count=1, seconds=10.0):
+    def leader(self, count=1, seconds=HANG_S):
         """The candidate that runs work number `count`, the last so far. Its own log may come later than the witness'."""
         self.started(count, seconds)
 
@@ -234,7 +235,7 @@ class Candidate:
         with open(self.errors, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def said(self, kind, seconds=10.0, count=1):
+    def said(self, kind, seconds=HANG_S, count=1):
         def enough():
             return len(self.events(kind)) >= count
         enough.__doc__ = f"'{kind}' of {self.name}; it said {[e['event'] for e in self.events()]}"
@@ -259,7 +260,7 @@ class Candidate:
     def signal(self, number):
         send(self.pid, number)
 
-    def wait(self, seconds=10.0):
+    def wait(self, seconds=HANG_S):
         return self.process.wait(seconds)
 
     def leads(self):

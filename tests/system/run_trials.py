@@ -19,7 +19,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from run_lib import Room, Tap, lives, send, wait_for  # noqa: E402
+from run_lib import HANG_S, Room, Tap, lives, send, wait_for  # noqa: E402
 
 MODES = [[], ["ignore-term"], ["double-fork"], ["double-fork", "ignore-term"], ["setsid", "ignore-term"],
          ["double-fork", "setsid", "ignore-term"], ["slow=100"]]
@@ -181,13 +181,13 @@ class World:
 
     def trial(self):
         self.refill()
-        leader = wait_for(self.leader, 15, 0.005)
+        leader = wait_for(self.leader, HANG_S, 0.005)
         fault = self.random.choice(self.FAULTS)
         begun = time.monotonic()
         self.history.append(f"{time.strftime('%M:%S')} {fault.__name__} {leader.name}")
         fault(self, leader)
         self.refill()
-        wait_for(self.leader, 15, 0.005)
+        wait_for(self.leader, HANG_S, 0.005)
         self.room.judge()
         self.trials.count(fault.__name__.replace("_", " "), time.monotonic() - begun)
 
