@@ -87,6 +87,26 @@ static void on_suspect(struct bw_bully *self, bw_node node, struct bw_actions *o
         leader_failed(self, node, out);
 }
 
+static bool hopes_for_an_answer(const struct bw_bully *self)
+{
+    const struct bw_member_row *me = bw_bully_me(self);
+    for (uint32_t i = 0; i < self->members.count; i++) {
+        const struct bw_member_row *row = &self->members.at[i];
+        if (row != me && bw_bully_alive(self, row) && bw_bully_outranks(self, row, me))
+            return true;
+    }
+    return false;
+}
+
+/* T1 is the time that those above have to answer. When the last of them is known to be dead there
+ * is nothing to wait for. A mere suspicion is not enough: it may be slow. */
+static void on_confirmed_dead(struct bw_bully *self, bw_node node, struct bw_actions *out)
+{
+    on_suspect(self, node, out);
+    if (self->state == BW_BULLY_ELECTING && !hopes_for_an_answer(self))
+        self->timer = self->now;
+}
+
 static void on_trust(struct bw_bully *self, bw_node node, struct bw_actions *out)
 {
     if (self->failed == node)
@@ -369,9 +389,12 @@ static void dispatch(struct bw_bully *self, const struct bw_event *event, struct
         on_timeout(self, out);
         return;
     case BW_EVENT_SUSPECT:
-    case BW_EVENT_CONFIRMED_DEAD:
         (void)bw_members_apply(&self->members, event);
         on_suspect(self, event->node, out);
+        return;
+    case BW_EVENT_CONFIRMED_DEAD:
+        (void)bw_members_apply(&self->members, event);
+        on_confirmed_dead(self, event->node, out);
         return;
     case BW_EVENT_TRUST:
         (void)bw_members_apply(&self->members, event);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEATH_AGAIN_NS     (4 * BW_MS)
+#define DEATH_AGAIN_NS     (2 * BW_MS)
 #define DEATH_AGAIN_MAX_NS BW_SEC
 
 /* ---- whose work is dead ---- */

@@ -63,7 +63,9 @@ bool peer_seat_hear(struct peer_seat *seat, const struct bw_announcement *told, 
         seat->led_since = now;
     if (!peer_seat_leads(seat) || other)
         seat->resigned_until = 0;
-    bool gone = !peer_seat_leads(seat) || told->token != seat->token;
+    /* A higher token while we lead is the guard's, which asked again to take in who once promised a
+     * higher one in vain: nobody else led, and the work goes on under the token that it has. */
+    bool gone = !peer_seat_leads(seat) || told->token < seat->token;
     bool lost = seat->lost || (seat->holds && gone);
     other = other || lost != seat->lost;
     seat->lost = lost;

@@ -37,6 +37,24 @@ static void the_winner_waits_for_t1_and_no_longer(void **state)
     pump_free(p);
 }
 
+static void nobody_waits_for_an_answer_of_the_dead(void **state)
+{
+    (void)state;
+    struct pump *p = leader_died(&bw_elect_bully, 5);
+    pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_HINT, .node = 5});
+    suspect(p, 4, 5); /* not enough: it may be slow */
+    run_for(p, p->config.answer_ns / 4);
+    assert_false(pump_status(p, 4).leading);
+    bw_time told = p->now;
+    pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 5});
+    pump_step(p, 3, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 5});
+    run_for(p, 500 * BW_MS);
+    assert_int_equal(p->nodes[4].led_at, told);
+    assert_int_equal(p->nodes[3].led_at, p->nodes[2].led_at); /* 4 lives: it was waited for */
+    assert_all_follow(p, 4);
+    pump_free(p);
+}
+
 static void the_highest_id_leads_at_once_when_it_starts(void **state)
 {
     (void)state;
@@ -315,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_nodes_take_89_33_or_9_messages),
         cmocka_unit_test(the_winner_waits_for_t1_and_no_longer),
+        cmocka_unit_test(nobody_waits_for_an_answer_of_the_dead),
         cmocka_unit_test(the_highest_id_leads_at_once_when_it_starts),
         cmocka_unit_test(a_restarted_higher_id_bullies_the_leader),
         cmocka_unit_test(a_restarted_lower_id_changes_no_leader),

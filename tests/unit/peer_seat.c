@@ -80,6 +80,22 @@ static void who_lost_the_lead_keeps_its_seat_until_its_work_is_dead(void **state
     assert_int_equal(seat.token, 6);
 }
 
+static void a_token_that_grows_while_we_lead_takes_nothing_away(void **state)
+{
+    struct peer_seat seat;
+    (void)state;
+    peer_seat_init(&seat, SELF, TTL);
+    hear(&seat, 0, leads(SELF, 7, 0, 20 * BW_SEC));
+    assert_int_equal(peer_seat_acquire(&seat, 0, TTL, 0), PEER_YES);
+    hear(&seat, BW_SEC, leads(SELF, 9, BW_SEC, 30 * BW_SEC));
+    assert_int_equal(peer_seat_renew(&seat, 7, 2 * BW_SEC, TTL), PEER_YES);
+    /* But somebody may have led in between: */
+    hear(&seat, 3 * BW_SEC, leads(BW_NODE_NONE, 0, 0, 0));
+    hear(&seat, 4 * BW_SEC, leads(SELF, 10, 4 * BW_SEC, 40 * BW_SEC));
+    assert_int_equal(peer_seat_renew(&seat, 7, 5 * BW_SEC, TTL), PEER_NO);
+    assert_true(peer_seat_release(&seat, 7));
+}
+
 static void without_tokens_a_lead_lasts_until_another_is_announced(void **state)
 {
     struct peer_seat seat;
@@ -214,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_seat_is_free_from_act_from_on_and_for_a_whole_lease),
         cmocka_unit_test(a_renewal_waits_for_the_announcement_that_covers_it),
         cmocka_unit_test(who_lost_the_lead_keeps_its_seat_until_its_work_is_dead),
+        cmocka_unit_test(a_token_that_grows_while_we_lead_takes_nothing_away),
         cmocka_unit_test(without_tokens_a_lead_lasts_until_another_is_announced),
         cmocka_unit_test(a_recovery_takes_the_lead_away_and_nobody_gets_it_meanwhile),
         cmocka_unit_test(who_is_not_fit_resigns_and_who_resigned_waits_for_others),
