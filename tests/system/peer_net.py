@@ -18,6 +18,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 
+from netns_lib import Network, why_not  # noqa: E402
 from peer_lib import PeerRoom, free_port  # noqa: E402
 from run_lib import Tap, wait_for  # noqa: E402
 from serve_lib import Authority  # noqa: E402
@@ -338,6 +339,51 @@ def peers_elect_over_ipv6(programs):
         assert second.name != leader.name
         assert room.ask("resign", at=[c.name for c in room.candidates if c is not leader])[0] == 0
         room.started(3, HANG_S)
+        room.judge()
+
+
+class LinkRoom(PeerRoom):
+    """A host for each peer, with IPv6 alone between them. Peers listen on every address: others see which one they speak from."""
+
+    def __init__(self, *programs, **more):
+        super().__init__(*programs, **more)
+        self.net = Network(len(self.ports))
+        for number, host in self.net.hosts.items():
+            host.run(["ip", "addr", "flush", "dev", "eth0", "scope", "global"], check=True)
+            host.run(["ip", "addr", "add", f"fd77::{number}/64", "dev", "eth0", "nodad"], check=True)
+        key = os.path.join(self.dir, "keys")
+        put(key, new_key(self))
+        self.keys = ("--key-file", key)
+
+    def __exit__(self, kind, error, trace):
+        super().__exit__(kind, error, trace)
+        self.net.remove()
+
+    def address(self, name):
+        return f"[fd77::{name}]:7400"
+
+    def words(self, name):
+        words = super().words(name)
+        words[words.index("--listen") + 1] = "[::]:7400"
+        return self.net[int(name)].words(words)
+
+    def from_where(self, line):
+        return self.net[1].words(line)
+
+
+@test
+def hosts_with_ipv6_alone_find_each_other_by_where_they_speak_from(programs):
+    if why_not() or not os.path.exists("/proc/net/if_inet6"):
+        raise Skip(why_not() or "no IPv6 here")
+    with LinkRoom(*programs, ttl=LONG_TTL) as room:
+        room.start()
+        leader = settled(room)
+        # Of oneself one knows every address and therefore none; of the others the one they speak from.
+        seen = {m["id"]: m["address"] for m in room.json("members", at=["1"])["members"]}
+        assert seen[2] == "[fd77::2]:7400" and seen[3] == "[fd77::3]:7400", seen
+        leader.signal(signal.SIGKILL)
+        leader.wait()
+        assert room.leader(2, HANG_S).name != leader.name
         room.judge()
 
 
