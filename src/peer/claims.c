@@ -26,15 +26,21 @@ static struct bw_claim_row *place(struct bw_claims *claims)
     return oldest;
 }
 
-static struct bw_claim_row *take(struct bw_claims *claims, const struct bw_peer_claim *claim)
+/* What others pass on may be older than what is known: it is compared, and not kept. */
+static struct bw_claim_row *take(struct bw_claims *claims, const struct bw_peer_claim *claim,
+                                 struct bw_claim_row *old)
 {
     struct bw_claim_row *row = find(claims, claim->node);
     bool renewed = !row || row->claim.term != claim->term;
-    if (!row)
+    if (row && claim->term < row->claim.term)
+        row = old;
+    else if (!row)
         row = place(claims);
     if (renewed)
         *row = (struct bw_claim_row){.first = claim->since ? claim->since : claim->seen};
+    bw_time seen = bw_time_max(row->claim.seen, claim->seen);
     row->claim = *claim;
+    row->claim.seen = seen;
     return row;
 }
 
@@ -48,8 +54,13 @@ static bool overlap(const struct bw_claims *claims, const struct bw_claim_row *a
 static bool told_before(const struct bw_claims *claims, const struct bw_peer_claim *a,
                         const struct bw_peer_claim *b)
 {
-    return claims->told.one == a->node && claims->told.other == b->node &&
-           claims->told.one_term == a->term && claims->told.other_term == b->term;
+    for (uint32_t i = 0; i < BW_CLAIMS_TOLD; i++) {
+        const struct bw_claims_pair *pair = &claims->told[i];
+        if (pair->one == a->node && pair->other == b->node && pair->one_term == a->term &&
+            pair->other_term == b->term)
+            return true;
+    }
+    return false;
 }
 
 /* The lower id stands first, so that a pair has one name. */
@@ -59,10 +70,8 @@ static bool is_news(struct bw_claims *claims, const struct bw_peer_claim *a,
     const struct bw_peer_claim *one = a->node < b->node ? a : b, *other = one == a ? b : a;
     if (told_before(claims, one, other))
         return false;
-    claims->told.one = one->node;
-    claims->told.other = other->node;
-    claims->told.one_term = one->term;
-    claims->told.other_term = other->term;
+    claims->told[claims->told_next++ % BW_CLAIMS_TOLD] =
+        (struct bw_claims_pair){one->node, other->node, one->term, other->term};
     return true;
 }
 
@@ -87,10 +96,10 @@ static enum bw_claims_verdict judge_token(struct bw_claims *claims, struct bw_cl
 enum bw_claims_verdict bw_claims_hear(struct bw_claims *claims, const struct bw_peer_claim *claim,
                                       struct bw_peer_claim *other)
 {
-    struct bw_claim_row *row = take(claims, claim);
+    struct bw_claim_row old, *row = take(claims, claim, &old);
     for (uint32_t i = 0; i < claims->count; i++) {
         const struct bw_claim_row *second = &claims->at[i];
-        if (second != row && overlap(claims, row, second) &&
+        if (second->claim.node != claim->node && overlap(claims, row, second) &&
             is_news(claims, &row->claim, &second->claim)) {
             *other = second->claim;
             return BW_CLAIMS_TWO;

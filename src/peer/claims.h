@@ -13,6 +13,8 @@
 #include "base/types.h"
 
 #define BW_CLAIMS_MAX 16u
+/* Pairs that were told and are not news: more than can be made of half a dozen who claim. */
+#define BW_CLAIMS_TOLD 32u
 
 /* A claim to lead, as somebody made it. */
 struct bw_peer_claim {
@@ -34,10 +36,11 @@ struct bw_claims {
     bw_token highest;
     uint32_t count;
     struct bw_claim_row at[BW_CLAIMS_MAX];
-    struct {
+    struct bw_claims_pair {
         bw_node one, other;
         bw_term one_term, other_term;
-    } told; /* the last pair */
+    } told[BW_CLAIMS_TOLD]; /* the last ones */
+    uint32_t told_next;
 };
 
 enum bw_claims_verdict { BW_CLAIMS_ONE, BW_CLAIMS_TWO, BW_CLAIMS_STALE };

@@ -8,6 +8,8 @@
 #define SETTLE_NS (3 * CLAIM_NS)
 /* To how many: in a larger cluster each hears of it somewhat later. */
 #define CLAIM_TO 32u
+/* How often a split is told. */
+#define AGAIN 5u
 /* A claim that was heard longer ago is nobody's news. */
 #define SILENT_MS 60000u
 
@@ -46,6 +48,17 @@ static void pass_on(struct bw_peer *p, uint32_t election, const struct bw_peer_c
     tell(p);
 }
 
+/* With the next tick, and again a few times: when a cut heals, one way may be open before the
+ * other. Never at once: what one says makes the others speak, and with many who claim there is
+ * always something to say. */
+static void tell_split(struct bw_peer *p, uint32_t election)
+{
+    struct peer_election *e = &p->election[election];
+    for (int i = 0; e->split_again > 0 && i < 2; i++)
+        pass_on(p, election, &e->split[i]);
+    e->split_again -= e->split_again > 0;
+}
+
 /* Who finds two says so to the others: also those who can hear only one of them know then. */
 static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_claim *claim)
 {
@@ -53,8 +66,9 @@ static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_clai
     if (bw_claims_hear(&p->election[election].claims, claim, &other) == BW_CLAIMS_ONE)
         return;
     p->counters.splits++;
-    pass_on(p, election, claim);
-    pass_on(p, election, &other);
+    p->election[election].split[0] = *claim;
+    p->election[election].split[1] = other;
+    p->election[election].split_again = AGAIN;
     if (p->options.split)
         p->options.split(p->options.context, election, claim, &other);
 }
@@ -99,6 +113,7 @@ void peer_claims_tick(struct bw_peer *p, bw_time now)
 {
     p->claim_at = now + CLAIM_NS;
     for (uint32_t e = 0; p->formed && !p->dead && e < p->elections; e++) {
+        tell_split(p, e);
         const struct bw_announcement *said = &p->election[e].said;
         if (said->leader == p->options.self && now >= said->act_from && now < said->act_until &&
             !p->election[e].held_until)

@@ -15,6 +15,7 @@ stand side by side with the same addresses. Filters sit where packets arrive. De
 All of it goes when the block ends, however it ends, with every process that is still inside; what a killed test left is
 removed by the next one, for the names bear the pid of who made them. Without root, nft or ip: `why_not()` says so, for tests to be skipped by name."""
 import atexit
+import concurrent.futures
 import itertools
 import os
 import re
@@ -204,16 +205,21 @@ class Network:
         self.cut_one_way(b, a)
 
     def isolate(self, number):
-        for other in self.hosts:
-            if other != number:
-                self.cut(number, other)
+        self.split([number], [other for other in self.hosts if other != number])
 
     def split(self, *groups):
+        """On all hosts at the same time, as far as one can: half a cut is another fault."""
         for i, group in enumerate(groups):
             for others in groups[i + 1:]:
                 for a in group:
                     for b in others:
-                        self.cut(a, b)
+                        self.hosts[a].cut_from.add(b)
+                        self.hosts[b].cut_from.add(a)
+        self.filter_all()
+
+    def filter_all(self):
+        with concurrent.futures.ThreadPoolExecutor(len(self.hosts)) as pool:
+            list(pool.map(lambda host: host.filter(), self.hosts.values()))
 
     def loss(self, percent, source=None, target=None):
         """Of what arrives at `target` (None: anywhere) from `source` (None: anybody); 0 ends it."""
@@ -223,13 +229,13 @@ class Network:
                     host.lost_from[source] = percent
                 else:
                     host.lost_from.pop(source, None)
-                host.filter()
+        self.filter_all()
 
     def heal(self):
         for host in self.hosts.values():
             host.cut_from.clear()
             host.lost_from.clear()
-            host.filter()
+        self.filter_all()
 
 
 class Relay:

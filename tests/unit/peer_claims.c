@@ -68,6 +68,37 @@ static void two_that_go_on_are_told_once(void **state)
     assert_int_equal(told, 2);
 }
 
+/* Each pair is news once, however long they go on and whoever repeats what. */
+static void of_five_that_go_on_each_pair_is_told_once(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    unsigned told = 0;
+    for (int i = 0; i < 100; i++)
+        for (bw_node node = 1; node <= 5; node++) {
+            told += hear(&w, node, 20 + node, 0) == BW_CLAIMS_TWO;
+            w.now -= TURN * 4 / 5;
+        }
+    assert_int_equal(told, 10);
+}
+
+static void an_older_claim_that_is_passed_on_does_not_take_the_place_of_the_newer(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    unsigned told = 0;
+    struct bw_peer_claim old = {.node = 1, .term = 3};
+    for (int i = 0; i < 60; i++) {
+        told += hear(&w, 1, i < 20 ? 3 : 8, 0) == BW_CLAIMS_TWO;
+        told += hear(&w, 2, 4, 0) == BW_CLAIMS_TWO;
+        old.seen = BW_SEC + 2 * TURN;
+        old.since = BW_SEC;
+        if (i > 20)
+            told += bw_claims_hear(&w.claims, &old, &w.other) == BW_CLAIMS_TWO;
+    }
+    assert_int_equal(told, 2); /* under either term, once */
+}
+
 /* Cut off from each other both led; the cut heals, and the first claim of the other side is heard.
  */
 static void one_claim_of_each_tells_what_happened_while_they_were_cut_off(void **state)
@@ -153,6 +184,8 @@ int main(void)
         cmocka_unit_test(one_after_the_other_is_no_split),
         cmocka_unit_test(a_late_message_of_the_one_before_is_no_split),
         cmocka_unit_test(two_that_go_on_are_told_once),
+        cmocka_unit_test(of_five_that_go_on_each_pair_is_told_once),
+        cmocka_unit_test(an_older_claim_that_is_passed_on_does_not_take_the_place_of_the_newer),
         cmocka_unit_test(one_claim_of_each_tells_what_happened_while_they_were_cut_off),
         cmocka_unit_test(one_that_began_when_the_other_had_gone_is_no_split),
         cmocka_unit_test(after_its_end_a_claim_is_void),
