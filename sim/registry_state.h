@@ -89,6 +89,7 @@ struct client {
     bool candidate, waiting, careless; /* careless: lets leases expire */
     uint32_t serial, election;
     struct ask ask; /* the last one */
+    bw_node asked;  /* of this node */
     bw_time call;
     int64_t lease;
     bw_time ttl_ns, sent; /* of the last confirmed renewal, in the world's time */

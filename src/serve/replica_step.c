@@ -332,7 +332,8 @@ void replica_durable(struct bw_replica *r, uint64_t commit)
 
 static void on_idle(uv_idle_t *idle)
 {
-    uv_idle_stop(idle); /* the check that follows does the work */
+    (void)
+        idle; /* the loop does not sleep while there is one: the check that follows does the work */
 }
 
 /* Something was asked for or collected: it goes out at the end of this turn of the loop, or of the
@@ -393,6 +394,7 @@ void replica_timer(uv_timer_t *timer)
 void replica_check(uv_check_t *check)
 {
     struct bw_replica *r = check->data;
+    uv_idle_stop(&r->turn);
     bw_session_flush(&r->session);
     replica_promote_ready(r);
     replica_feed(r);

@@ -109,6 +109,7 @@ void bw_session_end(struct bw_session *s, struct bw_request *request)
     *(request->next ? &request->next->previous : &s->last) = request->previous;
     if (request->state == BW_REQUEST_ROUND || request->state == BW_REQUEST_LOGGED)
         leave_groups(s, request);
+    s->indexed -= request->state == BW_REQUEST_INDEX;
     s->requests--;
     s->request_bytes -= request->length;
     s->hooks.give(s->hooks.context, request);
@@ -171,6 +172,7 @@ static void answer(struct bw_session *s, struct bw_request *request, bw_index in
         leave_groups(s, request);
         request->state = BW_REQUEST_INDEX;
         request->index = index;
+        s->indexed++;
         return;
     } else {
         bw_session_end(s, request);
@@ -377,7 +379,7 @@ void bw_session_told(struct bw_session *s, bw_node from, const unsigned char *by
 /* Reads whose index has been applied since. */
 void bw_session_reads(struct bw_session *s)
 {
-    for (struct bw_request *at = s->first, *next; at; at = next) {
+    for (struct bw_request *at = s->first, *next; at && s->indexed; at = next) {
         uint32_t others = s->requests - 1;
         next = at->next;
         if (at->state != BW_REQUEST_INDEX || at->index > s->applied)
@@ -523,6 +525,9 @@ static void nudge(struct bw_session *s)
         s->hooks.command(s->hooks.context, &command);
 }
 
+/* Renewals and reads ahead of new work, whatever came first: their round is on its way to the
+ * followers before the entries, which take longer the more are asked for. Nothing starves: both go
+ * out with every turn. */
 void bw_session_flush(struct bw_session *s)
 {
     bw_session_stalled(s);
@@ -530,10 +535,13 @@ void bw_session_flush(struct bw_session *s)
         s->unplaced = false;
         place_new(s);
     }
-    if (s->batch)
+    bool new_first = BW_BUG(session_new_work_first);
+    if (s->batch && new_first)
         flush_batch(s);
     if (s->round)
         flush_round(s);
+    if (s->batch)
+        flush_batch(s);
     if (s->nudge)
         nudge(s);
 }

@@ -108,7 +108,7 @@ struct bw_session { /* the caller's memory; set up by init, then read only */
                          longer than a heartbeat */
     bool nudge;       /* another node waits to hear that its proposal is committed */
     uint64_t next_request, next_group;
-    uint32_t requests;
+    uint32_t requests, indexed; /* of them, reads that wait for an index */
     size_t request_bytes;
     struct bw_request **buckets; /* the caller's, all NULL; a power of two */
     uint32_t bucket_count;
@@ -166,8 +166,8 @@ void bw_session_reads(struct bw_session *session);
  */
 void bw_session_restored(struct bw_session *session);
 
-/* At the end of each turn: what came in it goes to Raft, proposals as one batch, the rest as one
- * round. */
+/* At the end of each turn: what came in it goes to Raft, renewals and reads as one round, then
+ * proposals as one batch. */
 void bw_session_flush(struct bw_session *session);
 /* Every BW_SESSION_SWEEP while there are requests: gives up what waited too long. */
 void bw_session_sweep(struct bw_session *session);

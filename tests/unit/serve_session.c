@@ -19,6 +19,7 @@ struct bench {
     void *memory;
     bw_time now;
     struct bw_command command; /* the last one */
+    struct bw_command first;   /* of a turn */
     unsigned commands, asks;
     int refuse; /* what Raft says to a batch; 0: it takes it */
     unsigned char logged[4096];
@@ -73,7 +74,8 @@ static void command(void *context, const struct bw_command *asked)
 {
     (void)context;
     b.command = *asked;
-    b.commands++;
+    if (b.commands++ == 0)
+        b.first = *asked;
     if (asked->kind != BW_COMMAND_PROPOSE)
         return;
     const struct bw_request *request = bw_session_batch(&b.session, asked->request);
@@ -232,6 +234,26 @@ static void a_renewal_of_a_round_that_failed_renews_nothing(void **state)
     assert_non_null(bw_session_find(&b.session, id));
 }
 
+static void a_renewal_goes_to_raft_before_new_work_that_came_earlier(void **state)
+{
+    (void)state;
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = 6, .ttl_ns = TTL}};
+    bw_session_led(&b.session, SELF);
+    grant(5);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_not_equal(bw_session_propose(&b.session, &entry, scratch, sizeof scratch), 0);
+    uint64_t id = bw_session_ask(&b.session, BW_REPLICA_KEEP_ALIVE, 5);
+    b.commands = 0;
+    bw_session_flush(&b.session);
+    assert_int_equal(b.commands, 2); /* one round, and behind it one batch in the same turn */
+    assert_int_equal(b.first.kind, BW_COMMAND_READ);
+    assert_int_equal(b.command.kind, BW_COMMAND_PROPOSE);
+    assert_int_equal(b.command.count, 100);
+    bw_session_answer(&b.session, &(struct bw_answer){.request = b.first.request});
+    assert_int_equal(b.done, id); /* though nothing of the batch is committed */
+    assert_int_equal(b.ttl_ns, TTL);
+}
+
 static void what_was_with_a_leader_that_is_gone_is_unknown(void **state)
 {
     (void)state;
@@ -302,6 +324,7 @@ int main(void)
         TEST(after_a_stall_all_leases_count_anew_whatever_runs_first),
         TEST(a_read_waits_for_its_round_and_for_what_was_committed_then),
         TEST(a_renewal_of_a_round_that_failed_renews_nothing),
+        TEST(a_renewal_goes_to_raft_before_new_work_that_came_earlier),
         TEST(what_was_with_a_leader_that_is_gone_is_unknown),
         TEST(what_nobody_took_in_time_was_certainly_not_done),
         TEST(a_snapshot_leaves_what_was_passed_on_unknown),
