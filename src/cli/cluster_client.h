@@ -5,7 +5,7 @@
 
 #include "cli/options.h"
 #include "net/grpc.h"
-#include "serve/api.pb-c.h"
+#include "net/api.pb-c.h"
 
 #include <uv.h>
 

@@ -13,7 +13,7 @@
 #define BW_SERVE_SERVICE_H
 
 #include "registry/watch.h"
-#include "serve/api.pb-c.h"
+#include "net/api.pb-c.h"
 #include "serve/call.h"
 #include "serve/replica.h"
 

@@ -93,7 +93,7 @@ static void on_status(void *context, const ProtobufCMessage *message,
                       const struct bw_grpc_result *result)
 {
     struct bw_store *store = context;
-    const Etcd__StatusResponse *status = (const Etcd__StatusResponse *)message;
+    const Api__StatusResponse *status = (const Api__StatusResponse *)message;
     (void)result; /* who does not say it is no worse */
     if (status)
         snprintf(store->version, sizeof store->version, "%s", status->version);
@@ -102,7 +102,7 @@ static void on_status(void *context, const ProtobufCMessage *message,
 static void on_up(void *context)
 {
     struct bw_store *store = context;
-    Etcd__StatusRequest request = ETCD__STATUS_REQUEST__INIT;
+    Api__StatusRequest request = API__STATUS_REQUEST__INIT;
     char why[BW_GRPC_WHY_MAX + 1];
     if (!store->version[0])
         etcd_client_ask(store->client, &etcd_status_method, &request.base, false, on_status, store,

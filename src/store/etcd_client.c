@@ -1,7 +1,7 @@
 /* Messages, tokens and streams over a gRPC channel; see etcd_client.h. */
 #include "store/etcd_client.h"
 
-#include "etcd.pb-c.h"
+#include "net/api.pb-c.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +11,17 @@
 /* What unpacking one answer may take: small messages grow in memory. */
 #define UNPACK_MAX (16u << 20)
 
-const struct etcd_method etcd_txn_method = {"/etcdserverpb.KV/Txn",
-                                            &etcd__txn_response__descriptor};
+const struct etcd_method etcd_txn_method = {"/etcdserverpb.KV/Txn", &api__txn_response__descriptor};
 const struct etcd_method etcd_grant_method = {"/etcdserverpb.Lease/LeaseGrant",
-                                              &etcd__lease_grant_response__descriptor};
+                                              &api__lease_grant_response__descriptor};
 const struct etcd_method etcd_keep_alive_method = {"/etcdserverpb.Lease/LeaseKeepAlive",
-                                                   &etcd__lease_keep_alive_response__descriptor};
+                                                   &api__lease_keep_alive_response__descriptor};
 const struct etcd_method etcd_watch_method = {"/etcdserverpb.Watch/Watch",
-                                              &etcd__watch_response__descriptor};
+                                              &api__watch_response__descriptor};
 const struct etcd_method etcd_status_method = {"/etcdserverpb.Maintenance/Status",
-                                               &etcd__status_response__descriptor};
+                                               &api__status_response__descriptor};
 static const struct etcd_method authenticate_method = {"/etcdserverpb.Auth/Authenticate",
-                                                       &etcd__authenticate_response__descriptor};
+                                                       &api__authenticate_response__descriptor};
 
 /* A call on its way, or waiting for a new token to be made again. */
 struct asking {
@@ -166,7 +165,7 @@ static void on_authenticated(void *context, const ProtobufCMessage *message,
                              const struct bw_grpc_result *result)
 {
     struct etcd_client *client = context;
-    const Etcd__AuthenticateResponse *reply = (const Etcd__AuthenticateResponse *)message;
+    const Api__AuthenticateResponse *reply = (const Api__AuthenticateResponse *)message;
     bool open = result->code == BW_GRPC_PRECONDITION; /* nobody needs to: no users there */
     const char *token = reply && reply->token ? reply->token : "";
     client->authenticating = false;
@@ -185,7 +184,7 @@ static void on_authenticated(void *context, const ProtobufCMessage *message,
 
 static bool authenticate(struct etcd_client *client)
 {
-    Etcd__AuthenticateRequest request = ETCD__AUTHENTICATE_REQUEST__INIT;
+    Api__AuthenticateRequest request = API__AUTHENTICATE_REQUEST__INIT;
     request.name = client->options.user;
     request.password = client->options.password;
     struct asking *asking =

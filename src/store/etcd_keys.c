@@ -71,36 +71,36 @@ static ProtobufCBinaryData bytes_of(const char *text)
 
 void etcd_txn_init(struct etcd_txn *txn)
 {
-    etcd__txn_request__init(&txn->request);
+    api__txn_request__init(&txn->request);
     txn->request.compare = txn->compare_list;
     txn->request.success = txn->then_list;
     txn->request.failure = txn->else_list;
     txn->used = 0;
 }
 
-static Etcd__Compare *compare(struct etcd_txn *txn, const char *key)
+static Api__Compare *compare(struct etcd_txn *txn, const char *key)
 {
     BW_ASSERT(txn->request.n_compare < ETCD_COMPARES_MAX);
-    Etcd__Compare *new = &txn->compares[txn->request.n_compare];
+    Api__Compare *new = &txn->compares[txn->request.n_compare];
     txn->compare_list[txn->request.n_compare++] = new;
-    etcd__compare__init(new);
+    api__compare__init(new);
     new->key = bytes_of(key);
     return new;
 }
 
 void etcd_txn_if_create(struct etcd_txn *txn, const char *key, int64_t revision)
 {
-    Etcd__Compare *new = compare(txn, key);
-    new->target = ETCD__COMPARE__TARGET__CREATE;
-    new->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
+    Api__Compare *new = compare(txn, key);
+    new->target = API__COMPARE__COMPARE_TARGET__CREATE;
+    new->target_union_case = API__COMPARE__TARGET_UNION_CREATE_REVISION;
     new->create_revision = revision;
 }
 
 void etcd_txn_if_mod(struct etcd_txn *txn, const char *key, int64_t revision)
 {
-    Etcd__Compare *new = compare(txn, key);
-    new->target = ETCD__COMPARE__TARGET__MOD;
-    new->target_union_case = ETCD__COMPARE__TARGET_UNION_MOD_REVISION;
+    Api__Compare *new = compare(txn, key);
+    new->target = API__COMPARE__COMPARE_TARGET__MOD;
+    new->target_union_case = API__COMPARE__TARGET_UNION_MOD_REVISION;
     new->mod_revision = revision;
 }
 
@@ -108,8 +108,8 @@ void etcd_txn_if_mod(struct etcd_txn *txn, const char *key, int64_t revision)
 static unsigned add(struct etcd_txn *txn, enum etcd_branch branch)
 {
     BW_ASSERT(txn->used < ETCD_OPS_MAX);
-    Etcd__RequestOp *op = &txn->ops[txn->used];
-    etcd__request_op__init(op);
+    Api__RequestOp *op = &txn->ops[txn->used];
+    api__request_op__init(op);
     if (branch & ETCD_THEN)
         txn->then_list[txn->request.n_success++] = op;
     if (branch & ETCD_ELSE)
@@ -117,17 +117,17 @@ static unsigned add(struct etcd_txn *txn, enum etcd_branch branch)
     return txn->used++;
 }
 
-Etcd__RangeRequest *etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, const char *key,
-                                   const char *end)
+Api__RangeRequest *etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, const char *key,
+                                  const char *end)
 {
     unsigned at = add(txn, branch);
-    Etcd__RangeRequest *range = &txn->bodies[at].range;
-    etcd__range_request__init(range);
+    Api__RangeRequest *range = &txn->bodies[at].range;
+    api__range_request__init(range);
     range->key = bytes_of(key);
     if (end)
         range->range_end = bytes_of(end);
-    txn->ops[at].request_case = ETCD__REQUEST_OP__REQUEST_RANGE;
-    txn->ops[at].range = range;
+    txn->ops[at].request_case = API__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    txn->ops[at].request_range = range;
     return range;
 }
 
@@ -135,21 +135,21 @@ void etcd_txn_put(struct etcd_txn *txn, enum etcd_branch branch, const char *key
                   int64_t lease)
 {
     unsigned at = add(txn, branch);
-    Etcd__PutRequest *put = &txn->bodies[at].put;
-    etcd__put_request__init(put);
+    Api__PutRequest *put = &txn->bodies[at].put;
+    api__put_request__init(put);
     put->key = bytes_of(key);
     put->value = bytes_of(value);
     put->lease = lease;
-    txn->ops[at].request_case = ETCD__REQUEST_OP__REQUEST_PUT;
-    txn->ops[at].put = put;
+    txn->ops[at].request_case = API__REQUEST_OP__REQUEST_REQUEST_PUT;
+    txn->ops[at].request_put = put;
 }
 
 void etcd_txn_delete(struct etcd_txn *txn, enum etcd_branch branch, const char *key)
 {
     unsigned at = add(txn, branch);
-    Etcd__DeleteRangeRequest *gone = &txn->bodies[at].delete_range;
-    etcd__delete_range_request__init(gone);
+    Api__DeleteRangeRequest *gone = &txn->bodies[at].delete_range;
+    api__delete_range_request__init(gone);
     gone->key = bytes_of(key);
-    txn->ops[at].request_case = ETCD__REQUEST_OP__REQUEST_DELETE_RANGE;
-    txn->ops[at].delete_range = gone;
+    txn->ops[at].request_case = API__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    txn->ops[at].request_delete_range = gone;
 }

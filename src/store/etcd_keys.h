@@ -12,7 +12,7 @@
 #ifndef BW_STORE_ETCD_KEYS_H
 #define BW_STORE_ETCD_KEYS_H
 
-#include "etcd.pb-c.h"
+#include "net/api.pb-c.h"
 #include "store/store.h"
 
 #define ETCD_PREFIX_MAX   255u
@@ -51,13 +51,13 @@ void etcd_key_after(struct etcd_key *end, const char *prefix);
 enum etcd_branch { ETCD_THEN = 1, ETCD_ELSE = 2, ETCD_BOTH = 3 };
 
 struct etcd_txn {
-    Etcd__TxnRequest request;
-    Etcd__Compare compares[ETCD_COMPARES_MAX], *compare_list[ETCD_COMPARES_MAX];
-    Etcd__RequestOp ops[ETCD_OPS_MAX], *then_list[ETCD_OPS_MAX], *else_list[ETCD_OPS_MAX];
+    Api__TxnRequest request;
+    Api__Compare compares[ETCD_COMPARES_MAX], *compare_list[ETCD_COMPARES_MAX];
+    Api__RequestOp ops[ETCD_OPS_MAX], *then_list[ETCD_OPS_MAX], *else_list[ETCD_OPS_MAX];
     union {
-        Etcd__RangeRequest range;
-        Etcd__PutRequest put;
-        Etcd__DeleteRangeRequest delete_range;
+        Api__RangeRequest range;
+        Api__PutRequest put;
+        Api__DeleteRangeRequest delete_range;
     } bodies[ETCD_OPS_MAX];
     unsigned used;
 };
@@ -66,8 +66,8 @@ void etcd_txn_init(struct etcd_txn *txn);
 void etcd_txn_if_create(struct etcd_txn *txn, const char *key, int64_t revision);
 void etcd_txn_if_mod(struct etcd_txn *txn, const char *key, int64_t revision);
 /* To refine; `end` NULL: one key. */
-Etcd__RangeRequest *etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, const char *key,
-                                   const char *end);
+Api__RangeRequest *etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, const char *key,
+                                  const char *end);
 void etcd_txn_put(struct etcd_txn *txn, enum etcd_branch branch, const char *key, const char *value,
                   int64_t lease);
 void etcd_txn_delete(struct etcd_txn *txn, enum etcd_branch branch, const char *key);

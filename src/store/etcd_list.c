@@ -14,16 +14,15 @@
 static void ask_page(struct etcd_task *task);
 
 /* The candidate of ours that belongs to a place, or NULL. */
-static const Etcd__KeyValue *candidate_of(const struct etcd_names *names,
-                                          const Etcd__KeyValue *place,
-                                          const Etcd__RangeResponse *ours)
+static const Api__KeyValue *candidate_of(const struct etcd_names *names, const Api__KeyValue *place,
+                                         const Api__RangeResponse *ours)
 {
     size_t election = strlen(names->election), side = strlen(names->side) + strlen("candidates/");
     if (place->key.len < election)
         return NULL;
     size_t length = place->key.len - election;
     for (size_t i = 0; i < ours->n_kvs; i++) {
-        const Etcd__KeyValue *kv = ours->kvs[i];
+        const Api__KeyValue *kv = ours->kvs[i];
         if (kv->key.len == side + length &&
             memcmp(kv->key.data + side, place->key.data + election, length) == 0)
             return kv;
@@ -31,8 +30,7 @@ static const Etcd__KeyValue *candidate_of(const struct etcd_names *names,
     return NULL;
 }
 
-static void read_one(struct etcd_task *task, const Etcd__KeyValue *place,
-                     const Etcd__KeyValue *ours)
+static void read_one(struct etcd_task *task, const Api__KeyValue *place, const Api__KeyValue *ours)
 {
     struct bw_candidate *one = &task->list[task->list_count++];
     memset(one, 0, sizeof *one);
@@ -45,8 +43,8 @@ static void read_one(struct etcd_task *task, const Etcd__KeyValue *place,
     one->holder = first && (taken || !ours);
 }
 
-static bool read_page(struct etcd_task *task, const Etcd__RangeResponse *places,
-                      const Etcd__RangeResponse *ours)
+static bool read_page(struct etcd_task *task, const Api__RangeResponse *places,
+                      const Api__RangeResponse *ours)
 {
     size_t wanted = task->list_count + places->n_kvs;
     if (wanted > LIST_MAX)
@@ -62,17 +60,17 @@ static bool read_page(struct etcd_task *task, const Etcd__RangeResponse *places,
     return true;
 }
 
-static void on_page(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_page(struct etcd_task *task, const Api__TxnResponse *response)
 {
     struct etcd_view *view = &task->view;
-    const Etcd__RangeResponse *pages[3];
+    const Api__RangeResponse *pages[3];
     bool good = response->n_responses == 3;
     for (size_t i = 0; good && i < 3; i++) {
-        good = response->responses[i]->response_case == ETCD__RESPONSE_OP__RESPONSE_RANGE;
-        pages[i] = response->responses[i]->range;
+        good = response->responses[i]->response_case == API__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+        pages[i] = response->responses[i]->response_range;
     }
     if (good && pages[2]->n_kvs > 0) {
-        const Etcd__KeyValue *kv = pages[2]->kvs[0];
+        const Api__KeyValue *kv = pages[2]->kvs[0];
         good = bw_record_unpack((const char *)kv->value.data, kv->value.len, &view->kept) == 0;
     }
     if (!task->job)
@@ -100,13 +98,13 @@ static void ask_page(struct etcd_task *task)
     etcd_key_after(&candidates_end, candidates.text);
     etcd_key_side(&record, &task->names, "record");
     etcd_txn_init(&txn);
-    Etcd__RangeRequest *pages[2] = {
+    Api__RangeRequest *pages[2] = {
         etcd_txn_range(&txn, ETCD_THEN, task->names.election, end.text),
         etcd_txn_range(&txn, ETCD_THEN, candidates.text, candidates_end.text)};
     for (int i = 0; i < 2; i++) {
         pages[i]->limit = PAGE;
-        pages[i]->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
-        pages[i]->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+        pages[i]->sort_order = API__RANGE_REQUEST__SORT_ORDER__ASCEND;
+        pages[i]->sort_target = API__RANGE_REQUEST__SORT_TARGET__CREATE;
         pages[i]->min_create_revision = task->list_from;
     }
     etcd_txn_range(&txn, ETCD_THEN, record.text, NULL);

@@ -61,7 +61,7 @@ static void now_seen(struct etcd_task *task)
 
 /* ---- READ ---- */
 
-static void on_read(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_read(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (etcd_task_view(task, response))
         etcd_task_done(task);
@@ -72,7 +72,7 @@ static void on_read(struct etcd_task *task, const Etcd__TxnResponse *response)
 static void take(struct etcd_task *task);
 static void judge(struct etcd_task *task);
 
-static void on_taken(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_taken(struct etcd_task *task, const Api__TxnResponse *response)
 {
     struct etcd_seat *seat = task->seat;
     if (!etcd_task_view(task, response))
@@ -169,7 +169,7 @@ static void refuse_other(struct etcd_task *task)
 /* The record with a change; compared with the view it was made from. */
 static bool ask_change(struct etcd_task *task, const struct bw_store_record *record,
                        const char *value, bool leave,
-                       void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response))
+                       void (*step)(struct etcd_task *task, const Api__TxnResponse *response))
 {
     const struct etcd_seat *seat = task->seat;
     struct etcd_txn txn;
@@ -197,7 +197,7 @@ static bool ask_change(struct etcd_task *task, const struct bw_store_record *rec
     return etcd_task_ask(task, &txn, step);
 }
 
-static void on_renew_seen(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_renew_seen(struct etcd_task *task, const Api__TxnResponse *response)
 {
     struct bw_store_record record;
     if (!etcd_task_view(task, response))
@@ -228,7 +228,7 @@ static void renew(struct etcd_task *task)
     etcd_task_look(task, on_renew_seen);
 }
 
-static void on_released(struct etcd_task *task, const Etcd__TxnResponse *response);
+static void on_released(struct etcd_task *task, const Api__TxnResponse *response);
 
 static void release(struct etcd_task *task)
 {
@@ -238,7 +238,7 @@ static void release(struct etcd_task *task)
     ask_change(task, &record, NULL, true, on_released);
 }
 
-static void on_release_seen(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_release_seen(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (!etcd_task_view(task, response))
         return;
@@ -250,7 +250,7 @@ static void on_release_seen(struct etcd_task *task, const Etcd__TxnResponse *res
         refuse_other(task);
 }
 
-static void on_released(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_released(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (!etcd_task_view(task, response))
         return;
@@ -268,7 +268,7 @@ static void on_released(struct etcd_task *task, const Etcd__TxnResponse *respons
 
 /* A request about a seat that this process does not have, or whose lease is gone, changes nothing:
  * it is shown what stands there. */
-static void on_refused_seen(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_refused_seen(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (!etcd_task_view(task, response))
         return;
@@ -293,7 +293,7 @@ static void begin_release(struct etcd_task *task, bool seated)
 
 /* ---- ENTER and LEAVE ---- */
 
-static void on_left(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_left(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (etcd_task_view(task, response))
         etcd_task_done(task);
@@ -324,7 +324,7 @@ static void leave(struct etcd_task *task)
 
 /* ---- NOTE ---- */
 
-static void on_note_seen(struct etcd_task *task, const Etcd__TxnResponse *response);
+static void on_note_seen(struct etcd_task *task, const Api__TxnResponse *response);
 
 static void put_note(struct etcd_task *task)
 {
@@ -352,7 +352,7 @@ static void put_note(struct etcd_task *task)
     etcd_task_ask(task, &txn, on_note_seen);
 }
 
-static void on_note_seen(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_note_seen(struct etcd_task *task, const Api__TxnResponse *response)
 {
     bool put = task->seen; /* this answers a transaction that put it */
     task->seen = true;

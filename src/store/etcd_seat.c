@@ -143,7 +143,7 @@ static void on_granted(void *context, const ProtobufCMessage *message,
 {
     struct etcd_task *task = context;
     struct etcd_seat *seat = task->seat;
-    const Etcd__LeaseGrantResponse *reply = (const Etcd__LeaseGrantResponse *)message;
+    const Api__LeaseGrantResponse *reply = (const Api__LeaseGrantResponse *)message;
     task->asking = false;
     if (!reply) { /* nobody leads by a lease alone: certainly not carried out */
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_EIO, result->why);
@@ -169,7 +169,7 @@ static void on_granted(void *context, const ProtobufCMessage *message,
 
 static void grant(struct etcd_task *task)
 {
-    Etcd__LeaseGrantRequest request = ETCD__LEASE_GRANT_REQUEST__INIT;
+    Api__LeaseGrantRequest request = API__LEASE_GRANT_REQUEST__INIT;
     char why[BW_GRPC_WHY_MAX + 1];
     request.ttl = seconds_of(task->job->request.ttl_ns);
     request.id = new_lease_id();
@@ -181,7 +181,7 @@ static void grant(struct etcd_task *task)
 
 /* ---- the place ---- */
 
-static void on_in_line(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_in_line(struct etcd_task *task, const Api__TxnResponse *response)
 {
     task->failed = NULL;
     if (!etcd_task_view(task, response))
@@ -301,7 +301,7 @@ void etcd_seat_learn(struct etcd_seat *seat, const struct etcd_view *view)
 static void on_kept(void *context, const ProtobufCMessage *message)
 {
     struct bw_store *store = context;
-    const Etcd__LeaseKeepAliveResponse *reply = (const Etcd__LeaseKeepAliveResponse *)message;
+    const Api__LeaseKeepAliveResponse *reply = (const Api__LeaseKeepAliveResponse *)message;
     struct etcd_seat *seat = store->seats;
     while (seat && seat->lease != reply->id)
         seat = seat->next;
@@ -338,7 +338,7 @@ static void on_keeper_done(void *context, const ProtobufCMessage *message,
 bool etcd_seat_keep(struct etcd_seat *seat)
 {
     struct bw_store *store = seat->store;
-    Etcd__LeaseKeepAliveRequest request = ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    Api__LeaseKeepAliveRequest request = API__LEASE_KEEP_ALIVE_REQUEST__INIT;
     if (!store->keeper)
         store->keeper = etcd_stream_open(store->client, &etcd_keep_alive_method, on_kept,
                                          on_keeper_done, store);

@@ -61,7 +61,7 @@ struct etcd_task {
     bool light;              /* what is known was not searched for */
     bool looking;            /* may still look for more */
     struct etcd_known known; /* what the look was made with */
-    void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response);
+    void (*step)(struct etcd_task *task, const Api__TxnResponse *response);
     void (*failed)(struct etcd_task *task, const struct bw_grpc_result *result);
     void (*then)(struct etcd_task *task); /* when its seat has a place */
     unsigned tries;
@@ -121,13 +121,13 @@ struct etcd_task *etcd_task_new(struct bw_store *store, struct bw_job *job);
 void etcd_task_end(struct etcd_task *task);
 /* Asks the transaction; `step` hears the answer. False: failed, and the task has ended. */
 bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
-                   void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response));
+                   void (*step)(struct etcd_task *task, const Api__TxnResponse *response));
 /* Reads the view of an answer; false: it was not readable and the task has ended, or it was not
  * enough and `step` will hear a better one. */
-bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response);
+bool etcd_task_view(struct etcd_task *task, const Api__TxnResponse *response);
 /* A transaction of the view's reads alone, then `step`; what is known is not searched for. */
 void etcd_task_look(struct etcd_task *task,
-                    void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response));
+                    void (*step)(struct etcd_task *task, const Api__TxnResponse *response));
 /* The view's reads, with the seat's own place if it has one. */
 void etcd_task_add_view(struct etcd_task *task, struct etcd_txn *txn, struct etcd_view_keys *keys);
 /* Answers, and the end of the task. */

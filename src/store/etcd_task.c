@@ -85,13 +85,13 @@ static void on_answer(void *context, const ProtobufCMessage *message,
     struct etcd_task *task = context;
     task->asking = false;
     if (message)
-        task->step(task, (const Etcd__TxnResponse *)message);
+        task->step(task, (const Api__TxnResponse *)message);
     else
         task->failed(task, result);
 }
 
 bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
-                   void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response))
+                   void (*step)(struct etcd_task *task, const Api__TxnResponse *response))
 {
     struct bw_grpc_result result = {.code = BW_GRPC_UNAVAILABLE};
     task->step = step;
@@ -142,7 +142,7 @@ static int on_lost_data(struct bw_store *store, int64_t revision, char *why)
                         (long long)revision, seen);
 }
 
-static int read_view(struct etcd_task *task, const Etcd__TxnResponse *response, char *why)
+static int read_view(struct etcd_task *task, const Api__TxnResponse *response, char *why)
 {
     struct bw_store *store = task->store;
     const struct etcd_view *view = &task->view;
@@ -162,13 +162,14 @@ static int read_view(struct etcd_task *task, const Etcd__TxnResponse *response, 
     return 0;
 }
 
-bool etcd_task_view(struct etcd_task *task, const Etcd__TxnResponse *response)
+bool etcd_task_view(struct etcd_task *task, const Api__TxnResponse *response)
 {
     char why[BW_WHY_MAX + 1];
     int error = read_view(task, response, why);
     if (error) {
-        bool changed = response->succeeded && response->n_responses > 0 &&
-                       response->responses[0]->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE;
+        bool changed =
+            response->succeeded && response->n_responses > 0 &&
+            response->responses[0]->response_case != API__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
         if (error != BW_EDAMAGED)
             etcd_client_leave(task->store->client, why);
         etcd_task_fail(task, changed ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
@@ -201,7 +202,7 @@ static void look(struct etcd_task *task)
 }
 
 void etcd_task_look(struct etcd_task *task,
-                    void (*step)(struct etcd_task *task, const Etcd__TxnResponse *response))
+                    void (*step)(struct etcd_task *task, const Api__TxnResponse *response))
 {
     const struct etcd_seat *seat = task->seat;
     task->step = step;

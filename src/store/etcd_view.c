@@ -12,12 +12,12 @@
 enum { READ_HEAD, READ_CANDIDATE, READ_RECORD, READ_NOTE, READ_OWN, READ_BEFORE, READS };
 
 static void search(struct etcd_txn *txn, const struct etcd_names *names, const char *end,
-                   Etcd__RangeRequest__SortOrder order, int64_t below)
+                   Api__RangeRequest__SortOrder order, int64_t below)
 {
-    Etcd__RangeRequest *range = etcd_txn_range(txn, ETCD_BOTH, names->election, end);
+    Api__RangeRequest *range = etcd_txn_range(txn, ETCD_BOTH, names->election, end);
     range->limit = 1;
     range->sort_order = order;
-    range->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    range->sort_target = API__RANGE_REQUEST__SORT_TARGET__CREATE;
     range->max_create_revision = below;
 }
 
@@ -36,14 +36,14 @@ void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
         etcd_txn_range(txn, ETCD_BOTH, known->head.key, NULL);
         etcd_txn_range(txn, ETCD_BOTH, keys->candidate.text, NULL);
     } else {
-        search(txn, names, end, ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND, 0);
+        search(txn, names, end, API__RANGE_REQUEST__SORT_ORDER__ASCEND, 0);
         etcd_txn_range(txn, ETCD_BOTH, none, NULL);
     }
     etcd_txn_range(txn, ETCD_BOTH, keys->record.text, NULL);
     etcd_txn_range(txn, ETCD_BOTH, keys->note.text, NULL);
     etcd_txn_range(txn, ETCD_BOTH, lease ? keys->seat.text : none, NULL);
     if (create && !known)
-        search(txn, names, end, ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND, create - 1);
+        search(txn, names, end, API__RANGE_REQUEST__SORT_ORDER__DESCEND, create - 1);
     else
         etcd_txn_range(txn, ETCD_BOTH, known && known->before.there ? known->before.key : none,
                        NULL);
@@ -75,14 +75,14 @@ void etcd_text(char *out, size_t max, const ProtobufCBinaryData *bytes)
     out[length] = '\0';
 }
 
-static const Etcd__KeyValue *first_of(const Etcd__RangeResponse *range)
+static const Api__KeyValue *first_of(const Api__RangeResponse *range)
 {
     return range && range->n_kvs > 0 ? range->kvs[0] : NULL;
 }
 
-static void read_entry(struct etcd_entry *entry, const Etcd__RangeResponse *range)
+static void read_entry(struct etcd_entry *entry, const Api__RangeResponse *range)
 {
-    const Etcd__KeyValue *kv = first_of(range);
+    const Api__KeyValue *kv = first_of(range);
     if (!kv)
         return;
     entry->there = true;
@@ -102,7 +102,7 @@ static bool shows_head(const struct etcd_view *view)
 }
 
 static void read_candidate(struct etcd_view *view, const struct etcd_names *names,
-                           const Etcd__KeyValue *kv)
+                           const Api__KeyValue *kv)
 {
     struct bw_candidate candidate = {.id = ""};
     view->head_ours = view->head.there && etcd_key_is_ours(names, view->head.key);
@@ -112,10 +112,10 @@ static void read_candidate(struct etcd_view *view, const struct etcd_names *name
     view->unnamed = view->head_ours && !kv && shows_head(view);
 }
 
-static int read_side(struct etcd_view *view, const Etcd__RangeResponse *record,
-                     const Etcd__RangeResponse *note, char *why)
+static int read_side(struct etcd_view *view, const Api__RangeResponse *record,
+                     const Api__RangeResponse *note, char *why)
 {
-    const Etcd__KeyValue *kv = first_of(record);
+    const Api__KeyValue *kv = first_of(record);
     if (kv) {
         view->record_mod = kv->mod_revision;
         if (bw_record_unpack((const char *)kv->value.data, kv->value.len, &view->kept) != 0)
@@ -133,23 +133,23 @@ static int read_side(struct etcd_view *view, const Etcd__RangeResponse *record,
 }
 
 /* The reads are the last of the answers. */
-static int find_reads(const Etcd__TxnResponse *response, const Etcd__RangeResponse **reads)
+static int find_reads(const Api__TxnResponse *response, const Api__RangeResponse **reads)
 {
     if (response->n_responses < READS)
         return BW_EMALFORMED;
     for (size_t i = 0; i < READS; i++) {
-        const Etcd__ResponseOp *op = response->responses[response->n_responses - READS + i];
-        if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RANGE)
+        const Api__ResponseOp *op = response->responses[response->n_responses - READS + i];
+        if (op->response_case != API__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
             return BW_EMALFORMED;
-        reads[i] = op->range;
+        reads[i] = op->response_range;
     }
     return 0;
 }
 
 int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
-                   const Etcd__TxnResponse *response, char *why)
+                   const Api__TxnResponse *response, char *why)
 {
-    const Etcd__RangeResponse *reads[READS] = {NULL};
+    const Api__RangeResponse *reads[READS] = {NULL};
     memset(view, 0, sizeof *view);
     if (!response->header || find_reads(response, reads) != 0)
         return bw_store_say(why, BW_EMALFORMED, "the server's answer is not what was asked for");

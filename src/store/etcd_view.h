@@ -59,7 +59,7 @@ void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
 bool etcd_view_is_stale(const struct etcd_view *view, const struct etcd_known *known);
 /* Returns 0, or BW_EMALFORMED / BW_EDAMAGED with a line in why[BW_WHY_MAX + 1]. */
 int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
-                   const Etcd__TxnResponse *response, char *why);
+                   const Api__TxnResponse *response, char *why);
 
 /* Is `own` first in line? */
 bool etcd_view_is_first(const struct etcd_view *view);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_looked(struct etcd_task *task, const Etcd__TxnResponse *response);
+static void on_looked(struct etcd_task *task, const Api__TxnResponse *response);
 
 /* ---- the stream ---- */
 
@@ -27,11 +27,11 @@ static void unlink_watch(struct bw_store *store, struct etcd_watch *watch)
 
 static void send_cancel(struct bw_store *store, int64_t id)
 {
-    Etcd__WatchCancelRequest cancel = ETCD__WATCH_CANCEL_REQUEST__INIT;
-    Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
+    Api__WatchCancelRequest cancel = API__WATCH_CANCEL_REQUEST__INIT;
+    Api__WatchRequest request = API__WATCH_REQUEST__INIT;
     cancel.watch_id = id;
-    request.request_case = ETCD__WATCH_REQUEST__REQUEST_CANCEL;
-    request.cancel = &cancel;
+    request.request_union_case = API__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
+    request.cancel_request = &cancel;
     if (store->watcher)
         etcd_stream_send(store->watcher, &request.base);
 }
@@ -81,7 +81,7 @@ static void on_created(struct bw_store *store, int64_t id)
 static void on_watched(void *context, const ProtobufCMessage *message)
 {
     struct bw_store *store = context;
-    const Etcd__WatchResponse *response = (const Etcd__WatchResponse *)message;
+    const Api__WatchResponse *response = (const Api__WatchResponse *)message;
     if (response->created)
         on_created(store, response->watch_id);
     if (!response->canceled && response->n_events == 0)
@@ -125,14 +125,14 @@ static bool add_watch(struct etcd_task *task, unsigned which, const char *key, c
                       int64_t revision)
 {
     struct bw_store *store = task->store;
-    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
-    Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
+    Api__WatchCreateRequest create = API__WATCH_CREATE_REQUEST__INIT;
+    Api__WatchRequest request = API__WATCH_REQUEST__INIT;
     create.key = (ProtobufCBinaryData){.len = strlen(key), .data = (uint8_t *)key};
     if (end)
         create.range_end = (ProtobufCBinaryData){.len = strlen(end), .data = (uint8_t *)end};
     create.start_revision = revision;
-    request.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE;
-    request.create = &create;
+    request.request_union_case = API__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
     if (!store->watcher)
         store->watcher =
             etcd_stream_open(store->client, &etcd_watch_method, on_watched, on_watcher_done, store);
@@ -203,7 +203,7 @@ static void on_back(struct etcd_task *task)
     etcd_task_look(task, on_looked);
 }
 
-static void on_looked(struct etcd_task *task, const Etcd__TxnResponse *response)
+static void on_looked(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (!etcd_task_view(task, response))
         return;

@@ -2,7 +2,7 @@
  * again alike. The first byte chooses the message. */
 #include "base/assert.h"
 #include "base/error.h"
-#include "serve/api.pb-c.h"
+#include "net/api.pb-c.h"
 #include "serve/json.h"
 
 #include <stdlib.h>

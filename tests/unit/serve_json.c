@@ -1,7 +1,7 @@
 /* JSON as etcd's gateway has it, and heads of HTTP/1.1 requests: what is taken, and what is
  * refused. */
 #include "base/error.h"
-#include "serve/api.pb-c.h"
+#include "net/api.pb-c.h"
 #include "serve/base64.h"
 #include "serve/http1_head.h"
 #include "serve/json.h"
