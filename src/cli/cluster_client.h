@@ -4,8 +4,8 @@
 #define BW_CLI_CLUSTER_CLIENT_H
 
 #include "cli/options.h"
-#include "net/grpc.h"
 #include "net/api.pb-c.h"
+#include "net/grpc.h"
 
 #include <uv.h>
 

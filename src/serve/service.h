@@ -12,8 +12,8 @@
 #ifndef BW_SERVE_SERVICE_H
 #define BW_SERVE_SERVICE_H
 
-#include "registry/watch.h"
 #include "net/api.pb-c.h"
+#include "registry/watch.h"
 #include "serve/call.h"
 #include "serve/replica.h"
 
