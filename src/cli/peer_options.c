@@ -95,6 +95,8 @@ void bw_peer_cli_init(struct bw_peer_cli *options)
     bw_job_options_init(&options->job);
     options->job.config.path = "bellwether peer";
     options->job.config.store_said = "";
+    options->job.config.store_away_said = "this peer takes no part yet";
+    options->job.config.store_back_said = "this peer takes part";
     options->job.config.promise = true;
     options->job.config.election = "peer";
     /* Asking costs nothing: the one asked is this process. */

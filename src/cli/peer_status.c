@@ -18,7 +18,7 @@ struct view {
 struct views {
     struct view *at;
     uint32_t count;
-    bool differ, split;
+    bool answered, led, differ, split;
 };
 
 /* Most of those who answered say this; the others differ. */
@@ -49,6 +49,8 @@ static void compare(struct views *views)
         views->differ = views->differ || view->differs;
         leading += view->answered && view->standing.leading;
     }
+    views->answered = best != NULL;
+    views->led = best && best->standing.leader != 0;
     views->split = leading > 1;
 }
 
@@ -72,11 +74,10 @@ static int ask(struct bw_peer_client *client, const struct bw_peer_answer *membe
         const struct bw_peer_view *said = &questions[k].frame.view;
         struct view *view = &views->at[asked[k]];
         view->answered = questions[k].answered && questions[k].frame.kind == BW_PEER_VIEW &&
-                         said->what == BW_PEER_ASK_ELECTIONS && said->count > 0;
-        if (view->answered) {
+                         said->what == BW_PEER_ASK_ELECTIONS;
+        view->formed = view->answered && said->formed;
+        if (view->answered && said->count > 0) /* none before there is a cluster */
             view->standing = said->standing[0];
-            view->formed = said->formed;
-        }
     }
     free(questions);
     free(asked);
@@ -121,6 +122,8 @@ static void print_text(const struct views *views)
         printf("two lead at once\n");
     else if (views->differ)
         printf("not all see the same leader\n");
+    else if (views->answered && !views->led)
+        printf("nobody leads\n");
 }
 
 static void print_json(const struct views *views)
@@ -163,7 +166,9 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
         code = ask(client, &members, &views);
     if (code == 0) {
         (look.json ? print_json : print_text)(&views);
-        code = views.differ || views.split ? BW_EXIT_FAILED : BW_EXIT_OK;
+        code = !views.answered                             ? BW_PEER_EXIT_UNANSWERED
+               : views.differ || views.split || !views.led ? BW_EXIT_FAILED
+                                                           : BW_EXIT_OK;
     }
     free(views.at);
     free(members.seen);
@@ -176,11 +181,10 @@ const struct bw_cli_command bw_command_peer_status = {
     .path = "bellwether peer status",
     .usage = "--join ADDR,... [options]",
     .about = "every peer's view of the election, side by side",
-    .text =
-        "'!' marks a view that differs from most, '?' a peer that does not answer.\n"
-        "\n"
-        "Exit: 0 all who answer see the same leader; 1 they do not, or two lead; 64 wrong usage;\n"
-        "69 nobody answered.\n",
+    .text = "'!' marks a view that differs from most, '?' a peer that does not answer.\n"
+            "\n"
+            "Exit: 0 all who answer see the same leader; 1 they do not, nobody or two lead;\n"
+            "64 wrong usage; 69 nobody answered.\n",
     .options = options,
     .run = run,
 };

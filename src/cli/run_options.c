@@ -71,6 +71,8 @@ void bw_job_options_init(struct bw_job_options *options)
     options->containment = options->log = "auto";
     options->config.path = "bellwether run";
     options->config.store_said = "--store: ";
+    options->config.store_away_said = "the store does not answer";
+    options->config.store_back_said = "the store answers again";
     options->config.value = "";
     options->config.terms.ttl_ns = 10 * BW_SEC;
     options->config.terms.kill_after_ns = 2 * BW_SEC;

@@ -51,6 +51,13 @@ socklen_t bw_sockaddr_length(const struct sockaddr *address)
                                             : 0;
 }
 
+int bw_listen_error(int code)
+{
+    if (code == EADDRINUSE)
+        return BW_EBUSY;
+    return code == EADDRNOTAVAIL || code == EACCES || code == EAFNOSUPPORT ? BW_EINVAL : BW_EIO;
+}
+
 /* ---- out ---- */
 
 static void on_ready(uv_poll_t *poll, int status, int events);
@@ -329,8 +336,9 @@ static int open_socket(struct bw_datagram *d, char *why)
     }
     if (d->fd < 0 || bind(d->fd, listen, bw_sockaddr_length(listen)) != 0 ||
         getsockname(d->fd, (struct sockaddr *)&d->bound, &length) != 0) {
+        int error = bw_listen_error(errno);
         snprintf(why, BW_DATAGRAM_WHY_MAX + 1, "cannot listen for datagrams: %s", strerror(errno));
-        return BW_EIO;
+        return error;
     }
     return 0;
 }

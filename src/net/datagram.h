@@ -37,7 +37,8 @@ struct bw_datagram_options {
     void (*lost)(void *context, bw_node node, const struct sockaddr *from);
 };
 
-/* Returns 0, or BW_EINVAL, BW_EIO or BW_ENOMEM with a line in why[BW_DATAGRAM_WHY_MAX + 1]. */
+/* Returns 0, or BW_EINVAL, BW_EBUSY (the address is in use), BW_EIO or BW_ENOMEM with a line in
+ * why[BW_DATAGRAM_WHY_MAX + 1]. */
 int bw_datagram_open(struct bw_datagram **out, const struct bw_datagram_options *options,
                      char *why);
 /* Sends what waits and lets go; `closed` (or NULL) is called from the loop. */
@@ -82,5 +83,8 @@ void bw_datagram_counts(const struct bw_datagram *datagram, struct bw_datagram_c
 
 /* Bytes of an IPv4 or IPv6 address; 0: something else. */
 socklen_t bw_sockaddr_length(const struct sockaddr *address);
+/* What an errno of listening means: BW_EBUSY (in use: may pass), BW_EINVAL (not an address of this
+ * host, or not ours to take: lasts), BW_EIO. */
+int bw_listen_error(int code);
 
 #endif

@@ -495,7 +495,7 @@ static int listen_on(struct bw_stream *stream, char *why)
     if (error)
         snprintf(why, BW_STREAM_WHY_MAX + 1, "cannot listen for connections: %s",
                  uv_strerror(error));
-    return error ? BW_EIO : 0;
+    return error ? bw_listen_error(-error) : 0;
 }
 
 static void on_listener_closed(uv_handle_t *handle)

@@ -51,7 +51,8 @@ struct bw_stream_options {
     void (*called)(void *context, uint64_t link, const char *why);
 };
 
-/* Returns 0, or BW_EINVAL, BW_EIO or BW_ENOMEM with a line in why[BW_STREAM_WHY_MAX + 1]. */
+/* Returns 0, or BW_EINVAL, BW_EBUSY (the address is in use), BW_EIO or BW_ENOMEM with a line in
+ * why[BW_STREAM_WHY_MAX + 1]. */
 int bw_stream_open(struct bw_stream **out, const struct bw_stream_options *options, char *why);
 /* Says that it closes, and lets go; `closed` (or NULL) is called from the loop. */
 void bw_stream_close(struct bw_stream *stream, void (*closed)(void *context));

@@ -20,7 +20,8 @@
 #define BW_RUN_EXIT_LOST        76
 
 struct bw_run_config {
-    const char *path;        /* of the command, for lines about it: "bellwether run" */
+    const char *path; /* of the command, for lines about it: "bellwether run" */
+    const char *store_away_said, *store_back_said; /* "the store does not answer", "... again" */
     const char *store_said;  /* what a line about the store begins with behind that: "--store: " */
     bool promise;            /* say at start what the store promises */
     const char *store;       /* URL as the store is opened */

@@ -23,11 +23,11 @@ static void on_away(void *context, bool away, int error, const char *why)
         s->store_refuses = true; /* ended when the step is done */
         say_unusable(s, why);
     } else if (away)
-        bw_log_event(&s->log, BW_LOG_WARNING, "store-away", fields,
-                     "the store does not answer (%s)%s", why[0] ? why : "no answer in time",
+        bw_log_event(&s->log, BW_LOG_WARNING, "store-away", fields, "%s (%s)%s",
+                     s->config->store_away_said, why[0] ? why : "no answer in time",
                      s->config->no_wait && !s->elected_once ? "" : "; trying on");
     else
-        bw_log_event(&s->log, BW_LOG_INFO, "store-back", fields, "the store answers again");
+        bw_log_event(&s->log, BW_LOG_INFO, "store-back", fields, "%s", s->config->store_back_said);
 }
 
 static void on_event(void *context, const char *event, const char *line)
