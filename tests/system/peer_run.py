@@ -200,7 +200,7 @@ def an_unfit_leader_hands_over_and_does_not_lead_again_until_it_is_fit(programs)
     with PeerRoom(*programs) as room:
         sick = os.path.join(room.dir, "sick")
         for name in room.ports:
-            room.candidate(name, options=["--health-cmd", f"test ! -e {sick}{name}", "--health-interval", "100ms"])
+            room.candidate(name, options=["--health-cmd", f"test ! -e {sick}{name}", "--health-interval", "1s"])
         first = room.leader(1, HANG_S)
         room.agreed()
         with open(sick + first.name, "w", encoding="utf-8"):

@@ -30,7 +30,7 @@ def test(function):
 @test
 def an_unfit_leader_steps_down_and_an_unfit_candidate_does_not_contend(room):
     fit = os.path.join(room.dir, "fit")
-    options = ["--health-cmd", f"test -e {fit}", "--health-interval", "100ms"]
+    options = ["--health-cmd", f"test -e {fit}", "--health-interval", "1s"]
     a = room.candidate("a", options=options)
     a.said("unhealthy")
     time.sleep(0.3)

@@ -147,7 +147,7 @@ def a_leader_whose_store_is_away_says_no_in_time(room):
 def elections_and_losses_are_counted_by_reason(room):
     flag = os.path.join(room.dir, "fit")
     open(flag, "w", encoding="utf-8").close()
-    serving(room, "a", options=["--health-cmd", f"test -e {flag}", "--health-interval", "100ms"])
+    serving(room, "a", options=["--health-cmd", f"test -e {flag}", "--health-interval", "1s"])
     room.started(1)
     assert metric(room, "a", "bellwether_leader") == 1 and metric(room, "a", "bellwether_token") == 1
     os.unlink(flag)
@@ -280,7 +280,7 @@ class Service:
         self.server.server_close()
 
     def options(self):
-        return ["--health-http", f"http://{self.where}/fit?deep=1", "--health-interval", "150ms"]
+        return ["--health-http", f"http://{self.where}/fit?deep=1", "--health-interval", "500ms"]
 
 
 def unfit_by(change):

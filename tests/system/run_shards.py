@@ -6,6 +6,7 @@
 Every shard has a witness of its own. Each test ends with the same judgement, shard by shard: never two works at once, tokens
 only grow."""
 import collections
+import concurrent.futures
 import fcntl
 import json
 import os
@@ -25,6 +26,7 @@ from run_lib import ELECTION, Room, Tap, lives, send, stat_of, text_of, wait_for
 
 SHARDS = 9
 PATIENT = 60.0  # seconds until something that should happen counts as hanging
+AT_ONCE = 3  # they mostly wait
 TESTS = []
 
 
@@ -422,9 +424,9 @@ def run(name, function, programs, tap):
 def main():
     names = sys.argv[4:]
     tap = Tap()
-    for name, function in TESTS:
-        if not names or name in names:
-            run(name, function, sys.argv[1:4], tap)
+    chosen = [(name, function) for name, function in TESTS if not names or name in names]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda test: run(*test, sys.argv[1:4], tap), chosen))
     return tap.end()
 
 

@@ -225,6 +225,8 @@ def read_options():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--tap", action="store_true")
     options = parser.parse_args()
+    if os.environ.get("TEST_SIZE") == "small":
+        options.seconds /= 3
     with open(options.bellwether, "rb") as file:
         options.sanitized = b"__asan_init" in file.read()
     return options
