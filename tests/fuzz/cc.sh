@@ -1,6 +1,6 @@
 #!/bin/sh
 # cc.sh CLANG WORD...   as `CLANG WORD...` for one program of several sources, but each source by itself: at once, and by ccache where there
-# is one. Sources end in .c; libraries (-l) are for the link alone.
+# is one. Sources end in .c; libraries (-l, .a) are for the link alone.
 set -eu
 clang=$1
 shift
@@ -11,7 +11,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     *.c) printf '%s\n' "$1" ;;
     -o) out=$2 && shift ;;
-    -l*) libraries="$libraries $1" ;;
+    -l* | *.a) libraries="$libraries $1" ;;
     *) flags="$flags $1" ;;
     esac
     shift

