@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <uv.h>
 
-#define HANG (60 * BW_SEC) /* nothing is judged by it */
+#define HANG (10 * BW_SEC) /* nothing is judged by it */
 
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
 static uv_loop_t loop;
