@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define STARTS_SAID 2u /* the first version that says how often a node started */
-
 void bw_membership_init(struct bw_membership *m, bw_node self, bool joins,
                         const struct bw_replica_member *members, uint32_t count)
 {
@@ -229,7 +227,7 @@ bool bw_membership_publish(const struct bw_membership *m, const struct bw_replic
                            struct bw_member_change *out)
 {
     const struct bw_replica_member *known = bw_roster_find(&m->applied, m->self);
-    bool says = m->ours.highest >= STARTS_SAID;
+    bool says = m->ours.highest >= BW_VERSION_LIVES;
     if (!known)
         return false;
     bool news = differs(said->name, known->name) || differs(said->client, known->client) ||

@@ -56,6 +56,9 @@ int bw_mesh_add(struct bw_mesh *mesh, const struct bw_replica_member *member);
 void bw_mesh_move(struct bw_mesh *mesh, const struct bw_replica_member *member);
 /* Nobody else is connected to, either way. */
 void bw_mesh_keep(struct bw_mesh *mesh, const bw_node *nodes, uint32_t count);
+/* The cluster relies on this version from now on (roster.h): who does not speak it is told so, and
+ * hung up on. */
+void bw_mesh_level(struct bw_mesh *mesh, uint32_t level);
 bool bw_mesh_knows(const struct bw_mesh *mesh, bw_node node);
 /* The parts together are one frame's payload. False: not connected, or too much waits already. */
 struct bw_part {

@@ -19,6 +19,7 @@
 #ifndef BW_MESH_VERSION_MIN
 #define BW_MESH_VERSION_MIN 1u
 #endif
+#define BW_VERSION_LIVES  2u /* the first that tells which life a node lives */
 #define BW_MESH_ANSWER    12u
 #define BW_MESH_FRAME_MAX ((size_t)128 << 20) /* an append of 64 of the largest entries */
 
@@ -32,7 +33,7 @@ enum bw_peer_frame {
     BW_FRAME_WELCOME, /* 8 that number, 1 yes */
     BW_FRAME_ANSWER,
     BW_FRAME_JOIN,
-    BW_FRAME_BACK, /* 1 what, 8 term, 8 index that are durable (replica_back.c) */
+    BW_FRAME_BACK, /* how far it is, which life it lives (replica_back.c) */
     BW_FRAME_KINDS
 };
 

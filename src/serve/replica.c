@@ -204,7 +204,10 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
                      const unsigned char *bytes, size_t length)
 {
     struct bw_replica *r = context;
-    if (r->meeting && kind != BW_FRAME_MEET && kind != BW_FRAME_WELCOME)
+    if (!r->started && kind != BW_FRAME_MEET && kind != BW_FRAME_WELCOME &&
+        (kind != BW_FRAME_BACK || r->meeting))
+        return;
+    if (kind != BW_FRAME_BACK && replica_back_is_deaf(r, from))
         return;
     switch (kind) {
     case BW_FRAME_RAFT:
@@ -252,7 +255,7 @@ static void on_refused(void *context, bw_node node, enum bw_mesh_verdict verdict
 static void on_peer_closed(void *context, bw_node node)
 {
     struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
-    if (!((struct bw_replica *)context)->meeting)
+    if (((struct bw_replica *)context)->started)
         replica_step(context, &event);
 }
 
@@ -262,6 +265,7 @@ static void on_peer_opened(void *context, bw_node node)
     if (bw_mesh_connected(r->mesh, node)) {
         replica_meet_opened(r, node);
         replica_back_opened(r, node);
+        replica_admit_opened(r);
     }
     if (node == r->session.leader)
         bw_session_place(&r->session); /* what waited for the way to it */
@@ -317,7 +321,7 @@ void replica_start(struct bw_replica *r)
 {
     struct bw_start begin = {.durable = r->durable};
     struct bw_event event = {.kind = BW_EVENT_START, .start = &begin};
-    bw_membership_begin(&r->members, r->durable.starts + 1);
+    r->started = true;
     replica_step(r, &event);
     uv_check_start(&r->check, replica_check);
     replica_arm(r);
@@ -344,6 +348,20 @@ static void let_go(struct bw_replica *r)
     free(r);
 }
 
+/* Who they are, and whether this program speaks what they have come to rely on. */
+static int know_members(struct bw_replica *r, char *why)
+{
+    replica_roster_rebuild(r);
+    bw_membership_begin(&r->members, r->durable.starts + 1);
+    if (r->members.roster.level <= BW_MESH_VERSION)
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1,
+             "the members in %.300s rely on version %u of their protocol, and this version of "
+             "bellwether speaks %u",
+             r->options.directory, r->members.roster.level, BW_MESH_VERSION);
+    return BW_EVERSION;
+}
+
 static int open_parts(struct bw_replica *r, char *why)
 {
     r->held = malloc(HELD_MAX * sizeof *r->held);
@@ -363,7 +381,7 @@ static int open_parts(struct bw_replica *r, char *why)
         error = open_wal(r, why);
     BW_CRASH("open.after-log");
     if (!error)
-        replica_roster_rebuild(r);
+        error = know_members(r, why);
     if (!error)
         error = open_raft(r);
     if (!error)
@@ -417,7 +435,7 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
     }
     start_handles(r);
     if (!r->meeting)
-        replica_start(r);
+        replica_admit_begin(r);
     *out = r;
     return 0;
 }
@@ -446,7 +464,7 @@ static void on_peers_closed(void *context)
 void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
 {
     struct bw_event event = {.kind = BW_EVENT_STOP};
-    if (!r->meeting)
+    if (r->started)
         replica_step(r, &event);
     bw_wal_commit(r->wal, false);
     r->closing = true;

@@ -5,7 +5,13 @@
  * with less, its disk forgot: a copy was put back, or it lied about a sync. It would vote and
  * acknowledge as if it had promised nothing (fault 25), so it is told, and ends. The others
  * remember while they run: the highest term that it spoke in, and, who leads, how far its log was
- * in the same term. A log may be shorter in a later term; then nothing follows from it. */
+ * in the same term. A log may be shorter in a later term; then nothing follows from it.
+ *
+ * What they do not remember after a start of their own stands in the log: how often each node
+ * started (membership.h). A directory from a copy of an earlier life is refused by that.
+ *
+ *   BACK   1 HERE or REFUSED, 8 term, 8 index that are durable
+ *          1 BORN, 8 which life it is, 8 whether it said so in the log */
 #include "base/little.h"
 #include "serve/replica_state.h"
 
@@ -13,21 +19,26 @@
 
 #define BACK_BYTES 17u
 
-enum { BACK_HERE, BACK_REFUSED };
+enum { BACK_HERE, BACK_REFUSED, BACK_BORN };
 
-/* All of its log: it is never shorter than what is durable, and after a start it is what was. */
-static void say(struct bw_replica *r, bw_node to, unsigned char what)
+static void say(struct bw_replica *r, bw_node to, unsigned char what, uint64_t first,
+                uint64_t second)
 {
     unsigned char bytes[BACK_BYTES] = {what};
-    bw_put64(bytes + 1, r->durable.term);
-    bw_put64(bytes + 9, bw_raft_last_index(r->raft));
+    bw_put64(bytes + 1, first);
+    bw_put64(bytes + 9, second);
     bw_mesh_send(r->mesh, to, BW_FRAME_BACK, &(struct bw_part){bytes, sizeof bytes}, 1);
 }
 
 void replica_back_opened(struct bw_replica *r, bw_node node)
 {
-    if (!r->meeting)
-        say(r, node, BACK_HERE);
+    if (r->meeting)
+        return;
+    /* All of its log: it is never shorter than what is durable, and after a start it is what was.
+     */
+    say(r, node, BACK_HERE, r->durable.term, bw_raft_last_index(r->raft));
+    if (r->members.ours.highest >= BW_VERSION_LIVES)
+        say(r, node, BACK_BORN, r->members.starts, r->members.born);
 }
 
 /* A term in such a message is durable where it comes from. */
@@ -51,13 +62,29 @@ static bool forgot(struct bw_replica *r, bw_node node, bw_term term, bw_index in
 void replica_back_heard(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                         size_t length)
 {
+    struct meeting *with = replica_meeting_with(r, from);
+    if (length != BACK_BYTES || !with)
+        return;
+    uint64_t first = bw_get64(bytes + 1), second = bw_get64(bytes + 9);
+    if (bytes[0] == BACK_HERE)
+        with->deaf = forgot(r, from, first, second);
+    if (bytes[0] == BACK_BORN)
+        with->deaf |= bw_membership_is_stale(&r->members, from, first, second != 0);
+    if (bytes[0] == BACK_REFUSED)
+        replica_back_end(r);
+    else if (with->deaf)
+        say(r, from, BACK_REFUSED, 0, 0);
+}
+
+bool replica_back_is_deaf(struct bw_replica *r, bw_node node)
+{
+    const struct meeting *with = replica_meeting_with(r, node);
+    return with && with->deaf;
+}
+
+void replica_back_end(struct bw_replica *r)
+{
     char why[BW_REPLICA_WHY_MAX + 1];
-    if (length != BACK_BYTES)
-        return;
-    if (bytes[0] == BACK_HERE && forgot(r, from, bw_get64(bytes + 1), bw_get64(bytes + 9)))
-        say(r, from, BACK_REFUSED);
-    if (bytes[0] != BACK_REFUSED)
-        return;
     snprintf(why, sizeof why,
              "%.300s is older than what this node has promised to the others: it was put back from "
              "a copy, or the disk lost what it said was written. Remove this node from the cluster "

@@ -237,6 +237,7 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
         return;
     }
     r->meeting = false;
+    r->admitted = true;
     replica_start(r);
     if (is_first(r))
         uv_timer_start(&r->hurry, on_hurry, 0, HURRY_MS);

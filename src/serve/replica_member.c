@@ -40,6 +40,7 @@ void replica_mesh_sync(struct bw_replica *r)
     uint32_t count = bw_membership_nodes(r->raft, ids);
     bool newcomer = bw_membership_is_newcomer(&r->members, r->raft);
     r->resync = false;
+    bw_mesh_level(r->mesh, r->members.applied.level);
     r->voter = bw_raft_is_voter(r->raft, r->options.self);
     for (uint32_t i = 0; i < count; i++) {
         const struct bw_replica_member *member = bw_roster_find(&r->members.roster, ids[i]);
@@ -75,16 +76,10 @@ enum bw_mesh_verdict replica_joins(struct bw_replica *r, const char *host, uint1
 
 void replica_refused(struct bw_replica *r, bw_node node, enum bw_mesh_verdict verdict)
 {
-    char why[BW_REPLICA_WHY_MAX + 1];
-    if (verdict == BW_MESH_REMOVED) {
+    if (verdict == BW_MESH_REMOVED)
         replica_removed(r);
-    } else if (verdict == BW_MESH_TOO_NEW) {
-        snprintf(why, sizeof why,
-                 "node %u speaks an older protocol than this version of bellwether can: upgrade "
-                 "the others to a version in between first; nothing was changed here",
-                 node);
-        r->options.ended(r->options.context, BW_REPLICA_USELESS, why);
-    }
+    else if (verdict == BW_MESH_TOO_NEW || verdict == BW_MESH_TOO_OLD)
+        replica_admit_refused(r, node, verdict);
 }
 
 void replica_removed(struct bw_replica *r)
@@ -206,5 +201,7 @@ void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *ent
     r->options.led(r->options.context);
     if (entry->change == BW_CHANGE_REMOVE && entry->node == r->options.self)
         replica_removed(r);
+    if (bw_membership_is_stale(&r->members, r->options.self, r->members.starts, r->members.born))
+        replica_back_end(r);
     replica_publish(r);
 }

@@ -2,6 +2,7 @@
  *
  *   replica.c           opening, recovering, closing, facts
  *   replica_step.c      Raft's steps and their actions; the turn of the loop
+ *   replica_admit.c     a node that starts, and whether the others let it in
  *   replica_apply.c     the registry's memory; committed entries into it
  *   replica_back.c      a node that comes back with less than it promised
  *   replica_meet.c      the first meeting of a new cluster's nodes
@@ -33,6 +34,7 @@ struct meeting { /* with another node, when a cluster begins (replica_meet.c) */
     uint64_t nonce, known; /* of its directory, which asks; of the one we met */
     bool asked, welcomed;
     bw_term heard; /* the highest that it spoke in (replica_back.c) */
+    bool deaf;     /* to what it says: it forgot what it promised */
 };
 
 struct feed { /* a snapshot on its way to a node (replica_feed.c) */
@@ -62,7 +64,7 @@ struct bw_replica {
     bool strays;               /* what is read continues something else than the snapshot */
     struct bw_silence silence; /* of the leader */
     uv_timer_t timer, sweeper;
-    uv_timer_t hurry; /* a new cluster's first election: see replica_meet.c */
+    uv_timer_t hurry; /* replica_admit.c, or a new cluster's first election: replica_meet.c */
     uint32_t hurried;
     uv_check_t check;
     uv_idle_t turn; /* something to do although no socket spoke */
@@ -95,6 +97,8 @@ struct bw_replica {
     bool removed;                 /* it was told that it is no member any more */
     bw_time promote_at;           /* learners are looked at again */
     uint64_t publishing;          /* the request that says who this is */
+    bool started, admitted;       /* Raft runs; a majority let it in (replica_admit.c) */
+    bw_node misfit;               /* who last spoke no version of ours */
     bool meeting;                 /* nothing is promised before all have met */
     uint64_t nonce;
     struct meeting met[BW_REPLICA_NODES];
@@ -145,9 +149,17 @@ void replica_check(uv_check_t *check);
 void replica_release(struct bw_replica *r);
 void replica_start(struct bw_replica *r);
 
+/* replica_admit.c */
+void replica_admit_begin(struct bw_replica *r);
+void replica_admit_opened(struct bw_replica *r);
+void replica_admit_refused(struct bw_replica *r, bw_node node, enum bw_mesh_verdict verdict);
+
 /* replica_back.c */
 void replica_back_opened(struct bw_replica *r, bw_node node);
 void replica_back_note(struct bw_replica *r, const struct bw_message *msg);
+bool replica_back_is_deaf(struct bw_replica *r, bw_node node);
+/* This node is the one that forgot. */
+void replica_back_end(struct bw_replica *r);
 void replica_back_heard(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                         size_t length);
 
