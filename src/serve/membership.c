@@ -121,12 +121,19 @@ enum bw_mesh_verdict bw_membership_joins(const struct bw_membership *m, const ch
     return BW_MESH_OK;
 }
 
+static uint16_t life_of(const struct bw_roster *roster, bw_node node)
+{
+    const struct bw_replica_member *member = bw_roster_find(roster, node);
+    return member ? member->starts : 0;
+}
+
 bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts, bool born)
 {
-    const struct bw_replica_member *known = bw_roster_find(&m->applied, node);
-    if (!known || known->starts == UINT16_MAX || BW_BUG(member_put_back_is_heard))
+    uint16_t known = life_of(&m->applied, node), said = life_of(&m->roster, node);
+    known = said > known ? said : known; /* committed or not: the node itself said so */
+    if (known == UINT16_MAX || BW_BUG(member_put_back_is_heard))
         return false;
-    return starts < known->starts || (starts == known->starts && !born);
+    return starts < known || (starts == known && known && !born);
 }
 
 /* ── changes ── */

@@ -488,6 +488,7 @@ struct bw_registry *bw_replica_registry(struct bw_replica *r)
 
 void bw_replica_status(const struct bw_replica *r, struct bw_replica_status *out)
 {
+    const struct bw_replica_member *self = bw_roster_find(&r->members.applied, r->options.self);
     *out = (struct bw_replica_status){.self = r->options.self,
                                       .leader = r->session.leader,
                                       .leading = r->session.leading,
@@ -498,7 +499,9 @@ void bw_replica_status(const struct bw_replica *r, struct bw_replica_status *out
                                       .leader_changes = r->leader_changes,
                                       .proposals = r->session.proposals,
                                       .proposals_failed = r->session.proposals_failed,
-                                      .log_bytes = bw_wal_bytes(r->wal)};
+                                      .log_bytes = bw_wal_bytes(r->wal),
+                                      .level = r->members.applied.level,
+                                      .life = self ? self->starts : 0};
 }
 
 uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member *out,

@@ -87,6 +87,8 @@ struct bw_replica_status {
     bw_index commit, applied, last;
     uint64_t leader_changes, proposals, proposals_failed;
     uint64_t log_bytes; /* on disk */
+    uint32_t level;     /* the version that all members speak: what it brought may be used */
+    uint32_t life;      /* of this node, as the log tells; 0: it does not yet */
 };
 
 void bw_replica_status(const struct bw_replica *replica, struct bw_replica_status *out);

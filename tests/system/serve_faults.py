@@ -362,6 +362,38 @@ def a_directory_put_back_from_before_an_election_is_told_whoever_leads():
         assert "older than what this node has promised to the others" in said, said
 
 
+def tells_of_life(nodes, which, life):
+    def told():
+        """the log to tell how often the node started"""
+        try:
+            return f"\nbellwether_life {life}\n".encode() in nodes.ask("GET", "/metrics", port=nodes.ports[which])[1]
+        except OSError:
+            return False
+    wait_for(told, PATIENCE_S, 0.02)
+
+
+@SUITE.test
+def a_directory_of_an_earlier_life_is_known_when_all_nodes_were_restarted():
+    """Nobody who runs remembers what it promised: the log does."""
+    with Place("faults") as place:
+        nodes = Disks(place, 3)
+        tells_of_life(nodes, 1, 1)
+        copy = os.path.join(place.dir, "copy")
+        nodes.servers[1].kill()
+        shutil.copytree(nodes.folder(1), copy)
+        nodes.servers[1].start()
+        tells_of_life(nodes, 1, 2)
+        for server in nodes.servers:
+            server.kill()
+        shutil.rmtree(nodes.folder(1))
+        os.rename(copy, nodes.folder(1))
+        for server in nodes.servers:
+            server.start(wait=False)
+        assert nodes.ended(1) == 65, nodes.said(1)
+        assert "older than what this node has promised to the others" in nodes.said(1), nodes.said(1)
+        somebody_takes(nodes, "after", but=[1])
+
+
 def send_to_sleeper(port, path, body):
     """Asks without waiting: the kernel holds it until the node wakes."""
     link = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)

@@ -130,6 +130,9 @@ static void a_directory_of_an_earlier_life_is_known(void **state)
     assert_false(bw_membership_is_stale(&w.members, 3, 4, true));  /* the life that said so */
     assert_true(bw_membership_is_stale(&w.members, 3, 4, false));  /* the same number again */
     assert_true(bw_membership_is_stale(&w.members, 3, 2, true));
+    third.starts = 6; /* not committed: its own word all the same */
+    log_change(&w, BW_MEMBER_UPDATE, third, false);
+    assert_true(bw_membership_is_stale(&w.members, 3, 5, false));
     third.starts = 0; /* an update that does not speak of it */
     log_change(&w, BW_MEMBER_UPDATE, third, true);
     assert_true(bw_membership_is_stale(&w.members, 3, 3, false));
