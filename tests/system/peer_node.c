@@ -200,6 +200,7 @@ static void close_node(bw_node id, bool leave)
     closing = &w.node[id];
     if (!closing->peer)
         return;
+    memset(&closing->said, 0, sizeof closing->said); /* its work is dead before it is closed */
     bw_peer_close(closing->peer, leave, on_closed);
     until(is_closed, "a node closes");
 }
