@@ -60,7 +60,8 @@ struct peer_election {
     bw_time acts_since; /* this leadership of ours; 0: we do not lead */
     struct bw_claims claims;
     struct bw_peer_claim split[2]; /* two that were found, */
-    uint32_t split_again;          /* and how often the others are still told */
+    uint32_t split_again;          /* how often the others are still told, */
+    bw_time split_at;              /* and not before then */
     bool busy;
     bool gone;          /* we left, and are no longer a voter */
     bw_time held_until; /* 0: nobody holds it */
