@@ -236,8 +236,11 @@ static int open_parts(struct bw_store *store, uv_loop_t *loop,
 {
     struct bw_http_options http = {.ca_file =
                                        store->settings.ca_file[0] ? store->settings.ca_file : NULL};
-    if (bw_jobs_open(&store->jobs, loop, options, forget, store) != 0)
+    if (bw_jobs_open(&store->jobs, loop, options, forget, store) != 0) {
+        explicit_bzero(store, sizeof *store);
+        free(store);
         return bw_store_say(why, BW_ENOMEM, "no memory left");
+    }
     if (bw_http_open(&store->rest.http, loop, &http, why) != 0) {
         store->handles = 1;
         bw_jobs_close(&store->jobs, on_jobs_closed);
