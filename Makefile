@@ -23,7 +23,7 @@ help:
 	@echo "make serve-crowds  10,000 idle connections and 1,000 watchers on the service, and five times the load it can take"
 	@echo "make serve-bound   400 kills of holders on the service, judged by the witness"
 	@echo "make crowd       what 1,000 waiting candidates cost on every store, and who is served"
-	@echo "make swim        SWIM with 50 and 200 real processes: deaths known in time, traffic constant"
+	@echo "make swim        SWIM with 12, 50 and 200 real processes: deaths known in time, traffic constant"
 	@echo "make calm        ten minutes of 20 % loss between peers: no election"
 	@echo "make format      clang-format over all C files"
 	@echo "make clean       remove every build directory"
@@ -83,7 +83,7 @@ serve-bound: deps-test build
 	@tests/system/serve_bound.py $(SERVE_PROGRAMS) --trials 400
 
 swim: deps-test build
-	@tests/system/peer_swim.py $(BUILD)/bellwether --sizes 50,200 --period-ms 500 --seconds 20
+	@tests/system/peer_swim.py $(BUILD)/bellwether --sizes 12,50,200 --period-ms 1000 --seconds 20
 
 calm: deps-test build
 	@tests/system/peer_calm.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --seconds 600

@@ -126,7 +126,7 @@ def main():
     reader = argparse.ArgumentParser()
     reader.add_argument("bellwether")
     reader.add_argument("--sizes", default="6,12")
-    reader.add_argument("--seconds", type=float, default=3, help="how long traffic is counted")
+    reader.add_argument("--seconds", type=float, default=1.5, help="how long traffic is counted")
     reader.add_argument("--period-ms", type=int, default=200)
     options = reader.parse_args()
     if why_not():

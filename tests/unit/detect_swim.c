@@ -525,6 +525,41 @@ static void a_large_partition_heals_by_itself(void **state)
     group_close(&group);
 }
 
+/* Sixty members with a tenth of all messages lost: some die, the group is parted for longer than
+ * any suspicion lasts, and it all heals. The dead are dead everywhere, the others nowhere. */
+static void a_crowd_lives_through_loss_deaths_and_a_long_partition(void **state)
+{
+    (void)state;
+    struct bw_detector_config config = some_config(60);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct group group;
+        struct bw_rng rng;
+        bw_rng_init(&rng, seed);
+        config.seed = seed;
+        group_open(&group, &bw_detect_swim, 60, &config, 5 * BW_MS);
+        group.rng = &rng;
+        group.loss = .1;
+        group_start(&group);
+        group_run(&group, 30 * BW_SEC);
+        group_crash(&group, 7);
+        group_crash(&group, 42);
+        group_run(&group, 60 * BW_SEC);
+        assert_int_equal(group_suspecting(&group, 7), 58);
+        assert_int_equal(group_suspecting(&group, 42), 58);
+        group_split(&group, 30, true);
+        group_run(&group, 150 * BW_SEC);
+        assert_true(group_suspicions(&group) > 1000); /* nearly all of the other side */
+        group_split(&group, 30, false);
+        group.loss = 0;
+        group_restart(&group, 7);
+        group.at[6].down = false;
+        group_run(&group, 240 * BW_SEC);
+        assert_int_equal(group_suspecting(&group, 42), 59);
+        assert_int_equal(group_suspicions(&group), 59); /* and of nobody else */
+        group_close(&group);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,6 +586,7 @@ int main(void)
         cmocka_unit_test(a_quiet_group_sends_one_ping_and_one_ack_per_member_and_period),
         cmocka_unit_test(a_false_suspicion_is_shouted_down_by_its_victim),
         cmocka_unit_test(a_large_partition_heals_by_itself),
+        cmocka_unit_test(a_crowd_lives_through_loss_deaths_and_a_long_partition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

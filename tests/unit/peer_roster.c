@@ -154,6 +154,95 @@ static void pages_hold_every_row_once_and_fit_a_frame(void **state)
     assert_int_equal(rows, CAP);
 }
 
+/* Many join at once: each knows itself and five founders, one of whom knows it; news goes to one
+ * member at a time. */
+#define CROWD 200u
+
+struct crowd {
+    struct bw_peer_item memory[CROWD][CROWD];
+    struct bw_peer_roster at[CROWD];
+    uint32_t sent[CROWD];
+};
+
+/* One round: everybody who has news tells one of those it knows; the others hear it at once. True:
+ * somebody had some. */
+static bool tell_round(struct crowd *crowd, struct bw_rng *rng)
+{
+    struct bw_peer_rows rows;
+    bool any = false;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct bw_peer_roster *own = &crowd->at[i];
+        bw_node to = own->at[bw_rng_below(rng, own->count)].row.id;
+        if (to == i + 1 || bw_peer_roster_news(own, &rows) == 0)
+            continue;
+        any = true;
+        crowd->sent[i]++;
+        for (uint32_t r = 0; r < rows.count; r++)
+            bw_peer_roster_take(&crowd->at[to - 1], &rows.at[r], false);
+    }
+    return any;
+}
+
+static uint32_t incomplete(const struct crowd *crowd)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < CROWD; i++)
+        count += crowd->at[i].count != CROWD;
+    return count;
+}
+
+static void send_all(const struct bw_peer_roster *from, struct bw_peer_roster *to)
+{
+    struct bw_peer_rows rows;
+    for (uint32_t at = 0; bw_peer_roster_page(from, &at, &rows) > 0;)
+        for (uint32_t r = 0; r < rows.count; r++)
+            bw_peer_roster_take(to, &rows.at[r], false);
+}
+
+/* Everybody compares with somebody; who differ send each other all they have. */
+static void compare_round(struct crowd *crowd, struct bw_rng *rng)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct bw_peer_roster *own = &crowd->at[i], *other = &crowd->at[bw_rng_below(rng, CROWD)];
+        if (bw_peer_roster_digest(own) == bw_peer_roster_digest(other))
+            continue;
+        send_all(own, other);
+        send_all(other, own);
+    }
+}
+
+static void two_hundred_joins_are_known_to_all_and_then_there_is_silence(void **state)
+{
+    (void)state;
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    struct bw_rng rng;
+    uint32_t rounds = 0, most = 0;
+    bw_rng_init(&rng, 7);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct bw_peer_row own = row(i + 1, 1);
+        bw_peer_roster_init(&crowd->at[i], crowd->memory[i], CROWD);
+        bw_peer_roster_take(&crowd->at[i], &own, false);
+        for (bw_node id = 1; id <= 5; id++) {
+            struct bw_peer_row founder = row(id, 1);
+            bw_peer_roster_take(&crowd->at[i], &founder, false);
+        }
+        bw_peer_roster_take(&crowd->at[i % 5], &own, false); /* its JOIN */
+    }
+    while (tell_round(crowd, &rng))
+        assert_true(++rounds < 1000);
+    assert_true(incomplete(crowd) <= CROWD / 10); /* what chance left out the digests find */
+    for (rounds = 0; incomplete(crowd) > 0; rounds++)
+        compare_round(crowd, &rng);
+    assert_true(rounds <= 8);
+    for (uint32_t i = 0; i < CROWD; i++)
+        most = crowd->sent[i] > most ? crowd->sent[i] : most;
+    assert_true(most <= 9 * CROWD / 20); /* each row 9 times, more than 20 to a frame */
+    while (tell_round(crowd, &rng))
+        ;
+    assert_false(tell_round(crowd, &rng));
+    free(crowd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_full_roster_gives_the_place_of_one_who_left),
         cmocka_unit_test(rows_in_any_order_make_the_same_roster),
         cmocka_unit_test(news_is_told_some_times_and_then_no_more),
+        cmocka_unit_test(two_hundred_joins_are_known_to_all_and_then_there_is_silence),
         cmocka_unit_test(pages_hold_every_row_once_and_fit_a_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
