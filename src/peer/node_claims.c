@@ -48,8 +48,8 @@ static void pass_on(struct bw_peer *p, uint32_t election, const struct bw_peer_c
     tell(p);
 }
 
-/* With the next tick, and again a few times: when a cut heals, one way may be open before the
- * other. Never at once: what one says makes the others speak, and with many who claim there is
+/* At once, and with a few ticks: when a cut heals, one way may be open before the other. But not
+ * faster than it ticks: what one says makes the others speak, and with many who claim there is
  * always something to say. */
 static void tell_split(struct bw_peer *p, uint32_t election)
 {
@@ -69,6 +69,10 @@ static void hear(struct bw_peer *p, uint32_t election, const struct bw_peer_clai
     p->election[election].split[0] = *claim;
     p->election[election].split[1] = other;
     p->election[election].split_again = AGAIN;
+    if (peer_now() >= p->election[election].split_at) {
+        p->election[election].split_at = peer_now() + CLAIM_NS;
+        tell_split(p, election);
+    }
     if (p->options.split)
         p->options.split(p->options.context, election, claim, &other);
 }
