@@ -37,7 +37,8 @@ def hooks(peers):
     compare = script(peers, "compare", f"cd {peers.dir}\nfor s in one other; do echo $s 0 $(cksum < side-$s | cut -d' ' -f1); done\n")
     reconcile = script(peers, "reconcile", f"cd {peers.dir}\ncp side-one side-other\necho reconciled >> told\n")
     joins = ",".join(peers.address(n) for n in peers.net.hosts)
-    return script(peers, "recover", f"{peers.bellwether} peer recover --join {joins} --key-file {peers.keys} --timeout 500ms "
+    # While the cut heals the lead of the small side may pass from one to the other: each finds a split, one recovers.
+    return script(peers, "recover", f"mkdir {peers.dir}/once || exit 0\n{peers.bellwether} peer recover --join {joins} --key-file {peers.keys} --timeout 500ms "
                   f"--on-compare {compare} --on-reconcile {reconcile} --wait 60s > {peers.dir}/recovery.out 2>&1\n")
 
 
@@ -52,7 +53,7 @@ def found_and_healed(programs):
         out = os.path.join(peers.dir, "recovery.out")
 
         def over():
-            return "5 resume" in text_of(out) or "recovered" in events(peers, 2)
+            return "5 resume" in text_of(out)
         over.__doc__ = "the end of the recovery"
         wait_for(over, 2 * PATIENCE_S, 0.1)
         steps = [line.split()[:2] for line in text_of(out).splitlines()]
@@ -60,7 +61,7 @@ def found_and_healed(programs):
             text_of(out)
         assert "they differ" in text_of(out) and "all alike" in text_of(out), text_of(out)
         assert text_of(os.path.join(peers.dir, "told")) == "reconciled\n"
-        assert "split-brain" in events(peers, 2), "the lower-numbered leader did not take the recovery on"
+        assert any("split-brain" in events(peers, n) for n in (1, 2)), "the lower-numbered leader did not take the recovery on"
         seen = [n for n in peers.net.hosts if {"split-brain", "split-seen"} & set(events(peers, n))]
         assert len(seen) >= 2, f"only {seen} heard of the split"
         for number in peers.net.hosts:
