@@ -63,7 +63,8 @@ static const struct bw_option options[] = {
     {"client-ca", "FILE", "clients must show a certificate signed by one of these authorities",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.client_ca)},
     {"users", "FILE",
-     "users with their roles and password hashes; with it, everybody must say who it is",
+     "the first users of a new cluster, with roles and password hashes: everybody must say who it "
+     "is from the start",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.users)},
     {"hash-password", "NAME:ROLE",
      "print a line for --users, its password read from standard input; ROLE is observe, campaign "
@@ -197,6 +198,13 @@ static void watch_signal(struct serve *s, uv_signal_t *handle, int number)
     uv_signal_start(handle, on_signal, number);
 }
 
+static void on_users(void *context, uint32_t count)
+{
+    (void)context;
+    bw_secure_hide();
+    fprintf(stderr, "bellwether serve: this cluster has users: %u\n", count);
+}
+
 static int open_all(const struct bw_cli_command *command, struct serve *s)
 {
     char why[BW_REPLICA_WHY_MAX + 1] = "";
@@ -212,13 +220,14 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         .listen_host = s->who.listen_host[0] ? s->who.listen_host : NULL,
         .listen_port = s->who.listen_port,
         .credentials = s->secure.peers,
-        .auth = s->secure.auth,
+        .users = s->secure.users ? &s->secure.first : NULL,
         .heartbeat_ns = s->heartbeat_ns,
         .timeout_ns = s->timeout_ns,
         .ttl_min_ns = BW_SEC,
         .registry = {.quota = (uint64_t)2 << 30, .leases_max = 4000000, .history = 131072},
         .context = s,
         .led = on_led,
+        .users_known = on_users,
         .ended = on_ended};
     int error = bw_service_open(&s->service, &service, why);
     struct bw_front_options front = {.loop = &s->loop,
@@ -258,7 +267,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     uv_timer_init(&s.loop, &s.end);
     s.end.data = &s;
     bw_notify_open(&s.notify, &s.loop);
-    code = bw_secure_open(command, &s.secure, &s.loop, s.who.identity.cluster);
+    code = bw_secure_open(command, &s.secure, &s.loop);
     if (code == BW_GO_ON)
         code = open_all(command, &s);
     if (code != BW_GO_ON)
@@ -287,7 +296,7 @@ const struct bw_cli_command bw_command_serve = {
         "and the same on b and c with their own. A fourth, after `bellwether cluster add "
         "10.0.0.4:2380`:\n"
         "  bellwether serve --node d --join 10.0.0.1:2380,10.0.0.2:2380 --peer 10.0.0.4:2380 ...\n"
-        "Changed files are taken up within seconds, and "
+        "Changed certificates are taken up within seconds, and "
         "on\n"
         "SIGHUP; connections and leases stay.\n",
     .options = options,

@@ -72,8 +72,6 @@ static void on_hang_up(uv_signal_t *handle, int number)
 {
     struct bw_secure *s = handle->data;
     (void)number;
-    if (s->auth)
-        bw_auth_look(s->auth);
     if (s->clients)
         bw_credentials_look(s->clients);
     if (s->peers)
@@ -90,28 +88,23 @@ static int open_one(const struct bw_cli_command *command, struct bw_credentials 
     return BW_EXIT_IO;
 }
 
-static int open_users(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop,
-                      uint64_t cluster)
+static int read_users(const struct bw_cli_command *command, struct bw_secure *s)
 {
     char why[BW_USERS_WHY + 1] = "";
-    struct bw_auth_options options = {
-        .loop = loop, .path = s->users, .cluster = cluster, .say = bw_secure_say};
-    if (!s->users || bw_auth_open(&s->auth, &options, why) == 0)
+    if (!s->users || bw_users_read(&s->first, s->users, why) == 0)
         return BW_GO_ON;
     fprintf(stderr, "%s: --users: %s\n", command->path, why);
     return BW_EXIT_IO;
 }
 
-/* Keys and hashes are in memory: it is nobody's to dump. */
-static void hide_memory(void)
+void bw_secure_hide(void)
 {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop,
-                   uint64_t cluster)
+int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv_loop_t *loop)
 {
     struct bw_credentials_options clients = {.loop = loop,
                                              .files = {.ca_file = s->client_ca,
@@ -129,12 +122,12 @@ int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *s, uv
                                            .dials = true,
                                            .say = bw_secure_say};
     if (s->cert || s->peer_cert || s->users)
-        hide_memory();
+        bw_secure_hide();
     int code = open_one(command, &s->clients, &clients);
     if (code == BW_GO_ON)
         code = open_one(command, &s->peers, &peers);
     if (code == BW_GO_ON)
-        code = open_users(command, s, loop, cluster);
+        code = read_users(command, s);
     uv_signal_init(loop, &s->hang_up);
     s->hang_up.data = s;
     if (s->cert || s->peer_cert || s->users)
@@ -149,8 +142,7 @@ void bw_secure_close(struct bw_secure *s)
         bw_credentials_close(s->clients);
     if (s->peers)
         bw_credentials_close(s->peers);
-    if (s->auth)
-        bw_auth_close(s->auth);
+    bw_users_free(&s->first);
 }
 
 /* On a terminal nothing of it is shown. */

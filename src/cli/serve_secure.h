@@ -5,8 +5,8 @@
 
 #include "cli/options.h"
 #include "net/credentials.h"
-#include "serve/auth.h"
 #include "serve/replica.h"
+#include "serve/users.h"
 
 struct bw_secure {
     const char *cert, *key, *client_ca;
@@ -15,7 +15,7 @@ struct bw_secure {
     bool insecure;
     /* what follows from it */
     struct bw_credentials *clients, *peers; /* NULL: in the clear */
-    struct bw_auth *auth;                   /* NULL: nobody is asked who it is */
+    struct bw_users first;                  /* of the file --users */
     uv_signal_t hang_up;
 };
 
@@ -25,9 +25,10 @@ int bw_secure_check(const struct bw_cli_command *command, const struct bw_secure
 /* What this node shows to the others when it connects to them; NULL: nothing is asked. Returns 0 or
  * an error with a line in why[BW_TLS_WHY_MAX + 1]. */
 int bw_secure_peer_tls(const struct bw_secure *secure, struct bw_tls_config **out, char *why);
-int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *secure, uv_loop_t *loop,
-                   uint64_t cluster);
+int bw_secure_open(const struct bw_cli_command *command, struct bw_secure *secure, uv_loop_t *loop);
 void bw_secure_close(struct bw_secure *secure);
+/* Keys and hashes are in memory from now on: it is nobody's to dump. */
+void bw_secure_hide(void);
 /* Prints the line of a user whose password comes by standard input. */
 int bw_secure_hash(const struct bw_cli_command *command, const char *name_and_role);
 /* A line of what happened, on standard error. */

@@ -283,6 +283,23 @@ static const enum bw_role least[] = {
     [BW_ENTRY_BIND] = BW_ROLE_CAMPAIGN,   [BW_ENTRY_COMPACT] = BW_ROLE_ADMIN,
     [BW_ENTRY_USERS] = BW_ROLE_ADMIN,     [BW_ENTRY_LEVEL] = BW_ROLE_NONE};
 
+static bool only_reads(const struct bw_op *ops, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ops[i].kind != BW_OP_RANGE)
+            return false;
+    return true;
+}
+
+/* A transaction that only reads takes what reading takes. */
+static enum bw_role role_for(const struct bw_entry *entry)
+{
+    const struct bw_txn *txn = &entry->txn;
+    bool reads = entry->kind == BW_ENTRY_TXN && only_reads(txn->then, txn->then_count) &&
+                 only_reads(txn->otherwise, txn->otherwise_count);
+    return reads ? BW_ROLE_OBSERVE : least[entry->kind];
+}
+
 static enum bw_refusal apply_other(struct bw_registry *registry, const struct bw_entry *entry)
 {
     switch (entry->kind) {
@@ -311,7 +328,7 @@ enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_
 {
     enum bw_refusal refusal = BW_BUG(users_checked_on_arrival)
                                   ? BW_REFUSED_NOT
-                                  : bw_registry_may(registry, &entry->by, least[entry->kind]);
+                                  : bw_registry_may(registry, &entry->by, role_for(entry));
     results->op_count = results->kv_count = 0;
     results->succeeded = results->truncated = false;
     if (!refusal && entry->kind == BW_ENTRY_PUT)

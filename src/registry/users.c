@@ -11,12 +11,16 @@ static const char *const role_names[] = {[BW_ROLE_OBSERVE] = "observe",
                                          [BW_ROLE_ADMIN] = "admin",
                                          [BW_ROLE_ROOT] = "root"};
 
+static bool is_of_names(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '@' || c == '-';
+}
+
 bool bw_user_name_is_good(struct bw_slice name)
 {
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-";
     for (size_t i = 0; i < name.length; i++)
-        if (!memchr(allowed, name.at[i], sizeof allowed - 1))
+        if (!is_of_names(name.at[i]))
             return false;
     return name.length > 0 && name.length <= BW_USER_NAME_MAX;
 }
@@ -101,27 +105,32 @@ enum bw_refusal bw_registry_may(const struct bw_registry *r, const struct bw_by 
     return user && bw_user_role(user) >= least ? BW_REFUSED_NOT : BW_REFUSED_DENIED;
 }
 
+/* Nobody's while nobody is asked: nodes of before understand that too. */
+struct bw_by bw_registry_own(const struct bw_registry *r)
+{
+    return (struct bw_by){.kind = r->users_enabled ? BW_BY_NODE : BW_BY_ANYBODY};
+}
+
 /* ── changing ── */
 
-/* Does anybody but this user (NULL: anybody) administer? */
-static bool has_admin(const struct bw_registry *r, const struct bw_user *but)
+static uint32_t count_admins(const struct bw_registry *r)
 {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < r->user_count; i++)
-        if (&r->users[i] != but && bw_user_role(&r->users[i]) == BW_ROLE_ADMIN)
-            return true;
-    return false;
+        count += bw_user_role(&r->users[i]) == BW_ROLE_ADMIN;
+    return count;
 }
 
 /* Without anybody who may change users nobody could ever again. */
 static bool is_last_admin(const struct bw_registry *r, const struct bw_user *user)
 {
-    return r->users_enabled && bw_user_role(user) == BW_ROLE_ADMIN && !has_admin(r, user);
+    return r->users_enabled && bw_user_role(user) == BW_ROLE_ADMIN && count_admins(r) == 1;
 }
 
 static enum bw_refusal enable(struct bw_registry *r)
 {
     static const struct bw_slice root = {(const unsigned char *)"root", 4};
-    if (!has_admin(r, NULL))
+    if (count_admins(r) == 0)
         return find(r, root) ? BW_REFUSED_ROOT_ROLE : BW_REFUSED_NO_ROOT;
     r->users_revision += !r->users_enabled;
     r->users_enabled = true;

@@ -87,6 +87,8 @@ void bw_registry_users_status(const struct bw_registry *registry, struct bw_user
 const struct bw_user *bw_registry_user(const struct bw_registry *registry, struct bw_slice name);
 /* By name, from 0 on; NULL behind the last. */
 const struct bw_user *bw_registry_user_at(const struct bw_registry *registry, uint32_t place);
+/* How a node signs what it does of its own accord. */
+struct bw_by bw_registry_own(const struct bw_registry *registry);
 /* May they now what takes this role? BW_REFUSED_NOT: yes. */
 enum bw_refusal bw_registry_may(const struct bw_registry *registry, const struct bw_by *by,
                                 enum bw_role least);

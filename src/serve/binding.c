@@ -168,6 +168,7 @@ static bool end_lease(struct bw_binding *binding, int64_t lease)
 {
     struct bw_service *service = binding->all->service;
     struct bw_entry entry = {.kind = BW_ENTRY_REVOKE,
+                             .by = bw_registry_own(bw_service_registry(service)),
                              .lease = {.id = lease, .binding = binding->number}};
     uint64_t request = bw_replica_propose(service->replica, &entry);
     struct bw_wait *wait = request ? bw_service_wait(&binding->call, request) : NULL;

@@ -49,6 +49,7 @@ const struct bw_method *bw_method_find(const char *path, size_t length);
 
 struct bw_caller {                   /* by token or certificate (auth.h) */
     char name[BW_USER_NAME_MAX + 1]; /* "": nobody */
+    uint64_t since;                  /* of the user the token is of; 0: by its name alone */
     bool invalid;                    /* it showed a token that is none */
 };
 

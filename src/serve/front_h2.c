@@ -314,7 +314,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
         stream->call.needs_leader = is(value, value_length, "true");
     } else if (is(name, name_length, "token") || is(name, name_length, "authorization") ||
                is(name, name_length, "grpc-metadata-token")) {
-        bw_auth_take_token(bw_service_auth(stream->call.service), (const char *)value, value_length,
+        bw_auth_take_token(stream->call.service, (const char *)value, value_length,
                            &stream->call.caller);
     }
     return 0;

@@ -151,8 +151,8 @@ static void new_ask(struct bw_conn *conn, struct http1 *h)
     h->ask = (struct bw_gateway){
         .front = conn->front, .wire = &wire, .owner = conn, .needs_leader = h->head.needs_leader};
     h->ask.caller = conn->caller;
-    bw_auth_take_token(bw_service_auth(conn->front->options.service), h->head.token,
-                       strlen(h->head.token), &h->ask.caller);
+    bw_auth_take_token(conn->front->options.service, h->head.token, strlen(h->head.token),
+                       &h->ask.caller);
     h->done = h->in_pieces = false;
 }
 

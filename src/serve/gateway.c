@@ -253,8 +253,9 @@ static void say_health(struct bw_gateway *gateway)
 {
     struct bw_replica_status status;
     bw_replica_status(bw_service_replica(gateway->front->options.service), &status);
-    const char *text = status.leader ? "{\"health\":\"true\"}" : "{\"health\":\"false\"}";
-    say(gateway, status.leader ? 200 : 503, "application/json", text, strlen(text));
+    bool healthy = status.leader && !bw_service_awaits_users(gateway->front->options.service);
+    const char *text = healthy ? "{\"health\":\"true\"}" : "{\"health\":\"false\"}";
+    say(gateway, healthy ? 200 : 503, "application/json", text, strlen(text));
 }
 
 static void say_metrics(struct bw_gateway *gateway)

@@ -12,14 +12,16 @@
  * fields stay for good, is a new one, and so is a new kind of entry in the log (roster.h, level).
  *
  *   1   as it began
- *   2   a node says in the log how often it started and which versions it speaks */
+ *   2   a node says in the log how often it started and which versions it speaks
+ *   3   level 2 of the registry (registry.h): users, who asked for a change, nested transactions */
 #ifndef BW_MESH_VERSION
-#define BW_MESH_VERSION 2u
+#define BW_MESH_VERSION 3u
 #endif
 #ifndef BW_MESH_VERSION_MIN
 #define BW_MESH_VERSION_MIN 1u
 #endif
 #define BW_VERSION_LIVES  2u /* the first that tells which life a node lives */
+#define BW_MESH_REGISTRY  3u /* the first that knows BW_REGISTRY_LEVEL */
 #define BW_MESH_ANSWER    12u
 #define BW_MESH_FRAME_MAX ((size_t)128 << 20) /* an append of 64 of the largest entries */
 

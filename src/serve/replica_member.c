@@ -56,6 +56,11 @@ void replica_mesh_sync(struct bw_replica *r)
         bw_mesh_keep(r->mesh, ids, count);
 }
 
+void replica_agree(struct bw_replica *r)
+{
+    bw_session_agree(&r->session, r->members.applied.level >= BW_MESH_REGISTRY);
+}
+
 enum bw_mesh_verdict replica_judge(struct bw_replica *r, const struct bw_replica_member *from)
 {
     if (bw_membership_connects_back(&r->members, r->raft, from->id)) {
@@ -198,6 +203,7 @@ void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *ent
     r->resync = true;
     if (bw_membership_apply(&r->members, bytes, length, &change))
         bw_session_done(&r->session, bw_get64(entry->bytes), change.member.id);
+    replica_agree(r);
     r->options.led(r->options.context);
     if (entry->change == BW_CHANGE_REMOVE && entry->node == r->options.self)
         replica_removed(r);

@@ -177,6 +177,8 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
 void replica_roster_learn(struct bw_replica *r, const struct bw_log_entry *entry);
 void replica_roster_rebuild(struct bw_replica *r);
 void replica_mesh_sync(struct bw_replica *r);
+/* Has every member said in the log that it understands what this version writes? */
+void replica_agree(struct bw_replica *r);
 enum bw_mesh_verdict replica_judge(struct bw_replica *r, const struct bw_replica_member *from);
 enum bw_mesh_verdict replica_joins(struct bw_replica *r, const char *host, uint16_t port,
                                    bw_node *id, unsigned char *out, size_t *length);

@@ -83,6 +83,7 @@ static void announce(struct bw_replica *r, const struct bw_announcement *said)
         return;
     r->leader_changes += said->leader != before && said->leader != BW_NODE_NONE;
     r->term = said->term;
+    replica_agree(r);
     bw_session_led(&r->session, said->leader);
     if (said->leader != before)
         bw_silence_forget(&r->silence);

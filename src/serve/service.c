@@ -7,6 +7,7 @@
 #include "serve/binding.h"
 #include "serve/service_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,6 +41,42 @@ struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request)
         call->waits->link = &wait->next;
     call->waits = wait;
     return wait;
+}
+
+struct bw_wait *bw_service_propose(struct bw_call *call, struct bw_entry *entry,
+                                   void (*applied)(struct bw_call *, int64_t,
+                                                   const struct bw_entry *, enum bw_refusal,
+                                                   const struct bw_results *))
+{
+    entry->by = bw_auth_by(call);
+    struct bw_wait *wait = bw_service_wait(call, bw_replica_propose(call->service->replica, entry));
+    if (wait)
+        wait->applied = applied;
+    return wait;
+}
+
+struct bw_wait *bw_service_read(struct bw_call *call,
+                                void (*answered)(struct bw_call *, int64_t, bw_time))
+{
+    struct bw_wait *wait = bw_service_wait(call, bw_replica_read(call->service->replica));
+    if (wait) {
+        wait->answered = answered;
+        wait->reads = true;
+    }
+    return wait;
+}
+
+bool bw_service_knows(struct bw_call *call, const char *what)
+{
+    struct bw_registry_status status;
+    char text[160];
+    bw_registry_status(bw_service_registry(call->service), &status);
+    if (status.level >= BW_REGISTRY_LEVEL)
+        return true;
+    snprintf(text, sizeof text,
+             "bellwether: %s: every member must be of this version and have been there once", what);
+    bw_call_end(call, BW_CODE_UNAVAILABLE, text);
+    return false;
 }
 
 static void unlink_wait(struct bw_service *service, struct bw_wait *wait)
@@ -116,7 +153,8 @@ static void on_applied(void *context, uint64_t request, const struct bw_entry *e
 static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
 {
     struct bw_wait wait;
-    if (take_wait(context, request, &wait) && wait.answered)
+    if (take_wait(context, request, &wait) && wait.answered &&
+        (!wait.reads || bw_auth_may(wait.call)))
         wait.answered(wait.call, wait.number, ttl_ns);
 }
 
@@ -131,8 +169,21 @@ static void on_failed(void *context, uint64_t request, int error)
         bw_service_fail(wait.call, error);
 }
 
+/* Whoever keeps secrets is told once that there are some. */
+static void look_for_users(struct bw_service *service)
+{
+    struct bw_users_status status;
+    bw_registry_users_status(bw_service_registry(service), &status);
+    if (service->users_told || status.revision == 0)
+        return;
+    service->users_told = true;
+    if (service->options.users_known)
+        service->options.users_known(service->options.context, status.count);
+}
+
 static void on_changed(void *context, bool restored)
 {
+    look_for_users(context);
     bw_service_news(context, restored);
 }
 
@@ -288,9 +339,14 @@ uv_loop_t *bw_service_loop(struct bw_service *service)
     return service->options.loop;
 }
 
-struct bw_auth *bw_service_auth(struct bw_service *service)
+uint64_t bw_service_cluster(const struct bw_service *service)
 {
-    return service->options.auth;
+    return service->options.cluster;
+}
+
+struct bw_passwords *bw_service_passwords(struct bw_service *service)
+{
+    return service->passwords;
 }
 
 bool bw_service_has_peer_tls(const struct bw_service *service)
@@ -343,6 +399,8 @@ static void let_go(struct bw_service *service)
     if (service->watch_memory)
         munmap(service->watch_memory, service->watch_bytes);
     free((void *)service->results.kvs);
+    if (service->passwords)
+        bw_passwords_close(service->passwords);
     free(service->buckets);
     free(service);
 }
@@ -356,6 +414,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
     service->buckets = calloc(WAIT_BUCKETS, sizeof(struct bw_wait *));
     service->results.kvs = malloc(READ_KVS * sizeof(const struct bw_kv *));
     service->results.kv_cap = READ_KVS;
+    service->passwords = bw_passwords_new(options->loop);
     struct bw_replica_options replica = {.loop = options->loop,
                                          .directory = options->directory,
                                          .cluster = options->cluster,
@@ -377,14 +436,17 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .changed = on_changed,
                                          .led = on_led,
                                          .ended = on_ended};
-    int error = service->buckets && service->results.kvs ? open_watches(service) : BW_ENOMEM;
+    bool room = service->buckets && service->results.kvs && service->passwords;
+    int error = room ? open_watches(service) : BW_ENOMEM;
     if (!error)
         error = bw_replica_open(&service->replica, &replica, why);
-    if (error)
+    if (error) {
         let_go(service);
-    else
-        *out = service;
-    return error;
+        return error;
+    }
+    bw_service_import_open(service);
+    *out = service;
+    return 0;
 }
 
 static void on_closed(void *context)
@@ -401,81 +463,6 @@ void bw_service_close(struct bw_service *service, void (*closed)(void *context))
 {
     service->closed = closed;
     bw_bindings_close(service);
+    bw_service_import_close(service);
     bw_replica_close(service->replica, on_closed);
-}
-
-#define UNARY(path, json, request, response, function)                                             \
-    {                                                                                              \
-        path, json, &api__##request##__descriptor, &api__##response##__descriptor, false,          \
-            function, NULL, NULL                                                                   \
-    }
-
-const struct bw_method bw_methods[] = {
-    {"/etcdserverpb.KV/Range", "/v3/kv/range", &api__range_request__descriptor,
-     &api__range_response__descriptor, false, bw_kv_range, NULL, bw_kv_range_gone},
-    UNARY("/etcdserverpb.KV/Put", "/v3/kv/put", put_request, put_response, bw_kv_put),
-    UNARY("/etcdserverpb.KV/DeleteRange", "/v3/kv/deleterange", delete_range_request,
-          delete_range_response, bw_kv_delete),
-    UNARY("/etcdserverpb.KV/Txn", "/v3/kv/txn", txn_request, txn_response, bw_kv_txn),
-    UNARY("/etcdserverpb.KV/Compact", "/v3/kv/compaction", compaction_request, compaction_response,
-          bw_kv_compact),
-    UNARY("/etcdserverpb.Lease/LeaseGrant", "/v3/lease/grant", lease_grant_request,
-          lease_grant_response, bw_lease_grant),
-    UNARY("/etcdserverpb.Lease/LeaseRevoke", "/v3/lease/revoke", lease_revoke_request,
-          lease_revoke_response, bw_lease_revoke),
-    UNARY("/etcdserverpb.Lease/LeaseTimeToLive", "/v3/lease/timetolive", lease_time_to_live_request,
-          lease_time_to_live_response, bw_lease_time_to_live),
-    UNARY("/etcdserverpb.Lease/LeaseLeases", "/v3/lease/leases", lease_leases_request,
-          lease_leases_response, bw_lease_leases),
-    {"/etcdserverpb.Lease/LeaseKeepAlive", "/v3/lease/keepalive",
-     &api__lease_keep_alive_request__descriptor, &api__lease_keep_alive_response__descriptor, true,
-     bw_lease_keep_alive, bw_lease_keep_alive_no_more, NULL},
-    {"/etcdserverpb.Watch/Watch", "/v3/watch", &api__watch_request__descriptor,
-     &api__watch_response__descriptor, true, bw_watch_message, NULL, bw_watch_gone},
-    UNARY("/etcdserverpb.Cluster/MemberList", "/v3/cluster/member/list", member_list_request,
-          member_list_response, bw_cluster_members),
-    UNARY("/etcdserverpb.Cluster/MemberAdd", "/v3/cluster/member/add", member_add_request,
-          member_add_response, bw_cluster_add),
-    UNARY("/etcdserverpb.Cluster/MemberRemove", "/v3/cluster/member/remove", member_remove_request,
-          member_remove_response, bw_cluster_remove),
-    UNARY("/etcdserverpb.Cluster/MemberUpdate", "/v3/cluster/member/update", member_update_request,
-          member_update_response, bw_cluster_update),
-    UNARY("/etcdserverpb.Cluster/MemberPromote", "/v3/cluster/member/promote",
-          member_promote_request, member_promote_response, bw_cluster_promote),
-    UNARY("/etcdserverpb.Maintenance/Status", "/v3/maintenance/status", status_request,
-          status_response, bw_cluster_status),
-    UNARY("/etcdserverpb.Maintenance/MoveLeader", "/v3/maintenance/transfer-leadership",
-          move_leader_request, move_leader_response, bw_cluster_move_leader),
-    {"/etcdserverpb.Maintenance/Snapshot", "/v3/maintenance/snapshot",
-     &api__snapshot_request__descriptor, &api__snapshot_response__descriptor, true,
-     bw_cluster_snapshot, NULL, bw_cluster_snapshot_gone},
-    UNARY("/etcdserverpb.Maintenance/Alarm", "/v3/maintenance/alarm", alarm_request, alarm_response,
-          bw_cluster_alarm),
-    {"/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate",
-     &api__authenticate_request__descriptor, &api__authenticate_response__descriptor, false,
-     bw_auth_authenticate, NULL, bw_auth_gone},
-    {"/v3electionpb.Election/Campaign", "/v3/election/campaign", &api__campaign_request__descriptor,
-     &api__campaign_response__descriptor, false, bw_election_campaign, NULL, bw_election_gone},
-    UNARY("/v3electionpb.Election/Proclaim", "/v3/election/proclaim", proclaim_request,
-          proclaim_response, bw_election_proclaim),
-    {"/v3electionpb.Election/Leader", "/v3/election/leader", &api__leader_request__descriptor,
-     &api__leader_response__descriptor, false, bw_election_leader, NULL, bw_election_gone},
-    {"/v3electionpb.Election/Observe", "/v3/election/observe", &api__leader_request__descriptor,
-     &api__leader_response__descriptor, true, bw_election_observe, NULL, bw_election_gone},
-    UNARY("/v3electionpb.Election/Resign", "/v3/election/resign", resign_request, resign_response,
-          bw_election_resign),
-    {"/v3lockpb.Lock/Lock", "/v3/lock/lock", &api__lock_request__descriptor,
-     &api__lock_response__descriptor, false, bw_election_lock, NULL, bw_election_gone},
-    UNARY("/v3lockpb.Lock/Unlock", "/v3/lock/unlock", unlock_request, unlock_response,
-          bw_election_unlock),
-    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL}};
-
-const struct bw_method *bw_method_find(const char *path, size_t length)
-{
-    for (const struct bw_method *method = bw_methods; method->path; method++)
-        if ((strlen(method->path) == length && memcmp(method->path, path, length) == 0) ||
-            (method->json && strlen(method->json) == length &&
-             memcmp(method->json, path, length) == 0))
-            return method;
-    return NULL;
 }

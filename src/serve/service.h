@@ -7,7 +7,9 @@
  *   service_cluster.c   members, status, hand-over; what is not there
  *   service_member.c    changes of the members
  *   service_snapshot.c  all of it, for a backup
- *   auth.c              Authenticate; whether a caller may
+ *   service_auth.c      users, roles, Authenticate
+ *   service_import.c    the first users, from a file
+ *   auth.c              who a caller is, and whether it may
  *   service_election.c  Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
 #ifndef BW_SERVE_SERVICE_H
 #define BW_SERVE_SERVICE_H
@@ -29,6 +31,7 @@ struct bw_wait {
     struct bw_wait *next, **link; /* of the same call */
     /* One of them, once. */
     bool binds; /* lease `number`, to the call's connection */
+    bool reads; /* its caller must still be allowed to when it is answered */
     void (*applied)(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results);
     void (*answered)(struct bw_call *call, int64_t number, bw_time ttl_ns);
@@ -47,11 +50,12 @@ struct bw_service_options {
     const char *listen_host;
     uint16_t listen_port;
     struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
-    struct bw_auth *auth;               /* NULL: everybody may do everything */
+    const struct bw_users *users;       /* to begin with, if there never were any; NULL: none */
     bw_time heartbeat_ns, timeout_ns, ttl_min_ns;
     struct bw_registry_config registry;
     void *context;
-    void (*led)(void *context); /* who leads changed */
+    void (*led)(void *context);                         /* who leads changed */
+    void (*users_known)(void *context, uint32_t count); /* from now on there are users */
     void (*ended)(void *context, enum bw_replica_end end, const char *why);
 };
 
@@ -61,7 +65,10 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
 void bw_service_close(struct bw_service *service, void (*closed)(void *context));
 struct bw_replica *bw_service_replica(struct bw_service *service);
 uv_loop_t *bw_service_loop(struct bw_service *service);
-struct bw_auth *bw_service_auth(struct bw_service *service);
+uint64_t bw_service_cluster(const struct bw_service *service);
+struct bw_passwords *bw_service_passwords(struct bw_service *service);
+/* Users were given to begin with, and are not known yet. */
+bool bw_service_awaits_users(const struct bw_service *service);
 bool bw_service_has_peer_tls(const struct bw_service *service);
 
 /* False: the call has ended, for a node that has no vote serves nobody (as etcd has it). */
@@ -70,6 +77,15 @@ bool bw_service_may(struct bw_call *call, const ProtobufCMessage *message);
 /* For the methods. A wait for what `request` (0: the replica takes no more) will bring; the call
  * ends with an error if there can be none. Returns NULL then. */
 struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request);
+/* The same for a change on behalf of the call's user, and for a read. */
+struct bw_wait *bw_service_propose(struct bw_call *call, struct bw_entry *entry,
+                                   void (*applied)(struct bw_call *, int64_t,
+                                                   const struct bw_entry *, enum bw_refusal,
+                                                   const struct bw_results *));
+struct bw_wait *bw_service_read(struct bw_call *call,
+                                void (*answered)(struct bw_call *, int64_t, bw_time));
+/* Do all members understand what this version writes into the log? False: the call has ended. */
+bool bw_service_knows(struct bw_call *call, const char *what);
 struct bw_registry *bw_service_registry(struct bw_service *service);
 struct bw_watches *bw_service_watches(struct bw_service *service);
 /* How many waits there are. */
@@ -113,10 +129,26 @@ void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message
 void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_gone(struct bw_call *call);
+void bw_auth_authenticate(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_enable(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_disable(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_status(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_add(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_get(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_list(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_delete(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_password(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_grant(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_user_revoke(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_get(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_list(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_change(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_gone(struct bw_call *call);
 void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_add(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_remove(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_update(struct bw_call *call, const ProtobufCMessage *message);
+void bw_cluster_change_gone(struct bw_call *call);
 void bw_cluster_promote(struct bw_call *call, const ProtobufCMessage *message);
 /* The members as of now, in the room; *count of them. */
 Api__Member **bw_cluster_list(struct bw_service *service, size_t *count);

@@ -119,6 +119,28 @@ static bool may_lead(const struct bw_replica *replica, uint64_t id)
     return false;
 }
 
+/* Known here as of now: the users, and who leads. */
+static void transfer(struct bw_call *call, int64_t target, bw_time ttl_ns)
+{
+    struct bw_replica *replica = bw_service_replica(call->service);
+    struct bw_replica_status status;
+    (void)ttl_ns;
+    bw_replica_status(replica, &status);
+    if (!status.leading) {
+        not_moved(call, 0, BW_ENOTLEADER);
+        return;
+    }
+    if (target == status.self) {
+        moved(call, 0, 0);
+        return;
+    }
+    struct bw_wait *wait = bw_service_wait(call, bw_replica_transfer(replica, (bw_node)target));
+    if (!wait)
+        return;
+    wait->answered = moved;
+    wait->failed = not_moved;
+}
+
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__MoveLeaderRequest *in = (const Api__MoveLeaderRequest *)message;
@@ -133,16 +155,9 @@ void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *messag
         not_moved(call, 0, BW_ENOTMEMBER);
         return;
     }
-    if (in->targetid == status.self) {
-        moved(call, 0, 0);
-        return;
-    }
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_transfer(replica, (bw_node)in->targetid));
-    if (!wait)
-        return;
-    wait->answered = moved;
-    wait->failed = not_moved;
+    struct bw_wait *wait = bw_service_read(call, transfer);
+    if (wait)
+        wait->number = (int64_t)in->targetid;
 }
 
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message)

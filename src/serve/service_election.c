@@ -3,6 +3,7 @@
  * A campaign puts NAME/LEASE (hexadecimal) with the lease, then waits until no older key of NAME/
  * is left, looking at the one just before its own only. A lock is the same without a value. */
 #include "base/error.h"
+#include "serve/auth.h"
 #include "serve/service.h"
 
 #include <inttypes.h>
@@ -117,6 +118,8 @@ static void won(struct campaign *c)
     Api__CampaignResponse out = API__CAMPAIGN_RESPONSE__INIT;
     Api__LeaderKey leader = API__LEADER_KEY__INIT;
     Api__Header header;
+    if (!bw_auth_may(c->call)) /* it may have waited for long */
+        return;
     if (c->lock) {
         won_lock(c);
         return;
@@ -209,10 +212,7 @@ static void enter(struct campaign *c, struct bw_slice value)
                                      .then_count = 1,
                                      .otherwise = c->lock ? &get : &put,
                                      .otherwise_count = 1}};
-    struct bw_wait *wait =
-        bw_service_wait(c->call, bw_replica_propose(bw_service_replica(c->call->service), &entry));
-    if (wait)
-        wait->applied = entered;
+    bw_service_propose(c->call, &entry, entered);
 }
 
 static void begin(struct bw_call *call, ProtobufCBinaryData name, int64_t lease,
@@ -289,10 +289,7 @@ static void while_leading(struct bw_call *call, const Api__LeaderKey *leader,
     struct bw_entry entry = {
         .kind = BW_ENTRY_TXN,
         .txn = {.compares = &same, .compare_count = 1, .then = op, .then_count = 1}};
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
-    if (wait)
-        wait->applied = applied;
+    bw_service_propose(call, &entry, applied);
 }
 
 void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *message)
@@ -337,10 +334,7 @@ void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__UnlockRequest *in = (const Api__UnlockRequest *)message;
     struct bw_entry entry = {.kind = BW_ENTRY_DELETE, .delete = {.keys = {.key = data(in->key)}}};
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
-    if (wait)
-        wait->applied = unlocked;
+    bw_service_propose(call, &entry, unlocked);
 }
 
 /* ── who leads ── */
@@ -372,7 +366,7 @@ static void leader_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
 static void observe(struct campaign *c)
 {
     const struct bw_kv *kv = first_of(c, BW_SORT_ASCEND, 0);
-    if (!kv || kv->mod_revision == c->told)
+    if (!kv || kv->mod_revision == c->told || !bw_auth_may(c->call))
         return;
     c->told = kv->mod_revision;
     send_leader(c->call, kv);
@@ -407,10 +401,7 @@ static void read_then(struct bw_call *call, const ProtobufCMessage *message,
         refuse(call, BW_REFUSED_TOO_LARGE);
         return;
     }
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_read(bw_service_replica(call->service)));
-    if (wait)
-        wait->answered = answered;
+    bw_service_read(call, answered);
 }
 
 void bw_election_leader(struct bw_call *call, const ProtobufCMessage *message)

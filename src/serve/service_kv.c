@@ -160,10 +160,7 @@ void bw_kv_range(struct bw_call *call, const ProtobufCMessage *message)
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: no memory");
         return;
     }
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_read(bw_service_replica(call->service)));
-    if (wait)
-        wait->answered = on_readable;
+    bw_service_read(call, on_readable);
 }
 
 void bw_kv_range_gone(struct bw_call *call)
@@ -172,16 +169,6 @@ void bw_kv_range_gone(struct bw_call *call)
 }
 
 /* ── changes ── */
-
-static void propose(struct bw_call *call, const struct bw_entry *entry,
-                    void (*applied)(struct bw_call *, int64_t, const struct bw_entry *,
-                                    enum bw_refusal, const struct bw_results *))
-{
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), entry));
-    if (wait)
-        wait->applied = applied;
-}
 
 /* True: refused, and the call has ended. */
 static bool was_refused(struct bw_call *call, enum bw_refusal refusal,
@@ -221,7 +208,8 @@ void bw_kv_put(struct bw_call *call, const ProtobufCMessage *message)
     else if (in->lease < 0)
         bw_service_refuse(call, BW_REFUSED_NO_LEASE);
     else
-        propose(call, &(struct bw_entry){.kind = BW_ENTRY_PUT, .put = to_put(in)}, put_applied);
+        bw_service_propose(call, &(struct bw_entry){.kind = BW_ENTRY_PUT, .put = to_put(in)},
+                           put_applied);
 }
 
 static void delete_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
@@ -247,8 +235,9 @@ void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *message)
     if (in->key.len == 0)
         bw_service_refuse(call, BW_REFUSED_NO_KEY);
     else
-        propose(call, &(struct bw_entry){.kind = BW_ENTRY_DELETE, .delete = to_delete(in)},
-                delete_applied);
+        bw_service_propose(call,
+                           &(struct bw_entry){.kind = BW_ENTRY_DELETE, .delete = to_delete(in)},
+                           delete_applied);
 }
 
 /* ── Txn ── */
@@ -391,7 +380,7 @@ void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message)
                                      .then_count = (uint32_t)in->n_success,
                                      .otherwise = room.otherwise,
                                      .otherwise_count = (uint32_t)in->n_failure}};
-    propose(call, &entry, txn_applied);
+    bw_service_propose(call, &entry, txn_applied);
 }
 
 static void compact_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
@@ -414,5 +403,5 @@ void bw_kv_compact(struct bw_call *call, const ProtobufCMessage *message)
     const Api__CompactionRequest *in = (const Api__CompactionRequest *)message;
     struct bw_entry entry = {.kind = BW_ENTRY_COMPACT,
                              .revision = in->revision < 0 ? 0 : in->revision};
-    propose(call, &entry, compact_applied);
+    bw_service_propose(call, &entry, compact_applied);
 }

@@ -66,11 +66,9 @@ void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message)
     bw_time ttl = bw_time_max(in->ttl * BW_SEC, bw_service_ttl_min(call->service));
     struct bw_entry entry = {.kind = BW_ENTRY_GRANT,
                              .lease = {.id = id, .ttl_ns = ttl, .binding = bind_to(call)}};
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
+    struct bw_wait *wait = bw_service_propose(call, &entry, grant_applied);
     if (!wait)
         return;
-    wait->applied = grant_applied;
     wait->number = id;
     wait->binds = call->binding != NULL;
 }
@@ -100,10 +98,7 @@ void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *message)
         return;
     }
     struct bw_entry entry = {.kind = BW_ENTRY_REVOKE, .lease = {.id = in->id}};
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
-    if (wait)
-        wait->applied = revoke_applied;
+    bw_service_propose(call, &entry, revoke_applied);
 }
 
 /* ── KeepAlive: a stream of requests, each answered when a quorum has confirmed us ── */
@@ -130,6 +125,7 @@ static void keep_alive(struct bw_call *call, int64_t id)
     if (!wait)
         return;
     wait->answered = kept_alive;
+    wait->reads = true;
     wait->number = id;
 }
 
@@ -138,8 +134,12 @@ static void bind_applied(struct bw_call *call, int64_t id, const struct bw_entry
 {
     (void)entry;
     (void)results;
-    if (refusal) {
+    if (refusal == BW_REFUSED_NO_LEASE) {
         kept_alive(call, id, 0);
+        return;
+    }
+    if (refusal) {
+        bw_service_refuse(call, refusal);
         return;
     }
     bw_binding_add(call->binding, id);
@@ -167,11 +167,9 @@ void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
         keep_alive(call, in->id);
         return;
     }
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_propose(bw_service_replica(call->service), &entry));
+    struct bw_wait *wait = bw_service_propose(call, &entry, bind_applied);
     if (!wait)
         return;
-    wait->applied = bind_applied;
     wait->number = in->id;
     wait->binds = true;
 }
@@ -220,6 +218,7 @@ void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message
     if (!wait)
         return;
     wait->answered = left_known;
+    wait->reads = true;
     wait->number = in->keys ? -in->id : in->id; /* negative: its keys are wanted too */
 }
 
@@ -252,8 +251,5 @@ static void leases_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
 void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message)
 {
     (void)message;
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_read(bw_service_replica(call->service)));
-    if (wait)
-        wait->answered = leases_readable;
+    bw_service_read(call, leases_readable);
 }

@@ -6,6 +6,7 @@
 #include "serve/service.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -88,15 +89,43 @@ static bool take_id(struct bw_call *call, uint64_t id, struct bw_member_change *
     return !call->ended;
 }
 
+struct asked { /* while it is confirmed that the caller may */
+    struct bw_member_change change;
+    void (*done)(struct bw_call *call, int64_t number, bw_time id);
+};
+
+static void confirmed(struct bw_call *call, int64_t number, bw_time ttl_ns)
+{
+    const struct asked *asked = call->state;
+    struct bw_wait *wait =
+        bw_service_wait(call, bw_replica_change(bw_service_replica(call->service), &asked->change));
+    (void)number;
+    (void)ttl_ns;
+    if (!wait)
+        return;
+    wait->answered = asked->done;
+    wait->failed = refuse;
+}
+
+/* The members are not the registry's: a round makes sure that its users are known here as of now.
+ */
 static void ask(struct bw_call *call, const struct bw_member_change *change,
                 void (*done)(struct bw_call *call, int64_t number, bw_time id))
 {
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_change(bw_service_replica(call->service), change));
-    if (!wait)
+    struct asked *asked = call->state ? NULL : malloc(sizeof *asked);
+    if (!asked) {
+        bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
         return;
-    wait->answered = done;
-    wait->failed = refuse;
+    }
+    *asked = (struct asked){.change = *change, .done = done};
+    call->state = asked;
+    bw_service_read(call, confirmed);
+}
+
+void bw_cluster_change_gone(struct bw_call *call)
+{
+    free(call->state);
+    call->state = NULL;
 }
 
 /* All four answers begin with a header and end with the members. */

@@ -128,10 +128,7 @@ void bw_cluster_snapshot(struct bw_call *call, const ProtobufCMessage *message)
         bw_call_end(call, BW_CODE_INVALID, "etcdserver: one snapshot for each call");
         return;
     }
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_read(bw_service_replica(call->service)));
-    if (wait)
-        wait->answered = begin;
+    bw_service_read(call, begin);
 }
 
 void bw_cluster_snapshot_gone(struct bw_call *call)

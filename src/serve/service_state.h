@@ -2,6 +2,7 @@
 #ifndef BW_SERVE_SERVICE_STATE_H
 #define BW_SERVE_SERVICE_STATE_H
 
+#include "serve/password.h"
 #include "serve/service.h"
 
 #define WAIT_BUCKETS 16384u /* a power of two */
@@ -25,8 +26,16 @@ struct bw_service {
     struct bw_results results;
     struct room *room;
     struct bw_bindings *bindings; /* binding.c; NULL: none yet */
-    bw_ref stuck; /* the first watcher of this pass whose owner could not take more */
+    struct bw_passwords *passwords;
+    struct bw_call import; /* on whose behalf users are taken in (service_import.c) */
+    uv_timer_t *import_timer;
+    bool users_told; /* that there are some */
+    bw_ref stuck;    /* the first watcher of this pass whose owner could not take more */
     void (*closed)(void *context);
 };
+
+/* service_import.c */
+void bw_service_import_open(struct bw_service *service);
+void bw_service_import_close(struct bw_service *service);
 
 #endif

@@ -4,6 +4,7 @@
 #include "serve/service.h"
 
 #include "base/error.h"
+#include "serve/auth.h"
 #include "serve/service_state.h"
 
 #include <stdlib.h>
@@ -131,6 +132,12 @@ static void on_news(struct bw_watching *watching, bw_ref ref)
     size_t count = 0;
     int64_t revision = 0;
     bw_service_room_clear(service);
+    if (!bw_auth_may(call)) { /* not any more: all of its watchers go with the call */
+        while (bw_watcher_next(service->watches, bw_service_registry(service), ref, &happened) ==
+               BW_WATCHER_EVENT)
+            ;
+        return;
+    }
     for (;;) {
         if (count == 0 && call->is_full(call)) {
             bw_watcher_later(service->watches, ref);

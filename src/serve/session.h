@@ -106,6 +106,7 @@ struct bw_session { /* the caller's memory; set up by init, then read only */
     bw_time last_turn;            /* when the node last ran */
     bw_time stall_ns; /* one that did not run for so long heard no keep-alives; set by the caller,
                          longer than a heartbeat */
+    bool agreed;      /* every member understands entries up to BW_REGISTRY_LEVEL */
     bool nudge;       /* another node waits to hear that its proposal is committed */
     uint64_t next_request, next_group;
     uint32_t requests, indexed; /* of them, reads that wait for an index */
@@ -141,6 +142,9 @@ uint64_t bw_session_transfer(struct bw_session *session, struct bw_command *comm
 uint64_t bw_session_change(struct bw_session *session, const unsigned char *bytes, size_t length,
                            bw_node origin);
 void bw_session_forget(struct bw_session *session, uint64_t id);
+
+/* Is every member known to understand what this version writes? Then who leads raises the level. */
+void bw_session_agree(struct bw_session *session, bool agreed);
 
 /* From other nodes. */
 void bw_session_asked(struct bw_session *session, bw_node from, const unsigned char *bytes,

@@ -6,7 +6,8 @@
 
 #define EXPIRED_AT_ONCE 256u
 
-/* Whoever waits for this entry hears of it; at the leader for others there is nothing to say. */
+/* Whoever waits for this entry hears of it; at the leader for others there is nothing to say. A
+ * revocation of ours from before users were asked for is tried again, as ours. */
 static void tell(struct bw_session *s, uint64_t id, const struct bw_entry *entry,
                  enum bw_refusal refusal)
 {
@@ -15,6 +16,8 @@ static void tell(struct bw_session *s, uint64_t id, const struct bw_entry *entry
         return;
     bool ours = request->origin == s->self;
     s->nudge |= !ours && request->origin != BW_NODE_NONE;
+    if (s->leading && request->revokes && refusal == BW_REFUSED_NOBODY)
+        bw_registry_begin(s->registry, request->lease, s->hooks.now(s->hooks.context));
     bw_session_end(s, request);
     if (ours)
         s->hooks.applied(s->hooks.context, id, entry, refusal, &s->results);
@@ -47,6 +50,21 @@ bool bw_session_apply(struct bw_session *s, const unsigned char *bytes, size_t l
     return true;
 }
 
+/* Nobody waits for it, and one that is lost is the next leader's to repeat. */
+static void raise_level(struct bw_session *s)
+{
+    struct bw_entry entry = {.kind = BW_ENTRY_LEVEL, .level = BW_REGISTRY_LEVEL};
+    struct bw_registry_status status;
+    unsigned char scratch[BW_SESSION_HEAD + 8];
+    bw_registry_status(s->registry, &status);
+    if (!s->leading || !s->agreed || status.level >= BW_REGISTRY_LEVEL)
+        return;
+    uint64_t id = bw_session_propose(s, &entry, scratch, sizeof scratch);
+    struct bw_request *request = id ? bw_session_find(s, id) : NULL;
+    if (request)
+        request->origin = BW_NODE_NONE;
+}
+
 void bw_session_led(struct bw_session *s, bw_node leader)
 {
     bool leading = leader == s->self;
@@ -57,6 +75,15 @@ void bw_session_led(struct bw_session *s, bw_node leader)
         bw_registry_follow(s->registry);
     s->leading = leading;
     bw_session_place(s);
+    raise_level(s);
+}
+
+void bw_session_agree(struct bw_session *s, bool agreed)
+{
+    bool before = s->agreed;
+    s->agreed = agreed;
+    if (!before)
+        raise_level(s);
 }
 
 bw_time bw_session_deadline(const struct bw_session *s)
@@ -67,7 +94,8 @@ bw_time bw_session_deadline(const struct bw_session *s)
 /* Our own: nobody waits for it, and another leader would see for itself. */
 static void revoke(struct bw_session *s, int64_t lease, unsigned char *scratch, size_t size)
 {
-    struct bw_entry entry = {.kind = BW_ENTRY_REVOKE, .lease = {.id = lease}};
+    struct bw_entry entry = {
+        .kind = BW_ENTRY_REVOKE, .by = bw_registry_own(s->registry), .lease = {.id = lease}};
     uint64_t id = bw_session_propose(s, &entry, scratch, size);
     struct bw_request *request = id ? bw_session_find(s, id) : NULL;
     if (!request) { /* too much under way: later */

@@ -149,9 +149,15 @@ static int sort(struct bw_users *users, const char *path, char *why)
                      users->at[i].name);
             return BW_EINVAL;
         }
-    if (users->count == 0)
-        snprintf(why, BW_USERS_WHY + 1, "%.200s: there is no user in it", path);
-    return users->count ? 0 : BW_EINVAL;
+    bool admin = false;
+    for (uint32_t i = 0; i < users->count; i++)
+        admin |= bw_user_role(&users->at[i]) == BW_ROLE_ADMIN;
+    if (!admin)
+        snprintf(why, BW_USERS_WHY + 1,
+                 users->count ? "%.200s: nobody in it is admin: nobody could change users later"
+                              : "%.200s: there is no user in it",
+                 path);
+    return admin ? 0 : BW_EINVAL;
 }
 
 int bw_users_read(struct bw_users *out, const char *path, char *why)

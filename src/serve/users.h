@@ -1,11 +1,11 @@
-/* Who may do what: users with a role and a password, from a file.
+/* The first users of a cluster, from a file, and passwords.
  *
  *   # comment
  *   NAME:ROLE:$scrypt$ln=14,r=8,p=1$SALT$HASH      salt and hash in base64
  *   NAME:ROLE:                                     no password: known by certificate alone
  *
- * A role may do what those before it may: observe, campaign, admin. Passwords are hashed by scrypt
- * (RFC 7914), which is slow on purpose: not for the loop's thread. */
+ * One of them at least is admin. Passwords are hashed by scrypt (RFC 7914), which is slow on
+ * purpose: not for the loop's thread. */
 #ifndef BW_SERVE_USERS_H
 #define BW_SERVE_USERS_H
 

@@ -194,16 +194,16 @@ def greet(port, highest, lowest, kind=1):
 def nodes_of_different_versions_agree_or_refuse(cluster):
     port = cluster.peer["a"]
     foreign, too_new, too_old, unknown = 2, 3, 4, 5
-    assert greet(port, 2, 1) == (2, 1, foreign), "spoken with, but of another cluster"
-    assert greet(port, 7, 1) == (2, 1, foreign), "a newer one that still speaks ours is spoken with in ours"
-    assert greet(port, 7, 3) == (2, 1, too_new)
-    assert greet(port, 0, 0) == (2, 1, too_old)
-    assert greet(port, 7, 1, kind=9) == (2, 1, unknown)
-    assert greet(port, 7, 3, kind=9) == (2, 1, too_new)
+    assert greet(port, 3, 1) == (3, 1, foreign), "spoken with, but of another cluster"
+    assert greet(port, 7, 1) == (3, 1, foreign), "a newer one that still speaks ours is spoken with in ours"
+    assert greet(port, 7, 4) == (3, 1, too_new)
+    assert greet(port, 0, 0) == (3, 1, too_old)
+    assert greet(port, 7, 1, kind=9) == (3, 1, unknown)
+    assert greet(port, 7, 4, kind=9) == (3, 1, too_new)
 
     def relied_on():
         """all to have said what they speak"""
-        return greet(port, 1, 1) == (2, 1, too_old)
+        return greet(port, 1, 1) == (3, 1, too_old)
     wait_for(relied_on, PATIENCE_S, 0.05)
     cluster.ctl("put", "a", "1")
 

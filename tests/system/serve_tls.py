@@ -20,7 +20,7 @@ import time
 import warnings
 
 from run_lib import wait_for
-from serve_lib import Authority, certificate_words
+from serve_lib import Authority, certificate_words, python_with
 from store_lib import PATIENCE_S, Place, Server, Suite, free_ports, program
 
 warnings.simplefilter("ignore", DeprecationWarning)  # a version that nobody should speak is tried
@@ -43,8 +43,10 @@ class Nodes:
             for i, (name, port) in enumerate(zip(names, self.ports))]
         for server in self.servers:
             server.start(wait=False)
-        for server in self.servers if wait else []:
+        for which, server in enumerate(self.servers if wait else []):
             server.wait_ready()
+            if "--users" in words:
+                self.wait_line("this cluster has users", which)
 
     def log(self, which=0):
         with open(self.servers[which].log, encoding="utf-8", errors="replace") as file:
@@ -275,7 +277,7 @@ def comes_back_with(place, peers, words):
 
 def greet(port, context, cluster, sender):
     """Poses as a node towards node 1, until it is hung up on."""
-    hello = struct.pack("<IBIIQIII", 38, 1, 1, 1, cluster, sender, 1, 1) + b"127.0.0.1"
+    hello = struct.pack("<IBIIQIII", 38, 1, 3, 1, cluster, sender, 1, 1) + b"127.0.0.1"
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as raw, \
             context.wrap_socket(raw, server_hostname="127.0.0.1") as link:
         link.sendall(hello)
@@ -367,7 +369,9 @@ def user_line(who, password):
 
 
 def users_file(place, *users):
-    return place.file("users", "# who may\n" + "".join(user_line(who, "pw-" + who) for who in users), mode=0o600)
+    """With an admin, who is there anyway; its password is none of the tests'."""
+    admin = "" if any(who.endswith(":admin") for who in users) else "boss:admin:\n"
+    return place.file("users", "# who may\n" + admin + "".join(user_line(who, "pw-" + who) for who in users), mode=0o600)
 
 
 def token_of(nodes, name, password, which=0, context=None):
@@ -378,14 +382,18 @@ def token_of(nodes, name, password, which=0, context=None):
 
 K = {"key": "aw=="}
 EVERYTHING = {  # what the least role for it may ask
-    "observe": [("/v3/kv/range", K), ("/v3/watch", {"create_request": K}), ("/v3/cluster/member/list", {}), ("/v3/maintenance/status", {}),
+    "observe": [("/v3/kv/range", K), ("/v3/kv/txn", {"success": [{"request_range": K}]}), ("/v3/lease/timetolive", {"ID": 1}), ("/v3/watch", {"create_request": K}), ("/v3/cluster/member/list", {}), ("/v3/maintenance/status", {}),
                 ("/v3/maintenance/alarm", {}), ("/v3/election/leader", {"name": "bm9uZQ=="}), ("/v3/election/observe", {"name": "bm9uZQ=="})],
-    "campaign": [("/v3/kv/put", K), ("/v3/kv/deleterange", K), ("/v3/kv/txn", {}), ("/v3/lease/grant", {"TTL": 60}), ("/v3/lease/revoke", {"ID": 1}),
-                 ("/v3/lease/keepalive", {"ID": 1}), ("/v3/lease/timetolive", {"ID": 1}), ("/v3/lease/leases", {}),
+    "campaign": [("/v3/kv/put", K), ("/v3/kv/deleterange", K), ("/v3/kv/txn", {"success": [{"request_put": K}]}), ("/v3/lease/grant", {"TTL": 60}), ("/v3/lease/revoke", {"ID": 1}),
+                 ("/v3/lease/keepalive", {"ID": 1}), ("/v3/lease/leases", {}),
                  ("/v3/election/campaign", {"name": "ZQ==", "lease": 1}), ("/v3/election/proclaim", {"leader": {"name": "ZQ==", "key": "aw=="}}),
                  ("/v3/election/resign", {"leader": {"name": "ZQ==", "key": "aw=="}}), ("/v3/lock/lock", {"name": "bA==", "lease": 1}),
                  ("/v3/lock/unlock", K)],
-    "admin": [("/v3/kv/compaction", {"revision": 1}), ("/v3/maintenance/transfer-leadership", {"targetID": 1})]}
+    "admin": [("/v3/kv/compaction", {"revision": 1}), ("/v3/maintenance/transfer-leadership", {"targetID": 1}), ("/v3/auth/user/list", {}),
+              ("/v3/auth/user/get", {"name": "adminr"}), ("/v3/auth/user/add", {"name": "x", "options": {"no_password": True}}),
+              ("/v3/auth/user/grant", {"user": "x", "role": "observe"}), ("/v3/auth/user/revoke", {"name": "x", "role": "observe"}),
+              ("/v3/auth/user/changepw", {"name": "x", "password": "y"}), ("/v3/auth/user/delete", {"name": "x"}),
+              ("/v3/cluster/member/remove", {"ID": 99}), ("/v3/auth/enable", {})]}
 
 
 def first_line(nodes, path, body, token=None):
@@ -490,32 +498,26 @@ def every_node_takes_a_token_and_nobody_makes_one_up():
 
 
 @suite.test
-def changed_users_are_taken_up():
+def a_file_of_users_is_for_a_new_cluster_alone():
     with Place("change") as place:
-        path = users_file(place, "bob:campaign", "eve:observe")
-        nodes = Nodes(place, ["--users", path])
-        bob, eve = token_of(nodes, "bob", "pw-bob:campaign"), token_of(nodes, "eve", "pw-eve:observe")
-        assert nodes.post("/v3/kv/put", K, token=eve)[0] == 403
-        with open(path, encoding="utf-8") as file:
-            lines = file.read()
-        place.file("users.new", "".join(l for l in lines.replace("eve:observe:", "eve:campaign:").splitlines(True) if l[:3] != "bob"), 0o600)
-        os.replace(place.dir + "/users.new", path)
-        nodes.servers[0].process.send_signal(signal.SIGHUP)
-        nodes.wait_line("1 users from the new")
-        assert nodes.post("/v3/kv/put", K, token=eve)[0] == 200
+        nodes = Nodes(place, ["--users", users_file(place, "bob:campaign", "root:admin")])
+        bob, root = token_of(nodes, "bob", "pw-bob:campaign"), token_of(nodes, "root", "pw-root:admin")
+        assert nodes.post("/v3/auth/user/delete", {"name": "bob"}, token=root)[0] == 200
         assert nodes.post("/v3/kv/put", K, token=bob)[0] == 401
-        place.file("users", user_line("eve:campaign", "another"), 0o600)  # found without being told
-        wait_for(lambda: nodes.post("/v3/kv/put", K, token=eve)[0] == 401, PATIENCE_S, 0.1)
-        place.file("users", "eve\n", 0o600)
-        nodes.wait_line("the users from before stay")
-        assert nodes.post("/v3/kv/put", K, token=token_of(nodes, "eve", "another"))[0] == 200
+        nodes.servers[0].kill()
+        place.file("users", user_line("eve:admin", "another"), 0o600)
+        nodes.servers[0].start()
+        wait_for(lambda: nodes.log().count("this cluster has users") == 2, PATIENCE_S, 0.05)
+        assert nodes.post("/v3/kv/put", K, token=bob)[0] == 401
+        assert nodes.post("/v3/auth/authenticate", {"name": "eve", "password": "another"})[0] == 400
+        assert nodes.post("/v3/kv/put", K, token=root)[0] == 200
 
 
 @suite.test
 def a_certificate_names_its_user():
     with Place("names") as place:
         ca = Authority(place, "ca")
-        users = place.file("users", "bob:campaign:\n" + user_line("eve:observe", "pw"), 0o600)
+        users = place.file("users", "boss:admin:\nbob:campaign:\n" + user_line("eve:observe", "pw"), 0o600)
         nodes = Nodes(place, [*certificate_words(ca.sign("server")), "--client-ca", ca.crt, "--users", users])
         bob, eve, who = ca.sign("bob"), ca.sign("eve"), ca.sign("who")
         nodes.ctl("--cacert", ca.crt, *certificate_words(bob), "put", "k", "v")
@@ -529,6 +531,32 @@ def a_certificate_names_its_user():
         assert nodes.post("/v3/kv/put", K, context_of(ca.crt, bob), token=token_of(nodes, "eve", "pw", context=context_of(ca.crt, bob)))[0] == 403
         for password in ("", "pw"):
             assert nodes.post("/v3/auth/authenticate", {"name": "bob", "password": password}, context_of(ca.crt, bob))[0] == 400
+
+
+@suite.test
+def python_says_who_it_is():
+    """It gives its token to no connection that is not encrypted."""
+    python = python_with("etcd3", "python3-etcd3")
+    script = """
+import sys, etcd3
+port, ca, user, password, value = sys.argv[1:]
+client = etcd3.client(host="127.0.0.1", port=int(port), ca_cert=ca, user=user, password=password, timeout=60)
+if value:
+    client.put("/p", value)
+print(client.get("/p")[0].decode())
+"""
+    with Place("python") as place:
+        ca = Authority(place, "ca")
+        nodes = Nodes(place, [*certificate_words(ca.sign("server")), "--users", users_file(place, "bob:campaign", "eve:observe")])
+
+        def run(who, value):
+            return subprocess.run([python, "-c", script, str(nodes.ports[0]), ca.crt, who.split(":")[0], "pw-" + who, value], capture_output=True,
+                                  text=True, timeout=90, check=False)
+        done = run("bob:campaign", "x")
+        assert done.stdout == "x\n", done
+        assert run("eve:observe", "").stdout == "x\n"
+        done = run("eve:observe", "y")
+        assert done.returncode != 0 and "permission denied" in done.stderr, done
 
 
 @suite.test
@@ -556,7 +584,7 @@ def without_users_nobody_logs_in():
 def files_of_users_that_cannot_be_used_are_refused():
     with Place("files") as place:
         line = user_line("bob:admin", "pw")
-        for text, mode, why in ((line, 0o644, "can be read by everybody"), ("", 0o600, "no user in it"), (line + line, 0o600, "twice"),
+        for text, mode, why in ((line, 0o644, "can be read by everybody"), ("", 0o600, "no user in it"), (line + line, 0o600, "twice"), (line.replace(":admin:", ":campaign:"), 0o600, "nobody in it is admin"),
                                 (line.replace(":admin:", ":king:"), 0o600, ":1: the role of bob must be"), ("bob:admin\n", 0o600, "NAME:ROLE:HASH"),
                                 ("# x\nb b:admin:\n", 0o600, ":2: a name has"), (line[:-5] + "\n", 0o600, "--hash-password"),
                                 (line.replace("ln=14", "ln=40"), 0o600, "--hash-password"), ("x" * 5000, 0o600, "too long")):

@@ -4,7 +4,7 @@ numbers.
 
     serve_upgrade.py BELLWETHER OLDER NEWER [NAME...]
 
-OLDER speaks version 1 of what nodes say to each other, BELLWETHER 1 and 2, NEWER 9 alone."""
+OLDER speaks version 1 of what nodes say to each other, BELLWETHER 1 to 3, NEWER 9 alone."""
 import glob
 import hashlib
 import os
@@ -98,7 +98,7 @@ def nodes_are_upgraded_one_after_the_other_and_no_lease_is_lost():
         for name in "abc":
             level(cluster, 1)
             restart(cluster, name, OURS).start()
-        level(cluster, 2)
+        level(cluster, 3)
         holder.end()
         # What all rely on now is not known to the program of before: it says so, and changes nothing.
         restart(cluster, "b", OLDER)
@@ -106,7 +106,7 @@ def nodes_are_upgraded_one_after_the_other_and_no_lease_is_lost():
         before = contents(folder)
         cluster.nodes["b"].start(wait=False)
         code, said = cluster.ends("b")
-        assert code == DATA and "rely on version 2" in said and "speaks 1" in said, (code, said)
+        assert code == DATA and "rely on version 3" in said and "speaks 1" in said, (code, said)
         assert contents(folder) == before
         cluster.nodes["b"].words[0] = OURS
         cluster.nodes["b"].start()

@@ -75,15 +75,21 @@ static void while_users_are_not_enabled_everybody_may(void **state)
 static void each_entry_takes_its_role(void **state)
 {
     (void)state;
+    static const struct bw_op reads = {.kind = BW_OP_RANGE,
+                                       .range = {.keys = {.key = {(const unsigned char *)"a", 1}}}};
+    static const struct bw_op writes = {.kind = BW_OP_PUT,
+                                        .put = {.key = {(const unsigned char *)"a", 1}}};
     static const struct {
         struct bw_entry entry;
         enum bw_role least;
     } all[] = {
         {{.kind = BW_ENTRY_NOTHING}, BW_ROLE_NONE},
         {{.kind = BW_ENTRY_PUT, .put = {.key = {(const unsigned char *)"a", 1}}}, BW_ROLE_CAMPAIGN},
-        {{.kind = BW_ENTRY_DELETE, .delete = {.keys = {{(const unsigned char *)"a", 1}}}},
+        {{.kind = BW_ENTRY_DELETE, .delete = {.keys = {.key = {(const unsigned char *)"a", 1}}}},
          BW_ROLE_CAMPAIGN},
-        {{.kind = BW_ENTRY_TXN}, BW_ROLE_CAMPAIGN},
+        {{.kind = BW_ENTRY_TXN, .txn = {.then = &reads, .then_count = 1}}, BW_ROLE_OBSERVE},
+        {{.kind = BW_ENTRY_TXN, .txn = {.otherwise = &writes, .otherwise_count = 1}},
+         BW_ROLE_CAMPAIGN},
         {{.kind = BW_ENTRY_GRANT, .lease = {.id = 1, .ttl_ns = 1}}, BW_ROLE_CAMPAIGN},
         {{.kind = BW_ENTRY_REVOKE, .lease = {.id = 1}}, BW_ROLE_CAMPAIGN},
         {{.kind = BW_ENTRY_BIND, .lease = {.id = 1}}, BW_ROLE_CAMPAIGN},
@@ -174,7 +180,8 @@ static void the_last_admin_stays(void **state)
 /* A list as bytes, and its length. */
 static size_t list_of(unsigned char *out, size_t size, const struct bw_user *users, unsigned count)
 {
-    struct bw_writer writer = {.at = out, .size = size};
+    struct bw_writer writer = {.size = size};
+    writer.at = out;
     for (unsigned i = 0; i < count; i++)
         bw_user_write(&writer, &users[i]);
     assert_false(writer.failed);

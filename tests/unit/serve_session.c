@@ -316,6 +316,69 @@ static void an_answer_may_lead_other_reads_to_be_forgotten(void **state)
     assert_int_equal(b.session.requests, 0);
 }
 
+static struct bw_entry logged(void)
+{
+    struct bw_entry entry;
+    assert_true(b.length > BW_SESSION_HEAD);
+    assert_int_equal(
+        bw_entry_decode(&entry, &room, b.logged + BW_SESSION_HEAD, b.length - BW_SESSION_HEAD), 0);
+    return entry;
+}
+
+static uint32_t level(void)
+{
+    struct bw_registry_status status;
+    bw_registry_status(b.session.registry, &status);
+    return status.level;
+}
+
+static void a_leader_raises_the_level_when_all_understand_it(void **state)
+{
+    (void)state;
+    bw_session_led(&b.session, SELF);
+    bw_session_agree(&b.session, false);
+    run_for(BW_SEC);
+    assert_int_equal(b.length, 0);
+    bw_session_agree(&b.session, true);
+    run_for(BW_SEC);
+    assert_int_equal(logged().kind, BW_ENTRY_LEVEL);
+    assert_int_equal(level(), 1);
+    bw_session_apply(&b.session, b.logged, b.length);
+    assert_int_equal(level(), BW_REGISTRY_LEVEL);
+    b.length = 0;
+    bw_session_led(&b.session, LEADER);
+    bw_session_led(&b.session, SELF);
+    run_for(BW_SEC);
+    assert_int_equal(b.length, 0); /* once is enough */
+}
+
+static void change_users(enum bw_users_act act)
+{
+    struct bw_users_change change = {.act = act,
+                                     .user = {.name = "root", .roles = 1u << BW_ROLE_ADMIN}};
+    assert_int_equal(bw_registry_users_change(b.session.registry, &change), 0);
+}
+
+/* Users are enabled between the revocation and its place in the log. */
+static void leases_end_whoever_is_asked(void **state)
+{
+    (void)state;
+    struct bw_lease_view lease;
+    bw_session_led(&b.session, SELF);
+    grant(5);
+    run_for(TTL + BW_SEC);
+    assert_int_equal(logged().by.kind, BW_BY_ANYBODY);
+    change_users(BW_USERS_ADD);
+    change_users(BW_USERS_ENABLE);
+    bw_session_apply(&b.session, b.logged, b.length);
+    assert_true(bw_registry_lease(b.session.registry, 5, &lease));
+    b.length = 0;
+    run_for(TTL + BW_SEC);
+    assert_int_equal(logged().by.kind, BW_BY_NODE);
+    bw_session_apply(&b.session, b.logged, b.length);
+    assert_false(bw_registry_lease(b.session.registry, 5, &lease));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -329,6 +392,8 @@ int main(void)
         TEST(what_nobody_took_in_time_was_certainly_not_done),
         TEST(a_snapshot_leaves_what_was_passed_on_unknown),
         TEST(an_answer_may_lead_others_of_its_round_to_be_forgotten),
+        TEST(a_leader_raises_the_level_when_all_understand_it),
+        TEST(leases_end_whoever_is_asked),
         TEST(an_answer_may_lead_other_reads_to_be_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
