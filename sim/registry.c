@@ -299,7 +299,7 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
     bw_session_init(&r->session, id, bw_rng_next(&g->rng), &hooks, r->buckets, REGISTRY_BUCKETS);
     r->session.room = g->room;
     r->session.results = (struct bw_results){
-        .ops = g->ops, .op_cap = BW_TXN_OPS_MAX, .kvs = g->kvs, .kv_cap = REGISTRY_KVS};
+        .ops = g->ops, .op_cap = BW_TXN_ALL_MAX, .kvs = g->kvs, .kv_cap = REGISTRY_KVS};
     registry_members_boot(sim, r);
     load(sim, r, applied, state);
     bw_sim_registry_relearn(sim, id);
@@ -488,7 +488,7 @@ static struct bw_sim_registry *registry_new(void)
     g->memory_bytes = bw_registry_bytes(&g->config);
     g->scratch = malloc(REGISTRY_SCRATCH);
     g->room = malloc(sizeof *g->room);
-    g->ops = malloc(BW_TXN_OPS_MAX * sizeof *g->ops);
+    g->ops = malloc(BW_TXN_ALL_MAX * sizeof *g->ops);
     g->kvs = malloc(REGISTRY_KVS * sizeof(const struct bw_kv *));
     return g;
 }

@@ -80,6 +80,27 @@ static void read_range(struct bw_reader *r, struct bw_range *range)
         *bounds[i] = bw_read_positive(r);
 }
 
+struct bw_compare *bw_room_compares(struct bw_entry_room *room, uint64_t count)
+{
+    struct bw_compare *at = &room->compares[room->compare_count];
+    if (count > BW_TXN_OPS_MAX || count > BW_TXN_ALL_MAX - room->compare_count)
+        return NULL;
+    room->compare_count += (uint32_t)count;
+    return at;
+}
+
+struct bw_op *bw_room_ops(struct bw_entry_room *room, uint64_t count)
+{
+    struct bw_op *at = &room->ops[room->op_count];
+    if (count > BW_TXN_OPS_MAX || count > BW_TXN_ALL_MAX - room->op_count)
+        return NULL;
+    room->op_count += (uint32_t)count;
+    return at;
+}
+
+static void write_txn(struct bw_writer *w, const struct bw_txn *txn);
+
+/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
 static void write_ops(struct bw_writer *w, const struct bw_op *ops, uint32_t count)
 {
     bw_write_number(w, count);
@@ -95,30 +116,14 @@ static void write_ops(struct bw_writer *w, const struct bw_op *ops, uint32_t cou
         case BW_OP_RANGE:
             write_range(w, &ops[i].range);
             break;
+        case BW_OP_TXN:
+            write_txn(w, &ops[i].txn);
+            break;
         }
     }
 }
 
-static uint32_t read_ops(struct bw_reader *r, struct bw_op *ops)
-{
-    uint32_t count = (uint32_t)bw_read_below(r, BW_TXN_OPS_MAX);
-    for (uint32_t i = 0; i < count && !r->failed; i++) {
-        ops[i] = (struct bw_op){.kind = (enum bw_op_kind)bw_read_below(r, BW_OP_DELETE)};
-        switch (ops[i].kind) {
-        case BW_OP_PUT:
-            read_put(r, &ops[i].put);
-            break;
-        case BW_OP_DELETE:
-            read_delete(r, &ops[i].delete);
-            break;
-        case BW_OP_RANGE:
-            read_range(r, &ops[i].range);
-            break;
-        }
-    }
-    return count;
-}
-
+/* NOLINTNEXTLINE(misc-no-recursion) */
 static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
 {
     bw_write_number(w, txn->compare_count);
@@ -134,22 +139,62 @@ static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
     write_ops(w, txn->otherwise, txn->otherwise_count);
 }
 
-static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room)
+static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room,
+                     unsigned depth);
+
+/* NOLINTNEXTLINE(misc-no-recursion): `depth` bounds it */
+static void read_op(struct bw_reader *r, struct bw_op *op, struct bw_entry_room *room,
+                    unsigned depth)
 {
-    txn->compares = room->compares;
-    txn->then = room->then;
-    txn->otherwise = room->otherwise;
-    txn->compare_count = (uint32_t)bw_read_below(r, BW_TXN_OPS_MAX);
-    for (uint32_t i = 0; i < txn->compare_count && !r->failed; i++) {
-        struct bw_compare *compare = &room->compares[i];
+    *op = (struct bw_op){.kind = (enum bw_op_kind)bw_read_below(r, BW_OP_TXN)};
+    switch (op->kind) {
+    case BW_OP_PUT:
+        read_put(r, &op->put);
+        break;
+    case BW_OP_DELETE:
+        read_delete(r, &op->delete);
+        break;
+    case BW_OP_RANGE:
+        read_range(r, &op->range);
+        break;
+    case BW_OP_TXN:
+        read_txn(r, &op->txn, room, depth + 1);
+        break;
+    }
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion) */
+static const struct bw_op *read_ops(struct bw_reader *r, uint32_t *count,
+                                    struct bw_entry_room *room, unsigned depth)
+{
+    uint64_t many = bw_read_number(r);
+    struct bw_op *ops = bw_room_ops(room, many);
+    *count = 0;
+    if (!ops)
+        r->failed = true;
+    for (; !r->failed && *count < many; ++*count)
+        read_op(r, &ops[*count], room, depth);
+    return ops;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion) */
+static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room,
+                     unsigned depth)
+{
+    uint64_t many = bw_read_number(r);
+    struct bw_compare *compare = bw_room_compares(room, many);
+    if (!compare || depth >= BW_TXN_DEPTH_MAX)
+        r->failed = true;
+    txn->compares = compare;
+    for (; !r->failed && txn->compare_count < many; txn->compare_count++, compare++) {
         compare->how = (enum bw_compare_how)bw_read_below(r, BW_COMPARE_NOT_EQUAL);
         compare->what = (enum bw_compare_what)bw_read_below(r, BW_COMPARE_LEASE);
         compare->keys = read_keys(r);
         compare->number = (int64_t)bw_read_number(r);
         compare->value = bw_read_slice(r);
     }
-    txn->then_count = read_ops(r, room->then);
-    txn->otherwise_count = read_ops(r, room->otherwise);
+    txn->then = read_ops(r, &txn->then_count, room, depth);
+    txn->otherwise = read_ops(r, &txn->otherwise_count, room, depth);
 }
 
 static void write_lease(struct bw_writer *w, const struct bw_entry *entry)
@@ -195,17 +240,11 @@ static struct bw_by read_by(struct bw_reader *r)
     return by;
 }
 
-static bool has_too_many(const struct bw_txn *txn)
-{
-    return txn->compare_count > BW_TXN_OPS_MAX || txn->then_count > BW_TXN_OPS_MAX ||
-           txn->otherwise_count > BW_TXN_OPS_MAX;
-}
-
 int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t size)
 {
     struct bw_writer w = {.size = size};
     w.at = out;
-    if (entry->kind == BW_ENTRY_TXN && has_too_many(&entry->txn))
+    if (entry->kind == BW_ENTRY_TXN && bw_txn_shape(&entry->txn) == BW_REFUSED_TOO_MANY)
         return BW_ELIMIT;
     write_by(&w, &entry->by);
     bw_write_number(&w, entry->kind);
@@ -255,7 +294,8 @@ int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const un
         read_delete(&r, &entry->delete);
         break;
     case BW_ENTRY_TXN:
-        read_txn(&r, &entry->txn, room);
+        room->compare_count = room->op_count = 0;
+        read_txn(&r, &entry->txn, room, 0);
         break;
     case BW_ENTRY_GRANT:
     case BW_ENTRY_REVOKE:
@@ -283,11 +323,16 @@ static const enum bw_role least[] = {
     [BW_ENTRY_BIND] = BW_ROLE_CAMPAIGN,   [BW_ENTRY_COMPACT] = BW_ROLE_ADMIN,
     [BW_ENTRY_USERS] = BW_ROLE_ADMIN,     [BW_ENTRY_LEVEL] = BW_ROLE_NONE};
 
+/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
 static bool only_reads(const struct bw_op *ops, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (ops[i].kind != BW_OP_RANGE)
+    for (uint32_t i = 0; i < count; i++) {
+        const struct bw_txn *txn = &ops[i].txn;
+        if (ops[i].kind == BW_OP_TXN ? !only_reads(txn->then, txn->then_count) ||
+                                           !only_reads(txn->otherwise, txn->otherwise_count)
+                                     : ops[i].kind != BW_OP_RANGE)
             return false;
+    }
     return true;
 }
 

@@ -43,11 +43,16 @@ struct bw_entry {
     };
 };
 
-/* Where a decoded transaction's parts lie. */
+/* Where a decoded transaction's parts lie, with those of all inside it. */
 struct bw_entry_room {
-    struct bw_compare compares[BW_TXN_OPS_MAX];
-    struct bw_op then[BW_TXN_OPS_MAX], otherwise[BW_TXN_OPS_MAX];
+    struct bw_compare compares[BW_TXN_ALL_MAX];
+    struct bw_op ops[BW_TXN_ALL_MAX];
+    uint32_t compare_count, op_count; /* taken */
 };
+
+/* So many more, side by side; NULL: there is no room. */
+struct bw_compare *bw_room_compares(struct bw_entry_room *room, uint64_t count);
+struct bw_op *bw_room_ops(struct bw_entry_room *room, uint64_t count);
 
 /* Returns the length, or BW_ELIMIT: more than `size`, or too many operations. */
 int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t size);

@@ -17,8 +17,11 @@
 #include "base/types.h"
 
 /* As etcd has them: operations of one transaction, bytes of one request. */
-#define BW_TXN_OPS_MAX     128u
-#define BW_REQUEST_MAX     1572864u
+#define BW_TXN_OPS_MAX 128u
+#define BW_REQUEST_MAX 1572864u
+/* Ours: of a transaction with all those inside it. */
+#define BW_TXN_ALL_MAX     512u
+#define BW_TXN_DEPTH_MAX   8u
 #define BW_LEASE_ID_NONE   ((int64_t)0)
 #define BW_GRANT_TTL_MAX_S 9000000000ll /* etcd's; seconds */
 
@@ -76,7 +79,17 @@ struct bw_delete {
     bool previous;
 };
 
-enum bw_op_kind { BW_OP_RANGE, BW_OP_PUT, BW_OP_DELETE };
+enum bw_op_kind { BW_OP_RANGE, BW_OP_PUT, BW_OP_DELETE, BW_OP_TXN };
+
+struct bw_op;
+struct bw_compare;
+
+/* Compares hold or not by what was before the outermost transaction, whatever it changes. */
+struct bw_txn {
+    const struct bw_compare *compares;
+    const struct bw_op *then, *otherwise;
+    uint32_t compare_count, then_count, otherwise_count;
+};
 
 struct bw_op {
     enum bw_op_kind kind;
@@ -84,6 +97,7 @@ struct bw_op {
         struct bw_range range;
         struct bw_put put;
         struct bw_delete delete;
+        struct bw_txn txn;
     };
 };
 
@@ -104,19 +118,15 @@ struct bw_compare {
     struct bw_slice value;
 };
 
-struct bw_txn {
-    const struct bw_compare *compares;
-    const struct bw_op *then, *otherwise;
-    uint32_t compare_count, then_count, otherwise_count;
-};
-
-/* What one operation found or replaced. `kvs` lie in the caller's room. */
+/* What one operation found or replaced. `kvs` lie in the caller's room. Those of a transaction
+ * inside one stand behind its own. */
 struct bw_op_result {
     enum bw_op_kind kind;
     const struct bw_kv **kvs; /* RANGE: found; PUT, DELETE: previous ones, if asked for */
     uint32_t kv_count;
-    int64_t count; /* RANGE: in all, before filter and limit; DELETE: deleted */
-    bool more;     /* RANGE: the limit cut */
+    int64_t count;  /* RANGE: in all, before filter and limit; DELETE: deleted */
+    bool more;      /* RANGE: the limit cut */
+    bool succeeded; /* TXN: its compares held */
 };
 
 /* Room for results, the caller's: operations and the versions they point to. */
@@ -194,6 +204,8 @@ enum bw_refusal bw_registry_put(struct bw_registry *registry, const struct bw_pu
                                 struct bw_results *results);
 enum bw_refusal bw_registry_delete(struct bw_registry *registry, const struct bw_delete *delete,
                                    struct bw_results *results);
+/* Is it, with all those inside it, within the bounds, and has every compare a key? */
+enum bw_refusal bw_txn_shape(const struct bw_txn *txn);
 enum bw_refusal bw_registry_txn(struct bw_registry *registry, const struct bw_txn *txn,
                                 struct bw_results *results);
 

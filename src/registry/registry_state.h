@@ -117,6 +117,9 @@ bw_ref lease_take(struct bw_registry *r, int64_t id);
 /* users.c: one of a snapshot; there is room */
 void users_load(struct bw_registry *r, const struct bw_user *user);
 
+/* txn_shape.c */
+bool txn_is_contradictory(const struct bw_txn *txn);
+
 /* range.c */
 enum bw_refusal range_check(const struct bw_registry *r, const struct bw_range *range);
 /* False if the room did not hold all that was asked for. */

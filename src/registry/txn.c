@@ -93,54 +93,69 @@ static enum bw_refusal check_op(const struct bw_registry *r, const struct bw_op 
     case BW_OP_DELETE:
         return check_delete(r, &op->delete, results);
     case BW_OP_RANGE:
+        return range_check(r, &op->range);
+    case BW_OP_TXN:
         break;
     }
-    return range_check(r, &op->range);
+    return BW_REFUSED_NOT;
 }
 
-/* Keys that an operation writes; false: none. */
-static bool writes(const struct bw_op *op, struct bw_keys *keys)
+/* What is done is found out before anything is: which branches are taken, whether all of it can be
+ * done, and how much room it needs. */
+struct plan {
+    struct bw_registry *registry;
+    const struct bw_results *results;
+    uint32_t ops, txns;
+    bool taken[BW_TXN_ALL_MAX]; /* of each transaction on the way: did its compares hold? */
+    uint64_t bytes, payload;
+};
+
+static void count_put(struct plan *plan, const struct bw_put *put)
 {
-    if (op->kind == BW_OP_PUT)
-        *keys = (struct bw_keys){.key = op->put.key};
-    else if (op->kind == BW_OP_DELETE)
-        *keys = op->delete.keys;
-    return op->kind != BW_OP_RANGE;
+    const struct bw_registry *r = plan->registry;
+    bw_ref node = put->ignore_value ? tree_find(r, put->key) : 0;
+    size_t value = node ? kv_at(r, node_at(r, node)->kv)->value_length : put->value.length;
+    plan->payload += put->key.length + put->value.length;
+    plan->bytes += kv_bytes(put->key.length, value) + NODE_COST + EVENT_COST;
 }
 
-/* What one revision cannot say: a key put twice, or put and deleted. Two deletes may overlap. */
-static bool is_contradictory(const struct bw_op *ops, uint32_t count)
-{
-    struct bw_keys a, b;
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 0; j < i; j++) {
-            bool deletes = ops[i].kind == BW_OP_DELETE && ops[j].kind == BW_OP_DELETE;
-            if (!deletes && writes(&ops[i], &a) && writes(&ops[j], &b) && keys_overlap(&a, &b))
-                return true;
-        }
-    return false;
-}
+static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn);
 
-/* Everything that must be known before the first change, room for all of them included. */
-static enum bw_refusal check_ops(struct bw_registry *r, const struct bw_op *ops, uint32_t count,
-                                 const struct bw_results *results)
+/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+static enum bw_refusal plan_ops(struct plan *plan, const struct bw_op *ops, uint32_t count)
 {
-    uint64_t bytes = 0, payload = 0;
     for (uint32_t i = 0; i < count; i++) {
-        enum bw_refusal refusal = check_op(r, &ops[i], results);
+        enum bw_refusal refusal = ops[i].kind == BW_OP_TXN
+                                      ? plan_txn(plan, &ops[i].txn)
+                                      : check_op(plan->registry, &ops[i], plan->results);
         if (refusal)
             return refusal;
-        if (ops[i].kind != BW_OP_PUT)
-            continue;
-        const struct bw_put *put = &ops[i].put;
-        bw_ref node = put->ignore_value ? tree_find(r, put->key) : 0;
-        size_t value = node ? kv_at(r, node_at(r, node)->kv)->value_length : put->value.length;
-        payload += put->key.length + put->value.length;
-        bytes += kv_bytes(put->key.length, value) + NODE_COST + EVENT_COST;
+        if (ops[i].kind == BW_OP_PUT)
+            count_put(plan, &ops[i].put);
+        plan->ops++;
     }
-    if (payload > BW_REQUEST_MAX)
+    return BW_REFUSED_NOT;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion) */
+static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn)
+{
+    bool held = true;
+    for (uint32_t i = 0; i < txn->compare_count && held; i++)
+        held = compare_holds(plan->registry, &txn->compares[i]);
+    plan->taken[plan->txns++] = held;
+    return held ? plan_ops(plan, txn->then, txn->then_count)
+                : plan_ops(plan, txn->otherwise, txn->otherwise_count);
+}
+
+/* Room for all of it is made. */
+static enum bw_refusal plan_fits(struct plan *plan)
+{
+    if (plan->payload > BW_REQUEST_MAX)
         return BW_REFUSED_TOO_LARGE;
-    return bytes && !make_room(r, bytes) ? BW_REFUSED_NO_SPACE : BW_REFUSED_NOT;
+    if (plan->bytes && !make_room(plan->registry, plan->bytes))
+        return BW_REFUSED_NO_SPACE;
+    return plan->ops > plan->results->op_cap ? BW_REFUSED_TOO_MANY : BW_REFUSED_NOT;
 }
 
 /* A version that was replaced, if it was asked for and there is room (checked, except where several
@@ -179,17 +194,33 @@ static bool do_delete(struct bw_registry *r, const struct bw_delete *delete, int
     return result->count > 0;
 }
 
-/* True if it changed anything. */
-static bool do_op(struct bw_registry *r, const struct bw_op *op, int64_t revision,
-                  struct bw_results *results)
+struct doing { /* a plan being carried out */
+    struct plan *plan;
+    struct bw_results *results;
+    uint32_t txns; /* begun */
+    int64_t revision;
+};
+
+static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count);
+
+/* True if it changed anything. NOLINTNEXTLINE(misc-no-recursion) */
+static bool do_op(struct doing *doing, const struct bw_op *op)
 {
+    struct bw_registry *r = doing->plan->registry;
+    struct bw_results *results = doing->results;
     struct bw_op_result *result = &results->ops[results->op_count++];
     *result = (struct bw_op_result){.kind = op->kind, .kvs = results->kvs + results->kv_count};
     switch (op->kind) {
     case BW_OP_PUT:
-        return do_put(r, &op->put, revision, results, result);
+        return do_put(r, &op->put, doing->revision, results, result);
     case BW_OP_DELETE:
-        return do_delete(r, &op->delete, revision, results, result);
+        return do_delete(r, &op->delete, doing->revision, results, result);
+    case BW_OP_TXN:
+        result->succeeded = doing->plan->taken[doing->txns++];
+        if (BW_BUG(txn_inside_sees_changes) && op->txn.compare_count)
+            result->succeeded = compare_holds(r, op->txn.compares);
+        return result->succeeded ? do_ops(doing, op->txn.then, op->txn.then_count)
+                                 : do_ops(doing, op->txn.otherwise, op->txn.otherwise_count);
     case BW_OP_RANGE:
         break;
     }
@@ -198,55 +229,80 @@ static bool do_op(struct bw_registry *r, const struct bw_op *op, int64_t revisio
     return false;
 }
 
-static enum bw_refusal carry_out(struct bw_registry *r, const struct bw_op *ops, uint32_t count,
-                                 struct bw_results *results)
+/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count)
 {
-    enum bw_refusal refusal = check_ops(r, ops, count, results);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++)
+        changed |= do_op(doing, &ops[i]);
+    return changed;
+}
+
+/* `plan` is of all that is inside these, and of what they are inside of: `txns` of it have begun.
+ */
+static enum bw_refusal carry_out(struct plan *plan, const struct bw_op *ops, uint32_t count,
+                                 uint32_t txns, struct bw_results *results)
+{
+    struct bw_registry *r = plan->registry;
+    struct doing doing = {
+        .plan = plan, .results = results, .txns = txns, .revision = r->revision + 1};
+    r->revision += do_ops(&doing, ops, count);
+    results->revision = r->revision;
+    return BW_REFUSED_NOT;
+}
+
+static void begin(struct plan *plan, struct bw_registry *r, struct bw_results *results)
+{
+    plan->registry = r;
+    plan->results = results;
+    plan->ops = plan->txns = 0;
+    plan->bytes = plan->payload = 0;
     results->op_count = results->kv_count = 0;
     results->truncated = false;
     results->revision = r->revision;
-    if (refusal)
-        return refusal;
-    if (count > results->op_cap)
-        return BW_REFUSED_TOO_MANY;
-    bool changed = false;
-    for (uint32_t i = 0; i < count; i++)
-        changed |= do_op(r, &ops[i], r->revision + 1, results);
-    r->revision += changed;
-    results->revision = r->revision;
-    return BW_REFUSED_NOT;
+}
+
+static enum bw_refusal single(struct bw_registry *r, const struct bw_op *op,
+                              struct bw_results *results)
+{
+    struct plan plan;
+    begin(&plan, r, results);
+    enum bw_refusal refusal = plan_ops(&plan, op, 1);
+    if (!refusal)
+        refusal = plan_fits(&plan);
+    return refusal ? refusal : carry_out(&plan, op, 1, 0, results);
 }
 
 enum bw_refusal bw_registry_put(struct bw_registry *r, const struct bw_put *put,
                                 struct bw_results *results)
 {
     struct bw_op op = {.kind = BW_OP_PUT, .put = *put};
-    return carry_out(r, &op, 1, results);
+    return single(r, &op, results);
 }
 
 enum bw_refusal bw_registry_delete(struct bw_registry *r, const struct bw_delete *delete,
                                    struct bw_results *results)
 {
     struct bw_op op = {.kind = BW_OP_DELETE, .delete = *delete};
-    return carry_out(r, &op, 1, results);
+    return single(r, &op, results);
 }
 
 enum bw_refusal bw_registry_txn(struct bw_registry *r, const struct bw_txn *txn,
                                 struct bw_results *results)
 {
-    if (txn->compare_count > BW_TXN_OPS_MAX || txn->then_count > BW_TXN_OPS_MAX ||
-        txn->otherwise_count > BW_TXN_OPS_MAX)
-        return BW_REFUSED_TOO_MANY;
-    for (uint32_t i = 0; i < txn->compare_count; i++)
-        if (txn->compares[i].keys.key.length == 0)
-            return BW_REFUSED_NO_KEY;
-    if (is_contradictory(txn->then, txn->then_count) ||
-        is_contradictory(txn->otherwise, txn->otherwise_count))
-        return BW_REFUSED_DUPLICATE;
-    bool held = true;
-    for (uint32_t i = 0; i < txn->compare_count && held; i++)
-        held = compare_holds(r, &txn->compares[i]);
-    results->succeeded = held;
-    return held ? carry_out(r, txn->then, txn->then_count, results)
-                : carry_out(r, txn->otherwise, txn->otherwise_count, results);
+    struct plan plan;
+    enum bw_refusal refusal = bw_txn_shape(txn);
+    if (!refusal && txn_is_contradictory(txn))
+        refusal = BW_REFUSED_DUPLICATE;
+    if (refusal)
+        return refusal;
+    begin(&plan, r, results);
+    refusal = plan_txn(&plan, txn);
+    results->succeeded = plan.taken[0];
+    if (!refusal)
+        refusal = plan_fits(&plan);
+    if (refusal)
+        return refusal;
+    return plan.taken[0] ? carry_out(&plan, txn->then, txn->then_count, 1, results)
+                         : carry_out(&plan, txn->otherwise, txn->otherwise_count, 1, results);
 }

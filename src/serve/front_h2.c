@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "serve/auth.h"
 #include "serve/gateway.h"
+#include "serve/service_kv.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
@@ -344,8 +345,10 @@ static void open_call(struct stream *stream)
 static void take_message(struct stream *stream, const unsigned char *bytes, size_t length)
 {
     struct bw_call *call = &stream->call;
+    bool deep = call->method->request == &api__txn_request__descriptor &&
+                !bw_txn_is_shallow(bytes, length); /* unpacking would follow it to any depth */
     ProtobufCMessage *message =
-        protobuf_c_message_unpack(call->method->request, NULL, length, bytes);
+        deep ? NULL : protobuf_c_message_unpack(call->method->request, NULL, length, bytes);
     if (!message) {
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: error unmarshalling request");
         return;

@@ -20,9 +20,9 @@ int replica_registry_make(struct bw_replica *r)
     }
     if (!r->session.room) {
         r->session.room = malloc(sizeof *r->session.room);
-        r->session.results.ops = malloc(BW_TXN_OPS_MAX * sizeof *r->session.results.ops);
+        r->session.results.ops = malloc(BW_TXN_ALL_MAX * sizeof *r->session.results.ops);
         r->session.results.kvs = malloc(RESULT_KVS * sizeof(const struct bw_kv *));
-        r->session.results.op_cap = BW_TXN_OPS_MAX;
+        r->session.results.op_cap = BW_TXN_ALL_MAX;
         r->session.results.kv_cap = RESULT_KVS;
     }
     if (!r->session.room || !r->session.results.ops || !r->session.results.kvs)

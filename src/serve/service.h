@@ -1,7 +1,8 @@
 /* The services behind the wire: what a call means, carried to the replica and back.
  *
  *   service.c           waiting for the replica; headers; errors as etcd words them
- *   service_kv.c        Range, Put, DeleteRange, Txn, Compact
+ *   service_kv.c        Range, Put, DeleteRange, Compact
+ *   service_txn.c       Txn
  *   service_lease.c     Grant, Revoke, KeepAlive, TimeToLive, Leases
  *   service_watch.c     Watch
  *   service_cluster.c   members, status, hand-over; what is not there

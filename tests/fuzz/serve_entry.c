@@ -17,19 +17,19 @@ static const struct bw_registry_config config = {
     .quota = 1 << 20, .leases_max = 16, .history = 1024};
 static unsigned char again[ROOM];
 static struct bw_entry_room room;
-static struct bw_op_result ops[BW_TXN_OPS_MAX];
+static struct bw_op_result ops[BW_TXN_ALL_MAX];
 static const struct bw_kv *kvs[KVS];
 
 static void take(struct bw_registry *registry, const unsigned char *bytes, size_t length)
 {
     struct bw_entry entry;
-    struct bw_results results = {.ops = ops, .kvs = kvs, .op_cap = BW_TXN_OPS_MAX, .kv_cap = KVS};
+    struct bw_results results = {.ops = ops, .kvs = kvs, .op_cap = BW_TXN_ALL_MAX, .kv_cap = KVS};
     if (bw_entry_decode(&entry, &room, bytes, length) != 0)
         return;
     int written = bw_entry_encode(&entry, again, sizeof again);
     BW_ASSERT(written == (int)length && memcmp(again, bytes, length) == 0);
     bw_registry_apply(registry, &entry, &results);
-    BW_ASSERT(results.op_count <= BW_TXN_OPS_MAX && results.kv_count <= KVS);
+    BW_ASSERT(results.op_count <= BW_TXN_ALL_MAX && results.kv_count <= KVS);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)

@@ -37,7 +37,7 @@ struct bw_replica {
     struct asked asked[ASKED_MAX];
     uint32_t count;
     uint64_t last;
-    struct bw_op_result ops[BW_TXN_OPS_MAX];
+    struct bw_op_result ops[BW_TXN_ALL_MAX];
     const struct bw_kv *kvs[1024];
 };
 
@@ -166,7 +166,7 @@ static void decide(struct bw_replica *r, const struct asked *asked)
     struct bw_entry entry;
     struct bw_lease_view lease;
     struct bw_results results = {
-        .ops = r->ops, .op_cap = BW_TXN_OPS_MAX, .kvs = r->kvs, .kv_cap = 1024};
+        .ops = r->ops, .op_cap = BW_TXN_ALL_MAX, .kvs = r->kvs, .kv_cap = 1024};
     if (asked->kind == BW_REPLICA_PROPOSAL) {
         BW_ASSERT(bw_entry_decode(&entry, &room, asked->bytes, asked->length) == 0);
         enum bw_refusal refusal = bw_registry_apply(r->registry, &entry, &results);

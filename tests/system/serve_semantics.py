@@ -87,6 +87,10 @@ def t_delete(key, end=None, **more):
     return {"request_delete_range": {**keys(key, end), **more}}
 
 
+def t_txn(compares=(), then=(), otherwise=()):
+    return {"request_txn": {"compare": list(compares), "success": list(then), "failure": list(otherwise)}}
+
+
 def grant(number, ttl=100):
     return call("/v3/lease/grant", ID=number, TTL=ttl)
 
@@ -311,6 +315,38 @@ case("a transaction shows previous values", *ABC, txn(then=[t_put("a", "5", prev
 case("a transaction keeps values", *ABC, txn(then=[t_put("a", ignore_value=True)]), txn(then=[t_put("no", ignore_value=True)]),
      txn(then=[t_put("a", "x", ignore_value=True)]), get("a"))
 case("a transaction that deletes nothing", txn(then=[t_delete("k")]), get("k"))
+
+NEW = [compare("k", "VERSION", 0)]
+OLD = [compare("k", "VERSION", 0, "GREATER")]
+case("a transaction inside one", txn(then=[t_txn(NEW, [t_put("k", "1"), t_get("k")], [t_put("k", "2")]), t_get("k")]), get("k"))
+case("a transaction inside one, the other branch", *ABC, txn(OLD, [], [t_put("x"), t_txn(OLD, [t_put("y")], [t_delete("a", "c", prev_kv=True)])]),
+     get("a", "z"))
+case("compares inside see what was before all of it", txn(then=[t_put("k", "1"), t_txn(NEW, [t_put("l", "new")], [t_put("l", "old")])]), get("l"))
+case("several inside, and inside those", *ABC, txn(then=[
+    t_txn([compare("a", "VERSION", 2)], [t_txn(NEW, [t_put("x", "1"), t_txn([compare("no", "CREATE", 5)], [t_put("y")], [t_get("a", "z")])]), t_get("x")]),
+    t_txn(OLD, [t_put("z")], [t_put("z", "else", prev_kv=True)]), t_get("z")]), get("a", "\0"))
+case("a transaction inside one that does nothing", txn(then=[t_txn(), t_txn(NEW), t_txn(OLD, [t_put("k")])]), get("k"))
+case("only reads inside", *ABC, txn(then=[t_txn(then=[t_get("a"), t_get("b", "d", keys_only=True)])]), get("a"))
+for what, list_ in (("puts in two", [t_txn(then=[t_put("k", "1")]), t_txn(then=[t_put("k", "2")])]),
+                    ("puts in both branches", [t_txn(NEW, [t_put("k", "1")], [t_put("k", "2")])]),
+                    ("puts inside and outside", [t_txn(then=[t_put("k", "1")]), t_put("k", "2")]),
+                    ("puts outside and inside", [t_put("k", "2"), t_txn(then=[t_put("k", "1")])]),
+                    ("puts in the branch not taken", [t_put("k", "2"), t_txn(NEW, [], [t_put("k", "1")])]),
+                    ("puts twice inside", [t_txn(then=[t_put("k", "1"), t_put("k", "2")])]),
+                    ("puts inside what is deleted outside", [t_txn(then=[t_put("k", "1")]), t_delete("a", "z")]),
+                    ("deletes inside what is put outside", [t_put("k"), t_txn(then=[t_delete("a", "z")])]),
+                    ("deletes in the first what the second puts", [t_txn(then=[t_delete("k")]), t_txn(then=[t_put("k", "1")])]),
+                    ("puts in the first what the second deletes", [t_txn(then=[t_put("k", "1")]), t_txn(then=[t_delete("k")])]),
+                    ("deletes in one branch what the other puts", [t_txn(NEW, [t_put("k", "1")], [t_delete("k")])]),
+                    ("deletes everywhere", [t_delete("k"), t_txn(then=[t_delete("k")]), t_txn(then=[t_delete("a", "z")])]),
+                    ("puts two levels down", [t_txn(then=[t_txn(then=[t_put("k", "1")])]), t_txn(then=[t_txn(then=[t_put("k", "1")])])])):
+    case("one that " + what, txn(then=list_), get("k"), txn(OLD, [], list_), get("k"))
+case("one inside with an unknown lease does nothing", txn(then=[t_put("a"), t_txn(then=[t_put("k", lease=99)])]), get("a"))
+case("one inside without a key", txn(then=[t_put("a"), t_txn(then=[t_get("")])]), txn(then=[t_txn([compare("", "VERSION", 0)])]),
+     txn(then=[t_txn(NEW, [t_put("k")], [t_put("")])]), get("a"))
+case("one inside has what is left of 128 operations", txn(then=[t_put(f"a{i}") for i in range(63)] + [t_txn(then=[t_put(f"k{i}") for i in range(64)])]),
+     txn(then=[t_put(f"a{i}") for i in range(64)] + [t_txn(then=[t_put(f"k{i}") for i in range(64)])]), get("a", "z", count_only=True))
+case("an empty operation", txn(then=[{}]), txn(then=[t_txn(then=[{}])]))
 
 case("a grant", grant(5), leases(), left(5))
 case("a grant of a lease that is there", grant(5), grant(5), leases())

@@ -12,7 +12,7 @@
 struct world {
     struct bw_registry *registry;
     void *memory;
-    struct bw_op_result ops[BW_TXN_OPS_MAX];
+    struct bw_op_result ops[BW_TXN_ALL_MAX];
     const struct bw_kv *kvs[4096];
     struct bw_results results;
 };
@@ -36,7 +36,7 @@ static inline void world_open_with(struct world *world, const struct bw_registry
     assert_int_equal(bw_registry_init(&world->registry, world->memory, bytes, config), 0);
     world->results.ops = world->ops;
     world->results.kvs = world->kvs;
-    world->results.op_cap = BW_TXN_OPS_MAX;
+    world->results.op_cap = BW_TXN_ALL_MAX;
     world->results.kv_cap = 4096;
 }
 
