@@ -100,7 +100,7 @@ struct bw_op *bw_room_ops(struct bw_entry_room *room, uint64_t count)
 
 static void write_txn(struct bw_writer *w, const struct bw_txn *txn);
 
-/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+/* Its depth is bounded by the transaction's shape */
 static void write_ops(struct bw_writer *w, const struct bw_op *ops, uint32_t count)
 {
     bw_write_number(w, count);
@@ -123,7 +123,6 @@ static void write_ops(struct bw_writer *w, const struct bw_op *ops, uint32_t cou
     }
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
 {
     bw_write_number(w, txn->compare_count);
@@ -142,7 +141,7 @@ static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
 static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room,
                      unsigned depth);
 
-/* NOLINTNEXTLINE(misc-no-recursion): `depth` bounds it */
+/* `depth` bounds it */
 static void read_op(struct bw_reader *r, struct bw_op *op, struct bw_entry_room *room,
                     unsigned depth)
 {
@@ -163,7 +162,6 @@ static void read_op(struct bw_reader *r, struct bw_op *op, struct bw_entry_room 
     }
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static const struct bw_op *read_ops(struct bw_reader *r, uint32_t *count,
                                     struct bw_entry_room *room, unsigned depth)
 {
@@ -177,7 +175,6 @@ static const struct bw_op *read_ops(struct bw_reader *r, uint32_t *count,
     return ops;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room,
                      unsigned depth)
 {
@@ -323,7 +320,7 @@ static const enum bw_role least[] = {
     [BW_ENTRY_BIND] = BW_ROLE_CAMPAIGN,   [BW_ENTRY_COMPACT] = BW_ROLE_ADMIN,
     [BW_ENTRY_USERS] = BW_ROLE_ADMIN,     [BW_ENTRY_LEVEL] = BW_ROLE_NONE};
 
-/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+/* Its depth is bounded by the transaction's shape */
 static bool only_reads(const struct bw_op *ops, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -121,7 +121,7 @@ static void count_put(struct plan *plan, const struct bw_put *put)
 
 static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn);
 
-/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+/* Its depth is bounded by the transaction's shape */
 static enum bw_refusal plan_ops(struct plan *plan, const struct bw_op *ops, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -137,7 +137,6 @@ static enum bw_refusal plan_ops(struct plan *plan, const struct bw_op *ops, uint
     return BW_REFUSED_NOT;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn)
 {
     bool held = true;
@@ -203,7 +202,7 @@ struct doing { /* a plan being carried out */
 
 static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count);
 
-/* True if it changed anything. NOLINTNEXTLINE(misc-no-recursion) */
+/* True if it changed anything. */
 static bool do_op(struct doing *doing, const struct bw_op *op)
 {
     struct bw_registry *r = doing->plan->registry;
@@ -229,7 +228,7 @@ static bool do_op(struct doing *doing, const struct bw_op *op)
     return false;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+/* Its depth is bounded by the transaction's shape */
 static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count)
 {
     bool changed = false;

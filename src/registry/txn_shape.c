@@ -16,7 +16,7 @@ struct shape {
 static enum bw_refusal look(struct shape *shape, const struct bw_txn *txn, uint32_t budget,
                             unsigned depth);
 
-/* NOLINTNEXTLINE(misc-no-recursion): `depth` bounds it */
+/* `depth` bounds it */
 static enum bw_refusal look_inside(struct shape *shape, const struct bw_op *ops, uint32_t count,
                                    uint32_t budget, unsigned depth)
 {
@@ -29,7 +29,7 @@ static enum bw_refusal look_inside(struct shape *shape, const struct bw_op *ops,
     return BW_REFUSED_NOT;
 }
 
-/* What is inside has what is left of the operations allowed. NOLINTNEXTLINE(misc-no-recursion) */
+/* What is inside has what is left of the operations allowed. */
 static enum bw_refusal look(struct shape *shape, const struct bw_txn *txn, uint32_t budget,
                             unsigned depth)
 {
@@ -68,7 +68,7 @@ static bool writes(const struct bw_op *op, struct bw_keys *keys)
 
 static bool clash(const struct bw_op *a, bool a_inside, const struct bw_op *b, bool b_inside);
 
-/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+/* Its depth is bounded by the transaction's shape */
 static bool any_clash(const struct bw_op *inside, uint32_t count, const struct bw_op *other,
                       bool other_inside, bool other_first)
 {
@@ -79,8 +79,7 @@ static bool any_clash(const struct bw_op *inside, uint32_t count, const struct b
     return false;
 }
 
-/* `a` stands before `b` in one list, or what it is inside of does. Two deletes may overlap.
- * NOLINTNEXTLINE(misc-no-recursion) */
+/* `a` stands before `b` in one list, or what it is inside of does. Two deletes may overlap. */
 static bool clash(const struct bw_op *a, bool a_inside, const struct bw_op *b, bool b_inside)
 {
     struct bw_keys keys, others;
@@ -94,7 +93,6 @@ static bool clash(const struct bw_op *a, bool a_inside, const struct bw_op *b, b
     return !unseen && writes(a, &keys) && writes(b, &others) && keys_overlap(&keys, &others);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static bool list_is_contradictory(const struct bw_op *ops, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -107,7 +105,6 @@ static bool list_is_contradictory(const struct bw_op *ops, uint32_t count)
     return false;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 bool txn_is_contradictory(const struct bw_txn *txn)
 {
     return list_is_contradictory(txn->then, txn->then_count) ||

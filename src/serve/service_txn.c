@@ -28,7 +28,7 @@ struct told { /* one operation's */
     Api__Header header;
 };
 
-/* NOLINTNEXTLINE(misc-no-recursion): its depth is bounded by the transaction's shape */
+/* Its depth is bounded by the transaction's shape */
 static Api__ResponseOp *tell(struct telling *telling, const struct bw_op *op)
 {
     const struct bw_op_result *result = telling->next++;
@@ -65,7 +65,6 @@ static Api__ResponseOp *tell(struct telling *telling, const struct bw_op *op)
     return &out->op;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static void tell_txn(struct telling *telling, const struct bw_txn *txn, bool succeeded,
                      Api__TxnResponse *out)
 {
@@ -140,7 +139,7 @@ struct taking {
 
 static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out);
 
-/* NOLINTNEXTLINE(misc-no-recursion): the bytes were looked at before: it is shallow */
+/* The bytes were looked at before: it is shallow */
 static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_op *out)
 {
     size_t key = 1;
@@ -173,7 +172,6 @@ static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_o
     return !taking->refusal && !taking->unknown;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
                      const struct bw_op **out, uint32_t *many)
 {
@@ -190,7 +188,6 @@ static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
     return true;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion) */
 static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out)
 {
     struct bw_compare *compares = bw_room_compares(taking->room, in->n_compare);
@@ -267,7 +264,7 @@ static bool take_field(const uint8_t **at, const uint8_t *end, uint64_t *field,
 }
 
 /* A TxnRequest has operations in fields 2 and 3, an operation a TxnRequest in field 4.
- * NOLINTNEXTLINE(misc-no-recursion): `depth` bounds it */
+ * `depth` bounds it. */
 static bool is_shallow(const uint8_t *at, size_t size, bool txn, unsigned depth)
 {
     const uint8_t *end = at + size, *bytes;
