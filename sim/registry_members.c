@@ -302,7 +302,8 @@ void bw_sim_registry_remove(struct bw_sim *sim, bw_node id)
     want(sim, BW_MEMBER_REMOVE, id);
 }
 
-/* The directory is empty: only a number that never was used begins with nothing. */
+/* The directory is empty: only a number that never was used begins with nothing. One that has not
+ * said its name has not voted either; where that is not known yet, its life is (is_stale). */
 void bw_sim_registry_wiped(struct bw_sim *sim, bw_node id)
 {
     bw_node asked = 1 + (bw_node)bw_rng_below(&sim->registry->rng, sim->cap), given;
@@ -310,8 +311,9 @@ void bw_sim_registry_wiped(struct bw_sim *sim, bw_node id)
     if (!sim->nodes[asked].up || asked == id)
         return;
     known = bw_roster_find(&replica_of(sim, asked)->members.applied, id);
-    if (known && bw_membership_joins(&replica_of(sim, asked)->members, known->host, known->port,
-                                     &given) == BW_MESH_OK)
+    if (known && known->name[0] &&
+        bw_membership_joins(&replica_of(sim, asked)->members, known->host, known->port, &given) ==
+            BW_MESH_OK)
         bw_lease_check_violate(&sim->registry->leases, sim->now,
                                "node %u lost what it promised and is let in again", id);
     bw_sim_registry_remove(sim, id); /* and is replaced */
