@@ -179,6 +179,7 @@ static void carry_out(struct bw_sim *sim, bw_node id, const struct bw_action *ac
         break;
     case BW_ACTION_SUSPECT:
     case BW_ACTION_TRUST:
+    case BW_ACTION_MOVE:
     case BW_ACTION_TRACE:
         break;
     }

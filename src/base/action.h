@@ -27,7 +27,9 @@ enum bw_action_kind {
     BW_ACTION_LOG_COMPACT,  /* Raft: entries up to log.first are no longer needed */
     BW_ACTION_COMMIT,       /* Raft: entries up to log.first may be applied */
     BW_ACTION_ANSWER, /* Raft: to a command: answer.request got answer.index, or answer.error */
-    BW_ACTION_TRACE   /* trace */
+    BW_ACTION_MOVE, /* instance: we lead `election`, and `node` should: end the work, then TRANSFER
+                     */
+    BW_ACTION_TRACE /* trace */
 };
 
 /* Why a leadership ended; NONE while it lasts. */

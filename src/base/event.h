@@ -78,6 +78,8 @@ struct bw_event {
     enum bw_event_kind kind;
     uint16_t election; /* PERSISTED: which elector's log; CONFIRMED_DEAD, alone: whose work */
     bool alone;        /* CONFIRMED_DEAD: what the node ran in `election`, not all of it */
+    bw_node heir;      /* who should lead next, so that many elections are spread over the members;
+                          set by instance.c where somebody is gone or goes; NONE: whoever wins */
     bw_node node;
     bw_time now;
     union {

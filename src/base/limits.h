@@ -22,8 +22,8 @@
 #define BW_RAFT_CHANGES_MAX 64u
 /* Successors a leader names beforehand: beyond a few dead ones in a row plain bully is quicker. */
 #define BW_ALTERNATIVES_MAX 16u
-/* Electors of one instance that share a detector. */
-#define BW_ELECTIONS_MAX 64u
+/* Electors of one instance that share a detector: one for each of the most shards there may be. */
+#define BW_ELECTIONS_MAX 1024u
 /* Bytes of a frame's variable part: a gossip table of 4,096 members, a list ring of 16,384, a
  * snapshot chunk. */
 #define BW_MESSAGE_DATA_MAX 65536u

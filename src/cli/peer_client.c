@@ -25,6 +25,7 @@ struct bw_peer_client {
     struct bw_seal *seal;
     int fd[2]; /* IPv4, IPv6; -1: not there */
     bw_time timeout_ns;
+    uint32_t shard;
     uint64_t next_request;
     struct sockaddr_storage join[ADDRESSES];
     uint32_t joins;
@@ -119,6 +120,7 @@ int bw_peer_client_open(struct bw_peer_client **out, const struct bw_cli_command
 {
     look->timeout_ns = 2 * BW_SEC;
     look->election = "peer";
+    look->shard = BW_PEER_SHARD_NONE;
     int code = bw_options_parse(command, argc, argv, look, parsed);
     if (code != BW_GO_ON)
         return code;
@@ -129,6 +131,7 @@ int bw_peer_client_open(struct bw_peer_client **out, const struct bw_cli_command
         return BW_EXIT_IO;
     *c =
         (struct bw_peer_client){.command = command, .fd = {-1, -1}, .timeout_ns = look->timeout_ns};
+    c->shard = look->shard == BW_PEER_SHARD_NONE ? 0 : look->shard;
     if (getrandom(&c->next_request, sizeof c->next_request, 0) != sizeof c->next_request)
         code = BW_EXIT_IO;
     if (code == BW_GO_ON)
@@ -298,6 +301,8 @@ static struct bw_peer_question_to *ask_joined(struct bw_peer_client *c, enum bw_
         questions[i].to = c->join[i];
         questions[i].frame.kind = BW_PEER_QUERY;
         questions[i].frame.query.what = what;
+        if (what == BW_PEER_ASK_ELECTIONS)
+            questions[i].frame.query.first = c->shard;
     }
     if (questions && bw_peer_client_ask(c, questions, c->joins, true) > 0) {
         while (!questions[*found].answered)
@@ -367,7 +372,8 @@ int bw_peer_client_order(struct bw_peer_client *c, const struct sockaddr_storage
     static struct bw_peer_question_to q;
     q = (struct bw_peer_question_to){.to = *leader};
     q.frame.kind = BW_PEER_ORDER;
-    q.frame.order = (struct bw_peer_hand_over){.kind = kind, .node = node};
+    q.frame.order =
+        (struct bw_peer_hand_over){.kind = kind, .election = (uint16_t)c->shard, .node = node};
     if (!bw_peer_client_ask(c, &q, 1, true))
         return BW_ETIMEDOUT;
     return -(int)q.frame.order.error;

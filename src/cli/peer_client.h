@@ -8,6 +8,7 @@
 #ifndef BW_CLI_PEER_CLIENT_H
 #define BW_CLI_PEER_CLIENT_H
 
+#include "base/limits.h"
 #include "cli/options.h"
 #include "peer/frame.h"
 
@@ -22,7 +23,16 @@ struct bw_peer_look {
     const char *join, *election, *key_file;
     bool json;
     bw_time timeout_ns;
+    uint32_t shard; /* of those that are spread over the peers; plain elections have one */
 };
+
+#define BW_PEER_SHARD_NONE UINT32_MAX /* not said which */
+
+#define BW_PEER_SHARD_ROW                                                                          \
+    {                                                                                              \
+        .name = "shard", .form = "I", .help = "which one, of peer --shards", .set = bw_set_u32,    \
+        .offset = offsetof(struct bw_peer_look, shard), .low = 0, .high = BW_SHARDS_MAX - 1        \
+    }
 
 #define BW_PEER_LOOK_ROWS                                                                          \
     {.name = "join",                                                                               \

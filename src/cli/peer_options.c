@@ -61,6 +61,10 @@ const struct bw_option bw_peer_option_rows[] = {
      bw_set_text, CONFIG(on_split_brain), 0, 0, NULL},
     {"leave", NULL, "when it ends, it leaves for good: nobody waits for it to come back",
      bw_set_switch, PEER(leave), 0, 0, NULL},
+    {"shards", "N",
+     "one leadership per shard, NAME.0 to NAME.(N-1), spread over the peers; the same "
+     "N for all of them",
+     bw_set_u32, AT(shards), 1, BW_SHARDS_MAX, NULL},
     {.help = "how they elect"},
     {"algorithm", "A", "default raft; see bellwether sim compare", set_word, PEER(algorithm), 0, 0,
      algorithm_word},
@@ -175,6 +179,7 @@ static int make_url(const struct bw_cli_command *command, struct bw_peer_cli *o)
     put_key(&url, "members", o->members);
     put_number(&url, "expect", o->expect);
     put_key(&url, "value", o->job.config.value);
+    put_number(&url, "shards", o->job.shards);
     put_number(&url, "priority", o->priority);
     put_key(&url, "algorithm", o->algorithm);
     put_key(&url, "detector", o->detector);
@@ -236,6 +241,11 @@ static int check_how(const struct bw_cli_command *command, const struct bw_peer_
     if (strcmp(o->detector, "none") == 0 && !(algorithm->traits & BW_TRAIT_OWN_TIMERS))
         return bw_usage_error(command, "--detector none: %s notices no dead leader without one",
                               o->algorithm);
+    if (o->job.shards && algorithm == &bw_elect_lowest)
+        return bw_usage_error(command, "--shards: %s has one leader for all of them", o->algorithm);
+    if (o->job.shards && strcmp(o->detector, "none") == 0)
+        return bw_usage_error(command, "--shards: they are spread over who is alive; that needs a "
+                                       "detector");
     if (o->detect_ns < 3 * o->period_ns)
         return bw_usage_error(command, "--detect, --period: it must hold that detect >= 3 period; "
                                        "one lost beat is no silence");

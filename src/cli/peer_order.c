@@ -24,7 +24,8 @@ struct order {
         .set = bw_set_duration, .offset = offsetof(struct order, wait_ns)                          \
     }
 
-static const struct bw_option options[] = {BW_PEER_LOOK_ROWS, WAIT_ROW, {.name = NULL}};
+static const struct bw_option options[] = {
+    BW_PEER_LOOK_ROWS, BW_PEER_SHARD_ROW, WAIT_ROW, {.name = NULL}};
 
 static const struct bw_peer_row *row_of(const struct bw_peer_answer *members, bw_node node)
 {

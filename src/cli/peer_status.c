@@ -1,13 +1,14 @@
 /* `bellwether peer status`: every peer's view of the election, side by side. */
 #include "cli/commands.h"
 #include "cli/peer_client.h"
+#include "cli/peer_shards.h"
 #include "cli/record_print.h"
 #include "cli/term.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const struct bw_option options[] = {BW_PEER_LOOK_ROWS, {.name = NULL}};
+static const struct bw_option options[] = {BW_PEER_LOOK_ROWS, BW_PEER_SHARD_ROW, {.name = NULL}};
 
 struct view {
     const struct bw_peer_seen *member;
@@ -18,6 +19,7 @@ struct view {
 struct views {
     struct view *at;
     uint32_t count;
+    uint32_t elections; /* that they have; with more than one they are shards */
     bool answered, led, differ, split;
 };
 
@@ -54,7 +56,7 @@ static void compare(struct views *views)
     views->split = leading > 1;
 }
 
-static int ask(struct bw_peer_client *client, const struct bw_peer_answer *members,
+static int ask(struct bw_peer_client *client, const struct bw_peer_answer *members, uint32_t shard,
                struct views *views)
 {
     struct bw_peer_question_to *questions = calloc(members->count + 1, sizeof *questions);
@@ -64,6 +66,7 @@ static int ask(struct bw_peer_client *client, const struct bw_peer_answer *membe
         views->at[i].member = &members->seen[i];
         questions[count].frame.kind = BW_PEER_QUERY;
         questions[count].frame.query.what = BW_PEER_ASK_ELECTIONS;
+        questions[count].frame.query.first = shard;
         views->count++;
         if (!members->seen[i].row.left &&
             bw_peer_client_address(&members->seen[i].row, &questions[count].to))
@@ -78,6 +81,8 @@ static int ask(struct bw_peer_client *client, const struct bw_peer_answer *membe
         view->formed = view->answered && said->formed;
         if (view->answered && said->count > 0) /* none before there is a cluster */
             view->standing = said->standing[0];
+        if (view->answered && said->total > views->elections)
+            views->elections = said->total;
     }
     free(questions);
     free(asked);
@@ -162,9 +167,12 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     code = bw_peer_client_members(client, &members);
+    bool one = look.shard != BW_PEER_SHARD_NONE;
     if (code == 0)
-        code = ask(client, &members, &views);
-    if (code == 0) {
+        code = ask(client, &members, one ? look.shard : 0, &views);
+    if (code == 0 && views.elections > 1 && !one) {
+        code = bw_peer_shards_show(client, &members, views.elections, look.json);
+    } else if (code == 0) {
         (look.json ? print_json : print_text)(&views);
         code = !views.answered                             ? BW_PEER_EXIT_UNANSWERED
                : views.differ || views.split || !views.led ? BW_EXIT_FAILED
@@ -181,10 +189,12 @@ const struct bw_cli_command bw_command_peer_status = {
     .path = "bellwether peer status",
     .usage = "--join ADDR,... [options]",
     .about = "every peer's view of the election, side by side",
-    .text = "'!' marks a view that differs from most, '?' a peer that does not answer.\n"
-            "\n"
-            "Exit: 0 all who answer see the same leader; 1 they do not, nobody or two lead;\n"
-            "64 wrong usage; 69 nobody answered.\n",
+    .text =
+        "'!' marks a view that differs from most, '?' a peer that does not answer. Of peers with\n"
+        "--shards: who leads each, and how many each leads; --shard I shows the views of one.\n"
+        "\n"
+        "Exit: 0 all who answer see the same leader; 1 they do not, nobody or two lead;\n"
+        "64 wrong usage; 69 nobody answered.\n",
     .options = options,
     .run = run,
 };

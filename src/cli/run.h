@@ -50,6 +50,9 @@ int bw_job_start(const struct bw_cli_command *command, struct bw_run_config *con
 
 /* Is it one leadership per shard? Then run that; `argv` are the options as they were given. */
 bool bw_job_is_sharded(const struct bw_job_options *options, const struct bw_parsed *parsed);
+/* What means one leadership, one address or one file cannot be shared by many shards: BW_GO_ON, or
+ * 64 after one line. */
+int bw_job_check_shards(const struct bw_cli_command *command, const struct bw_job_options *options);
 int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_options *options,
                       int argc, char **argv);
 

@@ -28,7 +28,7 @@ static char **without_shards(int argc, char **argv, int *count)
 }
 
 /* What means one leadership, one address or one file cannot be shared by many shards. */
-static int check(const struct bw_cli_command *command, const struct bw_job_options *options)
+int bw_job_check_shards(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     const struct bw_run_config *c = &options->config;
     char name[BW_ELECTION_NAME_MAX + 1];
@@ -77,7 +77,7 @@ int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_
                                     .compares_clocks = c->terms.uncertainty_ns > 0,
                                     .log = c->log,
                                     .argv = c->argv};
-    int code = check(command, options);
+    int code = bw_job_check_shards(command, options);
     if (code != BW_GO_ON)
         return code;
     order.options = without_shards(argc, argv, &order.options_count);

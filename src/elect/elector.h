@@ -37,6 +37,8 @@ struct bw_elector_config {
     bw_time timeout_min_ns, timeout_max_ns; /* Raft: election time-out drawn from here */
     bw_time period_ns; /* Raft: heartbeat; stable leader: delta; invitation: how often groups look
                           for each other */
+    bool together;     /* Raft: heartbeats at whole periods of the clock, so that those of many
+                          elections go as one */
     bool announce;     /* rings: the winner sends an announcement lap (off: only it knows) */
     bool pre_vote, check_quorum; /* Raft */
     bool hints;        /* Raft: a closed connection makes a voter forget that it heard the leader */
@@ -81,6 +83,8 @@ struct bw_elector_ops {
     void (*step)(void *self, const struct bw_event *event, struct bw_actions *actions);
     bw_time (*deadline)(const void *self);
     void (*status)(const void *self, struct bw_elector_status *out);
+    /* Optional: we lead; could `node` take over at once? NULL: anybody could. */
+    bool (*ready)(const void *self, bw_node node);
 };
 
 extern const struct bw_elector_ops bw_elect_bully, bw_elect_bully_notify, bw_elect_bully_next,

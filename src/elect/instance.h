@@ -20,6 +20,7 @@ struct bw_instance_config {
     struct bw_detector_config detect;
     const struct bw_instance_election *elections; /* borrowed for init */
     uint32_t count;                               /* at most BW_ELECTIONS_MAX */
+    bool spread; /* the members lead about as many elections each, see balance.h: MOVE actions */
 };
 
 struct bw_instance;

@@ -24,8 +24,8 @@ uint64_t bw_spread_key(const void *name, size_t length)
     return mix(key);
 }
 
-/* For one shard different keys have different scores: both steps are bijections of the key. */
-static uint64_t score_of(uint32_t shard, uint64_t key)
+/* Both steps are bijections of the key. */
+uint64_t bw_spread_score(uint32_t shard, uint64_t key)
 {
     return mix(key ^ mix((uint64_t)shard + 0x9e3779b97f4a7c15u));
 }
@@ -48,7 +48,7 @@ static uint16_t best_below(const struct bw_spread *spread, uint32_t shard, const
 {
     uint16_t best = UINT16_MAX;
     for (uint32_t i = 0; i < spread->count; i++) {
-        uint64_t now = score_of(shard, spread->keys[i]);
+        uint64_t now = bw_spread_score(shard, spread->keys[i]);
         if ((!bound || now < *bound) && (best == UINT16_MAX || now > *score)) {
             best = (uint16_t)i;
             *score = now;
@@ -136,8 +136,8 @@ uint32_t bw_spread_rank(const struct bw_spread *spread, uint32_t shard, uint64_t
     bool known = false;
     for (uint32_t i = 0; i < spread->count; i++) {
         known = known || spread->keys[i] == key;
-        above +=
-            spread->keys[i] != owner && score_of(shard, spread->keys[i]) > score_of(shard, key);
+        above += spread->keys[i] != owner &&
+                 bw_spread_score(shard, spread->keys[i]) > bw_spread_score(shard, key);
     }
     return known ? above : spread->count;
 }

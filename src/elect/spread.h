@@ -30,6 +30,10 @@ struct bw_spread {
 /* A candidate's key, from its name or the bytes of its number. */
 uint64_t bw_spread_key(const void *name, size_t length);
 
+/* How much a shard likes a candidate: the order of rendezvous hashing. For one shard different keys
+ * have different scores. */
+uint64_t bw_spread_score(uint32_t shard, uint64_t key);
+
 /* Works out who should own what; `keys` in any order. Returns 0, BW_EINVAL when there are no
  * shards, no keys or one key twice, or BW_ELIMIT. */
 int bw_spread_make(struct bw_spread *spread, uint32_t shards, const uint64_t *keys, uint32_t count);

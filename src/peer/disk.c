@@ -32,13 +32,14 @@
 
 struct election_file {
     uint64_t sequence[2]; /* of each slot */
+    bool put;             /* written, not known to be durable */
     struct bw_peer_record record;
 };
 
 struct bw_peer_disk {
     int directory, lock, elections_fd;
     uint64_t id;
-    uint32_t elections;
+    uint32_t elections, put_count;
     struct election_file *election;
     unsigned char slot[BW_PEER_SLOT_BYTES];
     unsigned char *members; /* a whole file */
@@ -85,19 +86,45 @@ static bool write_slot(struct bw_peer_disk *disk, uint32_t election, unsigned wh
     return write_all(disk->elections_fd, disk->slot, length, slot_at(election, which));
 }
 
-/* The slot that is not the newest takes the record, and when that is durable the other one takes
- * it too, in its own time: so soon no single flipped bit can make us forget. */
+/* The slot that is not the newest takes the record; what is put again before it was durable goes to
+ * the same one. */
+int bw_peer_disk_put_record(struct bw_peer_disk *disk, uint32_t election,
+                            const struct bw_peer_record *record)
+{
+    struct election_file *file = &disk->election[election];
+    unsigned newest = file->sequence[1] > file->sequence[0], which = newest ^ !file->put;
+    disk->put_count += !file->put;
+    file->put = true;
+    file->record = *record;
+    return write_slot(disk, election, which, file->sequence[newest] + 1) ? 0 : BW_EIO;
+}
+
+/* When a record is durable the other slot takes it too, in its own time: so soon no single flipped
+ * bit can make us forget. An older number: should this one be torn, the durable one is still the
+ * newest. */
+static bool write_twin(struct bw_peer_disk *disk, uint32_t election)
+{
+    struct election_file *file = &disk->election[election];
+    unsigned newest = file->sequence[1] > file->sequence[0];
+    file->put = false;
+    disk->put_count--;
+    return write_slot(disk, election, !newest, file->sequence[newest] - 1);
+}
+
+int bw_peer_disk_sync(struct bw_peer_disk *disk)
+{
+    bool good = disk->put_count == 0 || fdatasync(disk->elections_fd) == 0;
+    for (uint32_t e = 0; good && disk->put_count > 0 && e < disk->elections; e++)
+        if (disk->election[e].put)
+            good = write_twin(disk, e);
+    return good ? 0 : BW_EIO;
+}
+
 int bw_peer_disk_write_record(struct bw_peer_disk *disk, uint32_t election,
                               const struct bw_peer_record *record)
 {
-    struct election_file *file = &disk->election[election];
-    unsigned which = file->sequence[0] <= file->sequence[1] ? 0 : 1;
-    uint64_t next = file->sequence[!which] + 1;
-    file->record = *record;
-    if (!write_slot(disk, election, which, next) || fdatasync(disk->elections_fd) != 0)
-        return BW_EIO;
-    /* An older number: should this one be torn, the durable one is still the newest. */
-    return write_slot(disk, election, !which, next - 1) ? 0 : BW_EIO;
+    int error = bw_peer_disk_put_record(disk, election, record);
+    return error ? error : bw_peer_disk_sync(disk);
 }
 
 const struct bw_peer_record *bw_peer_disk_record(const struct bw_peer_disk *disk, uint32_t election)

@@ -63,6 +63,11 @@ const struct bw_peer_record *bw_peer_disk_record(const struct bw_peer_disk *disk
 int bw_peer_disk_write_record(struct bw_peer_disk *disk, uint32_t election,
                               const struct bw_peer_record *record);
 
+/* The same in two steps, so that many records cost one sync: what was put is durable after it. */
+int bw_peer_disk_put_record(struct bw_peer_disk *disk, uint32_t election,
+                            const struct bw_peer_record *record);
+int bw_peer_disk_sync(struct bw_peer_disk *disk);
+
 /* What `members` held when it was opened; rows go into the roster. 0 also if it was never written;
  * BW_EDAMAGED. */
 int bw_peer_disk_read_members(struct bw_peer_disk *disk, uint32_t *starts,

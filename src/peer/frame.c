@@ -9,13 +9,14 @@
  *   SYNC      flags 1 (1 formed, 2 answer), members 4, digest 8
  *   FOUND     op 1, proposer 4, round 8, count 2, ids 4 each, rising
  *   DEAD      election 2, node 4, incarnation 4, term 8
- *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8
+ *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8, done 1
  *   QUERY     request 8, what 1, first 4
  *   VIEW      request 8, what 1, formed 1, first 4, total 4, count 1, then
  *             members: row, status 1, voter 1, level 4, since 8
  *             elections: election 2, leader 4, flags 1 (1 leading, 2 electing), flags 1 (1 busy,
  *             2 held), term 8, token 8, left 8, state text
  *   ORDER     request 8, kind 1, answer 1, error 1, election 2, node 4
+ *   BATCH     (not here) kind 1, length 2, payload; again and again
  *
  * One table-driven walk writes and reads: the same lines, so the two cannot disagree. */
 #include "peer/frame.h"
@@ -250,6 +251,7 @@ static void lead(struct walk *w, struct bw_peer_lead *l)
     u64(w, &l->token);
     u64(w, &l->since_ms);
     u64(w, &l->ago_ms);
+    flag(w, &l->done);
 }
 
 static void sync_part(struct walk *w, struct bw_peer_sync *s)
@@ -293,6 +295,7 @@ static void walk_frame(struct walk *w, struct bw_peer_frame *f)
         order(w, &f->order);
         break;
     case BW_PEER_INSTANCE:
+    case BW_PEER_BATCH:
     case BW_PEER_FRAME_KINDS:
     default:
         refuse(w, true);

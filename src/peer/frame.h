@@ -28,6 +28,7 @@ enum bw_peer_frame_kind {
     BW_PEER_QUERY,        /* a client asks */
     BW_PEER_VIEW,         /* and is told what we see */
     BW_PEER_ORDER,        /* hand over, please */
+    BW_PEER_BATCH,        /* several of the others in one (node_batch.c) */
     BW_PEER_FRAME_KINDS
 };
 
@@ -92,6 +93,7 @@ struct bw_peer_lead { /* `node` acts as leader, or did until now: the sender, or
     bw_token token;
     uint64_t since_ms; /* it had acted for so long when it said so */
     uint64_t ago_ms;   /* which was heard so long ago; 0 of the sender itself */
+    bool done;         /* there is nothing to do any more */
 };
 
 enum bw_peer_question { BW_PEER_ASK_MEMBERS = 1, BW_PEER_ASK_ELECTIONS };
@@ -156,8 +158,8 @@ struct bw_peer_frame {
     };
 };
 
-/* Every kind but INSTANCE. Returns the bytes written, BW_EMALFORMED, or BW_ELIMIT: `cap` is too
- * small. */
+/* Every kind but INSTANCE and BATCH. Returns the bytes written, BW_EMALFORMED, or BW_ELIMIT: `cap`
+ * is too small. */
 int bw_peer_frame_encode(const struct bw_peer_frame *frame, unsigned char *out, size_t cap);
 /* frame->kind is set; exactly `length` bytes. Returns 0, BW_ETRUNCATED or BW_EMALFORMED. */
 int bw_peer_frame_decode(struct bw_peer_frame *frame, const unsigned char *in, size_t length);

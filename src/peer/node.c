@@ -45,7 +45,7 @@ static void obey_queue(struct bw_peer *p)
 {
     for (uint32_t i = p->queue_count; i > 0; i--) {
         struct peer_queued queued = p->queue[p->queue_first];
-        p->queue_first = (p->queue_first + 1) % PEER_QUEUE;
+        p->queue_first = (p->queue_first + 1) % p->queue_cap;
         p->queue_count--;
         struct bw_event event = {.kind = queued.kind, .node = p->options.self};
         event.election = queued.command.election;
@@ -101,6 +101,7 @@ static bw_time deadline(const struct bw_peer *p)
 static void on_prepare(uv_prepare_t *handle)
 {
     struct bw_peer *p = handle->data;
+    peer_batch_flush(p);
     bw_time at = deadline(p);
     if (at == p->armed_at)
         return;
@@ -134,6 +135,8 @@ static void free_self(struct bw_peer *p)
     free(p->minds);
     free(p->records);
     free(p->election);
+    free(p->queue);
+    free(p->batches);
     free(p);
 }
 
@@ -159,6 +162,8 @@ static void shut(struct bw_peer *p)
 {
     p->dead = p->closing = true;
     p->handles++; /* until everything has been told to close */
+    if (p->datagram)
+        peer_batch_flush(p);
     peer_net_close(p);
     if (p->timer.data)
         uv_close((uv_handle_t *)&p->timer, on_handle_closed);
@@ -172,7 +177,8 @@ static void shut(struct bw_peer *p)
 static void stop(struct bw_peer *p)
 {
     struct peer_queued last = {.kind = BW_EVENT_STOP};
-    p->queue_count -= p->queue_count == PEER_QUEUE; /* stopping is more than what was asked last */
+    p->queue_count -=
+        p->queue_count == p->queue_cap; /* stopping is more than what was asked last */
     peer_enqueue(p, &last);
     p->closing = true;
 }
@@ -187,6 +193,7 @@ static void fall_silent(struct bw_peer *p)
     p->options.ordered = NULL;
     p->options.split = NULL;
     p->options.held = NULL;
+    p->options.done = NULL;
     p->options.ended = NULL;
 }
 
@@ -225,6 +232,8 @@ static int check(const struct bw_peer_options *o, char *why)
         return refuse(why, "too many are expected to found the cluster");
     if (!o->expect && !o->join && !o->members_file)
         return refuse(why, "nobody to join and nobody to found a cluster with: give one of them");
+    if (o->elections > 1 && !o->detector)
+        return refuse(why, "many elections are spread over who is alive: a detector is needed");
     if (o->elect.period_ns <= 0 || o->detect.period_ns <= 0)
         return refuse(why, "the periods must be more than 0");
     return 0;
@@ -236,7 +245,11 @@ static int allocate(struct bw_peer *p, char *why)
     p->minds = calloc(p->cap, sizeof *p->minds);
     p->records = calloc(p->elections, sizeof *p->records);
     p->election = calloc(p->elections, sizeof *p->election);
-    if (!p->roster_memory || !p->minds || !p->records || !p->election) {
+    p->queue_cap = PEER_QUEUE + 4 * p->elections;
+    p->queue = calloc(p->queue_cap, sizeof *p->queue);
+    p->batches = p->elections > 1 ? calloc(PEER_BATCHES, sizeof *p->batches) : NULL;
+    if (!p->roster_memory || !p->minds || !p->records || !p->election || !p->queue ||
+        (p->elections > 1 && !p->batches)) {
         snprintf(why, BW_PEER_WHY_MAX + 1, "no memory");
         return BW_ENOMEM;
     }
@@ -421,9 +434,9 @@ int bw_peer_open(struct bw_peer **out, const struct bw_peer_options *options, ch
 
 int peer_enqueue(struct bw_peer *p, const struct peer_queued *queued)
 {
-    if (p->queue_count == PEER_QUEUE)
+    if (p->queue_count == p->queue_cap)
         return BW_EBUSY;
-    p->queue[(p->queue_first + p->queue_count++) % PEER_QUEUE] = *queued;
+    p->queue[(p->queue_first + p->queue_count++) % p->queue_cap] = *queued;
     return 0;
 }
 

@@ -89,6 +89,8 @@ struct bw_peer_options {
     /* Two claim to lead the same election at overlapping times. */
     void (*split)(void *context, uint32_t election, const struct bw_peer_claim *one,
                   const struct bw_peer_claim *other);
+    /* The work of this election has ended for good, somebody says (bw_peer_done). */
+    void (*done)(void *context, uint32_t election);
     /* A recovery holds this election: work must end, and none begin, until told otherwise. */
     void (*held)(void *context, uint32_t election, bool held);
     /* It can take no part any more, for good; the line says why and what to do. Close it. BW_EIO:
@@ -118,6 +120,10 @@ void bw_peer_dead(struct bw_peer *peer, uint32_t election);
 
 /* Work of this election may be running here, or not any more: what others see of us. */
 void bw_peer_busy(struct bw_peer *peer, uint32_t election, bool busy);
+
+/* The work of this election has ended for good: whoever leads it from now on says so to the others.
+ */
+void bw_peer_done(struct bw_peer *peer, uint32_t election);
 
 /* Asks whoever leads to hand over (an ORDER frame when that is somebody else); or tells a member
  * what two members tell each other. 0, BW_ENOTLEADER: nobody leads, BW_ENOTMEMBER, BW_EINVAL. */
@@ -158,6 +164,7 @@ struct bw_peer_counters {
     uint64_t elections;     /* announcements of a leader */
     uint64_t splits;        /* two leaders seen */
     uint64_t persisted;     /* records written and synced */
+    uint64_t moves;         /* elections that we handed over because we led more than our share */
     uint64_t roster_frames; /* of frames_out: membership, not detection or election */
 };
 

@@ -44,7 +44,8 @@ static void pass_on(struct bw_peer *p, uint32_t election, const struct bw_peer_c
                                         .term = claim->term,
                                         .token = claim->token,
                                         .since_ms = (uint64_t)((claim->seen - since) / BW_MS),
-                                        .ago_ms = (uint64_t)((peer_now() - claim->seen) / BW_MS)};
+                                        .ago_ms = (uint64_t)((peer_now() - claim->seen) / BW_MS),
+                                        .done = p->election[election].done};
     tell(p);
 }
 
@@ -85,10 +86,23 @@ void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lea
     if (lead->election >= p->elections || !p->formed || absurd ||
         (lead->node != from && lead->node == p->options.self))
         return;
+    if (lead->done && !p->election[lead->election].done) {
+        p->election[lead->election].done = true;
+        if (p->options.done)
+            p->options.done(p->options.context, lead->election);
+    }
     struct bw_peer_claim claim = {.node = lead->node, .term = lead->term, .token = lead->token};
     claim.seen = now - (bw_time)lead->ago_ms * BW_MS;
     claim.since = bw_time_max(claim.seen - (bw_time)lead->since_ms * BW_MS, 1);
     hear(p, lead->election, &claim);
+}
+
+void bw_peer_done(struct bw_peer *p, uint32_t election)
+{
+    if (election >= p->elections || p->election[election].done)
+        return;
+    p->election[election].done = true;
+    p->claim_at = 1; /* told at once, and again with every claim */
 }
 
 static void claim(struct bw_peer *p, uint32_t election, const struct bw_announcement *said,

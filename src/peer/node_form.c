@@ -38,6 +38,7 @@ static void configure_election(struct bw_peer *p, struct made *m, uint32_t e)
     config->members = m->members;
     config->count = p->raft ? p->found.saved.count : m->count;
     config->cap = p->cap;
+    config->together = p->elections > 1;
     config->seed = bw_rng_next(&p->rng);
     config->inner = p->options.quorum && !p->raft ? p->options.algorithm : NULL;
     config->announce_ns =
@@ -58,7 +59,8 @@ static int make(struct bw_peer *p, struct made *m)
     struct bw_instance_config config = {.detector = p->options.detector,
                                         .detect = p->options.detect,
                                         .elections = m->elections,
-                                        .count = p->elections};
+                                        .count = p->elections,
+                                        .spread = p->elections > 1};
     choose_members(p, m);
     config.detect.self = p->options.self;
     config.detect.members = m->ids;

@@ -9,7 +9,7 @@
 
 /* ---- out ---- */
 
-static void count_out(struct bw_peer *p, int error, int length)
+void peer_count_out(struct bw_peer *p, int error, int length)
 {
     if (error) {
         p->counters.not_sent++;
@@ -26,18 +26,19 @@ void peer_send_to(struct bw_peer *p, const struct sockaddr *address, bw_node to)
         p->counters.not_sent++;
         return;
     }
-    count_out(p,
-              bw_datagram_send_to(p->datagram, address, to, p->out.kind, p->bytes, (size_t)length),
-              length);
+    peer_count_out(
+        p, bw_datagram_send_to(p->datagram, address, to, p->out.kind, p->bytes, (size_t)length),
+        length);
 }
 
 void peer_send(struct bw_peer *p, bw_node to)
 {
     const struct sockaddr *address = bw_datagram_address(p->datagram, to);
-    if (address)
-        peer_send_to(p, address, to);
-    else
+    int length = p->batches ? bw_peer_frame_encode(&p->out, p->bytes, BW_DATAGRAM_PAYLOAD_MAX) : -1;
+    if (!address)
         p->counters.not_sent++;
+    else if (length < 0 || !peer_batch_add(p, to, p->out.kind, p->bytes, (size_t)length))
+        peer_send_to(p, address, to);
 }
 
 /* What does not fit a datagram goes by a connection. */
@@ -48,10 +49,12 @@ void peer_send_bytes(struct bw_peer *p, bw_node to, const unsigned char *bytes, 
         p->counters.not_sent++;
         return;
     }
+    if (peer_batch_add(p, to, BW_PEER_INSTANCE, bytes, length) || !peer_sync(p))
+        return;
     int error = length <= BW_DATAGRAM_PAYLOAD_MAX
                     ? bw_datagram_send(p->datagram, to, BW_PEER_INSTANCE, bytes, length)
                     : bw_stream_send(p->stream, to, address, BW_PEER_INSTANCE, bytes, length);
-    count_out(p, error, (int)length);
+    peer_count_out(p, error, (int)length);
 }
 
 void peer_send_message(struct bw_peer *p, const struct bw_message *msg)
@@ -111,6 +114,7 @@ static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr
         break;
     case BW_PEER_VIEW:
     case BW_PEER_INSTANCE:
+    case BW_PEER_BATCH:
     case BW_PEER_FRAME_KINDS:
         break;
     }
@@ -124,17 +128,13 @@ static void on_stranger(struct bw_peer *p, bw_node from, const struct sockaddr *
         peer_meet_hello(p, from, address);
 }
 
-static void on_frame(struct bw_peer *p, const struct bw_sealed *sealed,
-                     const struct sockaddr *address)
+static void on_one(struct bw_peer *p, const struct bw_sealed *sealed,
+                   const struct sockaddr *address)
 {
     bw_node from = sealed->from;
     bool client = from == BW_NODE_NONE;
-    p->counters.frames_in++;
-    p->counters.bytes_in += sealed->length;
     if (p->dead)
         return;
-    if (!client)
-        peer_heard(p, from, peer_now());
     if (sealed->kind == BW_PEER_INSTANCE && !client) {
         if (peer_counts_on(p, from))
             on_message(p, sealed);
@@ -147,6 +147,29 @@ static void on_frame(struct bw_peer *p, const struct bw_sealed *sealed,
         p->counters.malformed++;
     else if (!client || sealed->kind == BW_PEER_QUERY || sealed->kind == BW_PEER_ORDER)
         on_peer_frame(p, from, address);
+}
+
+static void on_frame(struct bw_peer *p, const struct bw_sealed *sealed,
+                     const struct sockaddr *address)
+{
+    struct bw_sealed rest = *sealed, one;
+    p->counters.frames_in++;
+    p->counters.bytes_in += sealed->length;
+    if (p->dead)
+        return;
+    if (sealed->from != BW_NODE_NONE)
+        peer_heard(p, sealed->from, peer_now());
+    if (sealed->kind != BW_PEER_BATCH) {
+        on_one(p, sealed, address);
+        return;
+    }
+    if (sealed->length <= sizeof p->batch_in) {
+        memcpy(p->batch_in, sealed->payload, sealed->length);
+        rest.payload = p->batch_in;
+    }
+    while (sealed->length <= sizeof p->batch_in && peer_batch_next(&rest, &one))
+        on_one(p, &one, address);
+    p->counters.malformed += rest.length > 0;
 }
 
 static void on_datagram(void *context, const struct bw_sealed *sealed, const struct sockaddr *from)

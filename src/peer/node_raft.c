@@ -75,7 +75,7 @@ void peer_raft_note(struct bw_peer *p, const struct bw_action *action)
     switch (action->kind) {
     case BW_ACTION_LOG_APPEND:
         add_change(log, &action->log);
-        e->logged = true;
+        e->logged = p->unsettled = true;
         break;
     case BW_ACTION_LOG_TRUNCATE:
         cut_changes(log, action->log.first);
@@ -83,7 +83,7 @@ void peer_raft_note(struct bw_peer *p, const struct bw_action *action)
     case BW_ACTION_LOG_RESTORE:
         log->changes_count = 0;
         move_snapshot(log, raft, action->log.first);
-        e->logged = true;
+        e->logged = p->unsettled = true;
         break;
     case BW_ACTION_LOG_COMPACT:
         move_snapshot(log, raft, action->log.first);

@@ -7,6 +7,7 @@
  *   node_join.c     the addresses that we were told to join, looked up again and again
  *   node_frame.c    frames in and out
  *   node_keep.c     messages that a hand-shake may swallow
+ *   node_batch.c    many frames to one member in one datagram
  *   node_raft.c     Raft's log on disk, and its members after the roster
  *   node_claims.c   who says that it leads, and whether two do
  *   node_hold.c     work held by a recovery
@@ -28,11 +29,12 @@
 #include "peer/node.h"
 #include "peer/roster.h"
 
-#define PEER_QUEUE  64u
-#define PEER_LED    8u
-#define PEER_KEPT   16u
-#define PEER_JOINS  16u /* entries of --join */
-#define PEER_PLACES 64u /* addresses behind them */
+#define PEER_QUEUE   64u /* and four for each election */
+#define PEER_BATCHES 64u /* members spoken to in one turn; the next begins another */
+#define PEER_LED     8u
+#define PEER_KEPT    16u
+#define PEER_JOINS   16u /* entries of --join */
+#define PEER_PLACES  64u /* addresses behind them */
 /* How long somebody who was heard of counts as there, for founding. */
 #define PEER_FRESH (30 * BW_SEC)
 
@@ -62,7 +64,7 @@ struct peer_election {
     struct bw_peer_claim split[2]; /* two that were found, */
     uint32_t split_again;          /* how often the others are still told, */
     bw_time split_at;              /* and not before then */
-    bool busy;
+    bool busy, done;
     bool gone;          /* we left, and are no longer a voter */
     bw_time held_until; /* 0: nobody holds it */
 };
@@ -85,6 +87,12 @@ struct peer_kept { /* a message to somebody who may not believe us yet */
 struct peer_queued {
     enum bw_event_kind kind; /* COMMAND, CONFIRMED_DEAD (our own work), STOP */
     struct bw_command command;
+};
+
+struct peer_batch {
+    bw_node to;
+    size_t used;
+    unsigned char bytes[BW_PEER_FRAME_MAX];
 };
 
 struct peer_join {
@@ -150,8 +158,13 @@ struct bw_peer {
     struct bw_peer_record *records;
     struct peer_election *election;
 
-    struct peer_queued queue[PEER_QUEUE];
-    uint32_t queue_first, queue_count;
+    struct peer_queued *queue;
+    uint32_t queue_first, queue_count, queue_cap;
+    struct peer_batch *batches; /* NULL: one election, every frame goes at once */
+    uint32_t batches_used;
+    unsigned char batch_in[BW_PEER_FRAME_MAX]; /* being read: what it makes us send may take the
+                                                  place of what was received */
+    bool unsettled;                            /* some election has `logged` or `compact` set */
 
     struct peer_kept kept[PEER_KEPT];
     uint32_t kept_next;
@@ -177,6 +190,8 @@ bool peer_form(struct bw_peer *p);
 void peer_step(struct bw_peer *p, struct bw_event *event);
 void peer_tick_instance(struct bw_peer *p, bw_time now);
 void peer_settle(struct bw_peer *p, uint32_t election);
+/* What we promised may not be on the disk: nothing may be said any more. */
+void peer_disk_failed(struct bw_peer *p);
 
 /* node_meet.c */
 void peer_meet_start(struct bw_peer *p);
@@ -216,6 +231,18 @@ void peer_send_bytes(struct bw_peer *p, bw_node to, const unsigned char *bytes, 
 void peer_keep(struct bw_peer *p, bw_node to, const unsigned char *bytes, size_t length);
 /* Sends what was kept for `to` again, once; false: there was nothing. */
 bool peer_keep_again(struct bw_peer *p, bw_node to);
+
+void peer_count_out(struct bw_peer *p, int error, int length);
+
+/* node_batch.c */
+/* What was put on the disk is durable from here on. False: it is not, and never will be. */
+bool peer_sync(struct bw_peer *p);
+/* False: it does not fit, or nothing is batched. */
+bool peer_batch_add(struct bw_peer *p, bw_node to, unsigned kind, const unsigned char *payload,
+                    size_t length);
+void peer_batch_flush(struct bw_peer *p);
+/* The next frame of a batch, which is shortened by it. False: the end, or no batch at all. */
+bool peer_batch_next(struct bw_sealed *rest, struct bw_sealed *one);
 
 /* node_raft.c */
 void peer_raft_note(struct bw_peer *p, const struct bw_action *action);

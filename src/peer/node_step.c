@@ -12,17 +12,23 @@
 
 /* A disk that failed once may have anything on it: what we say afterwards could not be relied on,
  * so nothing is said any more, and nothing of this step is done. */
-static void write_record(struct bw_peer *p, uint32_t election)
+void peer_disk_failed(struct bw_peer *p)
 {
     char why[BW_PEER_WHY_MAX + 1];
-    p->election[election].dirty = false;
-    p->counters.persisted++;
-    if (bw_peer_disk_write_record(p->disk, election, &p->records[election]) == 0)
-        return;
     p->broken = true;
     snprintf(why, sizeof why, "cannot write down in %.200s what node %u promises",
              p->options.directory, p->options.self);
     peer_end(p, BW_EIO, why);
+}
+
+/* With many elections the sync comes later, before anything of it is heard (node_batch.c). */
+static void write_record(struct bw_peer *p, uint32_t election)
+{
+    p->election[election].dirty = false;
+    p->counters.persisted++;
+    if ((p->batches ? bw_peer_disk_put_record
+                    : bw_peer_disk_write_record)(p->disk, election, &p->records[election]) != 0)
+        peer_disk_failed(p);
 }
 
 static void write_down(struct bw_peer *p, uint32_t count)
@@ -36,9 +42,9 @@ static void write_down(struct bw_peer *p, uint32_t count)
             peer_raft_note(p, action);
         }
     }
-    for (uint32_t e = 0; e < p->elections && !p->broken; e++)
-        if (p->election[e].dirty)
-            write_record(p, e);
+    for (uint32_t i = 0; i < count && !p->broken; i++)
+        if (p->election[p->actions[i].election].dirty)
+            write_record(p, p->actions[i].election);
 }
 
 /* Connections are kept to those who lead, so that their end is heard of at once. */
@@ -75,6 +81,8 @@ static void announce(struct bw_peer *p, uint32_t election, const struct bw_annou
         e->own_term = said->term;
     if (said->leader != before)
         follow(p, before, said->leader);
+    if (said->leader == p->options.self && !peer_sync(p))
+        return;
     if (p->options.announced)
         p->options.announced(p->options.context, election, said);
     if (renewed && said->leader == p->options.self && p->options.letters)
@@ -95,6 +103,14 @@ static void mind(struct bw_peer *p, bw_node node)
     p->options.member(p->options.context, &p->shown);
 }
 
+/* We lead more than our share: one is handed over, in good order, as if somebody had asked for it.
+ */
+static void move(struct bw_peer *p, uint32_t election, bw_node to)
+{
+    struct bw_peer_order order = {.kind = BW_PEER_TRANSFER, .election = election, .node = to};
+    p->counters.moves += bw_peer_order(p, &order) == 0;
+}
+
 static void act(struct bw_peer *p, const struct bw_action *action)
 {
     switch (action->kind) {
@@ -109,7 +125,10 @@ static void act(struct bw_peer *p, const struct bw_action *action)
         mind(p, action->node);
         break;
     case BW_ACTION_COMMIT:
-        p->election[action->election].compact = true;
+        p->election[action->election].compact = p->unsettled = true;
+        break;
+    case BW_ACTION_MOVE:
+        move(p, action->election, action->node);
         break;
     case BW_ACTION_PERSIST:
     case BW_ACTION_LOG_APPEND:

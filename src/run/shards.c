@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "run/contain.h"
 #include "run/proc.h"
+#include "run/shards_told.h"
 #include "run/supervisor.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@
     4u /* at once; then the loop breathes: nothing costs a store more than a start                 \
         */
 #define BREATHE_NS (50 * BW_MS)
-#define LEAVE_NS   (200 * BW_MS) /* nobody waits longer for our farewell */
+#define LEAVE_NS   (200 * BW_MS)  /* nobody waits longer for our farewell */
+#define LINGER_NS  (1500 * BW_MS) /* peers: that all is done is said three times */
 
 static const int handled[] = {SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
                               SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
@@ -47,8 +49,7 @@ static void stop_if_over(struct launcher *l)
         uv_stop(&l->loop);
 }
 
-/* Others may take our shards from now on; they get each when its work is confirmed dead. */
-static void end(struct launcher *l, int code)
+void bw_launcher_end(struct launcher *l, int code)
 {
     struct bw_store_request leave = {
         .op = BW_STORE_LEAVE, .election = l->order->election, .candidate = l->order->id};
@@ -57,6 +58,8 @@ static void end(struct launcher *l, int code)
     l->step = ROUND_REST;
     l->round_at = BW_TIME_NEVER;
     l->leaving = l->asked && l->lists && bw_asked_ask(l->asked, &leave, LEAVE_NS) == 0;
+    if (l->told)
+        tell_all(l, SIGTERM); /* who was told already ends no sooner */
     stop_if_over(l);
 }
 
@@ -86,13 +89,22 @@ static void start_shard(struct launcher *l, uint32_t shard, bw_time now)
                  "shard %u: no process for its supervisor: %s", shard, strerror(errno));
 }
 
-/* What the decisions want done now; then sleeps until they may want more. */
-static void act(struct launcher *l)
+static void sleep_until(struct launcher *l, bw_time until, bw_time now)
+{
+    if (l->told)
+        bw_told_sleep(l->told, until, now);
+    else
+        bw_asked_alarm(l->asked, bw_time_min(until, l->step == ROUND_REST ? l->round_at : until));
+}
+
+void bw_launcher_act(struct launcher *l)
 {
     bw_time now = bw_run_now();
     uint32_t shard;
-    if (l->ending || !l->asked)
+    if (l->ending || (!l->asked && !l->told))
         return;
+    if (l->told)
+        bw_told_act(l->told, now);
     while ((shard = bw_shards_next_end(&l->core)) != BW_SHARD_NONE) {
         bw_shards_ending(&l->core, shard);
         bw_launcher_end_shard(l, shard, "another has done it");
@@ -105,14 +117,16 @@ static void act(struct launcher *l)
         if (i + 1 == STARTS_MAX)
             l->breathe_until = bw_time_add(now, BREATHE_NS);
     }
-    if (bw_shards_finished(&l->core)) {
+    if (bw_shards_finished(&l->core) && l->told && l->linger_until == 0)
+        l->linger_until = bw_time_add(now, LINGER_NS);
+    if (bw_shards_finished(&l->core) && now >= l->linger_until) {
         bw_log_event(&l->log, BW_LOG_INFO, "all-done", NULL, "all %u shards are done",
                      l->order->shards);
-        end(l, 0);
+        bw_launcher_end(l, 0);
         return;
     }
     bw_time next = bw_time_max(bw_shards_deadline(&l->core), l->breathe_until);
-    bw_asked_alarm(l->asked, bw_time_min(next, l->step == ROUND_REST ? l->round_at : next));
+    sleep_until(l, l->linger_until ? bw_time_min(next, l->linger_until) : next, now);
 }
 
 static void on_alarm(void *context, bw_time now)
@@ -120,7 +134,7 @@ static void on_alarm(void *context, bw_time now)
     struct launcher *l = context;
     if (!l->ending && l->step == ROUND_REST && now >= l->round_at)
         bw_launcher_round(l);
-    act(l);
+    bw_launcher_act(l);
 }
 
 static void on_answer(void *context, const struct bw_store_reply *reply)
@@ -128,13 +142,13 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
     struct launcher *l = context;
     l->seen |= reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
     if (l->refused && !l->ending)
-        end(l, 64);
+        bw_launcher_end(l, 64);
     else if (reply->op == BW_STORE_LEAVE) {
         l->leaving = false;
         stop_if_over(l);
     } else if (!l->ending) {
         bw_launcher_answer(l, reply);
-        act(l);
+        bw_launcher_act(l);
     }
 }
 
@@ -177,10 +191,12 @@ static void reap(struct launcher *l)
                 continue;
             int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
             l->pids[i] = 0;
+            if (l->told)
+                bw_told_child_gone(l->told, i);
             say_ended(l, i, bw_shards_ended(&l->core, i, code, bw_run_now()), code);
         }
     stop_if_over(l);
-    act(l);
+    bw_launcher_act(l);
 }
 
 static void on_signal(struct launcher *l, const struct signalfd_siginfo *info)
@@ -202,7 +218,7 @@ static void on_signal(struct launcher *l, const struct signalfd_siginfo *info)
             break;
         bw_log_event(&l->log, BW_LOG_INFO, "signal", fields, "got SIG%s: ending",
                      sigabbrev_np(number));
-        end(l, 128 + number);
+        bw_launcher_end(l, 128 + number);
         break;
     case SIGUSR1:
     case SIGUSR2:
@@ -260,7 +276,10 @@ static void begin(struct launcher *l)
                                       .retry_ns = l->order->retry_ns,
                                       .lists = l->lists};
     bw_shards_init(&l->core, &config);
-    if (l->lists)
+    if (l->told)
+        bw_log_event(&l->log, BW_LOG_INFO, "shards", fields, "%u shards are spread over the peers",
+                     l->order->shards);
+    else if (l->lists)
         bw_log_event(&l->log, BW_LOG_INFO, "shards", fields,
                      "%u shards are spread over the candidates", l->order->shards);
     else
@@ -269,7 +288,10 @@ static void begin(struct launcher *l)
                      "when they become free, and are not moved when a candidate comes",
                      l->order->shards);
     l->round_at = bw_run_now();
-    bw_asked_alarm(l->asked, l->round_at);
+    if (l->told)
+        bw_launcher_act(l);
+    else
+        bw_asked_alarm(l->asked, l->round_at);
 }
 
 static int cannot_open(struct launcher *l, int error, const char *why)
@@ -310,12 +332,26 @@ static int open_store(struct launcher *l)
     return GO;
 }
 
+/* A peer that cannot be opened is not tried again: nothing but its settings or its disk is in the
+ * way. */
+static int open_told(struct launcher *l)
+{
+    char why[BW_WHY_MAX + 1] = "";
+    int error = bw_told_open(&l->told, l, why);
+    if (error) {
+        fprintf(stderr, "bellwether peer: %s\n", why[0] ? why : bw_error_text(error));
+        return error == BW_ENOMEM ? 71 : 64;
+    }
+    begin(l);
+    return GO;
+}
+
 static void on_opening(uv_timer_t *timer)
 {
     struct launcher *l = timer->data;
     int code = l->ending ? GO : open_store(l);
     if (code != GO)
-        end(l, code);
+        bw_launcher_end(l, code);
 }
 
 static void close_all(struct launcher *l)
@@ -323,6 +359,8 @@ static void close_all(struct launcher *l)
     bw_asked_free(l->asked);
     if (l->asker)
         bw_asker_close(l->asker);
+    if (l->told)
+        bw_told_close(l->told);
     if (l->signals.loop)
         uv_close((uv_handle_t *)&l->signals, NULL);
     uv_close((uv_handle_t *)&l->opening, NULL);
@@ -349,7 +387,7 @@ int bw_shards_run(const struct bw_shards_order *order)
     l->opening.data = l;
     bw_log_init(&l->log, order->log, STDERR_FILENO, order->election, order->id);
     bw_rng_init(&l->rng, bw_contain_random());
-    int code = open_signals(l) == 0 ? open_store(l) : 71;
+    int code = open_signals(l) == 0 ? (order->told ? open_told : open_store)(l) : 71;
     if (code == GO) {
         uv_run(&l->loop, UV_RUN_DEFAULT);
         code = l->exit_code;

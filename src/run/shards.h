@@ -17,7 +17,9 @@ struct bw_shards_order {
     bw_time ttl_ns, retry_ns;
     bool compares_clocks; /* needs a store that keeps ends by wall clock */
     enum bw_log_form log;
-    /* `run` and its options, without program, election, id and shards; and the command. */
+    bool told; /* `bellwether peer`: the store is a peer of our own, and says which shards are ours
+                */
+    /* Options: of `run` without election, id and shards; of `peer` all. And the command. */
     char **options;
     int options_count;
     char **argv; /* NULL-terminated */

@@ -87,6 +87,24 @@ bool bw_shards_view_end(struct bw_shards *s)
     return had || s->spread_made;
 }
 
+bool bw_shards_told(struct bw_shards *s, uint32_t shard, bool ours, bool done)
+{
+    struct bw_shard *one = &s->at[shard];
+    s->acts = s->viewed = true;
+    one->done = one->done || done;
+    assign(s, shard, ours);
+    if (ours || one->done || one->state != BW_SHARD_RUNS)
+        return false;
+    one->state = BW_SHARD_ENDS;
+    return true;
+}
+
+bool bw_shards_fit(const struct bw_shards *s, uint32_t shard, bw_time now)
+{
+    const struct bw_shard *one = &s->at[shard];
+    return one->state == BW_SHARD_IDLE && !one->done && now >= one->start_from;
+}
+
 uint64_t bw_shards_owner(const struct bw_shards *s, uint32_t shard)
 {
     return s->spread_made ? bw_spread_owner(&s->spread, shard) : 0;

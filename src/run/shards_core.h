@@ -80,6 +80,12 @@ enum bw_shard_fate {
 
 void bw_shards_init(struct bw_shards *s, const struct bw_shards_config *config);
 
+/* Where the store says which shards are ours (peers), instead of views and looks: it is, or not any
+ * more; `done`: its work has ended for good. True: it is another's and runs; the caller ends it. */
+bool bw_shards_told(struct bw_shards *s, uint32_t shard, bool ours, bool done);
+/* Would a supervisor be started for it if it were ours? */
+bool bw_shards_fit(const struct bw_shards *s, uint32_t shard, bw_time now);
+
 /* Who is there: begin, add each with what it says is done, end. Without lists: end alone. True if
  * the spread is another than before. */
 void bw_shards_view_begin(struct bw_shards *s);

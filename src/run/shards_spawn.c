@@ -1,9 +1,11 @@
 /* A shard's supervisor: this very program again, with the same options, the shard's election and
- * BELLWETHER_SHARD and BELLWETHER_SHARDS in its environment, from where the work inherits them.
+ * BELLWETHER_SHARD and BELLWETHER_SHARDS in its environment, from where the work inherits them. Of
+ * a peer BELLWETHER_PARENT says where to ask (store/parent.h); the supervisor takes it away.
  * Everything it needs is made before the fork, because stores have threads. */
 #include "run/shards_state.h"
 
 #include "base/error.h"
+#include "run/shards_told.h"
 #include "run/shards_value.h"
 
 #include <fcntl.h>
@@ -14,10 +16,10 @@
 #include <unistd.h>
 
 #define OWN_ARGUMENTS 8u /* program, run, election, id, --, and the end */
-#define OWN_ENTRIES   3u
+#define OWN_ENTRIES   4u
 
 struct texts {
-    char election[BW_ELECTION_NAME_MAX + 1], shard[40], shards[40];
+    char election[BW_ELECTION_NAME_MAX + 1], shard[40], shards[40], parent[40];
 };
 
 static char **make_arguments(const struct bw_shards_order *order, struct texts *texts)
@@ -29,13 +31,15 @@ static char **make_arguments(const struct bw_shards_order *order, struct texts *
     if (!out)
         return NULL;
     out[used++] = (char *)"bellwether";
-    out[used++] = (char *)"run";
+    out[used++] = (char *)(order->told ? "peer" : "run");
     for (int i = 0; i < order->options_count; i++)
         out[used++] = order->options[i];
-    out[used++] = (char *)"--election";
-    out[used++] = texts->election;
-    out[used++] = (char *)"--id";
-    out[used++] = (char *)order->id;
+    if (!order->told) {
+        out[used++] = (char *)"--election";
+        out[used++] = texts->election;
+        out[used++] = (char *)"--id";
+        out[used++] = (char *)order->id;
+    }
     out[used++] = (char *)"--";
     memcpy(out + used, order->argv, command * sizeof *out);
     return out;
@@ -59,17 +63,20 @@ static char **make_environment(struct texts *texts)
     if (out) {
         out[used++] = texts->shard;
         out[used++] = texts->shards;
+        if (texts->parent[0])
+            out[used++] = texts->parent;
     }
     return out;
 }
 
 /* In the child: told to end when we die; nobody's input, since they would share it. */
-static _Noreturn void become(const struct launcher *l, pid_t parent, char **argv,
+static _Noreturn void become(const struct launcher *l, pid_t parent, int socket, char **argv,
                              char **environment)
 {
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent || input < 0)
+    /* Without its peer a supervisor can tell nobody anything: its guardian does the rest. */
+    prctl(PR_SET_PDEATHSIG, l->told ? SIGKILL : SIGTERM);
+    if (getppid() != parent || input < 0 || (socket >= 0 && fcntl(socket, F_SETFD, 0) != 0))
         _exit(71);
     dup2(input, STDIN_FILENO);
     signal(SIGTERM, SIG_DFL);
@@ -82,8 +89,14 @@ static _Noreturn void become(const struct launcher *l, pid_t parent, char **argv
 
 int bw_launcher_spawn(struct launcher *l, uint32_t shard)
 {
-    struct texts texts;
+    struct texts texts = {.parent = ""};
     pid_t parent = getpid(), pid = -1;
+    int socket = l->told ? bw_told_child(l->told, shard) : -1;
+    if (l->told && socket < 0)
+        return BW_ENOMEM;
+    if (l->told)
+        snprintf(texts.parent, sizeof texts.parent, "BELLWETHER_PARENT=%d:%d", socket,
+                 bw_told_token(l->told));
     bw_shards_election(texts.election, l->order->election, shard);
     snprintf(texts.shard, sizeof texts.shard, "BELLWETHER_SHARD=%u", shard);
     snprintf(texts.shards, sizeof texts.shards, "BELLWETHER_SHARDS=%u", l->order->shards);
@@ -91,9 +104,11 @@ int bw_launcher_spawn(struct launcher *l, uint32_t shard)
     if (argv && environment)
         pid = fork();
     if (pid == 0)
-        become(l, parent, argv, environment);
+        become(l, parent, socket, argv, environment);
     free(argv);
     free(environment);
+    if (socket >= 0)
+        close(socket);
     if (pid < 0)
         return BW_ENOMEM;
     l->pids[shard] = pid;

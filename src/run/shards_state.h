@@ -1,6 +1,7 @@
 /* The launcher's insides, shared by its files:
  *   shards.c           the loop: rounds, signals, beginning and end
  *   shards_round.c     a round of questions to the store
+ *   shards_told.c      instead of rounds: the store, a peer of our own, says which are ours
  *   shards_spawn.c     supervisors as processes */
 #ifndef BW_RUN_SHARDS_STATE_H
 #define BW_RUN_SHARDS_STATE_H
@@ -27,6 +28,7 @@ struct launcher {
     const struct bw_shards_order *order;
     struct bw_log log;
     uv_loop_t loop;
+    struct told *told; /* NULL: rounds */
     struct bw_asker *asker;
     struct bw_asked *asked;
     uv_poll_t signals;
@@ -47,6 +49,7 @@ struct launcher {
     bool entered, lists, said_mismatch, said_refused;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 
+    bw_time linger_until; /* all is done, and said so until then; 0: not all */
     bool ending, leaving; /* leaving: LEAVE is under way */
     int exit_code;
 };
@@ -59,6 +62,10 @@ void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply);
 int bw_launcher_spawn(struct launcher *l, uint32_t shard);
 
 /* shards.c */
+/* What the decisions want done now; then sleeps until they may want more. */
+void bw_launcher_act(struct launcher *l);
+/* Others may take our shards from now on; they get each when its work is confirmed dead. */
+void bw_launcher_end(struct launcher *l, int code);
 void bw_launcher_end_shard(struct launcher *l, uint32_t shard, const char *reason);
 
 #endif

@@ -115,6 +115,7 @@ static void on_dead(struct supervisor *s, const struct bw_wire *wire)
         struct bw_log_field fields[] = {{"code", NULL, (uint64_t)code}, BW_LOG_END};
         bw_log_event(&s->log, BW_LOG_INFO, "ended", fields, "the command ended with %d", code);
     }
+    s->finished = by_itself && code_of(wire->number) == 0;
     bw_supervisor_work_dead(s);
     if (by_itself)
         bw_supervisor_end(s, code_of(wire->number));

@@ -98,7 +98,8 @@ struct supervisor {
     bool recovering; /* --on-split-brain runs */
 
     /* The end. */
-    bool ending; /* exit_code counts */
+    bool finished; /* the work ended by itself, with 0 */
+    bool ending;   /* exit_code counts */
     int exit_code, stop_signal, signal_flags;
     bw_time give_up_at, close_at;
     bool stopped;

@@ -64,6 +64,8 @@ static bool before_request(void *context, struct bw_store_request *request)
     struct supervisor *s = context;
     if (request->op == BW_STORE_RENEW)
         request->settled = s->settled;
+    if (request->op == BW_STORE_RELEASE && s->finished)
+        request->value = BW_STORE_VALUE_DONE;
     if (request->op != BW_STORE_ACQUIRE)
         return true;
     if (s->guardian != GUARDIAN_READY)

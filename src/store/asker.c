@@ -246,9 +246,10 @@ static void on_ended(void *context, int error, const char *line)
         asker->options.ended(asker->options.context, error, line);
 }
 
-static void on_words(void *context)
+static void on_words(void *context, const char *election)
 {
     struct bw_asker *asker = context;
+    (void)election; /* whoever asks has one */
     if (asker->options.words)
         asker->options.words(asker->options.context);
 }

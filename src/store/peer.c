@@ -33,18 +33,16 @@ static void on_announced(void *context, uint32_t election,
                          const struct bw_announcement *announcement)
 {
     struct bw_store *store = context;
-    if (election != PEER_ELECTION)
-        return;
-    peers_look(store, peer_seat_hear(&store->seat, announcement, peers_now()));
+    struct peer_place *place = &store->places[election];
+    peers_look(store, place, peer_seat_hear(&place->seat, announcement, peers_now()));
 }
 
 static void on_held(void *context, uint32_t election, bool held)
 {
     struct bw_store *store = context;
-    if (election != PEER_ELECTION)
-        return;
+    struct peer_place *place = &store->places[election];
     say(store, held ? "held" : "resumed", held ? "a recovery holds all work" : "work may go on");
-    peers_look(store, peer_seat_hold(&store->seat, held, peers_now()));
+    peers_look(store, place, peer_seat_hold(&place->seat, held, peers_now()));
 }
 
 static const char *name_of(struct bw_store *store, bw_node node)
@@ -61,7 +59,8 @@ static void on_split(void *context, uint32_t election, const struct bw_peer_clai
     char line[BW_WHY_MAX + 1];
     bw_node self = store->settings.id;
     bw_node low = other->node == BW_NODE_NONE || one->node < other->node ? one->node : other->node;
-    if (election != PEER_ELECTION || !store->options.event)
+    (void)election;
+    if (!store->options.event)
         return;
     snprintf(line, sizeof line, "two led at once: '%.100s' (term %llu) and '%.100s' (term %llu)",
              name_of(store, one->node), (unsigned long long)one->term, name_of(store, other->node),
@@ -71,7 +70,17 @@ static void on_split(void *context, uint32_t election, const struct bw_peer_clai
 
 static void on_formed(void *context)
 {
-    peers_look(context, true);
+    struct bw_store *store = context;
+    for (uint32_t i = 0; i < store->places_count; i++)
+        peers_look(store, &store->places[i], true);
+}
+
+/* Its work has ended for good somewhere. */
+static void on_done(void *context, uint32_t election)
+{
+    struct bw_store *store = context;
+    store->places[election].done = true;
+    peers_look(store, &store->places[election], true);
 }
 
 static void on_ordered(void *context, const struct bw_peer_order *order)
@@ -88,14 +97,16 @@ static void on_ended(void *context, int error, const char *why)
     snprintf(store->ended, sizeof store->ended, "%.*s", WHY_BYTES(why));
     if (store->options.ended)
         store->options.ended(store->options.context, error, why);
-    peers_look(store, peer_seat_hear(&store->seat, &nobody, peers_now()));
+    for (uint32_t i = 0; i < store->places_count; i++)
+        peers_look(store, &store->places[i],
+                   peer_seat_hear(&store->places[i].seat, &nobody, peers_now()));
 }
 
 static void on_letters(void *context, uint32_t election)
 {
     struct bw_store *store = context;
-    if (election == PEER_ELECTION && store->options.words)
-        store->options.words(store->options.context);
+    if (store->options.words)
+        store->options.words(store->options.context, store->places[election].election);
 }
 
 /* ---- opening and closing ---- */
@@ -105,6 +116,7 @@ static void free_store(struct bw_store *store)
     if (store->credentials)
         bw_credentials_close(store->credentials);
     bw_keyring_free(store->keyring);
+    free(store->places);
     free(store->words);
     free(store->letters);
     free(store);
@@ -145,7 +157,8 @@ static void on_key_file(uv_fs_poll_t *handle, int status, const uv_stat_t *befor
         return;
     }
     say(store, "keys-read", "the key file changed: its keys are in force");
-    on_letters(store, PEER_ELECTION);
+    for (uint32_t i = 0; i < store->places_count; i++)
+        on_letters(store, i);
 }
 
 static int open_keys(struct bw_store *store, char *why)
@@ -195,6 +208,7 @@ static int open_peer(struct bw_store *store, char *why)
                                       .letters = on_letters,
                                       .ordered = on_ordered,
                                       .held = on_held,
+                                      .done = on_done,
                                       .split = on_split,
                                       .ended = on_ended};
     peer_settings_fill(&store->settings, &options);
@@ -202,9 +216,32 @@ static int open_peer(struct bw_store *store, char *why)
     return error ? bw_store_say(why, error, "%.*s", WHY_BYTES(line)) : 0;
 }
 
+static int make_places(struct bw_store *store, char *why)
+{
+    const struct peer_settings *s = &store->settings;
+    store->places_count = s->shards ? s->shards : 1;
+    store->places = calloc(store->places_count, sizeof *store->places);
+    if (!store->places)
+        return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
+    for (uint32_t i = 0; i < store->places_count; i++) {
+        struct peer_place *place = &store->places[i];
+        place->number = i;
+        place->version = 1;
+        peer_seat_init(&place->seat, s->id, s->ttl_ns);
+        if (s->shards)
+            snprintf(place->election, sizeof place->election, "%.*s.%u",
+                     (int)BW_ELECTION_NAME_MAX - 11, s->election, (unsigned)i);
+        else
+            snprintf(place->election, sizeof place->election, "%s", s->election);
+    }
+    return 0;
+}
+
 static int open_parts(struct bw_store *store, const char *url, char *why)
 {
     int error = peer_settings_read(&store->settings, url, why);
+    if (!error)
+        error = make_places(store, why);
     if (!error)
         error = open_keys(store, why);
     if (!error)
@@ -233,14 +270,11 @@ static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *l
         return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
     store->loop = loop;
     store->options = *options;
-    store->version = 1;
     int error = open_parts(store, url, why);
     if (error) {
         free_store(store);
         return error;
     }
-    memcpy(store->election, store->settings.election, sizeof store->election);
-    peer_seat_init(&store->seat, store->settings.id, store->settings.ttl_ns);
     start_handles(store);
     if (bw_jobs_open(&store->jobs, loop, options, NULL, store) != 0) {
         store->handles--;
@@ -308,10 +342,11 @@ static bool put_word(struct bw_last_word *word, const struct bw_peer_letter *let
 
 static bool peer_last_words(struct bw_store *store, const char *election, struct bw_last_words *out)
 {
-    if (strcmp(election, store->election) != 0 || !make_room(store))
+    const struct peer_place *place = peers_place(store, election);
+    if (!place || !make_room(store))
         return false;
     uint32_t count =
-        bw_peer_last_words(store->peer, PEER_ELECTION, store->letters, BW_LAST_WORDS_MAX);
+        bw_peer_last_words(store->peer, place->number, store->letters, BW_LAST_WORDS_MAX);
     *out = (struct bw_last_words){.rows = store->words, .socket = bw_peer_socket(store->peer)};
     for (uint32_t i = 0; i < count; i++)
         out->count += put_word(&store->words[out->count], &store->letters[i]);

@@ -10,22 +10,10 @@
 #include "store/peer_seat.h"
 #include "store/peer_settings.h"
 
-/* A peer has one election; its number among the peers. */
-#define PEER_ELECTION 0u
-
-struct bw_store {
-    uv_loop_t *loop;
-    struct bw_store_options options;
-    struct bw_jobs jobs;
-    struct peer_settings settings;
-    struct bw_peer *peer;
-    struct bw_keyring *keyring;
-    struct bw_credentials *credentials; /* NULL: no TLS */
-    uv_timer_t timer;                   /* until the seat must be looked at again */
-    uv_fs_poll_t key_watch;             /* the key file, while there is one */
-    unsigned handles;                   /* to be closed before it is freed */
+/* One election: the only one, or with shards=N one of NAME.0 to NAME.(N-1). */
+struct peer_place {
+    uint32_t number; /* among the peers' elections */
     char election[BW_ELECTION_NAME_MAX + 1];
-    char ended[BW_WHY_MAX + 1]; /* why it can take no part any more; "": it can */
     struct peer_seat seat;
     /* What readers see beside the seat. */
     uint64_t version, request;
@@ -38,6 +26,23 @@ struct bw_store {
     bw_time asked_until; /* when it may be asked again */
     char asked_name[BW_CANDIDATE_ID_MAX + 1];
     char contender[BW_CANDIDATE_ID_MAX + 1]; /* who stands in line here */
+    bool done;                               /* its work has ended for good, here or elsewhere */
+};
+
+struct bw_store {
+    uv_loop_t *loop;
+    struct bw_store_options options;
+    struct bw_jobs jobs;
+    struct peer_settings settings;
+    struct bw_peer *peer;
+    struct bw_keyring *keyring;
+    struct bw_credentials *credentials; /* NULL: no TLS */
+    uv_timer_t timer;                   /* until a seat must be looked at again */
+    uv_fs_poll_t key_watch;             /* the key file, while there is one */
+    unsigned handles;                   /* to be closed before it is freed */
+    char ended[BW_WHY_MAX + 1];         /* why it can take no part any more; "": it can */
+    struct peer_place *places;          /* settings.shards of them, or one */
+    uint32_t places_count;
     struct bw_last_word *words;
     struct bw_peer_letter *letters;
 };
@@ -49,13 +54,16 @@ bw_time peers_now(void);
 
 int peers_ask(struct bw_store *store, const struct bw_store_request *request);
 /* Something changed or time passed: answers what waited for it, and keeps the timer. */
-void peers_look(struct bw_store *store, bool changed);
+void peers_look(struct bw_store *store, struct peer_place *place, bool changed);
+/* The place of an election; NULL: these peers do not elect for it. */
+struct peer_place *peers_place(struct bw_store *store, const char *election);
 /* Somebody asks us, the leader, to hand over. */
 void peers_ordered(struct bw_store *store, const struct bw_peer_order *order);
 
 /* ---- peer_record.c ---- */
 
-void peers_record(struct bw_store *store, struct bw_store_record *record);
+void peers_record(struct bw_store *store, const struct peer_place *place,
+                  struct bw_store_record *record);
 /* The node of that name among the members; NONE: nobody. */
 bw_node peers_named(struct bw_store *store, const char *name);
 

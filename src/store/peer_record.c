@@ -20,45 +20,49 @@ static void put_name(struct bw_store *store, char *out, size_t size, bw_node nod
         snprintf(out, size, "%u", (unsigned)node);
 }
 
-static void put_own(struct bw_store *store, struct bw_store_record *record)
+static void put_own(const struct peer_place *place, struct bw_store_record *record)
 {
-    const struct bw_announcement *told = &store->seat.told;
+    const struct bw_announcement *told = &place->seat.told;
     record->held = true;
-    record->request = store->request;
-    record->token = store->seat.token;
+    record->request = place->request;
+    record->token = place->seat.token;
     record->left_ns =
         told->act_until == BW_TIME_NEVER ? BW_TIME_NEVER : told->act_until - peers_now();
-    memcpy(record->holder, store->candidate, sizeof record->holder);
-    memcpy(record->value, store->value, sizeof record->value);
-    memcpy(record->containment, store->containment, sizeof record->containment);
+    memcpy(record->holder, place->candidate, sizeof record->holder);
+    memcpy(record->value, place->value, sizeof record->value);
+    memcpy(record->containment, place->containment, sizeof record->containment);
 }
 
-static void put_others(struct bw_store *store, struct bw_store_record *record)
+static void put_others(struct bw_store *store, const struct peer_place *place,
+                       struct bw_store_record *record)
 {
     struct bw_peer_status status;
-    bw_peer_status(store->peer, PEER_ELECTION, &status);
+    bw_peer_status(store->peer, place->number, &status);
     record->held = true;
-    record->token = store->seat.told.token;
-    put_name(store, record->holder, sizeof record->holder, store->seat.told.leader);
-    if (status.leader_is && status.leader_is->id == store->seat.told.leader)
+    record->token = place->seat.told.token;
+    put_name(store, record->holder, sizeof record->holder, place->seat.told.leader);
+    if (status.leader_is && status.leader_is->id == place->seat.told.leader)
         snprintf(record->value, sizeof record->value, "%s", status.leader_is->value);
 }
 
-void peers_record(struct bw_store *store, struct bw_store_record *record)
+void peers_record(struct bw_store *store, const struct peer_place *place,
+                  struct bw_store_record *record)
 {
-    const struct peer_seat *seat = &store->seat;
+    const struct peer_seat *seat = &place->seat;
     memset(record, 0, sizeof *record);
-    record->version = store->version;
+    record->version = place->version;
     record->ttl_ns = store->settings.ttl_ns;
     record->left_ns = BW_TIME_NEVER;
-    record->note = store->note;
+    record->note = place->note;
     if (seat->holds && !seat->lost) {
-        put_own(store, record);
+        put_own(place, record);
     } else if (seat->was_free) {
-        record->clean = !seat->before || bw_peer_is_dead(store->peer, PEER_ELECTION, seat->before);
+        record->clean = !seat->before || bw_peer_is_dead(store->peer, place->number, seat->before);
         put_name(store, record->holder, sizeof record->holder, seat->before);
     } else {
-        put_others(store, record);
+        put_others(store, place, record);
+        if (place->done)
+            snprintf(record->value, sizeof record->value, "%s", BW_STORE_VALUE_DONE);
         record->held = !seat->lost; /* makes whoever held it ask at once */
     }
 }

@@ -18,7 +18,7 @@ static const char *const keys[] = {
     "expect",    "name",   "value",     "priority",      "ordinary",     "leave",
     "algorithm", "quorum", "detector",  "ttl",           "period",       "detect",
     "latency",   "drift",  "key-file",  "tls-cert-file", "tls-key-file", "tls-ca-file",
-    "insecure",  NULL};
+    "insecure",  "shards", NULL};
 
 static int read_text(const struct bw_url *url, const char *key, char *out, size_t size, char *why)
 {
@@ -65,7 +65,8 @@ static int read_numbers(struct peer_settings *s, const struct bw_url *url, char 
         uint64_t max;
     } numbers[] = {{"id", &s->id, UINT32_MAX},
                    {"expect", &s->expect, BW_PEER_MEMBERS_MAX},
-                   {"priority", &s->priority, 1000000}};
+                   {"priority", &s->priority, 1000000},
+                   {"shards", &s->shards, BW_SHARDS_MAX}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         const char *text = bw_url_query(url, numbers[i].key);
         uint64_t number = 0;
@@ -177,6 +178,18 @@ static int check(const struct peer_settings *s, char *why)
     if (!s->members[0] && !s->join[0] && s->expect != 1)
         return bw_store_say(why, BW_EINVAL,
                             "whom to join? join= or members=, or expect=1 to be alone");
+    if (s->shards && (!s->election[0] || strlen(s->election) + 11 > BW_ELECTION_NAME_MAX))
+        return bw_store_say(why, BW_EINVAL,
+                            "shards= needs the election's name in the peer URL, of at most %u "
+                            "bytes",
+                            BW_ELECTION_NAME_MAX - 11);
+    if (s->shards > 1 && !s->detector)
+        return bw_store_say(why, BW_EINVAL,
+                            "shards are spread over who is alive: a detector is needed");
+    if (s->shards > 1 && s->algorithm == &bw_elect_lowest)
+        return bw_store_say(why, BW_EINVAL,
+                            "%s has one leader for all: it cannot spread shards over the peers",
+                            s->algorithm->name);
     if (!s->tls_cert[0] != !s->tls_key[0] || !s->tls_cert[0] != !s->tls_ca[0])
         return bw_store_say(why, BW_EINVAL,
                             "tls-cert-file, tls-key-file and tls-ca-file go together");
@@ -243,7 +256,7 @@ void peer_settings_fill(const struct peer_settings *s, struct bw_peer_options *o
     options->algorithm = s->algorithm;
     options->quorum = s->quorum;
     options->detector = s->detector;
-    options->elections = 1;
+    options->elections = s->shards ? s->shards : 1;
     options->priority = s->priority;
     options->ordinary = s->ordinary;
     options->elect.count = s->expect; /* for time-outs that grow with the ring */

@@ -17,6 +17,7 @@ struct peer_settings {
     char election[BW_ELECTION_NAME_MAX + 1]; /* empty: whichever is asked for first */
     char name[BW_PEER_NAME_MAX + 1], value[BW_PEER_VALUE_MAX + 1];
     uint32_t id, expect, priority;
+    uint32_t shards; /* 0: one election */
     const struct bw_elector_ops *algorithm;
     const struct bw_detector_ops *detector; /* NULL: none */
     bool quorum, ordinary, insecure;

@@ -24,6 +24,10 @@
 #define BW_WHY_MAX           255u
 #define BW_OWED_MAX          1023u
 
+/* RELEASE and ENTER of one of many shards: its work has ended for good. Only stores that keep many
+ * of them together (peers) look at it. */
+#define BW_STORE_VALUE_DONE "done"
+
 enum bw_outcome { BW_OUTCOME_DONE, BW_OUTCOME_REFUSED, BW_OUTCOME_UNAVAILABLE, BW_OUTCOME_UNKNOWN };
 
 enum bw_store_trait {
@@ -182,8 +186,8 @@ struct bw_store_options {
     /* Optional. The store can do nothing any more, for good, until it is opened anew; the line says
      * why and what to do. A RELEASE is still worth sending. */
     void (*ended)(void *context, int error, const char *line);
-    /* Optional. `last_words` would say something else from now on. */
-    void (*words)(void *context);
+    /* Optional. `last_words` of this election would say something else from now on. */
+    void (*words)(void *context, const char *election);
 };
 
 struct bw_store_ops {

@@ -32,7 +32,7 @@ static void the_group(void **state)
     config.nodes = 33;
     refused(BW_ELIMIT, "nodes is 33; raft takes at most 32");
     config.elections = 0;
-    refused(BW_EINVAL, "elections is 0; it must be 1 to 64");
+    refused(BW_EINVAL, "elections is 0; it must be 1 to 1024");
 }
 
 static void the_quorum(void **state)

@@ -122,24 +122,25 @@ void bw_raft_ask_again(struct bw_raft *raft)
     bw_raft_candidate_ask(raft, leads ? BW_FLAG_TRANSFER : 0);
 }
 
-/* Who learn of a leader's end together must not split the vote: the voter next to it by id looks at
- * once, the others one after the other. */
-static bw_time turn_after(const struct bw_raft *raft, bw_node gone)
+/* Who learn of a leader's end together must not split the vote: the heir looks at once, or the
+ * voter next to it by id if there is none, the others one after the other. */
+static bw_time turn_after(const struct bw_raft *raft, bw_node gone, bw_node heir)
 {
     bw_time others = 0, ahead = 0;
+    bw_node first = heir != BW_NODE_NONE ? heir : gone;
     for (uint32_t i = 0; i < raft->peers; i++) {
         bw_node id = raft->peer[i].id;
         if (!raft->peer[i].voter || id == gone || id == raft->self)
             continue;
         others++;
-        ahead += id - gone < raft->self - gone; /* around the ids, from the one that is gone */
+        ahead += id - first < raft->self - first; /* around the ids */
     }
     return others ? raft->jitter * ahead / others : 0;
 }
 
 /* The detector, the transport or the leader itself says that it is gone: forget that it was heard,
  * and look almost at once. */
-void bw_raft_look_early(struct bw_raft *raft, bw_node node)
+void bw_raft_look_early(struct bw_raft *raft, bw_node node, bw_node heir)
 {
     if (node == BW_NODE_NONE || node != raft->leader || raft->role != BW_RAFT_FOLLOWER) {
         bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, node, BW_EVENT_SUSPECT, raft->role);
@@ -147,5 +148,6 @@ void bw_raft_look_early(struct bw_raft *raft, bw_node node)
     }
     raft->heard_until = 0;
     if (may_lead(raft))
-        raft->election_at = bw_time_min(raft->election_at, raft->now + turn_after(raft, node));
+        raft->election_at =
+            bw_time_min(raft->election_at, raft->now + turn_after(raft, node, heir));
 }

@@ -43,6 +43,7 @@ static void configure(struct bw_raft *raft, const struct bw_elector_config *conf
     raft->timeout_min = config->timeout_min_ns;
     raft->timeout_max = config->timeout_max_ns;
     raft->period = config->period_ns;
+    raft->together = config->together;
     raft->jitter =
         bw_time_min(config->timeout_min_ns / 2,
                     config->latency_ns > 0 ? 4 * config->latency_ns : config->timeout_min_ns / 4);
@@ -101,6 +102,12 @@ static void raft_status(const void *self, struct bw_elector_status *out)
     };
 }
 
+static bool raft_ready(const void *self, bw_node node)
+{
+    const struct bw_raft *raft = self;
+    return bw_raft_is_voter(raft, node) && bw_raft_is_heard(raft, node, raft->now);
+}
+
 const struct bw_elector_ops bw_elect_raft = {
     .name = "raft",
     .promise = "only the side with a majority of the voters has a leader; there is never a second "
@@ -112,6 +119,7 @@ const struct bw_elector_ops bw_elect_raft = {
     .step = raft_step,
     .deadline = raft_deadline,
     .status = raft_status,
+    .ready = raft_ready,
 };
 
 bw_index bw_raft_last_index(const struct bw_raft *raft)

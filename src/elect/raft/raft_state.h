@@ -134,6 +134,7 @@ struct bw_raft {
     bw_time promise, lease; /* T, and T (1 - rho) / (1 + rho) */
     double stretch;         /* (1 + rho) / (1 - rho) */
     uint32_t batch_max;
+    bool together; /* see elector.h */
     uint32_t starts;
     bw_time promised;
 
@@ -194,7 +195,7 @@ void bw_raft_campaign(struct bw_raft *raft, bool transfer);
 void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags);
 bool bw_raft_elected(const struct bw_raft *raft);
 void bw_raft_election_timeout(struct bw_raft *raft);
-void bw_raft_look_early(struct bw_raft *raft, bw_node node);
+void bw_raft_look_early(struct bw_raft *raft, bw_node node, bw_node heir);
 void bw_raft_ask_again(struct bw_raft *raft);
 bool bw_raft_leader_alive(const struct bw_raft *raft);
 
@@ -268,7 +269,7 @@ void bw_raft_transfer_ask(struct bw_raft *raft, const struct bw_command *command
 void bw_raft_transfer_progress(struct bw_raft *raft);
 void bw_raft_transfer_timeout(struct bw_raft *raft);
 void bw_raft_transfer_heartbeat(struct bw_raft *raft);
-void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason);
+void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir);
 void bw_raft_on_timeout_now(struct bw_raft *raft, const struct bw_message *msg);
 
 #endif

@@ -110,7 +110,8 @@ void bw_raft_heartbeat(struct bw_raft *raft, struct bw_raft_peer *peer)
 
 void bw_raft_broadcast(struct bw_raft *raft)
 {
-    raft->heartbeat_at = raft->now + raft->period;
+    bw_time begun = raft->together ? raft->now % raft->period : 0;
+    raft->heartbeat_at = raft->now - begun + raft->period;
     raft->round_at = raft->now;
     for (uint32_t i = 0; i < raft->peers; i++)
         if (raft->peer[i].id != raft->self)

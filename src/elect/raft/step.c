@@ -33,6 +33,9 @@ static void on_start(struct bw_raft *raft, const struct bw_event *event)
         bw_raft_campaign(raft, false);
     else
         bw_raft_timer_reset(raft);
+    /* Who is to lead this one asks first; if somebody leads it, the pre-vote says so. */
+    if (raft->voter && raft->pre_vote && event->heir == raft->self)
+        raft->election_at = bw_time_min(raft->election_at, raft->now + raft->period);
 }
 
 static void on_message(struct bw_raft *raft, const struct bw_message *msg)
@@ -129,7 +132,7 @@ static void on_resign(struct bw_raft *raft, const struct bw_event *event)
         ignore(raft, event);
         return;
     }
-    bw_raft_hand_over(raft, BW_LOSS_RESIGNED);
+    bw_raft_hand_over(raft, BW_LOSS_RESIGNED, event->heir);
     raft->election_at += raft->timeout_max; /* let the others go first */
 }
 
@@ -161,10 +164,10 @@ static void on_command(struct bw_raft *raft, const struct bw_event *event)
     }
 }
 
-static void on_stop(struct bw_raft *raft)
+static void on_stop(struct bw_raft *raft, const struct bw_event *event)
 {
     if (raft->role == BW_RAFT_LEADER)
-        bw_raft_hand_over(raft, BW_LOSS_SHUT_DOWN);
+        bw_raft_hand_over(raft, BW_LOSS_SHUT_DOWN, event->heir);
     bw_raft_become_stopped(raft);
 }
 
@@ -190,15 +193,15 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         else if (raft->role == BW_RAFT_PRECANDIDATE) /* who had not heard of it yet said no */
             bw_raft_campaign(raft, false);
         else
-            bw_raft_look_early(raft, event->node);
+            bw_raft_look_early(raft, event->node, event->heir);
         break;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_LEAVE:
-        bw_raft_look_early(raft, event->node);
+        bw_raft_look_early(raft, event->node, event->heir);
         break;
     case BW_EVENT_HINT:
         if (raft->hints)
-            bw_raft_look_early(raft, event->node);
+            bw_raft_look_early(raft, event->node, event->heir);
         else
             ignore(raft, event);
         break;
@@ -206,7 +209,7 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         on_send_failed(raft, event);
         break;
     case BW_EVENT_STOP:
-        on_stop(raft);
+        on_stop(raft, event);
         break;
     case BW_EVENT_START:
     case BW_EVENT_JOIN: /* the electorate is what the log says */

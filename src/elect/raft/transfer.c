@@ -90,10 +90,13 @@ void bw_raft_transfer_timeout(struct bw_raft *raft)
         bw_raft_answer(raft, raft->transfer_request, BW_ENOQUORUM, 0);
 }
 
-/* Leaves the lead at once, to the best successor if there is one. */
-void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason)
+/* Leaves the lead at once: to the heir, if it could win; else to the best successor, if there is
+ * one. */
+void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir)
 {
-    const struct bw_raft_peer *peer = best_successor(raft);
+    const struct bw_raft_peer *peer = bw_raft_peer_find(raft, heir);
+    if (!peer || !peer->voter || peer->id == raft->self || peer->match != raft->log.last)
+        peer = best_successor(raft);
     if (peer) {
         bw_raft_trace(raft, BW_TRACE_TRANSFER, peer->id, STEP_HANDED_OVER, 0);
         bw_raft_window_release(raft);

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""`bellwether peer --shards`: shards spread over real peers, one independent witness per shard.
+
+    peer_shards.py BELLWETHER WITNESS [NAME...]
+
+Each test ends with the same judgement, shard by shard: never two works at once, tokens only grow."""
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+
+from peer_lib import PeerRoom, free_port  # noqa: E402
+from run_lib import Tap  # noqa: E402
+from run_shards import PATIENT, Shard, ShardRoom, supervisors, wait_for  # noqa: E402
+
+SMALL = os.environ.get("TEST_SIZE") == "small"
+PEERS, SHARDS = (3, 6) if SMALL else (5, 20)
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function))
+    return function
+
+
+class Shards(PeerRoom):
+    """Peers whose works are watched by one witness per shard."""
+    owners, spread, work, judge = ShardRoom.owners, ShardRoom.spread, ShardRoom.work, ShardRoom.judge
+
+    def __init__(self, bellwether, witness, size=PEERS, shards=SHARDS, more=()):
+        super().__init__(bellwether, witness, size=size, more=more)
+        self.shards = [Shard(self, i) for i in range(shards)]
+
+    def peer(self, name, before="", modes=""):
+        return self.candidate(name, options=["--shards", str(len(self.shards))], command=self.work(before, modes))
+
+    def all(self, **more):
+        return [self.peer(name, **more) for name in self.ports]
+
+    def even(self, peers):
+        """The loads of so many peers that share all shards."""
+        each, rest = divmod(len(self.shards), peers)
+        return self.spread(*([each + 1] * rest + [each] * (peers - rest)))
+
+
+def starts_of(room):
+    return [len(shard.starts()) for shard in room.shards]
+
+
+@test
+def a_killed_peers_shards_alone_move_and_who_comes_gets_its_share(room):
+    peers = room.all()
+    before = room.even(PEERS)
+    counts = starts_of(room)
+    killed_at = time.monotonic()
+    peers[1].signal(signal.SIGKILL)
+    after = room.even(PEERS - 1)
+    print(f"# the shards of the killed peer run again after {(time.monotonic() - killed_at) * 1000:.0f} ms")
+    for i, shard in enumerate(room.shards):
+        assert (before[i] == "2") == (before[i] != after[i]), f"shard {i}: {before[i]}, then {after[i]}"
+        assert before[i] == "2" or len(shard.starts()) == counts[i], f"shard {i} was started again without need"
+    room.ports[str(PEERS + 1)] = free_port()
+    room.expect = 0
+    room.peer(str(PEERS + 1))
+    last = room.even(PEERS)
+    moved = [i for i in range(len(room.shards)) if last[i] != after[i]]
+    assert all(last[i] == str(PEERS + 1) for i in moved), f"{after}, then {last}"
+    assert len(moved) <= -(-len(room.shards) // PEERS) + 1, f"{len(moved)} shards moved"
+
+
+@test
+def the_work_knows_its_shard_and_commands_see_who_leads_it(room):
+    room.all(before=f'echo "$BELLWETHER_SHARD $BELLWETHER_SHARDS $BELLWETHER_ELECTION" >>{room.dir}/env')
+    owners = room.even(PEERS)
+    with open(os.path.join(room.dir, "env"), encoding="utf-8") as file:
+        seen = set(file.read().splitlines())
+    assert seen == {f"{i} {SHARDS} {room.election}.{i}" for i in range(SHARDS)}, seen
+
+    def agreed():
+        """all to see the same leaders"""
+        code, out, _ = room.ask("status", "--json")
+        return json.loads(out) if code == 0 else None
+    status = wait_for(agreed, PATIENT, 0.05)
+    assert [str(shard["leader"]) for shard in status["shards"]] == owners, status
+    assert sorted(peer["shards"] for peer in status["peers"]) == sorted(owners.count(name) for name in room.ports)
+    old = owners[3]
+    to = next(name for name in room.ports if name != old)
+    code, out, errors = room.ask("transfer", to, "--shard", "3")
+    assert code == 0 and f"{to} leads" in out, (code, out, errors)
+    wait_for(lambda: room.shards[3].owner() == to, PATIENT, 0.02)
+    code, out, errors = room.ask("resign", "--shard", "2")
+    assert code == 0, (code, out, errors)
+    room.even(PEERS)
+
+
+@test
+def who_is_told_to_end_hands_its_shards_to_all_who_stay(room):
+    peers = room.all(modes="slow=20")
+    before = room.even(PEERS)
+    peers[0].signal(signal.SIGTERM)
+    after = room.even(PEERS - 1)
+    assert peers[0].wait(PATIENT) == 128 + signal.SIGTERM
+    heirs = {after[i] for i in range(SHARDS) if before[i] == "1"}
+    assert len(heirs) > 1, f"all went to {heirs}"
+    for i, shard in enumerate(room.shards):
+        assert before[i] == "1" or before[i] == after[i], f"shard {i} moved without need"
+        assert before[i] != "1" or [line for line in shard.lines() if line[0] == "end"], "its work was not told to end"
+
+
+@test
+def a_supervisor_that_is_killed_is_followed_and_the_others_do_not_notice(room):
+    peers = room.all()
+    before = room.even(PEERS)
+    counts = starts_of(room)
+    shard = before.index("1")
+    os.kill(supervisors(peers[0])[shard], signal.SIGKILL)
+    wait_for(lambda: len(room.shards[shard].starts()) > counts[shard] and room.shards[shard].owner(), PATIENT, 0.02)
+    for i, count in enumerate(starts_of(room)):
+        assert i == shard or count == counts[i], f"shard {i} was started again"
+
+
+@test
+def shards_that_are_all_done_end_the_peers(room):
+    peers = room.all(modes="for=300")
+    for peer in peers:
+        assert peer.wait(PATIENT) == 0, peer.text()
+    for shard in room.shards:
+        assert len(shard.starts()) == 1, f"shard {shard.number} ran {len(shard.starts())} times"
+
+
+def main():
+    bellwether, witness, *names = [os.path.abspath(word) if "/" in word else word for word in sys.argv[1:]]
+    tap = Tap()
+    for name, function in TESTS:
+        if names and name not in names:
+            continue
+        try:
+            with Shards(bellwether, witness) as room:
+                function(room)
+                room.judge()
+            tap.result(True, name)
+        except Exception:  # pylint: disable=broad-except
+            tap.result(False, name, traceback.format_exc())
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
