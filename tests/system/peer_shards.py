@@ -89,8 +89,12 @@ def the_work_knows_its_shard_and_commands_see_who_leads_it(room):
     assert sorted(peer["shards"] for peer in status["peers"]) == sorted(owners.count(name) for name in room.ports)
     old = owners[3]
     to = next(name for name in room.ports if name != old)
-    code, out, errors = room.ask("transfer", to, "--shard", "3")
-    assert code == 0 and f"{to} leads" in out, (code, out, errors)
+
+    def handed_over():
+        """the shard to be handed over; a peer that has just let it go may say no once"""
+        code, out, _ = room.ask("transfer", to, "--shard", "3", "--wait", "3s")
+        return code == 0 and (f"{to} leads" in out or not out)
+    wait_for(handed_over, PATIENT, 0.05)
     wait_for(lambda: room.shards[3].owner() == to, PATIENT, 0.02)
     code, out, errors = room.ask("resign", "--shard", "2")
     assert code == 0, (code, out, errors)
