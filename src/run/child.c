@@ -131,6 +131,14 @@ bw_time bw_child_deadline(const struct bw_children *children)
     return next;
 }
 
+bool bw_child_tells(const struct bw_children *children)
+{
+    for (unsigned i = 0; i < BW_CHILDREN_MAX; i++)
+        if (children->at[i].pid > 0 && !children->at[i].done)
+            return true;
+    return false;
+}
+
 void bw_child_end_all(struct bw_children *children)
 {
     for (unsigned i = 0; i < BW_CHILDREN_MAX; i++)

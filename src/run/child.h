@@ -48,6 +48,8 @@ int bw_child_start(struct bw_children *children, const struct bw_child_order *or
 bool bw_child_reaped(struct bw_children *children, pid_t pid, int status);
 void bw_child_tick(struct bw_children *children, bw_time now);
 bw_time bw_child_deadline(const struct bw_children *children);
+/* One is under way whose end nobody waits for: a hook that tells of a change. */
+bool bw_child_tells(const struct bw_children *children);
 /* Kills those that are left. */
 void bw_child_end_all(struct bw_children *children);
 

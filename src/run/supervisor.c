@@ -84,8 +84,8 @@ static void on_timer(uv_poll_t *handle, int status, int events)
 static void on_prepare(uv_prepare_t *handle)
 {
     struct supervisor *s = handle->data;
-    bool waits = s->asked && bw_asked_waits(s->asked);
-    if (s->stopped && (!waits || bw_run_now() >= s->close_at))
+    bool waits = s->asked && bw_asked_waits(s->asked) && bw_run_now() < s->close_at;
+    if (s->stopped && !waits && (s->hurried || !bw_child_tells(&s->children)))
         uv_stop(&s->loop);
     arm(s);
 }

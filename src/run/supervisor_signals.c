@@ -49,6 +49,7 @@ static void on_stop_signal(struct supervisor *s, int signal, unsigned flags)
     struct bw_log_field fields[] = {{"signal", NULL, (uint64_t)signal}, BW_LOG_END};
     if (s->ending) {
         pass_on(s, signal, flags | BW_WIRE_ALL);
+        s->hurried = true;
         return;
     }
     bw_log_event(&s->log, BW_LOG_INFO, "signal", fields, "got SIG%s: ending", sigabbrev_np(signal));

@@ -100,6 +100,7 @@ struct supervisor {
     /* The end. */
     bool finished; /* the work ended by itself, with 0 */
     bool ending;   /* exit_code counts */
+    bool hurried;  /* told to end twice: hooks are not waited for */
     int exit_code, stop_signal, signal_flags;
     bw_time give_up_at, close_at;
     bool stopped;

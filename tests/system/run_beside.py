@@ -126,6 +126,22 @@ def hooks_are_told_what_changed(room):
     a.wait()
 
 
+@test
+def a_shut_down_waits_for_the_hook_that_tells_of_it_and_not_when_asked_twice(room):
+    out = os.path.join(room.dir, "hooks")
+    a = room.candidate("a", options=["--on-lost", f"sleep 0.5; echo told >> {out}"])
+    room.started(1)
+    b = room.candidate("b", options=["--ttl", "100s", "--on-lost", "sleep 1000"])
+    a.signal(signal.SIGTERM)
+    assert a.wait() == 128 + signal.SIGTERM and text_of(out) == "told\n"
+    room.started(2)
+    room.candidate("c")
+    b.signal(signal.SIGTERM)
+    room.started(3)
+    b.signal(signal.SIGTERM)
+    assert b.wait() == 128 + signal.SIGTERM
+
+
 def seconds(event):
     return datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
 
