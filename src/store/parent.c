@@ -230,9 +230,8 @@ static void parent_close(struct bw_store *store)
 static const struct bw_store_ops with_token = PARENT_OPS(BW_STORE_TOKEN);
 static const struct bw_store_ops without_token = PARENT_OPS(0);
 
-const struct bw_store_ops *bw_store_parent_find(const char *url, char *why)
+const struct bw_store_ops *bw_store_parent_find(const char *url)
 {
     const char *token = strchr(url + sizeof BW_PARENT_SCHEME - 1, ':');
-    (void)why;
     return token && token[1] == '1' ? &with_token : &without_token;
 }

@@ -36,7 +36,7 @@ struct bw_parent_tell {
 };
 
 /* The store of a URL with that scheme; NULL with a line in `why`. */
-const struct bw_store_ops *bw_store_parent_find(const char *url, char *why);
+const struct bw_store_ops *bw_store_parent_find(const char *url);
 
 /* One packet out, with up to two descriptors (-1: none). False: it did not go. */
 bool bw_parent_send(int fd, const void *packet, size_t bytes, int one, int other);

@@ -108,7 +108,7 @@ const struct bw_store_ops *bw_store_find(const char *url, char *why)
         return find_path(url, why);
     char scheme[33] = "";
     if (strncmp(url, BW_PARENT_SCHEME, sizeof BW_PARENT_SCHEME - 1) == 0)
-        return bw_store_parent_find(url, why); /* nobody's to write */
+        return bw_store_parent_find(url); /* nobody's to write */
     snprintf(scheme, sizeof scheme, "%.*s", length < 32 ? (int)length : 32, url);
     for (size_t i = 0; stores[i].scheme; i++)
         if (strcmp(scheme, stores[i].scheme) == 0)

@@ -8,6 +8,8 @@
 #include <sys/random.h>
 
 #define PATIENCE_MS 20000u
+#define TRIES       100
+#define PAUSE_MS    100
 #define TTL_NS      (5 * BW_SEC)
 
 static void on_reply(void *context, const struct bw_store_reply *reply)
@@ -112,13 +114,37 @@ void client_idle(struct client *client, unsigned ms)
     assert_false(client_wait(client, 0, ms, &none));
 }
 
-struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request)
+static struct bw_store_reply ask_once(struct client *client, const struct bw_store_request *request)
 {
     struct bw_store_reply reply;
     uint64_t id = client_send(client, request);
     if (!client_wait(client, id, PATIENCE_MS, &reply))
         fail_msg("no answer to request %d", (int)request->op);
     return reply;
+}
+
+static bool is_open(const struct bw_store_reply *reply)
+{
+    return reply->outcome == BW_OUTCOME_UNKNOWN || reply->outcome == BW_OUTCOME_UNAVAILABLE;
+}
+
+struct bw_store_reply client_settle(struct client *client, const struct bw_store_request *request,
+                                    struct bw_store_reply reply)
+{
+    for (int i = 0; i < TRIES && is_open(&reply); i++) {
+        client_idle(client, PAUSE_MS);
+        struct bw_store_request read = client_request(client, BW_STORE_READ, request->election);
+        struct bw_store_reply seen = ask_once(client, &read);
+        bool done = seen.outcome == BW_OUTCOME_DONE && seen.record.held &&
+                    request->op == BW_STORE_ACQUIRE && seen.record.request == request->id;
+        reply = done ? seen : ask_once(client, request);
+    }
+    return reply;
+}
+
+struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request)
+{
+    return client_settle(client, request, ask_once(client, request));
 }
 
 struct bw_store_reply client_do(struct client *client, enum bw_store_op op, const char *election)

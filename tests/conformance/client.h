@@ -38,6 +38,11 @@ bool client_wait(struct client *client, uint64_t id, unsigned ms, struct bw_stor
 void client_idle(struct client *client, unsigned ms);
 
 /* Send and wait; fails the test if no answer comes. */
+/* What an elector does when a server was too busy or its connection ended: it looks whether what it
+ * asked was done, and asks again if not. */
+struct bw_store_reply client_settle(struct client *client, const struct bw_store_request *request,
+                                    struct bw_store_reply reply);
+/* The reply, settled. */
 struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request);
 struct bw_store_reply client_do(struct client *client, enum bw_store_op op, const char *election);
 struct bw_store_reply client_acquire(struct client *client, const char *election, uint64_t steal);

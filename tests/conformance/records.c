@@ -531,40 +531,7 @@ static void no_reply_comes_after_close(void **state)
 
 #define MANY     1000u
 #define FEW      20u
-#define TRIES    100
 #define HALVINGS 8u
-#define PAUSE_MS 100
-
-/* Of one whose loop has not run for long: its server may have closed the connection meanwhile. */
-static struct bw_store_reply acquire_when_back(struct client *client, const char *election)
-{
-    struct bw_store_reply reply = client_acquire(client, election, 0);
-    for (int i = 0; i < TRIES && reply.outcome == BW_OUTCOME_UNAVAILABLE; i++) {
-        client_idle(client, PAUSE_MS);
-        reply = client_acquire(client, election, 0);
-    }
-    return reply;
-}
-
-static bool is_open(const struct bw_store_reply *reply)
-{
-    return reply->outcome == BW_OUTCOME_UNKNOWN || reply->outcome == BW_OUTCOME_UNAVAILABLE;
-}
-
-/* What an elector does on a connection that did not outlive the rush: it looks whether what it
- * asked was done, and asks again if not. */
-static struct bw_store_reply settle(const struct bw_store_request *request,
-                                    struct bw_store_reply reply)
-{
-    for (int i = 0; i < TRIES && is_open(&reply); i++) {
-        client_idle(&a, PAUSE_MS);
-        struct bw_store_reply seen = client_do(&a, BW_STORE_READ, request->election);
-        bool done = seen.outcome == BW_OUTCOME_DONE && seen.record.held &&
-                    request->op == BW_STORE_ACQUIRE && seen.record.request == request->id;
-        reply = done ? seen : client_ask(&a, request);
-    }
-    return reply;
-}
 
 static struct bw_store_request one_of_many(unsigned round, const char *name, bw_token token)
 {
@@ -593,7 +560,7 @@ static bool ask_many(unsigned round, const char *unique, bw_token *tokens, unsig
         snprintf(name, sizeof name, "%s-%u", unique, i);
         struct bw_store_request request = one_of_many(round, name, tokens[i]);
         request.id = first + i;
-        reply = settle(&request, reply);
+        reply = client_settle(&a, &request, reply);
         bool over = round && uv_hrtime() - begun >= (uint64_t)request.ttl_ns;
         if (over && reply.outcome == BW_OUTCOME_REFUSED)
             in_time = false;
@@ -633,7 +600,7 @@ static void many_elections_are_held_at_once(void **state)
     assert_true(held);
     print_message("# %u elections at once\n", count);
     snprintf(name, sizeof name, "%s-%u", unique, count / 2);
-    assert_int_equal(acquire_when_back(&b, name).outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(client_acquire(&b, name, 0).outcome, BW_OUTCOME_REFUSED);
 }
 
 static void a_lease_ends_by_the_stores_own_rule(void **state)
