@@ -13,6 +13,28 @@
 
 static const char *const http2[] = {"h2", NULL};
 
+/* What the other side thinks of our certificate; NULL: it did not say. */
+static const char *alert_of(unsigned long error)
+{
+    if (ERR_GET_LIB(error) != ERR_LIB_SSL)
+        return NULL;
+    switch (ERR_GET_REASON(error) - SSL_AD_REASON_OFFSET) {
+    case SSL_AD_CERTIFICATE_REQUIRED:
+        return "the other side wants a certificate, and none was shown";
+    case SSL_AD_UNKNOWN_CA:
+        return "the other side does not know who signed our certificate";
+    case SSL_AD_CERTIFICATE_EXPIRED:
+        return "the other side says that our certificate has ended";
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+        return "the other side refuses our certificate";
+    default:
+        return NULL;
+    }
+}
+
 /* The newest error names the part of the library that gave up on a file; why it had to is the
  * oldest. */
 static const char *why_not(void)
@@ -22,7 +44,8 @@ static const char *why_not(void)
         return strerror(ERR_GET_REASON(oldest));
     if (ERR_GET_REASON(newest) == ERR_R_PEM_LIB || ERR_GET_REASON(oldest) == PEM_R_NO_START_LINE)
         return "it holds none in PEM form";
-    return newest ? ERR_reason_error_string(newest) : NULL;
+    const char *alert = alert_of(newest);
+    return alert || !newest ? alert : ERR_reason_error_string(newest);
 }
 
 void tls_say_error(char *why, const char *what)

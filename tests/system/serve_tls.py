@@ -596,6 +596,108 @@ def files_of_users_that_cannot_be_used_are_refused():
             assert done.returncode == 64 and "--hash-password: " in done.stderr and not done.stdout, (who, done)
 
 
+# ---- our own commands ----
+
+class Operated:
+    """Three nodes with certificates of their own for clients and for each other, which ask everybody for one, and users; and those
+    who run `bellwether cluster` on them."""
+
+    ROLES = {"root": "admin", "bob": "campaign", "eve": "observe"}
+
+    def __init__(self, place):
+        self.place, self.ca, self.clients, self.peers, self.other = place, *(Authority(place, n) for n in ("ca", "clients", "peers", "other"))
+        users = users_file(place, *(f"{name}:{role}" for name, role in self.ROLES.items()))
+        self.listens = [*certificate_words(self.ca.sign("server")), "--client-ca", self.clients.crt]
+        each = [peer_words(self.peers, f"n{i}") for i in range(3)]
+        self.nodes = Nodes(place, [*self.listens, "--users", users], 3, lambda i: each[i])
+        self.secrets = {name: place.file(name, f"pw-{name}:{role}\n", 0o600) for name, role in self.ROLES.items()}
+        self.shown = certificate_words(self.clients.sign("desk"))  # names no user: a password does
+        self.fourth = [*free_ports(2)]
+
+    def cluster(self, who, *words, shown=None, ca=None):
+        """(exit code, output, errors)"""
+        asks = ["--user", who, "--password-file", self.secrets[who]] if who else []
+        return suite.command("cluster", *words, "--endpoints", ",".join(f"https://127.0.0.1:{p}" for p in self.nodes.ports), "--ca",
+                             ca or self.ca.crt, *(self.shown if shown is None else shown), *asks, "--timeout", "10s")
+
+    def does(self, *words, over="$^"):
+        """By an admin. What the cluster is not ready for yet is asked for again, and `over` is what it says if that was done after all."""
+        def done():
+            code, out, said = self.cluster("root", *words)
+            assert said.count("\n") <= 1, said
+            done.__doc__ = f"cluster {words}: {said or out}"
+            return [out] if code == 0 or re.search(over, said) else None
+        return wait_for(done, PATIENCE_S, 0.1)[0]
+
+    def shows(self, pattern):
+        def shown():
+            shown.text = self.does("status")
+            return re.search(pattern, shown.text)
+        shown.__doc__ = f"a status like {pattern}"
+        wait_for(shown, PATIENCE_S, 0.1)
+        return shown.text
+
+    def refuses(self, code, pattern, who, *words, **more):
+        """In one line. A cluster between two leaders, or a connection that is cut before it is told why, says less: then once more."""
+        def refused():
+            told = self.cluster(who, *words, **more)
+            assert told[0] in (code, 69) and not told[1] and told[2].count("\n") == 1, told
+            refused.__doc__ = f"{who} to be refused: {told}"
+            return told[0] == code and re.search(f"^bellwether cluster {words[0]}: {pattern}\n$", told[2])
+        wait_for(refused, PATIENCE_S, 0.1)
+
+    def joiner(self, words):
+        port, peer = self.fourth
+        return Server(self.place, f"fourth-{len(self.place.servers)}", [
+            suite.bellwether, "serve", "--node", "n3", "--join", ",".join(f"127.0.0.1:{p}" for p in self.nodes.peers), "--peer",
+            f"127.0.0.1:{peer}", "--listen", f"127.0.0.1:{port}", "--data", self.place.dir + "/data-n3", *self.listens, *words], port=port)
+
+
+def operator_commands(place):
+    return (("add", "127.0.0.1:1"), ("promote", "n1"), ("transfer", "n1"), ("snapshot", place.dir + "/refused"), ("remove", "n1"))
+
+
+@suite.test
+def a_cluster_with_certificates_and_users_is_run_by_its_admin():
+    """From three nodes to four and back. A node of strangers asks for the place of the fourth first."""
+    with Place("operated") as place:
+        here = Operated(place)
+        here.does("add", f"127.0.0.1:{here.fourth[1]}", "--learner", over="already exists")
+        pair = here.other.sign("stranger")
+        stranger = here.joiner(["--peer-cert", pair[0], "--peer-key", pair[1], "--peer-ca", here.peers.crt]).start(wait=False)
+        assert re.search(r" bytes, as of index \d+\n$", here.does("snapshot", place.dir + "/saved"))
+        assert stranger.process.wait(PATIENCE_S) == 74, stranger.tail()
+        assert "no member answers at --join: TLS failed: the other side does not know who signed our certificate" in stranger.tail(), stranger.tail()
+        assert not os.path.exists(place.dir + "/data-n3"), "nothing is made for a stranger"
+        fourth = here.joiner(peer_words(here.peers, "n3")).start(wait=False)
+        here.shows(r"n3 +learner .*applied")
+        here.does("promote", "n3", over="can only promote a learner member$")
+        here.does("transfer", "n3")
+        here.shows(r"n3 +leader .*applied")
+        here.does("remove", "n3", over="no member 'n3'")
+        assert fourth.process.wait(PATIENCE_S) == 0 and "was removed from the cluster" in fourth.tail(), fourth.tail()
+        shown = here.shows(r"all members answer\n(\d+ +n[012] .*https://127.0.0.1:.*\n){3}$")
+        assert shown.count("leader") == 1, shown
+
+
+@suite.test
+def who_may_not_run_a_cluster_is_told_in_one_line():
+    with Place("strangers") as place:
+        here = Operated(place)
+        for who in ("bob", "eve", None):  # None: only a certificate, and it names no user
+            for words in operator_commands(place) if who else (("status",), *operator_commands(place)):
+                here.refuses(1, "permission denied", who, *words)
+            assert not who or wait_for(lambda w=who: here.cluster(w, "status")[0] == 0, PATIENCE_S, 0.1)
+        foreign, ended = here.other.sign("foreign"), here.clients.sign("ended", days=-1)
+        for shown, why in (([], "wants a certificate, and none was shown"), (certificate_words(foreign), "does not know who signed our certificate"),
+                           (certificate_words(ended), "says that our certificate has ended")):
+            for words in (("status",), ("remove", "n1")):
+                here.refuses(69, f"no answer: .*TLS failed: the other side {why}", "root", *words, shown=shown)
+        here.refuses(69, "no answer: .*the server's certificate is refused: .*", "root", "status", ca=here.other.crt)
+        assert not [name for name in os.listdir(place.dir) if name.startswith("refused")], "no file is left of what was refused"
+        here.shows(r"all members answer\n(\d+ +n[012] .*\n){3}$")
+
+
 # ---- refusals ----
 
 def refused(*words, code=64):
