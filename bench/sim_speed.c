@@ -53,7 +53,8 @@ static bool storm(void)
     uint64_t delivered = 0, events = 0;
     double start = now_s(), wall = 0;
     for (uint64_t seed = 1; sim && wall < 5; seed++) {
-        if (bw_storm_seed(sim, &bw_elect_raft, NULL, seed, NULL, &result) || result.violation) {
+        if (bw_storm_seed(sim, &bw_elect_raft, &bw_storm_any, seed, NULL, &result) ||
+            result.violation) {
             fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, result.text);
             return false;
         }

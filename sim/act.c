@@ -55,12 +55,32 @@ static void suspect(struct bw_sim *sim, bw_node id, const struct bw_action *acti
 }
 
 /* The node hears that its own work is dead: only now may its elector free the promises it had. */
-static void confirm_own_death(struct bw_sim *sim, bw_node id)
+static void confirm_own_death(struct bw_sim *sim, bw_node id, uint32_t election)
 {
     struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_EVENT, id);
     if (!slot)
         return;
-    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD, .node = id};
+    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
+                             .node = id,
+                             .election = (uint16_t)election,
+                             .alone = sim->config->spread};
+    memcpy(slot->body, &event, sizeof event);
+    bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->stop_ns);
+}
+
+/* The host ends the work in good order; then the elector hands over. */
+static void move(struct bw_sim *sim, bw_node id, uint32_t election, bw_node to)
+{
+    bool promises = sim->raft || sim->config->guard;
+    bw_time promise = promises ? bw_elector_promise(&sim->configs[0].config) : 0;
+    if (sim->checker)
+        bw_checker_moved(sim->checker, sim->now, id, election, to, promise);
+    struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_EVENT, id);
+    if (!slot)
+        return;
+    struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = id};
+    event.command = (struct bw_command){
+        .kind = BW_COMMAND_TRANSFER, .election = (uint16_t)election, .node = to};
     memcpy(slot->body, &event, sizeof event);
     bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->stop_ns);
 }
@@ -85,7 +105,7 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
     if (leads)
         bw_sim_work_schedule(sim, id, election);
     else if (led)
-        confirm_own_death(sim, id);
+        confirm_own_death(sim, id, election);
 }
 
 void bw_sim_act_write(struct bw_sim *sim, struct bw_sim_slot *slot)
@@ -235,6 +255,13 @@ void bw_sim_act(struct bw_sim *sim, bw_node id, const struct bw_event *event, ui
             note(sim, id, action);
             continue;
         }
+        if (kind == BW_ACTION_MOVE) { /* asks the host, is seen by nobody else: no barrier */
+            move(sim, id, action->election, action->node);
+            continue;
+        }
+        if (kind == BW_ACTION_ANNOUNCE && sim->checker)
+            bw_checker_decided(sim->checker, sim->now, id, action->election,
+                               action->announce.leader);
         const void *data = NULL;
         size_t bytes = 0;
         if (sim->raft && (kind == BW_ACTION_LOG_APPEND || kind == BW_ACTION_LOG_RESTORE))

@@ -14,6 +14,10 @@
 #define ENTRIES ((size_t)16384)
 /* Events in flight for each ordered pair of nodes, timers included. */
 #define PENDING_PER_LINK 512u
+/* Between two faults: so long, and elections that lost a leader or gave it away have another. */
+#define CALM        (20 * BW_SEC)
+#define BACK        BW_SEC /* less than a giver waits */
+#define MOVES_SLACK 1u     /* somebody else than the heir may have won */
 
 struct window { /* when a node may act, in the world's time */
     bw_time from, until;
@@ -32,7 +36,15 @@ struct entry_row {
 
 struct node_row {
     bool live;
-    bool member; /* configured or joined, and not left */
+    bool member;             /* configured or joined, and not left */
+    bool ordinary;           /* never leads */
+    bw_time started, joined; /* its last start; when it came, 0: before all or started since */
+    bw_time moved;           /* when it last gave something away; 0: not in this life */
+};
+
+struct gift {   /* what a node hands over */
+    bw_node to; /* none: nothing, or it is led here again */
+    bool gone;  /* the giver leads it no more */
 };
 
 struct bw_checker {
@@ -47,6 +59,15 @@ struct bw_checker {
     struct term_row *terms;    /* [election][TERMS] */
     struct entry_row *entries; /* [election][ENTRIES] */
     uint8_t *suspected;        /* [node][whom] */
+    struct spread {
+        bw_time period_ns, faulted_at;
+        double drift;
+        bool known;         /* `before` is who led all that time before the last fault */
+        uint32_t kept;      /* live members then */
+        bw_node *before;    /* [election] */
+        struct gift *given; /* [election][node] */
+        bw_time *back;      /* [node][whom]: when something given came back; 0: forgotten */
+    } spread;
     struct bw_sim_observer observer;
     bw_time found_at;
     char found[200];
@@ -168,6 +189,8 @@ static void suspected(void *context, bw_time at, bw_node node, bw_node whom, boo
     struct bw_checker *c = context;
     (void)at;
     (void)level;
+    if (c->spread.back)
+        c->spread.back[node * c->slots + whom] = 0; /* it is judged anew */
     if (c->suspected)
         c->suspected[node * c->slots + whom] = suspect;
 }
@@ -178,10 +201,110 @@ static void end_process(struct bw_checker *c, bw_time at, bw_node node)
     for (uint32_t e = 0; e < c->elections; e++) {
         close_window(c, at, node, e);
         c->views[e * c->slots + node] = BW_NODE_NONE;
+        if (c->spread.given)
+            c->spread.given[e * c->slots + node] = (struct gift){0};
     }
+    if (c->spread.back)
+        memset(&c->spread.back[(size_t)node * c->slots], 0, c->slots * sizeof *c->spread.back);
     c->nodes[node].live = false;
     if (c->suspected)
         memset(&c->suspected[(size_t)node * c->slots], 0, c->slots);
+}
+
+/* ---- many elections, spread over the members ---- */
+
+static bool may_lead(const struct bw_checker *c, bw_node node)
+{
+    return c->nodes[node].live && !c->nodes[node].ordinary;
+}
+
+/* Who leads it by its own word. */
+static bw_node leader_of(const struct bw_checker *c, uint32_t election)
+{
+    for (bw_node node = 1; node < c->slots; node++)
+        if (c->views[election * c->slots + node] == node)
+            return node;
+    return BW_NODE_NONE;
+}
+
+/* After a single fault in the calm, what the living led stays but for a newcomer's share. */
+static void check_moves(struct bw_checker *c, bw_time at)
+{
+    uint32_t changed = 0, share = c->elections / (c->spread.kept ? c->spread.kept : 1) + 1;
+    for (uint32_t e = 0; e < c->elections; e++)
+        changed += may_lead(c, c->spread.before[e]) && leader_of(c, e) != c->spread.before[e];
+    if (changed > share + MOVES_SLACK)
+        violate(c, at, "%u elections went from one who lives to another, more than a share of %u",
+                changed, share);
+}
+
+/* A fault comes, or the end: was it calm until now? */
+static void look_at_moves(struct bw_checker *c, bw_time at)
+{
+    bool calm = at - c->spread.faulted_at >= CALM;
+    if (!(c->checks & BW_CHECK_SPREAD))
+        return;
+    if (calm && c->spread.known)
+        check_moves(c, at);
+    c->spread.known = calm;
+    c->spread.faulted_at = at;
+    c->spread.kept = 0;
+    for (bw_node node = 1; node < c->slots; node++)
+        c->spread.kept += may_lead(c, node);
+    for (uint32_t e = 0; e < c->elections; e++)
+        c->spread.before[e] = leader_of(c, e);
+}
+
+void bw_checker_moved(struct bw_checker *c, bw_time at, bw_node node, uint32_t election, bw_node to,
+                      bw_time promise)
+{
+    struct node_row *from = &c->nodes[node];
+    const struct node_row *heir = &c->nodes[to];
+    double fastest = 1 + c->spread.drift;
+    if (!(c->checks & BW_CHECK_MOVES))
+        return;
+    if (from->moved && (double)(at - from->moved) * fastest < (double)c->spread.period_ns - 1)
+        violate(c, at, "node %u moves two elections within a period", node);
+    from->moved = at;
+    bw_time back = c->spread.back[node * c->slots + to];
+    if (back && at - back < BACK)
+        violate(c, at, "node %u gives something to %u, which did not keep it at %.3f s", node, to,
+                seconds(back));
+    c->spread.given[election * c->slots + node] = (struct gift){.to = to};
+    bool came = heir->joined && heir->joined > from->started;
+    if (came && (double)(at - heir->joined) * fastest < (double)promise)
+        violate(c, at, "node %u gives something to %u, which came only at %.3f s", node, to,
+                seconds(heir->joined));
+}
+
+void bw_checker_decided(struct bw_checker *c, bw_time at, bw_node node, uint32_t election,
+                        bw_node leader)
+{
+    if (!(c->checks & BW_CHECK_MOVES))
+        return;
+    struct gift *given = &c->spread.given[election * c->slots + node];
+    if (leader != node) {
+        given->gone = true;
+    } else if (given->gone && given->to) {
+        c->spread.back[node * c->slots + given->to] = at;
+        *given = (struct gift){0};
+    }
+}
+
+static void check_loads(struct bw_checker *c, bw_time at)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (bw_node node = 1; node < c->slots; node++) {
+        uint32_t load = 0;
+        for (uint32_t e = 0; e < c->elections; e++)
+            load += c->views[e * c->slots + node] == node;
+        if (!may_lead(c, node))
+            continue;
+        least = load < least ? load : least;
+        most = load > most ? load : most;
+    }
+    if (least != UINT32_MAX && most - least > 1)
+        violate(c, at, "at the end one leads %u elections, another %u", least, most);
 }
 
 static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault, bw_node node)
@@ -189,6 +312,7 @@ static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault,
     struct bw_checker *c = context;
     if (node >= c->slots)
         return; /* a store */
+    look_at_moves(c, at);
     switch (fault->kind) {
     case BW_FAULT_CRASH:
         end_process(c, at, node);
@@ -199,7 +323,11 @@ static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault,
         break;
     case BW_FAULT_RESTART:
     case BW_FAULT_JOIN:
-        c->nodes[node] = (struct node_row){.live = true, .member = true};
+        c->nodes[node] = (struct node_row){.live = true,
+                                           .member = true,
+                                           .ordinary = c->nodes[node].ordinary,
+                                           .started = at,
+                                           .joined = fault->kind == BW_FAULT_JOIN ? at : 0};
         break;
     default:
         break;
@@ -232,6 +360,7 @@ static void lay_out(struct bw_checker *c, struct bw_arena *arena,
 {
     size_t slots = config->nodes + config->spare + 1, elections = config->elections;
     bool log = config->checks & BW_CHECK_LOG, detector = config->checks & BW_CHECK_DETECTOR;
+    bool moves = config->checks & BW_CHECK_MOVES;
     c->nodes = bw_arena_take(arena, slots * sizeof *c->nodes);
     c->views = bw_arena_take(arena, elections * slots * sizeof *c->views);
     c->windows = bw_arena_take(arena, elections * slots * sizeof *c->windows);
@@ -241,6 +370,10 @@ static void lay_out(struct bw_checker *c, struct bw_arena *arena,
     c->terms = bw_arena_take(arena, elections * TERMS * sizeof *c->terms);
     c->entries = log ? bw_arena_take(arena, elections * ENTRIES * sizeof *c->entries) : NULL;
     c->suspected = detector ? bw_arena_take(arena, slots * slots) : NULL;
+    c->spread.given =
+        moves ? bw_arena_take(arena, elections * slots * sizeof *c->spread.given) : NULL;
+    c->spread.back = moves ? bw_arena_take(arena, slots * slots * sizeof *c->spread.back) : NULL;
+    c->spread.before = bw_arena_take(arena, elections * sizeof *c->spread.before);
 }
 
 size_t bw_checker_bytes(const struct bw_sim_config *config)
@@ -263,6 +396,12 @@ struct bw_checker *bw_checker_init(void *memory, const struct bw_sim_config *con
     c->elections = config->elections;
     for (bw_node node = 1; node <= config->nodes; node++)
         c->nodes[node] = (struct node_row){.live = true, .member = true};
+    c->spread.period_ns = config->period_ns;
+    c->spread.drift = config->drift_bound;
+    for (bw_node node = 1; config->candidates_count && node < c->slots; node++)
+        c->nodes[node].ordinary = true;
+    for (uint32_t i = 0; i < config->candidates_count; i++)
+        c->nodes[config->candidates[i]].ordinary = false;
     for (uint32_t i = 0; i < config->crashed_count; i++)
         c->nodes[config->crashed[i]].live = false;
     c->observer = (struct bw_sim_observer){.context = c,
@@ -324,6 +463,9 @@ void bw_checker_finish(struct bw_checker *c, bw_time at)
         if (c->checks & BW_CHECK_AGREEMENT)
             check_agreement(c, at, e);
     }
+    look_at_moves(c, at);
+    if (c->checks & BW_CHECK_SPREAD)
+        check_loads(c, at);
     for (bw_node node = 1; c->suspected && node < c->slots; node++)
         if (c->nodes[node].live)
             check_detector(c, at, node);

@@ -55,6 +55,7 @@ static void elector_config(const struct bw_sim *sim, bw_node id, uint32_t electi
     out->inner = config->guard ? config->algorithm : NULL;
     out->alternatives = config->alternatives;
     out->alternatives_count = config->alternatives_count;
+    out->together = config->spread;
     out->host = sim->stores ? sim->lease_hosts : NULL;
 }
 
@@ -99,6 +100,7 @@ void bw_sim_node_config(struct bw_sim *sim, bw_node id, struct bw_instance_confi
     }
     config->elections = sim->configs;
     config->count = sim->elections;
+    config->spread = settings->spread;
 }
 
 /* The node counts for agreement and figures, or not; a store never does. */

@@ -107,6 +107,7 @@ struct bw_sim_config {
     uint32_t nodes;                         /* ids 1..nodes */
     uint32_t spare;                         /* further ids nodes+1..nodes+spare may join later */
     uint32_t elections; /* electors per instance that share the detector, default 1 */
+    bool spread;        /* all members lead about as many of them (elect/balance.h) */
     uint64_t seed;
 
     struct bw_sim_latency latency;
@@ -217,6 +218,10 @@ struct bw_sim_observer {
     void (*committed)(void *context, bw_time at, bw_node node, uint32_t election, bw_index index,
                       uint64_t hash);
 };
+
+/* May many of its elections be spread over the members? Not where the same one leads all, nor over
+ * stores. */
+bool bw_sim_can_spread(const struct bw_elector_ops *algorithm);
 
 /* Fills in the defaults named above: bully, deadline, 5 nodes, 1..5 ms latency, 100 ms period. */
 void bw_sim_defaults(struct bw_sim_config *config);

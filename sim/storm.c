@@ -15,6 +15,7 @@
 #define IDS_MAX        (NODES_MAX + BW_SIM_STORES_MAX) /* lease: stores stand behind the nodes */
 #define PARTITIONS_MAX 32u
 #define QUIET          (30 * BW_SEC)
+#define QUIET_SHARDS   (40 * BW_SEC)
 #define QUIET_FRANTIC  (4 * BW_SEC)
 #define CALM_CLIENTS   (4 * BW_SEC)
 #define QUIET_CLIENTS  (6 * BW_SEC)
@@ -290,6 +291,16 @@ static void one_trouble(struct storm *s, bw_time at)
         weather(s, at);
 }
 
+/* When the loads are even again: one dies, and later comes back. */
+static void one_goes(struct storm *s)
+{
+    bw_node node = any_node(s);
+    if (s->left > 0)
+        return;
+    add(s, BW_FAULT_CRASH, s->end + QUIET_SHARDS, node);
+    add(s, BW_FAULT_RESTART, s->end + 2 * QUIET_SHARDS, node);
+}
+
 /* Sometimes one node stays dead at the end: the others must agree without it. */
 static void calm(struct storm *s)
 {
@@ -299,6 +310,10 @@ static void calm(struct storm *s)
         add(s, BW_FAULT_LATENCY, s->end, BW_NODE_NONE)->latency = s->config.latency;
     for (bw_node node = 1; node <= s->present; node++) /* does nothing to those that are up */
         add(s, BW_FAULT_RESTART, s->end, node);
+    if (s->config.spread) {
+        one_goes(s);
+        return;
+    }
     bool changed = s->config.algorithm == &bw_sim_registry_ops && s->changes < OPERATIONS;
     if (s->left == 0 && !changed && bw_rng_chance(&s->rng, 0.3)) /* who left may still count */
         add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
@@ -392,6 +407,14 @@ static void draw_lease(struct storm *s, const struct bw_sim_lease *fixed)
     s->stores = bw_sim_stores(&s->config);
 }
 
+/* Others elect by rank, whoever led before: bullies hand over to the second best at most, rings to
+ * anybody, but the best has it again after the next election. */
+static bool takes_any_heir(const struct bw_elector_ops *algorithm)
+{
+    return bw_sim_is_raft(algorithm) || algorithm == &bw_elect_stable ||
+           algorithm == &bw_elect_invitation;
+}
+
 /* What must hold follows from what the algorithm says of itself. */
 static unsigned checks_for(const struct bw_sim_config *c)
 {
@@ -403,6 +426,8 @@ static unsigned checks_for(const struct bw_sim_config *c)
         checks |= BW_CHECK_LOG;
     if (c->detector)
         checks |= BW_CHECK_DETECTOR;
+    if (c->spread)
+        checks |= BW_CHECK_MOVES | (takes_any_heir(c->algorithm) ? BW_CHECK_SPREAD : 0);
     return checks;
 }
 
@@ -455,9 +480,22 @@ static void draw_registry(struct storm *s)
     c->registry.ttl_max = c->registry.ttl_min + bw_rng_between(rng, 0, 2 * BW_SEC);
 }
 
+/* Moves need time to settle between troubles, so nothing frantic; each log grows slowly. */
+static void draw_shards(struct storm *s, uint32_t shards)
+{
+    struct bw_sim_config *c = &s->config;
+    c->elections = shards;
+    c->spread = true;
+    if (!c->detector)
+        c->detector = any_detector(s);
+    c->propose_ns = c->read_ns = 500 * BW_MS;
+    c->propose_count = 1;
+    c->work_ns = 500 * BW_MS;
+    c->stop_ns = bw_rng_between(&s->rng, 0, 300 * BW_MS);
+}
+
 static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
-                        const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
-                        uint64_t seed)
+                        const struct bw_storm_fixed *fixed, uint64_t seed)
 {
     struct bw_sim_config *c = &s->config;
     bool own_timers = algorithm->traits & BW_TRAIT_OWN_TIMERS;
@@ -465,8 +503,8 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->algorithm = algorithm;
     c->seed = seed;
     c->nodes = 3 + (uint32_t)bw_rng_below(&s->rng, 5);
-    c->detector = detector;
-    if (!detector && !(own_timers && bw_rng_chance(&s->rng, 0.8)))
+    c->detector = fixed->detector;
+    if (!c->detector && !(own_timers && bw_rng_chance(&s->rng, 0.8)))
         c->detector = any_detector(s);
     c->guard = (algorithm->traits & BW_TRAIT_GUARDABLE) && bw_rng_chance(&s->rng, 0.6);
     c->spare = (uint32_t)bw_rng_below(&s->rng, NODES_MAX - c->nodes + 1);
@@ -481,12 +519,14 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->work_ns = 50 * BW_MS;
     draw_network(s);
     draw_chosen(s);
-    if (bw_sim_is_raft(algorithm) && bw_rng_chance(&s->rng, 0.4))
+    if (bw_sim_is_raft(algorithm) && bw_rng_chance(&s->rng, 0.4) && !fixed->shards)
         draw_frantic(s);
     if (bw_sim_is_lease(algorithm))
-        draw_lease(s, lease);
+        draw_lease(s, &fixed->lease);
     if (algorithm == &bw_sim_registry_ops)
         draw_registry(s);
+    if (fixed->shards)
+        draw_shards(s, fixed->shards);
 }
 
 /* They go on in the calm for a while; then their leases must end. */
@@ -496,32 +536,30 @@ static void end_clients(struct storm *s)
     s->config.until = s->config.registry.stop + 4 * s->config.registry.ttl_max + QUIET_CLIENTS;
 }
 
-const struct bw_sim_lease bw_storm_any_lease = {
-    .store = BW_SIM_STORE_ANY, .ttl_ns = -1, .grace_ns = -1, .retry_ns = -1, .kill_after_ns = -1};
+const struct bw_storm_fixed bw_storm_any = {.lease = {.store = BW_SIM_STORE_ANY,
+                                                      .ttl_ns = -1,
+                                                      .grace_ns = -1,
+                                                      .retry_ns = -1,
+                                                      .kill_after_ns = -1}};
 
 int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
-                  const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
+                  const struct bw_storm_fixed *fixed, uint64_t seed, FILE *trace,
                   struct bw_storm_result *result)
-{
-    return bw_storm_lease_seed(sim, algorithm, detector, &bw_storm_any_lease, seed, trace, result);
-}
-
-int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
-                        const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
-                        uint64_t seed, FILE *trace, struct bw_storm_result *result)
 {
     struct storm s;
     struct bw_sim_result run;
     memset(&s, 0, sizeof s);
     memset(result, 0, sizeof *result);
     bw_rng_init(&s.rng, seed ^ 0x73746f726d00u);
-    draw_config(&s, algorithm, detector, lease, seed);
+    draw_config(&s, algorithm, fixed, seed);
     draw_faults(&s);
     s.config.faults = s.faults;
     s.config.faults_count = s.count;
     s.config.until = s.end + (s.frantic ? QUIET_FRANTIC : QUIET);
     if (algorithm == &bw_sim_registry_ops)
         end_clients(&s);
+    if (s.config.spread)
+        s.config.until = s.end + 3 * QUIET_SHARDS;
     s.config.trace = trace;
     s.config.checks = checks_for(&s.config);
     int error = bw_sim_run_in(sim, &s.config, &run, result->text);

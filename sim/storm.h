@@ -13,18 +13,19 @@ struct bw_storm_result {
     char text[200];
 };
 
-/* One seed. `detector` NULL: drawn by the seed too. `trace` NULL: none. Returns 0, or the error of
- * the world (our own bug, or no memory) with its sentence in result->text. */
+struct bw_storm_fixed {                     /* what the seed does not draw */
+    const struct bw_detector_ops *detector; /* NULL: drawn too */
+    struct bw_sim_lease lease;              /* times below 0 are drawn; else than leases: no use */
+    uint32_t shards; /* 0: one election; else so many, spread over the members */
+};
+
+/* Nothing is fixed. */
+extern const struct bw_storm_fixed bw_storm_any;
+
+/* One seed. `trace` NULL: none. Returns 0, or the error of the world (our own bug, or no memory)
+ * with its sentence in result->text. */
 int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
-                  const struct bw_detector_ops *detector, uint64_t seed, FILE *trace,
+                  const struct bw_storm_fixed *fixed, uint64_t seed, FILE *trace,
                   struct bw_storm_result *result);
-
-/* Nothing is fixed: times below 0 are drawn by the seed. */
-extern const struct bw_sim_lease bw_storm_any_lease;
-
-/* The same with leases as fixed; for other algorithms they say nothing. */
-int bw_storm_lease_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
-                        const struct bw_detector_ops *detector, const struct bw_sim_lease *lease,
-                        uint64_t seed, FILE *trace, struct bw_storm_result *result);
 
 #endif

@@ -18,6 +18,12 @@ static int refuse(char *why, int error, const char *format, ...)
     return error;
 }
 
+bool bw_sim_can_spread(const struct bw_elector_ops *algorithm)
+{
+    return algorithm && algorithm != &bw_elect_lowest && algorithm != &bw_sim_registry_ops &&
+           !bw_sim_is_lease(algorithm);
+}
+
 static int check_group(const struct bw_sim_config *c, char *why)
 {
     uint64_t cap = (uint64_t)c->nodes + c->spare;
@@ -31,6 +37,10 @@ static int check_group(const struct bw_sim_config *c, char *why)
     if (!c->elections || c->elections > BW_ELECTIONS_MAX)
         return refuse(why, BW_EINVAL, "elections is %u; it must be 1 to %u", c->elections,
                       BW_ELECTIONS_MAX);
+    if (c->spread && !bw_sim_can_spread(c->algorithm))
+        return refuse(why, BW_EINVAL, "shards: those of %s cannot be spread", c->algorithm->name);
+    if (c->spread && !c->detector)
+        return refuse(why, BW_EINVAL, "shards are spread over who is alive: a detector is needed");
     uint32_t most = bw_sim_is_raft(c->algorithm) ? BW_RAFT_MEMBERS_MAX : BW_ELECTOR_MEMBERS_MAX;
     if (cap > most)
         return refuse(why, BW_ELIMIT, "nodes is %llu; %s takes at most %u", (unsigned long long)cap,

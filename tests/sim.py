@@ -2,7 +2,8 @@
 """What `bellwether sim` itself can judge, as tests. Prints TAP.
 
     sim.py check BELLWETHER     the published figures, at a fraction of their size
-    sim.py storm BELLWETHER     every algorithm under random faults; twice, the second time for identical traces
+    sim.py storm BELLWETHER     every algorithm under random faults; twice, the second time for identical traces;
+                                then with many elections, spread over the members
 
 TEST_SIZE=small makes them smaller still, for builds with sanitizers.
 """
@@ -47,20 +48,32 @@ def run_checks(bellwether):
         report(name, None if good else "\n".join(wrong) or check["verdict"])
 
 
+def report_storms(answer, what):
+    for row in answer["algorithms"]:
+        bad = [f"seed {f['seed']}: {f['what']}\n{f['replay']}" for f in answer["failures"] if f["algorithm"] == row["algorithm"]]
+        wrong = "\n".join(bad) if row["violations"] else None
+        report(f"storm {row['algorithm']}, {what}", wrong if row["seeds"] else "no seed was run")
+
+
+def run_shard_storms(bellwether):
+    seeds = "1..1" if SMALL else "1..8"
+    answer = ask(bellwether, "sim", "storm", "--algorithm", "all", "--shards", "16", "--seeds", seeds, "--json")
+    if answer:
+        report_storms(answer, f"16 shards, seeds {seeds}")
+
+
 def run_storms(bellwether):
     seeds = "1..10" if SMALL else "1..500"
     words = (bellwether, "sim", "storm", "--algorithm", "all", "--seeds", seeds, "--json")
     first, second = ask(*words), None if SMALL else ask(*words)
     if not first:
         return
-    for row in first["algorithms"]:
-        bad = [f"seed {f['seed']}: {f['what']}\n{f['replay']}" for f in first["failures"] if f["algorithm"] == row["algorithm"]]
-        wrong = "\n".join(bad) if row["violations"] else None
-        report(f"storm {row['algorithm']}, seeds {seeds}", wrong if row["seeds"] else "no seed was run")
+    report_storms(first, f"seeds {seeds}")
     if second:
         pairs = zip(first["algorithms"], second["algorithms"])
         other = [a["algorithm"] for a, b in pairs if a["trace_hash"] != b["trace_hash"]]
         report("the same seeds give the same traces", " ".join(other) if other else None)
+    run_shard_storms(bellwether)
 
 
 def main():

@@ -81,7 +81,8 @@ static void storms(struct bw_report *report, double size)
         double violations = 0;
         for (uint64_t seed = 1; seed <= seeds; seed++) {
             struct bw_storm_result result;
-            int error = bw_storm_seed(sim, bw_sim_algorithm_at(i), NULL, seed, NULL, &result);
+            int error =
+                bw_storm_seed(sim, bw_sim_algorithm_at(i), &bw_storm_any, seed, NULL, &result);
             violations += error || result.violation;
         }
         snprintf(what, sizeof what, "%s: violations in %u storms", bw_sim_algorithm_at(i)->name,

@@ -18,13 +18,12 @@
 
 struct storm_options {
     const struct bw_elector_ops *algorithm; /* NULL: all */
-    const struct bw_detector_ops *detector; /* NULL: drawn by the seed */
     uint64_t seeds[2];
     bool seeds_given, json;
     bw_time seconds;
     uint32_t jobs;
     const char *trace_path;
-    struct bw_sim_lease lease;
+    struct bw_storm_fixed fixed;
 };
 
 struct outcome { /* what a worker sends */
@@ -118,7 +117,9 @@ static const struct bw_option options_table[] = {
     {"algorithm", "A|all", "which one (default all)", .set = set_algorithm, AT(algorithm),
      .word = word_algorithm_or_all},
     {"detector", "D", "which one; default: the seed draws it", .set = set_storm_detector,
-     AT(detector), .word = bw_word_detector},
+     AT(fixed.detector), .word = bw_word_detector},
+    {"shards", "N", "so many elections, spread over the members as by `peer --shards`",
+     .set = bw_set_u32, AT(fixed.shards), .low = 2, .high = BW_ELECTIONS_MAX},
     {"seeds", "FROM..TO", "default 1..1000; with --seconds alone: on and on from 1",
      .set = set_seeds},
     {"seconds", "S", "stop after so much time, as in 60s", .set = bw_set_duration, AT(seconds),
@@ -128,7 +129,7 @@ static const struct bw_option options_table[] = {
     {"trace", "FILE", "with one algorithm and one seed: one line per event; - is standard output",
      .set = bw_set_text, AT(trace_path)},
     {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
-    BW_LEASE_OPTIONS(struct storm_options, lease),
+    BW_LEASE_OPTIONS(struct storm_options, fixed.lease),
     {0},
 };
 
@@ -146,9 +147,8 @@ static void storm_one(struct storm_session *s, uint64_t item, FILE *trace, struc
     const struct bw_elector_ops *algorithm = s->algorithms[item % s->algorithms_count];
     uint64_t seed = s->options.seeds[0] + item / s->algorithms_count;
     double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    int error = s->sim ? bw_storm_lease_seed(s->sim, algorithm, s->options.detector,
-                                             &s->options.lease, seed, trace, &result)
-                       : -1;
+    int error =
+        s->sim ? bw_storm_seed(s->sim, algorithm, &s->options.fixed, seed, trace, &result) : -1;
     out->cpu_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before;
     out->bad = error != 0 || result.violation;
     if (error != 0 || result.violation)
@@ -210,13 +210,16 @@ static void lease_flags(const struct bw_sim_lease *lease, char *out, size_t size
 static void replay_command(const struct storm_session *s, const struct failure *f, char *out,
                            size_t size)
 {
-    const struct bw_detector_ops *detector = s->options.detector;
-    char lease[200] = "";
+    const struct bw_detector_ops *detector = s->options.fixed.detector;
+    char lease[200] = "", shards[32] = "";
     if (strcmp(f->algorithm, "lease") == 0)
-        lease_flags(&s->options.lease, lease, sizeof lease);
-    snprintf(out, size, "bellwether sim storm --algorithm %s%s%s%s --seeds %llu..%llu --trace FILE",
+        lease_flags(&s->options.fixed.lease, lease, sizeof lease);
+    if (s->options.fixed.shards)
+        snprintf(shards, sizeof shards, " --shards %u", s->options.fixed.shards);
+    snprintf(out, size,
+             "bellwether sim storm --algorithm %s%s%s%s%s --seeds %llu..%llu --trace FILE",
              f->algorithm, detector ? " --detector " : "", detector ? detector->name : "", lease,
-             (unsigned long long)f->seed, (unsigned long long)f->seed);
+             shards, (unsigned long long)f->seed, (unsigned long long)f->seed);
 }
 
 static void clear_progress(const struct storm_session *s)
@@ -398,7 +401,8 @@ static void choose(struct storm_session *s)
     if (o->algorithm)
         s->algorithms[s->algorithms_count++] = o->algorithm;
     for (unsigned i = 0; !o->algorithm && bw_sim_algorithm_at(i) && i < ALGORITHMS_MAX; i++)
-        s->algorithms[s->algorithms_count++] = bw_sim_algorithm_at(i);
+        if (!o->fixed.shards || bw_sim_can_spread(bw_sim_algorithm_at(i)))
+            s->algorithms[s->algorithms_count++] = bw_sim_algorithm_at(i);
     if (!o->seeds_given) {
         o->seeds[0] = 1;
         o->seeds[1] = o->seconds ? UINT64_MAX / 64 : SEEDS_DEFAULT;
@@ -415,8 +419,12 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (!s)
         return BW_EXIT_IO;
     s->command = command;
-    s->options.lease = bw_storm_any_lease;
+    s->options.fixed = bw_storm_any;
     int code = bw_options_parse(command, argc, argv, &s->options, &parsed);
+    const struct bw_elector_ops *one = s->options.algorithm;
+    if (code == BW_GO_ON && s->options.fixed.shards && one && !bw_sim_can_spread(one))
+        code = bw_usage_error(command, "--shards: those of %s cannot be spread; leave it out",
+                              one->name);
     if (code == BW_GO_ON) {
         unsigned workers = s->options.jobs ? s->options.jobs : bw_jobs_cores();
         choose(s);
@@ -446,6 +454,7 @@ const struct bw_cli_command bw_command_sim_storm = {
             "\n"
             "Try:\n"
             "  bellwether sim storm --algorithm raft --seeds 1..1000\n"
+            "  bellwether sim storm --algorithm raft --shards 16 --seeds 1..200\n"
             "  bellwether sim storm --algorithm all --seconds 60s\n",
     .options = options_table,
     .run = run,
