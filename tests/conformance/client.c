@@ -144,7 +144,8 @@ struct bw_store_reply client_settle(struct client *client, const struct bw_store
 
 struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request)
 {
-    return client_settle(client, request, ask_once(client, request));
+    struct bw_store_reply reply = ask_once(client, request);
+    return client->settles ? client_settle(client, request, reply) : reply;
 }
 
 struct bw_store_reply client_do(struct client *client, enum bw_store_op op, const char *election)

@@ -16,6 +16,7 @@ struct client {
     const char *id;
     uint64_t next_id;
     bool calling, late, out_of_time;
+    bool settles;   /* what it asks; set by its user */
     uint32_t count; /* replies that nobody has asked for yet */
     struct bw_store_reply *kept;
     struct bw_candidate listed[64]; /* of the last LIST */
@@ -42,7 +43,7 @@ void client_idle(struct client *client, unsigned ms);
  * asked was done, and asks again if not. */
 struct bw_store_reply client_settle(struct client *client, const struct bw_store_request *request,
                                     struct bw_store_reply reply);
-/* The reply, settled. */
+/* The reply; settled if the client does that. */
 struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request);
 struct bw_store_reply client_do(struct client *client, enum bw_store_op op, const char *election);
 struct bw_store_reply client_acquire(struct client *client, const char *election, uint64_t steal);

