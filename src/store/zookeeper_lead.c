@@ -62,8 +62,6 @@ static void on_acquired(void *context, const struct bw_zk_reply *reply)
     struct bw_zk_op *op = context;
     op->wrote = reply->rc == ZOK || reply->rc == ZCONNECTIONLOSS || reply->rc == ZCLOSING;
     if (reply->rc == ZOK) {
-        op->view.record_version = op->written.version; /* of a new record: is read behind it */
-        op->view.record_mzxid = op->written.mzxid;
         op->entry->leads = true;
         op->election->highest = (bw_token)op->entry->czxid;
         bw_zk_watches_fire(op->store, op->entry->target.number); /* it has more to look at now */
@@ -89,7 +87,7 @@ static void record_op(struct bw_zk_op *op, zoo_op_t *part, const char *text, int
 {
     const char *path = op->election->paths.record;
     if (op->view.has_record)
-        zoo_set_op_init(part, path, text, length, op->view.record_version, &op->written);
+        zoo_set_op_init(part, path, text, length, op->view.record_version, NULL);
     else
         zoo_create_op_init(part, path, text, length, op->session->client.acl, 0, NULL, 0);
 }
@@ -118,8 +116,7 @@ static void write_lead(struct bw_zk_op *op)
     op->then = acquire_written;
     op->waits = 1;
     bw_zk_op_called(op, bw_zk_multi(&op->session->client, parts, 2, on_acquired, op));
-    if (!op->view.has_record || bw_record_unpack(text, (size_t)length, &op->view.record) != 0)
-        bw_zk_look_record(op);
+    bw_zk_look_record(op);
     bw_zk_op_came(op);
 }
 

@@ -138,7 +138,6 @@ struct bw_zk_op {
     bool first_watched;          /* ... as its candidate is the first in line */
     uint64_t fired;              /* ... and how often they had fired when it began to look */
     struct bw_candidate *candidates;
-    struct Stat written; /* ACQUIRE: the record's, as the answer to its write has it */
     struct bw_zk_view view;
 };
 
