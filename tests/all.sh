@@ -74,14 +74,15 @@ COUNTS
 }
 
 # meson tests of one build directory.
-meson_phase() { # name directory arguments...
+meson_phase() { # name directory at-once arguments...
     is_wanted "$1" || return 0
     name=$1
     dir=$2
-    shift 2
+    at_once=$3
+    shift 3
     started=$(date +%s)
     rm -f "$dir/meson-logs/testlog.json"
-    meson test -C "$dir" --no-rebuild --num-processes $((jobs + 1)) --print-errorlogs "$@" >"$out/$name" 2>&1
+    meson test -C "$dir" --no-rebuild --num-processes "$at_once" --print-errorlogs "$@" >"$out/$name" 2>&1
     status=$?
     p=0 f=0 s=0
     [ ! -e "$dir/meson-logs/testlog.json" ] || read -r p f s <<COUNTS
@@ -136,12 +137,12 @@ fi
 } &
 behind=$!
 
-meson_phase unit "$build"
+meson_phase unit "$build" "$jobs"
 if is_wanted sanitize; then
     # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
     if wait "$asan_builds"; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
-            TEST_SIZE=small meson_phase sanitize "$asan" --no-suite fuzz
+            TEST_SIZE=small meson_phase sanitize "$asan" $(((jobs + 1) / 2)) --no-suite fuzz
     else
         cat "$out/asan"
         add 0 1 0
