@@ -195,6 +195,17 @@ int bw_membership_try(const struct bw_membership *m, const struct bw_membership_
     return error;
 }
 
+int bw_membership_try_written(const struct bw_membership *m, const struct bw_membership_view *view,
+                              unsigned char *bytes, size_t length, struct bw_member_change *out)
+{
+    int error = bw_change_decode(out, bytes, length);
+    if (!error)
+        error = bw_membership_try(m, view, out);
+    if (!error)
+        bw_change_encode(out, bytes);
+    return error;
+}
+
 enum bw_change_op bw_membership_op(enum bw_member_op op)
 {
     switch (op) {

@@ -83,6 +83,9 @@ bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_
  * bw_change_judge; BW_ELIMIT: too many members; BW_EVERSION: it speaks too old a version. */
 int bw_membership_try(const struct bw_membership *m, const struct bw_membership_view *view,
                       struct bw_member_change *change);
+/* The same for a change as it is written in a request, where its number is put in. */
+int bw_membership_try_written(const struct bw_membership *m, const struct bw_membership_view *view,
+                              unsigned char *bytes, size_t length, struct bw_member_change *out);
 /* Raft's command for it; BW_CHANGE_NONE: it is none of Raft's. */
 enum bw_change_op bw_membership_op(enum bw_member_op op);
 /* A learner that was added to vote and can, at the leader; BW_NODE_NONE: there is none. */

@@ -145,12 +145,8 @@ void replica_change_try(struct bw_replica *r, struct bw_request *request)
 {
     struct bw_member_change change;
     struct bw_membership_view view = view_of(r);
-    int error = bw_change_decode(&change, request->bytes + BW_SESSION_HEAD,
-                                 request->length - BW_SESSION_HEAD);
-    if (!error)
-        error = bw_membership_try(&r->members, &view, &change);
-    if (!error) /* with the number it was given */
-        bw_change_encode(&change, request->bytes + BW_SESSION_HEAD);
+    int error = bw_membership_try_written(&r->members, &view, request->bytes + BW_SESSION_HEAD,
+                                          request->length - BW_SESSION_HEAD, &change);
     if (error)
         bw_session_fail(&r->session, request, error);
     else if (bw_membership_op(change.op) == BW_CHANGE_NONE)

@@ -97,6 +97,15 @@ void *bw_service_room(struct bw_service *service, size_t bytes);
 void bw_service_room_clear(struct bw_service *service);
 /* A header as of now, or of the given revision. */
 void bw_service_header(const struct bw_service *service, Api__Header *header, int64_t revision);
+/* The one answer of a call whose message begins with a header; ends it. */
+#define BW_SERVICE_ANSWER(call, out)                                                               \
+    do {                                                                                           \
+        Api__Header header;                                                                        \
+        bw_service_header((call)->service, &header, 0);                                            \
+        (out).header = &header;                                                                    \
+        bw_call_send(call, &(out).base);                                                           \
+        bw_call_end(call, BW_CODE_OK, NULL);                                                       \
+    } while (0)
 /* Ends the call as etcd would. */
 void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal);
 void bw_service_fail(struct bw_call *call, int error);

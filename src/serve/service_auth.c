@@ -16,15 +16,6 @@ static struct bw_slice slice_of(const char *text)
     return (struct bw_slice){(const unsigned char *)text, strlen(text)};
 }
 
-#define ANSWER(call, out)                                                                          \
-    do {                                                                                           \
-        Api__Header header;                                                                        \
-        bw_service_header((call)->service, &header, 0);                                            \
-        (out).header = &header;                                                                    \
-        bw_call_send(call, &(out).base);                                                           \
-        bw_call_end(call, BW_CODE_OK, NULL);                                                       \
-    } while (0)
-
 void bw_auth_gone(struct bw_call *call)
 {
     if (call->state)
@@ -56,7 +47,7 @@ static void answer_login(struct bw_password_job *job, bool right)
     if (!right || !bw_auth_token(call->service, &job->user, token))
         bw_call_end(call, BW_CODE_INVALID, failed);
     else
-        ANSWER(call, out);
+        BW_SERVICE_ANSWER(call, out);
 }
 
 static void login_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
@@ -101,7 +92,7 @@ static void changed(struct bw_call *call, int64_t number, const struct bw_entry 
     if (refusal)
         bw_service_refuse(call, refusal);
     else
-        ANSWER(call, out);
+        BW_SERVICE_ANSWER(call, out);
 }
 
 static void propose(struct bw_call *call, const struct bw_users_change *change)
@@ -231,7 +222,7 @@ static void status_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
     bw_registry_users_status(bw_service_registry(call->service), &status);
     out.enabled = status.enabled;
     out.authrevision = status.revision;
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_auth_status(struct bw_call *call, const ProtobufCMessage *message)
@@ -267,7 +258,7 @@ static void user_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
         return;
     }
     out.roles = role_names(call->service, user->roles, &out.n_roles);
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_auth_user_get(struct bw_call *call, const ProtobufCMessage *message)
@@ -289,7 +280,7 @@ static void users_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
     out.users = bw_service_room(service, (status.count + 1) * sizeof(char *));
     for (; out.n_users < status.count; out.n_users++)
         out.users[out.n_users] = (char *)bw_registry_user_at(registry, (uint32_t)out.n_users)->name;
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_auth_user_list(struct bw_call *call, const ProtobufCMessage *message)
@@ -303,7 +294,7 @@ void bw_auth_role_list(struct bw_call *call, const ProtobufCMessage *message)
     Api__AuthRoleListResponse out = API__AUTH_ROLE_LIST_RESPONSE__INIT;
     (void)message;
     out.roles = role_names(call->service, UINT8_MAX, &out.n_roles);
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 /* All keys: etcd has no words for the rest of what a role may. */
@@ -322,7 +313,7 @@ void bw_auth_role_get(struct bw_call *call, const ProtobufCMessage *message)
     all.range_end = (ProtobufCBinaryData){.data = &end, .len = 1};
     out.perm = &list;
     out.n_perm = 1;
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 /* etcdctl adds `root` before it enables, and takes no for an answer: it is there. */
@@ -333,7 +324,7 @@ void bw_auth_role_change(struct bw_call *call, const ProtobufCMessage *message)
     enum bw_role role = bw_role_named(slice_of(name));
     Api__AuthRoleChangeResponse out = API__AUTH_ROLE_CHANGE_RESPONSE__INIT;
     if (adds && role == BW_ROLE_ROOT)
-        ANSWER(call, out);
+        BW_SERVICE_ANSWER(call, out);
     else if (adds && role != BW_ROLE_NONE)
         bw_call_end(call, BW_CODE_PRECONDITION, "etcdserver: role name already exists");
     else

@@ -128,16 +128,6 @@ void bw_cluster_change_gone(struct bw_call *call)
     call->state = NULL;
 }
 
-/* All four answers begin with a header and end with the members. */
-#define ANSWER(call, out)                                                                          \
-    do {                                                                                           \
-        Api__Header header;                                                                        \
-        bw_service_header((call)->service, &header, 0);                                            \
-        (out).header = &header;                                                                    \
-        bw_call_send(call, &(out).base);                                                           \
-        bw_call_end(call, BW_CODE_OK, NULL);                                                       \
-    } while (0)
-
 static void added(struct bw_call *call, int64_t number, bw_time id)
 {
     Api__MemberAddResponse out = API__MEMBER_ADD_RESPONSE__INIT;
@@ -146,7 +136,7 @@ static void added(struct bw_call *call, int64_t number, bw_time id)
     for (size_t i = 0; i < out.n_members; i++)
         if (out.members[i]->id == (uint64_t)id)
             out.member = out.members[i];
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_cluster_add(struct bw_call *call, const ProtobufCMessage *message)
@@ -163,7 +153,7 @@ static void removed(struct bw_call *call, int64_t number, bw_time id)
     (void)number;
     (void)id;
     out.members = bw_cluster_list(call->service, &out.n_members);
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_cluster_remove(struct bw_call *call, const ProtobufCMessage *message)
@@ -180,7 +170,7 @@ static void updated(struct bw_call *call, int64_t number, bw_time id)
     (void)number;
     (void)id;
     out.members = bw_cluster_list(call->service, &out.n_members);
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_cluster_update(struct bw_call *call, const ProtobufCMessage *message)
@@ -198,7 +188,7 @@ static void promoted(struct bw_call *call, int64_t number, bw_time id)
     (void)number;
     (void)id;
     out.members = bw_cluster_list(call->service, &out.n_members);
-    ANSWER(call, out);
+    BW_SERVICE_ANSWER(call, out);
 }
 
 void bw_cluster_promote(struct bw_call *call, const ProtobufCMessage *message)

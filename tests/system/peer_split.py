@@ -4,7 +4,6 @@ which both sides lead. When it heals the split is told by event and metric, and 
 works while the sides are compared and made to agree.
 
     peer_split.py BELLWETHER WITNESS RELAY"""
-import json
 import os
 import sys
 import traceback
@@ -12,17 +11,6 @@ import traceback
 from netns_lib import why_not
 from peer_matrix import PATIENCE_S, Peers
 from run_lib import Tap, install_script, text_of, wait_for
-
-
-def events(peers, number):
-    with open(os.path.join(peers.dir, f"{number}.err"), encoding="utf-8", errors="replace") as file:
-        told = []
-        for line in file:
-            try:
-                told.append(json.loads(line).get("event"))
-            except ValueError:
-                pass
-        return told
 
 
 def script(peers, name, text):
@@ -61,11 +49,11 @@ def found_and_healed(programs):
             text_of(out)
         assert "they differ" in text_of(out) and "all alike" in text_of(out), text_of(out)
         assert text_of(os.path.join(peers.dir, "told")) == "reconciled\n"
-        assert any("split-brain" in events(peers, n) for n in (1, 2)), "the lower-numbered leader did not take the recovery on"
-        seen = [n for n in peers.net.hosts if {"split-brain", "split-seen"} & set(events(peers, n))]
+        assert any("split-brain" in peers.events(n) for n in (1, 2)), "the lower-numbered leader did not take the recovery on"
+        seen = [n for n in peers.net.hosts if {"split-brain", "split-seen"} & set(peers.events(n))]
         assert len(seen) >= 2, f"only {seen} heard of the split"
         for number in peers.net.hosts:
-            assert "held" in events(peers, number) and "resumed" in events(peers, number), f"peer {number} was not held"
+            assert "held" in peers.events(number) and "resumed" in peers.events(number), f"peer {number} was not held"
         peers.await_one()
 
 
