@@ -6,6 +6,7 @@
  * must not poll a descriptor that is somebody else's by now. */
 #include "store/zookeeper_client.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -34,7 +35,7 @@ struct bw_zk_socket {
     int interest;
 };
 
-enum gate { GATE_OPEN, GATE_WAIT, GATE_SHUT };
+enum gate { GATE_OPEN, GATE_NOTHING, GATE_WAIT, GATE_SHUT };
 
 static void drive(struct bw_zk_client *client);
 
@@ -103,7 +104,7 @@ static enum gate look_at_frame(struct bw_zk_client *client, uint32_t length)
     }
     ssize_t got = recv(client->socket->fd, client->frame, wanted, MSG_PEEK | MSG_DONTWAIT);
     if (got < (ssize_t)wanted)
-        return got > 0 ? GATE_WAIT : GATE_OPEN; /* the library is told of an end or an error */
+        return GATE_WAIT;
     if (wanted < whole) {
         client->passing = true;
         return bw_zk_frame_begins(client->frame + 4, length, &expected) ? GATE_OPEN : GATE_SHUT;
@@ -119,8 +120,10 @@ static enum gate gate(struct bw_zk_client *client)
     if (!connected || client->passing || !client->socket)
         return GATE_OPEN;
     ssize_t got = recv(client->socket->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return GATE_NOTHING; /* what comes from now on has not been looked at */
     if (got <= 0)
-        return GATE_OPEN;
+        return GATE_OPEN; /* the library is told of an end or an error */
     if (got < (ssize_t)sizeof bytes)
         return GATE_WAIT;
     uint32_t length = bw_zk_frame_length(bytes);
