@@ -21,14 +21,15 @@
  *               delete          how many were deleted, 0 or 1
  *               cas             true: the comparison held and it was put; false: it did not
  *               grant           true, or false: there was a lease of this id; absent: true
- *               keepalive       the TTL that the answer gave; 0: no such lease, or one that the
- * node that leads is about to revoke: proves nothing revoke          true, or false: no such lease;
- * absent: true call      all             when it was asked, a whole number, in any unit, but on one
- * clock for return    all             all clients of the file (time.monotonic_ns()); when the
- * answer came. Not needed of an unknown one outcome   all             "ok": answered. "fail":
- * certainly not done (refused, never sent). "unknown": no answer, or one that does not say whether
- * it was done revision  ok ones         the answer's header.revision; optional; compared across all
- * keys
+ *               keepalive       the TTL that the answer gave; 0 proves nothing: no such lease, or
+ *                               one that the node that leads is about to revoke
+ *               revoke          true, or false: no such lease; absent: true
+ *     call      all             when it was asked, a whole number, in any unit, but on one clock
+ *     return    all             for all clients of the file (time.monotonic_ns()); when the
+ *                               answer came. Not needed of an unknown one
+ *     outcome   all             "ok": answered. "fail": certainly not done (refused, never sent).
+ *                               "unknown": no answer, or one that does not say whether it was done
+ *     revision  ok ones         the answer's header.revision; optional; compared across all keys
  *
  * What an operation of another kind did (ranges, transactions on many keys) is left out, but nobody
  * may change the keys of the history unrecorded: a key begins as absent. Leases may expire. */
