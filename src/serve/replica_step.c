@@ -344,7 +344,7 @@ void replica_turn(struct bw_replica *r)
     uv_idle_start(&r->turn, on_idle);
 }
 
-/* A timer of whole milliseconds: never early. */
+/* A timer of whole milliseconds: never early. The loop counts them from when its turn began. */
 void replica_arm(struct bw_replica *r)
 {
     bw_time now = replica_now(), at = bw_elect_raft.deadline(r->raft);
@@ -353,11 +353,13 @@ void replica_arm(struct bw_replica *r)
     if (at == r->armed_for)
         return;
     r->armed_for = at;
-    uint64_t ms = at <= now ? 0 : (uint64_t)((at - now + BW_MS - 1) / BW_MS);
-    if (at == BW_TIME_NEVER)
+    if (at == BW_TIME_NEVER) {
         uv_timer_stop(&r->timer);
-    else
-        uv_timer_start(&r->timer, replica_timer, ms, 0);
+        return;
+    }
+    bw_time turn = (bw_time)uv_hrtime() - (bw_time)uv_now(r->timer.loop) * BW_MS;
+    bw_time left = at <= now ? 0 : at - now + turn;
+    uv_timer_start(&r->timer, replica_timer, (uint64_t)((left + BW_MS - 1) / BW_MS), 0);
 }
 
 /* A leader whose disk stands still can promise nothing of its own, and all that its followers took
