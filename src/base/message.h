@@ -107,7 +107,7 @@ struct bw_group_part { /* invitation: a group is (leader, counter); the counter 
     bw_node leader;    /* the group's coordinator */
     uint32_t size;     /* members of the sender's group */
     bw_term counter;   /* ACCEPT, READY, THERE_ANSWER: the group answered for, when it is not the
-                          sender's */
+                          sender's; ARE_YOU_COORDINATOR: the look, echoed by its answer */
 };
 
 struct bw_promise_part { /* quorum guard; term is the epoch */

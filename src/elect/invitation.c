@@ -11,13 +11,19 @@
  *   - A member asks AreYouThere from time to time. "No", silence, or the detector's suspicion: it
  *     recovers into a fresh group of its own.
  *
- * Where this differs from the paper, after the algorithms page: of two merging groups the larger
- * one's coordinator stays and only the smaller group is told, so the staying group keeps its
- * number and goes on working; the inviter of a larger group is invited back; at equal sizes the
- * inviter stays, and of two that invite each other the higher id. An invited node that is no
- * coordinator answers with its leader's id, who is invited instead. A node that has recovered
- * looks around once before it claims to lead its group of one, so that a crash does not make
- * everybody a leader for an instant.
+ * Where this differs from the paper, after the algorithms page: of two merging groups the one that
+ * has a leader stays before one that is still forming, then the larger, and only the other group is
+ * told, so the staying group keeps its number and goes on working; the inviter of a group that
+ * stays is invited back; among equals the inviter stays, and of two that invite each other the
+ * higher id. An invited node that is no coordinator answers with its leader's id, who is invited
+ * instead. A node that has recovered looks around once before it claims to lead its group of one,
+ * so that a crash does not make everybody a leader for an instant.
+ *
+ * A wait for answers ends after the answer time if all who are thought alive have answered, and
+ * otherwise when they have, after BW_GROUP_PATIENCE answer times at the latest: on a network that
+ * is slower than it was said to be nobody claims to lead because it has not heard the others yet.
+ * An answer names the look that it answers; one of an earlier look tells nothing about a mate that
+ * has joined since.
  *
  * Model: nodes crash, pause and restart; links lose, delay and split. Guaranteed: one coordinator
  * per group, and all nodes that can talk to each other end in one group. Not promised: one leader.
@@ -25,8 +31,6 @@
  * only one of them act). Without a detector a dead coordinator is noticed by AreYouThere. */
 #include "base/bug.h"
 #include "elect/invitation_group.h"
-
-#define ASKS_MAX 3u /* unanswered questions before a member recovers */
 
 static const char *const state_names[] = {"idle",    "coordinator",  "member",
                                           "joining", "handing-over", "stopped"};
@@ -45,26 +49,32 @@ static void look_around(struct bw_group *v, bw_time now, struct bw_actions *acti
 {
     v->phase = BW_GROUP_ASKING;
     v->others_count = 0;
-    v->next_at = now + v->answer_ns;
-    for (uint32_t i = 0; i < v->members.count; i++)
-        if (v->members.at[i].id != v->self)
-            bw_group_say(v, BW_MSG_ARE_YOU_COORDINATOR, v->members.at[i].id, actions);
+    v->look++;
+    bw_group_await(v, now);
+    for (uint32_t i = 0; i < v->members.count; i++) {
+        struct bw_member_row *row = &v->members.at[i];
+        row->answered = row->id == v->self;
+        if (!row->answered)
+            bw_group_say(v, BW_MSG_ARE_YOU_COORDINATOR, row->id, actions)->group.counter = v->look;
+    }
 }
 
 static void invite(struct bw_group *v, bw_node whom, struct bw_actions *actions)
 {
     struct bw_group_other *other = bw_group_add_other(v, whom);
-    if (!other)
+    struct bw_member_row *row = bw_members_find(&v->members, whom);
+    if (!other || !row)
         return;
     other->invited = true;
-    bw_group_say(v, BW_MSG_INVITATION, whom, actions);
+    row->answered = false;
+    bw_group_say(v, BW_MSG_INVITATION, whom, actions)->flags = v->claimed ? BW_FLAG_YES : 0;
 }
 
 static void open_invitation(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     bw_actions_trace(actions, BW_TRACE_ELECTION, v->self, v->counter, v->others_count);
     v->phase = BW_GROUP_INVITING;
-    v->next_at = now + v->answer_ns;
+    bw_group_await(v, now);
     for (uint32_t i = 0; i < v->others_count; i++)
         invite(v, v->others[i].id, actions);
 }
@@ -100,6 +110,10 @@ static void close_invitation(struct bw_group *v, bw_time now, struct bw_actions 
 
 static void coordinator_timeout(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
+    if (now < v->patience_at && bw_group_awaits(v)) {
+        v->next_at = v->patience_at;
+        return;
+    }
     switch (v->phase) {
     case BW_GROUP_RESTING:
         look_around(v, now, actions);
@@ -123,8 +137,8 @@ static void coordinator_timeout(struct bw_group *v, bw_time now, struct bw_actio
 
 static void ask_leader(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
-    if (v->asks == ASKS_MAX) {
-        bw_group_become_coordinator(v, now, actions);
+    if (v->asks == BW_GROUP_PATIENCE) {
+        bw_group_recover(v, now, actions);
         return;
     }
     v->asks++;
@@ -162,10 +176,22 @@ static void on_question(struct bw_group *v, const struct bw_message *msg,
 {
     struct bw_message *answer = bw_group_say(v, BW_MSG_COORDINATOR_ANSWER, msg->from, actions);
     answer->flags = bw_group_coordinates(v) ? BW_FLAG_YES : 0;
+    answer->group.counter = msg->group.counter;
+}
+
+/* It may have gone its own way; what it said before it joined us does not tell that. */
+static void look_after_mate(struct bw_group *v, const struct bw_message *msg)
+{
+    const struct bw_group_mate *mate = bw_group_find_mate(v, msg->from);
+    bool since = mate && msg->group.counter == v->look &&
+                 (mate->look < v->look || BW_BUG(invitation_believes_old_answers));
+    if (since && !same_group(v, msg))
+        bw_group_drop_mate(v, msg->from);
 }
 
 /* To our question: another coordinator. To our invitation: "ask my leader". */
-static void on_answer(struct bw_group *v, const struct bw_message *msg, struct bw_actions *actions)
+static void on_answer(struct bw_group *v, const struct bw_message *msg, bw_time now,
+                      struct bw_actions *actions)
 {
     bool yes = msg->flags & BW_FLAG_YES;
     bw_node leader = msg->group.leader;
@@ -174,13 +200,15 @@ static void on_answer(struct bw_group *v, const struct bw_message *msg, struct b
         ignore(v, BW_TRACE_IGNORED_LATE, msg, actions);
         return;
     }
-    if (!same_group(v, msg) && v->phase == BW_GROUP_ASKING)
-        bw_group_drop_mate(v, msg->from); /* it has gone its own way */
-    if (yes && v->phase == BW_GROUP_ASKING)
+    bool asking = v->phase == BW_GROUP_ASKING;
+    if (asking)
+        look_after_mate(v, msg);
+    if (yes && asking)
         bw_group_add_other(v, msg->from);
-    else if (!yes && v->phase == BW_GROUP_INVITING && leader != v->self &&
-             !bw_group_find_other(v, leader))
+    else if (!yes && !asking && leader != v->self && !bw_group_find_other(v, leader))
         invite(v, leader, actions);
+    if (asking ? msg->group.counter == v->look : !yes)
+        bw_group_answered(v, msg->from, now);
 }
 
 static void accept(struct bw_group *v, const struct bw_message *msg, bw_time now,
@@ -198,14 +226,17 @@ static void accept(struct bw_group *v, const struct bw_message *msg, bw_time now
     bw_group_say(v, BW_MSG_ACCEPT, v->leader, actions);
 }
 
-/* Of two groups the larger one's coordinator stays; of equals the inviter; of two that invite each
- * other the higher id. */
+/* Of two groups the one that has a leader stays; of two such, or of none, the larger; of equals
+ * the inviter; of two that invite each other the higher id. */
 static bool yields(const struct bw_group *v, const struct bw_message *msg)
 {
     uint32_t own = bw_group_size(v);
     const struct bw_group_other *other = bw_group_find_other(v, msg->group.leader);
     if (BW_BUG(invitation_smaller_stays))
         return msg->group.size <= own;
+    bool leads = msg->flags & BW_FLAG_YES;
+    if (leads != v->claimed && !BW_BUG(invitation_forming_deposes))
+        return leads;
     if (msg->group.size != own)
         return msg->group.size > own;
     return !(other && other->invited && v->self > msg->group.leader);
@@ -252,7 +283,8 @@ static void on_invitation(struct bw_group *v, const struct bw_message *msg, bw_t
         ignore(v, BW_TRACE_IGNORED_STATE, msg, actions);
 }
 
-static void on_accept(struct bw_group *v, const struct bw_message *msg, struct bw_actions *actions)
+static void on_accept(struct bw_group *v, const struct bw_message *msg, bw_time now,
+                      struct bw_actions *actions)
 {
     struct bw_group_mate *mate =
         bw_group_coordinates(v) && same_group(v, msg) ? bw_group_add_mate(v, msg->from) : NULL;
@@ -263,25 +295,38 @@ static void on_accept(struct bw_group *v, const struct bw_message *msg, struct b
     mate->told = v->phase != BW_GROUP_INVITING;
     if (mate->told)
         bw_group_say(v, BW_MSG_READY, msg->from, actions);
+    else
+        bw_group_answered(v, msg->from, now);
 }
 
-/* Our leader gives us its group: a new number, and everybody of the old one is invited. */
+/* Of our leader; or of the one that we have just recovered from, because its work is known to be
+ * dead: what it says when it hands over may come behind that. */
+static bool handed_to_us(const struct bw_group *v, const struct bw_message *msg)
+{
+    bool lost = bw_group_coordinates(v) && !v->claimed && v->up_count == 0 &&
+                msg->from == v->lost && msg->term == v->lost_counter &&
+                !BW_BUG(invitation_death_undoes_hand_over);
+    bool ours = (v->state == BW_GROUP_MEMBER || v->state == BW_GROUP_JOINING) &&
+                same_group(v, msg) && msg->from == v->leader;
+    return (msg->flags & BW_FLAG_TRANSFER) && (lost || ours);
+}
+
+/* A new number, and everybody of the old one is invited. */
 static void inherit(struct bw_group *v, const struct bw_message *msg, bw_time now,
                     struct bw_actions *actions)
 {
     const bw_node *list = msg->data;
-    bw_term old = v->counter;
     bw_group_become_coordinator(v, now, actions);
     bw_group_claim(v, now, actions);
     bw_actions_trace(actions, BW_TRACE_TRANSFER, v->self, v->counter, msg->items);
     v->phase = BW_GROUP_INVITING;
-    v->next_at = now + v->answer_ns;
+    bw_group_await(v, now);
     for (uint32_t i = 0; i < msg->items && i < v->members.count; i++) {
         if (list[i] == v->self || !bw_members_find(&v->members, list[i]))
             continue;
         struct bw_message *on = bw_group_say(v, BW_MSG_INVITATION, list[i], actions);
-        on->flags = BW_FLAG_TRANSFER;
-        on->group.counter = old;
+        on->flags = BW_FLAG_TRANSFER | BW_FLAG_YES;
+        on->group.counter = msg->term;
     }
 }
 
@@ -290,8 +335,7 @@ static void on_ready(struct bw_group *v, const struct bw_message *msg, bw_time n
 {
     bool same = (same_group(v, msg) && msg->from == v->leader) ||
                 BW_BUG(invitation_takes_foreign_ready); /* READY of a group it never joined */
-    if ((msg->flags & BW_FLAG_TRANSFER) && same &&
-        (v->state == BW_GROUP_MEMBER || v->state == BW_GROUP_JOINING)) {
+    if (handed_to_us(v, msg)) {
         inherit(v, msg, now, actions);
     } else if (same && v->state == BW_GROUP_JOINING) {
         if (BW_BUG(invitation_takes_foreign_ready)) {
@@ -343,13 +387,13 @@ static void on_message(struct bw_group *v, const struct bw_message *msg, bw_time
         on_question(v, msg, actions);
         break;
     case BW_MSG_COORDINATOR_ANSWER:
-        on_answer(v, msg, actions);
+        on_answer(v, msg, now, actions);
         break;
     case BW_MSG_INVITATION:
         on_invitation(v, msg, now, actions);
         break;
     case BW_MSG_ACCEPT:
-        on_accept(v, msg, actions);
+        on_accept(v, msg, now, actions);
         break;
     case BW_MSG_READY:
         on_ready(v, msg, now, actions);
@@ -371,7 +415,7 @@ static void on_leader_gone(struct bw_group *v, bw_node node, bw_time now,
                            struct bw_actions *actions)
 {
     if (node == v->leader && (v->state == BW_GROUP_MEMBER || v->state == BW_GROUP_JOINING))
-        bw_group_become_coordinator(v, now, actions);
+        bw_group_recover(v, now, actions);
 }
 
 static void on_member(struct bw_group *v, const struct bw_event *event, struct bw_actions *actions)
@@ -386,6 +430,7 @@ static void on_member(struct bw_group *v, const struct bw_event *event, struct b
         bw_group_drop_mate(v, event->node);
     if (event->kind != BW_EVENT_TRUST && event->kind != BW_EVENT_JOIN)
         on_leader_gone(v, event->node, event->now, actions);
+    bw_group_hurry(v, event->now);
 }
 
 /* A member's question or acceptance that cannot reach the coordinator. */

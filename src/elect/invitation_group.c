@@ -40,7 +40,7 @@ int bw_group_init(void *memory, const struct bw_elector_config *config)
     v->self = config->self;
     v->answer_ns = config->answer_ns;
     v->period_ns = config->period_ns;
-    v->join_ns = 4 * config->answer_ns;
+    v->join_ns = BW_GROUP_JOIN_ANSWERS * config->answer_ns;
     v->next_at = BW_TIME_NEVER;
     bw_rng_init(&v->rng, config->seed ^ 0x696e76697465u);
     int error = lay_out(v, &arena, config);
@@ -87,7 +87,7 @@ struct bw_group_mate *bw_group_add_mate(struct bw_group *v, bw_node id)
     struct bw_group_mate *mate = bw_group_find_mate(v, id);
     if (!mate && v->up_count < v->members.cap) {
         mate = &v->up[v->up_count++];
-        mate->id = id;
+        *mate = (struct bw_group_mate){.id = id, .look = v->look};
     }
     return mate;
 }
@@ -108,6 +108,46 @@ struct bw_group_other *bw_group_add_other(struct bw_group *v, bw_node id)
         *other = (struct bw_group_other){.id = id};
     }
     return other;
+}
+
+/* ---- waiting for answers ---- */
+
+void bw_group_await(struct bw_group *v, bw_time now)
+{
+    v->answer_at = v->next_at = now + v->answer_ns;
+    v->patience_at = now + BW_GROUP_PATIENCE * v->answer_ns;
+}
+
+static bool awaited(const struct bw_group *v, const struct bw_member_row *row)
+{
+    return row && !row->answered && !row->suspect && row->id != v->lost;
+}
+
+bool bw_group_awaits(const struct bw_group *v)
+{
+    bool awaits = false;
+    if (v->phase == BW_GROUP_ASKING)
+        for (uint32_t i = 0; i < v->members.count && !awaits; i++)
+            awaits = awaited(v, &v->members.at[i]);
+    else if (v->phase == BW_GROUP_INVITING)
+        for (uint32_t i = 0; i < v->others_count && !awaits; i++)
+            awaits = awaited(v, bw_members_find(&v->members, v->others[i].id));
+    return awaits && !BW_BUG(invitation_hasty);
+}
+
+void bw_group_hurry(struct bw_group *v, bw_time now)
+{
+    bool waits = v->phase == BW_GROUP_ASKING || v->phase == BW_GROUP_INVITING;
+    if (bw_group_coordinates(v) && waits && !bw_group_awaits(v))
+        v->next_at = bw_time_max(now, v->answer_at);
+}
+
+void bw_group_answered(struct bw_group *v, bw_node id, bw_time now)
+{
+    struct bw_member_row *row = bw_members_find(&v->members, id);
+    if (row)
+        row->answered = true;
+    bw_group_hurry(v, now);
 }
 
 bw_time bw_group_share(struct bw_group *v, bw_time span)
@@ -172,9 +212,19 @@ void bw_group_become_coordinator(struct bw_group *v, bw_time now, struct bw_acti
     persist(v, actions);
     v->leader = v->self;
     v->up_count = v->others_count = 0;
+    v->lost = BW_NODE_NONE;
     set_state(v, BW_GROUP_COORDINATING, actions);
     v->phase = BW_GROUP_RESTING;
     v->next_at = now + bw_group_share(v, v->answer_ns);
+}
+
+void bw_group_recover(struct bw_group *v, bw_time now, struct bw_actions *actions)
+{
+    bw_node lost = v->leader;
+    bw_term counter = v->counter;
+    bw_group_become_coordinator(v, now, actions);
+    v->lost = lost;
+    v->lost_counter = counter;
 }
 
 void bw_group_become_joining(struct bw_group *v, bw_node leader, bw_term counter, bw_time now,

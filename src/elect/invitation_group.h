@@ -9,6 +9,12 @@
 
 /* Between a member's AreYouThere. */
 #define BW_GROUP_ASK_PERIODS 2
+/* Unanswered questions before a member recovers, and answer times before a coordinator goes on
+ * without those who have not answered. */
+#define BW_GROUP_PATIENCE 4u
+/* Answer times before one that has accepted goes its own way: the inviter's patience, and the ways
+ * there and back. */
+#define BW_GROUP_JOIN_ANSWERS 6
 
 enum bw_group_state {
     BW_GROUP_IDLE,         /* not started */
@@ -24,7 +30,8 @@ enum bw_group_phase { BW_GROUP_RESTING, BW_GROUP_ASKING, BW_GROUP_DELAYING, BW_G
 
 struct bw_group_mate {
     bw_node id;
-    bool told; /* READY was sent */
+    bool told;    /* READY was sent */
+    bw_term look; /* the newest look when it joined */
 };
 
 struct bw_group_other { /* a coordinator found, or invited */
@@ -50,7 +57,11 @@ struct bw_group {
     bool claimed;    /* coordinator: has announced itself */
     bw_time act_from;
     uint32_t asks;
-    bw_time next_at; /* the one timer: next phase, next question, READY overdue */
+    bw_time next_at;                /* the one timer: next phase, next question, READY overdue */
+    bw_term look;                   /* how often we looked around */
+    bw_node lost;                   /* whom we recovered from: its answer is not awaited */
+    bw_term lost_counter;           /* the number of its group */
+    bw_time answer_at, patience_at; /* asking, inviting: the earliest and the latest end */
 };
 
 size_t bw_group_bytes(const struct bw_elector_config *config);
@@ -65,6 +76,14 @@ struct bw_group_mate *bw_group_add_mate(struct bw_group *v, bw_node id);
 /* Other coordinators, found or invited. */
 struct bw_group_other *bw_group_find_other(const struct bw_group *v, bw_node id);
 struct bw_group_other *bw_group_add_other(struct bw_group *v, bw_node id);
+/* Answers are awaited from now on. */
+void bw_group_await(struct bw_group *v, bw_time now);
+/* Has somebody who is thought alive not answered yet? */
+bool bw_group_awaits(const struct bw_group *v);
+/* With everybody heard the wait need not be longer than the answer time. */
+void bw_group_hurry(struct bw_group *v, bw_time now);
+/* An answer has come. */
+void bw_group_answered(struct bw_group *v, bw_node id, bw_time now);
 /* A random part of `span`. */
 bw_time bw_group_share(struct bw_group *v, bw_time span);
 /* A message that carries the own group and its size, to be filled in further. */
@@ -72,6 +91,8 @@ struct bw_message *bw_group_say(const struct bw_group *v, enum bw_message_kind k
                                 struct bw_actions *actions);
 /* Into a fresh group of one, with a number never used before; it is not yet claimed. */
 void bw_group_become_coordinator(struct bw_group *v, bw_time now, struct bw_actions *actions);
+/* The same, because our leader is silent or dead. */
+void bw_group_recover(struct bw_group *v, bw_time now, struct bw_actions *actions);
 /* The invitation to (leader, counter) is accepted: READY is awaited. */
 void bw_group_become_joining(struct bw_group *v, bw_node leader, bw_term counter, bw_time now,
                              struct bw_actions *actions);

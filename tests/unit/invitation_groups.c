@@ -240,6 +240,119 @@ static void a_transfer_and_a_resignation_keep_the_group_together(void **state)
     pump_free(p);
 }
 
+/* The answer time is half of a round trip. */
+static void on_a_network_slower_than_said_nobody_leads_too_early(void **state)
+{
+    (void)state;
+    for (uint32_t n = 2; n <= 8; n++) {
+        struct pump *p = pump_new(OPS, n, NULL);
+        p->config.answer_ns = PUMP_LATENCY;
+        pump_boot_all(p, false, BW_NODE_NONE);
+        pump_run(p, BW_SEC);
+        assert_int_not_equal(pump_agreed(p), BW_NODE_NONE);
+        assert_int_equal(p->leaders_most, 1);
+        for (bw_node id = 1; id <= n; id++)
+            assert_int_equal(p->nodes[id].losses, 0);
+        pump_free(p);
+    }
+}
+
+static void a_dead_leaders_answer_is_not_awaited(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 3, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_kill(p, 3);
+    bw_time since = p->now;
+    pump_step(p, 1, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 3});
+    pump_step(p, 2, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 3});
+    pump_run(p, since + 4 * p->config.answer_ns);
+    assert_int_equal(pump_agreed(p), 2);
+    pump_free(p);
+}
+
+/* Node 1 of three leads a group of its own; the others are dead. */
+static struct pump *lonely_leader(void)
+{
+    struct pump *p = quiet_group(3);
+    pump_kill(p, 2);
+    pump_kill(p, 3);
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
+    pump_run(p, 10 * p->config.answer_ns);
+    assert_true(pump_status(p, 1).leading);
+    return p;
+}
+
+static void a_group_that_is_still_forming_takes_no_lead_away(void **state)
+{
+    (void)state;
+    struct pump *p = lonely_leader();
+    struct bw_message msg = {.kind = BW_MSG_INVITATION, .from = 3, .to = 1, .term = 7};
+    msg.group = (struct bw_group_part){.leader = 3, .size = 2};
+    step_message(p, &msg);
+    assert_true(pump_status(p, 1).leading);
+    const struct bw_message *back = &p->actions.at[0].msg;
+    assert_int_equal(back->kind, BW_MSG_INVITATION);
+    assert_int_equal(back->to, 3);
+    assert_true(back->flags & BW_FLAG_YES);
+    msg.flags = BW_FLAG_YES; /* of two that lead the larger stays */
+    step_message(p, &msg);
+    assert_string_equal(pump_status(p, 1).state, "joining");
+    pump_free(p);
+}
+
+static bool is_mate(struct pump *p, bw_node from)
+{
+    struct bw_message msg = {.kind = BW_MSG_ARE_YOU_THERE, .from = from, .to = 1};
+    msg.term = pump_status(p, 1).term;
+    msg.group.leader = 1;
+    step_message(p, &msg);
+    return p->actions.at[0].msg.flags & BW_FLAG_YES;
+}
+
+static void what_was_said_before_joining_puts_no_mate_out(void **state)
+{
+    (void)state;
+    struct pump *p = lonely_leader();
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
+    bw_term look = p->actions.at[0].msg.group.counter;
+    struct bw_message accept = {.kind = BW_MSG_ACCEPT, .from = 2, .to = 1};
+    accept.term = pump_status(p, 1).term;
+    accept.group.leader = 1;
+    step_message(p, &accept);
+    struct bw_message own = {.kind = BW_MSG_COORDINATOR_ANSWER, .from = 2, .to = 1, .term = 9};
+    own.group = (struct bw_group_part){.leader = 2, .size = 1, .counter = look};
+    own.flags = BW_FLAG_YES;
+    step_message(p, &own); /* overtaken by its acceptance */
+    assert_true(is_mate(p, 2));
+    pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
+    step_message(p, &own); /* of the look before */
+    assert_true(is_mate(p, 2));
+    own.group.counter = look + 1;
+    step_message(p, &own); /* asked since, and in another group */
+    assert_false(is_mate(p, 2));
+    pump_free(p);
+}
+
+/* The work ends, everybody is told that it is dead, and then the lead is handed over. */
+static void who_hears_of_the_dead_work_first_still_inherits(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_tell_all(p, BW_EVENT_CONFIRMED_DEAD, 5);
+    pump_command(p, 5, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    pump_run(p, p->now + PUMP_LATENCY);
+    assert_true(pump_status(p, 4).leading);
+    pump_boot(p, 5, false, BW_NODE_NONE); /* it is back before the others are in the new group */
+    pump_run(p, p->now + BW_SEC);
+    assert_int_equal(pump_agreed(p), 4);
+    assert_int_equal(p->nodes[4].losses, 0);
+    pump_free(p);
+}
+
 static uint32_t dice;
 
 static bool one_in_five(const struct bw_message *msg)
@@ -282,6 +395,11 @@ int main(void)
         cmocka_unit_test(a_member_that_is_not_known_recovers),
         cmocka_unit_test(a_leader_that_stops_leaves_its_group_to_another),
         cmocka_unit_test(a_transfer_and_a_resignation_keep_the_group_together),
+        cmocka_unit_test(on_a_network_slower_than_said_nobody_leads_too_early),
+        cmocka_unit_test(a_dead_leaders_answer_is_not_awaited),
+        cmocka_unit_test(a_group_that_is_still_forming_takes_no_lead_away),
+        cmocka_unit_test(what_was_said_before_joining_puts_no_mate_out),
+        cmocka_unit_test(who_hears_of_the_dead_work_first_still_inherits),
         cmocka_unit_test(groups_come_together_through_loss),
     };
     return cmocka_run_group_tests_name("invitation_groups", tests, NULL, NULL);
