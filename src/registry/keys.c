@@ -40,12 +40,13 @@ static bool begins_before_end(const struct bw_keys *a, const struct bw_keys *b)
     return slice_compare(b->key, a->end) < 0;
 }
 
-static bool is_empty(const struct bw_keys *keys)
+bool bw_keys_are_empty(const struct bw_keys *keys)
 {
     return !keys_are_one(keys) && !has_no_end(keys) && slice_compare(keys->key, keys->end) >= 0;
 }
 
 bool keys_overlap(const struct bw_keys *a, const struct bw_keys *b)
 {
-    return !is_empty(a) && !is_empty(b) && begins_before_end(a, b) && begins_before_end(b, a);
+    return !bw_keys_are_empty(a) && !bw_keys_are_empty(b) && begins_before_end(a, b) &&
+           begins_before_end(b, a);
 }

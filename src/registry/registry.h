@@ -55,6 +55,9 @@ struct bw_keys {
     struct bw_slice key, end;
 };
 
+/* The end is not behind the key: nothing can be there. */
+bool bw_keys_are_empty(const struct bw_keys *keys);
+
 enum bw_sort_order { BW_SORT_NONE, BW_SORT_ASCEND, BW_SORT_DESCEND };
 enum bw_sort_target { BW_SORT_KEY, BW_SORT_VERSION, BW_SORT_CREATE, BW_SORT_MOD, BW_SORT_VALUE };
 

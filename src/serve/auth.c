@@ -42,6 +42,7 @@ static const struct {
              {"/v3electionpb.Election/Resign", BW_ROLE_CAMPAIGN},
              {"/v3lockpb.Lock/Lock", BW_ROLE_CAMPAIGN},
              {"/v3lockpb.Lock/Unlock", BW_ROLE_CAMPAIGN},
+             {"/grpc.health.v1.Health/Check", BW_ROLE_NONE},
              {"/etcdserverpb.Auth/AuthStatus", BW_ROLE_NONE},
              {"/etcdserverpb.Auth/Authenticate", BW_ROLE_NONE}};
 

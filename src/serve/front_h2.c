@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "serve/auth.h"
 #include "serve/gateway.h"
+#include "serve/h2_head.h"
 #include "serve/service_kv.h"
 
 #include <nghttp2/nghttp2.h>
@@ -26,10 +27,12 @@ struct stream {
     struct bw_conn *conn;
     struct stream *next, **link;
     int32_t id;
+    struct bw_h2_head head;
     char path[PATH_MAX_BYTES];
     enum bw_verb verb;
     struct bw_gateway *gateway;   /* of what is not gRPC */
     bool grpc, compressed, begun; /* begun: the answer's headers are out */
+    bool malformed;               /* and reset */
     bool opened, asked, whole;    /* head; a message; all of the request: is there */
     uint64_t slow_ms;             /* since when it is waited for; 0: see h2_sweep */
     enum bw_bind bind;            /* asked for */
@@ -287,18 +290,17 @@ static bool is(const uint8_t *at, size_t length, const char *text)
     return length == strlen(text) && memcmp(at, text, length) == 0;
 }
 
-static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
-                     void *context)
+/* The request is not well formed; nothing more of it is heard. */
+static void reset(struct stream *stream)
 {
-    struct stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
-    (void)flags;
-    (void)context;
-    if (!stream)
-        return 0;
-    stream->headers += name_length + value_length + 32;
-    if (stream->headers > BW_FRONT_HEADERS_MAX)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    stream->malformed = true;
+    nghttp2_submit_rst_stream(session_of(stream)->h2, NGHTTP2_FLAG_NONE, stream->id,
+                              NGHTTP2_PROTOCOL_ERROR);
+}
+
+static void take_field(struct stream *stream, const uint8_t *name, size_t name_length,
+                       const uint8_t *value, size_t value_length)
+{
     if (is(name, name_length, ":path") && value_length < PATH_MAX_BYTES) {
         memcpy(stream->path, value, value_length);
         stream->path[value_length] = '\0';
@@ -318,7 +320,31 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
         bw_auth_take_token(stream->call.service, (const char *)value, value_length,
                            &stream->call.caller);
     }
-    return 0;
+}
+
+static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
+                     void *context)
+{
+    struct stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    (void)flags;
+    (void)context;
+    if (!stream || stream->malformed)
+        return 0;
+    stream->headers += name_length + value_length + 32;
+    if (stream->headers > BW_FRONT_HEADERS_MAX)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    switch (bw_h2_head_field(&stream->head, name, name_length, value, value_length)) {
+    case BW_H2_TAKE:
+        take_field(stream, name, name_length, value, value_length);
+        return 0;
+    case BW_H2_PASS:
+        return 0;
+    case BW_H2_BAD:
+        break;
+    }
+    reset(stream);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
 static void open_call(struct stream *stream)
@@ -326,6 +352,10 @@ static void open_call(struct stream *stream)
     struct bw_replica_status status;
     struct bw_call *call = &stream->call;
     stream->opened = true;
+    if (!bw_h2_head_end(&stream->head)) {
+        reset(stream);
+        return;
+    }
     if (!stream->grpc) {
         open_gateway(stream);
         return;
@@ -391,7 +421,13 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
     struct stream *stream = nghttp2_session_get_stream_user_data(h2, id);
     struct session *session = ((struct bw_conn *)context)->state;
     (void)flags;
-    if (!stream || (stream->gateway ? stream->gateway->begun : stream->call.ended))
+    if (!stream || stream->malformed)
+        return 0;
+    if (!bw_h2_head_body(&stream->head, length)) {
+        reset(stream);
+        return 0;
+    }
+    if (stream->gateway ? stream->gateway->begun : stream->call.ended)
         return 0;
     if (session->unread + length > UNREAD_MAX)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -417,6 +453,10 @@ static void no_more(struct stream *stream)
 {
     struct bw_call *call = &stream->call;
     stream->whole = true;
+    if (!stream->malformed && !bw_h2_head_whole(&stream->head))
+        reset(stream);
+    if (stream->malformed)
+        return;
     if (stream->gateway && !stream->gateway->begun)
         bw_gateway_ask(stream->gateway, stream->verb, stream->path, (const char *)stream->in,
                        stream->in_used);
@@ -470,6 +510,7 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t code, void 
 static nghttp2_session *session_new(struct bw_conn *conn)
 {
     nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
     nghttp2_session *h2 = NULL;
     nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, BW_FRONT_STREAMS_MAX},
@@ -477,13 +518,19 @@ static nghttp2_session *session_new(struct bw_conn *conn)
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, BW_FRONT_HEADERS_MAX}};
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return NULL;
+    if (nghttp2_option_new(&option) != 0) {
+        nghttp2_session_callbacks_del(callbacks);
+        return NULL;
+    }
+    nghttp2_option_set_no_http_messaging(option, 1); /* h2_head.h has these rules */
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-    if (nghttp2_session_server_new(&h2, callbacks, conn) != 0)
+    if (nghttp2_session_server_new2(&h2, callbacks, conn, option) != 0)
         h2 = NULL;
+    nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
     if (h2) {
         nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, 3);

@@ -109,6 +109,8 @@ const struct bw_method bw_methods[] = {
      &api__lock_response__descriptor, false, bw_election_lock, NULL, bw_election_gone},
     UNARY("/v3lockpb.Lock/Unlock", "/v3/lock/unlock", unlock_request, unlock_response,
           bw_election_unlock),
+    UNARY("/grpc.health.v1.Health/Check", NULL, health_check_request, health_check_response,
+          bw_cluster_health),
     {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL}};
 
 const struct bw_method *bw_method_find(const char *path, size_t length)

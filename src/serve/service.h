@@ -166,6 +166,7 @@ void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_snapshot(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_snapshot_gone(struct bw_call *call);
+void bw_cluster_health(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *message);

@@ -160,6 +160,24 @@ void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *messag
         wait->number = (int64_t)in->targetid;
 }
 
+/* gRPC's own question, as load balancers and probes put it: what /health says. Only the server as a
+ * whole has a health, as with etcd. */
+void bw_cluster_health(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const Api__HealthCheckRequest *in = (const Api__HealthCheckRequest *)message;
+    Api__HealthCheckResponse out = API__HEALTH_CHECK_RESPONSE__INIT;
+    struct bw_replica_status status;
+    if (in->service[0] != '\0') {
+        bw_call_end(call, BW_CODE_NOT_FOUND, "unknown service");
+        return;
+    }
+    bw_replica_status(bw_service_replica(call->service), &status);
+    out.status = status.leader ? API__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
+                               : API__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
+    bw_call_send(call, &out.base);
+    bw_call_end(call, BW_CODE_OK, NULL);
+}
+
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message)
 {
     Api__AlarmResponse out = API__ALARM_RESPONSE__INIT; /* none, and no header, as etcd has it */

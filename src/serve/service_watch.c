@@ -180,10 +180,20 @@ static void refuse(struct stream *stream, const char *reason)
     answer(&nobody, &out, 0);
 }
 
+/* No key at all stands for the first one there can be, as in etcd. */
+static struct bw_keys keys_of(const Api__WatchCreateRequest *in)
+{
+    static const unsigned char first = 0;
+    struct bw_keys keys = {.key = {in->key.data, in->key.len},
+                           .end = {in->range_end.data, in->range_end.len}};
+    if (keys.key.length == 0)
+        keys.key = (struct bw_slice){&first, 1};
+    return keys;
+}
+
 static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequest *in)
 {
-    struct bw_watcher_spec spec = {.keys = {.key = {in->key.data, in->key.len},
-                                            .end = {in->range_end.data, in->range_end.len}},
+    struct bw_watcher_spec spec = {.keys = keys_of(in),
                                    .start = in->start_revision < 0 ? 0 : in->start_revision};
     struct watch *watch = calloc(1, sizeof *watch);
     if (!watch)
@@ -209,8 +219,9 @@ static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequ
 static void create(struct stream *stream, const Api__WatchCreateRequest *in)
 {
     Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
-    if (in->key.len == 0 && in->range_end.len == 0) {
-        refuse(stream, "etcdserver: key is not provided");
+    struct bw_keys keys = keys_of(in);
+    if (bw_keys_are_empty(&keys)) {
+        refuse(stream, "mvcc: watcher range is empty");
         return;
     }
     if (in->watch_id && find(stream, in->watch_id)) {

@@ -15,6 +15,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from run_lib import wait_for  # noqa: E402
 from serve_lib import Nodes, b64, go_program, python_with  # noqa: E402
+from serve_wire import Wire  # noqa: E402
 from store_lib import PATIENCE_S, Place, Server, Skip, Suite, program  # noqa: E402
 
 suite = Suite()
@@ -189,7 +190,8 @@ def etcdctl_cluster(_place, nodes):
     members = nodes.ctl("member", "list").stdout.splitlines()
     assert len(members) == 3 and all("started" in m for m in members), members
     assert nodes.ctl("endpoint", "health").stderr.count("is healthy") + nodes.ctl("endpoint", "health").stdout.count("is healthy") >= 3
-    status = json.loads(nodes.ctl("endpoint", "status", "-w", "json").stdout)
+    urls = ",".join(f"http://127.0.0.1:{port}" for port in nodes.ports)  # Go's client sends the whole URL as authority then
+    status = json.loads(nodes.ctl("endpoint", "status", "-w", "json", endpoints=urls).stdout)
     leaders = {entry["Status"]["leader"] for entry in status}
     assert len(leaders) == 1 and len(status) == 3, status
     leader = leaders.pop()
@@ -335,8 +337,19 @@ def plain_paths(_place, nodes):
     assert status == 200 and b"etcdserver" in body
 
 
+def grpc_health(nodes, service=b""):
+    """What gRPC's own health check answers, as balancers and probes ask it; None: nothing but an error."""
+    wire = Wire(nodes.ports[0])
+    try:
+        return wire.message(wire.call("/grpc.health.v1.Health/Check", service and b"\x0a" + bytes([len(service)]) + service))
+    finally:
+        wire.close()
+
+
 @on(3)
 def health_without_a_leader(_place, nodes):
+    assert grpc_health(nodes) == b"\x08\1", "SERVING"
+    assert grpc_health(nodes, b"etcdserverpb.KV") is None, "only the whole has a health"
     for server in nodes.servers[1:]:
         server.kill()
     def sick():
@@ -344,6 +357,7 @@ def health_without_a_leader(_place, nodes):
         status, body, _ = nodes.ask("GET", "/health")
         return (status, body) == (503, b'{"health":"false"}')
     wait_for(sick, PATIENCE_S, 0.05)
+    assert grpc_health(nodes) == b"\x08\2", "NOT_SERVING"
     assert b"etcd_server_has_leader 0\n" in nodes.ask("GET", "/metrics")[1]
     stream = nodes.ask("POST", "/v3/watch", json.dumps({"create_request": {"key": b64("a")}}), {"Grpc-Metadata-hasleader": "true"})
     assert stream[0] == 503 and b"etcdserver: no leader" in stream[1], stream

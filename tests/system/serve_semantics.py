@@ -376,6 +376,8 @@ case("a watch without puts", watch("k", 2, put("k"), delete("k"), filters=["NOPU
 case("a watch without deletes", watch("k", 3, put("k"), delete("k"), put("k"), filters=["NODELETE"]))
 case("a watch with an id", watch("k", 2, put("k"), watch_id=9))
 case("a watch of an empty key and end", watch("", 2, put("k"), end="\0"))
+case("a watch of nothing", watch("a", 1, end="a"), watch("b", 1, end="a"), watch("a", 1, start_revision=Rev(1), end="a"))
+case("a watch without a key", watch("", 2, put("k"), put("\0", "v")), watch("", 2, put("a", "v"), end="b"))
 case("a watch of a key with its lease", grant(5), watch("k", 2, put("k", "v", lease=5)))
 case("a watch of a transaction that writes twice below", watch("a", 3, txn(then=[t_put("a", "1")]), txn(then=[t_delete("a", "b")])))
 case("many watchers of one stream", lambda target, base: several_watches(target))
