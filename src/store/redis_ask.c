@@ -347,6 +347,7 @@ void redis_ask_round(struct redis_ask *ask, const char *op, uint64_t from, uint6
     clear_votes(ask);
     ask->op = op;
     ask->told = ask->election->told;
+    ask->doubts = ask->election->doubts;
     ask->from = from;
     ask->to = to;
     ask->then = then;
@@ -376,7 +377,8 @@ bool redis_ask_merge(const struct redis_ask *ask, struct redis_state *state)
 }
 
 /* A message on the other connection may have overtaken this answer. An older state that no message
- * explains is a server that forgot: it is believed. */
+ * explains is a server that forgot: it is believed. What was doubted meanwhile stays unknown: the
+ * answer may be from before. */
 bool redis_ask_learn(struct redis_ask *ask)
 {
     struct redis_state state;
@@ -387,6 +389,8 @@ bool redis_ask_learn(struct redis_ask *ask)
     bool overtaken = state.n < election->state.n && ask->told != election->told;
     if (!overtaken)
         redis_election_set(election, &state);
+    if (ask->doubts != election->doubts)
+        election->known = false;
     return true;
 }
 

@@ -274,13 +274,18 @@ static void go_on(struct redis_ask *ask)
 void redis_change_start(struct redis_ask *ask)
 {
     const struct bw_store_request *request = request_of(ask);
-    bool known = ask->election->known;
+    struct redis_election *election = ask->election;
+    bool known = election->known;
     if (request->op == BW_STORE_ACQUIRE) {
+        uint64_t wait = redis_turn_wait(&election->turn, &election->state, request->candidate,
+                                        uv_now(ask->store->loop));
         redis_lock_value(ask->lock, request->candidate, request->id, ask->store->nonce);
-        if (is_redlock(ask) && redis_election_mourns(ask->election))
+        if (is_redlock(ask) && redis_election_mourns(election))
             redis_ask_refuse(ask, BW_EBUSY, "the instances forgot it, and until its TTL is over ");
         else if (is_redlock(ask))
             redis_ask_round(ask, "lock", 0, 0, after_lock);
+        else if (wait)
+            redis_ask_pause(ask, (unsigned)wait, read_first);
         else if (known)
             take(ask);
         else

@@ -162,7 +162,6 @@ void redis_election_set(struct redis_election *election, const struct redis_stat
     mourn(election);
     redis_state_follow(&election->state, &before);
     election->known = true;
-    election->aside_ms = 0;
     election->seen_ms = uv_now(election->store->loop);
     if (state->token > election->highest)
         election->highest = state->token;

@@ -26,19 +26,22 @@ static const char record_script[] =
     "  redis.call('HSET', KEYS[2], 'n', to, 'token', token, 'lock', owner, 'record', record, "
     "'note', note)\n"
     "end\n"
-    "local function tell(first)\n" /* with who is next, when it is free */
+    "local function tell(first, missed)\n" /* with whose turn it is, when it is free */
     "  local told = state('told')\n"
-    "  told[9] = first or ''\n"
+    "  told[9], told[10] = first or '', missed or 0\n"
     "  redis.pcall('PUBLISH', KEYS[2], cjson.encode(told))\n"
+    "end\n"
+    "local function to_the_end(id, entry)\n" /* of the line: "SERIAL UNTIL JSON" */
+    "  local serial = redis.call('HINCRBY', KEYS[3], '', 1)\n"
+    "  redis.call('HSET', KEYS[3], id, (string.gsub(entry, '^%d+', serial)))\n"
     "end\n"
     "local function next_in_line(own, named)\n" /* the highest priority, then the longest there */
     "  local clock, all = redis.call('TIME'), redis.call('HGETALL', KEYS[3])\n"
     "  local now, best, best_rank, best_serial = clock[1] * 1000, '', 0, 0\n"
     "  for i = 1, #all, 2 do\n"
     "    local serial, till, text = string.match(all[i + 1], '^(%d+) (%d+) (.*)$')\n"
-    "    if serial and all[i] == own then\n" /* who has led goes to the end */
-    "      serial = redis.call('HINCRBY', KEYS[3], '', 1)\n"
-    "      redis.call('HSET', KEYS[3], own, serial .. ' ' .. till .. ' ' .. text)\n"
+    "    if serial and all[i] == own then\n"
+    "      to_the_end(own, all[i + 1])\n" /* it has led */
     "    elseif serial and tonumber(till) >= now then\n"
     "      local good, entry = pcall(cjson.decode, text)\n"
     "      local rank = good and tonumber(entry.priority) or 0\n"
@@ -50,6 +53,18 @@ static const char record_script[] =
     "    end\n"
     "  end\n"
     "  return best\n"
+    "end\n"
+    "local function call_next()\n" /* and how often in a row it has missed its turn */
+    "  local first = next_in_line(ARGV[9], ARGV[10])\n"
+    "  if first == '' then return first end\n"
+    "  local past = redis.call('HMGET', KEYS[2], 'next', 'missed')\n"
+    "  local missed = first == past[1] and tonumber(past[2]) + 1 or 0\n"
+    "  redis.call('HSET', KEYS[2], 'next', first, 'missed', missed)\n"
+    "  if missed == 3 then\n" /* REDIS_MISSED_MOST: its last chance for now */
+    "    redis.call('HDEL', KEYS[2], 'next', 'missed')\n"
+    "    to_the_end(first, redis.call('HGET', KEYS[3], first))\n"
+    "  end\n"
+    "  return first, missed\n"
     "end\n"
     "local late = n > tonumber(from)\n"
     "if op == 'read' then return state('read') end\n"
@@ -85,7 +100,8 @@ static const char record_script[] =
     "  write()\n"
     "  redis.call('DEL', KEYS[1])\n"
     "  lock = false\n"
-    "  tell(next_in_line(ARGV[9], ARGV[10]))\n"
+    "  local called, first, missed = pcall(call_next)\n"
+    "  if called then tell(first, missed) else tell() end\n"
     "  return state('done')\n"
     "elseif op == 'drop' then\n" /* a majority was not locked: unlock again */
     "  if lock ~= value then return state('done') end\n"

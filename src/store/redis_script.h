@@ -13,6 +13,7 @@ enum redis_script_name { REDIS_SCRIPT_RECORD, REDIS_SCRIPT_CANDIDATES, REDIS_SCR
 
 #define REDIS_STATE_PARTS 8u
 #define REDIS_DIGEST_SIZE 41u
+#define REDIS_MISSED_MOST 3u /* turns missed in a row: at the next miss it goes to the end */
 
 const char *redis_script_text(enum redis_script_name name);
 /* Its SHA-1 in hex. */

@@ -109,11 +109,11 @@ int redis_state_parse(const redisReply *reply, struct redis_state *state,
 }
 
 int redis_state_parse_told(const char *text, size_t length, struct redis_state *state,
-                           char first[BW_CANDIDATE_ID_MAX + 1])
+                           struct redis_next *next)
 {
     struct part parts[REDIS_STATE_PARTS] = {{NULL, 0}};
     json_t *json = json_loadb(text, length, 0, NULL);
-    int error = json_is_array(json) && json_array_size(json) == REDIS_STATE_PARTS + 1 &&
+    int error = json_is_array(json) && json_array_size(json) == REDIS_STATE_PARTS + 2 &&
                         json_is_integer(json_array_get(json, 2))
                     ? 0
                     : BW_EMALFORMED;
@@ -126,8 +126,12 @@ int redis_state_parse_told(const char *text, size_t length, struct redis_state *
     }
     if (error == 0)
         error = fill(state, parts, json_integer_value(json_array_get(json, 2)));
-    const char *next = json_string_value(json_array_get(json, REDIS_STATE_PARTS));
-    snprintf(first, BW_CANDIDATE_ID_MAX + 1, "%s", next ? next : "");
+    const char *first = json_string_value(json_array_get(json, REDIS_STATE_PARTS));
+    json_int_t missed = json_integer_value(json_array_get(json, REDIS_STATE_PARTS + 1));
+    snprintf(next->candidate, sizeof next->candidate, "%s", first ? first : "");
+    next->missed = missed < 0                   ? 0
+                   : missed > REDIS_MISSED_MOST ? REDIS_MISSED_MOST
+                                                : (unsigned)missed;
     json_decref(json);
     return error;
 }

@@ -34,12 +34,18 @@ struct redis_state {
     char stranger[BW_CANDIDATE_ID_MAX + 1]; /* remembered by us: the last foreign holder seen */
 };
 
+/* Who is next in line, as a release names it. */
+struct redis_next {
+    char candidate[BW_CANDIDATE_ID_MAX + 1]; /* "": nobody waits */
+    unsigned missed; /* how many releases before this one named it in vain: REDIS_MISSED_MOST */
+};
+
 /* BW_EMALFORMED: not such a reply, or a side record that is none. */
 int redis_state_parse(const redisReply *reply, struct redis_state *state,
                       enum redis_verdict *verdict);
-/* The same as the script publishes it, with who is next in line, "" if nobody is. */
+/* The same as the script publishes it, with whose turn it is. */
 int redis_state_parse_told(const char *text, size_t length, struct redis_state *state,
-                           char first[BW_CANDIDATE_ID_MAX + 1]);
+                           struct redis_next *next);
 
 /* Of `count` states of `total` instances (count >= majority): whose lock a majority has or,
  * counting those who did not answer, may have; until when; and the newest record. Free means that

@@ -14,6 +14,7 @@
 #include "store/redis_sentinel.h"
 #include "store/redis_settings.h"
 #include "store/redis_state.h"
+#include "store/redis_turn.h"
 
 #define REDIS_NODES_MAX     BW_URL_HOSTS_MAX
 #define REDIS_IDLE_MAX      4096u /* elections whose state is kept though nobody asks for them */
@@ -36,10 +37,11 @@ struct redis_election {
     uint8_t heard[REDIS_NODES_MAX]; /* enum redis_hearing */
     bw_token highest;               /* token ever seen: a server that forgot does not count back */
     uint32_t told;                  /* how often `state` came by a message */
+    uint32_t doubts;                /* how often a message made `state` unknown */
     uint64_t seen_ms;               /* when `state` was so, on the loop's clock */
     uint64_t due_ms;                /* when to look again, while somebody watches; 0: never */
     struct redis_state state;
-    uint64_t aside_ms; /* it is free and another's turn: when we look, unless it was taken; 0: no */
+    struct redis_turn turn;
     /* The server forgot a leadership we saw: nobody here takes over before it must be over. */
     uint64_t forgotten_until_ms;
     char forgotten[REDIS_LOCK_MAX + 1];
@@ -68,12 +70,12 @@ struct redis_ask {
     struct redis_ask *next_watcher;
     void (*then)(struct redis_ask *ask); /* the round is over */
     const char *op;
-    uint32_t told;     /* the election's, when the round began */
-    uint64_t from, to; /* n of the record that is changed, and after it */
-    bool fresh;        /* this request has seen the state itself */
-    bool parked;       /* a watch that waits for news */
-    bool too_few;      /* Redlock: instances were there to vote */
-    unsigned open;     /* votes still expected */
+    uint32_t told, doubts; /* the election's, when the round began */
+    uint64_t from, to;     /* n of the record that is changed, and after it */
+    bool fresh;            /* this request has seen the state itself */
+    bool parked;           /* a watch that waits for news */
+    bool too_few;          /* Redlock: instances were there to vote */
+    unsigned open;         /* votes still expected */
     unsigned tries;
     uint64_t generation; /* of the link when the write was sent */
     bw_time started;     /* on CLOCK_BOOTTIME */
@@ -163,7 +165,7 @@ void redis_change_start(struct redis_ask *ask);
 /* redis_watch.c */
 void redis_watch_start(struct redis_ask *ask);
 void redis_watch_stop(struct redis_ask *ask);
-/* The election's state is news: whoever waits for it is told. */
+/* The election's state is news: whoever waits for it is told, in turn. */
 void redis_watch_news(struct redis_election *election);
 /* A connection was lost: if too few are left to hear of a change, who waits is told so. */
 void redis_watch_fail(struct bw_store *store, const char *why);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define STRANGER_MS 1000u /* a stranger publishes nothing: how often is looked, at the most */
-#define TURN_MS     100u  /* how long the next in line may take before others try */
 #define LOT_MS      20u   /* how far apart those who wait look at a lease that ran out */
 
 static void arm_looks(struct bw_store *store)
@@ -69,8 +68,8 @@ static void plan_look(struct redis_election *election)
     uint64_t soon = now + STRANGER_MS / 2 + bw_rng_below(&store->rng, STRANGER_MS / 2);
     if (((stranger && !hears_keys(store)) || is_denied(election)) && (!due || soon < due))
         due = soon;
-    if (election->aside_ms && (!due || election->aside_ms < due))
-        due = election->aside_ms;
+    if (redis_turn_is(&election->turn, state, now) && (!due || election->turn.until_ms < due))
+        due = election->turn.until_ms;
     if (due == election->due_ms)
         return;
     election->due_ms = due;
@@ -84,10 +83,13 @@ static void plan_look(struct redis_election *election)
 void redis_watch_news(struct redis_election *election)
 {
     struct bw_store_record record;
+    uint64_t now = uv_now(election->store->loop);
     redis_state_present(&election->state, &record);
     for (struct redis_ask *ask = election->watchers, *next; ask; ask = next) {
         next = ask->next_watcher;
-        if (ask->job->request.version != record.version)
+        const struct bw_store_request *request = &ask->job->request;
+        if (request->version != record.version &&
+            redis_turn_wait(&election->turn, &election->state, request->candidate, now) == 0)
             redis_ask_done(ask);
     }
     if (election->watchers)
@@ -217,10 +219,19 @@ static bool starts_with(const redisReply *text, const char *start)
  * somebody asks. */
 static void look_or_doubt(struct redis_election *election)
 {
-    if (election->watchers)
+    if (election->watchers) {
         redis_ask_look(election);
-    else
+    } else {
         election->known = false;
+        election->doubts++;
+    }
+}
+
+/* What candidates do with their locks they publish themselves, with whose turn it is then. */
+static bool is_published(const struct redis_election *election)
+{
+    const struct redis_state *state = &election->state;
+    return election->known && state->locked && strcmp(state->lock, state->owner) == 0;
 }
 
 /* "__keyspace@0__:KEY": only what takes a key away or puts it there. */
@@ -228,36 +239,14 @@ static void on_key(struct bw_store *store, const redisReply *channel, const redi
 {
     const char *key = strstr(channel->str, "__:");
     char side[REDIS_KEY_MAX];
-    bool matters = strcmp(payload->str, "del") == 0 || strcmp(payload->str, "expired") == 0 ||
-                   strcmp(payload->str, "set") == 0;
-    if (!key || !matters)
+    bool expired = strcmp(payload->str, "expired") == 0;
+    bool changed = strcmp(payload->str, "del") == 0 || strcmp(payload->str, "set") == 0;
+    if (!key || !(expired || changed))
         return;
     snprintf(side, sizeof side, "{%s}/bellwether", key + 3);
     struct redis_election *election = redis_election_of_side(store, side);
-    if (election)
+    if (election && (expired || !is_published(election)))
         look_or_doubt(election);
-}
-
-static bool awaits(const struct redis_election *election, const char *candidate)
-{
-    const struct redis_ask *ask = election->watchers;
-    while (ask &&
-           (!ask->job->request.candidate || strcmp(ask->job->request.candidate, candidate) != 0))
-        ask = ask->next_watcher;
-    return ask != NULL;
-}
-
-/* It is free, and another's turn. That one's taking will be told; if it is not, we look. So a
- * release makes one candidate ask, not all. */
-static void stand_aside(struct redis_election *election)
-{
-    uint64_t lot = bw_rng_below(&election->store->rng, TURN_MS);
-    if (!election->watchers) {
-        election->known = false;
-        return;
-    }
-    election->aside_ms = uv_now(election->store->loop) + TURN_MS + lot;
-    plan_look(election);
 }
 
 /* A published state is as good as one that was read, unless it is older than what we know: two
@@ -267,7 +256,7 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
 {
     struct bw_store *store = ear->events.context;
     struct redis_state state;
-    char first[BW_CANDIDATE_ID_MAX + 1];
+    struct redis_next next;
     if (starts_with(channel, "__keyspace@")) {
         on_key(store, channel, payload);
         return;
@@ -276,13 +265,12 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
     if (!election)
         return;
     if (store->nodes > 1 ||
-        redis_state_parse_told(payload->str, payload->len, &state, first) != 0 ||
+        redis_state_parse_told(payload->str, payload->len, &state, &next) != 0 ||
         !election->known || state.n < election->state.n) {
         look_or_doubt(election);
-    } else if (state.n > election->state.n && !state.locked && first[0] &&
-               !awaits(election, first)) {
-        stand_aside(election);
     } else if (state.n > election->state.n) {
+        if (next.candidate[0])
+            redis_turn_begin(&election->turn, &next, state.n, uv_now(store->loop), &store->rng);
         election->told++;
         redis_election_set(election, &state);
     }

@@ -214,12 +214,14 @@ def settled(room):
 @suite.test
 def candidates_are_served_in_turn_and_one_that_is_gone_holds_nobody_up():
     with Place("redis") as place:
-        url = url_of(redis(place).start())
-        with suite.room(url, ttl="10s", kill_after="1s") as room:
+        server = redis(place, more=["--notify-keyspace-events", "KEA"]).start()  # each change is told twice then
+        url = url_of(server)
+        with suite.room(url, ttl="30s", kill_after="1s") as room:  # who is silent is listed for three of them
             candidates = []
             for name in ("ada", "ben", "cleo"):
                 candidates.append(room.candidate(name))
                 candidates[-1].said("leader", PATIENCE_S)
+            room.started(1, PATIENCE_S)
             kept = 0
             for i in range(2, HAND_OVERS + 2):
                 settled(room)
@@ -237,8 +239,13 @@ def candidates_are_served_in_turn_and_one_that_is_gone_holds_nobody_up():
             settled(room)
             for pid in (third.guardian(), third.pid):
                 send(pid, signal.SIGKILL)
-            assert suite.command("resign", "--store", url, "--election", "e")[0] == 0
-            assert room.leader(HAND_OVERS + 3, PATIENCE_S) in (leader, second)
+            for missed in range(4):  # it is named each time, with more patience, and then goes to the end
+                assert suite.command("resign", "--store", url, "--election", "e")[0] == 0
+                assert room.leader(HAND_OVERS + 3 + missed, PATIENCE_S) in (leader, second)
+                named = cli(server.port, "HMGET", "{e}/bellwether", "next", "missed").split()
+                assert named == ([third.name, str(missed)] if missed < 3 else []), (missed, named)
+            last = cli(server.port, "HGET", "{e}/candidates", "")
+            assert cli(server.port, "HGET", "{e}/candidates", third.name).split()[0] == last
             room.judge()
 
 
