@@ -260,18 +260,20 @@ void etcd_seat_take_back(struct etcd_seat *seat, struct etcd_task *task,
 }
 
 /* A stranger before us leaves no record of its own; it is remembered until it is known not to have
- * led: somebody else stands between it and us. */
+ * led: somebody else stands between it and us. The answer that gives us our place cannot show who
+ * stands before it, only who leads: that one may be gone when we look again. */
 static void note_stranger(struct etcd_seat *seat, const struct etcd_view *view)
 {
     struct etcd_stranger *stranger = &seat->stranger;
-    if (!view->before.there)
+    bool waits = view->own.there && view->head.there && !etcd_view_is_first(view);
+    const struct etcd_entry *last = view->before.there ? &view->before : waits ? &view->head : NULL;
+    if (!last)
         return;
     *stranger = (struct etcd_stranger){.create = 0};
-    if (view->before_ours)
+    if (view->before.there ? view->before_ours : view->head_ours)
         return;
-    ProtobufCBinaryData name = {.len = strlen(view->before.text),
-                                .data = (uint8_t *)view->before.text};
-    stranger->create = view->before.create;
+    ProtobufCBinaryData name = {.len = strlen(last->text), .data = (uint8_t *)last->text};
+    stranger->create = last->create;
     etcd_text(stranger->name, BW_CANDIDATE_ID_MAX, &name);
     if (!stranger->name[0])
         snprintf(stranger->name, sizeof stranger->name, "unknown");

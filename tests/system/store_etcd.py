@@ -430,6 +430,23 @@ def etcdctl_and_bellwether_exclude_each_other():
 
 
 @suite.test
+def a_stranger_that_goes_before_anybody_looked_again_is_owed():
+    """On a slow line a candidate looks at who leads before its own place is given to it."""
+    with Place("etcd") as place:
+        cluster = Cluster(place)
+        cluster.ctl("put", "e/1", "gopher")
+        line = place.proxy(cluster.ports[0])
+        line.delay(0.1)
+        with suite.room(f"etcd://127.0.0.1:{line.port}", ttl="60s") as room:  # nobody looks again by itself in this time
+            room.candidate("ada")
+            in_line(cluster.url(), 2)
+            cluster.ctl("del", "e/1")
+            room.started(1, PATIENCE_S)
+            owed = status(cluster.url())["owed"]
+            assert owed == [{"id": "gopher", "containment": ""}], owed
+
+
+@suite.test
 def go_and_bellwether_exclude_each_other():
     with Place("etcd") as place:
         built = go_program(os.path.dirname(os.path.abspath(suite.conformance)), HERE)
@@ -449,7 +466,8 @@ def go_and_bellwether_exclude_each_other():
             first.kill()  # its lease runs out: nobody knows whether its work has ended
             start = room.started(1, PATIENCE_S)
             assert int(start[1]) > token
-            assert status(cluster.url())["owed"] == [{"id": "gopher", "containment": ""}]
+            owed = status(cluster.url())["owed"]
+            assert owed == [{"id": "gopher", "containment": ""}], owed
             second = go("second")
             in_line(cluster.url(), 2)
             ada.signal(signal.SIGTERM)
