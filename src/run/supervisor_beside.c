@@ -213,6 +213,7 @@ void bw_supervisor_health_tick(struct supervisor *s, bw_time now)
     standby_tick(s, now);
     if (now < s->health_at)
         return;
+    bw_supervisor_notify_read(s);
     s->health_at = bw_time_add(now, s->config->health_interval_ns);
     bool works = s->work != 0 && !s->told_to_end;
     bool good = bw_health_look(&s->config->health, &s->progress, works, now, why, sizeof why);

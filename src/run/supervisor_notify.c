@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define AT_ONCE_MAX 64u /* messages of one turn: the loop has others to serve */
+
 int bw_supervisor_notify_open(struct supervisor *s, char *out, size_t size)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -47,9 +49,9 @@ static bool is_from_us(struct msghdr *message)
     return sender.uid == 0 || sender.uid == geteuid();
 }
 
-static void on_notify(uv_poll_t *handle, int status, int events)
+/* One message; false: there is none. */
+static bool read_one(struct supervisor *s)
 {
-    struct supervisor *s = handle->data;
     char text[1024];
     union {
         struct cmsghdr header;
@@ -60,14 +62,26 @@ static void on_notify(uv_poll_t *handle, int status, int events)
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
-    (void)status;
-    (void)events;
     ssize_t got = recvmsg(s->notify_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got <= 0)
-        return;
+    if (got < 0)
+        return false;
     text[got] = '\0';
     if (is_from_us(&message) && says_alive(text))
         s->notified = bw_run_now();
+    return true;
+}
+
+void bw_supervisor_notify_read(struct supervisor *s)
+{
+    for (unsigned i = 0; s->notify_fd >= 0 && i < AT_ONCE_MAX && read_one(s); i++)
+        ;
+}
+
+static void on_notify(uv_poll_t *handle, int status, int events)
+{
+    (void)status;
+    (void)events;
+    bw_supervisor_notify_read(handle->data);
 }
 
 int bw_supervisor_notify_listen(struct supervisor *s)

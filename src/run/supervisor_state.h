@@ -146,6 +146,9 @@ void bw_supervisor_fence_close(struct supervisor *s);
 /* supervisor_notify.c: sd_notify messages of the work. */
 int bw_supervisor_notify_open(struct supervisor *s, char *out, size_t size);
 int bw_supervisor_notify_listen(struct supervisor *s);
+/* What has come so far. A loop that stood still runs its timers before it looks at its sockets:
+ * ask this before the work is taken for silent. */
+void bw_supervisor_notify_read(struct supervisor *s);
 bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 
 /* supervisor_http.c */
