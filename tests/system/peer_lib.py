@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from run_lib import Room, free_ports, wait_for
+from run_lib import HANG_S, Room, free_ports, wait_for
 
 
 def free_port(host="127.0.0.1"):
@@ -58,7 +58,7 @@ class PeerRoom(Room):
         assert out, f"{words}: exit {code}, {errors}"
         return json.loads(out)
 
-    def all_alive(self, count, seconds=20.0):
+    def all_alive(self, count, seconds=HANG_S):
         """Waits until one of them sees so many members alive."""
         def seen():
             code, out, _ = self.ask("members", "--json")
@@ -68,7 +68,7 @@ class PeerRoom(Room):
         seen.__doc__ = f"{count} members to be alive"
         wait_for(seen, seconds, 0.05)
 
-    def agreed(self, seconds=20.0):
+    def agreed(self, seconds=HANG_S):
         """Waits until all see the same leader; its number."""
         def same():
             code, out, _ = self.ask("status", "--json")
