@@ -8,11 +8,13 @@ SERVE_CRASH is the program with the points compiled in; the points are those fou
 from its name: most on a single node, the first meeting and snapshots from a leader on three. With --long every point of a single
 node is also met later in its life and on three nodes."""
 import concurrent.futures
+import contextlib
 import glob
 import http.client
 import itertools
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -45,7 +47,8 @@ class Node:
 
     def __init__(self, place, name, port, cluster=None):
         self.name, self.port, self.log = name, port, os.path.join(place.dir, name + ".log")
-        self.words = [PROGRAM, "serve", "--node", name, "--data", place.folder(name), "--listen", f"127.0.0.1:{port}"]
+        self.data = place.folder(name)
+        self.words = [PROGRAM, "serve", "--node", name, "--data", self.data, "--listen", f"127.0.0.1:{port}"]
         self.words += ["--cluster", cluster] if cluster else []
         self.process = None
 
@@ -263,19 +266,51 @@ def die_meeting(place, point, _passes):
         again(first, three.load)
 
 
+STRAY = "x" * 1000  # much more than what else is written meanwhile
+
+
+def written(node):
+    """Bytes of its log; segments are zeros behind them. One that goes meanwhile is none."""
+    total = 0
+    for log in pathlib.Path(node.data).glob("wal-*.log"):
+        with contextlib.suppress(FileNotFoundError):
+            total += len(log.read_bytes().rstrip(b"\0"))
+    return total
+
+
 def strange_entries(three, leader):
-    """The leader alone, the others killed: what it is asked to write now gets into its log and no further."""
+    """The leader alone, the others killed: what it is asked to write now gets into its log and no further. False: nothing got there, it
+    had noticed first that it was alone."""
+    before = written(leader)
     for node in three.nodes:
         if node is not leader:
             node.kill()
     links = [socket.create_connection(("127.0.0.1", leader.port)) for _ in range(70)]
     for number, link in enumerate(links):
-        body = json.dumps({"key": b64("stray"), "value": b64(f"{number}")}).encode()
+        body = json.dumps({"key": b64("stray"), "value": b64(f"{number} {STRAY}")}).encode()
         link.sendall(b"POST /v3/kv/put HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     wait_for(lambda: b"etcd_server_is_leader 0" in metrics(leader), PATIENCE_S, 0.01)
     leader.kill()
     for link in links:
         link.close()
+    return written(leader) - before > len(STRAY)
+
+
+def lead_astray(three):
+    """A node, down, with entries that no other has; and the others, up."""
+    for _ in range(20):
+        three.wait_ready()
+        three.load.some(three.nodes[0], 3)
+        victim = three.leader()
+        astray = strange_entries(three, victim)
+        others = [node for node in three.nodes if node is not victim]
+        for node in others:
+            node.start()
+        if astray:
+            three.wait_ready(but=[victim])
+            return victim, others
+        victim.start()
+    raise AssertionError("no leader took anything before it noticed that it was alone")
 
 
 def metrics(node):
@@ -298,14 +333,7 @@ def die_receiving(place, chosen, tell):
 
 
 def receive_once(three, point):
-    three.wait_ready()
-    three.load.some(three.nodes[0], 3)
-    victim = three.leader()
-    strange_entries(three, victim)
-    others = [node for node in three.nodes if node is not victim]
-    for node in others:
-        node.start()
-    three.wait_ready(but=[victim])
+    victim, others = lead_astray(three)
     three.load.some(others[0], 2 if point.startswith("raft.") else 50)
     for life in range(2):
         victim.start(point)

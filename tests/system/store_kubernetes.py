@@ -23,6 +23,9 @@ from store_lib import Place, Skip, Suite, program  # noqa: E402
 
 suite = Suite()
 TTL_S = 1.5
+# Works that end at once but are given a second: a machine may stand still for that long, and they are over before the lease.
+PUNCTUAL_TTL_S = 3.0
+PUNCTUAL = {"ttl": "3s", "kill_after": "1s"}
 PATIENCE = 60.0  # until a test has hung
 MICRO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 
@@ -377,14 +380,14 @@ def stepped_down(candidate, since):
 @suite.test
 def errors_for_a_whole_ttl_end_the_work_on_time():
     for status, reason in ((429, "TooManyRequests"), (500, "InternalError"), (409, "Conflict"), (503, "ServiceUnavailable")):
-        with Scene() as (standin, _, room):
+        with Scene(**PUNCTUAL) as (standin, _, room):
             a = room.candidate("a")
             room.started(1, PATIENCE)
-            standin.order("fail", status=status, reason=reason, seconds=2 * TTL_S, retry_after=1)
+            standin.order("fail", status=status, reason=reason, seconds=1.4 * PUNCTUAL_TTL_S, retry_after=1)
             took, why = stepped_down(a, time.time())
             assert why in ("unreachable", "expired"), why
             comment(f"{status}: stepped down after {took:.2f} s")
-            assert took < TTL_S, f"{status}: stepped down after {took:.2f} s"
+            assert took < PUNCTUAL_TTL_S, f"{status}: stepped down after {took:.2f} s"
             room.started(2, PATIENCE)
 
 
@@ -402,11 +405,11 @@ def a_server_that_is_killed_and_restarted_keeps_everything():
 
 @suite.test
 def a_paused_server_ends_the_work_before_the_lease():
-    with Scene() as (standin, _, room):
+    with Scene(**PUNCTUAL) as (standin, _, room):
         a, _ = lead_and_wait(room)
         standin.server.pause()
         took, _ = stepped_down(a, time.time())
-        assert took < TTL_S, f"stepped down after {took:.2f} s"
+        assert took < PUNCTUAL_TTL_S, f"stepped down after {took:.2f} s"
         wait_for(lambda: [x for x in room.lines() if x[0] in ("end", "signal")], PATIENCE)
         standin.server.resume()
         room.started(2, PATIENCE)
