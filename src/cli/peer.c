@@ -103,8 +103,9 @@ const struct bw_cli_command bw_command_peer = {
         "\n"
         "Exit: as bellwether run; 64 also for a directory that is another peer's, a key that "
         "others\n"
-        "may read, an address that is not this host's; 69 the cluster was not there for all of\n"
-        "-w.\n",
+        "may read, an address that is not this host's, settings that are not the others' "
+        "(--algorithm,\n"
+        "--quorum, --shards, --ttl); 69 the cluster was not there for all of -w.\n",
     .options = bw_peer_option_rows,
     .subs = commands,
     .run = run,

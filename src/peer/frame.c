@@ -4,9 +4,10 @@
  *   row       id 4, incarnation 4, directory 8, priority 4, flags 1 (1 ordinary, 2 left),
  *             family 1 (0, 4, 6), then unless 0: port 2, address 4 or 16, with 6 also scope 4;
  *             name text, value text
- *   JOIN      row
+ *   rules     elections 2, flags 1 (1 quorum, 2 formed), age 8, promise 8, algorithm text
+ *   JOIN      row, rules
  *   ROSTER    count 1, rows
- *   SYNC      flags 1 (1 formed, 2 answer), members 4, digest 8
+ *   SYNC      answer 1, members 4, digest 8, rules
  *   FOUND     op 1, proposer 4, round 8, count 2, ids 4 each, rising
  *   DEAD      election 2, node 4, incarnation 4, term 8
  *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8, done 1
@@ -162,6 +163,15 @@ static void row(struct walk *w, struct bw_peer_row *r)
     text(w, r->value, BW_PEER_VALUE_MAX);
 }
 
+static void rules(struct walk *w, struct bw_peer_rules *r)
+{
+    u16(w, &r->elections);
+    flags(w, &r->quorum, &r->formed);
+    u64(w, &r->age_ms);
+    u64(w, &r->promise_ns);
+    text(w, r->algorithm, BW_PEER_ALGORITHM_MAX);
+}
+
 static void rows(struct walk *w, struct bw_peer_rows *list)
 {
     list->count = (uint32_t)number(w, list->count, 1);
@@ -256,9 +266,10 @@ static void lead(struct walk *w, struct bw_peer_lead *l)
 
 static void sync_part(struct walk *w, struct bw_peer_sync *s)
 {
-    flags(w, &s->formed, &s->answer);
+    flag(w, &s->answer);
     u32(w, &s->members);
     u64(w, &s->digest);
+    rules(w, &s->rules);
 }
 
 static void walk_frame(struct walk *w, struct bw_peer_frame *f)
@@ -267,6 +278,7 @@ static void walk_frame(struct walk *w, struct bw_peer_frame *f)
     case BW_PEER_JOIN:
         f->rows.count = 1;
         row(w, &f->rows.at[0]);
+        rules(w, &f->rows.rules);
         break;
     case BW_PEER_ROSTER:
         rows(w, &f->rows);

@@ -8,6 +8,7 @@
 
 #include "base/types.h"
 #include "peer/member.h"
+#include "peer/rules.h"
 
 /* A payload that passes every usual link in one piece: 1,280 bytes less IPv6, UDP and the seal. */
 #define BW_PEER_FRAME_MAX 1168u
@@ -53,14 +54,15 @@ struct bw_peer_row {
 
 struct bw_peer_rows { /* JOIN (one, the sender's own), ROSTER */
     uint32_t count;
+    struct bw_peer_rules rules; /* JOIN */
     struct bw_peer_row at[BW_PEER_ROWS_MAX];
 };
 
 struct bw_peer_sync {
-    bool formed;
     bool answer; /* ends the exchange: not answered again */
     uint32_t members;
     uint64_t digest;
+    struct bw_peer_rules rules;
 };
 
 enum bw_peer_found_op {

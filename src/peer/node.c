@@ -194,6 +194,7 @@ static void fall_silent(struct bw_peer *p)
     p->options.split = NULL;
     p->options.held = NULL;
     p->options.done = NULL;
+    p->options.differs = NULL;
     p->options.ended = NULL;
 }
 
@@ -372,6 +373,7 @@ static int start_clock(struct bw_peer *p, char *why)
     p->timer.data = p->prepare.data = p;
     p->handles += 2;
     p->armed_at = 0;
+    p->started_at = peer_now();
     uv_prepare_init(p->options.loop, &p->prepare);
     uv_poll_start(&p->timer, UV_READABLE, on_timer);
     uv_prepare_start(&p->prepare, on_prepare);

@@ -93,9 +93,11 @@ struct bw_peer_options {
     void (*done)(void *context, uint32_t election);
     /* A recovery holds this election: work must end, and none begin, until told otherwise. */
     void (*held)(void *context, uint32_t election, bool held);
+    /* `node` takes part with other settings than ours, and has to go: it is not heard. Once. */
+    void (*differs)(void *context, bw_node node, const char *line);
     /* It can take no part any more, for good; the line says why and what to do. Close it. BW_EIO:
-     * its disk refused a write; BW_EDAMAGED: what is on it is not what the others know; BW_EINVAL;
-     * BW_ENOMEM. Deaths (bw_peer_dead) are still told. */
+     * its disk refused a write; BW_EDAMAGED: what is on it is not what the others know; BW_EINVAL:
+     * the others have other settings; BW_ENOMEM. Deaths (bw_peer_dead) are still told. */
     void (*ended)(void *context, int error, const char *why);
 };
 
@@ -158,7 +160,7 @@ const char *bw_peer_name(struct bw_peer *peer, bw_node node);
 struct bw_peer_counters {
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
     uint64_t malformed;     /* opened, but not a frame of ours */
-    uint64_t strangers;     /* of somebody who is not a member */
+    uint64_t strangers;     /* of somebody who is not a member, or takes part by other rules */
     uint64_t refused;       /* not opened: wrong key, cluster, version, replayed; see net/seal.h */
     uint64_t not_sent;      /* no address, no room */
     uint64_t elections;     /* announcements of a leader */

@@ -128,6 +128,14 @@ static void on_stranger(struct bw_peer *p, bw_node from, const struct sockaddr *
         peer_meet_hello(p, from, address);
 }
 
+/* Of one who takes part by other rules: only that its work is dead, who leads, and its rules. */
+static bool unheard(const struct bw_peer *p, const struct bw_sealed *sealed)
+{
+    bool decides = sealed->kind == BW_PEER_INSTANCE || sealed->kind == BW_PEER_ROSTER ||
+                   sealed->kind == BW_PEER_FOUND || sealed->kind == BW_PEER_ORDER;
+    return decides && peer_rules_odd(p, sealed->from);
+}
+
 static void on_one(struct bw_peer *p, const struct bw_sealed *sealed,
                    const struct sockaddr *address)
 {
@@ -135,6 +143,10 @@ static void on_one(struct bw_peer *p, const struct bw_sealed *sealed,
     bool client = from == BW_NODE_NONE;
     if (p->dead)
         return;
+    if (unheard(p, sealed)) {
+        on_stranger(p, from, address); /* it may have been started anew since */
+        return;
+    }
     if (sealed->kind == BW_PEER_INSTANCE && !client) {
         if (peer_counts_on(p, from))
             on_message(p, sealed);

@@ -75,6 +75,7 @@ void peer_meet_hello(struct bw_peer *p, bw_node to, const struct sockaddr *addre
     p->out.kind = BW_PEER_JOIN;
     p->out.rows.count = 1;
     p->out.rows.at[0] = p->own;
+    peer_rules_own(p, &p->out.rows.rules);
     p->counters.roster_frames++;
     peer_send_to(p, address, to);
 }
@@ -92,10 +93,10 @@ static void send_there(struct bw_peer *p, bw_node to, const struct sockaddr *add
 static void send_sync(struct bw_peer *p, bw_node to, const struct sockaddr *address, bool answer)
 {
     p->out.kind = BW_PEER_SYNC;
-    p->out.sync = (struct bw_peer_sync){.formed = p->formed,
-                                        .answer = answer,
+    p->out.sync = (struct bw_peer_sync){.answer = answer,
                                         .members = bw_peer_roster_members(&p->roster),
                                         .digest = bw_peer_roster_digest(&p->roster)};
+    peer_rules_own(p, &p->out.sync.rules);
     send_there(p, to, address);
 }
 
@@ -271,12 +272,23 @@ static enum bw_peer_roster_change take_row(struct bw_peer *p, const struct bw_pe
     return change;
 }
 
+/* Who takes part by other rules is told ours, and nothing else; also when it is we who go, so that
+ * both sides say why. */
+static bool agrees(struct bw_peer *p, bw_node from, const struct bw_peer_rules *rules,
+                   const struct sockaddr *address, bool answer)
+{
+    bool agreed = peer_rules_heard(p, from, rules);
+    if (!agreed && !answer)
+        send_sync(p, from, address, true);
+    return agreed;
+}
+
 void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *rows,
                     const struct sockaddr *address, bool join)
 {
     if (join) {
         struct bw_peer_row row = rows->at[0];
-        if (row.id != from)
+        if (row.id != from || !agrees(p, from, &rows->rules, address, false))
             return;
         if (row.address.family == 0)
             bw_peer_address_from(&row.address, address);
@@ -303,13 +315,16 @@ void peer_meet_sync(struct bw_peer *p, bw_node from, const struct bw_peer_sync *
                     const struct sockaddr *address)
 {
     bool same = sync->digest == bw_peer_roster_digest(&p->roster);
-    if (p->formed && !sync->formed)
+    bool formed = sync->rules.formed, answer = sync->answer;
+    if (!agrees(p, from, &sync->rules, address, answer))
+        return;
+    if (p->formed && !formed)
         send_founded(p, from, address);
-    if (same && sync->formed == p->formed)
+    if (same && formed == p->formed)
         return;
     if (!same)
         send_roster(p, from, address);
-    if (!sync->answer)
+    if (!answer)
         send_sync(p, from, address, true);
 }
 

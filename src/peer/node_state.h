@@ -33,6 +33,7 @@
 #define PEER_BATCHES 64u /* members spoken to in one turn; the next begins another */
 #define PEER_LED     8u
 #define PEER_KEPT    16u
+#define PEER_ODD     16u /* who differs, remembered at once; more are told of again */
 #define PEER_JOINS   16u /* entries of --join */
 #define PEER_PLACES  64u /* addresses behind them */
 /* How long somebody who was heard of counts as there, for founding. */
@@ -148,6 +149,9 @@ struct bw_peer {
     uint32_t joins_count;
     struct sockaddr_storage places[PEER_PLACES];
     uint32_t places_count;
+    bw_node odd[PEER_ODD]; /* who takes part by other rules than ours */
+    uint32_t odd_next;
+    bw_time started_at;
     bw_time meet_at, tell_at, sync_at, resolve_at, change_at, save_at, claim_at, sweep_at;
     uint64_t turned_away; /* frames for which the seal had no room, when it was last looked at */
 
@@ -209,6 +213,13 @@ void peer_meet_compare(struct bw_peer *p, bw_node to, const struct sockaddr *add
 void peer_meet_farewell(struct bw_peer *p);
 struct peer_mind *peer_mind(struct bw_peer *p, bw_node id);
 void peer_heard(struct bw_peer *p, bw_node id, bw_time now);
+
+/* node_rules.c */
+void peer_rules_own(const struct bw_peer *p, struct bw_peer_rules *out);
+/* Somebody's rules. False: they are not ours, and what else it says counts for nothing; or we have
+ * ended because of that. */
+bool peer_rules_heard(struct bw_peer *p, bw_node from, const struct bw_peer_rules *said);
+bool peer_rules_odd(const struct bw_peer *p, bw_node id);
 
 /* node_join.c */
 int peer_join_parse(struct bw_peer *p, char *why);

@@ -296,7 +296,8 @@ static void on_ended(void *context, int error, const char *line)
 {
     struct told *told = context;
     bw_log_event(&told->launcher->log, BW_LOG_ERROR, "cannot-go-on", NULL, "%s", line);
-    bw_launcher_end(told->launcher, error == BW_EIO ? BW_RUN_EXIT_DISK : BW_RUN_EXIT_DATA);
+    int code = error == BW_EIO ? BW_RUN_EXIT_DISK : error == BW_EINVAL ? 64 : BW_RUN_EXIT_DATA;
+    bw_launcher_end(told->launcher, code);
 }
 
 /* ---- time ---- */

@@ -68,6 +68,12 @@ static void on_split(void *context, uint32_t election, const struct bw_peer_clai
     store->options.event(store->options.context, low == self ? "split-brain" : "split-seen", line);
 }
 
+static void on_differs(void *context, bw_node node, const char *line)
+{
+    (void)node;
+    say(context, "settings-differ", line);
+}
+
 static void on_formed(void *context)
 {
     struct bw_store *store = context;
@@ -210,6 +216,7 @@ static int open_peer(struct bw_store *store, char *why)
                                       .held = on_held,
                                       .done = on_done,
                                       .split = on_split,
+                                      .differs = on_differs,
                                       .ended = on_ended};
     peer_settings_fill(&store->settings, &options);
     int error = bw_peer_open(&store->peer, &options, line);

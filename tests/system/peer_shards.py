@@ -35,8 +35,8 @@ class Shards(PeerRoom):
         super().__init__(bellwether, witness, size=size, more=more)
         self.shards = [Shard(self, i) for i in range(shards)]
 
-    def peer(self, name, before="", modes=""):
-        return self.candidate(name, options=["--shards", str(len(self.shards))], command=self.work(before, modes))
+    def peer(self, name, before="", modes="", shards=None):
+        return self.candidate(name, options=["--shards", str(shards or len(self.shards))], command=self.work(before, modes))
 
     def all(self, **more):
         return [self.peer(name, **more) for name in self.ports]
@@ -125,6 +125,29 @@ def a_supervisor_that_is_killed_is_followed_and_the_others_do_not_notice(room):
     wait_for(lambda: len(room.shards[shard].starts()) > counts[shard] and room.shards[shard].owner(), PATIENT, 0.02)
     for i, count in enumerate(starts_of(room)):
         assert i == shard or count == counts[i], f"shard {i} was started again"
+
+
+@test
+def who_has_another_number_of_shards_is_refused(room):
+    peers = room.all()
+    room.even(PEERS)
+    room.all_alive(PEERS)
+    room.ports["77"] = free_port()
+    room.expect = 0
+    newcomer = room.peer("77", shards=SHARDS + 1)
+    assert newcomer.wait(PATIENT) == 64, newcomer.text()
+    assert f"--shards {SHARDS}," in newcomer.said("cannot-go-on")["message"]
+    peers[1].signal(signal.SIGTERM)
+    assert peers[1].wait(PATIENT) == 128 + signal.SIGTERM
+    back = room.peer("2", shards=SHARDS + 1)  # a member, of an earlier life
+    assert back.wait(PATIENT) == 64 and back.events("cannot-go-on"), back.text()
+    del room.ports["77"]
+    room.even(PEERS - 1)
+    told = [event["message"] for peer in peers if peer is not peers[1] for event in peer.events("settings-differ")]
+    assert any("peer 77 " in line for line in told) and any("peer 2 " in line for line in told), told
+    assert all(f"--shards {SHARDS + 1}," in line for line in told) and not newcomer.events("shard-start"), told
+    room.peer("2")
+    room.even(PEERS)
 
 
 @test

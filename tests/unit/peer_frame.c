@@ -35,6 +35,16 @@ static void random_row(struct bw_rng *rng, struct bw_peer_row *row)
     text(rng, row->value, BW_PEER_VALUE_MAX);
 }
 
+static void random_rules(struct bw_rng *rng, struct bw_peer_rules *rules)
+{
+    rules->elections = (uint16_t)bw_rng_next(rng);
+    rules->quorum = bw_rng_chance(rng, 0.5);
+    rules->formed = bw_rng_chance(rng, 0.5);
+    rules->age_ms = bw_rng_next(rng);
+    rules->promise_ns = bw_rng_next(rng);
+    text(rng, rules->algorithm, BW_PEER_ALGORITHM_MAX);
+}
+
 static void random_founding(struct bw_rng *rng, struct bw_peer_founding *f)
 {
     f->op = (enum bw_peer_found_op)(1 + bw_rng_below(rng, 5));
@@ -80,6 +90,7 @@ static void random_frame(struct bw_rng *rng, struct bw_peer_frame *f)
     case BW_PEER_JOIN:
         f->rows.count = 1;
         random_row(rng, &f->rows.at[0]);
+        random_rules(rng, &f->rows.rules);
         break;
     case BW_PEER_ROSTER:
         f->rows.count = (uint32_t)bw_rng_below(rng, BW_PEER_ROWS_MAX + 1);
@@ -87,10 +98,10 @@ static void random_frame(struct bw_rng *rng, struct bw_peer_frame *f)
             random_row(rng, &f->rows.at[i]);
         break;
     case BW_PEER_SYNC:
-        f->sync.formed = bw_rng_chance(rng, 0.5);
         f->sync.answer = bw_rng_chance(rng, 0.5);
         f->sync.members = (uint32_t)bw_rng_next(rng);
         f->sync.digest = bw_rng_next(rng);
+        random_rules(rng, &f->sync.rules);
         break;
     case BW_PEER_FOUND:
         random_founding(rng, &f->founding);
