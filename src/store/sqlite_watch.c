@@ -22,6 +22,24 @@ static void look_later(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *
     worker->looking = true;
 }
 
+/* Does a free lock prove that the holder in this row is dead? A reader's row may be history: since
+ * its transaction began the holder may have released in good order, which frees the lock behind the
+ * commit. If a later transaction still sees the row, nobody has released it. */
+static bool proves_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
+                         const struct bw_sqlite_row *row, bool lock_free)
+{
+    if (!lock_free || !row->record.held || !entry)
+        return false;
+    if (worker->writing)
+        return true;
+    if (entry->free_version == row->record.version && entry->free_in != worker->transactions)
+        return true;
+    entry->free_version = row->record.version;
+    entry->free_in = worker->transactions;
+    look_later(worker, entry, bw_sqlite_now());
+    return false;
+}
+
 static bool may_tell_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
                            const struct bw_sqlite_row *row)
 {
@@ -65,10 +83,11 @@ int bw_sqlite_watch(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
     forget_death(entry, &row);
     if (!entry && !news)
         return SQLITE_NOMEM;
-    if (!news && lock_free && row.record.held)
+    bool dead = proves_death(worker, entry, &row, lock_free);
+    if (!news && dead)
         news = may_tell_death(worker, entry, &row);
     if (news) {
-        bw_sqlite_answer(worker, job, task, BW_OUTCOME_DONE, &row, lock_free);
+        bw_sqlite_answer(worker, job, task, BW_OUTCOME_DONE, &row, dead);
         if (entry)
             bw_sqlite_entry_tidy(worker, entry);
         return 0;
@@ -92,7 +111,8 @@ static void answer_watches(struct bw_sqlite_worker *worker, struct bw_sqlite_job
                            bool lock_free)
 {
     forget_death(entry, row);
-    bool tell_death = row->record.held && lock_free && may_tell_death(worker, entry, row);
+    bool dead = proves_death(worker, entry, row, lock_free);
+    bool tell_death = dead && may_tell_death(worker, entry, row);
     struct bw_sqlite_task **at = &entry->watches;
     while (*at) {
         struct bw_sqlite_task *task = *at;
@@ -102,7 +122,7 @@ static void answer_watches(struct bw_sqlite_worker *worker, struct bw_sqlite_job
         }
         *at = task->next;
         worker->watch_count--;
-        bw_sqlite_answer(worker, job, task, BW_OUTCOME_DONE, row, lock_free);
+        bw_sqlite_answer(worker, job, task, BW_OUTCOME_DONE, row, dead);
     }
     if (entry->watches)
         note_ttl(worker, row);

@@ -196,6 +196,8 @@ static void let_others(const struct bw_sqlite_worker *worker, const struct bw_sq
 static int begin(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
 {
     bool write = is_writing(job), sync = worker->insist;
+    worker->transactions++;
+    worker->writing = write;
     int result = bw_sqlite_db_sync(&worker->db, sync);
     if (result == 0)
         result = bw_sqlite_db_begin(&worker->db, write);

@@ -68,8 +68,9 @@ struct bw_sqlite_entry {
     struct bw_sqlite_task *watches;
     uint64_t told_version; /* of a proved death that was told, and when: not told again at once */
     bw_time told_at;
-    bw_time look_at; /* look again at the lock then; 0: no need */
-    unsigned looks;  /* left */
+    uint64_t free_version, free_in; /* whose lock was seen free, and in which transaction */
+    bw_time look_at;                /* look again at the lock then; 0: no need */
+    unsigned looks;                 /* left */
     char name[BW_ELECTION_NAME_MAX + 1];
 };
 
@@ -85,10 +86,12 @@ struct bw_sqlite_worker {
     uint32_t bucket_count, entry_count;
     uint32_t watch_count;
     struct bw_sqlite_entry *touched;
-    bool looking;  /* some entry has look_at set */
-    bool insist;   /* sync the next commit whatever it is */
-    bool changed;  /* in this transaction: ring the bell after it */
-    uint64_t seen; /* changes up to this version were told to the watches */
+    uint64_t transactions; /* so many have begun */
+    bool writing;          /* this one is the only one that can write */
+    bool looking;          /* some entry has look_at set */
+    bool insist;           /* sync the next commit whatever it is */
+    bool changed;          /* in this transaction: ring the bell after it */
+    uint64_t seen;         /* changes up to this version were told to the watches */
     bool seen_known;
     bw_time shortest_ttl; /* of watched elections */
     bw_time others_until; /* the database is left to others until then, if nothing is urgent */

@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -22,6 +24,8 @@ void shim_reset(void)
     atomic_store(&shim.sync_error, 0);
     atomic_store(&shim.sync_delay_ms, 0);
     atomic_store(&shim.fs_type, 0);
+    atomic_store(&shim.holds_looks, false);
+    atomic_store(&shim.looks_held, 0);
     atomic_store(&shim.deaf, false);
     atomic_store(&shim.fixed_limits, false);
     atomic_store(&shim.wall_jump_s, 0);
@@ -84,6 +88,23 @@ int fdatasync(int fd)
 int fsync(int fd)
 {
     return sync_with("fsync", fd);
+}
+
+int fcntl64(int fd, int command, ...);
+int fcntl64(int fd, int command, ...)
+{
+    int (*next)(int, int, void *);
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    *(void **)&next = real("fcntl64");
+    if (command == F_OFD_GETLK && atomic_load(&shim.holds_looks)) {
+        atomic_fetch_add(&shim.looks_held, 1);
+        while (atomic_load(&shim.holds_looks))
+            usleep(1000);
+    }
+    return next(fd, command, argument);
 }
 
 int statfs(const char *path, struct statfs *out)

@@ -1,5 +1,5 @@
-/* Failures on order: this program's own pwrite, fdatasync, statfs, inotify_init1 and clock_gettime
- * stand before the C library's, for SQLite too. */
+/* Failures on order: this program's own pwrite, fdatasync, fcntl, statfs, inotify_init1 and
+ * clock_gettime stand before the C library's, for SQLite too. */
 #ifndef BW_TESTS_SYSTEM_SHIM_H
 #define BW_TESTS_SYSTEM_SHIM_H
 
@@ -14,6 +14,8 @@ struct shim {
     atomic_int sync_error;    /* every sync fails with this errno; 0: none */
     atomic_int sync_delay_ms; /* every sync takes this long */
     atomic_uint fs_type;      /* what statfs says; 0: the truth */
+    atomic_bool holds_looks;  /* who looks at a lock waits until this is not set any more */
+    atomic_int looks_held;    /* so many have begun to wait */
     atomic_bool deaf;         /* no inotify */
     atomic_bool fixed_limits; /* setrlimit is not permitted */
     atomic_llong wall_jump_s; /* the wall clock is off by this */

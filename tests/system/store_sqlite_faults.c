@@ -13,7 +13,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define E "nightly"
+#define E       "nightly"
+#define HANG_MS 60000u /* nothing is judged by it */
 
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
 static struct client a, b;
@@ -279,22 +280,42 @@ static void without_file_events_a_release_is_found_by_looking(void **state)
     uint64_t watch = client_watch(&c, E, held.record.version);
     client_idle(&c, 50);
     client_release(&a, E, held.record.token, true);
-    assert_true(client_wait(&c, watch, 400, &reply)); /* a third of the TTL, and a little */
+    assert_true(client_wait(&c, watch, HANG_MS, &reply)); /* nothing else would tell */
     assert_false(reply.record.held);
     client_close(&c);
+}
+
+/* A watch's look: the row is read, then, before the lock is looked at, the holder releases. */
+static void a_release_between_the_row_and_its_lock_is_no_death(void **state)
+{
+    (void)state;
+    struct bw_store_reply reply, held = client_acquire(&a, E, 0);
+    atomic_store(&shim.holds_looks, true);
+    uint64_t watch = client_watch(&b, E, held.record.version);
+    for (unsigned ms = 0; ms < HANG_MS && atomic_load(&shim.looks_held) == 0; ms++)
+        client_idle(&b, 1);
+    assert_true(atomic_load(&shim.looks_held) > 0);
+    assert_int_equal(client_release(&a, E, held.record.token, true).outcome, BW_OUTCOME_DONE);
+    atomic_store(&shim.holds_looks, false);
+    assert_true(client_wait(&b, watch, HANG_MS, &reply));
+    assert_false(reply.record.held);
+    assert_false(reply.record.proved_dead);
 }
 
 static void the_bell_may_be_deleted_and_is_made_anew(void **state)
 {
     (void)state;
     char file[SCRATCH_MAX + 64];
-    struct bw_store_reply held = client_acquire(&a, E, 0), reply;
+    struct bw_store_reply reply;
+    struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, E);
+    request.ttl_ns = 4 * HANG_MS * BW_MS; /* who only looks around now and then is too late */
+    struct bw_store_reply held = client_ask(&a, &request);
     uint64_t watch = client_watch(&b, E, held.record.version);
     client_idle(&b, 20);
     snprintf(file, sizeof file, "%s.locks/@bell", path);
     assert_int_equal(unlink(file), 0);
     client_renew(&a, E, held.record.token);
-    assert_true(client_wait(&b, watch, 1000, &reply));
+    assert_true(client_wait(&b, watch, HANG_MS, &reply));
 }
 
 static void wall_clock_jumps_change_nothing(void **state)
@@ -404,6 +425,7 @@ int main(void)
         in_scratch(another_namespace_proves_nothing),
         in_scratch(a_wiped_lock_directory_proves_nothing),
         in_scratch(without_file_events_a_release_is_found_by_looking),
+        in_scratch(a_release_between_the_row_and_its_lock_is_no_death),
         in_scratch(the_bell_may_be_deleted_and_is_made_anew),
         in_scratch(wall_clock_jumps_change_nothing),
         in_scratch(without_descriptors_a_leadership_is_not_given),
