@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define PATIENCE_MS 20000u
+#define PATIENCE_MS 60000u
 #define TRIES       100
 #define PAUSE_MS    100
 #define TTL_NS      (5 * BW_SEC)

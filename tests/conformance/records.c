@@ -333,7 +333,7 @@ static void a_lost_reply_is_found_again_by_its_request_id(void **state)
     assert_true(seen.record.held);
     assert_int_equal(seen.record.request, id);
     struct bw_store_reply unused; /* others may see it before its own answer is here */
-    assert_true(client_wait(&a, id, 20000, &unused));
+    assert_true(client_wait(&a, id, 60000, &unused));
     assert_int_equal(client_renew(&a, election, seen.record.token).outcome, BW_OUTCOME_DONE);
 }
 

@@ -31,7 +31,7 @@ static void must_notify(void)
 static struct bw_store_record heard(uint64_t id)
 {
     struct bw_store_reply reply;
-    assert_true(client_wait(&b, id, 5000, &reply));
+    assert_true(client_wait(&b, id, 60000, &reply));
     assert_int_equal(reply.outcome, BW_OUTCOME_DONE);
     assert_int_equal(reply.op, BW_STORE_WATCH);
     return reply.record;

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define PATIENCE_MS 15000u
+#define PATIENCE_MS 60000u
 
 static const char *program;
 static char dir[SCRATCH_MAX], url[SCRATCH_MAX + 32], why[BW_GUARD_WHY_MAX + 1];

