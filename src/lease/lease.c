@@ -379,7 +379,6 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
                             struct bw_lease_actions *actions)
 {
     l->watch.id = 0;
-    bool holds = l->state >= LEASE_HOLDING && l->state != LEASE_STOPPED;
     if (reply->outcome == BW_OUTCOME_DONE) {
         lease_note_record(l, &reply->record, now, actions);
         lease_on_note(l, now, actions);
@@ -394,9 +393,10 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
         lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
     else if (l->state == LEASE_HOLDING && may_be_lost(l, reply))
         lease_renew_soon(l, now);
-    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. */
+    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. Who steps down has
+     * nothing to learn any more, and its release would have to wait behind the look of a watch. */
     bool again = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_UNKNOWN;
-    if (holds && l->state < LEASE_RELEASING && again)
+    if (l->state == LEASE_HOLDING && again)
         lease_watch(l, now, actions);
 }
 

@@ -264,6 +264,8 @@ static void open_handle(struct bw_zk_client *client)
                                      : "no host of the ZooKeeper URL has an address");
         return;
     }
+    /* Its hosts are addresses. It would look up each of them again at every turn. */
+    zoo_set_servers_resolution_delay(client->zh, -1);
     client->tried_at = client->heard_at = uv_now(client->loop);
     client->retry_at = 0;
     if (!client->failed)
