@@ -102,14 +102,14 @@ def room(store, **more):
 
 
 def status(store, election="e", env=None):
-    code, out, err = suite.command("status", "--store", store, "--election", election, "--json", env=env)
+    code, out, err = suite.answer("status", "--store", store, "--election", election, "--json", env=env)
     assert code in (0, 1), (code, out, err)
     return json.loads(out)
 
 
 def fails(store, words, env=None, code=69):
     """`status` fails with this code and says all the words."""
-    got, out, err = suite.command("status", "--store", store, "--election", "e", "--timeout", "3s", env=env)
+    got, out, err = suite.answer("status", "--store", store, "--election", "e", "--timeout", "3s", env=env)
     assert got == code, (got, out, err)
     for word in words:
         assert word in err, (word, err)

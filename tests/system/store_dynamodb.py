@@ -66,15 +66,15 @@ def room(store, **more):
 
 
 def status(store, env=None):
-    code, out, err = suite.command("status", "--store", store, "--election", "e", "--json", env=env or KEYS)
+    code, out, err = suite.answer("status", "--store", store, "--election", "e", "--json", env=env or KEYS)
     assert code in (0, 1), (code, out, err)
     return json.loads(out)
 
 
 def fails(store, words, env=None, code=69):
     """`status` fails with this code and says all the words."""
-    got, out, err = suite.command("status", "--store", store, "--election", "e", "--timeout", "3s",
-                                  env=KEYS if env is None else env)
+    got, out, err = suite.answer("status", "--store", store, "--election", "e", "--timeout", "3s",
+                                 env=KEYS if env is None else env)
     assert got == code, (got, out, err)
     for word in words:
         assert word in err, (word, err)

@@ -91,7 +91,7 @@ class Cluster:
 
 
 def status(url, election="e"):
-    code, out, err = suite.command("status", "--store", url, "--election", election, "--json")
+    code, out, err = suite.answer("status", "--store", url, "--election", election, "--json")
     assert code in (0, 1), (code, out, err)
     return json.loads(out)
 

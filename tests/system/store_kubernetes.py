@@ -496,14 +496,14 @@ def retry_after_is_kept_by_those_who_wait():
 
 @suite.test
 def a_watch_whose_history_is_gone_reads_again():
-    with Scene(ttl="20s") as (standin, _, room):
+    with Scene(ttl=f"{4 * PATIENCE:.0f}s") as (standin, _, room):
         a, b = lead_and_wait(room)
         wait_for(lambda: standin.order("log")["watches"] >= 2, PATIENCE)
         for _ in range(3):
             standin.order("compact")
         wait_for(lambda: standin.order("log")["watches"] >= 2, PATIENCE)
         a.signal(signal.SIGTERM)
-        room.started(2, 15)  # by the watch: the TTL is longer
+        room.started(2, PATIENCE)  # by the watch: the TTL is longer
         assert b.leads()
 
 
@@ -554,7 +554,7 @@ def a_rotated_token_file_is_read_again():
 
 
 def status(url, *more, env=None):
-    code, out, err = suite.command("status", "--store", url, "--election", ELECTION, "--timeout", "2s", *more, env=env)
+    code, out, err = suite.answer("status", "--store", url, "--election", ELECTION, "--timeout", "2s", *more, env=env)
     return code, out + err
 
 
