@@ -20,6 +20,8 @@ struct check {
     struct bw_play play;
 };
 
+/* In text a line per trait, unless what there is to say is NULL: `clock` says it better, or it is
+ * of use to few. */
 struct trait {
     unsigned bit;
     const char *key, *label, *yes, *no;
@@ -28,7 +30,7 @@ struct trait {
 static const struct trait traits[] = {
     {BW_STORE_TOKEN, "token", "token", "one per leadership, and it only grows",
      "none: guards cannot tell a former leader"},
-    {BW_STORE_OBSERVED, "observed", "expiry", "judged by whoever waits", "by the store"},
+    {BW_STORE_OBSERVED, "observed", NULL, NULL, NULL},
     {BW_STORE_NOTIFIES, "notifies", "waiting", "told at once", "looks again and again"},
     {BW_STORE_QUEUE, "queue", "order", "served in the order they came", "candidates race"},
     {BW_STORE_LISTS, "lists", "candidates", "listed", "not known"},
@@ -36,8 +38,8 @@ static const struct trait traits[] = {
      "followed after its TTL"},
     {BW_STORE_NOTES, "notes", "notes", "resign and transfer reach the leader",
      "none: resign and transfer do not work from elsewhere"},
-    {BW_STORE_WALL, "wall", "wall clock", "--clock-uncertainty may shorten the wait",
-     "--clock-uncertainty has no effect"},
+    {BW_STORE_WALL, "wall", "uncertainty", "--clock-uncertainty may shorten the wait after a crash",
+     NULL},
 };
 #define TRAITS (sizeof traits / sizeof traits[0])
 
@@ -71,25 +73,41 @@ static int measure_reads(struct check *check)
 
 /* ---- telling ---- */
 
+static void print_traits(const struct bw_store_ops *ops)
+{
+    for (size_t i = 0; i < TRAITS; i++) {
+        const char *text = ops->traits & traits[i].bit ? traits[i].yes : traits[i].no;
+        if (text)
+            printf("%-12s %s\n", traits[i].label, text);
+    }
+}
+
+static void print_ttl(const struct bw_store_ops *ops)
+{
+    char span[BW_TEXT_SPAN];
+    printf("shortest TTL %s\n", bw_term_span(span, ops->ttl_min_ns));
+    if (ops->ttl_max_ns)
+        printf("longest TTL  %s\n", bw_term_span(span, ops->ttl_max_ns));
+}
+
 static void print_text(const struct check *check)
 {
     const struct bw_store_ops *ops = check->client.ops;
     const struct bw_play *play = &check->play;
     char a[BW_TEXT_SPAN], b[BW_TEXT_SPAN], c[BW_TEXT_SPAN];
+    bool told = ops->traits & BW_STORE_NOTIFIES;
     printf("store        %s\n", check->client.look->shown);
     printf("server       %s\n", check->about[0] ? bw_shown(check->about) : "does not say");
     printf("latency      %s median of %u reads, %s at worst\n",
            bw_term_span(a, check->reads[READS / 2]), READS,
            bw_term_span(b, check->reads[READS - 1]));
-    for (size_t i = 0; i < TRAITS; i++)
-        printf("%-12s %s\n", traits[i].label,
-               ops->traits & traits[i].bit ? traits[i].yes : traits[i].no);
-    printf("clock        %s\n", clock_of(ops));
-    printf("shortest TTL %s\n", bw_term_span(a, ops->ttl_min_ns));
+    print_traits(ops);
+    printf("clock        leases end by %s\n", clock_of(ops));
+    print_ttl(ops);
     printf("promise      %s\n", ops->summary);
-    printf("election     acquired in %s, renewed in %s, handed over in %s",
+    printf("election     acquired in %s, renewed in %s, handed over in %s%s",
            bw_term_span(a, play->acquire_ns), bw_term_span(b, play->renew_ns),
-           bw_term_span(c, play->handover_ns));
+           bw_term_span(c, play->handover_ns), told ? "" : " to one that asked at once");
     if (ops->traits & BW_STORE_TOKEN)
         printf(", token %" PRIu64 " then %" PRIu64, play->first, play->second);
     putchar('\n');
@@ -118,13 +136,14 @@ static void print_json(const struct check *check)
     json_t *all = json_object();
     for (size_t i = 0; i < TRAITS; i++)
         json_object_set_new(all, traits[i].key, json_boolean(ops->traits & traits[i].bit));
-    bw_json_line(json_pack("{s:o, s:s, s:o, s:{s:f, s:f, s:i}, s:o, s:s, s:f, s:s, s:o}", "store",
-                           bw_json_text(check->client.look->shown), "scheme", ops->scheme, "server",
-                           check->about[0] ? bw_json_text(check->about) : json_null(), "latency_ms",
-                           "median", ms(check->reads[READS / 2]), "max",
+    json_t *most = ops->ttl_max_ns ? json_real(ms(ops->ttl_max_ns)) : json_null();
+    bw_json_line(json_pack("{s:o, s:s, s:o, s:{s:f, s:f, s:i}, s:o, s:s, s:f, s:o, s:s, s:o}",
+                           "store", bw_json_text(check->client.look->shown), "scheme", ops->scheme,
+                           "server", check->about[0] ? bw_json_text(check->about) : json_null(),
+                           "latency_ms", "median", ms(check->reads[READS / 2]), "max",
                            ms(check->reads[READS - 1]), "reads", (int)READS, "traits", all, "clock",
-                           clock_of(ops), "ttl_min_ms", ms(ops->ttl_min_ns), "promise",
-                           ops->summary, "election", json_play(check)));
+                           clock_of(ops), "ttl_min_ms", ms(ops->ttl_min_ns), "ttl_max_ms", most,
+                           "promise", ops->summary, "election", json_play(check)));
 }
 
 /* ---- the command ---- */

@@ -249,7 +249,7 @@ static const struct bw_store_ops one = {
     .ttl_min_ns = TTL_MIN_ONE,
     .ttl_unit_ns = BW_MS,
     .summary =
-        "one Redis master: its wall clock ends leases, so setting it ends them early or late; "
+        "one Redis master: a release names who is next, though newcomers and strangers race; "
         "the token grows while the server keeps its data, or some candidate that saw it "
         "lives; one that knows nothing of what a failover forgot may lead too early",
     .open = redis_open,
