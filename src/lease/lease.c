@@ -393,8 +393,9 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
         lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
     else if (l->state == LEASE_HOLDING && may_be_lost(l, reply))
         lease_renew_soon(l, now);
-    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. Who steps down has
-     * nothing to learn any more, and its release would have to wait behind the look of a watch. */
+    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. Who steps down
+     * has nothing to learn any more, and its release would have to wait behind the look of a watch.
+     */
     bool again = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_UNKNOWN;
     if (l->state == LEASE_HOLDING && again)
         lease_watch(l, now, actions);
