@@ -9,13 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct bw_cli_command *const commands[] = {&bw_command_peer_members,
-                                                        &bw_command_peer_status,
-                                                        &bw_command_peer_resign,
-                                                        &bw_command_peer_transfer,
-                                                        &bw_command_peer_recover,
-                                                        &bw_command_peer_keygen,
-                                                        NULL};
+static const struct bw_cli_command *const commands[] = {
+    &bw_command_peer_members, &bw_command_peer_status,
+    &bw_command_peer_resign,  &bw_command_peer_transfer,
+    &bw_command_peer_remove,  &bw_command_peer_recover,
+    &bw_command_peer_keygen,  NULL};
 
 /* The peer of all shards, and a supervisor for each that it leads. */
 static int launch(const struct bw_cli_command *command, struct bw_peer_cli *options,
@@ -85,9 +83,10 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_peer = {
     .name = "peer",
     .path = "bellwether peer",
-    .usage = "--id N --listen ADDR --data DIR --join ADDR,... --expect N [options] -- COMMAND...\n"
-             "       bellwether peer ... --http ADDR [options]\n"
-             "       bellwether peer members|status|resign|transfer|recover|keygen [options]",
+    .usage =
+        "--id N --listen ADDR --data DIR --join ADDR,... --expect N [options] -- COMMAND...\n"
+        "       bellwether peer ... --http ADDR [options]\n"
+        "       bellwether peer members|status|resign|transfer|remove|recover|keygen [options]",
     .about = "elect among the instances themselves, without any service; the leader runs a command",
     .text =
         "Start one on each host, each with its own --id and --data. Once --expect of them have "

@@ -2,6 +2,7 @@
 #include "cli/peer_client.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "net/datagram.h"
 
 #include <arpa/inet.h>
@@ -377,6 +378,26 @@ int bw_peer_client_order(struct bw_peer_client *c, const struct sockaddr_storage
     if (!bw_peer_client_ask(c, &q, 1, true))
         return BW_ETIMEDOUT;
     return -(int)q.frame.order.error;
+}
+
+const struct bw_peer_row *bw_peer_client_row(const struct bw_peer_answer *members, bw_node node)
+{
+    for (uint32_t i = 0; i < members->count; i++)
+        if (members->seen[i].row.id == node)
+            return &members->seen[i].row;
+    return NULL;
+}
+
+const struct bw_peer_row *bw_peer_client_named(const struct bw_peer_answer *members,
+                                               const char *name)
+{
+    uint64_t number = 0;
+    (void)bw_text_number(name, strlen(name), UINT32_MAX, &number);
+    for (uint32_t i = 0; i < members->count; i++)
+        if (!members->seen[i].row.left && strcmp(members->seen[i].row.name, name) == 0)
+            return &members->seen[i].row;
+    const struct bw_peer_row *row = number ? bw_peer_client_row(members, (bw_node)number) : NULL;
+    return row && !row->left ? row : NULL;
 }
 
 bool bw_peer_client_address(const struct bw_peer_row *row, struct sockaddr_storage *out)

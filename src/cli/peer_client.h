@@ -98,6 +98,11 @@ int bw_peer_client_standing(struct bw_peer_client *client, struct bw_peer_answer
 int bw_peer_client_order(struct bw_peer_client *client, const struct sockaddr_storage *leader,
                          uint8_t kind, bw_node node);
 
+/* The member of this number, or NULL. */
+const struct bw_peer_row *bw_peer_client_row(const struct bw_peer_answer *members, bw_node node);
+/* The member of this name or number that has not left, or NULL. */
+const struct bw_peer_row *bw_peer_client_named(const struct bw_peer_answer *members,
+                                               const char *name);
 /* A member's address; false: it has none. */
 bool bw_peer_client_address(const struct bw_peer_row *row, struct sockaddr_storage *out);
 /* Its name, or its number. out[BW_PEER_NAME_MAX + 1] */

@@ -1,7 +1,6 @@
 /* `bellwether peer resign` and `transfer`: ask the leader to hand over, and wait until another
  * leads. Nobody is removed from outside: the leader ends its work, says so, and then steps down. */
 #include "base/error.h"
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/peer_client.h"
 #include "cli/record_print.h"
@@ -27,26 +26,6 @@ struct order {
 static const struct bw_option options[] = {
     BW_PEER_LOOK_ROWS, BW_PEER_SHARD_ROW, WAIT_ROW, {.name = NULL}};
 
-static const struct bw_peer_row *row_of(const struct bw_peer_answer *members, bw_node node)
-{
-    for (uint32_t i = 0; i < members->count; i++)
-        if (members->seen[i].row.id == node)
-            return &members->seen[i].row;
-    return NULL;
-}
-
-/* By name, or by number. */
-static bw_node node_named(const struct bw_peer_answer *members, const char *name)
-{
-    uint64_t number = 0;
-    (void)bw_text_number(name, strlen(name), UINT32_MAX, &number);
-    for (uint32_t i = 0; i < members->count; i++)
-        if (!members->seen[i].row.left && strcmp(members->seen[i].row.name, name) == 0)
-            return members->seen[i].row.id;
-    const struct bw_peer_row *row = number ? row_of(members, (bw_node)number) : NULL;
-    return row && !row->left ? row->id : BW_NODE_NONE;
-}
-
 static int say(const struct bw_cli_command *command, int code, const char *sentence)
 {
     fprintf(stderr, "%s: %s\n", command->path, sentence);
@@ -56,7 +35,7 @@ static int say(const struct bw_cli_command *command, int code, const char *sente
 static void print(const struct order *order, const struct bw_peer_answer *members,
                   const struct bw_peer_standing *standing)
 {
-    const struct bw_peer_row *row = row_of(members, standing->leader);
+    const struct bw_peer_row *row = bw_peer_client_row(members, standing->leader);
     char name[BW_PEER_NAME_MAX + 1];
     snprintf(name, sizeof name, "%u", (unsigned)standing->leader);
     if (row)
@@ -99,8 +78,9 @@ static int hand_over(const struct bw_cli_command *command, struct bw_peer_client
         code = bw_peer_client_standing(client, &now);
     if (code)
         return code;
-    bw_node leader = now.standing.leader, to = name ? node_named(members, name) : BW_NODE_NONE;
-    const struct bw_peer_row *row = leader ? row_of(members, leader) : NULL;
+    const struct bw_peer_row *named = name ? bw_peer_client_named(members, name) : NULL;
+    bw_node leader = now.standing.leader, to = named ? named->id : BW_NODE_NONE;
+    const struct bw_peer_row *row = leader ? bw_peer_client_row(members, leader) : NULL;
     if (name && !to)
         return say(command, BW_PEER_EXIT_NONE, "there is no such peer");
     if (!row || !bw_peer_client_address(row, &address))

@@ -244,7 +244,7 @@ static void view(struct walk *w, struct bw_peer_view *v)
 static void order(struct walk *w, struct bw_peer_hand_over *o)
 {
     u64(w, &o->request);
-    o->kind = (uint8_t)choice(w, o->kind, 8);
+    o->kind = (uint8_t)choice(w, o->kind, 10);
     flag(w, &o->answer);
     u8(w, &o->error);
     refuse(w, o->error && !o->answer);

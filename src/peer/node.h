@@ -35,13 +35,17 @@ enum bw_peer_order_kind {
     BW_PEER_PREPARE, /* of the leader, to who is to follow it: get ready */
     BW_PEER_READY,   /* the answer to that */
     BW_PEER_UNREADY,
-    BW_PEER_GONE /* of the leader, to who has left: no majority counts on you any more */
+    BW_PEER_GONE, /* of the leader, to who has left: no majority counts on you any more */
+    /* To the leader: that member is gone for good, take it out (removal.h). */
+    BW_PEER_REMOVE,
+    BW_PEER_REMOVE_LIVING /* although it may be alive */
 };
 
 struct bw_peer_order {
     enum bw_peer_order_kind kind;
     uint32_t election;
-    bw_node node; /* TRANSFER: who is to lead; PREPARE, READY, UNREADY: to whom, or of whom */
+    bw_node node; /* TRANSFER: who is to lead; REMOVE: who is to go; PREPARE, READY, UNREADY: to
+                     whom, or of whom */
 };
 
 struct bw_peer_options {

@@ -161,6 +161,11 @@ uint32_t bw_peer_last_words(struct bw_peer *p, uint32_t election, struct bw_peer
 
 /* ---- orders ---- */
 
+static bool removes(enum bw_peer_order_kind kind)
+{
+    return kind == BW_PEER_REMOVE || kind == BW_PEER_REMOVE_LIVING;
+}
+
 static int obey(struct bw_peer *p, const struct bw_peer_order *order)
 {
     if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME) {
@@ -170,6 +175,8 @@ static int obey(struct bw_peer *p, const struct bw_peer_order *order)
     bool leads = p->formed && p->election[order->election].said.leader == p->options.self;
     if (!leads)
         return BW_ENOTLEADER;
+    if (removes(order->kind))
+        return peer_remove(p, order->node, order->kind == BW_PEER_REMOVE_LIVING);
     if (p->options.ordered) {
         p->options.ordered(p->options.context, order);
         return 0;
@@ -188,7 +195,7 @@ static bool is_private(enum bw_peer_order_kind kind)
 
 static bool sensible(const struct bw_peer *p, const struct bw_peer_order *order)
 {
-    bool named = order->kind == BW_PEER_TRANSFER || is_private(order->kind);
+    bool named = order->kind == BW_PEER_TRANSFER || removes(order->kind) || is_private(order->kind);
     return order->election < p->elections && (!named || order->node != BW_NODE_NONE);
 }
 
@@ -266,10 +273,16 @@ int bw_peer_order(struct bw_peer *p, const struct bw_peer_order *order)
 
 /* ---- questions ---- */
 
+/* In any of the elections; of who left, as long as it is not committed that it is none. */
 static bool voter(struct bw_peer *p, bw_node id)
 {
-    if (p->raft && p->instance)
-        return bw_raft_is_voter(bw_instance_elector(p->instance, 0), id);
+    bool left = !bw_peer_roster_has(&p->roster, id);
+    for (uint32_t e = 0; p->raft && p->instance && e < p->elections; e++)
+        if (left ? !peer_raft_without(p, e, id)
+                 : bw_raft_is_voter(bw_instance_elector(p->instance, e), id))
+            return true;
+    if (p->raft)
+        return false;
     return p->guarded && bw_peer_found_founder(&p->found, id);
 }
 

@@ -213,6 +213,12 @@ static void forgot(struct bw_peer *p)
 static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
 {
     bool same = row->directory == p->own.directory;
+    if (same && row->left && row->incarnation == p->own.incarnation && !p->leaving) {
+        peer_end(p, BW_EINVAL,
+                 "this peer was taken out of the cluster (bellwether peer remove); started again "
+                 "it joins anew");
+        return;
+    }
     if (row->directory == 0 || (same && row->incarnation <= p->own.incarnation))
         return;
     bool promised = p->raft || bw_peer_found_founder(&p->found, p->options.self) || p->formed;

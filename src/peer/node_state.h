@@ -283,6 +283,10 @@ bool peer_leave_tick(struct bw_peer *p, bw_time now);
 void peer_leave_heard(struct bw_peer *p, bw_node from);
 void peer_leave_gone(struct bw_peer *p, bw_node from, uint32_t election);
 
+/* node_remove.c */
+/* We lead: `node` is taken out. 0, or why not (removal.h). */
+int peer_remove(struct bw_peer *p, bw_node node, bool insists);
+
 /* node_sweep.c */
 void peer_sweep(struct bw_peer *p);
 void peer_sweep_tick(struct bw_peer *p, bw_time now);

@@ -76,6 +76,54 @@ def resign_and_transfer_end_the_work_first(programs):
         room.judge()
 
 
+def taken_out(room, name):
+    """Asks until the leader no longer takes it for alive."""
+    def done():
+        code, out, errors = room.ask("remove", name)
+        assert code == 0 or "is alive" in errors or "nobody leads" in errors, (code, out, errors)
+        return out
+    done.__doc__ = f"{name} to be taken out"
+    return wait_for(done, HANG_S, 0.1)
+
+
+@test
+def a_dead_voter_is_taken_out_and_the_rest_decide_without_it(programs):
+    # Nobody is suspected for what a busy machine does to it.
+    with PeerRoom(*programs, size=4, ttl="15s", more=["--detect", "3s"]) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        room.all_alive(4)
+        dead, living, rest = [c for c in room.candidates if c is not first]
+        assert room.ask("remove", "77")[0] == 66 and room.ask("remove")[0] == 64
+        code, _, errors = room.ask("remove", dead.name)
+        assert code == 1 and "is alive" in errors, (code, errors)
+        code, _, errors = room.ask("remove", first.name, "--force")
+        assert code == 1 and "leads" in errors, (code, errors)
+        killed(dead)
+        assert "3 vote" in taken_out(room, dead.name)
+        assert room.json("remove", living.name, "--force")["voters"] == 2
+        assert living.wait(HANG_S) == 64 and "taken out" in living.said("cannot-go-on")["message"]
+        room.candidates.remove(dead)
+        dead = room.candidate(dead.name)  # who was taken out may come back
+        wait_for(lambda: sum(m["voter"] for m in room.json("members")["members"]) == 3, HANG_S, 0.05)
+        killed(dead)
+        killed(rest)
+
+        def both_missed():
+            """the last one to miss both"""
+            return not {int(dead.name), int(rest.name)} & {m["id"] for m in room.json("members")["members"] if m["state"] == "alive"}
+        wait_for(both_missed, HANG_S, 0.05)
+
+        def refused():
+            """one of three to have no majority for it"""
+            code, _, errors = room.ask("remove", rest.name)
+            assert code in (1, 69), (code, errors)
+            return code == 69 and "majority" in errors
+        wait_for(refused, HANG_S, 0.1)
+        room.judge()
+
+
 @test
 def members_and_status_show_what_each_sees(programs):
     with PeerRoom(*programs) as room:
