@@ -327,6 +327,23 @@ static void a_holder_whose_watch_ran_out_watches_again(void **state)
     free(s.lease);
 }
 
+/* Stores that answer in order would make the release wait for it. */
+static void who_is_asked_to_resign_puts_no_watch_in_front_of_its_release(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
+    struct bw_store_record record = held_by("a", 5, 10);
+    record.note = (struct bw_note){.kind = BW_NOTE_RESIGN, .serial = 1, .from = "op", .to = "a"};
+    answer(&s, &watch, BW_OUTCOME_DONE, record);
+    assert_non_null(wants(&s, BW_LEASE_STEP_DOWN));
+    assert_null(asks(&s, BW_STORE_WATCH));
+    happens(&s, BW_LEASE_WORK_DEAD);
+    assert_non_null(asks(&s, BW_STORE_RELEASE));
+    free(s.lease);
+}
+
 static void a_store_that_is_away_is_asked_once_per_retry_interval(void **state)
 {
     (void)state;
@@ -731,6 +748,7 @@ int main(void)
         cmocka_unit_test(a_late_answer_to_a_renewal_counts_from_its_sending),
         cmocka_unit_test(a_note_meant_for_the_holder_before_is_not_obeyed),
         cmocka_unit_test(a_holder_whose_watch_ran_out_watches_again),
+        cmocka_unit_test(who_is_asked_to_resign_puts_no_watch_in_front_of_its_release),
         cmocka_unit_test(a_store_that_is_away_is_asked_once_per_retry_interval),
         cmocka_unit_test(an_answer_from_before_the_release_does_not_bring_the_lease_back),
         cmocka_unit_test(others_yield_to_a_prepared_successor_of_this_holder_only),
