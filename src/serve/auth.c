@@ -23,7 +23,7 @@ static const struct {
              {"/etcdserverpb.KV/Txn", BW_ROLE_OBSERVE}, /* if it only reads: known when applied */
              {"/etcdserverpb.Watch/Watch", BW_ROLE_OBSERVE},
              {"/etcdserverpb.Lease/LeaseTimeToLive", BW_ROLE_OBSERVE},
-             {"/etcdserverpb.Cluster/MemberList", BW_ROLE_OBSERVE},
+             {"/etcdserverpb.Cluster/MemberList", BW_ROLE_NONE}, /* asked before who it is */
              {"/etcdserverpb.Maintenance/Status", BW_ROLE_OBSERVE},
              {"/etcdserverpb.Maintenance/Alarm", BW_ROLE_OBSERVE},
              {"/v3electionpb.Election/Leader", BW_ROLE_OBSERVE},

@@ -409,6 +409,7 @@ uint16_t bw_front_port(const struct bw_front *front)
 void bw_front_close(struct bw_front *front, void (*closed)(void *context), void *context)
 {
     front->closing = true;
+    bw_service_leave(front->options.service);
     front->closed = closed;
     front->context = context;
     while (front->conns)

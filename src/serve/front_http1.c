@@ -399,9 +399,13 @@ static bool http1_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t
     return true;
 }
 
+/* Who has said all may still read, and is answered. But an answer that waits for others may be long
+ * in coming: nobody half closes for that, and who stands in line must not stay there for nobody. */
 static bool http1_no_more(struct bw_conn *conn)
 {
     struct http1 *h = conn->state;
+    if (bw_election_is_in_line(&h->ask.call))
+        return false;
     h->ended = true;
     go_on(conn);
     bw_conn_dirty(conn);
@@ -424,7 +428,7 @@ static bool http1_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
     (void)now_ms;
     if (leaderless)
         bw_call_leaderless(&h->ask.call);
-    return true;
+    return !h->ended || !bw_election_is_in_line(&h->ask.call);
 }
 
 const struct bw_speech bw_speech_http1 = {http1_bytes, go_on, http1_gone, http1_no_more,

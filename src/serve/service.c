@@ -459,6 +459,16 @@ static void on_closed(void *context)
         closed(owner);
 }
 
+void bw_service_leave(struct bw_service *service)
+{
+    service->leaving = true;
+}
+
+bool bw_service_is_leaving(const struct bw_service *service)
+{
+    return service->leaving;
+}
+
 void bw_service_close(struct bw_service *service, void (*closed)(void *context))
 {
     service->closed = closed;

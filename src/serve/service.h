@@ -69,6 +69,9 @@ uv_loop_t *bw_service_loop(struct bw_service *service);
 uint64_t bw_service_cluster(const struct bw_service *service);
 struct bw_passwords *bw_service_passwords(struct bw_service *service);
 /* Users were given to begin with, and are not known yet. */
+/* This node ends: that its calls do says nothing of their callers. */
+void bw_service_leave(struct bw_service *service);
+bool bw_service_is_leaving(const struct bw_service *service);
 bool bw_service_awaits_users(const struct bw_service *service);
 bool bw_service_has_peer_tls(const struct bw_service *service);
 
@@ -131,6 +134,9 @@ void bw_kv_put(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_compact(struct bw_call *call, const ProtobufCMessage *message);
+/* Positive, never 0 unless there is no chance to be had, and not guessable: who knows the id may
+ * renew the lease. */
+int64_t bw_lease_new_id(void);
 void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message);
 void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *message);
 void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message);
@@ -175,6 +181,7 @@ void bw_election_observe(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_resign(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_lock(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *message);
+bool bw_election_is_in_line(const struct bw_call *call); /* and waits for others to go */
 void bw_election_gone(struct bw_call *call);
 
 #endif

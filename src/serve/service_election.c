@@ -1,7 +1,10 @@
 /* Elections and locks as services: the recipe of Go's concurrency package, carried out here.
  *
  * A campaign puts NAME/LEASE (hexadecimal) with the lease, then waits until no older key of NAME/
- * is left, looking at the one just before its own only. A lock is the same without a value. */
+ * is left, looking at the one just before its own only. A lock is the same without a value.
+ *
+ * Who names no lease gets one of a minute, which nobody renews. Who goes before it was told that
+ * its turn has come leaves the line, or it would lead one day without knowing. */
 #include "base/error.h"
 #include "serve/auth.h"
 #include "serve/service.h"
@@ -12,6 +15,7 @@
 #include <string.h>
 
 #define NAME_MAX_BYTES 4096u
+#define OWN_TTL        (60 * BW_SEC) /* as Go's sessions have it */
 
 struct campaign { /* Campaign, Lock, Observe while they wait */
     struct bw_watching watching;
@@ -23,6 +27,8 @@ struct campaign { /* Campaign, Lock, Observe while they wait */
     unsigned char *key; /* "NAME/LEASE" */
     unsigned char *end; /* of the range of all keys "NAME/..." */
     bool lock;
+    bool in_line; /* its key is there, and nobody was told that it is its turn */
+    struct bw_slice value;
     unsigned char bytes[];
 };
 
@@ -31,20 +37,25 @@ static struct bw_slice data(ProtobufCBinaryData binary)
     return (struct bw_slice){binary.data, binary.len};
 }
 
-/* Here etcd's services are clients of their own: a lost lease comes out as an unknown error. */
+/* Here etcd's services are clients of their own: what they are refused comes out as an unknown
+ * error. */
 static void refuse(struct bw_call *call, enum bw_refusal refusal)
 {
     if (refusal == BW_REFUSED_NO_LEASE)
         bw_call_end(call, BW_CODE_UNKNOWN, "etcdserver: requested lease not found");
+    else if (refusal == BW_REFUSED_NO_KEY)
+        bw_call_end(call, BW_CODE_UNKNOWN, "etcdserver: key is not provided");
     else
         bw_service_refuse(call, refusal);
 }
 
-static struct campaign *campaign_new(struct bw_call *call, ProtobufCBinaryData name, int64_t lease)
+static struct campaign *campaign_new(struct bw_call *call, ProtobufCBinaryData name, int64_t lease,
+                                     ProtobufCBinaryData value)
 {
     char suffix[24];
     int suffix_length = snprintf(suffix, sizeof suffix, "%" PRIx64, (uint64_t)lease);
-    struct campaign *c = calloc(1, sizeof *c + 2 * (name.len + 1) + (size_t)suffix_length + 1);
+    struct campaign *c =
+        calloc(1, sizeof *c + 2 * (name.len + 1) + (size_t)suffix_length + 1 + value.len);
     if (!c)
         return NULL;
     c->call = call;
@@ -60,6 +71,9 @@ static struct campaign *campaign_new(struct bw_call *call, ProtobufCBinaryData n
     memcpy(c->key + c->prefix_length, suffix, (size_t)suffix_length);
     memcpy(c->end, c->key, c->prefix_length);
     c->end[name.len] = '/' + 1;
+    if (value.len)
+        memcpy(c->end + c->prefix_length, value.data, value.len);
+    c->value = (struct bw_slice){c->end + c->prefix_length, value.len};
     call->state = c;
     return c;
 }
@@ -71,9 +85,32 @@ static void stop_watching(struct campaign *c)
     c->watcher = 0;
 }
 
+/* Not if this node is going: its callers come back to another one, and to their place. */
+static void leave_line(struct campaign *c)
+{
+    struct bw_slice key = {c->key, c->key_length};
+    struct bw_compare same = {
+        .what = BW_COMPARE_CREATE, .keys = {.key = key}, .number = c->revision};
+    struct bw_op delete = {.kind = BW_OP_DELETE, .delete = {.keys = {.key = key}}};
+    struct bw_entry entry = {
+        .kind = BW_ENTRY_TXN,
+        .by = bw_auth_by(c->call),
+        .txn = {.compares = &same, .compare_count = 1, .then = &delete, .then_count = 1}};
+    if (!bw_service_is_leaving(c->call->service))
+        bw_replica_propose(bw_service_replica(c->call->service), &entry);
+}
+
+bool bw_election_is_in_line(const struct bw_call *call)
+{
+    const struct campaign *c = call->state;
+    return call->method && call->method->gone == bw_election_gone && c && c->in_line;
+}
+
 void bw_election_gone(struct bw_call *call)
 {
     struct campaign *c = call->state;
+    if (c && c->in_line)
+        leave_line(c);
     if (c)
         stop_watching(c);
     free(c);
@@ -118,8 +155,9 @@ static void won(struct campaign *c)
     Api__CampaignResponse out = API__CAMPAIGN_RESPONSE__INIT;
     Api__LeaderKey leader = API__LEADER_KEY__INIT;
     Api__Header header;
-    if (!bw_auth_may(c->call)) /* it may have waited for long */
+    if (c->call->ended || !bw_auth_may(c->call)) /* it may have waited for long */
         return;
+    c->in_line = false;
     if (c->lock) {
         won_lock(c);
         return;
@@ -195,15 +233,17 @@ static void entered(struct bw_call *call, int64_t number, const struct bw_entry 
     }
     const struct bw_kv *own = own_key(c);
     c->revision = own ? own->create_revision : 0;
+    c->in_line = own != NULL;
     look(c);
 }
 
 /* Put it unless it is there; if it is, a new value replaces the old one and the place stays. */
-static void enter(struct campaign *c, struct bw_slice value)
+static void enter(struct campaign *c)
 {
     struct bw_slice key = {c->key, c->key_length};
     struct bw_compare absent = {.what = BW_COMPARE_CREATE, .keys = {.key = key}};
-    struct bw_op put = {.kind = BW_OP_PUT, .put = {.key = key, .value = value, .lease = c->lease}};
+    struct bw_op put = {.kind = BW_OP_PUT,
+                        .put = {.key = key, .value = c->value, .lease = c->lease}};
     struct bw_op get = {.kind = BW_OP_RANGE, .range = {.keys = {.key = key}}};
     struct bw_entry entry = {.kind = BW_ENTRY_TXN,
                              .txn = {.compares = &absent,
@@ -215,17 +255,34 @@ static void enter(struct campaign *c, struct bw_slice value)
     bw_service_propose(c->call, &entry, entered);
 }
 
+static void granted(struct bw_call *call, int64_t number, const struct bw_entry *entry,
+                    enum bw_refusal refusal, const struct bw_results *results)
+{
+    (void)number;
+    (void)entry;
+    (void)results;
+    if (refusal)
+        refuse(call, refusal);
+    else
+        enter(call->state);
+}
+
 static void begin(struct bw_call *call, ProtobufCBinaryData name, int64_t lease,
                   ProtobufCBinaryData value, bool lock)
 {
-    struct campaign *c = name.len <= NAME_MAX_BYTES ? campaign_new(call, name, lease) : NULL;
-    if (!c || lease <= 0) {
+    int64_t id = lease ? lease : bw_lease_new_id();
+    struct campaign *c = name.len <= NAME_MAX_BYTES ? campaign_new(call, name, id, value) : NULL;
+    if (!c || id <= 0) {
         refuse(call, c ? BW_REFUSED_NO_LEASE : BW_REFUSED_TOO_LARGE);
         return;
     }
+    struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = id, .ttl_ns = OWN_TTL}};
     c->watching.news = on_turn;
     c->lock = lock;
-    enter(c, data(value));
+    if (lease)
+        enter(c);
+    else
+        bw_service_propose(call, &entry, granted);
 }
 
 void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *message)
@@ -296,7 +353,7 @@ void bw_election_proclaim(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__ProclaimRequest *in = (const Api__ProclaimRequest *)message;
     if (!in->leader || in->leader->key.len == 0) {
-        bw_call_end(call, BW_CODE_INVALID, "\"leader\" field must be provided");
+        bw_call_end(call, BW_CODE_UNKNOWN, "\"leader\" field must be provided");
         return;
     }
     struct bw_op put = {.kind = BW_OP_PUT,
@@ -310,7 +367,7 @@ void bw_election_resign(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__ResignRequest *in = (const Api__ResignRequest *)message;
     if (!in->leader || in->leader->key.len == 0) {
-        bw_call_end(call, BW_CODE_INVALID, "\"leader\" field must be provided");
+        bw_call_end(call, BW_CODE_UNKNOWN, "\"leader\" field must be provided");
         return;
     }
     struct bw_op delete = {.kind = BW_OP_DELETE,
@@ -397,7 +454,8 @@ static void read_then(struct bw_call *call, const ProtobufCMessage *message,
                       void (*answered)(struct bw_call *, int64_t, bw_time))
 {
     const Api__LeaderRequest *in = (const Api__LeaderRequest *)message;
-    if (call->state || in->name.len > NAME_MAX_BYTES || !campaign_new(call, in->name, 0)) {
+    if (call->state || in->name.len > NAME_MAX_BYTES ||
+        !campaign_new(call, in->name, 0, (ProtobufCBinaryData){0})) {
         refuse(call, BW_REFUSED_TOO_LARGE);
         return;
     }

@@ -5,8 +5,7 @@
 
 #include <sys/random.h>
 
-/* Positive, never 0, and not guessable: who knows the id may renew the lease. */
-static int64_t random_id(void)
+int64_t bw_lease_new_id(void)
 {
     int64_t id = 0;
     while (id == 0) {
@@ -53,7 +52,7 @@ static void grant_applied(struct bw_call *call, int64_t number, const struct bw_
 void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__LeaseGrantRequest *in = (const Api__LeaseGrantRequest *)message;
-    int64_t id = in->id ? in->id : random_id();
+    int64_t id = in->id ? in->id : bw_lease_new_id();
     if (in->ttl > BW_GRANT_TTL_MAX_S) {
         bw_service_refuse(call, BW_REFUSED_TTL);
         return;

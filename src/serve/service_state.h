@@ -30,6 +30,7 @@ struct bw_service {
     struct bw_call import; /* on whose behalf users are taken in (service_import.c) */
     uv_timer_t *import_timer;
     bool users_told; /* that there are some */
+    bool leaving;    /* calls end because this node does */
     bw_ref stuck;    /* the first watcher of this pass whose owner could not take more */
     void (*closed)(void *context);
 };

@@ -306,6 +306,45 @@ def python_etcd3(_place, nodes):
 
 # ---- curl and plain HTTP ----
 
+def in_line(nodes, name):
+    return len(nodes.ctl("get", f"{name}/", "--prefix", "--keys-only").stdout.split())
+
+
+@on_one_and_three
+def who_gives_up_leaves_the_line(place, nodes):
+    """Else it would lead one day and not know it."""
+    mine, other = (nodes.post("/v3/lease/grant", {"TTL": 600})[1]["ID"] for _ in range(2))
+    for what, number in (("election/campaign", 1), ("lock/lock", 2)):
+        name = {"name": b64(f"e{number}")}
+        assert nodes.post(f"/v3/{what}", {**name, "lease": mine})[0] == 200
+        waits = Background(place, f"waits{number}", [program("curl", "curl"), "-sS", f"http://127.0.0.1:{nodes.ports[-1]}/v3/{what}", "-d",
+                                                    json.dumps({**name, "lease": other})])
+        wire = Wire(nodes.ports[-1])
+        path = {1: "/v3electionpb.Election/Campaign", 2: "/v3lockpb.Lock/Lock"}[number]
+        wire.call(path, b"\x0a\2" + f"e{number}".encode())  # it names no lease
+        def both():
+            """both to wait for their turn"""
+            return b"mvcc_watcher_total 2\n" in nodes.ask("GET", "/metrics", port=nodes.ports[-1])[1]
+        wait_for(both, PATIENCE_S, 0.05)
+        assert in_line(nodes, f"e{number}") == 3
+        waits.process.kill()
+        wire.close()
+        def gone():
+            """both to have left it"""
+            return in_line(nodes, f"e{number}") == 1
+        wait_for(gone, PATIENCE_S, 0.05)
+
+
+@on(1)
+def who_names_no_lease_gets_one(_place, nodes):
+    for what in ("election/campaign", "lock/lock"):
+        status, answer = nodes.post(f"/v3/{what}", {"name": b64("e")})
+        assert status == 200, answer
+        nodes.ctl("del", "e/", "--prefix")
+    for lease in nodes.post("/v3/lease/leases", {})[1]["leases"]:
+        assert nodes.post("/v3/lease/timetolive", {"ID": lease["ID"]})[1]["grantedTTL"] == "60"
+
+
 def curl(nodes, path, *words, body=None):
     words = [program("curl", "curl"), "-sS", "-m", str(int(PATIENCE_S)), *words, f"http://127.0.0.1:{nodes.ports[0]}{path}"]
     words += ["-d", json.dumps(body)] if body is not None else []

@@ -395,6 +395,7 @@ case("an election", grant(5), call("/v3/election/campaign", name=b64("e"), lease
      call("/v3/election/leader", **LEADER), get("e", "f"))
 case("an election nobody leads", call("/v3/election/leader", **LEADER))
 case("a campaign with an unknown lease", call("/v3/election/campaign", name=b64("e"), lease=77, value=b64("me")))
+case("what elections and locks must be told", call("/v3/election/proclaim"), call("/v3/election/resign"), call("/v3/lock/unlock"))
 case("a campaign won twice", grant(5), call("/v3/election/campaign", name=b64("e"), lease=5, value=b64("me")),
      without_header(call("/v3/election/campaign", name=b64("e"), lease=5, value=b64("again"))), get("e", "f"))
 OWN = {"name": b64("e"), "key": b64("e/5"), "lease": 5}

@@ -72,6 +72,7 @@ def etcdctl_makes_users_gives_them_roles_and_takes_them_away():
         denied(nodes.ctl("user", "add", "root:rootpw", check=False), "etcdserver: user name already exists")
         nodes.ctl("auth", "enable")  # gives root its role by itself
         denied(nodes.ctl("put", "k", "v", check=False), "etcdserver: user name is empty")
+        assert nodes.ctl("member", "list").stdout.count("started") == 3, "clients list the members before they say who they are"
         nodes.ctl(*ROOT, "user", "add", "bob:bobpw")
         for role in ("observe", "campaign"):
             nodes.ctl(*ROOT, "user", "grant-role", "bob", role)
