@@ -17,12 +17,15 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#define HANG_MS 60000 /* nothing is judged by it */
+
 struct page {
     atomic_int inside, most_inside; /* who leads at this moment, by their own word */
     atomic_int turns[8];            /* leaderships of each process */
     atomic_int phase;               /* what the child has come to */
     atomic_int wrong;
     atomic_llong at_ns; /* when */
+    atomic_llong resigned_ns;
     atomic_llong value;
 };
 
@@ -91,9 +94,9 @@ static inline void is_killed_by(pid_t pid, int signal)
     assert_int_equal(WTERMSIG(status), signal);
 }
 
-static inline bool reaches(int phase, long within_ms)
+static inline bool reaches(int phase)
 {
-    for (long waited = 0; waited < within_ms; waited++) {
+    for (long waited = 0; waited < HANG_MS; waited++) {
         if (atomic_load(&page->phase) >= phase)
             return true;
         pause_ms(1);

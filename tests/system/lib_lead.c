@@ -4,6 +4,10 @@
 #include <dirent.h>
 
 #define E "nightly"
+/* Whoever follows within a quarter of it has waited neither for it nor for a look around, which is
+ * due after a third. */
+#define LONG_TTL_MS 60000
+#define AT_ONCE_NS  (INT64_C(15) * 1000000000)
 
 /* ---- contention ---- */
 
@@ -48,6 +52,9 @@ static void of_many_processes_exactly_one_leads(void **state)
     for (int i = 0; i < N; i++)
         pids[i] = spawn(contend_for_a_while, i);
     pause_ms(1500);
+    for (int i = 0; i < N; i++) /* a slow machine gives each its turn later */
+        for (long ms = 0; ms < HANG_MS && atomic_load(&page->turns[i]) == 0; ms++)
+            pause_ms(1);
     atomic_store(&page->phase, 1);
     for (int i = 0; i < N; i++)
         ends_well(pids[i]);
@@ -60,10 +67,10 @@ static void of_many_processes_exactly_one_leads(void **state)
 
 static int lead_until_killed(int number)
 {
-    struct bw_handle *h = open_as("first", 10000);
+    struct bw_handle *h = open_as("first", LONG_TTL_MS);
     struct bw_leadership *l;
     (void)number;
-    if (!h || bw_campaign(h, E, NULL, 5000, &l) != 0)
+    if (!h || bw_campaign(h, E, NULL, HANG_MS, &l) != 0)
         return 1;
     atomic_store(&page->value, (long long)bw_token(l));
     atomic_store(&page->phase, 1);
@@ -73,13 +80,13 @@ static int lead_until_killed(int number)
 
 static int take_over(int number)
 {
-    struct bw_handle *h = open_as("second", 10000);
+    struct bw_handle *h = open_as("second", LONG_TTL_MS);
     struct bw_leadership *l;
     (void)number;
     if (!h)
         return 1;
     atomic_store(&page->phase, 2);
-    if (bw_campaign(h, E, NULL, 8000, &l) != 0)
+    if (bw_campaign(h, E, NULL, HANG_MS, &l) != 0)
         return 2;
     atomic_store(&page->at_ns, now_ns());
     bool newer = (long long)bw_token(l) > atomic_load(&page->value);
@@ -91,30 +98,30 @@ static void a_killed_leader_is_followed_at_once_with_a_newer_token(void **state)
 {
     (void)state;
     pid_t first = spawn(lead_until_killed, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     pid_t second = spawn(take_over, 0);
-    assert_true(reaches(2, 5000));
+    assert_true(reaches(2));
     pause_ms(100);
     int64_t killed = now_ns();
     kill(first, SIGKILL);
     is_killed_by(first, SIGKILL);
     ends_well(second);
-    assert_true(atomic_load(&page->at_ns) - killed < INT64_C(2000) * 1000000); /* TTL is 10 s */
+    assert_true(atomic_load(&page->at_ns) - killed < AT_ONCE_NS);
 }
 
 static int lead_then_resign(int number)
 {
-    struct bw_handle *h = open_as("first", 10000);
+    struct bw_handle *h = open_as("first", LONG_TTL_MS);
     struct bw_leadership *l;
     (void)number;
-    if (!h || bw_campaign(h, E, NULL, 5000, &l) != 0)
+    if (!h || bw_campaign(h, E, NULL, HANG_MS, &l) != 0)
         return 1;
     atomic_store(&page->value, (long long)bw_token(l));
     atomic_store(&page->phase, 1);
-    if (!reaches(2, 5000))
+    if (!reaches(2))
         return 2;
     pause_ms(100);
-    atomic_store(&page->turns[0], (int)(now_ns() / 1000000 % 1000000000));
+    atomic_store(&page->resigned_ns, now_ns());
     return bw_resign(l) == 0 && bw_close(h) == 0 ? 0 : 3;
 }
 
@@ -122,29 +129,32 @@ static void a_resignation_hands_over_at_once(void **state)
 {
     (void)state;
     pid_t first = spawn(lead_then_resign, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     pid_t second = spawn(take_over, 0);
     ends_well(first);
     ends_well(second);
-    int took = (int)(atomic_load(&page->at_ns) / 1000000 % 1000000000);
-    assert_in_range(took - atomic_load(&page->turns[0]), 0, 1000);
+    assert_true(atomic_load(&page->at_ns) - atomic_load(&page->resigned_ns) < AT_ONCE_NS);
 }
 
 static int lead_then_transfer(int number)
 {
-    struct bw_handle *h = open_as("first", 3000);
+    struct bw_handle *h = open_as("first", LONG_TTL_MS);
     struct bw_leadership *l;
     (void)number;
-    if (!h || bw_campaign(h, E, NULL, 5000, &l) != 0)
+    if (!h || bw_campaign(h, E, NULL, HANG_MS, &l) != 0)
         return 1;
     atomic_store(&page->value, (long long)bw_token(l));
     atomic_store(&page->phase, 1);
-    if (!reaches(2, 5000))
+    if (!reaches(2))
         return 2;
-    pause_ms(200);
-    if (bw_transfer(l, "first") != BW_EINVAL || bw_transfer(l, "second") != 0)
+    if (bw_transfer(l, "first") != BW_EINVAL)
         return 3;
-    if (bw_wait_lost(l, 2500) != 0 || bw_reason(l) != BW_LOSS_TRANSFERRED || bw_is_leader(l))
+    for (long waited = 0; bw_transfer(l, "second") != 0; waited++) { /* until it stands there */
+        if (waited >= HANG_MS)
+            return 6;
+        pause_ms(1);
+    }
+    if (bw_wait_lost(l, HANG_MS) != 0 || bw_reason(l) != BW_LOSS_TRANSFERRED || bw_is_leader(l))
         return 4;
     return bw_resign(l) == 0 && bw_close(h) == 0 ? 0 : 5;
 }
@@ -153,7 +163,7 @@ static void leadership_can_be_transferred_to_a_named_candidate(void **state)
 {
     (void)state;
     pid_t first = spawn(lead_then_transfer, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     pid_t second = spawn(take_over, 0);
     ends_well(first);
     ends_well(second);
@@ -169,7 +179,7 @@ static int look_across_a_stop(int number)
     struct bw_handle *h = open_as("stopped", TTL_MS);
     struct bw_leadership *l;
     (void)number;
-    if (!h || bw_campaign(h, E, NULL, 5000, &l) != 0)
+    if (!h || bw_campaign(h, E, NULL, HANG_MS, &l) != 0)
         return 1;
     atomic_store(&page->phase, 1);
     const int64_t ttl = INT64_C(1000000) * TTL_MS;
@@ -177,8 +187,14 @@ static int look_across_a_stop(int number)
         int64_t now = now_ns();
         if (now - last > ttl)
             return bw_is_leader(l) ? 2 : 0;
-        if (!bw_is_leader(l))
-            return now_ns() - last > ttl ? 0 : 3; /* stopped between the two looks */
+        if (!bw_is_leader(l)) {
+            if (now_ns() - last > ttl) /* stopped between the two looks */
+                return 0;
+            bw_resign(l); /* a machine too slow to renew in time: once more */
+            if (bw_campaign(h, E, NULL, HANG_MS, &l) != 0)
+                return 3;
+            now = now_ns();
+        }
         last = now;
     }
 }
@@ -187,30 +203,37 @@ static void after_a_stop_longer_than_the_ttl_it_does_not_lead(void **state)
 {
     (void)state;
     pid_t pid = spawn(look_across_a_stop, 0);
-    assert_true(reaches(1, 5000));
-    pause_ms(50);
-    kill(pid, SIGSTOP);
-    pause_ms(600);
-    kill(pid, SIGCONT);
+    assert_true(reaches(1));
+    siginfo_t ended = {.si_pid = 0};
+    for (int i = 0; i < 20 && ended.si_pid == 0; i++) { /* again, if it did not lead just then */
+        pause_ms(50);
+        kill(pid, SIGSTOP);
+        pause_ms(600);
+        kill(pid, SIGCONT);
+        pause_ms(200);
+        waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT);
+    }
+    if (ended.si_pid == 0)
+        kill(pid, SIGKILL);
     ends_well(pid);
 }
 
 static void a_lost_store_ends_the_leadership_before_the_lease_does(void **state)
 {
     (void)state;
-    struct bw_handle *h = open_as("ada", 900);
+    struct bw_handle *h = open_as("ada", 2400);
     struct bw_leadership *l;
     assert_non_null(h);
-    assert_int_equal(bw_campaign(h, E, NULL, 5000, &l), 0);
-    assert_int_equal(bw_wait_lost(l, 1200), BW_ETIMEDOUT); /* renewed */
+    assert_int_equal(bw_campaign(h, E, NULL, HANG_MS, &l), 0);
+    assert_int_equal(bw_wait_lost(l, 2700), BW_ETIMEDOUT); /* renewed */
     sqlite3 *db = lock_database();
     int64_t locked = now_ns();
-    assert_int_equal(bw_wait_lost(l, 5000), 0);
-    assert_true(now_ns() - locked < INT64_C(900) * 1000000);
+    assert_int_equal(bw_wait_lost(l, HANG_MS), 0);
+    assert_true(now_ns() - locked < INT64_C(2400) * 1000000);
     assert_false(bw_is_leader(l));
     unlock_database(db);
     assert_int_equal(bw_resign(l), 0);
-    assert_int_equal(bw_campaign(h, E, NULL, 5000, &l), 0); /* and again */
+    assert_int_equal(bw_campaign(h, E, NULL, HANG_MS, &l), 0); /* and again */
     assert_int_equal(bw_resign(l), 0);
     assert_int_equal(bw_close(h), 0);
 }
@@ -291,7 +314,7 @@ static void a_child_process_cannot_use_the_parents_handle(void **state)
     (void)state;
     struct bw_handle *h = open_as("ada", 0);
     struct bw_leadership *l, *m;
-    assert_int_equal(bw_campaign(h, E, NULL, 5000, &l), 0);
+    assert_int_equal(bw_campaign(h, E, NULL, HANG_MS, &l), 0);
     pid_t pid = fork();
     if (pid == 0)
         _exit(bw_is_leader(l) || bw_token(l) != 0 || bw_valid_ms(l) != 0 ||

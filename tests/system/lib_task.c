@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #define E      "nightly"
-#define TTL_MS 1200
+#define TTL_MS 2400 /* a sixth of it is for a machine that stands still: see open_as */
 
 static int64_t ms(int64_t count)
 {
@@ -25,7 +25,7 @@ static int wait_for_cancel(struct bw_cancel *cancel, void *arg)
     struct pollfd fd = {.fd = bw_cancel_fd(cancel), .events = POLLIN};
     (void)arg;
     atomic_store(&page->phase, 1);
-    if (poll(&fd, 1, 10000) != 1 || !bw_cancelled(cancel))
+    if (poll(&fd, 1, HANG_MS) != 1 || !bw_cancelled(cancel))
         return 1;
     atomic_store(&page->at_ns, now_ns());
     atomic_store(&page->value, bw_cancel_ms(cancel));
@@ -91,7 +91,7 @@ static void a_lost_renewal_cancels_the_task_in_time(void **state)
 {
     (void)state;
     pid_t pid = spawn(run_until_cancelled, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     pause_ms(TTL_MS + 100); /* it is renewed until now */
     sqlite3 *db = lock_database();
     int64_t locked = now_ns();
@@ -115,7 +115,7 @@ static void a_task_that_ignores_the_cancel_is_aborted_before_the_lease_ends(void
     (void)state;
     fflush(stdout);
     pid_t pid = spawn(run_spinning, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     sqlite3 *db = lock_database();
     int64_t locked = now_ns();
     is_killed_by(pid, SIGABRT);
@@ -128,7 +128,7 @@ static void a_stopped_process_is_killed_before_its_lease_ends(void **state)
 {
     (void)state;
     pid_t pid = spawn(run_spinning, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     pause_ms(300);
     int64_t stopped = now_ns();
     kill(pid, SIGSTOP);
@@ -156,7 +156,7 @@ static void a_handler_for_sigabrt_changes_nothing(void **state)
 {
     (void)state;
     pid_t pid = spawn(run_spinning_with_a_handler, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     sqlite3 *db = lock_database();
     int64_t locked = now_ns();
     is_killed_by(pid, SIGABRT);
@@ -182,7 +182,7 @@ static void who_opts_out_of_the_abort_is_told(void **state)
 {
     (void)state;
     pid_t pid = spawn(run_overdue, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     sqlite3 *db = lock_database();
     pause_ms(TTL_MS + 200);
     unlock_database(db);
@@ -191,7 +191,7 @@ static void who_opts_out_of_the_abort_is_told(void **state)
 
 static void *interrupt_soon(void *arg)
 {
-    reaches(1, 5000);
+    reaches(1);
     pause_ms(20);
     bw_interrupt(arg);
     return NULL;
@@ -234,7 +234,7 @@ static void a_task_may_be_run_again_after_a_loss(void **state)
 {
     (void)state;
     pid_t pid = spawn(run_again, 0);
-    assert_true(reaches(1, 5000));
+    assert_true(reaches(1));
     sqlite3 *db = lock_database();
     pause_ms(TTL_MS + 100);
     unlock_database(db);
