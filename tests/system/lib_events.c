@@ -72,7 +72,7 @@ static struct bw_leadership *contend(struct bw_handle *h)
 
 static bool becomes(atomic_int *count, int least)
 {
-    for (int waited = 0; waited < 5000; waited++) {
+    for (int waited = 0; waited < HANG_MS; waited++) {
         if (atomic_load(count) >= least)
             return true;
         pause_ms(1);
@@ -130,7 +130,7 @@ static void a_callback_may_end_its_own_leadership(void **state)
     resigns_when_elected = true;
     contend(h);
     assert_true(becomes(&elected, 1));
-    assert_int_equal(bw_campaign(other, E, NULL, 5000, &m), 0);
+    assert_int_equal(bw_campaign(other, E, NULL, HANG_MS, &m), 0);
     bw_resign(m);
     assert_int_equal(bw_close(h), 0);
     assert_int_equal(bw_close(other), 0);
@@ -147,7 +147,7 @@ static void with_a_loop_callbacks_come_inside_dispatch_only(void **state)
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", true);
     struct bw_leadership *l = contend(h);
-    for (int waited = 0; waited < 5000 && !bw_is_leader(l); waited++)
+    for (int waited = 0; waited < HANG_MS && !bw_is_leader(l); waited++)
         pause_ms(1);
     assert_true(bw_is_leader(l));
     pause_ms(100);
@@ -159,7 +159,7 @@ static void with_a_loop_callbacks_come_inside_dispatch_only(void **state)
     assert_false(readable(h, 0));
     assert_int_equal(bw_dispatch(h), 0);
     sqlite3 *db = lock_database();
-    assert_true(readable(h, 5000));
+    assert_true(readable(h, HANG_MS));
     assert_int_equal(atomic_load(&lost), 0);
     assert_false(bw_is_leader(l)); /* true before anybody is told */
     assert_true(bw_dispatch(h) >= 1);
@@ -178,7 +178,7 @@ static void an_observer_hears_who_leads_and_never_does(void **state)
     struct bw_leadership *l, *m;
     campaign.observer = true;
     assert_int_equal(bw_contend(h, E, &campaign, &l), 0);
-    assert_int_equal(bw_campaign(other, E, NULL, 5000, &m), 0);
+    assert_int_equal(bw_campaign(other, E, NULL, HANG_MS, &m), 0);
     assert_true(becomes(&changes, 1));
     assert_string_equal(last_leader, "ben");
     bw_resign(m);
@@ -238,7 +238,7 @@ static void a_transfer_waits_for_the_successors_word(void **state)
     assert_true(becomes(&elected, 1));
     assert_int_equal(bw_contend(other, E, NULL, &m), 0);
     assert_int_equal(bw_prepared(m, true), 0); /* nobody asked */
-    for (int waited = 0; waited < 200 && atomic_load(&asked) == 0; waited++) {
+    for (int waited = 0; waited < HANG_MS / 50 && atomic_load(&asked) == 0; waited++) {
         assert_int_equal(bw_transfer(l, "ben"), 0); /* ben may not be there yet */
         pause_ms(50);
     }
@@ -253,7 +253,7 @@ static void a_transfer_waits_for_the_successors_word(void **state)
     assert_true(becomes(&lost, 1));
     assert_int_equal(atomic_load(&last_reason), BW_LOSS_TRANSFERRED);
     assert_int_equal(bw_release(l), 0);
-    for (int waited = 0; waited < 5000 && !bw_is_leader(m); waited++)
+    for (int waited = 0; waited < HANG_MS && !bw_is_leader(m); waited++)
         pause_ms(1);
     assert_true(bw_is_leader(m));
     bw_resign(m);
