@@ -127,6 +127,18 @@ def a_supervisor_that_is_killed_is_followed_and_the_others_do_not_notice(room):
         assert i == shard or count == counts[i], f"shard {i} was started again"
 
 
+def refused(room, peers, name):
+    """Starts it with one shard more, as whatever restarts services would, until one of the others has told of it."""
+    def told():
+        """somebody to say whose settings differ"""
+        odd = room.peer(name, shards=SHARDS + 1)
+        assert odd.wait(PATIENT) == 64 and odd.events("cannot-go-on"), odd.text()
+        assert f"--shards {SHARDS}," in odd.events("cannot-go-on")[-1]["message"]
+        lines = [event["message"] for peer in peers for event in peer.events("settings-differ")]
+        return [line for line in lines if f"peer {name} takes part" in line and f"--shards {SHARDS + 1}," in line]
+    return wait_for(told, PATIENT, 0.05)
+
+
 @test
 def who_has_another_number_of_shards_is_refused(room):
     peers = room.all()
@@ -134,18 +146,13 @@ def who_has_another_number_of_shards_is_refused(room):
     room.all_alive(PEERS)
     room.ports["77"] = free_port()
     room.expect = 0
-    newcomer = room.peer("77", shards=SHARDS + 1)
-    assert newcomer.wait(PATIENT) == 64, newcomer.text()
-    assert f"--shards {SHARDS}," in newcomer.said("cannot-go-on")["message"]
+    refused(room, peers, "77")
     peers[1].signal(signal.SIGTERM)
     assert peers[1].wait(PATIENT) == 128 + signal.SIGTERM
-    back = room.peer("2", shards=SHARDS + 1)  # a member, of an earlier life
-    assert back.wait(PATIENT) == 64 and back.events("cannot-go-on"), back.text()
+    stay = [peer for peer in peers if peer is not peers[1]]
+    refused(room, stay, "2")  # a member, of an earlier life
     del room.ports["77"]
     room.even(PEERS - 1)
-    told = [event["message"] for peer in peers if peer is not peers[1] for event in peer.events("settings-differ")]
-    assert any("peer 77 " in line for line in told) and any("peer 2 " in line for line in told), told
-    assert all(f"--shards {SHARDS + 1}," in line for line in told) and not newcomer.events("shard-start"), told
     room.peer("2")
     room.even(PEERS)
 
