@@ -28,6 +28,14 @@ static void put_all(struct bw_json_text *text, const struct figure *figures, siz
         put(text, &figures[i]);
 }
 
+/* Of etcd, as clients find it. */
+static void put_version(struct bw_json_text *text)
+{
+    bw_json_put(text, "# HELP etcd_server_version Which version of etcd's interface this is.\n"
+                      "# TYPE etcd_server_version gauge\n"
+                      "etcd_server_version{server_version=\"" BW_API_VERSION "\"} 1\n");
+}
+
 static void put_replica(struct bw_json_text *text, struct bw_service *service)
 {
     struct bw_replica_status s;
@@ -131,6 +139,7 @@ static void put_process(struct bw_json_text *text)
 
 void bw_metrics_write(struct bw_json_text *text, const struct bw_front *front)
 {
+    put_version(text);
     put_replica(text, front->options.service);
     put_registry(text, front);
     put_process(text);

@@ -68,10 +68,10 @@ struct bw_replica *bw_service_replica(struct bw_service *service);
 uv_loop_t *bw_service_loop(struct bw_service *service);
 uint64_t bw_service_cluster(const struct bw_service *service);
 struct bw_passwords *bw_service_passwords(struct bw_service *service);
-/* Users were given to begin with, and are not known yet. */
 /* This node ends: that its calls do says nothing of their callers. */
 void bw_service_leave(struct bw_service *service);
 bool bw_service_is_leaving(const struct bw_service *service);
+/* Users were given to begin with, and are not known yet. */
 bool bw_service_awaits_users(const struct bw_service *service);
 bool bw_service_has_peer_tls(const struct bw_service *service);
 

@@ -367,7 +367,9 @@ def plain_paths(_place, nodes):
     for how in ([], ["--http2-prior-knowledge"]):
         assert json.loads(curl(nodes, "/version", *how)) == {"etcdserver": "3.4.23", "etcdcluster": "3.4.0"}
         assert json.loads(curl(nodes, "/health", *how)) == {"health": "true"}
-        assert "etcd_server_has_leader 1\n" in curl(nodes, "/metrics", *how)
+        metrics = curl(nodes, "/metrics", *how)
+        assert "etcd_server_has_leader 1\n" in metrics
+        assert "etcd_server_version{server_version=\"3.4." in metrics
         assert " 405" in curl(nodes, "/version", *how, "-i", body={}).splitlines()[0]
         assert " 404" in curl(nodes, "/nothing", *how, "-i").splitlines()[0]
         head = curl(nodes, "/version", *how, "-I").lower()
