@@ -149,12 +149,16 @@ bool bw_cluster_stream(struct bw_cluster_client *client, const char *path,
     return client->result.code == BW_GRPC_OK;
 }
 
+bool bw_cluster_refused(const struct bw_cluster_client *client)
+{
+    return client->result.code != BW_GRPC_OK && client->result.code != BW_GRPC_UNAVAILABLE &&
+           client->result.code != BW_GRPC_DEADLINE && client->result.code != BW_GRPC_CANCELLED;
+}
+
 int bw_cluster_fail(const struct bw_cluster_client *client)
 {
     const char *why = client->result.why;
-    bool refused = client->result.code != BW_GRPC_UNAVAILABLE &&
-                   client->result.code != BW_GRPC_DEADLINE &&
-                   client->result.code != BW_GRPC_CANCELLED;
+    bool refused = bw_cluster_refused(client);
     if (strncmp(why, "etcdserver: ", 12) == 0)
         why += 12;
     fprintf(stderr, "%s: %s%s\n", client->command->path,

@@ -73,6 +73,8 @@ bool bw_cluster_stream(struct bw_cluster_client *client, const char *path,
                        const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply,
                        void (*piece)(void *context, const ProtobufCMessage *message),
                        void *context);
+/* The last call was answered, and with no. */
+bool bw_cluster_refused(const struct bw_cluster_client *client);
 /* Says why the last call failed; returns 1 if the cluster refused, 69 if it could not be asked. */
 int bw_cluster_fail(const struct bw_cluster_client *client);
 

@@ -22,13 +22,14 @@ static const char *role_of(const struct seen *seen)
     return seen->status && seen->status->leader == seen->member->id ? "leader" : "follower";
 }
 
-static void look(struct bw_cluster_client *client, struct seen *seen)
+/* False: it answers, but not to us. */
+static bool look(struct bw_cluster_client *client, struct seen *seen)
 {
     Api__StatusRequest request = API__STATUS_REQUEST__INIT;
     const char *url = bw_cluster_url(seen->member);
     if (!url[0] || !bw_cluster_turn_to(client, url)) {
         snprintf(seen->why, sizeof seen->why, "was not started yet");
-        return;
+        return true;
     }
     seen->status =
         (Api__StatusResponse *)bw_cluster_ask(client, "/etcdserverpb.Maintenance/Status",
@@ -36,6 +37,7 @@ static void look(struct bw_cluster_client *client, struct seen *seen)
     if (!seen->status)
         snprintf(seen->why, sizeof seen->why, "%s",
                  client->result.why[0] ? client->result.why : "no answer");
+    return seen->status || !bw_cluster_refused(client);
 }
 
 static void print_text(const struct seen *seen)
@@ -91,18 +93,23 @@ static int show_all(struct bw_cluster_client *client, const Api__MemberListRespo
 {
     static struct seen seen[BW_GRPC_ENDPOINTS_MAX * 2];
     size_t count = list->n_members < 32 ? list->n_members : 32;
-    bool well = true, led = false;
-    for (size_t i = 0; i < count; i++) {
-        seen[i].member = list->members[i];
-        look(client, &seen[i]);
+    bool well = true, led = false, refused = false;
+    for (size_t i = 0; i < count && !refused; i++) {
+        seen[i] = (struct seen){.member = list->members[i]};
+        refused = !look(client, &seen[i]);
         well &= seen[i].status && seen[i].status->leader != 0;
         led |= seen[i].status && seen[i].status->leader != 0;
     }
-    show(client, list->header ? list->header->cluster_id : 0, seen, count, well);
+    int code = refused ? bw_cluster_fail(client)
+               : !led  ? BW_EXIT_UNAVAILABLE
+               : well  ? BW_EXIT_OK
+                       : BW_EXIT_FAILED;
+    if (!refused)
+        show(client, list->header ? list->header->cluster_id : 0, seen, count, well);
     for (size_t i = 0; i < count; i++)
         if (seen[i].status)
             protobuf_c_message_free_unpacked(&seen[i].status->base, NULL);
-    return !led ? BW_EXIT_UNAVAILABLE : well ? BW_EXIT_OK : BW_EXIT_FAILED;
+    return code;
 }
 
 static int run(const struct bw_cli_command *command, int argc, char **argv)

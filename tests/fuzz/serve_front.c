@@ -406,7 +406,8 @@ static void call_json(struct bw_front *front, const struct bw_method *method,
 {
     static const struct bw_gateway_wire wire = {say_head, say_body, say_end, say_is_full};
     struct bw_gateway gateway = {.front = front, .wire = &wire};
-    bw_gateway_ask(&gateway, BW_VERB_POST, method->json, (const char *)bytes, length);
+    const char *path = method->json ? method->json : "/v3/"; /* some are asked by gRPC only */
+    bw_gateway_ask(&gateway, BW_VERB_POST, path, (const char *)bytes, length);
     decide_all(bw_service_replica(front->options.service));
     bw_gateway_gone(&gateway);
 }

@@ -382,7 +382,7 @@ def token_of(nodes, name, password, which=0, context=None):
 
 K = {"key": "aw=="}
 EVERYTHING = {  # what the least role for it may ask
-    "observe": [("/v3/kv/range", K), ("/v3/kv/txn", {"success": [{"request_range": K}]}), ("/v3/lease/timetolive", {"ID": 1}), ("/v3/watch", {"create_request": K}), ("/v3/cluster/member/list", {}), ("/v3/maintenance/status", {}),
+    "observe": [("/v3/kv/range", K), ("/v3/kv/txn", {"success": [{"request_range": K}]}), ("/v3/lease/timetolive", {"ID": 1}), ("/v3/watch", {"create_request": K}), ("/v3/maintenance/status", {}),
                 ("/v3/maintenance/alarm", {}), ("/v3/election/leader", {"name": "bm9uZQ=="}), ("/v3/election/observe", {"name": "bm9uZQ=="})],
     "campaign": [("/v3/kv/put", K), ("/v3/kv/deleterange", K), ("/v3/kv/txn", {"success": [{"request_put": K}]}), ("/v3/lease/grant", {"TTL": 60}), ("/v3/lease/revoke", {"ID": 1}),
                  ("/v3/lease/keepalive", {"ID": 1}), ("/v3/lease/leases", {}),
