@@ -220,12 +220,6 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     return code;
 }
 
-static const char *no_words(unsigned i)
-{
-    (void)i;
-    return NULL;
-}
-
 const struct bw_cli_command bw_command_cluster_add = {
     .name = "add",
     .path = "bellwether cluster add",
@@ -236,7 +230,7 @@ const struct bw_cli_command bw_command_cluster_add = {
             "  bellwether serve --node d --join 10.0.0.1:2380 --peer 10.0.0.4:2380 --listen ...\n"
             "One change at a time: a second one is refused until the first is complete.\n",
     .options = add_options,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run,
 };
 
@@ -249,7 +243,7 @@ const struct bw_cli_command bw_command_cluster_remove = {
         "Refused if too few of those that can be reached would be left to agree: remove a dead\n"
         "member rather than a live one. A member that was removed comes back as a new one.\n",
     .options = options,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run,
 };
 
@@ -259,7 +253,7 @@ const struct bw_cli_command bw_command_cluster_promote = {
     .usage = "NAME|NUMBER [options]",
     .about = "let a learner vote; refused until it has caught up",
     .options = options,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run,
 };
 
@@ -269,6 +263,6 @@ const struct bw_cli_command bw_command_cluster_transfer = {
     .usage = "NAME|NUMBER [options]",
     .about = "let another node of the service lead (`bellwether transfer` is for elections)",
     .options = options,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run,
 };

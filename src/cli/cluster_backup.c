@@ -218,12 +218,6 @@ static int run_restore(const struct bw_cli_command *command, int argc, char **ar
     return restore_from(command, &restore, parsed.operands[0]);
 }
 
-static const char *no_words(unsigned i)
-{
-    (void)i;
-    return NULL;
-}
-
 const struct bw_cli_command bw_command_cluster_snapshot = {
     .name = "snapshot",
     .path = "bellwether cluster snapshot",
@@ -233,7 +227,7 @@ const struct bw_cli_command bw_command_cluster_snapshot = {
         "The file carries a checksum and is looked at before it gets its name; `etcdctl snapshot"
         " save`\nmakes the same one. Leases are in it and begin anew when it is restored.\n",
     .options = save_options,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run_save,
 };
 
@@ -251,6 +245,6 @@ const struct bw_cli_command bw_command_cluster_restore = {
             "counts on\n"
             "it first, and let no old token write any more.\n",
     .options = restore_options,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run_restore,
 };

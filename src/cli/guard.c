@@ -243,12 +243,6 @@ static int run_show(const struct bw_cli_command *command, int argc, char **argv)
 
 /* ---- tables ---- */
 
-static const char *word_none(unsigned i)
-{
-    (void)i;
-    return NULL;
-}
-
 static const struct bw_cli_command command_file = {
     .name = "file",
     .path = "bellwether guard file",
@@ -262,7 +256,7 @@ static const struct bw_cli_command command_file = {
         "65 the register cannot be trusted; 74 it cannot be read or written; 75 others' work did\n"
         "not end in time, or a recovery is under way; 126, 127 the command cannot be run.\n",
     .options = file_options,
-    .operand = word_none,
+    .operand = bw_any_word,
     .run = run_file,
 };
 
@@ -275,7 +269,7 @@ static const struct bw_cli_command command_check = {
             "may come, so prefer `bellwether guard file`. Exit code: 0 accepted; 77 an older\n"
             "token; 64, 65, 74, 75 as for `guard file`.\n",
     .options = check_options,
-    .operand = word_none,
+    .operand = bw_any_word,
     .run = run_check,
 };
 
@@ -286,7 +280,7 @@ static const struct bw_cli_command command_show = {
     .about = "the highest token that PATH has seen; changes nothing",
     .text = "Exit code: 0; 65 the register cannot be trusted; 74 it cannot be read.\n",
     .options = show_options,
-    .operand = word_none,
+    .operand = bw_any_word,
     .run = run_show,
 };
 

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *bw_any_word(unsigned i)
+{
+    (void)i;
+    return NULL;
+}
+
 int bw_usage_error(const struct bw_cli_command *command, const char *format, ...)
 {
     va_list args;

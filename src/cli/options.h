@@ -43,6 +43,9 @@ struct bw_cli_command {
     int (*run)(const struct bw_cli_command *command, int argc, char **argv);
 };
 
+/* Of an operand that may be any word. */
+const char *bw_any_word(unsigned i);
+
 struct bw_parsed {
     bool given[BW_OPTIONS_MAX]; /* by row: on the command line */
     char **operands;            /* into argv, reordered */

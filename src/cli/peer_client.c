@@ -367,6 +367,29 @@ int bw_peer_client_members(struct bw_peer_client *c, struct bw_peer_answer *out)
     return BW_PEER_EXIT_UNANSWERED;
 }
 
+int bw_peer_client_leader(struct bw_peer_client *c, struct bw_peer_answer *members,
+                          struct bw_peer_leader *out)
+{
+    struct bw_peer_answer now;
+    out->row = NULL;
+    int code = bw_peer_client_members(c, members);
+    if (code == 0)
+        code = bw_peer_client_standing(c, &now);
+    if (code)
+        return code;
+    bw_node leader = now.standing.leader;
+    const struct bw_peer_row *row = leader ? bw_peer_client_row(members, leader) : NULL;
+    if (row && bw_peer_client_address(row, &out->at))
+        out->row = row;
+    return 0;
+}
+
+int bw_peer_client_say(const struct bw_cli_command *command, int code, const char *sentence)
+{
+    fprintf(stderr, "%s: %s\n", command->path, sentence);
+    return code;
+}
+
 int bw_peer_client_order(struct bw_peer_client *c, const struct sockaddr_storage *leader,
                          uint8_t kind, bw_node node)
 {

@@ -94,6 +94,16 @@ struct bw_peer_answer {
 
 int bw_peer_client_members(struct bw_peer_client *client, struct bw_peer_answer *out);
 int bw_peer_client_standing(struct bw_peer_client *client, struct bw_peer_answer *out);
+/* The members, and who of them leads and where it is asked; `row` NULL: nobody, or nobody knows
+ * where. As above. */
+struct bw_peer_leader {
+    const struct bw_peer_row *row;
+    struct sockaddr_storage at;
+};
+int bw_peer_client_leader(struct bw_peer_client *client, struct bw_peer_answer *members,
+                          struct bw_peer_leader *out);
+/* One line of why; returns the code. */
+int bw_peer_client_say(const struct bw_cli_command *command, int code, const char *sentence);
 /* To the leader; returns 0, a negative enum bw_error of the leader's, or BW_EUNAVAILABLE. */
 int bw_peer_client_order(struct bw_peer_client *client, const struct sockaddr_storage *leader,
                          uint8_t kind, bw_node node);

@@ -26,12 +26,6 @@ struct order {
 static const struct bw_option options[] = {
     BW_PEER_LOOK_ROWS, BW_PEER_SHARD_ROW, WAIT_ROW, {.name = NULL}};
 
-static int say(const struct bw_cli_command *command, int code, const char *sentence)
-{
-    fprintf(stderr, "%s: %s\n", command->path, sentence);
-    return code;
-}
-
 static void print(const struct order *order, const struct bw_peer_answer *members,
                   const struct bw_peer_standing *standing)
 {
@@ -71,31 +65,28 @@ static int await(struct bw_peer_client *client, const struct order *order,
 static int hand_over(const struct bw_cli_command *command, struct bw_peer_client *client,
                      const struct order *order, const char *name, struct bw_peer_answer *members)
 {
-    struct bw_peer_answer now;
-    struct sockaddr_storage address;
-    int code = bw_peer_client_members(client, members);
-    if (code == 0)
-        code = bw_peer_client_standing(client, &now);
+    struct bw_peer_leader leader;
+    int code = bw_peer_client_leader(client, members, &leader);
     if (code)
         return code;
     const struct bw_peer_row *named = name ? bw_peer_client_named(members, name) : NULL;
-    bw_node leader = now.standing.leader, to = named ? named->id : BW_NODE_NONE;
-    const struct bw_peer_row *row = leader ? bw_peer_client_row(members, leader) : NULL;
+    bw_node to = named ? named->id : BW_NODE_NONE;
     if (name && !to)
-        return say(command, BW_PEER_EXIT_NONE, "there is no such peer");
-    if (!row || !bw_peer_client_address(row, &address))
-        return say(command, BW_PEER_EXIT_UNANSWERED, "nobody leads");
-    if (to == leader)
-        return say(command, BW_EXIT_OK, "it leads already");
+        return bw_peer_client_say(command, BW_PEER_EXIT_NONE, "there is no such peer");
+    if (!leader.row)
+        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, "nobody leads");
+    if (to == leader.row->id)
+        return bw_peer_client_say(command, BW_EXIT_OK, "it leads already");
     int error =
-        bw_peer_client_order(client, &address, name ? BW_PEER_TRANSFER : BW_PEER_RESIGN, to);
+        bw_peer_client_order(client, &leader.at, name ? BW_PEER_TRANSFER : BW_PEER_RESIGN, to);
     if (error == BW_ETIMEDOUT)
-        return say(command, BW_PEER_EXIT_UNANSWERED, "the leader does not answer");
+        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, "the leader does not answer");
     if (error)
-        return say(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
-    code = await(client, order, members, leader, to);
+        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
+    code = await(client, order, members, leader.row->id, to);
     return code == BW_PEER_EXIT_LATE
-               ? say(command, code, "the leader was asked; nobody has followed it in time")
+               ? bw_peer_client_say(command, code,
+                                    "the leader was asked; nobody has followed it in time")
                : code;
 }
 
@@ -116,12 +107,6 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     free(members.seen);
     bw_peer_client_close(client);
     return code;
-}
-
-static const char *any_operand(unsigned i)
-{
-    (void)i;
-    return NULL;
 }
 
 #define EXITS                                                                                      \
@@ -146,6 +131,6 @@ const struct bw_cli_command bw_command_peer_transfer = {
     .text = "TO is a peer's name or number. The leader ends its work first. Algorithms that rank\n"
             "may elect a higher one instead.\n\n" EXITS,
     .options = options,
-    .operand = any_operand,
+    .operand = bw_any_word,
     .run = run,
 };

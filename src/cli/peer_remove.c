@@ -31,33 +31,28 @@ static const struct bw_option options[] = {
      .offset = offsetof(struct removal, force)},
     {.name = NULL}};
 
-static int say(const struct bw_cli_command *command, int code, const char *sentence)
-{
-    fprintf(stderr, "%s: %s\n", command->path, sentence);
-    return code;
-}
-
 static int refused(const struct bw_cli_command *command, int error)
 {
     switch (error) {
     case BW_EBUSY:
-        return say(command, BW_EXIT_FAILED,
-                   "it is alive: end it with --leave, or insist with --force");
+        return bw_peer_client_say(command, BW_EXIT_FAILED,
+                                  "it is alive: end it with --leave, or insist with --force");
     case BW_EINVAL:
-        return say(command, BW_EXIT_FAILED,
-                   "it leads: transfer the lead first, or end it with --leave");
+        return bw_peer_client_say(command, BW_EXIT_FAILED,
+                                  "it leads: transfer the lead first, or end it with --leave");
     case BW_EUNSUPPORTED:
-        return say(command, BW_EXIT_FAILED,
-                   "it is a founder under --quorum, whose promise counts for good");
+        return bw_peer_client_say(command, BW_EXIT_FAILED,
+                                  "it is a founder under --quorum, whose promise counts for good");
     case BW_ENOTMEMBER:
-        return say(command, BW_PEER_EXIT_NONE, "there is no such peer");
+        return bw_peer_client_say(command, BW_PEER_EXIT_NONE, "there is no such peer");
     case BW_ENOQUORUM:
-        return say(command, BW_PEER_EXIT_UNANSWERED,
-                   "no majority of those who would stay is alive: bring one of them back first");
+        return bw_peer_client_say(
+            command, BW_PEER_EXIT_UNANSWERED,
+            "no majority of those who would stay is alive: bring one of them back first");
     case BW_ETIMEDOUT:
-        return say(command, BW_PEER_EXIT_UNANSWERED, "the leader does not answer");
+        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, "the leader does not answer");
     default:
-        return say(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
+        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
     }
 }
 
@@ -125,27 +120,25 @@ static const struct bw_peer_row *find(const struct bw_peer_answer *members, cons
 static int take_out(const struct bw_cli_command *command, struct bw_peer_client *client,
                     const struct removal *removal, const char *name, struct bw_peer_answer *members)
 {
-    struct bw_peer_answer now;
-    struct sockaddr_storage address;
-    int code = bw_peer_client_members(client, members);
-    if (code == 0)
-        code = bw_peer_client_standing(client, &now);
+    struct bw_peer_leader leader;
+    int code = bw_peer_client_leader(client, members, &leader);
     if (code)
         return code;
     const struct bw_peer_row *row = find(members, name);
-    const struct bw_peer_row *leader = bw_peer_client_row(members, now.standing.leader);
     if (!row)
         return refused(command, BW_ENOTMEMBER);
-    if (!leader || !bw_peer_client_address(leader, &address))
-        return say(command, BW_PEER_EXIT_UNANSWERED,
-                   "nobody leads: without a majority of the voters nobody can be taken out");
+    if (!leader.row)
+        return bw_peer_client_say(
+            command, BW_PEER_EXIT_UNANSWERED,
+            "nobody leads: without a majority of the voters nobody can be taken out");
     int error = bw_peer_client_order(
-        client, &address, removal->force ? BW_PEER_REMOVE_LIVING : BW_PEER_REMOVE, row->id);
+        client, &leader.at, removal->force ? BW_PEER_REMOVE_LIVING : BW_PEER_REMOVE, row->id);
     if (error)
         return refused(command, error);
     code = await(client, removal, row);
     return code == BW_PEER_EXIT_LATE
-               ? say(command, code,
+               ? bw_peer_client_say(
+                     command, code,
                      "the leader was asked; its vote counts until a majority has agreed")
                : code;
 }
@@ -168,12 +161,6 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     return code;
 }
 
-static const char *any_operand(unsigned i)
-{
-    (void)i;
-    return NULL;
-}
-
 const struct bw_cli_command bw_command_peer_remove = {
     .name = "remove",
     .path = "bellwether peer remove",
@@ -188,6 +175,6 @@ const struct bw_cli_command bw_command_peer_remove = {
             "answered, nobody\nleads, or no majority of those who would stay is alive; 75 not done "
             "in time.\n",
     .options = options,
-    .operand = any_operand,
+    .operand = bw_any_word,
     .run = run,
 };

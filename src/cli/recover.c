@@ -484,12 +484,6 @@ static int recover(struct recover *r)
     return code;
 }
 
-static const char *no_words(unsigned i)
-{
-    (void)i;
-    return NULL;
-}
-
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct recover r;
@@ -532,6 +526,6 @@ const struct bw_cli_command bw_command_recover = {
         "Exit code: 0; 1 a step failed; 64 usage; 66 no such store or election; 69 the store\n"
         "cannot be reached; 130 interrupted.\n",
     .options = options_table,
-    .operand = no_words,
+    .operand = bw_any_word,
     .run = run,
 };

@@ -153,12 +153,6 @@ static const struct bw_option options[] = {
     BW_LOOK_JSON,  BW_LOOK_TIMEOUT,    {.name = NULL},
 };
 
-const char *bw_store_word(unsigned i)
-{
-    (void)i;
-    return NULL;
-}
-
 int bw_store_parse(const struct bw_cli_command *command, int argc, char **argv,
                    struct bw_look *look)
 {
@@ -210,6 +204,6 @@ const struct bw_cli_command bw_command_store_check = {
             "(bellwether-check), and lets go of all it took. Exit code: 0 all went as promised;\n"
             "1 it did not; 69 the store cannot be reached; 75 others check it all the time.\n",
     .options = options,
-    .operand = bw_store_word,
+    .operand = bw_any_word,
     .run = run_check,
 };

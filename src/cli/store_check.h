@@ -11,7 +11,4 @@ extern const struct bw_cli_command bw_command_store_check, bw_command_store_init
 int bw_store_parse(const struct bw_cli_command *command, int argc, char **argv,
                    struct bw_look *look);
 
-/* No words to choose from: the operand is a URL. */
-const char *bw_store_word(unsigned i);
-
 #endif

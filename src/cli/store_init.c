@@ -74,6 +74,6 @@ const struct bw_cli_command bw_command_store_init = {
     .text = "Stores make it themselves when they are first used; this is for those who may not.\n"
             "Exit code: 0; 69 the store cannot be reached, or it may not be made.\n",
     .options = options,
-    .operand = bw_store_word,
+    .operand = bw_any_word,
     .run = run_init,
 };
