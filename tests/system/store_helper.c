@@ -91,12 +91,16 @@ static char next_order(void)
 static void race(struct client *client, const char *election)
 {
     bw_token token = 0;
+    client->settles = true; /* a server that was too busy for an answer is no judge of who won */
     say("ready", 0);
     for (char order; (order = next_order());) {
         if (order == 'g') {
             struct bw_store_reply reply = client_acquire(client, election, 0);
             token = reply.record.token;
-            say(reply.outcome == BW_OUTCOME_DONE ? "won" : "lost", token);
+            say(reply.outcome == BW_OUTCOME_DONE      ? "won"
+                : reply.outcome == BW_OUTCOME_REFUSED ? "lost"
+                                                      : "unanswered",
+                token);
         } else {
             client_release(client, election, token, true);
             say("released", token);

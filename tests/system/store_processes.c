@@ -40,7 +40,8 @@ static void of_two_racing_processes_exactly_one_wins(void **state)
             assert_true(number_in(line) > last || number_in(line) == 0);
             last = number_in(line);
         }
-        assert_true(winner >= 0);
+        if (winner < 0)
+            fail_msg("race %u: nobody won; the last of them said: %s", race, line);
         wins[winner]++;
         helper_order(&two[winner], 'r');
         assert_true(helper_line(&two[winner], line, sizeof line));
