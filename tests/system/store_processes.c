@@ -6,13 +6,43 @@
 #include <string.h>
 #include <time.h>
 
-#define RACES 1000u
-#define KILLS 60
+#define RACES     1000u
+#define KILLS     60
+#define AGAIN_MAX 600 /* times 50 ms: what is refused for longer is lost */
+#define AGAIN_US  50000u
 
 static unsigned long long number_in(const char *line)
 {
     const char *space = strchr(line, ' ');
     return space ? strtoull(space, NULL, 10) : 0;
+}
+
+static void pause_up_to(unsigned most_us)
+{
+    struct timespec span = {.tv_nsec = (long)(rand() % (int)most_us) * 1000};
+    nanosleep(&span, NULL);
+}
+
+/* Who won; -1: nobody. A store with a line may refuse both for a moment, each because of the other;
+ * then they ask again, as electors do. Never do both win. */
+static int race_once(struct helper *two, unsigned race, unsigned long long *last)
+{
+    char line[2][64];
+    int winner = -1;
+    for (int i = 0; i < 2; i++)
+        helper_order(&two[(race + (unsigned)i) % 2], 'g');
+    for (int i = 0; i < 2; i++) {
+        assert_true(helper_line(&two[i], line[i], sizeof line[i]));
+        if (strncmp(line[i], "won", 3) != 0)
+            continue;
+        assert_int_equal(winner, -1);
+        winner = i;
+        assert_true(number_in(line[i]) > *last || number_in(line[i]) == 0);
+        *last = number_in(line[i]);
+    }
+    if (winner < 0)
+        print_message("# race %u: nobody won: %s, %s\n", race, line[0], line[1]);
+    return winner;
 }
 
 static void of_two_racing_processes_exactly_one_wins(void **state)
@@ -28,20 +58,12 @@ static void of_two_racing_processes_exactly_one_wins(void **state)
         assert_true(helper_line(&two[i], line, sizeof line));
     unsigned race = 0;
     for (uint64_t begun = uv_hrtime(); !conformance_enough(race, RACES, begun); race++) {
-        int winner = -1;
-        for (int i = 0; i < 2; i++)
-            helper_order(&two[(race + (unsigned)i) % 2], 'g');
-        for (int i = 0; i < 2; i++) {
-            assert_true(helper_line(&two[i], line, sizeof line));
-            if (strncmp(line, "won", 3) != 0)
-                continue;
-            assert_int_equal(winner, -1);
-            winner = i;
-            assert_true(number_in(line) > last || number_in(line) == 0);
-            last = number_in(line);
+        int winner = race_once(two, race, &last);
+        for (int i = 0; winner < 0 && i < AGAIN_MAX; i++) {
+            pause_up_to(2 * AGAIN_US);
+            winner = race_once(two, race, &last);
         }
-        if (winner < 0)
-            fail_msg("race %u: nobody won; the last of them said: %s", race, line);
+        assert_true(winner >= 0);
         wins[winner]++;
         helper_order(&two[winner], 'r');
         assert_true(helper_line(&two[winner], line, sizeof line));
@@ -49,12 +71,6 @@ static void of_two_racing_processes_exactly_one_wins(void **state)
     print_message("# of %u races the two won %llu and %llu\n", race, wins[0], wins[1]);
     helper_end(&two[0]);
     helper_end(&two[1]);
-}
-
-static void pause_up_to(unsigned most_us)
-{
-    struct timespec span = {.tv_nsec = (long)(rand() % (int)most_us) * 1000};
-    nanosleep(&span, NULL);
 }
 
 static void a_process_killed_at_any_instant_takes_no_token_back(void **state)
