@@ -136,7 +136,9 @@ const struct bw_cli_command bw_command_cluster_status = {
     .usage = "[options]",
     .about = "who the members are, who leads, how far each one is",
     .text = "Every member is asked itself, at the address it gives to clients. Exit code 0: all "
-            "answer\nand know a leader; 1: not all; 69: nobody answers or nobody leads.\n",
+            "answer\nand know a leader; 1: not all, or they do not answer you; 69: nobody answers "
+            "or nobody "
+            "leads.\n",
     .options = options,
     .run = run,
 };
