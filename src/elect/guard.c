@@ -59,8 +59,9 @@ struct guard {
     bw_time again_at; /* when a holder repeats the newest claim; NEVER: no more of that */
     uint32_t again;   /* how often it did */
     bw_time act_until;
-    bw_time round_at;     /* when the newest round of claims was sent */
-    uint32_t round_count; /* how many have promised in it */
+    bw_time round_at;  /* when the newest round of claims was sent */
+    bool complete;     /* a quorum has promised in it */
+    uint32_t answers;  /* at least as many as the table has: below a quorum it is not counted */
     bw_time *promised; /* per member row: the newest of our send times that it answered; -1 none */
     /* As one who wants to know: whom the inner elector and the holder's claims name. */
     bw_node inner_leader;
@@ -220,13 +221,31 @@ static void become_holding(struct guard *g, bw_time now, struct bw_actions *acti
     g->claim_at = now; /* one more round at once tells everybody, and renews */
 }
 
+/* Voters that promised in the newest round, counted from the table: a voter has one row, however
+ * often it answers and whatever happens to the membership in between. */
+static uint32_t round_count(const struct guard *g)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->voters_count; i++) {
+        const bw_time *row = row_promise(g, g->voters[i]);
+        count += row && *row == g->round_at;
+    }
+    for (uint32_t i = 0; !g->voters && i < g->members.count; i++)
+        count += g->promised[i] == g->round_at;
+    return count;
+}
+
 /* One more promise of the newest round. With a quorum the window reaches from that round's sending.
  */
 static void count_promise(struct guard *g, bw_time *row, bw_time now, struct bw_actions *actions)
 {
+    uint32_t need = BW_BUG(guard_counts_two) ? 2 : quorum(g);
     *row = g->round_at;
-    if (++g->round_count != (BW_BUG(guard_counts_two) ? 2 : quorum(g)))
+    g->answers++;
+    if (g->complete || g->answers < need ||
+        (round_count(g) < need && !BW_BUG(guard_counts_answers)))
         return;
+    g->complete = true;
     bw_time sent = BW_BUG(guard_counts_from_reply) ? now : g->round_at;
     bw_time until = bw_time_add(sent, bw_drift_shorten(g->promise_ns, g->drift_ppm));
     if (until <= now)
@@ -273,7 +292,7 @@ static bw_time again_ns(const struct guard *g)
 static void claim_again(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     g->again_at = bw_time_add(now, again_ns(g));
-    if (g->round_count >= quorum(g) && g->again++ >= AGAIN_MAX)
+    if (g->complete && g->again++ >= AGAIN_MAX)
         g->again_at = BW_TIME_NEVER;
     for (uint32_t i = 0; i < g->members.count && !BW_BUG(guard_claims_once); i++) {
         bw_node to = g->members.at[i].id;
@@ -295,8 +314,9 @@ static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
     }
     if (!g->begun)
         begin_claim(g, actions);
+    g->answers = now == g->round_at ? g->answers : 0;
+    g->complete = false;
     g->round_at = now;
-    g->round_count = 0;
     g->bound_until = bw_time_add(now, g->promise_ns);
     tell_all(g, BW_MSG_CLAIM, now, actions);
     bw_time third = g->promise_ns / 3;

@@ -191,6 +191,40 @@ static void two_of_five_or_one_twice_are_no_majority(void **state)
     }
 }
 
+/* JOIN and LEAVE move the rows of the table, so answers are collected afresh: a voter that answers
+ * once more is still one voter. */
+static void a_voter_counts_once_across_a_membership_event(void **state)
+{
+    (void)state;
+    static const bw_node voters[] = {1, 2, 3, 4, 5};
+    static const struct bw_event events[] = {
+        {.kind = BW_EVENT_JOIN, .node = 6, .member = {.id = 6}},
+        {.kind = BW_EVENT_LEAVE, .node = 5}};
+    for (unsigned i = 0; i < 2; i++) {
+        struct world w = {0};
+        struct bw_elector_config config = config_for(1);
+        struct bw_start begin = {0};
+        config.voters = voters;
+        config.voters_count = MEMBERS;
+        assert_int_equal(bw_elect_guard.init(w.memory, &config), 0);
+        step(&w, &(struct bw_event){.kind = BW_EVENT_START, .start = &begin});
+        inner_names(&w, 1, BW_SEC);
+        promise_from(&w, BW_SEC + BW_MS, 2, 1, BW_SEC);
+        assert_null(first(&w, BW_ACTION_ANNOUNCE));
+        for (bw_time k = 0; k < 3; k++) {
+            struct bw_event event = events[i];
+            event.now = BW_SEC + (2 + k) * BW_MS;
+            step(&w, &event);
+            assert_null(first(&w, BW_ACTION_ANNOUNCE));
+            promise_from(&w, event.now, 2, 1, BW_SEC);
+            assert_null(first(&w, BW_ACTION_ANNOUNCE));
+        }
+        promise_from(&w, BW_SEC + 5 * BW_MS, 3, 1, BW_SEC);
+        promise_from(&w, BW_SEC + 5 * BW_MS, 4, 1, BW_SEC);
+        assert_non_null(first(&w, BW_ACTION_ANNOUNCE));
+    }
+}
+
 /* Three of the five were there when the cluster began: theirs are the promises that count. */
 static void only_the_promises_of_voters_count(void **state)
 {
@@ -466,6 +500,7 @@ int main(void)
         cmocka_unit_test(a_named_node_asks_everybody_after_its_epoch_is_durable),
         cmocka_unit_test(a_majority_opens_a_window_counted_from_sending),
         cmocka_unit_test(two_of_five_or_one_twice_are_no_majority),
+        cmocka_unit_test(a_voter_counts_once_across_a_membership_event),
         cmocka_unit_test(only_the_promises_of_voters_count),
         cmocka_unit_test(a_claimant_asks_again_when_it_hears_of_a_death),
         cmocka_unit_test(a_member_promises_to_one_until_its_time_is_over),
