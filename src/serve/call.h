@@ -33,11 +33,17 @@ enum bw_code { /* gRPC's, those that are used */
 struct bw_call;
 struct bw_service;
 
+enum bw_arity {
+    BW_UNARY,         /* one request, one response */
+    BW_SERVER_STREAM, /* one request, many responses */
+    BW_BIDI_STREAM    /* many of both; as JSON the requests come in one body */
+};
+
 struct bw_method {
     const char *path; /* "/etcdserverpb.KV/Range" */
     const char *json; /* "/v3/kv/range", NULL: not on the gateway */
     const ProtobufCMessageDescriptor *request, *response;
-    bool streams; /* many answers; and on gRPC many messages */
+    enum bw_arity arity;
     void (*message)(struct bw_call *call, const ProtobufCMessage *request);
     void (*no_more)(struct bw_call *call); /* NULL: nothing to do */
     void (*gone)(struct bw_call *call);    /* NULL: nothing to do; its waits are forgotten anyway */
@@ -61,6 +67,7 @@ struct bw_call {
     const struct bw_method *method;
     void *state;                /* the method's own */
     struct bw_wait *waits;      /* what it waits for */
+    bool asked;                 /* a request message has come */
     bool ended;                 /* nothing more may be sent */
     bool needs_leader;          /* `hasleader` was asked for */
     struct bw_binding *binding; /* leases are to be bound to it; NULL: not, or not here */
@@ -72,6 +79,20 @@ struct bw_call {
     bool (*is_full)(struct bw_call *call); /* its caller does not read: send no more now */
 };
 
+static inline bool bw_method_streams(const struct bw_method *method)
+{
+    return method->arity != BW_UNARY;
+}
+
+/* Every transport hands requests to a method through these three functions. */
+
+/* A request message is there, not parsed yet: is the caller allowed to make the call, and may the
+ * method have one more message? False: the call has ended. */
+bool bw_call_may_take(struct bw_call *call);
+/* Hands the parsed message to the method; only after bw_call_may_take returned true. */
+void bw_call_take(struct bw_call *call, const ProtobufCMessage *message);
+/* The caller sends no more messages. */
+void bw_call_no_more(struct bw_call *call);
 void bw_call_send(struct bw_call *call, const ProtobufCMessage *message);
 /* `text` is copied; ignored when the code is OK. */
 void bw_call_end(struct bw_call *call, enum bw_code code, const char *text);

@@ -33,7 +33,7 @@ struct stream {
     struct bw_gateway *gateway;   /* of what is not gRPC */
     bool grpc, compressed, begun; /* begun: the answer's headers are out */
     bool malformed;               /* and reset */
-    bool opened, asked, whole;    /* head; a message; all of the request: is there */
+    bool opened, whole;           /* head; all of the request: is there */
     uint64_t slow_ms;             /* since when it is waited for; 0: see h2_sweep */
     enum bw_bind bind;            /* asked for */
     size_t headers;
@@ -375,6 +375,8 @@ static void open_call(struct stream *stream)
 static void take_message(struct stream *stream, const unsigned char *bytes, size_t length)
 {
     struct bw_call *call = &stream->call;
+    if (!bw_call_may_take(call))
+        return;
     bool deep = call->method->request == &api__txn_request__descriptor &&
                 !bw_txn_is_shallow(bytes, length); /* unpacking would follow it to any depth */
     ProtobufCMessage *message =
@@ -383,8 +385,7 @@ static void take_message(struct stream *stream, const unsigned char *bytes, size
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: error unmarshalling request");
         return;
     }
-    if (bw_auth_may(call) && bw_service_may(call, message))
-        call->method->message(call, message);
+    bw_call_take(call, message);
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
@@ -404,7 +405,6 @@ static void take_messages(struct stream *stream)
         if (stream->in_used - used - GRPC_HEAD < length)
             break;
         take_message(stream, at + GRPC_HEAD, length);
-        stream->asked = true;
         stream->slow_ms = 0;
         used += GRPC_HEAD + length;
     }
@@ -464,8 +464,8 @@ static void no_more(struct stream *stream)
         return;
     if (stream->in_used)
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: message cut short");
-    else if (call->method->no_more)
-        call->method->no_more(call);
+    else
+        bw_call_no_more(call);
 }
 
 static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *context)
@@ -591,8 +591,8 @@ static void h2_gone(struct bw_conn *conn)
 static bool is_waited_for(const struct stream *stream)
 {
     const struct bw_call *call = &stream->call;
-    bool streams = call->method && call->method->streams;
-    return !stream->whole && (stream->in_used > 0 || call->ended || (!streams && !stream->asked));
+    bool streams = call->method && bw_method_streams(call->method);
+    return !stream->whole && (stream->in_used > 0 || call->ended || (!streams && !call->asked));
 }
 
 /* A stream that is too slow is reset; one whose head never ends holds up all others. */

@@ -358,7 +358,7 @@ static bool (*const takes[])(struct bw_conn *conn, struct http1 *h) = {
 static bool has_nothing_left(const struct http1 *h)
 {
     const struct bw_method *method = h->ask.call.method;
-    return h->ended && (h->stage != ANSWERING || (method && method->streams));
+    return h->ended && (h->stage != ANSWERING || (method && bw_method_streams(method)));
 }
 
 static void go_on(struct bw_conn *conn)
@@ -391,7 +391,7 @@ static bool http1_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t
         return false;
     go_on(conn);
     if (h->stage == ANSWERING && h->in.used > AHEAD_MAX) {
-        if (h->ask.call.method && h->ask.call.method->streams)
+        if (h->ask.call.method && bw_method_streams(h->ask.call.method))
             return false; /* a stream may never end */
         h->paused = true;
         bw_conn_pause(conn);

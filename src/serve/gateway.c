@@ -114,7 +114,7 @@ static void on_send(struct bw_call *call, const ProtobufCMessage *message)
 {
     struct bw_gateway *gateway = call->wire;
     struct bw_json_text text = {0};
-    bool streams = call->method->streams;
+    bool streams = bw_method_streams(call->method);
     if (streams)
         bw_json_put(&text, "{\"result\":");
     bw_json_write(&text, message);
@@ -151,9 +151,9 @@ static void end_stream_with(struct bw_gateway *gateway, enum bw_code code, const
 static void on_end(struct bw_call *call, enum bw_code code, const char *message)
 {
     struct bw_gateway *gateway = call->wire;
-    if (call->method->streams && code != BW_CODE_OK)
+    if (bw_method_streams(call->method) && code != BW_CODE_OK)
         end_stream_with(gateway, code, message);
-    else if (call->method->streams)
+    else if (bw_method_streams(call->method))
         begin_stream(gateway, 200);
     else if (!gateway->begun)
         say_error(gateway, status_of(code), code, message);
@@ -198,6 +198,8 @@ static bool take_message(struct bw_call *call, const char **body, size_t *length
     ProtobufCMessage *message;
     char why[BW_JSON_WHY_MAX + 1];
     size_t used;
+    if (!bw_call_may_take(call))
+        return false;
     if (bw_json_read(call->method->request, *body, *length, &message, &used, why) != 0) {
         bw_call_end(call, BW_CODE_INVALID, why);
         return false;
@@ -206,10 +208,10 @@ static bool take_message(struct bw_call *call, const char **body, size_t *length
     *length -= used;
     while (*length && **body && strchr(" \t\r\n", **body))
         ++*body, --*length;
-    if (*length && !call->method->streams)
-        bw_call_end(call, BW_CODE_INVALID, "json: something stands behind the request");
-    else if (bw_auth_may(call) && bw_service_may(call, message))
-        call->method->message(call, message);
+    if (*length && call->method->arity != BW_BIDI_STREAM)
+        bw_call_end(call, BW_CODE_INVALID, "json: unexpected data after the request");
+    else
+        bw_call_take(call, message);
     protobuf_c_message_free_unpacked(message, NULL);
     return !call->ended && *length;
 }
@@ -232,14 +234,13 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
         bw_call_leaderless(call);
     if (call->ended)
         return;
-    if (method->streams && length == 0) {
+    if (bw_method_streams(method) && length == 0) {
         bw_call_end(call, BW_CODE_INVALID, "json: no request in the body");
         return;
     }
     while (take_message(call, &body, &length))
         ;
-    if (!call->ended && method->no_more)
-        method->no_more(call);
+    bw_call_no_more(call);
 }
 
 static void say_version(struct bw_gateway *gateway)

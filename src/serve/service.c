@@ -2,6 +2,7 @@
  */
 #include "serve/service.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "serve/auth.h"
 #include "serve/binding.h"
@@ -105,6 +106,34 @@ static bool take_wait(struct bw_service *service, uint64_t request, struct bw_wa
     return !out->call->ended;
 }
 
+/* gRPC gives a wrong number of requests the status INTERNAL, as grpc-go does. */
+bool bw_call_may_take(struct bw_call *call)
+{
+    if (call->asked && call->method->arity != BW_BIDI_STREAM && !BW_BUG(call_takes_two_requests)) {
+        bw_call_end(call, BW_CODE_INTERNAL,
+                    "grpc: more than one request message for a call that takes one");
+        return false;
+    }
+    return bw_auth_may(call);
+}
+
+void bw_call_take(struct bw_call *call, const ProtobufCMessage *message)
+{
+    call->asked = true;
+    if (bw_service_may(call, message))
+        call->method->message(call, message);
+}
+
+void bw_call_no_more(struct bw_call *call)
+{
+    if (call->ended)
+        return;
+    if (!call->asked && call->method->arity != BW_BIDI_STREAM)
+        bw_call_end(call, BW_CODE_INTERNAL, "grpc: no request message");
+    else if (call->method->no_more)
+        call->method->no_more(call);
+}
+
 void bw_call_send(struct bw_call *call, const ProtobufCMessage *message)
 {
     if (!call->ended)
@@ -121,7 +150,7 @@ void bw_call_end(struct bw_call *call, enum bw_code code, const char *text)
 
 void bw_call_leaderless(struct bw_call *call)
 {
-    if (call->method && call->method->streams && call->needs_leader)
+    if (call->method && bw_method_streams(call->method) && call->needs_leader)
         bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
 }
 

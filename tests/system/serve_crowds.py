@@ -91,6 +91,27 @@ def streams_that_want_a_leader_end_when_there_is_none_and_others_stay():
         wire.close()
 
 
+# ---- clients that break the protocol ----
+
+@suite.test
+def second_message_on_a_unary_call_ends_the_call_and_not_the_server():
+    with Place("second") as place:
+        nodes = Nodes(place, suite.bellwether)
+        name = b"\x0a\x01e"
+        wire = Wire(nodes.ports[0])
+        assert wire.message(wire.call("/v3electionpb.Election/Campaign", name))  # leads
+        for path in ("/v3electionpb.Election/Campaign", "/v3lockpb.Lock/Lock", "/etcdserverpb.KV/Range"):
+            calls = [wire.call(path, name, False) for _ in range(20)]
+            wire.grant(60)  # by now they wait in the queue
+            for call in calls:
+                wire.send(call, name)
+            for call in calls:
+                wire.socket.sendall(frame(3, 0, call, b"\0\0\0\x08"))
+        nodes.post("/v3/kv/deleterange", {"key": b64("e/"), "range_end": b64("e0")})  # wakes whoever still waits
+        assert nodes.is_healthy(nodes.ports[0]) and wire.grant(60)
+        wire.close()
+
+
 # ---- crowds ----
 
 def room_for(count):
