@@ -166,9 +166,11 @@ static inline struct bw_options bw_options_default(void)
  * BW_ENOMEM. On failure *out is NULL. */
 int bw_open(const char *url, const struct bw_options *options, struct bw_handle **out);
 
-/* Ends every candidacy that does not lead, frees them, and closes. BW_EBUSY: something is led (or
- * lost, and not released) or being called: nothing was changed. Not from a callback (BW_EINVAL).
- * NULL is nothing. Afterwards the handle and all its leaderships are gone. */
+/* Ends every candidacy that does not lead, frees them, and closes. BW_EBUSY: an election is led (or
+ * lost and not released), or a call or callback is running: nothing was changed. A candidacy that
+ * is elected while bw_close runs counts as led: a leadership that the program has heard of is never
+ * given back here. Not from a callback (BW_EINVAL). NULL is nothing. Afterwards the handle and all
+ * its leaderships are gone. */
 int bw_close(struct bw_handle *h);
 
 /* Safe in a signal handler. Every call of this handle that blocks returns BW_EINTERRUPTED soon, as

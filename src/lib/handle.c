@@ -5,6 +5,8 @@
  * blocked in the thread: they are for the program's own. */
 #include "lib/lib.h"
 
+#include "base/bug.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -256,52 +258,96 @@ int bw_open(const char *url, const struct bw_options *options, struct bw_handle 
     return error;
 }
 
-/* Nothing may be led, nobody may be inside. */
-static int begin_close(struct bw_handle *h)
+struct closing {
+    struct bw_leadership *ended; /* candidacies that bw_close ended and has to free */
+    char why[WHY_MAX];
+};
+
+/* Nothing may be led, and no call or callback may be running. The mutex is held. */
+static int check_idle(const struct bw_handle *h, struct closing *closing)
 {
-    int error = 0;
-    pthread_mutex_lock(&h->mutex);
-    while (h->telling && !pthread_equal(h->teller, pthread_self()))
-        bw_lib_wait(h, BW_TIME_NEVER);
     for (const struct bw_leadership *l = h->all; l; l = l->next)
-        if (bw_lib_led(l) && !l->resigned)
-            error = bw_lib_fail(BW_EBUSY, "'%s' is led: resign first", l->election);
-    if (!error && (h->busy > 0 || h->telling))
-        error = bw_lib_fail(BW_EBUSY, "a call or callback of this handle is still running");
+        if (bw_lib_led(l) && !l->resigned) {
+            snprintf(closing->why, WHY_MAX, "cannot close the handle: '%s' is led; resign first",
+                     l->election);
+            return BW_EBUSY;
+        }
+    snprintf(closing->why, WHY_MAX, "cannot close the handle: a call or callback is running");
+    return h->busy > 0 || h->telling ? BW_EBUSY : 0;
+}
+
+/* The check and the end of every candidacy are one turn of the library's thread. Only that thread
+ * announces elections, so no candidacy can be elected between the two. */
+static int end_candidacies(struct bw_handle *h, void *arg)
+{
+    struct closing *closing = arg;
+    pthread_mutex_lock(&h->mutex);
+    int error = BW_BUG(lib_close_checks_before_its_turn) ? 0 : check_idle(h, closing);
+    for (struct bw_leadership *l = h->all; l && !error; l = l->next)
+        if (!l->resigned) {
+            l->resigned = true;
+            l->close_next = closing->ended;
+            closing->ended = l;
+        }
     pthread_mutex_unlock(&h->mutex);
+    h->closing = !error;
+    for (struct bw_leadership *l = closing->ended; l; l = l->close_next)
+        bw_lib_end(l);
     return error;
 }
 
-/* A candidacy that nobody ends yet; NULL when there is none left at all. */
-static struct bw_leadership *left_over(struct bw_handle *h)
+/* Callbacks that run in other threads end first: they may resign what is led. */
+static void await_callbacks(struct bw_handle *h)
 {
-    struct bw_leadership *l;
     pthread_mutex_lock(&h->mutex);
-    for (;;) {
-        for (l = h->all; l && l->resigned; l = l->next)
-            ;
-        if (l || !h->all)
-            break;
+    while (h->telling && !pthread_equal(h->teller, pthread_self()))
         bw_lib_wait(h, BW_TIME_NEVER);
-    }
     pthread_mutex_unlock(&h->mutex);
-    return l;
+}
+
+/* The library's thread frees the candidacies that a callback resigned. */
+static void await_resigned(struct bw_handle *h)
+{
+    pthread_mutex_lock(&h->mutex);
+    while (h->all)
+        bw_lib_wait(h, BW_TIME_NEVER);
+    pthread_mutex_unlock(&h->mutex);
+}
+
+static int end_all(struct bw_handle *h)
+{
+    struct closing closing = {.ended = NULL};
+    struct bw_leadership *l;
+    int error = 0;
+    await_callbacks(h);
+    if (BW_BUG(lib_close_checks_before_its_turn)) {
+        pthread_mutex_lock(&h->mutex);
+        error = check_idle(h, &closing);
+        pthread_mutex_unlock(&h->mutex);
+    }
+    if (!error)
+        error = bw_lib_call(h, end_candidacies, &closing);
+    if (error)
+        return bw_lib_fail(error, "%s", closing.why);
+    while ((l = closing.ended)) {
+        closing.ended = l->close_next;
+        bw_lib_free_when_gone(l);
+    }
+    await_resigned(h);
+    return 0;
 }
 
 int bw_close(struct bw_handle *h)
 {
-    struct bw_leadership *l;
     if (!h)
         return 0;
     int error = bw_lib_check(h);
     if (!error && bw_lib_on_thread(h))
         error = bw_lib_fail(BW_EINVAL, "bw_close from a callback");
     if (!error)
-        error = begin_close(h);
+        error = end_all(h);
     if (error)
         return error;
-    while ((l = left_over(h)))
-        bw_resign(l);
     bw_lib_call(h, quit, NULL);
     pthread_join(h->thread, NULL);
     free_handle(h);

@@ -65,6 +65,8 @@ static int start(struct bw_handle *h, void *arg)
                                      .priority = l->priority,
                                      .preferred = l->preferred,
                                      .observer = l->observer};
+    if (h->closing)
+        return BW_EINTERRUPTED;
     for (const struct bw_leadership *other = h->all; other; other = other->next)
         if (strcmp(other->election, l->election) == 0)
             return BW_EBUSY;
@@ -248,6 +250,16 @@ static int end(struct bw_handle *h, void *arg)
     return 0;
 }
 
+void bw_lib_free_when_gone(struct bw_leadership *l)
+{
+    struct bw_handle *h = l->handle;
+    pthread_mutex_lock(&h->mutex);
+    while (l->stage != STAGE_GONE || (h->telling == l && !pthread_equal(h->teller, pthread_self())))
+        bw_lib_wait(h, BW_TIME_NEVER);
+    pthread_mutex_unlock(&h->mutex);
+    bw_lib_free(l);
+}
+
 int bw_resign(struct bw_leadership *l)
 {
     if (!l)
@@ -265,13 +277,11 @@ int bw_resign(struct bw_leadership *l)
     bw_lib_call(h, end, l);
     if (here)
         return 0;
+    bw_lib_free_when_gone(l);
     pthread_mutex_lock(&h->mutex);
-    while (l->stage != STAGE_GONE || (h->telling == l && !pthread_equal(h->teller, pthread_self())))
-        bw_lib_wait(h, BW_TIME_NEVER);
     h->busy--;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->mutex);
-    bw_lib_free(l);
     return 0;
 }
 

@@ -72,6 +72,7 @@ struct bw_handle {
     struct bw_leadership *all;                  /* M; changed by T only, which reads it without */
     struct bw_leadership *reap;                 /* T: over, to be cleared away */
     unsigned busy;                              /* M: blocking calls inside */
+    bool closing;                               /* T: bw_close has ended every candidacy */
     struct bw_leadership *events, **events_end; /* M: who has something to be told */
     struct bw_leadership *telling;              /* M: whose callback runs */
     pthread_t teller;                           /* M: where */
@@ -109,6 +110,7 @@ struct bw_leadership {
     enum bw_loss reason;              /* M: of the last loss */
     bool resigned;                    /* M: bw_resign has it */
     bool free_when_gone;              /* M */
+    struct bw_leadership *close_next; /* M: ended by bw_close, which frees it */
     bool answered;                    /* M: the store has answered once */
     bool decided;                     /* M: it waits for others, or for the store */
     unsigned events;                  /* M */
@@ -160,6 +162,8 @@ int bw_lib_contend(struct bw_handle *h, const char *election,
                    struct bw_leadership **out);
 int bw_lib_await(struct bw_leadership *l, int64_t timeout_ms);
 void bw_lib_free(struct bw_leadership *l);
+/* Waits until the candidacy has ended and no other thread is in one of its callbacks. */
+void bw_lib_free_when_gone(struct bw_leadership *l);
 bool bw_lib_led(const struct bw_leadership *l);
 
 /* event.c */
