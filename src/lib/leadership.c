@@ -92,24 +92,20 @@ static int start_call(struct bw_leadership *l)
 }
 
 int bw_lib_contend(struct bw_handle *h, const char *election,
-                   const struct bw_campaign_options *given, enum way way,
+                   const struct bw_campaign_options *options, enum way way,
                    struct bw_leadership **out)
 {
-    struct bw_campaign_options options;
     *out = NULL;
     int error = bw_lib_check(h);
     if (error)
         return error;
-    if (given && given->size < sizeof given->size)
-        return bw_lib_fail(BW_EINVAL, "options.size is not set: use the ..._default() function");
-    bw_lib_copy(&options, sizeof options, given);
     struct bw_leadership *l = calloc(1, sizeof *l);
     if (!l)
         return bw_lib_fail(BW_ENOMEM, "no memory left");
     l->handle = h;
     l->way = way;
     l->cancel_fd = -1;
-    error = fill(l, election, &options);
+    error = fill(l, election, options);
     if (error)
         l->aborts = false; /* there is no timer yet */
     else
@@ -126,7 +122,10 @@ int bw_lib_contend(struct bw_handle *h, const char *election,
 int bw_contend(struct bw_handle *h, const char *election, const struct bw_campaign_options *options,
                struct bw_leadership **out)
 {
-    return bw_lib_contend(h, election, options, WAY_CALLBACKS, out);
+    struct bw_campaign_options own;
+    *out = NULL;
+    int error = bw_lib_copy(&own, sizeof own, options);
+    return error ? error : bw_lib_contend(h, election, &own, WAY_CALLBACKS, out);
 }
 
 /* ---- waiting ---- */
@@ -183,13 +182,15 @@ int bw_campaign(struct bw_handle *h, const char *election,
 {
     struct bw_campaign_options own;
     *out = NULL;
-    bw_lib_copy(&own, sizeof own, options);
+    int error = bw_lib_copy(&own, sizeof own, options);
+    if (error)
+        return error;
     if (own.observer)
         return bw_lib_fail(BW_EINVAL, "an observer is never elected: use bw_contend");
     if (h->pid == getpid() && bw_lib_on_thread(h))
         return bw_lib_fail(BW_EINVAL, "bw_campaign would wait on the library's own thread");
     struct bw_leadership *l;
-    int error = bw_lib_contend(h, election, options, WAY_BLOCKING, &l);
+    error = bw_lib_contend(h, election, &own, WAY_BLOCKING, &l);
     if (error)
         return error;
     error = bw_lib_await(l, timeout_ms);

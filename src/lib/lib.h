@@ -127,8 +127,10 @@ struct bw_leadership {
 /* options.c */
 int bw_lib_options(struct bw_handle *h, const struct bw_options *options);
 int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *out);
-/* A copy of an option struct that may be older or newer than this library. */
-void bw_lib_copy(void *out, size_t size, const void *from);
+/* A complete copy of an option struct that may be older or newer than this library; `from` may be
+ * NULL. Only this function reads a struct of the program that has a size; the rest of the library
+ * works on copies. Returns 0 or BW_EINVAL (the size is not set). */
+int bw_lib_copy(void *out, size_t size, const void *from);
 
 /* handle.c */
 void bw_lib_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -157,8 +159,9 @@ struct clearing *bw_lib_clear_begin(const char *owed, const char *previous, cons
 enum clear_state bw_lib_clear_step(struct clearing *clearing, bw_time now);
 
 /* leadership.c */
+/* `options` is complete: a copy made by bw_lib_copy. */
 int bw_lib_contend(struct bw_handle *h, const char *election,
-                   const struct bw_campaign_options *given, enum way way,
+                   const struct bw_campaign_options *options, enum way way,
                    struct bw_leadership **out);
 int bw_lib_await(struct bw_leadership *l, int64_t timeout_ms);
 void bw_lib_free(struct bw_leadership *l);

@@ -13,16 +13,19 @@
 #define DRIFT_PPM     10000u
 #define MS_MAX        (BW_LEASE_TTL_MAX / BW_MS)
 
-/* The caller's struct may be shorter than ours (an older program) or longer (a newer one): what it
- * does not have stays zero, what we do not know is not read. */
-void bw_lib_copy(void *out, size_t size, const void *from)
+/* The caller's struct may be shorter than ours (an older program) or longer (a newer one): fields
+ * that it lacks are zero, fields that we do not know are not read. */
+int bw_lib_copy(void *out, size_t size, const void *from)
 {
     size_t given;
     memset(out, 0, size);
     if (!from)
-        return;
+        return 0;
     memcpy(&given, from, sizeof given);
+    if (given < sizeof given)
+        return bw_lib_fail(BW_EINVAL, "options.size is not set: use the ..._default() function");
     memcpy(out, from, given < size ? given : size);
+    return 0;
 }
 
 static int make_id(char *out, size_t size)
@@ -39,10 +42,10 @@ static int make_id(char *out, size_t size)
 
 int bw_lib_options(struct bw_handle *h, const struct bw_options *options)
 {
-    bw_lib_copy(&h->options, sizeof h->options, options);
     const struct bw_options *o = &h->options;
-    if (options && options->size < sizeof options->size)
-        return bw_lib_fail(BW_EINVAL, "options.size is not set: use bw_options_default()");
+    int error = bw_lib_copy(&h->options, sizeof h->options, options);
+    if (error)
+        return error;
     int64_t times[] = {o->ttl_ms,   o->kill_after_ms, o->margin_ms,
                        o->retry_ms, o->grace_ms,      o->clock_uncertainty_ms};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)

@@ -3,6 +3,8 @@
  * not given back while the task runs, and a task that does not end in time does not live on. */
 #include "lib/lib.h"
 
+#include "base/bug.h"
+
 #include <unistd.h>
 
 struct bw_cancel {
@@ -54,12 +56,12 @@ static int verdict(struct bw_leadership *l, enum bw_loss *reason)
 }
 
 static int run_once(struct bw_handle *h, const char *election, bw_task task, void *arg,
-                    const struct bw_run_options *o)
+                    const struct bw_run_options *o, const struct bw_campaign_options *campaign)
 {
     struct bw_leadership *l;
     enum bw_loss reason = BW_LOSS_NONE;
     int64_t wait_ms = o->wait_ms == BW_NO_WAIT ? 0 : o->wait_ms > 0 ? o->wait_ms : BW_FOREVER;
-    int error = bw_lib_contend(h, election, o->campaign, WAY_TASK, &l);
+    int error = bw_lib_contend(h, election, campaign, WAY_TASK, &l);
     if (error)
         return error;
     error = bw_lib_await(l, wait_ms);
@@ -80,16 +82,21 @@ int bw_run_while_leader(struct bw_handle *h, const char *election, bw_task task,
                         const struct bw_run_options *options)
 {
     struct bw_run_options own;
-    int error;
-    bw_lib_copy(&own, sizeof own, options);
-    if (!task || (options && options->size < sizeof options->size))
-        return bw_lib_fail(BW_EINVAL, "no task, or options.size is not set");
-    if (own.campaign && own.campaign->observer)
+    struct bw_campaign_options campaign;
+    int error = bw_lib_copy(&own, sizeof own, options);
+    if (!error)
+        error = bw_lib_copy(&campaign, sizeof campaign, own.campaign);
+    if (error)
+        return error;
+    if (!task)
+        return bw_lib_fail(BW_EINVAL, "no task");
+    if (BW_BUG(lib_reads_beyond_a_short_struct) ? own.campaign && own.campaign->observer
+                                                : campaign.observer)
         return bw_lib_fail(BW_EINVAL, "an observer is never elected");
     if (h->pid == getpid() && bw_lib_on_thread(h))
         return bw_lib_fail(BW_EINVAL, "bw_run_while_leader would wait on the library's own thread");
     do
-        error = run_once(h, election, task, arg, &own);
+        error = run_once(h, election, task, arg, &own, &campaign);
     while (error == BW_ENOTLEADER && own.again);
     return error;
 }
