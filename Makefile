@@ -5,8 +5,9 @@ JOBS ?= $(shell nproc)
 SEEDS ?= 1..10000
 TRIALS ?= 10000
 MATRIX_JOBS ?= 4
+ROUNDS ?= 10
 
-.PHONY: swim calm help build run test mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean deps-build deps-test
+.PHONY: killed swim calm help build run test mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean deps-build deps-test
 
 help:
 	@echo "make build       build/bellwether"
@@ -18,6 +19,7 @@ help:
 	@echo "make trials      TRIALS=$(TRIALS) faults against real processes, never two at once"
 	@echo "make histories   three and five nodes under kills, pauses and cuts: linearizable? (as root)"
 	@echo "make crashes     every crash point of the service, alone and in a cluster"
+	@echo "make killed      all nodes of a cluster killed under 1 GB of large writes, ROUNDS=$(ROUNDS): nothing acknowledged is lost"
 	@echo "make matrix      peers on five hosts, each algorithm, each fault; needs root"
 	@echo "make bench       how fast it is on this machine, against what is promised"
 	@echo "make serve-crowds  10,000 idle connections and 1,000 watchers on the service, and five times the load it can take"
@@ -64,6 +66,9 @@ histories: deps-test build
 
 crashes: deps-test build
 	@tests/system/serve_crash.py $(BUILD)/tests/serve-crash src --long
+
+killed: deps-test build
+	@tests/system/serve_killed.py $(BUILD)/bellwether $(BUILD)/tests/serve-crash $(BUILD)/bench/serve-load --long --rounds $(ROUNDS)
 
 matrix: deps-test build
 	@tests/system/peer_matrix.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --all --jobs $(MATRIX_JOBS)

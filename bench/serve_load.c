@@ -1,11 +1,16 @@
 /* A lean gRPC client that loads whatever speaks etcd's v3 API, ours and etcd alike: one thread,
  * epoll and nghttp2, messages written by hand.
  *
- *     serve_load cycles     HOST:PORT CLIENTS CONNECTIONS SECONDS    acquire + release, closed loop
- *     serve_load keepalive  HOST:PORT LEASES CONNECTIONS SECONDS     renewals with so many leases
- * present serve_load grant      HOST:PORT LEASES CONNECTIONS             leases granted and left
- * there serve_load probe      HOST:PORT,HOST:PORT,... SECONDS          a put every millisecond to
- * each until one succeeds after a line on standard input
+ *   acquire + release, closed loop:
+ *     serve_load cycles HOST:PORT CLIENTS CONNECTIONS SECONDS
+ *   renewals with so many leases present:
+ *     serve_load keepalive HOST:PORT LEASES CONNECTIONS SECONDS
+ *   grant leases and leave them:
+ *     serve_load grant HOST:PORT LEASES CONNECTIONS
+ *   a put every millisecond to each endpoint until one succeeds, begun by a line on standard input:
+ *     serve_load probe HOST:PORT,HOST:PORT,... SECONDS
+ *   COUNT puts of BYTES each to one key; ends early when every endpoint is gone:
+ *     serve_load puts HOST:PORT,HOST:PORT,... KEY WRITERS COUNT BYTES
  *
  * A cycle is a transaction that creates a key with a lease if it is absent, then its deletion. One
  * line of JSON: figures and the client's own share of a core. */
@@ -43,7 +48,7 @@ static void die(const char *what)
 }
 
 struct message { /* to be sent, with its five bytes of head */
-    unsigned char bytes[MESSAGE_MAX];
+    unsigned char *bytes;
     size_t length, sent;
     bool more; /* a stream: others follow */
 };
@@ -125,6 +130,13 @@ static uint64_t get_number(const unsigned char *at, size_t length, unsigned want
             i += parts[1];
     }
     return 0;
+}
+
+static void message_room(struct message *message, size_t bytes)
+{
+    message->bytes = malloc(bytes);
+    if (!message->bytes)
+        die("no memory");
 }
 
 static void set_message(struct client *client, const unsigned char *body, size_t length)
@@ -461,11 +473,26 @@ static void open_conns(const char *address, unsigned count)
     }
 }
 
+/* A connection to each of several endpoints. */
+static void open_each(const char *addresses)
+{
+    for (const char *at = addresses; *at && conn_count < CONNS_MAX;) {
+        size_t length = strcspn(at, ",");
+        parse_address(&conns[conn_count], at, length);
+        snprintf(authority, sizeof authority, "%s:%u", conns[conn_count].host,
+                 conns[conn_count].port);
+        conn_open(&conns[conn_count++]);
+        at += length + (at[length] == ',');
+    }
+}
+
 static void make_clients(unsigned count)
 {
     clients = calloc(count, sizeof *clients);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         clients[i] = (struct client){.conn = &conns[i % conn_count], .id = i};
+        message_room(&clients[i].message, MESSAGE_MAX);
+    }
 }
 
 /* Leases one after the other on each connection, a few at a time. */
@@ -550,6 +577,7 @@ static int keepalive(int argc, char **argv)
     getrusage(RUSAGE_SELF, &before);
     for (unsigned i = 0; i < conn_count; i++) {
         streams[i] = (struct client){.conn = &conns[i], .answer = renewed};
+        message_room(&streams[i].message, MESSAGE_MAX);
         streams[i].message.more = true;
         next_lease[i] = i;
         for (unsigned flight = 0; flight < 8; flight++)
@@ -617,14 +645,7 @@ static int probe(int argc, char **argv)
     char line[16];
     if (argc != 2)
         return 64;
-    for (const char *at = argv[0]; *at && conn_count < CONNS_MAX;) {
-        size_t length = strcspn(at, ",");
-        parse_address(&conns[conn_count], at, length);
-        snprintf(authority, sizeof authority, "%s:%u", conns[conn_count].host,
-                 conns[conn_count].port);
-        conn_open(&conns[conn_count++]);
-        at += length + (at[length] == ',');
-    }
+    open_each(argv[0]);
     make_clients(conn_count * 64);
     printf("ready\n");
     fflush(stdout);
@@ -639,13 +660,113 @@ static int probe(int argc, char **argv)
     return succeeded ? 0 : 1;
 }
 
+/* ── puts ── */
+
+#define CONNS_PER_ENDPOINT 8u
+
+static struct {
+    const char *key;
+    size_t bytes;
+    uint64_t begun, ended, count;
+    uint64_t refused[16];      /* by gRPC status; 15: any other */
+    uint64_t revision, number; /* the newest that was acknowledged, and which put it was */
+} writes;
+
+/* The value names its put: the number, then anything. */
+static void put_next(struct client *client)
+{
+    static unsigned char *body;
+    static char *value;
+    if (!body) {
+        body = malloc(writes.bytes + 256);
+        value = malloc(writes.bytes + 1);
+        if (!body || !value)
+            die("no memory");
+        memset(value, 'v', writes.bytes);
+    }
+    int head = snprintf(value, writes.bytes + 1, "%016llu", (unsigned long long)writes.begun);
+    value[(size_t)head < writes.bytes ? (size_t)head : writes.bytes] = 'v';
+    client->lease = (int64_t)writes.begun++;
+    size_t used = put_bytes(body, 1, writes.key, strlen(writes.key));
+    used += put_bytes(body + used, 2, value, writes.bytes);
+    set_message(client, body, used);
+    client->since = now_ns();
+    call(client, "/etcdserverpb.KV/Put");
+}
+
+static uint64_t revision_of(const struct client *client)
+{
+    size_t length = client->in_used > 7 && client->in[5] == 10 ? client->in[6] : 0;
+    return length && 7 + length <= client->in_used ? get_number(client->in + 7, length, 3) : 0;
+}
+
+static void put_done(struct client *client)
+{
+    uint64_t revision = client->status == 0 ? revision_of(client) : 0;
+    writes.ended++;
+    finished += revision > 0;
+    errors += revision == 0;
+    writes.refused[client->status > 0 && client->status < 15 ? client->status : 15] +=
+        revision == 0;
+    if (revision > 0)
+        note_latency(client->since);
+    if (revision > writes.revision) {
+        writes.revision = revision;
+        writes.number = (uint64_t)client->lease;
+    }
+    if (writes.begun < writes.count && !client->conn->broken)
+        put_next(client);
+}
+
+static bool puts_are_over(void)
+{
+    bool alive = false;
+    for (unsigned i = 0; i < conn_count; i++)
+        alive |= !conns[i].broken;
+    return !alive || writes.ended >= writes.count || now_ns() >= deadline;
+}
+
+static int puts_to_one_key(int argc, char **argv)
+{
+    struct rusage before;
+    if (argc != 5)
+        return 64;
+    unsigned writers = (unsigned)atoi(argv[2]);
+    writes.key = argv[1];
+    writes.count = (uint64_t)atoll(argv[3]);
+    writes.bytes = (size_t)atoll(argv[4]);
+    for (unsigned i = 0; i < CONNS_PER_ENDPOINT; i++)
+        open_each(argv[0]);
+    make_clients(writers);
+    getrusage(RUSAGE_SELF, &before);
+    uint64_t start = now_ns();
+    deadline = start + (uint64_t)1800 * 1000000000u;
+    for (unsigned i = 0; i < writers && writes.begun < writes.count; i++) {
+        message_room(&clients[i].message, writes.bytes + 256);
+        clients[i].done = put_done;
+        put_next(&clients[i]);
+    }
+    run(puts_are_over, 100);
+    report("puts", (double)(now_ns() - start) / 1e9, &before);
+    printf("{\"acknowledged\": %llu, \"revision\": %llu, \"number\": %llu, \"refused\": [",
+           (unsigned long long)finished, (unsigned long long)writes.revision,
+           (unsigned long long)writes.number);
+    for (unsigned i = 0; i < 16; i++)
+        printf("%s%llu", i ? ", " : "", (unsigned long long)writes.refused[i]);
+    printf("]}\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {
-        {"cycles", cycles}, {"keepalive", keepalive}, {"grant", grant_only}, {"probe", probe}};
+    } commands[] = {{"cycles", cycles},
+                    {"keepalive", keepalive},
+                    {"grant", grant_only},
+                    {"probe", probe},
+                    {"puts", puts_to_one_key}};
     int code = 64;
     poller = epoll_create1(EPOLL_CLOEXEC);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)

@@ -97,15 +97,6 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
     wal->last_index = bw_wal_max(wal->last_index, index);
 }
 
-static void keep_made(struct bw_wal *wal, const struct wal_kept *made)
-{
-    if (made->number == 0)
-        return;
-    if (wal->kept_count == WAL_SEGMENTS_MAX)
-        wal_fail(wal, "too many segments");
-    wal->kept[wal->kept_count++] = *made;
-}
-
 /* Hands what was collected to the writer, if it is idle. True: the caller is to be the writer. */
 static bool hand_over(struct bw_wal *wal, bool here)
 {
@@ -136,10 +127,7 @@ static void take_in(struct bw_wal *wal)
 {
     uv_mutex_lock(&wal->mutex);
     uint64_t durable = wal->durable;
-    struct wal_kept made = wal->made;
-    wal->made.number = 0;
     uv_mutex_unlock(&wal->mutex);
-    keep_made(wal, &made);
     hand_over(wal, false);
     wal_ahead_mind(wal);
     BW_CRASH("wal.commit.durable-but-not-told");
@@ -170,31 +158,53 @@ static void on_done(uv_async_t *async)
     take_in(async->data);
 }
 
+/* The number of the oldest segment, if it holds nothing but entries up to `index`; 0: it is needed.
+ */
+static uint64_t unneeded(struct bw_wal *wal, bw_index index)
+{
+    uv_mutex_lock(&wal->mutex);
+    bool covered = wal->kept_count > 1 && wal->kept[1].before <= index;
+    uint64_t number = covered ? wal->kept[0].number : 0;
+    uv_mutex_unlock(&wal->mutex);
+    return number;
+}
+
+static void forget_oldest(struct bw_wal *wal)
+{
+    uv_mutex_lock(&wal->mutex);
+    wal->kept_count--;
+    memmove(wal->kept, wal->kept + 1, wal->kept_count * sizeof *wal->kept);
+    uv_mutex_unlock(&wal->mutex);
+}
+
 void bw_wal_drop(struct bw_wal *wal, bw_index index)
 {
-    uint32_t gone = 0;
+    uint64_t number;
+    bool gone = false;
     char name[WAL_NAME_MAX];
-    while (gone + 1 < wal->kept_count && wal->kept[gone + 1].before <= index) {
-        wal_segment_name(name, wal->kept[gone].number);
+    while ((number = unneeded(wal, index)) != 0) {
+        wal_segment_name(name, number);
         BW_CRASH("wal.drop.before-unlink");
         if (unlinkat(wal->segments.directory, name, 0) != 0 && errno != ENOENT)
-            break;
+            break; /* tried again with the next snapshot */
         BW_CRASH("wal.drop.after-unlink");
-        gone++;
+        forget_oldest(wal);
+        gone = true;
     }
-    if (gone == 0)
+    if (!gone)
         return;
-    memmove(wal->kept, wal->kept + gone, (wal->kept_count - gone) * sizeof *wal->kept);
-    wal->kept_count -= gone;
     BW_CRASH("wal.drop.before-sync");
     if (fsync(wal->segments.directory) != 0)
         wal_fail(wal, "cannot sync the directory");
     BW_CRASH("wal.drop.after-sync");
 }
 
-uint64_t bw_wal_bytes(const struct bw_wal *wal)
+uint64_t bw_wal_bytes(struct bw_wal *wal)
 {
-    return (uint64_t)wal->kept_count * wal->segments.bytes;
+    uv_mutex_lock(&wal->mutex);
+    uint32_t count = wal->kept_count;
+    uv_mutex_unlock(&wal->mutex);
+    return (uint64_t)count * wal->segments.bytes;
 }
 
 static int first_segment(struct bw_wal *wal, char *why)
@@ -288,7 +298,7 @@ int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char 
     size_t ordinary = BW_CRASH_OR(BW_WAL_SEGMENT, (size_t)256 << 10);
     size_t bytes = options->segment_bytes ? options->segment_bytes : ordinary;
     struct bw_wal *wal = calloc(1, sizeof *wal);
-    if (!wal || bytes < BW_CRASH_OR(BW_WAL_SEGMENT_MIN, ordinary)) {
+    if (!wal || bytes < BW_WAL_SEGMENT_MIN) {
         free(wal);
         return wal ? BW_EINVAL : BW_ENOMEM;
     }

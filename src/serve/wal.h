@@ -22,9 +22,10 @@
 struct bw_wal;
 struct uv_loop_s;
 
-#define BW_WAL_WHY_MAX     511u
-#define BW_WAL_SEGMENT     ((size_t)16 << 20)
-#define BW_WAL_SEGMENT_MIN ((size_t)4 << 20) /* the largest entry twice, and change */
+#define BW_WAL_WHY_MAX 511u
+#define BW_WAL_SEGMENT ((size_t)16 << 20)
+/* The minimum. A batch that is larger than a segment gets a segment of its own size. */
+#define BW_WAL_SEGMENT_MIN ((size_t)64 << 10)
 
 struct bw_wal_entry {
     bw_index index;
@@ -77,6 +78,6 @@ uint64_t bw_wal_next(const struct bw_wal *wal);
 void bw_wal_drop(struct bw_wal *wal, bw_index index);
 
 /* Bytes in segments that are kept. */
-uint64_t bw_wal_bytes(const struct bw_wal *wal);
+uint64_t bw_wal_bytes(struct bw_wal *wal);
 
 #endif

@@ -42,8 +42,6 @@ enum wal_ahead_state {
 struct bw_wal {
     struct bw_wal_options options;
     struct wal_segments segments;
-    struct wal_kept *kept; /* oldest first; the last is being written */
-    uint32_t kept_count;
     bw_index last_index;
     struct bw_durable state; /* the newest */
     bool has_state;
@@ -60,7 +58,10 @@ struct bw_wal {
     struct wal_buffer writing; /* used == 0: the writer has nothing to do */
     uint64_t durable;
     bool stop;
-    struct wal_kept made;       /* a new segment that the loop has not heard of; number 0: none */
+    /* The segments in the directory, oldest first; the last is being written. The writer adds a
+     * new one once the batch that begins it is durable, the loop removes the oldest. */
+    struct wal_kept *kept;
+    uint32_t kept_count;
     bool here;                  /* the loop's thread writes */
     uint32_t distrust;          /* so many batches are not written on the loop's thread */
     size_t reached, reached_of; /* bytes of the segment that are written, and its size */

@@ -1,5 +1,6 @@
 /* One batch after the other, each one write and one fdatasync: by the log's own thread, or on the
  * loop's when that was asked for. What fails here ends the process. */
+#include "base/bug.h"
 #include "serve/crash.h"
 #include "serve/wal_state.h"
 
@@ -95,6 +96,18 @@ static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index b
     BW_CRASH("wal.batch.after-sync");
 }
 
+/* A new segment was begun. Under the mutex. The list must have every segment that is in the
+ * directory: one that it lacks is never removed, and the log has a gap once those around it are. */
+static void record_segment(struct bw_wal *wal)
+{
+    if (wal->kept_count == WAL_SEGMENTS_MAX)
+        wal_fail(wal, "too many segments");
+    if (BW_BUG(wal_large_segment_not_recorded) && wal->segment_size > wal->segments.bytes)
+        return;
+    wal->kept[wal->kept_count++] =
+        (struct wal_kept){.number = wal->number, .before = wal->written_index};
+}
+
 /* The batch in `writing`, which is ours until `used` is 0 again. */
 void wal_write_one(struct bw_wal *wal)
 {
@@ -103,7 +116,7 @@ void wal_write_one(struct bw_wal *wal)
     bool slow = uv_hrtime() - began > WAL_QUICK_NS;
     uv_mutex_lock(&wal->mutex);
     if (wal->number != number) {
-        wal->made = (struct wal_kept){.number = wal->number, .before = wal->written_index};
+        record_segment(wal);
         wal->ahead = WAL_AHEAD_IDLE;
     }
     wal->written_index = wal->writing.last_index;

@@ -18,10 +18,13 @@
 #define CLUSTER 0x1122334455667788u
 #define NODE    3u
 #define FOUND   4096u
+#define SEGMENT ((size_t)4 << 20)
 
 struct world {
     uv_loop_t loop;
     struct bw_wal *wal;
+    size_t segment; /* 0: SEGMENT */
+    bw_index covered;
     char dir[SCRATCH_MAX], why[BW_WAL_WHY_MAX + 1];
     uint64_t durable;
     /* What opening found. */
@@ -73,7 +76,7 @@ static int open_as(struct world *w, uint64_t cluster, bw_node node)
     struct bw_wal_options options = {.directory = w->dir,
                                      .cluster = cluster,
                                      .node = node,
-                                     .segment_bytes = BW_WAL_SEGMENT_MIN,
+                                     .segment_bytes = w->segment ? w->segment : SEGMENT,
                                      .loop = &w->loop,
                                      .context = w,
                                      .found_entry = found_entry,
@@ -105,6 +108,8 @@ static void close_log(struct world *w)
 
 static void world_open(struct world *w)
 {
+    w->segment = 0;
+    w->covered = 0;
     scratch_make(w->dir);
     uv_loop_init(&w->loop);
     open_log(w);
@@ -418,8 +423,7 @@ static void wait_filled(struct world *w, const char *name, long blocks)
     for (unsigned turn = 0; turn < 10000; turn++) {
         struct stat now;
         stat = lstat(name, &now) == 0 ? now : stat;
-        if (stat.st_size == (off_t)BW_WAL_SEGMENT_MIN && stat.st_blocks >= blocks &&
-            !w->wal->filler_queued)
+        if (stat.st_size == (off_t)SEGMENT && stat.st_blocks >= blocks && !w->wal->filler_queued)
             return;
         uv_run(&w->loop, UV_RUN_NOWAIT);
         uv_sleep(1);
@@ -437,14 +441,14 @@ static void the_next_segment_is_made_ahead_taken_and_gone_with_the_log(void **st
     append(&w, 1, 100);
     sync_log(&w);
     assert_int_equal(access(next, F_OK), -1);
-    append(&w, 2, BW_WAL_SEGMENT_MIN / 2);
+    append(&w, 2, SEGMENT / 2);
     sync_log(&w);
-    wait_filled(&w, next, (long)(BW_WAL_SEGMENT_MIN / 512));
-    assert_int_equal(w.wal->ahead_filled, BW_WAL_SEGMENT_MIN);
-    append(&w, 3, BW_WAL_SEGMENT_MIN / 2);
+    wait_filled(&w, next, (long)(SEGMENT / 512));
+    assert_int_equal(w.wal->ahead_filled, SEGMENT);
+    append(&w, 3, SEGMENT / 2);
     sync_log(&w); /* turned */
     assert_int_equal(w.wal->number, 2);
-    append(&w, 4, 2 * BW_WAL_SEGMENT_MIN); /* what was begun is too small for it */
+    append(&w, 4, 2 * SEGMENT); /* what was begun is too small for it */
     sync_log(&w);
     assert_int_equal(w.wal->number, 3);
     close_log(&w);
@@ -453,6 +457,137 @@ static void the_next_segment_is_made_ahead_taken_and_gone_with_the_log(void **st
     assert_int_equal(w.last, 4);
     close_log(&w);
     world_close(&w);
+}
+
+/* ── batches of any size, completed at any moment ── */
+
+#define SMALL ((size_t)64 << 10)
+
+struct turns {
+    struct world w;
+    struct bw_rng rng;
+    bw_index last, dropped;
+    bw_index at_commit[FOUND]; /* the last entry of each commit */
+    uint64_t commits, expected[FOUND];
+};
+
+/* Around what decides: nothing, what is left of a segment, a whole one, several. */
+static size_t some_length(struct turns *t)
+{
+    size_t head =
+        WAL_HEAD + 2 * WAL_BATCH_HEAD + WAL_STATE_RECORD + WAL_RECORD_HEAD + WAL_ENTRY_HEAD;
+    size_t whole = SMALL - head, near = bw_rng_below(&t->rng, 33);
+    switch (bw_rng_below(&t->rng, 6)) {
+    case 0:
+        return bw_rng_below(&t->rng, 4096);
+    case 1:
+        return whole / 2 + near;
+    case 2:
+        return whole - near;
+    case 3:
+        return whole + near;
+    case 4:
+        return bw_rng_below(&t->rng, 3) * SMALL + near;
+    default:
+        return bw_rng_below(&t->rng, SMALL);
+    }
+}
+
+static void append_some(struct turns *t)
+{
+    unsigned char *bytes = malloc(3 * SMALL);
+    for (uint64_t count = 1 + bw_rng_below(&t->rng, 3); count > 0; count--) {
+        struct bw_wal_entry entry = {
+            .index = ++t->last, .term = 7, .bytes = bytes, .length = some_length(t)};
+        memset(bytes, (int)t->last, entry.length);
+        t->expected[entry.index] = sum_of(&entry);
+        bw_wal_entry(t->w.wal, &entry);
+    }
+    free(bytes);
+    t->commits = bw_wal_commit(t->w.wal, bw_rng_below(&t->rng, 2) == 0);
+    t->at_commit[t->commits] = t->last;
+}
+
+/* The writer is done, and the loop has not run since. */
+static void wait_for_writer(struct bw_wal *wal)
+{
+    for (bool busy = true; busy;) {
+        uv_mutex_lock(&wal->mutex);
+        busy = wal->writing.used > 0;
+        uv_mutex_unlock(&wal->mutex);
+        if (busy)
+            uv_sleep(1);
+    }
+}
+
+static void drop_some(struct turns *t)
+{
+    bw_index durable = t->at_commit[t->w.durable];
+    if (durable <= t->dropped)
+        return;
+    t->dropped += 1 + bw_rng_below(&t->rng, durable - t->dropped);
+    bw_wal_drop(t->w.wal, t->dropped);
+}
+
+static void take_turn(struct turns *t)
+{
+    switch (bw_rng_below(&t->rng, 6)) {
+    case 0:
+    case 1:
+        wait_for_writer(t->w.wal);
+        break;
+    case 2:
+        uv_run(&t->w.loop, UV_RUN_NOWAIT);
+        break;
+    case 3:
+        while (t->w.durable < t->commits)
+            uv_run(&t->w.loop, UV_RUN_ONCE);
+        drop_some(t);
+        break;
+    case 4:
+        drop_some(t);
+        break;
+    default:
+        break;
+    }
+}
+
+static void reopen(struct turns *t)
+{
+    struct world *w = &t->w;
+    bw_index durable = t->at_commit[w->durable];
+    close_log(w);
+    open_log(w);
+    assert_in_range(w->last, durable, t->last);
+    for (bw_index i = t->dropped + 1; i <= durable; i++)
+        assert_true(w->sums[i] == t->expected[i]);
+    t->last = t->at_commit[0] = w->last;
+    t->commits = 0;
+}
+
+static void no_segment_is_lost_or_left_whatever_the_batches_and_their_timing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct turns *t = calloc(1, sizeof *t);
+        bw_rng_init(&t->rng, seed);
+        t->w.segment = SMALL;
+        scratch_make(t->w.dir);
+        uv_loop_init(&t->w.loop);
+        open_log(&t->w);
+        bw_wal_state(t->w.wal, &(struct bw_durable){.term = 7});
+        for (unsigned step = 0; step < 60; step++) {
+            append_some(t);
+            take_turn(t);
+            if (bw_rng_below(&t->rng, 16) == 0)
+                reopen(t);
+        }
+        reopen(t);
+        assert_int_equal(t->w.state.term, 7);
+        close_log(&t->w);
+        world_close(&t->w);
+        free(t);
+    }
 }
 
 int main(void)
@@ -466,6 +601,7 @@ int main(void)
         cmocka_unit_test(a_write_torn_at_any_byte_loses_nothing),
         cmocka_unit_test(the_next_segment_is_due_in_pieces_and_whole_when_this_one_is_half_full),
         cmocka_unit_test(the_next_segment_is_made_ahead_taken_and_gone_with_the_log),
+        cmocka_unit_test(no_segment_is_lost_or_left_whatever_the_batches_and_their_timing),
         cmocka_unit_test(a_flipped_bit_is_never_mistaken_for_a_torn_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
