@@ -200,7 +200,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     (void)flags;
     (void)context;
     if (client && name_length == 11 && memcmp(name, "grpc-status", 11) == 0)
-        client->status = value_length == 1 ? value[0] - '0' : 99;
+        client->status = value_length < 3 ? atoi((const char *)value) : 99;
     return 0;
 }
 

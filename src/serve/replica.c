@@ -103,6 +103,7 @@ static int open_wal(struct bw_replica *r, char *why)
     struct bw_wal_options options = {.directory = r->options.directory,
                                      .cluster = r->options.cluster,
                                      .node = r->options.self,
+                                     .covered = r->snapshot_index,
                                      .loop = r->options.loop,
                                      .context = r,
                                      .found_entry = found_entry,

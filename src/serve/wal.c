@@ -1,6 +1,7 @@
 /* The log as the loop sees it: collecting, committing, hearing what is durable; see wal.h. */
 #include "serve/wal.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "serve/crash.h"
 #include "serve/wal_state.h"
@@ -227,6 +228,28 @@ static int first_segment(struct bw_wal *wal, char *why)
     return 0;
 }
 
+static int missing(const struct bw_wal *wal, char *why)
+{
+    snprintf(why, BW_WAL_WHY_MAX + 1, "a segment of the log is missing in %s",
+             wal->options.directory);
+    return BW_EDAMAGED;
+}
+
+/* Segments are missing before number `run`, and older ones are still there. They are what a removal
+ * left behind (power failed before the directory was durable; earlier versions forgot some) if the
+ * snapshot covers every entry before `run`, and `run` has the state: then they are removed. */
+static int close_gap(struct bw_wal *wal, uint64_t run, char *why)
+{
+    bool covered = wal->kept[0].before <= wal->options.covered && wal->has_state;
+    if (!covered && !BW_BUG(wal_gap_ignored))
+        return missing(wal, why);
+    if (wal_segments_remove_below(&wal->segments, run) == 0)
+        return 0;
+    snprintf(why, BW_WAL_WHY_MAX + 1, "cannot remove old segments of the log in %s: %s",
+             wal->options.directory, strerror(errno));
+    return BW_EIO;
+}
+
 static int find_log(struct bw_wal *wal, char *why)
 {
     uint64_t first, last, count;
@@ -237,13 +260,11 @@ static int find_log(struct bw_wal *wal, char *why)
     }
     if (count == 0)
         return first_segment(wal, why);
-    if (last - first + 1 != count || count > WAL_SEGMENTS_MAX) {
-        snprintf(why, BW_WAL_WHY_MAX + 1, "a segment of the log is missing in %s",
-                 wal->options.directory);
-        return BW_EDAMAGED;
-    }
+    uint64_t run = wal_segments_run(&wal->segments, last);
     size_t end = 0;
-    for (uint64_t number = first; number <= last; number++) {
+    if (last - run >= WAL_SEGMENTS_MAX)
+        return missing(wal, why);
+    for (uint64_t number = run; number <= last; number++) {
         BW_CRASH("wal.open.before-reading");
         int error = wal_read_segment(wal, number, number == last, &end, why);
         if (error)
@@ -251,6 +272,11 @@ static int find_log(struct bw_wal *wal, char *why)
     }
     wal->number = last;
     wal->offset = end;
+    if (run != first) {
+        int error = close_gap(wal, run, why);
+        if (error)
+            return error;
+    }
     return wal->torn ? wal_clear_tail(wal, why) : 0;
 }
 

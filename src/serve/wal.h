@@ -41,6 +41,7 @@ struct bw_wal_options {
     uint64_t cluster;
     bw_node node;
     size_t segment_bytes; /* 0: BW_WAL_SEGMENT */
+    bw_index covered;     /* a durable snapshot has everything up to here; 0: there is none */
     struct uv_loop_s *loop;
     void *context;
     /* While opening, in the order they were written. Bytes are borrowed for the call. */

@@ -167,3 +167,29 @@ int wal_segments_list(const struct wal_segments *s, uint64_t *first, uint64_t *l
     closedir(directory);
     return 0;
 }
+
+uint64_t wal_segments_run(const struct wal_segments *s, uint64_t last)
+{
+    char name[WAL_NAME_MAX];
+    for (uint64_t first = last;; first--) {
+        wal_segment_name(name, first - 1);
+        if (first == 1 || faccessat(s->directory, name, F_OK, 0) != 0)
+            return first;
+    }
+}
+
+int wal_segments_remove_below(const struct wal_segments *s, uint64_t number)
+{
+    int fd = openat(s->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    int error = directory ? 0 : -1;
+    while (error == 0 && (entry = readdir(directory))) {
+        uint64_t found = number_of(entry->d_name);
+        if (found && found < number)
+            error = unlinkat(s->directory, entry->d_name, 0);
+    }
+    if (directory)
+        closedir(directory);
+    return error ? error : fsync(s->directory);
+}

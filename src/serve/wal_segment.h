@@ -29,6 +29,10 @@ void wal_segment_abandon(const struct wal_segments *segments, int fd);
 /* Numbers of the segments that are there: first and last, and how many. Returns 0 or -1. */
 int wal_segments_list(const struct wal_segments *segments, uint64_t *first, uint64_t *last,
                       uint64_t *count);
+/* The first of the segments that end with `last` and have no gap between them. */
+uint64_t wal_segments_run(const struct wal_segments *segments, uint64_t last);
+/* Removes all segments with a number below `number`, durably. Returns 0 or -1 with errno. */
+int wal_segments_remove_below(const struct wal_segments *segments, uint64_t number);
 /* Checks a head as read. Returns 0, BW_EVERSION, BW_EDAMAGED or, of another cluster or node,
  * BW_EDENIED. */
 int wal_head_check(const struct wal_segments *segments, const unsigned char *head, uint64_t number,

@@ -77,6 +77,7 @@ static int open_as(struct world *w, uint64_t cluster, bw_node node)
                                      .cluster = cluster,
                                      .node = node,
                                      .segment_bytes = w->segment ? w->segment : SEGMENT,
+                                     .covered = w->covered,
                                      .loop = &w->loop,
                                      .context = w,
                                      .found_entry = found_entry,
@@ -221,6 +222,37 @@ static void old_segments_go_and_the_state_stays(void **state)
     snprintf(name, sizeof name, "%s/wal-%016x.log", w.dir, 7);
     assert_int_equal(unlink(name), 0);
     assert_int_equal(open_as(&w, CLUSTER, NODE), BW_EDAMAGED);
+    world_close(&w);
+}
+
+static void a_gap_is_closed_only_if_a_snapshot_covers_everything_before_it(void **state)
+{
+    (void)state;
+    struct world w;
+    char name[SCRATCH_MAX + WAL_NAME_MAX];
+    struct bw_durable durable = {.term = 9, .vote = 2};
+    world_open(&w);
+    bw_wal_state(w.wal, &durable);
+    for (bw_index i = 1; i <= 12; i++) { /* three in each segment */
+        append(&w, i, 1 << 20);
+        sync_log(&w);
+    }
+    close_log(&w);
+    snprintf(name, sizeof name, "%s/wal-%016x.log", w.dir, 2);
+    assert_int_equal(unlink(name), 0);
+    for (w.covered = 0; w.covered < 6; w.covered++) {
+        assert_int_equal(open_as(&w, CLUSTER, NODE), BW_EDAMAGED);
+        assert_non_null(strstr(w.why, "a segment of the log is missing"));
+    }
+    for (unsigned life = 0; life < 2; life++) {
+        open_log(&w);
+        assert_int_equal(w.last, 12);
+        assert_true(w.sums[7] != 0 && w.sums[3] == 0);
+        assert_memory_equal(&w.state, &durable, sizeof durable);
+        close_log(&w);
+    }
+    snprintf(name, sizeof name, "%s/wal-%016x.log", w.dir, 1);
+    assert_int_equal(access(name, F_OK), -1);
     world_close(&w);
 }
 
@@ -596,6 +628,7 @@ int main(void)
         cmocka_unit_test(what_was_durable_comes_back),
         cmocka_unit_test(commits_that_come_meanwhile_share_a_write),
         cmocka_unit_test(old_segments_go_and_the_state_stays),
+        cmocka_unit_test(a_gap_is_closed_only_if_a_snapshot_covers_everything_before_it),
         cmocka_unit_test(a_log_of_somebody_else_is_refused),
         cmocka_unit_test(whatever_part_of_the_last_write_is_missing_is_cut),
         cmocka_unit_test(a_write_torn_at_any_byte_loses_nothing),
