@@ -1,4 +1,9 @@
-/* Is this an address that only this machine can reach? */
+/* Does an address stay on this machine? The only place that decides it: whatever refuses clear
+ * text to other machines asks here.
+ *
+ * A host is loopback if it is exactly "localhost", an IPv4 address in 127.0.0.0/8, or ::1. Every
+ * other name may resolve to any machine ("127.example.com", "localhost.example.com"), and addresses
+ * that inet_pton does not read ("127.1", "0x7f.1") are not guessed at. */
 #ifndef BW_NET_LOOPBACK_H
 #define BW_NET_LOOPBACK_H
 
@@ -7,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A name is taken to be elsewhere, but for the one that every machine has. */
+/* `host` stands alone: no port, no brackets. */
 static inline bool bw_net_host_is_loopback(const char *host)
 {
     struct in_addr four;
@@ -19,16 +24,23 @@ static inline bool bw_net_host_is_loopback(const char *host)
     return strcmp(host, "localhost") == 0;
 }
 
-/* "HOST:PORT" or "[IPv6]:PORT"; what has neither form is elsewhere. */
+/* HOST[:PORT] or [IPv6][:PORT], as in a URL; a path, query or fragment may follow. Anything else is
+ * not loopback: in "127.0.0.1:80@example.com" the host is example.com. */
 static inline bool bw_net_address_is_loopback(const char *address)
 {
-    char host[64];
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : strlen(address);
-    bool bracketed = length > 2 && address[0] == '[' && address[length - 1] == ']';
-    int wrote = snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length),
-                         address + bracketed);
-    return wrote > 0 && (size_t)wrote < sizeof host && bw_net_host_is_loopback(host);
+    char host[INET6_ADDRSTRLEN];
+    bool bracketed = address[0] == '[';
+    const char *start = address + bracketed;
+    size_t length = strcspn(start, bracketed ? "]" : ":/?#");
+    if (length >= sizeof host || (bracketed && start[length] != ']'))
+        return false;
+    const char *end = start + length + bracketed;
+    if (*end == ':')
+        end += 1 + strspn(end + 1, "0123456789");
+    if (*end && !strchr("/?#", *end))
+        return false;
+    snprintf(host, sizeof host, "%.*s", (int)length, start);
+    return !strchr(host, ':') == !bracketed && bw_net_host_is_loopback(host);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* The settings of a DynamoDB store; see dynamodb_settings.h. */
 #include "store/dynamodb_settings.h"
 
+#include "net/loopback.h"
 #include "store/url.h"
 
 #include <errno.h>
@@ -144,6 +145,24 @@ static int set_keys(struct dynamodb_settings *s, const struct bw_url *url, char 
     return read_file(s, profile ? profile : getenv("AWS_PROFILE"), why);
 }
 
+/* As in the AWS SDKs: an authorization token goes out and keys come back, so without TLS it is this
+ * machine or a container agent's link-local address. */
+static int check_container(const char *url, char *why)
+{
+    static const char *const agents[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", NULL};
+    const char *host = strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
+    if (strncmp(url, "https://", 8) == 0 || (host && bw_net_address_is_loopback(host)))
+        return 0;
+    for (size_t i = 0; host && agents[i]; i++) {
+        size_t length = strlen(agents[i]);
+        if (strncmp(host, agents[i], length) == 0 && (!host[length] || strchr(":/", host[length])))
+            return 0;
+    }
+    return bw_store_say(why, BW_EINVAL,
+                        "AWS_CONTAINER_CREDENTIALS_FULL_URI: write https://HOST/PATH; http:// is "
+                        "for loopback and container agents (169.254.170.2, 169.254.170.23) only");
+}
+
 /* Where keys are asked for that stand nowhere. */
 static int set_sources(struct dynamodb_settings *s, const struct bw_url *url, char *why)
 {
@@ -159,7 +178,8 @@ static int set_sources(struct dynamodb_settings *s, const struct bw_url *url, ch
     snprintf(s->metadata, sizeof s->metadata, "%s", machine ? machine : "http://169.254.169.254");
     if (strncmp(s->metadata, "http://", 7) != 0 && strncmp(s->metadata, "https://", 8) != 0)
         return bw_store_say(why, BW_EINVAL, "metadata-endpoint: write http://HOST[:PORT]");
-    return 0;
+    bool asks_full = !s->keys.user[0] && full && *full && !(relative && *relative);
+    return asks_full ? check_container(full, why) : 0;
 }
 
 int bw_dynamodb_settings(struct dynamodb_settings *s, const char *text, char *why)

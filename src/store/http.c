@@ -4,7 +4,8 @@
  * queue for a connection, name look-up and handshake included: what hangs anywhere ends there.
  * libcurl only fills buffers; lines and answers are told when it has returned. A request on a kept
  * connection that turns out to be closed is sent again by libcurl on a new one: what is sent here
- * must bear to arrive twice. */
+ * must bear to arrive twice. An http:// URL carries secrets to loopback or to the link-local
+ * address of a cloud's metadata, so it ignores http_proxy; https:// follows https_proxy. */
 #include "store/http.h"
 
 #include "store/curl_loop.h"
@@ -411,6 +412,8 @@ static bool set_ask(struct bw_http_request *request, const struct bw_http_ask *a
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->detail);
+    if (strncmp(ask->url, "http://", 7) == 0) /* clear text must not leave this machine */
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
     bool good = curl_easy_setopt(easy, CURLOPT_URL, ask->url) == CURLE_OK &&
                 set_fields(request, ask) && set_body(easy, ask);
     if (good && ask->sigv4)

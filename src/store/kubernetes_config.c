@@ -1,6 +1,8 @@
 /* Service accounts and kubeconfigs; see kubernetes_config.h. */
 #include "store/kubernetes_config.h"
 
+#include "base/bug.h"
+#include "net/loopback.h"
 #include "store/kubernetes_yaml.h"
 
 #include <errno.h>
@@ -241,15 +243,6 @@ static int load_file(struct bw_kube_config *config, const char *path, const char
     return error;
 }
 
-static bool is_loopback(const char *server)
-{
-    static const char *const near[] = {"http://127.", "http://localhost", "http://[::1]", NULL};
-    for (size_t i = 0; near[i]; i++)
-        if (strncmp(server, near[i], strlen(near[i])) == 0)
-            return true;
-    return false;
-}
-
 static int check(const struct bw_kube_config *config, char *why)
 {
     bool tls = strncmp(config->server, "https://", 8) == 0;
@@ -259,8 +252,13 @@ static int check(const struct bw_kube_config *config, char *why)
         return bw_store_say(why, BW_EINVAL,
                             "'%.100s' is no http:// or https:// address of an API server",
                             config->server);
-    if (!tls && !is_loopback(config->server) && (config->token || config->token_file))
-        return bw_store_say(why, BW_EINVAL, "no token is sent to %.100s without TLS",
+    bool stays_here = BW_BUG(kubernetes_loopback_by_prefix)
+                          ? strncmp(config->server, "http://127.", 11) == 0
+                          : !tls && bw_net_address_is_loopback(config->server + 7);
+    if (!tls && !stays_here && (config->token || config->token_file))
+        return bw_store_say(why, BW_EINVAL,
+                            "cannot send a token to %.100s without TLS: use https://; http:// is "
+                            "for loopback addresses only",
                             config->server);
     return 0;
 }

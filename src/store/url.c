@@ -2,8 +2,8 @@
 #include "store/url.h"
 
 #include "base/text.h"
+#include "net/loopback.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -226,18 +226,6 @@ int bw_url_secret(const struct bw_url *url, const char *key, const char *environ
 
 /* ---- endpoints ---- */
 
-/* By address or as localhost: any other name may lead anywhere, "127.example.com" too. */
-static bool is_this_machine(const char *host)
-{
-    char name[INET_ADDRSTRLEN + 1];
-    struct in_addr address;
-    size_t length = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
-    snprintf(name, sizeof name, "%.*s", (int)length, host);
-    if (strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0)
-        return true;
-    return inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
-}
-
 const char *bw_url_endpoint(const char *text, bool may_have_path, char *why)
 {
     bool tls = strncmp(text, "https://", 8) == 0, plain = strncmp(text, "http://", 7) == 0;
@@ -247,7 +235,7 @@ const char *bw_url_endpoint(const char *text, bool may_have_path, char *why)
                      may_have_path ? "[/PATH]" : "");
         return NULL;
     }
-    if (plain && !is_this_machine(host)) {
+    if (plain && !bw_net_address_is_loopback(host)) {
         bw_store_say(why, 0, "endpoint: http:// is for this machine only");
         return NULL;
     }

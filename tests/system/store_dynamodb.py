@@ -375,6 +375,8 @@ def requests_are_signed_with_keys_from_everywhere():
                 "container": (store, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": here + "/keys",
                                       "AWS_CONTAINER_AUTHORIZATION_TOKEN": "container-token"}),
                 "machine": (store + "&metadata-endpoint=" + here, {})}
+        for elsewhere in ("http://127.evil.invalid/keys", "http://127.0.0.1:80@evil.invalid/keys", "http://169.254.170.2.evil.invalid/", "ftp://x"):
+            fails(store, ["AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://"], {"AWS_CONTAINER_CREDENTIALS_FULL_URI": elsewhere}, 64)
         for name, (store, env) in ways.items():
             judge.asked.clear()
             err = fails(store, ["no election 'e'"], env, 66)

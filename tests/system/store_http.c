@@ -137,6 +137,16 @@ static void a_body_is_sent_as_it_is_without_a_guessed_type(void **state)
     assert_null(strstr(told.body, "Expect"));
 }
 
+/* http:// carries secrets to this machine only; a proxy is another machine. */
+static void clear_text_is_not_sent_through_a_proxy(void **state)
+{
+    (void)state;
+    setenv("http_proxy", "http://127.0.0.1:1", 1); /* nobody listens there */
+    struct told told = get("/echo", 10 * BW_SEC, false);
+    unsetenv("http_proxy");
+    assert_int_equal(told.status, 200);
+}
+
 static void connections_are_kept(void **state)
 {
     (void)state;
@@ -385,6 +395,7 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         with_http(an_answer_has_status_body_and_headers),
         with_http(a_body_is_sent_as_it_is_without_a_guessed_type),
+        with_http(clear_text_is_not_sent_through_a_proxy),
         with_http(connections_are_kept),
         with_http(a_kept_connection_that_was_closed_is_replaced),
         with_http(many_requests_at_once_are_all_answered),

@@ -692,6 +692,8 @@ def bad_urls_and_settings_are_refused_with_a_line():
                  (standin.url(name="e2", user={"username": "u", "password": "p-secret"}), "not supported"),
                  (standin.url(name="e3", cluster={"server": "ftp://x"}), "no http"),
                  (standin.url(name="e4", user={"token": "t-secret"}, cluster={"server": "http://192.0.2.1"}), "without TLS"),
+                 (standin.url(name="e8", user={"token": "t-secret"}, cluster={"server": "http://127.evil.invalid"}), "without TLS"),
+                 (standin.url(name="e9", user={"token": "t-secret"}, cluster={"server": "http://localhost.evil.invalid"}), "without TLS"),
                  (standin.url(name="e7", cluster={"server": "https://u:p-secret@192.0.2.1"}), "no user or password"),
                  (standin.url(name="e5", cluster={"certificate-authority-data": "%%%"}), "base 64"),
                  (standin.url(name="e6", user={"token": "a\nb-secret"}), "token")]
