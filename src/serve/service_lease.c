@@ -182,10 +182,12 @@ void bw_lease_keep_alive_no_more(struct bw_call *call)
 
 /* ── what is left, and which there are ── */
 
-static void left_known(struct bw_call *call, int64_t number, bw_time left_ns)
+enum left_detail { LEFT_WITHOUT_KEYS, LEFT_WITH_KEYS };
+
+/* An ID that names no lease, a negative one included, is answered with itself and a TTL of -1. */
+static void send_left(struct bw_call *call, int64_t id, bw_time left_ns, enum left_detail detail)
 {
     struct bw_service *service = call->service;
-    int64_t id = number < 0 ? -number : number;
     Api__LeaseTimeToLiveResponse out = API__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
     Api__Header header;
     struct bw_lease_view lease;
@@ -199,7 +201,7 @@ static void left_known(struct bw_call *call, int64_t number, bw_time left_ns)
         out.grantedttl = seconds(lease.ttl_ns);
         struct bw_slice *keys = bw_service_room(service, (lease.keys + 1) * sizeof *keys);
         bw_registry_lease_keys(bw_service_registry(service), id, keys, lease.keys);
-        out.n_keys = number < 0 ? lease.keys : 0;
+        out.n_keys = detail == LEFT_WITH_KEYS ? lease.keys : 0;
         out.keys = bw_service_room(service, (lease.keys + 1) * sizeof *out.keys);
         for (uint32_t i = 0; i < lease.keys; i++)
             out.keys[i] =
@@ -209,6 +211,16 @@ static void left_known(struct bw_call *call, int64_t number, bw_time left_ns)
     bw_call_end(call, BW_CODE_OK, NULL);
 }
 
+static void left_known(struct bw_call *call, int64_t id, bw_time left_ns)
+{
+    send_left(call, id, left_ns, LEFT_WITHOUT_KEYS);
+}
+
+static void left_known_with_keys(struct bw_call *call, int64_t id, bw_time left_ns)
+{
+    send_left(call, id, left_ns, LEFT_WITH_KEYS);
+}
+
 void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__LeaseTimeToLiveRequest *in = (const Api__LeaseTimeToLiveRequest *)message;
@@ -216,9 +228,9 @@ void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message
         bw_service_wait(call, bw_replica_left(bw_service_replica(call->service), in->id));
     if (!wait)
         return;
-    wait->answered = left_known;
+    wait->answered = in->keys ? left_known_with_keys : left_known;
     wait->reads = true;
-    wait->number = in->keys ? -in->id : in->id; /* negative: its keys are wanted too */
+    wait->number = in->id;
 }
 
 static void leases_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)

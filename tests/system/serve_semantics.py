@@ -355,6 +355,8 @@ case("a revoke takes its keys in one revision", grant(5), put("a", lease=5), put
 case("a revoke of nothing", revoke(55), get("k"))
 case("a revoke of a lease without keys", grant(5), revoke(5), get("k"), leases())
 case("what is left of nothing", left(55), left(55, True))
+case("what is left of a negative id", grant(5), put("a", lease=5), left(-5), left(-5, True), left(-55), left(-55, True), left(-2**63),
+     left(-2**63, True), left(2**63 - 1, True), left(0), left(0, True), revoke(-5), call("/v3/lease/keepalive", ID=-5), left(5, True))
 case("what is left, with keys", grant(5), put("a", lease=5), put("b", lease=5), left(5, True), left(5))
 case("a keep-alive", grant(5), keep_alive(5))
 case("a keep-alive of nothing", keep_alive(55), leases())
