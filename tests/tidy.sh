@@ -59,6 +59,9 @@ tap_empty "tests outside tests/system and tests/conformance use virtual time" "$
 grep -nE '^(static )?(struct|enum|union)? ?[a-z_0-9 *]+\b(test|case)_?[0-9]+\(' $code /dev/null >"$found"
 tap_empty "tests have names, not numbers" "$found"
 
+grep -nE '\b(s?rand|s?random|[dejlmn]rand48)(_r)? *\(|hrtime\(\) *%' $(echo "$code" | grep -E '^(src|sim|include)/') /dev/null >"$found"
+tap_empty "random numbers come from a seeded generator, never from libc or a clock" "$found"
+
 grep -nE '^typedef (struct|union|enum)\b' $code /dev/null >"$found"
 tap_empty "structs are not hidden behind typedefs" "$found"
 

@@ -230,7 +230,7 @@ static int prepare_tls(struct bw_cluster_client *client, bool wanted)
 int bw_cluster_open(struct bw_cluster_client *client, const struct bw_cli_command *command,
                     const struct bw_cluster_options *options)
 {
-    struct bw_grpc_options channel = {.seed = uv_hrtime()};
+    struct bw_grpc_options channel = {.count = 0};
     bool tls = false;
     *client = (struct bw_cluster_client){.command = command, .options = options};
     uv_loop_init(&client->loop);
@@ -256,7 +256,7 @@ static void disconnect(struct bw_cluster_client *client)
 
 bool bw_cluster_turn_to(struct bw_cluster_client *client, const char *url)
 {
-    struct bw_grpc_options channel = {.seed = uv_hrtime(), .count = 1};
+    struct bw_grpc_options channel = {.count = 1};
     bool tls = false;
     if (take_endpoint(url, strlen(url), &channel.endpoints[0], &tls) != 0)
         return false;

@@ -2,6 +2,7 @@
 #include "net/grpc_state.h"
 
 #include "base/error.h"
+#include "net/seed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,7 +242,7 @@ int bw_grpc_open(struct bw_grpc **out, const struct bw_grpc_options *options)
     }
     channel->options = *options;
     channel->patience_ms = BW_GRPC_PATIENCE_MS;
-    bw_rng_init(&channel->rng, options->seed);
+    bw_net_seed(&channel->rng);
     channel->at = (uint32_t)bw_rng_below(&channel->rng, options->count);
     uv_timer_init(options->loop, &channel->pause);
     uv_timer_init(options->loop, &channel->tick);

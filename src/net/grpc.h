@@ -58,7 +58,6 @@ struct bw_grpc_options {
     struct bw_grpc_endpoint endpoints[BW_GRPC_ENDPOINTS_MAX];
     uint32_t count;
     struct bw_tls_config *tls; /* NULL: in the clear; borrowed */
-    uint64_t seed;             /* for pauses and the first endpoint */
     void *context;
     /* Connected. True: calls may go. False: only early ones, until bw_grpc_ready. */
     bool (*up)(void *context);

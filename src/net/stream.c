@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/little.h"
 #include "net/datagram.h"
+#include "net/seed.h"
 #include "net/stream_state.h"
 
 #include <netinet/in.h>
@@ -365,7 +366,8 @@ static void try_later(struct keep *keep)
     uint64_t pause = (uint64_t)PAUSE_MIN_MS << (keep->failures < 8 ? keep->failures : 8);
     keep->failures++;
     pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
-    uv_timer_start(&keep->timer, on_pause, pause + (uint64_t)rand() % (pause / 2 + 1), 0);
+    uint64_t jitter = bw_rng_below(&keep->stream->rng, pause / 2 + 1);
+    uv_timer_start(&keep->timer, on_pause, pause + jitter, 0);
 }
 
 static void dial_keep(struct keep *keep)
@@ -512,6 +514,7 @@ int bw_stream_open(struct bw_stream **out, const struct bw_stream_options *optio
         return BW_ENOMEM;
     }
     stream->options = *options;
+    bw_net_seed(&stream->rng);
     uv_tcp_init(options->loop, &stream->listener);
     stream->listener.data = stream;
     stream->handles = 1;

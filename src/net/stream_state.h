@@ -3,6 +3,7 @@
 #ifndef BW_NET_STREAM_STATE_H
 #define BW_NET_STREAM_STATE_H
 
+#include "base/rng.h"
 #include "net/credentials.h"
 #include "net/stream.h"
 
@@ -66,6 +67,7 @@ struct bw_stream {
     bool closing;
     void (*closed)(void *context);
     struct bw_stream_counts counts;
+    struct bw_rng rng; /* for pauses */
     struct bw_sealed opened;
     unsigned char frame[HEAD_BYTES + BW_SEAL_FRAME_MAX]; /* on its way out */
     unsigned char chunk[65536];                          /* on its way in */

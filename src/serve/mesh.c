@@ -3,6 +3,7 @@
 #include "serve/mesh.h"
 
 #include "base/error.h"
+#include "net/seed.h"
 #include "serve/mesh_state.h"
 
 #include <stdio.h>
@@ -52,7 +53,8 @@ void mesh_try_later(struct peer *peer)
     uint64_t pause = (uint64_t)PAUSE_MIN_MS << (peer->failures < 7 ? peer->failures : 7);
     peer->failures++;
     pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
-    uv_timer_start(&peer->timer, on_pause, pause + (uint64_t)rand() % (pause / 2 + 1), 0);
+    uint64_t jitter = bw_rng_below(&peer->mesh->rng, pause / 2 + 1);
+    uv_timer_start(&peer->timer, on_pause, pause + jitter, 0);
 }
 
 void mesh_forget_incoming(struct wire *wire)
@@ -300,6 +302,7 @@ int bw_mesh_open(struct bw_mesh **out, const struct bw_mesh_options *options, ch
     if (!mesh)
         return BW_ENOMEM;
     mesh->options = *options;
+    bw_net_seed(&mesh->rng);
     mesh->level = 1;
     uv_tcp_init(options->loop, &mesh->listener);
     mesh->listener.data = mesh;

@@ -6,6 +6,7 @@
 #ifndef BW_SERVE_MESH_STATE_H
 #define BW_SERVE_MESH_STATE_H
 
+#include "base/rng.h"
 #include "serve/mesh.h"
 
 struct peer { /* outgoing */
@@ -43,6 +44,7 @@ struct bw_mesh {
     uv_tcp_t listener;
     uint32_t handles; /* open ones: the memory goes with the last */
     bool closing;
+    struct bw_rng rng; /* for pauses */
     void (*closed)(void *context);
 };
 

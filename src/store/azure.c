@@ -11,6 +11,7 @@
  * order of calls. */
 #include "store/azure.h"
 
+#include "net/seed.h"
 #include "store/module.h"
 
 #include <stdarg.h>
@@ -246,6 +247,7 @@ static int open_parts(struct bw_store *store, uv_loop_t *loop,
         bw_jobs_close(&store->jobs, on_jobs_closed);
         return BW_ENOMEM;
     }
+    bw_net_seed(&store->rng);
     uv_timer_init(loop, &store->poll);
     store->poll.data = store;
     uv_timer_start(&store->poll, on_poll, POLL_EACH_MS, POLL_EACH_MS);

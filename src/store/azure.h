@@ -2,6 +2,7 @@
 #ifndef BW_STORE_AZURE_H
 #define BW_STORE_AZURE_H
 
+#include "base/rng.h"
 #include "store/azure_rest.h"
 #include "store/azure_text.h"
 #include "store/job.h"
@@ -15,7 +16,8 @@ struct bw_store {
     struct azure_settings settings;
     struct azure_identity identity;
     struct azure_rest rest;
-    uv_timer_t poll; /* for WATCH */
+    uv_timer_t poll;   /* for WATCH */
+    struct bw_rng rng; /* for pauses */
     unsigned char nonce[16];
     char bound[BW_ELECTION_NAME_MAX + 1]; /* the election of the URL's blob; "": none yet */
     char server[128];                     /* as it calls itself */

@@ -1,6 +1,8 @@
 /* The token of a managed identity; see azure_identity.h. */
 #include "store/azure_identity.h"
 
+#include "net/seed.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +61,7 @@ static void on_answer(void *context, const struct bw_http_answer *answer)
     else
         snprintf(identity->why, sizeof identity->why, "the managed identity gives no token: %.180s",
                  answer->why);
-    later(identity, AGAIN_MS + uv_hrtime() % (AGAIN_MS / 2));
+    later(identity, AGAIN_MS + bw_rng_below(&identity->rng, AGAIN_MS / 2));
 }
 
 static void ask(struct azure_identity *identity)
@@ -81,6 +83,7 @@ int bw_azure_identity_open(struct azure_identity *identity, uv_loop_t *loop, str
                            const char *url)
 {
     memset(identity, 0, sizeof *identity);
+    bw_net_seed(&identity->rng);
     identity->http = http;
     identity->url = url;
     identity->timer = calloc(1, sizeof *identity->timer);

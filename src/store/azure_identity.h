@@ -4,6 +4,7 @@
 #ifndef BW_STORE_AZURE_IDENTITY_H
 #define BW_STORE_AZURE_IDENTITY_H
 
+#include "base/rng.h"
 #include "store/http.h"
 
 #include <uv.h>
@@ -15,6 +16,7 @@ struct azure_identity {
     const char *url;
     uv_timer_t *timer; /* NULL: not in use */
     struct bw_http_request *asked;
+    struct bw_rng rng;   /* for pauses */
     uint64_t expires_ms; /* on the loop's clock */
     char token[AZURE_TOKEN_MAX + 1];
     char why[BW_WHY_MAX + 1]; /* there is none */

@@ -414,8 +414,9 @@ static void watch_seen(struct azure_work *work)
         bw_azure_done(work);
         return;
     }
-    uv_timer_t *poll = &bw_azure_store(work)->poll;
-    work->poll_at_ms = uv_now(poll->loop) + POLL_MS / 2 + uv_hrtime() % (POLL_MS / 2);
+    struct bw_store *store = bw_azure_store(work);
+    uint64_t jitter = bw_rng_below(&store->rng, POLL_MS / 2);
+    work->poll_at_ms = uv_now(store->poll.loop) + POLL_MS / 2 + jitter;
 }
 
 void bw_azure_look(struct azure_work *work)

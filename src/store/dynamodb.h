@@ -2,6 +2,7 @@
 #ifndef BW_STORE_DYNAMODB_H
 #define BW_STORE_DYNAMODB_H
 
+#include "base/rng.h"
 #include "store/dynamodb_item.h"
 #include "store/dynamodb_keys.h"
 #include "store/job.h"
@@ -13,9 +14,10 @@ struct bw_store {
     struct dynamodb_settings settings;
     struct dynamodb_asker asker;
     struct bw_http *http;
-    uv_timer_t poll;  /* for WATCH */
-    char session[33]; /* this process' */
-    unsigned handles; /* that close */
+    uv_timer_t poll;   /* for WATCH */
+    struct bw_rng rng; /* for pauses */
+    char session[33];  /* this process' */
+    unsigned handles;  /* that close */
     bool closed;
 };
 

@@ -1,6 +1,8 @@
 /* Keys that stand nowhere; see dynamodb_keys.h. */
 #include "store/dynamodb_keys.h"
 
+#include "net/seed.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ static void failed(struct dynamodb_asker *asker, const struct bw_http_answer *an
                  answer->status);
     else
         snprintf(asker->why, sizeof asker->why, "no AWS keys: %.200s", answer->why);
-    uv_timer_start(asker->timer, on_timer, AGAIN_MS + uv_hrtime() % (AGAIN_MS / 2), 0);
+    uv_timer_start(asker->timer, on_timer, AGAIN_MS + bw_rng_below(&asker->rng, AGAIN_MS / 2), 0);
 }
 
 static void ask(struct dynamodb_asker *asker, const char *method, const char *url,
@@ -112,6 +114,7 @@ int bw_dynamodb_asker_open(struct dynamodb_asker *asker, uv_loop_t *loop, struct
     memset(asker, 0, sizeof *asker);
     if (settings->keys.user[0])
         return 0;
+    bw_net_seed(&asker->rng);
     asker->http = http;
     asker->settings = settings;
     asker->timer = calloc(1, sizeof *asker->timer);

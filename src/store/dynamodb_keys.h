@@ -4,6 +4,7 @@
 #ifndef BW_STORE_DYNAMODB_KEYS_H
 #define BW_STORE_DYNAMODB_KEYS_H
 
+#include "base/rng.h"
 #include "store/dynamodb_settings.h"
 #include "store/http.h"
 
@@ -14,6 +15,7 @@ struct dynamodb_asker {
     struct dynamodb_settings *settings; /* its keys are set here */
     uv_timer_t *timer;                  /* NULL: not in use */
     struct bw_http_request *asked;
+    struct bw_rng rng;        /* for pauses */
     char session[512];        /* a header, for the machine's endpoint */
     char why[BW_WHY_MAX + 1]; /* there are none */
 };

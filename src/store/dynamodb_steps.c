@@ -341,8 +341,9 @@ static void watch_seen(struct dynamodb_work *work)
         bw_dynamodb_done(work);
         return;
     }
-    uv_timer_t *poll = &bw_dynamodb_store(work)->poll;
-    work->poll_at_ms = uv_now(poll->loop) + POLL_MS / 2 + uv_hrtime() % (POLL_MS / 2);
+    struct bw_store *store = bw_dynamodb_store(work);
+    uint64_t jitter = bw_rng_below(&store->rng, POLL_MS / 2);
+    work->poll_at_ms = uv_now(store->poll.loop) + POLL_MS / 2 + jitter;
 }
 
 void bw_dynamodb_look(struct dynamodb_work *work)

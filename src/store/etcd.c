@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define PORT            2379u
 #define PATIENCE_MIN_MS 150u
@@ -229,8 +228,6 @@ static int open_client(struct bw_store *store, struct etcd_client_options *optio
 {
     options->grpc.loop = store->loop;
     options->grpc.tls = store->tls;
-    if (getrandom(&options->grpc.seed, sizeof options->grpc.seed, 0) < 0)
-        options->grpc.seed = uv_hrtime();
     options->binds = store->ops->hold != NULL;
     options->context = store;
     options->up = on_up;
