@@ -15,15 +15,27 @@ static bool told_before(const struct bw_store_about *about)
     return false;
 }
 
+static void print_hint(const struct bw_store_about *about, enum bw_store_presence presence)
+{
+    if (presence == BW_STORE_NOT_BUILT)
+        printf("  %14s build it with %s\n", "", about->builds_with);
+    else if (presence == BW_STORE_NOT_LOADABLE)
+        printf("  %14s install %s\n", "", about->runs_with);
+    else
+        printf("  %14s install the program and its stores from one version\n", "");
+}
+
 static void print_missing(void)
 {
     char why[BW_WHY_MAX + 1];
     bool any = false;
     for (const struct bw_store_about *about = bw_store_known(); about->scheme; about++) {
-        if (told_before(about) || bw_store_is_there(about, why))
+        enum bw_store_presence presence =
+            told_before(about) ? BW_STORE_HERE : bw_store_presence(about, why);
+        if (presence == BW_STORE_HERE)
             continue;
-        printf("%s  %-14s %s\n  %14s build it with %s\n", any ? "" : "missing:\n", about->module,
-               why, "", about->needs);
+        printf("%s  %-14s %s\n", any ? "" : "missing:\n", about->module, why);
+        print_hint(about, presence);
         any = true;
     }
 }
@@ -33,7 +45,7 @@ void bw_version_print(void)
     char why[BW_WHY_MAX + 1];
     printf("bellwether %s\nstores:\n", BW_VERSION);
     for (const struct bw_store_about *about = bw_store_known(); about->scheme; about++)
-        if (bw_store_is_there(about, why))
+        if (bw_store_presence(about, why) == BW_STORE_HERE)
             printf("  %-14s %s\n", about->scheme, about->form);
     print_missing();
 }

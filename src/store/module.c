@@ -62,41 +62,39 @@ static void find_file(char *path, const char *name)
         file_name(path, BW_MODULES, name);
 }
 
-static const struct bw_store_module *load(const char *path, const char *name, char *why)
+static enum bw_store_presence load(const char *path, const char *name,
+                                   const struct bw_store_module **out, char *why)
 {
     if (access(path, R_OK) != 0) {
         bw_store_say(why, 0, "the %s store is not part of this installation: there is no %s", name,
                      path);
-        return NULL;
+        return BW_STORE_NOT_BUILT;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const struct bw_store_module *module = handle ? dlsym(handle, SYMBOL) : NULL;
     if (!module) {
         bw_store_say(why, 0, "the %s store cannot be loaded: %s", name, dlerror());
-        return NULL;
+        return BW_STORE_NOT_LOADABLE;
     }
     if (strcmp(module->version, BW_VERSION) != 0 ||
         module->request_bytes != sizeof(struct bw_store_request) ||
         module->reply_bytes != sizeof(struct bw_store_reply)) {
         bw_store_say(why, 0, "%s belongs to another version (%s; this is %s)", path,
                      module->version, BW_VERSION);
-        return NULL;
+        return BW_STORE_OTHER_VERSION;
     }
-    return module;
+    *out = module;
+    return BW_STORE_HERE;
 }
 
-const struct bw_store_module *bw_store_module_load(const char *name, char *why)
+enum bw_store_presence bw_store_module_load(const char *name, const struct bw_store_module **out,
+                                            char *why)
 {
     char path[PATH_BYTES];
+    *out = NULL;
     find_file(path, name);
     pthread_mutex_lock(&loading);
-    const struct bw_store_module *module = load(path, name, why);
+    enum bw_store_presence presence = load(path, name, out, why);
     pthread_mutex_unlock(&loading);
-    return module;
-}
-
-const struct bw_store_ops *bw_store_module_find(const char *name, const char *url, char *why)
-{
-    const struct bw_store_module *module = bw_store_module_load(name, why);
-    return module ? module->find(url, why) : NULL;
+    return presence;
 }

@@ -19,9 +19,8 @@ struct bw_store_module {
     __attribute__((visibility("default"))) const struct bw_store_module bw_store_module = {        \
         BW_VERSION, sizeof(struct bw_store_request), sizeof(struct bw_store_reply), find_ops}
 
-/* Loads module `name` once per process; NULL with a line in `why`. */
-const struct bw_store_module *bw_store_module_load(const char *name, char *why);
-/* The same, and asks it for the store of the URL. */
-const struct bw_store_ops *bw_store_module_find(const char *name, const char *url, char *why);
+/* Loads module `name` once per process. Unless it is HERE: *out is NULL, and `why` has a line. */
+enum bw_store_presence bw_store_module_load(const char *name, const struct bw_store_module **out,
+                                            char *why);
 
 #endif

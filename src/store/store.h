@@ -243,13 +243,22 @@ struct bw_store_about {
     const char *scheme;
     const char *module; /* NULL: part of the program */
     const char *form;   /* of its URLs, for people */
-    const char *needs;  /* client libraries, as Debian names what one builds with; NULL: none */
+    /* Debian 12's packages of its client libraries, apart from what every program of the project
+     * needs; NULL: none. */
+    const char *builds_with, *runs_with;
+};
+
+enum bw_store_presence {
+    BW_STORE_HERE,
+    BW_STORE_NOT_BUILT,    /* there is no module: it was built without the client library */
+    BW_STORE_NOT_LOADABLE, /* the module is there, and a library that it needs is not */
+    BW_STORE_OTHER_VERSION /* the module belongs to another version of the program */
 };
 
 /* Ended by an entry without a scheme; the default first. */
 const struct bw_store_about *bw_store_known(void);
-/* Can it be used here? False with a line in why[BW_WHY_MAX + 1]. */
-bool bw_store_is_there(const struct bw_store_about *about, char *why);
+/* Can it be used here? If not: why, a line in why[BW_WHY_MAX + 1]. */
+enum bw_store_presence bw_store_presence(const struct bw_store_about *about, char *why);
 
 /* For stores: one line into why[BW_WHY_MAX + 1], cut if it is too long. Returns `error`. */
 int bw_store_say(char *why, int error, const char *format, ...)

@@ -10,43 +10,54 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As src/store/meson.build has it. */
-#define NEEDS_AZURE      "libcurl4-openssl-dev libssl-dev"
-#define NEEDS_DYNAMODB   "libcurl4-openssl-dev"
-#define NEEDS_ETCD       "libnghttp2-dev libprotobuf-c-dev libssl-dev"
-#define NEEDS_KUBERNETES "libcurl4-openssl-dev libssl-dev"
-#define NEEDS_PEER       "libssl-dev"
-#define NEEDS_POSTGRES   "libpq-dev"
-#define NEEDS_REDIS      "libhiredis-dev libssl-dev"
-#define NEEDS_ZOOKEEPER  "libzookeeper-st-dev"
+/* Client libraries as src/store/meson.build has them: the packages of Debian 12 to build with, and
+ * those to run with. */
+#define AZURE    "azure", "libcurl4-openssl-dev libssl-dev", "libcurl4 libssl3"
+#define DYNAMODB "dynamodb", "libcurl4-openssl-dev libssl-dev", "libcurl4 libssl3"
+#define KUBERNETES                                                                                 \
+    "kubernetes", "libcurl4-openssl-dev libssl-dev libyaml-dev", "libcurl4 libssl3 libyaml-0-2"
+#define ETCD                                                                                       \
+    "etcd", "libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libssl-dev",                     \
+        "libnghttp2-14 libprotobuf-c1 libssl3"
+#define PEER      "peer", "libssl-dev libxxhash-dev", "libssl3 libxxhash0"
+#define POSTGRES  "postgres", "libpq-dev", "libpq5"
+#define REDIS     "redis", "libhiredis-dev libssl-dev", "libhiredis0.14 libssl3"
+#define ZOOKEEPER "zookeeper", "libzookeeper-st-dev", "libzookeeper-st2"
+
+#define STORE(scheme, form, ...) ABOUT(scheme, form, __VA_ARGS__)
+#define ABOUT(scheme, form, module, build, run)                                                    \
+    {                                                                                              \
+        scheme, module, form, build, run                                                           \
+    }
 
 static const struct bw_store_about stores[] = {
-    {"sqlite", NULL, "sqlite:PATH", NULL},
-    {"etcd", "etcd", "etcd://HOST,.../PREFIX", NEEDS_ETCD},
-    {"etcds", "etcd", "etcds://HOST,.../PREFIX (TLS)", NEEDS_ETCD},
-    {"bellwether", "etcd", "bellwether://HOST,...; bellwether serve", NEEDS_ETCD},
-    {"bellwethers", "etcd", "bellwethers://HOST,... (TLS)", NEEDS_ETCD},
-    {"zookeeper", "zookeeper", "zookeeper://HOST,.../PATH", NEEDS_ZOOKEEPER},
-    {"redis", "redis", "redis://HOST, or several for Redlock", NEEDS_REDIS},
-    {"rediss", "redis", "rediss://HOST (TLS)", NEEDS_REDIS},
-    {"redis+sentinel", "redis", "redis+sentinel://HOST,.../MASTER", NEEDS_REDIS},
-    {"postgres", "postgres", "postgres://HOST/DATABASE", NEEDS_POSTGRES},
-    {"postgresql", "postgres", "postgresql://HOST/DATABASE", NEEDS_POSTGRES},
-    {"kubernetes", "kubernetes", "kubernetes://NAMESPACE", NEEDS_KUBERNETES},
-    {"azure", "azure", "azure://ACCOUNT/CONTAINER", NEEDS_AZURE},
-    {"dynamodb", "dynamodb", "dynamodb://REGION/TABLE", NEEDS_DYNAMODB},
-    {"peer", "peer", "peer:///ELECTION?id=N&...; bellwether peer", NEEDS_PEER},
-    {NULL, NULL, NULL, NULL}};
+    {"sqlite", NULL, "sqlite:PATH", NULL, NULL},
+    STORE("etcd", "etcd://HOST,.../PREFIX", ETCD),
+    STORE("etcds", "etcds://HOST,.../PREFIX (TLS)", ETCD),
+    STORE("bellwether", "bellwether://HOST,...; bellwether serve", ETCD),
+    STORE("bellwethers", "bellwethers://HOST,... (TLS)", ETCD),
+    STORE("zookeeper", "zookeeper://HOST,.../PATH", ZOOKEEPER),
+    STORE("redis", "redis://HOST, or several for Redlock", REDIS),
+    STORE("rediss", "rediss://HOST (TLS)", REDIS),
+    STORE("redis+sentinel", "redis+sentinel://HOST,.../MASTER", REDIS),
+    STORE("postgres", "postgres://HOST/DATABASE", POSTGRES),
+    STORE("postgresql", "postgresql://HOST/DATABASE", POSTGRES),
+    STORE("kubernetes", "kubernetes://NAMESPACE", KUBERNETES),
+    STORE("azure", "azure://ACCOUNT/CONTAINER", AZURE),
+    STORE("dynamodb", "dynamodb://REGION/TABLE", DYNAMODB),
+    STORE("peer", "peer:///ELECTION?id=N&...; bellwether peer", PEER),
+    {NULL, NULL, NULL, NULL, NULL}};
 
 const struct bw_store_about *bw_store_known(void)
 {
     return stores;
 }
 
-bool bw_store_is_there(const struct bw_store_about *about, char *why)
+enum bw_store_presence bw_store_presence(const struct bw_store_about *about, char *why)
 {
+    const struct bw_store_module *module;
     why[0] = '\0';
-    return !about->module || bw_store_module_load(about->module, why);
+    return about->module ? bw_store_module_load(about->module, &module, why) : BW_STORE_HERE;
 }
 
 /* Length of the scheme, 0 when there is none: letters, digits, '+', '-', '.' up to the first ':'. A
@@ -94,10 +105,16 @@ static const struct bw_store_ops *find_path(const char *url, char *why)
 static const struct bw_store_ops *find_module(const struct bw_store_about *about, const char *url,
                                               char *why)
 {
-    if (strncmp(url + strlen(about->scheme), "://", 3) == 0)
-        return bw_store_module_find(about->module, url, why);
-    snprintf(why, BW_WHY_MAX + 1, "'%.60s' is not the whole of it; write %s", url, about->form);
-    return NULL;
+    const struct bw_store_module *module;
+    if (strncmp(url + strlen(about->scheme), "://", 3) != 0) {
+        snprintf(why, BW_WHY_MAX + 1, "'%.60s' is not the whole of it; write %s", url, about->form);
+        return NULL;
+    }
+    enum bw_store_presence presence = bw_store_module_load(about->module, &module, why);
+    size_t used = strlen(why);
+    if (presence == BW_STORE_NOT_LOADABLE)
+        snprintf(why + used, BW_WHY_MAX + 1 - used, "; install %s", about->runs_with);
+    return module ? module->find(url, why) : NULL;
 }
 
 const struct bw_store_ops *bw_store_find(const char *url, char *why)
