@@ -68,6 +68,27 @@ static void confirm_own_death(struct bw_sim *sim, bw_node id, uint32_t election)
     bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->stop_ns);
 }
 
+/* The others hear at once that the work is dead: the worst for a hand-over is that they hear it
+ * first. (What a peer says of an older term does not count: so nobody hears it late.) */
+static void tell_work_dead(struct bw_sim *sim, bw_node id, uint32_t election)
+{
+    struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
+                             .node = id,
+                             .election = (uint16_t)election,
+                             .alone = true,
+                             .handed = sim->nodes[id].ending == BW_SIM_HANDS_OVER};
+    for (bw_node other = 1; other <= sim->cap; other++) {
+        const struct bw_sim_node *node = &sim->nodes[other];
+        bool hears = other != id && node->member && node->up && !node->paused &&
+                     bw_sim_net_open(&sim->net, id, other);
+        struct bw_sim_slot *slot = hears ? bw_sim_pend(sim, BW_PENDING_EVENT, other) : NULL;
+        if (!slot)
+            continue;
+        memcpy(slot->body, &event, sizeof event);
+        bw_sim_queue_push(&sim->queue, slot, sim->now);
+    }
+}
+
 /* The host ends the work in good order; then the elector hands over. */
 static void move(struct bw_sim *sim, bw_node id, uint32_t election, bw_node to)
 {
@@ -106,6 +127,11 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
         bw_sim_work_schedule(sim, id, election);
     else if (led)
         confirm_own_death(sim, id, election);
+    if (sim->nodes[id].ending == BW_SIM_STAYS || (leads && until > sim->now))
+        return;
+    if (!sim->stores && !sim->registry && !sim->config->spread)
+        tell_work_dead(sim, id, election);
+    sim->nodes[id].ending = BW_SIM_STAYS;
 }
 
 void bw_sim_act_write(struct bw_sim *sim, struct bw_sim_slot *slot)

@@ -442,9 +442,11 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
         command(sim, id, BW_COMMAND_CAMPAIGN, fault->peer);
         break;
     case BW_FAULT_RESIGN:
+        sim->nodes[id].ending = BW_SIM_RESIGNS;
         command(sim, id, BW_COMMAND_RESIGN, BW_NODE_NONE);
         break;
     case BW_FAULT_TRANSFER:
+        sim->nodes[id].ending = BW_SIM_HANDS_OVER;
         command(sim, id, BW_COMMAND_TRANSFER, fault->peer);
         break;
     default:

@@ -120,6 +120,7 @@ static void clear_process(struct bw_sim_node *node)
     node->paused = false;
     node->leaving = false;
     node->barrier = false;
+    node->ending = BW_SIM_STAYS;
     node->armed = false;
     node->stray.serial = 0;
     bw_sim_fifo_init(&node->held);

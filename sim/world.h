@@ -66,6 +66,10 @@ struct bw_sim_raft_host {  /* per node and election */
     bw_index snapshot_asked; /* a snapshot up to here is being written */
 };
 
+/* A leader that was told to step down: when it may no longer act it tells the others that its work
+ * is dead, as peers do. */
+enum bw_sim_ending { BW_SIM_STAYS, BW_SIM_RESIGNS, BW_SIM_HANDS_OVER };
+
 struct bw_sim_node {
     struct bw_instance *instance;
     void *memory;
@@ -79,6 +83,7 @@ struct bw_sim_node {
     bool leaving; /* was told to stop */
     bool left;    /* ever: one that crashes while it leaves does not come back */
     bool barrier; /* a record is being written: actions are held */
+    enum bw_sim_ending ending;
     /* Timer: at most one that counts, told by its generation. */
     bool armed;
     uint32_t timer;

@@ -371,13 +371,14 @@ int bw_peer_client_leader(struct bw_peer_client *c, struct bw_peer_answer *membe
                           struct bw_peer_leader *out)
 {
     struct bw_peer_answer now;
-    out->row = NULL;
+    *out = (struct bw_peer_leader){.row = NULL};
     int code = bw_peer_client_members(c, members);
     if (code == 0)
         code = bw_peer_client_standing(c, &now);
     if (code)
         return code;
     bw_node leader = now.standing.leader;
+    out->term = now.standing.term;
     const struct bw_peer_row *row = leader ? bw_peer_client_row(members, leader) : NULL;
     if (row && bw_peer_client_address(row, &out->at))
         out->row = row;

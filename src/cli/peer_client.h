@@ -99,6 +99,7 @@ int bw_peer_client_standing(struct bw_peer_client *client, struct bw_peer_answer
 struct bw_peer_leader {
     const struct bw_peer_row *row;
     struct sockaddr_storage at;
+    bw_term term;
 };
 int bw_peer_client_leader(struct bw_peer_client *client, struct bw_peer_answer *members,
                           struct bw_peer_leader *out);

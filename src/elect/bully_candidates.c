@@ -188,4 +188,5 @@ const struct bw_elector_ops bw_elect_bully_candidates = {
     .init = init,
     .step = bw_bully_step,
     .deadline = bw_bully_deadline,
-    .status = bw_bully_status};
+    .status = bw_bully_status,
+    .ready = bw_bully_ready};

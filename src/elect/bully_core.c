@@ -73,6 +73,11 @@ void bw_bully_status(const void *memory, struct bw_elector_status *out)
                                       .state = state_names[self->state]};
 }
 
+bool bw_bully_ready(const void *memory, bw_node node)
+{
+    return node != BW_NODE_NONE && bw_bully_best_other(memory) == node;
+}
+
 /* --- rank ------------------------------------------------------------------------------------ */
 
 bool bw_bully_outranks(const struct bw_bully *self, const struct bw_member_row *a,

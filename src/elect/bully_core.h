@@ -84,6 +84,8 @@ int bw_bully_init(void *memory, const struct bw_elector_config *config, size_t s
                   const struct bw_bully_rules *rules);
 bw_time bw_bully_deadline(const void *memory);
 void bw_bully_status(const void *memory, struct bw_elector_status *out);
+/* Only the next in rank: anybody else would lose the lead to it at once. */
+bool bw_bully_ready(const void *memory, bw_node node);
 /* One event for a variant that adds rules to the core. */
 void bw_bully_step(void *memory, const struct bw_event *event, struct bw_actions *out);
 

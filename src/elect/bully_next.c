@@ -245,4 +245,5 @@ const struct bw_elector_ops bw_elect_bully_next = {
     .init = init,
     .step = step,
     .deadline = bw_bully_deadline,
-    .status = bw_bully_status};
+    .status = bw_bully_status,
+    .ready = bw_bully_ready};

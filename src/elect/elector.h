@@ -83,7 +83,7 @@ struct bw_elector_ops {
     void (*step)(void *self, const struct bw_event *event, struct bw_actions *actions);
     bw_time (*deadline)(const void *self);
     void (*status)(const void *self, struct bw_elector_status *out);
-    /* Optional: we lead; could `node` take over at once? NULL: anybody could. */
+    /* Optional: we lead; would a TRANSFER to `node` be carried out at once? NULL: to anybody. */
     bool (*ready)(const void *self, bw_node node);
 };
 

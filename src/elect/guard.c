@@ -561,7 +561,8 @@ static void on_confirmed_dead(struct guard *g, const struct bw_event *event,
         g->bound_until = event->now;
     if (g->state == CLAIMING)
         g->claim_at = event->now;
-    step_inner(g, event, actions);
+    if (!event->handed || BW_BUG(guard_takes_a_transfer_for_a_death))
+        step_inner(g, event, actions);
 }
 
 static void guard_step(void *self, const struct bw_event *event, struct bw_actions *actions)
@@ -631,6 +632,12 @@ static void guard_status(const void *self, struct bw_elector_status *out)
     out->state = state_names[g->state];
 }
 
+static bool guard_ready(const void *self, bw_node node)
+{
+    const struct guard *g = self;
+    return !g->inner_ops->ready || g->inner_ops->ready(g->inner, node);
+}
+
 const struct bw_elector_ops bw_elect_guard = {
     .name = "quorum-guard",
     .promise = "Only the side with a majority of the configured members has a leader; the other "
@@ -642,4 +649,5 @@ const struct bw_elector_ops bw_elect_guard = {
     .step = guard_step,
     .deadline = guard_deadline,
     .status = guard_status,
+    .ready = guard_ready,
 };

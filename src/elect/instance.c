@@ -2,6 +2,7 @@
 #include "elect/instance.h"
 
 #include "base/arena.h"
+#include "base/bug.h"
 #include "base/error.h"
 #include "elect/balance.h"
 
@@ -67,13 +68,18 @@ uint32_t bw_instance_actions_max(const struct bw_instance_config *config)
     return detector + electors + config->spread;
 }
 
+/* Its members promise a leader not to help another for a while. */
+static bool promises(const struct bw_elector_ops *ops)
+{
+    return ops == &bw_elect_guard || !(ops->traits & BW_TRAIT_MAY_SPLIT);
+}
+
 /* Whoever the detector watches may lead, but for those who never do. */
 static void begin_balance(struct bw_instance *self, const struct bw_instance_config *config)
 {
     const struct bw_elector_config *first = &config->elections[0].config;
     const struct bw_elector_ops *ops = config->elections[0].ops;
-    bool promises = ops == &bw_elect_guard || !(ops->traits & BW_TRAIT_MAY_SPLIT);
-    bw_time promise = promises ? bw_elector_promise(first) : 0;
+    bw_time promise = promises(ops) ? bw_elector_promise(first) : 0;
     struct bw_balance_config balance = {.self = first->self,
                                         .elections = config->count,
                                         .cap = config->detect.cap,
@@ -223,6 +229,19 @@ static void step_numbered(struct bw_instance *self, uint32_t election, const str
         bw_actions_trace(actions, BW_TRACE_IGNORED_STRANGER, event->node, election, 0);
 }
 
+/* A leader that hands over to a named successor is not gone: an elector without promises that took
+ * it for gone would elect somebody else before the successor has heard. With promises, the members
+ * are free again. */
+static void step_dead_work(struct bw_instance *self, const struct bw_event *event,
+                           struct bw_actions *actions)
+{
+    bool useless = event->handed && event->election < self->count &&
+                   !promises(self->electors[event->election].ops) &&
+                   !BW_BUG(instance_takes_a_transfer_for_a_death);
+    if (!useless)
+        step_numbered(self, event->election, event, actions);
+}
+
 static void dispatch(struct bw_instance *self, const struct bw_event *event,
                      struct bw_actions *actions)
 {
@@ -252,7 +271,7 @@ static void dispatch(struct bw_instance *self, const struct bw_event *event,
         break;
     case BW_EVENT_CONFIRMED_DEAD:
         if (event->alone) {
-            step_numbered(self, event->election, event, actions);
+            step_dead_work(self, event, actions);
             break;
         }
         step_detector(self, event, actions);
@@ -268,11 +287,15 @@ static void dispatch(struct bw_instance *self, const struct bw_event *event,
     }
 }
 
-static bool is_ready(void *context, uint32_t election, bw_node to)
+bool bw_instance_ready(const struct bw_instance *self, uint32_t election, bw_node to)
 {
-    const struct bw_instance *self = context;
     const struct elector *elector = &self->electors[election];
     return !elector->ops->ready || elector->ops->ready(elector->self, to);
+}
+
+static bool is_ready(void *context, uint32_t election, bw_node to)
+{
+    return bw_instance_ready(context, election, to);
 }
 
 /* Members that come and go by their own word. */

@@ -37,6 +37,8 @@ void bw_instance_step(struct bw_instance *self, const struct bw_event *event,
 bw_time bw_instance_deadline(const struct bw_instance *self);
 void bw_instance_status(const struct bw_instance *self, uint32_t election,
                         struct bw_elector_status *out);
+/* We lead: would a TRANSFER to `to` be carried out? */
+bool bw_instance_ready(const struct bw_instance *self, uint32_t election, bw_node to);
 /* What the detector says of `node`; ALIVE when there is no detector. */
 enum bw_member_status bw_instance_member(const struct bw_instance *self, bw_node node);
 double bw_instance_level(const struct bw_instance *self, bw_node node, bw_time now);

@@ -589,6 +589,12 @@ static void invitation_status(const void *self, struct bw_elector_status *out)
                                       .state = state_names[v->state]};
 }
 
+/* Those who are in our group. */
+static bool invitation_ready(const void *self, bw_node node)
+{
+    return bw_group_find_mate(self, node) != NULL;
+}
+
 /* At most one message to every member, and a few to one. */
 static uint32_t invitation_actions_max(const struct bw_elector_config *config)
 {
@@ -606,4 +612,5 @@ const struct bw_elector_ops bw_elect_invitation = {
     .step = invitation_step,
     .deadline = invitation_deadline,
     .status = invitation_status,
+    .ready = invitation_ready,
 };

@@ -625,6 +625,13 @@ bw_time bw_ring_deadline(const void *self)
     return bw_time_min(ring->round_at, bw_time_min(ring->meet_at, ring->beat_at));
 }
 
+bool bw_ring_ready(const void *self, bw_node node)
+{
+    const struct bw_ring *ring = self;
+    const struct bw_member_row *row = bw_members_find(&ring->members, node);
+    return row && !row->suspect;
+}
+
 void bw_ring_status(const void *self, struct bw_elector_status *out)
 {
     const struct bw_ring *ring = self;

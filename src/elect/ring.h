@@ -81,6 +81,8 @@ int bw_ring_init(void *memory, const struct bw_elector_config *config,
 void bw_ring_step(void *self, const struct bw_event *event, struct bw_actions *actions);
 bw_time bw_ring_deadline(const void *self);
 void bw_ring_status(const void *self, struct bw_elector_status *out);
+/* Any member that is not suspected may be appointed. */
+bool bw_ring_ready(const void *self, bw_node node);
 
 /* ---- ring_order.c: who is next ---- */
 

@@ -156,4 +156,5 @@ const struct bw_elector_ops bw_elect_ring_hirschberg_sinclair = {
     .step = bw_ring_step,
     .deadline = bw_ring_deadline,
     .status = bw_ring_status,
+    .ready = bw_ring_ready,
 };

@@ -444,6 +444,13 @@ static void stable_status(const void *self, struct bw_elector_status *out)
                                       .state = state_names[s->state]};
 }
 
+static bool stable_ready(const void *self, bw_node node)
+{
+    const struct stable *s = self;
+    const struct bw_member_row *row = bw_members_find(&s->members, node);
+    return row && !row->suspect;
+}
+
 const struct bw_elector_ops bw_elect_stable = {
     .name = "stable",
     .promise = "Each side of a partition ends with a leader of its own until it heals; with the "
@@ -455,4 +462,5 @@ const struct bw_elector_ops bw_elect_stable = {
     .step = stable_step,
     .deadline = stable_deadline,
     .status = stable_status,
+    .ready = stable_ready,
 };

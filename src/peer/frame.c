@@ -10,6 +10,7 @@
  *   SYNC      answer 1, members 4, digest 8, rules
  *   FOUND     op 1, proposer 4, round 8, count 2, ids 4 each, rising
  *   DEAD      election 2, node 4, incarnation 4, term 8
+ *   HANDED    the same
  *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8, done 1
  *   QUERY     request 8, what 1, first 4
  *   VIEW      request 8, what 1, formed 1, first 4, total 4, count 1, then
@@ -244,7 +245,7 @@ static void view(struct walk *w, struct bw_peer_view *v)
 static void order(struct walk *w, struct bw_peer_hand_over *o)
 {
     u64(w, &o->request);
-    o->kind = (uint8_t)choice(w, o->kind, 10);
+    o->kind = (uint8_t)choice(w, o->kind, 11);
     flag(w, &o->answer);
     u8(w, &o->error);
     refuse(w, o->error && !o->answer);
@@ -290,6 +291,7 @@ static void walk_frame(struct walk *w, struct bw_peer_frame *f)
         founding(w, &f->founding);
         break;
     case BW_PEER_DEAD:
+    case BW_PEER_HANDED:
         death(w, &f->death);
         break;
     case BW_PEER_CLAIM:

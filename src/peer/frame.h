@@ -30,6 +30,7 @@ enum bw_peer_frame_kind {
     BW_PEER_VIEW,         /* and is told what we see */
     BW_PEER_ORDER,        /* hand over, please */
     BW_PEER_BATCH,        /* several of the others in one (node_batch.c) */
+    BW_PEER_HANDED,       /* as DEAD, of a leader that lives and hands over to a named successor */
     BW_PEER_FRAME_KINDS
 };
 

@@ -55,7 +55,7 @@ static void obey_queue(struct bw_peer *p)
             event.alone = true;
         peer_step(p, &event);
         if (queued.kind == BW_EVENT_CONFIRMED_DEAD && p->formed)
-            peer_tell_dead(p, queued.command.election);
+            peer_tell_dead(p, queued.command.election, queued.command.node);
     }
 }
 
@@ -191,6 +191,7 @@ static void fall_silent(struct bw_peer *p)
     p->options.member = NULL;
     p->options.letters = NULL;
     p->options.ordered = NULL;
+    p->options.outcome = NULL;
     p->options.split = NULL;
     p->options.held = NULL;
     p->options.done = NULL;
@@ -452,10 +453,10 @@ int bw_peer_command(struct bw_peer *p, const struct bw_command *command)
     return p->formed && !p->closing ? peer_enqueue(p, &queued) : BW_EBUSY;
 }
 
-void bw_peer_dead(struct bw_peer *p, uint32_t election)
+void bw_peer_dead(struct bw_peer *p, uint32_t election, bw_node heir)
 {
     struct peer_queued queued = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                                 .command = {.election = (uint16_t)election}};
+                                 .command = {.election = (uint16_t)election, .node = heir}};
     if (election < p->elections)
         peer_enqueue(p, &queued);
 }

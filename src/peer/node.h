@@ -38,14 +38,17 @@ enum bw_peer_order_kind {
     BW_PEER_GONE, /* of the leader, to who has left: no majority counts on you any more */
     /* To the leader: that member is gone for good, take it out (removal.h). */
     BW_PEER_REMOVE,
-    BW_PEER_REMOVE_LIVING /* although it may be alive */
+    BW_PEER_REMOVE_LIVING, /* although it may be alive */
+    /* To the leader that was asked for a TRANSFER to `node`: has it come to nothing? 0: not so far,
+     * or nothing is known of it; else why. */
+    BW_PEER_OUTCOME
 };
 
 struct bw_peer_order {
     enum bw_peer_order_kind kind;
     uint32_t election;
-    bw_node node; /* TRANSFER: who is to lead; REMOVE: who is to go; PREPARE, READY, UNREADY: to
-                     whom, or of whom */
+    bw_node node; /* TRANSFER, OUTCOME: who is to lead; REMOVE: who is to go; PREPARE, READY,
+                     UNREADY: to whom, or of whom */
 };
 
 struct bw_peer_options {
@@ -90,6 +93,10 @@ struct bw_peer_options {
     /* Somebody asks us, the leader, to hand over. The work must be dead before bw_peer_command is
      * given what was ordered. Without this hook it is done at once. */
     void (*ordered)(void *context, const struct bw_peer_order *order);
+    /* A client asks what has become of the TRANSFER to `to`. 0: nothing has gone wrong so far.
+     * BW_EDENIED: the peer named is not ready; BW_EBUSY: it has not answered; BW_ENOQUORUM: it
+     * did not take the lead, and we lead on. */
+    int (*outcome)(void *context, uint32_t election, bw_node to);
     /* Two claim to lead the same election at overlapping times. */
     void (*split)(void *context, uint32_t election, const struct bw_peer_claim *one,
                   const struct bw_peer_claim *other);
@@ -121,8 +128,9 @@ void bw_peer_close(struct bw_peer *peer, bool leave, void (*closed)(void *contex
 int bw_peer_command(struct bw_peer *peer, const struct bw_command *command);
 
 /* The work that we ran under any term so far is confirmed dead: everybody is told, and what was
- * promised to us is void. */
-void bw_peer_dead(struct bw_peer *peer, uint32_t election);
+ * promised to us is void. `heir`: the next command is a TRANSFER to it, so that nobody else stands
+ * for election meanwhile; NONE: anybody may. */
+void bw_peer_dead(struct bw_peer *peer, uint32_t election, bw_node heir);
 
 /* Work of this election may be running here, or not any more: what others see of us. */
 void bw_peer_busy(struct bw_peer *peer, uint32_t election, bool busy);
@@ -132,7 +140,9 @@ void bw_peer_busy(struct bw_peer *peer, uint32_t election, bool busy);
 void bw_peer_done(struct bw_peer *peer, uint32_t election);
 
 /* Asks whoever leads to hand over (an ORDER frame when that is somebody else); or tells a member
- * what two members tell each other. 0, BW_ENOTLEADER: nobody leads, BW_ENOTMEMBER, BW_EINVAL. */
+ * what two members tell each other. 0, BW_ENOTLEADER: nobody leads, BW_ENOTMEMBER, BW_EINVAL; of a
+ * TRANSFER also BW_EDENIED: the algorithm's rank forbids it, BW_EUNSUPPORTED: the peer named is
+ * suspected, BW_EBUSY: it cannot take over yet (it has no vote, or is not of our group). */
 int bw_peer_order(struct bw_peer *peer, const struct bw_peer_order *order);
 
 struct bw_peer_status {

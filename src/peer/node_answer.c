@@ -33,12 +33,13 @@ static bw_term newest_term(const struct bw_peer *p, uint32_t election, bw_node n
     return term;
 }
 
-static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node)
+static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node, bool handed)
 {
     struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
                              .node = node,
                              .election = (uint16_t)election,
-                             .alone = true};
+                             .alone = true,
+                             .handed = handed};
     peer_step(p, &event);
 }
 
@@ -62,7 +63,8 @@ static void note_death(struct bw_peer *p, const struct bw_peer_death *death)
 
 /* Said by the node itself, or by its guardian in its name. What it may have begun since then is not
  * meant. */
-void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death)
+void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death,
+                      bool handed)
 {
     bw_node node = death->node;
     uint32_t election = death->election;
@@ -72,9 +74,10 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
     bw_claims_end(&p->election[election].claims, node, death->term);
     p->election[election].death = (struct peer_death){.node = node,
                                                       .term = death->term,
+                                                      .handed = handed,
                                                       .again_at = peer_now() + DEATH_AGAIN_NS,
                                                       .wait = DEATH_AGAIN_NS};
-    confirm_death(p, election, node);
+    confirm_death(p, election, node, handed);
 }
 
 /* Each hears of a death in its own time. Whoever asked for votes or promises before all others had
@@ -93,7 +96,7 @@ void peer_death_tick(struct bw_peer *p, bw_time now)
         if (over)
             death->node = BW_NODE_NONE;
         else
-            confirm_death(p, e, node);
+            confirm_death(p, e, node, death->handed);
     }
 }
 
@@ -106,18 +109,20 @@ bw_time peer_death_deadline(const struct bw_peer *p)
     return at;
 }
 
-static void write_death(struct bw_peer *p, uint32_t election)
+static void write_death(struct bw_peer *p, uint32_t election, enum bw_peer_frame_kind kind)
 {
-    p->out.kind = BW_PEER_DEAD;
+    p->out.kind = kind;
     p->out.death = (struct bw_peer_death){.election = (uint16_t)election,
                                           .node = p->options.self,
                                           .incarnation = p->own.incarnation,
                                           .term = p->election[election].own_term};
 }
 
-void peer_tell_dead(struct bw_peer *p, uint32_t election)
+void peer_tell_dead(struct bw_peer *p, uint32_t election, bw_node heir)
 {
-    write_death(p, election);
+    bool handed = heir != BW_NODE_NONE && !p->dead;
+    p->election[election].buried = p->election[election].own_term;
+    write_death(p, election, handed ? BW_PEER_HANDED : BW_PEER_DEAD);
     for (uint32_t i = 0; i < p->roster.count; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
         if (!row->left && row->id != p->options.self)
@@ -150,7 +155,7 @@ uint32_t bw_peer_last_words(struct bw_peer *p, uint32_t election, struct bw_peer
     if (!p->formed || election >= p->elections ||
         p->election[election].said.leader != p->options.self)
         return 0;
-    write_death(p, election);
+    write_death(p, election, BW_PEER_DEAD);
     for (uint32_t i = 0; i < p->roster.count && count < cap; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
         if (!row->left && row->id != p->options.self && write_letter(p, row->id, &out[count]))
@@ -166,6 +171,20 @@ static bool removes(enum bw_peer_order_kind kind)
     return kind == BW_PEER_REMOVE || kind == BW_PEER_REMOVE_LIVING;
 }
 
+/* Refused while our work still runs: it would be stopped for nothing. */
+static int refusal(struct bw_peer *p, const struct bw_peer_order *order)
+{
+    if (order->kind != BW_PEER_TRANSFER || order->node == p->options.self)
+        return 0;
+    if (!bw_peer_roster_has(&p->roster, order->node))
+        return BW_ENOTMEMBER;
+    if (bw_instance_ready(p->instance, order->election, order->node))
+        return 0;
+    if (bw_instance_member(p->instance, order->node) != BW_MEMBER_ALIVE)
+        return BW_EUNSUPPORTED;
+    return p->options.algorithm->traits & BW_TRAIT_DETERMINISTIC ? BW_EDENIED : BW_EBUSY;
+}
+
 static int obey(struct bw_peer *p, const struct bw_peer_order *order)
 {
     if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME) {
@@ -177,6 +196,13 @@ static int obey(struct bw_peer *p, const struct bw_peer_order *order)
         return BW_ENOTLEADER;
     if (removes(order->kind))
         return peer_remove(p, order->node, order->kind == BW_PEER_REMOVE_LIVING);
+    if (order->kind == BW_PEER_OUTCOME)
+        return p->options.outcome
+                   ? p->options.outcome(p->options.context, order->election, order->node)
+                   : 0;
+    int error = refusal(p, order);
+    if (error)
+        return error;
     if (p->options.ordered) {
         p->options.ordered(p->options.context, order);
         return 0;
@@ -195,7 +221,8 @@ static bool is_private(enum bw_peer_order_kind kind)
 
 static bool sensible(const struct bw_peer *p, const struct bw_peer_order *order)
 {
-    bool named = order->kind == BW_PEER_TRANSFER || removes(order->kind) || is_private(order->kind);
+    bool named = order->kind == BW_PEER_TRANSFER || order->kind == BW_PEER_OUTCOME ||
+                 removes(order->kind) || is_private(order->kind);
     return order->election < p->elections && (!named || order->node != BW_NODE_NONE);
 }
 

@@ -101,7 +101,8 @@ static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr
         peer_meet_found(p, from, &in->founding);
         break;
     case BW_PEER_DEAD:
-        peer_answer_dead(p, from, &in->death);
+    case BW_PEER_HANDED:
+        peer_answer_dead(p, from, &in->death, in->kind == BW_PEER_HANDED);
         break;
     case BW_PEER_ORDER:
         peer_answer_order(p, from, address, &in->order);

@@ -48,6 +48,7 @@ struct peer_led { /* the newest term under which we knew `node` as leader */
 struct peer_death { /* somebody's work is dead: thought of again for a while */
     bw_node node;   /* BW_NODE_NONE: none */
     bw_term term;
+    bool handed; /* it lives, and hands over to a successor that it names */
     bw_time again_at, wait;
 };
 
@@ -56,6 +57,7 @@ struct peer_election {
     struct peer_led led[PEER_LED];
     uint32_t led_next;
     bw_term own_term; /* the newest under which we led ourselves */
+    bw_term buried;   /* we said that what we ran under terms up to this one is dead */
     bool dirty;       /* records[e] differs from the disk */
     bool logged;      /* Raft's log grew: it wants to hear that it is durable */
     bool compact;     /* enough of Raft's log is committed to be dropped */
@@ -87,7 +89,7 @@ struct peer_kept { /* a message to somebody who may not believe us yet */
 
 struct peer_queued {
     enum bw_event_kind kind; /* COMMAND, CONFIRMED_DEAD (our own work), STOP */
-    struct bw_command command;
+    struct bw_command command; /* CONFIRMED_DEAD: election, and the heir as node */
 };
 
 struct peer_batch {
@@ -292,14 +294,15 @@ void peer_sweep(struct bw_peer *p);
 void peer_sweep_tick(struct bw_peer *p, bw_time now);
 
 /* node_answer.c */
-void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death);
+void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death,
+                      bool handed);
 void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
                        const struct bw_peer_hand_over *said);
 void peer_answer_query(struct bw_peer *p, bw_node from, const struct sockaddr *address,
                        const struct bw_peer_query *query);
 void peer_death_tick(struct bw_peer *p, bw_time now);
 bw_time peer_death_deadline(const struct bw_peer *p);
-void peer_tell_dead(struct bw_peer *p, uint32_t election);
+void peer_tell_dead(struct bw_peer *p, uint32_t election, bw_node heir);
 void peer_led(struct bw_peer *p, uint32_t election, bw_node node, bw_term term);
 void peer_show(struct bw_peer *p, bw_node id, struct bw_peer_member *out);
 int peer_enqueue(struct bw_peer *p, const struct peer_queued *queued);

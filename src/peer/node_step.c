@@ -4,6 +4,8 @@
  * earlier is always early enough). */
 #include "peer/node_state.h"
 
+#include "base/bug.h"
+
 #include <stdio.h>
 
 /* Entries of Raft's log that may be committed and still there: each is a change of leader or of
@@ -60,9 +62,27 @@ static void follow(struct bw_peer *p, bw_node before, bw_node leader)
         bw_stream_keep(p->stream, leader, address, NULL);
 }
 
+/* We said that what we ran under this term is dead, so no voter is bound to it any more, and one
+ * that hears it late is free of what it promised since. Raft resumes its term when a transfer has
+ * come to nothing: that lead is given up instead, for a newer term. (The guard claims a newer one
+ * anyway.) */
+static bool must_not_act(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
+{
+    struct peer_election *e = &p->election[election];
+    struct peer_queued resign = {.kind = BW_EVENT_COMMAND};
+    if (!p->raft || said->leader != p->options.self || said->term > e->buried ||
+        said->act_until <= peer_now() || BW_BUG(peer_acts_under_a_buried_term))
+        return false;
+    resign.command = (struct bw_command){.kind = BW_COMMAND_RESIGN, .election = (uint16_t)election};
+    peer_enqueue(p, &resign); /* no room: with the next announcement */
+    return true;
+}
+
 static void announce(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
 {
     struct peer_election *e = &p->election[election];
+    if (must_not_act(p, election, said))
+        return;
     bw_node before = e->said.leader;
     bool renewed = said->leader != before || said->term != e->said.term;
     if (before == p->options.self && said->leader != before) {

@@ -94,6 +94,11 @@ static void on_ordered(void *context, const struct bw_peer_order *order)
     peers_ordered(context, order);
 }
 
+static int on_outcome(void *context, uint32_t election, bw_node to)
+{
+    return peers_outcome(context, election, to);
+}
+
 /* Nobody leads here any more, and what is asked from here on is refused with this line; only that
  * our work is dead is still told. */
 static void on_ended(void *context, int error, const char *why)
@@ -213,6 +218,7 @@ static int open_peer(struct bw_store *store, char *why)
                                       .announced = on_announced,
                                       .letters = on_letters,
                                       .ordered = on_ordered,
+                                      .outcome = on_outcome,
                                       .held = on_held,
                                       .done = on_done,
                                       .split = on_split,

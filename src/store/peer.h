@@ -25,6 +25,11 @@ struct peer_place {
     bw_node asked;
     bw_time asked_until; /* when it may be asked again */
     char asked_name[BW_CANDIDATE_ID_MAX + 1];
+    /* The last transfer that somebody asked for: to whom (NONE: none), why it came to nothing (0: it
+     * has not), and when the peer named is taken for silent (NEVER: it has answered). */
+    bw_node sought;
+    int sought_error;
+    bw_time sought_until;
     char contender[BW_CANDIDATE_ID_MAX + 1]; /* who stands in line here */
     bool done;                               /* its work has ended for good, here or elsewhere */
 };
@@ -59,6 +64,8 @@ void peers_look(struct bw_store *store, struct peer_place *place, bool changed);
 struct peer_place *peers_place(struct bw_store *store, const char *election);
 /* Somebody asks us, the leader, to hand over. */
 void peers_ordered(struct bw_store *store, const struct bw_peer_order *order);
+/* What has become of the transfer to `to`: 0, or why it came to nothing. */
+int peers_outcome(struct bw_store *store, uint32_t election, bw_node to);
 
 /* ---- peer_record.c ---- */
 

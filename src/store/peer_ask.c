@@ -94,6 +94,10 @@ static void on_prepared(struct bw_store *store, struct peer_place *place, bw_nod
         return;
     place->asked = ready ? from : BW_NODE_NONE;
     place->heir = ready ? from : BW_NODE_NONE;
+    if (from == place->sought) {
+        place->sought_error = ready ? 0 : BW_EDENIED;
+        place->sought_until = BW_TIME_NEVER;
+    }
     put_note(place, ready ? BW_NOTE_READY : BW_NOTE_REFUSE, place->asked_name, place->candidate);
     peers_look(store, place, true);
 }
@@ -105,9 +109,13 @@ static void on_hand_over(struct bw_store *store, const struct bw_peer_order *ord
     const char *to = order->node ? bw_peer_name(store->peer, order->node) : NULL;
     if (!peer_seat_leads(&place->seat))
         return;
+    place->sought = order->node;
+    place->sought_error = 0;
+    place->sought_until = bw_time_add(peers_now(), store->settings.ttl_ns);
     if (!place->seat.holds) {
         place->heir = order->node;
-        bw_peer_dead(store->peer, place->number);
+        place->sought_until = BW_TIME_NEVER;
+        bw_peer_dead(store->peer, place->number, place->heir);
         resign(store, place);
     } else if (order->kind == BW_PEER_RESIGN) {
         put_note(place, BW_NOTE_RESIGN, "", place->candidate);
@@ -115,6 +123,15 @@ static void on_hand_over(struct bw_store *store, const struct bw_peer_order *ord
         put_note(place, BW_NOTE_TRANSFER, "", to);
     }
     peers_look(store, place, true);
+}
+
+int peers_outcome(struct bw_store *store, uint32_t election, bw_node to)
+{
+    const struct peer_place *place = &store->places[election];
+    if (place->sought != to)
+        return 0;
+    return !place->sought_error && peers_now() >= place->sought_until ? BW_EBUSY
+                                                                      : place->sought_error;
 }
 
 void peers_ordered(struct bw_store *store, const struct bw_peer_order *order)
@@ -145,6 +162,8 @@ static void on_acquire(struct bw_store *store, struct bw_job *job, bw_time now)
     }
     place->request = request->id;
     place->version++;
+    if (place->sought && !place->sought_error) /* the peer named did not take the lead */
+        place->sought_error = BW_ENOQUORUM;
     bw_peer_busy(store->peer, place->number, true);
     snprintf(place->candidate, sizeof place->candidate, "%s", request->candidate);
     snprintf(place->value, sizeof place->value, "%s", request->value ? request->value : "");
@@ -203,7 +222,8 @@ static void on_release(struct bw_store *store, struct bw_job *job)
         return;
     }
     if (job->request.clean)
-        bw_peer_dead(store->peer, place->number);
+        bw_peer_dead(store->peer, place->number,
+                     peer_seat_leads(&place->seat) ? place->heir : BW_NODE_NONE);
     if (peer_seat_leads(&place->seat))
         resign(store, place);
     done(store, job);
@@ -261,6 +281,11 @@ static void on_line(struct bw_store *store, struct bw_job *job)
         note_done(store, place, job);
     place->seat.line = enters || place->done ? PEER_LINE_IN : PEER_LINE_OUT;
     snprintf(place->contender, sizeof place->contender, "%s", job->request.candidate);
+    if (enters && place->note.kind == BW_NOTE_PREPARE && !place->note.to[0]) {
+        snprintf(place->note.to, sizeof place->note.to, "%s", place->contender);
+        place->note.serial++; /* asked before anybody stood in line here */
+        place->version++;
+    }
     if (peer_seat_must_resign(&place->seat, peers_now()))
         resign(store, place);
     done(store, job);

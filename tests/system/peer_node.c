@@ -693,6 +693,30 @@ static void a_client_sees_each_view_and_may_ask_the_leader_to_go(void **state)
     bw_keyring_free(ring);
 }
 
+static bool old_leader_has_stopped(void)
+{
+    return !acts(&w.node[old_leader], now_ns());
+}
+
+/* "What I ran up to this term is dead" frees the voters. When the transfer that followed it comes
+ * to nothing, the leader must not act again under the same term: a voter that hears it late would
+ * be free of a promise that is in use. */
+static void a_term_whose_work_was_told_dead_is_not_acted_under_again(void **state)
+{
+    (void)state;
+    open_all(3);
+    old_leader = leader();
+    bw_node heir = old_leader % 3 + 1;
+    bw_term term = w.node[old_leader].said.term;
+    struct bw_command transfer = {.kind = BW_COMMAND_TRANSFER, .node = heir};
+    close_node(heir, false);
+    bw_peer_dead(w.node[old_leader].peer, 0, heir);
+    assert_int_equal(bw_peer_command(w.node[old_leader].peer, &transfer), 0);
+    until(old_leader_has_stopped, "the leader gives the lead away");
+    until(settled, "somebody leads after the transfer came to nothing");
+    assert_true(w.node[leader()].said.term > term);
+}
+
 static uint32_t crowd;
 
 static bool crowd_knows_itself(void)
@@ -763,6 +787,7 @@ int main(int count, char **words)
         STORY(another_cluster_is_ignored_and_counted),
         STORY(another_key_is_ignored_and_counted),
         STORY(a_client_sees_each_view_and_may_ask_the_leader_to_go),
+        STORY(a_term_whose_work_was_told_dead_is_not_acted_under_again),
     };
     signal(SIGPIPE, SIG_IGN); /* as every program does that has peers */
     if (count > 1 && strcmp(words[1], "every") == 0)

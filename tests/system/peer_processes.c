@@ -66,7 +66,7 @@ static void on_announced(void *context, uint32_t election, const struct bw_annou
     struct word word = {.id = self, .said = *said};
     (void)context;
     if (led && said->leader != self)
-        bw_peer_dead(own, election); /* there is no work here that could live on */
+        bw_peer_dead(own, election, BW_NODE_NONE); /* there is no work here that could live on */
     led = said->leader == self;
     (void)!write(w.pipe[1], &word, sizeof word);
 }

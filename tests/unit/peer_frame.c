@@ -107,6 +107,7 @@ static void random_frame(struct bw_rng *rng, struct bw_peer_frame *f)
         random_founding(rng, &f->founding);
         break;
     case BW_PEER_DEAD:
+    case BW_PEER_HANDED:
         f->death.node = 1 + (bw_node)bw_rng_below(rng, 99);
         f->death.term = bw_rng_next(rng);
         break;

@@ -39,6 +39,35 @@ static void a_transfer_takes_a_round_trip_and_the_successor_acts_at_once(void **
     net_free(net);
 }
 
+/* The leader's own word that its work is dead frees the voters from their promise, and no more: who
+ * took it for the leader's end would stand for election before the successor has heard of it. */
+static void the_peer_that_is_named_leads_although_all_hear_that_the_work_is_dead(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct net *net = group(5, seed);
+        bw_node first = net_leader(net);
+        for (bw_node second = 1; second <= 5; second++) {
+            first = net_leader(net);
+            if (second == first)
+                continue;
+            for (bw_node id = 1; id <= 5; id++) {
+                struct bw_event dead = {.kind = BW_EVENT_CONFIRMED_DEAD,
+                                        .node = first,
+                                        .alone = true,
+                                        .handed = true};
+                if (id != first)
+                    net_step(net, id, &dead, NULL);
+            }
+            net_run(net, (bw_time)(seed % 4) * BW_MS);
+            transfer(net, first, second, 0);
+            net_run(net, 300 * BW_MS);
+            assert_int_equal(net_leader(net), second);
+        }
+        net_free(net);
+    }
+}
+
 static void the_successor_is_brought_up_to_date_first(void **state)
 {
     (void)state;
@@ -287,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_transfer_takes_a_round_trip_and_the_successor_acts_at_once),
+        cmocka_unit_test(the_peer_that_is_named_leads_although_all_hear_that_the_work_is_dead),
         cmocka_unit_test(the_successor_is_brought_up_to_date_first),
         cmocka_unit_test(a_transfer_to_a_dead_server_is_aborted_and_work_resumes),
         cmocka_unit_test(the_window_ends_before_timeout_now_is_sent),

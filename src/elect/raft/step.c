@@ -192,7 +192,7 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
             bw_raft_ask_again(raft);
         else if (raft->role == BW_RAFT_PRECANDIDATE) /* who had not heard of it yet said no */
             bw_raft_campaign(raft, false);
-        else
+        else if (!event->handed || BW_BUG(raft_takes_a_transfer_for_a_death))
             bw_raft_look_early(raft, event->node, event->heir);
         break;
     case BW_EVENT_SUSPECT:
