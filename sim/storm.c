@@ -15,6 +15,7 @@
 #define IDS_MAX        (NODES_MAX + BW_SIM_STORES_MAX) /* lease: stores stand behind the nodes */
 #define PARTITIONS_MAX 32u
 #define QUIET          (30 * BW_SEC)
+#define FLAP           (6 * BW_SEC) /* before the end of the quiet: within it somebody must lead */
 #define QUIET_SHARDS   (40 * BW_SEC)
 #define QUIET_FRANTIC  (4 * BW_SEC)
 #define CALM_CLIENTS   (4 * BW_SEC)
@@ -301,6 +302,25 @@ static void one_goes(struct storm *s)
     add(s, BW_FAULT_RESTART, s->end + 2 * QUIET_SHARDS, node);
 }
 
+/* The leader resigns, and its successor is killed and restarted before anybody could have noticed,
+ * so late that a gap of some seconds is still there at the end. Its random numbers are its own: the
+ * storm before it stays as it was. */
+static void resign_and_flap(struct storm *s)
+{
+    struct bw_rng rng;
+    bw_rng_init(&rng, s->config.seed ^ 0x666c617073u);
+    bw_time at = s->end + QUIET - FLAP - bw_rng_between(&rng, 0, BW_SEC);
+    bw_time crash_at = at + bw_rng_between(&rng, 200 * BW_MS, BW_SEC);
+    bw_time restart_at = crash_at + bw_rng_between(&rng, 10 * BW_MS, 400 * BW_MS);
+    bool plain = !s->stores && !s->frantic && !s->config.spread &&
+                 s->config.algorithm != &bw_sim_registry_ops;
+    if (!plain || !bw_rng_chance(&rng, 0.5))
+        return;
+    add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
+    add(s, BW_FAULT_CRASH, crash_at, BW_NODE_NONE);
+    add(s, BW_FAULT_RESTART, restart_at, BW_NODE_NONE);
+}
+
 /* Sometimes one node stays dead at the end: the others must agree without it. */
 static void calm(struct storm *s)
 {
@@ -317,6 +337,7 @@ static void calm(struct storm *s)
     bool changed = s->config.algorithm == &bw_sim_registry_ops && s->changes < OPERATIONS;
     if (s->left == 0 && !changed && bw_rng_chance(&s->rng, 0.3)) /* who left may still count */
         add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
+    resign_and_flap(s);
 }
 
 static void sort_faults(struct storm *s)

@@ -5,7 +5,8 @@
  * that everybody learns it, also those whose detector is slower: an announcement by L says that all
  * below L are gone, until one of them speaks up or is trusted again (`floor`). A node that believes
  * in somebody lower takes it as leader at once and waits for the announcement; if none comes it
- * asks (ELECTION), and whoever leads repeats it.
+ * asks (ELECTION), and whoever leads repeats it. A leader that resigned abstains while its
+ * successor leads: until that one hands over, is suspected, or asks it to lead.
  *
  * Guarantees: once the detectors agree, one leader, the lowest live id, without a further message.
  * Until then, and in a partition, there may be several. */
@@ -105,10 +106,15 @@ static void on_coordinator(struct lowest *self, const struct bw_message *msg,
     on_claim(self, msg, out);
 }
 
-/* Somebody believes that we lead, and may know that the leader before us is dead. */
+/* Somebody believes that we lead, and may know that the leader before us is dead. Whoever says so
+ * does not lead: if we stepped down for it, it has forgotten that (it was restarted), and nobody
+ * leads. Not so if it had not heard of it yet: then its epoch is older than the one we left. */
 static void on_election(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
+    if (msg->from == base->leader && msg->term >= base->durable.term &&
+        !BW_BUG(lowest_steps_down_for_good))
+        base->abstains = false;
     bw_bully_adopt(base, msg->term);
     if (base->leader == msg->bully.leader && !bw_bully_leading(base))
         base->failed = base->leader;
@@ -120,10 +126,12 @@ static void on_election(struct lowest *self, const struct bw_message *msg, struc
         bw_bully_tell(base, msg->from, base->config.self, base->leader_term, out);
 }
 
-/* A leader above us hands over. */
+/* A leader hands over to us, also if we stepped down before. */
 static void on_notice(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
+    if (msg->term >= base->durable.term)
+        base->abstains = false;
     bw_bully_adopt(base, msg->term);
     if (msg->from < base->config.self)
         self->floor = msg->from + 1;
@@ -247,10 +255,15 @@ static void on_membership(struct lowest *self, const struct bw_event *event, str
         evaluate(self, out);
 }
 
+/* Who starts for the first time hears the leader's announcement. Who starts again may not: if it
+ * was away for a moment only, nobody has noticed. It asks. */
 static void on_start(struct lowest *self, const struct bw_event *event, struct bw_actions *out)
 {
-    if (bw_bully_start(&self->base, event, out))
-        evaluate(self, out);
+    if (!bw_bully_start(&self->base, event, out))
+        return;
+    evaluate(self, out);
+    if (self->base.durable.starts > 1)
+        nudge(self, out);
 }
 
 static void dispatch(struct lowest *self, const struct bw_event *event, struct bw_actions *out)
@@ -327,4 +340,5 @@ const struct bw_elector_ops bw_elect_lowest = {
     .init = init,
     .step = step,
     .deadline = bw_bully_deadline,
-    .status = bw_bully_status};
+    .status = bw_bully_status,
+    .ready = bw_bully_ready};

@@ -36,13 +36,15 @@ static bw_time patience_ends(const struct peer_seat *seat)
 }
 
 /* Not before it could act: whose election has not reached the others yet would be the only one whom
- * they can elect, again and again. */
+ * they can elect, again and again. And at most once a second, or two peers that are not fit would
+ * hand the lead to and fro as fast as they can. */
 bool peer_seat_must_resign(const struct peer_seat *seat, bw_time now)
 {
     bool reached = seat->told.act_until > seat->told.act_from;
     bool unfit = seat->line == PEER_LINE_OUT ||
                  (seat->line == PEER_LINE_UNKNOWN && now >= patience_ends(seat));
-    return peer_seat_leads(seat) && reached && unfit && !seat->holds && now >= seat->resigned_until;
+    return peer_seat_leads(seat) && reached && unfit && !seat->holds &&
+           now >= seat->resigned_until && now >= seat->patient_until;
 }
 
 bool peer_seat_look(struct peer_seat *seat, bw_time now)
@@ -83,6 +85,8 @@ bool peer_seat_hold(struct peer_seat *seat, bool held, bw_time now)
 bw_time peer_seat_deadline(const struct peer_seat *seat, bw_time now)
 {
     bw_time at = bw_time_max(seat->told.act_from, seat->resigned_until), next = BW_TIME_NEVER;
+    if (seat->line != PEER_LINE_IN)
+        at = bw_time_max(at, seat->patient_until);
     if (!peer_seat_leads(seat) || seat->holds)
         return BW_TIME_NEVER;
     if (at > now)
@@ -124,6 +128,6 @@ bool peer_seat_release(struct peer_seat *seat, bw_token token)
 
 void peer_seat_resigned(struct peer_seat *seat, bw_time now)
 {
-    seat->resigned_until = bw_time_add(now, PEER_SEAT_RESIGN_NS);
+    seat->resigned_until = seat->patient_until = bw_time_add(now, PEER_SEAT_RESIGN_NS);
     seat->was_free = false;
 }

@@ -35,6 +35,7 @@ struct peer_seat {
     bool holds, lost;            /* ours; ours and somebody else leads meanwhile */
     bw_token token;              /* holds: of that leadership */
     bw_time resigned_until;      /* leading, but about to hand over; 0: not */
+    bw_time patient_until;       /* not fit: not resigned again before then */
     bool held;                   /* a recovery holds all work */
     bool was_free;               /* as it was last looked at */
 };

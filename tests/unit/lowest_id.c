@@ -136,6 +136,49 @@ static void a_resigned_leader_follows_its_successor(void **state)
     pump_free(p);
 }
 
+/* Whoever stepped down for a successor that has forgotten it leads again, as soon as it is asked. */
+static void a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 5, 1);
+    pump_command(p, 1, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 2);
+    pump_kill(p, 2);
+    pump_boot(p, 2, false, BW_NODE_NONE);
+    run_for(p, 100 * BW_MS); /* no detector has noticed anything, and nobody waited for a time-out */
+    assert_true(pump_status(p, 1).leading);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
+/* It asked before it heard that it is to lead: that does not undo the resignation. */
+static void a_question_from_before_the_resignation_does_not_undo_it(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 5, 1);
+    bw_term before = p->nodes[1].durable.term;
+    pump_command(p, 1, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    receive(p, 1, BW_MSG_ELECTION, 2, before, BW_NODE_NONE);
+    assert_false(pump_status(p, 1).leading);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 2);
+    pump_free(p);
+}
+
+static void the_lead_is_handed_back_to_one_that_resigned(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 3, 1);
+    pump_command(p, 1, BW_COMMAND_TRANSFER, 2);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 2);
+    pump_command(p, 2, BW_COMMAND_TRANSFER, 1);
+    run_for(p, 10 * BW_MS);
+    assert_all_follow(p, 1);
+    pump_free(p);
+}
+
 static void a_lost_announcement_is_asked_for(void **state)
 {
     (void)state;
@@ -180,6 +223,9 @@ int main(void)
         cmocka_unit_test(a_healed_partition_leaves_the_lowest),
         cmocka_unit_test(a_stopping_leader_hands_over),
         cmocka_unit_test(a_resigned_leader_follows_its_successor),
+        cmocka_unit_test(a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed),
+        cmocka_unit_test(a_question_from_before_the_resignation_does_not_undo_it),
+        cmocka_unit_test(the_lead_is_handed_back_to_one_that_resigned),
         cmocka_unit_test(a_lost_announcement_is_asked_for),
         cmocka_unit_test(members_come_and_go),
     };

@@ -155,6 +155,9 @@ static void who_is_not_fit_resigns_and_who_resigned_waits_for_others(void **stat
     hear(&seat, 2 * BW_SEC, leads(3, 6, 0, 0));
     hear(&seat, 2 * BW_SEC, leads(SELF, 7, 0, 30 * BW_SEC));
     assert_true(peer_seat_free(&seat, 2 * BW_SEC)); /* another leadership */
+    seat.line = PEER_LINE_OUT; /* not fit: it resigns, but not to and fro as fast as it can */
+    assert_false(peer_seat_must_resign(&seat, 3 * BW_SEC - 1));
+    assert_true(peer_seat_must_resign(&seat, 3 * BW_SEC));
 }
 
 #define URL "peer:///nightly?id=3&listen=127.0.0.1:7003&data=/d&join=127.0.0.1:7001&expect=3"
