@@ -201,7 +201,7 @@ struct bw_campaign_options {
     const char *value; /* published with the leadership: an address, say; at most 1023 bytes */
     int64_t ttl_ms;    /* instead of the handle's; kill_after and margin follow it by default */
     int32_t priority;  /* higher ones are let go first */
-    bool preferred;    /* takes the lead back from others when it can */
+    bool preferred;    /* asks the leader for a transfer once per TTL */
     bool observer;     /* never contends; only leader_changed comes */
     enum bw_overdue overdue;
     void *context; /* for the callbacks */

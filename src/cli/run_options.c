@@ -54,8 +54,8 @@ const struct bw_option bw_job_option_rows[] = {
      CONFIG(value), 0, 0, NULL},
     {"priority", "N", "higher ones go first; 0: whoever is there", bw_set_u32, CONFIG(priority), 0,
      1000000, NULL},
-    {"preferred", NULL, "asks for the lead when another has it", bw_set_switch, CONFIG(preferred),
-     0, 0, NULL},
+    {"preferred", NULL, "ask the leader for a transfer once per TTL", bw_set_switch,
+     CONFIG(preferred), 0, 0, NULL},
     {"shards", "N", "one leadership per shard, NAME.0 to NAME.(N-1), spread over the candidates",
      bw_set_u32, AT(shards), 1, BW_SHARDS_MAX, NULL},
 #include "cli/run_rows.inc"

@@ -254,16 +254,29 @@ static bw_time others_first(const struct bw_lease *l, bw_time now)
     return at;
 }
 
+/* May it lead at all? */
+static bool is_fit(const struct bw_lease *l)
+{
+    return !l->unhealthy && !l->config.observer;
+}
+
+/* A preferred candidate asks the holder by a note, whoever judges the expiry of its lease. */
+static bool skips_asking(const struct bw_lease *l)
+{
+    bool server_expires = !(l->config.traits & BW_STORE_OBSERVED);
+    return !(l->config.traits & BW_STORE_NOTES) ||
+           (server_expires && BW_BUG(lease_prefers_only_what_it_can_take));
+}
+
 static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     l->state = LEASE_WAITING;
     l->main.id = 0;
     l->act_at = l->seen.held ? steal_at(l) : others_first(l, now);
     l->act_at = bw_time_max(l->act_at, clearing_pause(l));
-    if (l->unhealthy || l->config.observer)
+    if (!is_fit(l))
         l->act_at = BW_TIME_NEVER;
-    bool wants = l->config.preferred && l->seen.held && (l->config.traits & BW_STORE_NOTES);
-    if (wants && l->act_at != BW_TIME_NEVER) {
+    if (l->config.preferred && l->seen.held && is_fit(l) && !skips_asking(l)) {
         if (l->prefer_at == BW_TIME_NEVER)
             l->prefer_at = bw_time_add(now, l->config.terms.ttl_ns);
         l->act_at = bw_time_min(l->act_at, l->prefer_at);
@@ -276,8 +289,8 @@ static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_acti
 
 static bool may_contend(const struct bw_lease *l, bw_time now)
 {
-    return !l->unhealthy && !l->config.observer && !l->stopping && now >= l->not_before &&
-           now >= clearing_pause(l) && !lease_yields(l, now);
+    return is_fit(l) && !l->stopping && now >= l->not_before && now >= clearing_pause(l) &&
+           !lease_yields(l, now);
 }
 
 /* A record of ours that nobody here uses: an acquire whose answer was lost long ago. */
@@ -422,7 +435,7 @@ static void on_timeout(struct bw_lease *l, bw_time now, struct bw_lease_actions 
              may_contend(l, now))
         become_acquiring(l, now, actions);
     else if (l->state == LEASE_WAITING && now >= l->act_at) {
-        if (now >= l->prefer_at)
+        if (now >= l->prefer_at && is_fit(l))
             lease_ask_for_lead(l, now, actions);
         lease_become_reading(l, now, actions);
     }

@@ -132,6 +132,19 @@ static void say_no_token(struct supervisor *s)
                      "what a leader that paused writes late is rejected by nobody");
 }
 
+/* An option without effect is reported at start, not ignored in silence. */
+static void say_no_effect(struct supervisor *s)
+{
+    unsigned traits = bw_asker_store_ops(s->asker)->traits;
+    struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
+    if (s->config->priority != 0 && !(traits & BW_STORE_LISTS))
+        bw_log_event(&s->log, BW_LOG_WARNING, "no-effect", fields,
+                     "--priority has no effect: this store does not list candidates");
+    if (s->config->preferred && !(traits & BW_STORE_NOTES))
+        bw_log_event(&s->log, BW_LOG_WARNING, "no-effect", fields,
+                     "--preferred has no effect: this store cannot carry a request to the leader");
+}
+
 /* Who chose how peers elect is told at every start what that is worth in a partition. */
 static void say_promise(struct supervisor *s)
 {
@@ -177,6 +190,7 @@ int bw_supervisor_store_open(struct supervisor *s)
         on_away(s, false, 0, "");
     say_promise(s);
     say_no_token(s);
+    say_no_effect(s);
     int code = say_clocks(s);
     if (code == BW_RUN_GO && make_elector(s) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of memory");

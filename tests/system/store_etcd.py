@@ -380,6 +380,12 @@ def a_named_successor_leads_before_those_in_line():
             room.judge()
 
 
+@suite.test
+def a_preferred_candidate_gets_the_lead_from_another():
+    with Place("etcd") as place:
+        suite.preferred_candidate_gets_the_lead(Cluster(place).url())
+
+
 # ---- strangers ----
 
 def etcdctl_elect(place, cluster, election, value):

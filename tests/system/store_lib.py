@@ -316,6 +316,17 @@ class Suite:
         assert told["outcome"] == "resigned", told
         return told
 
+    def preferred_candidate_gets_the_lead(self, url, ttl="2s"):
+        """A candidate with --preferred that comes second leads in the end, though the first one stays alive and well."""
+        with self.room(url, ttl=ttl, kill_after="200ms") as room:
+            first = room.candidate("first")
+            room.started(1, PATIENCE_S)
+            second = room.candidate("second", options=["--preferred"])
+            assert room.leader(2, PATIENCE_S) is second
+            first.said("step-down", PATIENCE_S)
+            assert first.events("step-down")[0]["reason"] == "transferred", first.events("step-down")
+            room.judge()
+
     def run(self, function):
         name, before, begun = function.__name__, self.tap.count, time.monotonic()
         try:

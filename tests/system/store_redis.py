@@ -250,6 +250,12 @@ def candidates_are_served_in_turn_and_one_that_is_gone_holds_nobody_up():
 
 
 @suite.test
+def a_preferred_candidate_gets_the_lead_from_another():
+    with Place("redis") as place:
+        suite.preferred_candidate_gets_the_lead(url_of(redis(place).start()))
+
+
+@suite.test
 def a_killed_holder_is_followed_after_its_ttl():
     with Place("redis") as place:
         url = url_of(redis(place).start())

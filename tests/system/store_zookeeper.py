@@ -240,6 +240,11 @@ def a_transfer_passes_those_in_front_by():
         r.judge()
 
 
+@suite.test
+def a_preferred_candidate_gets_the_lead_from_another():
+    suite.preferred_candidate_gets_the_lead(ensemble().url(path()), ttl="4s")
+
+
 # ---- the holder dies, stops, is cut off ----
 
 @suite.test
