@@ -323,6 +323,8 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
             return id && !node->member && !node->up;
         return id && node->member && !node->up && !node->left;
     case BW_FAULT_WIPE:
+        if (bw_sim_is_store(sim, id))
+            return true;
         return id && sim->registry && node->member && !node->up && node->starts;
     case BW_FAULT_CONFIRM:
         return id && node->member && !node->up;
@@ -379,6 +381,19 @@ static bool happens_outside(struct bw_sim *sim, const struct bw_sim_fault *fault
     }
 }
 
+static void wipe(struct bw_sim *sim, bw_node id)
+{
+    if (bw_sim_is_store(sim, id)) {
+        uint32_t first = (id - (sim->cap - sim->stores + 1)) * sim->elections;
+        for (uint32_t e = 0; e < sim->elections; e++)
+            sim->books[first + e].wipe = true;
+        return;
+    }
+    sim->nodes[id].left = true; /* it is of no use any more */
+    forget_member(sim, id);
+    bw_sim_registry_wiped(sim, id);
+}
+
 /* Faults of one node's machine. */
 static bool happens_to_node(struct bw_sim *sim, const struct bw_sim_fault *fault, bw_node id)
 {
@@ -394,9 +409,7 @@ static bool happens_to_node(struct bw_sim *sim, const struct bw_sim_fault *fault
             restart(sim, id);
         return true;
     case BW_FAULT_WIPE:
-        node->left = true; /* it is of no use any more */
-        forget_member(sim, id);
-        bw_sim_registry_wiped(sim, id);
+        wipe(sim, id);
         return true;
     case BW_FAULT_PAUSE:
         pause_node(sim, id);

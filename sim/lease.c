@@ -131,6 +131,7 @@ static void ask(struct candidate *c, const struct bw_lease_ask *wanted, bw_time 
     out.id = request->id;
     out.op = (uint8_t)request->op;
     out.steal = request->steal;
+    out.steal_request = request->steal_request;
     out.version = request->version;
     out.token = request->token;
     out.ttl_ns = request->ttl_ns;

@@ -15,6 +15,7 @@
 struct bw_sim_store_ask {
     uint64_t id;
     uint64_t steal, version; /* ACQUIRE, WATCH */
+    uint64_t steal_request;  /* ACQUIRE */
     uint64_t lock; /* redlock: the value that says whose lock it is; an ACQUIRE's own id */
     bw_token token;
     bw_time ttl_ns, until_wall_ns;
@@ -50,6 +51,7 @@ struct bw_sim_book {
     uint64_t serial; /* of the newest; that of writes[i] is i modulo the size */
     uint64_t seed;
     bw_time alive; /* when the process last ran */
+    bool wipe;     /* delete the record as soon as nobody holds it */
 };
 
 /* bw_elector_config.host of candidates and stores. */

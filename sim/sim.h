@@ -42,7 +42,8 @@ enum bw_sim_fault_kind {
     BW_FAULT_TRANSFER, /* node asked to hand over to peer; node 0 = whoever leads */
     BW_FAULT_STORE_DOWN, /* lease: the store goes away, as its model does */
     BW_FAULT_STORE_UP,   /* and is back */
-    BW_FAULT_WIPE /* registry: a crashed node's disk is lost; it asks to join, and is replaced */
+    BW_FAULT_WIPE /* registry: a crashed node's disk is lost; it asks to join, and is replaced.
+                     lease, a store: its records are deleted as soon as nobody holds one */
 };
 
 enum bw_sim_dist { BW_DIST_UNIFORM, BW_DIST_EXPONENTIAL };

@@ -6,7 +6,8 @@
  * writes are gone, and with them tokens that have been given out. redlock's five are like that with
  * nothing kept at all; each stays out for longer than the longest lease after a restart, as the
  * rule demands. An expiring store counts the TTL from when it commits, on its own clock, and after
- * a restart gives every lease a whole TTL anew, since it does not know how long it was away. */
+ * a restart gives every lease a whole TTL anew, since it does not know how long it was away. A
+ * store that is wiped restarts its versions. */
 #include "sim/lease.h"
 
 #include "base/arena.h"
@@ -156,11 +157,10 @@ static void notify(struct store *s, struct bw_actions *actions)
     }
 }
 
-/* The record has changed: written down, durable first where the model says so. */
-static void write_down(struct store *s, bw_time now, struct bw_actions *actions)
+/* What the record is now: durable first where the model says so. */
+static void keep(struct store *s, bw_time now, struct bw_actions *actions)
 {
     struct bw_sim_book *book = s->host->book;
-    s->record.version = s->epoch | ((s->record.version + 1) & UINT32_MAX);
     book->serial++;
     book->writes[book->serial % BW_SIM_BOOK_WRITES] =
         (struct bw_sim_book_write){.record = s->record, .at = now, .expires = s->until};
@@ -168,6 +168,27 @@ static void write_down(struct store *s, bw_time now, struct bw_actions *actions)
         struct bw_durable durable = {.token = book->serial};
         bw_actions_persist(actions, &durable);
     }
+}
+
+/* The record has changed. */
+static void write_down(struct store *s, bw_time now, struct bw_actions *actions)
+{
+    s->record.version = s->epoch | ((s->record.version + 1) & UINT32_MAX);
+    keep(s, now, actions);
+}
+
+/* An operator deletes the store and creates it again: versions restart, and candidates that were
+ * cut off remember records of the old one. The token counter survives, as with a sequence or with
+ * lock files that stay. This waits until nobody holds the record: a new store cannot know of a
+ * holder. */
+static void wipe(struct store *s, bw_time now, struct bw_actions *actions)
+{
+    struct bw_sim_book *book = s->host->book;
+    if (!book->wipe || s->record.held)
+        return;
+    book->wipe = false;
+    s->record = (struct bw_sim_store_record){.token = s->record.token};
+    keep(s, now, actions);
 }
 
 /* ---- what is asked ---- */
@@ -187,7 +208,9 @@ static enum bw_outcome acquire(struct store *s, bw_node from, const struct bw_si
     struct bw_sim_store_record *record = &s->record;
     if (record->held && record->request == ask->id && record->holder == from)
         return BW_OUTCOME_DONE; /* asked twice */
-    if (record->held && (!ask->steal || ask->steal != record->version || s->expires))
+    bool same = ask->steal_request == 0 || ask->steal_request == record->request;
+    bool stands = ask->steal == record->version && same;
+    if (record->held && (!ask->steal || !stands || s->expires))
         return BW_OUTCOME_REFUSED;
     record->held = true;
     record->clean = false;
@@ -281,6 +304,7 @@ static void store_step(void *self, const struct bw_event *event, struct bw_actio
         return;
     }
     expire(s, event->now, actions);
+    wipe(s, event->now, actions);
     s->host->book->alive = event->now;
     if (event->kind == BW_EVENT_MESSAGE && event->msg->kind == BW_MSG_STORE_ASK)
         on_ask(s, event->msg, event->now, actions);

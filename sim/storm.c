@@ -351,6 +351,23 @@ static void sort_faults(struct storm *s)
     }
 }
 
+/* In half of the storms of leases an operator deletes the store again and again. Drawn apart, so
+ * that every storm there was keeps its other troubles. */
+static void draw_wipes(struct storm *s)
+{
+    struct bw_rng rng;
+    bool keeps = s->config.lease.store == BW_SIM_STORE_QUORUM ||
+                 s->config.lease.store == BW_SIM_STORE_SINGLE;
+    bw_rng_init(&rng, s->config.seed ^ 0x7769706573u);
+    if (!s->stores || !keeps || !bw_rng_chance(&rng, 0.5))
+        return;
+    bw_node store = s->config.nodes + s->config.spare + 1;
+    bw_time at = 0;
+    while ((at += bw_rng_between(&rng, 200 * BW_MS, 3 * BW_SEC)) < s->end &&
+           s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX)
+        add(s, BW_FAULT_WIPE, at, store);
+}
+
 static void draw_faults(struct storm *s)
 {
     s->end = bw_rng_between(&s->rng, 10 * BW_SEC, 30 * BW_SEC);
@@ -363,6 +380,7 @@ static void draw_faults(struct storm *s)
     for (; at < s->end && s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX;
          at += bw_rng_between(&s->rng, BW_MS, 2 * gap))
         one_trouble(s, at);
+    draw_wipes(s);
     calm(s);
     sort_faults(s);
 }

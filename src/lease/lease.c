@@ -121,15 +121,27 @@ static void tell_leader(struct bw_lease *l, struct bw_lease_actions *actions)
     action->token = l->seen.held ? l->seen.token : BW_TOKEN_NONE;
 }
 
+/* Is it the record last seen, unchanged? The version alone does not tell: a store that was deleted
+ * and created again counts versions anew, and may reach the same number under another holder. */
+static bool stands_still(const struct bw_lease *l, const struct bw_store_record *record)
+{
+    const struct bw_store_record *seen = &l->seen;
+    if (record->version != seen->version || BW_BUG(lease_trusts_the_version_alone))
+        return record->version == seen->version;
+    return record->request == seen->request && record->token == seen->token &&
+           record->held == seen->held && strcmp(record->holder, seen->holder) == 0;
+}
+
 bool lease_note_record(struct bw_lease *l, const struct bw_store_record *record, bw_time now,
                        struct bw_lease_actions *actions)
 {
-    if (record->version == l->seen.version && record->proved_dead == l->seen.proved_dead)
+    bool still = stands_still(l, record);
+    if (still && record->proved_dead == l->seen.proved_dead)
         return false;
     bool other = record->held != l->seen.held || record->token != l->seen.token ||
                  strcmp(record->holder, l->seen.holder) != 0 ||
                  strcmp(record->value, l->seen.value) != 0;
-    if (record->version != l->seen.version)
+    if (!still)
         l->seen_since = now;
     l->seen = *record;
     if (record->held && !lease_is_own_request(l, record->request))
@@ -182,6 +194,8 @@ static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_ac
     l->stood_back = false;
     request->value = l->config.value;
     request->steal = l->seen.held ? l->seen.version : 0;
+    if (l->seen.held && !BW_BUG(lease_trusts_the_version_alone))
+        request->steal_request = l->seen.request;
 }
 
 static void become_listing(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)

@@ -46,7 +46,7 @@ struct bw_lease {
      * later each time, unless somebody else has settled it. */
     bw_time cleared_at;
     uint32_t uncleared; /* times in a row */
-    /* The record as last seen, and since when its version stands still on our clock. */
+    /* The record as last seen, and since when it stands still on our clock. */
     struct bw_store_record seen;
     bw_time seen_since;
     bw_time wall_ahead; /* the wall clock less our own, as of this step */
@@ -75,7 +75,7 @@ struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pen
 /* T/6: how long an answer is awaited. */
 bw_time lease_patience(const struct bw_lease *l);
 bool lease_is_own_request(const struct bw_lease *l, uint64_t request);
-/* Keeps `record`; true if its version is new. */
+/* Keeps `record`; true if it is not the one last seen. */
 bool lease_note_record(struct bw_lease *l, const struct bw_store_record *record, bw_time now,
                        struct bw_lease_actions *actions);
 void lease_watch(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);

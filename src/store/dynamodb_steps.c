@@ -223,11 +223,10 @@ static void lock(struct dynamodb_work *work)
 static void take_seen(struct dynamodb_work *work)
 {
     const struct bw_store_record *shown = &work->seen.shown;
-    bool stands = shown->held && asked(work)->steal != shown->version;
     work->locked = false;
     if (shown->held && bw_record_is_answer(shown, asked(work)))
         bw_dynamodb_done(work); /* asked twice */
-    else if (stands)
+    else if (!bw_record_may_take(shown, asked(work)))
         refuse_holder(work);
     else
         lock(work);

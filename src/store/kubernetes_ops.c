@@ -174,8 +174,7 @@ static void decide_acquire(struct bw_kube_call *call)
     bool ours = entry->lead_token != 0 && bw_record_is_answer(&entry->record, request);
     if (ours)
         done(call);
-    else if (!entry->record.held ||
-             (request->steal != 0 && request->steal == entry->record.version))
+    else if (bw_record_may_take(&entry->record, request))
         write_lease(call);
     else if (entry->gone)
         refuse(call, BW_EBUSY, "its Lease was deleted; its holder may still work");
@@ -323,7 +322,7 @@ static bool may_try(const struct bw_kube_call *call)
     if (!entry->lease && !entry->gone)
         return false;
     if (request->op == BW_STORE_ACQUIRE)
-        return !entry->record.held || request->steal == entry->record.version;
+        return bw_record_may_take(&entry->record, request);
     if (request->op == BW_STORE_NOTE)
         return entry->lease && bw_kube_is_synced(call->store, entry);
     return (request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE) &&

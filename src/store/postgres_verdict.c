@@ -15,8 +15,8 @@ static struct bw_pg_verdict acquire(struct bw_store_record *record,
 {
     if (bw_record_is_answer(record, request))
         return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE}; /* the first reply was lost */
-    bool compared = request->steal == record->version || BW_BUG(postgres_steals_any_version);
-    if (record->held && (request->steal == 0 || !compared))
+    bool any = request->steal != 0 && BW_BUG(postgres_steals_any_version);
+    if (!bw_record_may_take(record, request) && !any)
         return refused(BW_EBUSY, "held by another");
     bw_record_take(record, request);
     return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE, .change = true, .take = true};

@@ -105,6 +105,14 @@ void bw_record_present(struct bw_store_record *record)
         record->note.kind = BW_NOTE_NONE;
 }
 
+bool bw_record_may_take(const struct bw_store_record *record,
+                        const struct bw_store_request *request)
+{
+    bool same = request->steal_request == 0 || request->steal_request == record->request ||
+                BW_BUG(store_steals_by_version_alone);
+    return !record->held || (request->steal != 0 && request->steal == record->version && same);
+}
+
 bool bw_record_is(const struct bw_store_record *record, const struct bw_store_request *request)
 {
     return record->version != 0 && record->token == request->token &&

@@ -22,6 +22,10 @@ void bw_record_note_apart(struct bw_store_record *record, const struct bw_note *
  * that was put under another leadership is none. */
 void bw_record_present(struct bw_store_record *record);
 
+/* May this ACQUIRE take the record: it is free, or still the one that the candidate wants to steal?
+ */
+bool bw_record_may_take(const struct bw_store_record *record,
+                        const struct bw_store_request *request);
 /* Is this the leadership that the request speaks of? */
 bool bw_record_is(const struct bw_store_record *record, const struct bw_store_request *request);
 /* Was it made by this very request, whose reply was lost? */

@@ -2,9 +2,14 @@
  * bits. Text that is too long for its field (another program wrote it) is cut, never overrun. */
 #include "store/sqlite_db.h"
 
+#include "base/bug.h"
+
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+
+#define FIRST_VERSION_MASK ((UINT64_C(1) << 48) - 1)
+#define STEP_MASK          ((UINT64_C(1) << 16) - 1)
 
 #define ROW_COLUMNS                                                                                \
     "name, id, version, held, clean, holder, request, token, reserved, reserved_boot, ttl_ns,"     \
@@ -166,6 +171,16 @@ int bw_sqlite_db_last_version(struct bw_sqlite_db *db, uint64_t *version)
     return result == SQLITE_ROW ? 0 : result;
 }
 
+/* Versions grow by a random step from a random start: a database that was created again, or put
+ * back from a copy, does not repeat one that a candidate remembers. Steps of 16 bits last for 2^46
+ * changes. */
+static uint64_t next_version(struct bw_sqlite_db *db)
+{
+    uint64_t bits = BW_BUG(store_counts_versions_from_one) ? 0 : bw_rng_next(&db->rng);
+    return db->version == 0 ? 1 + (bits & FIRST_VERSION_MASK)
+                            : db->version + 1 + (bits & STEP_MASK);
+}
+
 int bw_sqlite_db_save(struct bw_sqlite_db *db, const char *election, struct bw_sqlite_row *row,
                       enum bw_sqlite_change change)
 {
@@ -174,7 +189,7 @@ int bw_sqlite_db_save(struct bw_sqlite_db *db, const char *election, struct bw_s
         if (result)
             return result;
     }
-    row->record.version = ++db->version;
+    row->record.version = db->version = next_version(db);
     enum bw_sqlite_sql which = row->id == 0                ? BW_SQL_INSERT
                                : change == BW_SQLITE_LEASE ? BW_SQL_UPDATE_LEASE
                                                            : BW_SQL_UPDATE;

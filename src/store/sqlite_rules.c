@@ -72,8 +72,8 @@ struct bw_sqlite_verdict bw_sqlite_acquire(struct bw_sqlite_row *row,
     struct bw_store_record *record = &row->record;
     if (bw_record_is_answer(record, request))
         return done(BW_SQLITE_SAME); /* asked twice: the first reply was lost */
-    bool compared = request->steal == record->version || BW_BUG(store_steals_any_version);
-    if (record->held && (request->steal == 0 || !compared))
+    bool any = request->steal != 0 && BW_BUG(store_steals_any_version);
+    if (!bw_record_may_take(record, request) && !any)
         return refused(BW_EBUSY, "held by another");
     bool sync = next_token(row, self, mark->token);
     bw_record_take(record, request);

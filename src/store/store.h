@@ -46,8 +46,8 @@ enum bw_store_trait {
 };
 
 enum bw_store_op {
-    BW_STORE_ACQUIRE, /* become holder if free, or if the record still has version `steal` (0: never
-                         steal) */
+    BW_STORE_ACQUIRE, /* become holder if free, or if the record is still the one with version
+                         `steal` (0: never steal) that `steal_request` made */
     BW_STORE_RENEW,   /* still holder with this token: renew; value is rewritten if given */
     BW_STORE_RELEASE, /* no longer holder; clean: the work is confirmed dead */
     BW_STORE_READ,    /* the record */
@@ -77,7 +77,9 @@ struct bw_note {
 };
 
 /* What stands in the store. `version` changes whenever anything here changes, renewals included; 0:
- * never existed. */
+ * never existed. Version and request together name one state of one record: a store that was
+ * deleted and created again counts versions anew, but no acquisition has the request id of another.
+ */
 struct bw_store_record {
     uint64_t version;
     bool held;
@@ -124,13 +126,14 @@ struct bw_store_request {
     const char *value;       /* ACQUIRE, RENEW (NULL: as it is), ENTER */
     const char *containment; /* ACQUIRE, RENEW (NULL: as it is) */
     bw_time ttl_ns;
-    bw_token token;      /* RENEW, RELEASE */
-    uint64_t steal;      /* ACQUIRE */
-    uint64_t version;    /* WATCH */
-    int32_t priority;    /* ENTER */
-    bool clean;          /* RELEASE */
-    bool settled;        /* RENEW: all that stood in `owed` is confirmed dead: forget it */
-    struct bw_note note; /* NOTE; serial is given by the store */
+    bw_token token;         /* RENEW, RELEASE */
+    uint64_t steal;         /* ACQUIRE */
+    uint64_t steal_request; /* ACQUIRE: `request` of the record to steal; 0: do not compare it */
+    uint64_t version;       /* WATCH */
+    int32_t priority;       /* ENTER */
+    bool clean;             /* RELEASE */
+    bool settled;           /* RENEW: all that stood in `owed` is confirmed dead: forget it */
+    struct bw_note note;    /* NOTE; serial is given by the store */
     /* ACQUIRE: kept as it is. RENEW: kept if it is later than the kept one (two renewals may arrive
      * in either order, and the holder counts on the later); 0 changes nothing. */
     bw_time until_wall_ns;

@@ -205,16 +205,45 @@ static void a_database_that_vanishes_is_not_made_anew(void **state)
     assert_int_equal(back.record.token, held.record.token);
 }
 
-static void a_database_that_was_replaced_counts_when_its_holder_has_noticed(void **state)
+static void remove_database(void)
 {
-    (void)state;
     char file[SCRATCH_MAX + 64];
-    struct bw_store_reply held = client_acquire(&a, E, 0);
-    const char *ends[] = {"", "-wal", "-shm"};
+    static const char *const ends[] = {"", "-wal", "-shm"};
     for (int i = 0; i < 3; i++) {
         snprintf(file, sizeof file, "%s%s", path, ends[i]);
         remove(file);
     }
+}
+
+/* A candidate that watched a record of the old database must not take one of the new for it. */
+static void a_database_that_is_created_again_repeats_no_version(void **state)
+{
+    (void)state;
+    uint64_t before[8];
+    struct bw_store_reply held = client_acquire(&a, E, 0);
+    before[0] = held.record.version;
+    for (int i = 1; i < 7; i++)
+        before[i] = client_renew(&a, E, held.record.token).record.version;
+    before[7] = client_release(&a, E, held.record.token, true).record.version;
+    remove_database();
+    struct client c;
+    client_open(&c, path, "cleo");
+    held = client_acquire(&c, E, 0);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(held.outcome, BW_OUTCOME_DONE);
+        for (int k = 0; k < 8; k++)
+            assert_int_not_equal(held.record.version, before[k]);
+        held = client_renew(&c, E, held.record.token);
+    }
+    client_release(&c, E, held.record.token, true);
+    client_close(&c);
+}
+
+static void a_database_that_was_replaced_counts_when_its_holder_has_noticed(void **state)
+{
+    (void)state;
+    struct bw_store_reply held = client_acquire(&a, E, 0);
+    remove_database();
     struct client c;
     client_open(&c, path, "cleo");                        /* makes a new one */
     struct bw_store_reply new = client_acquire(&c, E, 0); /* the lock file remembers who leads */
@@ -420,6 +449,7 @@ int main(void)
         in_scratch(a_slow_disk_does_not_stop_the_loop),
         in_scratch(a_locked_database_is_unavailable_for_a_while),
         in_scratch(a_database_that_vanishes_is_not_made_anew),
+        in_scratch(a_database_that_is_created_again_repeats_no_version),
         in_scratch(a_database_that_was_replaced_counts_when_its_holder_has_noticed),
         in_scratch(another_boot_proves_nothing_but_tokens_go_on),
         in_scratch(another_namespace_proves_nothing),

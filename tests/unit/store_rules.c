@@ -83,7 +83,7 @@ static void a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy(void 
     assert_true(row.reserved >= 501);
 }
 
-static void only_the_version_that_was_seen_is_stolen(void **state)
+static void only_the_record_that_was_seen_is_stolen(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -93,6 +93,10 @@ static void only_the_version_that_was_seen_is_stolen(void **state)
     assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome,
                      BW_OUTCOME_REFUSED);
     request.steal = row.record.version;
+    request.steal_request = row.record.request + 1; /* another acquisition, in another store */
+    assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome,
+                     BW_OUTCOME_REFUSED);
+    request.steal_request = row.record.request;
     assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome, BW_OUTCOME_DONE);
 }
 
@@ -247,7 +251,7 @@ int main(void)
         cmocka_unit_test(after_a_reboot_tokens_start_behind_all_that_was_promised),
         cmocka_unit_test(in_an_unknown_boot_every_leadership_is_synced),
         cmocka_unit_test(a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy),
-        cmocka_unit_test(only_the_version_that_was_seen_is_stolen),
+        cmocka_unit_test(only_the_record_that_was_seen_is_stolen),
         cmocka_unit_test(every_lost_leader_is_owed_for_until_all_are_settled),
         cmocka_unit_test(a_request_asked_twice_is_one_leadership),
         cmocka_unit_test(a_guardians_mark_releases_its_own_token_only),
