@@ -467,7 +467,7 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     struct bw_event event = {.kind = BW_EVENT_STOP};
     if (r->started)
         replica_step(r, &event);
-    bw_wal_commit(r->wal, false);
+    bw_wal_commit(r->wal);
     r->closing = true;
     r->closed = closed;
     bw_session_clear(&r->session);

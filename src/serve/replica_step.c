@@ -401,8 +401,7 @@ void replica_check(uv_check_t *check)
     bw_session_flush(&r->session);
     replica_promote_ready(r);
     replica_feed(r);
-    /* A leader has its followers to hear meanwhile. */
-    uint64_t commit = bw_wal_commit(r->wal, !r->session.leading);
+    uint64_t commit = bw_wal_commit(r->wal);
     if (r->disk_since == 0 && commit > r->durable_commit)
         r->disk_since = replica_now();
     if (r->changed) {

@@ -98,8 +98,8 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
     wal->last_index = bw_wal_max(wal->last_index, index);
 }
 
-/* Hands what was collected to the writer, if it is idle. True: the caller is to be the writer. */
-static bool hand_over(struct bw_wal *wal, bool here)
+/* Hands what was collected to the writer, if it is idle. */
+static void hand_over(struct bw_wal *wal)
 {
     uv_mutex_lock(&wal->mutex);
     bool free = wal->writing.used == 0 && wal->collecting.used > 0;
@@ -113,39 +113,32 @@ static bool hand_over(struct bw_wal *wal, bool here)
         wal->collecting.has_state = wal->has_state;
         wal->writing = wal->collecting;
         wal->collecting = idle;
-        wal->here = here && wal->distrust == 0;
         BW_CRASH("wal.commit.before-handing-over");
     }
-    bool ours = free && wal->here;
     uv_mutex_unlock(&wal->mutex);
-    if (free && !ours)
+    if (free)
         uv_cond_signal(&wal->wake); /* who wakes up finds the mutex free */
-    return ours;
 }
 
 /* What the writer has done since the loop last heard of it. */
-static void take_in(struct bw_wal *wal)
+static void on_done(uv_async_t *async)
 {
+    struct bw_wal *wal = async->data;
     uv_mutex_lock(&wal->mutex);
     uint64_t durable = wal->durable;
     uv_mutex_unlock(&wal->mutex);
-    hand_over(wal, false);
+    hand_over(wal);
     wal_ahead_mind(wal);
     BW_CRASH("wal.commit.durable-but-not-told");
     wal->options.durable(wal->options.context, durable);
     BW_CRASH("wal.commit.durable-and-told");
 }
 
-uint64_t bw_wal_commit(struct bw_wal *wal, bool here)
+uint64_t bw_wal_commit(struct bw_wal *wal)
 {
     wal->commits += wal->dirty;
     wal->dirty = false;
-    if (hand_over(wal, here)) {
-        BW_CRASH("wal.here.before-write");
-        wal_write_one(wal);
-        BW_CRASH("wal.here.after-write");
-        take_in(wal);
-    }
+    hand_over(wal);
     return wal->commits;
 }
 
@@ -154,50 +147,12 @@ uint64_t bw_wal_next(const struct bw_wal *wal)
     return wal->commits + 1;
 }
 
-static void on_done(uv_async_t *async)
-{
-    take_in(async->data);
-}
-
-/* The number of the oldest segment, if it holds nothing but entries up to `index`; 0: it is needed.
- */
-static uint64_t unneeded(struct bw_wal *wal, bw_index index)
-{
-    uv_mutex_lock(&wal->mutex);
-    bool covered = wal->kept_count > 1 && wal->kept[1].before <= index;
-    uint64_t number = covered ? wal->kept[0].number : 0;
-    uv_mutex_unlock(&wal->mutex);
-    return number;
-}
-
-static void forget_oldest(struct bw_wal *wal)
-{
-    uv_mutex_lock(&wal->mutex);
-    wal->kept_count--;
-    memmove(wal->kept, wal->kept + 1, wal->kept_count * sizeof *wal->kept);
-    uv_mutex_unlock(&wal->mutex);
-}
-
 void bw_wal_drop(struct bw_wal *wal, bw_index index)
 {
-    uint64_t number;
-    bool gone = false;
-    char name[WAL_NAME_MAX];
-    while ((number = unneeded(wal, index)) != 0) {
-        wal_segment_name(name, number);
-        BW_CRASH("wal.drop.before-unlink");
-        if (unlinkat(wal->segments.directory, name, 0) != 0 && errno != ENOENT)
-            break; /* tried again with the next snapshot */
-        BW_CRASH("wal.drop.after-unlink");
-        forget_oldest(wal);
-        gone = true;
-    }
-    if (!gone)
-        return;
-    BW_CRASH("wal.drop.before-sync");
-    if (fsync(wal->segments.directory) != 0)
-        wal_fail(wal, "cannot sync the directory");
-    BW_CRASH("wal.drop.after-sync");
+    uv_mutex_lock(&wal->mutex);
+    wal->unneeded = bw_wal_max(wal->unneeded, index);
+    uv_cond_signal(&wal->wake);
+    uv_mutex_unlock(&wal->mutex);
 }
 
 uint64_t bw_wal_bytes(struct bw_wal *wal)

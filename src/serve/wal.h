@@ -67,15 +67,14 @@ void bw_wal_truncate(struct bw_wal *wal, bw_index from);
 void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term);
 
 /* Everything collected is to become durable; returns the number `durable` will be called with, or
- * a later one. `here`: by this very call, which then calls `durable`, if nothing is being written
- * and the disk has been quick of late. That spares two changes of thread, and is for who has
- * nothing better to do meanwhile. */
-uint64_t bw_wal_commit(struct bw_wal *wal, bool here);
+ * a later one. Returns at once: a thread of the log's own writes. */
+uint64_t bw_wal_commit(struct bw_wal *wal);
 
 /* The number under which what is collected now will be durable. */
 uint64_t bw_wal_next(const struct bw_wal *wal);
 
-/* Segments that hold nothing but entries up to `index` are not needed any more. */
+/* Segments that hold nothing but entries up to `index` are not needed any more: the log's thread
+ * removes them, before it writes the next batch. */
 void bw_wal_drop(struct bw_wal *wal, bw_index index);
 
 /* Bytes in segments that are kept. */

@@ -1,5 +1,6 @@
 /* The inside of the log. Fields above the line belong to the loop's thread, those below to whoever
- * holds the mutex, `fd` and `offset` to whoever writes. */
+ * holds the mutex, `fd` and `offset` to the writer's thread. The loop's thread never waits for the
+ * disk: only the writer and the pool write, sync and remove. */
 #ifndef BW_SERVE_WAL_STATE_H
 #define BW_SERVE_WAL_STATE_H
 
@@ -10,9 +11,6 @@
 #define WAL_SEGMENTS_MAX 65536u
 /* The first segment is small: a node that starts with an empty directory serves at once. */
 #define WAL_FIRST ((size_t)2 << 20)
-/* A disk that took longer is not waited for on the loop's thread for the next batches. */
-#define WAL_QUICK_NS 2000000u
-#define WAL_DISTRUST 256u
 
 struct wal_kept {
     uint64_t number;
@@ -29,7 +27,7 @@ struct wal_buffer { /* a batch being put together, room for its head included */
     bool has_state;
 };
 
-/* The next segment, while it is made ahead (wal_ahead.c). TAKEN: whoever writes is making it the
+/* The next segment, while it is made ahead (wal_ahead.c). TAKEN: the writer is making it the
  * present one, under the name that all are made under. */
 enum wal_ahead_state {
     WAL_AHEAD_IDLE,
@@ -59,17 +57,16 @@ struct bw_wal {
     uint64_t durable;
     bool stop;
     /* The segments in the directory, oldest first; the last is being written. The writer adds a
-     * new one once the batch that begins it is durable, the loop removes the oldest. */
+     * new one once the batch that begins it is durable, and removes the oldest. */
     struct wal_kept *kept;
     uint32_t kept_count;
-    bool here;                  /* the loop's thread writes */
-    uint32_t distrust;          /* so many batches are not written on the loop's thread */
+    bw_index unneeded;          /* segments that end at or before it are to be removed */
     size_t reached, reached_of; /* bytes of the segment that are written, and its size */
     enum wal_ahead_state ahead;
     int ahead_fd; /* -1: nothing is begun */
     size_t ahead_filled;
     uv_cond_t ahead_done;
-    /* ── whoever writes ── */
+    /* ── the writer ── */
     bw_index written_index; /* of the last entry written */
     int fd;
     uint64_t number;
@@ -94,7 +91,7 @@ void wal_end(struct bw_wal *wal);
 
 /* wal_ahead.c, on the loop's thread: a piece of the next segment is filled, if it is time to. */
 void wal_ahead_mind(struct bw_wal *wal);
-/* Whoever writes: what there is of the next segment, -1: nothing; it is the caller's then, and
+/* The writer: what there is of the next segment, -1: nothing; it is the caller's then, and
  * no other is begun before `ahead` is IDLE again. */
 int wal_ahead_take(struct bw_wal *wal, size_t *filled);
 
@@ -111,7 +108,6 @@ static inline size_t wal_ahead_due(size_t reached, size_t size, size_t next)
 
 /* wal_write.c */
 void wal_write_loop(void *argument);
-void wal_write_one(struct bw_wal *wal);
 void wal_fail(const struct bw_wal *wal, const char *what);
 
 #endif

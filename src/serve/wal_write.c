@@ -1,5 +1,5 @@
-/* One batch after the other, each one write and one fdatasync: by the log's own thread, or on the
- * loop's when that was asked for. What fails here ends the process. */
+/* The log's own thread: one batch after the other, each one write and one fdatasync, and old
+ * segments removed between them. What fails here ends the process. */
 #include "base/bug.h"
 #include "serve/crash.h"
 #include "serve/wal_state.h"
@@ -109,11 +109,10 @@ static void record_segment(struct bw_wal *wal)
 }
 
 /* The batch in `writing`, which is ours until `used` is 0 again. */
-void wal_write_one(struct bw_wal *wal)
+static void write_one(struct bw_wal *wal)
 {
-    uint64_t number = wal->number, began = uv_hrtime();
+    uint64_t number = wal->number;
     write_batch(wal, &wal->writing, wal->written_index);
-    bool slow = uv_hrtime() - began > WAL_QUICK_NS;
     uv_mutex_lock(&wal->mutex);
     if (wal->number != number) {
         record_segment(wal);
@@ -123,10 +122,40 @@ void wal_write_one(struct bw_wal *wal)
     wal->durable = wal->writing.commit;
     wal->reached = wal->offset;
     wal->reached_of = wal->segment_size;
-    wal->distrust = slow ? WAL_DISTRUST : wal->distrust - (wal->distrust > 0);
     wal->writing.used = 0;
-    wal->here = false;
     uv_mutex_unlock(&wal->mutex);
+}
+
+/* The oldest segment is not needed any more. Under the mutex. */
+static bool is_unneeded(const struct bw_wal *wal)
+{
+    return wal->kept_count > 1 && wal->kept[1].before <= wal->unneeded;
+}
+
+/* Oldest first. Under the mutex, which is released meanwhile; only this thread changes the list. */
+static void remove_unneeded(struct bw_wal *wal)
+{
+    char name[WAL_NAME_MAX];
+    while (is_unneeded(wal)) {
+        wal_segment_name(name, wal->kept[0].number);
+        uv_mutex_unlock(&wal->mutex);
+        BW_CRASH("wal.drop.before-unlink");
+        bool gone = unlinkat(wal->segments.directory, name, 0) == 0 || errno == ENOENT;
+        BW_CRASH("wal.drop.after-unlink");
+        uv_mutex_lock(&wal->mutex);
+        if (!gone) { /* tried again with the next snapshot */
+            wal->unneeded = 0;
+            return;
+        }
+        wal->kept_count--;
+        memmove(wal->kept, wal->kept + 1, wal->kept_count * sizeof *wal->kept);
+    }
+    uv_mutex_unlock(&wal->mutex);
+    BW_CRASH("wal.drop.before-sync");
+    if (fsync(wal->segments.directory) != 0)
+        wal_fail(wal, "cannot sync the directory");
+    BW_CRASH("wal.drop.after-sync");
+    uv_mutex_lock(&wal->mutex);
 }
 
 void wal_write_loop(void *argument)
@@ -134,12 +163,16 @@ void wal_write_loop(void *argument)
     struct bw_wal *wal = argument;
     uv_mutex_lock(&wal->mutex);
     for (;;) {
-        while ((wal->writing.used == 0 || wal->here) && !wal->stop)
+        while (wal->writing.used == 0 && !is_unneeded(wal) && !wal->stop)
             uv_cond_wait(&wal->wake, &wal->mutex);
-        if (wal->writing.used == 0)
+        if (is_unneeded(wal))
+            remove_unneeded(wal);
+        if (wal->writing.used == 0 && wal->stop)
             break;
+        if (wal->writing.used == 0)
+            continue;
         uv_mutex_unlock(&wal->mutex);
-        wal_write_one(wal);
+        write_one(wal);
         BW_CRASH("wal.batch.before-telling");
         uv_async_send(&wal->done);
         BW_CRASH("wal.batch.after-telling");
