@@ -8,26 +8,32 @@
  *   replica_meet.c      the first meeting of a new cluster's nodes
  *   replica_member.c    members that come and go
  *   replica_request.c   requests: what the session (session.h) decides is carried out
- *   replica_snapshot.c  the registry on disk, and on its way from another node
- *   replica_feed.c      and to another node */
+ *   replica_snapshot.c  the registry on disk
+ *   replica_incoming.c  and on its way from another node
+ *   replica_feed.c      and to another node
+ *   replica_held.c      what must not be heard before the disk has what it follows from */
 #ifndef BW_SERVE_REPLICA_STATE_H
 #define BW_SERVE_REPLICA_STATE_H
 
 #include "base/action.h"
+#include "base/codec.h"
 #include "detect/silence.h"
 #include "elect/raft/raft.h"
 #include "registry/snapshot.h"
+#include "serve/crash.h"
 #include "serve/log.h"
 #include "serve/membership.h"
 #include "serve/mesh.h"
 #include "serve/replica.h"
 #include "serve/roster.h"
 #include "serve/session.h"
+#include "serve/snapshot_file.h"
 #include "serve/wal.h"
 
 #define REQUEST_BUCKETS 16384u /* a power of two */
-#define HELD_MAX        65536u
-#define REPLICA_DEPTH   4u /* steps that an action of a step may lead to */
+/* Messages and answers that wait for the disk. Raft repeats a message that does not fit. */
+#define HELD_MAX      BW_CRASH_OR(4096u, 64u)
+#define REPLICA_DEPTH 4u /* steps that an action of a step may lead to */
 
 struct meeting { /* with another node, when a cluster begins (replica_meet.c) */
     bw_node node;
@@ -46,13 +52,26 @@ struct feed { /* a snapshot on its way to a node (replica_feed.c) */
     uint32_t asked; /* since it was sent */
 };
 
+struct incoming { /* a snapshot on its way to us (replica_incoming.c) */
+    int fd;       /* -1: none */
+    bw_node from;
+    bw_index index;
+    uint64_t size;
+    bool checking, good; /* the pool has it; it is whole, durable and undamaged */
+    uv_work_t work;
+    bool found; /* by the pool */
+    struct bw_snapshot_head head;
+    unsigned char message[BW_FRAME_MAX + 4]; /* of Raft, that waits for it */
+    size_t message_length;
+};
+
 struct mark { /* the log is durable up to here once this commit is */
     uint64_t commit;
     bw_index index;
     bw_term term;
 };
 
-struct held { /* an action that waits for a barrier */
+struct held { /* a message or an answer that waits for a barrier (replica_held.c) */
     struct bw_action action;
     bw_node list[BW_RAFT_MEMBERS_MAX];
 };
@@ -87,6 +106,9 @@ struct bw_replica {
     bw_time disk_since, disk_patience; /* since when the disk owes us something; 0: it does not */
     struct held *held;
     uint32_t held_first, held_count;
+    struct bw_announcement lead; /* held: this node leads */
+    bool lead_held;
+    bw_index commit_held; /* held: committed up to here; 0: nothing */
     struct mark marks[1024];
     uint32_t mark_first, mark_count;
 
@@ -116,13 +138,7 @@ struct bw_replica {
     bw_term snapshot_term;
     uint32_t saved_voters, saved_members; /* as of the snapshot found at start */
     bw_node saved_member[BW_RAFT_MEMBERS_MAX];
-    struct {    /* a snapshot on its way to us */
-        int fd; /* -1: none */
-        bw_node from;
-        bw_index index;
-        uint64_t size;
-        bool whole;
-    } incoming;
+    struct incoming incoming;
     struct feed feeds[BW_REPLICA_NODES];
     pid_t saver; /* writes a snapshot; 0: nobody */
     bw_index saving_index;
@@ -136,6 +152,8 @@ bw_time replica_now(void);
 
 /* replica_step.c */
 void replica_step(struct bw_replica *r, struct bw_event *event);
+/* An action that others can notice: a message, an answer, an announcement, a commit. */
+void replica_carry_out(struct bw_replica *r, const struct bw_action *action);
 void replica_message(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
 void replica_durable(struct bw_replica *r, uint64_t commit);
 void replica_turn(struct bw_replica *r);
@@ -144,6 +162,11 @@ void replica_arm(struct bw_replica *r);
 void replica_remember(struct bw_replica *r, bw_index index, bw_term term);
 void replica_timer(uv_timer_t *timer);
 void replica_check(uv_check_t *check);
+
+/* replica_held.c: carries the action out, now or when the barrier is durable. */
+void replica_say(struct bw_replica *r, const struct bw_action *action);
+/* The barrier may be durable now. */
+void replica_held_release(struct bw_replica *r);
 
 /* replica.c */
 void replica_release(struct bw_replica *r);
@@ -208,10 +231,15 @@ void replica_snapshot_stop(struct bw_replica *r);
 void replica_snapshot_send(struct bw_replica *r, bw_node to);
 void replica_feed(struct bw_replica *r);
 void replica_feed_stop(struct bw_replica *r);
+
+/* replica_incoming.c */
 void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned char *bytes,
                             size_t length);
-/* Is the snapshot that this message speaks of here, whole? */
-bool replica_snapshot_ready(struct bw_replica *r, const struct bw_message *msg);
+/* Is the snapshot that this message speaks of here, whole and durable? */
+bool replica_snapshot_ready(const struct bw_replica *r, const struct bw_message *msg);
+/* It is not yet: the message, as it came, is taken up again when it is. */
+void replica_snapshot_defer(struct bw_replica *r, const struct bw_message *msg,
+                            const unsigned char *bytes, size_t length);
 void replica_snapshot_install(struct bw_replica *r, bw_index index);
 
 #endif

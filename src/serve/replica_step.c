@@ -1,7 +1,8 @@
 /* Raft's steps and their actions, and the turn of the loop that ends with one write and one sync.
  *
  * Records for the disk keep their order by themselves: they go into the log's next batch. What must
- * not be heard of before a record is durable (everything behind a PERSIST) waits in `held`. */
+ * not be heard of before a record is durable (everything behind a PERSIST) waits: replica_held.c.
+ */
 #include "base/codec.h"
 #include "base/error.h"
 #include "base/little.h"
@@ -91,8 +92,7 @@ static void announce(struct bw_replica *r, const struct bw_announcement *said)
     r->options.led(r->options.context);
 }
 
-/* What can be heard outside: only when all that was persisted before it is durable. */
-static void carry_out(struct bw_replica *r, const struct bw_action *action)
+void replica_carry_out(struct bw_replica *r, const struct bw_action *action)
 {
     switch (action->kind) {
     case BW_ACTION_SEND:
@@ -109,28 +109,6 @@ static void carry_out(struct bw_replica *r, const struct bw_action *action)
         break;
     default:
         break;
-    }
-}
-
-static void hold(struct bw_replica *r, const struct bw_action *action)
-{
-    BW_ASSERT(r->held_count < HELD_MAX);
-    struct held *held = &r->held[(r->held_first + r->held_count++) % HELD_MAX];
-    held->action = *action;
-    if (action->kind == BW_ACTION_SEND && action->msg.items &&
-        action->msg.kind == BW_MSG_RAFT_SNAPSHOT) {
-        memcpy(held->list, action->msg.data, action->msg.items * sizeof held->list[0]);
-        held->action.msg.data = held->list;
-    }
-}
-
-static void release_held(struct bw_replica *r)
-{
-    while (r->held_count && r->barrier == 0) {
-        struct held *held = &r->held[r->held_first];
-        r->held_first = (r->held_first + 1) % HELD_MAX;
-        r->held_count--;
-        carry_out(r, &held->action);
     }
 }
 
@@ -242,10 +220,7 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
     case BW_ACTION_TRACE:
         break;
     default:
-        if (r->barrier || r->held_count)
-            hold(r, action);
-        else
-            carry_out(r, action);
+        replica_say(r, action);
     }
 }
 
@@ -297,8 +272,10 @@ void replica_message(struct bw_replica *r, bw_node from, const unsigned char *by
     size_t rest = length - 4 - frame;
     if (msg.from != from || msg.to != r->options.self || !payload_fits(&msg, payload, rest))
         return;
-    if (msg.kind == BW_MSG_RAFT_SNAPSHOT && !replica_snapshot_ready(r, &msg))
+    if (msg.kind == BW_MSG_RAFT_SNAPSHOT && !replica_snapshot_ready(r, &msg)) {
+        replica_snapshot_defer(r, &msg, bytes, length);
         return;
+    }
     struct bw_event event = {.kind = BW_EVENT_MESSAGE, .node = from, .msg = &msg};
     replica_back_note(r, &msg);
     r->payload = payload;
@@ -317,7 +294,7 @@ void replica_durable(struct bw_replica *r, uint64_t commit)
     if (r->barrier && r->barrier <= commit)
         r->barrier = 0;
     BW_CRASH("raft.durable.before-speaking");
-    release_held(r);
+    replica_held_release(r);
     BW_CRASH("raft.durable.after-speaking");
     while (r->mark_count && r->marks[r->mark_first].commit <= commit) {
         mark = r->marks[r->mark_first];

@@ -398,6 +398,11 @@ static struct bw_request_group *find_round(const struct bw_session *s, uint64_t 
     return at;
 }
 
+bool bw_session_is_round(const struct bw_session *s, uint64_t id)
+{
+    return find_round(s, id) != NULL;
+}
+
 static void drop_round(struct bw_session *s, struct bw_request_group *group)
 {
     struct bw_request_group **at = &s->rounds;

@@ -154,6 +154,8 @@ void bw_session_told(struct bw_session *session, bw_node from, const unsigned ch
 
 /* From Raft. */
 void bw_session_answer(struct bw_session *session, const struct bw_answer *told);
+/* Is this the number of a round of reads and renewals that Raft has not answered yet? */
+bool bw_session_is_round(const struct bw_session *session, uint64_t id);
 /* The proposals of the batch that Raft is appending, in order; NULL: not one of ours. */
 const struct bw_request *bw_session_batch(const struct bw_session *session, uint64_t id);
 void bw_session_led(struct bw_session *session, bw_node leader);

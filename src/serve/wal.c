@@ -96,6 +96,7 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
     bw_put64(at, index);
     bw_put64(at + 8, term);
     wal->last_index = bw_wal_max(wal->last_index, index);
+    wal->collecting.names_file = true;
 }
 
 /* Hands what was collected to the writer, if it is idle. */
@@ -113,6 +114,7 @@ static void hand_over(struct bw_wal *wal)
         wal->collecting.has_state = wal->has_state;
         wal->writing = wal->collecting;
         wal->collecting = idle;
+        wal->collecting.names_file = false;
         BW_CRASH("wal.commit.before-handing-over");
     }
     uv_mutex_unlock(&wal->mutex);

@@ -63,7 +63,8 @@ void bw_wal_close(struct bw_wal *wal);
 void bw_wal_entry(struct bw_wal *wal, const struct bw_wal_entry *entry);
 void bw_wal_state(struct bw_wal *wal, const struct bw_durable *state);
 void bw_wal_truncate(struct bw_wal *wal, bw_index from);
-/* A durable snapshot covers everything up to index; what follows an earlier log is void. */
+/* A snapshot covers everything up to index; what follows an earlier log is void. Its bytes are
+ * durable; its name in the directory is made durable before this record is. */
 void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term);
 
 /* Everything collected is to become durable; returns the number `durable` will be called with, or

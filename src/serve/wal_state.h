@@ -25,6 +25,7 @@ struct wal_buffer { /* a batch being put together, room for its head included */
     struct bw_durable
         state; /* as it was when the batch was handed over: a new segment begins with it */
     bool has_state;
+    bool names_file; /* a snapshot's: the directory is synced before the batch is written */
 };
 
 /* The next segment, while it is made ahead (wal_ahead.c). TAKEN: the writer is making it the

@@ -84,8 +84,19 @@ static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_ind
     BW_CRASH("wal.turn.after-state");
 }
 
+static void sync_directory(const struct bw_wal *wal)
+{
+    if (fsync(wal->segments.directory) != 0)
+        wal_fail(wal, "cannot sync the directory");
+}
+
 static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index before)
 {
+    if (batch->names_file) {
+        BW_CRASH("wal.snapshot.before-sync-of-directory");
+        sync_directory(wal);
+        BW_CRASH("wal.snapshot.after-sync-of-directory");
+    }
     if (wal->offset + batch->used > wal->segment_size)
         turn_over(wal, batch, before);
     BW_CRASH("wal.batch.before-write");
@@ -152,8 +163,7 @@ static void remove_unneeded(struct bw_wal *wal)
     }
     uv_mutex_unlock(&wal->mutex);
     BW_CRASH("wal.drop.before-sync");
-    if (fsync(wal->segments.directory) != 0)
-        wal_fail(wal, "cannot sync the directory");
+    sync_directory(wal);
     BW_CRASH("wal.drop.after-sync");
     uv_mutex_lock(&wal->mutex);
 }

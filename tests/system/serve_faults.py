@@ -260,6 +260,50 @@ def a_single_node_whose_disk_stands_still_acknowledges_nothing_and_revokes_nothi
         assert leases_at(nodes, 0) == set(range(1, 6)), "revoked in bulk, though nobody could renew them"
 
 
+@SUITE.test
+def a_follower_whose_disk_stalls_still_answers():
+    with Place("faults") as place:
+        nodes = Disks(place, 3)
+        leader = nodes.leader()
+        follower = (leader + 1) % 3
+        nodes.order(follower, "stall")
+        assert put_until(nodes.link(leader), 20) == 20
+        link = nodes.link(follower)
+        assert link.post("/v3/kv/range", {"key": b64("k0"), "serializable": True})[0] == 200
+        assert link.post("/v3/kv/range", {"key": b64("k19")})[0] in (200, 503), "neither served nor refused"
+        assert put(link, "through")[0] in (200, 503), "neither served nor refused"
+        assert nodes.ask("GET", "/metrics", port=nodes.ports[follower])[0] == 200
+        with open(nodes.order_file(follower), encoding="utf-8") as file:
+            assert file.read() == "stall"
+        nodes.order(follower)
+        waits_for(nodes, follower, "k19")
+
+
+@SUITE.test
+def a_former_leader_whose_disk_stalls_refuses_its_clients_and_lives_on():
+    """More messages wait for its disk than it may hold (SERVE_CRASH may hold 64)."""
+    with Place("faults") as place:
+        nodes = Disks(place, 3, bellwether=CRASH)
+        leader = nodes.leader()
+        other = (leader + 1) % 3
+        nodes.order(leader, "stall")
+        try:
+            put(nodes.link(leader, 0.2), "wakes the disk")
+        except OSError:
+            pass
+        wait_for(lambda: "has stood still" in nodes.said(leader), PATIENCE_S)
+        somebody_takes(nodes, "after", but=[leader])
+        done = 0
+        while done < 300:  # answered by the two others, and each told to the one that stalls
+            done += put_until(nodes.link(other), 300 - done)
+        assert put(nodes.link(leader), "refused")[0] == 503
+        assert nodes.ask("GET", "/metrics", port=nodes.ports[leader])[0] == 200
+        assert nodes.servers[leader].process.poll() is None, nodes.said(leader)
+        nodes.order(leader)
+        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), PATIENCE_S, 0.02)
+        assert value_of(nodes.link(leader), "after") == [b64("v")]
+
+
 def flip(path, part):
     """One bit of what was written, so far into it."""
     with open(path, "r+b") as file:
