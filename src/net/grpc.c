@@ -23,31 +23,23 @@ static bool is_connected(const struct bw_grpc *channel)
     return channel->state == GRPC_UP || channel->state == GRPC_READY;
 }
 
-static bool may_begin(const struct bw_grpc *channel, const struct bw_grpc_call *call)
-{
-    bool ready = channel->state == GRPC_READY || (channel->state == GRPC_UP && call->head.early);
-    return ready && !call->begun_ms &&
-           (!call->head.within_ms || channel->at_once < BW_GRPC_AT_ONCE);
-}
-
-/* The oldest, an urgent one before all others. */
+/* The oldest of the lowest rank that may go now. */
 static struct bw_grpc_call *next_to_begin(const struct bw_grpc *channel)
 {
-    struct bw_grpc_call *found = NULL;
-    for (struct bw_grpc_call *call = channel->oldest; call; call = call->previous)
-        if (may_begin(channel, call) && (!found || call->head.urgent)) {
-            found = call;
-            if (call->head.urgent)
-                break;
-        }
-    return found;
+    bool full = channel->at_once >= BW_GRPC_AT_ONCE;
+    for (unsigned rank = 0; rank < GRPC_RANKS; rank++) {
+        bool ready =
+            channel->state == GRPC_READY || (channel->state == GRPC_UP && rank == GRPC_EARLY);
+        if (channel->queue[rank].first && ready && (rank == GRPC_STREAM || !full))
+            return channel->queue[rank].first;
+    }
+    return NULL;
 }
 
 void grpc_begin_waiting(struct bw_grpc *channel)
 {
     struct bw_grpc_call *call;
-    while (is_connected(channel) && !channel->closed && channel->waiting > 0 &&
-           (call = next_to_begin(channel)))
+    while (is_connected(channel) && !channel->closed && (call = next_to_begin(channel)))
         grpc_call_begin(call);
 }
 

@@ -4,6 +4,7 @@
  *   the end: trailers grpc-status (decimal), grpc-message (percent-encoded) */
 #include "net/grpc_state.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -12,14 +13,42 @@
 
 #define PREFIX 5u
 
+static enum grpc_rank rank_of(const struct bw_grpc_head *head)
+{
+    if (head->early)
+        return GRPC_EARLY;
+    if (!head->within_ms)
+        return GRPC_STREAM;
+    return head->urgent && !BW_BUG(grpc_urgent_waits_its_turn) ? GRPC_URGENT : GRPC_ORDINARY;
+}
+
+static void queue_call(struct bw_grpc_call *call)
+{
+    struct bw_grpc *channel = call->channel;
+    call->rank = rank_of(&call->head);
+    call->ahead = channel->queue[call->rank].last;
+    *(call->ahead ? &call->ahead->behind : &channel->queue[call->rank].first) = call;
+    channel->queue[call->rank].last = call;
+}
+
+static void unqueue_call(struct bw_grpc_call *call)
+{
+    struct bw_grpc *channel = call->channel;
+    *(call->ahead ? &call->ahead->behind : &channel->queue[call->rank].first) = call->behind;
+    *(call->behind ? &call->behind->ahead : &channel->queue[call->rank].last) = call->ahead;
+    call->ahead = call->behind = NULL;
+}
+
 static void unlink_call(struct bw_grpc_call *call)
 {
     struct bw_grpc *channel = call->channel;
+    if (call->begun_ms == 0)
+        unqueue_call(call);
     *(call->previous ? &call->previous->next : &channel->calls) = call->next;
-    *(call->next ? &call->next->previous : &channel->oldest) = call->previous;
+    if (call->next)
+        call->next->previous = call->previous;
     channel->count--;
     channel->timed -= call->head.within_ms != 0;
-    channel->waiting -= call->begun_ms == 0;
     channel->at_once -= call->begun_ms != 0 && call->head.within_ms != 0;
 }
 
@@ -209,8 +238,8 @@ void grpc_call_begin(struct bw_grpc_call *call)
             count = add_header(list, count, call->name[i], call->value[i]);
     if (call->channel->name[0] && !call->head.early)
         count = add_header(list, count, call->channel->name, call->channel->value);
+    unqueue_call(call);
     call->begun_ms = now;
-    call->channel->waiting--;
     call->channel->at_once += call->head.within_ms != 0;
     call->stream = bw_h2_post(call->channel->h2, call->path, list, count, &stream_hooks, call);
     if (!call->stream || (call->out_length && bw_h2_send(call->stream, call->out, call->out_length,
@@ -253,9 +282,10 @@ struct bw_grpc_call *bw_grpc_call(struct bw_grpc *channel, const struct bw_grpc_
     if (head->within_ms)
         call->until_ms = call->made_ms + head->within_ms;
     call->next = channel->calls;
-    *(call->next ? &call->next->previous : &channel->oldest) = call;
+    if (call->next)
+        call->next->previous = call;
     channel->calls = call;
-    channel->waiting++;
+    queue_call(call);
     channel->count++;
     channel->timed += head->within_ms != 0;
     call->serial = ++channel->serial;

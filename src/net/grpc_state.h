@@ -9,9 +9,21 @@
 
 enum grpc_state { GRPC_CONNECTING, GRPC_UP, GRPC_READY, GRPC_PAUSING };
 
+/* Calls that are not sent yet wait in one queue per rank, first in, first out; a lower rank goes
+ * first. */
+enum grpc_rank {
+    GRPC_EARLY,  /* may go before the channel is ready */
+    GRPC_STREAM, /* has no deadline, and is not counted among the calls at one time */
+    GRPC_URGENT,
+    GRPC_ORDINARY,
+    GRPC_RANKS
+};
+
 struct bw_grpc_call {
     struct bw_grpc *channel;
-    struct bw_grpc_call *next, *previous;
+    struct bw_grpc_call *next, *previous; /* of all calls */
+    struct bw_grpc_call *ahead, *behind;  /* of those that wait, of one rank */
+    enum grpc_rank rank;
     struct bw_grpc_hooks hooks;
     void *context;
     struct bw_grpc_head head; /* its strings are below */
@@ -43,13 +55,15 @@ struct bw_grpc {
     uint32_t failed;     /* endpoints in a row */
     uint32_t slow;       /* deadlines in a row that ran out */
     uint64_t patience_ms, pinged_ms, ticked_ms;
-    uv_timer_t pause;                    /* until the next round of endpoints */
-    uv_timer_t tick;                     /* deadlines and signs of life */
-    struct bw_grpc_call *calls, *oldest; /* the newest first */
-    uint32_t count, timed;               /* calls; those with a deadline */
-    uint32_t at_once;                    /* of these: sent */
-    uint32_t waiting;                    /* calls not sent */
-    uint64_t serial;                     /* of the newest call */
+    uv_timer_t pause;           /* until the next round of endpoints */
+    uv_timer_t tick;            /* deadlines and signs of life */
+    struct bw_grpc_call *calls; /* the newest first */
+    struct {
+        struct bw_grpc_call *first, *last;
+    } queue[GRPC_RANKS];
+    uint32_t count, timed; /* calls; those with a deadline */
+    uint32_t at_once;      /* of these: sent */
+    uint64_t serial;       /* of the newest call */
     unsigned handles;
     bool closed;
     char name[32], value[1024];    /* of every call */

@@ -71,6 +71,7 @@ static void ask(struct azure_identity *identity)
                                .url = identity->url,
                                .headers = headers,
                                .within_ns = WITHIN_NS,
+                               .urgent = true, /* everything else waits for it */
                                .answer = on_answer,
                                .context = identity};
     if (!identity->asked)

@@ -422,6 +422,7 @@ static void watch_seen(struct azure_work *work)
 void bw_azure_look(struct azure_work *work)
 {
     work->poll_at_ms = 0;
+    work->begun = false; /* a poll is not urgent */
     bw_azure_read(work, watch_seen);
 }
 

@@ -38,6 +38,7 @@ static void ask(struct dynamodb_asker *asker, const char *method, const char *ur
                                .url = url,
                                .headers = header && *header ? headers : NULL,
                                .within_ns = WITHIN_NS,
+                               .urgent = true, /* everything else waits for it */
                                .answer = answer,
                                .context = asker};
     asker->asked = bw_http_send(asker->http, &asks);

@@ -348,6 +348,7 @@ static void watch_seen(struct dynamodb_work *work)
 void bw_dynamodb_look(struct dynamodb_work *work)
 {
     work->poll_at_ms = 0;
+    work->begun = false; /* a poll is not urgent */
     read_items(work, watch_seen);
 }
 

@@ -1,6 +1,7 @@
 /* Messages, tokens and streams over a gRPC channel; see etcd_client.h. */
 #include "store/etcd_client.h"
 
+#include "base/bug.h"
 #include "net/api.pb-c.h"
 
 #include <stdio.h>
@@ -273,8 +274,10 @@ static void add_bind(const struct etcd_client *client, struct bw_grpc_head *head
 static int ask(struct asking *asking, char *why)
 {
     struct etcd_client *client = asking->client;
-    struct bw_grpc_head head = {
-        .path = asking->method->path, .within_ms = client->patience_ms, .early = asking->early};
+    struct bw_grpc_head head = {.path = asking->method->path,
+                                .within_ms = client->patience_ms,
+                                .early = asking->early,
+                                .urgent = asking->urgent && !BW_BUG(etcd_forgets_urgency)};
     if (asking->method == &etcd_grant_method)
         add_bind(client, &head);
     struct bw_grpc_call *call = bw_grpc_call(client->grpc, &head, &call_hooks, asking, why);

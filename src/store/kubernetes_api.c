@@ -128,6 +128,7 @@ struct bw_http_request *bw_kube_api_send(struct bw_kube_api *api, const struct b
                                .body = body,
                                .length = body ? strlen(body) : 0,
                                .within_ns = ask->within_ns,
+                               .urgent = ask->urgent,
                                .answer = ask->answer,
                                .line = ask->line,
                                .context = ask->context};

@@ -37,6 +37,7 @@ struct bw_kube_ask {
     const char *query; /* without '?'; NULL: none */
     const json_t *body;
     bw_time within_ns;
+    bool urgent; /* ahead of requests that wait for a connection */
     void (*answer)(void *context, const struct bw_http_answer *answer);
     bool (*line)(void *context, const char *line, size_t length);
     void *context;

@@ -75,10 +75,21 @@ static bw_time within(const struct bw_kube_call *call)
     return bw_time_min(bw_time_max(ttl / 2, WITHIN_MIN_NS), WITHIN_MAX_NS);
 }
 
+/* What a holder asks goes ahead of what others ask, and a request that has begun ahead of new ones,
+ * unless it is a watch, which begins again and again. */
+static bool is_urgent(struct bw_kube_call *call)
+{
+    enum bw_store_op op = call->job->request.op;
+    bool begun = call->begun && op != BW_STORE_WATCH;
+    call->begun = true;
+    return begun || op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
+}
+
 static void ask_server(struct bw_kube_call *call, struct bw_kube_ask *ask)
 {
     char why[BW_WHY_MAX + 1] = "";
     ask->within_ns = within(call);
+    ask->urgent = is_urgent(call);
     ask->context = call;
     call->http = bw_kube_api_send(&call->store->api, ask, why);
     if (!call->http)

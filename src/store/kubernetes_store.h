@@ -43,6 +43,7 @@ struct bw_kube_call {
     uint64_t floor;                        /* a read cannot show less than this */
     uint32_t tries;
     bool creates;
+    bool begun; /* something was asked of the server */
 };
 
 struct bw_kube_stream {
