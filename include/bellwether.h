@@ -219,8 +219,9 @@ static inline struct bw_campaign_options bw_campaign_options_default(void)
 
 /* Contends for `election` and waits until it leads, at most timeout_ms (0: takes it only if it is
  * free; BW_FOREVER). 0: *out leads, and must be ended by bw_resign. BW_ETIMEDOUT: it does not, and
- * is no candidate any more. BW_EIO: the same, and the store was away all the time. BW_EINTERRUPTED;
- * BW_EINVAL: name, value or times, or an observer; BW_ENOMEM. No `elected` is called for it, but
+ * is no candidate any more. BW_EIO: the same, because the store does not answer or refuses. BW_ENOMEM:
+ * the same, because memory, threads, timers or descriptors ran out. bw_why() names the leader or the
+ * cause. BW_EINTERRUPTED; BW_EINVAL: name, value or times, or an observer. No `elected` is called for it, but
  * `lost` and leader_changed are. Not from a callback on the library's thread (BW_EINVAL). */
 int bw_campaign(struct bw_handle *h, const char *election,
                 const struct bw_campaign_options *options, int64_t timeout_ms,

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/serve_who.h"
+#include "store/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +234,12 @@ int bw_cluster_open(struct bw_cluster_client *client, const struct bw_cli_comman
     struct bw_grpc_options channel = {.count = 0};
     bool tls = false;
     *client = (struct bw_cluster_client){.command = command, .options = options};
-    uv_loop_init(&client->loop);
+    int error = bw_loop_init(&client->loop);
+    if (error) {
+        fprintf(stderr, "%s: cannot start an event loop: %s\n", command->path, strerror(-error));
+        return BW_EXIT_IO;
+    }
+    client->has_loop = true;
     int code = take_endpoints(command, options->endpoints ? options->endpoints : ENDPOINT_DEFAULT,
                               &channel, &tls);
     if (code == BW_GO_ON)
@@ -266,6 +272,8 @@ bool bw_cluster_turn_to(struct bw_cluster_client *client, const char *url)
 
 void bw_cluster_close(struct bw_cluster_client *client)
 {
+    if (!client->has_loop)
+        return;
     disconnect(client);
     if (client->tls)
         bw_tls_config_free(client->tls);

@@ -45,6 +45,7 @@ struct bw_cluster_client {
     const struct bw_cli_command *command;
     const struct bw_cluster_options *options;
     uv_loop_t loop;
+    bool has_loop;
     struct bw_tls_config *tls;
     struct bw_grpc *grpc;
     char token[1024];

@@ -5,6 +5,7 @@
 #include "cli/serve_who.h"
 #include "serve/binding.h"
 #include "serve/front.h"
+#include "store/loop.h"
 
 #include <signal.h>
 #include <string.h>
@@ -263,7 +264,11 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     signal(SIGPIPE, SIG_IGN);
-    uv_loop_init(&s.loop);
+    int error = bw_loop_init(&s.loop);
+    if (error) {
+        fprintf(stderr, "bellwether serve: cannot start an event loop: %s\n", strerror(-error));
+        return BW_EXIT_IO;
+    }
     uv_timer_init(&s.loop, &s.end);
     s.end.data = &s;
     bw_notify_open(&s.notify, &s.loop);

@@ -2,6 +2,7 @@
 #include "cli/store_client.h"
 
 #include "cli/run.h"
+#include "store/loop.h"
 #include "store/sqlite_files.h"
 
 #include <pwd.h>
@@ -132,10 +133,13 @@ static void on_signal(uv_signal_t *handle, int number)
     ((struct bw_client *)handle->data)->interrupted = true;
 }
 
-static void start_loop(struct bw_client *client)
+static int start_loop(struct bw_client *client)
 {
     static const int numbers[] = {SIGINT, SIGTERM};
-    uv_loop_init(&client->loop);
+    int error = bw_loop_init(&client->loop);
+    if (error)
+        return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "cannot start an event loop: %s",
+                              strerror(-error));
     uv_timer_init(&client->loop, &client->timer);
     client->timer.data = client;
     for (int i = 0; i < 2; i++) {
@@ -144,6 +148,7 @@ static void start_loop(struct bw_client *client)
         uv_signal_start(&client->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&client->signals[i]);
     }
+    return BW_GO_ON;
 }
 
 /* Looking must not create what is not there. */
@@ -167,7 +172,9 @@ int bw_client_open(struct bw_client *client, const struct bw_cli_command *comman
     if (getrandom(&client->next_id, sizeof client->next_id, 0) != sizeof client->next_id)
         client->next_id = (uint64_t)bw_client_now();
     client->next_id |= 1;
-    start_loop(client);
+    int code = start_loop(client);
+    if (code != BW_GO_ON)
+        return code;
     struct bw_store_options options = {.context = client, .reply = on_reply};
     int error = client->ops->open(&client->store, look->store, &client->loop, &options, why);
     if (error == 0)

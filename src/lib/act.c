@@ -222,15 +222,36 @@ static bool before(void *context, struct bw_store_request *request)
     return true;
 }
 
+/* The operations by which a candidate is elected. */
+static bool elects(enum bw_store_op op)
+{
+    return op == BW_STORE_READ || op == BW_STORE_LIST || op == BW_STORE_ACQUIRE;
+}
+
+/* Why this candidate is not elected is what the store said last about the same operation: a store
+ * that answers READ and fails ACQUIRE for want of descriptors has a reason to report. */
+static void note_failure(struct bw_leadership *l, const struct bw_store_reply *reply)
+{
+    l->failed_op = reply->op;
+    l->failure = reply->error ? reply->error : BW_EIO;
+    memcpy(l->failure_why, reply->why, sizeof l->failure_why);
+}
+
 static void answer(void *context, const struct bw_store_reply *reply)
 {
     struct bw_leadership *l = context;
     bool told = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
-    if (told && !l->answered) {
-        lock(l);
-        l->answered = true;
-        unlock_changed(l);
-    }
+    bool failed = !told && elects(reply->op);
+    bool mended = told && l->failure && reply->op == l->failed_op;
+    if (!failed && !mended && (!told || l->answered))
+        return;
+    lock(l);
+    l->answered = l->answered || told;
+    if (failed)
+        note_failure(l, reply);
+    else if (mended)
+        l->failure = 0;
+    unlock_changed(l);
 }
 
 static void stepped(void *context)

@@ -32,11 +32,13 @@ int bw_lib_deadline_open(struct bw_leadership *l)
     if (l->way == WAY_TASK) {
         l->cancel_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
         if (l->cancel_fd < 0)
-            return bw_lib_fail(BW_ENOMEM, "no timer for the cancel token: %s", strerror(errno));
+            return bw_lib_fail(BW_ENOMEM, "cannot create a timer for the cancel token: %s",
+                               strerror(errno));
     }
     if (l->aborts && timer_create(CLOCK_BOOTTIME, &event, &l->kill_timer) != 0) {
         l->aborts = false;
-        return bw_lib_fail(BW_ENOMEM, "no timer for the deadline: %s", strerror(errno));
+        return bw_lib_fail(BW_ENOMEM, "cannot create a timer for the deadline: %s",
+                           strerror(errno));
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "lib/lib.h"
 
 #include "base/bug.h"
+#include "store/loop.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -173,7 +174,7 @@ static int start_thread(struct bw_handle *h)
     int error = pthread_create(&h->thread, NULL, run_loop, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
-        return bw_lib_fail(BW_ENOMEM, "no thread: %s", strerror(error));
+        return bw_lib_fail(BW_ENOMEM, "cannot start a thread: %s", strerror(error));
     pthread_setname_np(h->thread, "bellwether");
     return 0;
 }
@@ -207,7 +208,8 @@ static int open_parts(struct bw_handle *h, const char *url)
     if (h->options.pollable) {
         h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (h->event_fd < 0)
-            return bw_lib_fail(BW_ENOMEM, "no descriptor: %s", strerror(errno));
+            return bw_lib_fail(BW_ENOMEM, "cannot create a descriptor for bw_fd: %s",
+                               strerror(errno));
     }
     int error = bw_asker_open(&h->asker, url, &h->loop, NULL, why);
     if (error)
@@ -215,10 +217,13 @@ static int open_parts(struct bw_handle *h, const char *url)
     return bw_lib_settings(h, 0, &settings);
 }
 
+/* NULL, with a sentence for bw_why(). */
 static struct bw_handle *new_handle(void)
 {
     struct bw_handle *h = calloc(1, sizeof *h);
-    if (!h || uv_loop_init(&h->loop) != 0) {
+    int error = h ? bw_loop_init(&h->loop) : UV_ENOMEM;
+    if (error) {
+        bw_lib_say("cannot start an event loop: %s", strerror(-error));
         free(h);
         return NULL;
     }
@@ -227,7 +232,7 @@ static struct bw_handle *new_handle(void)
     h->events_end = &h->events;
     h->event_fd = -1;
     init_locks(h);
-    uv_async_init(&h->loop, &h->wake, on_wake);
+    uv_async_init(&h->loop, &h->wake, on_wake); /* cannot fail: the loop has its eventfd */
     uv_prepare_init(&h->loop, &h->tidy);
     uv_prepare_start(&h->tidy, on_tidy);
     uv_unref((uv_handle_t *)&h->tidy);
@@ -242,7 +247,7 @@ int bw_open(const char *url, const struct bw_options *options, struct bw_handle 
         return bw_lib_fail(BW_EINVAL, "no URL of a store");
     struct bw_handle *h = new_handle();
     if (!h)
-        return bw_lib_fail(BW_ENOMEM, "no memory or descriptors left");
+        return BW_ENOMEM;
     int error = bw_lib_options(h, options);
     if (!error)
         error = open_parts(h, url);

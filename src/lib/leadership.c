@@ -132,9 +132,16 @@ int bw_contend(struct bw_handle *h, const char *election, const struct bw_campai
 
 static int not_elected(const struct bw_leadership *l)
 {
+    if (l->leader[0])
+        return bw_lib_fail(BW_ETIMEDOUT, "'%s' is led by %s", l->election, l->leader);
+    if (l->failure) {
+        bool short_of = l->failure == BW_ENOMEM || l->failure == BW_ELIMIT;
+        return bw_lib_fail(short_of ? BW_ENOMEM : BW_EIO, "cannot acquire '%s': %s", l->election,
+                           l->failure_why);
+    }
     if (l->answered)
-        return bw_lib_fail(BW_ETIMEDOUT, "'%s' is led by %s", l->election,
-                           l->leader[0] ? l->leader : "nobody we know");
+        return bw_lib_fail(BW_ETIMEDOUT, "'%s' has no leader, but was not acquired in time",
+                           l->election);
     return bw_lib_fail(BW_EIO, "the store did not answer in the time given");
 }
 

@@ -113,6 +113,9 @@ struct bw_leadership {
     struct bw_leadership *close_next; /* M: ended by bw_close, which frees it */
     bool answered;                    /* M: the store has answered once */
     bool decided;                     /* M: it waits for others, or for the store */
+    enum bw_store_op failed_op;       /* M: with `failure`: what the store did not do */
+    int failure;                      /* M: why; 0: it has done so since */
+    char failure_why[BW_WHY_MAX + 1]; /* M */
     unsigned events;                  /* M */
     struct bw_leadership *event_next; /* M */
     bool event_queued;                /* M */

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,11 +220,14 @@ static void on_closed(uv_handle_t *handle)
         free_self(asker);
 }
 
+/* 0 or a negative errno. */
 static int open_timer(struct bw_asker *asker)
 {
     asker->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (asker->timer_fd < 0 || uv_poll_init(asker->loop, &asker->timer, asker->timer_fd) != 0)
-        return BW_ENOMEM;
+    int error =
+        asker->timer_fd < 0 ? -errno : uv_poll_init(asker->loop, &asker->timer, asker->timer_fd);
+    if (error)
+        return error;
     uv_prepare_init(asker->loop, &asker->prepare);
     asker->timer.data = asker->prepare.data = asker;
     asker->handles = 2;
@@ -280,11 +284,12 @@ int bw_asker_open(struct bw_asker **out, const char *url, struct uv_loop_s *loop
                                              .event = on_event,
                                              .ended = on_ended,
                                              .words = on_words};
-    if (open_timer(asker) != 0) {
+    int error = open_timer(asker);
+    if (error) {
         free_self(asker);
-        return bw_store_say(why, BW_ENOMEM, "no timer left");
+        return bw_store_say(why, BW_ENOMEM, "cannot create a timer: %s", strerror(-error));
     }
-    int error = ops->open(&asker->store, url, loop, &store_options, why);
+    error = ops->open(&asker->store, url, loop, &store_options, why);
     if (error)
         close_timer(asker);
     else

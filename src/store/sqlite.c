@@ -379,17 +379,20 @@ static void sqlite_close(struct bw_store *store)
     uv_mutex_unlock(&self->mutex);
 }
 
+/* 0 or a negative errno. */
 static int start(struct bw_sqlite *self)
 {
-    if (uv_async_init(self->loop, &self->back, on_back) != 0)
-        return BW_ENOMEM;
+    int error = uv_async_init(self->loop, &self->back, on_back);
+    if (error)
+        return error;
     self->back.data = self;
     self->handles = 1;
     uv_mutex_init(&self->mutex);
     uv_cond_init(&self->wake);
-    if (start_thread(self) != 0) {
+    error = start_thread(self);
+    if (error) {
         uv_close((uv_handle_t *)&self->back, on_closed);
-        return BW_ENOMEM;
+        return error;
     }
     uv_idle_init(self->loop, &self->flush);
     uv_timer_init(self->loop, &self->again);
@@ -437,11 +440,11 @@ static int sqlite_open(struct bw_store **out, const char *url, struct uv_loop_s 
     snprintf(self->db, sizeof self->db, "%s", self->worker.paths.db);
     error = start(self);
     if (error) {
-        snprintf(why, BW_WHY_MAX + 1, "no thread or descriptor left for the store");
+        snprintf(why, BW_WHY_MAX + 1, "cannot start a thread for the store: %s", strerror(-error));
         bw_sqlite_worker_close(&self->worker);
         if (self->handles == 0)
             free_self(self);
-        return error;
+        return BW_ENOMEM;
     }
     *out = (struct bw_store *)(void *)self;
     return 0;

@@ -7,12 +7,14 @@
 #include "store/sqlite_db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define APPLICATION_ID   0x42576c31 /* "BWl1" */
 #define SCHEMA_VERSION   2
@@ -105,15 +107,33 @@ static const struct meaning meanings[] = {
     {SQLITE_ERROR, BW_EDAMAGED, "does not have the tables it should have"},
 };
 
+/* The errno behind a failure; 0: none is known. SQLite does not keep it for files that it opens
+ * inside a transaction; then the likely cause, a shortage of descriptors, is looked for. (Never by
+ * opening the database itself: closing that descriptor would drop SQLite's locks.) */
+static int system_error(const struct bw_sqlite_db *db, int result)
+{
+    int error = db->handle ? sqlite3_system_errno(db->handle) : 0;
+    if (error != 0 || (result & 0xff) != SQLITE_CANTOPEN)
+        return error;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
 int bw_sqlite_db_explain(const struct bw_sqlite_db *db, int result, char *why)
 {
     const struct meaning *found = NULL;
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0] && !found; i++)
         if (meanings[i].result == (result & 0xff))
             found = &meanings[i];
-    int system = db->handle ? sqlite3_system_errno(db->handle) : 0;
+    int system = system_error(db, result);
     bool tell = system != 0 && (bw_sqlite_db_broken(result) || (result & 0xff) == SQLITE_FULL);
-    return bw_store_say(why, found ? found->error : BW_EIO, "%s %s (%s%s%s)", db->paths->shown,
+    int error = found ? found->error : BW_EIO;
+    if (tell && bw_sqlite_error_of(system) == BW_ENOMEM)
+        error = BW_ENOMEM;
+    return bw_store_say(why, error, "%s %s (%s%s%s)", db->paths->shown,
                         found ? found->text : "cannot be used", sqlite3_errstr(result),
                         tell ? ": " : "", tell ? strerror(system) : "");
 }

@@ -109,10 +109,25 @@ static void mount_kind(uint64_t id, char *out, size_t size)
         fclose(table);
 }
 
+int bw_sqlite_error_of(int system)
+{
+    switch (system) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return BW_EDENIED;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return BW_ENOMEM;
+    default:
+        return BW_EIO;
+    }
+}
+
 static int refuse_errno(char *why, const char *what, const char *path)
 {
-    int error = errno == EACCES || errno == EPERM || errno == EROFS ? BW_EDENIED : BW_EIO;
-    return bw_store_say(why, error, "%s %s: %s", what, path, strerror(errno));
+    return bw_store_say(why, bw_sqlite_error_of(errno), "%s %s: %s", what, path, strerror(errno));
 }
 
 static int check_file_system(const struct bw_sqlite_paths *paths, uint64_t mount, char *why)

@@ -61,6 +61,9 @@ void bw_sqlite_lock_drop(int fd, uint64_t at);
 /* Is the lock held by any description but this one? Looking takes nothing. */
 bool bw_sqlite_lock_held(int fd, uint64_t at);
 
+/* The enum bw_error for an errno. */
+int bw_sqlite_error_of(int system);
+
 /* The mark at the start of a lock file; an unreadable or torn one reads as none. */
 void bw_sqlite_mark_read(int fd, struct bw_sqlite_mark *out);
 int bw_sqlite_mark_write(int fd, const struct bw_sqlite_mark *mark);

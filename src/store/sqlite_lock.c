@@ -243,8 +243,10 @@ void bw_sqlite_inspect(const struct bw_sqlite_paths *paths, const struct bw_sqli
     *lock_free = false;
     bw_sqlite_file_name(election, file);
     int fd = bw_sqlite_side_look(paths, file);
-    if (fd < 0)
+    if (fd < 0) {
+        mark->unread = errno == ENOENT ? 0 : errno;
         return;
+    }
     bw_sqlite_mark_read(fd, mark);
     if (row->record.held && bw_sqlite_same_place(row, self) && fstat(fd, &st) == 0 &&
         st.st_dev == row->lock_dev && st.st_ino == row->lock_ino)

@@ -1,6 +1,8 @@
 /* One request inside a transaction: load, decide (sqlite_rules.c), lock, save, answer. */
 #include "store/sqlite_work.h"
 
+#include "base/bug.h"
+
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -108,7 +110,7 @@ static bool unknown_holder(struct bw_sqlite_worker *worker, struct bw_sqlite_tas
         return false;
     bw_sqlite_file_name(task->request.election, file);
     int fd = bw_sqlite_side_look(&worker->paths, file);
-    bool held = fd >= 0 && bw_sqlite_lock_held(fd, mark->token);
+    bool held = fd < 0 || bw_sqlite_lock_held(fd, mark->token); /* in doubt: held */
     if (fd >= 0)
         close(fd);
     if (held && task->reply)
@@ -116,10 +118,22 @@ static bool unknown_holder(struct bw_sqlite_worker *worker, struct bw_sqlite_tas
     return held;
 }
 
-/* A new leadership needs its lock, and a disk that knows its tokens. True if it has both. */
-static bool secure(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
-                   struct bw_sqlite_row *row, enum bw_sqlite_change change)
+static void say_no_lock(struct bw_sqlite_task *task, int error)
 {
+    bool short_of = bw_sqlite_error_of(error) == BW_ENOMEM;
+    say(task, short_of ? BW_ELIMIT : BW_EIO, "cannot lock the election's file", strerror(error));
+}
+
+/* A new leadership needs its lock, a mark that was read (it may know higher tokens than the
+ * database), and a disk that knows its tokens. True if it has all three. */
+static bool secure(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                   struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark,
+                   enum bw_sqlite_change change)
+{
+    if (mark->unread && !BW_BUG(store_ignores_unread_marks)) {
+        say_no_lock(task, mark->unread);
+        return false;
+    }
     if (change == BW_SQLITE_SYNC && !worker->db.full) {
         worker->insist = true;
         say(task, BW_EBUSY, "the token counter must be synced first; ask again", NULL);
@@ -128,8 +142,7 @@ static bool secure(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
     row->pid = getpid();
     int error = bw_sqlite_entry_lock(worker, task->request.election, row);
     if (error)
-        say(task, error == EMFILE || error == ENFILE ? BW_ELIMIT : BW_EIO,
-            "cannot lock the election's file", strerror(error));
+        say_no_lock(task, error);
     return error == 0;
 }
 
@@ -147,7 +160,7 @@ static int change_row(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     struct bw_sqlite_verdict verdict = decide(worker, &task->request, &row, &mark);
     bool took = task->request.op == BW_STORE_ACQUIRE && verdict.change != BW_SQLITE_SAME;
     if (took && (unknown_holder(worker, task, &before, &mark) ||
-                 !secure(worker, task, &row, verdict.change))) {
+                 !secure(worker, task, &row, &mark, verdict.change))) {
         bw_sqlite_answer(worker, job, task, BW_OUTCOME_UNAVAILABLE, &before, lock_free);
         return 0;
     }

@@ -36,6 +36,7 @@ struct bw_sqlite_row {
 struct bw_sqlite_mark {
     bw_token token; /* highest token known there; 0: none */
     bool released;  /* its guardian confirmed the work's death and released */
+    int unread;     /* errno: the file exists, perhaps, but could not be opened: nothing is known */
 };
 
 /* What a step changed. */

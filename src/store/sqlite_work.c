@@ -38,7 +38,7 @@ static void ring(struct bw_sqlite_worker *worker)
 static int open_side_files(struct bw_sqlite_worker *worker, char *why)
 {
     if (open_bell(worker) != 0)
-        return bw_store_say(why, errno == EACCES ? BW_EDENIED : BW_EIO,
+        return bw_store_say(why, bw_sqlite_error_of(errno),
                             "cannot open %s.locks/" BW_SQLITE_BELL ": %s", worker->paths.shown,
                             strerror(errno));
     struct flock probe = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};

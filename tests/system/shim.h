@@ -1,5 +1,5 @@
-/* Failures on order: this program's own pwrite, fdatasync, fcntl, statfs, inotify_init1 and
- * clock_gettime stand before the C library's, for SQLite too. */
+/* Failures on order: this program's own pwrite, fdatasync, fcntl, open, statfs, inotify_init1
+ * and clock_gettime stand before the C library's, for SQLite too. */
 #ifndef BW_TESTS_SYSTEM_SHIM_H
 #define BW_TESTS_SYSTEM_SHIM_H
 
@@ -17,6 +17,7 @@ struct shim {
     atomic_bool holds_looks;  /* who looks at a lock waits until this is not set any more */
     atomic_int looks_held;    /* so many have begun to wait */
     atomic_bool deaf;         /* no inotify */
+    atomic_bool blind;        /* lock files cannot be opened for reading: EMFILE */
     atomic_bool fixed_limits; /* setrlimit is not permitted */
     atomic_llong wall_jump_s; /* the wall clock is off by this */
 };

@@ -70,6 +70,25 @@ static void a_full_disk_refuses_nothing_it_has_promised(void **state)
     assert_int_equal(client_acquire(&b, "other", 0).outcome, BW_OUTCOME_DONE);
 }
 
+/* The database was put back from a copy that knows no token. The lock file knows one, but cannot be
+ * read: an election in that moment would give the same token again. */
+static void tokens_never_fall_when_the_lock_file_cannot_be_read(void **state)
+{
+    (void)state;
+    bw_token token = client_acquire(&a, E, 0).record.token;
+    assert_int_equal(client_release(&a, E, token, true).outcome, BW_OUTCOME_DONE);
+    sql("DELETE FROM election");
+    atomic_store(&shim.blind, true);
+    struct bw_store_reply refused = client_acquire(&b, E, 0);
+    assert_int_equal(refused.outcome, BW_OUTCOME_UNAVAILABLE);
+    assert_int_equal(refused.error, BW_ELIMIT);
+    assert_non_null(strstr(refused.why, strerror(EMFILE)));
+    atomic_store(&shim.blind, false);
+    struct bw_store_reply taken = client_acquire(&b, E, 0);
+    assert_int_equal(taken.outcome, BW_OUTCOME_DONE);
+    assert_true(taken.record.token > token);
+}
+
 static void a_sync_that_fails_is_unknown_not_done(void **state)
 {
     (void)state;
@@ -444,6 +463,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_scratch(a_full_disk_refuses_nothing_it_has_promised),
+        in_scratch(tokens_never_fall_when_the_lock_file_cannot_be_read),
         in_scratch(a_sync_that_fails_is_unknown_not_done),
         in_scratch(each_write_of_a_leadership_failing_in_turn_loses_nothing),
         in_scratch(a_slow_disk_does_not_stop_the_loop),
