@@ -34,8 +34,11 @@
  * thread it holds up renewals, and with them the leaderships.
  *
  * Fork: a handle belongs to the process that opened it. In a child every function returns
- * BW_EFORKED, or that nothing is led, and touches nothing; the child must open its own. A child
- * that does not exec keeps the parent's leaderships from being taken over early (by proof of death)
+ * BW_EFORKED, or that nothing is led, and touches nothing. A child of a process that had a handle
+ * open cannot open its own either, of any store (bw_open: BW_EFORKED): the libraries below were
+ * copied in whatever state the parent's threads had them. To use the library in a child, exec a
+ * program, fork before the first bw_open, or bw_close every handle before the fork. A child that
+ * does not exec keeps the parent's leaderships from being taken over early (by proof of death)
  * for as long as it lives: its descriptors say that somebody may still be at work. A process that
  * leads must not exec itself: for the store that is its death.
  *
@@ -84,7 +87,7 @@ enum bw_error {
     BW_EUNSUPPORTED = -18, /* cannot be done safely here */
     BW_ENOTOKEN = -19,     /* no fencing token was given */
     BW_ETIMEDOUT = -20,    /* not done in the time given */
-    BW_EFORKED = -21,      /* the handle belongs to the parent process */
+    BW_EFORKED = -21,      /* the handle, or the library's state, belongs to the parent process */
     BW_EOVERDUE = -22,     /* the task outlived its leadership */
     BW_EINTERRUPTED = -23  /* bw_interrupt, or the handle is being closed */
 };
@@ -163,7 +166,8 @@ static inline struct bw_options bw_options_default(void)
 /* Opens the store at `url` ("sqlite:PATH", or a path with a '/') and starts the library's thread.
  * `options` may be NULL. BW_EINVAL: the URL, or times that do not fit together (bw_why() names the
  * inequality); BW_EDENIED, BW_EDAMAGED, BW_EVERSION, BW_EUNSUPPORTED, BW_EIO: the store is refused;
- * BW_ENOMEM. On failure *out is NULL. */
+ * BW_EFORKED: this process was forked from one that had a handle open (see above); BW_ENOMEM. On
+ * failure *out is NULL. */
 int bw_open(const char *url, const struct bw_options *options, struct bw_handle **out);
 
 /* Ends every candidacy that does not lead, frees them, and closes. BW_EBUSY: an election is led (or
@@ -219,10 +223,11 @@ static inline struct bw_campaign_options bw_campaign_options_default(void)
 
 /* Contends for `election` and waits until it leads, at most timeout_ms (0: takes it only if it is
  * free; BW_FOREVER). 0: *out leads, and must be ended by bw_resign. BW_ETIMEDOUT: it does not, and
- * is no candidate any more. BW_EIO: the same, because the store does not answer or refuses. BW_ENOMEM:
- * the same, because memory, threads, timers or descriptors ran out. bw_why() names the leader or the
- * cause. BW_EINTERRUPTED; BW_EINVAL: name, value or times, or an observer. No `elected` is called for it, but
- * `lost` and leader_changed are. Not from a callback on the library's thread (BW_EINVAL). */
+ * is no candidate any more. BW_EIO: the same, because the store does not answer or refuses.
+ * BW_ENOMEM: the same, because memory, threads, timers or descriptors ran out. bw_why() names the
+ * leader or the cause. BW_EINTERRUPTED; BW_EINVAL: name, value or times, or an observer. No
+ * `elected` is called for it, but `lost` and leader_changed are. Not from a callback on the
+ * library's thread (BW_EINVAL). */
 int bw_campaign(struct bw_handle *h, const char *election,
                 const struct bw_campaign_options *options, int64_t timeout_ms,
                 struct bw_leadership **out);
@@ -348,7 +353,7 @@ int bw_run_while_leader(struct bw_handle *h, const char *election, bw_task task,
 
 /* Must the task end? From the deadline, as bw_is_leader. */
 bool bw_cancelled(const struct bw_cancel *cancel);
-/* A descriptor that is readable from then on. Do not read or close it. */
+/* A descriptor that is readable from then on. Do not read or close it. -1 in a forked child. */
 int bw_cancel_fd(const struct bw_cancel *cancel);
 /* Milliseconds until the task must have returned; see bw_valid_ms. */
 int64_t bw_cancel_ms(const struct bw_cancel *cancel);

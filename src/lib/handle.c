@@ -49,7 +49,8 @@ int bw_lib_check(const struct bw_handle *h)
 {
     if (h->pid == getpid())
         return 0;
-    return bw_lib_fail(BW_EFORKED, "this handle was opened by process %ld: a child opens its own",
+    return bw_lib_fail(BW_EFORKED,
+                       "this handle was opened by process %ld and cannot be used in another",
                        (long)h->pid);
 }
 
@@ -179,6 +180,35 @@ static int start_thread(struct bw_handle *h)
     return 0;
 }
 
+/* ---- fork ---- */
+
+/* The open handles: their process in the high half, their number in the low half. A child inherits
+ * the number together with everything that the threads of those handles had in their hands when the
+ * process forked: mutexes of SQLite, of a TLS library or of the C library's resolver, and SQLite's
+ * list of file locks, which the child does not hold. No library can be used safely on top of that,
+ * so the child must not open a store. One atomic word and no mutex, which could be held, too. */
+static _Atomic uint64_t handles;
+
+static int count_handle(void)
+{
+    uint64_t self = (uint64_t)getpid() << 32, seen = atomic_load(&handles), next;
+    do {
+        uint32_t count = (uint32_t)seen;
+        if (count > 0 && (seen ^ self) >> 32 != 0 && !BW_BUG(lib_opens_in_a_forked_child))
+            return bw_lib_fail(BW_EFORKED,
+                               "cannot open a store in this process: process %ld had a handle open "
+                               "when it forked; exec a program, or fork before bw_open",
+                               (long)(seen >> 32));
+        next = self | (count + 1);
+    } while (!atomic_compare_exchange_weak(&handles, &seen, next));
+    return 0;
+}
+
+static void discount_handle(void)
+{
+    atomic_fetch_sub(&handles, 1);
+}
+
 /* ---- opening and closing ---- */
 
 static void init_locks(struct bw_handle *h)
@@ -199,6 +229,7 @@ static void free_handle(struct bw_handle *h)
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->mutex);
     free(h);
+    discount_handle();
 }
 
 static int open_parts(struct bw_handle *h, const char *url)
@@ -225,6 +256,7 @@ static struct bw_handle *new_handle(void)
     if (error) {
         bw_lib_say("cannot start an event loop: %s", strerror(-error));
         free(h);
+        discount_handle();
         return NULL;
     }
     h->pid = getpid();
@@ -245,10 +277,13 @@ int bw_open(const char *url, const struct bw_options *options, struct bw_handle 
     *out = NULL;
     if (!url)
         return bw_lib_fail(BW_EINVAL, "no URL of a store");
+    int error = count_handle();
+    if (error)
+        return error;
     struct bw_handle *h = new_handle();
     if (!h)
         return BW_ENOMEM;
-    int error = bw_lib_options(h, options);
+    error = bw_lib_options(h, options);
     if (!error)
         error = open_parts(h, url);
     if (!error)

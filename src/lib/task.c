@@ -18,7 +18,8 @@ bool bw_cancelled(const struct bw_cancel *cancel)
 
 int bw_cancel_fd(const struct bw_cancel *cancel)
 {
-    return cancel->leadership->cancel_fd;
+    const struct bw_leadership *l = cancel->leadership;
+    return l->handle->pid == getpid() ? l->cancel_fd : -1;
 }
 
 int64_t bw_cancel_ms(const struct bw_cancel *cancel)
