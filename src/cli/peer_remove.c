@@ -103,7 +103,7 @@ static int await(struct bw_peer_client *client, const struct removal *removal,
     return BW_PEER_EXIT_LATE;
 }
 
-/* Also one whose removal was begun and still waits for a majority. */
+/* Also one that has left, or whose removal was begun and still waits for a majority. */
 static const struct bw_peer_row *find(const struct bw_peer_answer *members, const char *name)
 {
     const struct bw_peer_row *row = bw_peer_client_named(members, name);
@@ -111,7 +111,7 @@ static const struct bw_peer_row *find(const struct bw_peer_answer *members, cons
         const struct bw_peer_seen *seen = &members->seen[i];
         char number[16];
         snprintf(number, sizeof number, "%u", (unsigned)seen->row.id);
-        if (seen->voter && (strcmp(seen->row.name, name) == 0 || strcmp(number, name) == 0))
+        if (strcmp(seen->row.name, name) == 0 || strcmp(number, name) == 0)
             row = &seen->row;
     }
     return row;

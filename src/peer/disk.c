@@ -3,8 +3,8 @@
  *   identity   text, one "word value" per line: bellwether-peer 1, node, cluster, directory (hex),
  *              inode (of this very file), check (XXH64 of the lines before, hex)
  *   members    magic 8, checksum 8 (XXH64 of what follows), length 4 (of what follows), starts 4,
- *              founded 1, proposer 4, round 8, own_round 8, count 4, ids 4 each, then pages of rows
- *              as ROSTER frames (frame.c), each behind its length 4
+ *              flags 1 (1 founded, 2 returned), proposer 4, round 8, own_round 8, count 4, ids 4
+ * each, then pages of rows as ROSTER frames (frame.c), each behind its length 4
  *
  * identity is written last when a directory is made: without it nothing was ever promised here. */
 #include "peer/disk.h"
@@ -285,7 +285,7 @@ uint64_t bw_peer_disk_id(const struct bw_peer_disk *disk)
 static size_t put_found(unsigned char *at, uint32_t starts, const struct bw_peer_found_saved *found)
 {
     bw_put32(at, starts);
-    at[4] = found->founded;
+    at[4] = (unsigned char)(found->founded | found->returned << 1);
     bw_put32(at + 5, found->proposer);
     bw_put64(at + 9, found->round);
     bw_put64(at + 17, found->own_round);
@@ -351,7 +351,8 @@ static bool get_found(const unsigned char *at, size_t length, uint32_t *starts,
     if (length < MEMBERS_FIXED)
         return false;
     *starts = bw_get32(at);
-    found->founded = at[4] != 0;
+    found->founded = at[4] & 1;
+    found->returned = at[4] & 2;
     found->proposer = bw_get32(at + 5);
     found->round = bw_get64(at + 9);
     found->own_round = bw_get64(at + 17);

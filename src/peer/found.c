@@ -243,22 +243,26 @@ static void on_accept(struct bw_peer_found *found, bw_node from,
     count_up(found, out);
 }
 
-/* A cluster that we are one of: we accepted it, or have forgotten that we did. Or one that is there
- * already, which we join unless a proposer may still count on us. */
+/* A cluster that we are one of: we accepted it, or have forgotten that we did (a proposer that is
+ * told of its own set founded it in an earlier life). Or one that is there already, which we join
+ * unless a proposer may still count on us. */
 static void on_founded(struct bw_peer_found *found, const struct bw_peer_founding *said,
                        struct bw_peer_found_out *out)
 {
     const struct bw_peer_found_saved *saved = &found->saved;
     bool ours = place(said->set, said->count, found->self) < said->count;
     bool bound = saved->proposer != BW_NODE_NONE && saved->proposer != found->self;
+    bool accepted = bound && same_set(saved, said->set, said->count);
     if (said->count == 0)
         return;
-    if (saved->founded)
+    if (saved->founded) {
         out->elsewhere = !same_set(saved, said->set, said->count);
-    else if (ours && !same_set(saved, said->set, said->count) && !found->lenient)
+    } else if (ours && !accepted && !found->lenient && !found->released) {
         out->forgotten = true;
-    else if (ours || !bound)
+    } else if (ours || !bound) {
+        found->saved.returned = ours && !accepted && !found->lenient;
         become_founded(found, said->set, said->count, out);
+    }
 }
 
 void bw_peer_found_heard(struct bw_peer_found *found, bw_node from,

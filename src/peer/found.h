@@ -21,6 +21,7 @@
 /* What must never be forgotten. */
 struct bw_peer_found_saved {
     bool founded;     /* `set` is the cluster; else, with a proposer, it was accepted from it */
+    bool returned;    /* founded: we are of `set`, left, and came back without our memory */
     bw_node proposer; /* BW_NODE_NONE: nothing was accepted */
     uint64_t round;
     uint64_t own_round; /* the highest round that we ever proposed */
@@ -32,6 +33,7 @@ struct bw_peer_found {
     bw_node self;
     uint32_t expect;
     bool lenient;    /* nothing hangs on memory: a founder that forgot it may go on; the caller's */
+    bool released;   /* nobody counts any more on what we may have forgotten; the caller's */
     uint32_t listed; /* the members given by a list; 0: none */
     bw_node list[BW_PEER_FOUNDERS_MAX];
     struct bw_peer_found_saved saved;

@@ -1,5 +1,6 @@
 /* The instance of a peer: made when there is a cluster, from the roster, the founders and what the
  * disk remembers. */
+#include "base/bug.h"
 #include "peer/node_state.h"
 
 #include <stdlib.h>
@@ -8,12 +9,14 @@ struct made {
     struct bw_member members[BW_PEER_MEMBERS_MAX];
     bw_node ids[BW_PEER_MEMBERS_MAX];
     uint32_t count;
+    uint32_t voters; /* Raft: so many of `members` */
     struct bw_instance_election elections[BW_ELECTIONS_MAX];
     struct bw_raft_saved saved[BW_ELECTIONS_MAX];
     struct bw_start starts[BW_ELECTIONS_MAX];
 };
 
-/* Everybody who has not left; with Raft the founders, because the log says the rest. */
+/* Everybody who has not left; with Raft the founders, because the log says the rest. One that came
+ * back without its memory is a voter again when the log says so, and not before. */
 static void choose_members(const struct bw_peer *p, struct made *m)
 {
     const struct bw_peer_found_saved *found = &p->found.saved;
@@ -26,7 +29,8 @@ static void choose_members(const struct bw_peer *p, struct made *m)
             (struct bw_member){.id = row->id, .priority = row->priority, .ordinary = row->ordinary};
     }
     for (uint32_t i = 0; p->raft && i < found->count; i++)
-        m->members[i] = (struct bw_member){.id = found->set[i]};
+        if (found->set[i] != p->options.self || !found->returned || BW_BUG(peer_returns_as_a_voter))
+            m->members[m->voters++] = (struct bw_member){.id = found->set[i]};
 }
 
 static void configure_election(struct bw_peer *p, struct made *m, uint32_t e)
@@ -36,7 +40,7 @@ static void configure_election(struct bw_peer *p, struct made *m, uint32_t e)
     *config = p->options.elect;
     config->self = p->options.self;
     config->members = m->members;
-    config->count = p->raft ? p->found.saved.count : m->count;
+    config->count = p->raft ? m->voters : m->count;
     config->cap = p->cap;
     config->together = p->elections > 1;
     config->seed = bw_rng_next(&p->rng);

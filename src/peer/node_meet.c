@@ -197,13 +197,16 @@ static void member_event(struct bw_peer *p, const struct bw_peer_row *row, enum 
 
 static void forgot(struct bw_peer *p)
 {
-    char why[BW_PEER_WHY_MAX + 1];
+    char why[BW_PEER_WHY_MAX + 1], mend[128];
+    snprintf(mend, sizeof mend,
+             p->raft ? "run bellwether peer remove %u, then start it again; or give it a new id"
+                     : "give it a new id, and join with an empty directory",
+             p->options.self);
     snprintf(why, sizeof why,
              "the others know node %u better than %.200s does: its data is gone, or was brought "
              "back from a backup, and with it what it promised; or another process has the same "
-             "id. Let the node leave the cluster, or give it a new id, and join with an empty "
-             "directory",
-             p->options.self, p->options.directory);
+             "id: %s",
+             p->options.self, p->options.directory, mend);
     peer_end(p, BW_EDAMAGED, why);
 }
 
@@ -240,7 +243,8 @@ static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
     p->members_dirty = true;
 }
 
-/* Raft: an id that left may come back with another directory only when its vote is gone. */
+/* Raft: an id that left may come back with another directory only when its vote is gone for good.
+ */
 static bool too_early(struct bw_peer *p, const struct bw_peer_row *row)
 {
     const struct bw_peer_row *known = bw_peer_roster_find(&p->roster, row->id);
@@ -248,7 +252,7 @@ static bool too_early(struct bw_peer *p, const struct bw_peer_row *row)
         known->directory == 0)
         return false;
     for (uint32_t e = 0; e < p->elections; e++)
-        if (bw_raft_is_voter(bw_instance_elector(p->instance, e), row->id))
+        if (!peer_raft_voteless(p, e, row->id))
             return true;
     return false;
 }
@@ -314,7 +318,7 @@ void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *
         take_row(p, &row);
     }
     if (leaves)
-        peer_leave_heard(p, from);
+        peer_leave_heard(p, from, address);
 }
 
 void peer_meet_sync(struct bw_peer *p, bw_node from, const struct bw_peer_sync *sync,
@@ -358,8 +362,12 @@ static void found_do(struct bw_peer *p)
 
 void peer_meet_found(struct bw_peer *p, bw_node from, const struct bw_peer_founding *said)
 {
+    p->found.released = p->raft && p->asks && peer_leave_free(p);
     bw_peer_found_heard(&p->found, from, said, &p->found_out);
-    found_do(p);
+    if (p->found_out.forgotten && p->raft && said->op == BW_PEER_FOUND_FOUNDED)
+        p->asks = true; /* we left, or our directory is lost: then a row about us says so */
+    else
+        found_do(p);
 }
 
 static void found_tick(struct bw_peer *p, bw_time now)
@@ -449,7 +457,9 @@ void peer_meet_tick(struct bw_peer *p, bw_time now)
     if (now >= p->meet_at) {
         p->meet_at = soon(p, now, p->formed ? LOOK_NS : MEET_NS);
         look(p, now);
-        if (!p->formed && !p->found.saved.founded && !p->dead)
+        if (p->asks && !p->formed && !p->dead)
+            peer_leave_ask(p);
+        else if (!p->formed && !p->found.saved.founded && !p->dead)
             found_tick(p, now);
     }
     if (now >= p->tell_at) {

@@ -146,6 +146,18 @@ bool peer_raft_without(const struct bw_peer *p, uint32_t election, bw_node id)
     return true;
 }
 
+bool peer_raft_voteless(const struct bw_peer *p, uint32_t election, bw_node id)
+{
+    bw_node members[BW_RAFT_MEMBERS_MAX];
+    uint32_t voters = 0;
+    const struct bw_raft *raft = bw_instance_elector(p->instance, election);
+    bw_raft_members_at(raft, bw_raft_commit_index(raft), members, &voters);
+    for (uint32_t i = 0; i < voters; i++)
+        if (members[i] == id)
+            return false;
+    return !bw_raft_is_voter(raft, id);
+}
+
 void peer_raft_change(struct bw_peer *p)
 {
     for (uint32_t e = 0; p->raft && p->instance && e < p->elections; e++)

@@ -88,7 +88,7 @@ struct peer_kept { /* a message to somebody who may not believe us yet */
 };
 
 struct peer_queued {
-    enum bw_event_kind kind; /* COMMAND, CONFIRMED_DEAD (our own work), STOP */
+    enum bw_event_kind kind;   /* COMMAND, CONFIRMED_DEAD (our own work), STOP */
     struct bw_command command; /* CONFIRMED_DEAD: election, and the heir as node */
 };
 
@@ -130,6 +130,7 @@ struct bw_peer {
     bool broken; /* the disk failed: what was decided since may not be on it */
     bool closing, leaving;
     uint32_t farewells; /* still to be said */
+    bool asks; /* we may have been of this cluster before: we ask whether our vote is gone */
     bw_time farewell_at, leave_until;
     void (*closed)(void *context);
 
@@ -263,6 +264,8 @@ void peer_raft_saved(const struct bw_peer_log *log, struct bw_raft_saved *out);
 void peer_raft_change(struct bw_peer *p);
 /* Is it neither voter nor learner, by what is committed? */
 bool peer_raft_without(const struct bw_peer *p, uint32_t election, bw_node id);
+/* Its vote is gone for good: neither what is committed nor what may be counts it. */
+bool peer_raft_voteless(const struct bw_peer *p, uint32_t election, bw_node id);
 
 /* node_claims.c */
 void peer_claims_init(struct bw_peer *p);
@@ -282,7 +285,10 @@ bool peer_counts_on(const struct bw_peer *p, bw_node id);
 /* False: there is nothing more to wait for. */
 bool peer_leave_tick(struct bw_peer *p, bw_time now);
 /* Somebody says itself that it has left. */
-void peer_leave_heard(struct bw_peer *p, bw_node from);
+void peer_leave_heard(struct bw_peer *p, bw_node from, const struct sockaddr *address);
+/* Came back without memory: asks whether a majority still counts on us; true: none does. */
+void peer_leave_ask(struct bw_peer *p);
+bool peer_leave_free(const struct bw_peer *p);
 void peer_leave_gone(struct bw_peer *p, bw_node from, uint32_t election);
 
 /* node_remove.c */

@@ -481,6 +481,47 @@ def a_peer_that_lost_its_directory_exits_65_and_says_what_to_do(programs):
         room.judge()
 
 
+def voters(room):
+    return sorted(str(m["id"]) for m in room.json("members")["members"] if m["voter"])
+
+
+def returns_and_votes(room, name):
+    again = room.candidate(name)
+
+    def votes():
+        assert again.process.poll() is None, again.text()
+        return voters(room) == ["1", "2", "3"]
+    votes.__doc__ = f"peer {name} to vote again"
+    wait_for(votes, HANG_S, 0.05)
+    return again
+
+
+@test
+def a_peer_that_left_or_was_removed_returns_with_an_empty_directory_and_votes_again(programs):
+    with PeerRoom(*programs, ttl=LONG_TTL) as room:
+        room.start()
+        leader = settled(room)
+        for victim in [c for c in room.candidates if c is not leader]:
+            end(room, victim, signal.SIGKILL)
+            again = room.candidate(victim.name, options=["--leave"])
+            room.all_alive(3)
+            end(room, again, signal.SIGTERM)
+            shutil.rmtree(os.path.join(room.dir, "data" + victim.name))
+            again = returns_and_votes(room, victim.name)
+        end(room, again, signal.SIGKILL)  # lost, without having left
+        shutil.rmtree(os.path.join(room.dir, "data" + again.name))
+        again = room.candidate(again.name)
+        assert again.wait(HANG_S) == 65, again.text()
+        assert f"bellwether peer remove {again.name}" in again.said("cannot-go-on")["message"]
+        room.candidates.remove(again)
+        for _ in range(2):  # the second finds that it has left already
+            code, out, errors = room.ask("remove", again.name, "--force")
+            assert code == 0, (code, out, errors)
+        returns_and_votes(room, again.name)
+        assert room.agreed(HANG_S) == leader.name and len(room.starts()) == 1
+        room.judge()
+
+
 def run_one(tap, programs, name, function):
     try:
         function(programs)

@@ -24,6 +24,7 @@ struct node {
     struct bw_announcement said;
     unsigned announcements, ends, formed, letters;
     bool leading, closed;
+    bool formed_as_voter;
     int ended_with;
     char why[BW_PEER_WHY_MAX + 1];
 };
@@ -96,7 +97,13 @@ static void on_ended(void *context, int error, const char *why)
 
 static void on_formed(void *context)
 {
-    ((struct node *)context)->formed++;
+    struct node *n = context;
+    struct bw_peer_member members[NODES + 1];
+    uint32_t count = n->peer ? bw_peer_members(n->peer, members, NODES) : 0;
+    n->formed++;
+    n->formed_as_voter = false;
+    for (uint32_t i = 0; i < count; i++)
+        n->formed_as_voter |= members[i].id == n->id && members[i].voter;
 }
 
 static void on_letters(void *context, uint32_t election)
@@ -479,6 +486,13 @@ static bool two_ended(void)
     return w.node[2].ends > 0;
 }
 
+static bw_node refused;
+
+static bool refused_ended(void)
+{
+    return w.node[refused].ends > 0;
+}
+
 static void a_voter_that_lost_its_directory_is_refused(void **state)
 {
     (void)state;
@@ -495,6 +509,62 @@ static void a_voter_that_lost_its_directory_is_refused(void **state)
     assert_int_equal(w.node[2].ended_with, BW_EDAMAGED);
     close_node(2, false);
     until(settled, "the others go on");
+}
+
+static bool three_vote(void)
+{
+    for (bw_node id = 1; id <= 3; id++) {
+        struct bw_peer_status status;
+        bw_peer_status(w.node[id].peer, 0, &status);
+        if (!w.node[id].peer || status.voters != 3 || w.node[id].ends > 0)
+            return false;
+    }
+    return settled();
+}
+
+static void wipe(bw_node id)
+{
+    char directory[SCRATCH_MAX + 16];
+    make_directory(id, directory, sizeof directory);
+    scratch_remove(directory);
+}
+
+/* Founders, one after the other, until nobody has the memory of the founding. */
+static void who_left_comes_back_with_an_empty_directory_and_votes_again(void **state)
+{
+    (void)state;
+    open_all(3);
+    for (bw_node id = 3; id >= 1; id--) {
+        bw_node other = id % 3 + 1;
+        snprintf(w.first, sizeof w.first, "%s", bw_peer_address(w.node[other].peer));
+        close_node(id, true);
+        wipe(id);
+        open_node(id);
+        until(three_vote, "all three vote again");
+        assert_false(w.node[id].formed_as_voter); /* only the log makes it one */
+    }
+}
+
+/* Its vote is in the way until the leader has taken it out. */
+static void a_voter_that_lost_its_directory_comes_back_when_it_was_removed(void **state)
+{
+    (void)state;
+    open_all(3);
+    bw_node lost = leader() % 3 + 1;
+    struct bw_peer_order remove = {.kind = BW_PEER_REMOVE_LIVING, .node = lost};
+    snprintf(w.first, sizeof w.first, "%s", bw_peer_address(w.node[leader()].peer));
+    close_node(lost, false);
+    wipe(lost);
+    open_node(lost);
+    refused = lost;
+    until(refused_ended, "the wiped node gives up");
+    assert_non_null(strstr(w.node[lost].why, "peer remove"));
+    close_node(lost, false);
+    assert_int_equal(bw_peer_order(w.node[leader()].peer, &remove), 0);
+    w.node[lost].ends = 0;
+    open_node(lost);
+    until(three_vote, "all three vote again");
+    assert_false(w.node[lost].formed_as_voter);
 }
 
 static void a_copied_directory_is_refused(void **state)
@@ -782,6 +852,8 @@ int main(int count, char **words)
         STORY(those_who_left_make_room_for_others),
         STORY(last_words_are_made_anew_when_somebody_comes),
         STORY(a_voter_that_lost_its_directory_is_refused),
+        STORY(who_left_comes_back_with_an_empty_directory_and_votes_again),
+        STORY(a_voter_that_lost_its_directory_comes_back_when_it_was_removed),
         STORY(a_copied_directory_is_refused),
         STORY(given_members_need_no_one_to_join),
         STORY(another_cluster_is_ignored_and_counted),

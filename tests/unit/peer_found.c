@@ -115,6 +115,34 @@ static void a_founder_that_never_heard_of_it_has_forgotten(void **state)
     assert_true(out.founded);
 }
 
+static void a_founder_that_nobody_counts_on_any_more_comes_back_and_remembers_that(void **state)
+{
+    (void)state;
+    struct bw_peer_found two;
+    struct bw_peer_found_out out;
+    struct bw_peer_founding founded = {
+        .op = BW_PEER_FOUND_FOUNDED, .proposer = 1, .round = 1, .count = 3, .set = {1, 2, 3}};
+    start(&two, 2, 3);
+    two.released = true;
+    bw_peer_found_heard(&two, 1, &founded, &out);
+    assert_true(out.founded && out.persist && two.saved.returned);
+}
+
+/* Whoever founds a cluster writes it down before it tells anybody. */
+static void a_proposer_that_is_told_of_its_own_set_has_forgotten(void **state)
+{
+    (void)state;
+    struct bw_peer_found one;
+    struct bw_peer_found_out out;
+    bw_node known[] = {1, 2, 3};
+    struct bw_peer_founding founded = {
+        .op = BW_PEER_FOUND_FOUNDED, .proposer = 1, .round = 1, .count = 3, .set = {1, 2, 3}};
+    start(&one, 1, 3);
+    bw_peer_found_tick(&one, known, 3, &out);
+    bw_peer_found_heard(&one, 2, &founded, &out);
+    assert_true(out.forgotten && !out.founded);
+}
+
 static void a_latecomer_takes_the_cluster_that_is_there(void **state)
 {
     (void)state;
@@ -388,6 +416,8 @@ int main(void)
         cmocka_unit_test(who_accepted_keeps_to_it_until_the_proposer_withdraws),
         cmocka_unit_test(a_round_that_its_proposer_does_not_know_means_lost_memory),
         cmocka_unit_test(a_founder_that_never_heard_of_it_has_forgotten),
+        cmocka_unit_test(a_founder_that_nobody_counts_on_any_more_comes_back_and_remembers_that),
+        cmocka_unit_test(a_proposer_that_is_told_of_its_own_set_has_forgotten),
         cmocka_unit_test(a_latecomer_takes_the_cluster_that_is_there),
         cmocka_unit_test(a_given_list_is_founded_by_its_lowest_and_nothing_else_is),
         cmocka_unit_test(two_sets_that_share_a_node_never_both_found),
