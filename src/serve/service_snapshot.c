@@ -1,10 +1,12 @@
 /* All of the registry, for a backup: a snapshot (snapshot_file.h) as of a moment when everything
  * before it was committed, in pieces. A copy of the process writes it into a pipe; what the caller
- * does not take stays in the pipe, and the copy waits. */
+ * does not take stays in the pipe, and the copy waits. The SHA-256 at its end is computed here:
+ * OpenSSL must not be called in a forked copy of a process with threads. */
 #include "base/error.h"
 #include "serve/service.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -17,6 +19,7 @@
 struct backup {
     struct bw_call *call;
     pid_t writer;
+    EVP_MD_CTX *sha;
     uv_pipe_t pipe;
     uv_timer_t again; /* the caller does not read */
     unsigned handles;
@@ -31,6 +34,7 @@ static void on_closed(uv_handle_t *handle)
     if (--backup->handles > 0)
         return;
     at_once--;
+    EVP_MD_CTX_free(backup->sha);
     free(backup);
 }
 
@@ -67,10 +71,24 @@ static void on_again(uv_timer_t *timer)
     }
 }
 
+static void send_piece(const struct backup *backup, const unsigned char *bytes, size_t length)
+{
+    Api__SnapshotResponse out = API__SNAPSHOT_RESPONSE__INIT;
+    Api__Header header;
+    bw_service_header(backup->call->service, &header, 0);
+    out.header = &header;
+    out.blob = (ProtobufCBinaryData){.data = (uint8_t *)bytes, .len = length};
+    bw_call_send(backup->call, &out.base);
+}
+
 static void finish(struct backup *backup)
 {
     struct bw_call *call = backup->call;
-    bool whole = bury(backup);
+    unsigned char sha[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    bool whole = bury(backup) && EVP_DigestFinal_ex(backup->sha, sha, &length) == 1;
+    if (whole)
+        send_piece(backup, sha, length);
     call->state = NULL;
     let_go(backup);
     if (whole)
@@ -82,30 +100,41 @@ static void finish(struct backup *backup)
 static void on_piece(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct backup *backup = stream->data;
-    Api__SnapshotResponse out = API__SNAPSHOT_RESPONSE__INIT;
-    Api__Header header;
     if (count < 0)
         finish(backup);
     if (count <= 0)
         return;
-    bw_service_header(backup->call->service, &header, 0);
-    out.header = &header;
-    out.blob = (ProtobufCBinaryData){.data = (uint8_t *)buffer->base, .len = (size_t)count};
-    bw_call_send(backup->call, &out.base);
+    EVP_DigestUpdate(backup->sha, buffer->base, (size_t)count);
+    send_piece(backup, (const unsigned char *)buffer->base, (size_t)count);
     if (!backup->call->is_full(backup->call))
         return;
     uv_read_stop(stream);
     uv_timer_start(&backup->again, on_again, AGAIN_MS, AGAIN_MS);
 }
 
+static struct backup *backup_new(void)
+{
+    struct backup *backup = at_once < AT_ONCE_MAX ? calloc(1, sizeof *backup) : NULL;
+    if (!backup)
+        return NULL;
+    backup->sha = EVP_MD_CTX_new();
+    if (backup->sha && EVP_DigestInit_ex(backup->sha, EVP_sha256(), NULL) == 1)
+        return backup;
+    EVP_MD_CTX_free(backup->sha);
+    free(backup);
+    return NULL;
+}
+
 /* Everything before the call is in the registry here. */
 static void begin(struct bw_call *call, int64_t number, bw_time ttl_ns)
 {
-    struct backup *backup = at_once < AT_ONCE_MAX ? calloc(1, sizeof *backup) : NULL;
+    struct backup *backup = backup_new();
     int fd = -1;
     (void)number;
     (void)ttl_ns;
     if (!backup || bw_replica_backup(bw_service_replica(call->service), &fd, &backup->writer)) {
+        if (backup)
+            EVP_MD_CTX_free(backup->sha);
         free(backup);
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
         return;

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +47,23 @@ static void head_write(const struct bw_snapshot_head *head, unsigned char *bytes
 
 struct sink {
     int fd;
-    XXH3_state_t *sum;
-    EVP_MD_CTX *sha; /* NULL: not wanted */
+    XXH3_state_t sum;
     uint64_t bytes;
     bool failed;
 };
 
+/* A forked copy of a process with threads writes snapshots: a lock that another thread held at the
+ * fork is held for ever there. So what writes one calls no library but libc, and does not allocate;
+ * its room is mapped. */
+static unsigned char *room_map(void)
+{
+    void *room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room == MAP_FAILED ? NULL : room;
+}
+
 static void put(struct sink *sink, const unsigned char *bytes, size_t length)
 {
-    XXH3_64bits_update(sink->sum, bytes, length);
-    sink->failed |= sink->sha && EVP_DigestUpdate(sink->sha, bytes, length) != 1;
+    XXH3_64bits_update(&sink->sum, bytes, length);
     sink->bytes += length;
     while (length && !sink->failed) {
         ssize_t wrote = write(sink->fd, bytes, length);
@@ -88,7 +94,7 @@ static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
         BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, room, length, -1);
         put(sink, room, length);
     }
-    bw_put64(sum, XXH3_64bits_digest(sink->sum));
+    bw_put64(sum, XXH3_64bits_digest(&sink->sum));
     BW_CRASH("snapshot.save.before-sum");
     put(sink, sum, sizeof sum);
 }
@@ -118,51 +124,43 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/" MAKING, directory);
     BW_CRASH("snapshot.save.before-create");
-    unsigned char *room = malloc(ROOM_BYTES);
-    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
-                        .sum = XXH3_createState()};
+    unsigned char *room = room_map();
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
     int error = BW_EIO;
-    if (room && sink.fd >= 0 && sink.sum) {
-        XXH3_64bits_reset(sink.sum);
+    if (room && sink.fd >= 0) {
+        XXH3_64bits_reset(&sink.sum);
         put_all(&sink, head, registry, room);
         error = finish(directory, &sink, head->index);
     }
     if (sink.fd >= 0)
         close(sink.fd);
-    XXH3_freeState(sink.sum);
-    free(room);
+    if (room)
+        munmap(room, ROOM_BYTES);
     return error;
 }
 
-/* What makes it a backup as etcd's tools know them. */
+/* What makes it a backup as etcd's tools know them, but for the SHA-256. */
 static void put_trailer(struct sink *sink)
 {
-    unsigned char block[BLOCK] = {0}, sha[32];
+    unsigned char block[BLOCK] = {0};
     uint64_t length = sink->bytes;
     put(sink, block, (BLOCK - length % BLOCK) % BLOCK);
     memcpy(block, trailer, sizeof trailer);
     bw_put64(block + 8, length);
     put(sink, block, sizeof block);
-    sink->failed |= EVP_DigestFinal_ex(sink->sha, sha, NULL) != 1;
-    EVP_MD_CTX_free(sink->sha);
-    sink->sha = NULL;
-    put(sink, sha, sizeof sha);
 }
 
 int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_registry *registry)
 {
-    unsigned char *room = malloc(ROOM_BYTES);
-    struct sink sink = {.fd = fd, .sum = XXH3_createState(), .sha = EVP_MD_CTX_new()};
-    bool good = room && sink.sum && sink.sha && EVP_DigestInit_ex(sink.sha, EVP_sha256(), NULL);
-    if (good) {
-        XXH3_64bits_reset(sink.sum);
-        put_all(&sink, head, registry, room);
-        put_trailer(&sink);
-    }
-    EVP_MD_CTX_free(sink.sha);
-    XXH3_freeState(sink.sum);
-    free(room);
-    return good && !sink.failed ? 0 : BW_EIO;
+    unsigned char *room = room_map();
+    struct sink sink = {.fd = fd};
+    if (!room)
+        return BW_EIO;
+    XXH3_64bits_reset(&sink.sum);
+    put_all(&sink, head, registry, room);
+    put_trailer(&sink);
+    munmap(room, ROOM_BYTES);
+    return sink.failed ? BW_EIO : 0;
 }
 
 struct view { /* a file in memory */
@@ -280,18 +278,17 @@ static int adopt(const struct view *view, const char *directory,
     char path[PATH_SIZE];
     size_t body = body_of(view, &before), length = bw_roster_encode(&head->roster, members);
     snprintf(path, sizeof path, "%s/" MAKING, directory);
-    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
-                        .sum = XXH3_createState()};
-    sink.failed = sink.fd < 0 || !sink.sum;
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    sink.failed = sink.fd < 0;
     if (!sink.failed) {
-        XXH3_64bits_reset(sink.sum);
+        XXH3_64bits_reset(&sink.sum);
         head_write(head, bytes);
         put(&sink, bytes, sizeof bytes);
         bw_put32(number, (uint32_t)length);
         put(&sink, number, 4);
         put(&sink, members, length);
         put(&sink, view->bytes + body, view->size - body - 8);
-        bw_put64(number, XXH3_64bits_digest(sink.sum));
+        bw_put64(number, XXH3_64bits_digest(&sink.sum));
         put(&sink, number, sizeof number);
     }
     int error = finish(directory, &sink, head->index);
@@ -300,7 +297,6 @@ static int adopt(const struct view *view, const char *directory,
                  strerror(errno));
     if (sink.fd >= 0)
         close(sink.fd);
-    XXH3_freeState(sink.sum);
     return error;
 }
 

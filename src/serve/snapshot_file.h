@@ -30,7 +30,8 @@ void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index i
 /* Durable when it returns 0; BW_EIO else. */
 int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head,
                       struct bw_registry *registry);
-/* A backup, to a pipe. Returns 0 or BW_EIO. */
+/* A backup, to a pipe, without the SHA-256 at its end: the reader adds it. Returns 0 or BW_EIO.
+ * Like bw_snapshot_write it may be called in a forked copy of a process with threads. */
 int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_registry *registry);
 /* Copies a snapshot into a directory as another cluster's: the registry as it is, everything else
  * as the head has it but index and term, which stay. Durable when it returns 0; errors as below. */

@@ -5,6 +5,7 @@
 
 The disk's faults are made by a preloaded shim (serve_shim.c); damage is done to the files themselves."""
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -525,6 +526,20 @@ def a_cluster_that_changed_its_leader_more_often_than_raft_counts_still_elects()
         wait_for(lambda: glob.glob(nodes.folder(0) + "/snapshot-0*"), PATIENCE_S)
         for life in range(12):
             assert value_of(nodes.link(0), f"life{life}") == [b64("v")]
+
+
+@SUITE.test
+def a_backup_is_written_without_openssl_by_the_forked_copy():
+    """Another thread may hold a lock of OpenSSL at the fork: the shim ends a copy that hashes."""
+    with Place("faults") as place:
+        nodes = Disks(place)
+        assert put_until(nodes.link(0), 20, "v" * 10000) == 20
+        file = os.path.join(place.dir, "backup")
+        code, shown, said = SUITE.command("cluster", "snapshot", file, "--endpoints", nodes.endpoints())
+        assert code == 0 and "as of index" in shown, said
+        with open(file, "rb") as whole:
+            content = whole.read()
+        assert hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
 @SUITE.test
