@@ -12,9 +12,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- snapshot ---- */
@@ -66,12 +68,22 @@ static int keep(const struct bw_cluster_client *client, struct saving *saving, c
     return BW_EXIT_OK;
 }
 
+/* For its owner alone, as the data that it is made of: it holds every value and the users. */
+static FILE *make_secret(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    FILE *file = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 ? fdopen(fd, "w") : NULL;
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
 static int save_to(struct bw_cluster_client *client, const char *path)
 {
     char part[4200];
     Api__SnapshotRequest request = API__SNAPSHOT_REQUEST__INIT;
     snprintf(part, sizeof part, "%.4096s.part", path);
-    struct saving saving = {.file = fopen(part, "we")};
+    struct saving saving = {.file = make_secret(part)};
     if (!saving.file) {
         fprintf(stderr, "%s: cannot make %s: %s\n", client->command->path, part, strerror(errno));
         return BW_EXIT_IO;

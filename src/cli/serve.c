@@ -31,6 +31,7 @@ struct serve {
     struct bw_service *service;
     struct bw_front *front;
     bool stopping;
+    bool refused; /* by the other nodes, before it promised anything */
 };
 
 static const struct bw_option options[] = {
@@ -188,6 +189,8 @@ static void on_ended(void *context, enum bw_replica_end end, const char *why)
     struct serve *s = context;
     fprintf(stderr, "bellwether serve: %s\n", why);
     s->code = end == BW_REPLICA_REMOVED ? BW_EXIT_OK : BW_EXIT_DATA;
+    s->refused =
+        end != BW_REPLICA_USELESS && !bw_replica_has_started(bw_service_replica(s->service));
     /* Who asked a node to remove itself still hears that it was done. */
     uv_timer_start(&s->end, on_end, end == BW_REPLICA_REMOVED ? LAST_ANSWERS_MS : 0, 0);
 }
@@ -204,6 +207,25 @@ static void on_users(void *context, uint32_t count)
     (void)context;
     bw_secure_hide();
     fprintf(stderr, "bellwether serve: this cluster has users: %u\n", count);
+}
+
+static void on_service_closed(void *context)
+{
+    ((struct serve *)context)->service = NULL;
+}
+
+/* A start that failed leaves a directory that was empty as it was. Otherwise the next start would
+ * take itself for the node of this one, whatever its options say. */
+static int leave(struct serve *s, int code)
+{
+    if (s->service && !s->stopping) {
+        bw_service_close(s->service, on_service_closed);
+        while (s->service)
+            uv_run(&s->loop, UV_RUN_ONCE);
+    }
+    if (s->who.made)
+        bw_identity_unmake(s->who.directory);
+    return code;
 }
 
 static int open_all(const struct bw_cli_command *command, struct serve *s)
@@ -276,7 +298,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     if (code == BW_GO_ON)
         code = open_all(command, &s);
     if (code != BW_GO_ON)
-        return code;
+        return leave(&s, code);
     watch_signal(&s, &s.term, SIGTERM);
     watch_signal(&s, &s.interrupt, SIGINT);
     fprintf(stderr, "bellwether serve: node %s of %u, clients at %s:%u, data in %s\n",
@@ -284,7 +306,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
             s.who.directory);
     bw_notify_say(&s.notify, "READY=1");
     uv_run(&s.loop, UV_RUN_DEFAULT);
-    return s.code;
+    return s.refused ? leave(&s, s.code) : s.code;
 }
 
 const struct bw_cli_command bw_command_serve = {

@@ -247,6 +247,7 @@ static int settle(const struct bw_cli_command *command, struct bw_who *who)
     }
     if (bw_identity_make(&who->identity, who->directory, why) != 0)
         return leave(command, BW_EXIT_IO, why);
+    who->made = true;
     return BW_GO_ON;
 }
 

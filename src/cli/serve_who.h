@@ -13,6 +13,7 @@ struct bw_who {
     const char *node, *cluster, *data, *join, *peer, *peer_listen; /* options */
     /* what follows from them */
     struct bw_identity identity;
+    bool made;                        /* by this start: the directory was empty */
     struct bw_replica_member publish; /* what others are to know of it */
     char directory[4096];
     char listen_host[BW_REPLICA_HOST_MAX + 1]; /* for other nodes; empty: where they reach it */

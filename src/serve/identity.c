@@ -5,11 +5,13 @@
 #include "base/little.h"
 #include "serve/crash.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -19,7 +21,8 @@
 #define JOINED    1u
 #define FILE_NAME "identity"
 #define MAKING    "identity.tmp"
-#define FIRST_LOG "wal-0000000000000001.log"
+#define NUMBER    "new" /* replica_meet.c */
+#define LOCK      "lock"
 
 static const unsigned char magic[8] = {'B', 'W', 'N', 'O',
                                        'D', 'E', 0,   1}; /* the last is the version */
@@ -62,9 +65,50 @@ static int decode(struct bw_identity *out, const unsigned char *bytes, size_t si
     return out->cluster && out->self && out->first.count ? 0 : BW_EDAMAGED;
 }
 
+static bool is_segment(const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(name, "wal-", 4) == 0 && length > 8 && strcmp(name + length - 4, ".log") == 0;
+}
+
+static DIR *list(int directory)
+{
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir && fd >= 0)
+        close(fd);
+    return dir;
+}
+
+/* Any segment: the first one goes when there is a snapshot. */
 static bool has_log(int directory)
 {
-    return faccessat(directory, FIRST_LOG, F_OK, 0) == 0;
+    DIR *dir = list(directory);
+    const struct dirent *entry;
+    bool found = false;
+    while (dir && !found && (entry = readdir(dir)))
+        found = is_segment(entry->d_name);
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* A lock file that was removed while its lock was waited for is nobody's. */
+int bw_directory_lock(int directory)
+{
+    struct stat here, there;
+    int fd = openat(directory, LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    int error = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (!error && (fstat(fd, &here) != 0 || fstatat(directory, LOCK, &there, 0) != 0 ||
+                   here.st_ino != there.st_ino))
+        error = EWOULDBLOCK;
+    if (!error)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
 }
 
 static int read_from(struct bw_identity *out, int directory, const char *path, char *why)
@@ -136,19 +180,44 @@ static int make_locked(const struct bw_identity *identity, int directory, const 
 int bw_identity_make(const struct bw_identity *identity, const char *directory, char *why)
 {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int lock = fd < 0 ? -1 : openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int lock = fd < 0 ? -1 : bw_directory_lock(fd);
     int error = BW_EIO;
-    if (lock < 0) {
-        error = say(why, BW_EIO, "cannot open", directory);
-    } else if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (lock >= 0) {
+        error = make_locked(identity, fd, directory, why);
+    } else if (fd >= 0 && errno == EWOULDBLOCK) {
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s is in use by another process", directory);
         error = BW_EBUSY;
     } else {
-        error = make_locked(identity, fd, directory, why);
+        error = say(why, BW_EIO, "cannot open", directory);
     }
     if (lock >= 0)
         close(lock);
     if (fd >= 0)
         close(fd);
     return error;
+}
+
+static bool is_of_a_start(const char *name)
+{
+    return is_segment(name) || strcmp(name, FILE_NAME) == 0 || strcmp(name, MAKING) == 0 ||
+           strcmp(name, NUMBER) == 0;
+}
+
+void bw_identity_unmake(const char *directory)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = fd < 0 ? -1 : bw_directory_lock(fd);
+    DIR *dir = lock < 0 ? NULL : list(fd);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (is_of_a_start(entry->d_name))
+            unlinkat(fd, entry->d_name, 0);
+    if (dir) {
+        closedir(dir);
+        unlinkat(fd, LOCK, 0);
+    }
+    if (lock >= 0)
+        close(lock);
+    if (fd >= 0)
+        close(fd);
 }

@@ -22,5 +22,13 @@ struct bw_identity {
 int bw_identity_read(struct bw_identity *out, const char *directory, char *why);
 /* Durable when it returns 0. BW_EBUSY: there is one already, or the directory is in use. */
 int bw_identity_make(const struct bw_identity *identity, const char *directory, char *why);
+/* Takes back a bw_identity_make of this start, and the empty log made after it: the node was
+ * refused before it promised anything. The directory is empty again, unless something else was in
+ * it. */
+void bw_identity_unmake(const char *directory);
+
+/* The lock of whoever runs in a directory: the fd that holds it; -1 with errno, EWOULDBLOCK if
+ * another process has it. */
+int bw_directory_lock(int directory);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "serve/crash.h"
+#include "serve/identity.h"
 #include "serve/replica_state.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
@@ -28,19 +28,25 @@ static int say(char *why, int error, const char *what, const char *directory)
 /* One process per directory. */
 static int lock_directory(struct bw_replica *r, char *why)
 {
-    char path[4352];
-    snprintf(path, sizeof path, "%s/lock", r->options.directory);
-    BW_CRASH("lock.before-create");
-    r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (r->lock_fd < 0)
+    int directory = open(r->options.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
         return say(why, BW_EIO, "cannot open the data in", r->options.directory);
-    BW_CRASH("lock.after-create");
+    BW_CRASH("lock.before-create");
     /* A killed node's writer of snapshots dies with it, but a moment later. */
     for (unsigned turn = 0; turn < LOCK_TURNS; turn++) {
-        if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0)
-            return 0;
+        r->lock_fd = bw_directory_lock(directory);
+        if (r->lock_fd >= 0 || errno != EWOULDBLOCK)
+            break;
         nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
     }
+    BW_CRASH("lock.after-create");
+    int error = errno;
+    close(directory);
+    errno = error;
+    if (r->lock_fd >= 0)
+        return 0;
+    if (error != EWOULDBLOCK)
+        return say(why, BW_EIO, "cannot open the data in", r->options.directory);
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s is in use by another process", r->options.directory);
     return BW_EBUSY;
 }
@@ -515,6 +521,11 @@ uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member
         out[i] = member ? *member : (struct bw_replica_member){.id = ids[i]};
     }
     return count;
+}
+
+bool bw_replica_has_started(const struct bw_replica *r)
+{
+    return r->started;
 }
 
 bool bw_replica_is_voter(const struct bw_replica *r)

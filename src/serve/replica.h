@@ -24,8 +24,9 @@ struct bw_replica;
 struct bw_credentials;
 
 enum bw_replica_end {
-    BW_REPLICA_USELESS, /* its data is gone, or it does not speak with the others */
-    BW_REPLICA_REMOVED  /* it is no member any more: nothing is wrong */
+    BW_REPLICA_USELESS,   /* its data is gone, or it does not speak with the others */
+    BW_REPLICA_FORGOTTEN, /* the others know this node, and its directory was empty */
+    BW_REPLICA_REMOVED    /* it is no member any more: nothing is wrong */
 };
 
 struct bw_replica_options {
@@ -92,6 +93,8 @@ struct bw_replica_status {
 };
 
 void bw_replica_status(const struct bw_replica *replica, struct bw_replica_status *out);
+/* Does Raft run? Before that a node has promised nothing. */
+bool bw_replica_has_started(const struct bw_replica *replica);
 /* May clients be served here? Not by a learner, nor by one who is no member yet. */
 bool bw_replica_is_voter(const struct bw_replica *replica);
 /* Members as they are now; returns how many, *voters of them first. */

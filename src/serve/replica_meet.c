@@ -224,7 +224,7 @@ void replica_meet_welcome(struct bw_replica *r, bw_node from, const unsigned cha
             "what it promised. Bring the data back, or remove this node from the cluster and "
             "add it anew",
             r->options.directory);
-        r->options.ended(r->options.context, BW_REPLICA_USELESS, why);
+        r->options.ended(r->options.context, BW_REPLICA_FORGOTTEN, why);
         return;
     }
     with->welcomed = true;

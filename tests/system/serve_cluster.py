@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -103,6 +104,7 @@ def a_cluster_is_restored_after_all_its_nodes_were_lost(cluster):
     file = os.path.join(cluster.place.dir, "backup")
     code, shown, said = ask(cluster, "snapshot", file, at="b")
     assert code == 0 and "as of index" in shown, said
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600, "it holds every value and the users"
     cluster.ctl("snapshot", "save", file + ".etcdctl", endpoints=cluster.at("c"))
     cluster.ctl("put", "late", "1")
     for name in "abc":

@@ -221,6 +221,38 @@ def a_newcomer_gets_the_members_by_snapshot(cluster):
 # ---- what an operator can get wrong ----
 
 @on(3)
+def a_refused_start_leaves_an_empty_directory_in_which_the_node_can_join(cluster):
+    folder = os.path.join(cluster.place.dir, "c")
+    cluster.nodes["c"].kill()
+    shutil.rmtree(folder)
+    os.mkdir(folder, 0o700)
+    cluster.nodes["c"].start(wait=False)  # with --cluster, as the first time
+    code, said = cluster.ends("c")
+    assert code == 65 and "remove this node from the cluster and add it anew" in said, (code, said)
+    assert os.listdir(folder) == [], "files of a start that was refused"
+    assert cluster.remove("c", "a").returncode == 0
+    cluster.nodes["c"].start(wait=False)  # the same mistake again: its number was removed
+    code, said = cluster.ends("c")
+    assert os.listdir(folder) == [], f"files of a start that was refused: {said}"
+    cluster.add("c", "a")
+    cluster.votes("c", "a")
+    assert cluster.ctl("put", "joined", "1", endpoints=cluster.at("c")).stdout == "OK\n"
+
+
+@on(1)
+def a_start_that_fails_leaves_an_empty_directory(cluster):
+    folder = cluster.place.folder("new")
+    port = cluster.client["a"]
+    for words in (["--listen", f"127.0.0.1:{port}"],
+                  ["--listen", "127.0.0.1:0", "--node", "x", "--cluster", f"x=127.0.0.1:{port},y=127.0.0.1:1"],
+                  ["--listen", "127.0.0.1:0", "--cert", "/nowhere", "--key", "/nowhere"]):
+        done = subprocess.run([cluster.bellwether, "serve", "--data", folder, *words], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        assert done.returncode not in (0, None), done
+        assert os.listdir(folder) == [], f"{os.listdir(folder)} after {done.stderr}"
+
+
+@on(3)
 def a_change_that_loses_the_quorum_is_refused(cluster):
     cluster.nodes["c"].kill()
     other = "b" if cluster.leads() == "a" else "a"
