@@ -10,8 +10,8 @@
 
 struct watcher {
     bw_ref next, previous; /* same bucket, or the list of ranges */
-    bw_ref ready_next;
-    bool ready, no_put, no_delete;
+    bw_ref ready_next, ready_previous;
+    bool ready, parked, no_put, no_delete;
     uint32_t key_length, end_length;
     int64_t revision; /* next one of interest */
     uint64_t number;  /* of the event to look at next, while it is being told */
@@ -26,6 +26,7 @@ struct bw_watches {
     bw_ref *buckets; /* of single keys; the last one holds all ranges */
     bw_ref ready_first, ready_last;
     uint64_t noticed; /* events up to this number were looked at */
+    uint32_t steps;   /* left in this turn; UINT32_MAX: no bound */
 };
 
 static struct watcher *watcher_at(const struct bw_watches *w, bw_ref ref)
@@ -62,7 +63,8 @@ static struct bw_watches *lay_out(struct bw_arena *arena, uint32_t most)
     bw_ref *bucket = bw_arena_take(arena, (buckets + 1u) * sizeof(bw_ref));
     if (!bw_arena_fits(arena))
         return NULL;
-    *w = (struct bw_watches){.most = most, .buckets = bucket, .bucket_count = buckets};
+    *w = (struct bw_watches){
+        .most = most, .buckets = bucket, .bucket_count = buckets, .steps = UINT32_MAX};
     return w;
 }
 
@@ -87,13 +89,14 @@ int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_
     return 0;
 }
 
-void bw_watcher_later(struct bw_watches *w, bw_ref ref)
+static void become_ready(struct bw_watches *w, bw_ref ref)
 {
     struct watcher *watcher = watcher_at(w, ref);
-    if (watcher->ready)
+    if (watcher->ready || watcher->parked)
         return;
     watcher->ready = true;
     watcher->ready_next = 0;
+    watcher->ready_previous = w->ready_last;
     if (w->ready_last)
         watcher_at(w, w->ready_last)->ready_next = ref;
     else
@@ -101,16 +104,62 @@ void bw_watcher_later(struct bw_watches *w, bw_ref ref)
     w->ready_last = ref;
 }
 
+static void leave_ready(struct bw_watches *w, bw_ref ref)
+{
+    struct watcher *watcher = watcher_at(w, ref);
+    bw_ref before = watcher->ready_previous, after = watcher->ready_next;
+    if (before)
+        watcher_at(w, before)->ready_next = after;
+    else
+        w->ready_first = after;
+    if (after)
+        watcher_at(w, after)->ready_previous = before;
+    else
+        w->ready_last = before;
+    watcher->ready = false;
+}
+
+void bw_watches_turn(struct bw_watches *w, uint32_t steps)
+{
+    w->steps = steps;
+}
+
+uint32_t bw_watches_steps_left(const struct bw_watches *w)
+{
+    return w->steps;
+}
+
+bool bw_watches_are_idle(const struct bw_watches *w)
+{
+    return w->ready_first == 0;
+}
+
+/* False: the turn is over. */
+static bool take_step(struct bw_watches *w)
+{
+    if (w->steps == UINT32_MAX)
+        return true;
+    if (w->steps == 0)
+        return false;
+    w->steps--;
+    return true;
+}
+
 bw_ref bw_watches_ready(struct bw_watches *w)
 {
     bw_ref ref = w->ready_first;
-    if (!ref)
+    if (!ref || !take_step(w))
         return 0;
-    w->ready_first = watcher_at(w, ref)->ready_next;
-    if (!w->ready_first)
-        w->ready_last = 0;
-    watcher_at(w, ref)->ready = false;
+    leave_ready(w, ref);
     return ref;
+}
+
+void bw_watcher_park(struct bw_watches *w, bw_ref ref)
+{
+    struct watcher *watcher = watcher_at(w, ref);
+    if (watcher->ready)
+        leave_ready(w, ref);
+    watcher->parked = true;
 }
 
 static size_t bytes_of(const struct watcher *watcher)
@@ -148,24 +197,8 @@ bw_ref bw_watcher_add(struct bw_watches *w, const struct bw_registry *r,
     *home = ref;
     w->count++;
     if (watcher->revision <= r->revision)
-        bw_watcher_later(w, ref);
+        become_ready(w, ref);
     return ref;
-}
-
-static void leave_ready(struct bw_watches *w, bw_ref ref)
-{
-    bw_ref before = 0, at = w->ready_first;
-    while (at != ref) {
-        before = at;
-        at = watcher_at(w, at)->ready_next;
-    }
-    bw_ref after = watcher_at(w, ref)->ready_next;
-    if (before)
-        watcher_at(w, before)->ready_next = after;
-    else
-        w->ready_first = after;
-    if (!after)
-        w->ready_last = before;
 }
 
 void bw_watcher_remove(struct bw_watches *w, bw_ref ref)
@@ -206,11 +239,11 @@ static void notice_event(struct bw_watches *w, bw_ref first, const struct bw_hap
 {
     for (bw_ref at = first; at; at = watcher_at(w, at)->next) {
         struct watcher *watcher = watcher_at(w, at);
-        if (watcher->ready || !concerns(watcher, event))
+        if (watcher->ready || watcher->parked || !concerns(watcher, event))
             continue;
         if (watcher->number == UINT64_MAX)
             watcher->revision = event->revision;
-        bw_watcher_later(w, at);
+        become_ready(w, at);
     }
 }
 
@@ -231,18 +264,26 @@ void bw_watches_reset(struct bw_watches *w, const struct bw_registry *r)
         for (bw_ref at = w->buckets[i]; at; at = watcher_at(w, at)->next) {
             watcher_at(w, at)->number = UINT64_MAX;
             if (watcher_at(w, at)->revision <= r->revision)
-                bw_watcher_later(w, at);
+                become_ready(w, at);
         }
     w->noticed = r->event_end;
 }
 
-/* While a watcher is being told, `number` is its place in the history; a revision may be cut in two
+static bool begins_revision(const struct bw_registry *r, uint64_t number, int64_t revision)
+{
+    struct bw_happened before;
+    return number == 0 || !bw_registry_event(r, number - 1, &before) || before.revision != revision;
+}
+
+/* A turn ends between two revisions, so that the events of one stay together. While a watcher is
+ * being told, `number` is its place in the history; a revision may be cut in two
  * when its owner cannot take more. */
 enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_registry *r, bw_ref ref,
                                      struct bw_happened *out)
 {
     struct watcher *watcher = watcher_at(w, ref);
     bool compacted = watcher->revision < r->compacted;
+    watcher->parked = false;
     if (watcher->number != UINT64_MAX)
         compacted = watcher->number < r->event_first;
     if (compacted)
@@ -250,6 +291,10 @@ enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_regis
     if (watcher->number == UINT64_MAX)
         watcher->number = bw_registry_events_from(r, watcher->revision);
     while (bw_registry_event(r, watcher->number, out)) {
+        if (!take_step(w) && begins_revision(r, watcher->number, out->revision)) {
+            become_ready(w, ref);
+            return BW_WATCHER_LATER;
+        }
         watcher->number++;
         if (concerns(watcher, out))
             return BW_WATCHER_EVENT;
@@ -257,6 +302,14 @@ enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_regis
     watcher->number = UINT64_MAX;
     watcher->revision = bw_time_max(watcher->revision, r->revision + 1);
     return BW_WATCHER_NOTHING;
+}
+
+void bw_watcher_skip(struct bw_watches *w, const struct bw_registry *r, bw_ref ref)
+{
+    struct watcher *watcher = watcher_at(w, ref);
+    watcher->number = UINT64_MAX;
+    watcher->parked = false;
+    watcher->revision = bw_time_max(watcher->revision, r->revision + 1);
 }
 
 uint32_t bw_watches_count(const struct bw_watches *w)

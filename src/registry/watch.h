@@ -38,13 +38,24 @@ int64_t bw_watcher_id(const struct bw_watches *watches, bw_ref ref);
 void bw_watches_notice(struct bw_watches *watches, const struct bw_registry *registry);
 /* The registry was loaded anew: everybody looks again from where they were. */
 void bw_watches_reset(struct bw_watches *watches, const struct bw_registry *registry);
-/* The next that has something to be told, 0: none. It leaves the list; bw_watcher_next until it
- * says NOTHING, or bw_watcher_later if its owner cannot take more now. */
+/* Work is done in turns. A turn costs at most so many steps: a step is a watcher taken from the
+ * list of ready ones, or an event of the history looked at. Without a turn there is no bound. */
+void bw_watches_turn(struct bw_watches *watches, uint32_t steps);
+uint32_t bw_watches_steps_left(const struct bw_watches *watches);
+bool bw_watches_are_idle(const struct bw_watches *watches); /* no watcher is ready */
+/* The next that has something to be told, 0: none, or the turn is over. It leaves the list;
+ * bw_watcher_next until it says NOTHING or LATER, or bw_watcher_park. */
 bw_ref bw_watches_ready(struct bw_watches *watches);
-void bw_watcher_later(struct bw_watches *watches, bw_ref ref);
+/* Its owner cannot take more now, and comes back to it with bw_watcher_next by itself. Until then
+ * it costs nothing, and changes do not make it ready. */
+void bw_watcher_park(struct bw_watches *watches, bw_ref ref);
+
+/* What has happened up to now is of no interest to its owner. */
+void bw_watcher_skip(struct bw_watches *watches, const struct bw_registry *registry, bw_ref ref);
 
 enum bw_watcher_news {
     BW_WATCHER_NOTHING,  /* it has seen everything up to now */
+    BW_WATCHER_LATER,    /* the turn is over; it is back in the list */
     BW_WATCHER_EVENT,    /* *out: the next event; those of one revision come one after the other */
     BW_WATCHER_COMPACTED /* what it waits for next is not kept any more: cancel it */
 };

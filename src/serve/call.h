@@ -47,6 +47,7 @@ struct bw_method {
     void (*message)(struct bw_call *call, const ProtobufCMessage *request);
     void (*no_more)(struct bw_call *call); /* NULL: nothing to do */
     void (*gone)(struct bw_call *call);    /* NULL: nothing to do; its waits are forgotten anyway */
+    void (*room)(struct bw_call *call);    /* its caller reads again after bw_call_is_full */
 };
 
 /* All of them, ended by one without a path. */
@@ -69,6 +70,8 @@ struct bw_call {
     struct bw_wait *waits;      /* what it waits for */
     bool asked;                 /* a request message has come */
     bool ended;                 /* nothing more may be sent */
+    bool awaits_room;           /* something is to be sent once its caller has read */
+    struct bw_wait *held;       /* a read that waits for that, see bw_call_room; NULL: none */
     bool needs_leader;          /* `hasleader` was asked for */
     struct bw_binding *binding; /* leases are to be bound to it; NULL: not, or not here */
     bool bound;                 /* and one is: the answer's headers say so */
@@ -76,7 +79,10 @@ struct bw_call {
     void *wire; /* the transport's */
     void (*send)(struct bw_call *call, const ProtobufCMessage *message);
     void (*end)(struct bw_call *call, enum bw_code code, const char *text);
-    bool (*is_full)(struct bw_call *call); /* its caller does not read: send no more now */
+    /* The transport's account of its connection: is too much unread for one more of a stream's
+     * messages? For the response of a unary call? */
+    bool (*is_full)(struct bw_call *call);
+    bool (*is_crowded)(struct bw_call *call);
 };
 
 static inline bool bw_method_streams(const struct bw_method *method)
@@ -96,6 +102,10 @@ void bw_call_no_more(struct bw_call *call);
 void bw_call_send(struct bw_call *call, const ProtobufCMessage *message);
 /* `text` is copied; ignored when the code is OK. */
 void bw_call_end(struct bw_call *call, enum bw_code code, const char *text);
+/* True: send no more now; the method's `room` is called when there is room again. */
+bool bw_call_is_full(struct bw_call *call);
+/* The transport's: its caller has read. Methods go on, and reads that were held are answered. */
+void bw_call_room(struct bw_call *call);
 /* The transport's: nobody leads for long; a stream that asked for a leader ends, as etcd's do. */
 void bw_call_leaderless(struct bw_call *call);
 /* The transport's: it is gone; the memory stays the transport's. */

@@ -14,7 +14,7 @@
 #define PREFACE_BYTES 24u
 #define READ_BYTES    65536u
 #define SWEEP_MS      1000u
-#define BACKLOG_MAX   (4 * BW_FRONT_QUEUE_MAX) /* beyond it nobody will ever read it */
+#define BACKLOG_MAX   BW_FRONT_UNREAD_MAX /* no transport queues more than that here */
 
 static void release(struct bw_front *front)
 {
@@ -40,10 +40,23 @@ static void on_conn_closed(uv_handle_t *handle)
 static void leave_dirty(struct bw_conn *conn)
 {
     struct bw_conn **at = &conn->front->dirty;
+    if (!conn->dirty)
+        return;
     while (*at && *at != conn)
         at = &(*at)->next_dirty;
     if (*at)
         *at = conn->next_dirty;
+}
+
+static void leave_resting(struct bw_conn *conn)
+{
+    struct bw_conn **at = &conn->front->resting;
+    if (!conn->rests)
+        return;
+    while (*at && *at != conn)
+        at = &(*at)->next_resting;
+    if (*at)
+        *at = conn->next_resting;
 }
 
 void bw_conn_close(struct bw_conn *conn)
@@ -56,6 +69,7 @@ void bw_conn_close(struct bw_conn *conn)
     if (conn->binding)
         bw_binding_end(conn->binding, conn->hangup);
     leave_dirty(conn);
+    leave_resting(conn);
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
@@ -120,10 +134,8 @@ static void on_written(uv_write_t *request, int status)
         bw_conn_close(conn);
         return;
     }
-    if (!conn->closing && bw_conn_backlog(conn) == 0) {
-        bw_conn_dirty(conn); /* there may be more to say now */
-        bw_service_news(conn->front->options.service, false);
-    }
+    if (!conn->closing && bw_conn_backlog(conn) == 0)
+        bw_conn_dirty(conn); /* the transport sends on, and gives room to calls that wait for it */
 }
 
 /* What the socket does not take at once is handed to libuv, buffer and all. */
@@ -160,6 +172,7 @@ static void flush(struct bw_conn *conn)
 {
     if (conn->speech)
         conn->speech->flush(conn);
+    bool more = bw_conn_backlog(conn) >= BW_FRONT_QUEUE_MAX;
     if (conn->tls && !bw_conn_seal(conn)) {
         bw_conn_close(conn);
         return;
@@ -168,19 +181,30 @@ static void flush(struct bw_conn *conn)
         send_out(conn);
     if (conn->closing)
         return;
+    if (more && bw_conn_backlog(conn) == 0)
+        bw_conn_dirty(conn); /* the socket took all of it: the transport may have more */
     if (conn->out_used == 0 && conn->out_size > 65536) {
         free(conn->out); /* idle connections hold little */
         conn->out = NULL;
         conn->out_size = 0;
     }
-    if (bw_conn_backlog(conn) > BACKLOG_MAX || (conn->hang_up && bw_conn_backlog(conn) == 0))
+    if (bw_conn_backlog(conn) > BACKLOG_MAX ||
+        (conn->hang_up && !more && bw_conn_backlog(conn) == 0))
         bw_conn_close(conn);
 }
+
+static void read_on(struct bw_conn *conn);
 
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct bw_front *front = prepare->data;
     struct bw_conn *conn;
+    front->turn++;
+    while ((conn = front->resting)) {
+        front->resting = conn->next_resting;
+        conn->rests = false;
+        read_on(conn);
+    }
     while ((conn = front->dirty)) {
         front->dirty = conn->next_dirty;
         conn->dirty = false;
@@ -237,6 +261,21 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(room, sizeof room);
 }
 
+/* One connection does not keep others from their turn: libuv would read on while there is something
+ * to read. */
+static void rest_after(struct bw_conn *conn, size_t bytes)
+{
+    struct bw_front *front = conn->front;
+    conn->turn_bytes = conn->turn == front->turn ? conn->turn_bytes + bytes : bytes;
+    conn->turn = front->turn;
+    if (conn->turn_bytes < BW_FRONT_TURN_BYTES || conn->closing || conn->rests)
+        return;
+    uv_read_stop((uv_stream_t *)&conn->tcp);
+    conn->rests = true;
+    conn->next_resting = front->resting;
+    front->resting = conn;
+}
+
 static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct bw_conn *conn = stream->data;
@@ -248,17 +287,26 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         note_end(conn, count);
     if (count < 0 || !take(conn, (unsigned char *)buffer->base, (size_t)count))
         bw_conn_close(conn);
+    else
+        rest_after(conn, (size_t)count);
 }
 
 void bw_conn_pause(struct bw_conn *conn)
 {
+    conn->paused = true;
     uv_read_stop((uv_stream_t *)&conn->tcp);
+}
+
+static void read_on(struct bw_conn *conn)
+{
+    if (!conn->closing && !conn->rests && !conn->paused)
+        uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
 }
 
 void bw_conn_resume(struct bw_conn *conn)
 {
-    if (!conn->closing)
-        uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
+    conn->paused = false;
+    read_on(conn);
 }
 
 /* JSON callers send header and body apart; the kernel forgets it from time to time. */
@@ -306,6 +354,15 @@ static bool is_leaderless(struct bw_front *front, uint64_t now)
     return front->leaderless_ms && now >= front->leaderless_ms + BW_FRONT_LEADERLESS_MS;
 }
 
+/* A slow client that reads is not cut off. */
+static void look_at_queue(struct bw_conn *conn, uint64_t now)
+{
+    size_t size = uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp);
+    if (conn->unread_ms && size != conn->unread_size)
+        conn->unread_ms = now;
+    conn->unread_size = size;
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
     struct bw_front *front = timer->data;
@@ -313,6 +370,7 @@ static void on_sweep(uv_timer_t *timer)
     bool leaderless = is_leaderless(front, now);
     for (struct bw_conn *conn = front->conns, *next; conn; conn = next) {
         next = conn->next;
+        look_at_queue(conn, now);
         if ((conn->deadline_ms && now >= conn->deadline_ms) ||
             (conn->unread_ms && now >= conn->unread_ms + BW_FRONT_UNREAD_MS) ||
             (conn->speech && !conn->speech->sweep(conn, now, leaderless)))

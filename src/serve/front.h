@@ -13,9 +13,15 @@
 #define BW_FRONT_STREAMS_MAX     100u   /* of one connection at one time */
 #define BW_FRONT_HEADERS_MAX     65536u /* bytes of one request */
 #define BW_FRONT_MESSAGE_MAX     (BW_REQUEST_MAX + 65536u)
-#define BW_FRONT_QUEUE_MAX                                                                         \
-    ((size_t)8 << 20)                 /* bytes a caller may leave unread: then it is full          \
-                                       */
+/* The account of a connection: bytes of responses that its client has not read. Streams send no
+ * more beyond QUEUE_MAX of theirs; beyond QUEUE_MAX of all other responses, reads are held until
+ * the client has read; beyond UNREAD_MAX of all of them a response is refused with
+ * RESOURCE_EXHAUSTED. A single response may be larger than that if nothing else is unread. */
+#define BW_FRONT_QUEUE_MAX  ((size_t)8 << 20)
+#define BW_FRONT_UNREAD_MAX (4 * BW_FRONT_QUEUE_MAX)
+/* A stream's own responses: beyond it none of its further requests is taken. */
+#define BW_FRONT_STREAM_QUEUE  ((size_t)256 << 10)
+#define BW_FRONT_TURN_BYTES    ((size_t)256 << 10) /* read from a connection in one turn */
 #define BW_FRONT_IDLE_MS       20000u /* until a new connection has said what it speaks */
 #define BW_FRONT_UNREAD_MS     60000u /* a caller reads within */
 #define BW_FRONT_STREAM_MS     20000u /* a message comes whole within */

@@ -5,6 +5,7 @@
  * messages, trailers with the status; an error before any message is trailers only. Compression is
  * refused. Floods of SETTINGS, PING, resets and CONTINUATION end the connection (nghttp2's own
  * bounds and ours). */
+#include "base/bug.h"
 #include "base/error.h"
 #include "serve/auth.h"
 #include "serve/gateway.h"
@@ -20,6 +21,8 @@
 #define GRPC_HEAD      5u
 #define RESETS_MAX     2000u /* streams that a caller opened and reset, beyond those it let end */
 #define TEXT_MAX       512u
+#define OUT_KEPT       4096u /* an idle stream's buffers */
+#define OUT_GROWS      ((size_t)1 << 20)
 #define UNREAD_MAX     (4 * BW_FRONT_QUEUE_MAX) /* bytes of requests that are not whole */
 
 struct stream {
@@ -37,9 +40,11 @@ struct stream {
     uint64_t slow_ms;             /* since when it is waited for; 0: see h2_sweep */
     enum bw_bind bind;            /* asked for */
     size_t headers;
-    unsigned char *in; /* a message that is not whole */
+    unsigned char *in; /* messages that are not whole, or held back */
     size_t in_used, in_size;
-    unsigned char *out; /* messages to be sent */
+    bool held_back;     /* its caller reads no responses: further messages are not taken */
+    size_t owed;        /* bytes of the flow-control window that are given back then */
+    unsigned char *out; /* messages to be sent; `out_size` is in the connection's account */
     size_t out_used, out_at, out_size;
     bool deferred, finished, trailers; /* the source: waits; nothing more comes; trailers are due */
     enum bw_code code;
@@ -49,9 +54,9 @@ struct stream {
 struct session {
     nghttp2_session *h2;
     struct stream *first;
-    int64_t resets; /* less what ended well */
-    size_t unread;  /* bytes of requests that are not whole, of all streams */
-    bool in_callback;
+    int64_t resets;   /* less what ended well */
+    size_t unread;    /* bytes of requests that are not whole, of all streams */
+    bool awaits_room; /* some call does, or some stream is held back */
 };
 
 static nghttp2_nv nv(const char *name, const char *value)
@@ -79,6 +84,41 @@ static void encode_text(const char *text, char *out, size_t size)
     out[used] = '\0';
 }
 
+static enum bw_account_of account_of(const struct stream *stream)
+{
+    const struct bw_call *call = stream->gateway ? &stream->gateway->call : &stream->call;
+    return call->method && bw_method_streams(call->method) ? BW_ACCOUNT_STREAMS : BW_ACCOUNT_CALLS;
+}
+
+/* False: no memory. */
+static bool resize_out(struct stream *stream, size_t size)
+{
+    unsigned char *other = size ? realloc(stream->out, size) : NULL;
+    if (size && !other)
+        return false;
+    if (!size)
+        free(stream->out);
+    bw_account_change(&stream->conn->account, account_of(stream), stream->out_size, size);
+    stream->out = other;
+    stream->out_size = size;
+    return true;
+}
+
+/* What is held for a client shrinks as it reads, or it could pin all of a response by leaving a
+ * byte of it. */
+static void shrink_out(struct stream *stream)
+{
+    size_t left = stream->out_used - stream->out_at;
+    if (left && left > stream->out_size / 4)
+        return;
+    if (left)
+        memmove(stream->out, stream->out + stream->out_at, left);
+    stream->out_at = 0;
+    stream->out_used = left;
+    if (stream->out_size > OUT_KEPT)
+        resize_out(stream, left > OUT_KEPT ? left : OUT_KEPT);
+}
+
 static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t size,
                          uint32_t *flags, nghttp2_data_source *source, void *context)
 {
@@ -90,8 +130,8 @@ static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t 
         memcpy(room, stream->out + stream->out_at, take);
         stream->out_at += take;
     }
-    if (stream->out_at == stream->out_used) {
-        stream->out_at = stream->out_used = 0;
+    shrink_out(stream);
+    if (stream->out_used == 0) {
         if (stream->finished && stream->gateway) {
             *flags |= NGHTTP2_DATA_FLAG_EOF;
         } else if (stream->finished) {
@@ -135,17 +175,22 @@ static void more_to_send(struct stream *stream)
     bw_conn_dirty(stream->conn);
 }
 
+/* One response is admitted whatever its size; it waits for others, or is refused for them. */
+static bool admits(const struct stream *stream, size_t bytes)
+{
+    size_t unread = bw_account_total(&stream->conn->account);
+    return unread <= BW_FRONT_QUEUE_MAX || unread + bytes <= BW_FRONT_UNREAD_MAX ||
+           BW_BUG(account_is_ignored);
+}
+
 static unsigned char *out_room(struct stream *stream, size_t bytes)
 {
     if (stream->out_size - stream->out_used < bytes) {
-        size_t size = stream->out_size ? stream->out_size : 256;
-        while (size - stream->out_used < bytes)
-            size *= 2;
-        unsigned char *larger = realloc(stream->out, size);
-        if (!larger)
+        size_t least = stream->out_used + bytes;
+        size_t twice =
+            2 * stream->out_size < OUT_GROWS ? 2 * stream->out_size : stream->out_size + OUT_GROWS;
+        if (!resize_out(stream, least > twice ? least : twice))
             return NULL;
-        stream->out = larger;
-        stream->out_size = size;
     }
     unsigned char *at = stream->out + stream->out_used;
     stream->out_used += bytes;
@@ -156,9 +201,11 @@ static void on_call_send(struct bw_call *call, const ProtobufCMessage *message)
 {
     struct stream *stream = call->wire;
     size_t length = protobuf_c_message_get_packed_size(message);
-    unsigned char *at = out_room(stream, GRPC_HEAD + length);
-    if (!at)
+    unsigned char *at = admits(stream, length) ? out_room(stream, GRPC_HEAD + length) : NULL;
+    if (!at) {
+        bw_call_end(call, BW_CODE_EXHAUSTED, BW_GATEWAY_UNREAD);
         return;
+    }
     at[0] = 0;
     for (unsigned i = 0; i < 4; i++)
         at[1 + i] = (unsigned char)(length >> (24 - 8 * i));
@@ -189,13 +236,27 @@ static void on_call_end(struct bw_call *call, enum bw_code code, const char *tex
 
 static bool is_full(const struct stream *stream)
 {
-    return stream->out_used - stream->out_at > BW_FRONT_QUEUE_MAX ||
-           bw_conn_backlog(stream->conn) > BW_FRONT_QUEUE_MAX;
+    bool full = stream->conn->account.bytes[BW_ACCOUNT_STREAMS] > BW_FRONT_QUEUE_MAX ||
+                bw_conn_backlog(stream->conn) > BW_FRONT_QUEUE_MAX;
+    session_of(stream)->awaits_room |= full;
+    return full;
+}
+
+static bool is_crowded(const struct stream *stream)
+{
+    bool crowded = stream->conn->account.bytes[BW_ACCOUNT_CALLS] > BW_FRONT_QUEUE_MAX;
+    session_of(stream)->awaits_room |= crowded;
+    return crowded;
 }
 
 static bool on_call_is_full(struct bw_call *call)
 {
     return is_full(call->wire);
+}
+
+static bool on_call_is_crowded(struct bw_call *call)
+{
+    return is_crowded(call->wire);
 }
 
 /* ── what is not gRPC ── */
@@ -241,7 +302,18 @@ static bool answer_is_full(struct bw_gateway *gateway)
     return is_full(gateway->owner);
 }
 
-static const struct bw_gateway_wire wire = {answer_head, answer_body, answer_end, answer_is_full};
+static bool answer_is_crowded(struct bw_gateway *gateway)
+{
+    return is_crowded(gateway->owner);
+}
+
+static bool answer_is_admitted(struct bw_gateway *gateway, size_t bytes)
+{
+    return admits(gateway->owner, bytes);
+}
+
+static const struct bw_gateway_wire wire = {answer_head,    answer_body,       answer_end,
+                                            answer_is_full, answer_is_crowded, answer_is_admitted};
 
 static void open_gateway(struct stream *stream)
 {
@@ -280,7 +352,8 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
                                     .wire = stream,
                                     .send = on_call_send,
                                     .end = on_call_end,
-                                    .is_full = on_call_is_full};
+                                    .is_full = on_call_is_full,
+                                    .is_crowded = on_call_is_crowded};
     nghttp2_session_set_stream_user_data(h2, stream->id, stream);
     return 0;
 }
@@ -389,11 +462,23 @@ static void take_message(struct stream *stream, const unsigned char *bytes, size
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* Messages that are whole; false: it is no gRPC. */
+/* As a server with a thread for each stream would block while it sends. */
+static bool is_unread(const struct stream *stream)
+{
+    bool unread = stream->out_used - stream->out_at > BW_FRONT_STREAM_QUEUE &&
+                  !BW_BUG(stream_requests_are_never_held);
+    session_of(stream)->awaits_room |= unread;
+    return unread;
+}
+
+/* Messages that are whole. */
 static void take_messages(struct stream *stream)
 {
     size_t used = 0;
+    stream->held_back = false;
     while (!stream->call.ended && stream->in_used - used >= GRPC_HEAD) {
+        if ((stream->held_back = is_unread(stream)))
+            break;
         const unsigned char *at = stream->in + used;
         size_t length = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
         if (at[0] != 0 || length > BW_FRONT_MESSAGE_MAX) {
@@ -410,32 +495,46 @@ static void take_messages(struct stream *stream)
     }
     if (stream->call.ended)
         used = stream->in_used;
-    memmove(stream->in, stream->in + used, stream->in_used - used);
+    if (used > 0) /* a message in many small frames is not moved for each of them */
+        memmove(stream->in, stream->in + used, stream->in_used - used);
     stream->in_used -= used;
     session_of(stream)->unread -= used;
+    if (stream->in_used == 0 && stream->in_size > OUT_KEPT) {
+        free(stream->in);
+        stream->in = NULL;
+        stream->in_size = 0;
+    }
 }
 
-static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *bytes,
-                   size_t length, void *context)
+/* Gives the window of what was received back, but not of a stream that is held back. */
+static void consume(struct stream *stream, size_t length)
 {
-    struct stream *stream = nghttp2_session_get_stream_user_data(h2, id);
-    struct session *session = ((struct bw_conn *)context)->state;
-    (void)flags;
-    if (!stream || stream->malformed)
-        return 0;
+    stream->owed += length;
+    if (stream->held_back || stream->owed == 0)
+        return;
+    nghttp2_session_consume(session_of(stream)->h2, stream->id, stream->owed);
+    stream->owed = 0;
+}
+
+/* False: hang up. */
+static bool take_data(struct stream *stream, const uint8_t *bytes, size_t length)
+{
+    struct session *session = session_of(stream);
     if (!bw_h2_head_body(&stream->head, length)) {
         reset(stream);
-        return 0;
+        return true;
     }
     if (stream->gateway ? stream->gateway->begun : stream->call.ended)
-        return 0;
+        return true;
     if (session->unread + length > UNREAD_MAX)
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
+        return false;
     if (stream->in_size - stream->in_used < length) {
         size_t size = stream->in_used + length;
+        if (size < 2 * stream->in_size)
+            size = 2 * stream->in_size;
         unsigned char *larger = realloc(stream->in, size);
         if (!larger)
-            return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+            return false;
         stream->in = larger;
         stream->in_size = size;
     }
@@ -446,6 +545,22 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
         take_messages(stream);
     else if (stream->in_used > BW_FRONT_MESSAGE_MAX)
         bw_gateway_refuse(stream->gateway, 413, NULL);
+    return true;
+}
+
+static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *bytes,
+                   size_t length, void *context)
+{
+    struct stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    (void)flags;
+    (void)context;
+    if (!stream) {
+        nghttp2_session_consume_connection(h2, length);
+        return 0;
+    }
+    if (!stream->malformed && !take_data(stream, bytes, length))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    consume(stream, length);
     return 0;
 }
 
@@ -460,7 +575,7 @@ static void no_more(struct stream *stream)
     if (stream->gateway && !stream->gateway->begun)
         bw_gateway_ask(stream->gateway, stream->verb, stream->path, (const char *)stream->in,
                        stream->in_used);
-    if (call->ended || !call->method)
+    if (call->ended || !call->method || stream->held_back)
         return;
     if (stream->in_used)
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: message cut short");
@@ -481,18 +596,35 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *conte
     return 0;
 }
 
+/* Its caller reads: calls go on, and messages that were held back are taken. */
+static void give_room(struct session *session)
+{
+    session->awaits_room = false;
+    for (struct stream *stream = session->first; stream; stream = stream->next) {
+        if (stream->held_back) {
+            take_messages(stream);
+            consume(stream, 0);
+            if (stream->whole)
+                no_more(stream);
+        }
+        bw_call_room(stream->gateway ? &stream->gateway->call : &stream->call);
+    }
+}
+
 static void stream_free(struct stream *stream)
 {
     *stream->link = stream->next;
     if (stream->next)
         stream->next->link = stream->link;
+    resize_out(stream, 0); /* while it is known what it is of */
     bw_call_gone(&stream->call);
     if (stream->gateway)
         bw_gateway_gone(stream->gateway);
     free(stream->gateway);
     session_of(stream)->unread -= stream->in_used;
+    if (stream->owed)
+        nghttp2_session_consume_connection(session_of(stream)->h2, stream->owed);
     free(stream->in);
-    free(stream->out);
     free(stream);
 }
 
@@ -523,6 +655,7 @@ static nghttp2_session *session_new(struct bw_conn *conn)
         return NULL;
     }
     nghttp2_option_set_no_http_messaging(option, 1); /* h2_head.h has these rules */
+    nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
@@ -571,6 +704,8 @@ static void h2_flush(struct bw_conn *conn)
     while (bw_conn_backlog(conn) < BW_FRONT_QUEUE_MAX &&
            (length = nghttp2_session_mem_send(session->h2, &bytes)) > 0)
         bw_conn_put(conn, bytes, (size_t)length);
+    if (session->awaits_room)
+        give_room(session);
     if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
         conn->hang_up = true;
 }
@@ -592,7 +727,8 @@ static bool is_waited_for(const struct stream *stream)
 {
     const struct bw_call *call = &stream->call;
     bool streams = call->method && bw_method_streams(call->method);
-    return !stream->whole && (stream->in_used > 0 || call->ended || (!streams && !call->asked));
+    return !stream->whole && !stream->held_back &&
+           (stream->in_used > 0 || call->ended || (!streams && !call->asked));
 }
 
 /* A stream that is too slow is reset; one whose head never ends holds up all others. */

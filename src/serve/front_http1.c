@@ -20,6 +20,7 @@
 #define AHEAD_MAX     65536u
 #define CHUNK_LINE    256u
 #define IDLE_BYTES    4096u
+#define PIECE_BYTES   262144u
 #define TRAILERS_MAX  8192u
 #define CONTINUE_TEXT "HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -40,7 +41,8 @@ enum stage {
 
 struct http1 {
     struct buffer in, body;
-    size_t scanned; /* of `in`: no end of the head in it */
+    struct buffer answer; /* beyond what the connection's queue takes; in the account */
+    size_t scanned;       /* of `in`: no end of the head in it */
     size_t left, trailers;
     enum stage stage;
     struct bw_http1_head head;
@@ -61,9 +63,9 @@ static bool put(struct buffer *buffer, const void *bytes, size_t length)
         buffer->from = 0;
     }
     if (buffer->size - buffer->from - buffer->used < length) {
-        size_t size = buffer->size ? buffer->size : 1024;
-        while (size - buffer->used < length)
-            size *= 2;
+        size_t size = buffer->size ? 2 * buffer->size : 1024;
+        if (size < buffer->used + length)
+            size = buffer->used + length;
         unsigned char *larger = realloc(buffer->at, size);
         if (!larger)
             return false;
@@ -116,6 +118,39 @@ static void answer_head(struct bw_gateway *gateway, unsigned status, const char 
     bw_conn_dirty(gateway->owner);
 }
 
+static enum bw_account_of account_of(const struct http1 *h)
+{
+    const struct bw_method *method = h->ask.call.method;
+    return method && bw_method_streams(method) ? BW_ACCOUNT_STREAMS : BW_ACCOUNT_CALLS;
+}
+
+/* The connection's queue is filled, and again when the client has read it. */
+static void pump(struct bw_conn *conn, struct http1 *h)
+{
+    size_t before = h->answer.size;
+    while (h->answer.used && bw_conn_backlog(conn) < BW_FRONT_QUEUE_MAX) {
+        size_t piece = h->answer.used < PIECE_BYTES ? h->answer.used : PIECE_BYTES;
+        bw_conn_put(conn, start(&h->answer), piece);
+        drop(&h->answer, piece);
+    }
+    bw_account_change(&conn->account, account_of(h), before, h->answer.size);
+}
+
+/* A response is whole, however long it is: what the queue does not take now waits here. */
+static void say(struct bw_conn *conn, const void *bytes, size_t length)
+{
+    struct http1 *h = conn->state;
+    size_t before = h->answer.size;
+    bw_conn_dirty(conn);
+    if (h->answer.used == 0 && bw_conn_backlog(conn) + length <= BW_FRONT_QUEUE_MAX) {
+        bw_conn_put(conn, bytes, length);
+        return;
+    }
+    if (!put(&h->answer, bytes, length))
+        conn->hang_up = true; /* no memory; the length or the last chunk that is missing shows it */
+    bw_account_change(&conn->account, account_of(h), before, h->answer.size);
+}
+
 static void answer_body(struct bw_gateway *gateway, const void *bytes, size_t length)
 {
     struct http1 *h = http1_of(gateway);
@@ -123,28 +158,43 @@ static void answer_body(struct bw_gateway *gateway, const void *bytes, size_t le
     if (h->head.verb == BW_VERB_HEAD || length == 0)
         return;
     if (h->in_pieces)
-        bw_conn_put(gateway->owner, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", length));
-    bw_conn_put(gateway->owner, bytes, length);
+        say(gateway->owner, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", length));
+    say(gateway->owner, bytes, length);
     if (h->in_pieces)
-        bw_conn_put(gateway->owner, "\r\n", 2);
-    bw_conn_dirty(gateway->owner);
+        say(gateway->owner, "\r\n", 2);
 }
 
 static void answer_end(struct bw_gateway *gateway)
 {
     struct http1 *h = http1_of(gateway);
     if (h->in_pieces && h->head.verb != BW_VERB_HEAD)
-        bw_conn_put(gateway->owner, "0\r\n\r\n", 5);
+        say(gateway->owner, "0\r\n\r\n", 5);
     h->done = true;
     bw_conn_dirty(gateway->owner);
 }
 
 static bool answer_is_full(struct bw_gateway *gateway)
 {
-    return bw_conn_backlog(gateway->owner) > BW_FRONT_QUEUE_MAX;
+    const struct bw_conn *conn = gateway->owner;
+    return bw_conn_backlog(conn) + bw_account_total(&conn->account) > BW_FRONT_QUEUE_MAX;
 }
 
-static const struct bw_gateway_wire wire = {answer_head, answer_body, answer_end, answer_is_full};
+/* One response at a time. */
+static bool answer_is_crowded(struct bw_gateway *gateway)
+{
+    (void)gateway;
+    return false;
+}
+
+static bool answer_is_admitted(struct bw_gateway *gateway, size_t bytes)
+{
+    (void)gateway;
+    (void)bytes;
+    return true;
+}
+
+static const struct bw_gateway_wire wire = {answer_head,    answer_body,       answer_end,
+                                            answer_is_full, answer_is_crowded, answer_is_admitted};
 
 static void new_ask(struct bw_conn *conn, struct http1 *h)
 {
@@ -333,7 +383,7 @@ static bool take_trailer(struct bw_conn *conn, struct http1 *h)
 /* The answer is said: the next request, if there may be one. */
 static bool take_end(struct bw_conn *conn, struct http1 *h)
 {
-    if (!h->done)
+    if (!h->done || h->answer.used)
         return false;
     bw_gateway_gone(&h->ask);
     drop(&h->body, h->body.used);
@@ -364,6 +414,9 @@ static bool has_nothing_left(const struct http1 *h)
 static void go_on(struct bw_conn *conn)
 {
     struct http1 *h = conn->state;
+    pump(conn, h);
+    if (h->stage == ANSWERING && !h->done)
+        bw_call_room(&h->ask.call);
     while (h->stage != DISCARD && takes[h->stage](conn, h))
         ;
     if (has_nothing_left(h))
@@ -418,6 +471,7 @@ static void http1_gone(struct bw_conn *conn)
     bw_gateway_gone(&h->ask);
     free(h->in.at);
     free(h->body.at);
+    free(h->answer.at);
     free(h);
 }
 

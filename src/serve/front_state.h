@@ -2,6 +2,7 @@
 #ifndef BW_SERVE_FRONT_STATE_H
 #define BW_SERVE_FRONT_STATE_H
 
+#include "serve/account.h"
 #include "serve/binding.h"
 #include "serve/front.h"
 
@@ -11,6 +12,8 @@ struct bw_front {
     uv_prepare_t sender;
     uv_timer_t sweeper; /* looks for deadlines while there are connections */
     struct bw_conn *conns, *dirty;
+    struct bw_conn *resting; /* read enough in this turn of the loop */
+    uint64_t turn;
     uint32_t count, handles;
     uint64_t leaderless_ms; /* since when nobody leads; 0: somebody does */
     uint16_t port;
@@ -35,8 +38,12 @@ struct bw_speech { /* what a connection speaks */
 struct bw_conn {
     struct bw_front *front;
     struct bw_conn *next, **link; /* all */
-    struct bw_conn *next_dirty;
+    struct bw_conn *next_dirty, *next_resting;
     bool dirty, closing, hang_up; /* hang_up: when everything is sent */
+    bool paused, rests;           /* not read from: by the speech; until the next turn */
+    uint64_t turn;                /* the last in which it was read from */
+    size_t turn_bytes;            /* in that turn */
+    struct bw_account account;    /* beside `out` and the socket's queue: bw_conn_backlog */
     const struct bw_speech *speech;
     void *state; /* the speech's */
     uv_tcp_t tcp;
@@ -48,7 +55,8 @@ struct bw_conn {
     unsigned char first[32]; /* before it is known what it speaks */
     size_t first_used;
     uint64_t deadline_ms; /* of the loop's clock; 0: none */
-    uint64_t unread_ms;   /* since when its caller has not read all; 0: it has */
+    uint64_t unread_ms;   /* since when its caller has read nothing of what is sent; 0: all */
+    size_t unread_size;   /* of the socket's queue when it was last looked at */
     unsigned char *out;
     size_t out_used, out_size;
 };

@@ -122,6 +122,8 @@ static void on_send(struct bw_call *call, const ProtobufCMessage *message)
         bw_json_put(&text, "}\n");
     if (text.failed) {
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: no memory");
+    } else if (!gateway->wire->is_admitted(gateway, text.used)) {
+        bw_call_end(call, BW_CODE_EXHAUSTED, BW_GATEWAY_UNREAD);
     } else if (streams) {
         begin_stream(gateway, 200);
         gateway->wire->body(gateway, text.at, text.used);
@@ -158,6 +160,12 @@ static void on_end(struct bw_call *call, enum bw_code code, const char *message)
     else if (!gateway->begun)
         say_error(gateway, status_of(code), code, message);
     gateway->wire->end(gateway);
+}
+
+static bool on_is_crowded(struct bw_call *call)
+{
+    struct bw_gateway *gateway = call->wire;
+    return gateway->wire->is_crowded(gateway);
 }
 
 static bool on_is_full(struct bw_call *call)
@@ -228,7 +236,8 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
                              .wire = gateway,
                              .send = on_send,
                              .end = on_end,
-                             .is_full = on_is_full};
+                             .is_full = on_is_full,
+                             .is_crowded = on_is_crowded};
     bw_replica_status(bw_service_replica(call->service), &status);
     if (status.leader == BW_NODE_NONE)
         bw_call_leaderless(call);
@@ -236,6 +245,12 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
         return;
     if (bw_method_streams(method) && length == 0) {
         bw_call_end(call, BW_CODE_INVALID, "json: no request in the body");
+        return;
+    }
+    if (!bw_auth_may(call)) /* nothing is parsed for a caller without the right to ask */
+        return;
+    if (!bw_json_is_bounded(body, length)) {
+        bw_call_end(call, BW_CODE_INVALID, "json: too many messages or fields in one body");
         return;
     }
     while (take_message(call, &body, &length))

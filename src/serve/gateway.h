@@ -17,8 +17,13 @@ struct bw_gateway_wire {
     void (*body)(struct bw_gateway *gateway, const void *bytes, size_t length);
     /* Nothing follows. The transport says bw_gateway_gone later, not from within. */
     void (*end)(struct bw_gateway *gateway);
+    /* As of bw_call; and: may so many bytes be queued although other responses are unread? */
     bool (*is_full)(struct bw_gateway *gateway);
+    bool (*is_crowded)(struct bw_gateway *gateway);
+    bool (*is_admitted)(struct bw_gateway *gateway, size_t bytes);
 };
+
+#define BW_GATEWAY_UNREAD "bellwether: too many bytes of earlier responses are unread"
 
 struct bw_gateway { /* one request; zeros, but for front, wire and owner */
     struct bw_call call;

@@ -1,6 +1,7 @@
 /* Reading: jansson's tree, then a walk over the message's fields; see json.h. */
 #include "serve/json.h"
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "serve/base64.h"
 
@@ -247,13 +248,40 @@ static int fill(struct reading *r, ProtobufCMessage *message, const json_t *obje
     return error;
 }
 
-/* What a tree of it costs is known before there is one. */
-static bool is_too_much(const char *text, size_t length)
+static bool is_part(char c)
+{
+    return c == '[' || c == '{' || c == ',';
+}
+
+bool bw_json_is_bounded(const char *text, size_t length)
 {
     size_t parts = 0;
     for (size_t i = 0; i < length; i++)
-        parts += text[i] == '[' || text[i] == '{' || text[i] == ',';
-    return parts > BW_JSON_PARTS_MAX;
+        parts += is_part(text[i]);
+    return parts <= BW_JSON_PARTS_MAX;
+}
+
+/* Where the object or list at the beginning of the text ends; all of the text if it does not, or if
+ * the text begins with something else. No byte behind the end is looked at: many messages in one
+ * body cost time in proportion to the body. */
+static size_t first_value(const char *text, size_t length)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '{' || c == '['))
+            depth++;
+        else if (!quoted && (c == '}' || c == ']') && depth > 0 && --depth == 0)
+            return i + 1;
+        else if (depth == 0)
+            break;
+    }
+    return length;
 }
 
 static json_t *parse(struct reading *r, const char *text, size_t length, size_t *used)
@@ -283,7 +311,10 @@ int bw_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text,
     *out = NULL;
     while (*used < length && text[*used] && strchr(" \t\r\n", text[*used]))
         ++*used;
-    if (is_too_much(text, length))
+    if (!BW_BUG(json_scans_the_whole_body))
+        length = *used + first_value(text + *used, length - *used);
+    if (!bw_json_is_bounded(text,
+                            length)) /* what a tree of it costs is known before there is one */
         return refuse(&r, BW_ELIMIT, "json: more than %u parts", BW_JSON_PARTS_MAX);
     if (*used < length && !(tree = parse(&r, text, length, used)))
         return BW_EMALFORMED;

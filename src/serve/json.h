@@ -6,7 +6,8 @@
  * written, those or their camelCase when read; enums by name or number; null and unknown fields
  * are passed over. A field given twice is refused.
  *
- * Bounded: depth by the messages' own, parts of one text by BW_JSON_PARTS_MAX. */
+ * Bounded: depth by the messages' own, parts of one message by BW_JSON_PARTS_MAX. Reading a message
+ * costs time in proportion to its length, whatever follows it. */
 #ifndef BW_SERVE_JSON_H
 #define BW_SERVE_JSON_H
 
@@ -14,9 +15,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BW_JSON_PARTS_MAX 16384u /* brackets and commas: what parsing costs memory for */
+#define BW_JSON_PARTS_MAX 16384u /* brackets and commas: parsing costs memory and time for each */
 #define BW_JSON_WHY_MAX   159u
 
+/* Does a text with one or many messages keep to BW_JSON_PARTS_MAX? */
+bool bw_json_is_bounded(const char *text, size_t length);
 /* The message at the beginning of a text; *used: how far it goes. A text of spaces only is the
  * empty message. Free it with protobuf_c_message_free_unpacked. Returns 0, BW_EMALFORMED, BW_ELIMIT
  * or BW_ENOMEM, with a line in why[BW_JSON_WHY_MAX + 1]. */

@@ -6,19 +6,19 @@
 #define UNARY(path, json, request, response, function)                                             \
     {                                                                                              \
         path, json, &api__##request##__descriptor, &api__##response##__descriptor, BW_UNARY,       \
-            function, NULL, NULL                                                                   \
+            function, NULL, NULL, NULL                                                             \
     }
 
 /* One that keeps something while it waits. */
 #define KEEPING(path, json, request, response, function, gone)                                     \
     {                                                                                              \
         path, json, &api__##request##__descriptor, &api__##response##__descriptor, BW_UNARY,       \
-            function, NULL, gone                                                                   \
+            function, NULL, gone, NULL                                                             \
     }
 
 const struct bw_method bw_methods[] = {
     {"/etcdserverpb.KV/Range", "/v3/kv/range", &api__range_request__descriptor,
-     &api__range_response__descriptor, BW_UNARY, bw_kv_range, NULL, bw_kv_range_gone},
+     &api__range_response__descriptor, BW_UNARY, bw_kv_range, NULL, bw_kv_range_gone, NULL},
     UNARY("/etcdserverpb.KV/Put", "/v3/kv/put", put_request, put_response, bw_kv_put),
     UNARY("/etcdserverpb.KV/DeleteRange", "/v3/kv/deleterange", delete_range_request,
           delete_range_response, bw_kv_delete),
@@ -35,9 +35,10 @@ const struct bw_method bw_methods[] = {
           lease_leases_response, bw_lease_leases),
     {"/etcdserverpb.Lease/LeaseKeepAlive", "/v3/lease/keepalive",
      &api__lease_keep_alive_request__descriptor, &api__lease_keep_alive_response__descriptor,
-     BW_BIDI_STREAM, bw_lease_keep_alive, bw_lease_keep_alive_no_more, NULL},
+     BW_BIDI_STREAM, bw_lease_keep_alive, bw_lease_keep_alive_no_more, NULL, NULL},
     {"/etcdserverpb.Watch/Watch", "/v3/watch", &api__watch_request__descriptor,
-     &api__watch_response__descriptor, BW_BIDI_STREAM, bw_watch_message, NULL, bw_watch_gone},
+     &api__watch_response__descriptor, BW_BIDI_STREAM, bw_watch_message, NULL, bw_watch_gone,
+     bw_watch_room},
     UNARY("/etcdserverpb.Cluster/MemberList", "/v3/cluster/member/list", member_list_request,
           member_list_response, bw_cluster_members),
     KEEPING("/etcdserverpb.Cluster/MemberAdd", "/v3/cluster/member/add", member_add_request,
@@ -57,7 +58,7 @@ const struct bw_method bw_methods[] = {
           move_leader_request, move_leader_response, bw_cluster_move_leader),
     {"/etcdserverpb.Maintenance/Snapshot", "/v3/maintenance/snapshot",
      &api__snapshot_request__descriptor, &api__snapshot_response__descriptor, BW_SERVER_STREAM,
-     bw_cluster_snapshot, NULL, bw_cluster_snapshot_gone},
+     bw_cluster_snapshot, NULL, bw_cluster_snapshot_gone, NULL},
     UNARY("/etcdserverpb.Maintenance/Alarm", "/v3/maintenance/alarm", alarm_request, alarm_response,
           bw_cluster_alarm),
     KEEPING("/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate", authenticate_request,
@@ -96,23 +97,24 @@ const struct bw_method bw_methods[] = {
     UNARY("/etcdserverpb.Auth/RoleRevokePermission", "/v3/auth/role/revoke",
           auth_role_change_request, auth_role_change_response, bw_auth_role_change),
     {"/v3electionpb.Election/Campaign", "/v3/election/campaign", &api__campaign_request__descriptor,
-     &api__campaign_response__descriptor, BW_UNARY, bw_election_campaign, NULL, bw_election_gone},
+     &api__campaign_response__descriptor, BW_UNARY, bw_election_campaign, NULL, bw_election_gone,
+     NULL},
     UNARY("/v3electionpb.Election/Proclaim", "/v3/election/proclaim", proclaim_request,
           proclaim_response, bw_election_proclaim),
     {"/v3electionpb.Election/Leader", "/v3/election/leader", &api__leader_request__descriptor,
-     &api__leader_response__descriptor, BW_UNARY, bw_election_leader, NULL, bw_election_gone},
+     &api__leader_response__descriptor, BW_UNARY, bw_election_leader, NULL, bw_election_gone, NULL},
     {"/v3electionpb.Election/Observe", "/v3/election/observe", &api__leader_request__descriptor,
      &api__leader_response__descriptor, BW_SERVER_STREAM, bw_election_observe, NULL,
-     bw_election_gone},
+     bw_election_gone, bw_election_observe_room},
     UNARY("/v3electionpb.Election/Resign", "/v3/election/resign", resign_request, resign_response,
           bw_election_resign),
     {"/v3lockpb.Lock/Lock", "/v3/lock/lock", &api__lock_request__descriptor,
-     &api__lock_response__descriptor, BW_UNARY, bw_election_lock, NULL, bw_election_gone},
+     &api__lock_response__descriptor, BW_UNARY, bw_election_lock, NULL, bw_election_gone, NULL},
     UNARY("/v3lockpb.Lock/Unlock", "/v3/lock/unlock", unlock_request, unlock_response,
           bw_election_unlock),
     UNARY("/grpc.health.v1.Health/Check", NULL, health_check_request, health_check_response,
           bw_cluster_health),
-    {NULL, NULL, NULL, NULL, BW_UNARY, NULL, NULL, NULL}};
+    {NULL, NULL, NULL, NULL, BW_UNARY, NULL, NULL, NULL, NULL}};
 
 const struct bw_method *bw_method_find(const char *path, size_t length)
 {

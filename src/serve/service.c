@@ -63,6 +63,7 @@ struct bw_wait *bw_service_read(struct bw_call *call,
     if (wait) {
         wait->answered = answered;
         wait->reads = true;
+        wait->large = true;
     }
     return wait;
 }
@@ -167,6 +168,8 @@ void bw_call_gone(struct bw_call *call)
         unlink_wait(service, wait);
         free(wait);
     }
+    free(call->held);
+    call->held = NULL;
     if (call->method && call->method->gone)
         call->method->gone(call);
 }
@@ -179,11 +182,57 @@ static void on_applied(void *context, uint64_t request, const struct bw_entry *e
         wait.applied(wait.call, wait.number, entry, refusal, results);
 }
 
+/* The response is not built before the caller has read others. What is read then is newer, which a
+ * read that is still under way may be. */
+static void hold(const struct bw_wait *wait, bw_time ttl_ns)
+{
+    struct bw_call *call = wait->call;
+    call->held = malloc(sizeof *call->held);
+    if (!call->held) {
+        bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: no memory");
+        return;
+    }
+    *call->held = *wait;
+    call->held->ttl_ns = ttl_ns;
+    call->awaits_room = true;
+}
+
+static void answer_held(struct bw_call *call)
+{
+    struct bw_wait wait = *call->held;
+    free(call->held);
+    call->held = NULL;
+    if (!wait.reads || bw_auth_may(call))
+        wait.answered(call, wait.number, wait.ttl_ns);
+}
+
+bool bw_call_is_full(struct bw_call *call)
+{
+    bool full = call->is_full(call);
+    call->awaits_room |= full;
+    return full;
+}
+
+void bw_call_room(struct bw_call *call)
+{
+    if (!call->awaits_room || call->ended ||
+        (call->held ? call->is_crowded(call) : call->is_full(call)))
+        return;
+    call->awaits_room = false;
+    if (call->held)
+        answer_held(call);
+    else if (call->method->room)
+        call->method->room(call);
+}
+
 static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
 {
     struct bw_wait wait;
-    if (take_wait(context, request, &wait) && wait.answered &&
-        (!wait.reads || bw_auth_may(wait.call)))
+    if (!take_wait(context, request, &wait) || !wait.answered)
+        return;
+    if (wait.large && wait.call->is_crowded(wait.call) && !BW_BUG(account_is_ignored))
+        hold(&wait, ttl_ns);
+    else if (!wait.reads || bw_auth_may(wait.call))
         wait.answered(wait.call, wait.number, ttl_ns);
 }
 
@@ -473,6 +522,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
         let_go(service);
         return error;
     }
+    bw_service_news_open(service);
     bw_service_import_open(service);
     *out = service;
     return 0;
@@ -502,6 +552,7 @@ void bw_service_close(struct bw_service *service, void (*closed)(void *context))
 {
     service->closed = closed;
     bw_bindings_close(service);
+    bw_service_news_close(service);
     bw_service_import_close(service);
     bw_replica_close(service->replica, on_closed);
 }

@@ -4,6 +4,7 @@
  *   service_kv.c        Range, Put, DeleteRange, Compact
  *   service_txn.c       Txn
  *   service_lease.c     Grant, Revoke, KeepAlive, TimeToLive, Leases
+ *   service_news.c      watchers are told, a bounded amount in each turn of the loop
  *   service_watch.c     Watch
  *   service_cluster.c   members, status, hand-over; what is not there
  *   service_member.c    changes of the members
@@ -31,8 +32,10 @@ struct bw_wait {
     struct bw_wait *chain;        /* same bucket */
     struct bw_wait *next, **link; /* of the same call */
     /* One of them, once. */
-    bool binds; /* lease `number`, to the call's connection */
-    bool reads; /* its caller must still be allowed to when it is answered */
+    bool binds;     /* lease `number`, to the call's connection */
+    bool reads;     /* its caller must still be allowed to when it is answered */
+    bool large;     /* its response may be large, and is built only if the caller reads others */
+    bw_time ttl_ns; /* what the replica answered, while it is held for that */
     void (*applied)(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results);
     void (*answered)(struct bw_call *call, int64_t number, bw_time ttl_ns);
@@ -118,14 +121,26 @@ struct bw_results *bw_service_results(struct bw_service *service);
 Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv, bool keys_only);
 
 /* Who is told of a watcher's news: the owner of every watcher begins with this. It reads them with
- * bw_watcher_next until there are none, or says bw_watcher_later. */
+ * bw_watcher_next until there are none, or says bw_watcher_park. */
 struct bw_watching {
     void (*news)(struct bw_watching *watching, bw_ref watcher);
 };
 /* 0: too many watchers. */
 bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching,
                         const struct bw_watcher_spec *spec);
+/* Tells watchers of what happened: a bounded amount now, the rest in later turns of the loop. An
+ * owner that has read watchers it had parked calls it as well. */
 void bw_service_news(struct bw_service *service, bool restored);
+
+/* For an owner that wants to know when all watchers that are not parked have been told of
+ * everything up to now. Zeros at the beginning. */
+struct bw_catch_up {
+    void (*caught_up)(struct bw_catch_up *node);
+    struct bw_catch_up *next, **link; /* link NULL: it does not wait */
+};
+/* Once, perhaps from within. */
+void bw_service_catch_up(struct bw_service *service, struct bw_catch_up *node);
+void bw_service_catch_up_cancel(struct bw_catch_up *node);
 
 /* The methods of each file, named in the table of service.c. */
 void bw_kv_range(struct bw_call *call, const ProtobufCMessage *message);
@@ -145,6 +160,7 @@ void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message
 void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_gone(struct bw_call *call);
+void bw_watch_room(struct bw_call *call);
 void bw_auth_authenticate(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_enable(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_disable(struct bw_call *call, const ProtobufCMessage *message);
@@ -183,5 +199,6 @@ void bw_election_lock(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *message);
 bool bw_election_is_in_line(const struct bw_call *call); /* and waits for others to go */
 void bw_election_gone(struct bw_call *call);
+void bw_election_observe_room(struct bw_call *call);
 
 #endif

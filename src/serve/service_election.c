@@ -204,13 +204,11 @@ static void look(struct campaign *c)
         bw_call_end(c->call, BW_CODE_EXHAUSTED, "etcdserver: too many watchers");
 }
 
+/* Only the present state counts, not what led to it. */
 static void drain(struct campaign *c, bw_ref ref)
 {
     struct bw_service *service = c->call->service;
-    struct bw_happened happened;
-    while (bw_watcher_next(bw_service_watches(service), bw_service_registry(service), ref,
-                           &happened) == BW_WATCHER_EVENT)
-        ;
+    bw_watcher_skip(bw_service_watches(service), bw_service_registry(service), ref);
 }
 
 static void on_turn(struct bw_watching *watching, bw_ref ref)
@@ -423,10 +421,17 @@ static void leader_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
 static void observe(struct campaign *c)
 {
     const struct bw_kv *kv = first_of(c, BW_SORT_ASCEND, 0);
-    if (!kv || kv->mod_revision == c->told || !bw_auth_may(c->call))
-        return;
+    if (!kv || kv->mod_revision == c->told || !bw_auth_may(c->call) || bw_call_is_full(c->call))
+        return; /* a caller that does not read hears of the latest leader when it does */
     c->told = kv->mod_revision;
     send_leader(c->call, kv);
+}
+
+void bw_election_observe_room(struct bw_call *call)
+{
+    struct campaign *c = call->state;
+    if (c && c->watcher)
+        observe(c);
 }
 
 static void on_observed(struct bw_watching *watching, bw_ref ref)

@@ -230,6 +230,7 @@ void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message
         return;
     wait->answered = in->keys ? left_known_with_keys : left_known;
     wait->reads = true;
+    wait->large = in->keys;
     wait->number = in->id;
 }
 

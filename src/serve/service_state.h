@@ -31,9 +31,14 @@ struct bw_service {
     uv_timer_t *import_timer;
     bool users_told; /* that there are some */
     bool leaving;    /* calls end because this node does */
-    bw_ref stuck;    /* the first watcher of this pass whose owner could not take more */
+    uv_idle_t *busy; /* service_news.c: watchers are ready beyond one turn; NULL: not needed yet */
+    struct bw_catch_up *behind; /* who wants to know when no watcher is */
     void (*closed)(void *context);
 };
+
+/* service_news.c */
+void bw_service_news_open(struct bw_service *service);
+void bw_service_news_close(struct bw_service *service);
 
 /* service_import.c */
 void bw_service_import_open(struct bw_service *service);

@@ -1,6 +1,9 @@
 /* Watch: many watchers on one stream. Events are read from the registry's history when the caller
- * can take them: a watcher that never drains costs nothing and is cancelled once the history has
- * moved on. */
+ * can take them: a watcher that never drains is parked, costs nothing, and is cancelled once the
+ * history has moved on.
+ *
+ * A progress request is answered once all watchers of the stream have been told of everything up to
+ * then. Requests that come in between are answered by the same response. */
 #include "serve/service.h"
 
 #include "base/error.h"
@@ -10,54 +13,28 @@
 #include <stdlib.h>
 
 #define STREAM_WATCHES_MAX 10000u
+#define FIRST_BUCKETS      8u
 #define EVENTS_MAX         1024u /* in one answer; more of a revision come as the next */
 
 struct watch { /* one watcher of a stream */
     struct bw_watching watching;
     struct stream *stream;
-    struct watch *next;
+    struct watch *chain;                         /* same bucket */
+    struct watch *parked_next, *parked_previous; /* of those that could not be told more */
     bw_ref watcher;
     int64_t id;
-    bool previous;
+    bool previous, parked;
 };
 
 struct stream {
+    struct bw_catch_up catch_up; /* first: a progress request waits */
     struct bw_call *call;
-    struct watch *first;
-    uint32_t count;
+    struct watch **buckets; /* by id; a power of two of them, NULL: no watch yet */
+    uint32_t bucket_count, count;
+    struct watch *parked_first, *parked_last;
+    bool progress; /* wanted once those that are parked were told */
     int64_t next_id;
 };
-
-bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching,
-                        const struct bw_watcher_spec *spec)
-{
-    struct bw_watcher_spec own = *spec;
-    own.owner = watching;
-    return bw_watcher_add(service->watches, bw_service_registry(service), &own);
-}
-
-/* Each ready watcher once: one whose owner cannot take more is back in the list for the next time.
- */
-void bw_service_news(struct bw_service *service, bool restored)
-{
-    struct bw_registry *registry = bw_service_registry(service);
-    if (restored)
-        bw_watches_reset(service->watches, registry);
-    else
-        bw_watches_notice(service->watches, registry);
-    for (uint32_t i = 0; i < WATCHERS_MAX; i++) {
-        bw_ref ref = bw_watches_ready(service->watches);
-        if (!ref)
-            break;
-        if (ref == service->stuck) { /* once round */
-            bw_watcher_later(service->watches, ref);
-            break;
-        }
-        struct bw_watching *watching = bw_watcher_owner(service->watches, ref);
-        watching->news(watching, ref);
-    }
-    service->stuck = 0;
-}
 
 static void answer(struct watch *watch, Api__WatchResponse *out, int64_t revision)
 {
@@ -68,15 +45,98 @@ static void answer(struct watch *watch, Api__WatchResponse *out, int64_t revisio
     bw_call_send(watch->stream->call, &out->base);
 }
 
+/* ---- the watches of a stream, by their ids ---- */
+
+static struct watch **bucket_of(const struct stream *stream, int64_t id)
+{
+    uint64_t hash = (uint64_t)id * 0x9e3779b97f4a7c15u;
+    return &stream->buckets[(hash >> 32) & (stream->bucket_count - 1)];
+}
+
+static struct watch *find(const struct stream *stream, int64_t id)
+{
+    struct watch *watch = stream->count ? *bucket_of(stream, id) : NULL;
+    while (watch && watch->id != id)
+        watch = watch->chain;
+    return watch;
+}
+
+/* Room for one more; false: no memory. */
+static bool make_room(struct stream *stream)
+{
+    struct stream grown = *stream;
+    if (stream->count < stream->bucket_count)
+        return true;
+    grown.bucket_count = stream->bucket_count ? 2 * stream->bucket_count : FIRST_BUCKETS;
+    grown.buckets = calloc(grown.bucket_count, sizeof(struct watch *));
+    if (!grown.buckets)
+        return false;
+    for (uint32_t i = 0; i < stream->bucket_count; i++)
+        for (struct watch *at = stream->buckets[i], *next; at; at = next) {
+            struct watch **bucket = bucket_of(&grown, at->id);
+            next = at->chain;
+            at->chain = *bucket;
+            *bucket = at;
+        }
+    free(stream->buckets);
+    stream->buckets = grown.buckets;
+    stream->bucket_count = grown.bucket_count;
+    return true;
+}
+
+static void add(struct stream *stream, struct watch *watch)
+{
+    struct watch **bucket = bucket_of(stream, watch->id);
+    watch->chain = *bucket;
+    *bucket = watch;
+    stream->count++;
+}
+
+static void park(struct watch *watch)
+{
+    struct stream *stream = watch->stream;
+    bw_watcher_park(bw_service_watches(stream->call->service), watch->watcher);
+    watch->parked = true;
+    watch->parked_next = NULL;
+    watch->parked_previous = stream->parked_last;
+    if (stream->parked_last)
+        stream->parked_last->parked_next = watch;
+    else
+        stream->parked_first = watch;
+    stream->parked_last = watch;
+}
+
+static void unpark(struct watch *watch)
+{
+    struct stream *stream = watch->stream;
+    if (watch->parked_previous)
+        watch->parked_previous->parked_next = watch->parked_next;
+    else
+        stream->parked_first = watch->parked_next;
+    if (watch->parked_next)
+        watch->parked_next->parked_previous = watch->parked_previous;
+    else
+        stream->parked_last = watch->parked_previous;
+    watch->parked = false;
+}
+
+/* It is in no bucket any more. */
+static void let_go(struct watch *watch)
+{
+    if (watch->parked)
+        unpark(watch);
+    bw_watcher_remove(bw_service_watches(watch->stream->call->service), watch->watcher);
+    free(watch);
+}
+
 static void forget(struct stream *stream, struct watch *watch)
 {
-    struct watch **at = &stream->first;
+    struct watch **at = bucket_of(stream, watch->id);
     while (*at != watch)
-        at = &(*at)->next;
-    *at = watch->next;
-    bw_watcher_remove(bw_service_watches(stream->call->service), watch->watcher);
+        at = &(*at)->chain;
+    *at = watch->chain;
     stream->count--;
-    free(watch);
+    let_go(watch);
 }
 
 static void too_late(struct watch *watch)
@@ -122,6 +182,16 @@ static void tell(struct watch *watch, Api__Event **events, size_t count, int64_t
     bw_service_room_clear(watch->stream->call->service);
 }
 
+/* False: the caller is not allowed to read any more, and the call has ended. */
+static bool may_read(struct watch *watch)
+{
+    struct bw_service *service = watch->stream->call->service;
+    if (bw_auth_may(watch->stream->call))
+        return true;
+    bw_watcher_skip(bw_service_watches(service), bw_service_registry(service), watch->watcher);
+    return false;
+}
+
 static void on_news(struct bw_watching *watching, bw_ref ref)
 {
     struct watch *watch = (struct watch *)watching;
@@ -132,16 +202,11 @@ static void on_news(struct bw_watching *watching, bw_ref ref)
     size_t count = 0;
     int64_t revision = 0;
     bw_service_room_clear(service);
-    if (!bw_auth_may(call)) { /* not any more: all of its watchers go with the call */
-        while (bw_watcher_next(service->watches, bw_service_registry(service), ref, &happened) ==
-               BW_WATCHER_EVENT)
-            ;
+    if (!may_read(watch))
         return;
-    }
     for (;;) {
-        if (count == 0 && call->is_full(call)) {
-            bw_watcher_later(service->watches, ref);
-            service->stuck = service->stuck ? service->stuck : ref;
+        if (count == 0 && bw_call_is_full(call)) {
+            park(watch);
             return;
         }
         enum bw_watcher_news news =
@@ -161,14 +226,6 @@ static void on_news(struct bw_watching *watching, bw_ref ref)
             too_late(watch);
         return;
     }
-}
-
-static struct watch *find(const struct stream *stream, int64_t id)
-{
-    struct watch *watch = stream->first;
-    while (watch && watch->id != id)
-        watch = watch->next;
-    return watch;
 }
 
 static void refuse(struct stream *stream, const char *reason)
@@ -195,7 +252,7 @@ static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequ
 {
     struct bw_watcher_spec spec = {.keys = keys_of(in),
                                    .start = in->start_revision < 0 ? 0 : in->start_revision};
-    struct watch *watch = calloc(1, sizeof *watch);
+    struct watch *watch = make_room(stream) ? calloc(1, sizeof *watch) : NULL;
     if (!watch)
         return NULL;
     for (size_t i = 0; i < in->n_filters; i++) {
@@ -233,9 +290,7 @@ static void create(struct stream *stream, const Api__WatchCreateRequest *in)
         refuse(stream, "etcdserver: too many watchers");
         return;
     }
-    watch->next = stream->first;
-    stream->first = watch;
-    stream->count++;
+    add(stream, watch);
     out.created = true;
     answer(watch, &out, 0);
     bw_service_news(stream->call->service, false); /* what happened since its start revision */
@@ -252,12 +307,40 @@ static void cancel(struct stream *stream, int64_t id)
     forget(stream, watch);
 }
 
-static void progress(struct stream *stream)
+/* No watcher is ready; those that are parked may still be behind. */
+static void on_caught_up(struct bw_catch_up *node)
 {
+    struct stream *stream = (struct stream *)node;
     Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
     struct watch nobody = {.stream = stream, .id = -1};
-    bw_service_news(stream->call->service, false); /* all earlier events first */
-    answer(&nobody, &out, 0);
+    stream->progress = stream->parked_first || bw_call_is_full(stream->call);
+    if (!stream->progress)
+        answer(&nobody, &out, 0);
+}
+
+static void progress(struct stream *stream)
+{
+    if (stream->progress || stream->catch_up.link)
+        return; /* one response for all requests that wait */
+    bw_service_news(stream->call->service, false);
+    bw_service_catch_up(stream->call->service, &stream->catch_up);
+}
+
+void bw_watch_room(struct bw_call *call)
+{
+    struct stream *stream = call->state;
+    if (!stream)
+        return;
+    while (!call->ended && stream->parked_first && !bw_call_is_full(call)) {
+        struct watch *watch = stream->parked_first;
+        unpark(watch);
+        on_news(&watch->watching, watch->watcher);
+    }
+    bool wanted = stream->progress && !stream->parked_first;
+    stream->progress = stream->progress && !wanted;
+    bw_service_news(call->service, false);
+    if (wanted)
+        bw_service_catch_up(call->service, &stream->catch_up);
 }
 
 void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message)
@@ -269,6 +352,7 @@ void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message)
         return;
     }
     stream->call = call;
+    stream->catch_up.caught_up = on_caught_up;
     call->state = stream;
     switch (in->request_union_case) {
     case API__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST:
@@ -288,7 +372,14 @@ void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message)
 void bw_watch_gone(struct bw_call *call)
 {
     struct stream *stream = call->state;
-    while (stream && stream->first)
-        forget(stream, stream->first);
+    if (!stream)
+        return;
+    for (uint32_t i = 0; i < stream->bucket_count; i++)
+        for (struct watch *at = stream->buckets[i], *next; at; at = next) {
+            next = at->chain;
+            let_go(at);
+        }
+    bw_service_catch_up_cancel(&stream->catch_up);
+    free(stream->buckets);
     free(stream);
 }

@@ -18,8 +18,10 @@ enum { F_DATA = 0, F_HEADERS = 1, F_RST = 3, F_SETTINGS = 4, F_PING = 6, F_WINDO
 struct client_stream {
     int status; /* grpc-status; -1: none yet */
     bool ended, reset;
-    bool closed;  /* by the client: frames for it end the connection */
-    size_t bytes; /* of DATA */
+    bool closed;         /* by the client: frames for it end the connection */
+    size_t bytes;        /* of DATA */
+    unsigned char *data; /* kept only if somebody reads messages */
+    size_t data_used, data_size;
 };
 
 struct client {
@@ -33,6 +35,7 @@ struct client {
 };
 
 static struct client *reader; /* whose bytes come now */
+static void (*on_message)(uint32_t id, const unsigned char *bytes, size_t length);
 
 static void client_put(const unsigned char *bytes, size_t length)
 {
@@ -73,6 +76,29 @@ static void read_head(struct client *c, struct client_stream *stream, const unsi
     }
 }
 
+static void read_messages(struct client_stream *stream, uint32_t id, const unsigned char *bytes,
+                          size_t length)
+{
+    size_t at = 0;
+    if (stream->data_size - stream->data_used < length) {
+        stream->data_size = 2 * (stream->data_used + length);
+        stream->data = realloc(stream->data, stream->data_size);
+        BW_ASSERT(stream->data);
+    }
+    memcpy(stream->data + stream->data_used, bytes, length);
+    stream->data_used += length;
+    while (stream->data_used - at >= 5) {
+        const unsigned char *m = stream->data + at;
+        size_t size = (size_t)m[1] << 24 | (size_t)m[2] << 16 | (size_t)m[3] << 8 | m[4];
+        if (stream->data_used - at - 5 < size)
+            break;
+        on_message(id, m + 5, size);
+        at += 5 + size;
+    }
+    stream->data_used -= at;
+    memmove(stream->data, stream->data + at, stream->data_used);
+}
+
 static void client_read(struct client *c)
 {
     size_t at = 0;
@@ -88,6 +114,8 @@ static void client_read(struct client *c)
             read_head(c, stream, f + 9, length);
         if (stream && f[3] == F_DATA)
             stream->bytes += length;
+        if (stream && f[3] == F_DATA && length && on_message)
+            read_messages(stream, id, f + 9, length);
         if (stream && (f[3] == F_DATA || f[3] == F_HEADERS) && (f[4] & 1))
             stream->ended = true;
         if (stream && f[3] == F_RST)
@@ -103,6 +131,8 @@ static void client_close(struct client *c)
     conn_end(c->conn);
     nghttp2_hd_inflate_del(c->inflater);
     free(c->in);
+    for (uint32_t i = 0; i < CLIENT_STREAMS; i++)
+        free(c->streams[i].data);
     if (reader == c)
         reader = NULL;
 }
@@ -138,6 +168,9 @@ static void client_open(struct client *c, struct bw_front *front)
     reader = c;
     c->conn = conn_new(front, &bw_speech_h2);
     client_frame(c, F_SETTINGS, 0, 0, NULL, 0);
+    c->conn->speech->flush(c->conn);
+    c->conn->out_used = 0;
+    client_frame(c, F_SETTINGS, 1, 0, NULL, 0); /* the server's limits hold from here on */
 }
 
 static size_t put_literal(unsigned char *at, const char *name, const char *value)
@@ -196,6 +229,13 @@ static void client_widen(struct client *c, uint32_t id, uint32_t bytes)
     client_frame(c, F_WINDOW, 0, id, body, sizeof body);
 }
 
+/* Everything is read from now on. */
+static inline void client_open_windows(struct client *c)
+{
+    client_widen(c, 0, 0x7fffffffu - 65535u);
+    client_window(c, 0x7fffffffu);
+}
+
 static void client_reset(struct client *c, uint32_t id)
 {
     client_frame(c, F_RST, 0, id, (const unsigned char[]){0, 0, 0, 8}, 4);
@@ -206,6 +246,7 @@ static void client_reset(struct client *c, uint32_t id)
 static void client_turn(struct client *c)
 {
     decide_all(bw_service_replica(c->conn->front->options.service));
+    uv_run(c->conn->front->options.loop, UV_RUN_NOWAIT);
     if (c->broken || c->conn->hang_up)
         return;
     c->conn->dirty = false;

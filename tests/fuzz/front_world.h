@@ -42,7 +42,7 @@ struct bw_replica {
 
 static unsigned char scratch[ENTRY_BYTES];
 static const struct bw_registry_config config = {
-    .quota = 4 << 20, .leases_max = 64, .history = 1024};
+    .quota = 8 << 20, .leases_max = 64, .history = 1024};
 
 int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *options, char *why)
 {
@@ -317,6 +317,7 @@ static void world_open(struct bw_front *front, bool *closed)
 static void world_close(struct bw_front *front, const bool *closed)
 {
     bw_service_close(front->options.service, on_world_closed);
+    uv_run(front->options.loop, UV_RUN_NOWAIT);
     BW_ASSERT(*closed);
 }
 

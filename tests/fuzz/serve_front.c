@@ -73,7 +73,8 @@ static void call_method(struct bw_front *front, const struct bw_method *method,
                            .method = method,
                            .send = on_send,
                            .end = on_end,
-                           .is_full = on_is_full};
+                           .is_full = on_is_full,
+                           .is_crowded = on_is_full};
     for (unsigned i = 0; i < 2 && !call.ended; i++) {
         ProtobufCMessage *message = protobuf_c_message_unpack(method->request, NULL, length, bytes);
         if (!message)
@@ -111,10 +112,17 @@ static bool say_is_full(struct bw_gateway *gateway)
     return false;
 }
 
+static bool say_is_admitted(struct bw_gateway *gateway, size_t bytes)
+{
+    (void)gateway;
+    return bytes < SIZE_MAX / 2;
+}
+
 static void call_json(struct bw_front *front, const struct bw_method *method,
                       const unsigned char *bytes, size_t length)
 {
-    static const struct bw_gateway_wire wire = {say_head, say_body, say_end, say_is_full};
+    static const struct bw_gateway_wire wire = {say_head,    say_body,    say_end,
+                                                say_is_full, say_is_full, say_is_admitted};
     struct bw_gateway gateway = {.front = front, .wire = &wire};
     const char *path = method->json ? method->json : "/v3/"; /* some are asked by gRPC only */
     bw_gateway_ask(&gateway, BW_VERB_POST, path, (const char *)bytes, length);

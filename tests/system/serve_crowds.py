@@ -112,6 +112,44 @@ def second_message_on_a_unary_call_ends_the_call_and_not_the_server():
         wire.close()
 
 
+def fill(nodes, count, size):
+    for i in range(count):
+        assert nodes.post("/v3/kv/put", {"key": b64(f"k{i}"), "value": b64("v" * size)})[0] == 200
+
+
+@suite.test
+def responses_are_not_built_for_a_client_that_does_not_read():
+    with Place("unread") as place:
+        nodes = Nodes(place, suite.bellwether)
+        fill(nodes, 100, 100000)
+        before = metric(nodes, "process_resident_memory_bytes")
+        wire = Wire(nodes.ports[0])
+        wire.socket.sendall(frame(4, 0, 0, b"\0\x04\0\0\0\0"))  # windows of zero
+        calls = [wire.call("/etcdserverpb.KV/Range", b"\x0a\x01k\x12\x01l") for _ in range(100)]
+        other = Wire(nodes.ports[0])
+        assert other.grant(60)
+        grown = metric(nodes, "process_resident_memory_bytes") - before
+        print(f"# 100 unread responses of 10 MB: {grown / 1e6:.0f} MB resident", flush=True)
+        assert grown < 200e6, grown
+        wire.socket.sendall(frame(4, 0, 0, b"\0\x04\x7f\xff\xff\xff") + frame(8, 0, 0, b"\x7f\xfe\0\0"))
+        got = 0
+        while got < len(calls) * 10000000:  # it reads after all, and gets everything
+            more = len(wire.socket.recv(1 << 20))
+            assert more, got
+            got += more
+        wire.close()
+
+
+@suite.test
+def json_response_over_32_mib_comes_whole():
+    with Place("large") as place:
+        nodes = Nodes(place, suite.bellwether)
+        fill(nodes, 35, 1000000)
+        status, found = nodes.post("/v3/kv/range", {"key": b64("k"), "range_end": b64("l")})[:2]
+        assert status == 200
+        assert [len(kv["value"]) for kv in found["kvs"]] == [1333336] * 35
+
+
 # ---- crowds ----
 
 def room_for(count):
