@@ -147,7 +147,7 @@ static double cost_of_json_messages(unsigned count)
     assert_non_null(body);
     memset(body, ' ', length);
     for (unsigned i = 0; i < count; i++)
-        memcpy(body + 100 * (size_t)i, "{}", 2);
+        body[100 * (size_t)i] = '{', body[100 * (size_t)i + 1] = '}';
     int used =
         snprintf(head, sizeof head,
                  "POST /v3/watch HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", length);
@@ -254,8 +254,9 @@ static void watch_key(struct client *c, uint32_t id, const char *key, bool from_
 {
     unsigned char body[64] = {0x0a, (unsigned char)(2 + strlen(key)), 0x0a,
                               (unsigned char)strlen(key)};
-    memcpy(body + 4, key, strlen(key));
-    size_t used = 4 + strlen(key);
+    size_t used = 4;
+    while (*key)
+        body[used++] = (unsigned char)*key++;
     if (from_the_start) {
         body[1] = (unsigned char)(body[1] + 2);
         body[used++] = 0x18;
