@@ -100,7 +100,10 @@ enum bw_clearing_state bw_clearing_step(struct bw_clearing *clearing, bw_time no
         struct bw_log_field fields[] = {{"holder", clearing->holder, 0}, BW_LOG_END};
         bw_contain_remove(&clearing->contain);
         bw_log_event(clearing->log, BW_LOG_INFO, "predecessor-dead", fields,
-                     "the work of earlier holder '%s' is confirmed dead", clearing->holder);
+                     clearing->contain.kind == BW_CONTAIN_SUBREAPER
+                         ? "no work of earlier holder '%s' is found; its lease has expired"
+                         : "the work of earlier holder '%s' is confirmed dead",
+                     clearing->holder);
         clearing->active = false;
     }
     return BW_CLEARING_DONE;

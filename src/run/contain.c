@@ -136,6 +136,11 @@ void bw_contain_kill(struct bw_contain *contain)
     ops_of(contain)->kill(contain);
 }
 
+void bw_contain_inherit(struct bw_contain *contain)
+{
+    contain->reaps = contain->kind == BW_CONTAIN_SUBREAPER;
+}
+
 void bw_contain_look(struct bw_contain *contain, struct bw_contain_left *out)
 {
     *out = (struct bw_contain_left){.empty = false};

@@ -3,9 +3,10 @@
  *   cgroup     a cgroup v2 group of its own; cgroup.kill, cgroup.events. Nothing leaves it without
  *              privilege: double forks, setsid and reparenting change nothing.
  *   pidns      a PID namespace whose init is ours; killing the init kills every process in it.
- *   subreaper  descendants of the guardian and whoever carries its cookie in its environment. A
- *              process that wipes its environment, forks twice and outlives both supervisor and
- *              guardian gets away: the last choice, and said at start.
+ *   subreaper  descendants of the guardian, and processes that carry its cookie in their
+ *              environment. The work is proved dead by the process that inherits its orphans: the
+ *              guardian, or the supervisor once the guardian is dead. When both are dead nobody
+ *              can prove it any more: a successor waits until the lease has expired.
  *
  * A containment has a name that goes into the store's record, so that a successor on the same host
  * can empty it. The name ends in the place where it means something (boot, PID and cgroup
@@ -32,13 +33,14 @@ struct bw_contain {
     uint64_t space;       /* pidns: the namespace */
     char cookie[80];      /* subreaper: the entry in the environment, "NAME=VALUE" */
     int command_fd;       /* pidns, maker only: signals for init to send; -1 otherwise */
-    unsigned clean_looks; /* pidns: looks in a row that found nobody */
+    unsigned clean_looks; /* pidns, subreaper: looks in a row that found nobody */
+    bool reaps; /* subreaper: this process inherits the work's orphans, so it can prove the end */
 };
 
 /* What is left in it. */
 struct bw_contain_left {
-    bool empty;
-    pid_t pid; /* one that is left, 0 = unknown */
+    bool empty; /* subreaper: a proof if this process `reaps`, otherwise only nobody found */
+    pid_t pid;  /* one that is left, 0 = none was found */
     char state;
 };
 
@@ -73,6 +75,16 @@ void bw_contain_signal(struct bw_contain *contain, int signal, pid_t not_group);
 
 /* SIGKILL for everybody in it; to be repeated until look() says that it is empty. */
 void bw_contain_kill(struct bw_contain *contain);
+
+/* Subreaper: the guardian is dead, and its orphans are children of this process, its parent. */
+void bw_contain_inherit(struct bw_contain *contain);
+
+/* Subreaper, in the process that reaps: SIGKILL for its own children that started after the
+ * guardian, except those that `spares` (may be NULL) names. It needs no scan of /proc, so it is
+ * quick enough for a chain of processes that each fork the next one and exit. Other kinds: nothing.
+ */
+void bw_contain_strike(struct bw_contain *contain, bool (*spares)(void *context, pid_t pid),
+                       void *context);
 
 void bw_contain_look(struct bw_contain *contain, struct bw_contain_left *out);
 

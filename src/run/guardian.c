@@ -177,6 +177,7 @@ static void carry_out(struct guardian *g, const struct bw_guardian_actions *acti
             pass_signal(g, actions->signal);
             break;
         case BW_GUARDIAN_DO_KILL:
+            bw_contain_strike(&g->contain, NULL, NULL);
             bw_contain_kill(&g->contain);
             break;
         case BW_GUARDIAN_DO_CONFIRM:
@@ -308,6 +309,8 @@ static bool wants_look(const struct guardian *g)
 static void look(struct guardian *g)
 {
     struct bw_contain_left left;
+    if (g->core.state == BW_GUARDIAN_KILLING) /* orphans that have come to us since the last blow */
+        bw_contain_strike(&g->contain, NULL, NULL);
     bw_contain_look(&g->contain, &left);
     if (left.empty && g->exited)
         feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_EMPTY, .now = bw_run_now()});

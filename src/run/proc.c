@@ -114,15 +114,45 @@ ssize_t bw_proc_list(struct bw_proc **out)
     return (ssize_t)count;
 }
 
+size_t bw_proc_children(pid_t *out, size_t room)
+{
+    char text[2048];
+    size_t count = 0;
+    if (read_whole("/proc/thread-self/children", text, sizeof text) <= 0)
+        return 0;
+    for (char *at = text, *end; count < room; at = end) {
+        long pid = strtol(at, &end, 10);
+        if (end == at || *end != ' ') /* the last one may be cut off */
+            break;
+        out[count++] = (pid_t)pid;
+    }
+    return count;
+}
+
+/* "0.20 0.18 0.12 1/80 11206": the last field of /proc/loadavg. */
+uint64_t bw_proc_last_created(void)
+{
+    char text[128];
+    const char *last = NULL;
+    if (read_whole("/proc/loadavg", text, sizeof text) > 0)
+        last = strrchr(text, ' ');
+    return last ? strtoull(last, NULL, 10) : 0;
+}
+
+const struct bw_proc *bw_proc_find(const struct bw_proc *list, size_t count, pid_t pid)
+{
+    struct bw_proc key = {.pid = pid};
+    return count > 0 ? bsearch(&key, list, count, sizeof *list, by_pid) : NULL;
+}
+
 void bw_proc_mark_descendants(struct bw_proc *list, size_t count)
 {
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < count; i++) {
-            struct bw_proc key = {.pid = list[i].parent};
             if (list[i].marked)
                 continue;
-            const struct bw_proc *parent = bsearch(&key, list, count, sizeof *list, by_pid);
+            const struct bw_proc *parent = bw_proc_find(list, count, list[i].parent);
             list[i].marked = parent && parent->marked;
             more = more || list[i].marked;
         }

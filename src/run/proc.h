@@ -23,6 +23,17 @@ int bw_proc_read(pid_t pid, struct bw_proc *out);
 /* All processes by pid, none marked; the caller frees *out. Returns how many, or -1. */
 ssize_t bw_proc_list(struct bw_proc **out);
 
+/* The children of the calling thread, at most `room` of them. Returns how many; 0 also where the
+ * kernel does not list them (CONFIG_PROC_CHILDREN). */
+size_t bw_proc_children(pid_t *out, size_t room);
+
+/* The number that the newest process or thread of this PID namespace got; 0: cannot tell. If it is
+ * the same before and after, nothing was created meanwhile. */
+uint64_t bw_proc_last_created(void);
+
+/* The one with that pid, or NULL. `list` is as bw_proc_list() made it. */
+const struct bw_proc *bw_proc_find(const struct bw_proc *list, size_t count, pid_t pid);
+
 /* Marks every descendant of a marked one. `list` is as bw_proc_list() made it. */
 void bw_proc_mark_descendants(struct bw_proc *list, size_t count);
 

@@ -1,6 +1,11 @@
 /* The guardian, seen from the supervisor. It answers every ARM; one that does not (stopped) is
  * killed. When it is dead, what it left behind is killed from here until it is confirmed empty, the
- * leadership is stepped down from, and a new one is started. */
+ * leadership is stepped down from, and a new one is started.
+ *
+ * With subreaper containment the confirmation is that this process has no children left. Hooks and
+ * health checks are children too, and are waited for: their time limits are at most a TTL. A child
+ * from before the guardian (left by the program that executed us) may live on for good. Then
+ * nothing can be confirmed, and this process exits without a release: the lease expires. */
 #include "run/supervisor_state.h"
 
 #include "run/last_words.h"
@@ -18,6 +23,7 @@
 #define STRIKE_NS      (20 * BW_MS)
 #define LOOK_NS        BW_MS
 #define ACK_LEAST_NS   (100 * BW_MS)
+#define EXIT_UNPROVED  71
 
 void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed)
 {
@@ -69,8 +75,9 @@ static void say_containment(struct supervisor *s)
     s->said_kind = s->contain.kind;
     bw_log_event(&s->log, weak ? BW_LOG_WARNING : BW_LOG_INFO, "containment", fields,
                  "work will be contained by %s%s", bw_contain_word(s->contain.kind),
-                 weak ? ": processes that wipe their environment and outlive both supervisor and "
-                        "guardian are not found"
+                 weak ? ": if both supervisor and guardian are killed, the next leader waits until "
+                        "the lease has expired, and processes that wiped their environment may "
+                        "outlive it"
                       : "");
 }
 
@@ -243,8 +250,35 @@ void bw_supervisor_guardian_dead(struct supervisor *s)
     s->guardian = GUARDIAN_LOST;
     s->armed_token = BW_TOKEN_NONE;
     s->strike_at = 0;
+    s->unproved_since = BW_TIME_NEVER;
+    bw_contain_inherit(&s->contain);
     bw_supervisor_judge_health(s);
     bw_supervisor_guardian_tick(s, bw_run_now());
+}
+
+static bool is_hook(void *supervisor, pid_t pid)
+{
+    const struct supervisor *s = supervisor;
+    for (unsigned i = 0; i < BW_CHILDREN_MAX; i++)
+        if (s->children.at[i].pid == pid)
+            return true;
+    return pid == s->guardian_pid;
+}
+
+/* Not confirmed dead yet. If nobody was found for a whole TTL, nobody will be: exit as if killed.
+ */
+static void wait_for_proof(struct supervisor *s, const struct bw_contain_left *left, bw_time now)
+{
+    bool found = left->pid > 0 || s->contain.kind != BW_CONTAIN_SUBREAPER;
+    s->strike_at = now + (found ? LOOK_NS : STRIKE_NS);
+    if (found || s->unproved_since == BW_TIME_NEVER)
+        s->unproved_since = found ? BW_TIME_NEVER : now;
+    else if (now - s->unproved_since >= s->config->terms.ttl_ns) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "not-proved-dead", NULL,
+                     "cannot confirm that the work is dead: this process has other children; "
+                     "exiting without a release, so that the lease expires");
+        _exit(EXIT_UNPROVED);
+    }
 }
 
 /* What the guardian left is killed and looked at until nothing is there. */
@@ -252,11 +286,12 @@ static void finish_off(struct supervisor *s, bw_time now)
 {
     struct bw_contain_left left = {.empty = true};
     if (s->contain_known) {
+        bw_contain_strike(&s->contain, is_hook, s);
         bw_contain_kill(&s->contain);
         bw_contain_look(&s->contain, &left);
     }
     if (!left.empty) {
-        s->strike_at = now + LOOK_NS;
+        wait_for_proof(s, &left, now);
         return;
     }
     if (s->contain_known)
@@ -268,6 +303,12 @@ static void finish_off(struct supervisor *s, bw_time now)
     s->strike_at = BW_TIME_NEVER;
     if (s->token != BW_TOKEN_NONE)
         bw_supervisor_work_dead(s);
+}
+
+void bw_supervisor_guardian_orphans(struct supervisor *s)
+{
+    if (s->guardian == GUARDIAN_LOST)
+        finish_off(s, bw_run_now());
 }
 
 void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now)

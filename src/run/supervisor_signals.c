@@ -74,6 +74,7 @@ static void reap(struct supervisor *s)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         if (!bw_child_reaped(&s->children, pid, status) && pid == s->guardian_pid)
             bw_supervisor_guardian_dead(s);
+    bw_supervisor_guardian_orphans(s);
 }
 
 static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)

@@ -56,7 +56,8 @@ struct supervisor {
     enum guardian_state guardian;
     pid_t guardian_pid;
     bw_time restart_at, restart_pause_ns;
-    bw_time ack_due; /* an ARM is unanswered */
+    bw_time ack_due;        /* an ARM is unanswered */
+    bw_time unproved_since; /* the guardian is dead: since when nobody of the work was found */
     char containment[BW_CONTAINMENT_MAX + 1], acquired_as[BW_CONTAINMENT_MAX + 1];
     struct bw_contain contain; /* the same, for our own hands */
     bool contain_known;
@@ -173,6 +174,8 @@ void bw_supervisor_arm(struct supervisor *s);
 /* What is said if we die is another thing from now on. */
 void bw_supervisor_words_changed(struct supervisor *s);
 void bw_supervisor_guardian_dead(struct supervisor *s);
+/* Children have been waited for: others may be ours now. */
+void bw_supervisor_guardian_orphans(struct supervisor *s);
 void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now);
 bw_time bw_supervisor_guardian_deadline(const struct supervisor *s);
 

@@ -114,13 +114,20 @@ struct bw_sqlite_verdict bw_sqlite_note(struct bw_sqlite_row *row,
     return done(BW_SQLITE_ALL);
 }
 
+bool bw_sqlite_lock_proves(const struct bw_sqlite_row *row)
+{
+    static const char subreaper[] = "subreaper:";
+    return strncmp(row->record.containment, subreaper, sizeof subreaper - 1) != 0 ||
+           BW_BUG(store_trusts_any_free_lock);
+}
+
 void bw_sqlite_present(const struct bw_sqlite_row *row, const struct bw_sqlite_place *self,
                        bool lock_free, bw_time now, struct bw_store_record *out)
 {
     *out = row->record;
     bool here = bw_sqlite_same_place(row, self);
     bw_record_present(out);
-    out->proved_dead = out->held && here && lock_free;
+    out->proved_dead = out->held && here && lock_free && bw_sqlite_lock_proves(row);
     out->left_ns = 0;
     if (out->held)
         out->left_ns = !here ? BW_TIME_NEVER : row->deadline > now ? row->deadline - now : 0;

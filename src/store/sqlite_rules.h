@@ -70,6 +70,11 @@ struct bw_sqlite_verdict bw_sqlite_release(struct bw_sqlite_row *row,
 struct bw_sqlite_verdict bw_sqlite_note(struct bw_sqlite_row *row,
                                         const struct bw_store_request *request);
 
+/* Does a free lock prove that the work of this row's holder can be ended by name? A process that
+ * lost both its supervisor and its guardian is found in a cgroup or a PID namespace; without them
+ * nobody can tell whether it lives, and the lease must expire first. */
+bool bw_sqlite_lock_proves(const struct bw_sqlite_row *row);
+
 /* Fill in what depends on the reader: clean, proved_dead, left_ns. */
 void bw_sqlite_present(const struct bw_sqlite_row *row, const struct bw_sqlite_place *self,
                        bool lock_free, bw_time now, struct bw_store_record *out);

@@ -28,7 +28,7 @@ static void look_later(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *
 static bool proves_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
                          const struct bw_sqlite_row *row, bool lock_free)
 {
-    if (!lock_free || !row->record.held || !entry)
+    if (!lock_free || !row->record.held || !entry || !bw_sqlite_lock_proves(row))
         return false;
     if (worker->writing)
         return true;

@@ -11,6 +11,7 @@
 #include "run/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,71 @@ static void subreaper_kills_a_tree(void **state)
     (void)state;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     a_tree_is_killed_and_known_to_be_gone(BW_CONTAIN_SUBREAPER);
+}
+
+static bool looks_empty(struct bw_contain *contain)
+{
+    struct bw_contain_left left;
+    bw_contain_look(contain, &left);
+    return left.empty;
+}
+
+static void subreaper_is_not_empty_while_a_child_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct bw_contain contain;
+    siginfo_t info;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    make_or_skip(&contain, BW_CONTAIN_SUBREAPER);
+    pid_t pid = bw_contain_fork(&contain);
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    for (int i = 0; i < 20; i++)
+        assert_false(looks_empty(&contain)); /* a scan finds only a dead process */
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(looks_empty(&contain));
+}
+
+/* Each process of the chain forks the next one and exits; all hold the end of a pipe. */
+static void start_chain(struct bw_contain *contain, const int *lives)
+{
+    pid_t pid = bw_contain_fork(contain);
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return;
+    close(lives[0]);
+    for (int i = 0; i < 20000; i++) {
+        usleep(1000);
+        if (fork() != 0)
+            break;
+    }
+    _exit(0);
+}
+
+static void subreaper_is_empty_only_after_a_chain_of_forks_is_dead(void **state)
+{
+    (void)state;
+    struct bw_contain contain;
+    int lives[2];
+    char byte;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    make_or_skip(&contain, BW_CONTAIN_SUBREAPER);
+    assert_int_equal(pipe2(lives, O_NONBLOCK), 0);
+    start_chain(&contain, lives);
+    close(lives[1]);
+    for (int i = 0; i < 300; i++) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        assert_false(looks_empty(&contain));
+    }
+    while (!looks_empty(&contain)) {
+        bw_contain_strike(&contain, NULL, NULL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+    assert_int_equal(read(lives[0], &byte, 1), 0); /* end of file: nobody holds the other end */
+    close(lives[0]);
 }
 
 static void a_removed_group_is_gone(void **state)
@@ -193,6 +259,8 @@ int main(void)
         cmocka_unit_test(cgroup_kills_a_tree),
         cmocka_unit_test(pidns_kills_a_tree),
         cmocka_unit_test(subreaper_kills_a_tree),
+        cmocka_unit_test(subreaper_is_not_empty_while_a_child_is_not_waited_for),
+        cmocka_unit_test(subreaper_is_empty_only_after_a_chain_of_forks_is_dead),
         cmocka_unit_test(a_removed_group_is_gone),
         cmocka_unit_test(the_empty_group_of_a_killed_guardian_is_swept_away),
         cmocka_unit_test(a_name_of_another_place_touches_nothing),

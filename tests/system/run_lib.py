@@ -131,7 +131,7 @@ class Room:
         self.dir = tempfile.mkdtemp(prefix="bellwether-run-", dir=base)
         self.db = os.path.join(self.dir, "elections.db")
         self.given_store = store
-        self.bellwether, self.witness = bellwether, witness
+        self.bellwether, self.witness, self.containment = bellwether, witness, containment
         self.options = ["--ttl", ttl, "--kill-after", kill_after, "--containment", containment, "--log", "json"]
         if retry:
             self.options += ["--retry", retry]

@@ -2,7 +2,7 @@
  * and tells what really happened.
  *
  *     run_witness DIR [MODE...]      MODE: ignore-term double-fork setsid wipe no-death-signal
- *                                    for=MS exit=N slow=MS stay
+ *                                    for=MS exit=N slow=MS stay chain
  *
  * While any process of its tree lives it holds an exclusive flock on DIR/lock (the lock belongs to
  * the open file, which all of them inherit). It appends lines to DIR/log, one write each:
@@ -79,7 +79,7 @@ static void wait_ms(long ms)
 }
 
 struct mode {
-    bool ignore_term, double_fork, setsid, wipe, no_death_signal, stay;
+    bool ignore_term, double_fork, setsid, wipe, no_death_signal, stay, chain;
     long for_ms, slow_ms;
     int code;
 };
@@ -93,6 +93,7 @@ static void read_mode(struct mode *mode, int argc, char **argv)
         mode->wipe |= strcmp(argv[i], "wipe") == 0;
         mode->no_death_signal |= strcmp(argv[i], "no-death-signal") == 0;
         mode->stay |= strcmp(argv[i], "stay") == 0;
+        mode->chain |= strcmp(argv[i], "chain") == 0;
         if (strncmp(argv[i], "for=", 4) == 0)
             mode->for_ms = strtol(argv[i] + 4, NULL, 10);
         if (strncmp(argv[i], "slow=", 5) == 0)
@@ -100,6 +101,20 @@ static void read_mode(struct mode *mode, int argc, char **argv)
         if (strncmp(argv[i], "exit=", 5) == 0)
             mode->code = (int)strtol(argv[i] + 5, NULL, 10);
     }
+}
+
+/* A chain of processes that each live for 2 to 4 ms, fork the next one and exit. It ends at the
+ * latest when the test removes DIR. */
+static void leave_chain(const char *dir)
+{
+    if (fork() != 0)
+        return;
+    signal(SIGTERM, SIG_IGN);
+    tell("daemon", token);
+    do
+        wait_ms(2 + getpid() % 3);
+    while (access(dir, F_OK) == 0 && fork() == 0);
+    _exit(0);
 }
 
 /* A grandchild that nobody waits for; it lives until it is killed. */
@@ -158,6 +173,8 @@ int main(int argc, char **argv)
         tell("start", token);
     if (mode.double_fork || mode.setsid)
         leave_behind(&mode);
+    if (mode.chain)
+        leave_chain(argv[1]);
     long long end = mode.for_ms < 0 ? -1 : now_ns() + mode.for_ms * 1000000LL;
     for (;;) {
         wait_ms(end < 0 ? 1000 : 1);

@@ -166,6 +166,20 @@ static void a_free_lock_proves_a_death_only_in_the_holders_own_place(void **stat
     assert_false(seen.proved_dead);
 }
 
+static void free_lock_proves_nothing_when_the_work_cannot_be_ended_by_name(void **state)
+{
+    (void)state;
+    struct bw_sqlite_row row = {0};
+    struct bw_store_record seen;
+    take(&row, "ada", 1, &here);
+    snprintf(row.record.containment, sizeof row.record.containment, "subreaper:7:1:2@here");
+    bw_sqlite_present(&row, &here, true, 1000, &seen);
+    assert_false(seen.proved_dead);
+    snprintf(row.record.containment, sizeof row.record.containment, "cgroup:/a@here");
+    bw_sqlite_present(&row, &here, true, 1000, &seen);
+    assert_true(seen.proved_dead);
+}
+
 static void what_is_left_of_a_lease_is_told_by_the_same_clock_only(void **state)
 {
     (void)state;
@@ -256,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_request_asked_twice_is_one_leadership),
         cmocka_unit_test(a_guardians_mark_releases_its_own_token_only),
         cmocka_unit_test(a_free_lock_proves_a_death_only_in_the_holders_own_place),
+        cmocka_unit_test(free_lock_proves_nothing_when_the_work_cannot_be_ended_by_name),
         cmocka_unit_test(what_is_left_of_a_lease_is_told_by_the_same_clock_only),
         cmocka_unit_test(debts_are_listed_once_and_the_oldest_make_room),
         cmocka_unit_test(damaged_debts_do_no_harm),
