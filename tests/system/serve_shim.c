@@ -88,15 +88,29 @@ int posix_fallocate(int fd, off_t from, off_t length)
     return error ? error : next(fd, from, length);
 }
 
+static int open_at(int directory, const char *path, int flags, int mode)
+{
+    int error = flags & O_CREAT ? ordered("space") : 0;
+    if (!error)
+        return (int)syscall(SYS_openat, directory, path, flags, mode);
+    errno = error;
+    return -1;
+}
+
 int open(const char *path, int flags, ...)
 {
     va_list arguments;
     va_start(arguments, flags);
     int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
     va_end(arguments);
-    int error = flags & O_CREAT ? ordered("space") : 0;
-    if (!error)
-        return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-    errno = error;
-    return -1;
+    return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
+    va_end(arguments);
+    return open_at(directory, path, flags, mode);
 }
