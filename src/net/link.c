@@ -3,6 +3,7 @@
 #include "net/link.h"
 
 #include "base/error.h"
+#include "store/loop.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -285,8 +286,8 @@ static void resolve(struct bw_link *link)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     snprintf(port, sizeof port, "%u", link->options.port);
     struct resolving *resolving = calloc(1, sizeof *resolving);
-    if (resolving && uv_getaddrinfo(link->options.loop, &resolving->request, on_resolved,
-                                    link->host, port, &hints) == 0) {
+    if (resolving && bw_loop_look_up(link->options.loop, &resolving->request, on_resolved,
+                                     link->host, port, &hints) == 0) {
         resolving->link = link;
         link->resolving = resolving;
         return;

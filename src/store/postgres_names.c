@@ -2,6 +2,8 @@
  * within the limit, since libpq would block over it; all that is found is tried in turn. */
 #include "store/postgres.h"
 
+#include "store/loop.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,8 +88,8 @@ static bool ask_resolver(struct bw_store *store, uint32_t host)
     resolving->store = store;
     resolving->host = host;
     resolving->request.data = resolving;
-    if (uv_getaddrinfo(store->loop, &resolving->request, on_resolved,
-                       store->settings.url.host[host].name, NULL, &hints) != 0) {
+    if (bw_loop_look_up(store->loop, &resolving->request, on_resolved,
+                        store->settings.url.host[host].name, NULL, &hints) != 0) {
         free(resolving);
         return false;
     }

@@ -2,6 +2,8 @@
  * whoever opened it. */
 #include "store/redis_wire.h"
 
+#include "store/loop.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,7 +315,7 @@ struct redis_wire *redis_wire_open(uv_loop_t *loop, const char *host, uint16_t p
     wire->pending = 2; /* the owner and the look-up */
     wire->looking_up = true;
     if (!wire->reader ||
-        uv_getaddrinfo(loop, &wire->lookup, on_lookup, host, service, &hints) != 0) {
+        bw_loop_look_up(loop, &wire->lookup, on_lookup, host, service, &hints) != 0) {
         wire->pending = 1;
         release(wire);
         return NULL;

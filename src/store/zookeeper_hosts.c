@@ -1,6 +1,8 @@
 /* The addresses of an ensemble; see zookeeper_hosts.h. */
 #include "store/zookeeper_hosts.h"
 
+#include "store/loop.h"
+
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -76,7 +78,7 @@ static void look_up(struct bw_zk_hosts *hosts, const char *name, uint16_t port)
     lookup->request.data = lookup;
     lookup->hosts = hosts;
     lookup->port = port;
-    if (uv_getaddrinfo(hosts->loop, &lookup->request, on_found, name, NULL, &hints) != 0) {
+    if (bw_loop_look_up(hosts->loop, &lookup->request, on_found, name, NULL, &hints) != 0) {
         free(lookup);
         return;
     }

@@ -5,12 +5,14 @@
  * later ones. The kernel's limit is set to every number of free descriptors in turn; functions that
  * have other limits are defined here, stand before the C library's for all libraries of the
  * process, and fail from the n-th call on. */
+#include "store/loop.h"
 #include "system/lib_common.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <uv.h>
 
 #define E "nightly"
 /* Of the process' first event loop, which libuv never gives back. */
@@ -215,6 +217,42 @@ static void pipes_that_cannot_be_created_are_an_error_that_says_so(void **state)
     assert_int_equal(status_of(spawn(with_failing_calls, 1)), 1 << 8);
 }
 
+static atomic_int found;
+
+static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *addresses)
+{
+    (void)request;
+    atomic_store(&found, status == 0);
+    uv_freeaddrinfo(addresses);
+}
+
+/* Stores that look up a host's address use libuv's pool of four threads. */
+static int look_up_without_threads(int n)
+{
+    uv_loop_t loop;
+    uv_getaddrinfo_t request;
+    if (uv_loop_init(&loop) != 0)
+        return 2;
+    begin_failing(n);
+    int error = bw_loop_look_up(&loop, &request, on_found, "127.0.0.1", NULL, NULL);
+    end_failing();
+    if (error && error != UV_EAGAIN)
+        return 3;
+    if (error && bw_loop_look_up(&loop, &request, on_found, "127.0.0.1", NULL, NULL) != 0)
+        return 4;
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return !atomic_load(&found) || uv_loop_close(&loop) != 0 ? 5 : error ? 1 : 0;
+}
+
+static void a_look_up_without_threads_is_an_error(void **state)
+{
+    (void)state;
+    failing = THREADS;
+    for (int n = 1; n <= 4; n++)
+        assert_int_equal(status_of(spawn(look_up_without_threads, n)), 1 << 8);
+    ends_well(spawn(look_up_without_threads, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +260,7 @@ int main(void)
         in_scratch(threads_that_cannot_be_started_are_an_error_that_says_so),
         in_scratch(timers_that_cannot_be_created_are_an_error_that_says_so),
         in_scratch(pipes_that_cannot_be_created_are_an_error_that_says_so),
+        in_scratch(a_look_up_without_threads_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
