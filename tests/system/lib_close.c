@@ -20,7 +20,8 @@ static void let_the_candidate_be_elected(void)
 {
     bw_resign(obstacle);
     obstacle = NULL;
-    for (int ms = 0; ms < hold_ms && atomic_load(&elected) == 0; ms++)
+    int64_t until = now_ns() + (int64_t)hold_ms * 1000000;
+    while (now_ns() < until && atomic_load(&elected) == 0)
         pause_ms(1);
 }
 
