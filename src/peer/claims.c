@@ -1,6 +1,8 @@
 /* Claims to lead; see claims.h. */
 #include "peer/claims.h"
 
+#include "base/bug.h"
+
 void bw_claims_init(struct bw_claims *claims, bw_time settle_ns)
 {
     *claims = (struct bw_claims){.settle = settle_ns};
@@ -32,6 +34,13 @@ static struct bw_claim_row *take(struct bw_claims *claims, const struct bw_peer_
 {
     struct bw_claim_row *row = find(claims, claim->node);
     bool renewed = !row || row->claim.term != claim->term;
+    /* It may go on under the same term; but a claim that was under way when it ended does not say
+     * so.
+     */
+    bool late = row && !renewed && row->claim.ended && !claim->ended &&
+                claim->seen - row->claim.seen < claims->settle;
+    if (late)
+        return row;
     if (row && claim->term < row->claim.term)
         row = old;
     else if (!row)
@@ -44,10 +53,21 @@ static struct bw_claim_row *take(struct bw_claims *claims, const struct bw_peer_
     return row;
 }
 
+/* Their times are known to the end: they have one in common. Tokens exclude that, and say more than
+ * clocks. */
+static bool intersect(const struct bw_claim_row *a, const struct bw_claim_row *b)
+{
+    bool known = (a->claim.ended || b->claim.ended) && !BW_BUG(claims_forgive_a_short_split);
+    return known && a->claim.token == BW_TOKEN_NONE && b->claim.token == BW_TOKEN_NONE &&
+           a->first < b->claim.seen && b->first < a->claim.seen;
+}
+
 /* Each was heard again well after the other had begun. */
 static bool overlap(const struct bw_claims *claims, const struct bw_claim_row *a,
                     const struct bw_claim_row *b)
 {
+    if (intersect(a, b))
+        return true;
     return a->claim.seen - b->first >= claims->settle && b->claim.seen - a->first >= claims->settle;
 }
 
@@ -111,6 +131,20 @@ enum bw_claims_verdict bw_claims_hear(struct bw_claims *claims, const struct bw_
     return judge_token(claims, row, other);
 }
 
+bool bw_claims_of(const struct bw_claims *claims, bw_node node, bw_term term,
+                  struct bw_peer_claim *out)
+{
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct bw_claim_row *row = &claims->at[i];
+        if (row->claim.node != node || row->claim.term > term)
+            continue;
+        *out = row->claim;
+        out->since = row->first;
+        return true;
+    }
+    return false;
+}
+
 void bw_claims_end(struct bw_claims *claims, bw_node node, bw_term term)
 {
     struct bw_claim_row *row = find(claims, node);
@@ -123,7 +157,7 @@ uint32_t bw_claims_now(const struct bw_claims *claims, bw_time now, bw_time fres
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < claims->count && count < cap; i++) {
-        if (now - claims->at[i].claim.seen > fresh)
+        if (now - claims->at[i].claim.seen > fresh || claims->at[i].claim.ended)
             continue;
         uint32_t at = count++;
         for (; at > 0 && out[at - 1].seen > claims->at[i].claim.seen; at--)

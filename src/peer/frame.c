@@ -11,7 +11,7 @@
  *   FOUND     op 1, proposer 4, round 8, count 2, ids 4 each, rising
  *   DEAD      election 2, node 4, incarnation 4, term 8
  *   HANDED    the same
- *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8, done 1
+ *   CLAIM     election 2, node 4, term 8, token 8, since 8, ago 8, flags 1 (1 done, 2 ended)
  *   QUERY     request 8, what 1, first 4
  *   VIEW      request 8, what 1, formed 1, first 4, total 4, count 1, then
  *             members: row, status 1, voter 1, level 4, since 8
@@ -262,7 +262,7 @@ static void lead(struct walk *w, struct bw_peer_lead *l)
     u64(w, &l->token);
     u64(w, &l->since_ms);
     u64(w, &l->ago_ms);
-    flag(w, &l->done);
+    flags(w, &l->done, &l->ended);
 }
 
 static void sync_part(struct walk *w, struct bw_peer_sync *s)

@@ -85,7 +85,7 @@ struct bw_peer_founding {
 struct bw_peer_death { /* what `node` ran in this election under terms up to `term` is dead */
     uint16_t election;
     bw_node node;
-    uint32_t incarnation;
+    uint32_t incarnation; /* of the process whose guardian says so; 0: the node itself does */
     bw_term term;
 };
 
@@ -97,6 +97,7 @@ struct bw_peer_lead { /* `node` acts as leader, or did until now: the sender, or
     uint64_t since_ms; /* it had acted for so long when it said so */
     uint64_t ago_ms;   /* which was heard so long ago; 0 of the sender itself */
     bool done;         /* there is nothing to do any more */
+    bool ended;        /* it acted until then, and no longer */
 };
 
 enum bw_peer_question { BW_PEER_ASK_MEMBERS = 1, BW_PEER_ASK_ELECTIONS };

@@ -472,7 +472,7 @@ void bw_peer_status(struct bw_peer *p, uint32_t election, struct bw_peer_status 
     if (!p->instance || election >= p->elections)
         return;
     struct bw_elector_status status;
-    out->busy = p->election[election].busy;
+    out->busy = p->election[election].busy_until > 0;
     out->held = p->election[election].held_until != 0;
     bw_instance_status(p->instance, election, &status);
     out->leader = status.leader;

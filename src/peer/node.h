@@ -132,8 +132,9 @@ int bw_peer_command(struct bw_peer *peer, const struct bw_command *command);
  * for election meanwhile; NONE: anybody may. */
 void bw_peer_dead(struct bw_peer *peer, uint32_t election, bw_node heir);
 
-/* Work of this election may be running here, or not any more: what others see of us. */
-void bw_peer_busy(struct bw_peer *peer, uint32_t election, bool busy);
+/* Work of this election may be running here until then (BW_TIME_NEVER: nobody knows), or 0: not any
+ * more. What others see of us, and how an overlap with another leader is found. */
+void bw_peer_busy(struct bw_peer *peer, uint32_t election, bw_time until);
 
 /* The work of this election has ended for good: whoever leads it from now on says so to the others.
  */

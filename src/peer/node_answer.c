@@ -71,7 +71,10 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
     if (from != node || election >= p->elections || newest_term(p, election, node) > death->term)
         return;
     note_death(p, death);
-    bw_claims_end(&p->election[election].claims, node, death->term);
+    if (death->incarnation) /* nobody handed over: its guardian says so */
+        peer_claims_killed(p, election, node, death->term);
+    else
+        bw_claims_end(&p->election[election].claims, node, death->term);
     p->election[election].death = (struct peer_death){.node = node,
                                                       .term = death->term,
                                                       .handed = handed,
@@ -123,6 +126,7 @@ void peer_tell_dead(struct bw_peer *p, uint32_t election, bw_node heir)
     bool handed = heir != BW_NODE_NONE && !p->dead;
     p->election[election].buried = p->election[election].own_term;
     write_death(p, election, handed ? BW_PEER_HANDED : BW_PEER_DEAD);
+    p->out.death.incarnation = 0; /* we say so ourselves */
     for (uint32_t i = 0; i < p->roster.count; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
         if (!row->left && row->id != p->options.self)

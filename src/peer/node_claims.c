@@ -45,7 +45,8 @@ static void pass_on(struct bw_peer *p, uint32_t election, const struct bw_peer_c
                                         .token = claim->token,
                                         .since_ms = (uint64_t)((claim->seen - since) / BW_MS),
                                         .ago_ms = (uint64_t)((peer_now() - claim->seen) / BW_MS),
-                                        .done = p->election[election].done};
+                                        .done = p->election[election].done,
+                                        .ended = claim->ended};
     tell(p);
 }
 
@@ -84,7 +85,7 @@ void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lea
     bw_time now = peer_now();
     bool absurd = lead->since_ms > (uint64_t)(now / BW_MS) || lead->ago_ms > SILENT_MS;
     if (lead->election >= p->elections || !p->formed || absurd ||
-        (lead->node != from && lead->node == p->options.self))
+        (lead->node != from && lead->node == p->options.self && !lead->ended))
         return;
     if (lead->done && !p->election[lead->election].done) {
         p->election[lead->election].done = true;
@@ -94,6 +95,7 @@ void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lea
     struct bw_peer_claim claim = {.node = lead->node, .term = lead->term, .token = lead->token};
     claim.seen = now - (bw_time)lead->ago_ms * BW_MS;
     claim.since = bw_time_max(claim.seen - (bw_time)lead->since_ms * BW_MS, 1);
+    claim.ended = lead->ended;
     hear(p, lead->election, &claim);
 }
 
@@ -105,26 +107,61 @@ void bw_peer_done(struct bw_peer *p, uint32_t election)
     p->claim_at = 1; /* told at once, and again with every claim */
 }
 
-static void claim(struct bw_peer *p, uint32_t election, const struct bw_announcement *said,
-                  bw_time now)
+static struct bw_peer_claim own_claim(const struct bw_peer *p, uint32_t election,
+                                      const struct bw_announcement *said, bw_time seen)
 {
-    struct bw_peer_claim own = {.node = p->options.self,
-                                .term = said->term,
-                                .token = said->token,
-                                .seen = now,
-                                .since = p->election[election].acts_since};
+    return (struct bw_peer_claim){.node = p->options.self,
+                                  .term = said->term,
+                                  .token = said->token,
+                                  .seen = seen,
+                                  .since = p->election[election].acts_since};
+}
+
+static bool acts(const struct bw_peer *p, uint32_t election, const struct bw_announcement *said,
+                 bw_time now)
+{
+    bw_time since = p->election[election].acts_since;
+    return said->leader == p->options.self && since > 0 && since <= now && now < said->act_until;
+}
+
+/* We led until now, and somebody else took it. After a partition that is how two leaders meet: the
+ * other one must hear since when we acted. If work of ours may still run, or ran until its lease
+ * was over while we slept, that is how long we acted. */
+void peer_claims_last(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
+{
+    bw_time now = peer_now(), until = p->election[election].busy_until;
+    if (!acts(p, election, said, now))
+        return;
+    struct bw_peer_claim own = own_claim(p, election, said, now);
+    if (until > 0) {
+        own.seen = bw_time_min(now, until);
+        own.ended = own.seen > own.since;
+    }
+    if (!own.ended)
+        own.seen = now;
     pass_on(p, election, &own);
     hear(p, election, &own);
 }
 
-/* We led until now, and somebody else took it. After a partition that is how two leaders meet: the
- * other one must hear since when we acted. */
-void peer_claims_last(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
+/* A guardian has killed the work of `node`, and says so now; perhaps long after it did so, but no
+ * work outlives its lease. Did we act before that? Nobody else knows when we began as well as we
+ * do.
+ */
+void peer_claims_killed(struct bw_peer *p, uint32_t election, bw_node node, bw_term term)
 {
+    const struct bw_announcement *said = &p->election[election].said;
     bw_time now = peer_now();
-    if (p->election[election].acts_since > 0 && p->election[election].acts_since <= now &&
-        now < said->act_until)
-        claim(p, election, said, now);
+    struct bw_peer_claim dead, own;
+    if (acts(p, election, said, now) &&
+        bw_claims_of(&p->election[election].claims, node, term, &dead)) {
+        own = own_claim(p, election, said, now);
+        hear(p, election, &own);
+        dead.seen = bw_time_min(now, bw_time_add(dead.seen, p->election[election].lease_ns));
+        dead.ended = true;
+        hear(p, election, &dead);
+        return;
+    }
+    bw_claims_end(&p->election[election].claims, node, term);
 }
 
 void peer_claims_tick(struct bw_peer *p, bw_time now)
@@ -133,8 +170,11 @@ void peer_claims_tick(struct bw_peer *p, bw_time now)
     for (uint32_t e = 0; p->formed && !p->dead && e < p->elections; e++) {
         tell_split(p, e);
         const struct bw_announcement *said = &p->election[e].said;
-        if (said->leader == p->options.self && now >= said->act_from && now < said->act_until &&
-            !p->election[e].held_until)
-            claim(p, e, said, now);
+        struct bw_peer_claim own = own_claim(p, e, said, now);
+        if (said->leader != p->options.self || now < said->act_from || now >= said->act_until ||
+            p->election[e].held_until)
+            continue;
+        pass_on(p, e, &own);
+        hear(p, e, &own);
     }
 }

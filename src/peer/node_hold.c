@@ -38,8 +38,12 @@ bw_time peer_hold_deadline(const struct bw_peer *p)
     return at;
 }
 
-void bw_peer_busy(struct bw_peer *p, uint32_t election, bool busy)
+void bw_peer_busy(struct bw_peer *p, uint32_t election, bw_time until)
 {
-    if (election < p->elections)
-        p->election[election].busy = busy;
+    if (election >= p->elections)
+        return;
+    struct peer_election *e = &p->election[election];
+    e->busy_until = until;
+    if (until != 0 && until != BW_TIME_NEVER)
+        e->lease_ns = bw_time_max(e->lease_ns, until - peer_now());
 }

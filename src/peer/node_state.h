@@ -67,7 +67,9 @@ struct peer_election {
     struct bw_peer_claim split[2]; /* two that were found, */
     uint32_t split_again;          /* how often the others are still told, */
     bw_time split_at;              /* and not before then */
-    bool busy, done;
+    bool done;
+    bw_time busy_until; /* work of ours may run until then; 0: none runs */
+    bw_time lease_ns;   /* the longest that was ever left of it, and so of the others' work */
     bool gone;          /* we left, and are no longer a voter */
     bw_time held_until; /* 0: nobody holds it */
 };
@@ -270,6 +272,7 @@ bool peer_raft_voteless(const struct bw_peer *p, uint32_t election, bw_node id);
 /* node_claims.c */
 void peer_claims_init(struct bw_peer *p);
 void peer_claims_heard(struct bw_peer *p, bw_node from, const struct bw_peer_lead *lead);
+void peer_claims_killed(struct bw_peer *p, uint32_t election, bw_node node, bw_term term);
 void peer_claims_last(struct bw_peer *p, uint32_t election, const struct bw_announcement *said);
 void peer_claims_tick(struct bw_peer *p, bw_time now);
 

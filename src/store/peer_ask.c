@@ -164,7 +164,7 @@ static void on_acquire(struct bw_store *store, struct bw_job *job, bw_time now)
     place->version++;
     if (place->sought && !place->sought_error) /* the peer named did not take the lead */
         place->sought_error = BW_ENOQUORUM;
-    bw_peer_busy(store->peer, place->number, true);
+    bw_peer_busy(store->peer, place->number, bw_time_add(now, request->ttl_ns));
     snprintf(place->candidate, sizeof place->candidate, "%s", request->candidate);
     snprintf(place->value, sizeof place->value, "%s", request->value ? request->value : "");
     snprintf(place->containment, sizeof place->containment, "%s",
@@ -184,6 +184,7 @@ static void try_renew(struct bw_store *store, struct bw_job *job)
         if (request->value)
             snprintf(place->value, sizeof place->value, "%s", request->value);
         place->version++;
+        bw_peer_busy(store->peer, place->number, bw_time_add(sent, request->ttl_ns));
         done(store, job);
         break;
     case PEER_WAIT:
@@ -215,7 +216,7 @@ static void on_release(struct bw_store *store, struct bw_job *job)
     }
     place->request = 0;
     place->version++;
-    bw_peer_busy(store->peer, place->number, !job->request.clean);
+    bw_peer_busy(store->peer, place->number, job->request.clean ? 0 : BW_TIME_NEVER);
     if (note_done(store, place, job) && peer_seat_leads(&place->seat)) {
         place->seat.line = PEER_LINE_IN; /* leads on, so that nobody does it again */
         done(store, job);

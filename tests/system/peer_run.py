@@ -124,6 +124,46 @@ def a_dead_voter_is_taken_out_and_the_rest_decide_without_it(programs):
         room.judge()
 
 
+def told_of_a_split(candidate):
+    return bool(candidate.events("split-brain") + candidate.events("split-seen"))
+
+
+@test
+def an_overlap_outside_of_any_partition_is_reported_however_short_it_is(programs):
+    """A leader that is stopped is suspected before its lease is over: for a while its work runs beside its successor's."""
+    with PeerRoom(*programs, ttl="3s", kill_after="100ms", more=["--algorithm", "lowest-id"]) as room:
+        first = room.start("stay")[0]
+        room.leader(1, HANG_S)
+        room.all_alive(3)
+        assert room.agreed() == "1"
+        first.signal(signal.SIGSTOP)
+
+        def overlaps():
+            """the successor's command to start"""
+            return [line[0] for line in room.lines() if line[0] in ("start", "overlap")][1:]
+        if wait_for(overlaps, HANG_S, 0.01) == ["start"]:
+            return  # so slow a machine that the first command was dead before
+        first.signal(signal.SIGCONT)  # it speaks again, and says how long it acted
+        for candidate in room.candidates:
+            wait_for(lambda c=candidate: told_of_a_split(c), HANG_S, 0.05)
+        assert any(c.events("split-brain") for c in room.candidates)
+
+
+@test
+def a_lead_that_is_handed_over_is_no_split(programs):
+    with PeerRoom(*programs, ttl="3s", more=["--algorithm", "lowest-id"]) as room:
+        room.start()
+        room.leader(1, HANG_S)
+        room.all_alive(3)
+        for words in (["transfer", "2"], ["transfer", "1"], ["resign"], ["transfer", "1"]):
+            room.agreed()
+            code, out, errors = room.ask(*words)
+            assert code == 0, (words, code, out, errors)
+        room.agreed()
+        room.started(5, HANG_S)
+        assert not any(told_of_a_split(c) for c in room.candidates)
+
+
 @test
 def members_and_status_show_what_each_sees(programs):
     with PeerRoom(*programs) as room:

@@ -124,6 +124,61 @@ static void one_that_began_when_the_other_had_gone_is_no_split(void **state)
     assert_int_equal(bw_claims_hear(&w.claims, &claim, &w.other), BW_CLAIMS_ONE);
 }
 
+static enum bw_claims_verdict hear_window(struct world *w, bw_node node, bw_time since,
+                                          bw_time seen, bool ended)
+{
+    struct bw_peer_claim claim = {
+        .node = node, .term = node, .seen = seen, .since = since, .ended = ended};
+    return bw_claims_hear(&w->claims, &claim, &w->other);
+}
+
+/* A leader that was stopped, and whose work was killed a moment after another had begun; in
+ * whatever order it is heard of, and whoever of the two says how long it acted. */
+static void an_overlap_of_a_millisecond_is_told_when_its_ends_are_known(void **state)
+{
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct world w = begin();
+        bw_time began = 10 * BW_SEC, died = began + BW_MS;
+        hear_window(&w, 1, BW_SEC, 8 * BW_SEC, false);
+        if (order == 0) {
+            assert_int_equal(hear_window(&w, 2, began, began, false), BW_CLAIMS_ONE);
+            assert_int_equal(hear_window(&w, 1, BW_SEC, died, true), BW_CLAIMS_TWO);
+        } else {
+            assert_int_equal(hear_window(&w, 1, BW_SEC, died, true), BW_CLAIMS_ONE);
+            assert_int_equal(hear_window(&w, 2, began, died + BW_SEC, false), BW_CLAIMS_TWO);
+        }
+        assert_int_equal(hear_window(&w, 2, began, died + 2 * BW_SEC, false), BW_CLAIMS_ONE);
+        assert_int_equal(hear_window(&w, 1, BW_SEC, died, true), BW_CLAIMS_ONE); /* told before */
+    }
+}
+
+static void one_that_ended_before_the_other_began_is_no_split(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    hear_window(&w, 1, BW_SEC, 8 * BW_SEC, false);
+    assert_int_equal(hear_window(&w, 1, BW_SEC, 10 * BW_SEC, true), BW_CLAIMS_ONE);
+    /* under way when it ended */
+    assert_int_equal(hear_window(&w, 1, BW_SEC, 10 * BW_SEC + 50 * BW_MS, false), BW_CLAIMS_ONE);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(hear_window(&w, 2, 10 * BW_SEC, 10 * BW_SEC + i * TURN, false),
+                         BW_CLAIMS_ONE);
+}
+
+/* With tokens a leader waits for the end of the one before: delays of messages prove nothing. */
+static void tokens_say_more_than_the_times_of_messages(void **state)
+{
+    (void)state;
+    struct world w = begin();
+    struct bw_peer_claim one = {
+        .node = 1, .term = 1, .token = 1, .since = BW_SEC, .seen = 10 * BW_SEC, .ended = true};
+    struct bw_peer_claim two = {
+        .node = 2, .term = 2, .token = 2, .since = 10 * BW_SEC - BW_MS, .seen = 10 * BW_SEC};
+    bw_claims_hear(&w.claims, &one, &w.other);
+    assert_int_equal(bw_claims_hear(&w.claims, &two, &w.other), BW_CLAIMS_ONE);
+}
+
 static void after_its_end_a_claim_is_void(void **state)
 {
     (void)state;
@@ -188,6 +243,9 @@ int main(void)
         cmocka_unit_test(an_older_claim_that_is_passed_on_does_not_take_the_place_of_the_newer),
         cmocka_unit_test(one_claim_of_each_tells_what_happened_while_they_were_cut_off),
         cmocka_unit_test(one_that_began_when_the_other_had_gone_is_no_split),
+        cmocka_unit_test(an_overlap_of_a_millisecond_is_told_when_its_ends_are_known),
+        cmocka_unit_test(one_that_ended_before_the_other_began_is_no_split),
+        cmocka_unit_test(tokens_say_more_than_the_times_of_messages),
         cmocka_unit_test(after_its_end_a_claim_is_void),
         cmocka_unit_test(a_token_that_was_passed_is_stale),
         cmocka_unit_test(who_claims_now_is_listed_and_the_silent_are_not),

@@ -117,6 +117,7 @@ static void random_frame(struct bw_rng *rng, struct bw_peer_frame *f)
         f->lead.ago_ms = bw_rng_next(rng);
         f->lead.term = bw_rng_next(rng);
         f->lead.token = bw_rng_next(rng);
+        f->lead.ended = bw_rng_chance(rng, 0.5);
         break;
     case BW_PEER_QUERY:
         f->query.request = bw_rng_next(rng);
