@@ -25,8 +25,8 @@ struct peer_place {
     bw_node asked;
     bw_time asked_until; /* when it may be asked again */
     char asked_name[BW_CANDIDATE_ID_MAX + 1];
-    /* The last transfer that somebody asked for: to whom (NONE: none), why it came to nothing (0: it
-     * has not), and when the peer named is taken for silent (NEVER: it has answered). */
+    /* The last transfer that somebody asked for: to whom (NONE: none), why it came to nothing (0:
+     * it has not), and when the peer named is taken for silent (NEVER: it has answered). */
     bw_node sought;
     int sought_error;
     bw_time sought_until;

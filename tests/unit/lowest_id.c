@@ -136,7 +136,8 @@ static void a_resigned_leader_follows_its_successor(void **state)
     pump_free(p);
 }
 
-/* Whoever stepped down for a successor that has forgotten it leads again, as soon as it is asked. */
+/* Whoever stepped down for a successor that has forgotten it leads again, as soon as it is asked.
+ */
 static void a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed(void **state)
 {
     (void)state;
@@ -146,7 +147,8 @@ static void a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoti
     assert_all_follow(p, 2);
     pump_kill(p, 2);
     pump_boot(p, 2, false, BW_NODE_NONE);
-    run_for(p, 100 * BW_MS); /* no detector has noticed anything, and nobody waited for a time-out */
+    run_for(p,
+            100 * BW_MS); /* no detector has noticed anything, and nobody waited for a time-out */
     assert_true(pump_status(p, 1).leading);
     assert_all_follow(p, 1);
     pump_free(p);

@@ -52,10 +52,8 @@ static void the_peer_that_is_named_leads_although_all_hear_that_the_work_is_dead
             if (second == first)
                 continue;
             for (bw_node id = 1; id <= 5; id++) {
-                struct bw_event dead = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                                        .node = first,
-                                        .alone = true,
-                                        .handed = true};
+                struct bw_event dead = {
+                    .kind = BW_EVENT_CONFIRMED_DEAD, .node = first, .alone = true, .handed = true};
                 if (id != first)
                     net_step(net, id, &dead, NULL);
             }
