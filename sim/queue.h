@@ -14,7 +14,7 @@
 #define BW_SIM_SLOT_NONE UINT32_MAX
 /* Slots at once: 216 bytes each, so 900 MiB at the most. More under way than this is a flood. */
 #define BW_SIM_SLOTS_MAX (1u << 22)
-#define BW_SIM_SLOT_BODY 176u /* a message, or a SWIM probe with all its updates */
+#define BW_SIM_SLOT_BODY 232u /* a message, or a SWIM probe with all its updates */
 
 struct bw_sim_slot {
     uint8_t kind; /* whose meaning is the user's */

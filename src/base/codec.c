@@ -22,6 +22,7 @@
  *                      change node, runs, then per run: term, count
  *       APPEND_REPLY   index, hint_term, rejected, echo 8 bytes
  *       SNAPSHOT       last_index, last_term, echo 8 bytes, voters
+ *     waits          with the flag WAITS: count, span_ns, then per wait: node, term, left_ns
  *     list           kinds that have one: items, then per item:
  *       BYTES          1 byte
  *       NODES          id
@@ -116,6 +117,11 @@ static const struct field snapshot_fields[] = {NUMBER(snapshot.last_index),
 
 static const struct field run_fields[] = {IN(bw_term_run, term, VARINT, UINT64_MAX),
                                           IN(bw_term_run, count, VARINT, UINT64_MAX)};
+static const struct field wait_fields[] = {IN(bw_raft_wait, node, VARINT, UINT64_MAX),
+                                           IN(bw_raft_wait, term, VARINT, UINT64_MAX),
+                                           IN(bw_raft_wait, left_ns, VARINT, INT64_MAX)};
+static const struct field waits_fields[] = {IN(bw_raft_waits, count, VARINT, BW_RAFT_WAITS_MAX),
+                                            IN(bw_raft_waits, span_ns, VARINT, INT64_MAX)};
 static const struct field node_fields[] = {{0, sizeof(bw_node), VARINT, UINT64_MAX}};
 static const struct field update_fields[] = {
     IN(bw_swim_update, node, VARINT, UINT64_MAX),
@@ -143,6 +149,8 @@ enum part {
 
 static const struct layout header = LAYOUT(header_fields, 0);
 static const struct layout runs = LAYOUT(run_fields, sizeof(struct bw_term_run));
+static const struct layout wait = LAYOUT(wait_fields, sizeof(struct bw_raft_wait));
+static const struct layout waits = LAYOUT(waits_fields, 0);
 static const struct layout parts[] = {
     [PART_NOTHING] = {NULL, 0, 0},
     [PART_PROBE] = LAYOUT(probe_fields, 0),
@@ -273,6 +281,11 @@ int bw_message_encode(const struct bw_message *msg, unsigned char *out, size_t c
     put_layout(&writer, &parts[row->part], msg);
     if (row->part == PART_APPEND)
         put_list(&writer, &runs, msg->append.run, msg->append.runs);
+    if (msg->flags & BW_FLAG_WAITS) {
+        const struct bw_raft_waits *all = bw_message_waits(msg);
+        put_layout(&writer, &waits, all);
+        put_list(&writer, &wait, all->at, all->count);
+    }
     if (row->list != LIST_NONE) {
         put_number(&writer, &items_field, msg->items);
         put_list(&writer, &lists[row->list], msg->data, msg->items);
@@ -351,6 +364,19 @@ static void get_list(struct reader *reader, const struct layout *item, void *at,
     }
 }
 
+static void get_waits(struct reader *reader, struct bw_message *msg)
+{
+    size_t at = bw_message_waits_at(msg->kind);
+    struct bw_raft_waits *all = (void *)((unsigned char *)msg + at);
+    if (at == 0) {
+        fail(reader, BW_EMALFORMED);
+        return;
+    }
+    get_layout(reader, &waits, all);
+    if (!reader->error)
+        get_list(reader, &wait, all->at, all->count);
+}
+
 static void get_items(struct reader *reader, struct bw_message *msg, void *data, size_t data_cap)
 {
     const struct layout *item = &lists[rows[msg->kind].list];
@@ -377,6 +403,8 @@ int bw_message_decode(struct bw_message *msg, const unsigned char *in, size_t le
     get_layout(&reader, &parts[row->part], msg);
     if (row->part == PART_APPEND && !reader.error)
         get_list(&reader, &runs, msg->append.run, msg->append.runs);
+    if ((msg->flags & BW_FLAG_WAITS) && !reader.error)
+        get_waits(&reader, msg);
     if (row->list != LIST_NONE && !reader.error)
         get_items(&reader, msg, data, data_cap);
     if (reader.error)

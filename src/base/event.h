@@ -78,10 +78,12 @@ struct bw_event {
     enum bw_event_kind kind;
     uint16_t election; /* PERSISTED: which elector's log; CONFIRMED_DEAD, alone: whose work */
     bool alone;        /* CONFIRMED_DEAD: what the node ran in `election`, not all of it */
-    bool handed;  /* CONFIRMED_DEAD, alone: the node itself says so, lives on, and hands its lead
-                     to a successor that it names: nobody else stands for election */
-    bw_node heir; /* who should lead next, so that many elections are spread over the members;
-                     set by instance.c where somebody is gone or goes; NONE: whoever wins */
+    bool handed; /* CONFIRMED_DEAD, alone: the node itself says so, lives on, and hands its lead
+                    to a successor that it names: nobody else stands for election */
+    bw_term
+        dead_term; /* CONFIRMED_DEAD: what it ran as leader of terms up to this one; 0: of all */
+    bw_node heir;  /* who should lead next, so that many elections are spread over the members;
+                      set by instance.c where somebody is gone or goes; NONE: whoever wins */
     bw_node node;
     bw_time now;
     union {

@@ -20,6 +20,8 @@
 #define BW_RAFT_READS_MAX 256u
 /* Membership changes kept above the snapshot. */
 #define BW_RAFT_CHANGES_MAX 64u
+/* Waits for earlier leaders that one Raft message carries: two by name, and one for all others. */
+#define BW_RAFT_WAITS_MAX 3u
 /* Successors a leader names beforehand: beyond a few dead ones in a row plain bully is quicker. */
 #define BW_ALTERNATIVES_MAX 16u
 /* Electors of one instance that share a detector: one for each of the most shards there may be. */

@@ -59,3 +59,23 @@ size_t bw_message_used(unsigned kind)
 {
     return find(kind)->used;
 }
+
+size_t bw_message_waits_at(unsigned kind)
+{
+    switch (kind) {
+    case BW_MSG_RAFT_VOTE_REPLY:
+        return offsetof(struct bw_message, vote.waits);
+    case BW_MSG_RAFT_APPEND:
+        return offsetof(struct bw_message, append.waits);
+    case BW_MSG_RAFT_SNAPSHOT:
+        return offsetof(struct bw_message, snapshot.waits);
+    default:
+        return 0;
+    }
+}
+
+const struct bw_raft_waits *bw_message_waits(const struct bw_message *msg)
+{
+    size_t at = bw_message_waits_at(msg->kind);
+    return at ? (const void *)((const unsigned char *)msg + at) : NULL;
+}

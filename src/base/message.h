@@ -76,7 +76,8 @@ enum bw_message_flag {
     BW_FLAG_TRANSFER =
         4, /* Raft: this vote was asked for by a transfer and bypasses the vote-ignore rule */
     BW_FLAG_FORWARDED =
-        8 /* invitation: passed on by the coordinator of the one it reaches; SWIM: relayed probe */
+        8, /* invitation: passed on by the coordinator of the one it reaches; SWIM: relayed probe */
+    BW_FLAG_WAITS = 16 /* Raft: a list of waits travels along (APPEND, SNAPSHOT, VOTE_REPLY) */
 };
 
 struct bw_probe {         /* every detector's fixed part */
@@ -116,11 +117,26 @@ struct bw_promise_part { /* quorum guard; term is the epoch */
     bw_time echo;        /* the claimant's send time, given back untouched */
 };
 
+/* A window of an earlier Raft leader that may still be open (elect/raft/window.c). The receiver
+ * counts left_ns from receipt on its own clock. */
+struct bw_raft_wait {
+    bw_node node;    /* that leader; NONE: not known, or one of several */
+    bw_term term;    /* the newest term in which it led */
+    bw_time left_ns; /* as the sender's clock measures it; 0 < left_ns <= span_ns */
+};
+
+struct bw_raft_waits {
+    uint32_t count;  /* not 0 if and only if the message has BW_FLAG_WAITS */
+    bw_time span_ns; /* length of the longest whole promise among them */
+    struct bw_raft_wait at[BW_RAFT_WAITS_MAX];
+};
+
 struct bw_vote_part {
     bw_index last_index; /* of the candidate's log */
     bw_term last_term;
-    bw_time left_ns; /* reply: how long the voter's promise to an earlier leader still binds */
-    bw_time ended;   /* VOTE of a transfer: the echo of its TIMEOUT_NOW */
+    bw_time left_ns;            /* reply: the longest of `waits` */
+    bw_time ended;              /* VOTE of a transfer: the echo of its TIMEOUT_NOW */
+    struct bw_raft_waits waits; /* reply */
 };
 
 struct bw_term_run { /* `count` log entries of one term */
@@ -142,6 +158,7 @@ struct bw_append_part {
     struct bw_change change; /* at most one per batch; op 0 = none */
     uint32_t runs;
     struct bw_term_run run[BW_RAFT_APPEND_RUNS_MAX];
+    struct bw_raft_waits waits; /* of the leader */
 };
 
 struct bw_append_reply_part {
@@ -156,6 +173,7 @@ struct bw_snapshot_part { /* the list names members: voters first, then learners
     bw_term last_term;
     bw_time echo;
     uint32_t voters;
+    struct bw_raft_waits waits; /* of the leader */
 };
 
 enum bw_member_status { BW_MEMBER_ALIVE, BW_MEMBER_SUSPECT, BW_MEMBER_DEAD };
@@ -201,5 +219,9 @@ size_t bw_message_item_size(unsigned kind);
 /* Bytes from the start of the struct that a message of this kind uses: what a copy must take along.
  */
 size_t bw_message_used(unsigned kind);
+/* Where the struct bw_raft_waits of a message of this kind is; 0: it carries none. */
+size_t bw_message_waits_at(unsigned kind);
+/* The waits of a message; NULL for a kind that carries none. */
+const struct bw_raft_waits *bw_message_waits(const struct bw_message *msg);
 
 #endif

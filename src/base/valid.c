@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-#define FLAGS_KNOWN (BW_FLAG_YES | BW_FLAG_LEFT | BW_FLAG_TRANSFER | BW_FLAG_FORWARDED)
+#define FLAGS_KNOWN                                                                                \
+    (BW_FLAG_YES | BW_FLAG_LEFT | BW_FLAG_TRANSFER | BW_FLAG_FORWARDED | BW_FLAG_WAITS)
 
 enum part {
     PART_NOTHING,
@@ -121,6 +122,20 @@ static int check_vote(const struct bw_message *msg)
     return 0;
 }
 
+static int check_waits(const struct bw_message *msg)
+{
+    const struct bw_raft_waits *waits = bw_message_waits(msg);
+    uint32_t count = waits ? waits->count : 0;
+    if ((count > 0) != ((msg->flags & BW_FLAG_WAITS) != 0))
+        return BW_EMALFORMED;
+    if (count > BW_RAFT_WAITS_MAX)
+        return BW_ELIMIT;
+    for (uint32_t i = 0; i < count; i++)
+        if (waits->at[i].left_ns <= 0 || waits->at[i].left_ns > waits->span_ns)
+            return BW_EMALFORMED;
+    return 0;
+}
+
 static int check_part(const struct bw_message *msg)
 {
     switch (rows[msg->kind].part) {
@@ -191,6 +206,8 @@ int bw_message_check(const struct bw_message *msg)
         return BW_EMALFORMED;
     if (bw_message_for_detector(msg->kind) && (msg->term != 0 || msg->election != 0))
         return BW_EMALFORMED;
-    int error = check_part(msg);
+    int error = check_waits(msg);
+    if (!error)
+        error = check_part(msg);
     return error ? error : check_items(msg);
 }

@@ -42,6 +42,7 @@ struct bw_elector_config {
     bool announce;     /* rings: the winner sends an announcement lap (off: only it knows) */
     bool pre_vote, check_quorum; /* Raft */
     bool hints;        /* Raft: a closed connection makes a voter forget that it heard the leader */
+    bool untimed;      /* Raft: nothing acts by its windows, so nothing is promised or waited for */
     enum bw_rank rank; /* bully */
     bw_time forgive_ns;          /* bully by stability: uptime that takes one demerit away */
     const bw_node *alternatives; /* next-in-line: the first list, best first; NULL = highest ids */

@@ -33,13 +33,15 @@ static bw_term newest_term(const struct bw_peer *p, uint32_t election, bw_node n
     return term;
 }
 
-static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node, bool handed)
+static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node, bw_term term,
+                          bool handed)
 {
     struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
                              .node = node,
                              .election = (uint16_t)election,
                              .alone = true,
-                             .handed = handed};
+                             .handed = handed,
+                             .dead_term = term};
     peer_step(p, &event);
 }
 
@@ -62,14 +64,20 @@ static void note_death(struct bw_peer *p, const struct bw_peer_death *death)
 }
 
 /* Said by the node itself, or by its guardian in its name. What it may have begun since then is not
- * meant. */
+ * meant. Raft keeps the term of each wait and ends those that are meant; the quorum guard keeps one
+ * promise. */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death,
                       bool handed)
 {
     bw_node node = death->node;
     uint32_t election = death->election;
-    if (from != node || election >= p->elections || newest_term(p, election, node) > death->term)
+    if (from != node || election >= p->elections)
         return;
+    if (newest_term(p, election, node) > death->term) {
+        if (p->raft && death->term > 0)
+            confirm_death(p, election, node, death->term, handed);
+        return;
+    }
     note_death(p, death);
     if (death->incarnation) /* nobody handed over: its guardian says so */
         peer_claims_killed(p, election, node, death->term);
@@ -80,7 +88,7 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
                                                       .handed = handed,
                                                       .again_at = peer_now() + DEATH_AGAIN_NS,
                                                       .wait = DEATH_AGAIN_NS};
-    confirm_death(p, election, node, handed);
+    confirm_death(p, election, node, death->term, handed);
 }
 
 /* Each hears of a death in its own time. Whoever asked for votes or promises before all others had
@@ -99,7 +107,7 @@ void peer_death_tick(struct bw_peer *p, bw_time now)
         if (over)
             death->node = BW_NODE_NONE;
         else
-            confirm_death(p, e, node, death->handed);
+            confirm_death(p, e, node, death->term, death->handed);
     }
 }
 

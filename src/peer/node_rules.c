@@ -16,7 +16,11 @@ void peer_rules_own(const struct bw_peer *p, struct bw_peer_rules *out)
     out->age_ms = (uint64_t)((peer_now() - p->started_at) / BW_MS);
     if (p->guarded)
         out->promise_ns = (uint64_t)bw_elector_promise(&p->options.elect);
-    snprintf(out->algorithm, sizeof out->algorithm, "%s", p->options.algorithm->name);
+    if (p->raft)
+        snprintf(out->algorithm, sizeof out->algorithm, "%s, protocol %u",
+                 p->options.algorithm->name, BW_PEER_RAFT_PROTOCOL);
+    else
+        snprintf(out->algorithm, sizeof out->algorithm, "%s", p->options.algorithm->name);
 }
 
 bool peer_rules_odd(const struct bw_peer *p, bw_node id)

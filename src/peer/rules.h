@@ -12,6 +12,10 @@
 #include "base/types.h"
 
 #define BW_PEER_ALGORITHM_MAX 31u
+/* How peers elect by Raft. Peers of different protocols do not take part in one cluster:
+ *   1   said as "raft"; a leader kept what it waited for to itself
+ *   2   said as "raft, protocol 2"; a leader passes it on (elect/raft/window.c) */
+#define BW_PEER_RAFT_PROTOCOL 2u
 
 struct bw_peer_rules {
     uint16_t elections;

@@ -179,6 +179,7 @@ static void configure(struct bw_replica *r, struct bw_elector_config *config,
     config->timeout_max_ns = 2 * config->timeout_min_ns;
     r->disk_patience = 2 * config->timeout_max_ns;
     config->batch_max = 1024;
+    config->untimed = true;
     if (getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
         config->seed = (uint64_t)replica_now();
 }

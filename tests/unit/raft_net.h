@@ -60,6 +60,7 @@ struct net_item {
 
 struct net_node {
     bool up, stopped;
+    bool paused; /* its timers stand still, as those of a stopped process; see net_pause */
     uint32_t life;
     bw_time offset;
     double rate; /* local = offset + rate * time */
@@ -488,7 +489,7 @@ static inline bool net_one(struct net *net, bw_time limit)
     if (best != UINT32_MAX)
         at = net->items[best].at;
     for (bw_node id = 1; id <= net->nodes; id++) {
-        if (!net->node[id].up)
+        if (!net->node[id].up || net->node[id].paused)
             continue;
         bw_time due = net_real(net, id, bw_elect_raft.deadline(net->node[id].memory));
         if (due < at || (due == at && best == UINT32_MAX && timer == BW_NODE_NONE)) {
@@ -640,6 +641,13 @@ static inline void net_isolate(struct net *net, bw_node id, bool apart)
 {
     for (bw_node other = 1; other <= net->nodes; other++)
         net->cut[id][other] = net->cut[other][id] = apart;
+}
+
+/* Stopped and cut off: it decides nothing, and what it may do until its window ends goes on. */
+static inline void net_pause(struct net *net, bw_node id)
+{
+    net->node[id].paused = true;
+    net_isolate(net, id, true);
 }
 
 static inline void net_heal(struct net *net)

@@ -104,7 +104,10 @@ static void fill_part(struct bw_rng *rng, struct bw_message *msg)
         msg->promise = (struct bw_promise_part){node, some_time(rng), some_time(rng)};
         break;
     case PART_VOTE:
-        msg->vote = (struct bw_vote_part){index, term, some_time(rng), some_time(rng)};
+        msg->vote.last_index = index;
+        msg->vote.last_term = term;
+        msg->vote.left_ns = some_time(rng);
+        msg->vote.ended = some_time(rng);
         break;
     case PART_APPEND:
         fill_append(rng, msg);
@@ -114,8 +117,10 @@ static void fill_part(struct bw_rng *rng, struct bw_message *msg)
             (struct bw_append_reply_part){index, number(rng, 64), number(rng, 64), some_time(rng)};
         break;
     case PART_SNAPSHOT:
-        msg->snapshot = (struct bw_snapshot_part){index, term, some_time(rng),
-                                                  1 + (uint32_t)bw_rng_below(rng, msg->items)};
+        msg->snapshot.last_index = index;
+        msg->snapshot.last_term = term;
+        msg->snapshot.echo = some_time(rng);
+        msg->snapshot.voters = 1 + (uint32_t)bw_rng_below(rng, msg->items);
         break;
     default:
         break;
@@ -150,6 +155,22 @@ static void fill_list(struct bw_rng *rng, struct bw_message *msg, union message_
     msg->data = msg->items ? list->bytes : NULL;
 }
 
+static void fill_waits(struct bw_rng *rng, struct bw_message *msg)
+{
+    size_t at = bw_message_waits_at(msg->kind);
+    struct bw_raft_waits *waits = (void *)((unsigned char *)msg + at);
+    if (at == 0 || bw_rng_chance(rng, 0.5))
+        return;
+    msg->flags |= BW_FLAG_WAITS;
+    waits->count = 1 + (uint32_t)bw_rng_below(rng, BW_RAFT_WAITS_MAX);
+    waits->span_ns = 1 + (bw_time)number(rng, 62);
+    for (uint32_t i = 0; i < waits->count; i++) {
+        waits->at[i].node = bw_rng_chance(rng, 0.2) ? BW_NODE_NONE : some_node(rng);
+        waits->at[i].term = number(rng, 64);
+        waits->at[i].left_ns = 1 + (bw_time)bw_rng_below(rng, (uint64_t)waits->span_ns);
+    }
+}
+
 static void random_message(struct bw_rng *rng, unsigned kind, uint32_t items_at_most,
                            struct bw_message *msg, union message_list *list)
 {
@@ -168,6 +189,7 @@ static void random_message(struct bw_rng *rng, unsigned kind, uint32_t items_at_
         msg->term = 16 + number(rng, 63);
     }
     fill_part(rng, msg);
+    fill_waits(rng, msg);
     fill_list(rng, msg, list);
 }
 

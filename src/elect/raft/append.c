@@ -27,8 +27,8 @@ static void reply_no(struct bw_raft *raft, const struct bw_message *msg, bw_inde
     reply->append_reply.echo = echo;
 }
 
-/* We heard the leader of this term: the timer starts anew and the promise is renewed, or given back
- * if the newest append says so (window.c). */
+/* We heard the leader of this term: the timer starts anew, we inherit what it waits for, and the
+ * promise is renewed, or given back if the newest append says so (window.c). */
 static void heard(struct bw_raft *raft, const struct bw_message *msg, bw_time echo)
 {
     raft->heard_until = raft->now + raft->timeout_min;
@@ -37,8 +37,11 @@ static void heard(struct bw_raft *raft, const struct bw_message *msg, bw_time ec
         raft->promised = raft->promise;
         raft->dirty = true;
     }
+    const struct bw_raft_waits *waits = bw_message_waits(msg);
+    if (waits && !BW_BUG(raft_wait_not_inherited))
+        bw_raft_take_waits(raft, waits);
     if (!(msg->flags & BW_FLAG_TRANSFER))
-        bw_raft_bind(raft, msg->from, raft->now + raft->promise);
+        bw_raft_bind(raft, msg->from, raft->term, raft->promise, raft->promise);
     else if (echo >= raft->newest_echo)
         bw_raft_unbind(raft, msg->from);
     raft->newest_echo = bw_time_max(raft->newest_echo, echo);

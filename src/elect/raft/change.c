@@ -78,5 +78,5 @@ void bw_raft_change_committed(struct bw_raft *raft)
         return;
     if (raft->changes > 0 && raft->change[raft->changes - 1].index > raft->commit)
         return;
-    bw_raft_hand_over(raft, BW_LOSS_RESIGNED, BW_NODE_NONE);
+    bw_raft_step_aside(raft);
 }

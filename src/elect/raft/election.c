@@ -104,22 +104,15 @@ void bw_raft_election_timeout(struct bw_raft *raft)
         raft->election_at = BW_TIME_NEVER;
 }
 
-/* Somebody is known to be dead whom our voters may owe a promise: what they told us of it, or are
- * about to, is out of date. A candidate asks again; so does a leader that only waits for promises
- * to end. No lead is lost by that, as nothing was done with it, and nobody else is disturbed: who
- * hears its leader ask at a newer term votes for it. Not after a change of the voters: those of
- * today need not be those who promised. */
+/* The work of an earlier leader is known to be dead. Votes that were given before may still tell a
+ * wait for it, so a candidate asks again. */
 void bw_raft_ask_again(struct bw_raft *raft)
 {
-    bool leads = raft->role == BW_RAFT_LEADER;
-    bool waits = raft->act_from > raft->now && !raft->released && raft->transfer_to == BW_NODE_NONE;
-    bool same = raft->changes == 0 || raft->change[raft->changes - 1].index < raft->term_start;
-    if ((leads && (!waits || !same)) || bw_raft_log_full(&raft->log) || !raft->voter)
+    if (bw_raft_log_full(&raft->log) || !raft->voter)
         return;
-    raft->act_from = raft->act_until = 0; /* the votes tell it anew */
     bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_NONE);
     raft->window_ended = 0;
-    bw_raft_candidate_ask(raft, leads ? BW_FLAG_TRANSFER : 0);
+    bw_raft_candidate_ask(raft, 0);
 }
 
 /* Who learn of a leader's end together must not split the vote: the heir looks at once, or the

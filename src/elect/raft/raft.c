@@ -40,6 +40,7 @@ static void configure(struct bw_raft *raft, const struct bw_elector_config *conf
     raft->pre_vote = config->pre_vote;
     raft->check_quorum = config->check_quorum;
     raft->hints = config->hints;
+    raft->untimed = config->untimed;
     raft->timeout_min = config->timeout_min_ns;
     raft->timeout_max = config->timeout_max_ns;
     raft->period = config->period_ns;

@@ -78,13 +78,18 @@ struct bw_raft_read {
     bw_index index;
 };
 
-/* Leaders that a voter may have promised to within one T: more take turns only in a storm, and then
- * their promises are waited out whatever is heard of them. */
-#define BW_RAFT_BOUNDS 4u
+/* Leaders by name in the table of waits, and one entry for all others. More take turns within one T
+ * only in a storm. */
+#define BW_RAFT_BOUNDS 5u
 
+/* A window of an earlier leader that may still be open, as far as this node knows (window.c).
+ *   - A node has at most one entry. Entry 0 is for leaders that cannot be named (`to` is NONE).
+ *   - `until` is on this node's clock; in the past: the entry is free. */
 struct bw_raft_bound {
     bw_node to;
+    bw_term term; /* the newest in which it led, as far as we know */
     bw_time until;
+    bw_time span; /* length of the whole promise: no wait for it is longer, on any clock */
 };
 
 struct bw_raft {
@@ -95,7 +100,7 @@ struct bw_raft {
     uint8_t role;
     bool voter; /* self, in the active group */
     bool dirty; /* term, vote, starts or promised differ from the last PERSIST */
-    bool pre_vote, check_quorum, hints;
+    bool pre_vote, check_quorum, hints, untimed;
 
     bw_term term;
     bw_node vote;
@@ -112,9 +117,7 @@ struct bw_raft {
     bool owes_reply;
     bw_time window_ended; /* what the TIMEOUT_NOW that we obey says */
 
-    /* What our acknowledgements still bind us to, on our clock (window.c). */
     struct bw_raft_bound bound[BW_RAFT_BOUNDS];
-    bw_time bound_before; /* to leaders that found no place there, or that we do not know */
 
     /* Leading. */
     bw_index term_start; /* our first entry */
@@ -206,10 +209,14 @@ void bw_raft_on_vote(struct bw_raft *raft, const struct bw_message *msg);
 void bw_raft_on_vote_reply(struct bw_raft *raft, const struct bw_message *msg);
 
 /* window.c */
-void bw_raft_bind(struct bw_raft *raft, bw_node leader, bw_time until);
+void bw_raft_bind(struct bw_raft *raft, bw_node leader, bw_term term, bw_time left, bw_time span);
 void bw_raft_unbind(struct bw_raft *raft, bw_node leader);
+void bw_raft_confirmed_dead(struct bw_raft *raft, bw_node node, bw_term term);
 void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended);
-bw_time bw_raft_bound_left(const struct bw_raft *raft, bw_node candidate);
+bw_time bw_raft_tell_waits(const struct bw_raft *raft, bw_node to, struct bw_message *msg,
+                           struct bw_raft_waits *out);
+void bw_raft_take_waits(struct bw_raft *raft, const struct bw_raft_waits *waits);
+void bw_raft_window_begin(struct bw_raft *raft);
 bw_time bw_raft_lost_at(const struct bw_raft *raft);
 void bw_raft_quorum_update(struct bw_raft *raft);
 void bw_raft_window_update(struct bw_raft *raft);
@@ -269,6 +276,7 @@ void bw_raft_transfer_ask(struct bw_raft *raft, const struct bw_command *command
 void bw_raft_transfer_progress(struct bw_raft *raft);
 void bw_raft_transfer_timeout(struct bw_raft *raft);
 void bw_raft_transfer_heartbeat(struct bw_raft *raft);
+void bw_raft_step_aside(struct bw_raft *raft);
 void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir);
 void bw_raft_on_timeout_now(struct bw_raft *raft, const struct bw_message *msg);
 

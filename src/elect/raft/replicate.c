@@ -54,6 +54,8 @@ static struct bw_append_part *start_append(struct bw_raft *raft, struct bw_raft_
     msg->append.prev_term = bw_raft_log_term(&raft->log, prev);
     msg->append.commit = raft->commit;
     msg->append.echo = raft->now;
+    if (!BW_BUG(raft_wait_not_passed_on))
+        bw_raft_tell_waits(raft, raft->self, msg, &msg->append.waits);
     return &msg->append;
 }
 

@@ -13,6 +13,7 @@ void bw_raft_send_snapshot(struct bw_raft *raft, struct bw_raft_peer *peer)
     msg->snapshot.last_index = raft->log.snapshot_index;
     msg->snapshot.last_term = raft->log.snapshot_term;
     msg->snapshot.echo = raft->now;
+    bw_raft_tell_waits(raft, raft->self, msg, &msg->snapshot.waits);
     msg->snapshot.voters = raft->base.voters;
     msg->data = raft->base.id;
     msg->items = raft->base.count;

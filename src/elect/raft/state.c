@@ -19,13 +19,12 @@ static void adopt_term(struct bw_raft *raft, bw_term term)
     raft->owes_reply = false;
 }
 
-/* What the leadership that ends here leaves behind: our own window still binds us as a voter, and
- * so does what our votes told us of earlier leaders. */
+/* What the leadership that ends here leaves behind: our own window still binds us as a voter. What
+ * we waited for as leader stays in the table. */
 static void stop_leading(struct bw_raft *raft)
 {
-    raft->bound_before = bw_time_max(raft->bound_before, raft->act_from);
-    if (raft->act_until > raft->act_from)
-        bw_raft_bind(raft, raft->self, raft->act_until);
+    if (raft->act_until > bw_time_max(raft->act_from, raft->now))
+        bw_raft_bind(raft, raft->self, raft->term, raft->act_until - raft->now, raft->promise);
     raft->act_from = raft->act_until = 0;
     raft->released = false;
 }
@@ -96,7 +95,6 @@ void bw_raft_become_candidate(struct bw_raft *raft)
     adopt_term(raft, raft->term + 1);
     raft->vote = raft->self;
     raft->promised = bw_time_max(raft->promised, raft->promise);
-    raft->act_from = raft->now + bw_raft_bound_left(raft, raft->self);
 }
 
 /* Leads from here on, but may not act before an entry of its own term is committed: the window is
@@ -107,7 +105,7 @@ void bw_raft_become_leader(struct bw_raft *raft)
     trace_role(raft, BW_RAFT_LEADER);
     raft->role = BW_RAFT_LEADER;
     raft->leader = raft->self;
-    raft->act_until = raft->act_from;
+    bw_raft_window_begin(raft);
     raft->won_at = raft->now;
     raft->resumed_at = -1;
     raft->quorum_echo = -1;

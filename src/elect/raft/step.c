@@ -23,7 +23,7 @@ static void on_start(struct bw_raft *raft, const struct bw_event *event)
         raft->vote = BW_NODE_NONE;
     }
     if (raft->promised > 0 && !BW_BUG(raft_promise_forgotten))
-        raft->bound_before = raft->now + raft->promised;
+        bw_raft_bind(raft, BW_NODE_NONE, 0, raft->promised, raft->promised);
     raft->dirty = true;
     raft->role = BW_RAFT_FOLLOWER;
     raft->election_at = BW_TIME_NEVER;
@@ -171,6 +171,26 @@ static void on_stop(struct bw_raft *raft, const struct bw_event *event)
     bw_raft_become_stopped(raft);
 }
 
+/* A leader that still waits may wait for less now. A candidate or pre-candidate may have been
+ * answered by voters that had not heard of the death. */
+static void on_confirmed_dead(struct bw_raft *raft, const struct bw_event *event)
+{
+    bool older = event->dead_term > 0 && event->node == raft->leader &&
+                 event->dead_term < raft->term; /* it was elected again since */
+    bw_raft_confirmed_dead(raft, event->node, event->dead_term);
+    if (raft->role == BW_RAFT_LEADER && raft->act_from > raft->now) {
+        bw_raft_window_begin(raft);
+        bw_raft_window_update(raft);
+    } else if (raft->role == BW_RAFT_CANDIDATE) {
+        bw_raft_ask_again(raft);
+    } else if (raft->role == BW_RAFT_PRECANDIDATE) {
+        bw_raft_campaign(raft, false);
+    } else if (raft->role == BW_RAFT_FOLLOWER && !older &&
+               (!event->handed || BW_BUG(raft_takes_a_transfer_for_a_death))) {
+        bw_raft_look_early(raft, event->node, event->heir);
+    }
+}
+
 static void dispatch(struct bw_raft *raft, const struct bw_event *event)
 {
     switch (event->kind) {
@@ -187,13 +207,7 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         on_command(raft, event);
         break;
     case BW_EVENT_CONFIRMED_DEAD:
-        bw_raft_unbind(raft, event->node);
-        if (raft->role == BW_RAFT_LEADER || raft->role == BW_RAFT_CANDIDATE)
-            bw_raft_ask_again(raft);
-        else if (raft->role == BW_RAFT_PRECANDIDATE) /* who had not heard of it yet said no */
-            bw_raft_campaign(raft, false);
-        else if (!event->handed || BW_BUG(raft_takes_a_transfer_for_a_death))
-            bw_raft_look_early(raft, event->node, event->heir);
+        on_confirmed_dead(raft, event);
         break;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_LEAVE:

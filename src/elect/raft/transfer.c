@@ -90,8 +90,23 @@ void bw_raft_transfer_timeout(struct bw_raft *raft)
         bw_raft_answer(raft, raft->transfer_request, BW_ENOQUORUM, 0);
 }
 
+/* The group took us out while we may be acting: the lead passes on at once, and the window does
+ * not. The successor waits until the work is confirmed dead or the window has ended. */
+void bw_raft_step_aside(struct bw_raft *raft)
+{
+    bool acts = raft->act_from <= raft->now && raft->now < raft->act_until;
+    const struct bw_raft_peer *peer = best_successor(raft);
+    if (!acts || BW_BUG(raft_removed_leader_releases)) {
+        bw_raft_hand_over(raft, BW_LOSS_RESIGNED, BW_NODE_NONE);
+        return;
+    }
+    if (peer)
+        bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, peer->id);
+    bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_RESIGNED);
+}
+
 /* Leaves the lead at once: to the heir, if it could win; else to the best successor, if there is
- * one. */
+ * one. The work has been stopped. */
 void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir)
 {
     const struct bw_raft_peer *peer = bw_raft_peer_find(raft, heir);

@@ -127,11 +127,13 @@ void bw_raft_on_vote(struct bw_raft *raft, const struct bw_message *msg)
         bw_raft_timer_reset(raft);
     struct bw_message *reply = bw_raft_send(raft, BW_MSG_RAFT_VOTE_REPLY, msg->from);
     reply->flags = yes ? BW_FLAG_YES : 0;
-    reply->vote.left_ns = yes ? bw_raft_bound_left(raft, msg->from) : 0;
+    if (yes)
+        reply->vote.left_ns = bw_raft_tell_waits(raft, msg->from, reply, &reply->vote.waits);
 }
 
 void bw_raft_on_vote_reply(struct bw_raft *raft, const struct bw_message *msg)
 {
+    const struct bw_raft_waits *waits = &msg->vote.waits;
     bw_time left = msg->vote.left_ns;
     if (msg->term > raft->term) {
         bw_raft_become_follower(raft, msg->term, BW_NODE_NONE, BW_LOSS_TAKEN);
@@ -145,8 +147,13 @@ void bw_raft_on_vote_reply(struct bw_raft *raft, const struct bw_message *msg)
     if (!peer || peer->granted || left < 0 || left > BW_TIME_NEVER / 4)
         return;
     peer->granted = true;
-    bw_time wait = left > 0 ? (bw_time)((double)left * raft->stretch) + 1 : 0;
-    raft->act_from = bw_time_max(raft->act_from, bw_time_add(raft->now, wait));
+    if (waits->count > 0) {
+        bw_raft_take_waits(raft, waits);
+    } else if (left > 0) { /* of a voter that names nobody */
+        bw_time span = bw_time_max(left, raft->promise);
+        struct bw_raft_waits one = {.count = 1, .span_ns = span, .at = {{.left_ns = left}}};
+        bw_raft_take_waits(raft, &one);
+    }
     if (bw_raft_elected(raft))
         bw_raft_become_leader(raft);
 }
