@@ -45,14 +45,20 @@ struct guard {
     struct bw_members members;
     struct bw_rng rng;
     struct bw_durable durable;
-    /* As a member: the promise in durable binds until this instant. */
+    /* As a member: the promise in durable binds until this instant. Claims of released_by up to
+     * released_epoch are over, whenever they arrive. */
     bw_time bound_until;
+    bw_node released_by;
+    bw_term released_epoch;
     /* As a claimant. */
     enum state state;
     bool begun; /* the epoch below is durable and promised to ourselves */
     /* Nothing is released before then: work of a leadership that was lost may still be dying, and a
      * claim since changes nothing about that. 0: it is dead. */
     bw_time dying_until;
+    /* As one that gave its claim back: the next repeat of the release, the pause after that, and
+     * when every promise has ended by itself. NEVER: no more of that. */
+    bw_time release_at, release_pause, release_until;
     bw_term epoch;
     bw_token token; /* the epoch of the window we have; below `epoch` while that is being claimed */
     bw_time claim_at; /* next claim or renewal */
@@ -129,7 +135,7 @@ static int guard_init(void *memory, const struct bw_elector_config *config)
     g->drift_ppm = config->drift_ppm;
     g->promise_ns = bw_elector_promise(config);
     g->answer_ns = config->answer_ns;
-    g->claim_at = g->view_until = BW_TIME_NEVER;
+    g->claim_at = g->view_until = g->release_at = BW_TIME_NEVER;
     bw_rng_init(&g->rng, config->seed ^ 0x677561726475u);
     int error = lay_out(g, &arena, config);
     return error ? error : g->inner_ops->init(g->inner, config);
@@ -167,13 +173,38 @@ static void tell_all(struct guard *g, enum bw_message_kind kind, bw_time now,
     }
 }
 
-/* Whoever promised us is free again: said only when our work is known to be dead. */
+/* Twenty-four times before the next round; less often when an answer takes longer. */
+static bw_time again_ns(const struct guard *g)
+{
+    return bw_time_max(g->promise_ns / 72, 4 * g->answer_ns);
+}
+
+/* Members that promised us are free again: said only when our work is known to be dead. A refusal
+ * may have raised `epoch` above what was promised. We claim above it if ever again. */
 static void release(struct guard *g, bw_time now, struct bw_actions *actions)
 {
+    bool own = g->durable.promise_epoch <= g->epoch && !BW_BUG(guard_keeps_its_own_promise);
     g->dying_until = 0;
-    if (g->durable.promised_to == g->self && g->durable.promise_epoch == g->epoch)
+    if (g->durable.promised_to == g->self && (own || g->durable.promise_epoch == g->epoch))
         g->bound_until = now;
     tell_all(g, BW_MSG_RELEASE, now, actions);
+    g->release_pause = again_ns(g);
+    g->release_at = BW_BUG(guard_releases_once) ? BW_TIME_NEVER : now + g->release_pause;
+    g->release_until = bw_time_add(now, g->promise_ns);
+}
+
+/* The message may have been lost: repeated to voters, each time after twice the pause. */
+static void release_again(struct guard *g, bw_time now, struct bw_actions *actions)
+{
+    for (uint32_t i = 0; i < g->members.count; i++) {
+        bw_node to = g->members.at[i].id;
+        if (to != g->self && votes(g, to))
+            bw_actions_send(actions, BW_MSG_RELEASE, g->self, to, g->epoch)->promise.echo = now;
+    }
+    g->release_pause = bw_time_add(g->release_pause, g->release_pause);
+    g->release_at = bw_time_add(now, g->release_pause);
+    if (g->release_at > g->release_until)
+        g->release_at = BW_TIME_NEVER;
 }
 
 /* Leadership or claim ends. A command to step down comes after the work has stopped, and a mere
@@ -280,12 +311,6 @@ static void begin_claim(struct guard *g, struct bw_actions *actions)
     forget_promises(g);
 }
 
-/* Twenty-four times before the next round; less often when an answer takes longer. */
-static bw_time again_ns(const struct guard *g)
-{
-    return bw_time_max(g->promise_ns / 72, 4 * g->answer_ns);
-}
-
 /* The newest claim once more, to voters who have not answered it. It still counts from when it was
  * first sent. Without a quorum until the next round; with one a few times, so that the others hear
  * who leads. */
@@ -331,6 +356,7 @@ static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
 static void become_claiming(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     g->state = CLAIMING;
+    g->release_at = BW_TIME_NEVER;
     g->begun = false;
     g->act_until = 0;
     claim(g, now, actions);
@@ -413,11 +439,22 @@ static void grant(struct guard *g, const struct bw_message *msg, bw_time now,
     answer(g, msg, actions)->flags = BW_FLAG_YES;
 }
 
+/* Does it speak of a claim that its sender has given back? It never claims that epoch again. */
+static bool is_released(const struct guard *g, const struct bw_message *msg)
+{
+    return msg->from == g->released_by && msg->term <= g->released_epoch &&
+           !BW_BUG(guard_promises_after_release);
+}
+
 static void on_claim(struct guard *g, const struct bw_message *msg, bw_time now,
                      struct bw_actions *actions)
 {
     bool same = msg->term == g->durable.promise_epoch && msg->from == g->durable.promised_to;
     bool other = bound_to_other(g, msg->from, now) && !BW_BUG(guard_ignores_live_promise);
+    if (is_released(g, msg)) {
+        bw_actions_trace(actions, BW_TRACE_IGNORED_OLD, msg->from, msg->term, g->released_epoch);
+        return;
+    }
     if (other || (msg->term <= g->durable.promise_epoch && !same)) {
         refuse(g, msg, now, actions);
         return;
@@ -480,14 +517,20 @@ static void on_promise(struct guard *g, const struct bw_message *msg, bw_time no
 static void on_release(struct guard *g, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
+    if (g->state == CLAIMING) /* also for a repeat: those who refused us may hear of it only now */
+        g->claim_at = now;
+    if (is_released(g, msg)) {
+        bw_actions_trace(actions, BW_TRACE_IGNORED_OLD, msg->from, msg->term, g->released_epoch);
+        return;
+    }
+    g->released_by = msg->from;
+    g->released_epoch = msg->term;
     if (msg->from == g->durable.promised_to && msg->term >= g->durable.promise_epoch)
         g->bound_until = now;
     if (g->view == msg->from && g->view_epoch <= msg->term) {
         g->view_until = BW_TIME_NEVER;
         announce_view(g, BW_NODE_NONE, msg->term, BW_LOSS_NONE, actions);
     }
-    if (g->state == CLAIMING)
-        g->claim_at = now;
 }
 
 static void on_message(struct guard *g, const struct bw_event *event, struct bw_actions *actions)
@@ -518,6 +561,8 @@ static void on_timeout(struct guard *g, const struct bw_event *event, struct bw_
         step_inner(g, event, actions);
     if (g->inner_leader == g->self && g->state == FOLLOWING && now >= g->bound_until)
         become_claiming(g, now, actions);
+    else if (g->state == FOLLOWING && now >= g->release_at)
+        release_again(g, now, actions);
     else if (g->state != FOLLOWING && now >= g->claim_at)
         claim(g, now, actions);
     else if (g->state == HOLDING && now >= g->again_at)
@@ -616,6 +661,8 @@ static bw_time guard_deadline(const void *self)
         next = bw_time_min(next, g->claim_at);
     else if (g->inner_leader == g->self)
         next = bw_time_min(next, g->bound_until);
+    if (g->state == FOLLOWING)
+        next = bw_time_min(next, g->release_at);
     return g->state == HOLDING ? bw_time_min(next, g->act_until) : next;
 }
 

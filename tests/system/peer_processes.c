@@ -287,17 +287,10 @@ static void clear(void)
     mkdir(w.dir, 0700);
 }
 
-/* A slow machine starts them one after the other, and what was promised to one that then gave way
- * to a later one stands for as long as a promise does: then another five. */
 static void start_five_with_a_leader(void)
 {
-    for (int i = 0; i < 4; i++) {
-        start_all(5, true);
-        if (leader_within(HANG_MS / 4))
-            return;
-        clear();
-    }
-    fail_msg("nobody led of five, four times");
+    start_all(5, true);
+    await_leader("a leader of five");
 }
 
 /* With last words nobody waits for the promise, which is longer than the test's patience. (A node

@@ -455,6 +455,101 @@ static void a_stopping_holder_hands_over_at_once(void **state)
     assert_int_equal(count_sent(&w, BW_MSG_RELEASE), MEMBERS - 1);
 }
 
+/* Node 1 claims epoch 1, hears of epoch 41 in a refusal, and gives way to node 5. */
+static void make_withdrawn(struct world *w)
+{
+    start(w, 1, 0);
+    inner_names(w, 1, BW_SEC);
+    struct bw_message no = {.kind = BW_MSG_PROMISE, .from = 2, .to = 1, .term = 41};
+    no.promise.leader = 4;
+    no.promise.left_ns = 300 * BW_MS;
+    receive(w, BW_SEC + 2 * BW_MS, &no);
+    inner_names(w, 5, BW_SEC + 4 * BW_MS);
+    assert_int_equal(count_sent(w, BW_MSG_RELEASE), MEMBERS - 1);
+}
+
+static void a_withdrawn_claimant_is_free_of_its_own_promise(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_withdrawn(&w);
+    claim_from(&w, BW_SEC + 6 * BW_MS, 5, 42);
+    assert_true(reply(&w)->flags & BW_FLAG_YES);
+}
+
+/* One release may be lost. It is repeated, rarely, for as long as promises may bind. */
+static void a_withdrawn_claimant_repeats_its_release(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_withdrawn(&w);
+    uint32_t repeats = 0;
+    bw_time now = bw_elect_guard.deadline(w.memory);
+    for (; now < BW_TIME_NEVER && repeats < 100; now = bw_elect_guard.deadline(w.memory)) {
+        step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = now});
+        assert_int_equal(count_sent(&w, BW_MSG_RELEASE), MEMBERS - 1);
+        assert_true(now <= BW_SEC + 4 * BW_MS + T);
+        repeats++;
+    }
+    assert_true(repeats >= 3 && repeats <= 8);
+}
+
+static void a_claimant_that_claims_again_repeats_no_release(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_withdrawn(&w);
+    inner_names(&w, 1, BW_SEC + 6 * BW_MS);
+    assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+    for (int i = 0; i < 10; i++) {
+        bw_time now = bw_elect_guard.deadline(w.memory);
+        step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = now});
+        assert_int_equal(count_sent(&w, BW_MSG_RELEASE), 0);
+    }
+}
+
+/* The member that refused hears of the release later than the claimant: the claimant, refused once
+ * more, asks again when the release is repeated. */
+static void a_repeated_release_makes_a_claimant_ask_again(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    struct bw_message no = {.kind = BW_MSG_PROMISE, .from = 2, .to = 1, .term = 7};
+    struct bw_message free = {.kind = BW_MSG_RELEASE, .from = 4, .to = 1, .term = 7};
+    start(&w, 1, 0);
+    inner_names(&w, 1, BW_SEC);
+    no.promise.leader = 4;
+    no.promise.left_ns = T / 2;
+    for (bw_time now = BW_SEC + 2 * BW_MS; now < BW_SEC + 10 * BW_MS; now += 4 * BW_MS) {
+        receive(&w, now, &no);
+        assert_true(bw_elect_guard.deadline(w.memory) > now + T / 4);
+        receive(&w, now + BW_MS, &free);
+        step(&w, &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = now + BW_MS});
+        assert_int_equal(count_sent(&w, BW_MSG_CLAIM), MEMBERS - 1);
+        no.term++; /* our own claim was higher than that */
+    }
+}
+
+/* A claim that the network doubled, or that a release overtook, is not promised any more. */
+static void a_claim_that_was_released_binds_nobody(void **state)
+{
+    (void)state;
+    for (int first_claim = 0; first_claim < 2; first_claim++) {
+        struct world w = {0};
+        start(&w, 1, 0);
+        if (first_claim)
+            claim_from(&w, BW_SEC, 4, 7);
+        struct bw_message free = {.kind = BW_MSG_RELEASE, .from = 4, .to = 1, .term = 7};
+        receive(&w, BW_SEC + BW_MS, &free);
+        claim_from(&w, BW_SEC + 2 * BW_MS, 4, 7);
+        assert_int_equal(count_sent(&w, BW_MSG_PROMISE), 0);
+        claim_from(&w, BW_SEC + 3 * BW_MS, 5, 8);
+        assert_true(reply(&w)->flags & BW_FLAG_YES);
+        claim_from(&w, BW_SEC + 3 * BW_MS + T, 4, 9); /* a new claim of the same node counts */
+        assert_true(reply(&w)->flags & BW_FLAG_YES);
+    }
+}
+
 static void a_refused_claimant_comes_back_with_a_higher_epoch(void **state)
 {
     (void)state;
@@ -516,6 +611,11 @@ int main(void)
         cmocka_unit_test(a_claim_in_between_does_not_release_work_that_is_dying),
         cmocka_unit_test(a_late_death_does_not_release_the_next_leadership),
         cmocka_unit_test(a_stopping_holder_hands_over_at_once),
+        cmocka_unit_test(a_withdrawn_claimant_is_free_of_its_own_promise),
+        cmocka_unit_test(a_withdrawn_claimant_repeats_its_release),
+        cmocka_unit_test(a_claimant_that_claims_again_repeats_no_release),
+        cmocka_unit_test(a_repeated_release_makes_a_claimant_ask_again),
+        cmocka_unit_test(a_claim_that_was_released_binds_nobody),
         cmocka_unit_test(a_refused_claimant_comes_back_with_a_higher_epoch),
         cmocka_unit_test(a_restarted_holder_never_uses_its_old_epoch_again),
         cmocka_unit_test(strangers_and_an_impossible_quorum_are_refused),
