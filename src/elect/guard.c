@@ -15,7 +15,9 @@
  * restarted member cannot know how long its promise still binds and waits T.
  *
  * Not promised: that a leader is found while no majority is alive, or while the inner elector does
- * not settle. Membership may change by one at a time (neighbouring majorities intersect). */
+ * not settle. Without `voters` the members vote, and may change by one at a time (neighbouring
+ * majorities intersect) and not again before T has passed: a member that joins knows of no promise
+ * that the others gave. `peer` passes the founders as `voters`, who never change. */
 #include "base/arena.h"
 #include "base/bug.h"
 #include "base/drift.h"

@@ -213,7 +213,7 @@ void bw_raft_bind(struct bw_raft *raft, bw_node leader, bw_term term, bw_time le
 void bw_raft_unbind(struct bw_raft *raft, bw_node leader);
 void bw_raft_confirmed_dead(struct bw_raft *raft, bw_node node, bw_term term);
 void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended);
-bw_time bw_raft_tell_waits(const struct bw_raft *raft, bw_node to, struct bw_message *msg,
+bw_time bw_raft_tell_waits(const struct bw_raft *raft, bw_node but, struct bw_message *msg,
                            struct bw_raft_waits *out);
 void bw_raft_take_waits(struct bw_raft *raft, const struct bw_raft_waits *waits);
 void bw_raft_window_begin(struct bw_raft *raft);
