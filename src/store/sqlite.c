@@ -502,7 +502,7 @@ static bool sqlite_about(struct bw_store *store, char *about)
 const struct bw_store_ops bw_store_sqlite = {
     .scheme = "sqlite",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
-              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL,
+              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_TOLD,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = 1,
     .summary = "one host, no server: survives crashes, reboots and clock changes; candidates race",

@@ -84,7 +84,8 @@ struct bw_sqlite_entry *bw_sqlite_entry_get(struct bw_sqlite_worker *worker, con
 
 void bw_sqlite_entry_tidy(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry)
 {
-    if (entry->fd >= 0 || entry->touched || entry->watches || entry->told_version != 0)
+    if (entry->fd >= 0 || entry->touched || entry->watches || entry->told_version != 0 ||
+        entry->claimed != BW_TOKEN_NONE)
         return;
     uv_mutex_lock(&worker->mutex);
     struct bw_sqlite_entry **at = bucket(worker, entry->name);
@@ -123,8 +124,10 @@ int bw_sqlite_entry_lock(struct bw_sqlite_worker *worker, const char *name,
         close(fd);
         return error;
     }
-    if (entry->fresh_fd >= 0) /* held and released and held again in one transaction */
+    if (entry->fresh_fd >= 0) { /* held and released and held again in one transaction */
         close(entry->fresh_fd);
+        bw_sqlite_claim_drop(&worker->claims);
+    }
     entry->fresh_fd = fd;
     entry->fresh_token = row->record.token;
     entry->told_version = 0;
@@ -133,10 +136,39 @@ int bw_sqlite_entry_lock(struct bw_sqlite_worker *worker, const char *name,
     return 0;
 }
 
+static void unclaim(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry)
+{
+    if (entry->claimed == BW_TOKEN_NONE)
+        return;
+    bw_sqlite_claim_drop(&worker->claims);
+    entry->claimed = BW_TOKEN_NONE;
+    entry->in_doubt = false;
+}
+
+void bw_sqlite_entry_unclaim(struct bw_sqlite_worker *worker, const char *name, bw_token token)
+{
+    struct bw_sqlite_entry *entry = bw_sqlite_entry_find(worker, name);
+    if (!entry || entry->claimed != token)
+        return;
+    unclaim(worker, entry);
+    bw_sqlite_entry_tidy(worker, entry);
+}
+
+/* A commit in doubt shows in the row, or it did not happen: then nobody leads by it. */
+static void resolve(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
+                    const struct bw_sqlite_row *row)
+{
+    if (entry->in_doubt && row->record.token < entry->claimed)
+        unclaim(worker, entry);
+    entry->in_doubt = false;
+}
+
 void bw_sqlite_entry_outdated(struct bw_sqlite_worker *worker, const char *name,
                               const struct bw_sqlite_row *row)
 {
     struct bw_sqlite_entry *entry = bw_sqlite_entry_find(worker, name);
+    if (entry && entry->fresh_fd < 0)
+        resolve(worker, entry, row);
     if (!entry || entry->fd < 0 || (row->record.held && row->record.token == entry->token))
         return;
     bw_sqlite_entry_touch(worker, entry);
@@ -161,7 +193,11 @@ static void settle(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entr
     bool forget = end == BW_SQLITE_ROLLED_BACK;
     if (entry->fresh_fd >= 0 && forget) {
         close(entry->fresh_fd);
+        bw_sqlite_claim_drop(&worker->claims);
     } else if (entry->fresh_fd >= 0) {
+        unclaim(worker, entry); /* an earlier leadership of this process that nobody released */
+        entry->claimed = entry->fresh_token;
+        entry->in_doubt = end == BW_SQLITE_IN_DOUBT;
         if (end == BW_SQLITE_COMMITTED) /* a second memory of the token, behind the commit */
             bw_sqlite_mark_write(entry->fresh_fd,
                                  &(struct bw_sqlite_mark){.token = entry->fresh_token});

@@ -51,6 +51,8 @@ bool bw_sqlite_file_election(const char *file, char out[BW_ELECTION_NAME_MAX + 1
 /* Open a side file, made with the database's mode if it is not there. Returns the descriptor or -1
  * with errno. */
 int bw_sqlite_side_open(const struct bw_sqlite_paths *paths, const char *file);
+/* Open a file or directory that is there; uses what the hard limit of descriptors allows. */
+int bw_sqlite_open_path(const char *path, int flags);
 /* Open it for looking only; -1 when it is not there. Closing it wakes nobody. */
 int bw_sqlite_side_look(const struct bw_sqlite_paths *paths, const char *file);
 
@@ -63,6 +65,27 @@ bool bw_sqlite_lock_held(int fd, uint64_t at);
 
 /* The enum bw_error for an errno. */
 int bw_sqlite_error_of(int system);
+
+/* That this process leads in a database, said to those who create another one in its place
+ * (sqlite_claim.c). Where the directory cannot be read there is no claim. */
+#define BW_SQLITE_CLAIM_LEVELS 2u
+
+struct bw_sqlite_claims {
+    int fd[BW_SQLITE_CLAIM_LEVELS]; /* directories, with a lock; -1: none */
+    int file_fd;                    /* keeps the inode of the claimed database; -1: none */
+    uint32_t count;                 /* leaderships whose work may be alive */
+};
+
+void bw_sqlite_claims_init(struct bw_sqlite_claims *claims);
+/* Does nothing while leaderships are left: their work may still run. */
+void bw_sqlite_claims_close(struct bw_sqlite_claims *claims);
+/* For one more leadership. Returns 0, or an errno and nothing is claimed: ESTALE: the database is
+ * not at its path any more; or there is no descriptor left. */
+int bw_sqlite_claim_take(struct bw_sqlite_claims *claims, const struct bw_sqlite_paths *paths);
+void bw_sqlite_claim_drop(struct bw_sqlite_claims *claims);
+/* Does any process, this one included, lead in another database at this path? Returns 0 or an
+ * errno: there is no descriptor left to look. */
+int bw_sqlite_claims_look(const struct bw_sqlite_paths *paths, bool *claimed);
 
 /* The mark at the start of a lock file; an unreadable or torn one reads as none. */
 void bw_sqlite_mark_read(int fd, struct bw_sqlite_mark *out);

@@ -129,6 +129,11 @@ static int open_file(const char *path, int flags, mode_t mode)
     return fd;
 }
 
+int bw_sqlite_open_path(const char *path, int flags)
+{
+    return open_file(path, flags, 0);
+}
+
 /* As SQLite does with its own side files: who may use the database may use them. Where that cannot
  * be arranged the file stays as it is, and others will be told that they may not. */
 static void share(const struct bw_sqlite_paths *paths, int fd)

@@ -100,28 +100,73 @@ static struct bw_sqlite_verdict decide(struct bw_sqlite_worker *worker,
     }
 }
 
-/* The mark knows a later leadership than the database, and somebody looks after it: the database
- * was removed or replaced under a living holder, which will notice before its lease is over. */
-static bool unknown_holder(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
-                           const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
-{
-    char file[BW_SQLITE_FILE_MAX + 1];
-    if (mark->token <= row->record.token || mark->released)
-        return false;
-    bw_sqlite_file_name(task->request.election, file);
-    int fd = bw_sqlite_side_look(&worker->paths, file);
-    bool held = fd < 0 || bw_sqlite_lock_held(fd, mark->token); /* in doubt: held */
-    if (fd >= 0)
-        close(fd);
-    if (held && task->reply)
-        say(task, BW_EBUSY, "the database was removed or replaced while somebody leads", NULL);
-    return held;
-}
-
 static void say_no_lock(struct bw_sqlite_task *task, int error)
 {
     bool short_of = bw_sqlite_error_of(error) == BW_ENOMEM;
     say(task, short_of ? BW_ELIMIT : BW_EIO, "cannot lock the election's file", strerror(error));
+}
+
+/* The mark knows a later leadership than the database, and somebody looks after it. */
+static bool is_marked(struct bw_sqlite_worker *worker, const char *election,
+                      const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+{
+    char file[BW_SQLITE_FILE_MAX + 1];
+    if (mark->token <= row->record.token || mark->released)
+        return false;
+    bw_sqlite_file_name(election, file);
+    int fd = bw_sqlite_side_look(&worker->paths, file);
+    bool held = fd < 0 || bw_sqlite_lock_held(fd, mark->token); /* in doubt: held */
+    if (fd >= 0)
+        close(fd);
+    return held;
+}
+
+/* Looked at once per transaction: nobody can begin to claim the old database now (sqlite_claim.c).
+ */
+static int look_for_claims(struct bw_sqlite_worker *worker, bool *claimed)
+{
+    int error = 0;
+    if (worker->claims_seen_in != worker->transactions)
+        error = bw_sqlite_claims_look(&worker->paths, &worker->claimed_elsewhere);
+    if (error == 0)
+        worker->claims_seen_in = worker->transactions;
+    *claimed = worker->claimed_elsewhere;
+    return error;
+}
+
+/* The database was removed or replaced under a living holder. It has noticed by file events, and
+ * ends its work. */
+static bool unknown_holder(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                           const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+{
+    bool claimed;
+    int error = look_for_claims(worker, &claimed);
+    if (error) { /* in doubt nobody leads */
+        say_no_lock(task, error);
+        return true;
+    }
+    bool led = claimed || is_marked(worker, task->request.election, row, mark);
+    if (led)
+        say(task, BW_EBUSY,
+            "the database was removed or replaced while somebody leads; waiting for that leader "
+            "to stop",
+            NULL);
+    return led;
+}
+
+/* A leader whose database was replaced has ended its work: the next one's token goes on behind. */
+static void leave_token(struct bw_sqlite_worker *worker, const struct bw_store_request *request,
+                        const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+{
+    char file[BW_SQLITE_FILE_MAX + 1];
+    if (request->token <= row->record.token || request->token <= mark->token)
+        return;
+    bw_sqlite_file_name(request->election, file);
+    int fd = bw_sqlite_side_open(&worker->paths, file);
+    if (fd < 0)
+        return;
+    bw_sqlite_mark_write(fd, &(struct bw_sqlite_mark){.token = request->token, .released = true});
+    close(fd);
 }
 
 /* A new leadership needs its lock, a mark that was read (it may know higher tokens than the
@@ -140,7 +185,13 @@ static bool secure(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
         return false;
     }
     row->pid = getpid();
-    int error = bw_sqlite_entry_lock(worker, task->request.election, row);
+    int error = bw_sqlite_claim_take(&worker->claims, &worker->paths);
+    if (error == ESTALE) {
+        say(task, BW_EBUSY, "the database was removed or replaced just now", NULL);
+        return false;
+    }
+    if (error == 0 && (error = bw_sqlite_entry_lock(worker, task->request.election, row)) != 0)
+        bw_sqlite_claim_drop(&worker->claims);
     if (error)
         say_no_lock(task, error);
     return error == 0;
@@ -159,6 +210,8 @@ static int change_row(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     before = row;
     struct bw_sqlite_verdict verdict = decide(worker, &task->request, &row, &mark);
     bool took = task->request.op == BW_STORE_ACQUIRE && verdict.change != BW_SQLITE_SAME;
+    if (task->request.op == BW_STORE_RELEASE && verdict.outcome == BW_OUTCOME_REFUSED)
+        leave_token(worker, &task->request, &before, &mark);
     if (took && (unknown_holder(worker, task, &before, &mark) ||
                  !secure(worker, task, &row, &mark, verdict.change))) {
         bw_sqlite_answer(worker, job, task, BW_OUTCOME_UNAVAILABLE, &before, lock_free);

@@ -53,6 +53,7 @@ int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url, char
     uint64_t seed = 0;
     memset(worker, 0, sizeof *worker);
     worker->bell_fd = worker->alive_fd = -1;
+    bw_sqlite_claims_init(&worker->claims);
     int error = bw_sqlite_paths_open(&worker->paths, url, why);
     if (error)
         return error;
@@ -86,6 +87,7 @@ void bw_sqlite_worker_close(struct bw_sqlite_worker *worker)
         close(worker->bell_fd);
     if (worker->alive_fd >= 0)
         close(worker->alive_fd);
+    bw_sqlite_claims_close(&worker->claims);
     for (uint32_t i = 0; i < worker->bucket_count; i++)
         while (worker->buckets[i]) {
             struct bw_sqlite_entry *entry = worker->buckets[i];
@@ -266,6 +268,14 @@ static void transact(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
         ring(worker);
 }
 
+/* The work of these is dead, whether or not the database could be told. */
+static void drop_claims(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
+{
+    for (const struct bw_sqlite_task *task = job->done.first; task; task = task->next)
+        if (task->request.op == BW_STORE_RELEASE && task->request.clean)
+            bw_sqlite_entry_unclaim(worker, task->request.election, task->request.token);
+}
+
 void bw_sqlite_work(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
 {
     char why[BW_WHY_MAX + 1] = "";
@@ -278,6 +288,7 @@ void bw_sqlite_work(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
     } else {
         transact(worker, job);
     }
+    drop_claims(worker, job);
     job->again_ns = bw_sqlite_watches_next(worker);
     bw_time poll = bw_time_max(worker->shortest_ttl / 3, 10 * BW_MS);
     job->poll_ns = worker->watch_count == 0 ? 0 : worker->shortest_ttl ? poll : BW_SEC;

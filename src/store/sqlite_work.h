@@ -65,6 +65,8 @@ struct bw_sqlite_entry {
     bool drop;
     int fd; /* the lock of a leadership of this process, -1: none */
     bw_token token;
+    bw_token claimed; /* leadership of this process whose work may be alive; 0: none */
+    bool in_doubt;    /* nobody knows yet whether the commit that began it happened */
     struct bw_sqlite_task *watches;
     uint64_t told_version; /* of a proved death that was told, and when: not told again at once */
     bw_time told_at;
@@ -80,18 +82,21 @@ struct bw_sqlite_worker {
     struct bw_sqlite_db db;
     int bell_fd, alive_fd;
     uint64_t alive; /* our byte in the file of candidates */
+    struct bw_sqlite_claims claims;
     atomic_bool stop;
     uv_mutex_t mutex; /* guards the table of entries and their fd */
     struct bw_sqlite_entry **buckets;
     uint32_t bucket_count, entry_count;
     uint32_t watch_count;
     struct bw_sqlite_entry *touched;
-    uint64_t transactions; /* so many have begun */
-    bool writing;          /* this one is the only one that can write */
-    bool looking;          /* some entry has look_at set */
-    bool insist;           /* sync the next commit whatever it is */
-    bool changed;          /* in this transaction: ring the bell after it */
-    uint64_t seen;         /* changes up to this version were told to the watches */
+    uint64_t transactions;   /* so many have begun */
+    uint64_t claims_seen_in; /* in which of them others' claims were looked at, and the result */
+    bool claimed_elsewhere;
+    bool writing;  /* this one is the only one that can write */
+    bool looking;  /* some entry has look_at set */
+    bool insist;   /* sync the next commit whatever it is */
+    bool changed;  /* in this transaction: ring the bell after it */
+    uint64_t seen; /* changes up to this version were told to the watches */
     bool seen_known;
     bw_time shortest_ttl; /* of watched elections */
     bw_time others_until; /* the database is left to others until then, if nothing is urgent */
@@ -109,6 +114,8 @@ void bw_sqlite_entry_touch(struct bw_sqlite_worker *worker, struct bw_sqlite_ent
 /* Lock the row's new token; fills in the row's lock_dev and lock_ino. Returns 0 or errno. */
 int bw_sqlite_entry_lock(struct bw_sqlite_worker *worker, const char *name,
                          struct bw_sqlite_row *row);
+/* Its owner says that the work of this leadership is dead. */
+void bw_sqlite_entry_unclaim(struct bw_sqlite_worker *worker, const char *name, bw_token token);
 /* The lock is of no use once the row has moved on. */
 void bw_sqlite_entry_outdated(struct bw_sqlite_worker *worker, const char *name,
                               const struct bw_sqlite_row *row);

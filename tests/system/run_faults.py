@@ -405,6 +405,18 @@ def a_database_replaced_with_its_locks_is_noticed_before_the_next_renewal(room):
 
 
 @test
+def a_database_removed_with_its_locks_under_its_leader_makes_no_second_one(room):
+    a = room.candidate("a", "ignore-term")  # its work lives on for all of --kill-after
+    room.started(1)
+    remove_database(room, locks=True)
+    b = room.candidate("b")
+    b.said("containment")
+    room.started(2)
+    assert a.said("step-down")["reason"] == "taken"
+    room.judge()  # never two at once, and no token twice
+
+
+@test
 def a_full_disk_stops_the_work_with_a_clear_reason(room):
     point = os.path.join(room.dir, "small")
     os.mkdir(point)

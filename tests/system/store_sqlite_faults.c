@@ -258,19 +258,71 @@ static void a_database_that_is_created_again_repeats_no_version(void **state)
     client_close(&c);
 }
 
-static void a_database_that_was_replaced_counts_when_its_holder_has_noticed(void **state)
+static void remove_locks(void)
+{
+    char locks[SCRATCH_MAX + 64];
+    snprintf(locks, sizeof locks, "%s.locks", path);
+    scratch_remove(locks);
+}
+
+/* The database is there again, made by the newcomer. It leads when the work of the old leader is
+ * dead, not when that one has noticed, and with a higher token. */
+static void newcomer_waits_for(struct client *leader, bw_token token)
+{
+    struct client c;
+    client_open(&c, path, "cleo");
+    struct bw_store_reply new = client_acquire(&c, E, 0);
+    assert_int_equal(new.outcome, BW_OUTCOME_UNAVAILABLE);
+    assert_non_null(strstr(new.why, "while somebody leads"));
+    assert_int_equal(client_renew(leader, E, token).outcome, BW_OUTCOME_REFUSED);
+    assert_int_equal(client_acquire(&c, E, 0).outcome, BW_OUTCOME_UNAVAILABLE);
+    assert_int_equal(client_acquire(&c, "another", 0).outcome, BW_OUTCOME_UNAVAILABLE);
+    client_release(leader, E, token, true);
+    assert_int_equal(client_acquire(&c, "another", 0).outcome, BW_OUTCOME_DONE);
+    new = client_acquire(&c, E, 0);
+    assert_int_equal(new.outcome, BW_OUTCOME_DONE);
+    assert_true(new.record.token > token);
+    client_close(&c);
+}
+
+static void a_database_that_was_replaced_counts_when_its_holder_has_stopped(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
     remove_database();
+    newcomer_waits_for(&a, held.record.token);
+}
+
+static void a_database_replaced_with_its_locks_counts_when_its_holder_has_stopped(void **state)
+{
+    (void)state;
+    struct bw_store_reply held = client_acquire(&a, E, 0);
+    remove_database();
+    remove_locks();
+    newcomer_waits_for(&a, held.record.token);
+}
+
+static void a_database_replaced_with_its_directory_counts_when_its_holder_has_stopped(void **state)
+{
+    (void)state;
+    struct bw_store_reply held = client_acquire(&a, E, 0);
+    scratch_remove(dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    newcomer_waits_for(&a, held.record.token);
+}
+
+/* The leader cannot tell a database that is gone that its work is dead. */
+static void a_leader_that_stopped_while_its_database_is_gone_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct bw_store_reply held = client_acquire(&a, E, 0);
+    remove_database();
+    remove_locks();
+    assert_int_equal(client_release(&a, E, held.record.token, true).outcome,
+                     BW_OUTCOME_UNAVAILABLE);
     struct client c;
-    client_open(&c, path, "cleo");                        /* makes a new one */
-    struct bw_store_reply new = client_acquire(&c, E, 0); /* the lock file remembers who leads */
-    assert_int_equal(new.outcome, BW_OUTCOME_UNAVAILABLE);
-    assert_int_equal(client_renew(&a, E, held.record.token).outcome, BW_OUTCOME_REFUSED);
-    new = client_acquire(&c, E, 0);
-    assert_int_equal(new.outcome, BW_OUTCOME_DONE);
-    assert_true(new.record.token > held.record.token); /* and with which token */
+    client_open(&c, path, "cleo");
+    assert_int_equal(client_acquire(&c, E, 0).outcome, BW_OUTCOME_DONE);
     client_close(&c);
 }
 
@@ -470,7 +522,10 @@ int main(void)
         in_scratch(a_locked_database_is_unavailable_for_a_while),
         in_scratch(a_database_that_vanishes_is_not_made_anew),
         in_scratch(a_database_that_is_created_again_repeats_no_version),
-        in_scratch(a_database_that_was_replaced_counts_when_its_holder_has_noticed),
+        in_scratch(a_database_that_was_replaced_counts_when_its_holder_has_stopped),
+        in_scratch(a_database_replaced_with_its_locks_counts_when_its_holder_has_stopped),
+        in_scratch(a_database_replaced_with_its_directory_counts_when_its_holder_has_stopped),
+        in_scratch(a_leader_that_stopped_while_its_database_is_gone_holds_nobody_up),
         in_scratch(another_boot_proves_nothing_but_tokens_go_on),
         in_scratch(another_namespace_proves_nothing),
         in_scratch(a_wiped_lock_directory_proves_nothing),
