@@ -270,6 +270,7 @@ static void carry_out(struct candidate *c, const struct bw_lease_action *action,
         break;
     case BW_LEASE_PREPARE:
     case BW_LEASE_RELEASED:
+    case BW_LEASE_DUPLICATE:
     case BW_LEASE_STOPPED:
         break;
     }

@@ -70,6 +70,7 @@ static void act(struct bw_lead *lead, const struct bw_lease_action *action)
         lead->stopped = true;
         break;
     case BW_LEASE_LEADER:
+    case BW_LEASE_DUPLICATE:
         break;
     }
 }

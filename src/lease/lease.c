@@ -298,6 +298,7 @@ static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_acti
     if (!(l->config.traits & BW_STORE_NOTIFIES))
         l->act_at = bw_time_min(l->act_at, now + jittered(l, l->config.retry_ns));
     lease_line_up(l, now, actions);
+    lease_register(l, now, actions);
     lease_watch(l, now, actions);
 }
 
@@ -320,6 +321,7 @@ static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *act
 {
     bool over = !l->seen.held || l->seen.proved_dead || may_steal(l, now);
     bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
+    lease_look_for_namesake(l, now, actions);
     if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
         lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
     else if (ours)
@@ -431,7 +433,7 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
 static void on_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
                       struct bw_lease_actions *actions)
 {
-    if (reply->id == 0 || lease_on_enter_answer(l, reply))
+    if (reply->id == 0 || lease_on_enter_answer(l, reply, actions))
         return;
     if (reply->id == l->watch.id)
         on_watch_answer(l, reply, now, actions);

@@ -64,6 +64,7 @@ enum bw_lease_action_kind {
     BW_LEASE_LEADER,    /* who leads changed: leader (may be empty), token, value */
     BW_LEASE_PREPARE,   /* run --on-prepare: we are asked to take over */
     BW_LEASE_RELEASED,  /* the release was answered (or given up): reason */
+    BW_LEASE_DUPLICATE, /* another candidate with our id is alive: tell people, once */
     BW_LEASE_STOPPED    /* nothing more will come: after STOP */
 };
 

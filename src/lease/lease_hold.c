@@ -163,8 +163,10 @@ static void on_renewed(struct bw_lease *l, const struct bw_store_reply *reply, b
     struct bw_lease_action *action = lease_act(actions, BW_LEASE_EXTENDED);
     action->schedule = l->schedule;
     action->token = l->token;
-    if (l->state == LEASE_HOLDING)
+    if (l->state == LEASE_HOLDING) {
+        lease_register(l, now, actions);
         lease_watch(l, now, actions);
+    }
 }
 
 /* The first miss tries again at once, later ones a little later, until the work must be told to

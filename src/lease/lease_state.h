@@ -26,6 +26,16 @@ struct lease_pending {
 
 #define LEASE_RENEWALS 2u
 
+/* A leadership of somebody else under our own id: an earlier process of ours that died, whose
+ * record is still there, or another candidate that was given the same id by mistake. Signs of life
+ * tell. */
+struct lease_namesake {
+    uint64_t request; /* that made it holder; 0: there is none */
+    uint64_t version, note_serial;
+    bw_time since; /* when it was first seen */
+    uint32_t renewals;
+};
+
 struct bw_lease {
     struct bw_lease_config config;
     struct bw_rng rng;
@@ -37,6 +47,7 @@ struct bw_lease {
     struct lease_pending acquire; /* the newest ACQUIRE, answered or not */
     struct lease_pending renew[LEASE_RENEWALS];
     struct lease_pending enter; /* the newest ENTER */
+    bool registered;            /* the newest ENTER was done; matters where candidates race */
     bool in_line;       /* on a store that serves in order: we have a place, or asked for one */
     bool stood_back;    /* we gave our turn away, and nobody else has led since */
     bw_time act_at;     /* when to go on: retry, contend, steal, renew; NEVER = on an answer */
@@ -64,6 +75,9 @@ struct bw_lease {
     bw_time successor_until;
     uint64_t note_seen; /* serial of the newest note dealt with */
     enum bw_lease_loss last_loss;
+    struct lease_namesake namesake;
+    uint32_t refusals; /* of ENTER, in a row, because the id is taken */
+    bool duplicate_told;
 };
 
 /* An action with its kind set and the rest zero. */
@@ -103,7 +117,12 @@ void lease_enter(struct bw_lease *l, bw_time now, struct bw_lease_actions *actio
 /* We wait: is our place in line, at its end, or not there at all? */
 void lease_line_up(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
 /* False: it is the answer to something else. */
-bool lease_on_enter_answer(struct bw_lease *l, const struct bw_store_reply *reply);
+bool lease_on_enter_answer(struct bw_lease *l, const struct bw_store_reply *reply,
+                           struct bw_lease_actions *actions);
+/* Where candidates race: enters again, once per TTL, as long as we are not registered. */
+void lease_register(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
+/* The record is known: is a living candidate with our id its holder? */
+void lease_look_for_namesake(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);
 
 /* lease_note.c */
 void lease_on_note(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions);

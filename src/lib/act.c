@@ -209,6 +209,7 @@ static void act(void *context, const struct bw_lease_action *action)
         l->left = true;
         break;
     case BW_LEASE_RELEASED:
+    case BW_LEASE_DUPLICATE:
     case BW_LEASE_ASK:
         break;
     }

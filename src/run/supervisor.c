@@ -49,6 +49,15 @@ static void arm(struct supervisor *s)
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+static bool namesake_leads(const struct supervisor *s)
+{
+    struct bw_lease_status status;
+    if (!s->asked)
+        return false;
+    bw_lease_status(bw_asked_lease(s->asked), &status);
+    return strcmp(status.leader, s->config->id) == 0;
+}
+
 int bw_supervisor_give_up(struct supervisor *s, bool reached)
 {
     static const char *const why[2][2] = {
@@ -56,8 +65,11 @@ int bw_supervisor_give_up(struct supervisor *s, bool reached)
         {"the store cannot be reached, and -n says not to wait",
          "not elected, and -n says not to wait"}};
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-    bw_log_event(&s->log, reached ? BW_LOG_WARNING : BW_LOG_ERROR, "gave-up", fields, "%s",
-                 why[s->config->no_wait][reached]);
+    bw_log_event(&s->log, reached ? BW_LOG_WARNING : BW_LOG_ERROR, "gave-up", fields, "%s%s",
+                 why[s->config->no_wait][reached],
+                 namesake_leads(s) ? "; a candidate with the same --id leads: another one, or an "
+                                     "earlier run of this one whose lease is not over"
+                                   : "");
     return reached ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE;
 }
 

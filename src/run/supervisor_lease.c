@@ -155,6 +155,16 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
         bw_supervisor_end(s, BW_RUN_EXIT_LOST);
 }
 
+/* At most one of the two leads. But a list shows one for both, and a transfer to the id may reach
+ * either. */
+static void on_duplicate(struct supervisor *s)
+{
+    bw_log_event(&s->log, BW_LOG_WARNING, "duplicate-id", NULL,
+                 "another candidate with id '%s' is running in this election; give each candidate "
+                 "its own --id",
+                 s->config->id);
+}
+
 void bw_supervisor_act(void *supervisor, const struct bw_lease_action *action)
 {
     struct supervisor *s = supervisor;
@@ -179,6 +189,9 @@ void bw_supervisor_act(void *supervisor, const struct bw_lease_action *action)
         break;
     case BW_LEASE_RELEASED:
         on_released(s, action);
+        break;
+    case BW_LEASE_DUPLICATE:
+        on_duplicate(s);
         break;
     case BW_LEASE_STOPPED:
         s->stopped = true;

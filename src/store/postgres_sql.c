@@ -82,7 +82,8 @@ static const char *const texts[BW_PG_STATEMENTS] = {
         "WITH came AS (INSERT INTO @C AS c (election, candidate, value, priority, process, seen)"
         " VALUES ($1, $2, $3, $4, $5, clock_timestamp()) ON CONFLICT (election, candidate)"
         " DO UPDATE SET value = excluded.value, priority = excluded.priority,"
-        " process = excluded.process, seen = excluded.seen), gone AS (DELETE FROM @C WHERE"
+        " process = excluded.process, seen = excluded.seen WHERE c.process = excluded.process OR"
+        " c.seen < clock_timestamp() - interval '45 seconds'), gone AS (DELETE FROM @C WHERE"
         " election = $1 AND candidate <> $2 AND seen < clock_timestamp() - interval '1 hour')"
         " SELECT" ROW " FROM " ONE " LEFT JOIN @E AS r ON r.election = $1",
     [BW_PG_LEAVE] =

@@ -75,16 +75,23 @@ void redis_list_free(struct bw_store *store)
 /* ---- the script ---- */
 
 struct entry_words {
-    char key[REDIS_KEY_MAX], life[DIGITS], text[BW_RECORD_JSON_MAX];
+    char key[REDIS_KEY_MAX], life[DIGITS], owner[DIGITS];
+    char text[BW_RECORD_JSON_MAX + 2 * DIGITS];
 };
 
-static int fill_words(struct entry_words *words, struct redis_election *election,
-                      const struct redis_entry *entry)
+/* The entry names the process that put it: two candidates may have been given the same id, and the
+ * one that leaves must not remove the other. */
+static int fill_words(struct entry_words *words, const struct bw_store *store,
+                      struct redis_election *election, const struct redis_entry *entry)
 {
+    char packed[BW_RECORD_JSON_MAX];
     redis_election_candidates(election, words->key);
     words->text[0] = '\0';
     snprintf(words->life, sizeof words->life, "%" PRIu64, entry ? entry->life_ms : 0);
-    int length = entry ? bw_candidate_pack(&entry->candidate, words->text, sizeof words->text) : 0;
+    snprintf(words->owner, sizeof words->owner, "%016" PRIx64, store->nonce);
+    int length = entry ? bw_candidate_pack(&entry->candidate, packed, sizeof packed) : 0;
+    if (length > 0)
+        snprintf(words->text, sizeof words->text, "{\"owner\":\"%s\",%s", words->owner, packed + 1);
     return length < 0 ? length : 0;
 }
 
@@ -94,13 +101,13 @@ static void send_words(struct redis_ask *ask, const char *op, const char *id,
                                       bool sent))
 {
     struct entry_words filled;
-    if (fill_words(&filled, ask->election, entry) != 0) {
+    if (fill_words(&filled, ask->store, ask->election, entry) != 0) {
         snprintf(ask->why, sizeof ask->why, "an id or value that is no UTF-8");
         redis_ask_fail(ask);
         return;
     }
-    const char *words[] = {"1", filled.key, op, id, filled.life, filled.text};
-    if (redis_ask_send(ask, 0, REDIS_SCRIPT_CANDIDATES, whole, 6, words, answer) != 0)
+    const char *words[] = {"1", filled.key, op, id, filled.life, filled.text, filled.owner};
+    if (redis_ask_send(ask, 0, REDIS_SCRIPT_CANDIDATES, whole, 7, words, answer) != 0)
         redis_ask_fail(ask);
 }
 
@@ -256,13 +263,14 @@ static void renew(struct bw_store *store, struct redis_entry *entry)
 {
     struct entry_words filled;
     struct redis_election *election = redis_election_get(store, entry->election);
-    if (!election || fill_words(&filled, election, entry) != 0)
+    if (!election || fill_words(&filled, store, election, entry) != 0)
         return;
     const char *words[] = {"EVAL",      redis_script_text(REDIS_SCRIPT_CANDIDATES),
                            "1",         filled.key,
                            "enter",     entry->candidate.id,
-                           filled.life, filled.text};
-    redis_link_send(&store->node[0].link, 8, words, NULL, on_renewed, store);
+                           filled.life, filled.text,
+                           filled.owner};
+    redis_link_send(&store->node[0].link, 9, words, NULL, on_renewed, store);
 }
 
 void redis_list_renew(uv_timer_t *timer)

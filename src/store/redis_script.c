@@ -115,7 +115,7 @@ static const char record_script[] =
     "return state('done')\n";
 
 static const char candidates_script[] =
-    "local op, id, life, text = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]\n"
+    "local op, id, life, text, owner = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]\n"
     "local clock = redis.call('TIME')\n"
     "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"
     "local function parts(entry)\n" /* serial, until when, text */
@@ -135,8 +135,11 @@ static const char candidates_script[] =
     "  return found\n"
     "end\n"
     "if op == 'list' then return living() end\n"
+    "local serial, rest = parts(redis.call('HGET', KEYS[1], id))\n"
+    "local good, entry = pcall(cjson.decode, rest or '')\n"
+    "local other = good and entry.owner and entry.owner ~= owner\n" /* of another process */
+    "if other then return 0 end\n" /* stays until it leaves or falls silent */
     "if op == 'leave' then return redis.call('HDEL', KEYS[1], id) end\n"
-    "local serial = parts(redis.call('HGET', KEYS[1], id))\n"
     "if not serial then\n"
     "  living()\n"
     "  serial = redis.call('HINCRBY', KEYS[1], '', 1)\n" /* the empty name is nobody's */

@@ -2,6 +2,7 @@
  * keeps a byte of the file `@alive` locked, and the byte's number stands in its candidates' rows.
  * Locks need no renewal and know no reused process ids; rows of another boot are dead by
  * themselves. Order is the order of entering; it tells, it does not bind: candidates race. */
+#include "base/bug.h"
 #include "store/sqlite_work.h"
 
 #include <sqlite3.h>
@@ -13,7 +14,7 @@
 struct view {
     struct bw_sqlite_worker *worker;
     int alive_fd; /* another description of the file: sees our own locks too */
-    struct bw_candidate *at;
+    struct bw_sqlite_candidate *at;
     size_t count, cap;
     bool keep; /* collect the living; else the dead */
 };
@@ -32,13 +33,13 @@ static int collect(void *context, const struct bw_sqlite_candidate *candidate)
         return 0;
     if (view->count == view->cap) {
         size_t cap = view->cap ? view->cap * 2 : 8;
-        struct bw_candidate *at = realloc(view->at, cap * sizeof *at);
+        struct bw_sqlite_candidate *at = realloc(view->at, cap * sizeof *at);
         if (!at)
             return SQLITE_NOMEM;
         view->at = at;
         view->cap = cap;
     }
-    view->at[view->count++] = candidate->shown;
+    view->at[view->count++] = *candidate;
     return 0;
 }
 
@@ -72,24 +73,43 @@ static bool be_alive(struct bw_sqlite_worker *worker)
     return false;
 }
 
-int bw_sqlite_enter(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task, bool *full)
+static int bury(struct bw_sqlite_worker *worker, const char *election)
+{
+    struct view dead;
+    int result = gather(worker, election, false, &dead);
+    for (size_t i = 0; i < dead.count && result == 0; i++)
+        result = bw_sqlite_db_leave(&worker->db, election, dead.at[i].shown.id, dead.at[i].alive);
+    free(dead.at);
+    return result;
+}
+
+/* Is there room for this candidate, and is it the only process with its id? */
+static int admit(struct bw_sqlite_worker *worker, const struct bw_store_request *request,
+                 enum bw_sqlite_entrance *out)
+{
+    struct view living = {0};
+    int result = gather(worker, request->election, true, &living);
+    *out = living.count >= BW_SQLITE_CANDIDATES_MAX ? BW_SQLITE_FULL : BW_SQLITE_ADMITTED;
+    for (size_t i = 0; i < living.count; i++)
+        if (strcmp(living.at[i].shown.id, request->candidate) == 0)
+            *out = living.at[i].alive == worker->alive || BW_BUG(store_enters_over_the_living)
+                       ? BW_SQLITE_ADMITTED
+                       : BW_SQLITE_DUPLICATE;
+    free(living.at);
+    return result;
+}
+
+int bw_sqlite_enter(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                    enum bw_sqlite_entrance *out)
 {
     const struct bw_store_request *request = &task->request;
     struct bw_sqlite_candidate candidate = {0};
-    struct view dead, living = {0};
     if (!be_alive(worker))
         return SQLITE_CANTOPEN;
-    int result = gather(worker, request->election, false, &dead);
-    for (size_t i = 0; i < dead.count && result == 0; i++)
-        result = bw_sqlite_db_leave(&worker->db, request->election, dead.at[i].id);
+    int result = bury(worker, request->election);
     if (result == 0)
-        result = gather(worker, request->election, true, &living);
-    *full = living.count >= BW_SQLITE_CANDIDATES_MAX;
-    for (size_t i = 0; i < living.count && *full; i++)
-        *full = strcmp(living.at[i].id, request->candidate) != 0;
-    free(dead.at);
-    free(living.at);
-    if (result || *full)
+        result = admit(worker, request, out);
+    if (result || *out != BW_SQLITE_ADMITTED)
         return result;
     snprintf(candidate.shown.id, sizeof candidate.shown.id, "%s", request->candidate);
     snprintf(candidate.shown.value, sizeof candidate.shown.value, "%s",
@@ -111,13 +131,19 @@ int bw_sqlite_list_candidates(struct bw_sqlite_worker *worker, struct bw_sqlite_
     if (result)
         return result;
     result = gather(worker, election, true, &living);
+    struct bw_candidate *shown = calloc(living.count + 1, sizeof *shown);
+    if (result == 0 && !shown)
+        result = SQLITE_NOMEM;
+    for (size_t i = 0; i < living.count && result == 0; i++) {
+        shown[i] = living.at[i].shown;
+        shown[i].holder = row.record.held && strcmp(shown[i].id, row.record.holder) == 0;
+    }
+    free(living.at);
     if (result) {
-        free(living.at);
+        free(shown);
         return result;
     }
-    for (size_t i = 0; i < living.count; i++)
-        living.at[i].holder = row.record.held && strcmp(living.at[i].id, row.record.holder) == 0;
-    task->reply->candidates = living.at; /* freed with the task */
+    task->reply->candidates = shown; /* freed with the task */
     task->reply->count = (uint32_t)living.count;
     return 0;
 }

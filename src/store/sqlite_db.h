@@ -78,7 +78,9 @@ struct bw_sqlite_candidate {
 
 int bw_sqlite_db_enter(struct bw_sqlite_db *db, const char *election,
                        const struct bw_sqlite_candidate *candidate);
-int bw_sqlite_db_leave(struct bw_sqlite_db *db, const char *election, const char *candidate);
+/* Only the row that the process with this lock entered: another one may have the same id. */
+int bw_sqlite_db_leave(struct bw_sqlite_db *db, const char *election, const char *candidate,
+                       uint64_t alive);
 int bw_sqlite_db_candidates(struct bw_sqlite_db *db, const char *election, void *context,
                             int (*each)(void *context,
                                         const struct bw_sqlite_candidate *candidate));

@@ -234,18 +234,25 @@ static int change_candidates(struct bw_sqlite_worker *worker, struct bw_sqlite_j
 {
     struct bw_sqlite_row row;
     struct bw_sqlite_mark mark;
-    bool lock_free, full = false;
+    bool lock_free;
+    enum bw_sqlite_entrance entrance = BW_SQLITE_ADMITTED;
     const struct bw_store_request *request = &task->request;
-    int result = request->op == BW_STORE_ENTER
-                     ? bw_sqlite_enter(worker, task, &full)
-                     : bw_sqlite_db_leave(&worker->db, request->election, request->candidate);
+    int result = 0;
+    if (request->op == BW_STORE_ENTER)
+        result = bw_sqlite_enter(worker, task, &entrance);
+    else if (worker->alive_fd >= 0) /* else this process has entered nobody */
+        result =
+            bw_sqlite_db_leave(&worker->db, request->election, request->candidate, worker->alive);
     if (result == 0)
         result = bw_sqlite_look(worker, request->election, &row, &mark, &lock_free);
     if (result)
         return result;
-    if (full)
+    if (entrance == BW_SQLITE_FULL)
         say(task, BW_ELIMIT, "too many candidates", NULL);
-    bw_sqlite_answer(worker, job, task, full ? BW_OUTCOME_REFUSED : BW_OUTCOME_DONE, &row,
+    else if (entrance == BW_SQLITE_DUPLICATE)
+        say(task, BW_EBUSY, "another process has entered a candidate with this id", NULL);
+    bw_sqlite_answer(worker, job, task,
+                     entrance == BW_SQLITE_ADMITTED ? BW_OUTCOME_DONE : BW_OUTCOME_REFUSED, &row,
                      lock_free);
     return 0;
 }

@@ -43,7 +43,7 @@ static const char *const texts[BW_SQL_COUNT] = {
                      " WHERE election = ?1 ON CONFLICT(election, id) DO UPDATE SET"
                      " value = excluded.value, priority = excluded.priority, boot = excluded.boot,"
                      " alive = excluded.alive",
-    [BW_SQL_LEAVE] = "DELETE FROM candidate WHERE election = ?1 AND id = ?2",
+    [BW_SQL_LEAVE] = "DELETE FROM candidate WHERE election = ?1 AND id = ?2 AND alive = ?3",
 };
 
 int bw_sqlite_db_prepare(struct bw_sqlite_db *db)
@@ -240,11 +240,13 @@ int bw_sqlite_db_enter(struct bw_sqlite_db *db, const char *election,
     return result;
 }
 
-int bw_sqlite_db_leave(struct bw_sqlite_db *db, const char *election, const char *candidate)
+int bw_sqlite_db_leave(struct bw_sqlite_db *db, const char *election, const char *candidate,
+                       uint64_t alive)
 {
     sqlite3_stmt *stmt = bw_sqlite_db_sql(db, BW_SQL_LEAVE);
     put_text(stmt, 1, election);
     put_text(stmt, 2, candidate);
+    put_number(stmt, 3, alive);
     int result = bw_sqlite_db_run(db, BW_SQL_LEAVE);
     sqlite3_clear_bindings(stmt);
     return result;

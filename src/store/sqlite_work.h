@@ -141,7 +141,13 @@ void bw_sqlite_watches_sweep(struct bw_sqlite_worker *worker, struct bw_sqlite_j
 bw_time bw_sqlite_watches_next(struct bw_sqlite_worker *worker);
 
 /* sqlite_candidates.c */
-int bw_sqlite_enter(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task, bool *full);
+enum bw_sqlite_entrance {
+    BW_SQLITE_ADMITTED,
+    BW_SQLITE_FULL,
+    BW_SQLITE_DUPLICATE /* a living process has entered a candidate with this id */
+};
+int bw_sqlite_enter(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                    enum bw_sqlite_entrance *out);
 int bw_sqlite_list_candidates(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task);
 
 #endif

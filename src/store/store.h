@@ -53,8 +53,8 @@ enum bw_store_op {
     BW_STORE_READ,    /* the record */
     BW_STORE_WATCH,   /* answered when the record's version differs from `version` */
     BW_STORE_ENTER, /* register as a candidate (id, value, priority); renewed with every request we
-                       make */
-    BW_STORE_LEAVE, /* no longer a candidate */
+                       make. REFUSED with BW_EBUSY: another process, which is alive, has the id */
+    BW_STORE_LEAVE, /* no longer a candidate; one with the same id of another process stays */
     BW_STORE_LIST,  /* candidates, in the order of service where there is one */
     BW_STORE_NOTE   /* put a note */
 };

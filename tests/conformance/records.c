@@ -392,6 +392,33 @@ static void enter(struct client *client, const char *election, const char *id, i
     assert_int_equal(client_ask(client, &request).outcome, BW_OUTCOME_DONE);
 }
 
+/* Two candidates were given the same id by mistake. */
+static void a_candidate_stays_listed_when_another_with_its_id_leaves(void **state)
+{
+    (void)state;
+    if (!has(BW_STORE_LISTS))
+        skip();
+    const char *election = conformance_election();
+    struct bw_store_request request = client_request(&b, BW_STORE_ENTER, election);
+    enter(&a, election, "zoe", 3);
+    request.candidate = request.value = "zoe";
+    struct bw_store_reply entered = client_ask(&b, &request);
+    if (entered.outcome != BW_OUTCOME_DONE) {
+        assert_int_equal(entered.outcome, BW_OUTCOME_REFUSED);
+        assert_int_equal(entered.error, BW_EBUSY);
+    }
+    request = client_request(&b, BW_STORE_LEAVE, election);
+    request.candidate = "zoe";
+    client_ask(&b, &request);
+    assert_int_equal(client_do(&b, BW_STORE_LIST, election).count, 1);
+    assert_string_equal(b.listed[0].id, "zoe");
+    assert_int_equal(b.listed[0].priority, 3);
+    request = client_request(&a, BW_STORE_LEAVE, election);
+    request.candidate = "zoe";
+    client_ask(&a, &request);
+    assert_int_equal(client_do(&b, BW_STORE_LIST, election).count, 0);
+}
+
 static void candidates_are_listed_in_the_order_they_came(void **state)
 {
     (void)state;
@@ -699,6 +726,7 @@ const struct CMUnitTest *conformance_records(size_t *count)
         with_two(a_lost_reply_is_found_again_by_its_request_id),
         with_two(notes_are_numbered_and_seen_by_all),
         with_two(a_note_is_void_in_the_next_leadership),
+        with_two(a_candidate_stays_listed_when_another_with_its_id_leaves),
         with_two(candidates_are_listed_in_the_order_they_came),
         with_two(elections_do_not_touch_each_other),
         with_two(names_may_hold_any_printable_sign),

@@ -416,6 +416,39 @@ def a_database_removed_with_its_locks_under_its_leader_makes_no_second_one(room)
     room.judge()  # never two at once, and no token twice
 
 
+def listed(room):
+    out = subprocess.run([room.bellwether, "candidates", "--store", room.store, "--election", room.election], check=False,
+                         capture_output=True, text=True).stdout
+    return [line.split()[0] for line in out.splitlines()]
+
+
+@test
+def a_second_candidate_with_the_same_id_is_reported_and_leaves_the_first_one_listed(room):
+    room.candidate("a")
+    room.started(1)
+    hasty = room.candidate("hasty", options=["--id", "a", "--no-wait"])
+    assert hasty.process.wait(HANG_S) == 75
+    assert "same --id" in hasty.said("gave-up")["message"]
+    assert listed(room) == ["a"]
+    twin = room.candidate("twin", options=["--id", "a"])
+    twin.said("duplicate-id")
+    send(twin.pid, signal.SIGTERM)
+    twin.process.wait(HANG_S)
+    assert listed(room) == ["a"]
+
+
+@test
+def a_candidate_that_is_killed_and_started_again_is_no_duplicate(room):
+    a = room.candidate("a")
+    room.started(1)
+    for pid in (a.guardian(), a.pid):
+        send(pid, signal.SIGKILL)
+    again = room.candidate("again", options=["--id", "a"])
+    room.started(2)
+    wait_for(lambda: listed(room) == ["a"], HANG_S)
+    assert not again.events("duplicate-id")
+
+
 @test
 def a_full_disk_stops_the_work_with_a_clear_reason(room):
     point = os.path.join(room.dir, "small")

@@ -256,6 +256,17 @@ def a_preferred_candidate_gets_the_lead_from_another():
 
 
 @suite.test
+def a_second_candidate_with_the_same_id_is_reported():
+    with Place("redis") as place:
+        with suite.room(url_of(redis(place).start()), ttl="1s", kill_after="100ms") as room:
+            room.candidate("ada")
+            room.started(1, PATIENCE_S)
+            room.candidate("twin", options=["--id", "ada"]).said("duplicate-id", PATIENCE_S)
+            assert len(room.starts()) == 1
+            room.judge()
+
+
+@suite.test
 def a_killed_holder_is_followed_after_its_ttl():
     with Place("redis") as place:
         url = url_of(redis(place).start())
