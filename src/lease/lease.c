@@ -308,18 +308,31 @@ static bool may_contend(const struct bw_lease *l, bw_time now)
            !lease_yields(l, now);
 }
 
-/* A record of ours that nobody here uses: an acquire whose answer was lost long ago. */
+/* A record of ours that nobody here uses: an acquire whose answer was lost long ago. If it is still
+ * there after a release, the store does not take it back: try again after a pause. */
 static void give_back(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
+    bool again = l->gave_back == l->seen.request && !BW_BUG(lease_gives_back_without_pause);
+    l->gave_back = again ? 0 : l->seen.request;
+    if (again) {
+        become_pausing(l, now, now, actions);
+        return;
+    }
     l->token = l->seen.token;
     bw_lease_plan(&l->schedule, &l->config.terms, now);
     lease_become_releasing(l, BW_LEASE_KEPT, now, actions);
 }
 
+/* Could it be taken, as far as the record goes? */
+static bool is_over(const struct bw_lease *l, bw_time now)
+{
+    return !l->seen.held || l->seen.proved_dead || may_steal(l, now);
+}
+
 /* The record is known: what now? */
 static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
-    bool over = !l->seen.held || l->seen.proved_dead || may_steal(l, now);
+    bool over = is_over(l, now);
     bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
     lease_look_for_namesake(l, now, actions);
     if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
@@ -356,8 +369,13 @@ static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *r
     if (reply->outcome == BW_OUTCOME_DONE) {
         lease_become_holding(l, &reply->record, sent, now, actions);
     } else if (reply->outcome == BW_OUTCOME_REFUSED) {
-        lease_note_record(l, &reply->record, now, actions);
-        decide(l, now, actions);
+        /* Refused by a record that we have just judged free: to ask at once would be to ask again
+         * and again. */
+        bool news = lease_note_record(l, &reply->record, now, actions);
+        if (!news && is_over(l, now) && !BW_BUG(lease_asks_again_at_once))
+            become_pausing(l, sent, now, actions);
+        else
+            decide(l, now, actions);
     } else if (reply->outcome == BW_OUTCOME_UNKNOWN && !BW_BUG(lease_takes_unknown_for_no)) {
         l->in_line = false; /* asked for again if need be: who has a place keeps it */
         lease_become_reading(l, now, actions); /* it may have been granted: look for its id */

@@ -53,6 +53,7 @@ struct bw_lease {
     bw_time act_at;     /* when to go on: retry, contend, steal, renew; NEVER = on an answer */
     bw_time prefer_at;  /* preferred: when to ask for the lead */
     bw_time not_before; /* we stepped down of our own will: others first */
+    uint64_t gave_back; /* the request whose record we released last, unused; 0: none */
     /* We led and could not start the work for what earlier holders owe: we come back later, and
      * later each time, unless somebody else has settled it. */
     bw_time cleared_at;

@@ -36,6 +36,7 @@ struct azure_work {
     bool exists, note_exists;
     struct azure_blob seen; /* the blob */
     char note_etag[AZURE_ETAG_MAX + 1];
+    uint64_t lost; /* the request whose leadership its holder gave up for lost; 0: none is known */
     struct bw_store_record kept;  /* as the blob's metadata has it */
     struct bw_store_record shown; /* as readers see it */
     char lease_id[AZURE_LEASE_ID_MAX + 1];
@@ -56,6 +57,8 @@ void bw_azure_look(struct azure_work *work);
 /* ---- reading: the blob, its note, and what they mean together ---- */
 
 void bw_azure_read(struct azure_work *work, void (*then)(struct azure_work *work));
+/* Is the leadership of the kept record over, although somebody has the lease? */
+bool bw_azure_is_lost(const struct azure_work *work);
 /* `shown` anew, from the blob, the note and what this process knows. */
 void bw_azure_show(struct azure_work *work);
 

@@ -3,17 +3,21 @@
  *   blob NAME         no content; x-ms-meta-bellwether: the record as JSON, percent-encoded;
  *                     its lease is the leadership, whoever has it
  *   blob NAME%note    no content; x-ms-meta-bellwether: the last note. Apart, because only the
- *                     holder can write to a leased blob.
+ *                     holder can write to a leased blob. x-ms-meta-lost: the id, in hexadecimal,
+ *                     of the request whose leadership was lost to somebody else
  *
  * Azure shows whether a blob is leased, not by whom. The record says who wrote itself there last;
- * it wrote under its own lease and says so again when it lets go. A lease that no record explains
- * is somebody's who knows nothing of records: held, unknown. */
+ * it wrote under its own lease and says so again when it lets go. A holder whose lease Azure
+ * refuses to renew cannot write the record any more; it says so beside it (`lost`). A lease that no
+ * record explains is somebody's who knows nothing of records: held, unknown. Until the former
+ * holder notices, nobody can tell its lease from a stranger's. */
 #include "store/azure.h"
 
 #include "store/record.h"
 #include "store/record_json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UNKNOWN_HOLDER "unknown"
@@ -26,13 +30,20 @@ static bool is_lost(const struct bw_store *store, uint64_t request)
     return false;
 }
 
-/* Differs whenever the record, the lease's being there or the note does. */
+bool bw_azure_is_lost(const struct azure_work *work)
+{
+    uint64_t request = work->kept.request;
+    return request != 0 && (request == work->lost || is_lost(bw_azure_store(work), request));
+}
+
+/* Differs whenever the record, the lease's being there, what it means or the note does. */
 static uint64_t version_of(const struct azure_work *work)
 {
     uint64_t hash = 0xcbf29ce484222325u;
+    bool lost = bw_azure_is_lost(work);
     const char *parts[] = {work->seen.etag, work->seen.lease == AZURE_LEASED ? "+" : "-",
-                           work->note_etag};
-    for (size_t i = 0; i < 3; i++)
+                           work->note_etag, lost ? "lost" : ""};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         for (const char *at = parts[i]; *at; at++)
             hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
     return hash ? hash : 1;
@@ -57,7 +68,7 @@ void bw_azure_show(struct azure_work *work)
         return;
     }
     bool leased = work->seen.lease == AZURE_LEASED;
-    bool explained = shown->held && !is_lost(bw_azure_store(work), shown->request);
+    bool explained = shown->held && !bw_azure_is_lost(work);
     if (leased && !explained)
         show_unknown(shown);
     else if (work->seen.lease == AZURE_OVER && !shown->held)
@@ -88,6 +99,7 @@ static bool parse_note(struct azure_work *work, const struct bw_http_answer *ans
         (text[0] && bw_note_unpack(text, strlen(text), &work->kept.note) != 0))
         return false;
     memcpy(work->note_etag, blob.etag, sizeof work->note_etag);
+    work->lost = strtoull(blob.lost, NULL, 16); /* anything else names no request */
     return true;
 }
 
@@ -136,7 +148,7 @@ static void on_blob(void *context, const struct bw_http_answer *answer)
         damaged(work, work->blob);
         return;
     }
-    if (work->exists && work->seen.foreign) {
+    if (work->exists && (work->seen.foreign || work->seen.lost[0])) {
         bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
                      "blob %.150s holds something of somebody else's: it is no election's",
                      work->blob);
@@ -161,5 +173,6 @@ void bw_azure_read(struct azure_work *work, void (*then)(struct azure_work *work
     memset(&work->seen, 0, sizeof work->seen);
     memset(&work->kept, 0, sizeof work->kept);
     work->note_etag[0] = '\0';
+    work->lost = 0;
     bw_azure_ask(work, &call, on_blob);
 }

@@ -49,6 +49,7 @@ static void add_fields(struct draft *draft, const struct azure_call *call)
     add(draft, "x-ms-lease-duration", call->lease_seconds ? seconds : NULL);
     add(draft, "x-ms-lease-id", call->lease_id);
     add(draft, "x-ms-meta-bellwether", call->metadata);
+    add(draft, "x-ms-meta-lost", call->lost);
     add(draft, "x-ms-proposed-lease-id", call->proposed_lease_id);
     add(draft, "x-ms-version", VERSION);
 }
@@ -185,6 +186,10 @@ bool bw_azure_blob_of(const struct bw_http_answer *answer, struct azure_blob *bl
     while ((line = bw_http_header_next(answer, line))) {
         if (strncasecmp(line, "x-ms-meta-", 10) != 0)
             continue;
+        if (strncasecmp(line, "x-ms-meta-lost:", 15) == 0) {
+            snprintf(blob->lost, sizeof blob->lost, "%s", line + 15 + strspn(line + 15, " \t"));
+            continue;
+        }
         if (strncasecmp(line, "x-ms-meta-bellwether:", 21) != 0) {
             blob->foreign = true;
             continue;

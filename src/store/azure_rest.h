@@ -23,6 +23,8 @@ struct azure_rest {
     struct azure_identity *identity;
 };
 
+#define AZURE_LOST_DIGITS 16u /* of a request id, in hexadecimal */
+
 struct azure_call {
     const char *verb;
     const char *blob;                     /* NULL: the container itself */
@@ -32,6 +34,7 @@ struct azure_call {
     unsigned lease_seconds;
     const char *if_match, *if_none_match;
     const char *metadata; /* packed */
+    const char *lost;     /* of a note's blob: azure_read.c */
     bw_time within_ns;
     bool urgent;
     void (*answer)(void *context, const struct bw_http_answer *answer);
@@ -44,6 +47,7 @@ struct azure_blob {
     enum azure_lease_state lease;
     bool foreign; /* holds content or metadata of somebody else */
     char metadata[AZURE_META_MAX + 1];
+    char lost[AZURE_LOST_DIGITS + 1];
 };
 
 /* NULL: no credentials yet, no memory or too many. */

@@ -12,6 +12,7 @@
 #include "store/record.h"
 #include "store/record_json.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,8 +266,54 @@ static void lease_or_make(struct azure_work *work)
 
 /* ---- RENEW and RELEASE ---- */
 
+/* A call that writes the note's blob: what is kept of it, and what this one sets. False: no room.
+ */
+static bool note_call(const struct azure_work *work, struct azure_call *call, char *packed,
+                      size_t size, char *lost)
+{
+    char json[1024];
+    *call = (struct azure_call){.verb = "PUT", .blob = work->note_blob, .metadata = packed};
+    packed[0] = lost[0] = '\0';
+    if (work->kept.note.kind == BW_NOTE_NONE)
+        call->metadata = NULL;
+    else if (bw_note_pack(&work->kept.note, json, sizeof json) <= 0 ||
+             !bw_azure_pack(json, packed, size))
+        return false;
+    if (work->lost) {
+        snprintf(lost, AZURE_LOST_DIGITS + 1, "%" PRIx64, work->lost);
+        call->lost = lost;
+    }
+    if (work->note_exists) {
+        call->query_name = "comp";
+        call->query_value = "metadata";
+        call->if_match = work->note_etag;
+    } else {
+        call->blob_type = "BlockBlob";
+        call->if_none_match = "*";
+    }
+    return true;
+}
+
+/* Somebody else has the lease of a record that says it is ours: others cannot know. Nobody waits
+ * for the answer; the next look of this process sees whether it came through. */
+static void tell_lost(struct azure_work *work)
+{
+    char packed[AZURE_META_MAX + 1], lost[AZURE_LOST_DIGITS + 1];
+    struct azure_call call;
+    bool stale = work->exists && work->kept.held && work->seen.lease == AZURE_LEASED &&
+                 work->lost != work->kept.request && bw_azure_is_lost(work);
+    if (!stale)
+        return;
+    work->lost = work->kept.request;
+    if (!note_call(work, &call, packed, sizeof packed, lost))
+        return;
+    call.within_ns = UNDO_NS;
+    bw_azure_send(&bw_azure_store(work)->rest, &call);
+}
+
 static void not_ours(struct azure_work *work)
 {
+    tell_lost(work);
     bw_azure_refuse(work, BW_ENOTLEADER, "the leadership is over or another's");
 }
 
@@ -383,25 +430,13 @@ static void on_noted(void *context, const struct bw_http_answer *answer)
 
 static void note_seen(struct azure_work *work)
 {
-    char json[1024], packed[AZURE_META_MAX + 1];
-    struct bw_store_record noted = work->kept;
-    bw_record_note_apart(&noted, &asked(work)->note);
-    if (bw_note_pack(&noted.note, json, sizeof json) <= 0 ||
-        !bw_azure_pack(json, packed, sizeof packed)) {
+    char packed[AZURE_META_MAX + 1], lost[AZURE_LOST_DIGITS + 1];
+    struct azure_call call;
+    bw_record_note_apart(&work->kept, &asked(work)->note);
+    if (note_call(work, &call, packed, sizeof packed, lost))
+        bw_azure_ask(work, &call, on_noted);
+    else
         bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_ELIMIT, "the note is too long");
-        return;
-    }
-    work->kept.note = noted.note;
-    struct azure_call call = {.verb = "PUT", .blob = work->note_blob, .metadata = packed};
-    if (work->note_exists) {
-        call.query_name = "comp";
-        call.query_value = "metadata";
-        call.if_match = work->note_etag;
-    } else {
-        call.blob_type = "BlockBlob";
-        call.if_none_match = "*";
-    }
-    bw_azure_ask(work, &call, on_noted);
 }
 
 /* ---- looking ---- */
@@ -424,6 +459,12 @@ void bw_azure_look(struct azure_work *work)
     work->poll_at_ms = 0;
     work->begun = false; /* a poll is not urgent */
     bw_azure_read(work, watch_seen);
+}
+
+static void read_seen(struct azure_work *work)
+{
+    tell_lost(work);
+    bw_azure_done(work);
 }
 
 void bw_azure_start(struct azure_work *work)
@@ -449,7 +490,7 @@ void bw_azure_start(struct azure_work *work)
     case BW_STORE_READ:
     case BW_STORE_ENTER:
     case BW_STORE_LEAVE:
-        bw_azure_read(work, bw_azure_done);
+        bw_azure_read(work, read_seen);
         break;
     }
 }

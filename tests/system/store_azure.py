@@ -358,6 +358,52 @@ def a_stranger_that_followed_a_killed_holder_is_waited_for():
         meeting.judge()
 
 
+def looks_at_its_pace(lose, container):
+    """A holder that lost its lease to a stranger waits as others wait: a few requests per retry interval (1 s), and its record names it
+    as the leader no longer."""
+    with Place("azure") as place:
+        port, seen = common(), []
+        proxy = place.proxy(port)
+        with room(url(proxy.port, container)) as meeting:
+            first = meeting.candidate("ada")
+            work = int(meeting.started(1, PATIENCE_S)[2])
+            lease = lose(port, first, work, f"/{container}/e")
+            first.said("step-down", PATIENCE_S)
+            wait_for(lambda: not lives(work), PATIENCE_S, 0.02)
+            wait_for(lambda: status(url(port, container))["leader"] == "unknown", PATIENCE_S, 0.1)
+            proxy.replace(lambda data: (seen.append((time.monotonic(), data.count(b"HTTP/1.1 "))), data)[1])
+            time.sleep(4)
+            spent, requests = time.monotonic() - seen[0][0], sum(count for _, count in seen)
+            say(f"{requests} requests in {spent:.1f} s")
+            assert requests <= 6 * (spent + 1), (requests, spent)  # two per look, a look in 0.5 to 1 s
+            assert status(url(port, container))["leader"] == "unknown"
+            assert rest.lease(port, f"/{container}/e", "release", lease)
+            assert int(meeting.started(2, PATIENCE_S)[1]) > 1
+            wait_for(lambda: status(url(port, container))["leader"] == "ada", PATIENCE_S, 0.1)
+
+
+@beside
+def a_holder_whose_lease_was_broken_waits_for_the_stranger_at_its_pace():
+    def lose(port, first, work, path):
+        headers = {"x-ms-lease-action": "break", "x-ms-lease-break-period": "0"}
+        assert rest.call(port, "PUT", path, {"comp": "lease"}, headers)[0] == 202
+        return rest.lease(port, path, "acquire", seconds=60)
+    looks_at_its_pace(lose, "was-broken")
+
+
+@beside
+def a_holder_that_was_stopped_past_its_ttl_waits_for_the_stranger_at_its_pace():
+    def lose(port, first, work, path):
+        stopped = [first.pid, first.guardian(), work]
+        for pid in stopped:
+            send(pid, signal.SIGSTOP)
+        lease = wait_for(lambda: rest.lease(port, path, "acquire", seconds=60), PATIENCE_S, 0.05)
+        for pid in reversed(stopped):
+            send(pid, signal.SIGCONT)
+        return lease
+    looks_at_its_pace(lose, "was-stopped")
+
+
 @suite.test
 def a_blob_with_anothers_content_is_refused():
     with Place("azure") as place:
