@@ -125,10 +125,11 @@ struct bw_handle;
 struct bw_leadership; /* an election contended for, led or not */
 
 struct bw_options {
-    size_t size;           /* set by bw_options_default */
-    const char *id;        /* who we are, at most 63 bytes, unlike all other candidates; default:
-                              host-pid-random */
-    int64_t ttl_ms;        /* how long a leadership lasts without renewal; default 10 s */
+    size_t size;    /* set by bw_options_default */
+    const char *id; /* who we are, at most 63 bytes, unlike all other candidates; default:
+                       host-pid-random */
+    int64_t ttl_ms; /* how long a leadership lasts without renewal; default 10 s, or the store's
+                       minimum if that is longer */
     int64_t kill_after_ms; /* how long work may take to end once told; default 2 s, TTL/5 if less */
     int64_t margin_ms;     /* kept free before the end of the lease; default TTL/20, 50 ms..1 s */
     int64_t retry_ms;      /* pause before an unreachable store is asked again; default TTL/5 */

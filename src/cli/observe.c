@@ -1,7 +1,8 @@
 /* `bellwether observe`: a line or JSON object per change, by watching, until told to stop.
  *
- * A leader that vanishes changes nothing in most stores: its record stands still. That is told too,
- * once its whole TTL has passed on the own clock without a renewal. */
+ * Where expiry is judged by watching (trait OBSERVED), a leader that vanishes changes nothing: its
+ * record stands still. That is told too, once its whole TTL has passed on the own clock without a
+ * renewal. Other stores end the lease themselves, and their records do not show renewals. */
 #include "cli/change.h"
 #include "cli/commands.h"
 #include "cli/record_print.h"
@@ -97,7 +98,8 @@ static void see(struct observe *o, const struct bw_store_record *record)
 static bw_time patience(const struct observe *o)
 {
     const struct bw_store_record *record = &o->onlooker.seen;
-    if (!o->onlooker.known || !record->held || o->silent || record->ttl_ns <= 0)
+    bool renewals_show = o->client.ops->traits & BW_STORE_OBSERVED;
+    if (!o->onlooker.known || !record->held || o->silent || record->ttl_ns <= 0 || !renewals_show)
         return BW_TIME_NEVER;
     return bw_time_add(o->renewed_at, record->ttl_ns);
 }

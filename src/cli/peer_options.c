@@ -269,6 +269,8 @@ static int check_secure(const struct bw_cli_command *command, const struct bw_pe
 int bw_peer_cli_finish(const struct bw_cli_command *command, struct bw_peer_cli *o,
                        const struct bw_parsed *parsed)
 {
+    if (o->job.config.terms.ttl_ns == 0)
+        o->job.config.terms.ttl_ns = bw_store_ttl_default(NULL);
     int code = check_who(command, o);
     if (code == BW_GO_ON)
         code = check_how(command, o);

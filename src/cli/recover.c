@@ -112,7 +112,7 @@ static const struct bw_option options_table[] = {
      .offset = AT(wait_ns)},
     {.name = "ttl",
      .form = "D",
-     .help = "of the lease under which the recovery leads (10s)",
+     .help = "of the lease under which the recovery leads (default: 10s, or the store's minimum)",
      .set = bw_set_duration,
      .low = 1,
      .offset = AT(ttl_ns)},
@@ -233,6 +233,8 @@ static int close_registers(struct recover *r)
 
 static int take_lead(struct recover *r)
 {
+    if (r->options.ttl_ns == 0)
+        r->options.ttl_ns = bw_store_ttl_default(r->client.ops);
     struct bw_lease_terms terms = {
         .ttl_ns = r->options.ttl_ns,
         .drift_ppm = 10000,
@@ -489,8 +491,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     static struct recover r;
     struct bw_parsed parsed;
     char host[40] = "";
-    r.options = (struct recover_options){
-        .wait_ns = 60 * BW_SEC, .ttl_ns = 10 * BW_SEC, .hook_limit_ns = 3600 * BW_SEC};
+    r.options = (struct recover_options){.wait_ns = 60 * BW_SEC, .hook_limit_ns = 3600 * BW_SEC};
     gethostname(host, sizeof host - 1);
     snprintf(r.id, sizeof r.id, "recover-%s-%d", host, (int)getpid());
     int code = bw_look_parse(command, argc, argv, &r.options.look, &parsed);

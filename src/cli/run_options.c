@@ -74,7 +74,6 @@ void bw_job_options_init(struct bw_job_options *options)
     options->config.store_away_said = "the store does not answer";
     options->config.store_back_said = "the store answers again";
     options->config.value = "";
-    options->config.terms.ttl_ns = 10 * BW_SEC;
     options->config.terms.kill_after_ns = 2 * BW_SEC;
     options->config.wait_ns = BW_TIME_NEVER;
     options->config.fence_within_ns = 60 * BW_SEC;
@@ -233,12 +232,21 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
 {
     struct bw_run_config *config = &options->config;
     unsigned choice = 0;
+    char why[BW_WHY_MAX + 1];
     (void)parsed;
     if (config->no_wait && config->wait_ns != BW_TIME_NEVER)
         return bw_usage_error(command, "-n and -w: do not wait, or wait; one of them");
+    /* A store that is named says what its default TTL is; the default store is made at the end. */
+    bool named = config->store || options->store_file;
+    int code = named ? bw_job_options_store(command, options) : BW_GO_ON;
+    if (code != BW_GO_ON)
+        return code;
+    if (config->terms.ttl_ns == 0)
+        config->terms.ttl_ns =
+            bw_store_ttl_default(named ? bw_store_find(config->store, why) : NULL);
     config->terms.drift_ppm = (uint32_t)(options->drift * 1e6 + 0.5);
     config->terms.margin_ns = bw_job_margin(config->terms.ttl_ns);
-    int code = check_names(command, options);
+    code = check_names(command, options);
     if (code == BW_GO_ON)
         code = check_terms(command, options);
     if (code == BW_GO_ON)
@@ -257,7 +265,7 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
         code = bw_job_check_fencing(command, options);
     if (code == BW_GO_ON)
         code = check_http(command, options);
-    if (code == BW_GO_ON)
+    if (code == BW_GO_ON && !named)
         code = bw_job_options_store(command, options);
     if (code == BW_GO_ON)
         code = check_store_ttl(command, options);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TTL_NS   (10 * BW_SEC)
 #define ATTEMPTS 3u /* others may check the same store */
 #define RENEWALS 5u
 
@@ -271,7 +270,7 @@ int bw_play_election(struct bw_client *client, struct bw_play *play)
     struct stage stage = {.client = client, .play = play};
     struct bw_store_options options = {.context = &stage, .reply = on_second};
     bw_time unit = client->ops->ttl_unit_ns > 0 ? client->ops->ttl_unit_ns : 1;
-    stage.ttl_ns = bw_time_max(client->ops->ttl_min_ns, TTL_NS);
+    stage.ttl_ns = bw_store_ttl_default(client->ops);
     stage.ttl_ns = (stage.ttl_ns + unit - 1) / unit * unit;
     for (unsigned i = 0; i < 2; i++)
         snprintf(stage.id[i], sizeof stage.id[i], "checker-%u-%d", i + 1, (int)getpid());

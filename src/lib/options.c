@@ -8,7 +8,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define TTL_MS        10000
 #define KILL_AFTER_MS 2000
 #define DRIFT_PPM     10000u
 #define MS_MAX        (BW_LEASE_TTL_MAX / BW_MS)
@@ -69,7 +68,8 @@ int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *
     const struct bw_options *o = &h->options;
     if (ttl_ms < 0 || ttl_ms > MS_MAX)
         return bw_lib_fail(BW_EINVAL, "ttl_ms is negative or longer than 365 days");
-    bw_time ttl = or_default(ttl_ms, or_default(o->ttl_ms, TTL_MS * BW_MS));
+    const struct bw_store_ops *ops = bw_asker_store_ops(h->asker);
+    bw_time ttl = or_default(ttl_ms, or_default(o->ttl_ms, bw_store_ttl_default(ops)));
     bw_time margin = bw_time_min(bw_time_max(ttl / 20, 50 * BW_MS), BW_SEC);
     struct bw_lease_terms *terms = &out->terms;
     terms->ttl_ns = ttl;
@@ -81,7 +81,6 @@ int bw_lib_settings(const struct bw_handle *h, int64_t ttl_ms, struct settings *
     out->retry_ns = or_default(o->retry_ms, bw_time_max(ttl / 5, 10 * BW_MS));
     out->grace_ns = o->grace_ms * BW_MS;
     enum bw_lease_rule rule = bw_lease_check(terms);
-    const struct bw_store_ops *ops = bw_asker_store_ops(h->asker);
     char why[BW_WHY_MAX + 1];
     if (bw_store_ttl_check(ops, ttl, why) != 0)
         return bw_lib_fail(BW_EINVAL, "ttl %lld ms: %s", (long long)(ttl / BW_MS), why);

@@ -14,6 +14,14 @@ static void say_unusable(const struct supervisor *s, const char *why)
     fprintf(stderr, "%s: %s%s\n", s->config->path, s->config->store_said, why);
 }
 
+/* A store that holds something else than an election, or answers what nobody can read, does answer.
+ */
+static const char *away_said(const struct supervisor *s, int error)
+{
+    bool answers = error == BW_EDAMAGED || error == BW_EMALFORMED;
+    return answers ? "the store answers, but cannot be used" : s->config->store_away_said;
+}
+
 static void on_away(void *context, bool away, int error, const char *why)
 {
     struct supervisor *s = context;
@@ -24,7 +32,7 @@ static void on_away(void *context, bool away, int error, const char *why)
         say_unusable(s, why);
     } else if (away)
         bw_log_event(&s->log, BW_LOG_WARNING, "store-away", fields, "%s (%s)%s",
-                     s->config->store_away_said, why[0] ? why : "no answer in time",
+                     away_said(s, error), why[0] ? why : "no answer in time",
                      s->config->no_wait && !s->elected_once ? "" : "; trying on");
     else
         bw_log_event(&s->log, BW_LOG_INFO, "store-back", fields, "%s", s->config->store_back_said);

@@ -87,7 +87,9 @@ static bool unpack(const struct azure_blob *blob, char *text, size_t size)
 static void damaged(struct azure_work *work, const char *blob)
 {
     bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
-                 "the metadata of blob %.150s is not a record of an election", blob);
+                 "the metadata of blob %.100s is not a record of an election; name another "
+                 "container or election, or remove the blob",
+                 blob);
 }
 
 static bool parse_note(struct azure_work *work, const struct bw_http_answer *answer)
@@ -149,9 +151,11 @@ static void on_blob(void *context, const struct bw_http_answer *answer)
         return;
     }
     if (work->exists && (work->seen.foreign || work->seen.lost[0])) {
-        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
-                     "blob %.150s holds something of somebody else's: it is no election's",
-                     work->blob);
+        bw_azure_say(
+            work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
+            "blob %.100s holds something of somebody else's (content, or fields of its own); name "
+            "another container or election, or remove the blob",
+            work->blob);
         return;
     }
     if (work->exists)

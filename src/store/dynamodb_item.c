@@ -12,7 +12,6 @@
 
 #define LASTING "/bellwether"
 #define NOTE    "/note"
-#define KEY_MAX (BW_ELECTION_NAME_MAX + 16u)
 
 /* ---- reading ---- */
 
@@ -31,7 +30,7 @@ static bool number_of(const json_t *item, const char *name, uint64_t *out)
 
 static const json_t *find(const json_t *items, const char *election, const char *suffix)
 {
-    char key[KEY_MAX];
+    char key[DYNAMODB_KEY_MAX];
     size_t index;
     json_t *item;
     snprintf(key, sizeof key, "%s%s", election, suffix);
@@ -106,6 +105,15 @@ static int parse_lock(struct dynamodb_seen *seen, const json_t *item)
     return 0;
 }
 
+/* What was found under a key of ours, and is not ours. */
+static int judge_item(struct dynamodb_seen *seen, const char *election, const char *suffix,
+                      int error)
+{
+    if (error)
+        snprintf(seen->odd, sizeof seen->odd, "%s%s", election, suffix);
+    return error ? BW_EDAMAGED : 0;
+}
+
 static int parse_items(struct dynamodb_seen *seen, const json_t *items, const char *election)
 {
     const json_t *lasting = find(items, election, LASTING), *note = find(items, election, NOTE);
@@ -115,12 +123,12 @@ static int parse_items(struct dynamodb_seen *seen, const json_t *items, const ch
     seen->noted = note != NULL;
     seen->lock = lock != NULL;
     if (lasting)
-        error = parse_lasting(seen, lasting);
+        error = judge_item(seen, election, LASTING, parse_lasting(seen, lasting));
     seen->counter = seen->kept.token;
     if (note && error == 0)
-        error = parse_note(seen, note);
+        error = judge_item(seen, election, NOTE, parse_note(seen, note));
     if (lock && error == 0)
-        error = parse_lock(seen, lock);
+        error = judge_item(seen, election, "", parse_lock(seen, lock));
     seen->kept.held = lock && !seen->released;
     seen->pending = seen->kept.held && !seen->foreign && seen->kept.token == 0;
     if (!seen->kept.held && seen->kept.token < seen->counter) /* counted, and never written */
@@ -188,7 +196,7 @@ static char *dump(json_t *json)
 
 static json_t *key_of(const char *election, const char *suffix)
 {
-    char key[KEY_MAX];
+    char key[DYNAMODB_KEY_MAX];
     snprintf(key, sizeof key, "%s%s", election, suffix);
     return json_pack("{s:{s:s}}", "key", "S", key);
 }

@@ -16,6 +16,8 @@
 
 #define DYNAMODB_RVN_MAX 63u
 
+#define DYNAMODB_KEY_MAX (BW_ELECTION_NAME_MAX + 16u)
+
 struct dynamodb_seen {
     bool lock, lasting, noted; /* the items that are there */
     bool released;
@@ -26,9 +28,11 @@ struct dynamodb_seen {
     char session[33];
     struct bw_store_record kept;  /* who holds or held it, for the rules of record.h */
     struct bw_store_record shown; /* as readers see it */
+    char odd[DYNAMODB_KEY_MAX];   /* the key of an item that cannot be understood */
 };
 
 /* What BatchGetItem answers. 0, or BW_EMALFORMED. */
+/* BW_EDAMAGED: an item is there and is not an election's; its key is in `odd`. */
 int bw_dynamodb_parse(struct dynamodb_seen *seen, const char *table, const char *election,
                       const char *body, size_t length);
 /* `shown` anew, from what else is there. */

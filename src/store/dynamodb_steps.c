@@ -51,18 +51,30 @@ static bool is_written(const struct dynamodb_work *work)
     return work->seen.lock && strcmp(work->seen.rvn, work->rvn) == 0;
 }
 
+static void parse_read(struct dynamodb_work *work, const struct bw_http_answer *answer)
+{
+    enum bw_outcome outcome = work->written ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
+    int error = bw_dynamodb_parse(&work->seen, table_of(work), asked(work)->election, answer->body,
+                                  answer->length);
+    if (error == BW_EDAMAGED)
+        bw_dynamodb_say(work, outcome, error,
+                        "item '%.100s' of table %.60s cannot be understood: it is not an "
+                        "election's; name another table or election, or remove the item",
+                        work->seen.odd, table_of(work));
+    else if (error)
+        bw_dynamodb_say(work, outcome, error, "the answer of DynamoDB cannot be understood");
+    else
+        work->then(work);
+}
+
 static void on_read(void *context, const struct bw_http_answer *answer)
 {
     struct dynamodb_work *work = context;
     work->call = NULL;
     if (bw_dynamodb_end(answer) != DYNAMODB_GOOD)
         bw_dynamodb_fail(work, answer, false);
-    else if (bw_dynamodb_parse(&work->seen, table_of(work), asked(work)->election, answer->body,
-                               answer->length) != 0)
-        bw_dynamodb_say(work, work->written ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE,
-                        BW_EMALFORMED, "the items of the election cannot be understood");
     else
-        work->then(work);
+        parse_read(work, answer);
 }
 
 static void read_items(struct dynamodb_work *work, void (*then)(struct dynamodb_work *work))

@@ -119,16 +119,19 @@ static int read_side(struct etcd_view *view, const Api__RangeResponse *record,
     if (kv) {
         view->record_mod = kv->mod_revision;
         if (bw_record_unpack((const char *)kv->value.data, kv->value.len, &view->kept) != 0)
-            return bw_store_say(why, BW_EDAMAGED, "the key %.*s holds no record of ours",
-                                kv->key.len < 180 ? (int)kv->key.len : 180,
-                                (const char *)kv->key.data);
+            return bw_store_say(
+                why, BW_EDAMAGED,
+                "the key %.*s holds something else than a record: use another prefix, or delete it",
+                kv->key.len < 120 ? (int)kv->key.len : 120, (const char *)kv->key.data);
     }
     if (!(kv = first_of(note)))
         return 0;
     view->note_mod = kv->mod_revision;
     if (bw_note_unpack((const char *)kv->value.data, kv->value.len, &view->note) != 0)
-        return bw_store_say(why, BW_EDAMAGED, "the key %.*s holds no note of ours",
-                            kv->key.len < 180 ? (int)kv->key.len : 180, (const char *)kv->key.data);
+        return bw_store_say(
+            why, BW_EDAMAGED,
+            "the key %.*s holds something else than a note: use another prefix, or delete it",
+            kv->key.len < 120 ? (int)kv->key.len : 120, (const char *)kv->key.data);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* What every store needs: the bounds of store.h, checked once for all of them; lines for people. */
 #include "store/store.h"
 
+#include "base/bug.h"
 #include "base/limits.h"
 
 #include <stdarg.h>
@@ -14,6 +15,16 @@ int bw_store_say(char *why, int error, const char *format, ...)
     vsnprintf(why, BW_WHY_MAX + 1, format, arguments);
     va_end(arguments);
     return error;
+}
+
+#define TTL_DEFAULT_NS (10 * BW_SEC)
+
+bw_time bw_store_ttl_default(const struct bw_store_ops *ops)
+{
+    if (!ops || BW_BUG(store_default_ttl_ignores_the_store))
+        return TTL_DEFAULT_NS;
+    bw_time ttl = bw_time_max(TTL_DEFAULT_NS, ops->ttl_min_ns);
+    return ops->ttl_max_ns ? bw_time_min(ttl, ops->ttl_max_ns) : ttl;
 }
 
 int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why)

@@ -267,6 +267,10 @@ enum bw_store_presence bw_store_presence(const struct bw_store_about *about, cha
 int bw_store_say(char *why, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* How long a lease lasts if nobody says: 10 s, or the store's minimum if that is longer. NULL: the
+ * store is not known yet. */
+bw_time bw_store_ttl_default(const struct bw_store_ops *ops);
+
 /* 0 if the store's leases may last so long, else BW_EINVAL with a line in why[BW_WHY_MAX + 1]. */
 int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why);
 

@@ -197,7 +197,9 @@ static void finish(struct bw_zk_op *op)
     } else if (op->rc != ZOK) {
         bw_zk_op_broken(op, op->rc);
     } else if (op->view.damaged) {
-        bw_zk_op_fail(op, BW_EDAMAGED, "what stands beside the election in ZooKeeper is not ours");
+        bw_zk_op_fail(op, BW_EDAMAGED,
+                      "a node beside the election in ZooKeeper holds something else than a record "
+                      "or a note: use another path, or delete it");
     } else if (op->view.other_recipe) {
         say_other_recipe(op);
     } else {

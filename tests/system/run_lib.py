@@ -132,7 +132,7 @@ class Room:
         self.db = os.path.join(self.dir, "elections.db")
         self.given_store = store
         self.bellwether, self.witness, self.containment = bellwether, witness, containment
-        self.options = ["--ttl", ttl, "--kill-after", kill_after, "--containment", containment, "--log", "json"]
+        self.options = [*(["--ttl", ttl] if ttl else []), "--kill-after", kill_after, "--containment", containment, "--log", "json"]
         if retry:
             self.options += ["--retry", retry]
         self.candidates = []

@@ -409,8 +409,11 @@ def a_blob_with_anothers_content_is_refused():
     with Place("azure") as place:
         port = azurite(place).port
         rest.make(port, "elections", "e", b"somebody's data")
-        err = fails(url(port), ["e holds something of somebody else's"])
+        err = fails(url(port), ["e holds something of somebody else's", "name another container or election"])
         assert "data" not in err
+        code, _, err = suite.command("run", "--store", url(port), "--election", "e", "--log", "json", "-w", "2s", "--", "true")
+        assert code == 69 and "the store answers, but cannot be used (blob e holds something" in err, (code, err)
+        assert "does not answer" not in err, err
         assert rest.call(port, "HEAD", "/elections/e")[1]["content-length"] == "15"
         rest.make(port, "others", "e")
         assert rest.call(port, "PUT", "/others/e", {"comp": "metadata"}, {"x-ms-meta-owner": "me"})[0] == 200
@@ -418,6 +421,25 @@ def a_blob_with_anothers_content_is_refused():
         rest.make(port, "broken", "e")
         assert rest.call(port, "PUT", "/broken/e", {"comp": "metadata"}, {"x-ms-meta-bellwether": "[1]"})[0] == 200
         fails(url(port, "broken"), ["not a record of an election"])
+
+
+@beside
+def the_default_ttl_is_the_shortest_that_azure_grants_and_observe_finds_the_leader_well():
+    store = url(common(), "defaults")
+    with suite.room(store, ttl=None) as meeting:
+        first = meeting.candidate("ada")
+        meeting.started(1, PATIENCE_S)
+        seen = status(store)
+        assert seen["leader"] == "ada" and seen["ttl_ms"] == 15000, seen
+        watcher = subprocess.Popen([suite.bellwether, "observe", "--store", store, "--election", "e"], stdout=subprocess.PIPE, text=True)
+        try:
+            time.sleep(TTL_S * 1.4)  # renewed meanwhile
+            assert first.leads()
+        finally:
+            watcher.terminate()
+        told = watcher.communicate(timeout=PATIENCE_S)[0]
+        assert "found" in told and "silent" not in told, told
+        meeting.judge()
 
 
 @suite.test

@@ -466,6 +466,14 @@ def said(body, line=b"200 OK"):
 
 
 @suite.test
+def a_foreign_item_is_named_and_is_not_an_unreachable_store():
+    store = url(hostile(items({"key": {"S": "e"}, "colour": {"S": "red"}})))
+    fails(store, ["item 'e' of table locks", "not an election's", "name another table or election, or remove the item"])
+    code, _, err = suite.command("run", "--store", store, "--election", "e", "--log", "json", "-w", "2s", "--", "true", env=KEYS)
+    assert code == 69 and "the store answers, but cannot be used (item 'e'" in err and "does not answer" not in err, (code, err)
+
+
+@suite.test
 def hostile_answers_are_clear_errors():
     lock = {"key": {"S": "e"}, "ownerName": {"S": "x"}, "leaseDuration": {"S": "1000"}, "recordVersionNumber": {"S": "v"}}
     lasting = {"key": {"S": "e/bellwether"}, "token": {"N": "1"}}

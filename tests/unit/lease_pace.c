@@ -5,9 +5,10 @@
 
 #include "base/rng.h"
 
-#define SPAN_S    60u
-#define PER_RETRY 8u /* a read, a list, an acquire or a release; the pause is half of it at least  \
-                      */
+#define SPAN_S 60u
+#define PER_RETRY                                                                                  \
+    8u /* a read, a list, an acquire or a release; the pause is half of it at least                \
+        */
 #define WAITING_MAX 16u
 
 enum shape { FREE, OWN, OWN_DEAD, OTHERS, OTHERS_DEAD, UNHELD_UNCLEAN, SHAPES };

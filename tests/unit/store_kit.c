@@ -348,10 +348,30 @@ static void an_endpoint_without_tls_is_on_this_machine(void **state)
     assert_null(bw_url_endpoint("https://h/p", false, why));
 }
 
+static void the_default_ttl_follows_the_store(void **state)
+{
+    (void)state;
+    static const struct {
+        bw_time least, most, wanted;
+    } stores[] = {{0, 0, 10 * BW_SEC},
+                  {2 * BW_SEC, 0, 10 * BW_SEC},
+                  {15 * BW_SEC, 60 * BW_SEC, 15 * BW_SEC},
+                  {BW_SEC, 5 * BW_SEC, 5 * BW_SEC}};
+    assert_int_equal(bw_store_ttl_default(NULL), 10 * BW_SEC);
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        struct bw_store_ops ops = {
+            .scheme = "x", .ttl_min_ns = stores[i].least, .ttl_max_ns = stores[i].most};
+        char why[BW_WHY_MAX + 1];
+        assert_int_equal(bw_store_ttl_default(&ops), stores[i].wanted);
+        assert_int_equal(bw_store_ttl_check(&ops, stores[i].wanted, why), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_is_taken_apart),
+        cmocka_unit_test(the_default_ttl_follows_the_store),
         cmocka_unit_test(parts_may_be_missing),
         cmocka_unit_test(bad_urls_are_refused_with_a_line),
         cmocka_unit_test(strange_settings_are_named),
