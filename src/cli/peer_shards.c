@@ -5,12 +5,14 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct shard {
     bw_node leader; /* NONE: nobody, as far as anybody knows */
     bw_term term;
     bw_token token;
     uint32_t leading; /* who say that they do */
+    bool works;       /* its leader runs its work, or all of it is done */
     bool differ;
 };
 
@@ -28,6 +30,8 @@ static void put(struct shard *shard, const struct bw_peer_standing *said)
     else if (known && shard->leader != said->leader)
         shard->differ = true;
     shard->leading += said->leading;
+    shard->works = shard->works ||
+                   (said->leading && (said->busy || strcmp(said->state, BW_PEER_STATE_DONE) == 0));
     if (said->leader == BW_NODE_NONE || (known && !said->leading && said->term <= shard->term))
         return;
     shard->leader = said->leader;
@@ -91,7 +95,9 @@ static void print_text(const struct table *table, const struct bw_peer_answer *m
         const struct shard *s = &table->at[i];
         printf("%c %-6u %-16s %12" PRIu64 " %12" PRIu64 "%s\n", s->differ ? '!' : ' ', (unsigned)i,
                name_of(members, s->leader, name), s->term, s->token,
-               s->leading > 1 ? "  two lead at once" : "");
+               s->leading > 1                           ? "  two lead at once"
+               : s->leader != BW_NODE_NONE && !s->works ? "  no work runs"
+                                                        : "");
     }
     for (uint32_t i = 0; i < members->count; i++)
         if (!members->seen[i].row.left)
@@ -106,10 +112,10 @@ static void print_json(const struct table *table, const struct bw_peer_answer *m
     char name[BW_PEER_NAME_MAX + 1];
     for (uint32_t i = 0; i < table->count; i++) {
         const struct shard *s = &table->at[i];
-        json_array_append_new(shards,
-                              json_pack("{sI sI sI sI sb}", "shard", (json_int_t)i, "leader",
-                                        (json_int_t)s->leader, "term", (json_int_t)s->term, "token",
-                                        (json_int_t)s->token, "differs", s->differ));
+        json_array_append_new(shards, json_pack("{sI sI sI sI sb sb}", "shard", (json_int_t)i,
+                                                "leader", (json_int_t)s->leader, "term",
+                                                (json_int_t)s->term, "token", (json_int_t)s->token,
+                                                "differs", s->differ, "works", s->works));
     }
     for (uint32_t i = 0; i < members->count; i++) {
         const struct bw_peer_row *row = &members->seen[i].row;
@@ -134,7 +140,7 @@ int bw_peer_shards_show(struct bw_peer_client *client, const struct bw_peer_answ
     for (uint32_t i = 0; table.at && i < shards; i++) {
         differ = differ || table.at[i].differ;
         split = split || table.at[i].leading > 1;
-        led = led && table.at[i].leader != BW_NODE_NONE;
+        led = led && table.at[i].leader != BW_NODE_NONE && table.at[i].works;
     }
     if (table.at && questions && json)
         print_json(&table, members, differ, split);

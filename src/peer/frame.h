@@ -116,6 +116,9 @@ struct bw_peer_seen { /* one member, as the answerer sees it */
     uint64_t since_ms; /* so long ago */
 };
 
+/* The state of a shard whose work has ended for good. */
+#define BW_PEER_STATE_DONE "done"
+
 struct bw_peer_standing { /* one election, likewise */
     uint16_t election;
     bw_node leader;

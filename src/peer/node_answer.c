@@ -399,7 +399,8 @@ static void view_elections(struct bw_peer *p, uint32_t first)
             s->left_ms = UINT64_MAX;
         else if (status.leading && status.act_until > now)
             s->left_ms = (uint64_t)((status.act_until - now) / BW_MS);
-        snprintf(s->state, sizeof s->state, "%s", status.state);
+        snprintf(s->state, sizeof s->state, "%s",
+                 p->election[e].done ? BW_PEER_STATE_DONE : status.state);
     }
 }
 

@@ -17,7 +17,11 @@ bool bw_farewell_is_for(int fd)
 
 int bw_farewell_say(int fd)
 {
-    if (send(fd, BYTE, 1, MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+    int type = SOCK_STREAM;
+    socklen_t length = sizeof type;
+    (void)getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length);
+    int beside = type == SOCK_STREAM ? MSG_OOB : 0; /* a packet has a length of its own */
+    if (send(fd, BYTE, 1, beside | MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
         return -1;
     return shutdown(fd, SHUT_WR);
 }

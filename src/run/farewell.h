@@ -4,7 +4,10 @@
  * The guardian has no more than a copy of the socket: it knows neither keys nor where in the stream
  * the supervisor died. So leave is taken beside the stream: a byte of urgent data, then FIN. No
  * kernel sends that by itself when processes are killed, and a proxy does not pass it on: who hears
- * it knows that somebody lived to say it. */
+ * it knows that somebody lived to say it.
+ *
+ * The socket to a launcher (store/parent.h) keeps packets apart: there it is a packet of one byte.
+ */
 #ifndef BW_RUN_FAREWELL_H
 #define BW_RUN_FAREWELL_H
 

@@ -33,7 +33,7 @@ static bool any_left(const struct launcher *l)
     for (uint32_t i = 0; i < l->order->shards; i++)
         if (l->pids[i] > 0)
             return true;
-    return false;
+    return l->told && bw_told_waits(l->told);
 }
 
 static void tell_all(const struct launcher *l, int number)
@@ -176,9 +176,20 @@ static void say_ended(struct launcher *l, uint32_t shard, enum bw_shard_fate fat
     if (fate == BW_SHARD_DONE)
         bw_log_event(&l->log, BW_LOG_INFO, "shard-done", fields, "shard %u is done", shard);
     else if (fate == BW_SHARD_FAILED && !l->ending)
-        bw_log_event(&l->log, BW_LOG_WARNING, "shard-failed", fields,
-                     "shard %u ended with %d; contending for it again in %s", shard, code,
-                     bw_log_span(pause, l->core.at[shard].pause_ns));
+        bw_log_event(
+            &l->log, BW_LOG_WARNING, "shard-failed", fields,
+            "shard %u ended with %d; contending for it again in %s", shard, code,
+            bw_log_span(pause, bw_time_max(0, l->core.at[shard].start_from - bw_run_now())));
+}
+
+void bw_launcher_ended(struct launcher *l, uint32_t shard, int status)
+{
+    bool killed = WIFSIGNALED(status);
+    int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    say_ended(l, shard,
+              (killed ? bw_shards_killed : bw_shards_ended)(&l->core, shard, code, bw_run_now()),
+              code);
+    stop_if_over(l);
 }
 
 static void reap(struct launcher *l)
@@ -189,11 +200,11 @@ static void reap(struct launcher *l)
         for (uint32_t i = 0; i < l->order->shards; i++) {
             if (l->pids[i] != pid)
                 continue;
-            int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
             l->pids[i] = 0;
             if (l->told)
-                bw_told_child_gone(l->told, i);
-            say_ended(l, i, bw_shards_ended(&l->core, i, code, bw_run_now()), code);
+                bw_told_child_died(l->told, i, status);
+            else
+                bw_launcher_ended(l, i, status);
         }
     stop_if_over(l);
     bw_launcher_act(l);

@@ -12,6 +12,7 @@
 #define RACE_STEPS   8u  /* without lists: so many steps of patience at the most */
 #define RACE_DIVISOR 2   /* steps in a retry interval */
 #define PAUSE_MAX_NS (60 * BW_SEC)
+#define AT_ONCE_NS   BW_SEC /* a supervisor that lived for less is not started again at once */
 #define YIELD_MAX_NS (300 * BW_SEC)
 
 /* Each candidate begins at another shard, so that those who race for all do not race for each. */
@@ -92,6 +93,7 @@ bool bw_shards_told(struct bw_shards *s, uint32_t shard, bool ours, bool done)
     struct bw_shard *one = &s->at[shard];
     s->acts = s->viewed = true;
     one->done = one->done || done;
+    one->again = false;
     assign(s, shard, ours);
     if (ours || one->done || one->state != BW_SHARD_RUNS)
         return false;
@@ -136,9 +138,10 @@ static bw_time start_at(const struct bw_shards *s, uint32_t shard, uint32_t runn
 {
     const struct bw_shard *one = &s->at[shard];
     if (!s->acts || one->state != BW_SHARD_IDLE || one->done ||
-        (!one->ours && (one->free_since == BW_TIME_NEVER || BW_BUG(shards_never_stand_in))))
+        (!one->ours && !one->again &&
+         (one->free_since == BW_TIME_NEVER || BW_BUG(shards_never_stand_in))))
         return BW_TIME_NEVER;
-    if (one->ours)
+    if (one->ours || one->again)
         return one->start_from;
     return bw_time_max(one->start_from, bw_time_add(one->free_since, patience(s, shard, running)));
 }
@@ -167,6 +170,7 @@ void bw_shards_started(struct bw_shards *s, uint32_t shard, bw_time now)
 {
     s->at[shard].state = BW_SHARD_RUNS;
     s->at[shard].started_at = now;
+    s->at[shard].again = false;
 }
 
 /* ---- ending ---- */
@@ -203,6 +207,20 @@ enum bw_shard_fate bw_shards_ended(struct bw_shards *s, uint32_t shard, int code
     one->pause_ns = one->pause_ns ? bw_time_min(2 * one->pause_ns, most) : s->config.retry_ns;
     one->start_from = bw_time_add(now, one->pause_ns);
     return BW_SHARD_FAILED;
+}
+
+enum bw_shard_fate bw_shards_killed(struct bw_shards *s, uint32_t shard, int code, bw_time now)
+{
+    struct bw_shard *one = &s->at[shard];
+    bool soon = now - one->started_at < AT_ONCE_NS || BW_BUG(shards_punish_a_killed_supervisor);
+    bw_time pause = one->pause_ns;
+    enum bw_shard_fate fate = bw_shards_ended(s, shard, code, now);
+    if (fate != BW_SHARD_FAILED || soon)
+        return fate;
+    one->pause_ns = pause;
+    one->start_from = now;
+    one->again = true;
+    return fate;
 }
 
 /* ---- looking ---- */

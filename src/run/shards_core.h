@@ -31,6 +31,7 @@ enum bw_shard_state {
 struct bw_shard {
     enum bw_shard_state state;
     bool ours, done;
+    bool again;         /* its supervisor was killed: contended for again, whoever's it is */
     bool seen;          /* looked at, since it was last ours */
     uint64_t version;   /* of its record, when last looked at */
     bw_time changed_at; /* when that was new */
@@ -101,6 +102,9 @@ void bw_shards_started(struct bw_shards *s, uint32_t shard, bw_time now);
 uint32_t bw_shards_next_end(const struct bw_shards *s);
 void bw_shards_ending(struct bw_shards *s, uint32_t shard);
 enum bw_shard_fate bw_shards_ended(struct bw_shards *s, uint32_t shard, int code, bw_time now);
+/* Its supervisor was killed. That says nothing about the command: one that had run for a while is
+ * started again at once, one that had not counts as a failure. */
+enum bw_shard_fate bw_shards_killed(struct bw_shards *s, uint32_t shard, int code, bw_time now);
 
 /* Looking at records, some in each round: begin, then next until NONE. */
 void bw_shards_look_begin(struct bw_shards *s);

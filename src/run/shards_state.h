@@ -66,6 +66,8 @@ int bw_launcher_spawn(struct launcher *l, uint32_t shard);
 void bw_launcher_act(struct launcher *l);
 /* Others may take our shards from now on; they get each when its work is confirmed dead. */
 void bw_launcher_end(struct launcher *l, int code);
+/* A supervisor has ended (`status` is that of wait) and nothing of its work is left to wait for. */
+void bw_launcher_ended(struct launcher *l, uint32_t shard, int status);
 void bw_launcher_end_shard(struct launcher *l, uint32_t shard, const char *reason);
 
 #endif

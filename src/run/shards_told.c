@@ -4,7 +4,12 @@
  * that the peer, its sockets and its disk are there once.
  *
  * Nothing here decides who leads: the peers do (elect/balance.h), and when this process dies, so do
- * its supervisors; their guardians kill the works and say so to the others (last_words.h). */
+ * its supervisors; their guardians kill the works and say so to the others (last_words.h).
+ *
+ * When only a supervisor dies, its guardian confirms the death of the work to us, too, and then we
+ * give the shard back in its place: else our peer would go on to lead a shard that has no
+ * supervisor. If the guardian is dead as well, the shard is given back when its lease has expired.
+ */
 #include "run/shards_told.h"
 
 #include "base/error.h"
@@ -30,6 +35,14 @@ struct child {
     int fd;
     uint32_t shard;
     uint64_t asked[ASKED_MAX]; /* 0: none */
+    uint64_t acquire;          /* which of them is an ACQUIRE */
+    bool holds;                /* the shard, by `token`, until `held_until` at the latest */
+    bw_token token;
+    bw_time held_until;
+    bool orphan; /* the supervisor was waited for: `status` */
+    int status;
+    bool confirmed; /* by its guardian: the work is dead */
+    bool silent;    /* end of file: the guardian is gone, too */
 };
 
 struct seen {
@@ -52,6 +65,8 @@ struct told {
     struct bw_parent_tell tell;
 };
 
+static void on_timer(uv_timer_t *timer);
+
 static const char *election_of(const struct told *told, uint32_t shard, char *out)
 {
     bw_shards_election(out, told->launcher->order->election, shard);
@@ -65,6 +80,8 @@ static void forget(struct child *child, uint64_t id)
     for (uint32_t i = 0; i < ASKED_MAX; i++)
         if (child->asked[i] == id)
             child->asked[i] = 0;
+    if (child->acquire == id)
+        child->acquire = 0;
 }
 
 static bool remember(struct child *child, uint64_t id)
@@ -88,9 +105,13 @@ static void on_asked(struct child *child)
         told->ops->cancel(told->store, id);
         return;
     }
+    if (child->orphan && ask->request.op != BW_STORE_RELEASE)
+        return; /* from before its death; nobody waits for the answer */
     if (!bw_parent_read(ask) || strcmp(ask->election, election_of(told, child->shard, own)) != 0 ||
         !remember(child, id))
         return; /* its time runs out: UNKNOWN */
+    if (ask->request.op == BW_STORE_ACQUIRE)
+        child->acquire = id;
     if (told->ops->request(told->store, &ask->request) != 0)
         forget(child, id);
 }
@@ -102,7 +123,7 @@ static void on_child_closed(uv_handle_t *handle)
     free(child);
 }
 
-void bw_told_child_gone(struct told *told, uint32_t shard)
+static void drop_child(struct told *told, uint32_t shard)
 {
     struct child *child = told->child[shard];
     told->seen[shard].lined = false;
@@ -115,21 +136,99 @@ void bw_told_child_gone(struct told *told, uint32_t shard)
     uv_close((uv_handle_t *)&child->poll, on_child_closed);
 }
 
-static void on_readable(uv_poll_t *handle, int status, int events)
+static void give_back(struct told *told, const struct child *child)
 {
-    struct child *child = handle->data;
+    char election[BW_ELECTION_NAME_MAX + 1];
+    struct bw_store_request request = {.op = BW_STORE_RELEASE,
+                                       .id = LINE_IDS | ++told->lines,
+                                       .election = election_of(told, child->shard, election),
+                                       .candidate = told->launcher->order->id,
+                                       .token = child->token,
+                                       .clean = child->confirmed};
+    (void)told->ops->request(told->store, &request);
+}
+
+/* The supervisor is dead. Is the work, too, or has its lease expired? */
+static void settle(struct child *child)
+{
+    struct told *told = child->told;
+    struct launcher *l = told->launcher;
+    uint32_t shard = child->shard;
+    int status = child->status;
+    bw_time now = bw_run_now();
+    bool over = child->confirmed || (child->silent && now >= child->held_until);
+    if (!child->orphan || child->acquire || (child->holds && !over)) {
+        if (child->silent && l->ending) /* nobody else sets it any more */
+            uv_timer_start(&told->timer, on_timer,
+                           (uint64_t)(bw_time_max(child->held_until - now, 0) / BW_MS + 1), 0);
+        return;
+    }
+    bool held = child->holds;
+    if (held)
+        give_back(told, child);
+    drop_child(told, shard);
+    bw_launcher_ended(l, shard, status);
+    if (held) /* the release is an election; the watch says whose it is then */
+        (void)bw_shards_told(&l->core, shard, false, false);
+}
+
+static void read_child(struct child *child)
+{
     struct told *told = child->told;
     int passed[2], got;
-    (void)status;
-    (void)events;
-    while ((got = bw_parent_receive(child->fd, &told->ask, sizeof told->ask, passed)) > 0) {
+    while (!child->silent &&
+           (got = bw_parent_receive(child->fd, &told->ask, sizeof told->ask, passed)) != 0) {
         for (int i = 0; i < 2; i++)
             if (passed[i] >= 0)
                 close(passed[i]);
-        on_asked(child);
+        if (got == BW_PARENT_FAREWELL)
+            child->confirmed = true;
+        else if (got > 0)
+            on_asked(child);
+        else
+            child->silent = true;
     }
-    if (got < 0)
-        uv_poll_stop(handle); /* it ends: its death is heard of by SIGCHLD */
+    if (child->silent)
+        uv_poll_stop(&child->poll); /* the supervisor's death is heard of by SIGCHLD */
+}
+
+static void on_readable(uv_poll_t *handle, int status, int events)
+{
+    struct child *child = handle->data;
+    struct launcher *l = child->told->launcher;
+    (void)status;
+    (void)events;
+    read_child(child);
+    if (!child->orphan)
+        return;
+    settle(child);
+    bw_launcher_act(l);
+}
+
+void bw_told_child_died(struct told *told, uint32_t shard, int status)
+{
+    struct child *child = told->child[shard];
+    if (!child) {
+        bw_launcher_ended(told->launcher, shard, status);
+        return;
+    }
+    child->orphan = true;
+    child->status = status;
+    for (uint32_t i = 0; i < ASKED_MAX; i++) /* what may make it holder is waited for */
+        if (child->asked[i] && child->asked[i] != child->acquire) {
+            told->ops->cancel(told->store, child->asked[i]);
+            child->asked[i] = 0;
+        }
+    read_child(child); /* a release that it sent counts */
+    settle(child);
+}
+
+bool bw_told_waits(const struct told *told)
+{
+    for (uint32_t i = 0; i < told->launcher->order->shards; i++)
+        if (told->child[i] && told->child[i]->orphan)
+            return true;
+    return false;
 }
 
 int bw_told_child(struct told *told, uint32_t shard)
@@ -140,7 +239,7 @@ int bw_told_child(struct told *told, uint32_t shard)
         free(child);
         return -1;
     }
-    bw_told_child_gone(told, shard);
+    drop_child(told, shard);
     *child = (struct child){.told = told, .fd = pair[0], .shard = shard};
     if (uv_poll_init(&told->launcher->loop, &child->poll, pair[0]) != 0) {
         close(pair[0]);
@@ -253,6 +352,20 @@ static void line_up(struct told *told, uint32_t shard, bw_time now)
 
 /* ---- the store ---- */
 
+static void note_lease(struct child *child, const struct bw_store_reply *reply)
+{
+    bool done = reply->outcome == BW_OUTCOME_DONE;
+    if (reply->op == BW_STORE_ACQUIRE && done) {
+        child->holds = true;
+        child->token = reply->record.token;
+        child->confirmed = child->orphan; /* the answer came too late to start any work */
+    } else if (reply->op == BW_STORE_RELEASE && (done || reply->outcome == BW_OUTCOME_REFUSED)) {
+        child->holds = false;
+    }
+    if (done && (reply->op == BW_STORE_ACQUIRE || reply->op == BW_STORE_RENEW))
+        child->held_until = bw_time_add(bw_run_now(), child->told->launcher->order->ttl_ns);
+}
+
 static void pass_on(struct told *told, const struct bw_store_reply *reply)
 {
     bool lease = reply->op == BW_STORE_ACQUIRE || reply->op == BW_STORE_RENEW;
@@ -261,7 +374,12 @@ static void pass_on(struct told *told, const struct bw_store_reply *reply)
         for (uint32_t k = 0; child && k < ASKED_MAX; k++) {
             if (child->asked[k] != reply->id)
                 continue;
-            child->asked[k] = 0;
+            forget(child, reply->id);
+            note_lease(child, reply);
+            if (child->orphan) {
+                settle(child);
+                return;
+            }
             if (lease && reply->outcome == BW_OUTCOME_DONE)
                 tell_words(told, child);
             memset(&told->tell, 0, sizeof told->tell);
@@ -314,6 +432,9 @@ void bw_told_act(struct told *told, bw_time now)
 static void on_timer(uv_timer_t *timer)
 {
     struct told *told = timer->data;
+    for (uint32_t i = 0; i < told->launcher->order->shards; i++)
+        if (told->child[i] && told->child[i]->orphan)
+            settle(told->child[i]);
     bw_launcher_act(told->launcher);
 }
 
@@ -322,6 +443,8 @@ void bw_told_sleep(struct told *told, bw_time until, bw_time now)
     for (uint32_t i = 0; i < told->launcher->order->shards; i++) {
         const struct bw_shard *shard = &told->launcher->core.at[i];
         until = bw_time_min(until, told->seen[i].watch_at);
+        if (told->child[i] && told->child[i]->orphan && told->child[i]->silent)
+            until = bw_time_min(until, told->child[i]->held_until);
         if (!told->seen[i].lined && !shard->done && shard->state == BW_SHARD_IDLE)
             until = bw_time_min(until, bw_time_max(shard->start_from, told->seen[i].line_at));
     }
@@ -369,7 +492,7 @@ static void on_timer_closed(uv_handle_t *handle)
 void bw_told_close(struct told *told)
 {
     for (uint32_t i = 0; i < told->launcher->order->shards; i++)
-        bw_told_child_gone(told, i);
+        drop_child(told, i);
     told->ops->close(told->store);
     uv_close((uv_handle_t *)&told->timer, on_timer_closed);
 }

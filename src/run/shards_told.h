@@ -17,7 +17,12 @@ void bw_told_sleep(struct told *told, bw_time until, bw_time now);
 
 /* A supervisor's end of the socket by which it asks; -1. The caller closes it. */
 int bw_told_child(struct told *told, uint32_t shard);
-void bw_told_child_gone(struct told *told, uint32_t shard);
+/* A supervisor was waited for. If it held its shard, the shard is given back when its guardian has
+ * confirmed the death of the work, or when the lease has expired; then bw_launcher_ended() follows,
+ * otherwise at once. */
+void bw_told_child_died(struct told *told, uint32_t shard, int status);
+/* Are there shards to be given back? */
+bool bw_told_waits(const struct told *told);
 /* Does every leadership have a token? */
 bool bw_told_token(const struct told *told);
 

@@ -161,6 +161,13 @@ static bool parent_last_words(struct bw_store *store, const char *election,
     return true;
 }
 
+/* What the guardian says farewell by. */
+static int parent_hold(struct bw_store *store, const char *election)
+{
+    (void)election;
+    return store->gone ? -1 : store->fd;
+}
+
 /* ---- opening and closing ---- */
 
 static void one_closed(struct bw_store *store)
@@ -224,7 +231,7 @@ static void parent_close(struct bw_store *store)
         .traits = BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_TOLD | (more),    \
         .ttl_min_ns = TTL_MIN_NS, .ttl_unit_ns = BW_MS, .summary = "the store of our launcher",    \
         .open = parent_open, .request = parent_request, .cancel = parent_cancel,                   \
-        .close = parent_close, .last_words = parent_last_words,                                    \
+        .close = parent_close, .hold = parent_hold, .last_words = parent_last_words,               \
     }
 
 static const struct bw_store_ops with_token = PARENT_OPS(BW_STORE_TOKEN);

@@ -5,7 +5,11 @@
  *
  * Both sides are the same program: packets are plain structs. Whatever is not as long as one is
  * dropped, and an answer that got lost is UNKNOWN to the asker, as with any store. Last words
- * (store.h) come as descriptors beside a packet. */
+ * (store.h) come as descriptors beside a packet.
+ *
+ * A supervisor shares its socket with its guardian. If the supervisor dies, the guardian confirms
+ * that the work is dead by a packet of one byte (run/farewell.h). End of file without it means that
+ * both are dead, and proves nothing about the work. */
 #ifndef BW_STORE_PARENT_H
 #define BW_STORE_PARENT_H
 
@@ -40,8 +44,10 @@ const struct bw_store_ops *bw_store_parent_find(const char *url);
 
 /* One packet out, with up to two descriptors (-1: none). False: it did not go. */
 bool bw_parent_send(int fd, const void *packet, size_t bytes, int one, int other);
-/* One packet in, exactly `bytes` long. 1; 0: none there, or a wrong one; -1: the other side is
- * gone. Descriptors are the caller's. */
+#define BW_PARENT_FAREWELL 2
+
+/* One packet in, exactly `bytes` long. 1; BW_PARENT_FAREWELL: it was the guardian's; 0: none there,
+ * or a wrong one; -1: the other side is gone. Descriptors are the caller's. */
 int bw_parent_receive(int fd, void *packet, size_t bytes, int passed[2]);
 
 /* The strings of what was asked, back in their places. False: no request that anybody may make. */

@@ -63,7 +63,7 @@ int bw_parent_receive(int fd, void *packet, size_t bytes, int passed[2])
         if (passed[i] >= 0)
             close(passed[i]);
     passed[0] = passed[1] = -1;
-    return got == 0 ? -1 : 0;
+    return got == 0 ? -1 : got == 1 ? BW_PARENT_FAREWELL : 0;
 }
 
 bool bw_parent_read(struct bw_parent_ask *ask)

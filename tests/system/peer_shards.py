@@ -6,6 +6,7 @@
 Each test ends with the same judgement, shard by shard: never two works at once, tokens only grow."""
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -125,6 +126,51 @@ def a_supervisor_that_is_killed_is_followed_and_the_others_do_not_notice(room):
     wait_for(lambda: len(room.shards[shard].starts()) > counts[shard] and room.shards[shard].owner(), PATIENT, 0.02)
     for i, count in enumerate(starts_of(room)):
         assert i == shard or count == counts[i], f"shard {i} was started again"
+
+
+def kill_supervisor_again_and_again(room):
+    """Of one shard, until a peer leads it for the second time. A peer that still counted itself as holder from the first time would
+    lead it without any work, and nothing but the balance of the shards would take it away, after a minute."""
+    peers = room.all()
+    owners = [room.even(len(peers))[0]]
+    while len(set(owners)) == len(owners):
+        count = starts_of(room)[0]
+        before = time.monotonic()
+        os.kill(supervisors(peers[int(owners[-1]) - 1])[0], signal.SIGKILL)
+        wait_for(lambda: len(room.shards[0].starts()) > count and room.shards[0].owner(), 2 * PATIENT, 0.02)
+        took = time.monotonic() - before
+        assert took < PATIENT / 4, f"{took:.1f} s after {owners}"
+        owners.append(room.shards[0].owner())
+
+
+@test
+def a_shard_runs_again_when_its_supervisor_is_killed_wherever_it_goes(room):
+    with Shards(room.bellwether, room.witness, size=3, shards=3) as few:
+        kill_supervisor_again_and_again(few)
+        few.judge()
+    with Shards(room.bellwether, room.witness, size=3, shards=3, more=["--algorithm", "stable", "--quorum"]) as few:
+        kill_supervisor_again_and_again(few)
+        few.judge()
+
+
+@test
+def status_says_that_no_work_runs_when_a_leader_cannot_start_a_supervisor(room):
+    with Shards(room.bellwether, room.witness, size=1, shards=2) as alone:
+        peer = alone.all()[0]
+        alone.even(1)
+        wait_for(lambda: alone.ask("status")[0] == 0, PATIENT, 0.05)
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.prlimit(peer.pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{peer.pid}/fd")) - 2, most))
+        os.kill(supervisors(peer)[0], signal.SIGKILL)
+        peer.said("shard-failed", PATIENT)
+        wait_for(lambda: not alone.shards[0].runs(), PATIENT)
+        code, out, _ = alone.ask("status", "--json")
+        assert code != 0 and not json.loads(out)["shards"][0]["works"], (code, out)
+        assert json.loads(out)["shards"][1]["works"], out
+        resource.prlimit(peer.pid, resource.RLIMIT_NOFILE, (most, most))
+        wait_for(lambda: len(alone.shards[0].starts()) == 2, 2 * PATIENT)
+        wait_for(lambda: alone.ask("status")[0] == 0, PATIENT, 0.05)
+        alone.judge()
 
 
 def refused(room, peers, name):

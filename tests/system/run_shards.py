@@ -249,6 +249,19 @@ def a_shard_whose_owner_does_not_take_it_is_stood_in_for(room):
 
 
 @test
+def a_shard_runs_again_at_once_when_its_supervisor_is_killed(room):
+    room.options[room.options.index("--retry") + 1] = "60s"
+    launcher = room.launcher("a", unlisted=True)  # where it does not wait for a second look at who is there
+    shard = wait_for(lambda: [s for s in room.shards if s.runs()], PATIENT)[0]
+    time.sleep(1)  # a supervisor that had just started would not be started again at once
+    before = time.monotonic()
+    os.kill(supervisors(launcher)[shard.number], signal.SIGKILL)
+    wait_for(lambda: len(shard.starts()) == 2, 3 * PATIENT)
+    took = time.monotonic() - before
+    assert took < 30, f"{took:.1f} s: a retry interval was waited"
+
+
+@test
 def a_failing_shard_leaves_the_others_alone(room):
     room.launcher("a", before="test $BELLWETHER_SHARD != 4 || exit 3")
     tried = room.shards[4]

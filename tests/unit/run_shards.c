@@ -192,6 +192,22 @@ static void a_failing_command_is_started_again_ever_later(void **state)
     assert_int_equal(bw_shards_deadline(&us), now + RETRY);
 }
 
+static void killed_supervisor_is_started_again_at_once_when_it_had_run(void **state)
+{
+    bw_time now = 0;
+    (void)state;
+    begin("a");
+    start_all(now);
+    for (unsigned i = 0; i < 10; i++) { /* however often */
+        now += 2 * BW_SEC;
+        assert_int_equal(bw_shards_killed(&us, 3, 137, now), BW_SHARD_FAILED);
+        assert_int_equal(bw_shards_next_start(&us, now), 3);
+        bw_shards_started(&us, 3, now);
+    }
+    assert_int_equal(bw_shards_killed(&us, 3, 137, now), BW_SHARD_FAILED); /* as it started */
+    assert_int_equal(bw_shards_deadline(&us), now + RETRY);
+}
+
 static void what_is_done_is_done_for_everybody(void **state)
 {
     struct bw_shard_set done = {{0}};
@@ -355,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_record_that_stands_still_counts_as_leaderless),
         cmocka_unit_test(the_others_stand_in_one_after_the_other),
         cmocka_unit_test(a_failing_command_is_started_again_ever_later),
+        cmocka_unit_test(killed_supervisor_is_started_again_at_once_when_it_had_run),
         cmocka_unit_test(what_is_done_is_done_for_everybody),
         cmocka_unit_test(what_another_has_done_is_ended_here),
         cmocka_unit_test(without_lists_who_has_more_is_slower),
