@@ -27,6 +27,7 @@
 #define BW_GRPC_WAIT_MS       30000u
 #define BW_GRPC_ENDPOINTS_MAX 16u
 #define BW_GRPC_OWN_MAX       2u
+#define BW_GRPC_VALUE_MAX     127u /* characters of one of them; longer ones are cut */
 #define BW_GRPC_WHY_MAX       255u
 #define BW_GRPC_PATIENCE_MS   2000u
 

@@ -27,7 +27,7 @@ struct bw_grpc_call {
     struct bw_grpc_hooks hooks;
     void *context;
     struct bw_grpc_head head; /* its strings are below */
-    char path[96], name[BW_GRPC_OWN_MAX][32], value[BW_GRPC_OWN_MAX][64];
+    char path[96], name[BW_GRPC_OWN_MAX][32], value[BW_GRPC_OWN_MAX][BW_GRPC_VALUE_MAX + 1];
     struct bw_h2_stream *stream;          /* NULL: not begun */
     uint64_t made_ms, begun_ms, until_ms; /* 0: no deadline */
     /* Waiting to be sent, framed; the stream's own once begun. */

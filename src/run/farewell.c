@@ -1,13 +1,19 @@
-/* Leave taken of a connection; see farewell.h. */
+/* The clean close of a connection; see farewell.h. */
 #include "run/farewell.h"
 
+#include "net/bind_proof.h"
 #include "run/proc.h"
 
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define BYTE "."
+/* An HTTP/2 frame of a type that nobody knows and everybody passes over. */
+#define FRAME_HEAD                                                                                 \
+    {                                                                                              \
+        0, 0, BW_HOLD_PROOF, BW_BIND_FRAME, 0, 0, 0, 0, 0                                          \
+    }
 
 bool bw_farewell_is_for(int fd)
 {
@@ -15,13 +21,15 @@ bool bw_farewell_is_for(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-int bw_farewell_say(int fd)
+int bw_farewell_say(int fd, const unsigned char proof[BW_HOLD_PROOF])
 {
+    unsigned char bytes[BW_BIND_HEAD + BW_HOLD_PROOF] = FRAME_HEAD;
     int type = SOCK_STREAM;
     socklen_t length = sizeof type;
     (void)getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length);
-    int beside = type == SOCK_STREAM ? MSG_OOB : 0; /* a packet has a length of its own */
-    if (send(fd, BYTE, 1, beside | MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+    memcpy(bytes + BW_BIND_HEAD, proof, BW_HOLD_PROOF);
+    size_t size = type == SOCK_STREAM ? sizeof bytes : 1; /* a launcher needs no proof */
+    if (send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size)
         return -1;
     return shutdown(fd, SHUT_WR);
 }

@@ -34,6 +34,7 @@ struct guardian {
     struct bw_contain contain;
     bool contained; /* there is one */
     int fd[FD_COUNT], lock_fd, words_fd, mouth_fd;
+    unsigned char proof[BW_HOLD_PROOF]; /* of `lock_fd`, if it is a socket */
     pid_t work;
     uint64_t work_start;
     int status, look_pause_ms;
@@ -147,8 +148,8 @@ static void release(struct guardian *g, bw_token token)
     if (g->lock_fd < 0)
         return;
     g->leaving = bw_farewell_is_for(g->lock_fd);
-    int error =
-        g->leaving ? bw_farewell_say(g->lock_fd) : bw_store_sqlite_release_fd(g->lock_fd, token);
+    int error = g->leaving ? bw_farewell_say(g->lock_fd, g->proof)
+                           : bw_store_sqlite_release_fd(g->lock_fd, token);
     struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
     bw_log_event(g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
                  error ? "the supervisor died; the work is dead, token %llu could not be released"
@@ -255,6 +256,8 @@ static void on_message(struct guardian *g, const struct bw_wire *wire, int passe
     BW_ASSERT(wire->kind >= BW_WIRE_ARM && wire->kind <= BW_WIRE_MOUTH);
     if (passed >= 0)
         keep(place_of(g, wire->kind), passed);
+    if (passed >= 0 && wire->kind == BW_WIRE_ARM)
+        memcpy(g->proof, wire->proof, sizeof g->proof);
     if (wire->kind == BW_WIRE_MOUTH)
         return;
     g->flags = wire->flags;

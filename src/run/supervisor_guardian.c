@@ -55,9 +55,9 @@ void bw_supervisor_words_changed(struct supervisor *s)
 void bw_supervisor_arm(struct supervisor *s)
 {
     const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
-    int held = ops->hold ? ops->hold(bw_asker_store(s->asker), s->config->election) : -1;
-    bw_supervisor_tell(
-        s, (struct bw_wire){.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill}, held);
+    struct bw_wire arm = {.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill};
+    int held = ops->hold ? ops->hold(bw_asker_store(s->asker), s->config->election, arm.proof) : -1;
+    bw_supervisor_tell(s, arm, held);
     hand_over_words(s);
     bw_time patience = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
     if (s->ack_due == BW_TIME_NEVER)

@@ -46,6 +46,7 @@ struct bw_wire {
     bw_token token;
     bw_time at;
     char text[BW_CONTAINMENT_MAX + 1];
+    unsigned char proof[BW_HOLD_PROOF]; /* ARM: of the socket that it carries */
 };
 
 /* Sends one, with a descriptor unless it is -1. Never blocks. Returns 0 or -1. */

@@ -9,14 +9,16 @@
  * never count: the lease then lasts for its TTL.
  *
  *   connection   FIN or RST from the client's side. For clients whose work ends with them.
- *   farewell     FIN behind a byte of urgent data, which no kernel sends by itself when a process
- *                dies, and which proxies do not pass on. For work that may outlive its client's
- *                process: who saw it dead says so.
+ *   farewell     the proof whose SHA-256 the client gave when it bound the lease, as the last bytes
+ *                of the TCP stream (net/bind_proof.h). For work that may outlive its client's
+ *                process: whoever saw it dead, and was given the proof for that, shows it. Bytes
+ *                that are not the proof, or urgent data, end nothing.
  *
  * Not guaranteed: that a bound lease ends early. Everything that goes wrong here costs the TTL. */
 #ifndef BW_SERVE_BINDING_H
 #define BW_SERVE_BINDING_H
 
+#include "net/bind_proof.h"
 #include "serve/service.h"
 
 /* On loopback a close arrives when it happens: time for what is on its way on another connection of
@@ -31,13 +33,16 @@ enum bw_bind { BW_BIND_NOT, BW_BIND_CONNECTION, BW_BIND_FAREWELL };
 enum bw_hangup {
     BW_HANGUP_OURS,    /* by us, or by time */
     BW_HANGUP_CLIENTS, /* FIN or RST came */
-    BW_HANGUP_FAREWELL /* FIN behind urgent data */
+    BW_HANGUP_FAREWELL /* the proof came */
 };
 
 /* ---- the rules (binding_rules.c): pure ---- */
 
-/* What the metadata asks for. */
-enum bw_bind bw_bind_read(const char *text, size_t length);
+/* What the metadata asks for; `hash` is of the proof, if it asks for a farewell. */
+enum bw_bind bw_bind_read(const char *text, size_t length, unsigned char hash[BW_BIND_PROOF]);
+/* The last BW_BIND_BYTES of a stream: are they a farewell with the proof of that hash? */
+bool bw_bind_is_proof(const unsigned char last[BW_BIND_BYTES],
+                      const unsigned char hash[BW_BIND_PROOF]);
 /* How long after a close; 0: connections from there are not bound. */
 bw_time bw_bind_hold_off(bool loopback, bw_time elsewhere_ns);
 bool bw_bind_ends(enum bw_bind bind, enum bw_hangup hangup);

@@ -14,6 +14,7 @@
 #define PREFACE_BYTES 24u
 #define READ_BYTES    65536u
 #define SWEEP_MS      1000u
+#define FAREWELL_MS   1000u /* for the rest of a stream that makes no sense any more */
 #define BACKLOG_MAX   BW_FRONT_UNREAD_MAX /* no transport queues more than that here */
 
 static void release(struct bw_front *front)
@@ -110,11 +111,16 @@ size_t bw_conn_backlog(const struct bw_conn *conn)
     return conn->out_used + uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
 }
 
+static bool is_farewell(const struct bw_conn *conn)
+{
+    return conn->has_proof_hash && bw_bind_is_proof(conn->last, conn->proof_hash);
+}
+
 /* Errors that come of a close on the other side, and not of time or distance. */
 static void note_end(struct bw_conn *conn, ssize_t error)
 {
     if (error == UV_EOF || error == UV_ECONNRESET || error == UV_EPIPE)
-        conn->hangup = conn->farewell ? BW_HANGUP_FAREWELL : BW_HANGUP_CLIENTS;
+        conn->hangup = is_farewell(conn) ? BW_HANGUP_FAREWELL : BW_HANGUP_CLIENTS;
 }
 
 struct write {
@@ -168,8 +174,25 @@ static void send_out(struct bw_conn *conn)
     }
 }
 
+/* We hang up, perhaps because what the client sent makes no sense. If a lease of it ends by a
+ * farewell, the client may have died in the middle of a record or frame: the rest of its stream is
+ * read for that, and for nothing else. */
+static void hang_up(struct bw_conn *conn)
+{
+    if (is_farewell(conn))
+        conn->hangup = BW_HANGUP_FAREWELL;
+    if (is_farewell(conn) || !conn->has_proof_hash) {
+        bw_conn_close(conn);
+        return;
+    }
+    conn->broken = true;
+    conn->deadline_ms = uv_now(conn->front->options.loop) + FAREWELL_MS;
+}
+
 static void flush(struct bw_conn *conn)
 {
+    if (conn->broken)
+        return;
     if (conn->speech)
         conn->speech->flush(conn);
     bool more = bw_conn_backlog(conn) >= BW_FRONT_QUEUE_MAX;
@@ -188,9 +211,10 @@ static void flush(struct bw_conn *conn)
         conn->out = NULL;
         conn->out_size = 0;
     }
-    if (bw_conn_backlog(conn) > BACKLOG_MAX ||
-        (conn->hang_up && !more && bw_conn_backlog(conn) == 0))
+    if (bw_conn_backlog(conn) > BACKLOG_MAX)
         bw_conn_close(conn);
+    else if (conn->hang_up && !more && bw_conn_backlog(conn) == 0)
+        hang_up(conn);
 }
 
 static void read_on(struct bw_conn *conn);
@@ -241,23 +265,20 @@ bool bw_conn_take(struct bw_conn *conn, const unsigned char *bytes, size_t lengt
            conn->speech->bytes(conn, bytes, length);
 }
 
-/* Urgent data lies beside the stream, until the stream is read beyond it. */
-static void hear_farewell(struct bw_conn *conn)
+/* The last bytes of the stream as it came, before TLS: whatever was being sent when the client
+ * died, a farewell stands behind it. */
+static void note_last(struct bw_conn *conn, const unsigned char *bytes, size_t length)
 {
-    int fd;
-    char byte;
-    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0 &&
-        recv(fd, &byte, 1, MSG_OOB | MSG_DONTWAIT) == 1)
-        conn->farewell = true;
+    size_t keep = length < BW_BIND_BYTES ? BW_BIND_BYTES - length : 0;
+    memmove(conn->last, conn->last + BW_BIND_BYTES - keep, keep);
+    memcpy(conn->last + keep, bytes + length - (BW_BIND_BYTES - keep), BW_BIND_BYTES - keep);
 }
 
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     static char room[READ_BYTES]; /* all of it is used before the next read */
-    struct bw_conn *conn = handle->data;
+    (void)handle;
     (void)suggested;
-    if (conn->binding)
-        hear_farewell(conn);
     *out = uv_buf_init(room, sizeof room);
 }
 
@@ -279,16 +300,21 @@ static void rest_after(struct bw_conn *conn, size_t bytes)
 static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct bw_conn *conn = stream->data;
-    if (count == UV_EOF && conn->speech && conn->speech->no_more && conn->speech->no_more(conn))
+    const unsigned char *bytes = (const unsigned char *)buffer->base;
+    if (count > 0 && conn->binding)
+        note_last(conn, bytes, (size_t)count);
+    if (count == UV_EOF && !conn->broken && conn->speech && conn->speech->no_more &&
+        conn->speech->no_more(conn))
         return;
-    bool (*take)(struct bw_conn * conn, const unsigned char *bytes, size_t length) =
-        conn->tls ? bw_conn_open_bytes : bw_conn_take;
-    if (count < 0)
+    if (count < 0) {
         note_end(conn, count);
-    if (count < 0 || !take(conn, (unsigned char *)buffer->base, (size_t)count))
         bw_conn_close(conn);
-    else
+    } else if (!conn->broken &&
+               !(conn->tls ? bw_conn_open_bytes : bw_conn_take)(conn, bytes, (size_t)count)) {
+        hang_up(conn);
+    } else {
         rest_after(conn, (size_t)count);
+    }
 }
 
 void bw_conn_pause(struct bw_conn *conn)
@@ -326,7 +352,17 @@ static bool is_loopback(const struct sockaddr_storage *address)
            (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
 }
 
-struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind)
+/* One proof for all leases of a connection. */
+static bool takes_proof(struct bw_conn *conn, const unsigned char hash[BW_BIND_PROOF])
+{
+    if (!conn->has_proof_hash)
+        memcpy(conn->proof_hash, hash, BW_BIND_PROOF);
+    conn->has_proof_hash = true;
+    return memcmp(conn->proof_hash, hash, BW_BIND_PROOF) == 0;
+}
+
+struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind,
+                                   const unsigned char hash[BW_BIND_PROOF])
 {
     struct sockaddr_storage address;
     int length = sizeof address;
@@ -337,8 +373,9 @@ struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind)
         if (hold_off > 0)
             conn->binding = bw_binding_new(conn->front->options.service, hold_off);
     }
-    if (conn->binding)
-        bw_binding_ask(conn->binding, bind);
+    if (!conn->binding || (bind == BW_BIND_FAREWELL && !takes_proof(conn, hash)))
+        return NULL;
+    bw_binding_ask(conn->binding, bind);
     return conn->binding;
 }
 

@@ -39,6 +39,7 @@ struct stream {
     bool opened, whole;           /* head; all of the request: is there */
     uint64_t slow_ms;             /* since when it is waited for; 0: see h2_sweep */
     enum bw_bind bind;            /* asked for */
+    unsigned char proof_hash[BW_BIND_PROOF];
     size_t headers;
     unsigned char *in; /* messages that are not whole, or held back */
     size_t in_used, in_size;
@@ -384,7 +385,7 @@ static void take_field(struct stream *stream, const uint8_t *name, size_t name_l
     } else if (is(name, name_length, "grpc-encoding")) {
         stream->compressed = !is(value, value_length, "identity");
     } else if (is(name, name_length, "bellwether-bind")) {
-        stream->bind = bw_bind_read((const char *)value, value_length);
+        stream->bind = bw_bind_read((const char *)value, value_length, stream->proof_hash);
     } else if (is(name, name_length, "hasleader") ||
                is(name, name_length, "grpc-metadata-hasleader")) {
         stream->call.needs_leader = is(value, value_length, "true");
@@ -434,7 +435,7 @@ static void open_call(struct stream *stream)
         return;
     }
     if (stream->bind != BW_BIND_NOT)
-        call->binding = bw_conn_binding(stream->conn, stream->bind);
+        call->binding = bw_conn_binding(stream->conn, stream->bind, stream->proof_hash);
     call->method = bw_method_find(stream->path, strlen(stream->path));
     bw_replica_status(bw_service_replica(call->service), &status);
     if (!call->method)

@@ -51,8 +51,11 @@ struct bw_conn {
     struct bw_caller caller;    /* by its certificate */
     struct bw_binding *binding; /* of leases; NULL: nobody asked for it */
     enum bw_hangup hangup;
-    bool farewell;           /* its client took leave */
-    unsigned char first[32]; /* before it is known what it speaks */
+    unsigned char proof_hash[BW_BIND_PROOF]; /* of the leases that end by a farewell */
+    bool has_proof_hash;
+    bool broken;                       /* its bytes make no sense; the last may be a farewell */
+    unsigned char last[BW_BIND_BYTES]; /* of the TCP stream, while leases are bound */
+    unsigned char first[32];           /* before it is known what it speaks */
     size_t first_used;
     uint64_t deadline_ms; /* of the loop's clock; 0: none */
     uint64_t unread_ms;   /* since when its caller has read nothing of what is sent; 0: all */
@@ -63,8 +66,10 @@ struct bw_conn {
 
 void bw_conn_close(struct bw_conn *conn);
 void bw_conn_dirty(struct bw_conn *conn);
-/* What leases are bound to. NULL: not from where its client is, or no memory. */
-struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind);
+/* What leases are bound to. NULL: not from where its client is, no memory, or another proof than
+ * before. */
+struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind,
+                                   const unsigned char hash[BW_BIND_PROOF]);
 void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length);
 size_t bw_conn_backlog(const struct bw_conn *conn);
 void bw_conn_pause(struct bw_conn *conn); /* reads no more */

@@ -4,9 +4,11 @@
 #include "base/bug.h"
 #include "net/api.pb-c.h"
 
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <uv.h>
 
 /* What unpacking one answer may take: small messages grow in memory. */
@@ -54,6 +56,8 @@ struct etcd_client {
     struct bw_grpc *grpc;
     uint64_t patience_ms;
     bool authenticating, bound; /* bound: as the answer that is being told says */
+    unsigned char proof[BW_BIND_PROOF];
+    char bind[sizeof BW_BIND_WORD + 2 * BW_BIND_PROOF]; /* metadata; "": leases are not bound */
     bool denied; /* user or password were refused, and nothing has been accepted since */
     struct asking *askings;
     struct asking *refused; /* of them: wait for a new token */
@@ -265,10 +269,10 @@ static const struct bw_grpc_hooks call_hooks = {on_message, on_done, on_header};
 /* The guardian of a work that may outlive us says so when it is dead: nothing less ends a lease. */
 static void add_bind(const struct etcd_client *client, struct bw_grpc_head *head)
 {
-    if (!client->options.binds)
+    if (!client->bind[0])
         return;
     head->own[1].name = "bellwether-bind";
-    head->own[1].value = "farewell";
+    head->own[1].value = client->bind;
 }
 
 static int ask(struct asking *asking, char *why)
@@ -421,6 +425,24 @@ static void on_down(void *context, const char *why)
     client->options.down(client->options.context);
 }
 
+/* One proof for all connections: it is shown when this process is dead. Without one, leases are not
+ * bound. */
+static void make_proof(struct etcd_client *client)
+{
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    if (getrandom(client->proof, sizeof client->proof, 0) != (ssize_t)sizeof client->proof ||
+        !SHA256(client->proof, sizeof client->proof, hash))
+        return;
+    size_t used = (size_t)snprintf(client->bind, sizeof client->bind, "%s", BW_BIND_WORD);
+    for (size_t i = 0; i < sizeof hash; i++)
+        used += (size_t)snprintf(client->bind + used, sizeof client->bind - used, "%02x", hash[i]);
+}
+
+void etcd_client_proof(const struct etcd_client *client, unsigned char proof[BW_BIND_PROOF])
+{
+    memcpy(proof, client->proof, BW_BIND_PROOF);
+}
+
 int etcd_client_open(struct etcd_client **out, const struct etcd_client_options *options)
 {
     struct etcd_client *client = calloc(1, sizeof *client);
@@ -431,6 +453,8 @@ int etcd_client_open(struct etcd_client **out, const struct etcd_client_options 
     client->options.grpc.up = on_up;
     client->options.grpc.down = on_down;
     client->patience_ms = BW_GRPC_PATIENCE_MS;
+    if (options->binds)
+        make_proof(client);
     int error = bw_grpc_open(&client->grpc, &client->options.grpc);
     if (error)
         free(client);

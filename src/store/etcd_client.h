@@ -5,6 +5,7 @@
 #ifndef BW_STORE_ETCD_CLIENT_H
 #define BW_STORE_ETCD_CLIENT_H
 
+#include "net/bind_proof.h"
 #include "net/grpc.h"
 #include "store/store.h"
 
@@ -32,6 +33,8 @@ uint64_t etcd_now_ms(void);
 /* The connection, counted from 1 (0: none), and its socket (-1: none), which stays the client's. */
 uint64_t etcd_client_connection(const struct etcd_client *client);
 int etcd_client_fd(const struct etcd_client *client);
+/* What ends a lease that is bound to the connection (net/bind_proof.h). */
+void etcd_client_proof(const struct etcd_client *client, unsigned char proof[BW_BIND_PROOF]);
 /* In a hook: the answer said that the lease it speaks of is bound to this connection. */
 bool etcd_client_bound(const struct etcd_client *client);
 

@@ -128,13 +128,16 @@ static void note_bound(struct etcd_seat *seat)
     seat->bound = etcd_client_bound(client) ? etcd_client_connection(client) : 0;
 }
 
-int etcd_seats_hold(struct bw_store *store, const char *election)
+int etcd_seats_hold(struct bw_store *store, const char *election,
+                    unsigned char proof[BW_HOLD_PROOF])
 {
     uint64_t connection = etcd_client_connection(store->client);
     for (const struct etcd_seat *seat = store->seats; seat; seat = seat->next)
         if (seat->taken && connection && seat->bound == connection &&
-            strcmp(seat->election, election) == 0)
+            strcmp(seat->election, election) == 0) {
+            etcd_client_proof(store->client, proof);
             return etcd_client_fd(store->client);
+        }
     return -1;
 }
 

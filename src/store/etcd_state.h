@@ -154,7 +154,8 @@ bool etcd_seat_keep(struct etcd_seat *seat);
 void etcd_seat_take_back(struct etcd_seat *seat, struct etcd_task *task,
                          void (*then)(struct etcd_task *task));
 /* The socket that the lease of our leader there is bound to; -1: none. */
-int etcd_seats_hold(struct bw_store *store, const char *election);
+int etcd_seats_hold(struct bw_store *store, const char *election,
+                    unsigned char proof[BW_HOLD_PROOF]);
 /* Every so often: leases of those in line, renewals without answer. */
 void etcd_seats_beat(struct bw_store *store);
 void etcd_seats_free(struct bw_store *store);

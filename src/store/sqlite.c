@@ -492,6 +492,12 @@ int bw_store_sqlite_lock_fd(struct bw_store *store, const char *election)
     return bw_sqlite_entry_fd(&self_of(store)->worker, election);
 }
 
+static int hold(struct bw_store *store, const char *election, unsigned char proof[BW_HOLD_PROOF])
+{
+    (void)proof; /* a lock needs none */
+    return bw_store_sqlite_lock_fd(store, election);
+}
+
 static bool sqlite_about(struct bw_store *store, char *about)
 {
     (void)store;
@@ -510,6 +516,6 @@ const struct bw_store_ops bw_store_sqlite = {
     .request = sqlite_request,
     .cancel = sqlite_cancel,
     .close = sqlite_close,
-    .hold = bw_store_sqlite_lock_fd,
+    .hold = hold,
     .about = sqlite_about,
 };

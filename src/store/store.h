@@ -21,6 +21,7 @@
 #define BW_CANDIDATE_ID_MAX  63u
 #define BW_VALUE_MAX         1023u
 #define BW_CONTAINMENT_MAX   255u
+#define BW_HOLD_PROOF        32u /* bytes that end a lease with its connection */
 #define BW_WHY_MAX           255u
 #define BW_OWED_MAX          1023u
 
@@ -223,10 +224,10 @@ struct bw_store_ops {
 
     /* A descriptor that says, as long as any process has it open, that somebody looks after the
      * work of an election we hold: our guardian gets a copy. A file: the lock that frees itself
-     * (sqlite.h). A socket: the connection our lease is bound to; who takes leave by it
-     * (run/farewell.h) ends the lease. Asked for when a leadership begins and with every renewal.
-     * -1: there is none. It stays the store's. */
-    int (*hold)(struct bw_store *store, const char *election);
+     * (sqlite.h). A socket: the connection our lease is bound to; a clean close of it
+     * (run/farewell.h) with this proof ends the lease. Asked for when a leadership begins and with
+     * every renewal. -1: there is none. It stays the store's. */
+    int (*hold)(struct bw_store *store, const char *election, unsigned char proof[BW_HOLD_PROOF]);
 
     /* What others are told when we are gone and the work of our present leadership is dead. Asked
      * for when it begins, with every renewal, and when the store says that they changed. False:

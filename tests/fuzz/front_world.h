@@ -268,8 +268,10 @@ void bw_conn_dirty(struct bw_conn *conn)
 }
 
 /* Leases that are bound need a loop and time; here they are not. */
-struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind)
+struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind,
+                                   const unsigned char hash[BW_BIND_PROOF])
 {
+    (void)hash;
     BW_ASSERT(!conn->closing && bind != BW_BIND_NOT);
     return NULL;
 }

@@ -18,7 +18,7 @@ import time
 sys.dont_write_bytecode = True
 from run_lib import lives, send, stat_of, wait_for  # noqa: E402
 from serve_lib import Authority, Nodes, b64, certificate_words  # noqa: E402
-from serve_wire import GRANT, Wire, fields, read_fields  # noqa: E402
+from serve_wire import FAREWELL, GRANT, HEADERS, PROOF, Wire, fields, frame, read_fields  # noqa: E402
 from store_lib import PATIENCE_S, Place, Skip, Suite  # noqa: E402
 
 TRIALS = 8 if os.environ.get("TEST_SIZE") == "small" else 24
@@ -29,7 +29,6 @@ if "--trials" in sys.argv:
 suite = Suite()
 LONG_S = 3600  # a TTL that no test sees the end of
 BIND = {"bellwether_bind": "connection"}
-FAREWELL = {"bellwether_bind": "farewell"}
 HOLD_OFF_S = 0.010
 
 
@@ -245,6 +244,51 @@ def a_farewell_ends_the_lease():
     wire.farewell()
     wait_gone(nodes, lease)
     wire.close()
+
+
+@suite.test
+def a_farewell_counts_in_the_middle_of_a_frame():
+    nodes = shared.get()
+    for half in (b"\0", frame(HEADERS, 4, 99, b"x" * 90)[:50], b"no frame at all"):
+        wire = Wire(nodes.ports[0])
+        lease = wire.grant(LONG_S, **FAREWELL)
+        wire.raw.sendall(half)
+        wire.farewell()
+        wait_gone(nodes, lease)
+        wire.close()
+
+
+@suite.test
+def what_is_not_the_proof_ends_no_lease():
+    nodes = shared.get()
+
+    def urgent(wire):
+        wire.raw.send(b".", socket.MSG_OOB)
+        wire.raw.shutdown(socket.SHUT_WR)
+
+    def half(wire):
+        wire.raw.sendall(frame(0xbe, 0, 0, PROOF)[:-1])
+        wire.raw.shutdown(socket.SHUT_WR)
+
+    for close in (urgent, half, lambda wire: wire.farewell(bytes(32))):
+        wire = Wire(nodes.ports[0])
+        lease = wire.grant(LONG_S, **FAREWELL)
+        close(wire)
+        after_a_later_one(nodes)
+        assert there(nodes, lease)
+        wire.close()
+
+
+@suite.test
+def a_farewell_without_a_proof_is_not_bound():
+    """As clients of version 1.0 and before ask for it; they wait for the TTL."""
+    nodes = shared.get()
+    wire = Wire(nodes.ports[0])
+    lease = wire.grant(LONG_S, bellwether_bind="farewell")
+    wire.raw.send(b".", socket.MSG_OOB)
+    wire.close()
+    after_a_later_one(nodes)
+    assert there(nodes, lease)
 
 
 @suite.test

@@ -1,6 +1,8 @@
 """A gRPC client by hand: HTTP/2 frames on a socket of one's own, so that a test can close it in every way there is.
 
 Headers go out as literals without Huffman coding (RFC 7541, 6.2.2); of what comes back only messages are read."""
+import hashlib
+import os
 import socket
 import struct
 
@@ -9,6 +11,9 @@ from store_lib import PATIENCE_S
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
 GRANT, KEEP_ALIVE = "/etcdserverpb.Lease/LeaseGrant", "/etcdserverpb.Lease/LeaseKeepAlive"
 WATCH = "/etcdserverpb.Watch/Watch"
+
+PROOF = os.urandom(32)  # of a farewell: net/bind_proof.h
+FAREWELL = {"bellwether_bind": "farewell=" + hashlib.sha256(PROOF).hexdigest()}
 
 
 def varint(number):
@@ -144,7 +149,7 @@ class Wire:
         self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
-    def farewell(self):
-        """As farewell.c says it."""
-        self.raw.send(b".", socket.MSG_OOB)
+    def farewell(self, proof=PROOF):
+        """As run/farewell.c says it: beside TLS, whatever was sent before."""
+        self.raw.send(frame(0xbe, 0, 0, proof))
         self.raw.shutdown(socket.SHUT_WR)

@@ -8,19 +8,42 @@
 #include <cmocka.h>
 #include <string.h>
 
+#define HALF "66687aadf862bd776c8fc18b8e9f8e2"
+#define HASH HALF "0089714856ee233b3902a591d0d5f2925" /* SHA-256 of 32 zeros */
+
 static enum bw_bind read_text(const char *text)
 {
-    return bw_bind_read(text, strlen(text));
+    unsigned char hash[BW_BIND_PROOF];
+    return bw_bind_read(text, strlen(text), hash);
 }
 
 static void the_metadata_says_connection_or_farewell_and_nothing_else(void **state)
 {
     (void)state;
     assert_int_equal(read_text("connection"), BW_BIND_CONNECTION);
-    assert_int_equal(read_text("farewell"), BW_BIND_FAREWELL);
-    const char *others[] = {"", "conn", "connections", "Connection", "farewell ", "1"};
+    assert_int_equal(read_text("farewell=" HASH), BW_BIND_FAREWELL);
+    const char *others[] = {
+        "",          "conn", "connections",        "Connection",       "farewell",
+        "farewell=", "1",    "farewell=" HASH "0", "farewell=x0" HASH, "farewell=" HALF};
     for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_int_equal(read_text(others[i]), BW_BIND_NOT);
+}
+
+static void only_the_proof_itself_is_a_farewell(void **state)
+{
+    (void)state;
+    unsigned char last[BW_BIND_BYTES] = {0, 0, BW_BIND_PROOF, BW_BIND_FRAME};
+    unsigned char hash[BW_BIND_PROOF];
+    assert_int_equal(bw_bind_read("farewell=" HASH, strlen("farewell=" HASH), hash),
+                     BW_BIND_FAREWELL);
+    assert_true(bw_bind_is_proof(last, hash));
+    for (unsigned i = 0; i < sizeof last; i++) {
+        last[i] ^= 1;
+        assert_false(bw_bind_is_proof(last, hash));
+        last[i] ^= 1;
+    }
+    hash[0] ^= 1;
+    assert_false(bw_bind_is_proof(last, hash));
 }
 
 static void the_hold_off_is_never_nothing(void **state)
@@ -60,6 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_metadata_says_connection_or_farewell_and_nothing_else),
+        cmocka_unit_test(only_the_proof_itself_is_a_farewell),
         cmocka_unit_test(the_hold_off_is_never_nothing),
         cmocka_unit_test(elsewhere_nothing_is_bound_unless_it_was_set),
         cmocka_unit_test(only_a_close_from_the_clients_side_counts),
