@@ -57,7 +57,8 @@ struct etcd_client {
     uint64_t patience_ms;
     bool authenticating, bound; /* bound: as the answer that is being told says */
     unsigned char proof[BW_BIND_PROOF];
-    char bind[sizeof BW_BIND_WORD + 2 * BW_BIND_PROOF]; /* metadata; "": leases are not bound */
+    char bind[sizeof BW_BIND_WORD +
+              2 * (size_t)BW_BIND_PROOF]; /* metadata; "": leases are not bound */
     bool denied; /* user or password were refused, and nothing has been accepted since */
     struct asking *askings;
     struct asking *refused; /* of them: wait for a new token */

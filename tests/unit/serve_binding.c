@@ -8,8 +8,11 @@
 #include <cmocka.h>
 #include <string.h>
 
-#define HALF "66687aadf862bd776c8fc18b8e9f8e2"
-#define HASH HALF "0089714856ee233b3902a591d0d5f2925" /* SHA-256 of 32 zeros */
+#define HALF    "66687aadf862bd776c8fc18b8e9f8e2"
+#define HASH    HALF "0089714856ee233b3902a591d0d5f2925" /* SHA-256 of 32 zeros */
+#define LONGER  "farewell=" HASH "0"
+#define SHORTER "farewell=" HALF
+#define NOT_HEX "farewell=x" HALF "089714856ee233b3902a591d0d5f2925"
 
 static enum bw_bind read_text(const char *text)
 {
@@ -22,9 +25,8 @@ static void the_metadata_says_connection_or_farewell_and_nothing_else(void **sta
     (void)state;
     assert_int_equal(read_text("connection"), BW_BIND_CONNECTION);
     assert_int_equal(read_text("farewell=" HASH), BW_BIND_FAREWELL);
-    const char *others[] = {
-        "",          "conn", "connections",        "Connection",       "farewell",
-        "farewell=", "1",    "farewell=" HASH "0", "farewell=x0" HASH, "farewell=" HALF};
+    const char *others[] = {"",          "conn", "connections", "Connection", "farewell",
+                            "farewell=", "1",    LONGER,        SHORTER,      NOT_HEX};
     for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_int_equal(read_text(others[i]), BW_BIND_NOT);
 }
