@@ -221,7 +221,7 @@ static void refuse(struct bw_conn *conn, struct http1 *h, unsigned status)
     bw_gateway_gone(&h->ask);
     h->stage = DISCARD;
     drop(&h->in, h->in.used);
-    within(conn, LINGER_MS);
+    within(conn, 0); /* see http1_sweep */
 }
 
 static void ask(struct bw_conn *conn, struct http1 *h)
@@ -390,8 +390,7 @@ static bool take_end(struct bw_conn *conn, struct http1 *h)
     h->done = false;
     if (h->head.close) {
         h->stage = DISCARD;
-        conn->hang_up = true;
-        within(conn, LINGER_MS);
+        conn->hang_up = true; /* once all of it is read, however slowly */
         return false;
     }
     h->stage = HEAD;
@@ -475,11 +474,14 @@ static void http1_gone(struct bw_conn *conn)
     free(h);
 }
 
-/* Slow requests have the connection's deadline. */
+/* Slow requests have the connection's deadline. Who was refused has a moment from when it was sent
+ * its answers: earlier ones may be long, and read slowly. */
 static bool http1_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
 {
     struct http1 *h = conn->state;
     (void)now_ms;
+    if (h->stage == DISCARD && !conn->deadline_ms && bw_conn_backlog(conn) == 0)
+        within(conn, LINGER_MS);
     if (leaderless)
         bw_call_leaderless(&h->ask.call);
     return !h->ended || !bw_election_is_in_line(&h->ask.call);

@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -148,6 +149,26 @@ def json_response_over_32_mib_comes_whole():
         status, found = nodes.post("/v3/kv/range", {"key": b64("k"), "range_end": b64("l")})[:2]
         assert status == 200
         assert [len(kv["value"]) for kv in found["kvs"]] == [1333336] * 35
+
+
+@suite.test
+def last_response_of_a_connection_comes_whole_to_a_slow_reader():
+    with Place("close") as place:
+        nodes = Nodes(place, suite.bellwether)
+        fill(nodes, 12, 1000000)
+        body = json.dumps({"key": b64("k"), "range_end": b64("l")}).encode()
+        with socket.socket() as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            link.settimeout(PATIENCE_S)
+            link.connect(("127.0.0.1", nodes.ports[0]))
+            link.sendall(b"POST /v3/kv/range HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            got = 0
+            while got < 10000000:  # the rest is in the server's queue then
+                got += len(link.recv(65536))
+            time.sleep(5)
+            while more := len(link.recv(65536)):
+                got += more
+        assert got > 12 * 1333336, got
 
 
 # ---- crowds ----
