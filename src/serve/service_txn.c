@@ -78,6 +78,17 @@ static void tell_txn(struct telling *telling, const struct bw_txn *txn, bool suc
         out->responses[i] = tell(telling, &ops[i]);
 }
 
+/* The reads of a transaction may repeat each other, as often as it has operations: beyond that much
+ * more than all there is, the response is not built. */
+#define REPEATED_MAX ((uint64_t)32 << 20)
+
+static bool is_too_large(struct bw_service *service, const Api__TxnResponse *out)
+{
+    struct bw_registry_status status;
+    bw_registry_status(bw_service_registry(service), &status);
+    return protobuf_c_message_get_packed_size(&out->base) > status.bytes + REPEATED_MAX;
+}
+
 static void txn_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                         enum bw_refusal refusal, const struct bw_results *results)
 {
@@ -91,6 +102,11 @@ static void txn_applied(struct bw_call *call, int64_t number, const struct bw_en
     tell_txn(&telling, &entry->txn, results->succeeded, &out);
     bw_service_header(call->service, &header, results->revision);
     out.header = &header;
+    if (is_too_large(call->service, &out)) {
+        bw_call_end(call, BW_CODE_EXHAUSTED,
+                    "bellwether: the transaction was applied; its response is too large to send");
+        return;
+    }
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);
 }
