@@ -15,7 +15,7 @@
 #define BW_FRONT_MESSAGE_MAX     (BW_REQUEST_MAX + 65536u)
 /* The account of a connection: bytes of responses that its client has not read. Streams send no
  * more beyond QUEUE_MAX of theirs; beyond QUEUE_MAX of all other responses, reads are held until
- * the client has read; beyond UNREAD_MAX of all of them a response is refused with
+ * the client has read; beyond UNREAD_MAX of all of them but the largest, a response is refused with
  * RESOURCE_EXHAUSTED. A single response may be larger than that if nothing else is unread. */
 #define BW_FRONT_QUEUE_MAX  ((size_t)8 << 20)
 #define BW_FRONT_UNREAD_MAX (4 * BW_FRONT_QUEUE_MAX)

@@ -176,11 +176,22 @@ static void more_to_send(struct stream *stream)
     bw_conn_dirty(stream->conn);
 }
 
-/* One response is admitted whatever its size; it waits for others, or is refused for them. */
+static size_t largest_out(const struct session *session)
+{
+    size_t largest = 0;
+    for (const struct stream *at = session->first; at; at = at->next)
+        largest = at->out_size > largest ? at->out_size : largest;
+    return largest;
+}
+
+/* One response is admitted whatever its size; it waits for others, or is refused for them. It takes
+ * no room from them: while a client reads a large one, its leases are kept, its watches go on, and
+ * its writes are answered. */
 static bool admits(const struct stream *stream, size_t bytes)
 {
     size_t unread = bw_account_total(&stream->conn->account);
     return unread <= BW_FRONT_QUEUE_MAX || unread + bytes <= BW_FRONT_UNREAD_MAX ||
+           unread - largest_out(session_of(stream)) + bytes <= BW_FRONT_UNREAD_MAX ||
            BW_BUG(account_is_ignored);
 }
 

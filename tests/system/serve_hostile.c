@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <time.h>
 
-#define INTERNAL 13
-#define PROGRAMS 2000u
-#define ACTIONS  200u
-#define TRIES    3u
+#define INTERNAL  13
+#define EXHAUSTED 8
+#define PROGRAMS  2000u
+#define ACTIONS   200u
+#define TRIES     3u
 
 static const unsigned char campaign[] = "\x0a\x01"
                                         "e\x1a\x05value";
@@ -419,6 +420,82 @@ static void reads_are_held_while_their_client_does_not_read(void **state)
     client_close(&c);
 }
 
+/* One transaction that reads everything so often. */
+static uint32_t read_often(struct client *c, unsigned times)
+{
+    unsigned char body[1000];
+    size_t used = 0;
+    for (unsigned i = 0; i < times; i++) {
+        memcpy(body + used, "\x12\x08\x0a\x06", 4);
+        memcpy(body + used + 4, everything, 6);
+        used += 10;
+    }
+    uint32_t id = client_call(c, "/etcdserverpb.KV/Txn", "application/grpc");
+    client_message(c, id, 1, body, used);
+    client_turn(c);
+    return id;
+}
+
+static void fill_registry(struct client *c)
+{
+    char key[8];
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        put_key(c, key, 1000000);
+    }
+}
+
+/* Who reads a large response slowly still uses the connection for everything else. */
+static void large_response_that_is_unread_takes_no_room_from_others(void **state)
+{
+    static struct client c;
+    static const unsigned char lease[] = "\x08\x0a\x10\x07";
+    (void)state;
+    client_open(&c, &front);
+    client_open_windows(&c);
+    fill_registry(&c);
+    uint32_t grant = client_call(&c, "/etcdserverpb.Lease/LeaseGrant", "application/grpc");
+    client_message(&c, grant, 1, lease, sizeof lease - 1);
+    uint32_t watch = client_call(&c, "/etcdserverpb.Watch/Watch", "application/grpc");
+    watch_key(&c, watch, "k0", false);
+    client_turn(&c);
+    assert_int_equal(c.streams[grant / 2].status, 0);
+    client_window(&c, 0);
+    uint32_t large = read_often(&c, 9);
+    assert_true(bw_account_total(&c.conn->account) > BW_FRONT_UNREAD_MAX);
+    size_t told = c.streams[watch / 2].bytes;
+    client_widen(&c, watch, 1 << 20);
+    client_window(&c, 1 << 10); /* of new calls; the large one takes a little of it */
+    uint32_t keep = client_call(&c, "/etcdserverpb.Lease/LeaseKeepAlive", "application/grpc");
+    client_message(&c, keep, 0, (const unsigned char *)"\x08\x07", 2);
+    put_key(&c, "k0", 1);
+    client_turn(&c);
+    assert_true(c.streams[keep / 2].bytes > 0);
+    assert_int_equal(c.streams[keep / 2].status, -1);
+    assert_true(c.streams[watch / 2].bytes > told);
+    assert_int_equal(c.streams[watch / 2].status, -1);
+    assert_int_equal(c.streams[large / 2].status, -1);
+    client_widen(&c, large, 64 << 20);
+    for (unsigned i = 0; i < 20; i++)
+        client_turn(&c);
+    assert_int_equal(c.streams[large / 2].status, 0);
+    assert_true(c.streams[large / 2].bytes > 9 * 4 * 1000000u);
+    client_close(&c);
+}
+
+static void transaction_that_reads_everything_often_is_not_answered_in_full(void **state)
+{
+    static struct client c;
+    (void)state;
+    client_open(&c, &front);
+    fill_registry(&c);
+    client_window(&c, 0);
+    uint32_t id = read_often(&c, 100);
+    assert_true(bw_account_total(&c.conn->account) < SLACK);
+    assert_int_equal(c.streams[id / 2].status, EXHAUSTED);
+    client_close(&c);
+}
+
 /* Cheap requests with small responses, on a stream that nobody reads. */
 static void requests_of_an_unread_stream_are_held(void **state)
 {
@@ -476,6 +553,8 @@ int main(void)
         in_world(watches_cost_time_in_proportion_to_their_number),
         in_world(history_is_searched_in_bounded_turns),
         in_world(reads_are_held_while_their_client_does_not_read),
+        in_world(large_response_that_is_unread_takes_no_room_from_others),
+        in_world(transaction_that_reads_everything_often_is_not_answered_in_full),
         in_world(requests_of_an_unread_stream_are_held),
         cmocka_unit_test(random_clients_never_crash_the_service),
     };
