@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A Raft leader that is stopped keeps its work until its lease ends, whatever its successors do to the membership meanwhile: two
 peers join, the stopped leader is removed, and the two that elected its successor leave for good. The peers that are left never
-promised anything to the stopped leader, and must wait for it all the same.
+promised anything to the stopped leader, and must wait for it all the same. And one that takes the number of the stopped leader,
+with an empty directory, waits for no lease of its own number: it must not be taken in before that lease has ended.
 
     peer_waits.py BELLWETHER WITNESS
 
@@ -10,6 +11,7 @@ clusters at once, beside busy loops: the code that forgot the wait showed it in 
 import concurrent.futures
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 
-from peer_lib import PeerRoom  # noqa: E402
+from peer_lib import PeerRoom, free_port  # noqa: E402
 from run_lib import Tap, lives, wait_for  # noqa: E402
 
 HANG_S = 120.0
@@ -111,9 +113,44 @@ def work_of_a_stopped_leader_is_waited_for_when_all_its_voters_have_left(program
     raise AssertionError(f"the membership could not be changed within {TTLS_S[-1]} s")
 
 
+def the_number_of_a_stopped_leader_is_taken_in_when_its_work_is_dead(programs, tap):
+    with PeerRoom(*programs, ttl=f"{TTLS_S[0]}s") as room:
+        room.start()
+        leader = room.leader(1, HANG_S)
+        work = int(room.started(1, HANG_S)[2])
+        room.all_alive(3, HANG_S)
+        room.agreed(HANG_S)
+        leader.signal(signal.SIGSTOP)
+        rest = [name for name in room.ports if name != leader.name]
+
+        def removed():
+            """the stopped leader to be removed"""
+            return room.ask("remove", leader.name, at=rest)[0] == 0
+        wait_for(removed, HANG_S, 0.1)
+        await_voters(room, rest, set(rest))
+        tap.comment(f"the old work was {'alive' if lives(work) else 'dead'} when its peer was removed")
+        data = os.path.join(room.dir, "data" + leader.name)
+        shutil.move(data, data + ".old")
+        room.ports[leader.name] = free_port()
+        room.others, room.expect = ["--join", ",".join(map(room.address, rest))], 0
+        room.candidate(leader.name)
+        await_voters(room, rest, {"1", "2", "3"})
+        assert not lives(work), "the work of the stopped leader is alive, and another peer has its number"
+        wait_for_transfer(room, leader.name, rest)
+        room.judge()
+
+
+def wait_for_transfer(room, to, at):
+    def moved():
+        return room.ask("transfer", to, "--wait", "5s", at=at)[0] == 0
+    moved.__doc__ = f"the lead to pass to {to}"
+    wait_for(moved, HANG_S, 0.1)
+
+
 def main():
     programs, tap = [os.path.abspath(p) for p in sys.argv[1:3]], Tap()
-    for test in (work_of_a_stopped_leader_is_waited_for_when_all_its_voters_have_left,):
+    for test in (work_of_a_stopped_leader_is_waited_for_when_all_its_voters_have_left,
+                 the_number_of_a_stopped_leader_is_taken_in_when_its_work_is_dead):
         try:
             test(programs, tap)
             tap.result(True, test.__name__)

@@ -7,6 +7,7 @@
  * `old`. */
 #include "raft_net.h"
 
+#include "base/error.h"
 #include "unit.h"
 
 #define T (8 * BW_SEC)
@@ -233,6 +234,40 @@ static void dead(struct net *net, bw_node node, bw_term term)
     }
 }
 
+static int add_again(struct net *net, bw_node node)
+{
+    static uint64_t request = 5000;
+    net_change(net, net_leader(net), BW_CHANGE_ADD_LEARNER, node, ++request);
+    const struct bw_answer *answer = net_answer(net, request);
+    assert_non_null(answer);
+    return answer->error;
+}
+
+/* Under the id of the stopped leader comes another process, which waits for no window of its own
+ * id. It is not added before that window has ended or its work is known to be dead. */
+static void a_removed_leader_returns_when_nobody_waits_for_it(void **state)
+{
+    (void)state;
+    for (int dies = 0; dies < 2; dies++) {
+        struct story s = begin_with_newcomers(71 + (uint64_t)dies);
+        assert_int_equal(add_again(s.net, s.old), BW_EBUSY);
+        net_command(s.net, s.next,
+                    (struct bw_command){.kind = BW_COMMAND_TRANSFER, .node = 4, .request = 7});
+        assert_int_equal(await_another(s.net, s.next), 4);
+        net_run(s.net, 100 * BW_MS);
+        assert_true(s.net->now < s.old_until);
+        assert_int_equal(add_again(s.net, s.old), BW_EBUSY);
+        if (dies)
+            net_crash(s.net, s.old);
+        if (dies)
+            tell(s.net, BW_EVENT_CONFIRMED_DEAD, s.old);
+        else
+            net_run(s.net, s.old_until + T / 4 - s.net->now);
+        assert_int_equal(add_again(s.net, s.old), 0);
+        net_free(s.net);
+    }
+}
+
 /* The word of a guardian may be late: it speaks of a leadership before the last. */
 static void news_of_an_older_death_do_not_end_a_wait(void **state)
 {
@@ -399,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_waiting_leader_that_hears_of_its_own_dead_work_waits_on),
         cmocka_unit_test(a_wait_survives_restarts_of_the_leader_and_of_the_voters),
         cmocka_unit_test(a_wait_travels_with_a_snapshot),
+        cmocka_unit_test(a_removed_leader_returns_when_nobody_waits_for_it),
         cmocka_unit_test(news_of_an_older_death_do_not_end_a_wait),
         cmocka_unit_test(the_death_of_the_old_leader_ends_the_wait_of_every_later_one),
         cmocka_unit_test(a_wait_does_not_grow_from_leader_to_leader),

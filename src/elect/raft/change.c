@@ -1,7 +1,11 @@
 /* Membership changes, one server at a time (thesis §4.1, §4.2): any majority of the old group
  * meets any majority of the new one, provided that no change starts before the one before it is
  * committed and before the leader has committed an entry of its own term (the bug found in 2015).
- * Newcomers are learners first and are promoted when they have caught up. */
+ * Newcomers are learners first and are promoted when they have caught up.
+ *
+ * A node that was removed may come back under its id as another process, perhaps on another
+ * machine, while the work of the first one still runs. Nobody waits for a window of its own, so it
+ * is not added before that window has ended. */
 #include "elect/raft/raft_state.h"
 
 static int impossible(struct bw_raft *raft, const struct bw_command *command)
@@ -11,6 +15,8 @@ static int impossible(struct bw_raft *raft, const struct bw_command *command)
     case BW_CHANGE_ADD_LEARNER:
         if (command->node == BW_NODE_NONE || peer)
             return BW_EINVAL;
+        if (bw_raft_is_waited_for(raft, command->node) && !BW_BUG(raft_readmits_while_it_waits))
+            return BW_EBUSY;
         return raft->peers >= BW_RAFT_MEMBERS_MAX ? BW_ELIMIT : 0;
     case BW_CHANGE_PROMOTE:
         if (!peer)

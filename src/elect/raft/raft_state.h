@@ -216,6 +216,7 @@ void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended);
 bw_time bw_raft_tell_waits(const struct bw_raft *raft, bw_node but, struct bw_message *msg,
                            struct bw_raft_waits *out);
 void bw_raft_take_waits(struct bw_raft *raft, const struct bw_raft_waits *waits);
+bool bw_raft_is_waited_for(struct bw_raft *raft, bw_node node);
 void bw_raft_window_begin(struct bw_raft *raft);
 bw_time bw_raft_lost_at(const struct bw_raft *raft);
 void bw_raft_quorum_update(struct bw_raft *raft);

@@ -19,7 +19,8 @@
  * An entry ends by time, or when the work of that leader is confirmed dead, or when that leader
  * itself gave its window back. Nothing that happens to any other leader ends it. A leader's window
  * begins when every entry of its table has ended, except its own: bw_raft_window_begin is the only
- * place that decides this.
+ * place that decides this. A name stands for one process: change.c adds no node under a name that
+ * is still waited for.
  *
  * Why that is enough. Let W be a window of leader L, and M a leader of a later term. Of the leaders
  * from L up to M, M excluded, let P be the last that committed an entry of its own term; L did, or
@@ -162,6 +163,13 @@ void bw_raft_take_waits(struct bw_raft *raft, const struct bw_raft_waits *waits)
         bw_time left = (bw_time)((double)wait->left_ns * raft->stretch) + 1;
         bw_raft_bind(raft, wait->node, wait->term, bw_time_min(left, span), span);
     }
+}
+
+/* A window of `node` may still be open. */
+bool bw_raft_is_waited_for(struct bw_raft *raft, bw_node node)
+{
+    const struct bw_raft_bound *bound = bound_of(raft, node);
+    return bound && bound->until > raft->now;
 }
 
 /* The earliest instant at which we may act, from the table: see THE INVARIANT above. Nothing else
