@@ -161,14 +161,14 @@ static void announce_view(struct guard *g, bw_node leader, bw_term epoch, enum b
     bw_actions_announce(actions, &a);
 }
 
-static void tell_all(struct guard *g, enum bw_message_kind kind, bw_time now,
+static void tell_all(struct guard *g, enum bw_message_kind kind, bw_term epoch, bw_time now,
                      struct bw_actions *actions)
 {
     for (uint32_t i = 0; i < g->members.count; i++) {
         if (g->members.at[i].id == g->self)
             continue;
         struct bw_message *msg =
-            bw_actions_send(actions, kind, g->self, g->members.at[i].id, g->epoch);
+            bw_actions_send(actions, kind, g->self, g->members.at[i].id, epoch);
         msg->promise.echo = now;
         if (g->state == HOLDING)
             msg->flags = BW_FLAG_YES;
@@ -181,15 +181,22 @@ static bw_time again_ns(const struct guard *g)
     return bw_time_max(g->promise_ns / 72, 4 * g->answer_ns);
 }
 
-/* Members that promised us are free again: said only when our work is known to be dead. A refusal
- * may have raised `epoch` above what was promised. We claim above it if ever again. */
+/* Every claim of ours was of this epoch or an older one, and every later one is of a newer epoch,
+ * also after a restart: a refusal may have raised `epoch` above what is durable. */
+static bw_term released(const struct guard *g)
+{
+    bool durable = g->epoch <= g->durable.promise_epoch || BW_BUG(guard_releases_what_may_come);
+    return durable ? g->epoch : g->durable.promise_epoch;
+}
+
+/* Members that promised us are free again: said only when our work is known to be dead. */
 static void release(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     bool own = g->durable.promise_epoch <= g->epoch && !BW_BUG(guard_keeps_its_own_promise);
     g->dying_until = 0;
     if (g->durable.promised_to == g->self && (own || g->durable.promise_epoch == g->epoch))
         g->bound_until = now;
-    tell_all(g, BW_MSG_RELEASE, now, actions);
+    tell_all(g, BW_MSG_RELEASE, released(g), now, actions);
     g->release_pause = again_ns(g);
     g->release_at = BW_BUG(guard_releases_once) ? BW_TIME_NEVER : now + g->release_pause;
     g->release_until = bw_time_add(now, g->promise_ns);
@@ -201,7 +208,7 @@ static void release_again(struct guard *g, bw_time now, struct bw_actions *actio
     for (uint32_t i = 0; i < g->members.count; i++) {
         bw_node to = g->members.at[i].id;
         if (to != g->self && votes(g, to))
-            bw_actions_send(actions, BW_MSG_RELEASE, g->self, to, g->epoch)->promise.echo = now;
+            bw_actions_send(actions, BW_MSG_RELEASE, g->self, to, released(g))->promise.echo = now;
     }
     g->release_pause = bw_time_add(g->release_pause, g->release_pause);
     g->release_at = bw_time_add(now, g->release_pause);
@@ -345,7 +352,7 @@ static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
     g->complete = false;
     g->round_at = now;
     g->bound_until = bw_time_add(now, g->promise_ns);
-    tell_all(g, BW_MSG_CLAIM, now, actions);
+    tell_all(g, BW_MSG_CLAIM, g->epoch, now, actions);
     bw_time third = g->promise_ns / 3;
     g->claim_at = now + (g->state == HOLDING ? third : bw_rng_between(&g->rng, third / 2, third));
     g->again_at = g->state == HOLDING ? now + again_ns(g) : BW_TIME_NEVER;

@@ -494,6 +494,25 @@ static void a_withdrawn_claimant_repeats_its_release(void **state)
     assert_true(repeats >= 3 && repeats <= 8);
 }
 
+/* What it hears in a refusal is not durable. A release of that epoch would end claims that it makes
+ * after a restart: members would ignore them, or be freed by a release that is late. */
+static void a_release_never_speaks_of_claims_to_come(void **state)
+{
+    (void)state;
+    struct world w = {0};
+    make_withdrawn(&w);
+    bw_term given = first(&w, BW_ACTION_SEND)->msg.term;
+    assert_true(given >= 1); /* what was claimed */
+    step(&w,
+         &(struct bw_event){.kind = BW_EVENT_TIMEOUT, .now = bw_elect_guard.deadline(w.memory)});
+    assert_int_equal(first(&w, BW_ACTION_SEND)->msg.kind, BW_MSG_RELEASE);
+    assert_int_equal(first(&w, BW_ACTION_SEND)->msg.term, given);
+    start(&w, 1, 9 * BW_SEC);
+    inner_names(&w, 1, 9 * BW_SEC);
+    assert_int_equal(first(&w, BW_ACTION_SEND)->msg.kind, BW_MSG_CLAIM);
+    assert_true(first(&w, BW_ACTION_SEND)->msg.term > given);
+}
+
 static void a_claimant_that_claims_again_repeats_no_release(void **state)
 {
     (void)state;
@@ -613,6 +632,7 @@ int main(void)
         cmocka_unit_test(a_stopping_holder_hands_over_at_once),
         cmocka_unit_test(a_withdrawn_claimant_is_free_of_its_own_promise),
         cmocka_unit_test(a_withdrawn_claimant_repeats_its_release),
+        cmocka_unit_test(a_release_never_speaks_of_claims_to_come),
         cmocka_unit_test(a_claimant_that_claims_again_repeats_no_release),
         cmocka_unit_test(a_repeated_release_makes_a_claimant_ask_again),
         cmocka_unit_test(a_claim_that_was_released_binds_nobody),
