@@ -268,6 +268,49 @@ static void a_removed_leader_returns_when_nobody_waits_for_it(void **state)
     }
 }
 
+/* A leader is deposed while its work runs, is elected again, waits for a voter that was restarted,
+ * and is removed. Its first window ends after that wait: it must not be given back. */
+static void a_removed_leader_that_waits_keeps_its_earlier_window(void **state)
+{
+    (void)state;
+    struct net *net = net_new(3, 3, 111);
+    net->config.promise_ns = T;
+    for (bw_node id = 1; id <= 3; id++)
+        net_start(net, id);
+    bw_node leader = net_elect(net, 3 * BW_SEC), restarted = leader % 3 + 1,
+            third = 6 - leader - restarted;
+    net_run(net, BW_SEC);
+    net_crash(net, restarted);
+    net_run(net, 20 * BW_MS);
+    net_start(net, restarted);
+    net_run(net, T / 4);
+    bw_time until = net->node[leader].act_until;
+    assert_true(acts(net, leader));
+    bw_term term = net_status(net, leader).term;
+    net_inject(
+        net, leader,
+        (struct bw_message){.kind = BW_MSG_RAFT_APPEND_REPLY, .from = restarted, .term = term + 1});
+    assert_int_not_equal(net_leader(net), leader);
+    net_isolate(net, third, true); /* the vote that counts is that of the restarted one */
+    while (net_leader(net) != leader) {
+        net_command(net, leader, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
+        net_run(net, 5 * BW_MS);
+    }
+    net_run(net, 20 * BW_MS);
+    net_isolate(net, third, false);
+    net_run(net, 200 * BW_MS);
+    assert_int_equal(net_leader(net), leader);
+    assert_false(acts(net, leader));
+    net_change(net, leader, BW_CHANGE_REMOVE, leader, 7);
+    bw_node second = await_another(net, leader);
+    while (!acts(net, second) && net->now < until + T) {
+        net_run(net, 20 * BW_MS);
+        second = await_another(net, leader);
+    }
+    assert_true(net->node[second].act_from >= until);
+    net_free(net);
+}
+
 /* The word of a guardian may be late: it speaks of a leadership before the last. */
 static void news_of_an_older_death_do_not_end_a_wait(void **state)
 {
@@ -435,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_wait_survives_restarts_of_the_leader_and_of_the_voters),
         cmocka_unit_test(a_wait_travels_with_a_snapshot),
         cmocka_unit_test(a_removed_leader_returns_when_nobody_waits_for_it),
+        cmocka_unit_test(a_removed_leader_that_waits_keeps_its_earlier_window),
         cmocka_unit_test(news_of_an_older_death_do_not_end_a_wait),
         cmocka_unit_test(the_death_of_the_old_leader_ends_the_wait_of_every_later_one),
         cmocka_unit_test(a_wait_does_not_grow_from_leader_to_leader),

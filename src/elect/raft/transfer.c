@@ -90,11 +90,13 @@ void bw_raft_transfer_timeout(struct bw_raft *raft)
         bw_raft_answer(raft, raft->transfer_request, BW_ENOQUORUM, 0);
 }
 
-/* The group took us out while we may be acting: the lead passes on at once, and the window does
- * not. The successor waits until the work is confirmed dead or the window has ended. */
+/* The group took us out while we may be acting, or while work of an earlier term of ours may not be
+ * dead yet: the lead passes on at once, and the window does not. The successor waits until the work
+ * is confirmed dead or the window has ended. */
 void bw_raft_step_aside(struct bw_raft *raft)
 {
-    bool acts = raft->act_from <= raft->now && raft->now < raft->act_until;
+    bool acts = (raft->act_from <= raft->now && raft->now < raft->act_until) ||
+                (bw_raft_is_waited_for(raft, raft->self) && !BW_BUG(raft_removed_forgets_its_work));
     const struct bw_raft_peer *peer = best_successor(raft);
     if (!acts || BW_BUG(raft_removed_leader_releases)) {
         bw_raft_hand_over(raft, BW_LOSS_RESIGNED, BW_NODE_NONE);
