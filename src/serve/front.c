@@ -224,10 +224,12 @@ static void on_prepare(uv_prepare_t *prepare)
     struct bw_front *front = prepare->data;
     struct bw_conn *conn;
     front->turn++;
+    uv_idle_stop(&front->waker);
     while ((conn = front->resting)) {
         front->resting = conn->next_resting;
         conn->rests = false;
         read_on(conn);
+        bw_conn_dirty(conn);
     }
     while ((conn = front->dirty)) {
         front->dirty = conn->next_dirty;
@@ -282,6 +284,23 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(room, sizeof room);
 }
 
+static void on_wake(uv_idle_t *waker)
+{
+    (void)waker;
+}
+
+void bw_conn_rest(struct bw_conn *conn)
+{
+    struct bw_front *front = conn->front;
+    if (conn->closing || conn->rests)
+        return;
+    uv_read_stop((uv_stream_t *)&conn->tcp);
+    conn->rests = true;
+    conn->next_resting = front->resting;
+    front->resting = conn;
+    uv_idle_start(&front->waker, on_wake);
+}
+
 /* One connection does not keep others from their turn: libuv would read on while there is something
  * to read. */
 static void rest_after(struct bw_conn *conn, size_t bytes)
@@ -289,12 +308,8 @@ static void rest_after(struct bw_conn *conn, size_t bytes)
     struct bw_front *front = conn->front;
     conn->turn_bytes = conn->turn == front->turn ? conn->turn_bytes + bytes : bytes;
     conn->turn = front->turn;
-    if (conn->turn_bytes < BW_FRONT_TURN_BYTES || conn->closing || conn->rests)
-        return;
-    uv_read_stop((uv_stream_t *)&conn->tcp);
-    conn->rests = true;
-    conn->next_resting = front->resting;
-    front->resting = conn;
+    if (conn->turn_bytes >= BW_FRONT_TURN_BYTES)
+        bw_conn_rest(conn);
 }
 
 static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
@@ -484,8 +499,9 @@ int bw_front_open(struct bw_front **out, const struct bw_front_options *options,
     uv_tcp_init(options->loop, &front->listener);
     uv_prepare_init(options->loop, &front->sender);
     uv_timer_init(options->loop, &front->sweeper);
-    front->listener.data = front->sender.data = front->sweeper.data = front;
-    front->handles = 3;
+    uv_idle_init(options->loop, &front->waker);
+    front->listener.data = front->sender.data = front->sweeper.data = front->waker.data = front;
+    front->handles = 4;
     int error = listen_on(front, why);
     if (error) {
         bw_front_close(front, NULL, NULL);
@@ -512,4 +528,5 @@ void bw_front_close(struct bw_front *front, void (*closed)(void *context), void 
     uv_close((uv_handle_t *)&front->listener, on_handle_closed);
     uv_close((uv_handle_t *)&front->sender, on_handle_closed);
     uv_close((uv_handle_t *)&front->sweeper, on_handle_closed);
+    uv_close((uv_handle_t *)&front->waker, on_handle_closed);
 }

@@ -22,6 +22,7 @@
 /* A stream's own responses: beyond it none of its further requests is taken. */
 #define BW_FRONT_STREAM_QUEUE  ((size_t)256 << 10)
 #define BW_FRONT_TURN_BYTES    ((size_t)256 << 10) /* read from a connection in one turn */
+#define BW_FRONT_TURN_REQUESTS 8u                  /* of HTTP/1.1, of a connection in one turn */
 #define BW_FRONT_IDLE_MS       20000u /* until a new connection has said what it speaks */
 #define BW_FRONT_UNREAD_MS     60000u /* a caller reads within */
 #define BW_FRONT_STREAM_MS     20000u /* a message comes whole within */

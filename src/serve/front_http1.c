@@ -4,6 +4,7 @@
  *
  * Bounds: BW_FRONT_HEADERS_MAX, BW_FRONT_MESSAGE_MAX; a head and a body must come in WITHIN_MS
  * each; who sends requests ahead is not read from beyond AHEAD_MAX. */
+#include "base/bug.h"
 #include "base/error.h"
 #include "serve/auth.h"
 #include "serve/gateway.h"
@@ -49,6 +50,8 @@ struct http1 {
     struct bw_gateway ask;
     bool in_pieces, done; /* of the answer */
     bool paused, ended;   /* reading: for now; nothing more comes */
+    uint64_t turn;        /* the last in which it asked something */
+    unsigned asked;       /* in that turn */
 };
 
 static unsigned char *start(const struct buffer *buffer)
@@ -226,6 +229,9 @@ static void refuse(struct bw_conn *conn, struct http1 *h, unsigned status)
 
 static void ask(struct bw_conn *conn, struct http1 *h)
 {
+    uint64_t turn = conn->front->turn;
+    h->asked = h->turn == turn ? h->asked + 1 : 1;
+    h->turn = turn;
     within(conn, 0);
     new_ask(conn, h);
     h->stage = ANSWERING;
@@ -404,10 +410,19 @@ static bool (*const takes[])(struct bw_conn *conn, struct http1 *h) = {
 
 /* Who sends no more may still read: what it asked for whole is answered, but a stream, which has
  * no end of its own, is not held for it. */
-static bool has_nothing_left(const struct http1 *h)
+static bool has_nothing_left(const struct bw_conn *conn, const struct http1 *h)
 {
     const struct bw_method *method = h->ask.call.method;
-    return h->ended && (h->stage != ANSWERING || (method && bw_method_streams(method)));
+    return h->ended && !conn->rests &&
+           (h->stage != ANSWERING || (method && bw_method_streams(method)));
+}
+
+/* Requests that were sent ahead do not keep others from their turn: some are answered at once, and
+ * cost more than they take to send. */
+static bool has_enough(const struct bw_conn *conn, const struct http1 *h)
+{
+    return h->stage == HEAD && h->in.used && h->turn == conn->front->turn &&
+           h->asked >= BW_FRONT_TURN_REQUESTS && !BW_BUG(requests_ahead_are_all_taken);
 }
 
 static void go_on(struct bw_conn *conn)
@@ -416,9 +431,11 @@ static void go_on(struct bw_conn *conn)
     pump(conn, h);
     if (h->stage == ANSWERING && !h->done)
         bw_call_room(&h->ask.call);
-    while (h->stage != DISCARD && takes[h->stage](conn, h))
+    while (h->stage != DISCARD && !has_enough(conn, h) && takes[h->stage](conn, h))
         ;
-    if (has_nothing_left(h))
+    if (has_enough(conn, h))
+        bw_conn_rest(conn);
+    if (has_nothing_left(conn, h))
         conn->hang_up = true;
     if (h->paused && h->in.used <= AHEAD_MAX) {
         h->paused = false;
@@ -461,7 +478,7 @@ static bool http1_no_more(struct bw_conn *conn)
     h->ended = true;
     go_on(conn);
     bw_conn_dirty(conn);
-    return !has_nothing_left(h) || bw_conn_backlog(conn) > 0;
+    return !has_nothing_left(conn, h) || bw_conn_backlog(conn) > 0;
 }
 
 static void http1_gone(struct bw_conn *conn)

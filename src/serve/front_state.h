@@ -11,8 +11,9 @@ struct bw_front {
     uv_tcp_t listener;
     uv_prepare_t sender;
     uv_timer_t sweeper; /* looks for deadlines while there are connections */
+    uv_idle_t waker;    /* while a connection rests: the next turn comes without events */
     struct bw_conn *conns, *dirty;
-    struct bw_conn *resting; /* read enough in this turn of the loop */
+    struct bw_conn *resting; /* had enough in this turn of the loop */
     uint64_t turn;
     uint32_t count, handles;
     uint64_t leaderless_ms; /* since when nobody leads; 0: somebody does */
@@ -74,6 +75,8 @@ void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length);
 size_t bw_conn_backlog(const struct bw_conn *conn);
 void bw_conn_pause(struct bw_conn *conn); /* reads no more */
 void bw_conn_resume(struct bw_conn *conn);
+/* It had enough in this turn: it is read from and flushed again in the next one. */
+void bw_conn_rest(struct bw_conn *conn);
 void bw_conn_quick(struct bw_conn *conn); /* acknowledges what came at once */
 
 /* Bytes in the clear to the speech; false: hang up. */

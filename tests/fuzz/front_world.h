@@ -291,6 +291,14 @@ void bw_conn_resume(struct bw_conn *conn)
     BW_ASSERT(!conn->closing);
 }
 
+/* What is called next is of the next turn. */
+void bw_conn_rest(struct bw_conn *conn)
+{
+    BW_ASSERT(!conn->closing);
+    conn->front->turn++;
+    conn->dirty = true;
+}
+
 void bw_conn_quick(struct bw_conn *conn)
 {
     BW_ASSERT(!conn->closing);

@@ -192,6 +192,35 @@ static void message_in_small_frames_costs_time_in_proportion_to_its_length(void 
     assert_linear(cost_of_small_frames, 100000);
 }
 
+static unsigned answered;
+
+static void count_answer(const unsigned char *bytes, size_t length)
+{
+    answered += length > 12 && memcmp(bytes, "HTTP/1.1 200", 12) == 0;
+}
+
+/* Cheap to send, and answered at once. */
+static void requests_sent_ahead_are_answered_in_bounded_turns(void **state)
+{
+    static const char one[] = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+    unsigned char many[100 * (sizeof one - 1)];
+    (void)state;
+    for (unsigned i = 0; i < 100; i++)
+        memcpy(many + i * (sizeof one - 1), one, sizeof one - 1);
+    answered = 0;
+    on_put = count_answer;
+    struct bw_conn *conn = conn_new(&front, &bw_speech_http1);
+    assert_true(conn->speech->bytes(conn, many, sizeof many));
+    assert_int_equal(answered, BW_FRONT_TURN_REQUESTS);
+    for (unsigned turn = 2; turn <= 100 / BW_FRONT_TURN_REQUESTS + 1; turn++) {
+        conn->speech->flush(conn);
+        assert_true(answered <= turn * BW_FRONT_TURN_REQUESTS);
+    }
+    assert_int_equal(answered, 100);
+    on_put = NULL;
+    conn_end(conn);
+}
+
 /* ---- clients that do not read ---- */
 
 #define SLACK (64u << 10)
@@ -548,6 +577,7 @@ int main(void)
         in_world(second_message_on_a_server_stream_ends_it_with_internal),
         in_world(json_messages_cost_time_in_proportion_to_their_body),
         in_world(message_in_small_frames_costs_time_in_proportion_to_its_length),
+        in_world(requests_sent_ahead_are_answered_in_bounded_turns),
         in_world(watches_that_were_not_read_are_told_everything_in_order_later),
         in_world(progress_requests_cost_time_in_proportion_to_their_number),
         in_world(watches_cost_time_in_proportion_to_their_number),
