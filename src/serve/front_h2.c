@@ -47,6 +47,8 @@ struct stream {
     size_t owed;        /* bytes of the flow-control window that are given back then */
     unsigned char *out; /* messages to be sent; `out_size` is in the connection's account */
     size_t out_used, out_at, out_size;
+    uint64_t unread_ms; /* since when none of it was taken, see is_never_read */
+    size_t unread_left;
     bool deferred, finished, trailers; /* the source: waits; nothing more comes; trailers are due */
     enum bw_code code;
     char text[TEXT_MAX];
@@ -743,12 +745,31 @@ static bool is_waited_for(const struct stream *stream)
            (stream->in_used > 0 || call->ended || (!streams && !call->asked));
 }
 
+/* The window of a response stays closed: a client of a unary call reads its response at once, so
+ * nobody waits for this one. While the socket has bytes to take, it is the connection that is slow.
+ */
+static bool is_never_read(struct stream *stream, uint64_t now_ms)
+{
+    size_t left = stream->out_used - stream->out_at;
+    if (left == 0 || left != stream->unread_left || bw_conn_backlog(stream->conn) > 0) {
+        stream->unread_left = left;
+        stream->unread_ms = now_ms;
+    }
+    return account_of(stream) == BW_ACCOUNT_CALLS &&
+           now_ms >= stream->unread_ms + BW_FRONT_UNREAD_MS;
+}
+
 /* A stream that is too slow is reset; one whose head never ends holds up all others. */
 static bool h2_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
 {
     struct session *session = conn->state;
     for (struct stream *at = session->first; at; at = at->next) {
         bool late = at->slow_ms && now_ms >= at->slow_ms + BW_FRONT_STREAM_MS;
+        if (is_never_read(at, now_ms)) {
+            nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, at->id, NGHTTP2_CANCEL);
+            bw_conn_dirty(conn);
+            continue;
+        }
         if (!is_waited_for(at))
             at->slow_ms = 0;
         else if (!at->slow_ms)

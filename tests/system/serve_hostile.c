@@ -525,6 +525,36 @@ static void transaction_that_reads_everything_often_is_not_answered_in_full(void
     client_close(&c);
 }
 
+/* Their windows stay closed, so the socket never has anything to take. */
+static void responses_that_are_never_read_are_let_go_after_a_minute(void **state)
+{
+    static struct client c;
+    uint32_t ids[4];
+    (void)state;
+    client_open(&c, &front);
+    fill_registry(&c);
+    client_window(&c, 0);
+    uint32_t watch = client_call(&c, "/etcdserverpb.Watch/Watch", "application/grpc");
+    watch_key(&c, watch, "k0", true);
+    for (unsigned i = 0; i < 4; i++) {
+        ids[i] = client_call(&c, "/etcdserverpb.KV/Range", "application/grpc");
+        client_message(&c, ids[i], 1, everything, sizeof everything - 1);
+    }
+    for (uint64_t now = 1000; now < 200000; now += 1000) {
+        if (now % 30000 == 0)
+            client_widen(&c, ids[0], 1); /* a slow reader is one */
+        client_turn(&c);
+        assert_true(c.conn->speech->sweep(c.conn, now, false));
+    }
+    client_turn(&c);
+    assert_false(c.streams[ids[0] / 2].reset);
+    for (unsigned i = 1; i < 4; i++)
+        assert_true(c.streams[ids[i] / 2].reset);
+    assert_false(c.streams[watch / 2].reset); /* a stream may be read when its client likes */
+    assert_true(bw_account_total(&c.conn->account) < 6000000);
+    client_close(&c);
+}
+
 /* Cheap requests with small responses, on a stream that nobody reads. */
 static void requests_of_an_unread_stream_are_held(void **state)
 {
@@ -585,6 +615,7 @@ int main(void)
         in_world(reads_are_held_while_their_client_does_not_read),
         in_world(large_response_that_is_unread_takes_no_room_from_others),
         in_world(transaction_that_reads_everything_often_is_not_answered_in_full),
+        in_world(responses_that_are_never_read_are_let_go_after_a_minute),
         in_world(requests_of_an_unread_stream_are_held),
         cmocka_unit_test(random_clients_never_crash_the_service),
     };
