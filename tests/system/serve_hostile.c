@@ -452,13 +452,11 @@ static void reads_are_held_while_their_client_does_not_read(void **state)
 /* One transaction that reads everything so often. */
 static uint32_t read_often(struct client *c, unsigned times)
 {
+    static const unsigned char operation[] = {0x12, 8, 0x0a, 6, 0x0a, 1, 0, 0x12, 1, 0};
     unsigned char body[1000];
     size_t used = 0;
-    for (unsigned i = 0; i < times; i++) {
-        memcpy(body + used, "\x12\x08\x0a\x06", 4);
-        memcpy(body + used + 4, everything, 6);
-        used += 10;
-    }
+    for (unsigned i = 0; i < times; i++, used += sizeof operation)
+        memcpy(body + used, operation, sizeof operation);
     uint32_t id = client_call(c, "/etcdserverpb.KV/Txn", "application/grpc");
     client_message(c, id, 1, body, used);
     client_turn(c);
