@@ -120,7 +120,7 @@ static const char candidates_script[] =
     "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"
     "local function parts(entry)\n" /* serial, until when, text */
     "  local serial, till, rest = string.match(entry or '', '^(%d+) (%d+) (.*)$')\n"
-    "  if serial and tonumber(till) >= now then return serial, rest end\n"
+    "  if serial and tonumber(till) >= now then return serial, rest, till - now end\n"
     "end\n"
     "local function living()\n"
     "  local all, found = redis.call('HGETALL', KEYS[1]), {}\n"
@@ -135,10 +135,13 @@ static const char candidates_script[] =
     "  return found\n"
     "end\n"
     "if op == 'list' then return living() end\n"
-    "local serial, rest = parts(redis.call('HGET', KEYS[1], id))\n"
+    "local serial, rest, left = parts(redis.call('HGET', KEYS[1], id))\n"
     "local good, entry = pcall(cjson.decode, rest or '')\n"
-    "local other = good and entry.owner and entry.owner ~= owner\n" /* of another process */
-    "if other then return 0 end\n" /* stays until it leaves or falls silent */
+    "local other = good and type(entry) == 'table' and entry.owner and entry.owner ~= owner\n"
+    /* An entry of another process stays until that process leaves or misses a renewal: it renews
+     * when a third of the life is over. Half a life (0: LEAVE) is a missed one: the process was
+     * probably started again under its id. */
+    "if other and left >= life / 2 then return 0 end\n"
     "if op == 'leave' then return redis.call('HDEL', KEYS[1], id) end\n"
     "if not serial then\n"
     "  living()\n"

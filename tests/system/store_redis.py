@@ -267,6 +267,27 @@ def a_second_candidate_with_the_same_id_is_reported():
 
 
 @suite.test
+def a_candidate_that_is_killed_and_started_again_stays_listed():
+    with Place("redis") as place:
+        url = url_of(redis(place).start())
+        with suite.room(url, ttl="2s", kill_after="100ms") as room:
+            room.candidate("ada")
+            room.started(1, PATIENCE_S)
+            ben = room.candidate("ben")
+            wait_for(lambda: len(status(url)["candidates"]) == 2, PATIENCE_S)
+            send(ben.pid, signal.SIGKILL)
+            again = room.candidate("again", options=["--id", "ben", "--priority", "7"])
+
+            def is_new():
+                """the entry of the new process"""
+                listed = [c for c in status(url)["candidates"] if c["id"] == "ben"]
+                assert listed, "the entry of the dead process expired before the new one took its place"
+                return listed[0]["priority"] == 7
+            wait_for(is_new, PATIENCE_S, 0.05)
+            assert not again.events("duplicate-id")
+
+
+@suite.test
 def a_killed_holder_is_followed_after_its_ttl():
     with Place("redis") as place:
         url = url_of(redis(place).start())
