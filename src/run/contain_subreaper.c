@@ -81,7 +81,7 @@ static ssize_t inside(const struct bw_contain *contain, int signal, struct bw_pr
         struct bw_proc *proc = &(*list)[i];
         if (proc->pid == contain->pid && proc->start == contain->start)
             guardian = i;
-        bool bearer = guardian != i && bw_proc_has_environment(proc->pid, contain->cookie);
+        bool bearer = guardian != i && bw_proc_has_environment(proc, contain->cookie);
         proc->marked = guardian == i || bearer;
         if (bearer && signal)
             bw_proc_signal(proc->pid, proc->start, signal);
@@ -122,8 +122,8 @@ static unsigned look_at_fresh(const struct bw_contain *contain, int signal, stru
     DIR *dir = opendir("/proc");
     while (dir && (entry = readdir(dir))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid <= 0 || !is_fresh(fresh, pid) || !bw_proc_has_environment(pid, contain->cookie) ||
-            bw_proc_read(pid, &proc) != 0 || !bw_proc_lives(&proc))
+        if (pid <= 0 || !is_fresh(fresh, pid) || bw_proc_read(pid, &proc) != 0 ||
+            !bw_proc_lives(&proc) || !bw_proc_has_environment(&proc, contain->cookie))
             continue;
         if (signal)
             bw_proc_signal(pid, proc.start, signal);

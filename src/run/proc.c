@@ -14,9 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PF_EXITING 0x4u
-#define STAT_START 18 /* fields behind the state: 0 = parent */
-#define STAT_FLAGS 5
+#define PF_EXITING   0x4u
+#define STAT_START   18 /* fields behind the state: 0 = parent */
+#define STAT_THREADS 16
+#define STAT_FLAGS   5
 
 bw_time bw_run_now(void)
 {
@@ -58,6 +59,8 @@ int bw_proc_read(pid_t pid, struct bw_proc *out)
             out->parent = (pid_t)value;
         else if (field == STAT_FLAGS)
             out->exiting = (value & PF_EXITING) != 0;
+        else if (field == STAT_THREADS)
+            out->threads = (unsigned)value;
         else if (field == STAT_START)
             out->start = value;
         at = end;
@@ -65,9 +68,10 @@ int bw_proc_read(pid_t pid, struct bw_proc *out)
     return 0;
 }
 
+/* The state is that of the first thread, which may have ended before the others. */
 bool bw_proc_lives(const struct bw_proc *proc)
 {
-    return proc->state != 'Z' && proc->state != 'X';
+    return (proc->state != 'Z' && proc->state != 'X') || proc->threads > 1;
 }
 
 static int add(struct bw_proc **list, size_t *count, size_t *room, const struct bw_proc *proc)
@@ -191,12 +195,11 @@ uint64_t bw_proc_namespace(pid_t pid, const char *kind)
 }
 
 /* Entries are divided by zero bytes; one that spans two reads is found by keeping its beginning. */
-bool bw_proc_has_environment(pid_t pid, const char *text)
+static bool file_holds(const char *path, const char *text)
 {
-    char path[40], buffer[8192];
+    char buffer[8192];
     size_t length = strlen(text) + 1, kept = 0;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -209,6 +212,33 @@ bool bw_proc_has_environment(pid_t pid, const char *text)
     }
     close(fd);
     return found;
+}
+
+/* A first thread that has ended shows no environment any more; the other threads do. */
+static bool thread_has_environment(pid_t pid, const char *text)
+{
+    char path[80];
+    bool found = false;
+    struct dirent *entry;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    while (dir && !found && (entry = readdir(dir))) {
+        int thread = atoi(entry->d_name);
+        snprintf(path, sizeof path, "/proc/%d/task/%d/environ", (int)pid, thread);
+        found = thread > 0 && file_holds(path, text);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+bool bw_proc_has_environment(const struct bw_proc *proc, const char *text)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)proc->pid);
+    if (file_holds(path, text))
+        return true;
+    return proc->state == 'Z' && proc->threads > 1 && thread_has_environment(proc->pid, text);
 }
 
 void bw_run_fill_streams(void)

@@ -11,10 +11,11 @@
 
 struct bw_proc {
     pid_t pid, parent;
-    uint64_t start; /* clock ticks since boot */
-    char state;     /* R S D T t Z X */
-    bool exiting;   /* it is past the point where it can do anything */
-    bool marked;    /* for callers that choose some of them */
+    uint64_t start;   /* clock ticks since boot */
+    unsigned threads; /* a zombie with more than one: the first ended, others run */
+    char state;       /* of the first thread: R S D T t Z X */
+    bool exiting;     /* the first thread is past the point where it can do anything */
+    bool marked;      /* for callers that choose some of them */
 };
 
 /* Returns 0, or -1 when there is no such process. */
@@ -47,7 +48,7 @@ bool bw_proc_lives(const struct bw_proc *proc);
 uint64_t bw_proc_namespace(pid_t pid, const char *kind);
 
 /* True if the environment the process was started with has the entry `text` ("NAME=value"). */
-bool bw_proc_has_environment(pid_t pid, const char *text);
+bool bw_proc_has_environment(const struct bw_proc *proc, const char *text);
 
 /* Standard streams that were closed at start must not become something else of ours. */
 void bw_run_fill_streams(void);

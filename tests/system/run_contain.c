@@ -12,11 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,6 +166,60 @@ static void subreaper_is_empty_only_after_a_chain_of_forks_is_dead(void **state)
     close(lives[0]);
 }
 
+/* A process whose first thread has ended: /proc shows it as a zombie, but it runs. */
+static void *wait_for_a_signal(void *unused)
+{
+    pause();
+    return unused;
+}
+
+static int run_without_first_thread(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, wait_for_a_signal, NULL) != 0)
+        return 1;
+    syscall(SYS_exit, 0);
+    return 1;
+}
+
+/* As it stays behind when its guardian was killed: only the environment tells whose it is. */
+static pid_t start_without_first_thread(struct bw_contain *contain, struct bw_proc *proc)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *arguments[] = {"run_contain", "threads", NULL};
+        char *environment[] = {contain->cookie, NULL};
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        execve("/proc/self/exe", arguments, environment);
+        _exit(1);
+    }
+    do
+        usleep(1000);
+    while (bw_proc_read(pid, proc) == 0 && proc->state != 'Z');
+    return pid;
+}
+
+static void a_successor_kills_a_process_whose_first_thread_has_ended(void **state)
+{
+    (void)state;
+    struct bw_contain contain, found;
+    struct bw_contain_left left;
+    struct bw_proc proc;
+    make_or_skip(&contain, BW_CONTAIN_SUBREAPER);
+    assert_int_equal(bw_contain_find(&found, contain.name), BW_CONTAIN_HERE);
+    found.start++; /* as if the guardian were dead */
+    pid_t pid = start_without_first_thread(&contain, &proc);
+    assert_true(bw_proc_lives(&proc));
+    for (int i = 0; i < 20; i++) {
+        bw_contain_look(&found, &left);
+        assert_false(left.empty);
+        assert_int_equal(left.pid, pid);
+    }
+    bw_contain_kill(&found);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_not_equal(bw_proc_read(pid, &proc), 0);
+}
+
 static void a_removed_group_is_gone(void **state)
 {
     (void)state;
@@ -253,14 +309,17 @@ static void a_process_keeps_its_start_over_exec(void **state)
     waitpid(pid, NULL, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "threads") == 0)
+        return run_without_first_thread();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cgroup_kills_a_tree),
         cmocka_unit_test(pidns_kills_a_tree),
         cmocka_unit_test(subreaper_kills_a_tree),
         cmocka_unit_test(subreaper_is_not_empty_while_a_child_is_not_waited_for),
         cmocka_unit_test(subreaper_is_empty_only_after_a_chain_of_forks_is_dead),
+        cmocka_unit_test(a_successor_kills_a_process_whose_first_thread_has_ended),
         cmocka_unit_test(a_removed_group_is_gone),
         cmocka_unit_test(the_empty_group_of_a_killed_guardian_is_swept_away),
         cmocka_unit_test(a_name_of_another_place_touches_nothing),
