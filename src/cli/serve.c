@@ -263,7 +263,8 @@ static int open_all(const struct bw_cli_command *command, struct serve *s)
         error = bw_front_open(&s->front, &front, why);
     if (error)
         fprintf(stderr, "%s: %s\n", command->path, why);
-    bool data = error == BW_EDAMAGED || error == BW_EDENIED || error == BW_EVERSION;
+    bool data =
+        error == BW_EDAMAGED || error == BW_EDENIED || error == BW_EVERSION || error == BW_ESTALE;
     return data ? BW_EXIT_DATA : error ? BW_EXIT_IO : BW_GO_ON;
 }
 

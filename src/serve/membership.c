@@ -15,10 +15,34 @@ void bw_membership_init(struct bw_membership *m, bw_node self, bool joins,
     m->applied = m->roster = m->first;
 }
 
+static uint16_t life_of(const struct bw_roster *roster, bw_node node)
+{
+    const struct bw_replica_member *member = bw_roster_find(roster, node);
+    return member ? member->starts : 0;
+}
+
 void bw_membership_begin(struct bw_membership *m, uint64_t starts)
 {
     m->starts = (uint16_t)(starts < UINT16_MAX ? starts : UINT16_MAX);
-    m->born = false;
+    m->heard = m->kept = m->born = false;
+}
+
+/* A version that keeps no number may have run in between; then the log tells. */
+uint64_t bw_membership_last_life(const struct bw_membership *m, uint64_t kept, uint64_t opened)
+{
+    uint16_t applied = life_of(&m->applied, m->self), said = life_of(&m->roster, m->self);
+    uint64_t last = kept && !BW_BUG(member_lives_with_every_start) ? kept : opened;
+    last = applied > last ? applied : last;
+    return said > last ? said : last;
+}
+
+enum bw_life_step bw_membership_life(const struct bw_membership *m)
+{
+    if (m->ours.highest < BW_VERSION_LIVES)
+        return BW_LIFE_SAY;
+    if (!m->heard && !BW_BUG(member_put_back_says_unheard))
+        return BW_LIFE_ASK;
+    return m->kept ? BW_LIFE_SAY : BW_LIFE_KEEP;
 }
 
 /* ── from the log ── */
@@ -119,12 +143,6 @@ enum bw_mesh_verdict bw_membership_joins(const struct bw_membership *m, const ch
         return BW_MESH_STARTED;
     *id = member->id;
     return BW_MESH_OK;
-}
-
-static uint16_t life_of(const struct bw_roster *roster, bw_node node)
-{
-    const struct bw_replica_member *member = bw_roster_find(roster, node);
-    return member ? member->starts : 0;
 }
 
 bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts, bool born)

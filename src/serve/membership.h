@@ -10,9 +10,12 @@
  * A node that was added waits to be fed: it knows its number and the first members, and connects
  * back to whoever connects to it until it finds itself among the members.
  *
- * Every node says in the log how often it started, once in each life. A directory that is put back
- * from a copy of an earlier life starts with a number that was there already, and is refused by
- * whoever knows that (fault 25). A copy of the same life is not told apart by this. */
+ * Every node says in the log which life it lives, once in each. A directory that is put back from a
+ * copy of an earlier life begins with a number that was there already, and is refused by whoever
+ * knows that (fault 25). A copy of the same life is not told apart by this. A life counts once it
+ * is to be said: whoever leads has answered the node before, so it was not refused there, and the
+ * number is durable. One that is put back so begins with the same number however often it starts,
+ * and what it merely wanted to say is never taken for what it said. */
 #ifndef BW_SERVE_MEMBERSHIP_H
 #define BW_SERVE_MEMBERSHIP_H
 
@@ -28,7 +31,15 @@ struct bw_membership { /* the caller's memory; set up by init, then read only */
     struct bw_roster applied; /* as of what is applied */
     struct bw_roster roster;  /* as of the log's end */
     uint16_t starts;          /* of this life; 0: it has not begun */
+    bool heard;               /* whoever leads answered it in this life */
+    bool kept;                /* the number of this life is durable */
     bool born;                /* it has asked in this life to say so in the log */
+};
+
+enum bw_life_step {
+    BW_LIFE_ASK,  /* a read of whoever leads */
+    BW_LIFE_KEEP, /* the number on the disk */
+    BW_LIFE_SAY   /* nothing */
 };
 
 struct bw_membership_view { /* a leader's */
@@ -40,6 +51,9 @@ struct bw_membership_view { /* a leader's */
 
 void bw_membership_init(struct bw_membership *m, bw_node self, bool joins,
                         const struct bw_replica_member *members, uint32_t count);
+/* The last life that a directory can have told of. `kept`: what it noted itself, 0: nothing, for it
+ * comes from a version that did not; `opened`: how often it was started. */
+uint64_t bw_membership_last_life(const struct bw_membership *m, uint64_t kept, uint64_t opened);
 /* The node begins its `starts`-th life. */
 void bw_membership_begin(struct bw_membership *m, uint64_t starts);
 
@@ -91,6 +105,8 @@ enum bw_change_op bw_membership_op(enum bw_member_op op);
 /* A learner that was added to vote and can, at the leader; BW_NODE_NONE: there is none. */
 bw_node bw_membership_promotable(const struct bw_membership *m,
                                  const struct bw_membership_view *view);
+/* What is missing before this node may say which life it lives. */
+enum bw_life_step bw_membership_life(const struct bw_membership *m);
 /* What this node has to say of itself: true, and the change to ask for. `said` names what it wants
  * others to know. */
 bool bw_membership_publish(const struct bw_membership *m, const struct bw_replica_member *said,

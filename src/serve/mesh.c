@@ -242,6 +242,14 @@ bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node)
     return peer && peer->connected;
 }
 
+bool bw_mesh_hears(const struct bw_mesh *mesh, bw_node node)
+{
+    for (const struct wire *wire = mesh->incoming; wire; wire = wire->next)
+        if (wire->from == node)
+            return true;
+    return false;
+}
+
 /* Too many: the oldest that has not said who it is goes, for whoever connects must do so at once.
  */
 static void make_way(struct bw_mesh *mesh)

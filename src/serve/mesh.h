@@ -70,6 +70,8 @@ bool bw_mesh_send(struct bw_mesh *mesh, bw_node to, enum bw_peer_frame kind,
                   const struct bw_part *parts, uint32_t count);
 /* Bytes that wait to be sent to it. */
 size_t bw_mesh_backlog(const struct bw_mesh *mesh, bw_node node);
+/* Is there a connection from this node? */
+bool bw_mesh_hears(const struct bw_mesh *mesh, bw_node node);
 bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node);
 
 #endif

@@ -56,7 +56,8 @@ static void put_replica(struct bw_json_text *text, struct bw_service *service)
         {"bellwether_raft_term", "gauge", "The term.", (double)s.term},
         {"bellwether_protocol_level", "gauge",
          "The version of the protocol that all members speak.", s.level},
-        {"bellwether_life", "gauge", "How often this node started, as the log tells.", s.life},
+        {"bellwether_life", "gauge", "Which of its lives this node lives, as the log tells.",
+         s.life},
         {"bellwether_log_bytes", "gauge", "The log on disk.", (double)s.log_bytes}};
     put_all(text, figures, sizeof figures / sizeof figures[0]);
 }

@@ -263,6 +263,7 @@ static void on_refused(void *context, bw_node node, enum bw_mesh_verdict verdict
 static void on_peer_closed(void *context, bw_node node)
 {
     struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
+    replica_back_closed(context, node);
     if (((struct bw_replica *)context)->started)
         replica_step(context, &event);
 }
@@ -360,9 +361,8 @@ static void let_go(struct bw_replica *r)
 static int know_members(struct bw_replica *r, char *why)
 {
     replica_roster_rebuild(r);
-    bw_membership_begin(&r->members, r->durable.starts + 1);
     if (r->members.roster.level <= BW_MESH_VERSION)
-        return 0;
+        return replica_life_begin(r, why);
     snprintf(why, BW_REPLICA_WHY_MAX + 1,
              "the members in %.300s rely on version %u of their protocol, and this version of "
              "bellwether speaks %u",
@@ -381,6 +381,8 @@ static int open_parts(struct bw_replica *r, char *why)
     if (!error)
         error = lock_directory(r, why);
     if (!error)
+        error = replica_life_allowed(r, why);
+    if (!error)
         error = replica_registry_make(r);
     if (!error)
         error = replica_snapshot_find(r, why);
@@ -392,6 +394,12 @@ static int open_parts(struct bw_replica *r, char *why)
         error = know_members(r, why);
     if (!error)
         error = open_raft(r);
+    if (!error) {
+        r->found_index = bw_raft_last_index(r->raft);
+        r->found_term = bw_raft_term_at(r->raft, r->found_index);
+        if (r->found_term < r->durable.term)
+            r->found_term = r->durable.term;
+    }
     if (!error)
         error = replica_meet_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0, why);
     if (!error)

@@ -7,8 +7,9 @@
  * remember while they run: the highest term that it spoke in, and, who leads, how far its log was
  * in the same term. A log may be shorter in a later term; then nothing follows from it.
  *
- * What they do not remember after a start of their own stands in the log: how often each node
- * started (membership.h). A directory from a copy of an earlier life is refused by that.
+ * What they do not remember after a start of their own stands in the log: which life each node
+ * lives (membership.h, replica_life.c). A directory from a copy of an earlier life is refused by
+ * that. Who was refused does not try again: it heard the others meanwhile, and would pass.
  *
  *   BACK   1 HERE or REFUSED, 8 term, 8 index that are durable
  *          1 BORN, 8 which life it is, 8 whether it said so in the log */
@@ -32,11 +33,19 @@ static void say(struct bw_replica *r, bw_node to, unsigned char what, uint64_t f
 
 void replica_back_opened(struct bw_replica *r, bw_node node)
 {
+    struct meeting *with = replica_meeting_with(r, node);
     if (r->meeting)
         return;
-    /* All of its log: it is never shorter than what is durable, and after a start it is what was.
-     */
-    say(r, node, BACK_HERE, r->durable.term, bw_raft_last_index(r->raft));
+    /* The first time, what was on the disk when it was opened: somebody who leads may have been
+     * heard since, and then the disk is no older than what is remembered of it. After that all of
+     * its log: it is never shorter than what is durable. */
+    bool first = with && !with->spoken;
+    if (with)
+        with->spoken = true;
+    if (first)
+        say(r, node, BACK_HERE, r->found_term, r->found_index);
+    else
+        say(r, node, BACK_HERE, r->durable.term, bw_raft_last_index(r->raft));
     if (r->members.ours.highest >= BW_VERSION_LIVES)
         say(r, node, BACK_BORN, r->members.starts, r->members.born);
 }
@@ -67,7 +76,7 @@ void replica_back_heard(struct bw_replica *r, bw_node from, const unsigned char 
         return;
     uint64_t first = bw_get64(bytes + 1), second = bw_get64(bytes + 9);
     if (bytes[0] == BACK_HERE)
-        with->deaf = forgot(r, from, first, second);
+        with->deaf |= forgot(r, from, first, second);
     if (bytes[0] == BACK_BORN)
         with->deaf |= bw_membership_is_stale(&r->members, from, first, second != 0);
     if (bytes[0] == BACK_REFUSED)
@@ -76,19 +85,35 @@ void replica_back_heard(struct bw_replica *r, bw_node from, const unsigned char 
         say(r, from, BACK_REFUSED, 0, 0);
 }
 
+/* It is judged anew when it connects anew: perhaps with another directory. On the same connection
+ * it says again how far it is when it could not be told that it is refused, and may have heard
+ * others since. */
+void replica_back_closed(struct bw_replica *r, bw_node node)
+{
+    struct meeting *with = replica_meeting_with(r, node);
+    if (with && !bw_mesh_hears(r->mesh, node))
+        with->deaf = false;
+}
+
 bool replica_back_is_deaf(struct bw_replica *r, bw_node node)
 {
     const struct meeting *with = replica_meeting_with(r, node);
     return with && with->deaf;
 }
 
-void replica_back_end(struct bw_replica *r)
+void replica_back_explain(const struct bw_replica *r, char *why)
 {
-    char why[BW_REPLICA_WHY_MAX + 1];
-    snprintf(why, sizeof why,
+    snprintf(why, BW_REPLICA_WHY_MAX + 1,
              "%.300s is older than what this node has promised to the others: it was put back from "
              "a copy, or the disk lost what it said was written. Remove this node from the cluster "
              "and add it anew, with an empty directory",
              r->options.directory);
+}
+
+void replica_back_end(struct bw_replica *r)
+{
+    char why[BW_REPLICA_WHY_MAX + 1];
+    replica_back_explain(r, why);
+    replica_life_refused(r);
     r->options.ended(r->options.context, BW_REPLICA_USELESS, why);
 }

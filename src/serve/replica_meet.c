@@ -27,13 +27,11 @@
 #define PAIR_BYTES    12u
 #define NUMBER        "new"
 #define MARK          "met"
-#define MAKING        "meet.tmp"
 #define HURRY_MS      10u
 #define HURRIES       20u
 
-/* Length of a file of ours, -1: there is none. */
-static ssize_t read_file(const struct bw_replica *r, const char *name, unsigned char *bytes,
-                         size_t size)
+ssize_t replica_file_read(const struct bw_replica *r, const char *name, unsigned char *bytes,
+                          size_t size)
 {
     char path[4352];
     snprintf(path, sizeof path, "%s/%s", r->options.directory, name);
@@ -44,19 +42,20 @@ static ssize_t read_file(const struct bw_replica *r, const char *name, unsigned 
     return length;
 }
 
-/* Under its name only when it is whole; durable when it returns true. */
-static bool write_file(const struct bw_replica *r, const char *name, const unsigned char *bytes,
-                       size_t length)
+bool replica_file_write(const struct bw_replica *r, const char *name, const unsigned char *bytes,
+                        size_t length)
 {
     int directory = open(r->options.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     BW_CRASH("meet.file.before-create");
+    char making[32];
+    snprintf(making, sizeof making, "%.20s.tmp", name);
     int fd = directory < 0
                  ? -1
-                 : openat(directory, MAKING, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+                 : openat(directory, making, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     BW_CRASH("meet.file.after-create");
     bool good = fd >= 0 && write(fd, bytes, length) == (ssize_t)length && fsync(fd) == 0;
     BW_CRASH("meet.file.before-rename");
-    good = good && renameat(directory, MAKING, directory, name) == 0;
+    good = good && renameat(directory, making, directory, name) == 0;
     BW_CRASH("meet.file.after-rename");
     good = good && fsync(directory) == 0;
     BW_CRASH("meet.file.after-sync-of-directory");
@@ -83,7 +82,7 @@ struct meeting *replica_meeting_with(struct bw_replica *r, bw_node node)
 static bool read_mark(struct bw_replica *r)
 {
     unsigned char bytes[PAIR_BYTES * BW_REPLICA_NODES];
-    ssize_t length = read_file(r, MARK, bytes, sizeof bytes);
+    ssize_t length = replica_file_read(r, MARK, bytes, sizeof bytes);
     for (size_t at = 0; length > 0 && at + PAIR_BYTES <= (size_t)length; at += PAIR_BYTES) {
         struct meeting *with = replica_meeting_with(r, bw_get32(bytes + at));
         if (with)
@@ -106,7 +105,7 @@ static bool write_mark(struct bw_replica *r)
         length += PAIR_BYTES;
     }
     BW_CRASH("meet.mark.before");
-    bool good = write_file(r, MARK, bytes, length);
+    bool good = replica_file_write(r, MARK, bytes, length);
     BW_CRASH("meet.mark.after");
     return good;
 }
@@ -115,7 +114,7 @@ static bool write_mark(struct bw_replica *r)
 static bool find_number(struct bw_replica *r)
 {
     unsigned char bytes[8];
-    if (read_file(r, NUMBER, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
+    if (replica_file_read(r, NUMBER, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
         r->nonce = bw_get64(bytes);
         return true;
     }
@@ -124,7 +123,7 @@ static bool find_number(struct bw_replica *r)
     r->nonce |= 1;
     bw_put64(bytes, r->nonce);
     BW_CRASH("meet.number.before");
-    bool good = write_file(r, NUMBER, bytes, sizeof bytes);
+    bool good = replica_file_write(r, NUMBER, bytes, sizeof bytes);
     BW_CRASH("meet.number.after");
     return good;
 }

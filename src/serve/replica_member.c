@@ -176,7 +176,8 @@ void replica_publish(struct bw_replica *r)
     struct bw_member_change change;
     if (r->session.leader == BW_NODE_NONE || r->closing ||
         bw_session_find(&r->session, r->publishing) ||
-        !bw_membership_publish(&r->members, &r->options.publish, &change))
+        !bw_membership_publish(&r->members, &r->options.publish, &change) ||
+        !replica_life_may_say(r))
         return;
     r->members.born = true;
     r->publishing = ask(r, &change, r->options.self);

@@ -81,13 +81,15 @@ static void applied(void *context, uint64_t request, const struct bw_entry *entr
 static void answered(void *context, uint64_t request, bw_time ttl_ns)
 {
     struct bw_replica *r = context;
-    r->options.answered(r->options.context, request, ttl_ns);
+    if (!replica_life_answered(r, request, true))
+        r->options.answered(r->options.context, request, ttl_ns);
 }
 
 static void failed(void *context, uint64_t request, int error)
 {
     struct bw_replica *r = context;
-    r->options.failed(r->options.context, request, error);
+    if (!replica_life_answered(r, request, false))
+        r->options.failed(r->options.context, request, error);
 }
 
 int replica_session_init(struct bw_replica *r)

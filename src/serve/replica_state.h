@@ -5,6 +5,7 @@
  *   replica_admit.c     a node that starts, and whether the others let it in
  *   replica_apply.c     the registry's memory; committed entries into it
  *   replica_back.c      a node that comes back with less than it promised
+ *   replica_life.c      which life of its directory a node lives, and whether it may
  *   replica_meet.c      the first meeting of a new cluster's nodes
  *   replica_member.c    members that come and go
  *   replica_request.c   requests: what the session (session.h) decides is carried out
@@ -41,6 +42,7 @@ struct meeting { /* with another node, when a cluster begins (replica_meet.c) */
     bool asked, welcomed;
     bw_term heard; /* the highest that it spoke in (replica_back.c) */
     bool deaf;     /* to what it says: it forgot what it promised */
+    bool spoken;   /* it was told in this life how far our disk is */
 };
 
 struct feed { /* a snapshot on its way to a node (replica_feed.c) */
@@ -119,9 +121,15 @@ struct bw_replica {
     bool removed;                 /* it was told that it is no member any more */
     bw_time promote_at;           /* learners are looked at again */
     uint64_t publishing;          /* the request that says who this is */
-    bool started, admitted;       /* Raft runs; a majority let it in (replica_admit.c) */
-    bw_node misfit;               /* who last spoke no version of ours */
-    bool meeting;                 /* nothing is promised before all have met */
+    uint64_t life_asked;          /* a read: does whoever leads hear us? (replica_life.c) */
+    bool life_keeping, life_kept; /* the pool writes which life this is; it did */
+    bool life_silent;             /* it was told that this cannot be written */
+    uv_work_t life_work;
+    bw_term found_term; /* what was on the disk when it was opened */
+    bw_index found_index;
+    bool started, admitted; /* Raft runs; a majority let it in (replica_admit.c) */
+    bw_node misfit;         /* who last spoke no version of ours */
+    bool meeting;           /* nothing is promised before all have met */
     uint64_t nonce;
     struct meeting met[BW_REPLICA_NODES];
 
@@ -177,8 +185,23 @@ void replica_admit_begin(struct bw_replica *r);
 void replica_admit_opened(struct bw_replica *r);
 void replica_admit_refused(struct bw_replica *r, bw_node node, enum bw_mesh_verdict verdict);
 
+/* replica_life.c */
+/* Was this directory refused already? 0 or BW_ESTALE. */
+int replica_life_allowed(struct bw_replica *r, char *why);
+void replica_life_refused(struct bw_replica *r);
+/* The log was read. */
+int replica_life_begin(struct bw_replica *r, char *why);
+/* May it be said in the log which life this is? If not, what is missing is begun, and
+ * replica_publish called when it is there. */
+bool replica_life_may_say(struct bw_replica *r);
+/* A read was answered, or failed; true: it was ours. */
+bool replica_life_answered(struct bw_replica *r, uint64_t request, bool good);
+
 /* replica_back.c */
 void replica_back_opened(struct bw_replica *r, bw_node node);
+void replica_back_closed(struct bw_replica *r, bw_node node);
+/* What to say of a directory that forgot. */
+void replica_back_explain(const struct bw_replica *r, char *why);
 void replica_back_note(struct bw_replica *r, const struct bw_message *msg);
 bool replica_back_is_deaf(struct bw_replica *r, bw_node node);
 /* This node is the one that forgot. */
@@ -187,6 +210,12 @@ void replica_back_heard(struct bw_replica *r, bw_node from, const unsigned char 
                         size_t length);
 
 /* replica_meet.c */
+/* Length of a file in our directory, -1: there is none. */
+ssize_t replica_file_read(const struct bw_replica *r, const char *name, unsigned char *bytes,
+                          size_t size);
+/* Under its name only when it is whole; durable when it returns true. */
+bool replica_file_write(const struct bw_replica *r, const char *name, const unsigned char *bytes,
+                        size_t length);
 /* NULL: there are too many. */
 struct meeting *replica_meeting_with(struct bw_replica *r, bw_node node);
 int replica_meet_begin(struct bw_replica *r, bool empty, char *why);

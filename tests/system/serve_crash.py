@@ -421,7 +421,7 @@ def main():
     if LONG:
         later = [p for p in chosen if way_of(p) is die_alone and p not in received]
         jobs += [(f"{p}, met {n} times before", die_alone, p, n) for p in later for n in (3, 20)
-                 if not p.startswith(("lock.", "open.", "wal.open.", "wal.close."))]
+                 if not p.startswith(("identity.", "life.", "lock.", "open.", "wal.open.", "wal.close."))]
         jobs += [(f"{p}, one of three", die_in_three, p, 5) for p in later]
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         rest = [pool.submit(receive, part, results) for part in (received[::2], received[1::2]) if part]

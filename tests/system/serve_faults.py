@@ -417,26 +417,190 @@ def tells_of_life(nodes, which, life):
     wait_for(told, PATIENCE_S, 0.02)
 
 
+def has_all(nodes, *which):
+    """Waits until these have everything that was committed until now."""
+    somebody_takes(nodes, "all")
+    for i in which:
+        waits_for(nodes, i, "all")
+
+
+def lives_twice(nodes):
+    """All nodes killed in the second life of n1, which the others have in their logs; a copy of its first."""
+    tells_of_life(nodes, 1, 1)
+    copy = os.path.join(nodes.place.dir, "copy")
+    nodes.servers[1].kill()
+    shutil.copytree(nodes.folder(1), copy)
+    nodes.servers[1].start()
+    tells_of_life(nodes, 1, 2)
+    has_all(nodes, 0, 2)
+    for server in nodes.servers:
+        server.kill()
+    shutil.rmtree(nodes.folder(1))
+    os.rename(copy, nodes.folder(1))
+
+
+def is_refused(nodes, which):
+    assert nodes.ended(which) == 65, nodes.said(which)
+    assert "older than what this node has promised to the others" in nodes.said(which), nodes.said(which)
+    assert "add it anew" in nodes.said(which), nodes.said(which)
+
+
 @SUITE.test
 def a_directory_of_an_earlier_life_is_known_when_all_nodes_were_restarted():
-    """Nobody who runs remembers what it promised: the log does."""
+    """Nobody who runs remembers what it promised: the log does. A second start is no better than the first."""
     with Place("faults") as place:
         nodes = Disks(place, 3)
-        tells_of_life(nodes, 1, 1)
-        copy = os.path.join(place.dir, "copy")
-        nodes.servers[1].kill()
-        shutil.copytree(nodes.folder(1), copy)
-        nodes.servers[1].start()
-        tells_of_life(nodes, 1, 2)
-        for server in nodes.servers:
-            server.kill()
-        shutil.rmtree(nodes.folder(1))
-        os.rename(copy, nodes.folder(1))
+        lives_twice(nodes)
         for server in nodes.servers:
             server.start(wait=False)
-        assert nodes.ended(1) == 65, nodes.said(1)
-        assert "older than what this node has promised to the others" in nodes.said(1), nodes.said(1)
+        is_refused(nodes, 1)
         somebody_takes(nodes, "after", but=[1])
+        nodes.servers[1].start(wait=False)
+        is_refused(nodes, 1)
+
+
+class Door(threading.Thread):
+    """What other nodes reach a node by. It reads who connects (the HELLO's fourth field), and does not let in whom it is told not to."""
+
+    def __init__(self, target):
+        super().__init__(daemon=True)
+        self.target, self.shut_for, self.listener = target, None, socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.admit, args=(link,), daemon=True).start()
+
+    def admit(self, link):
+        try:
+            with link:
+                first = link.recv(4096)
+                if len(first) < 25 or int.from_bytes(first[21:25], "little") == self.shut_for:
+                    return
+                with socket.create_connection(("127.0.0.1", self.target)) as inner:
+                    inner.sendall(first)
+                    back = threading.Thread(target=self.pump, args=(inner, link), daemon=True)
+                    back.start()
+                    self.pump(link, inner)
+                    back.join()
+        except OSError:
+            pass
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while some := source.recv(65536):
+                sink.sendall(some)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+class Doors(Disks):
+    """Three nodes, each behind a door."""
+
+    def __init__(self, place):
+        self.place = place
+        ports = free_ports(6)
+        self.ports, peers = ports[:3], ports[3:]
+        self.doors = [Door(port) for port in peers]
+        place.proxies += self.doors
+        cluster = ",".join(f"n{i}=127.0.0.1:{door.port}" for i, door in enumerate(self.doors))
+        self.servers = [self.server(i, ["--cluster", cluster, "--peer-listen", f"127.0.0.1:{peers[i]}"], SUITE.bellwether, ())
+                        for i in range(3)]
+        for server in self.servers:
+            server.start(wait=False)
+        for server in self.servers:
+            server.wait_ready()
+
+    def shut(self, number):
+        """All doors, for the node of this number; 0: for none."""
+        for door in self.doors:
+            door.shut_for = number
+
+
+def hears(nodes, which):
+    def heard():
+        """a node to hear that somebody leads"""
+        try:
+            status, answer = nodes.link(which).post("/v3/maintenance/status", {})
+        except OSError:
+            return False
+        return status == 200 and int(answer.get("leader", 0)) != 0
+    wait_for(heard, PATIENCE_S, 0.05)
+
+
+@SUITE.test
+def a_directory_of_an_earlier_life_is_known_although_the_leader_was_heard_first():
+    """The others reach the node, and it does not reach them: it hears who leads before it has said which life it lives."""
+    with Place("faults") as place:
+        nodes = Doors(place)
+        lives_twice(nodes)
+        nodes.shut(2)
+        for server in nodes.servers:
+            server.start(wait=False)
+        somebody_takes(nodes, "lead", but=[1])
+        hears(nodes, 1)
+        time.sleep(0.5)  # heartbeats
+        nodes.shut(0)
+        is_refused(nodes, 1)
+        somebody_takes(nodes, "after", but=[1])
+
+
+@SUITE.test
+def a_directory_of_an_earlier_life_is_known_however_often_it_was_started():
+    """It may start many times while nobody is there who could tell."""
+    with Place("faults") as place:
+        nodes = Disks(place, 3)
+        lives_twice(nodes)
+        for _ in range(3):
+            nodes.servers[1].start(wait=False)
+            time.sleep(1.5)  # it waits for the others for half a second, then goes on
+            nodes.servers[1].kill()
+        for server in nodes.servers:
+            server.start(wait=False)
+        is_refused(nodes, 1)
+        somebody_takes(nodes, "after", but=[1])
+
+
+@SUITE.test
+def a_directory_put_back_from_before_an_election_is_known_although_the_leader_was_heard_first():
+    with Place("faults") as place:
+        nodes = Doors(place)
+        tells_of_life(nodes, 1, 1)
+        has_all(nodes, 0, 1, 2)
+        copy = os.path.join(place.dir, "copy")
+        shutil.copytree(nodes.folder(1), copy)  # of the same life: only those that ran since can tell
+        leader = nodes.leader()
+        nodes.servers[leader].kill()
+        somebody_takes(nodes, "next", but=[leader])
+        nodes.servers[leader].start()
+        has_all(nodes, 0, 1, 2)
+        nodes.servers[1].kill()
+        somebody_takes(nodes, "lead", but=[1])
+        shutil.rmtree(nodes.folder(1))
+        os.rename(copy, nodes.folder(1))
+        nodes.shut(2)
+        nodes.servers[1].start(wait=False)
+        hears(nodes, 1)
+        time.sleep(0.5)  # heartbeats
+        nodes.shut(0)
+        is_refused(nodes, 1)
+        nodes.servers[1].start(wait=False)
+        is_refused(nodes, 1)
 
 
 def send_to_sleeper(port, path, body):

@@ -139,6 +139,46 @@ static void a_directory_of_an_earlier_life_is_known(void **state)
     free(w.memory);
 }
 
+/* What it only wants to say is not what it said: it would pass for the life that is there. */
+static void a_life_is_told_of_when_it_was_heard_and_is_durable(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, NULL, 0);
+    assert_int_equal(bw_membership_life(&w.members), BW_LIFE_ASK);
+    w.members.kept = true;
+    assert_int_equal(bw_membership_life(&w.members), BW_LIFE_ASK);
+    bw_membership_begin(&w.members, 2);
+    w.members.heard = true;
+    assert_int_equal(bw_membership_life(&w.members), BW_LIFE_KEEP);
+    w.members.kept = true;
+    assert_int_equal(bw_membership_life(&w.members), BW_LIFE_SAY);
+    bw_membership_begin(&w.members, 3);
+    assert_int_equal(bw_membership_life(&w.members), BW_LIFE_ASK);
+    w.members.ours.highest = 1; /* a program of before */
+    assert_int_equal(bw_membership_life(&w.members), BW_LIFE_SAY);
+    free(w.memory);
+}
+
+/* A copy that is started again and again must not overtake the life that it is a copy of. */
+static void a_start_that_told_nobody_is_no_life(void **state)
+{
+    (void)state;
+    struct world w;
+    struct bw_replica_member self = member(2, "b");
+    begin(&w, 2, NULL, 0);
+    assert_int_equal(bw_membership_last_life(&w.members, 0, 0), 0);
+    assert_int_equal(bw_membership_last_life(&w.members, 0, 7), 7); /* of a version of before */
+    assert_int_equal(bw_membership_last_life(&w.members, 3, 7), 3);
+    self.starts = 4; /* such a version ran in between */
+    log_change(&w, BW_MEMBER_UPDATE, self, true);
+    assert_int_equal(bw_membership_last_life(&w.members, 3, 7), 4);
+    self.starts = 5;
+    log_change(&w, BW_MEMBER_UPDATE, self, false);
+    assert_int_equal(bw_membership_last_life(&w.members, 3, 7), 5);
+    free(w.memory);
+}
+
 static void a_node_says_once_in_each_life_that_it_started(void **state)
 {
     (void)state;
@@ -223,6 +263,8 @@ int main(void)
         cmocka_unit_test(a_node_connects_to_whom_its_log_names_committed_or_not),
         cmocka_unit_test(only_a_number_that_never_was_used_begins_with_nothing),
         cmocka_unit_test(a_directory_of_an_earlier_life_is_known),
+        cmocka_unit_test(a_life_is_told_of_when_it_was_heard_and_is_durable),
+        cmocka_unit_test(a_start_that_told_nobody_is_no_life),
         cmocka_unit_test(a_node_says_once_in_each_life_that_it_started),
         cmocka_unit_test(the_level_is_what_all_members_know_and_never_falls),
         cmocka_unit_test(versions_that_do_not_meet_part_at_the_first_word),
