@@ -7,7 +7,10 @@
  *   - commits: only the highest index is kept;
  *   - this node leads: only the newest announcement is kept.
  * Refusals and the news that another node leads, or none, promise nothing: they never wait. A
- * former leader whose disk stalls so answers its clients at once, with an error. */
+ * former leader whose disk stalls so answers its clients at once, with an error.
+ *
+ * A leader applies what it has committed before the news that its leadership ends: a majority has
+ * those entries on disk, so their proposers get the result and not an error. */
 #include "base/bug.h"
 #include "base/error.h"
 #include "serve/replica_state.h"
@@ -32,9 +35,18 @@ static void refuse_read(struct bw_replica *r, const struct bw_answer *answer, in
     replica_carry_out(r, &refusal);
 }
 
+static void apply_held_commit(struct bw_replica *r)
+{
+    struct bw_action commit = {.kind = BW_ACTION_COMMIT, .log.first = r->commit_held};
+    r->commit_held = 0;
+    replica_carry_out(r, &commit);
+}
+
 /* The leadership ended, so nothing that waits may be said in its name. */
 static void withdraw(struct bw_replica *r)
 {
+    if (r->session.leading && r->commit_held && !BW_BUG(replica_forgets_commits_at_the_end))
+        apply_held_commit(r);
     r->lead_held = false;
     for (uint32_t i = 0; i < r->held_count; i++) {
         struct bw_action *action = &r->held[(r->held_first + i) % HELD_MAX].action;

@@ -18,6 +18,7 @@ static struct {
     bw_index committed;   /* outside */
     uint64_t sent, sends; /* number of the last message that went out; of the last said */
     uint64_t rounds, confirmed, refused;
+    bool ends; /* the end of the own leadership is being said */
 } w;
 
 static void end_round(uint64_t id)
@@ -43,10 +44,12 @@ void replica_carry_out(struct bw_replica *r, const struct bw_action *action)
     case BW_ACTION_ANNOUNCE:
         w.led = action->announce.leader;
         promises = w.led == SELF;
+        r->session.leading = promises;
         break;
     case BW_ACTION_COMMIT:
         assert_true(action->log.first > w.committed);
         w.committed = action->log.first;
+        promises = !w.ends;
         break;
     case BW_ACTION_ANSWER:
         end_round(action->answer.request);
@@ -78,7 +81,9 @@ static void say_send(void)
 static void say_led(bw_node leader)
 {
     struct bw_action action = {.kind = BW_ACTION_ANNOUNCE, .announce = {.leader = leader}};
+    w.ends = leader != SELF && w.r.session.leading;
     replica_say(&w.r, &action);
+    w.ends = false;
 }
 
 static void say_commit(bw_index index)
@@ -146,6 +151,35 @@ static void reads_of_a_leadership_that_ended_are_refused_at_once(void **state)
     assert_int_equal(w.confirmed, 0);
 }
 
+/* A leader commits its own removal and steps down in one step: the client that asked for the
+ * removal gets the result, although the disk is still writing. */
+static void committed_entries_are_applied_before_the_leadership_ends(void **state)
+{
+    (void)state;
+    world_open();
+    say_led(SELF);
+    w.r.barrier = 7;
+    say_commit(9);
+    assert_int_equal(w.committed, 0);
+    say_led(BW_NODE_NONE);
+    assert_int_equal(w.committed, 9);
+    assert_int_equal(w.led, BW_NODE_NONE);
+    world_close();
+}
+
+static void commits_of_a_follower_wait_for_the_disk_when_the_leader_changes(void **state)
+{
+    (void)state;
+    world_open();
+    w.r.barrier = 7;
+    say_commit(9);
+    say_led(OTHER);
+    assert_int_equal(w.committed, 0);
+    let_go();
+    assert_int_equal(w.committed, 9);
+    world_close();
+}
+
 static void a_disk_that_stalls_makes_nothing_grow(void **state)
 {
     (void)state;
@@ -202,6 +236,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals_and_other_leaders_do_not_wait_for_the_disk),
         cmocka_unit_test(reads_of_a_leadership_that_ended_are_refused_at_once),
+        cmocka_unit_test(committed_entries_are_applied_before_the_leadership_ends),
+        cmocka_unit_test(commits_of_a_follower_wait_for_the_disk_when_the_leader_changes),
         cmocka_unit_test(a_disk_that_stalls_makes_nothing_grow),
         cmocka_unit_test(any_order_of_actions_is_said_in_order_and_only_when_it_may_be),
     };
