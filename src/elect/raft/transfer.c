@@ -98,7 +98,7 @@ void bw_raft_step_aside(struct bw_raft *raft)
     bool acts = (raft->act_from <= raft->now && raft->now < raft->act_until) ||
                 (bw_raft_is_waited_for(raft, raft->self) && !BW_BUG(raft_removed_forgets_its_work));
     const struct bw_raft_peer *peer = best_successor(raft);
-    if (!acts || BW_BUG(raft_removed_leader_releases)) {
+    if (raft->untimed || !acts || BW_BUG(raft_removed_leader_releases)) {
         bw_raft_hand_over(raft, BW_LOSS_RESIGNED, BW_NODE_NONE);
         return;
     }
