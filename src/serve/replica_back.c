@@ -46,6 +46,8 @@ void replica_back_opened(struct bw_replica *r, bw_node node)
         say(r, node, BACK_HERE, r->found_term, r->found_index);
     else
         say(r, node, BACK_HERE, r->durable.term, bw_raft_last_index(r->raft));
+    if (with && with->deaf) /* there was no way to tell it when it was judged */
+        say(r, node, BACK_REFUSED, 0, 0);
     if (r->members.ours.highest >= BW_VERSION_LIVES)
         say(r, node, BACK_BORN, r->members.starts, r->members.born);
 }

@@ -464,7 +464,7 @@ class Door(threading.Thread):
 
     def __init__(self, target):
         super().__init__(daemon=True)
-        self.target, self.shut_for, self.listener = target, None, socket.create_server(("127.0.0.1", 0))
+        self.target, self.shut_for, self.slow_s, self.listener = target, None, 0, socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.start()
 
@@ -484,7 +484,7 @@ class Door(threading.Thread):
                     return
                 with socket.create_connection(("127.0.0.1", self.target)) as inner:
                     inner.sendall(first)
-                    back = threading.Thread(target=self.pump, args=(inner, link), daemon=True)
+                    back = threading.Thread(target=self.pump, args=(inner, link, self.slow_s), daemon=True)
                     back.start()
                     self.pump(link, inner)
                     back.join()
@@ -492,9 +492,10 @@ class Door(threading.Thread):
             pass
 
     @staticmethod
-    def pump(source, sink):
+    def pump(source, sink, slow_s=0):
         try:
             while some := source.recv(65536):
+                time.sleep(slow_s)
                 sink.sendall(some)
         except OSError:
             pass
@@ -558,6 +559,18 @@ def a_directory_of_an_earlier_life_is_known_although_the_leader_was_heard_first(
         nodes.shut(0)
         is_refused(nodes, 1)
         somebody_takes(nodes, "after", but=[1])
+
+
+@SUITE.test
+def a_directory_of_an_earlier_life_is_told_so_however_late_it_can_be_reached():
+    """The others hear which life it lives, and only then have a way to it: it speaks again before they know that the way is open."""
+    with Place("faults") as place:
+        nodes = Doors(place)
+        lives_twice(nodes)
+        nodes.doors[1].slow_s = 0.5
+        for server in nodes.servers:
+            server.start(wait=False)
+        is_refused(nodes, 1)
 
 
 @SUITE.test
