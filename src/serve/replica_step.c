@@ -378,6 +378,8 @@ void replica_check(uv_check_t *check)
     bw_session_flush(&r->session);
     replica_promote_ready(r);
     replica_feed(r);
+    /* A follower has nothing to do meanwhile; a leader hears its followers. */
+    bw_wal_place(r->wal, r->session.leading ? BW_WAL_ANY_CORE : BW_WAL_LOOP_CORE);
     uint64_t commit = bw_wal_commit(r->wal);
     if (r->disk_since == 0 && commit > r->durable_commit)
         r->disk_since = replica_now();

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -99,6 +101,26 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
     wal->collecting.names_file = true;
 }
 
+/* The scheduler may have moved the loop since the last batch: the writer follows. It is only a
+ * matter of speed, so failures are ignored. */
+static void place_writer(struct bw_wal *wal)
+{
+    int core = wal->place == BW_WAL_LOOP_CORE ? sched_getcpu() : -1;
+    cpu_set_t one;
+    if (core == wal->writer_core)
+        return;
+    CPU_ZERO(&one);
+    if (core >= 0)
+        CPU_SET((unsigned)core, &one);
+    pthread_setaffinity_np(wal->writer, sizeof one, core >= 0 ? &one : &wal->cores);
+    wal->writer_core = core;
+}
+
+void bw_wal_place(struct bw_wal *wal, enum bw_wal_core core)
+{
+    wal->place = core;
+}
+
 /* Hands what was collected to the writer, if it is idle. */
 static void hand_over(struct bw_wal *wal)
 {
@@ -118,14 +140,18 @@ static void hand_over(struct bw_wal *wal)
         BW_CRASH("wal.commit.before-handing-over");
     }
     uv_mutex_unlock(&wal->mutex);
-    if (free)
-        uv_cond_signal(&wal->wake); /* who wakes up finds the mutex free */
+    if (free) {
+        place_writer(wal);
+        wal_signal(wal->wake[1]);
+    }
 }
 
 /* What the writer has done since the loop last heard of it. */
-static void on_done(uv_async_t *async)
+static void on_done(uv_poll_t *done, int status, int events)
 {
-    struct bw_wal *wal = async->data;
+    struct bw_wal *wal = done->data;
+    (void)status, (void)events;
+    wal_await_signal(wal->done_pipe[0]);
     uv_mutex_lock(&wal->mutex);
     uint64_t durable = wal->durable;
     uv_mutex_unlock(&wal->mutex);
@@ -153,8 +179,8 @@ void bw_wal_drop(struct bw_wal *wal, bw_index index)
 {
     uv_mutex_lock(&wal->mutex);
     wal->unneeded = bw_wal_max(wal->unneeded, index);
-    uv_cond_signal(&wal->wake);
     uv_mutex_unlock(&wal->mutex);
+    wal_signal(wal->wake[1]);
 }
 
 uint64_t bw_wal_bytes(struct bw_wal *wal)
@@ -237,6 +263,15 @@ static int find_log(struct bw_wal *wal, char *why)
     return wal->torn ? wal_clear_tail(wal, why) : 0;
 }
 
+/* A full pipe does not block the sender, and libuv wants its end so. The writer waits at its end.
+ */
+static int open_pipes(struct bw_wal *wal)
+{
+    if (pipe2(wal->wake, O_CLOEXEC) != 0 || pipe2(wal->done_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        return BW_ENOMEM;
+    return fcntl(wal->wake[1], F_SETFL, O_NONBLOCK) == 0 ? 0 : BW_ENOMEM;
+}
+
 static int begin(struct bw_wal *wal, char *why)
 {
     wal->kept = malloc(WAL_SEGMENTS_MAX * sizeof *wal->kept);
@@ -250,22 +285,33 @@ static int begin(struct bw_wal *wal, char *why)
     if (error)
         return error;
     BW_CRASH("wal.open.after-reading");
-    if (uv_async_init(wal->options.loop, &wal->done, on_done) != 0)
+    if (open_pipes(wal) != 0 || uv_poll_init(wal->options.loop, &wal->done, wal->done_pipe[0]) != 0)
         return BW_ENOMEM;
     wal->done.data = wal;
+    uv_poll_start(&wal->done, UV_READABLE, on_done);
     wal->written_index = wal->last_index;
     wal->reached = wal->offset;
     wal->reached_of = wal->segment_size;
     uv_mutex_init(&wal->mutex);
-    uv_cond_init(&wal->wake);
     uv_cond_init(&wal->ahead_done);
+    wal->writer_core = -1;
+    pthread_getaffinity_np(pthread_self(), sizeof wal->cores, &wal->cores);
     if (uv_thread_create(&wal->writer, wal_write_loop, wal) != 0)
         wal_fail(wal, "no thread for the log");
     return 0;
 }
 
+static void close_pipe(const int pipe[2])
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (pipe[i] >= 0)
+            close(pipe[i]);
+}
+
 static void let_go(struct bw_wal *wal)
 {
+    close_pipe(wal->wake);
+    close_pipe(wal->done_pipe);
     if (wal->fd >= 0)
         close(wal->fd);
     if (wal->segments.directory >= 0)
@@ -289,6 +335,7 @@ int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char 
     wal->segments = (struct wal_segments){
         .directory = -1, .cluster = options->cluster, .node = options->node, .bytes = bytes};
     wal->fd = wal->ahead_fd = -1;
+    wal->wake[0] = wal->wake[1] = wal->done_pipe[0] = wal->done_pipe[1] = -1;
     int error = begin(wal, why);
     if (error)
         let_go(wal);
@@ -302,7 +349,6 @@ void wal_end(struct bw_wal *wal)
     if (!wal->closed || wal->filler_queued)
         return;
     uv_mutex_destroy(&wal->mutex);
-    uv_cond_destroy(&wal->wake);
     uv_cond_destroy(&wal->ahead_done);
     let_go(wal);
 }
@@ -320,8 +366,8 @@ void bw_wal_close(struct bw_wal *wal)
     uv_mutex_lock(&wal->mutex);
     wal->stop = true;
     BW_CRASH("wal.close.before-the-last-write");
-    uv_cond_signal(&wal->wake);
     uv_mutex_unlock(&wal->mutex);
+    wal_signal(wal->wake[1]);
     uv_thread_join(&wal->writer);
     BW_CRASH("wal.close.after-the-last-write");
     wal->closing = true;

@@ -67,6 +67,10 @@ void bw_wal_truncate(struct bw_wal *wal, bw_index from);
  * durable; its name in the directory is made durable before this record is. */
 void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term);
 
+/* Where the writer of the next batches runs. A loop that sleeps while they are written hands them
+ * over more quickly to a thread on its own core than to one on another core that must wake up. */
+enum bw_wal_core { BW_WAL_ANY_CORE, BW_WAL_LOOP_CORE };
+void bw_wal_place(struct bw_wal *wal, enum bw_wal_core core);
 /* Everything collected is to become durable; returns the number `durable` will be called with, or
  * a later one. Returns at once: a thread of the log's own writes. */
 uint64_t bw_wal_commit(struct bw_wal *wal);

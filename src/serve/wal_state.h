@@ -47,10 +47,16 @@ struct bw_wal {
     bool dirty; /* collected since the last commit */
     uint64_t commits;
     struct wal_buffer collecting;
-    uv_async_t done;
+    enum bw_wal_core place;
+    int writer_core; /* the one that the writer is bound to; -1: any of `cores` */
+    cpu_set_t cores;
+    uv_poll_t done; /* the writer has made a batch durable: reading end of done_pipe */
     uv_thread_t writer;
     uv_mutex_t mutex;
-    uv_cond_t wake;
+    /* Loop to writer, writer to loop: a byte means that there is something to see. Pipes, because
+     * the kernel then lets the thread that is woken run on the core of the one that is about to
+     * sleep. A condition variable wakes the other core, which costs more than the hand-over. */
+    int wake[2], done_pipe[2];
     uv_work_t filler;
     bool filler_queued, closing, closed; /* closed: the handle is; the memory goes with the last */
     /* ── under the mutex ── */
@@ -110,5 +116,9 @@ static inline size_t wal_ahead_due(size_t reached, size_t size, size_t next)
 /* wal_write.c */
 void wal_write_loop(void *argument);
 void wal_fail(const struct bw_wal *wal, const char *what);
+/* One byte into a pipe; nothing if the pipe is full, because then there is enough to be seen. */
+void wal_signal(int fd);
+/* Takes all signals there are; waits for one if `fd` blocks. */
+void wal_await_signal(int fd);
 
 #endif

@@ -17,6 +17,19 @@ void wal_fail(const struct bw_wal *wal, const char *what)
     abort();
 }
 
+void wal_signal(int fd)
+{
+    while (write(fd, "", 1) < 0 && errno == EINTR)
+        ;
+}
+
+void wal_await_signal(int fd)
+{
+    char taken[64];
+    while (read(fd, taken, sizeof taken) < 0 && errno == EINTR)
+        ;
+}
+
 static void write_all(struct bw_wal *wal, const unsigned char *bytes, size_t length)
 {
     while (length) {
@@ -173,8 +186,11 @@ void wal_write_loop(void *argument)
     struct bw_wal *wal = argument;
     uv_mutex_lock(&wal->mutex);
     for (;;) {
-        while (wal->writing.used == 0 && !is_unneeded(wal) && !wal->stop)
-            uv_cond_wait(&wal->wake, &wal->mutex);
+        while (wal->writing.used == 0 && !is_unneeded(wal) && !wal->stop) {
+            uv_mutex_unlock(&wal->mutex);
+            wal_await_signal(wal->wake[0]);
+            uv_mutex_lock(&wal->mutex);
+        }
         if (is_unneeded(wal))
             remove_unneeded(wal);
         if (wal->writing.used == 0 && wal->stop)
@@ -184,7 +200,7 @@ void wal_write_loop(void *argument)
         uv_mutex_unlock(&wal->mutex);
         write_one(wal);
         BW_CRASH("wal.batch.before-telling");
-        uv_async_send(&wal->done);
+        wal_signal(wal->done_pipe[1]);
         BW_CRASH("wal.batch.after-telling");
         uv_mutex_lock(&wal->mutex);
     }
