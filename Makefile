@@ -58,20 +58,20 @@ storm: build
 	@$(BUILD)/bellwether sim storm --algorithm all --seeds $(SEEDS)
 
 trials: build
-	@tests/system/run_trials.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/run-shim.so \
+	@tests/system/run/run_trials.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/run-shim.so \
 		--trials $(TRIALS) --rooms 24
 
 histories: deps-test build
-	@tests/system/serve_histories.py $(BUILD)/bellwether $(BUILD)/tests/check-history --long
+	@tests/system/serve/serve_histories.py $(BUILD)/bellwether $(BUILD)/tests/check-history --long
 
 crashes: deps-test build
-	@tests/system/serve_crash.py $(BUILD)/tests/serve-crash src --long
+	@tests/system/serve/serve_crash.py $(BUILD)/tests/serve-crash src --long
 
 killed: deps-test build
-	@tests/system/serve_killed.py $(BUILD)/bellwether $(BUILD)/tests/serve-crash $(BUILD)/bench/serve-load --long --rounds $(ROUNDS)
+	@tests/system/serve/serve_killed.py $(BUILD)/bellwether $(BUILD)/tests/serve-crash $(BUILD)/bench/serve-load --long --rounds $(ROUNDS)
 
 matrix: deps-test build
-	@tests/system/peer_matrix.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --all --jobs $(MATRIX_JOBS)
+	@tests/system/peer/peer_matrix.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --all --jobs $(MATRIX_JOBS)
 
 bench: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose
@@ -82,16 +82,16 @@ crowd: deps-test build
 SERVE_PROGRAMS = $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/store-conformance
 
 serve-crowds: deps-test build
-	@tests/system/serve_crowds.py $(SERVE_PROGRAMS) $(BUILD)/bench/serve-load --long
+	@tests/system/serve/serve_crowds.py $(SERVE_PROGRAMS) $(BUILD)/bench/serve-load --long
 
 serve-bound: deps-test build
-	@tests/system/serve_bound.py $(SERVE_PROGRAMS) --trials 400
+	@tests/system/serve/serve_bound.py $(SERVE_PROGRAMS) --trials 400
 
 swim: deps-test build
-	@tests/system/peer_swim.py $(BUILD)/bellwether --sizes 12,50,200 --period-ms 1000 --seconds 20
+	@tests/system/peer/peer_swim.py $(BUILD)/bellwether --sizes 12,50,200 --period-ms 1000 --seconds 20
 
 calm: deps-test build
-	@tests/system/peer_calm.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --seconds 600
+	@tests/system/peer/peer_calm.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --seconds 600
 
 format: deps-test
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -1,8 +1,8 @@
 /* What a sealed frame costs: to seal, to open, to refuse as a replay, as forged, as a stranger's;
  * and UDP round trips on the loopback through the whole way. Prints figures; promises nothing but
  * that they come. */
-#include "net/datagram.h"
-#include "net/seal.h"
+#include "net/sealed/datagram.h"
+#include "net/sealed/seal.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

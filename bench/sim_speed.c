@@ -5,7 +5,7 @@
  * second crowd    SWIM with 10,000 members for ten periods: within a minute and 8 GB
  *
  * Prints a line each and returns 1 if one is missed. Arguments: which of them; none: all. */
-#include "sim/storm.h"
+#include "sim/faults/storm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

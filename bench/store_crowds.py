@@ -13,7 +13,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.join(HERE, "..", "tests")
-sys.path.insert(0, os.path.join(TESTS, "system"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "system", "kit"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "system", "store"))
 import dynamodb_lib  # noqa: E402
 from azure_rest import ACCOUNT  # noqa: E402
 from kube_lib import Standin  # noqa: E402

@@ -4,8 +4,8 @@
  *     store_sqlite [DIRECTORY]     on that directory's file system; TMPDIR or /tmp otherwise
  *
  * The second process is this program again: a connection must not cross a fork. */
-#include "store/sqlite.h"
-#include "system/scratch.h"
+#include "store/sqlite/sqlite.h"
+#include "system/kit/scratch.h"
 
 #include <signal.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef BW_SIM_SIM_H
 #define BW_SIM_SIM_H
 
-#include "elect/instance.h"
+#include "core/elect/instance.h"
 
 #include <stdio.h>
 
@@ -108,7 +108,7 @@ struct bw_sim_config {
     uint32_t nodes;                         /* ids 1..nodes */
     uint32_t spare;                         /* further ids nodes+1..nodes+spare may join later */
     uint32_t elections; /* electors per instance that share the detector, default 1 */
-    bool spread;        /* all members lead about as many of them (elect/balance.h) */
+    bool spread;        /* all members lead about as many of them (core/shards/balance.h) */
     uint64_t seed;
 
     struct bw_sim_latency latency;

@@ -33,8 +33,8 @@
  *
  * What an operation of another kind did (ranges, transactions on many keys) is left out, but nobody
  * may change the keys of the history unrecorded: a key begins as absent. Leases may expire. */
-#include "base/error.h"
-#include "sim/history.h"
+#include "core/base/error.h"
+#include "sim/checks/history.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@ test, a command and a page. Tests are `unit/NAME`, `check/NAME` or paths; comman
 help knows; pages are links relative to docs/. Every algorithm and detector has its place in the documentation, and every
 link in it leads somewhere.
 """
+import glob
 import os
 import re
 import subprocess
@@ -49,7 +50,7 @@ def rows():
 def test_problem(name, units, checks):
     kind, _, rest = name.partition("/")
     if kind == "unit":
-        there = rest in units and os.path.exists(os.path.join(TOP, "tests/unit", rest + ".c"))
+        there = rest in units and os.path.exists(os.path.join(TOP, "tests/unit", units[rest] + ".c"))
     elif kind == "check":
         there = rest in checks
     else:
@@ -109,7 +110,7 @@ def check_rows(build):
           [f"{r[0]}: '{r[2]}'" for r in table if not re.fullmatch(r"done|open: .{8,}", r[2])])
     check("done rows have test, command and page",
           [f"{r[0]}" for r in table if r[2] == "done" and not all(c not in ("", "-") for c in r[3:6])])
-    units = re.findall(r"^  '([\w]+)',", read("tests/meson.build"), re.M)
+    units = dict((path.split("/")[-1], path) for path in re.findall(r"^  '([\w/]+)',", read("tests/meson.build"), re.M))
     checks = set(re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)+", said(build, "sim", "check", "--list")[1]))
     missing = [(r[0], test_problem(t, units, checks)) for r in table for t in re.findall(r"`([^`]+)`", r[3])]
     check("named tests exist", [f"{i}: {p}" for i, p in missing if p])
@@ -135,11 +136,11 @@ def check_traits():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `"):
             table[cells[0].strip("`")] = cells
-    for folder in ("src/elect", "src/elect/raft"):
-        for name in sorted(os.listdir(os.path.join(TOP, folder))):
+    for folder, _, names in os.walk(os.path.join(TOP, "src/core/elect")):
+        for name in sorted(names):
             if not name.endswith(".c"):
                 continue
-            for algorithm, traits in re.findall(r'\.name = "([\w-]+)",.*?\.traits = ([^,]+),', read(f"{folder}/{name}"), re.S):
+            for algorithm, traits in re.findall(r'\.name = "([\w-]+)",.*?\.traits = ([^,]+),', read(os.path.join(folder, name)), re.S):
                 cells = table.get(algorithm)
                 if not cells:
                     wrong += [] if algorithm == "quorum-guard" else [f"{algorithm} has no row"]
@@ -155,9 +156,8 @@ def all_tests():
     """The text of every test, to find names in."""
     text = ""
     for folder in ("tests/unit", "tests/system", "tests/conformance"):
-        for name in sorted(os.listdir(os.path.join(TOP, folder))):
-            if name.endswith((".c", ".py")):
-                text += read(f"{folder}/{name}")
+        for where, _, names in os.walk(os.path.join(TOP, folder)):
+            text += "".join(read(os.path.join(where, name)) for name in sorted(names) if name.endswith((".c", ".py")))
     return text
 
 
@@ -173,7 +173,7 @@ def check_faults():
         # sigterm_... is made from the signal's name
         wrong += [f"{cells[0]}: {n}" for n in names if n not in text and n.split("_", 1)[1] not in text]
         files = re.findall(r"`([\w-]+\.txt)`", cells[2])
-        wrong += [f"{cells[0]}: {f}" for f in files if not os.path.exists(os.path.join(TOP, "tests/scenario", f))]
+        wrong += [f"{cells[0]}: {f}" for f in files if not glob.glob(os.path.join(TOP, "tests/scenario/*", f))]
         wrong += [] if names or files else [f"{cells[0]} names no test"]
     check("every fault of a run names tests that are there", wrong + ([] if count >= 20 else [f"{count} faults only"]))
 

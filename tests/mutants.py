@@ -3,7 +3,7 @@
 
     mutants.py [--tap] BUILD [NAME...]
 
-The bugs are the names in src/base/bugs.inc. For each, the file with `BW_BUG(name)` in it is compiled once more with
+The bugs are the names in src/core/base/bugs.inc. For each, the file with `BW_BUG(name)` in it is compiled once more with
 that bug on and linked with the objects of BUILD, everything else unchanged; then the catcher that tests/mutants.txt
 names for it is run and must fail. The same catcher must pass on the tree as it is, or it would prove nothing.
 
@@ -17,6 +17,7 @@ A line of mutants.txt is a name and one of
 A result is kept until the mutant, the tree or the line changes.
 """
 import concurrent.futures
+import glob
 import hashlib
 import json
 import os
@@ -35,7 +36,7 @@ class Trouble(Exception):
 
 
 def read_names():
-    with open(os.path.join(TOP, "src/base/bugs.inc"), encoding="utf-8") as table:
+    with open(os.path.join(TOP, "src/core/base/bugs.inc"), encoding="utf-8") as table:
         return re.findall(r"^X\((\w+)\)", table.read(), re.M)
 
 
@@ -105,7 +106,7 @@ class Tree:
         entry = self.compile.get(source)
         if entry is None:
             raise Trouble(f"{source} is not in the build")
-        made = os.path.join(self.work, name + "." + os.path.basename(source) + ".o")
+        made = os.path.join(self.work, name + "." + source.replace("/", "_") + ".o")
         words = shlex.split(entry["command"])
         original = words[words.index("-o") + 1]
         for option in ("-MQ", "-MF", "-o"):
@@ -119,7 +120,7 @@ class Tree:
         """The files to compile: for a header all that include it."""
         units = [s for s in sources if not s.endswith(".h")]
         for header in (s for s in sources if s.endswith(".h")):
-            wanted = re.compile(r'^#include "(?:\S*/)?' + re.escape(os.path.basename(header)) + '"', re.M)
+            wanted = re.compile('^#include "' + re.escape(header.removeprefix("src/")) + '"', re.M)
             for path in self.compile:
                 with open(os.path.join(TOP, path), encoding="utf-8") as unit:
                     if path not in units and not path.startswith("tests/") and wanted.search(unit.read()):
@@ -162,7 +163,7 @@ def command_of(catcher, program):
         return [program, "sim", "run", *words]
     if kind == "scenario":
         scenarios = os.path.join(TOP, "tests/scenario")
-        return [os.path.join(scenarios, "run.sh"), program, *(os.path.join(scenarios, w + ".txt") for w in words)]
+        return [os.path.join(scenarios, "run.sh"), program, *(glob.glob(os.path.join(scenarios, "*", w + ".txt"))[0] for w in words)]
     raise Trouble(f"mutants.txt: unknown catcher '{kind}'")
 
 

@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tap.sh
-library=${1:-build}/libbellwether-core.a
+library=${1:-build}/src/core/libbellwether-core.a
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 

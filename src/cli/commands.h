@@ -2,7 +2,7 @@
 #ifndef BW_CLI_COMMANDS_H
 #define BW_CLI_COMMANDS_H
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 /* `bellwether` itself, above all the others. */
 extern const struct bw_cli_command bw_command_top;

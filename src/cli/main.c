@@ -1,9 +1,9 @@
 /* The bellwether command: finds the subcommand and leaves the rest to it. */
 #include "cli/commands.h"
 
-#include "base/text.h"
 #include "cli/version.h"
-#include "run/probe.h"
+#include "core/base/text.h"
+#include "run/health/probe.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* May this token act? The decision alone, over what the register says. */
 #include "fence/guard.h"
 
-#include "base/bug.h"
+#include "core/base/bug.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,8 +14,8 @@
 #ifndef BW_FENCE_GUARD_H
 #define BW_FENCE_GUARD_H
 
-#include "base/error.h"
-#include "base/types.h"
+#include "core/base/error.h"
+#include "core/base/types.h"
 
 #define BW_GUARD_WHY_MAX 511u
 

@@ -6,7 +6,7 @@
  * accepted, and what the disk has is read again next time. */
 #include "fence/guard_file.h"
 
-#include "base/bug.h"
+#include "core/base/bug.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  *   %{column}       the token's column, as a name   %{column-text}  as a string */
 #include "fence/guard_text.h"
 
-#include "base/error.h"
+#include "core/base/error.h"
 
 #include <string.h>
 

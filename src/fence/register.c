@@ -1,7 +1,7 @@
 /* The register's codec: register.h has the table. */
 #include "fence/register.h"
 
-#include "base/bug.h"
+#include "core/base/bug.h"
 
 #include <string.h>
 

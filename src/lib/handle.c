@@ -5,8 +5,8 @@
  * blocked in the thread: they are for the program's own. */
 #include "lib/lib.h"
 
-#include "base/bug.h"
-#include "store/loop.h"
+#include "core/base/bug.h"
+#include "os/loop.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -14,7 +14,7 @@
 #ifndef BW_LIB_LIB_H
 #define BW_LIB_LIB_H
 
-#include "base/error.h"
+#include "core/base/error.h"
 
 /* bw_token is a type inside and a function outside: here the function goes by another name, and
  * only its symbol is called as the header says. */
@@ -23,9 +23,9 @@
 #undef bw_token
 uint64_t bw_token_of(const struct bw_leadership *l) __asm__("bw_token");
 
-#include "lease/lease.h"
-#include "run/contain.h"
-#include "store/asker.h"
+#include "core/lease/lease.h"
+#include "run/contain/contain.h"
+#include "store/asker/asker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Options: copied whatever their size, completed by defaults, checked. */
 #include "lib/lib.h"
 
-#include "base/limits.h"
+#include "core/base/limits.h"
 
 #include <stdio.h>
 #include <string.h>

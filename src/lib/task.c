@@ -3,7 +3,7 @@
  * not given back while the task runs, and a task that does not end in time does not live on. */
 #include "lib/lib.h"
 
-#include "base/bug.h"
+#include "core/base/bug.h"
 
 #include <unistd.h>
 

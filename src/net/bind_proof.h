@@ -1,6 +1,6 @@
 /* How the last bytes of a connection end a lease that is bound to it by `farewell`: the format that
- * the client (store/etcd_client.c), its guardian (run/farewell.c) and the server (serve/binding.h)
- * share.
+ * the client (store/etcd/client.c), its guardian (run/guardian/farewell.c) and the server
+ * (serve/api/binding.h) share.
  *
  *   metadata   bellwether-bind: farewell=HEX   HEX: SHA-256 of the proof, 64 lower-case digits
  *   0..8       00 00 20 be 00 00 00 00 00      head of an HTTP/2 frame of an unknown type

@@ -4,7 +4,7 @@
 #ifndef BW_NET_SEED_H
 #define BW_NET_SEED_H
 
-#include "base/rng.h"
+#include "core/base/rng.h"
 
 #include <sys/random.h>
 #include <time.h>

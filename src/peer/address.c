@@ -1,8 +1,8 @@
 /* Addresses; see address.h. */
 #include "peer/address.h"
 
-#include "base/error.h"
-#include "base/text.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -2,7 +2,7 @@
 #ifndef BW_PEER_ADDRESS_H
 #define BW_PEER_ADDRESS_H
 
-#include "peer/frame.h"
+#include "core/cluster/frame.h"
 
 #include <sys/socket.h>
 

@@ -9,8 +9,8 @@
  * identity is written last when a directory is made: without it nothing was ever promised here. */
 #include "peer/disk.h"
 
-#include "base/error.h"
-#include "base/little.h"
+#include "core/base/error.h"
+#include "core/base/little.h"
 
 #include <errno.h>
 #include <fcntl.h>

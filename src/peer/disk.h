@@ -14,10 +14,10 @@
 #ifndef BW_PEER_DISK_H
 #define BW_PEER_DISK_H
 
-#include "base/event.h"
-#include "elect/raft/raft.h"
-#include "peer/found.h"
-#include "peer/roster.h"
+#include "core/base/event.h"
+#include "core/cluster/found.h"
+#include "core/cluster/roster.h"
+#include "core/elect/raft/raft.h"
 
 #define BW_PEER_DISK_WHY_MAX 511u
 

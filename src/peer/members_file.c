@@ -1,8 +1,8 @@
 /* The file that names the members; see members_file.h. */
 #include "peer/members_file.h"
 
-#include "base/error.h"
-#include "base/text.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
 #include "peer/address.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef BW_PEER_MEMBERS_FILE_H
 #define BW_PEER_MEMBERS_FILE_H
 
-#include "peer/roster.h"
+#include "core/cluster/roster.h"
 
 #define BW_PEER_MEMBERS_FILE_WHY 255u
 

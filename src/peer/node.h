@@ -10,10 +10,10 @@
 #ifndef BW_PEER_NODE_H
 #define BW_PEER_NODE_H
 
-#include "detect/detector.h"
-#include "elect/elector.h"
-#include "peer/claims.h"
-#include "peer/member.h"
+#include "core/cluster/claims.h"
+#include "core/cluster/member.h"
+#include "core/detect/detector.h"
+#include "core/elect/elector.h"
 
 #include <sys/socket.h>
 #include <uv.h>
@@ -174,9 +174,9 @@ const char *bw_peer_name(struct bw_peer *peer, bw_node node);
 /* What is dropped, and what it costs. */
 struct bw_peer_counters {
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
-    uint64_t malformed;     /* opened, but not a frame of ours */
-    uint64_t strangers;     /* of somebody who is not a member, or takes part by other rules */
-    uint64_t refused;       /* not opened: wrong key, cluster, version, replayed; see net/seal.h */
+    uint64_t malformed; /* opened, but not a frame of ours */
+    uint64_t strangers; /* of somebody who is not a member, or takes part by other rules */
+    uint64_t refused; /* not opened: wrong key, cluster, version, replayed; see net/sealed/seal.h */
     uint64_t not_sent;      /* no address, no room */
     uint64_t elections;     /* announcements of a leader */
     uint64_t splits;        /* two leaders seen */

@@ -1,6 +1,6 @@
 /* The instance of a peer: made when there is a cluster, from the roster, the founders and what the
  * disk remembers. */
-#include "base/bug.h"
+#include "core/base/bug.h"
 #include "peer/node_state.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Frames in and out: everything that the network says comes through here. */
-#include "base/codec.h"
+#include "core/base/codec.h"
 #include "peer/node_state.h"
 
 #include <stdio.h>

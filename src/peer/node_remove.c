@@ -1,8 +1,8 @@
 /* Another member is taken out for good: its row says from now on that it has left, and what follows
  * from that is what follows when somebody leaves (node_raft.c changes the voters). Everybody is
  * told at once, because a leader that knew it alone might die; the roster's news do the rest. */
+#include "core/cluster/removal.h"
 #include "peer/node_state.h"
-#include "peer/removal.h"
 
 static bool lives(struct bw_peer *p, bw_node id)
 {

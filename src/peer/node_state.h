@@ -17,17 +17,17 @@
 #ifndef BW_PEER_NODE_STATE_H
 #define BW_PEER_NODE_STATE_H
 
-#include "base/error.h"
-#include "base/rng.h"
-#include "elect/instance.h"
-#include "net/datagram.h"
-#include "net/stream.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/cluster/claims.h"
+#include "core/cluster/found.h"
+#include "core/cluster/roster.h"
+#include "core/elect/instance.h"
+#include "net/sealed/datagram.h"
+#include "net/sealed/stream.h"
 #include "peer/address.h"
-#include "peer/claims.h"
 #include "peer/disk.h"
-#include "peer/found.h"
 #include "peer/node.h"
-#include "peer/roster.h"
 
 #define PEER_QUEUE   64u /* and four for each election */
 #define PEER_BATCHES 64u /* members spoken to in one turn; the next begins another */

@@ -4,7 +4,7 @@
  * earlier is always early enough). */
 #include "peer/node_state.h"
 
-#include "base/bug.h"
+#include "core/base/bug.h"
 
 #include <stdio.h>
 

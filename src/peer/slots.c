@@ -6,7 +6,7 @@
  *   84  snapshot_index 8, snapshot_term 8, voters 4, learners 4, runs 4, changes 4,
  *       members 4 each, runs of term 8 and count 4, changes of index 8, op 1, node 4
  */
-#include "base/little.h"
+#include "core/base/little.h"
 #include "peer/disk.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef BW_RUN_LOG_H
 #define BW_RUN_LOG_H
 
-#include "base/types.h"
+#include "core/base/types.h"
 
 enum bw_log_form { BW_LOG_AUTO, BW_LOG_HUMAN, BW_LOG_JSON, BW_LOG_QUIET };
 enum bw_log_level { BW_LOG_INFO, BW_LOG_WARNING, BW_LOG_ERROR };

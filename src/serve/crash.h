@@ -1,7 +1,7 @@
 /* Named points at which a test ends the node as a crash would: before, behind and in the middle of
  * whatever it writes. In every ordinary build they are nothing at all. A program compiled with
- * BW_CRASH_POINTS (tests/system/crash.c says how one is chosen) has them, and makes segments and
- * snapshots early enough for a test to meet them. */
+ * BW_CRASH_POINTS (tests/system/serve/crash.c says how one is chosen) has them, and makes segments
+ * and snapshots early enough for a test to meet them. */
 #ifndef BW_SERVE_CRASH_H
 #define BW_SERVE_CRASH_H
 

@@ -14,8 +14,8 @@
 #ifndef BW_STORE_STORE_H
 #define BW_STORE_STORE_H
 
-#include "base/error.h"
-#include "base/types.h"
+#include "core/base/error.h"
+#include "core/base/types.h"
 
 #define BW_ELECTION_NAME_MAX 127u /* bytes; printable, no '/' */
 #define BW_CANDIDATE_ID_MAX  63u
@@ -151,8 +151,8 @@ struct bw_store_reply {
     uint32_t count;
 };
 
-/* A datagram that a guardian sends for a leader whose work is dead (run/last_words.h): sealed, and
- * good for nothing else. */
+/* A datagram that a guardian sends for a leader whose work is dead (run/guardian/last_words.h):
+ * sealed, and good for nothing else. */
 #define BW_LAST_WORD_BYTES 256u  /* a sealed frame of a few numbers */
 #define BW_LAST_WORDS_MAX  1024u /* whom it is told; others wait the lease out */
 
@@ -225,8 +225,8 @@ struct bw_store_ops {
     /* A descriptor that says, as long as any process has it open, that somebody looks after the
      * work of an election we hold: our guardian gets a copy. A file: the lock that frees itself
      * (sqlite.h). A socket: the connection our lease is bound to; a clean close of it
-     * (run/farewell.h) with this proof ends the lease. Asked for when a leadership begins and with
-     * every renewal. -1: there is none. It stays the store's. */
+     * (run/guardian/farewell.h) with this proof ends the lease. Asked for when a leadership begins
+     * and with every renewal. -1: there is none. It stays the store's. */
     int (*hold)(struct bw_store *store, const char *election, unsigned char proof[BW_HOLD_PROOF]);
 
     /* What others are told when we are gone and the work of our present leadership is dead. Asked

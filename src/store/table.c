@@ -1,9 +1,9 @@
 /* Which stores there are, found by the scheme of a URL. SQLite is always part of the program; each
  * other store is a module, built when its client library was there. */
-#include "base/text.h"
+#include "core/base/text.h"
 #include "store/module.h"
-#include "store/parent.h"
-#include "store/sqlite.h"
+#include "store/parent/parent.h"
+#include "store/sqlite/sqlite.h"
 #include "store/store.h"
 
 #include <ctype.h>

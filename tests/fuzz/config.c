@@ -1,8 +1,8 @@
 /* libFuzzer: any bytes are refused with a sentence or taken line by line, and what is handed out
  * lies inside them, ends there, and comes in the order of the lines. */
-#include "base/assert.h"
-#include "base/limits.h"
-#include "cli/config_text.h"
+#include "cli/options/config_text.h"
+#include "core/base/assert.h"
+#include "core/base/limits.h"
 
 #include <string.h>
 

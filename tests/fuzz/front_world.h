@@ -5,10 +5,10 @@
 #ifndef BW_TESTS_FRONT_WORLD_H
 #define BW_TESTS_FRONT_WORLD_H
 
-#include "base/assert.h"
-#include "base/error.h"
-#include "serve/gateway.h"
-#include "serve/password.h"
+#include "core/base/assert.h"
+#include "core/base/error.h"
+#include "serve/api/password.h"
+#include "serve/front/gateway.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef BW_TESTS_FUZZ_DIR_H
 #define BW_TESTS_FUZZ_DIR_H
 
-#include "base/assert.h"
+#include "core/base/assert.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* libFuzzer: any bytes are refused or decode to a message that encodes to the same bytes.
  *     clang -fsanitize=fuzzer,address,undefined; built by meson when clang can. */
-#include "base/assert.h"
-#include "base/codec.h"
+#include "core/base/assert.h"
+#include "core/base/codec.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
  * restarted (a kept frame: once until the window is gone); no more nodes, hand-shakes or bytes than
  * allowed.
  */
-#include "net/seal.h"
-#include "base/assert.h"
+#include "net/sealed/seal.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>

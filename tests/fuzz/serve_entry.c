@@ -1,9 +1,9 @@
 /* libFuzzer: the bytes of a log's entry are refused, or are the only encoding of what they say; and
  * the registry takes or refuses whatever they say. Entries stand behind each other, 2 bytes of
  * length before each, so that one finds what another left. */
-#include "base/assert.h"
-#include "base/error.h"
-#include "registry/entry.h"
+#include "core/base/assert.h"
+#include "core/base/error.h"
+#include "core/registry/entry.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,9 +1,9 @@
 /* libFuzzer: any text is refused with a sentence, or read as a message that is written and read
  * again alike. The first byte chooses the message. */
-#include "base/assert.h"
-#include "base/error.h"
+#include "core/base/assert.h"
+#include "core/base/error.h"
 #include "net/api.pb-c.h"
-#include "serve/json.h"
+#include "serve/front/json.h"
 
 #include <stdlib.h>
 #include <string.h>

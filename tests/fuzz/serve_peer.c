@@ -3,11 +3,11 @@
  *
  * The input is a row of frames: 1 kind (+64: from node 3, else from 2), 2 length, payload. Kind 0
  * is raw bytes instead of a frame. */
-#include "base/error.h"
-#include "base/little.h"
+#include "core/base/error.h"
+#include "core/base/little.h"
 #include "fuzz/fuzz_dir.h"
 #include "serve/crash.h"
-#include "serve/mesh.h"
+#include "serve/mesh/mesh.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -2,11 +2,11 @@
  * loaded is saved and loaded again alike. The first byte says: 0 the bytes are the file as they
  * are; 1 they stand between a sound head and a sum that fits; 2 likewise, their first 64 being
  * changes to the head. */
-#include "base/error.h"
-#include "base/little.h"
+#include "core/base/error.h"
+#include "core/base/little.h"
+#include "core/registry/snapshot.h"
 #include "fuzz/fuzz_dir.h"
-#include "registry/snapshot.h"
-#include "serve/snapshot_file.h"
+#include "serve/replica/snapshot_file.h"
 
 #include <sys/mman.h>
 #define XXH_INLINE_ALL

@@ -1,7 +1,7 @@
 /* libFuzzer: any file of users is refused with a sentence, or every user in it is found by name. */
-#include "base/error.h"
+#include "core/base/error.h"
 #include "fuzz/fuzz_dir.h"
-#include "serve/users.h"
+#include "serve/api/users.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 

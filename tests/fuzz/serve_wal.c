@@ -2,10 +2,10 @@
  * again alike. The checksums would stop nearly everything a fuzzer makes up, so the input says what
  * to seal: pieces of 1 kind, 2 length, bytes. Kind 0: raw; 1: sealed as a batch at its place; 2: a
  * hole of zeros; 3: a byte of the segment's head is changed. */
-#include "base/error.h"
+#include "core/base/error.h"
 #include "fuzz/fuzz_dir.h"
-#include "serve/wal.h"
-#include "serve/wal_format.h"
+#include "serve/wal/format.h"
+#include "serve/wal/wal.h"
 
 #include <uv.h>
 

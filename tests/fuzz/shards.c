@@ -1,8 +1,8 @@
 /* libFuzzer: any value of a candidate is refused, or read as shards and what is done that are
  * written and read again alike. The bytes are tried as they are, and as what stands behind "done=".
  */
-#include "base/assert.h"
-#include "run/shards_value.h"
+#include "core/base/assert.h"
+#include "run/shards/value.h"
 #include "store/store.h"
 
 #include <stdio.h>

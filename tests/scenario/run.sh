@@ -17,7 +17,7 @@ rewrite=
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 shift
-[ $# -gt 0 ] || set -- "$here"/*.txt
+[ $# -gt 0 ] || set -- "$here"/*/*.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"

@@ -1,0 +1,379 @@
+/* The search for an order; see linear.h. */
+#include "sim/checks/linear.h"
+
+#include "core/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct state { /* of one key */
+    uint64_t value;
+    int64_t version, lease;
+};
+
+struct frame {          /* one operation that was given its place */
+    struct state state; /* before it */
+    struct state base;  /* before the unknown ones that lead up to it */
+    struct state last;  /* before the last of these */
+    uint32_t cursor;    /* the next candidate to try here */
+    uint32_t taken;
+    uint32_t first; /* of the known ones without a place */
+    uint64_t hash;
+    bool chain; /* the last operation placed was an unknown one */
+};
+
+struct search {
+    const struct bw_linear_op *known, *unknown; /* each by call */
+    uint32_t known_count, unknown_count;
+    bool *placed; /* known, then unknown */
+    struct frame *frames;
+    uint32_t depth, known_placed;
+    uint64_t *seen; /* hashes of (what is placed, state) */
+    uint32_t seen_count, seen_cap;
+    uint32_t steps;
+    bool versions; /* somebody looked at them */
+    uint32_t best, stuck;
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t state_hash(const struct state *s)
+{
+    return mix(s->value + mix((uint64_t)s->version + mix((uint64_t)s->lease + 1)));
+}
+
+static void put(const struct search *search, struct state *s, const struct bw_linear_op *op)
+{
+    *s = (struct state){
+        .value = op->value, .version = search->versions ? s->version + 1 : 0, .lease = op->lease};
+}
+
+/* Applies it; false: its answer does not fit the state. */
+static bool apply(const struct search *search, struct state *s, const struct bw_linear_op *op)
+{
+    bool told = op->outcome == BW_LINEAR_OK && op->told, holds;
+    switch (op->kind) {
+    case BW_LINEAR_PUT:
+        put(search, s, op);
+        return true;
+    case BW_LINEAR_GET:
+        return s->value == op->value &&
+               (op->version == BW_LINEAR_UNTOLD || s->version == op->version);
+    case BW_LINEAR_DELETE:
+        holds = s->value != BW_LINEAR_ABSENT;
+        *s = (struct state){0};
+        return !told || holds == op->done;
+    case BW_LINEAR_CAS:
+        holds =
+            op->version == BW_LINEAR_UNTOLD ? s->value == op->expect : s->version == op->version;
+        if (holds)
+            put(search, s, op);
+        return !told || holds == op->done;
+    case BW_LINEAR_END:
+        if (s->lease == op->lease && s->value != BW_LINEAR_ABSENT)
+            *s = (struct state){0};
+        return true;
+    }
+    return false;
+}
+
+static bool same(const struct state *a, const struct state *b)
+{
+    return a->value == b->value && a->version == b->version && a->lease == b->lease;
+}
+
+/* An unknown operation is needed only where the next known answer does not fit without it, or where
+ * what the next one does depends on it: else it could as well come later. */
+static bool chain_serves(const struct search *s, const struct frame *f,
+                         const struct bw_linear_op *op, const struct state *after)
+{
+    struct state without = op->outcome == BW_LINEAR_UNKNOWN ? f->last : f->base;
+    if (!f->chain || s->versions || !apply(s, &without, op))
+        return true;
+    bool looks = same(after, &f->state) && same(&without, &f->base);
+    return !looks && !same(&without, after);
+}
+
+/* Remembers where we have been; false: seen before. -1 without memory. */
+static int remember(struct search *s, uint64_t hash)
+{
+    if (s->seen_count * 2 >= s->seen_cap) {
+        uint32_t cap = s->seen_cap ? s->seen_cap * 2 : 1024;
+        uint64_t *larger = calloc(cap, sizeof *larger);
+        if (!larger)
+            return -1;
+        for (uint32_t i = 0; i < s->seen_cap; i++) {
+            uint32_t at = (uint32_t)s->seen[i] & (cap - 1);
+            while (s->seen[i] && larger[at])
+                at = (at + 1) & (cap - 1);
+            if (s->seen[i])
+                larger[at] = s->seen[i];
+        }
+        free(s->seen);
+        s->seen = larger;
+        s->seen_cap = cap;
+    }
+    hash += hash == 0;
+    uint32_t at = (uint32_t)hash & (s->seen_cap - 1);
+    for (; s->seen[at]; at = (at + 1) & (s->seen_cap - 1))
+        if (s->seen[at] == hash)
+            return 0;
+    s->seen[at] = hash;
+    s->seen_count++;
+    return 1;
+}
+
+/* Nobody may come whose call is later than the first return that is still to come. */
+static bw_time bound_of(const struct search *s, uint32_t first)
+{
+    bw_time bound = BW_TIME_NEVER;
+    for (uint32_t i = first; i < s->known_count && s->known[i].call <= bound; i++)
+        if (!s->placed[i])
+            bound = bw_time_min(bound, s->known[i].back);
+    return bound;
+}
+
+/* The next candidate from `cursor` on; known_count + unknown_count: none is left. */
+static uint32_t candidate(const struct search *s, uint32_t cursor, bw_time bound)
+{
+    uint32_t all = s->known_count + s->unknown_count;
+    for (; cursor < s->known_count && s->known[cursor].call <= bound; cursor++)
+        if (!s->placed[cursor])
+            return cursor;
+    if (cursor < s->known_count)
+        cursor = s->known_count;
+    for (; cursor < all && s->unknown[cursor - s->known_count].call <= bound; cursor++)
+        if (!s->placed[cursor])
+            return cursor;
+    return all;
+}
+
+static void place(struct search *s, uint32_t at, const struct state *after, uint64_t hash)
+{
+    struct frame *f = &s->frames[s->depth], *next = f + 1;
+    bool unknown = at >= s->known_count;
+    f->taken = at;
+    s->placed[at] = true;
+    s->known_placed += !unknown;
+    *next = (struct frame){.state = *after,
+                           .base = unknown ? (f->chain ? f->base : f->state) : *after,
+                           .last = f->state,
+                           .first = f->first,
+                           .hash = hash,
+                           .chain = unknown};
+    while (next->first < s->known_count && s->placed[next->first])
+        next->first++;
+    next->cursor = next->first;
+    s->depth++;
+    if (s->known_placed > s->best || s->best == 0) {
+        s->best = s->known_placed;
+        s->stuck = next->first;
+    }
+}
+
+static void take_back(struct search *s)
+{
+    struct frame *f = &s->frames[--s->depth];
+    s->placed[f->taken] = false;
+    s->known_placed -= f->taken < s->known_count;
+}
+
+/* One whose answer fits and that changes nothing may as well come now: whatever order there is, it
+ * stays one with this at the front. */
+static uint32_t onlooker(const struct search *s, const struct frame *f, bw_time bound)
+{
+    uint32_t at = f->first;
+    for (; (at = candidate(s, at, bound)) < s->known_count; at++) {
+        struct state after = f->state;
+        if (apply(s, &after, &s->known[at]) && same(&after, &f->state))
+            return at;
+    }
+    return s->known_count;
+}
+
+/* Goes on to one more operation, or back by one. 1: all have their place; 0: on; negative: no way,
+ * or an error. */
+static int search_step(struct search *s)
+{
+    struct frame *f = &s->frames[s->depth];
+    bw_time bound = bound_of(s, f->first);
+    uint32_t all = s->known_count + s->unknown_count, at;
+    if (f->cursor == f->first && !f->chain && (at = onlooker(s, f, bound)) < s->known_count) {
+        f->cursor = all;
+        place(s, at, &f->state, f->hash ^ mix(at + 1));
+        return s->known_placed == s->known_count;
+    }
+    while ((at = candidate(s, f->cursor, bound)) < all) {
+        bool unknown = at >= s->known_count;
+        const struct bw_linear_op *op = unknown ? &s->unknown[at - s->known_count] : &s->known[at];
+        struct state after = f->state;
+        f->cursor = at + 1;
+        bool fits = apply(s, &after, op);
+        if (!fits || (unknown && same(&after, &f->state)) || !chain_serves(s, f, op, &after))
+            continue;
+        uint64_t hash = f->hash ^ mix(at + 1);
+        uint64_t way =
+            mix(state_hash(f->chain ? &f->base : &f->state) ^ mix(state_hash(&f->state)));
+        int fresh = remember(s, hash ^ state_hash(&after) ^ (unknown ? way : 0));
+        if (fresh < 0)
+            return BW_ENOMEM;
+        if (fresh) {
+            place(s, at, &after, hash);
+            return s->known_placed == s->known_count;
+        }
+    }
+    if (s->depth == 0)
+        return BW_ELOST;
+    take_back(s);
+    return 0;
+}
+
+static int by_outcome(const void *a, const void *b)
+{
+    const struct bw_linear_op *x = a, *y = b;
+    bool ux = x->outcome == BW_LINEAR_UNKNOWN, uy = y->outcome == BW_LINEAR_UNKNOWN;
+    if (ux != uy)
+        return ux ? 1 : -1;
+    if (x->call != y->call)
+        return x->call < y->call ? -1 : 1;
+    return (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct bw_linear_op *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return by_outcome(a, b);
+}
+
+static void search_open(struct search *s, struct bw_linear_op *ops, uint32_t count)
+{
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        known += ops[i].outcome != BW_LINEAR_UNKNOWN;
+        s->versions |= (ops[i].kind == BW_LINEAR_GET || ops[i].kind == BW_LINEAR_CAS) &&
+                       ops[i].version != BW_LINEAR_UNTOLD;
+    }
+    s->known = ops;
+    s->unknown = ops + known;
+    s->known_count = known;
+    s->unknown_count = count - known;
+}
+
+static int judge(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
+                 struct bw_linear_verdict *verdict)
+{
+    struct frame *frames = calloc(count + 1u, sizeof *frames);
+    bool *placed = calloc(count + 1u, sizeof *placed);
+    struct search s = {.frames = frames, .placed = placed};
+    int done = frames && placed ? 0 : BW_ENOMEM;
+    search_open(&s, ops, count);
+    bool any = !done && s.known_count;
+    while (any && done == 0 && s.steps < steps) {
+        done = search_step(&s);
+        s.steps++;
+    }
+    if (done == BW_ELOST && verdict->judgement != BW_LINEAR_WRONG) {
+        const struct bw_linear_op *stuck = &ops[s.stuck < s.known_count ? s.stuck : 0];
+        *verdict = (struct bw_linear_verdict){.judgement = BW_LINEAR_WRONG,
+                                              .undecided = verdict->undecided,
+                                              .key = ops[0].key,
+                                              .placed = s.best,
+                                              .known = s.known_count,
+                                              .stuck_line = stuck->line,
+                                              .stuck_client = stuck->client};
+    }
+    verdict->undecided += any && done == 0;
+    free(placed);
+    free(frames);
+    free(s.seen);
+    return done == BW_ENOMEM ? BW_ENOMEM : 0;
+}
+
+/* What did not happen, and what asked without an answer, changes nothing. */
+static uint32_t drop_void(struct bw_linear_op *ops, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool silent = ops[i].kind == BW_LINEAR_GET && ops[i].outcome == BW_LINEAR_UNKNOWN;
+        if (ops[i].outcome != BW_LINEAR_FAIL && !silent)
+            ops[kept++] = ops[i];
+    }
+    return kept;
+}
+
+int bw_linear_check(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
+                    struct bw_linear_verdict *verdict)
+{
+    memset(verdict, 0, sizeof *verdict);
+    if (count > BW_LINEAR_OPS_MAX)
+        return BW_ELIMIT;
+    count = drop_void(ops, count);
+    if (count)
+        qsort(ops, count, sizeof *ops, by_key);
+    int error = 0;
+    for (uint32_t i = 0, n; i < count && !error; i += n) {
+        for (n = 1; i + n < count && ops[i + n].key == ops[i].key;)
+            n++;
+        error = judge(ops + i, n, steps ? steps : BW_LINEAR_STEPS, verdict);
+    }
+    if (verdict->judgement == BW_LINEAR_RIGHT && verdict->undecided)
+        verdict->judgement = BW_LINEAR_UNDECIDED;
+    return error;
+}
+
+/* ── revisions ── */
+
+struct mark {
+    bw_time at;
+    int64_t revision;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct mark *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static int by_call(const void *a, const void *b)
+{
+    const struct bw_linear_op *x = a, *y = b;
+    return (x->call > y->call) - (x->call < y->call);
+}
+
+static bool changes(const struct bw_linear_op *op)
+{
+    return op->kind == BW_LINEAR_PUT ||
+           ((op->kind == BW_LINEAR_DELETE || op->kind == BW_LINEAR_CAS) && op->told && op->done);
+}
+
+int bw_linear_revisions(struct bw_linear_op *ops, uint32_t count, uint32_t *line)
+{
+    struct mark *known = malloc((count + 1u) * sizeof *known);
+    uint32_t marks = 0, passed = 0;
+    int64_t least = 0;
+    *line = 0;
+    if (!known)
+        return BW_ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        if (ops[i].outcome == BW_LINEAR_OK && ops[i].revision)
+            known[marks++] = (struct mark){ops[i].back, ops[i].revision};
+    qsort(known, marks, sizeof *known, by_time);
+    if (count)
+        qsort(ops, count, sizeof *ops, by_call);
+    for (uint32_t i = 0; i < count && *line == 0; i++) {
+        for (; passed < marks && known[passed].at < ops[i].call; passed++)
+            least = known[passed].revision > least ? known[passed].revision : least;
+        if (ops[i].outcome == BW_LINEAR_OK && ops[i].revision &&
+            ops[i].revision < least + changes(&ops[i]))
+            *line = ops[i].line ? ops[i].line : 1;
+    }
+    free(known);
+    return 0;
+}

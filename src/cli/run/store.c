@@ -1,0 +1,146 @@
+/* Which store `bellwether run` means, without ever showing a secret of its URL. */
+#include "cli/run/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The password in "scheme://user:password@host": from, length; NULL: none. */
+static const char *find_secret(const char *url, size_t *length)
+{
+    const char *authority = url ? strstr(url, "://") : NULL;
+    if (!authority)
+        return NULL;
+    authority += 3;
+    size_t end = strcspn(authority, "/?#");
+    const char *at = memrchr(authority, '@', end);
+    const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
+    if (!colon)
+        return NULL;
+    *length = (size_t)(at - colon - 1);
+    return colon + 1;
+}
+
+static void show(struct bw_job_options *options)
+{
+    size_t length = 0;
+    const char *url = options->config.store, *secret = find_secret(url, &length);
+    bool nobody = secret && secret[-2] == '/'; /* no user: then no '@' either */
+    if (secret)
+        snprintf(options->store_shown, sizeof options->store_shown, "%.*s%s",
+                 (int)(secret - url - 1), url, secret + length + nobody);
+    else
+        snprintf(options->store_shown, sizeof options->store_shown, "%s", url);
+    options->config.store_shown = options->store_shown;
+}
+
+/* The work of a run from a file finds both in its environment, the store without its secrets: then
+ * the file is meant. Another store that is named beside a file is meant itself. */
+static bool file_is_meant(const struct bw_job_options *options)
+{
+    struct bw_job_options file = *options;
+    FILE *opened = options->store_file ? fopen(options->store_file, "re") : NULL;
+    bool got = opened && fgets(file.store_text, sizeof file.store_text, opened);
+    if (opened)
+        fclose(opened);
+    if (got) {
+        file.store_text[strcspn(file.store_text, "\r\n")] = '\0';
+        file.config.store = file.store_text;
+        show(&file);
+    }
+    bool same = got && strcmp(file.store_shown, options->config.store) == 0;
+    explicit_bzero(file.store_text, sizeof file.store_text);
+    return same;
+}
+
+/* For the work, which may look from another directory. */
+static void keep_path(struct bw_job_options *options)
+{
+    static char path[PATH_MAX];
+    options->config.store_file = realpath(options->store_file, path);
+}
+
+static int read_file(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    struct stat st;
+    FILE *file = fopen(options->store_file, "re");
+    if (!file)
+        return bw_usage_error(command, "--store-file %s: %s", options->store_file, strerror(errno));
+    bool open_to_all = fstat(fileno(file), &st) == 0 && (st.st_mode & 077) != 0;
+    bool got = fgets(options->store_text, sizeof options->store_text, file) != NULL;
+    fclose(file);
+    if (!got)
+        return bw_usage_error(command, "--store-file %s: has no line", options->store_file);
+    options->store_text[strcspn(options->store_text, "\r\n")] = '\0';
+    options->config.store = options->store_text;
+    keep_path(options);
+    size_t length;
+    if (open_to_all && find_secret(options->store_text, &length))
+        return bw_usage_error(command,
+                              "--store-file %s: holds a password and others may read it; chmod 600",
+                              options->store_file);
+    return BW_GO_ON;
+}
+
+/* The directory and what is missing above it. */
+static int make_path(char *dir, mode_t mode)
+{
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int made = mkdir(dir, mode);
+        *slash = '/';
+        if (made != 0 && errno != EEXIST)
+            return -1;
+    }
+    return mkdir(dir, mode) != 0 && errno != EEXIST ? -1 : 0;
+}
+
+/* Host-wide for root, the user's own otherwise; a durable place, since tokens must outlive a logout
+ * and a reboot, and never one that others can write to. */
+static int default_place(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    char dir[BW_JOB_TEXT - 32];
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (geteuid() == 0)
+        snprintf(dir, sizeof dir, "/var/lib/bellwether");
+    else if (state && state[0] == '/')
+        snprintf(dir, sizeof dir, "%s/bellwether", state);
+    else if (home && home[0] == '/')
+        snprintf(dir, sizeof dir, "%s/.local/state/bellwether", home);
+    else
+        return bw_usage_error(command, "which store? There is no HOME to put one; "
+                                       "write --store sqlite:PATH");
+    if (make_path(dir, geteuid() == 0 ? 0755 : 0700) != 0)
+        return bw_usage_error(command, "cannot make %s: %s; write --store sqlite:PATH", dir,
+                              strerror(errno));
+    snprintf(options->store_text, sizeof options->store_text, "sqlite:%s/elections.db", dir);
+    options->config.store = options->store_text;
+    return BW_GO_ON;
+}
+
+int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_options *options)
+{
+    size_t length;
+    int code = BW_GO_ON;
+    char why[BW_WHY_MAX + 1];
+    if (options->config.store && find_secret(options->config.store, &length)) {
+        memset((char *)find_secret(options->config.store, &length), '*', length);
+        return bw_usage_error(command,
+                              "--store: a password on the command line, in the environment or in a "
+                              "config file is seen by others; put the URL into a file of its own: "
+                              "--store-file FILE");
+    }
+    if (options->config.store && file_is_meant(options))
+        options->config.store = NULL;
+    if (!options->config.store)
+        code = options->store_file ? read_file(command, options) : default_place(command, options);
+    if (code != BW_GO_ON)
+        return code;
+    show(options);
+    if (!bw_store_find(options->config.store, why))
+        return bw_usage_error(command, "--store: %s", why);
+    return BW_GO_ON;
+}

@@ -1,0 +1,323 @@
+/* The little client behind status, observe, resign, transfer, candidates and recover. */
+#include "cli/store/client.h"
+
+#include "cli/run/run.h"
+#include "os/loop.h"
+#include "store/sqlite/files.h"
+
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AGAIN_NS (100 * BW_MS) /* between two questions to a store that is not there yet */
+#define POLL_NS  BW_SEC        /* where a store cannot notify */
+
+/* ---- options ---- */
+
+static const char *own_id(void)
+{
+    static char text[BW_CANDIDATE_ID_MAX + 1];
+    char host[HOST_NAME_MAX + 1] = "";
+    const struct passwd *user = getpwuid(geteuid());
+    gethostname(host, sizeof host - 1);
+    snprintf(text, sizeof text, "%.30s@%.30s", user ? user->pw_name : "somebody", host);
+    return text;
+}
+
+int bw_look_store(const struct bw_cli_command *command, struct bw_look *look)
+{
+    static struct bw_job_options job; /* keeps the texts */
+    bw_job_options_init(&job);
+    job.config.store = look->store;
+    job.store_file = look->store_file;
+    int code = bw_job_options_store(command, &job);
+    look->store = job.config.store;
+    look->shown = job.config.store_shown;
+    return code;
+}
+
+int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, struct bw_look *look,
+                  struct bw_parsed *parsed)
+{
+    look->timeout_ns = 5 * BW_SEC;
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "-w") == 0)
+            argv[i] = (char *)"--wait";
+    int code = bw_options_parse(command, argc, argv, look, parsed);
+    if (code != BW_GO_ON)
+        return code;
+    if (!look->id)
+        look->id = own_id();
+    if (strlen(look->id) > BW_CANDIDATE_ID_MAX)
+        return bw_usage_error(command, "--id: is longer than %u bytes", BW_CANDIDATE_ID_MAX);
+    if (!look->election && parsed->operands_count == 1 && command->operand)
+        look->election = parsed->operands[0];
+    if (!look->election)
+        return bw_usage_error(command, "--election: is missing; write --election NAME");
+    size_t length = strlen(look->election);
+    if (length > BW_ELECTION_NAME_MAX || strchr(look->election, '/'))
+        return bw_usage_error(command, "'%.60s' is no name of an election: at most %u bytes, no /",
+                              look->election, BW_ELECTION_NAME_MAX);
+    return bw_look_store(command, look);
+}
+
+/* ---- open and close ---- */
+
+int bw_client_fail(const struct bw_client *client, int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", client->command->path);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return code;
+}
+
+bw_time bw_client_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * BW_SEC + now.tv_nsec;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+    bw_time left = *(const bw_time *)a, right = *(const bw_time *)b;
+    return (left > right) - (left < right);
+}
+
+bw_time bw_client_median(bw_time *spans, size_t count)
+{
+    qsort(spans, count, sizeof *spans, compare_spans);
+    return spans[count / 2];
+}
+
+static void keep_candidates(struct bw_client *client, const struct bw_store_reply *reply)
+{
+    free(client->candidates);
+    client->candidates = calloc(reply->count + 1, sizeof *client->candidates);
+    if (client->candidates && reply->count)
+        memcpy(client->candidates, reply->candidates, reply->count * sizeof *reply->candidates);
+    client->reply.candidates = client->candidates;
+    if (!client->candidates)
+        client->reply.count = 0;
+}
+
+static void on_reply(void *context, const struct bw_store_reply *reply)
+{
+    struct bw_client *client = context;
+    if (client->on_reply)
+        client->on_reply(client->context, reply);
+    if (reply->id != client->awaited)
+        return;
+    client->reply = *reply;
+    client->answered = true;
+    if (reply->op == BW_STORE_LIST)
+        keep_candidates(client, reply);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    ((struct bw_client *)timer->data)->late = true;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    (void)number;
+    ((struct bw_client *)handle->data)->interrupted = true;
+}
+
+static int start_loop(struct bw_client *client)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    int error = bw_loop_init(&client->loop);
+    if (error)
+        return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "cannot start an event loop: %s",
+                              strerror(-error));
+    uv_timer_init(&client->loop, &client->timer);
+    client->timer.data = client;
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&client->loop, &client->signals[i]);
+        client->signals[i].data = client;
+        uv_signal_start(&client->signals[i], on_signal, numbers[i]);
+        uv_unref((uv_handle_t *)&client->signals[i]);
+    }
+    return BW_GO_ON;
+}
+
+/* Looking must not create what is not there. */
+static bool is_absent(const struct bw_store_ops *ops, const char *url)
+{
+    return strcmp(ops->scheme, "sqlite") == 0 && access(bw_sqlite_path(url), F_OK) != 0;
+}
+
+int bw_client_open(struct bw_client *client, const struct bw_cli_command *command,
+                   const struct bw_look *look)
+{
+    char why[BW_WHY_MAX + 1] = "";
+    memset(client, 0, sizeof *client);
+    client->command = command;
+    client->look = look;
+    client->ops = bw_store_find(look->store, why);
+    if (!client->ops)
+        return bw_usage_error(command, "--store: %s", why);
+    if (!look->creates && is_absent(client->ops, look->store))
+        return bw_client_fail(client, BW_EXIT_NONE, "there is no store at %s", look->shown);
+    if (getrandom(&client->next_id, sizeof client->next_id, 0) != sizeof client->next_id)
+        client->next_id = (uint64_t)bw_client_now();
+    client->next_id |= 1;
+    int code = start_loop(client);
+    if (code != BW_GO_ON)
+        return code;
+    struct bw_store_options options = {.context = client, .reply = on_reply};
+    int error = client->ops->open(&client->store, look->store, &client->loop, &options, why);
+    if (error == 0)
+        return BW_GO_ON;
+    bw_client_close(client);
+    return bw_client_fail(client, error == BW_EINVAL ? BW_EXIT_USAGE : BW_EXIT_UNAVAILABLE, "%s",
+                          why);
+}
+
+void bw_client_close(struct bw_client *client)
+{
+    if (client->store)
+        client->ops->close(client->store);
+    client->store = NULL;
+    uv_close((uv_handle_t *)&client->timer, NULL);
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&client->signals[i], NULL);
+    while (uv_run(&client->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    uv_loop_close(&client->loop);
+    free(client->candidates);
+    client->candidates = NULL;
+}
+
+/* ---- asking ---- */
+
+struct bw_store_request bw_client_request(struct bw_client *client, enum bw_store_op op)
+{
+    return (struct bw_store_request){
+        .op = op, .id = client->next_id++, .election = client->look->election};
+}
+
+/* Until the awaited reply is there, `until` has come or a signal asks us to leave. */
+static enum bw_wait wait_until(struct bw_client *client, bw_time until)
+{
+    while (!client->answered && !client->interrupted) {
+        bw_time left = until == BW_TIME_NEVER ? 3600 * BW_SEC : until - bw_client_now();
+        if (left <= 0)
+            return BW_WAIT_LATE;
+        uv_update_time(&client->loop);
+        uv_timer_start(&client->timer, on_timer, (uint64_t)((left + BW_MS - 1) / BW_MS), 0);
+        uv_run(&client->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(&client->timer);
+    return client->answered ? BW_WAIT_ANSWERED : BW_WAIT_INTERRUPTED;
+}
+
+static enum bw_wait send_and_wait(struct bw_client *client, const struct bw_store_request *request,
+                                  bw_time until)
+{
+    client->answered = false;
+    client->awaited = request->id;
+    int error = client->ops->request(client->store, request);
+    if (error) {
+        client->reply = (struct bw_store_reply){
+            .id = request->id, .op = request->op, .outcome = BW_OUTCOME_REFUSED, .error = error};
+        snprintf(client->reply.why, sizeof client->reply.why, "%s", bw_error_text(error));
+        return BW_WAIT_ANSWERED;
+    }
+    enum bw_wait end = wait_until(client, until);
+    if (end != BW_WAIT_ANSWERED)
+        client->ops->cancel(client->store, request->id);
+    client->awaited = 0;
+    return end;
+}
+
+enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns)
+{
+    client->answered = false;
+    client->awaited = 0;
+    return wait_until(client, bw_time_add(bw_client_now(), span_ns));
+}
+
+int bw_client_ask(struct bw_client *client, const struct bw_store_request *request)
+{
+    bw_time until = bw_time_add(bw_client_now(), client->look->timeout_ns);
+    client->reply.why[0] = '\0';
+    for (;;) {
+        enum bw_wait end = send_and_wait(client, request, until);
+        if (end == BW_WAIT_INTERRUPTED)
+            return BW_EXIT_INTERRUPTED;
+        if (end == BW_WAIT_LATE && client->reply.why[0]) /* what it said before says more */
+            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
+        if (end == BW_WAIT_LATE)
+            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "no answer from %s in time",
+                                  client->look->shown);
+        enum bw_outcome outcome = client->reply.outcome;
+        if (outcome == BW_OUTCOME_DONE || outcome == BW_OUTCOME_REFUSED)
+            return BW_GO_ON;
+        if (bw_client_now() + AGAIN_NS >= until)
+            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
+        if (bw_client_pause(client, AGAIN_NS) == BW_WAIT_INTERRUPTED)
+            return BW_EXIT_INTERRUPTED;
+    }
+}
+
+int bw_client_read(struct bw_client *client)
+{
+    struct bw_store_request request = bw_client_request(client, BW_STORE_READ);
+    int code = bw_client_ask(client, &request);
+    if (code != BW_GO_ON)
+        return code;
+    if (client->reply.outcome != BW_OUTCOME_DONE)
+        return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
+    if (client->reply.record.version == 0)
+        return bw_client_fail(client, BW_EXIT_NONE, "there is no election '%s' in %s",
+                              client->look->election, client->look->shown);
+    return BW_GO_ON;
+}
+
+int bw_client_note(struct bw_client *client, enum bw_note_kind kind, const char *to)
+{
+    struct bw_store_request request = bw_client_request(client, BW_STORE_NOTE);
+    if (!(client->ops->traits & BW_STORE_NOTES))
+        return bw_client_fail(client, BW_EXIT_UNAVAILABLE,
+                              "%s: carries no notes to the leader; ask it on its own machine",
+                              client->ops->scheme);
+    request.note.kind = kind;
+    snprintf(request.note.from, sizeof request.note.from, "%s", client->look->id);
+    snprintf(request.note.to, sizeof request.note.to, "%s", to);
+    int code = bw_client_ask(client, &request);
+    if (code == BW_GO_ON && client->reply.outcome != BW_OUTCOME_DONE)
+        return bw_client_fail(client, BW_EXIT_FAILED, "%s", client->reply.why);
+    return code;
+}
+
+enum bw_wait bw_client_news(struct bw_client *client, uint64_t version, bw_time until)
+{
+    struct bw_store_request request = bw_client_request(client, BW_STORE_WATCH);
+    request.version = version;
+    if (client->ops->traits & BW_STORE_NOTIFIES)
+        return send_and_wait(client, &request, until);
+    for (;;) {
+        bw_time pause = bw_time_min(POLL_NS, until - bw_client_now());
+        enum bw_wait end = bw_client_pause(client, bw_time_max(pause, 0));
+        if (end == BW_WAIT_INTERRUPTED)
+            return end;
+        request = bw_client_request(client, BW_STORE_READ);
+        end = send_and_wait(client, &request, bw_client_now() + client->look->timeout_ns);
+        if (end != BW_WAIT_ANSWERED || client->reply.outcome != BW_OUTCOME_DONE ||
+            client->reply.record.version != version)
+            return end;
+        if (bw_client_now() >= until)
+            return BW_WAIT_LATE;
+    }
+}

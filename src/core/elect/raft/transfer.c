@@ -1,0 +1,143 @@
+/* Handing over leadership (thesis §3.10): take no more requests, bring the successor up to date,
+ * end the own window, tell all voters so, then TIMEOUT_NOW. If nothing has come of it after one
+ * election time-out, resume. The TIMEOUT_NOW may still be on its way then: that is harmless,
+ * because voters report what they promised since, and the term decides who leads. */
+#include "core/elect/raft/raft_state.h"
+
+enum transfer_step { STEP_STARTED, STEP_RELEASED, STEP_ABORTED, STEP_HANDED_OVER };
+
+static void send_timeout_now(struct bw_raft *raft, bw_node to)
+{
+    bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, to)->promise.echo = raft->now;
+}
+
+/* The voter that has most of our log; among equals the one heard last. */
+static struct bw_raft_peer *best_successor(struct bw_raft *raft)
+{
+    struct bw_raft_peer *best = NULL;
+    for (uint32_t i = 0; i < raft->peers; i++) {
+        struct bw_raft_peer *peer = &raft->peer[i];
+        if (peer->id == raft->self || !peer->voter)
+            continue;
+        if (!best || peer->match > best->match ||
+            (peer->match == best->match && peer->acked > best->acked))
+            best = peer;
+    }
+    return best;
+}
+
+static int refusal(const struct bw_raft *raft, const struct bw_raft_peer *peer)
+{
+    if (raft->role != BW_RAFT_LEADER)
+        return BW_ENOTLEADER;
+    if (raft->transfer_to != BW_NODE_NONE)
+        return BW_EBUSY;
+    if (!peer || !peer->voter)
+        return BW_ENOTMEMBER;
+    return peer->id == raft->self ? BW_EINVAL : 0;
+}
+
+/* Answered when it has succeeded, failed or been refused, if the command carries a request id. */
+void bw_raft_transfer_ask(struct bw_raft *raft, const struct bw_command *command)
+{
+    struct bw_raft_peer *peer =
+        command->node ? bw_raft_peer_find(raft, command->node) : best_successor(raft);
+    int error = refusal(raft, peer);
+    if (error) {
+        if (command->request != 0)
+            bw_raft_answer(raft, command->request, error, 0);
+        else
+            bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, command->node, BW_EVENT_COMMAND,
+                          raft->role);
+        return;
+    }
+    raft->transfer_to = peer->id;
+    raft->transfer_request = command->request;
+    raft->transfer_until = raft->now + raft->timeout_max;
+    bw_raft_trace(raft, BW_TRACE_TRANSFER, peer->id, STEP_STARTED, 0);
+    bw_raft_transfer_progress(raft);
+    if (!raft->released)
+        bw_raft_replicate(raft, peer);
+}
+
+void bw_raft_transfer_progress(struct bw_raft *raft)
+{
+    const struct bw_raft_peer *peer = bw_raft_peer_find(raft, raft->transfer_to);
+    if (!peer || raft->released || peer->match != raft->log.last)
+        return;
+    bw_raft_trace(raft, BW_TRACE_TRANSFER, peer->id, STEP_RELEASED, 0);
+    bw_raft_window_release(raft);
+    bw_raft_broadcast(raft);
+    send_timeout_now(raft, peer->id);
+}
+
+/* It may have been lost: said again with every round. */
+void bw_raft_transfer_heartbeat(struct bw_raft *raft)
+{
+    if (raft->transfer_to != BW_NODE_NONE && raft->released)
+        send_timeout_now(raft, raft->transfer_to);
+}
+
+void bw_raft_transfer_timeout(struct bw_raft *raft)
+{
+    if (raft->transfer_to == BW_NODE_NONE || raft->now < raft->transfer_until)
+        return;
+    bw_raft_trace(raft, BW_TRACE_TRANSFER, raft->transfer_to, STEP_ABORTED, 0);
+    raft->transfer_to = BW_NODE_NONE;
+    if (raft->released)
+        bw_raft_window_resume(raft);
+    if (raft->transfer_request != 0)
+        bw_raft_answer(raft, raft->transfer_request, BW_ENOQUORUM, 0);
+}
+
+/* The group took us out while we may be acting, or while work of an earlier term of ours may not be
+ * dead yet: the lead passes on at once, and the window does not. The successor waits until the work
+ * is confirmed dead or the window has ended. */
+void bw_raft_step_aside(struct bw_raft *raft)
+{
+    bool acts = (raft->act_from <= raft->now && raft->now < raft->act_until) ||
+                (bw_raft_is_waited_for(raft, raft->self) && !BW_BUG(raft_removed_forgets_its_work));
+    const struct bw_raft_peer *peer = best_successor(raft);
+    if (raft->untimed || !acts || BW_BUG(raft_removed_leader_releases)) {
+        bw_raft_hand_over(raft, BW_LOSS_RESIGNED, BW_NODE_NONE);
+        return;
+    }
+    if (peer)
+        bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, peer->id);
+    bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_RESIGNED);
+}
+
+/* Leaves the lead at once: to the heir, if it could win; else to the best successor, if there is
+ * one. The work has been stopped. */
+void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir)
+{
+    const struct bw_raft_peer *peer = bw_raft_peer_find(raft, heir);
+    if (!peer || !peer->voter || peer->id == raft->self || peer->match != raft->log.last)
+        peer = best_successor(raft);
+    if (peer) {
+        bw_raft_trace(raft, BW_TRACE_TRANSFER, peer->id, STEP_HANDED_OVER, 0);
+        bw_raft_window_release(raft);
+        bw_raft_broadcast(raft);
+        send_timeout_now(raft, peer->id);
+    }
+    bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, reason);
+}
+
+void bw_raft_on_timeout_now(struct bw_raft *raft, const struct bw_message *msg)
+{
+    if (msg->term < raft->term && !BW_BUG(raft_old_timeout_now_obeyed)) {
+        bw_raft_trace(raft, BW_TRACE_IGNORED_OLD, msg->from, msg->term, raft->term);
+        return;
+    }
+    bool other =
+        msg->term == raft->term && raft->leader != BW_NODE_NONE && raft->leader != msg->from;
+    if (raft->role == BW_RAFT_LEADER || raft->role == BW_RAFT_CANDIDATE || other || !raft->voter) {
+        bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, msg->from, msg->kind, raft->role);
+        return;
+    }
+    if (msg->term > raft->term)
+        bw_raft_become_follower(raft, msg->term, msg->from, BW_LOSS_NONE);
+    raft->window_ended = msg->promise.echo;
+    bw_raft_window_ended(raft, msg->from, raft->window_ended);
+    bw_raft_campaign(raft, true);
+}

@@ -1,0 +1,586 @@
+/* Getting a lease: read, watch, wait, ask; and everything the three parts share.
+ *
+ * Model: a store that keeps one record per election and compares versions; answers may be late,
+ * lost or doubled; clock rates within 1 +- rho. Another's lease is over when the store says so,
+ * when the store proves its holder dead, or, on stores that keep no time, when its record has stood
+ * still for a whole TTL and the grace on our own clock; it is then taken by comparing the version,
+ * which proves that it stood still at the store too. With a declared clock bound on both sides, the
+ * end that the holder wrote down may be compared with our wall clock instead.
+ *
+ * An unknown answer to our own request is looked up by its id in the record: found, it counts from
+ * when it was sent; not found, it may still arrive later, and a record that carries an old id of
+ * ours is given back, never used. */
+#include "core/base/assert.h"
+#include "core/base/bug.h"
+#include "core/base/error.h"
+#include "core/lease/state.h"
+#include "core/lease/validity.h"
+
+#include <string.h>
+
+#define OWN_REQUESTS 0xffffffff00000000u
+
+static const char *const state_names[] = {"idle",     "reading",   "waiting",
+                                          "listing",  "acquiring", "holding",
+                                          "stopping", "releasing", "stopped"};
+
+static const char *const loss_names[] = {
+    "kept",      "expired",     "taken",     "resigned", "transferred",
+    "unhealthy", "unreachable", "shut-down", "finished", "predecessor-not-dead"};
+
+const char *bw_lease_loss_name(enum bw_lease_loss loss)
+{
+    return (size_t)loss < sizeof loss_names / sizeof loss_names[0] ? loss_names[loss] : "unknown";
+}
+
+size_t bw_lease_bytes(void)
+{
+    return sizeof(struct bw_lease);
+}
+
+int bw_lease_init(struct bw_lease *l, const struct bw_lease_config *config)
+{
+    if (bw_lease_check(&config->terms) != BW_LEASE_RULE_NONE || config->retry_ns <= 0 ||
+        config->grace_ns < 0 || strlen(config->candidate) > BW_CANDIDATE_ID_MAX ||
+        strlen(config->election) > BW_ELECTION_NAME_MAX)
+        return BW_EINVAL;
+    memset(l, 0, sizeof *l);
+    l->config = *config;
+    bw_rng_init(&l->rng, config->seed);
+    l->next_id = (bw_rng_next(&l->rng) & OWN_REQUESTS) | 1;
+    l->act_at = l->prefer_at = BW_TIME_NEVER;
+    return 0;
+}
+
+struct bw_lease_action *lease_act(struct bw_lease_actions *actions, enum bw_lease_action_kind kind)
+{
+    BW_ASSERT(actions->count < BW_LEASE_ACTIONS_MAX);
+    struct bw_lease_action *action = &actions->at[actions->count++];
+    memset(action, 0, sizeof *action);
+    action->kind = kind;
+    return action;
+}
+
+bw_time lease_patience(const struct bw_lease *l)
+{
+    return l->config.terms.ttl_ns / 6;
+}
+
+/* The end of a lease asked for now, as others may compare it; 0: they may not. */
+static bw_time wall_end(const struct bw_lease *l, enum bw_store_op op, bw_time now)
+{
+    bool lengthens = op == BW_STORE_ACQUIRE || op == BW_STORE_RENEW;
+    return lengthens && l->wall_known ? bw_time_add(now + l->wall_ahead, l->config.terms.ttl_ns)
+                                      : 0;
+}
+
+struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pending,
+                                   enum bw_store_op op, bw_time now,
+                                   struct bw_lease_actions *actions)
+{
+    struct bw_lease_ask *ask = &lease_act(actions, BW_LEASE_ASK)->ask;
+    ask->within_ns = lease_patience(l);
+    if (op == BW_STORE_WATCH)
+        ask->within_ns = l->config.terms.ttl_ns;
+    else if (op == BW_STORE_READ) /* asks nothing of the store that could be lost by asking again */
+        ask->within_ns = bw_time_min(ask->within_ns, l->config.retry_ns);
+    ask->request = (struct bw_store_request){.op = op,
+                                             .id = l->next_id++,
+                                             .election = l->config.election,
+                                             .candidate = l->config.candidate,
+                                             .ttl_ns = l->config.terms.ttl_ns,
+                                             .priority = l->config.priority,
+                                             .until_wall_ns = wall_end(l, op, now)};
+    if (pending)
+        *pending = (struct lease_pending){.id = ask->request.id, .sent = now};
+    return &ask->request;
+}
+
+bool lease_is_own_request(const struct bw_lease *l, uint64_t request)
+{
+    return (request & OWN_REQUESTS) == (l->next_id & OWN_REQUESTS);
+}
+
+void lease_watch(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if ((l->config.traits & BW_STORE_NOTIFIES) && l->watch.id == 0)
+        lease_ask(l, &l->watch, BW_STORE_WATCH, now, actions)->version = l->seen.version;
+}
+
+/* Somewhere between half and the whole, so that many candidates do not knock together. */
+static bw_time jittered(struct bw_lease *l, bw_time span)
+{
+    return bw_rng_between(&l->rng, span / 2, span);
+}
+
+static void tell_leader(struct bw_lease *l, struct bw_lease_actions *actions)
+{
+    struct bw_lease_action *action = lease_act(actions, BW_LEASE_LEADER);
+    action->leader = l->seen.held ? l->seen.holder : "";
+    action->value = l->seen.held ? l->seen.value : "";
+    action->token = l->seen.held ? l->seen.token : BW_TOKEN_NONE;
+}
+
+/* Is it the record last seen, unchanged? The version alone does not tell: a store that was deleted
+ * and created again counts versions anew, and may reach the same number under another holder. */
+static bool stands_still(const struct bw_lease *l, const struct bw_store_record *record)
+{
+    const struct bw_store_record *seen = &l->seen;
+    if (record->version != seen->version || BW_BUG(lease_trusts_the_version_alone))
+        return record->version == seen->version;
+    return record->request == seen->request && record->token == seen->token &&
+           record->held == seen->held && strcmp(record->holder, seen->holder) == 0;
+}
+
+bool lease_note_record(struct bw_lease *l, const struct bw_store_record *record, bw_time now,
+                       struct bw_lease_actions *actions)
+{
+    bool still = stands_still(l, record);
+    if (still && record->proved_dead == l->seen.proved_dead)
+        return false;
+    bool other = record->held != l->seen.held || record->token != l->seen.token ||
+                 strcmp(record->holder, l->seen.holder) != 0 ||
+                 strcmp(record->value, l->seen.value) != 0;
+    if (!still)
+        l->seen_since = now;
+    l->seen = *record;
+    if (record->held && !lease_is_own_request(l, record->request))
+        l->not_before = 0; /* somebody else has led since we stepped down */
+    if (other)
+        tell_leader(l, actions);
+    return true;
+}
+
+void lease_become_reading(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_READING;
+    l->act_at = BW_TIME_NEVER;
+    lease_ask(l, &l->main, BW_STORE_READ, now, actions);
+}
+
+void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_STOPPED;
+    l->act_at = BW_TIME_NEVER;
+    l->main.id = l->watch.id = 0;
+    lease_ask(l, NULL, BW_STORE_LEAVE, now, actions);
+    lease_act(actions, BW_LEASE_STOPPED);
+}
+
+/* Read again after a pause: the store is away, or cannot notify. The pause counts from when we last
+ * asked, so that a store that is back is asked within one retry interval. */
+static void become_pausing(struct bw_lease *l, bw_time asked, bw_time now,
+                           struct bw_lease_actions *actions)
+{
+    if (l->stopping) {
+        lease_become_stopped(l, now, actions);
+        return;
+    }
+    l->state = LEASE_WAITING;
+    l->main.id = 0;
+    l->act_at = bw_time_max(now, bw_time_add(asked, jittered(l, l->config.retry_ns)));
+}
+
+static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_ACQUIRING;
+    l->act_at = BW_TIME_NEVER;
+    memcpy(l->previous, l->seen.holder, sizeof l->previous);
+    memcpy(l->previous_containment, l->seen.containment, sizeof l->previous_containment);
+    l->previous_clean = !l->seen.held && l->seen.clean;
+    struct bw_store_request *request = lease_ask(l, &l->main, BW_STORE_ACQUIRE, now, actions);
+    l->acquire = l->main;
+    l->in_line = true; /* it is a place in line at least */
+    l->stood_back = false;
+    request->value = l->config.value;
+    request->steal = l->seen.held ? l->seen.version : 0;
+    if (l->seen.held && !BW_BUG(lease_trusts_the_version_alone))
+        request->steal_request = l->seen.request;
+}
+
+static void become_listing(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_LISTING;
+    l->act_at = BW_TIME_NEVER;
+    lease_ask(l, &l->main, BW_STORE_LIST, now, actions);
+}
+
+/* When another's lease is over by the end it declared, on our clock; NEVER: not declared. */
+static bw_time wall_steal_at(const struct bw_lease *l)
+{
+    if (!l->wall_known || l->seen.until_wall_ns <= 0)
+        return BW_TIME_NEVER;
+    bw_time at = bw_time_add(l->seen.until_wall_ns, l->config.grace_ns);
+    at = bw_time_add(at, l->config.terms.uncertainty_ns + 1);
+    if (at == BW_TIME_NEVER)
+        return at;
+    return l->wall_ahead >= 0 ? at - l->wall_ahead : bw_time_add(at, -l->wall_ahead);
+}
+
+/* Has the end that it declared surely passed? */
+static bool over_by_wall(const struct bw_lease *l, bw_time now)
+{
+    if (wall_steal_at(l) == BW_TIME_NEVER)
+        return false;
+    struct bw_clock_interval wall =
+        bw_clock_interval_at(now + l->wall_ahead, l->config.terms.uncertainty_ns);
+    return bw_clock_successor_may_start(wall,
+                                        bw_time_add(l->seen.until_wall_ns, l->config.grace_ns));
+}
+
+/* When another's lease is over by our own observation. */
+static bw_time watched_until(const struct bw_lease *l)
+{
+    if (BW_BUG(lease_steals_too_early))
+        return bw_time_add(l->seen_since, l->config.grace_ns);
+    bw_time ttl = bw_time_max(l->seen.ttl_ns, l->config.terms.ttl_ns);
+    return bw_time_add(bw_time_add(l->seen_since, ttl), l->config.grace_ns);
+}
+
+/* When we may take another's lease; NEVER where the store decides. */
+static bw_time steal_at(const struct bw_lease *l)
+{
+    if (!(l->config.traits & BW_STORE_OBSERVED))
+        return BW_TIME_NEVER;
+    return bw_time_min(watched_until(l), wall_steal_at(l));
+}
+
+static bool may_steal(const struct bw_lease *l, bw_time now)
+{
+    return (l->config.traits & BW_STORE_OBSERVED) &&
+           (now >= watched_until(l) || over_by_wall(l, now));
+}
+
+/* Earlier work that we could not clear away is still owed: not before then. */
+static bw_time clearing_pause(const struct bw_lease *l)
+{
+    bool settled = !l->seen.held && l->seen.clean;
+    return settled ? 0 : l->cleared_at;
+}
+
+/* It is free: until when we stand back for others, after a step-down of our own will or for the
+ * successor that a transfer names. */
+static bw_time others_first(const struct bw_lease *l, bw_time now)
+{
+    bw_time at = bw_time_max(l->not_before, now);
+    if (lease_yields(l, now))
+        at = bw_time_max(at, bw_time_add(l->seen_since, l->config.retry_ns));
+    return at;
+}
+
+/* May it lead at all? */
+static bool is_fit(const struct bw_lease *l)
+{
+    return !l->unhealthy && !l->config.observer;
+}
+
+/* A preferred candidate asks the holder by a note, whoever judges the expiry of its lease. */
+static bool skips_asking(const struct bw_lease *l)
+{
+    bool server_expires = !(l->config.traits & BW_STORE_OBSERVED);
+    return !(l->config.traits & BW_STORE_NOTES) ||
+           (server_expires && BW_BUG(lease_prefers_only_what_it_can_take));
+}
+
+static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_WAITING;
+    l->main.id = 0;
+    l->act_at = l->seen.held ? steal_at(l) : others_first(l, now);
+    l->act_at = bw_time_max(l->act_at, clearing_pause(l));
+    if (!is_fit(l))
+        l->act_at = BW_TIME_NEVER;
+    if (l->config.preferred && l->seen.held && is_fit(l) && !skips_asking(l)) {
+        if (l->prefer_at == BW_TIME_NEVER)
+            l->prefer_at = bw_time_add(now, l->config.terms.ttl_ns);
+        l->act_at = bw_time_min(l->act_at, l->prefer_at);
+    }
+    if (!(l->config.traits & BW_STORE_NOTIFIES))
+        l->act_at = bw_time_min(l->act_at, now + jittered(l, l->config.retry_ns));
+    lease_line_up(l, now, actions);
+    lease_register(l, now, actions);
+    lease_watch(l, now, actions);
+}
+
+static bool may_contend(const struct bw_lease *l, bw_time now)
+{
+    return is_fit(l) && !l->stopping && now >= l->not_before && now >= clearing_pause(l) &&
+           !lease_yields(l, now);
+}
+
+/* A record of ours that nobody here uses: an acquire whose answer was lost long ago. If it is still
+ * there after a release, the store does not take it back: try again after a pause. */
+static void give_back(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    bool again = l->gave_back == l->seen.request && !BW_BUG(lease_gives_back_without_pause);
+    l->gave_back = again ? 0 : l->seen.request;
+    if (again) {
+        become_pausing(l, now, now, actions);
+        return;
+    }
+    l->token = l->seen.token;
+    bw_lease_plan(&l->schedule, &l->config.terms, now);
+    lease_become_releasing(l, BW_LEASE_KEPT, now, actions);
+}
+
+/* Could it be taken, as far as the record goes? */
+static bool is_over(const struct bw_lease *l, bw_time now)
+{
+    return !l->seen.held || l->seen.proved_dead || may_steal(l, now);
+}
+
+/* The record is known: what now? */
+static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    bool over = is_over(l, now);
+    bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
+    lease_look_for_namesake(l, now, actions);
+    if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
+        lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
+    else if (ours)
+        give_back(l, now, actions);
+    else if (l->stopping)
+        lease_become_stopped(l, now, actions);
+    else if (!over || !may_contend(l, now))
+        become_waiting(l, now, actions);
+    else if (l->config.priority != 0 && (l->config.traits & BW_STORE_LISTS))
+        become_listing(l, now, actions);
+    else
+        become_acquiring(l, now, actions);
+}
+
+/* Is a better candidate there? Then it has one retry interval to take the lead. */
+static void on_list(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                    struct bw_lease_actions *actions)
+{
+    for (uint32_t i = 0; i < reply->count; i++)
+        if (reply->candidates[i].priority > l->config.priority) {
+            l->not_before = now + l->config.retry_ns;
+            become_waiting(l, now, actions);
+            l->act_at = l->not_before;
+            return;
+        }
+    become_acquiring(l, now, actions);
+}
+
+static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time sent,
+                              bw_time now, struct bw_lease_actions *actions)
+{
+    if (reply->outcome == BW_OUTCOME_DONE) {
+        lease_become_holding(l, &reply->record, sent, now, actions);
+    } else if (reply->outcome == BW_OUTCOME_REFUSED) {
+        /* Refused by a record that we have just judged free: to ask at once would be to ask again
+         * and again. */
+        bool news = lease_note_record(l, &reply->record, now, actions);
+        if (!news && is_over(l, now) && !BW_BUG(lease_asks_again_at_once))
+            become_pausing(l, sent, now, actions);
+        else
+            decide(l, now, actions);
+    } else if (reply->outcome == BW_OUTCOME_UNKNOWN && !BW_BUG(lease_takes_unknown_for_no)) {
+        l->in_line = false; /* asked for again if need be: who has a place keeps it */
+        lease_become_reading(l, now, actions); /* it may have been granted: look for its id */
+    } else {
+        l->in_line = false;
+        become_pausing(l, l->main.sent, now, actions);
+    }
+}
+
+static void on_read_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                           struct bw_lease_actions *actions)
+{
+    if (reply->outcome != BW_OUTCOME_DONE) {
+        become_pausing(l, l->main.sent, now, actions);
+        return;
+    }
+    lease_note_record(l, &reply->record, now, actions);
+    lease_on_note(l, now, actions);
+    decide(l, now, actions);
+}
+
+static void on_main_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                           struct bw_lease_actions *actions)
+{
+    bw_time sent = l->main.sent;
+    l->main.id = 0;
+    if (l->state == LEASE_ACQUIRING)
+        on_acquire_answer(l, reply, sent, now, actions);
+    else if (l->state == LEASE_LISTING && reply->outcome == BW_OUTCOME_DONE)
+        on_list(l, reply, now, actions);
+    else if (l->state == LEASE_LISTING)
+        become_pausing(l, l->main.sent, now, actions);
+    else
+        on_read_answer(l, reply, now, actions);
+}
+
+/* The record a holder watches is away, or is not its own: as when a database was removed and
+ * another one stands in its place. */
+static bool may_be_lost(const struct bw_lease *l, const struct bw_store_reply *reply)
+{
+    const struct bw_store_record *record = &reply->record;
+    if (reply->outcome == BW_OUTCOME_UNAVAILABLE)
+        return true;
+    return reply->outcome == BW_OUTCOME_DONE && (!record->held || record->token != l->token);
+}
+
+static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                            struct bw_lease_actions *actions)
+{
+    l->watch.id = 0;
+    if (reply->outcome == BW_OUTCOME_DONE) {
+        lease_note_record(l, &reply->record, now, actions);
+        lease_on_note(l, now, actions);
+    }
+    if (l->state == LEASE_WAITING && reply->outcome == BW_OUTCOME_DONE)
+        decide(l, now, actions);
+    else if (l->state == LEASE_WAITING && reply->outcome == BW_OUTCOME_UNAVAILABLE)
+        become_pausing(l, now, now, actions);
+    else if (l->state == LEASE_WAITING)
+        lease_become_reading(l, now, actions);
+    else if (l->state == LEASE_HOLDING && reply->record.held && reply->record.token > l->token)
+        lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
+    else if (l->state == LEASE_HOLDING && may_be_lost(l, reply))
+        lease_renew_soon(l, now);
+    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. Who steps down
+     * has nothing to learn any more, and its release would have to wait behind the look of a watch.
+     */
+    bool again = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_UNKNOWN;
+    if (l->state == LEASE_HOLDING && again)
+        lease_watch(l, now, actions);
+}
+
+static void on_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
+                      struct bw_lease_actions *actions)
+{
+    if (reply->id == 0 || lease_on_enter_answer(l, reply, actions))
+        return;
+    if (reply->id == l->watch.id)
+        on_watch_answer(l, reply, now, actions);
+    else if (l->state >= LEASE_HOLDING)
+        lease_on_hold_answer(l, reply, now, actions);
+    else if (reply->id == l->main.id)
+        on_main_answer(l, reply, now, actions);
+}
+
+static void on_timeout(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if (l->state >= LEASE_HOLDING)
+        lease_on_hold_timeout(l, now, actions);
+    else if (l->state == LEASE_WAITING && now >= l->act_at && l->seen.held && may_steal(l, now) &&
+             may_contend(l, now))
+        become_acquiring(l, now, actions);
+    else if (l->state == LEASE_WAITING && now >= l->act_at) {
+        if (now >= l->prefer_at && is_fit(l))
+            lease_ask_for_lead(l, now, actions);
+        lease_become_reading(l, now, actions);
+    }
+}
+
+static void on_health(struct bw_lease *l, bool healthy, bw_time now,
+                      struct bw_lease_actions *actions)
+{
+    bool was = !l->unhealthy;
+    l->unhealthy = !healthy;
+    if (was == healthy)
+        return;
+    if (!healthy && l->state == LEASE_HOLDING)
+        lease_become_stopping(l, BW_LEASE_UNHEALTHY, now, actions);
+    else if (healthy && l->state == LEASE_WAITING)
+        lease_become_reading(l, now, actions);
+    else if (l->state == LEASE_WAITING)
+        lease_line_up(l, now, actions);
+}
+
+static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->stopping = true;
+    if (l->state == LEASE_HOLDING)
+        lease_become_stopping(l, BW_LEASE_SHUT_DOWN, now, actions);
+    else if (l->state == LEASE_IDLE || l->state == LEASE_WAITING || l->state == LEASE_LISTING)
+        lease_become_stopped(l, now, actions);
+    /* Else an answer is under way: it decides whether there is something to give back. */
+}
+
+static void on_start(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    bool fit = !l->unhealthy || !(l->config.traits & BW_STORE_QUEUE);
+    if (!l->config.observer && fit && (l->config.traits & BW_STORE_LISTS))
+        lease_enter(l, now, actions);
+    lease_become_reading(l, now, actions);
+}
+
+static void on_resign(struct bw_lease *l, const struct bw_lease_event *event,
+                      struct bw_lease_actions *actions)
+{
+    if (l->state != LEASE_HOLDING)
+        return;
+    if (event->to && event->to[0])
+        lease_begin_transfer(l, event->to, event->now, actions);
+    else
+        lease_become_stopping(l, BW_LEASE_RESIGNED, event->now, actions);
+}
+
+void bw_lease_step(struct bw_lease *l, const struct bw_lease_event *event,
+                   struct bw_lease_actions *actions)
+{
+    if (l->state == LEASE_STOPPED)
+        return;
+    l->wall_known = event->wall > 0 && l->config.terms.uncertainty_ns > 0;
+    l->wall_ahead = l->wall_known ? event->wall - event->now : 0;
+    switch (event->kind) {
+    case BW_LEASE_START:
+        if (l->state == LEASE_IDLE)
+            on_start(l, event->now, actions);
+        break;
+    case BW_LEASE_ANSWER:
+        on_answer(l, event->answer, event->now, actions);
+        break;
+    case BW_LEASE_TIMEOUT:
+        on_timeout(l, event->now, actions);
+        break;
+    case BW_LEASE_WORK_DEAD:
+        if (l->state == LEASE_HOLDING)
+            lease_become_releasing(l, BW_LEASE_FINISHED, event->now, actions);
+        else if (l->state == LEASE_STOPPING)
+            lease_become_releasing(l, l->reason, event->now, actions);
+        break;
+    case BW_LEASE_HEALTH:
+        on_health(l, event->yes, event->now, actions);
+        break;
+    case BW_LEASE_PREPARED:
+        lease_on_prepared(l, event->yes, event->now, actions);
+        break;
+    case BW_LEASE_RESIGN:
+        on_resign(l, event, actions);
+        break;
+    case BW_LEASE_STOP:
+        on_stop(l, event->now, actions);
+        break;
+    case BW_LEASE_UNCLEARED:
+        if (l->state == LEASE_HOLDING)
+            lease_become_stopping(l, BW_LEASE_NOT_CLEARED, event->now, actions);
+        break;
+    }
+}
+
+bw_time bw_lease_deadline(const struct bw_lease *l)
+{
+    return l->state >= LEASE_HOLDING ? lease_hold_deadline(l) : l->act_at;
+}
+
+void bw_lease_status(const struct bw_lease *l, struct bw_lease_status *out)
+{
+    bool leading = l->state == LEASE_HOLDING || l->state == LEASE_STOPPING;
+    *out = (struct bw_lease_status){.state = state_names[l->state],
+                                    .leader = leading        ? l->config.candidate
+                                              : l->seen.held ? l->seen.holder
+                                                             : "",
+                                    .value = leading        ? l->config.value
+                                             : l->seen.held ? l->seen.value
+                                                            : "",
+                                    .token = leading        ? l->token
+                                             : l->seen.held ? l->seen.token
+                                                            : BW_TOKEN_NONE,
+                                    .leading = l->state == LEASE_HOLDING,
+                                    .valid_until = leading ? l->schedule.end : 0,
+                                    .last_loss = l->last_loss};
+}

@@ -1,0 +1,64 @@
+/* What happened lately: a ring of events. The oldest makes room; whoever asks for less than what is
+ * kept is told so. */
+#include "core/registry/registry_state.h"
+
+bool history_drop(struct bw_registry *r)
+{
+    if (r->event_first == r->event_end)
+        return false;
+    const struct event *event = event_at(r, r->event_first++);
+    r->compacted = event->revision + 1;
+    kv_drop(r, event->kv);
+    if (event->previous)
+        kv_drop(r, event->previous);
+    r->bytes -= EVENT_COST;
+    return true;
+}
+
+void history_add(struct bw_registry *r, const struct event *event)
+{
+    if (r->event_end - r->event_first == r->config.history)
+        history_drop(r);
+    *event_at(r, r->event_end++) = *event;
+    kv_hold(r, event->kv);
+    if (event->previous)
+        kv_hold(r, event->previous);
+    r->bytes += EVENT_COST;
+}
+
+uint64_t bw_registry_events_from(const struct bw_registry *r, int64_t revision)
+{
+    uint64_t low = r->event_first, high = r->event_end;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (event_at(r, middle)->revision < revision)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool bw_registry_event(const struct bw_registry *r, uint64_t number, struct bw_happened *out)
+{
+    if (number < r->event_first || number >= r->event_end)
+        return false;
+    const struct event *event = event_at(r, number);
+    *out = (struct bw_happened){.revision = event->revision,
+                                .deleted = event->deleted,
+                                .kv = kv_at(r, event->kv),
+                                .previous = event->previous ? kv_at(r, event->previous) : NULL};
+    return true;
+}
+
+enum bw_refusal bw_registry_compact(struct bw_registry *r, int64_t revision)
+{
+    if (revision > r->revision)
+        return BW_REFUSED_FUTURE;
+    if (revision <= r->compacted)
+        return BW_REFUSED_COMPACTED;
+    while (r->event_first < r->event_end && event_at(r, r->event_first)->revision < revision)
+        history_drop(r);
+    r->compacted = revision;
+    return BW_REFUSED_NOT;
+}

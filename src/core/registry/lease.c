@@ -1,0 +1,197 @@
+/* Leases: found by id, each with the list of its keys. */
+#include "core/base/bug.h"
+#include "core/registry/registry_state.h"
+
+static bw_ref *bucket_of(const struct bw_registry *r, int64_t id)
+{
+    uint64_t hash = (uint64_t)id * 0x9e3779b97f4a7c15u;
+    return &r->buckets[hash >> 32 & (r->bucket_count - 1)];
+}
+
+bw_ref lease_find(const struct bw_registry *r, int64_t id)
+{
+    bw_ref at = *bucket_of(r, id);
+    while (at && lease_at(r, at)->id != id)
+        at = lease_at(r, at)->chain;
+    return at;
+}
+
+bw_ref lease_take(struct bw_registry *r, int64_t id)
+{
+    bw_ref ref = bw_heap_take(&r->heap, sizeof(struct lease));
+    BW_ASSERT(ref); /* the quota is smaller than the memory */
+    bw_ref *bucket = bucket_of(r, id);
+    *lease_at(r, ref) = (struct lease){
+        .id = id, .chain = *bucket, .next = r->lease_first, .deadline = BW_TIME_NEVER};
+    *bucket = ref;
+    if (r->lease_first)
+        lease_at(r, r->lease_first)->previous = ref;
+    r->lease_first = ref;
+    r->leases++;
+    r->bytes += LEASE_COST;
+    return ref;
+}
+
+void lease_give(struct bw_registry *r, bw_ref lease)
+{
+    bw_ref *at = bucket_of(r, lease_at(r, lease)->id);
+    while (*at != lease)
+        at = &lease_at(r, *at)->chain;
+    *at = lease_at(r, lease)->chain;
+    bw_ref next = lease_at(r, lease)->next, previous = lease_at(r, lease)->previous;
+    *(previous ? &lease_at(r, previous)->next : &r->lease_first) = next;
+    if (next)
+        lease_at(r, next)->previous = previous;
+    expiry_remove(r, lease);
+    bw_heap_give(&r->heap, lease, sizeof(struct lease));
+    r->leases--;
+    r->bytes -= LEASE_COST;
+}
+
+void lease_attach(struct bw_registry *r, int64_t id, bw_ref node)
+{
+    struct node *n = node_at(r, node);
+    bw_ref ref = id == BW_LEASE_ID_NONE ? 0 : lease_find(r, id);
+    n->lease_next = n->lease_previous = 0;
+    if (!ref)
+        return;
+    struct lease *lease = lease_at(r, ref);
+    n->lease_next = lease->first;
+    if (lease->first)
+        node_at(r, lease->first)->lease_previous = node;
+    lease->first = node;
+    lease->keys++;
+}
+
+void lease_detach(struct bw_registry *r, bw_ref node)
+{
+    struct node *n = node_at(r, node);
+    int64_t id = kv_at(r, n->kv)->lease;
+    bw_ref ref = id == BW_LEASE_ID_NONE ? 0 : lease_find(r, id);
+    if (!ref)
+        return;
+    struct lease *lease = lease_at(r, ref);
+    if (n->lease_previous)
+        node_at(r, n->lease_previous)->lease_next = n->lease_next;
+    else
+        lease->first = n->lease_next;
+    if (n->lease_next)
+        node_at(r, n->lease_next)->lease_previous = n->lease_previous;
+    lease->keys--;
+}
+
+enum bw_refusal bw_registry_grant(struct bw_registry *r, int64_t id, bw_time ttl_ns,
+                                  uint64_t binding)
+{
+    if (ttl_ns <= 0 || ttl_ns / BW_SEC > BW_GRANT_TTL_MAX_S)
+        return BW_REFUSED_TTL;
+    if (lease_find(r, id))
+        return BW_REFUSED_LEASE_EXISTS;
+    if (r->leases >= r->config.leases_max || !make_room(r, LEASE_COST))
+        return BW_REFUSED_NO_SPACE;
+    bw_ref ref = lease_take(r, id);
+    struct lease *lease = lease_at(r, ref);
+    lease->ttl_ns = ttl_ns;
+    lease->binding = binding;
+    return BW_REFUSED_NOT;
+}
+
+/* Two sorted lists of keys into one; links forward only. */
+static bw_ref merge(struct bw_registry *r, bw_ref a, bw_ref b)
+{
+    bw_ref first = 0, *end = &first;
+    while (a && b) {
+        bw_ref *less = slice_compare(node_key(r, a), node_key(r, b)) < 0 ? &a : &b;
+        *end = *less;
+        end = &node_at(r, *less)->lease_next;
+        *less = *end;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+/* The keys of a lease in their order, whatever the order they were attached in: every node tells a
+ * revoke the same way. Bottom-up merge sort: run i holds 2^i keys or none. */
+static void sort_keys(struct bw_registry *r, struct lease *lease)
+{
+    bw_ref runs[32] = {0}, all = 0, previous = 0;
+    for (bw_ref at = lease->first, next; at; at = next) {
+        next = node_at(r, at)->lease_next;
+        node_at(r, at)->lease_next = 0;
+        unsigned i = 0;
+        for (bw_ref run = at; run; i++) {
+            bw_ref other = runs[i];
+            runs[i] = other ? 0 : run;
+            run = other ? merge(r, other, run) : 0;
+        }
+    }
+    for (unsigned i = 0; i < 32; i++)
+        all = merge(r, runs[i], all);
+    lease->first = all;
+    for (bw_ref at = all; at; previous = at, at = node_at(r, at)->lease_next)
+        node_at(r, at)->lease_previous = previous;
+}
+
+enum bw_refusal bw_registry_revoke(struct bw_registry *r, int64_t id, uint64_t binding)
+{
+    bw_ref ref = lease_find(r, id);
+    if (!ref)
+        return BW_REFUSED_NO_LEASE;
+    if (binding && lease_at(r, ref)->binding != binding && !BW_BUG(registry_revokes_the_rebound))
+        return BW_REFUSED_NOT; /* bound anew since */
+    bool keys = lease_at(r, ref)->first != 0;
+    if (lease_at(r, ref)->keys > 1)
+        sort_keys(r, lease_at(r, ref));
+    while (lease_at(r, ref)->first && !(BW_BUG(revoke_leaves_keys) && lease_at(r, ref)->keys < 2))
+        change_delete(r, lease_at(r, ref)->first, r->revision + 1);
+    lease_give(r, ref);
+    r->revision += keys;
+    return BW_REFUSED_NOT;
+}
+
+enum bw_refusal bw_registry_bind(struct bw_registry *r, int64_t id, uint64_t binding)
+{
+    bw_ref ref = lease_find(r, id);
+    if (!ref)
+        return BW_REFUSED_NO_LEASE;
+    lease_at(r, ref)->binding = binding;
+    return BW_REFUSED_NOT;
+}
+
+static void view(const struct lease *lease, struct bw_lease_view *out)
+{
+    *out = (struct bw_lease_view){
+        .id = lease->id, .ttl_ns = lease->ttl_ns, .binding = lease->binding, .keys = lease->keys};
+}
+
+bool bw_registry_lease(const struct bw_registry *r, int64_t id, struct bw_lease_view *out)
+{
+    bw_ref ref = lease_find(r, id);
+    if (ref)
+        view(lease_at(r, ref), out);
+    return ref != 0;
+}
+
+uint32_t bw_registry_lease_keys(const struct bw_registry *r, int64_t id, struct bw_slice *out,
+                                uint32_t cap)
+{
+    bw_ref ref = lease_find(r, id);
+    uint32_t count = 0;
+    if (!ref)
+        return 0;
+    for (bw_ref at = lease_at(r, ref)->first; at && count < cap; at = node_at(r, at)->lease_next)
+        out[count++] = node_key(r, at);
+    return lease_at(r, ref)->keys;
+}
+
+/* The cursor: the lease that was told last. */
+bool bw_registry_next_lease(const struct bw_registry *r, uint64_t *cursor,
+                            struct bw_lease_view *out)
+{
+    bw_ref at = *cursor ? lease_at(r, (bw_ref)*cursor)->next : r->lease_first;
+    if (!at)
+        return false;
+    view(lease_at(r, at), out);
+    *cursor = at;
+    return true;
+}

@@ -1,0 +1,295 @@
+/* The status endpoint's connections, see http.h. Sockets are watched, not handed to libuv, as
+ * everywhere in the supervisor: one timer on CLOCK_BOOTTIME serves all deadlines. */
+#include "run/status/http.h"
+
+#include "core/base/error.h"
+#include "run/contain/proc.h"
+#include "run/status/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ACCEPTS_MAX 16u    /* in one turn of the loop */
+#define BACKLOG     128    /* those that knock at once */
+#define LINGER_NS   BW_SEC /* for the asker to close after the answer */
+
+struct connection {
+    uv_poll_t poll;
+    struct bw_http *http;
+    int fd;
+    bw_time until;
+    bool answered;
+    size_t got, sent, length;
+    char in[BW_HTTP_REQUEST_MAX];
+    char out[BW_HTTP_ANSWER_MAX];
+};
+
+struct bw_http {
+    uv_poll_t poll;
+    int fd;
+    bw_http_look *look;
+    void *context;
+    struct connection *at[BW_HTTP_CONNECTIONS_MAX];
+    char where[160];
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* a socket file of ours; "": none */
+    struct stat made;                                     /* that file */
+};
+
+/* ---- a connection ---- */
+
+static void on_connection_closed(uv_handle_t *handle)
+{
+    struct connection *c = handle->data;
+    close(c->fd);
+    free(c);
+}
+
+static void drop(struct connection *c)
+{
+    for (unsigned i = 0; i < BW_HTTP_CONNECTIONS_MAX; i++)
+        if (c->http->at[i] == c)
+            c->http->at[i] = NULL;
+    uv_close((uv_handle_t *)&c->poll, on_connection_closed);
+}
+
+static void on_ready(uv_poll_t *handle, int status, int events);
+
+/* As much of the answer as goes; then our side is closed and the asker's close waited for, because
+ * closing with unread bytes would take the answer away from it. */
+static void send_answer(struct connection *c)
+{
+    while (c->sent < c->length) {
+        ssize_t n = send(c->fd, c->out + c->sent, c->length - c->sent, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            uv_poll_start(&c->poll, UV_WRITABLE, on_ready);
+            return;
+        }
+        if (n < 0) {
+            drop(c);
+            return;
+        }
+        c->sent += (size_t)n;
+    }
+    shutdown(c->fd, SHUT_WR);
+    c->until = bw_time_min(c->until, bw_time_add(bw_run_now(), LINGER_NS));
+    uv_poll_start(&c->poll, UV_READABLE, on_ready);
+}
+
+static void answer(struct connection *c, int status, const struct bw_http_request *request)
+{
+    struct bw_http_view view = {.election = "", .id = "", .leader = "", .value = ""};
+    c->http->look(c->http->context, &view);
+    c->length = bw_http_answer(&view, status, request, c->out);
+    c->answered = true;
+    send_answer(c);
+}
+
+/* One read each time, so that no client keeps the loop for itself. */
+static void read_more(struct connection *c)
+{
+    struct bw_http_request request = {.method = BW_HTTP_OTHER};
+    char rest[1024];
+    char *into = c->answered ? rest : c->in + c->got;
+    ssize_t n = recv(c->fd, into, c->answered ? sizeof rest : sizeof c->in - c->got, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        drop(c);
+        return;
+    }
+    if (c->answered)
+        return;
+    c->got += (size_t)n;
+    int status = bw_http_request_parse(c->in, c->got, &request);
+    if (status != BW_HTTP_MORE)
+        answer(c, status, &request);
+}
+
+static void on_ready(uv_poll_t *handle, int status, int events)
+{
+    struct connection *c = handle->data;
+    if (status < 0)
+        drop(c);
+    else if (events & UV_WRITABLE)
+        send_answer(c);
+    else
+        read_more(c);
+}
+
+/* ---- the listener ---- */
+
+static struct connection **free_place(struct bw_http *http)
+{
+    unsigned oldest = 0;
+    for (unsigned i = 0; i < BW_HTTP_CONNECTIONS_MAX; i++) {
+        if (!http->at[i])
+            return &http->at[i];
+        if (http->at[i]->until < http->at[oldest]->until)
+            oldest = i;
+    }
+    drop(http->at[oldest]);
+    return &http->at[oldest];
+}
+
+static int begin(struct bw_http *http, int fd)
+{
+    struct connection *c = malloc(sizeof *c);
+    if (!c || uv_poll_init(http->poll.loop, &c->poll, fd) != 0) {
+        free(c);
+        return BW_ENOMEM;
+    }
+    c->poll.data = c;
+    c->http = http;
+    c->fd = fd;
+    c->until = bw_time_add(bw_run_now(), BW_HTTP_WITHIN_NS);
+    c->answered = false;
+    c->got = c->sent = c->length = 0;
+    *free_place(http) = c;
+    uv_poll_start(&c->poll, UV_READABLE, on_ready);
+    return 0;
+}
+
+static void on_knock(uv_poll_t *handle, int status, int events)
+{
+    struct bw_http *http = handle->data;
+    (void)events;
+    for (unsigned i = 0; status >= 0 && i < ACCEPTS_MAX; i++) {
+        int fd = accept4(http->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        if (begin(http, fd) != 0)
+            close(fd);
+    }
+}
+
+/* A socket file that nobody answers is left from a process that was killed. */
+static void remove_stale(const struct bw_http_address *address, const char *path)
+{
+    struct stat st;
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe >= 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        connect(probe, (const struct sockaddr *)&address->bytes, address->length) != 0 &&
+        errno == ECONNREFUSED)
+        unlink(path);
+    if (probe >= 0)
+        close(probe);
+}
+
+static int listen_at(struct bw_http *http, const struct bw_http_address *address)
+{
+    int on = 1, family = address->bytes.ss_family;
+    http->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (http->fd < 0)
+        return -1;
+    if (family == AF_UNIX)
+        remove_stale(address,
+                     ((const struct sockaddr_un *)(const void *)&address->bytes)->sun_path);
+    else
+        setsockopt(http->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(http->fd, (const struct sockaddr *)&address->bytes, address->length) != 0)
+        return -1;
+    if (family == AF_UNIX) {
+        const struct sockaddr_un *name = (const void *)&address->bytes;
+        memcpy(http->path, name->sun_path, sizeof http->path);
+        if (stat(http->path, &http->made) != 0)
+            return -1;
+    }
+    return listen(http->fd, BACKLOG);
+}
+
+static void say_where(struct bw_http *http)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof name;
+    getsockname(http->fd, (struct sockaddr *)&name, &length);
+    const struct sockaddr_in *v4 = (const void *)&name;
+    const struct sockaddr_in6 *v6 = (const void *)&name;
+    if (name.ss_family == AF_INET)
+        snprintf(http->where, sizeof http->where, "%s:%u",
+                 inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host), ntohs(v4->sin_port));
+    else if (name.ss_family == AF_INET6)
+        snprintf(http->where, sizeof http->where, "[%s]:%u",
+                 inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host), ntohs(v6->sin6_port));
+    else
+        snprintf(http->where, sizeof http->where, "unix:%s", http->path);
+}
+
+static void discard(struct bw_http *http)
+{
+    struct stat now;
+    if (http->fd >= 0)
+        close(http->fd);
+    if (http->path[0] && stat(http->path, &now) == 0 && now.st_ino == http->made.st_ino &&
+        now.st_dev == http->made.st_dev)
+        unlink(http->path); /* ours, not a successor's */
+    free(http);
+}
+
+int bw_http_open(struct bw_http **out, uv_loop_t *loop, const char *address, bw_http_look *look,
+                 void *context, char *why, size_t size)
+{
+    struct bw_http_address where;
+    struct bw_http *http = calloc(1, sizeof *http);
+    *out = NULL;
+    if (!http)
+        return BW_ENOMEM;
+    http->fd = -1;
+    http->look = look;
+    http->context = context;
+    if (bw_http_address_read(address, &where) != 0 || listen_at(http, &where) != 0 ||
+        uv_poll_init(loop, &http->poll, http->fd) != 0) {
+        snprintf(why, size, "cannot listen on %.100s: %s", address, strerror(errno));
+        discard(http);
+        return BW_EIO;
+    }
+    http->poll.data = http;
+    uv_poll_start(&http->poll, UV_READABLE, on_knock);
+    say_where(http);
+    *out = http;
+    return 0;
+}
+
+const char *bw_http_where(const struct bw_http *http)
+{
+    return http->where;
+}
+
+void bw_http_tick(struct bw_http *http, bw_time now)
+{
+    for (unsigned i = 0; http && i < BW_HTTP_CONNECTIONS_MAX; i++)
+        if (http->at[i] && now >= http->at[i]->until)
+            drop(http->at[i]);
+}
+
+bw_time bw_http_deadline(const struct bw_http *http)
+{
+    bw_time next = BW_TIME_NEVER;
+    for (unsigned i = 0; http && i < BW_HTTP_CONNECTIONS_MAX; i++)
+        if (http->at[i])
+            next = bw_time_min(next, http->at[i]->until);
+    return next;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    discard(handle->data);
+}
+
+void bw_http_close(struct bw_http *http)
+{
+    for (unsigned i = 0; http && i < BW_HTTP_CONNECTIONS_MAX; i++)
+        if (http->at[i])
+            drop(http->at[i]);
+    if (http)
+        uv_close((uv_handle_t *)&http->poll, on_listener_closed);
+}

@@ -1,0 +1,150 @@
+/* Requests, see request.h. */
+#include "run/status/request.h"
+
+#include <string.h>
+
+/* A piece of the request that is still to be read. */
+struct text {
+    const char *at, *end;
+};
+
+static bool is_token(char c)
+{
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return letter || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+}
+
+static bool is_visible(char c)
+{
+    return c > ' ' && c < 0x7f;
+}
+
+static bool is_control(char c)
+{
+    return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
+}
+
+/* The next line without its CRLF; false: not whole. */
+static bool take_line(struct text *text, struct text *line)
+{
+    for (const char *at = text->at; at + 1 < text->end; at++)
+        if (at[0] == '\r' && at[1] == '\n') {
+            *line = (struct text){text->at, at};
+            text->at = at + 2;
+            return true;
+        }
+    return false;
+}
+
+/* What stands before the next `c`, which is skipped; false: there is none, or nothing before it. */
+static bool take_until(struct text *text, char c, struct text *out)
+{
+    const char *found = memchr(text->at, c, (size_t)(text->end - text->at));
+    if (!found || found == text->at)
+        return false;
+    *out = (struct text){text->at, found};
+    text->at = found + 1;
+    return true;
+}
+
+static bool is_word(const struct text *text, const char *word)
+{
+    size_t length = strlen(word);
+    return (size_t)(text->end - text->at) == length && memcmp(text->at, word, length) == 0;
+}
+
+/* "/path?query", or with scheme and host before it as proxies are asked. */
+static int read_target(struct text target, struct bw_http_request *out)
+{
+    static const char scheme[] = "http://";
+    size_t length = sizeof scheme - 1;
+    for (const char *at = target.at; at < target.end; at++)
+        if (!is_visible(*at))
+            return 400;
+    if ((size_t)(target.end - target.at) > length && memcmp(target.at, scheme, length) == 0) {
+        target.at = memchr(target.at + length, '/', (size_t)(target.end - target.at) - length);
+        if (!target.at)
+            return 400;
+    }
+    if (target.at == target.end || *target.at != '/')
+        return 400;
+    const char *query = memchr(target.at, '?', (size_t)(target.end - target.at));
+    length = (size_t)((query ? query : target.end) - target.at);
+    if (length > BW_HTTP_PATH_MAX)
+        return 414;
+    memcpy(out->path, target.at, length);
+    out->path[length] = '\0';
+    return 200;
+}
+
+static int read_version(const struct text *version, bool *host_needed)
+{
+    *host_needed = is_word(version, "HTTP/1.1");
+    if (*host_needed || is_word(version, "HTTP/1.0"))
+        return 200;
+    bool http = version->end - version->at == 8 && memcmp(version->at, "HTTP/", 5) == 0;
+    return http ? 505 : 400;
+}
+
+static int read_first_line(struct text line, struct bw_http_request *out, bool *host_needed)
+{
+    struct text method, target;
+    if (!take_until(&line, ' ', &method) || !take_until(&line, ' ', &target))
+        return 400;
+    for (const char *at = method.at; at < method.end; at++)
+        if (!is_token(*at))
+            return 400;
+    out->method = is_word(&method, "GET")    ? BW_HTTP_GET
+                  : is_word(&method, "HEAD") ? BW_HTTP_HEAD
+                                             : BW_HTTP_OTHER;
+    int status = read_version(&line, host_needed);
+    return status == 200 ? read_target(target, out) : status;
+}
+
+static bool is_host(const struct text *name)
+{
+    static const char host[] = "host";
+    if (name->end - name->at != 4)
+        return false;
+    for (unsigned i = 0; i < 4; i++)
+        if ((name->at[i] | 0x20) != host[i])
+            return false;
+    return true;
+}
+
+/* One header; counts those that are Host. */
+static int read_header(struct text line, unsigned *hosts)
+{
+    struct text name;
+    if (!take_until(&line, ':', &name))
+        return 400;
+    for (const char *at = name.at; at < name.end; at++)
+        if (!is_token(*at)) /* also a blank: folded lines, "Host :" */
+            return 400;
+    for (const char *at = line.at; at < line.end; at++)
+        if (is_control(*at))
+            return 400;
+    *hosts += is_host(&name);
+    return 200;
+}
+
+int bw_http_request_parse(const char *bytes, size_t length, struct bw_http_request *out)
+{
+    struct text text = {bytes, bytes + length}, line;
+    int more = length >= BW_HTTP_REQUEST_MAX ? 431 : BW_HTTP_MORE;
+    bool host_needed = false;
+    unsigned hosts = 0;
+    if (length > 0 && !is_token(bytes[0]))
+        return 400; /* TLS, or noise: no use to wait for more */
+    if (!take_line(&text, &line))
+        return more;
+    int status = read_first_line(line, out, &host_needed);
+    while (status == 200) {
+        if (!take_line(&text, &line))
+            return more;
+        if (line.at == line.end)
+            return hosts == 1 || (hosts == 0 && !host_needed) ? 200 : 400;
+        status = read_header(line, &hosts);
+    }
+    return status;
+}

@@ -1,0 +1,341 @@
+/* The guardian, seen from the supervisor. It answers every ARM; one that does not (stopped) is
+ * killed. When it is dead, what it left behind is killed from here until it is confirmed empty, the
+ * leadership is stepped down from, and a new one is started.
+ *
+ * With subreaper containment the confirmation is that this process has no children left. Hooks and
+ * health checks are children too, and are waited for: their time limits are at most a TTL. A child
+ * from before the guardian (left by the program that executed us) may live on for good. Then
+ * nothing can be confirmed, and this process exits without a release: the lease expires. */
+#include "run/supervisor/state.h"
+
+#include "run/contain/proc.h"
+#include "run/guardian/last_words.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RESTART_NS     (50 * BW_MS)
+#define RESTART_MAX_NS (5 * BW_SEC)
+#define STRIKE_NS      (20 * BW_MS)
+#define LOOK_NS        BW_MS
+#define ACK_LEAST_NS   (100 * BW_MS)
+#define EXIT_UNPROVED  71
+
+void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed)
+{
+    if (s->socket_fd >= 0)
+        bw_wire_send(s->socket_fd, &wire, passed);
+}
+
+/* What is said if we die from here on. A leadership without them is only slower to follow. */
+static void hand_over_words(struct supervisor *s)
+{
+    const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
+    struct bw_last_words words;
+    if (!ops->last_words || !ops->last_words(bw_asker_store(s->asker), s->config->election, &words))
+        return;
+    int fd = bw_last_words_write(words.rows, words.count);
+    if (fd < 0)
+        return;
+    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_MOUTH}, words.socket);
+    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_WORDS, .token = s->token}, fd);
+    close(fd);
+}
+
+void bw_supervisor_words_changed(struct supervisor *s)
+{
+    if (s->token != BW_TOKEN_NONE && s->armed_token == s->token)
+        hand_over_words(s);
+}
+
+void bw_supervisor_arm(struct supervisor *s)
+{
+    const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
+    struct bw_wire arm = {.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill};
+    int held = ops->hold ? ops->hold(bw_asker_store(s->asker), s->config->election, arm.proof) : -1;
+    bw_supervisor_tell(s, arm, held);
+    hand_over_words(s);
+    bw_time patience = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
+    if (s->ack_due == BW_TIME_NEVER)
+        s->ack_due = bw_time_add(bw_run_now(), patience);
+}
+
+/* ---- messages ---- */
+
+static void say_containment(struct supervisor *s)
+{
+    struct bw_log_field fields[] = {{"containment", s->containment, 0}, BW_LOG_END};
+    bool weak = s->contain.kind == BW_CONTAIN_SUBREAPER;
+    if (s->said_kind == s->contain.kind)
+        return;
+    s->said_kind = s->contain.kind;
+    bw_log_event(&s->log, weak ? BW_LOG_WARNING : BW_LOG_INFO, "containment", fields,
+                 "work will be contained by %s%s", bw_contain_word(s->contain.kind),
+                 weak ? ": if both supervisor and guardian are killed, the next leader waits until "
+                        "the lease has expired, and processes that wiped their environment may "
+                        "outlive it"
+                      : "");
+}
+
+void bw_supervisor_begin(struct supervisor *s)
+{
+    if (s->started || s->ending || !s->asked || s->guardian != GUARDIAN_READY)
+        return;
+    s->started = true;
+    bw_supervisor_step(s, BW_LEASE_START, false);
+    bw_supervisor_judge_health(s);
+}
+
+static void on_ready(struct supervisor *s, const char *name)
+{
+    snprintf(s->containment, sizeof s->containment, "%s", name);
+    s->contain_known = bw_contain_find(&s->contain, name) == BW_CONTAIN_HERE;
+    s->guardian = GUARDIAN_READY;
+    say_containment(s);
+    if (!s->started) {
+        bw_supervisor_begin(s);
+        return;
+    }
+    bw_supervisor_judge_health(s);
+    bw_asked_go(s->asked);
+}
+
+static int code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void on_dead(struct supervisor *s, const struct bw_wire *wire)
+{
+    if (wire->token != s->token || s->token == BW_TOKEN_NONE)
+        return;
+    bool by_itself =
+        (wire->flags & BW_WIRE_RAN) && !s->told_to_end && bw_run_now() < s->schedule.kill;
+    if (!by_itself && !s->told_to_end) /* killed at the deadline, or never started */
+        bw_supervisor_step(s, BW_LEASE_RESIGN, false);
+    if (by_itself) {
+        int code = code_of(wire->number);
+        struct bw_log_field fields[] = {{"code", NULL, (uint64_t)code}, BW_LOG_END};
+        bw_log_event(&s->log, BW_LOG_INFO, "ended", fields, "the command ended with %d", code);
+    }
+    s->finished = by_itself && code_of(wire->number) == 0;
+    bw_supervisor_work_dead(s);
+    if (by_itself)
+        bw_supervisor_end(s, code_of(wire->number));
+}
+
+static void on_stuck(struct supervisor *s, const char *text)
+{
+    struct bw_log_field fields[] = {{"token", NULL, bw_run_token(s->token)}, BW_LOG_END};
+    bw_log_event(&s->log, BW_LOG_ERROR, "not-dead", fields, "%s; the leadership is not released",
+                 text);
+}
+
+static void on_failed(struct supervisor *s, const char *why)
+{
+    bw_log_event(&s->log, BW_LOG_ERROR, "no-containment", NULL, "the work cannot be contained: %s",
+                 why);
+    if (!s->started)
+        bw_supervisor_end(s, 69);
+    else
+        kill(s->guardian_pid, SIGKILL); /* a new one tries again, after a pause */
+}
+
+static void on_message(struct supervisor *s, const struct bw_wire *wire)
+{
+    switch (wire->kind) {
+    case BW_WIRE_READY:
+        on_ready(s, wire->text);
+        break;
+    case BW_WIRE_FAILED:
+        on_failed(s, wire->text);
+        break;
+    case BW_WIRE_ARMED:
+        s->ack_due = BW_TIME_NEVER;
+        s->restart_pause_ns = RESTART_NS;
+        break;
+    case BW_WIRE_STARTED: {
+        struct bw_log_field fields[] = {{"token", NULL, bw_run_token(wire->token)},
+                                        {"pid", NULL, (uint64_t)wire->number},
+                                        BW_LOG_END};
+        s->work = wire->number;
+        s->notified = bw_run_now();
+        bw_health_begin(&s->progress, s->notified);
+        bw_log_event(&s->log, BW_LOG_INFO, "started", fields, "the command runs as pid %d",
+                     (int)wire->number);
+        break;
+    }
+    case BW_WIRE_STUCK:
+        on_stuck(s, wire->text);
+        break;
+    case BW_WIRE_DEAD:
+        on_dead(s, wire);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_socket(uv_poll_t *handle, int status, int events)
+{
+    struct supervisor *s = handle->data;
+    struct bw_wire wire;
+    int passed, got = 0;
+    (void)events;
+    (void)status;
+    while (s->socket_fd >= 0 && (got = bw_wire_receive(s->socket_fd, &wire, &passed)) > 0) {
+        if (passed >= 0)
+            close(passed);
+        on_message(s, &wire);
+    }
+    if (got < 0 && s->socket_fd >= 0)
+        uv_poll_stop(handle); /* its death is told by SIGCHLD */
+}
+
+/* ---- birth and death ---- */
+
+int bw_supervisor_guardian_start(struct supervisor *s)
+{
+    s->guardian_pid = bw_guardian_start(&s->guardian_config, &s->socket_fd);
+    if (s->guardian_pid < 0) {
+        s->socket_fd = -1;
+        return BW_ENOMEM;
+    }
+    s->guardian = GUARDIAN_STARTING;
+    s->ack_due = BW_TIME_NEVER;
+    return 0;
+}
+
+int bw_supervisor_guardian_listen(struct supervisor *s)
+{
+    if (uv_poll_init(&s->loop, &s->socket, s->socket_fd) != 0)
+        return BW_ENOMEM;
+    s->socket.data = s;
+    return uv_poll_start(&s->socket, UV_READABLE, on_socket) == 0 ? 0 : BW_ENOMEM;
+}
+
+static void start_again(struct supervisor *s)
+{
+    s->restart_at = BW_TIME_NEVER;
+    s->contain_known = false;
+    if (bw_supervisor_guardian_start(s) == 0 && bw_supervisor_guardian_listen(s) == 0)
+        return;
+    s->restart_pause_ns = bw_time_min(s->restart_pause_ns * 2, RESTART_MAX_NS);
+    s->restart_at = bw_time_add(bw_run_now(), s->restart_pause_ns);
+}
+
+/* Libuv may still look at the old handle in this turn: it is closed, and the next one started when
+ * that is done. */
+static void on_socket_closed(uv_handle_t *handle)
+{
+    struct supervisor *s = handle->data;
+    close(s->socket_fd);
+    s->socket_fd = -1;
+}
+
+void bw_supervisor_guardian_dead(struct supervisor *s)
+{
+    s->guardian_pid = 0;
+    s->ack_due = BW_TIME_NEVER;
+    uv_poll_stop(&s->socket);
+    uv_close((uv_handle_t *)&s->socket, on_socket_closed);
+    if (s->stopped)
+        return;
+    bw_log_event(&s->log, BW_LOG_ERROR, "guardian-lost", NULL,
+                 "the guardian is dead; the work is killed from here");
+    s->guardian = GUARDIAN_LOST;
+    s->armed_token = BW_TOKEN_NONE;
+    s->strike_at = 0;
+    s->unproved_since = BW_TIME_NEVER;
+    bw_contain_inherit(&s->contain);
+    bw_supervisor_judge_health(s);
+    bw_supervisor_guardian_tick(s, bw_run_now());
+}
+
+static bool is_hook(void *supervisor, pid_t pid)
+{
+    const struct supervisor *s = supervisor;
+    for (unsigned i = 0; i < BW_CHILDREN_MAX; i++)
+        if (s->children.at[i].pid == pid)
+            return true;
+    return pid == s->guardian_pid;
+}
+
+/* Not confirmed dead yet. If nobody was found for a whole TTL, nobody will be: exit as if killed.
+ */
+static void wait_for_proof(struct supervisor *s, const struct bw_contain_left *left, bw_time now)
+{
+    bool found = left->pid > 0 || s->contain.kind != BW_CONTAIN_SUBREAPER;
+    s->strike_at = now + (found ? LOOK_NS : STRIKE_NS);
+    if (found || s->unproved_since == BW_TIME_NEVER)
+        s->unproved_since = found ? BW_TIME_NEVER : now;
+    else if (now - s->unproved_since >= s->config->terms.ttl_ns) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "not-proved-dead", NULL,
+                     "cannot confirm that the work is dead: this process has other children; "
+                     "exiting without a release, so that the lease expires");
+        _exit(EXIT_UNPROVED);
+    }
+}
+
+/* What the guardian left is killed and looked at until nothing is there. */
+static void finish_off(struct supervisor *s, bw_time now)
+{
+    struct bw_contain_left left = {.empty = true};
+    if (s->contain_known) {
+        bw_contain_strike(&s->contain, is_hook, s);
+        bw_contain_kill(&s->contain);
+        bw_contain_look(&s->contain, &left);
+    }
+    if (!left.empty) {
+        wait_for_proof(s, &left, now);
+        return;
+    }
+    if (s->contain_known)
+        bw_contain_remove(&s->contain);
+    s->contain_known = false;
+    s->guardian = GUARDIAN_ABSENT;
+    s->restart_at = now + s->restart_pause_ns;
+    s->restart_pause_ns = bw_time_min(s->restart_pause_ns * 2, RESTART_MAX_NS);
+    s->strike_at = BW_TIME_NEVER;
+    if (s->token != BW_TOKEN_NONE)
+        bw_supervisor_work_dead(s);
+}
+
+void bw_supervisor_guardian_orphans(struct supervisor *s)
+{
+    if (s->guardian == GUARDIAN_LOST)
+        finish_off(s, bw_run_now());
+}
+
+void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now)
+{
+    if (s->guardian == GUARDIAN_LOST && now >= s->strike_at) {
+        finish_off(s, now);
+    } else if (now >= s->strike_at && s->token != BW_TOKEN_NONE && s->contain_known) {
+        bw_contain_kill(&s->contain); /* the guardian's own blow is overdue */
+        s->strike_at = now + STRIKE_NS;
+    }
+    if (s->guardian == GUARDIAN_ABSENT && now >= s->restart_at && s->socket_fd < 0 && !s->stopped)
+        start_again(s);
+    if (now >= s->ack_due && s->guardian_pid > 0) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "guardian-silent", NULL,
+                     "the guardian does not answer (stopped?); it is killed and replaced");
+        s->ack_due = BW_TIME_NEVER;
+        kill(s->guardian_pid, SIGKILL);
+    }
+}
+
+bw_time bw_supervisor_guardian_deadline(const struct supervisor *s)
+{
+    bw_time next = s->ack_due;
+    bool strikes = s->guardian == GUARDIAN_LOST || s->token != BW_TOKEN_NONE;
+    if (strikes)
+        next = bw_time_min(next, s->strike_at);
+    if (s->guardian == GUARDIAN_ABSENT && s->socket_fd < 0)
+        next = bw_time_min(next, s->restart_at);
+    return next;
+}

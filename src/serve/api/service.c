@@ -1,0 +1,558 @@
+/* Calls that wait for the replica, headers, and errors in the words clients match; see service.h.
+ */
+#include "serve/api/service.h"
+
+#include "core/base/bug.h"
+#include "core/base/error.h"
+#include "serve/api/auth.h"
+#include "serve/api/binding.h"
+#include "serve/api/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define READ_KVS 262144u
+
+static struct bw_wait **bucket_of(const struct bw_service *service, uint64_t request)
+{
+    return &service->buckets[request & (WAIT_BUCKETS - 1)];
+}
+
+struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request)
+{
+    struct bw_service *service = call->service;
+    struct bw_wait *wait = request ? calloc(1, sizeof *wait) : NULL;
+    if (!wait) {
+        if (request)
+            bw_replica_forget(service->replica, request);
+        bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
+        return NULL;
+    }
+    struct bw_wait **bucket = bucket_of(service, request);
+    *wait = (struct bw_wait){.call = call,
+                             .request = request,
+                             .chain = *bucket,
+                             .next = call->waits,
+                             .link = &call->waits};
+    *bucket = wait;
+    service->waiting++;
+    if (call->waits)
+        call->waits->link = &wait->next;
+    call->waits = wait;
+    return wait;
+}
+
+struct bw_wait *bw_service_propose(struct bw_call *call, struct bw_entry *entry,
+                                   void (*applied)(struct bw_call *, int64_t,
+                                                   const struct bw_entry *, enum bw_refusal,
+                                                   const struct bw_results *))
+{
+    entry->by = bw_auth_by(call);
+    struct bw_wait *wait = bw_service_wait(call, bw_replica_propose(call->service->replica, entry));
+    if (wait)
+        wait->applied = applied;
+    return wait;
+}
+
+struct bw_wait *bw_service_read(struct bw_call *call,
+                                void (*answered)(struct bw_call *, int64_t, bw_time))
+{
+    struct bw_wait *wait = bw_service_wait(call, bw_replica_read(call->service->replica));
+    if (wait) {
+        wait->answered = answered;
+        wait->reads = true;
+        wait->large = true;
+    }
+    return wait;
+}
+
+bool bw_service_knows(struct bw_call *call, const char *what)
+{
+    struct bw_registry_status status;
+    char text[160];
+    bw_registry_status(bw_service_registry(call->service), &status);
+    if (status.level >= BW_REGISTRY_LEVEL)
+        return true;
+    snprintf(text, sizeof text,
+             "bellwether: %s: every member must be of this version and have been there once", what);
+    bw_call_end(call, BW_CODE_UNAVAILABLE, text);
+    return false;
+}
+
+static void unlink_wait(struct bw_service *service, struct bw_wait *wait)
+{
+    struct bw_wait **at = bucket_of(service, wait->request);
+    while (*at != wait)
+        at = &(*at)->chain;
+    *at = wait->chain;
+    service->waiting--;
+    *wait->link = wait->next;
+    if (wait->next)
+        wait->next->link = wait->link;
+}
+
+/* Takes the wait for a request out; false: nobody waits any more. */
+static bool take_wait(struct bw_service *service, uint64_t request, struct bw_wait *out)
+{
+    struct bw_wait *at = *bucket_of(service, request);
+    while (at && at->request != request)
+        at = at->chain;
+    if (!at)
+        return false;
+    unlink_wait(service, at);
+    *out = *at;
+    free(at);
+    return !out->call->ended;
+}
+
+/* gRPC gives a wrong number of requests the status INTERNAL, as grpc-go does. */
+bool bw_call_may_take(struct bw_call *call)
+{
+    if (call->asked && call->method->arity != BW_BIDI_STREAM && !BW_BUG(call_takes_two_requests)) {
+        bw_call_end(call, BW_CODE_INTERNAL,
+                    "grpc: more than one request message for a call that takes one");
+        return false;
+    }
+    return bw_auth_may(call);
+}
+
+void bw_call_take(struct bw_call *call, const ProtobufCMessage *message)
+{
+    call->asked = true;
+    if (bw_service_may(call, message))
+        call->method->message(call, message);
+}
+
+void bw_call_no_more(struct bw_call *call)
+{
+    if (call->ended)
+        return;
+    if (!call->asked && call->method->arity != BW_BIDI_STREAM)
+        bw_call_end(call, BW_CODE_INTERNAL, "grpc: no request message");
+    else if (call->method->no_more)
+        call->method->no_more(call);
+}
+
+void bw_call_send(struct bw_call *call, const ProtobufCMessage *message)
+{
+    if (!call->ended)
+        call->send(call, message);
+}
+
+void bw_call_end(struct bw_call *call, enum bw_code code, const char *text)
+{
+    if (call->ended)
+        return;
+    call->ended = true;
+    call->end(call, code, code == BW_CODE_OK ? "" : text);
+}
+
+void bw_call_leaderless(struct bw_call *call)
+{
+    if (call->method && bw_method_streams(call->method) && call->needs_leader)
+        bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
+}
+
+void bw_call_gone(struct bw_call *call)
+{
+    struct bw_service *service = call->service;
+    call->ended = true;
+    while (call->waits) {
+        struct bw_wait *wait = call->waits;
+        /* What is under way may still happen. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        if (wait->binds)
+            bw_binding_add(call->binding, wait->number);
+        bw_replica_forget(service->replica, wait->request); /* NOLINT(clang-analyzer-unix.Malloc) */
+        unlink_wait(service, wait);
+        free(wait);
+    }
+    free(call->held);
+    call->held = NULL;
+    if (call->method && call->method->gone)
+        call->method->gone(call);
+}
+
+static void on_applied(void *context, uint64_t request, const struct bw_entry *entry,
+                       enum bw_refusal refusal, const struct bw_results *results)
+{
+    struct bw_wait wait;
+    if (take_wait(context, request, &wait) && wait.applied)
+        wait.applied(wait.call, wait.number, entry, refusal, results);
+}
+
+/* The response is not built before the caller has read others. What is read then is newer, which a
+ * read that is still under way may be. */
+static void hold(const struct bw_wait *wait, bw_time ttl_ns)
+{
+    struct bw_call *call = wait->call;
+    call->held = malloc(sizeof *call->held);
+    if (!call->held) {
+        bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: no memory");
+        return;
+    }
+    *call->held = *wait;
+    call->held->ttl_ns = ttl_ns;
+    call->awaits_room = true;
+}
+
+static void answer_held(struct bw_call *call)
+{
+    struct bw_wait wait = *call->held;
+    free(call->held);
+    call->held = NULL;
+    if (!wait.reads || bw_auth_may(call))
+        wait.answered(call, wait.number, wait.ttl_ns);
+}
+
+bool bw_call_is_full(struct bw_call *call)
+{
+    bool full = call->is_full(call);
+    call->awaits_room |= full;
+    return full;
+}
+
+void bw_call_room(struct bw_call *call)
+{
+    if (!call->awaits_room || call->ended ||
+        (call->held ? call->is_crowded(call) : call->is_full(call)))
+        return;
+    call->awaits_room = false;
+    if (call->held)
+        answer_held(call);
+    else if (call->method->room)
+        call->method->room(call);
+}
+
+static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
+{
+    struct bw_wait wait;
+    if (!take_wait(context, request, &wait) || !wait.answered)
+        return;
+    if (wait.large && wait.call->is_crowded(wait.call) && !BW_BUG(account_is_ignored))
+        hold(&wait, ttl_ns);
+    else if (!wait.reads || bw_auth_may(wait.call))
+        wait.answered(wait.call, wait.number, ttl_ns);
+}
+
+static void on_failed(void *context, uint64_t request, int error)
+{
+    struct bw_wait wait;
+    if (!take_wait(context, request, &wait))
+        return;
+    if (wait.failed)
+        wait.failed(wait.call, wait.number, error);
+    else
+        bw_service_fail(wait.call, error);
+}
+
+/* Whoever keeps secrets is told once that there are some. */
+static void look_for_users(struct bw_service *service)
+{
+    struct bw_users_status status;
+    bw_registry_users_status(bw_service_registry(service), &status);
+    if (service->users_told || status.revision == 0)
+        return;
+    service->users_told = true;
+    if (service->options.users_known)
+        service->options.users_known(service->options.context, status.count);
+}
+
+static void on_changed(void *context, bool restored)
+{
+    look_for_users(context);
+    bw_service_news(context, restored);
+}
+
+static void on_led(void *context)
+{
+    struct bw_service *service = context;
+    if (service->options.led)
+        service->options.led(service->options.context);
+}
+
+static void on_ended(void *context, enum bw_replica_end end, const char *why)
+{
+    struct bw_service *service = context;
+    service->options.ended(service->options.context, end, why);
+}
+
+static const struct {
+    enum bw_code code;
+    const char *text;
+} refusals[] = {
+    [BW_REFUSED_NOT] = {BW_CODE_OK, ""},
+    [BW_REFUSED_NO_KEY] = {BW_CODE_INVALID, "etcdserver: key is not provided"},
+    [BW_REFUSED_KEY_UNKNOWN] = {BW_CODE_INVALID, "etcdserver: key not found"},
+    [BW_REFUSED_VALUE_GIVEN] = {BW_CODE_INVALID, "etcdserver: value is provided"},
+    [BW_REFUSED_LEASE_GIVEN] = {BW_CODE_INVALID, "etcdserver: lease is provided"},
+    [BW_REFUSED_DUPLICATE] = {BW_CODE_INVALID, "etcdserver: duplicate key given in txn request"},
+    [BW_REFUSED_TOO_MANY] = {BW_CODE_INVALID, "etcdserver: too many operations in txn request"},
+    [BW_REFUSED_TOO_LARGE] = {BW_CODE_INVALID, "etcdserver: request is too large"},
+    [BW_REFUSED_NO_LEASE] = {BW_CODE_NOT_FOUND, "etcdserver: requested lease not found"},
+    [BW_REFUSED_LEASE_EXISTS] = {BW_CODE_PRECONDITION, "etcdserver: lease already exists"},
+    [BW_REFUSED_TTL] = {BW_CODE_OUT_OF_RANGE, "etcdserver: too large lease TTL"},
+    [BW_REFUSED_NO_SPACE] = {BW_CODE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"},
+    [BW_REFUSED_COMPACTED] = {BW_CODE_OUT_OF_RANGE,
+                              "etcdserver: mvcc: required revision has been compacted"},
+    [BW_REFUSED_FUTURE] = {BW_CODE_OUT_OF_RANGE,
+                           "etcdserver: mvcc: required revision is a future revision"},
+    [BW_REFUSED_NOBODY] = {BW_CODE_INVALID, "etcdserver: user name is empty"},
+    [BW_REFUSED_TOKEN] = {BW_CODE_UNAUTHENTICATED, "etcdserver: invalid auth token"},
+    [BW_REFUSED_DENIED] = {BW_CODE_DENIED, "etcdserver: permission denied"},
+    [BW_REFUSED_USER_EXISTS] = {BW_CODE_PRECONDITION, "etcdserver: user name already exists"},
+    [BW_REFUSED_USER_UNKNOWN] = {BW_CODE_PRECONDITION, "etcdserver: user name not found"},
+    [BW_REFUSED_ROLE_NOT_GRANTED] = {BW_CODE_PRECONDITION,
+                                     "etcdserver: role is not granted to the user"},
+    [BW_REFUSED_NO_ROOT] = {BW_CODE_PRECONDITION, "etcdserver: root user does not exist"},
+    [BW_REFUSED_ROOT_ROLE] = {BW_CODE_PRECONDITION,
+                              "etcdserver: root user does not have root role"},
+    [BW_REFUSED_LAST_ADMIN] = {BW_CODE_INVALID, "etcdserver: invalid auth management"},
+    [BW_REFUSED_USERS_FULL] = {BW_CODE_EXHAUSTED, "bellwether: there are too many users"},
+    [BW_REFUSED_IMPORT] = {BW_CODE_PRECONDITION, "bellwether: there have been users already"}};
+
+void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal)
+{
+    bw_call_end(call, refusals[refusal].code, refusals[refusal].text);
+}
+
+void bw_service_fail(struct bw_call *call, int error)
+{
+    const char *text = "etcdserver: request timed out";
+    if (error == BW_ENOTLEADER)
+        text = "etcdserver: no leader";
+    else if (error == BW_ELOST)
+        text = "etcdserver: leader changed";
+    else if (error == BW_EBUSY || error == BW_ELIMIT)
+        text = "etcdserver: too many requests";
+    bw_call_end(call,
+                error == BW_EBUSY || error == BW_ELIMIT ? BW_CODE_EXHAUSTED : BW_CODE_UNAVAILABLE,
+                text);
+}
+
+/* A learner may be far behind: only its own state and what may be old is told. */
+bool bw_service_may(struct bw_call *call, const ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *kind = call->method->request;
+    bool old = kind == &api__range_request__descriptor &&
+               ((const Api__RangeRequest *)message)->serializable;
+    if (old || kind == &api__status_request__descriptor ||
+        bw_replica_is_voter(call->service->replica))
+        return true;
+    bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: rpc not supported for learner");
+    return false;
+}
+
+void bw_service_header(const struct bw_service *service, Api__Header *header, int64_t revision)
+{
+    struct bw_replica_status status;
+    struct bw_registry_status registry;
+    bw_replica_status(service->replica, &status);
+    bw_registry_status(bw_replica_registry(service->replica), &registry);
+    api__header__init(header);
+    header->cluster_id = service->options.cluster;
+    header->member_id = service->options.self;
+    header->revision = revision ? revision : registry.revision;
+    header->raft_term = status.term;
+}
+
+void *bw_service_room(struct bw_service *service, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    struct room *room = service->room;
+    if (!room || room->size - room->used < bytes) {
+        size_t size = bytes > ROOM_BYTES ? bytes : ROOM_BYTES;
+        room = malloc(sizeof *room + size);
+        if (!room)
+            abort();
+        *room = (struct room){.next = service->room, .size = size};
+        service->room = room;
+    }
+    void *at = room->bytes + room->used;
+    room->used += bytes;
+    return at;
+}
+
+/* One block is kept: most answers fit it. */
+void bw_service_room_clear(struct bw_service *service)
+{
+    struct room *room = service->room;
+    while (room && room->next) {
+        struct room *next = room->next;
+        free(room);
+        room = next;
+    }
+    if (room)
+        room->used = 0;
+    service->room = room;
+}
+
+static ProtobufCBinaryData binary(struct bw_slice slice)
+{
+    return (ProtobufCBinaryData){.data = (uint8_t *)slice.at, .len = slice.length};
+}
+
+Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv, bool keys_only)
+{
+    Api__KeyValue *out = bw_service_room(service, sizeof *out);
+    api__key_value__init(out);
+    out->key = binary(bw_kv_key(kv));
+    if (!keys_only)
+        out->value = binary(bw_kv_value(kv));
+    out->create_revision = kv->create_revision;
+    out->mod_revision = kv->mod_revision;
+    out->version = kv->version;
+    out->lease = kv->lease;
+    return out;
+}
+
+struct bw_replica *bw_service_replica(struct bw_service *service)
+{
+    return service->replica;
+}
+
+uv_loop_t *bw_service_loop(struct bw_service *service)
+{
+    return service->options.loop;
+}
+
+uint64_t bw_service_cluster(const struct bw_service *service)
+{
+    return service->options.cluster;
+}
+
+struct bw_passwords *bw_service_passwords(struct bw_service *service)
+{
+    return service->passwords;
+}
+
+bool bw_service_has_peer_tls(const struct bw_service *service)
+{
+    return service->options.credentials;
+}
+
+struct bw_registry *bw_service_registry(struct bw_service *service)
+{
+    return bw_replica_registry(service->replica);
+}
+
+struct bw_watches *bw_service_watches(struct bw_service *service)
+{
+    return service->watches;
+}
+
+struct bw_results *bw_service_results(struct bw_service *service)
+{
+    return &service->results;
+}
+
+uint32_t bw_service_waiting(const struct bw_service *service)
+{
+    return service->waiting;
+}
+
+bw_time bw_service_ttl_min(const struct bw_service *service)
+{
+    return service->options.ttl_min_ns;
+}
+
+static int open_watches(struct bw_service *service)
+{
+    service->watch_bytes = bw_watches_bytes(WATCHERS_MAX);
+    service->watch_memory = mmap(NULL, service->watch_bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (service->watch_memory == MAP_FAILED) {
+        service->watch_memory = NULL;
+        return BW_ENOMEM;
+    }
+    return bw_watches_init(&service->watches, service->watch_memory, service->watch_bytes,
+                           WATCHERS_MAX);
+}
+
+static void let_go(struct bw_service *service)
+{
+    bw_service_room_clear(service);
+    free(service->room);
+    if (service->watch_memory)
+        munmap(service->watch_memory, service->watch_bytes);
+    free((void *)service->results.kvs);
+    if (service->passwords)
+        bw_passwords_close(service->passwords);
+    free(service->buckets);
+    free(service);
+}
+
+int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why)
+{
+    struct bw_service *service = calloc(1, sizeof *service);
+    if (!service)
+        return BW_ENOMEM;
+    service->options = *options;
+    service->buckets = calloc(WAIT_BUCKETS, sizeof(struct bw_wait *));
+    service->results.kvs = malloc(READ_KVS * sizeof(const struct bw_kv *));
+    service->results.kv_cap = READ_KVS;
+    service->passwords = bw_passwords_new(options->loop);
+    struct bw_replica_options replica = {.loop = options->loop,
+                                         .directory = options->directory,
+                                         .cluster = options->cluster,
+                                         .self = options->self,
+                                         .members = options->members,
+                                         .count = options->count,
+                                         .joins = options->joins,
+                                         .publish = options->publish,
+                                         .listen_host = options->listen_host,
+                                         .listen_port = options->listen_port,
+                                         .credentials = options->credentials,
+                                         .heartbeat_ns = options->heartbeat_ns,
+                                         .timeout_ns = options->timeout_ns,
+                                         .registry = options->registry,
+                                         .context = service,
+                                         .applied = on_applied,
+                                         .answered = on_answered,
+                                         .failed = on_failed,
+                                         .changed = on_changed,
+                                         .led = on_led,
+                                         .ended = on_ended};
+    bool room = service->buckets && service->results.kvs && service->passwords;
+    int error = room ? open_watches(service) : BW_ENOMEM;
+    if (!error)
+        error = bw_replica_open(&service->replica, &replica, why);
+    if (error) {
+        let_go(service);
+        return error;
+    }
+    bw_service_news_open(service);
+    bw_service_import_open(service);
+    *out = service;
+    return 0;
+}
+
+static void on_closed(void *context)
+{
+    struct bw_service *service = context;
+    void (*closed)(void *context) = service->closed;
+    void *owner = service->options.context;
+    let_go(service);
+    if (closed)
+        closed(owner);
+}
+
+void bw_service_leave(struct bw_service *service)
+{
+    service->leaving = true;
+}
+
+bool bw_service_is_leaving(const struct bw_service *service)
+{
+    return service->leaving;
+}
+
+void bw_service_close(struct bw_service *service, void (*closed)(void *context))
+{
+    service->closed = closed;
+    bw_bindings_close(service);
+    bw_service_news_close(service);
+    bw_service_import_close(service);
+    bw_replica_close(service->replica, on_closed);
+}

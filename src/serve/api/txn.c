@@ -1,0 +1,304 @@
+/* Txn, with transactions inside it: etcd's messages as an entry, and its results as messages. */
+#include "core/base/error.h"
+#include "serve/api/kv.h"
+
+#include <string.h>
+
+static struct bw_slice slice(ProtobufCBinaryData data)
+{
+    return (struct bw_slice){data.data, data.len};
+}
+
+/* ── results ── */
+
+struct telling { /* results, in the order of what was done */
+    struct bw_service *service;
+    const struct bw_op_result *next;
+};
+
+static void tell_txn(struct telling *telling, const struct bw_txn *txn, bool succeeded,
+                     Api__TxnResponse *out);
+
+struct told { /* one operation's */
+    Api__ResponseOp op;
+    Api__RangeResponse range;
+    Api__PutResponse put;
+    Api__DeleteRangeResponse delete;
+    Api__TxnResponse txn;
+    Api__Header header;
+};
+
+/* Its depth is bounded by the transaction's shape */
+static Api__ResponseOp *tell(struct telling *telling, const struct bw_op *op)
+{
+    const struct bw_op_result *result = telling->next++;
+    struct told *out = bw_service_room(telling->service, sizeof *out);
+    api__response_op__init(&out->op);
+    bw_service_header(telling->service, &out->header, 0);
+    switch (op->kind) {
+    case BW_OP_RANGE:
+        bw_kv_fill_range(telling->service, &out->range, result, op->range.keys_only);
+        out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+        out->op.response_range = &out->range;
+        out->range.header = &out->header;
+        break;
+    case BW_OP_PUT:
+        bw_kv_fill_put(telling->service, &out->put, result);
+        out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+        out->op.response_put = &out->put;
+        out->put.header = &out->header;
+        break;
+    case BW_OP_DELETE:
+        bw_kv_fill_delete(telling->service, &out->delete, result);
+        out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE;
+        out->op.response_delete_range = &out->delete;
+        out->delete.header = &out->header;
+        break;
+    case BW_OP_TXN:
+        tell_txn(telling, &op->txn, result->succeeded, &out->txn);
+        out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_TXN;
+        out->op.response_txn = &out->txn;
+        api__header__init(&out->header); /* an empty one, as etcd has it */
+        out->txn.header = &out->header;
+        break;
+    }
+    return &out->op;
+}
+
+static void tell_txn(struct telling *telling, const struct bw_txn *txn, bool succeeded,
+                     Api__TxnResponse *out)
+{
+    const struct bw_op *ops = succeeded ? txn->then : txn->otherwise;
+    uint32_t count = succeeded ? txn->then_count : txn->otherwise_count;
+    api__txn_response__init(out);
+    out->succeeded = succeeded;
+    out->responses = bw_service_room(telling->service, (count + 1) * sizeof(Api__ResponseOp *));
+    out->n_responses = count;
+    for (uint32_t i = 0; i < count; i++)
+        out->responses[i] = tell(telling, &ops[i]);
+}
+
+/* The reads of a transaction may repeat each other, as often as it has operations: beyond that much
+ * more than all there is, the response is not built. */
+#define REPEATED_MAX ((uint64_t)32 << 20)
+
+static bool is_too_large(struct bw_service *service, const Api__TxnResponse *out)
+{
+    struct bw_registry_status status;
+    bw_registry_status(bw_service_registry(service), &status);
+    return protobuf_c_message_get_packed_size(&out->base) > status.bytes + REPEATED_MAX;
+}
+
+static void txn_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
+                        enum bw_refusal refusal, const struct bw_results *results)
+{
+    struct telling telling = {.service = call->service, .next = results->ops};
+    Api__TxnResponse out;
+    Api__Header header;
+    (void)number;
+    if (bw_kv_was_refused(call, refusal, results))
+        return;
+    bw_service_room_clear(call->service);
+    tell_txn(&telling, &entry->txn, results->succeeded, &out);
+    bw_service_header(call->service, &header, results->revision);
+    out.header = &header;
+    if (is_too_large(call->service, &out)) {
+        bw_call_end(call, BW_CODE_EXHAUSTED,
+                    "bellwether: the transaction was applied; its response is too large to send");
+        return;
+    }
+    bw_call_send(call, &out.base);
+    bw_call_end(call, BW_CODE_OK, NULL);
+}
+
+/* ── requests ── */
+
+static bool fill_compares(Api__Compare **in, size_t count, struct bw_compare *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Api__Compare *from = in[i];
+        out[i] =
+            (struct bw_compare){.how = (enum bw_compare_how)from->result,
+                                .what = (enum bw_compare_what)from->target,
+                                .keys = {.key = slice(from->key), .end = slice(from->range_end)}};
+        switch (from->target_union_case) {
+        case API__COMPARE__TARGET_UNION_VERSION:
+            out[i].number = from->version;
+            break;
+        case API__COMPARE__TARGET_UNION_CREATE_REVISION:
+            out[i].number = from->create_revision;
+            break;
+        case API__COMPARE__TARGET_UNION_MOD_REVISION:
+            out[i].number = from->mod_revision;
+            break;
+        case API__COMPARE__TARGET_UNION_LEASE:
+            out[i].number = from->lease;
+            break;
+        case API__COMPARE__TARGET_UNION_VALUE:
+            out[i].value = slice(from->value);
+            break;
+        default:
+            break;
+        }
+        if (out[i].how > BW_COMPARE_NOT_EQUAL || out[i].what > BW_COMPARE_LEASE)
+            return false;
+    }
+    return true;
+}
+
+struct taking {
+    struct bw_entry_room *room;
+    enum bw_refusal refusal; /* why it cannot be taken */
+    bool unknown;            /* something that the log cannot hold */
+    bool nested;
+};
+
+static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out);
+
+/* The bytes were looked at before: it is shallow */
+static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_op *out)
+{
+    size_t key = 1;
+    switch (in->request_case) {
+    case API__REQUEST_OP__REQUEST_REQUEST_RANGE:
+        *out = (struct bw_op){.kind = BW_OP_RANGE, .range = bw_kv_to_range(in->request_range)};
+        taking->unknown |= !bw_kv_range_is_sane(&out->range);
+        key = in->request_range->key.len;
+        break;
+    case API__REQUEST_OP__REQUEST_REQUEST_PUT:
+        *out = (struct bw_op){.kind = BW_OP_PUT, .put = bw_kv_to_put(in->request_put)};
+        if (out->put.lease < 0)
+            taking->refusal = BW_REFUSED_NO_LEASE;
+        key = in->request_put->key.len;
+        break;
+    case API__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE:
+        *out = (struct bw_op){.kind = BW_OP_DELETE,
+                              .delete = bw_kv_to_delete(in->request_delete_range)};
+        key = in->request_delete_range->key.len;
+        break;
+    case API__REQUEST_OP__REQUEST_REQUEST_TXN:
+        *out = (struct bw_op){.kind = BW_OP_TXN};
+        taking->nested = true;
+        return take_txn(taking, in->request_txn, &out->txn);
+    default:
+        taking->refusal = BW_REFUSED_KEY_UNKNOWN;
+    }
+    if (!taking->refusal && key == 0)
+        taking->refusal = BW_REFUSED_NO_KEY;
+    return !taking->refusal && !taking->unknown;
+}
+
+static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
+                     const struct bw_op **out, uint32_t *many)
+{
+    struct bw_op *ops = bw_room_ops(taking->room, count);
+    if (!ops) {
+        taking->refusal = BW_REFUSED_TOO_MANY;
+        return false;
+    }
+    *out = ops;
+    *many = (uint32_t)count;
+    for (size_t i = 0; i < count; i++)
+        if (!take_op(taking, in[i], &ops[i]))
+            return false;
+    return true;
+}
+
+static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out)
+{
+    struct bw_compare *compares = bw_room_compares(taking->room, in->n_compare);
+    if (!compares) {
+        taking->refusal = BW_REFUSED_TOO_MANY;
+        return false;
+    }
+    *out = (struct bw_txn){.compares = compares, .compare_count = (uint32_t)in->n_compare};
+    if (!fill_compares(in->compare, in->n_compare, compares)) {
+        taking->unknown = true;
+        return false;
+    }
+    return take_ops(taking, in->success, in->n_success, &out->then, &out->then_count) &&
+           take_ops(taking, in->failure, in->n_failure, &out->otherwise, &out->otherwise_count);
+}
+
+void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message)
+{
+    static struct bw_entry_room room;
+    struct bw_entry entry = {.kind = BW_ENTRY_TXN};
+    struct taking taking = {.room = &room};
+    room.compare_count = room.op_count = 0;
+    bool taken = take_txn(&taking, (const Api__TxnRequest *)message, &entry.txn);
+    if (taken)
+        taking.refusal = bw_txn_shape(&entry.txn);
+    if (taking.unknown)
+        bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: an unknown operation");
+    else if (taking.refusal)
+        bw_service_refuse(call, taking.refusal);
+    else if (!taking.nested || bw_service_knows(call, "a transaction inside a transaction"))
+        bw_service_propose(call, &entry, txn_applied);
+}
+
+/* ── bytes ── */
+
+/* A number of the wire; false: the bytes are over. */
+static bool take_number(const uint8_t **at, const uint8_t *end, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+        uint8_t byte = *(*at)++;
+        *out |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return true;
+    }
+    return false;
+}
+
+/* One field: its number, and its bytes if it has a length. False: no message goes on like this. */
+static bool take_field(const uint8_t **at, const uint8_t *end, uint64_t *field,
+                       const uint8_t **bytes, size_t *length)
+{
+    static const uint8_t fixed[] = {[1] = 8, [5] = 4};
+    uint64_t tag, number;
+    if (!take_number(at, end, &tag))
+        return false;
+    *field = tag >> 3;
+    *bytes = NULL;
+    uint64_t kind = tag & 7;
+    if (kind == 0)
+        return take_number(at, end, &number);
+    if (kind == 2 && !take_number(at, end, &number))
+        return false;
+    if (kind != 2)
+        number = kind == 1 || kind == 5 ? fixed[kind] : UINT64_MAX;
+    if (number > (uint64_t)(end - *at))
+        return false;
+    if (kind == 2) {
+        *bytes = *at;
+        *length = (size_t)number;
+    }
+    *at += number;
+    return true;
+}
+
+/* A TxnRequest has operations in fields 2 and 3, an operation a TxnRequest in field 4.
+ * `depth` bounds it. */
+static bool is_shallow(const uint8_t *at, size_t size, bool txn, unsigned depth)
+{
+    const uint8_t *end = at + size, *bytes;
+    uint64_t field;
+    size_t length;
+    if (depth > 2 * BW_TXN_DEPTH_MAX)
+        return false;
+    while (at < end) {
+        if (!take_field(&at, end, &field, &bytes, &length))
+            return false;
+        bool inside = bytes && (txn ? field == 2 || field == 3 : field == 4);
+        if (inside && !is_shallow(bytes, length, !txn, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+bool bw_txn_is_shallow(const uint8_t *bytes, size_t length)
+{
+    return is_shallow(bytes, length, true, 0);
+}

@@ -1,0 +1,91 @@
+/* Rules of an HTTP/2 request's head; see h2_head.h. */
+#include "serve/front/h2_head.h"
+
+#include <nghttp2/nghttp2.h>
+#include <string.h>
+
+enum { METHOD = 1, SCHEME = 2, PATH = 4, AUTHORITY = 8 };
+
+static bool is(const uint8_t *at, size_t length, const char *text)
+{
+    return length == strlen(text) && memcmp(at, text, length) == 0;
+}
+
+static unsigned pseudo(const uint8_t *name, size_t length)
+{
+    return is(name, length, ":method")      ? METHOD
+           : is(name, length, ":scheme")    ? SCHEME
+           : is(name, length, ":path")      ? PATH
+           : is(name, length, ":authority") ? AUTHORITY
+                                            : 0;
+}
+
+/* Fields of HTTP/1.1's connections: a request that has one was translated by mistake. */
+static bool is_of_a_connection(const uint8_t *name, size_t name_length, const uint8_t *value,
+                               size_t value_length)
+{
+    static const char *const names[] = {"connection", "keep-alive", "proxy-connection",
+                                        "transfer-encoding", "upgrade"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is(name, name_length, names[i]))
+            return true;
+    return is(name, name_length, "te") && !is(value, value_length, "trailers");
+}
+
+static bool take_length(struct bw_h2_head *head, const uint8_t *value, size_t length)
+{
+    uint64_t number = 0;
+    if (head->has_length || length == 0 || length > 18)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (value[i] < '0' || value[i] > '9')
+            return false;
+        number = 10 * number + (uint64_t)(value[i] - '0');
+    }
+    head->has_length = true;
+    head->length = number;
+    return true;
+}
+
+static enum bw_h2_field pseudo_field(struct bw_h2_head *head, unsigned which, const uint8_t *value,
+                                     size_t length)
+{
+    bool bad = !which || (head->seen & which) || head->plain || head->ended ||
+               !nghttp2_check_header_value(value, length) ||
+               ((which & (METHOD | SCHEME | PATH)) && length == 0);
+    head->seen |= which;
+    return bad ? BW_H2_BAD : BW_H2_TAKE;
+}
+
+enum bw_h2_field bw_h2_head_field(struct bw_h2_head *head, const uint8_t *name, size_t name_length,
+                                  const uint8_t *value, size_t value_length)
+{
+    if (name_length && name[0] == ':')
+        return pseudo_field(head, pseudo(name, name_length), value, value_length);
+    head->plain = true;
+    if (!nghttp2_check_header_name(name, name_length) ||
+        !nghttp2_check_header_value(value, value_length))
+        return BW_H2_PASS;
+    if (is_of_a_connection(name, name_length, value, value_length))
+        return BW_H2_BAD;
+    if (!head->ended && is(name, name_length, "content-length"))
+        return take_length(head, value, value_length) ? BW_H2_TAKE : BW_H2_BAD;
+    return BW_H2_TAKE;
+}
+
+bool bw_h2_head_end(struct bw_h2_head *head)
+{
+    head->ended = true;
+    return (head->seen & (METHOD | SCHEME | PATH)) == (METHOD | SCHEME | PATH);
+}
+
+bool bw_h2_head_body(struct bw_h2_head *head, size_t length)
+{
+    head->body += length;
+    return !head->has_length || head->body <= head->length;
+}
+
+bool bw_h2_head_whole(const struct bw_h2_head *head)
+{
+    return !head->has_length || head->body == head->length;
+}

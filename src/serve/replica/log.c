@@ -1,0 +1,87 @@
+/* A node's log in memory; see log.h. */
+#include "serve/replica/log.h"
+
+#include "core/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CAP_FIRST 1024u
+
+static struct bw_log_entry *slot(const struct bw_log_store *log, uint32_t i)
+{
+    return &log->at[(log->first + i) & (log->cap - 1)];
+}
+
+static void drop(struct bw_log_store *log, uint32_t i)
+{
+    log->bytes -= slot(log, i)->length;
+    free(slot(log, i)->bytes);
+}
+
+void bw_log_free(struct bw_log_store *log)
+{
+    bw_log_restart(log, 0);
+    free(log->at);
+    *log = (struct bw_log_store){0};
+}
+
+static int grow(struct bw_log_store *log)
+{
+    uint32_t cap = log->cap ? 2 * log->cap : CAP_FIRST;
+    struct bw_log_entry *at = malloc(cap * sizeof *at);
+    if (!at)
+        return BW_ENOMEM;
+    for (uint32_t i = 0; i < log->count; i++)
+        at[i] = *slot(log, i);
+    free(log->at);
+    log->at = at;
+    log->cap = cap;
+    log->first = 0;
+    return 0;
+}
+
+int bw_log_append(struct bw_log_store *log, const struct bw_log_entry *entry)
+{
+    if (log->count == log->cap && grow(log) != 0)
+        return BW_ENOMEM;
+    struct bw_log_entry *copy = slot(log, log->count);
+    *copy = *entry;
+    copy->bytes = entry->length ? malloc(entry->length) : NULL;
+    if (entry->length && !copy->bytes)
+        return BW_ENOMEM;
+    if (entry->length)
+        memcpy(copy->bytes, entry->bytes, entry->length);
+    log->count++;
+    log->bytes += entry->length;
+    return 0;
+}
+
+const struct bw_log_entry *bw_log_at(const struct bw_log_store *log, bw_index index)
+{
+    return index > log->base && index <= bw_log_last(log)
+               ? slot(log, (uint32_t)(index - log->base - 1))
+               : NULL;
+}
+
+void bw_log_truncate(struct bw_log_store *log, bw_index from)
+{
+    while (log->count && bw_log_last(log) >= from)
+        drop(log, --log->count);
+}
+
+void bw_log_compact(struct bw_log_store *log, bw_index index)
+{
+    while (log->count && log->base < index) {
+        drop(log, 0);
+        log->first = (log->first + 1) & (log->cap - 1);
+        log->count--;
+        log->base++;
+    }
+}
+
+void bw_log_restart(struct bw_log_store *log, bw_index index)
+{
+    bw_log_truncate(log, 0);
+    log->base = index;
+}

@@ -1,0 +1,381 @@
+/* Snapshots as files; see snapshot_file.h. */
+#include "serve/replica/snapshot_file.h"
+
+#include "core/base/error.h"
+#include "core/base/little.h"
+#include "core/registry/snapshot.h"
+#include "serve/crash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static const unsigned char magic[8] = {'B', 'W', 'S', 'N',
+                                       'A', 'P', 0,   2}; /* the last is the version */
+static const unsigned char trailer[8] = {'B', 'W', 'B', 'A', 'C', 'K', 'U', 'P'};
+#define BLOCK      512u
+#define MAKING     "snapshot-next.tmp"
+#define PATH_SIZE  4352u
+#define ROOM_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
+
+void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index)
+{
+    snprintf(path, size, "%s/snapshot-%016" PRIx64, directory, index);
+}
+
+static void head_write(const struct bw_snapshot_head *head, unsigned char *bytes)
+{
+    memset(bytes, 0, BW_SNAPSHOT_HEAD);
+    memcpy(bytes, magic, sizeof magic);
+    bw_put64(bytes + 8, head->cluster);
+    bw_put64(bytes + 16, head->index);
+    bw_put64(bytes + 24, head->term);
+    bw_put32(bytes + 32, head->voters);
+    bw_put32(bytes + 36, head->members);
+    for (uint32_t i = 0; i < head->members; i++)
+        bw_put32(bytes + 40 + (size_t)4 * i, head->member[i]);
+}
+
+struct sink {
+    int fd;
+    XXH3_state_t sum;
+    uint64_t bytes;
+    bool failed;
+};
+
+/* A forked copy of a process with threads writes snapshots: a lock that another thread held at the
+ * fork is held for ever there. So what writes one calls no library but libc, and does not allocate;
+ * its room is mapped. */
+static unsigned char *room_map(void)
+{
+    void *room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room == MAP_FAILED ? NULL : room;
+}
+
+static void put(struct sink *sink, const unsigned char *bytes, size_t length)
+{
+    XXH3_64bits_update(&sink->sum, bytes, length);
+    sink->bytes += length;
+    while (length && !sink->failed) {
+        ssize_t wrote = write(sink->fd, bytes, length);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        sink->failed = wrote <= 0;
+        bytes += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
+                    struct bw_registry *registry, unsigned char *room)
+{
+    struct bw_saving saving;
+    unsigned char bytes[BW_SNAPSHOT_HEAD], sum[8];
+    size_t length;
+    head_write(head, bytes);
+    BW_CRASH("snapshot.save.before-head");
+    put(sink, bytes, sizeof bytes);
+    BW_CRASH("snapshot.save.after-head");
+    length = bw_roster_encode(&head->roster, room);
+    bw_put32(sum, (uint32_t)length);
+    put(sink, sum, 4);
+    put(sink, room, length);
+    bw_registry_save_begin(registry, &saving);
+    while (!sink->failed && (length = bw_registry_save(registry, &saving, room, ROOM_BYTES)) > 0) {
+        BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, room, length, -1);
+        put(sink, room, length);
+    }
+    bw_put64(sum, XXH3_64bits_digest(&sink->sum));
+    BW_CRASH("snapshot.save.before-sum");
+    put(sink, sum, sizeof sum);
+}
+
+/* Under its own name only when it is whole and durable. */
+static int finish(const char *directory, struct sink *sink, bw_index index)
+{
+    char from[PATH_SIZE], to[PATH_SIZE];
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(from, sizeof from, "%s/" MAKING, directory);
+    bw_snapshot_name(to, sizeof to, directory, index);
+    BW_CRASH("snapshot.save.before-sync");
+    bool good = !sink->failed && fd >= 0 && fsync(sink->fd) == 0;
+    BW_CRASH("snapshot.save.before-rename");
+    good = good && rename(from, to) == 0;
+    BW_CRASH("snapshot.save.after-rename");
+    good = good && fsync(fd) == 0;
+    BW_CRASH("snapshot.save.after-sync-of-directory");
+    if (fd >= 0)
+        close(fd);
+    return good ? 0 : BW_EIO;
+}
+
+int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head,
+                      struct bw_registry *registry)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/" MAKING, directory);
+    BW_CRASH("snapshot.save.before-create");
+    unsigned char *room = room_map();
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    int error = BW_EIO;
+    if (room && sink.fd >= 0) {
+        XXH3_64bits_reset(&sink.sum);
+        put_all(&sink, head, registry, room);
+        error = finish(directory, &sink, head->index);
+    }
+    if (sink.fd >= 0)
+        close(sink.fd);
+    if (room)
+        munmap(room, ROOM_BYTES);
+    return error;
+}
+
+/* What makes it a backup as etcd's tools know them, but for the SHA-256. */
+static void put_trailer(struct sink *sink)
+{
+    unsigned char block[BLOCK] = {0};
+    uint64_t length = sink->bytes;
+    put(sink, block, (BLOCK - length % BLOCK) % BLOCK);
+    memcpy(block, trailer, sizeof trailer);
+    bw_put64(block + 8, length);
+    put(sink, block, sizeof block);
+}
+
+int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_registry *registry)
+{
+    unsigned char *room = room_map();
+    struct sink sink = {.fd = fd};
+    if (!room)
+        return BW_EIO;
+    XXH3_64bits_reset(&sink.sum);
+    put_all(&sink, head, registry, room);
+    put_trailer(&sink);
+    munmap(room, ROOM_BYTES);
+    return sink.failed ? BW_EIO : 0;
+}
+
+struct view { /* a file in memory */
+    const unsigned char *bytes;
+    size_t size, mapped;
+};
+
+/* Without what a backup has behind it. */
+static size_t size_within(const unsigned char *bytes, size_t size)
+{
+    if (size % BLOCK != 32 || size < BW_SNAPSHOT_HEAD + 8 + BLOCK + 32)
+        return size;
+    const unsigned char *block = bytes + size - 32 - BLOCK;
+    uint64_t length = bw_get64(block + 8);
+    bool backup = memcmp(block, trailer, sizeof trailer) == 0 && length <= size - 32 - BLOCK &&
+                  length >= BW_SNAPSHOT_HEAD + 8;
+    return backup ? (size_t)length : size;
+}
+
+static int view_open(struct view *view, const char *path, char *why)
+{
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *bytes = MAP_FAILED;
+    bool known = fd >= 0 && fstat(fd, &stat) == 0;
+    bool whole = known && stat.st_size >= (off_t)BW_SNAPSHOT_HEAD + 8;
+    if (whole)
+        bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot read %.400s: %s", path,
+                 known && !whole ? "it is cut short, or no snapshot" : strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (bytes == MAP_FAILED)
+        return BW_EDAMAGED;
+    *view = (struct view){bytes, size_within(bytes, (size_t)stat.st_size), (size_t)stat.st_size};
+    return 0;
+}
+
+/* Where the registry begins; 0: the members before it cannot be read. */
+static size_t body_of(const struct view *view, struct bw_roster *roster)
+{
+    size_t rest = view->size - BW_SNAPSHOT_HEAD - 8;
+    *roster = (struct bw_roster){0};
+    if (view->bytes[7] == 1)
+        return BW_SNAPSHOT_HEAD;
+    size_t length = rest >= 4 ? bw_get32(view->bytes + BW_SNAPSHOT_HEAD) : SIZE_MAX;
+    if (length > rest - 4 ||
+        bw_roster_decode(roster, view->bytes + BW_SNAPSHOT_HEAD + 4, length) != 0)
+        return 0;
+    return BW_SNAPSHOT_HEAD + 4 + length;
+}
+
+static int head_check(const struct view *view, const char *path, uint64_t cluster,
+                      struct bw_snapshot_head *head, char *why)
+{
+    const unsigned char *bytes = view->bytes;
+    const char *what = NULL;
+    int error = BW_EDAMAGED;
+    if (memcmp(bytes, magic, 7) != 0 ||
+        bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
+        what = "is damaged, or no snapshot";
+    else if (bytes[7] == 0 || bytes[7] > magic[7])
+        error = BW_EVERSION, what = "was written by a newer version of bellwether";
+    else if (cluster && bw_get64(bytes + 8) != cluster)
+        error = BW_EDENIED, what = "belongs to another cluster";
+    *head = (struct bw_snapshot_head){.cluster = bw_get64(bytes + 8),
+                                      .index = bw_get64(bytes + 16),
+                                      .term = bw_get64(bytes + 24),
+                                      .voters = bw_get32(bytes + 32),
+                                      .members = bw_get32(bytes + 36)};
+    if (!what &&
+        (head->members == 0 || head->members > BW_RAFT_MEMBERS_MAX || head->voters == 0 ||
+         head->voters > head->members || head->index == 0 || body_of(view, &head->roster) == 0))
+        what = "makes no sense";
+    if (what) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s %s", path, what);
+        return error;
+    }
+    for (uint32_t i = 0; i < head->members; i++)
+        head->member[i] = bw_get32(bytes + 40 + (size_t)4 * i);
+    return 0;
+}
+
+int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_head *head, char *why)
+{
+    struct view view;
+    int error = view_open(&view, path, why);
+    if (error)
+        return error;
+    error = head_check(&view, path, cluster, head, why);
+    munmap((void *)view.bytes, view.mapped);
+    return error;
+}
+
+static int load(const char *path, const struct view *view, struct bw_registry *registry, char *why)
+{
+    struct bw_loading loading = {0};
+    struct bw_roster roster;
+    size_t body = body_of(view, &roster), length = view->size - body - 8;
+    int64_t took = bw_registry_load(registry, &loading, view->bytes + body, length);
+    if (took == (int64_t)length && loading.ended)
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s cannot be loaded: %s", path,
+             bw_error_text(took < 0 ? (int)took : BW_EDAMAGED));
+    return took < 0 ? (int)took : BW_EDAMAGED;
+}
+
+static int adopt(const struct view *view, const char *directory,
+                 const struct bw_snapshot_head *head, char *why)
+{
+    static unsigned char members[BW_ROSTER_BYTES_MAX];
+    struct bw_roster before;
+    unsigned char bytes[BW_SNAPSHOT_HEAD], number[8];
+    char path[PATH_SIZE];
+    size_t body = body_of(view, &before), length = bw_roster_encode(&head->roster, members);
+    snprintf(path, sizeof path, "%s/" MAKING, directory);
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    sink.failed = sink.fd < 0;
+    if (!sink.failed) {
+        XXH3_64bits_reset(&sink.sum);
+        head_write(head, bytes);
+        put(&sink, bytes, sizeof bytes);
+        bw_put32(number, (uint32_t)length);
+        put(&sink, number, 4);
+        put(&sink, members, length);
+        put(&sink, view->bytes + body, view->size - body - 8);
+        bw_put64(number, XXH3_64bits_digest(&sink.sum));
+        put(&sink, number, sizeof number);
+    }
+    int error = finish(directory, &sink, head->index);
+    if (error)
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot write in %.300s: %s", directory,
+                 strerror(errno));
+    if (sink.fd >= 0)
+        close(sink.fd);
+    return error;
+}
+
+int bw_snapshot_adopt(const char *path, const char *directory, struct bw_snapshot_head *head,
+                      char *why)
+{
+    static struct bw_snapshot_head found;
+    struct view view;
+    int error = view_open(&view, path, why);
+    if (error)
+        return error;
+    error = head_check(&view, path, 0, &found, why);
+    head->index = found.index;
+    head->term = found.term;
+    if (!error)
+        error = adopt(&view, directory, head, why);
+    munmap((void *)view.bytes, view.mapped);
+    return error;
+}
+
+/* The index in a snapshot's name, 0: not one. */
+static bw_index index_of(const char *name)
+{
+    char again[64];
+    if (strncmp(name, "snapshot-", 9) != 0)
+        return 0;
+    bw_index index = strtoull(name + 9, NULL, 16);
+    snprintf(again, sizeof again, "snapshot-%016" PRIx64, index);
+    return strcmp(name, again) == 0 ? index : 0;
+}
+
+static bw_index newest(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+    bw_index best = 0;
+    while (dir && (entry = readdir(dir))) {
+        bw_index index = index_of(entry->d_name);
+        best = index > best ? index : best;
+    }
+    if (dir)
+        closedir(dir);
+    return best;
+}
+
+int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
+                     struct bw_registry *registry, char *why)
+{
+    char path[PATH_SIZE];
+    struct view view;
+    bw_index index = newest(directory);
+    *head = (struct bw_snapshot_head){0};
+    if (index == 0)
+        return 0;
+    bw_snapshot_name(path, sizeof path, directory, index);
+    int error = view_open(&view, path, why);
+    if (error)
+        return error;
+    error = head_check(&view, path, cluster, head, why);
+    if (!error)
+        error = load(path, &view, registry, why);
+    munmap((void *)view.bytes, view.mapped);
+    return error;
+}
+
+void bw_snapshot_drop_older(const char *directory, bw_index index)
+{
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+    char path[PATH_SIZE];
+    while (dir && (entry = readdir(dir))) {
+        bw_index other = index_of(entry->d_name);
+        if (other == 0 || other >= index)
+            continue;
+        bw_snapshot_name(path, sizeof path, directory, other);
+        BW_CRASH("snapshot.drop.before-unlink");
+        unlink(path);
+        BW_CRASH("snapshot.drop.after-unlink");
+    }
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,208 @@
+/* The log's own thread: one batch after the other, each one write and one fdatasync, and old
+ * segments removed between them. What fails here ends the process. */
+#include "core/base/bug.h"
+#include "serve/crash.h"
+#include "serve/wal/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void wal_fail(const struct bw_wal *wal, const char *what)
+{
+    fprintf(stderr,
+            "bellwether: %s in %s: %s; ending, because what was promised may not be durable\n",
+            what, wal->options.directory, strerror(errno));
+    abort();
+}
+
+void wal_signal(int fd)
+{
+    while (write(fd, "", 1) < 0 && errno == EINTR)
+        ;
+}
+
+void wal_await_signal(int fd)
+{
+    char taken[64];
+    while (read(fd, taken, sizeof taken) < 0 && errno == EINTR)
+        ;
+}
+
+static void write_all(struct bw_wal *wal, const unsigned char *bytes, size_t length)
+{
+    while (length) {
+        ssize_t wrote = pwrite(wal->fd, bytes, length, (off_t)wal->offset);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            wal_fail(wal, "cannot write the log");
+        bytes += wrote;
+        length -= (size_t)wrote;
+        wal->offset += (size_t)wrote;
+    }
+}
+
+/* Head and veil; the batch is ready for its place then. */
+static void seal(const struct bw_wal *wal, unsigned char *batch, size_t used)
+{
+    size_t length = used - WAL_BATCH_HEAD;
+    struct wal_place place = {wal->segments.cluster, wal->segments.node, wal->number, wal->offset};
+    uint64_t seed = wal_seed(&place);
+    unsigned char *records = batch + WAL_BATCH_HEAD;
+    wal_veil(seed, records, records, length);
+    bw_put32(batch, (uint32_t)length);
+    bw_put32(batch + 4, wal_length_sum(seed, (uint32_t)length));
+    bw_put64(batch + 8, wal_records_sum(seed, records, length));
+}
+
+static void write_sealed(struct bw_wal *wal, unsigned char *batch, size_t used)
+{
+    seal(wal, batch, used);
+    BW_CRASH_TORN("wal.batch.torn-in-the-middle", wal->fd, batch, used, (long long)wal->offset);
+    BW_CRASH_HOLE("wal.batch.torn-at-its-head", wal->fd, batch, used, (long long)wal->offset);
+    write_all(wal, batch, used);
+}
+
+#define STATE_BATCH (WAL_BATCH_HEAD + WAL_STATE_RECORD)
+
+/* The batch does not fit: the next segment takes over, and begins with the state, so that the older
+ * ones may go. The batch's own sync makes that durable too. */
+static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_index before)
+{
+    unsigned char state[STATE_BATCH];
+    size_t need = WAL_HEAD + STATE_BATCH + batch->used;
+    size_t size = need > wal->segments.bytes ? (need + WAL_HEAD - 1) / WAL_HEAD * WAL_HEAD
+                                             : wal->segments.bytes;
+    size_t filled;
+    BW_CRASH("wal.turn.before-segment");
+    int fd = wal_ahead_take(wal, &filled);
+    if (fd < 0)
+        fd = wal_segment_begin(&wal->segments, size);
+    if (fd < 0 ||
+        wal_segment_finish(&wal->segments, fd, filled, wal->number + 1, before, size) != 0)
+        wal_fail(wal, "cannot make a new segment");
+    BW_CRASH("wal.turn.before-close-of-old");
+    close(wal->fd);
+    BW_CRASH("wal.turn.before-state");
+    wal->fd = fd;
+    wal->number++;
+    wal->offset = WAL_HEAD;
+    wal->segment_size = size;
+    if (!batch->has_state)
+        return;
+    wal_state_record(state + WAL_BATCH_HEAD, &batch->state);
+    write_sealed(wal, state, sizeof state);
+    BW_CRASH("wal.turn.after-state");
+}
+
+static void sync_directory(const struct bw_wal *wal)
+{
+    if (fsync(wal->segments.directory) != 0)
+        wal_fail(wal, "cannot sync the directory");
+}
+
+static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index before)
+{
+    if (batch->names_file) {
+        BW_CRASH("wal.snapshot.before-sync-of-directory");
+        sync_directory(wal);
+        BW_CRASH("wal.snapshot.after-sync-of-directory");
+    }
+    if (wal->offset + batch->used > wal->segment_size)
+        turn_over(wal, batch, before);
+    BW_CRASH("wal.batch.before-write");
+    write_sealed(wal, batch->at, batch->used);
+    BW_CRASH("wal.batch.before-sync");
+    if (fdatasync(wal->fd) != 0)
+        wal_fail(wal, "cannot sync the log");
+    BW_CRASH("wal.batch.after-sync");
+}
+
+/* A new segment was begun. Under the mutex. The list must have every segment that is in the
+ * directory: one that it lacks is never removed, and the log has a gap once those around it are. */
+static void record_segment(struct bw_wal *wal)
+{
+    if (wal->kept_count == WAL_SEGMENTS_MAX)
+        wal_fail(wal, "too many segments");
+    if (BW_BUG(wal_large_segment_not_recorded) && wal->segment_size > wal->segments.bytes)
+        return;
+    wal->kept[wal->kept_count++] =
+        (struct wal_kept){.number = wal->number, .before = wal->written_index};
+}
+
+/* The batch in `writing`, which is ours until `used` is 0 again. */
+static void write_one(struct bw_wal *wal)
+{
+    uint64_t number = wal->number;
+    write_batch(wal, &wal->writing, wal->written_index);
+    uv_mutex_lock(&wal->mutex);
+    if (wal->number != number) {
+        record_segment(wal);
+        wal->ahead = WAL_AHEAD_IDLE;
+    }
+    wal->written_index = wal->writing.last_index;
+    wal->durable = wal->writing.commit;
+    wal->reached = wal->offset;
+    wal->reached_of = wal->segment_size;
+    wal->writing.used = 0;
+    uv_mutex_unlock(&wal->mutex);
+}
+
+/* The oldest segment is not needed any more. Under the mutex. */
+static bool is_unneeded(const struct bw_wal *wal)
+{
+    return wal->kept_count > 1 && wal->kept[1].before <= wal->unneeded;
+}
+
+/* Oldest first. Under the mutex, which is released meanwhile; only this thread changes the list. */
+static void remove_unneeded(struct bw_wal *wal)
+{
+    char name[WAL_NAME_MAX];
+    while (is_unneeded(wal)) {
+        wal_segment_name(name, wal->kept[0].number);
+        uv_mutex_unlock(&wal->mutex);
+        BW_CRASH("wal.drop.before-unlink");
+        bool gone = unlinkat(wal->segments.directory, name, 0) == 0 || errno == ENOENT;
+        BW_CRASH("wal.drop.after-unlink");
+        uv_mutex_lock(&wal->mutex);
+        if (!gone) { /* tried again with the next snapshot */
+            wal->unneeded = 0;
+            return;
+        }
+        wal->kept_count--;
+        memmove(wal->kept, wal->kept + 1, wal->kept_count * sizeof *wal->kept);
+    }
+    uv_mutex_unlock(&wal->mutex);
+    BW_CRASH("wal.drop.before-sync");
+    sync_directory(wal);
+    BW_CRASH("wal.drop.after-sync");
+    uv_mutex_lock(&wal->mutex);
+}
+
+void wal_write_loop(void *argument)
+{
+    struct bw_wal *wal = argument;
+    uv_mutex_lock(&wal->mutex);
+    for (;;) {
+        while (wal->writing.used == 0 && !is_unneeded(wal) && !wal->stop) {
+            uv_mutex_unlock(&wal->mutex);
+            wal_await_signal(wal->wake[0]);
+            uv_mutex_lock(&wal->mutex);
+        }
+        if (is_unneeded(wal))
+            remove_unneeded(wal);
+        if (wal->writing.used == 0 && wal->stop)
+            break;
+        if (wal->writing.used == 0)
+            continue;
+        uv_mutex_unlock(&wal->mutex);
+        write_one(wal);
+        BW_CRASH("wal.batch.before-telling");
+        wal_signal(wal->done_pipe[1]);
+        BW_CRASH("wal.batch.after-telling");
+        uv_mutex_lock(&wal->mutex);
+    }
+    uv_mutex_unlock(&wal->mutex);
+}

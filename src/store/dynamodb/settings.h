@@ -1,0 +1,32 @@
+/* Where a DynamoDB store lies, from its URL: dynamodb://REGION/TABLE, with ?endpoint=URL
+ * ?create=yes ?profile=NAME ?metadata-endpoint=URL ?ca-file=FILE; and the keys that stand in the
+ * environment or in the shared credentials file. Without any, they are asked for (keys.h).
+ */
+#ifndef BW_STORE_DYNAMODB_SETTINGS_H
+#define BW_STORE_DYNAMODB_SETTINGS_H
+
+#include "store/store.h"
+
+#define DYNAMODB_TOKEN_MAX 4095u
+
+struct dynamodb_keys {
+    char user[512]; /* "ID:SECRET"; "": none */
+    char token[DYNAMODB_TOKEN_MAX + 1];
+};
+
+struct dynamodb_settings {
+    char region[64], table[256], endpoint[512], ca_file[512];
+    char signing[128]; /* CURLOPT_AWS_SIGV4 */
+    bool create;
+    struct dynamodb_keys keys;
+    char container_url[512]; /* asked for keys; "": the machine's metadata is */
+    char metadata[512];      /* of the machine */
+};
+
+/* Returns 0, or BW_EINVAL with a line that shows no secret. */
+int bw_dynamodb_settings(struct dynamodb_settings *settings, const char *text, char *why);
+/* False: they do not fit, or hold what cannot be sent. */
+bool bw_dynamodb_set_keys(struct dynamodb_keys *keys, const char *id, const char *secret,
+                          const char *token);
+
+#endif

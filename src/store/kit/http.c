@@ -1,0 +1,516 @@
+/* HTTP requests of a store; see http.h.
+ *
+ * Every request has a timer of its own that counts from the moment it was asked, the time in the
+ * queue for a connection, name look-up and handshake included: what hangs anywhere ends there.
+ * libcurl only fills buffers; lines and answers are told when it has returned. A request on a kept
+ * connection that turns out to be closed is sent again by libcurl on a new one: what is sent here
+ * must bear to arrive twice. An http:// URL carries secrets to loopback or to the link-local
+ * address of a cloud's metadata, so it ignores http_proxy; https:// follows https_proxy. */
+#include "store/kit/http.h"
+
+#include "store/kit/curl_loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define AT_ONCE_MAX 64u /* requests on the wire; the others wait. Streams do not count. */
+
+struct text {
+    char *bytes;
+    size_t used, size;
+};
+
+struct bw_http_request {
+    struct bw_http *http;
+    struct bw_http_request *next, *previous; /* in one of the lists */
+    struct list *list;
+    CURL *easy;
+    struct curl_slist *fields;
+    uv_timer_t timer;
+    struct text headers, body; /* of a stream: what is not told yet */
+    size_t header_bytes;       /* of all answers, interim ones included */
+    bool (*line)(void *context, const char *line, size_t length);
+    void (*answer)(void *context, const struct bw_http_answer *answer);
+    void *context;
+    const char *wrong; /* why this side ended it; NULL: it did not */
+    int error;
+    bool paused, fresh, ended;
+    char detail[CURL_ERROR_SIZE];
+};
+
+struct list {
+    struct bw_http_request *first, *last;
+    uint32_t count;
+};
+
+struct bw_http {
+    struct bw_curl_loop curl;
+    CURL *model; /* with the options every request has */
+    struct list urgent, waiting, running, streams;
+    uint32_t requests; /* whose memory is not freed yet */
+    bool closing, curl_closed;
+    void (*closed)(void *context);
+    void *context;
+};
+
+static void put(struct list *list, struct bw_http_request *request)
+{
+    request->list = list;
+    request->next = NULL;
+    request->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = request;
+    list->last = request;
+    list->count++;
+}
+
+static void take(struct bw_http_request *request)
+{
+    struct list *list = request->list;
+    *(request->previous ? &request->previous->next : &list->first) = request->next;
+    *(request->next ? &request->next->previous : &list->last) = request->previous;
+    list->count--;
+    request->list = NULL;
+}
+
+/* Room for `more` bytes and a NUL; `max` bounds all of it. Returns 0, BW_ELIMIT or BW_ENOMEM. */
+static int append(struct text *text, const char *bytes, size_t more, size_t max)
+{
+    if (more > max - text->used)
+        return BW_ELIMIT;
+    if (text->used + more + 1 > text->size) {
+        size_t size = 2 * (text->used + more) + 512;
+        char *grown = realloc(text->bytes, size);
+        if (!grown)
+            return BW_ENOMEM;
+        text->bytes = grown;
+        text->size = size;
+    }
+    memcpy(text->bytes + text->used, bytes, more);
+    text->used += more;
+    text->bytes[text->used] = '\0';
+    return 0;
+}
+
+static size_t fail(struct bw_http_request *request, int error, const char *wrong)
+{
+    request->error = error;
+    request->wrong = error == BW_ENOMEM ? "no memory for the answer" : wrong;
+    return 0; /* ends the transfer */
+}
+
+static long status_of(const struct bw_http_request *request)
+{
+    long status = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+static bool is_stream(const struct bw_http_request *request)
+{
+    return request->line && status_of(request) == 200;
+}
+
+static size_t on_header(char *bytes, size_t one, size_t count, void *context)
+{
+    struct bw_http_request *request = context;
+    request->header_bytes += one * count;
+    if (count >= 5 && strncmp(bytes, "HTTP/", 5) == 0)
+        request->headers.used = 0; /* an interim answer went before */
+    int error = request->header_bytes > BW_HTTP_HEADERS_MAX
+                    ? BW_ELIMIT
+                    : append(&request->headers, bytes, one * count, BW_HTTP_HEADERS_MAX);
+    if (error != 0)
+        return fail(request, error, "the headers of the answer are too long");
+    if (count <= 2 && is_stream(request)) /* the empty line: they are there */
+        uv_timer_stop(&request->timer);
+    return one * count;
+}
+
+/* A stream that outruns its reader pauses until its whole lines are told. */
+static size_t on_body(char *bytes, size_t one, size_t count, void *context)
+{
+    struct bw_http_request *request = context;
+    bool stream = is_stream(request);
+    int error = append(&request->body, bytes, one * count, BW_HTTP_BODY_MAX);
+    if (error == BW_ELIMIT && stream && memchr(request->body.bytes, '\n', request->body.used)) {
+        request->paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    if (error != 0)
+        return fail(request, error,
+                    stream ? "a line of the answer is too long" : "the answer is too long");
+    request->fresh = stream;
+    return one * count;
+}
+
+static void finish_close(struct bw_http *http)
+{
+    if (!http->closing || !http->curl_closed || http->requests)
+        return;
+    void (*closed)(void *) = http->closed;
+    void *context = http->context;
+    free(http);
+    if (closed)
+        closed(context);
+}
+
+static void on_request_closed(uv_handle_t *handle)
+{
+    struct bw_http_request *request = handle->data;
+    struct bw_http *http = request->http;
+    curl_slist_free_all(request->fields);
+    free(request->headers.bytes);
+    free(request->body.bytes);
+    free(request);
+    http->requests--;
+    finish_close(http);
+}
+
+static void start_next(struct bw_http *http)
+{
+    while (http->running.count < AT_ONCE_MAX && !http->closing) {
+        struct bw_http_request *request =
+            http->urgent.first ? http->urgent.first : http->waiting.first;
+        if (!request)
+            return;
+        take(request);
+        put(&http->running, request);
+        curl_multi_add_handle(http->curl.multi, request->easy);
+    }
+}
+
+/* Off the wire and out of all lists; what is left is its memory. */
+static void detach(struct bw_http_request *request)
+{
+    struct bw_http *http = request->http;
+    bool waits = request->list == &http->waiting || request->list == &http->urgent;
+    request->ended = true;
+    take(request);
+    if (!waits)
+        curl_multi_remove_handle(http->curl.multi, request->easy);
+    curl_easy_cleanup(request->easy);
+    request->easy = NULL;
+    start_next(http);
+}
+
+/* Each line of the headers ends in NULs, without blanks before them. */
+static void split(struct text *headers)
+{
+    for (size_t i = 0; i < headers->used; i++)
+        if (headers->bytes[i] == '\r' || headers->bytes[i] == '\n') {
+            headers->bytes[i] = '\0';
+            for (size_t at = i; at > 0 && strchr(" \t", headers->bytes[at - 1]); at--)
+                headers->bytes[at - 1] = '\0';
+        }
+}
+
+static void describe(struct bw_http_answer *answer, const struct bw_http_request *request,
+                     CURLcode code)
+{
+    long sent = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_REQUEST_SIZE, &sent);
+    answer->sent = sent > 0;
+    answer->request = request;
+    answer->body = "";
+    if (code == CURLE_OK && !request->wrong) {
+        answer->status = (int)status_of(request);
+        answer->length = request->line && answer->status == 200 ? 0 : request->body.used;
+        answer->body = answer->length ? request->body.bytes : "";
+        return;
+    }
+    answer->error = request->wrong ? request->error : BW_EIO;
+    const char *why = request->detail[0] ? request->detail : curl_easy_strerror(code);
+    snprintf(answer->why, sizeof answer->why, "%s", request->wrong ? request->wrong : why);
+}
+
+static void finish(struct bw_http_request *request, CURLcode code)
+{
+    struct bw_http_answer answer = {.status = 0};
+    describe(&answer, request, code);
+    split(&request->headers);
+    detach(request);
+    if (request->answer)
+        request->answer(request->context, &answer);
+    uv_close((uv_handle_t *)&request->timer, on_request_closed);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    struct bw_http_request *request = timer->data;
+    fail(request, BW_ETIMEDOUT, "no answer in time");
+    finish(request, CURLE_OPERATION_TIMEDOUT);
+}
+
+/* The whole lines to the reader, in place; the rest moves up. The reader may cancel the request or
+ * close everything: its memory stays until the loop's next turn. */
+static void tell_lines(struct bw_http_request *request)
+{
+    struct text *body = &request->body;
+    size_t told = 0;
+    char *end;
+    request->fresh = false;
+    while (told < body->used && (end = memchr(body->bytes + told, '\n', body->used - told))) {
+        char *line = body->bytes + told;
+        *end = '\0';
+        told += (size_t)(end - line) + 1;
+        bool more = request->line(request->context, line, (size_t)(end - line));
+        if (!more && !request->ended)
+            finish(request, CURLE_OK);
+        if (request->ended)
+            return;
+    }
+    body->used -= told;
+    if (told)
+        memmove(body->bytes, body->bytes + told, body->used + 1);
+}
+
+static void tell_stream(struct bw_http_request *request)
+{
+    tell_lines(request);
+    if (request->ended || !request->paused)
+        return;
+    request->paused = false;
+    curl_easy_pause(request->easy, CURLPAUSE_CONT); /* may fill the buffer at once */
+    if (request->wrong)
+        finish(request, CURLE_WRITE_ERROR);
+}
+
+static struct bw_http_request *fresh_stream(struct bw_http *http)
+{
+    struct bw_http_request *request = http->streams.first;
+    while (request && !request->fresh)
+        request = request->next;
+    return request;
+}
+
+/* What a stream said before it ended is told before its end; a last line without its newline counts
+ * only if the end was orderly. */
+static void end_transfer(struct bw_http_request *request, CURLcode code)
+{
+    if (request->line && status_of(request) == 200) {
+        if (code == CURLE_OK && request->body.used &&
+            request->body.bytes[request->body.used - 1] != '\n')
+            append(&request->body, "\n", 1, BW_HTTP_BODY_MAX + 1);
+        tell_lines(request);
+    }
+    if (!request->ended)
+        finish(request, code);
+}
+
+static void on_turned(void *context)
+{
+    struct bw_http *http = context;
+    struct bw_http_request *request;
+    CURLMsg *message;
+    int left;
+    while (!http->closing && (request = fresh_stream(http)))
+        tell_stream(request);
+    while (!http->closing && (message = curl_multi_info_read(http->curl.multi, &left))) {
+        CURLcode code = message->data.result;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&request);
+        end_transfer(request, code);
+    }
+}
+
+static void set_pem(CURL *easy, CURLoption option, const char *pem)
+{
+    struct curl_blob blob = {.flags = CURL_BLOB_COPY};
+    memcpy(&blob.data, &pem, sizeof pem); /* libcurl only reads it, and its type does not say so */
+    blob.len = pem ? strlen(pem) : 0;
+    if (pem)
+        curl_easy_setopt(easy, option, &blob);
+}
+
+static CURL *make_model(const struct bw_http_options *options)
+{
+    CURL *easy = curl_easy_init();
+    if (!easy)
+        return NULL;
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a hanging look-up of a name delays nobody */
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L); /* for streams */
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 15L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, options->verify_off ? 0L : 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, options->verify_off ? 0L : 2L);
+    if (options->ca_file)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
+    if (options->ca_directory)
+        curl_easy_setopt(easy, CURLOPT_CAPATH, options->ca_directory);
+    curl_easy_setopt(easy, CURLOPT_SSLCERT, options->cert_file);
+    curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file);
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 60L); /* certificates are renewed under us */
+    set_pem(easy, CURLOPT_CAINFO_BLOB, options->ca_pem);
+    set_pem(easy, CURLOPT_SSLCERT_BLOB, options->cert_pem);
+    set_pem(easy, CURLOPT_SSLKEY_BLOB, options->key_pem);
+    curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, options->unix_socket);
+    return easy;
+}
+
+int bw_http_open(struct bw_http **out, struct uv_loop_s *loop,
+                 const struct bw_http_options *options, char *why)
+{
+    static const struct bw_http_options none;
+    struct bw_http *http = calloc(1, sizeof *http);
+    if (!http || bw_curl_loop_open(&http->curl, loop, (long)AT_ONCE_MAX, on_turned, http) != 0) {
+        free(http);
+        return bw_store_say(why, BW_ENOMEM, "no memory for HTTP");
+    }
+    http->model = make_model(options ? options : &none);
+    if (!http->model) {
+        bw_http_close(http, NULL, NULL);
+        return bw_store_say(why, BW_ENOMEM, "no memory for HTTP");
+    }
+    *out = http;
+    return 0;
+}
+
+static bool add_field(struct bw_http_request *request, const char *field)
+{
+    struct curl_slist *longer = curl_slist_append(request->fields, field);
+    if (longer)
+        request->fields = longer;
+    return longer != NULL;
+}
+
+static bool set_fields(struct bw_http_request *request, const struct bw_http_ask *ask)
+{
+    bool typed = false, good = true;
+    for (size_t i = 0; good && ask->headers && ask->headers[i]; i++) {
+        good = add_field(request, ask->headers[i]);
+        typed = typed || strncasecmp(ask->headers[i], "Content-Type:", 13) == 0;
+    }
+    if (good && !typed) /* not libcurl's own guess */
+        good = add_field(request, "Content-Type:");
+    return good && curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
+}
+
+static bool set_body(CURL *easy, const struct bw_http_ask *ask)
+{
+    bool puts = strcmp(ask->method, "PUT") == 0 || strcmp(ask->method, "POST") == 0;
+    if (strcmp(ask->method, "HEAD") == 0)
+        return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) == CURLE_OK;
+    if (ask->body || puts) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                         (curl_off_t)(ask->body ? ask->length : 0));
+        if (curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, ask->body ? ask->body : "") != CURLE_OK)
+            return false;
+    }
+    return curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, ask->method) == CURLE_OK;
+}
+
+static bool set_ask(struct bw_http_request *request, const struct bw_http_ask *ask)
+{
+    CURL *easy = request->easy;
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->detail);
+    if (strncmp(ask->url, "http://", 7) == 0) /* clear text must not leave this machine */
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    bool good = curl_easy_setopt(easy, CURLOPT_URL, ask->url) == CURLE_OK &&
+                set_fields(request, ask) && set_body(easy, ask);
+    if (good && ask->sigv4)
+        good = curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, ask->sigv4) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_USERPWD, ask->user) == CURLE_OK;
+    request->line = ask->line;
+    request->answer = ask->answer;
+    request->context = ask->context;
+    return good;
+}
+
+static struct bw_http_request *make_request(struct bw_http *http, const struct bw_http_ask *ask)
+{
+    struct bw_http_request *request = calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    request->http = http;
+    request->easy = curl_easy_duphandle(http->model);
+    if (!request->easy || !set_ask(request, ask)) {
+        curl_easy_cleanup(request->easy);
+        curl_slist_free_all(request->fields);
+        free(request);
+        return NULL;
+    }
+    uv_timer_init(http->curl.loop, &request->timer);
+    request->timer.data = request;
+    http->requests++;
+    return request;
+}
+
+struct bw_http_request *bw_http_send(struct bw_http *http, const struct bw_http_ask *ask)
+{
+    if (http->closing || http->requests >= BW_HTTP_REQUESTS_MAX)
+        return NULL;
+    struct bw_http_request *request = make_request(http, ask);
+    if (!request)
+        return NULL;
+    uv_update_time(http->curl.loop);
+    uv_timer_start(&request->timer, on_late, (uint64_t)(ask->within_ns / BW_MS), 0);
+    if (ask->line) {
+        put(&http->streams, request);
+        curl_multi_add_handle(http->curl.multi, request->easy);
+    } else {
+        put(ask->urgent ? &http->urgent : &http->waiting, request);
+        start_next(http);
+    }
+    return request;
+}
+
+void bw_http_cancel(struct bw_http *http, struct bw_http_request *request)
+{
+    (void)http;
+    if (request->ended)
+        return;
+    request->answer = NULL;
+    detach(request);
+    uv_close((uv_handle_t *)&request->timer, on_request_closed);
+}
+
+const char *bw_http_header_next(const struct bw_http_answer *answer, const char *line)
+{
+    const struct text *headers = answer->request ? &answer->request->headers : NULL;
+    if (!headers || !headers->bytes)
+        return NULL;
+    const char *end = headers->bytes + headers->used;
+    line = line ? line + strlen(line) : headers->bytes;
+    while (line < end && !*line)
+        line++;
+    return line < end ? line : NULL;
+}
+
+const char *bw_http_header(const struct bw_http_answer *answer, const char *name)
+{
+    const char *line = NULL;
+    size_t length = strlen(name);
+    while ((line = bw_http_header_next(answer, line)))
+        if (strncasecmp(line, name, length) == 0 && line[length] == ':')
+            return line + length + 1 + strspn(line + length + 1, " \t");
+    return NULL;
+}
+
+static void on_curl_closed(void *context)
+{
+    struct bw_http *http = context;
+    http->curl_closed = true;
+    finish_close(http);
+}
+
+void bw_http_close(struct bw_http *http, void (*closed)(void *context), void *context)
+{
+    struct list *lists[] = {&http->urgent, &http->waiting, &http->running, &http->streams};
+    http->closing = true;
+    http->closed = closed;
+    http->context = context;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        while (lists[i]->first)
+            bw_http_cancel(http, lists[i]->first);
+    curl_easy_cleanup(http->model);
+    bw_curl_loop_close(&http->curl, on_curl_closed);
+}

@@ -1,0 +1,127 @@
+/* The rules over one record; see record.h. */
+#include "store/kit/record.h"
+
+#include "core/base/bug.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MORE_OWED "*\t\n" /* stands for the lines that found no room */
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+/* The last holder's line goes behind the others; the same line twice says nothing new. */
+static void owe(struct bw_store_record *record)
+{
+    char line[BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 3];
+    int length = snprintf(line, sizeof line, "%s\t%s\n", record->holder, record->containment);
+    const char *found = strstr(record->owed, line);
+    if (found && (found == record->owed || found[-1] == '\n'))
+        return;
+    size_t used = strlen(record->owed), added = (size_t)length;
+    while (used + added > BW_OWED_MAX) { /* the oldest make room, and it is said */
+        size_t more = strlen(MORE_OWED);
+        bool told = strncmp(record->owed, MORE_OWED, more) == 0;
+        char *oldest = record->owed + (told ? more : 0);
+        char *end = strchr(oldest, '\n');
+        const char *rest = end ? end + 1 : "";
+        memmove(record->owed + more, rest, strlen(rest) + 1);
+        memcpy(record->owed, MORE_OWED, more);
+        used = strlen(record->owed);
+    }
+    memcpy(record->owed + used, line, added + 1);
+}
+
+void bw_record_take(struct bw_store_record *record, const struct bw_store_request *request)
+{
+    bool unclean = record->version != 0 && record->holder[0] && (record->held || !record->clean);
+    if (unclean && BW_BUG(store_owes_only_the_last))
+        record->owed[0] = '\0';
+    if (unclean)
+        owe(record);
+    record->held = true;
+    record->clean = false;
+    copy_text(record->holder, sizeof record->holder, request->candidate);
+    copy_text(record->value, sizeof record->value, request->value);
+    copy_text(record->containment, sizeof record->containment, request->containment);
+    record->request = request->id;
+    record->ttl_ns = request->ttl_ns;
+    record->until_wall_ns = request->until_wall_ns;
+    record->note.kind = BW_NOTE_NONE; /* it was meant for the leadership before; serials go on */
+}
+
+static bool change_text(char *out, size_t size, const char *text)
+{
+    if (!text || strcmp(text, out) == 0)
+        return false;
+    copy_text(out, size, text);
+    return true;
+}
+
+bool bw_record_renew(struct bw_store_record *record, const struct bw_store_request *request)
+{
+    bool value = change_text(record->value, sizeof record->value, request->value);
+    bool containment =
+        change_text(record->containment, sizeof record->containment, request->containment);
+    bool settled = request->settled && record->owed[0];
+    if (settled)
+        record->owed[0] = '\0';
+    record->ttl_ns = request->ttl_ns;
+    record->until_wall_ns = bw_time_max(record->until_wall_ns, request->until_wall_ns);
+    return value || containment || settled;
+}
+
+void bw_record_release(struct bw_store_record *record, bool clean)
+{
+    record->held = false;
+    record->clean = clean;
+    record->value[0] = '\0';
+    if (clean)
+        record->containment[0] = '\0';
+}
+
+void bw_record_note(struct bw_store_record *record, const struct bw_note *note)
+{
+    record->note.kind = note->kind;
+    record->note.serial++;
+    copy_text(record->note.from, sizeof record->note.from, note->from);
+    copy_text(record->note.to, sizeof record->note.to, note->to);
+}
+
+void bw_record_note_apart(struct bw_store_record *record, const struct bw_note *note)
+{
+    bw_record_note(record, note);
+    record->note.token = record->token;
+}
+
+void bw_record_present(struct bw_store_record *record)
+{
+    bool never = record->version == 0 || !record->holder[0];
+    record->clean = !record->held && (record->clean || never) && !record->owed[0];
+    if (record->note.token != BW_TOKEN_NONE && record->note.token != record->token)
+        record->note.kind = BW_NOTE_NONE;
+}
+
+bool bw_record_may_take(const struct bw_store_record *record,
+                        const struct bw_store_request *request)
+{
+    bool same = request->steal_request == 0 || request->steal_request == record->request ||
+                BW_BUG(store_steals_by_version_alone);
+    return !record->held || (request->steal != 0 && request->steal == record->version && same);
+}
+
+bool bw_record_is(const struct bw_store_record *record, const struct bw_store_request *request)
+{
+    return record->version != 0 && record->token == request->token &&
+           strcmp(record->holder, request->candidate) == 0;
+}
+
+bool bw_record_is_answer(const struct bw_store_record *record,
+                         const struct bw_store_request *request)
+{
+    return record->held && record->request == request->id &&
+           strcmp(record->holder, request->candidate) == 0;
+}

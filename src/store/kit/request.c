@@ -1,0 +1,96 @@
+/* What every store needs: the bounds of store.h, checked once for all of them; lines for people. */
+#include "store/store.h"
+
+#include "core/base/bug.h"
+#include "core/base/limits.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int bw_store_say(char *why, int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, BW_WHY_MAX + 1, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+#define TTL_DEFAULT_NS (10 * BW_SEC)
+
+bw_time bw_store_ttl_default(const struct bw_store_ops *ops)
+{
+    if (!ops || BW_BUG(store_default_ttl_ignores_the_store))
+        return TTL_DEFAULT_NS;
+    bw_time ttl = bw_time_max(TTL_DEFAULT_NS, ops->ttl_min_ns);
+    return ops->ttl_max_ns ? bw_time_min(ttl, ops->ttl_max_ns) : ttl;
+}
+
+int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why)
+{
+    double least = (double)ops->ttl_min_ns / (double)BW_SEC;
+    double most = (double)ops->ttl_max_ns / (double)BW_SEC;
+    if (ops->ttl_max_ns && (ttl_ns < ops->ttl_min_ns || ttl_ns > ops->ttl_max_ns))
+        return bw_store_say(why, BW_EINVAL, "leases of the %s store last %gs to %gs", ops->scheme,
+                            least, most);
+    if (ttl_ns < ops->ttl_min_ns)
+        return bw_store_say(why, BW_EINVAL, "leases of the %s store last %gs or longer",
+                            ops->scheme, least);
+    return 0;
+}
+
+static size_t length_of(const char *text, size_t max)
+{
+    return strnlen(text, max + 1);
+}
+
+/* Printable: no control bytes; bytes above 127 are UTF-8 and nobody's business here. */
+static bool is_printable(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+        if (*at < 0x20 || *at == 0x7f)
+            return false;
+    return true;
+}
+
+static bool is_name(const char *text, size_t max)
+{
+    size_t length = text ? length_of(text, max) : 0;
+    return length > 0 && length <= max && is_printable(text);
+}
+
+static bool is_absent_or_fits(const char *text, size_t max)
+{
+    return !text || length_of(text, max) <= max;
+}
+
+static bool is_note(const struct bw_note *note)
+{
+    return note->kind >= BW_NOTE_NONE && note->kind <= BW_NOTE_REFUSE &&
+           length_of(note->from, BW_CANDIDATE_ID_MAX) <= BW_CANDIDATE_ID_MAX &&
+           length_of(note->to, BW_CANDIDATE_ID_MAX) <= BW_CANDIDATE_ID_MAX &&
+           is_printable(note->from) && is_printable(note->to);
+}
+
+int bw_store_request_check(const struct bw_store_request *request, bw_time ttl_min_ns)
+{
+    enum bw_store_op op = request->op;
+    bool writes_lease = op == BW_STORE_ACQUIRE || op == BW_STORE_RENEW;
+    bool needs_candidate =
+        writes_lease || op == BW_STORE_RELEASE || op == BW_STORE_ENTER || op == BW_STORE_LEAVE;
+    if (op > BW_STORE_NOTE || !is_name(request->election, BW_ELECTION_NAME_MAX) ||
+        strchr(request->election, '/'))
+        return BW_EINVAL;
+    if ((needs_candidate || request->candidate) &&
+        !is_name(request->candidate, BW_CANDIDATE_ID_MAX))
+        return BW_EINVAL;
+    if (!is_absent_or_fits(request->value, BW_VALUE_MAX) ||
+        !is_absent_or_fits(request->containment, BW_CONTAINMENT_MAX) ||
+        (request->containment && !is_printable(request->containment)))
+        return BW_EINVAL;
+    if (writes_lease && (request->ttl_ns < ttl_min_ns || request->ttl_ns <= 0 ||
+                         request->ttl_ns > BW_LEASE_TTL_MAX))
+        return BW_EINVAL;
+    return op == BW_STORE_NOTE && !is_note(&request->note) ? BW_EINVAL : 0;
+}

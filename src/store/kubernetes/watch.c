@@ -1,0 +1,219 @@
+/* The one watch stream of a store: it serves all elections that are waited for. With one of them it
+ * asks for that Lease alone (fieldSelector, so that permission for this one is enough), with more
+ * for all of the namespace.
+ *
+ * It starts at the resourceVersion of a read of the Lease, so nothing falls between the two. It
+ * ends by the server's time-out (and goes on from where it was), by 410 Gone (all is read again),
+ * or by a failure: then those who wait are told, and the next of them starts another. A stream that
+ * does not tell what was learned otherwise is dead, whatever its connection says. */
+#include "store/kubernetes/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TICK_MS      500u
+#define IDLE_MS      5000u /* without anybody waiting */
+#define PATIENCE_MS  3000u /* until it must have told what is known otherwise */
+#define SHORT_MS     1000u /* a stream that ends sooner has failed */
+#define WITHIN_NS    (10 * BW_SEC)
+#define TIMEOUT_S    290u
+#define EXPIRED_CODE 410
+
+static void start(struct bw_kube_store *store);
+
+bool bw_kube_is_synced(const struct bw_kube_store *store, const struct bw_kube_entry *entry)
+{
+    return store->stream.http && entry->synced == store->stream.serial;
+}
+
+void bw_kube_expect(struct bw_kube_store *store, const struct bw_kube_entry *entry)
+{
+    struct bw_kube_stream *stream = &store->stream;
+    if (!bw_kube_is_synced(store, entry) || entry->known <= stream->since)
+        return;
+    if (stream->expected == 0)
+        stream->expected_ms = bw_kube_now_ms();
+    if (stream->expected < entry->known)
+        stream->expected = entry->known;
+}
+
+static struct bw_kube_call *any_waiting(struct bw_kube_store *store)
+{
+    for (size_t i = 0; i < BW_KUBE_BUCKETS; i++)
+        for (struct bw_kube_entry *entry = store->buckets[i]; entry; entry = entry->chain)
+            if (entry->waiting)
+                return entry->waiting;
+    return NULL;
+}
+
+/* The stream is gone, and nobody knows what it missed. Those who wait are told so, or, if the
+ * server only forgot where we were, read for themselves. */
+static void broken(struct bw_kube_store *store, int error, const char *why)
+{
+    struct bw_kube_call *call;
+    bool expired = store->stream.expired;
+    store->stream = (struct bw_kube_stream){.serial = store->stream.serial + 1};
+    uint32_t most = store->watches; /* reading may put one of them back */
+    for (uint32_t i = 0; i < most && (call = any_waiting(store)); i++) {
+        struct bw_job *job = call->job;
+        *call->previous = call->next;
+        if (call->next)
+            call->next->previous = call->previous;
+        call->previous = NULL;
+        store->watches--;
+        if (expired) {
+            bw_kube_read(call);
+            continue;
+        }
+        bw_kube_call_free(call);
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, error, "%s", why);
+    }
+}
+
+static void cut(struct bw_kube_store *store, int error, const char *why)
+{
+    if (store->stream.http)
+        bw_http_cancel(store->api.http, store->stream.http);
+    store->stream.http = NULL;
+    broken(store, error, why);
+}
+
+/* ---- what it says ---- */
+
+static void seen(struct bw_kube_stream *stream, uint64_t version)
+{
+    if (version > stream->since)
+        stream->since = version;
+    if (stream->since >= stream->expected)
+        stream->expected = 0;
+}
+
+static void on_event(struct bw_kube_store *store, const char *type, json_t *object)
+{
+    struct bw_kube_entry *entry = bw_kube_entry_find(store, bw_kube_lease_name(object));
+    uint64_t version = bw_kube_version(object);
+    seen(&store->stream, version);
+    if (!entry || strcmp(type, "BOOKMARK") == 0)
+        return;
+    bool deleted = strcmp(type, "DELETED") == 0;
+    bw_kube_learn(store, entry, deleted ? NULL : object, version, BW_KUBE_STREAMED);
+}
+
+/* False ends the stream. */
+static bool on_line(void *context, const char *line, size_t length)
+{
+    struct bw_kube_store *store = context;
+    json_t *event = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
+    json_t *object = json_object_get(event, "object");
+    const char *type = json_string_value(json_object_get(event, "type"));
+    bool good = type && json_is_object(object) && strcmp(type, "ERROR") != 0;
+    if (good && bw_kube_version(object) == 0)
+        good = false;
+    if (good)
+        on_event(store, type, object);
+    else
+        store->stream.expired = json_integer_value(json_object_get(object, "code")) == EXPIRED_CODE;
+    json_decref(event);
+    return good;
+}
+
+static void on_end(void *context, const struct bw_http_answer *answer)
+{
+    struct bw_kube_store *store = context;
+    struct bw_kube_stream *stream = &store->stream;
+    bool lasted = bw_kube_now_ms() - stream->started_ms >= SHORT_MS;
+    struct bw_kube_verdict verdict;
+    stream->http = NULL;
+    if (answer->status == EXPIRED_CODE)
+        stream->expired = true;
+    if (answer->status == 200 && lasted && !stream->expired && store->watches) {
+        start(store);
+        return;
+    }
+    if (stream->expired || (answer->status == 200 && lasted)) {
+        broken(store, BW_EIO, "the watch ended");
+        return;
+    }
+    bw_kube_judge(&store->api, answer, false, &verdict);
+    broken(store, verdict.error,
+           answer->status == 200 ? "the API server ends watches at once" : verdict.why);
+}
+
+/* ---- starting it ---- */
+
+static void start(struct bw_kube_store *store)
+{
+    struct bw_kube_stream *stream = &store->stream;
+    char query[BW_KUBE_NAME_MAX + 160], why[BW_WHY_MAX + 1] = "";
+    int used =
+        snprintf(query, sizeof query,
+                 "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%" PRIu64,
+                 TIMEOUT_S, stream->since);
+    if (stream->only)
+        snprintf(query + used, sizeof query - (size_t)used, "&fieldSelector=metadata.name%%3D%s",
+                 stream->only->name);
+    struct bw_kube_ask ask = {.method = "GET",
+                              .query = query,
+                              .within_ns = WITHIN_NS,
+                              .answer = on_end,
+                              .line = on_line,
+                              .context = store};
+    stream->started_ms = stream->idle_ms = stream->expected_ms = bw_kube_now_ms();
+    stream->http = bw_kube_api_send(&store->api, &ask, why);
+    if (!stream->http)
+        broken(store, BW_EIO, why);
+}
+
+static void on_tick(uv_timer_t *ticker)
+{
+    struct bw_kube_store *store = ticker->data;
+    struct bw_kube_stream *stream = &store->stream;
+    uint64_t now = bw_kube_now_ms();
+    if (store->watches)
+        stream->idle_ms = now;
+    if (stream->http && stream->expected && now - stream->expected_ms > PATIENCE_MS)
+        cut(store, BW_EIO, "the watch has gone silent");
+    else if (stream->http && now - stream->idle_ms > IDLE_MS)
+        cut(store, BW_EIO, "nobody waits");
+    if (!stream->http)
+        uv_timer_stop(ticker);
+}
+
+void bw_kube_wait(struct bw_kube_call *call, uint64_t version)
+{
+    struct bw_kube_store *store = call->store;
+    struct bw_kube_stream *stream = &store->stream;
+    struct bw_kube_entry *entry = call->entry;
+    call->next = entry->waiting;
+    if (call->next)
+        call->next->previous = &call->next;
+    call->previous = &entry->waiting;
+    entry->waiting = call;
+    store->watches++;
+    entry->synced = stream->serial;
+    if (!stream->http) {
+        stream->since = version;
+        stream->only = entry;
+        uv_timer_start(&store->ticker, on_tick, TICK_MS, TICK_MS);
+        start(store);
+    } else if (stream->only && stream->only != entry) { /* from where it is, for all */
+        bw_http_cancel(store->api.http, stream->http);
+        stream->only = NULL;
+        start(store);
+    }
+}
+
+void bw_kube_stream_rewind(struct bw_kube_store *store, uint64_t version)
+{
+    if (store->stream.http && version < store->stream.since)
+        cut(store, BW_EIO, "the API server has forgotten what it had shown");
+}
+
+void bw_kube_stream_close(struct bw_kube_store *store)
+{
+    if (store->stream.http)
+        bw_http_cancel(store->api.http, store->stream.http);
+    store->stream.http = NULL;
+    uv_timer_stop(&store->ticker);
+}

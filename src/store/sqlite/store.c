@@ -1,0 +1,521 @@
+/* `sqlite:PATH`, the embedded store: the loop's side.
+ *
+ * Model: processes and users of one host, also in containers, share a directory on a local file
+ * system; any of them may be killed or stopped at any instant, the host may lose power, clocks may
+ * be set. Guarantees: one holder at a time by the record; tokens that only grow; a record's version
+ * that changes with every change; a released or proved-dead leadership is told without polling. Not
+ * guaranteed: anything across hosts; progress while another process is stopped in the middle of a
+ * transaction (it holds the database's lock: requests are then UNAVAILABLE).
+ *
+ * Requests of one loop turn go to one worker thread as one job and are one transaction, so the loop
+ * never waits for a disk and ten thousand renewals are ten commits. While a job is out, what
+ * happens is collected for the next, in which renewals and releases stand first: a leadership
+ * depends on the one, others wait for the other. */
+#include "store/sqlite/sqlite.h"
+
+#include "store/sqlite/bell.h"
+#include "store/sqlite/work.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TABLE_BUCKETS 4096u
+#define WORKER_STACK  ((size_t)256 * 1024)
+#define TTL_MIN_NS    (10 * BW_MS)
+#define EAR_RETRY_NS  BW_SEC /* a bell that could not be opened is tried again */
+
+struct bw_sqlite {
+    uv_loop_t *loop;
+    struct bw_store_options options;
+    uv_idle_t flush;  /* at the end of the turn in which a request came */
+    uv_async_t back;  /* the worker is done with a job, or gone */
+    uv_timer_t again; /* look again */
+    uv_poll_t bell;
+    int bell_fd; /* -1: none, then `again` polls */
+    char dir[PATH_MAX + 8], db[PATH_MAX];
+    bool closing, sweep, look_all, news;
+    unsigned handles;                    /* not closed yet */
+    struct bw_sqlite_list urgent, queue; /* to be submitted */
+    uint32_t outstanding, watches;
+    struct bw_sqlite_task *table[TABLE_BUCKETS]; /* by request id */
+    struct bw_sqlite_job *job;                   /* being filled, or out */
+    struct bw_sqlite_job *next; /* collects lock files with news while the other is out */
+    bool out;
+    uv_thread_t thread;
+    uv_mutex_t mutex; /* guards the four below */
+    uv_cond_t wake;
+    bool handed, returned, quit, gone;
+    struct bw_sqlite_worker worker;
+};
+
+static struct bw_sqlite *self_of(struct bw_store *store)
+{
+    return (struct bw_sqlite *)(void *)store;
+}
+
+static void work(void *context)
+{
+    struct bw_sqlite *self = context;
+    uv_mutex_lock(&self->mutex);
+    for (;;) {
+        while (!self->handed && !self->quit)
+            uv_cond_wait(&self->wake, &self->mutex);
+        if (!self->handed)
+            break;
+        self->handed = false;
+        uv_mutex_unlock(&self->mutex);
+        bw_sqlite_work(&self->worker, self->job);
+        uv_mutex_lock(&self->mutex);
+        self->returned = true;
+        uv_async_send(&self->back);
+        uv_mutex_unlock(&self->mutex);
+        bw_sqlite_db_tidy(&self->worker.db);
+        uv_mutex_lock(&self->mutex);
+    }
+    uv_mutex_unlock(&self->mutex);
+    if (self->worker.db.handle) /* may copy the log back and sync: not on the loop */
+        bw_sqlite_db_close(&self->worker.db);
+    uv_mutex_lock(&self->mutex);
+    self->gone = true;
+    uv_async_send(&self->back);
+    uv_mutex_unlock(&self->mutex);
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(struct bw_sqlite *self)
+{
+    sigset_t all, before;
+    uv_thread_options_t options = {.flags = UV_THREAD_HAS_STACK_SIZE, .stack_size = WORKER_STACK};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = uv_thread_create_ex(&self->thread, &options, work, self);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void job_clear(struct bw_sqlite_job *job)
+{
+    bw_sqlite_list_init(&job->tasks);
+    bw_sqlite_list_init(&job->done);
+    job->names = 0;
+    job->look_all = job->sweep = false;
+    job->again_ns = job->poll_ns = 0;
+}
+
+static void update_ref(struct bw_sqlite *self)
+{
+    uv_handle_t *handle = (uv_handle_t *)&self->back;
+    if (self->outstanding > 0 || self->closing)
+        uv_ref(handle);
+    else
+        uv_unref(handle);
+}
+
+static void submit(struct bw_sqlite *self)
+{
+    bool asked = self->urgent.first || self->queue.first;
+    bool wanted = asked || self->sweep || self->look_all || self->news;
+    if (self->out || self->closing || !wanted)
+        return;
+    struct bw_sqlite_job *job = self->next;
+    self->next = self->job;
+    self->job = job;
+    job->urgent = self->urgent.first != NULL;
+    for (unsigned i = 0; i < BW_SQLITE_JOB_MAX && (self->urgent.first || self->queue.first); i++) {
+        struct bw_sqlite_list *from = self->urgent.first ? &self->urgent : &self->queue;
+        bw_sqlite_list_add(&job->tasks, bw_sqlite_list_take(from));
+    }
+    job->sweep = self->sweep;
+    job->look_all = self->look_all;
+    self->sweep = self->look_all = self->news = false;
+    self->out = true;
+    uv_mutex_lock(&self->mutex);
+    self->handed = true;
+    uv_cond_signal(&self->wake);
+    uv_mutex_unlock(&self->mutex);
+}
+
+static void on_flush(uv_idle_t *handle)
+{
+    uv_idle_stop(handle);
+    submit(handle->data);
+}
+
+static void submit_soon(struct bw_sqlite *self)
+{
+    if (!self->out && !self->closing)
+        uv_idle_start(&self->flush, on_flush);
+}
+
+static void on_lock_file(void *context, const char *election)
+{
+    struct bw_sqlite *self = context;
+    struct bw_sqlite_job *next = self->next;
+    if (next->names == BW_SQLITE_NAMES_MAX) {
+        self->look_all = true;
+        return;
+    }
+    if (next->names > 0 && strcmp(next->name[next->names - 1], election) == 0)
+        return; /* written and closed: one piece of news */
+    strncpy(next->name[next->names], election, BW_ELECTION_NAME_MAX + 1);
+    next->names++;
+}
+
+static void on_bell_closed(uv_handle_t *handle);
+
+static void close_bell(struct bw_sqlite *self)
+{
+    if (self->bell_fd < 0)
+        return;
+    uv_poll_stop(&self->bell);
+    uv_close((uv_handle_t *)&self->bell, on_bell_closed);
+}
+
+static void on_bell(uv_poll_t *handle, int status, int events)
+{
+    struct bw_sqlite *self = handle->data;
+    struct bw_sqlite_news news;
+    (void)events;
+    bw_sqlite_bell_read(self->bell_fd, &news, self, on_lock_file);
+    if (news.broken || status < 0)
+        close_bell(self);
+    if (self->watches == 0) { /* nobody wants to know */
+        self->next->names = 0;
+        return;
+    }
+    self->news = self->news || news.any;
+    self->look_all = self->look_all || news.lost;
+    submit_soon(self);
+}
+
+static void open_bell(struct bw_sqlite *self)
+{
+    if (self->bell_fd >= 0 || self->closing)
+        return;
+    int fd = bw_sqlite_bell_open(self->dir, self->db);
+    if (fd < 0 || uv_poll_init(self->loop, &self->bell, fd) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    self->bell_fd = fd;
+    self->bell.data = self;
+    self->handles++;
+    uv_poll_start(&self->bell, UV_READABLE, on_bell);
+    uv_unref((uv_handle_t *)&self->bell);
+    self->look_all = true; /* what happened while nobody listened */
+}
+
+static void on_again(uv_timer_t *handle)
+{
+    struct bw_sqlite *self = handle->data;
+    if (self->bell_fd < 0) {
+        open_bell(self);
+        self->look_all = true;
+    }
+    self->news = true;
+    submit_soon(self);
+}
+
+/* When the worker wants to look again, or nobody tells us of changes. */
+static void arm(struct bw_sqlite *self, const struct bw_sqlite_job *job)
+{
+    bw_time wait = job->again_ns;
+    if (self->bell_fd < 0 && job->poll_ns > 0) {
+        bw_time poll = job->poll_ns - job->poll_ns / 5; /* between 4/5 and all of it */
+        poll += (bw_time)((uint64_t)bw_sqlite_now() % (uint64_t)(job->poll_ns / 5 + 1));
+        poll = bw_time_min(poll, EAR_RETRY_NS);
+        wait = wait == 0 ? poll : bw_time_min(wait, poll);
+    }
+    if (wait == 0)
+        return;
+    uint64_t wait_ms = (uint64_t)((wait + BW_MS - 1) / BW_MS);
+    uv_update_time(self->loop);
+    if (!uv_is_active((uv_handle_t *)&self->again) || uv_timer_get_due_in(&self->again) > wait_ms)
+        uv_timer_start(&self->again, on_again, wait_ms, 0);
+}
+
+static struct bw_sqlite_task **bucket(struct bw_sqlite *self, uint64_t id)
+{
+    return &self->table[(id ^ id >> 32) % TABLE_BUCKETS];
+}
+
+static struct bw_sqlite_task **slot(struct bw_sqlite *self, uint64_t id)
+{
+    struct bw_sqlite_task **at = bucket(self, id);
+    while (*at && (*at)->request.id != id)
+        at = &(*at)->chain;
+    return at;
+}
+
+static void reply(struct bw_sqlite *self, const struct bw_sqlite_task *task)
+{
+    if (task->reply) {
+        self->options.reply(self->options.context, task->reply);
+        return;
+    }
+    struct bw_store_reply poor = {.id = task->request.id,
+                                  .op = task->request.op,
+                                  .outcome = BW_OUTCOME_UNAVAILABLE,
+                                  .error = BW_ENOMEM,
+                                  .why = "out of memory"};
+    self->options.reply(self->options.context, &poor);
+}
+
+static void take_out(struct bw_sqlite *self, struct bw_sqlite_task *task)
+{
+    struct bw_sqlite_task **at = bucket(self, task->request.id);
+    while (*at != task)
+        at = &(*at)->chain;
+    *at = task->chain;
+    self->outstanding--;
+    self->watches -= task->request.op == BW_STORE_WATCH;
+}
+
+/* A callback may ask, cancel and close. */
+static void deliver(struct bw_sqlite *self, struct bw_sqlite_job *job)
+{
+    struct bw_sqlite_task *task;
+    while ((task = bw_sqlite_list_take(&job->done))) {
+        take_out(self, task);
+        if (!self->closing && !atomic_load(&task->cancelled))
+            reply(self, task);
+        bw_sqlite_task_free(task);
+    }
+    update_ref(self);
+}
+
+static void finish_close(struct bw_sqlite *self);
+
+static void on_back(uv_async_t *handle)
+{
+    struct bw_sqlite *self = handle->data;
+    uv_mutex_lock(&self->mutex);
+    bool returned = self->returned, gone = self->gone;
+    self->returned = false;
+    uv_mutex_unlock(&self->mutex);
+    if (returned) {
+        deliver(self, self->job);
+        arm(self, self->job);
+        job_clear(self->job);
+        self->out = false;
+        submit(self);
+    }
+    if (gone)
+        finish_close(self);
+}
+
+static void free_self(struct bw_sqlite *self)
+{
+    free(self->job);
+    free(self->next);
+    free(self);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct bw_sqlite *self = handle->data;
+    if (--self->handles == 0)
+        free_self(self);
+}
+
+static void on_bell_closed(uv_handle_t *handle)
+{
+    struct bw_sqlite *self = handle->data;
+    if (self->bell_fd >= 0)
+        close(self->bell_fd);
+    self->bell_fd = -1;
+    if (--self->handles == 0) {
+        free_self(self);
+        return;
+    }
+    if (!self->closing) { /* poll until it can be opened again */
+        self->look_all = true;
+        submit_soon(self);
+    }
+}
+
+/* The worker has ended: what is left is the loop's. */
+static void finish_close(struct bw_sqlite *self)
+{
+    struct bw_sqlite_job rest;
+    uv_thread_join(&self->thread);
+    bw_sqlite_list_init(&rest.done);
+    bw_sqlite_watches_sweep(&self->worker, &rest, true);
+    deliver(self, &rest);
+    for (struct bw_sqlite_task *task; (task = bw_sqlite_list_take(&self->urgent));)
+        bw_sqlite_list_add(&rest.done, task);
+    for (struct bw_sqlite_task *task; (task = bw_sqlite_list_take(&self->queue));)
+        bw_sqlite_list_add(&rest.done, task);
+    deliver(self, &rest);
+    bw_sqlite_worker_close(&self->worker);
+    uv_mutex_destroy(&self->mutex);
+    uv_cond_destroy(&self->wake);
+    uv_close((uv_handle_t *)&self->flush, on_closed);
+    uv_close((uv_handle_t *)&self->again, on_closed);
+    uv_close((uv_handle_t *)&self->back, on_closed);
+    if (self->bell_fd >= 0 && !uv_is_closing((uv_handle_t *)&self->bell))
+        close_bell(self);
+}
+
+static void sqlite_close(struct bw_store *store)
+{
+    struct bw_sqlite *self = self_of(store);
+    if (self->closing)
+        return;
+    self->closing = true;
+    uv_idle_stop(&self->flush);
+    uv_timer_stop(&self->again);
+    update_ref(self);
+    atomic_store(&self->worker.stop, true);
+    uv_mutex_lock(&self->mutex);
+    self->quit = true;
+    uv_cond_signal(&self->wake);
+    uv_mutex_unlock(&self->mutex);
+}
+
+/* 0 or a negative errno. */
+static int start(struct bw_sqlite *self)
+{
+    int error = uv_async_init(self->loop, &self->back, on_back);
+    if (error)
+        return error;
+    self->back.data = self;
+    self->handles = 1;
+    uv_mutex_init(&self->mutex);
+    uv_cond_init(&self->wake);
+    error = start_thread(self);
+    if (error) {
+        uv_close((uv_handle_t *)&self->back, on_closed);
+        return error;
+    }
+    uv_idle_init(self->loop, &self->flush);
+    uv_timer_init(self->loop, &self->again);
+    uv_unref((uv_handle_t *)&self->again);
+    self->flush.data = self->again.data = self;
+    self->handles = 3;
+    update_ref(self);
+    return 0;
+}
+
+static struct bw_sqlite *new_self(uv_loop_t *loop, const struct bw_store_options *options)
+{
+    struct bw_sqlite *self = calloc(1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->job = calloc(1, sizeof *self->job);
+    self->next = calloc(1, sizeof *self->next);
+    if (!self->job || !self->next) {
+        free_self(self);
+        return NULL;
+    }
+    self->loop = loop;
+    self->options = *options;
+    self->bell_fd = -1;
+    job_clear(self->job);
+    job_clear(self->next);
+    bw_sqlite_list_init(&self->urgent);
+    bw_sqlite_list_init(&self->queue);
+    return self;
+}
+
+static int sqlite_open(struct bw_store **out, const char *url, struct uv_loop_s *loop,
+                       const struct bw_store_options *options, char *why)
+{
+    struct bw_sqlite *self = new_self(loop, options);
+    int error = self ? bw_sqlite_worker_open(&self->worker, url, why) : BW_ENOMEM;
+    if (!self || error) {
+        if (self)
+            free_self(self);
+        else
+            snprintf(why, BW_WHY_MAX + 1, "no memory left for the store");
+        return error;
+    }
+    snprintf(self->dir, sizeof self->dir, "%s", self->worker.paths.dir);
+    snprintf(self->db, sizeof self->db, "%s", self->worker.paths.db);
+    error = start(self);
+    if (error) {
+        snprintf(why, BW_WHY_MAX + 1, "cannot start a thread for the store: %s", strerror(-error));
+        bw_sqlite_worker_close(&self->worker);
+        if (self->handles == 0)
+            free_self(self);
+        return BW_ENOMEM;
+    }
+    *out = (struct bw_store *)(void *)self;
+    return 0;
+}
+
+static int sqlite_request(struct bw_store *store, const struct bw_store_request *request)
+{
+    struct bw_sqlite *self = self_of(store);
+    if (self->closing || bw_store_request_check(request, TTL_MIN_NS) != 0 ||
+        *slot(self, request->id))
+        return BW_EINVAL;
+    if (self->outstanding >= BW_SQLITE_REQUESTS_MAX)
+        return BW_ELIMIT;
+    struct bw_sqlite_task *task = bw_sqlite_task_new(request);
+    if (!task)
+        return BW_ELIMIT;
+    *slot(self, request->id) = task;
+    self->outstanding++;
+    bool urgent = request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE;
+    bw_sqlite_list_add(urgent ? &self->urgent : &self->queue, task);
+    if (request->op == BW_STORE_WATCH) {
+        self->watches++;
+        open_bell(self); /* before the look, so that no change falls between */
+    }
+    update_ref(self);
+    submit_soon(self);
+    return 0;
+}
+
+static void sqlite_cancel(struct bw_store *store, uint64_t id)
+{
+    struct bw_sqlite *self = self_of(store);
+    struct bw_sqlite_task *task = *slot(self, id);
+    if (!task)
+        return;
+    atomic_store(&task->cancelled, true);
+    if (task->request.op == BW_STORE_WATCH) {
+        self->sweep = true;
+        submit_soon(self);
+    }
+}
+
+int bw_store_sqlite_lock_fd(struct bw_store *store, const char *election)
+{
+    return bw_sqlite_entry_fd(&self_of(store)->worker, election);
+}
+
+static int hold(struct bw_store *store, const char *election, unsigned char proof[BW_HOLD_PROOF])
+{
+    (void)proof; /* a lock needs none */
+    return bw_store_sqlite_lock_fd(store, election);
+}
+
+static bool sqlite_about(struct bw_store *store, char *about)
+{
+    (void)store;
+    snprintf(about, BW_WHY_MAX + 1, "SQLite %s, part of this process", sqlite3_libversion());
+    return true;
+}
+
+const struct bw_store_ops bw_store_sqlite = {
+    .scheme = "sqlite",
+    .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
+              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_TOLD,
+    .ttl_min_ns = TTL_MIN_NS,
+    .ttl_unit_ns = 1,
+    .summary = "one host, no server: survives crashes, reboots and clock changes; candidates race",
+    .open = sqlite_open,
+    .request = sqlite_request,
+    .cancel = sqlite_cancel,
+    .close = sqlite_close,
+    .hold = hold,
+    .about = sqlite_about,
+};

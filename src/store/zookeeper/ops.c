@@ -1,0 +1,312 @@
+/* Taking, keeping and giving back the lead.
+ *
+ * Every write is a multi of two parts, carried out both or not at all: the own node stands (or is
+ * removed), and the record is as it was read. A renewal that changes nothing is such a multi with
+ * the first part alone: a transaction that a majority of the servers has agreed to, so the session
+ * was alive, under a leader that was one, after the renewal was sent. A mere read, or the pings
+ * inside of the library, would not prove that: a server cut off from the majority still answers
+ * them. */
+#include "store/kit/record_json.h"
+#include "store/zookeeper/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct bw_store_request *asked(const struct bw_zk_op *op)
+{
+    return &op->job->request;
+}
+
+/* Nobody waits any more: what was not sent yet is not done. */
+static bool forgotten(struct bw_zk_op *op)
+{
+    if (op->job)
+        return false;
+    bw_zk_op_free(op);
+    return true;
+}
+
+static void refuse_by_look(struct bw_zk_op *op)
+{
+    char why[BW_WHY_MAX + 1];
+    struct bw_store_record record;
+    bw_zk_view_record(op, &record);
+    if (record.held)
+        bw_store_say(why, 0, "%.100s holds it", record.holder);
+    else
+        bw_store_say(why, 0, "nobody holds it");
+    bw_zk_op_refuse(op, BW_EBUSY, why);
+}
+
+/* ---- ACQUIRE ---- */
+
+static void acquire_read(struct bw_zk_op *op)
+{
+    bool ours = op->view.has_record && op->entry->leads &&
+                op->view.record.token == (bw_token)op->entry->czxid;
+    if (op->rc != ZOK) {
+        bw_zk_op_broken(op, op->rc);
+    } else if (!ours) {
+        bw_zk_op_fail(op, BW_EIO, "the record changed behind the lead");
+    } else {
+        op->entry->record_version = op->view.record_version;
+        op->view.own_found = op->view.own_first = op->view.has_first = true;
+        op->view.first_czxid = op->entry->czxid;
+        bw_zk_op_done(op);
+    }
+}
+
+static void on_acquired(void *context, const struct bw_zk_reply *reply)
+{
+    struct bw_zk_op *op = context;
+    op->wrote = reply->rc == ZOK || reply->rc == ZCONNECTIONLOSS || reply->rc == ZCLOSING;
+    if (reply->rc == ZOK) {
+        op->entry->leads = true;
+        op->election->highest = (bw_token)op->entry->czxid;
+        bw_zk_watches_fire(op->store, op->entry->target.number); /* it has more to look at now */
+    } else if (op->rc == ZOK) {
+        op->rc = reply->rc;
+    }
+    bw_zk_op_came(op);
+}
+
+/* A compare failed: the record changed, the side path is not there yet, or our own node went. */
+static void acquire_written(struct bw_zk_op *op)
+{
+    if (op->wrote || op->entry->leads) {
+        acquire_read(op);
+        return;
+    }
+    free(op->entry->record);
+    op->entry->record = NULL;
+    bw_zk_op_compare_failed(op);
+}
+
+static void record_op(struct bw_zk_op *op, zoo_op_t *part, const char *text, int length)
+{
+    const char *path = op->election->paths.record;
+    if (op->view.has_record)
+        zoo_set_op_init(part, path, text, length, op->view.record_version, NULL);
+    else
+        zoo_create_op_init(part, path, text, length, op->session->client.acl, 0, NULL, 0);
+}
+
+static void write_lead(struct bw_zk_op *op)
+{
+    char path[BW_ZK_PATH_MAX + 1], text[BW_RECORD_JSON_MAX];
+    struct bw_zk_entry *entry = op->entry;
+    zoo_op_t parts[2];
+    free(entry->record);
+    entry->record = malloc(sizeof *entry->record);
+    if (!entry->record) {
+        bw_zk_op_fail(op, BW_ENOMEM, "no memory left");
+        return;
+    }
+    bw_zk_view_base(op, entry->record);
+    bw_record_take(entry->record, asked(op));
+    entry->record->token = (bw_token)entry->czxid;
+    entry->record->version = 1;
+    entry->dirty = false;
+    int length = bw_record_pack(entry->record, text, sizeof text);
+    bw_zk_entry_path(entry, path);
+    zoo_check_op_init(&parts[0], path, -1);
+    record_op(op, &parts[1], text, length);
+    op->rc = ZOK;
+    op->then = acquire_written;
+    op->waits = 1;
+    bw_zk_op_called(op, bw_zk_multi(&op->session->client, parts, 2, on_acquired, op));
+    bw_zk_look_record(op);
+    bw_zk_op_came(op);
+}
+
+static bool is_answer(const struct bw_zk_op *op)
+{
+    return op->entry->leads && op->entry->record && op->entry->record->request == asked(op)->id;
+}
+
+static void acquire_looked(struct bw_zk_op *op)
+{
+    char why[BW_WHY_MAX + 1];
+    bw_token token = (bw_token)op->entry->czxid;
+    if (forgotten(op))
+        return;
+    if (!op->view.own_found) {
+        bw_zk_entry_lost(op->entry);
+        bw_zk_op_again(op);
+    } else if (op->view.own_first && is_answer(op)) {
+        bw_zk_op_done(op);
+    } else if (!op->view.own_first || op->entry->leads) {
+        refuse_by_look(op);
+    } else if (token <= op->election->highest) {
+        bw_store_say(why, 0, "ZooKeeper counts from the start again: token %llu comes after %llu",
+                     (unsigned long long)token, (unsigned long long)op->election->highest);
+        bw_zk_op_fail(op, BW_ESTALE, why);
+    } else {
+        write_lead(op);
+    }
+}
+
+static void acquire_placed(struct bw_zk_op *op)
+{
+    struct bw_zk_view *turn = op->entry->turn;
+    op->entry->turn = NULL;
+    if (turn) {
+        op->view = *turn;
+        free(turn);
+        acquire_looked(op);
+    } else if (!forgotten(op)) {
+        bw_zk_look(op, acquire_looked);
+    }
+}
+
+bool bw_zk_session_serves(struct bw_zk_op *op)
+{
+    char why[BW_WHY_MAX + 1];
+    int needed = bw_zk_session_ms(asked(op)->ttl_ns), granted = op->session->client.granted_ms;
+    if (granted >= needed)
+        return true;
+    bw_store_say(why, 0,
+                 "the servers grant sessions of %d ms, and this TTL needs %d ms: take a shorter "
+                 "TTL, or raise their maxSessionTimeout",
+                 granted, needed);
+    bw_zk_op_fail(op, BW_EUNSUPPORTED, why);
+    return false;
+}
+
+void bw_zk_acquire(struct bw_zk_op *op)
+{
+    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
+    if (!bw_zk_session_serves(op))
+        return;
+    if (!entry)
+        entry = bw_zk_entry_make(op->session, op->election, asked(op)->candidate);
+    if (!entry) {
+        bw_zk_op_fail(op, BW_ENOMEM, "no memory left");
+        return;
+    }
+    op->session = entry->session;
+    bw_zk_op_use(op, entry);
+    entry->asked_at = uv_now(op->store->loop);
+    entry->ttl_ms = (uint64_t)(asked(op)->ttl_ns / BW_MS);
+    bw_zk_entry_place(op, acquire_placed);
+}
+
+/* ---- RENEW and RELEASE ---- */
+
+static bool holds(const struct bw_zk_op *op)
+{
+    const struct bw_zk_entry *entry = op->entry;
+    return entry && entry->leads && entry->record && bw_record_is(entry->record, asked(op));
+}
+
+static void lost_looked(struct bw_zk_op *op)
+{
+    refuse_by_look(op);
+}
+
+/* The own node is gone, or the record was changed by a hand that is not ours. */
+static void on_compare_failed(struct bw_zk_op *op)
+{
+    if (op->rc == ZBADVERSION && op->view.record.token == op->entry->record->token) {
+        op->entry->record_version = op->view.record_version;
+        bw_zk_op_again(op);
+        return;
+    }
+    bw_zk_entry_leave(op->entry, true);
+    if (!forgotten(op))
+        bw_zk_look(op, lost_looked);
+}
+
+static void on_written(void *context, const struct bw_zk_reply *reply)
+{
+    struct bw_zk_op *op = context;
+    bool lost = reply->rc == ZCONNECTIONLOSS || reply->rc == ZCLOSING;
+    op->wrote = reply->rc == ZOK || lost;
+    if (reply->rc != ZOK && op->rc == ZOK)
+        op->rc = reply->rc;
+    bw_zk_op_came(op);
+}
+
+/* Both parts go, or neither; then what stands there is read. */
+static void write_held(struct bw_zk_op *op, bool release, bool record)
+{
+    char path[BW_ZK_PATH_MAX + 1], text[BW_RECORD_JSON_MAX];
+    struct bw_zk_entry *entry = op->entry;
+    zoo_op_t parts[2];
+    bw_zk_entry_path(entry, path);
+    if (release)
+        zoo_delete_op_init(&parts[0], path, -1);
+    else
+        zoo_check_op_init(&parts[0], path, -1);
+    if (record) {
+        int length = bw_record_pack(entry->record, text, sizeof text);
+        zoo_set_op_init(&parts[1], op->election->paths.record, text, length, entry->record_version,
+                        NULL);
+    }
+    op->rc = ZOK;
+    op->wrote_record = record;
+    op->waits = 1;
+    bw_zk_op_called(op, bw_zk_multi(&op->session->client, parts, record ? 2 : 1, on_written, op));
+    bw_zk_look_record(op);
+    bw_zk_op_came(op);
+}
+
+static void renewed(struct bw_zk_op *op)
+{
+    struct bw_zk_entry *entry = op->entry;
+    if (op->rc == ZNONODE || op->rc == ZBADVERSION) {
+        on_compare_failed(op);
+    } else if (op->rc != ZOK) {
+        bw_zk_op_broken(op, op->rc);
+    } else {
+        entry->record_version = op->view.record_version;
+        entry->dirty = entry->dirty && !op->wrote_record;
+        op->view.own_found = op->view.own_first = op->view.has_first = true;
+        op->view.first_czxid = entry->czxid;
+        bw_zk_op_done(op);
+    }
+}
+
+void bw_zk_renew(struct bw_zk_op *op)
+{
+    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
+    bw_zk_op_use(op, entry);
+    if (!holds(op)) {
+        bw_zk_look(op, lost_looked);
+        return;
+    }
+    op->session = entry->session;
+    entry->asked_at = uv_now(op->store->loop);
+    op->then = renewed;
+    if (bw_record_renew(entry->record, asked(op)))
+        entry->dirty = true; /* until a write of it was answered */
+    write_held(op, false, entry->dirty);
+}
+
+static void released(struct bw_zk_op *op)
+{
+    struct bw_zk_entry *entry = op->entry;
+    if (op->rc == ZNONODE || op->rc == ZBADVERSION) {
+        on_compare_failed(op);
+    } else if (op->rc != ZOK) {
+        bw_zk_op_broken(op, op->rc);
+    } else {
+        bw_zk_entry_leave(entry, false);
+        bw_zk_op_done(op);
+    }
+}
+
+void bw_zk_release(struct bw_zk_op *op)
+{
+    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
+    bw_zk_op_use(op, entry);
+    if (!holds(op)) {
+        bw_zk_look(op, lost_looked);
+        return;
+    }
+    op->session = entry->session;
+    bw_record_release(entry->record, asked(op)->clean);
+    op->then = released;
+    write_held(op, true, true);
+}

@@ -1,0 +1,490 @@
+#!/usr/bin/env python3
+"""`bellwether peer` as real processes on loopback: who leads runs the command, and nobody else does.
+
+    peer_run.py BELLWETHER WITNESS PERIODIC_JOB [--long] [NAME...]
+
+Proofs are the witness's: it sees two commands at once, and tokens that do not grow. Tests run a few at a time, as they mostly
+wait. --long adds what waits for leases to pass."""
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import traceback
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from peer_lib import PeerRoom  # noqa: E402
+from run_lib import Tap, free_ports, send, text_of, wait_for  # noqa: E402
+
+HANG_S = 60.0
+TESTS, LONG, PERIODIC_JOB = [], set(), []
+
+
+def test(function):
+    TESTS.append((function.__name__, function))
+    return function
+
+
+def long_test(function):
+    LONG.add(function.__name__)
+    return test(function)
+
+
+def killed(leader):
+    leader.signal(signal.SIGKILL)
+    leader.wait()
+
+
+@test
+def the_leader_alone_runs_the_command_and_another_does_when_it_is_killed(programs):
+    with PeerRoom(*programs, ttl="10s") as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        killed(first)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        room.candidates.remove(first)
+        room.candidate(first.name)  # it comes back, to a leader
+        room.all_alive(3)
+        assert room.agreed() == second.name
+        room.judge()
+
+
+@test
+def resign_and_transfer_end_the_work_first(programs):
+    with PeerRoom(*programs) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        code, out, errors = room.ask("resign")
+        assert code == 0 and "leads with token" in out, (code, out, errors)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        third = ({"1", "2", "3"} - {first.name, second.name}).pop()
+        answer = room.json("transfer", third)
+        assert str(answer["leader"]) == third
+        assert room.leader(3, HANG_S).name == third
+        assert [e["reason"] for e in first.events("released")] == ["resigned"]
+        assert [e["reason"] for e in second.events("released")] == ["transferred"]
+        assert len([line for line in room.lines() if line[0] == "signal"]) == 2
+        code, _, errors = room.ask("transfer", "77")
+        assert code == 66 and "no such peer" in errors
+        code, _, errors = room.ask("transfer", third)
+        assert code == 0 and "already" in errors
+        room.judge()
+
+
+def taken_out(room, name):
+    """Asks until the leader no longer takes it for alive."""
+    def done():
+        code, out, errors = room.ask("remove", name)
+        assert code == 0 or "is alive" in errors or "nobody leads" in errors, (code, out, errors)
+        return out
+    done.__doc__ = f"{name} to be taken out"
+    return wait_for(done, HANG_S, 0.1)
+
+
+@test
+def a_dead_voter_is_taken_out_and_the_rest_decide_without_it(programs):
+    # Nobody is suspected for what a busy machine does to it.
+    with PeerRoom(*programs, size=4, ttl="15s", more=["--detect", "3s"]) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        room.all_alive(4)
+        dead, living, rest = [c for c in room.candidates if c is not first]
+        assert room.ask("remove", "77")[0] == 66 and room.ask("remove")[0] == 64
+        code, _, errors = room.ask("remove", dead.name)
+        assert code == 1 and "is alive" in errors, (code, errors)
+        code, _, errors = room.ask("remove", first.name, "--force")
+        assert code == 1 and "leads" in errors, (code, errors)
+        killed(dead)
+        assert "3 vote" in taken_out(room, dead.name)
+        assert room.json("remove", living.name, "--force")["voters"] == 2
+        assert living.wait(HANG_S) == 64 and "taken out" in living.said("cannot-go-on")["message"]
+        room.candidates.remove(dead)
+        dead = room.candidate(dead.name)  # who was taken out may come back
+        wait_for(lambda: sum(m["voter"] for m in room.json("members", at=[first.name])["members"]) == 3, HANG_S, 0.05)  # as the leader knows
+        killed(dead)
+        killed(rest)
+
+        def both_missed():
+            """the last one to miss both"""
+            return not {int(dead.name), int(rest.name)} & {m["id"] for m in room.json("members")["members"] if m["state"] == "alive"}
+        wait_for(both_missed, HANG_S, 0.05)
+
+        def refused():
+            """one of three to have no majority for it"""
+            code, _, errors = room.ask("remove", rest.name)
+            assert code in (1, 69), (code, errors)
+            return code == 69 and "majority" in errors
+        wait_for(refused, HANG_S, 0.1)
+        room.judge()
+
+
+def told_of_a_split(candidate):
+    return bool(candidate.events("split-brain") + candidate.events("split-seen"))
+
+
+@test
+def an_overlap_outside_of_any_partition_is_reported_however_short_it_is(programs):
+    """A leader that is stopped is suspected before its lease is over: for a while its work runs beside its successor's."""
+    with PeerRoom(*programs, ttl="3s", kill_after="100ms", more=["--algorithm", "lowest-id"]) as room:
+        first = room.start("stay")[0]
+        room.leader(1, HANG_S)
+        room.all_alive(3)
+        assert room.agreed() == "1"
+        first.signal(signal.SIGSTOP)
+
+        def overlaps():
+            """the successor's command to start"""
+            return [line[0] for line in room.lines() if line[0] in ("start", "overlap")][1:]
+        if wait_for(overlaps, HANG_S, 0.01) == ["start"]:
+            return  # so slow a machine that the first command was dead before
+        first.signal(signal.SIGCONT)  # it speaks again, and says how long it acted
+        for candidate in room.candidates:
+            wait_for(lambda c=candidate: told_of_a_split(c), HANG_S, 0.05)
+        assert any(c.events("split-brain") for c in room.candidates)
+
+
+@test
+def a_lead_that_is_handed_over_is_no_split(programs):
+    with PeerRoom(*programs, ttl="3s", more=["--algorithm", "lowest-id"]) as room:
+        room.start()
+        room.leader(1, HANG_S)
+        room.all_alive(3)
+        for words in (["transfer", "2"], ["transfer", "1"], ["resign"], ["transfer", "1"]):
+            room.agreed()
+            code, out, errors = room.ask(*words)
+            assert code == 0, (words, code, out, errors)
+        room.agreed()
+        room.started(5, HANG_S)
+        assert not any(told_of_a_split(c) for c in room.candidates)
+
+
+@test
+def members_and_status_show_what_each_sees(programs):
+    with PeerRoom(*programs) as room:
+        room.start()
+        leader = room.leader(1, HANG_S)
+        room.agreed()
+        room.all_alive(3)
+        members = room.json("members")["members"]
+        assert [m["id"] for m in members] == [1, 2, 3] and all(m["voter"] for m in members)
+        status = room.json("status")
+        assert {p["leader"] for p in status["peers"]} == {int(leader.name)} and not status["differ"]
+        assert [p["id"] for p in status["peers"] if p["leading"]] == [int(leader.name)]
+        stopped = next(c for c in room.candidates if c is not leader)
+        stopped.signal(signal.SIGSTOP)
+        others = [c.name for c in room.candidates if c is not stopped]
+
+        def noticed():
+            states = {m["id"]: m["state"] for m in room.json("members", at=others)["members"]}
+            return states[int(stopped.name)] in ("suspect", "dead")
+        wait_for(noticed, HANG_S, 0.05)
+        code, out, _ = room.ask("status", at=others)
+        assert f"? {stopped.name} " in out and code == 0, out
+        stopped.signal(signal.SIGCONT)
+        room.all_alive(3)
+        room.judge()
+
+
+@test
+def all_are_started_again_and_go_on_with_a_newer_token(programs):
+    with PeerRoom(*programs) as room:
+        peers = room.start()
+        room.leader(1, HANG_S)
+        for peer in peers:
+            peer.signal(signal.SIGTERM)
+        for peer in peers:
+            assert peer.wait(HANG_S) == 128 + signal.SIGTERM
+        count = len(room.starts())
+        room.candidates.clear()
+        room.expect = 0  # a directory knows its cluster
+        room.start()
+        room.started(count + 1, HANG_S)
+        room.judge()
+
+
+@test
+def nobody_leads_before_all_who_are_expected_have_met(programs):
+    with PeerRoom(*programs) as room:
+        room.candidate("1")
+        room.candidate("2", options=["--wait", "2s"])
+        two = room.candidates[1]
+        assert two.wait(HANG_S) == 69, two.text()
+        assert "this peer takes no part yet" in two.text() and "of the 3 peers" in two.text()
+        code, out, _ = room.ask("status", at=["1"])
+        assert code == 1 and "nobody leads" in out, (code, out)
+        assert not room.starts() and not room.json("members", at=["1"])["formed"]
+        room.candidates.remove(two)
+        room.candidate("2")
+        room.candidate("3")
+        room.started(1, HANG_S)
+        room.judge()
+
+
+@test
+def who_has_another_key_is_not_heard(programs):
+    with PeerRoom(*programs) as room:
+        files = []
+        for name in ("right", "wrong"):
+            path = os.path.join(room.dir, name)
+            with open(path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+                subprocess.run([room.bellwether, "peer", "keygen"], stdout=file, check=True)
+            files.append(path)
+        room.keys = ("--key-file", files[0])
+        room.start()
+        leader = room.leader(1, HANG_S)
+        room.agreed()
+        room.ports["4"], = free_ports()
+        room.expect, room.keys = 0, ("--key-file", files[1])
+        stranger = room.candidate("4", options=["--wait", "3s"])
+        for keys in (("--key-file", files[1]), ()):
+            code, _, errors = room.ask("members", "--timeout", "500ms", keys=keys, at=["1", "2", "3"])
+            assert code == 69 and "nobody answers" in errors, (code, errors)
+        code, _, errors = room.ask("resign", "--timeout", "500ms", keys=(), at=["1", "2", "3"])
+        assert code == 69, errors
+        assert stranger.wait(HANG_S) == 69
+        room.keys = ("--key-file", files[0])
+        assert [m["id"] for m in room.json("members", at=["1"])["members"]] == [1, 2, 3]
+        assert len(room.starts()) == 1 and leader.process.poll() is None
+        os.chmod(files[0], 0o644)
+        code, _, errors = room.ask("members")
+        assert code == 64 and "read" in errors, errors
+
+
+@test
+def bully_with_a_quorum_has_a_token_that_grows(programs):
+    with PeerRoom(*programs, ttl="2s", more=["--algorithm", "bully", "--quorum"]) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        killed(first)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name and int(room.starts()[1][1]) > int(room.starts()[0][1])
+        assert not second.events("no-token")
+        room.judge()
+
+
+@test
+def without_a_quorum_there_is_no_token_and_that_is_said(programs):
+    with PeerRoom(*programs, ttl="2s", more=["--algorithm", "bully"]) as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        assert room.starts()[0][1] == "0", "the command has a token"
+        assert first.events("no-token") and "partition" in first.events("promise")[0]["message"]
+        room.agreed()
+        killed(first)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        assert not [line for line in room.lines() if line[0] == "overlap"]
+
+
+@test
+def an_unfit_leader_hands_over_and_does_not_lead_again_until_it_is_fit(programs):
+    with PeerRoom(*programs) as room:
+        sick = os.path.join(room.dir, "sick")
+        for name in room.ports:
+            room.candidate(name, options=["--health-cmd", f"test ! -e {sick}{name}", "--health-interval", "1s"])
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        with open(sick + first.name, "w", encoding="utf-8"):
+            pass
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        assert [e["reason"] for e in first.events("released")] == ["unhealthy"]
+        killed(second)
+        third = room.leader(3, HANG_S)
+        assert third.name not in (first.name, second.name)
+        room.judge()
+
+
+@test
+def a_sidecar_answers_for_its_peer(programs):
+    with PeerRoom(*programs, kill_after="100ms") as room:
+        for name in room.ports:
+            path = os.path.join(room.dir, name + ".http")
+            room.candidate(name, options=["--http", "unix:" + path], command=[])
+
+        def leaders():
+            found = []
+            for name in room.ports:
+                done = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket",
+                                       os.path.join(room.dir, name + ".http"), "http://x/healthz"], capture_output=True,
+                                      text=True, check=False)
+                found += [name] if done.stdout == "200" else []
+            return found
+        wait_for(leaders, HANG_S, 0.05)
+        assert leaders() == [room.agreed()]
+
+
+@test
+def a_command_that_ends_ends_its_peer_and_another_runs_it(programs):
+    with PeerRoom(*programs) as room:
+        room.start("for=300", "exit=7")
+        first = room.leader(1, HANG_S)
+        assert first.wait(HANG_S) == 7
+        room.started(2, HANG_S)
+        room.judge()
+
+
+def run_words(words):
+    return subprocess.run([*words, "--", "true"], capture_output=True, text=True, check=False, timeout=HANG_S)
+
+
+@test
+def another_peers_directory_and_a_taken_address_are_refused_with_64(programs):
+    with PeerRoom(*programs) as room:
+        room.start()
+        room.leader(1, HANG_S)
+        room.agreed()
+        words = room.words("1")
+        words[words.index("--id") + 1] = "9"
+        busy = run_words(words + ["-n"])  # may pass: a guardian that ends its work holds the address
+        assert busy.returncode == 69 and "in use" in busy.stderr, busy
+        foreign = list(words)
+        foreign[foreign.index("--listen") + 1] = "192.0.2.1:7000"
+        foreign[foreign.index("--data") + 1] = os.path.join(room.dir, "data9")
+        foreign = run_words([*foreign, "--insecure"])
+        assert foreign.returncode == 64 and "Cannot assign" in foreign.stderr, foreign
+        for peer in list(room.candidates):
+            if peer.name == "1":
+                peer.signal(signal.SIGTERM)
+                peer.wait(HANG_S)
+                room.candidates.remove(peer)
+        done = run_words(words)
+        assert done.returncode == 64 and done.stderr.startswith("bellwether peer: "), done
+        room.judge()
+
+
+def stopped_at_work(room):
+    """(who leads, how many works have started). On a busy machine the lead may go on until it stands still."""
+    def stopped():
+        """a leader to be stopped while its work runs"""
+        count = len(room.starts())
+        leader = room.leader(count)
+        leader.signal(signal.SIGSTOP)
+        if [line[0] for line in room.lines() if line[0] in ("start", "end")][-1] == "start" and len(room.starts()) == count:
+            return leader, count
+        leader.signal(signal.SIGCONT)
+        return None
+    return wait_for(stopped, HANG_S)
+
+
+@test
+def who_resigned_is_not_fenced_and_who_vanished_is(programs):
+    with PeerRoom(*programs, ttl="2s") as room:
+        fenced = os.path.join(room.dir, "fenced")
+        for name in room.ports:
+            room.candidate(name, options=["--stonith", f"echo $BELLWETHER_FENCE >> {fenced}"])
+
+        def names():
+            return text_of(fenced).split()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        assert room.ask("resign")[0] == 0
+        second = room.leader(2, HANG_S)
+        assert first.name not in names()  # one that won and got no core to say so may be
+        room.agreed()
+        second, count = stopped_at_work(room)
+        send(second.guardian(), signal.SIGKILL)
+        killed(second)
+        room.started(count + 1, HANG_S)
+        assert names()[-1] == second.name
+        room.judge()
+
+
+@test
+def programs_elect_through_the_library(programs):
+    with PeerRoom(*programs) as room:
+        lines = os.path.join(room.dir, "lines")
+        joins = ",".join(f"127.0.0.1:{port}" for port in room.ports.values())
+        jobs = []
+        for name, port in room.ports.items():
+            data = os.path.join(room.dir, "data" + name)
+            os.mkdir(data)
+            url = f"peer:///periodic-job?id={name}&listen=127.0.0.1:{port}&data={data}&join={joins}&expect=3"
+            jobs.append(subprocess.Popen([PERIODIC_JOB[0], url, lines, "5", "1000000"]))
+        try:
+            def written():
+                """a line of the leader"""
+                return os.path.exists(lines) and os.path.getsize(lines) > 0
+            wait_for(written, HANG_S)
+            with open(lines, encoding="utf-8") as file:
+                word, token, *rest = file.readline().split()
+                assert (word, rest) == ("token", ["round", "1"]) and int(token) > 0
+        finally:
+            for job in jobs:
+                job.kill()
+                job.wait()
+
+
+@long_test
+def when_the_guardian_is_killed_too_the_lease_is_waited_out(programs):
+    with PeerRoom(*programs, ttl="2s") as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        guardian = first.guardian()
+        first.signal(signal.SIGSTOP)
+        send(guardian, signal.SIGKILL)
+        killed(first)
+        room.started(2, HANG_S)
+        room.judge()
+
+
+@long_test
+def a_stopped_leader_is_followed_when_its_work_is_dead(programs):
+    with PeerRoom(*programs, ttl="2s") as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        first.signal(signal.SIGSTOP)
+        second = room.leader(2, HANG_S)
+        assert second.name != first.name
+        first.signal(signal.SIGCONT)
+        room.all_alive(3)
+        room.agreed()
+        room.judge()
+
+
+@long_test
+def every_algorithm_elects_and_follows_a_killed_leader(programs):
+    for algorithm in ("bully-notify", "bully-next-in-line", "bully-candidates", "ring-list", "ring-max", "ring-chang-roberts",
+                      "ring-hirschberg-sinclair", "invitation", "lowest-id", "stable"):
+        with PeerRoom(*programs, ttl="2s", more=["--algorithm", algorithm]) as room:
+            room.start()
+            first = room.leader(1, HANG_S)
+            room.agreed()
+            killed(first)
+            assert room.leader(2, HANG_S).name != first.name, algorithm
+
+
+def run_one(tap, programs, name, function):
+    try:
+        function(programs)
+    except Exception:  # whatever it was, it is this test's
+        tap.result(False, name, traceback.format_exc())
+    else:
+        tap.result(True, name)
+
+
+def main():
+    words = sys.argv[1:]
+    everything = "--long" in words
+    programs, names = words[:2], [w for w in words[3:] if w != "--long"]
+    PERIODIC_JOB.append(words[2])
+    tap = Tap()
+    chosen = [(n, f) for n, f in TESTS if (n in names if names else everything or n not in LONG)]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for name, function in chosen:
+            pool.submit(run_one, tap, programs, name, function)
+    sys.exit(tap.end())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""What runs beside the work of `bellwether run`: health, hooks, standby, transfer, fencing.
+
+    run_beside.py BELLWETHER WITNESS SHIM [NAME...]
+
+Each test ends with the judgement of run_faults.py: never two commands alive at once, tokens only grow."""
+import datetime
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_faults import TTL_S, Skip, main, without_sanitizer  # noqa: E402
+from run_lib import install_script, lives, text_of, wait_for  # noqa: E402
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function, None))
+    return function
+
+
+@test
+def an_unfit_leader_steps_down_and_an_unfit_candidate_does_not_contend(room):
+    fit = os.path.join(room.dir, "fit")
+    options = ["--health-cmd", f"test -e {fit}", "--health-interval", "1s"]
+    a = room.candidate("a", options=options)
+    a.said("unhealthy")
+    time.sleep(0.3)
+    assert not room.starts(), "an unfit candidate was elected"
+    open(fit, "wb").close()
+    room.started(1)
+    b = room.candidate("b")
+    b.said("leader")
+    os.unlink(fit)
+    room.started(2)
+    assert b.leads() and a.said("step-down")["reason"] == "unhealthy"
+
+
+ATTEMPTS = 8  # of what only counts if the machine did not stand still meanwhile; that is measured, not assumed
+
+
+def longest(times):
+    return max(later - earlier for earlier, later in zip(times, times[1:]))
+
+
+@test
+def a_leader_that_lives_without_progress_steps_down(room):
+    progress = os.path.join(room.dir, "progress")
+    a = room.candidate("a", options=["--progress-file", progress, "--progress-within", "1s", "--health-interval",
+                                     "50ms"])
+    for number in range(1, ATTEMPTS + 1):
+        room.started(number)
+        written = [time.monotonic()]
+        for step in range(15):
+            with open(progress, "w", encoding="utf-8") as file:
+                file.write("x" * step)
+            written.append(time.monotonic())
+            time.sleep(0.1)
+        lost = len(a.events("step-down")) >= number
+        if lost and longest(written + [time.monotonic()]) >= 0.9:
+            continue  # there was none for so long
+        assert not lost, "it made progress"
+        break
+    assert a.said("step-down", count=number)["reason"] == "unhealthy"
+    room.started(number + 1)  # not leading, it is fit again
+
+
+BARKS = """
+import os, socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+for i in range(int(sys.argv[2])):
+    s.sendto(b'WATCHDOG=1', chr(0) + os.environ['NOTIFY_SOCKET'][1:])
+    with open(sys.argv[1], 'a') as file:
+        print(time.time(), file=file)
+    time.sleep(0.1)
+time.sleep(100)
+"""
+
+
+def barking(room, name, count):
+    """A leader whose work barks so often and then falls silent; the file with when it did."""
+    out = os.path.join(room.dir, name + ".barks")
+    return room.candidate(name, command=[sys.executable, "-c", BARKS, out, str(count)],
+                          options=["--watchdog", "1s", "--health-interval", "50ms", "--once"]), out
+
+
+def barked(out):
+    return [float(line) for line in text_of(out).splitlines()]
+
+
+def longest_silence(a, out):
+    """Of its work, between its start and the step-down."""
+    begun, ended = seconds(a.said("started")), seconds(a.said("step-down"))
+    return longest([begun, *(t for t in barked(out) if t < ended), ended])
+
+
+@test
+def a_leader_whose_watchdog_falls_silent_steps_down(room):
+    for number in range(ATTEMPTS):
+        a, out = barking(room, f"a{number}", 15)
+        assert a.said("step-down")["reason"] == "unhealthy" and a.wait() == 76
+        if len(barked(out)) == 15:
+            return
+        assert longest_silence(a, out) >= 0.9, "it stepped down while the watchdog barked"
+    raise AssertionError(f"silent for a second in each of {ATTEMPTS} attempts")
+
+
+@test
+def a_supervisor_that_stood_still_hears_the_watchdog_before_it_judges(room):
+    room.options[1] = "60s"
+    for number in range(ATTEMPTS):
+        a, out = barking(room, f"a{number}", 10000)
+        wait_for(lambda: barked(out) or not lives(a.pid))
+        a.signal(signal.SIGSTOP)
+        time.sleep(1.2)  # longer than the watchdog's patience
+        a.signal(signal.SIGCONT)
+        heard = len(barked(out))
+        wait_for(lambda: len(barked(out)) > heard + 3 or not lives(a.pid))
+        if not a.events("step-down"):
+            return
+        assert longest_silence(a, out) >= 0.9, "what had come was not heard"
+        a.wait()
+    raise AssertionError(f"silent for a second in each of {ATTEMPTS} attempts")
+
+
+@test
+def the_standby_command_runs_while_not_leading_and_ends_before_the_work(room):
+    out = os.path.join(room.dir, "standby")
+    line = f"echo on >> {out}; trap 'sleep 0.1; echo off >> {out}; exit' TERM; while :; do sleep 0.02; done"
+    a = room.candidate("a")
+    room.started(1)
+    b = room.candidate("b", options=["--standby", line],
+                       command=["sh", "-c", f"echo work >> {out}; exec {room.witness} {room.dir}"])
+
+    def text():
+        return text_of(out).split()
+    wait_for(lambda: text() == ["on"])
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    assert b.leads() and text() == ["on", "off", "work"], text()
+    ask(room, "resign")
+    wait_for(lambda: len(text()) > 3)
+
+
+@test
+def too_little_memory_or_disk_keeps_a_candidate_out(room):
+    a = room.candidate("a", options=["--min-memory", "900T", "--health-interval", "100ms"])
+    b = room.candidate("b", options=["--min-disk", "900T", "--health-interval", "100ms"])
+    assert "memory" in a.said("unhealthy")["message"]
+    assert "free" in b.said("unhealthy")["message"]
+    time.sleep(0.3)
+    assert not room.starts()
+    room.candidate("c", options=["--min-memory", "1M", "--min-disk", "1k"])
+    room.started(1)
+
+
+@test
+def hooks_are_told_what_changed(room):
+    out = os.path.join(room.dir, "hooks")
+    hook = f"echo $BELLWETHER_EVENT leader=$BELLWETHER_LEADER token=$BELLWETHER_TOKEN $BELLWETHER_REASON >> {out}"
+    a = room.candidate("a", options=["--on-elected", hook, "--on-lost", hook])
+    room.started(1)
+    room.candidate("b", options=["--on-leader-change", hook])
+
+    def seen(text):
+        def found():
+            return text in text_of(out)
+        found.__doc__ = text
+        return found
+    wait_for(seen("elected leader=a token=1"))
+    wait_for(seen("leader-change leader=a token=1"))
+    a.signal(signal.SIGTERM)
+    wait_for(seen("lost leader= token=1 shut-down"))
+    wait_for(seen("leader-change leader=b token=2"))
+    a.wait()
+
+
+@test
+def a_shut_down_waits_for_the_hook_that_tells_of_it_and_not_when_asked_twice(room):
+    out = os.path.join(room.dir, "hooks")
+    a = room.candidate("a", options=["--on-lost", f"sleep 0.5; echo told >> {out}"])
+    room.started(1)
+    b = room.candidate("b", options=["--ttl", "100s", "--on-lost", "sleep 1000"])
+    a.signal(signal.SIGTERM)
+    assert a.wait() == 128 + signal.SIGTERM and text_of(out) == "told\n"
+    room.started(2)
+    room.candidate("c")
+    b.signal(signal.SIGTERM)
+    room.started(3)
+    b.signal(signal.SIGTERM)
+    assert b.wait() == 128 + signal.SIGTERM
+
+
+def seconds(event):
+    return datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
+
+
+def ask(room, *words):
+    return subprocess.run([room.bellwether, *words, "--store", "sqlite:" + room.db, "--election", "e"], check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+
+
+@test
+def a_transfer_waits_for_on_prepare_and_is_off_when_it_refuses(room):
+    a = room.candidate("a")
+    room.started(1)
+    b = room.candidate("b", options=["--on-prepare", "exit 1"])
+    c = room.candidate("c", options=["--on-prepare", "sleep 0.2"])
+    b.said("leader")
+    c.said("leader")
+    assert ask(room, "transfer", "--to", "b", "--wait", "30s") == 1
+    assert len(room.starts()) == 1 and a.leads()
+    assert ask(room, "transfer", "--to", "c", "--wait", "30s") == 0
+    room.started(2)
+    assert c.leads() and a.said("step-down")["reason"] == "transferred"
+
+
+def owe_elsewhere(room):
+    """A database in which an earlier holder on another machine never released."""
+    room.candidate("first", "for=1").wait()
+    connection = sqlite3.connect(room.db)
+    connection.execute("UPDATE election SET owed = ?, version = version + 1000",
+                       ("far\tcgroup:/bellwether-e-1-1@another-boot-1-1\n",))
+    connection.commit()
+    connection.close()
+
+
+@test
+def a_holder_that_cannot_be_seen_is_fenced_before_the_work_starts(room):
+    owe_elsewhere(room)
+    out = os.path.join(room.dir, "fenced")
+    gate = os.path.join(room.dir, "gate")
+    room.candidate("a", options=["--stonith", f"until [ -e {gate} ]; do sleep 0.05; done; echo $BELLWETHER_FENCE >> {out}"])
+    time.sleep(TTL_S + 0.5)  # it renews meanwhile
+    assert len(room.starts()) == 1, "started before the fencing was done"
+    open(gate, "wb").close()
+    room.started(2)
+    with open(out, encoding="utf-8") as file:
+        assert file.read() == "far\n"
+
+
+@test
+def a_work_does_not_start_when_fencing_fails(room):
+    owe_elsewhere(room)
+    a = room.candidate("a", options=["--stonith", "echo trying; echo no such plug >&2; exit 1"])
+    failed = a.said("fence-failed")
+    assert failed["message"] == "cannot fence earlier holder 'far': no such plug", failed
+    assert a.said("released", count=1)["reason"] == "predecessor-not-dead"
+    assert a.said("step-down")["reason"] == "predecessor-not-dead"
+    assert len(room.starts()) == 1
+    b = room.candidate("b", options=["--stonith", "true"])
+    room.started(2)
+    assert b.leads()
+
+
+@test
+def fencing_that_keeps_failing_is_tried_less_and_less_often_and_at_once_when_it_is_settled(room):
+    owe_elsewhere(room)
+    a = room.candidate("a", options=["--stonith", "exit 1", "--retry", "100ms"])
+    a.said("elected", count=4)
+    ended, taken = a.events("step-down"), a.events("elected")
+    pauses = [seconds(taken[i + 1]) - seconds(ended[i]) for i in range(3)]
+    assert all(pauses[i] >= 0.1 * 2 ** (i + 1) for i in range(3)), f"pauses: {pauses}"
+    a.said("released", count=4)  # now it pauses for 1.6 s and more
+    assert ask(room, "recover", "--settle", "far", "--ttl", "2s", "-w", "20s") == 0
+    settled = time.time()
+    room.started(2)
+    assert a.leads()
+    failed = a.events("step-down")  # once more, if settling took longer than that
+    paused_until = seconds(failed[-1]) + 0.1 * 2 ** len(failed)
+    assert seconds(a.events("elected")[-1]) < paused_until or settled > paused_until - 1, "the pause was waited out"
+
+
+@test
+def of_several_to_fence_the_one_that_fails_is_named_with_what_was_said_of_it(room):
+    owe_elsewhere(room)
+    connection = sqlite3.connect(room.db)
+    connection.execute("UPDATE election SET owed = ?, version = version + 1000",
+                       ("far\tcgroup:/x@another-boot-1-1\nfarther\tcgroup:/y@another-boot-1-1\n",))
+    connection.commit()
+    connection.close()
+    line = "echo about $BELLWETHER_FENCE; test $BELLWETHER_FENCE = far"
+    a = room.candidate("a", options=["--stonith", line])
+    assert a.said("fenced")["holder"] == "far"
+    assert a.said("fence-failed")["message"] == "cannot fence earlier holder 'farther': about farther"
+    assert len(room.starts()) == 1
+
+
+@test
+def nobody_fences_itself(room):
+    owe_elsewhere(room)
+    far = room.candidate("far", options=["--stonith", "exit 1"])
+    room.started(2)
+    assert far.leads() and not far.events("fence-failed")
+
+
+@test
+def a_fence_agent_is_told_by_key_and_value_on_standard_input(room):
+    owe_elsewhere(room)
+    tools = os.path.join(room.dir, "bin")
+    os.mkdir(tools)
+    told = os.path.join(room.dir, "told")
+    install_script(os.path.join(tools, "fence_stub"), f"cat > {told}\n")
+    more = os.path.join(room.dir, "more")
+    with open(more, "w", encoding="utf-8") as file:
+        file.write("login=root\npassword=geheim\n")
+    a = room.candidate("a", options=["--fence-agent", "stub", "--fence-file", more],
+                       env={"PATH": tools + ":" + os.environ["PATH"]})
+    room.started(2)
+    with open(told, encoding="utf-8") as file:
+        lines = file.read().split()
+    assert {"action=off", "plug=far", "port=far", "login=root", "password=geheim"} <= set(lines), lines
+    with open(a.errors, encoding="utf-8") as file:
+        assert "geheim" not in file.read()
+
+
+def core_limit(pid):
+    with open(f"/proc/{pid}/limits", encoding="utf-8") as file:
+        return [line.split()[4] for line in file if line.startswith("Max core file size")][0]
+
+
+@test
+def who_knows_a_secret_leaves_no_core_dump_and_the_work_may(room):
+    without_sanitizer(room, "forbids core dumps itself")
+    more = os.path.join(room.dir, "more")
+    with open(more, "w", encoding="utf-8") as file:
+        file.write("password=geheim\n")
+    own = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (own[1], own[1]))
+    if own[1] == 0:
+        raise Skip("core dumps are not allowed here at all")
+    install_script(os.path.join(room.dir, "fence_stub"), "")
+    a = room.candidate("a", options=["--fence-agent", "stub", "--fence-file", more],
+                       env={"PATH": room.dir + ":" + os.environ["PATH"]})
+    room.started(1)
+    assert core_limit(a.pid) == "0" and core_limit(a.guardian()) == "0"
+    assert core_limit(a.said("started")["pid"]) != "0"
+    with open(f"/proc/{a.said('started')['pid']}/environ", "rb") as file:
+        assert b"geheim" not in file.read()
+    assert "geheim" not in a.text()
+
+
+@test
+def debians_fence_dummy_does_it_too(room):
+    agent = shutil.which("fence_dummy", path=os.environ["PATH"] + ":/usr/sbin")
+    if not agent:
+        raise Skip("the package fence-agents is not installed")
+    owe_elsewhere(room)
+    state = os.path.join(room.dir, "state")
+    with open(state, "w", encoding="utf-8") as file:
+        file.write("on")
+    more = os.path.join(room.dir, "more")
+    with open(more, "w", encoding="utf-8") as file:
+        file.write(f"type=file\nstatus_file={state}\n")
+    room.candidate("a", options=["--fence-agent", "dummy", "--fence-file", more],
+                   env={"PATH": os.path.dirname(agent) + ":" + os.environ["PATH"]})
+    room.started(2)
+    with open(state, encoding="utf-8") as file:
+        assert "off" in file.read()
+
+
+if __name__ == "__main__":
+    main(TESTS)

@@ -1,0 +1,742 @@
+#!/usr/bin/env python3
+"""Faults of processes, stores and clocks against `bellwether run`, each under an independent witness.
+
+    run_faults.py BELLWETHER WITNESS SHIM [NAME...]
+
+Every test is named after the fault it survives (the project's list of faults) and ends with the same judgement: never two
+commands alive at once, tokens only grow. Real processes and real time; TTLs are short."""
+import concurrent.futures
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import HANG_S, Room, Tap, install, lives, send, wait_for  # noqa: E402
+
+TTL_S = 1.5
+LONG_TTL_S = 60
+AT_ONCE = 4  # they mostly wait
+KINDS = ["cgroup", "pidns", "subreaper"]
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(function):
+    TESTS.append((function.__name__, function, None))
+    return function
+
+
+def test_each_containment(function):
+    for kind in KINDS:
+        TESTS.append((f"{function.__name__}[{kind}]", function, kind))
+    return function
+
+
+def long_ttl(room):
+    """Whoever follows within a quarter of it has waited neither for it nor for a look around, which is due after a third."""
+    room.options[1] = f"{LONG_TTL_S}s"
+
+
+def two(room, *modes, **more):
+    """A leads with these modes, B waits. B's work is plain."""
+    a = room.candidate("a", *modes, **more)
+    room.started(1)
+    b = room.candidate("b")
+    b.said("leader")
+    return a, b
+
+
+# ---- 1 to 4: the tree ----
+
+@test_each_containment
+def sigkill_of_the_supervisor_leaves_no_orphan(room):
+    long_ttl(room)
+    a, b = two(room, "double-fork", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    before = time.monotonic_ns()
+    a.signal(signal.SIGKILL)
+    line = room.started(2)
+    took = (int(line[3]) - before) / 1e9
+    assert took < LONG_TTL_S / 4, f"hand-over took {took:.1f} s: a TTL was waited, not the guardian's word"
+    assert b.leads() and a.said("guardian-released")["token"] == 1
+    assert not b.events("predecessor-dead"), "the guardian's release was not believed"
+
+
+@test_each_containment
+def double_fork_and_setsid_do_not_escape(room):
+    a, _ = two(room, "double-fork", "setsid", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    assert a.wait() == 128 + signal.SIGTERM
+
+
+@test_each_containment
+def a_work_without_a_death_signal_dies_with_its_supervisor_all_the_same(room):
+    a, b = two(room, "no-death-signal", "ignore-term")
+    work = a.said("started")["pid"]
+    a.signal(signal.SIGKILL)
+    room.started(2)
+    assert not lives(work) and b.leads()
+
+
+@test_each_containment
+def a_work_without_a_death_signal_dies_with_its_guardian_all_the_same(room):
+    a, _ = two(room, "no-death-signal", "ignore-term")
+    work = a.said("started")["pid"]
+    send(a.guardian(), signal.SIGKILL)
+    room.started(2)
+    assert not lives(work)
+
+
+def stop_signal(number):
+    def run(room):
+        a, _ = two(room, "slow=100")
+        work = a.said("started")["pid"]
+        a.signal(number)
+        line = room.started(2)
+        assert a.wait() == 128 + number
+        told = [x for x in room.lines() if x[0] == "signal"]
+        assert told and told[0][1] == str(int(number)), f"the work was not told: {told}"
+        ends = [x for x in room.lines() if x[0] == "end"]
+        assert ends and int(ends[0][3]) < int(line[3]), "released before the work's end"
+        assert not lives(work)
+        assert len(told) == 1, f"told more than once: {told}"
+    return run
+
+
+for _number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    TESTS.append((f"{_number.name.lower()}_is_forwarded_and_released_after_death", stop_signal(_number), None))
+
+
+@test
+def other_signals_reach_the_command_and_end_nothing(room):
+    a = room.candidate("a")
+    room.started(1)
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+        a.signal(number)
+        wait_for(lambda: [x for x in room.lines() if x[0] == "signal" and x[1] == str(int(number))])
+    assert a.leads() and a.process.poll() is None
+
+
+@test_each_containment
+def a_killed_guardian_takes_the_work_with_it_and_is_replaced(room):
+    a, _ = two(room, "double-fork", "ignore-term")
+    first = a.guardian()
+    send(first, signal.SIGKILL)
+    room.started(2)
+    second = wait_for(a.guardian)
+    assert second != first
+    room.candidates[1].signal(signal.SIGTERM)
+    room.started(3)
+    assert a.leads()
+
+
+# ---- 5, 6: a work that does not end ----
+
+@test_each_containment
+def a_child_that_ignores_term_is_dead_before_expiry(room):
+    long_ttl(room)
+    a, _ = two(room, "ignore-term", "double-fork")
+    before = time.monotonic_ns()
+    a.signal(signal.SIGTERM)
+    line = room.started(2)
+    took = (int(line[3]) - before) / 1e9
+    assert 0.15 < took < LONG_TTL_S / 4, f"killed after {took:.3f} s, kill-after is 0.2 s"
+    assert a.wait() == 128 + signal.SIGTERM
+
+
+@test
+def a_frozen_child_is_not_released_and_said_to_be_not_dead(room):
+    freezer = "/sys/fs/cgroup/freezer"
+    group = os.path.join(freezer, f"bellwether-test-{os.getpid()}")
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        raise Skip(f"no cgroup v1 freezer to stop a process for good: {error}") from error
+    try:
+        a, _ = two(room)
+        work = a.said("started")["pid"]
+        with open(group + "/cgroup.procs", "w", encoding="utf-8") as file:
+            file.write(str(work))
+        with open(group + "/freezer.state", "w", encoding="utf-8") as file:
+            file.write("FROZEN")
+        a.signal(signal.SIGTERM)
+        a.said("not-dead")
+        time.sleep(TTL_S)
+        assert len(room.starts()) == 1, "somebody started while the old work was there"
+        assert not a.events("released")
+    finally:
+        try:
+            with open(group + "/freezer.state", "w", encoding="utf-8") as file:
+                file.write("THAWED")
+        except OSError:
+            pass
+    room.started(2)
+    os.rmdir(group)
+
+
+# ---- 6b, 7: supervisor and guardian ----
+
+@test_each_containment
+def sigkill_of_both_lets_the_successor_empty_what_they_left(room):
+    proves = room.containment != "subreaper"  # there the death of both leaves nobody who can prove the work's
+    if proves:
+        long_ttl(room)
+    a, b = two(room, "double-fork", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    guardian = a.guardian()
+    before = time.monotonic_ns()
+    a.signal(signal.SIGSTOP)  # neither may see the other die
+    send(guardian, signal.SIGKILL)
+    a.signal(signal.SIGKILL)
+    line = room.started(2)
+    took = (int(line[3]) - before) / 1e9
+    assert b.leads()
+    if proves:
+        assert took < LONG_TTL_S / 4, f"took {took:.1f} s: a whole TTL was waited on one host"
+    else:
+        assert took > TTL_S / 2, f"took {took:.1f} s: the lease had not expired, and nobody had proved the death"
+
+
+@test_each_containment
+def sigstop_of_both_past_the_ttl_starts_no_second_command(room):
+    a, b = two(room, "double-fork", "ignore-term")
+    wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
+    guardian = a.guardian()
+    a.signal(signal.SIGSTOP)
+    send(guardian, signal.SIGSTOP)
+    room.started(2)
+    assert b.leads()
+    send(guardian, signal.SIGCONT)
+    a.signal(signal.SIGCONT)
+    time.sleep(0.3)
+    room.judge()
+    b.signal(signal.SIGTERM)
+    room.started(3)
+    assert a.leads()
+
+
+@test_each_containment
+def sigstop_of_the_supervisor_past_the_ttl_ends_the_work_before_expiry(room):
+    a, b = two(room, "double-fork", "ignore-term")
+    work = a.said("started")["pid"]
+    a.signal(signal.SIGSTOP)
+    wait_for(lambda: not lives(work), HANG_S)
+    room.started(2, HANG_S)  # had the guardian been late, the witness would have seen two
+    assert b.leads()
+    a.signal(signal.SIGCONT)
+    time.sleep(0.2)
+
+
+@test_each_containment
+def sigstop_of_the_guardian_past_the_ttl_ends_the_work_in_time(room):
+    a, _ = two(room, "double-fork", "ignore-term")
+    send(a.guardian(), signal.SIGSTOP)
+    a.said("guardian-lost")
+    room.started(2)
+    wait_for(a.guardian)
+
+
+# ---- 9: nothing left ----
+
+def limited(room, limit, most, wait="1s"):
+    """A candidate that may have so many; its exit code, behind what it said last where that is not expected. (Python must not
+    run in a child of a process with threads: another program sets the limit.)"""
+    words = ["prlimit", f"--{limit}={most}:{most}", room.bellwether, "run", "--store", room.store, "--election", "e", *room.options, "-w", wait, "--", "true"]
+    ended = subprocess.run(words, check=False, stderr=subprocess.PIPE, timeout=60)
+    return ended.returncode if ended.returncode in (69, 71, 75, 127) else (ended.stderr[-300:], ended.returncode)
+
+
+@test
+def too_few_descriptors_end_a_start_in_order_and_harm_nobody(room):
+    a = room.candidate("a")
+    room.started(1)
+    codes = {count: limited(room, "nofile", count) for count in range(4, 23)}
+    codes[23] = limited(room, "nofile", 23, "5s")  # enough: in this time the store is asked, and says who leads
+    assert all(code in (69, 71, 75) for code in codes.values()), codes
+    assert codes[4] == 71 and codes[23] == 75, codes
+    assert a.leads() and not a.events("step-down")
+
+
+@test
+def too_little_memory_ends_a_start_in_order_and_harms_nobody(room):
+    without_sanitizer(room, "needs terabytes")
+    a = room.candidate("a")
+    room.started(1)
+    codes = {kib: limited(room, "as", kib << 10) for kib in range(5000, 12000, 500)}
+    codes[400000] = limited(room, "as", 400000 << 10, "5s")
+    assert all(code in (69, 71, 75, 127) for code in codes.values()), codes  # 127: the loader
+    assert codes[400000] == 75, codes
+    assert a.leads() and not a.events("step-down")
+
+
+@test
+def no_process_left_ends_a_start_in_order(room):
+    if os.geteuid() != 0:
+        raise Skip("needs a user of its own: root")
+    without_sanitizer(room, "starts a process of its own at the end")
+    user = 61184 + os.getpid() % 4096  # nobody's, and no other run's: what a user has is counted over all
+    os.chmod(room.dir, 0o777)
+    program = install(room.bellwether, os.path.join(room.dir, "bellwether"))
+    words = ["prlimit", "--nproc=1:1", program, "run", "--store", room.store, "--election", "e", *room.options, "-w", "1s", "--", "true"]
+    try:
+        ended = subprocess.run(words, check=False, stderr=subprocess.PIPE, timeout=60, user=user, group=user, extra_groups=[])
+    except PermissionError as error:
+        raise Skip(f"cannot be another user: {error}") from error
+    if ended.stderr.startswith(b"prlimit: "):
+        raise Skip(f"that user may not run it: {ended.stderr}")
+    assert ended.returncode == 71 and b"cannot start" in ended.stderr, ended
+
+
+@test
+def a_leader_without_descriptors_left_renews_on_and_releases(room):
+    without_sanitizer(room, "opens files at the end")
+    a, b = two(room)
+    resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (3, 3))
+    time.sleep(2 * TTL_S)
+    assert a.leads() and not a.events("step-down")
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    assert b.leads() and a.wait() == 128 + signal.SIGTERM
+
+
+# ---- 13, 15, 16, 22: the store ----
+
+@contextlib.contextmanager
+def locked(path, readers=False):
+    """Meanwhile nobody else writes; with `readers` nobody reads either."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=HANG_S)
+    if readers:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()
+
+
+@test
+def a_store_that_is_locked_for_longer_than_the_ttl_stops_the_work_in_time_and_is_found_again(room):
+    a, b = two(room)
+    work = a.said("started")["pid"]
+    with locked(room.db):
+        since = time.monotonic()
+        wait_for(lambda: not lives(work), HANG_S)
+        took = time.monotonic() - since
+        assert took < 3 * TTL_S, f"the work outlived three times its TTL: {took:.1f} s"
+        reason = a.said("step-down")["reason"]
+        assert reason == "unreachable", reason
+        time.sleep(max(0.0, 3 * TTL_S - took))
+        assert len(room.starts()) == 1, "a second work while nobody could write that it leads"
+    room.started(2, HANG_S)
+    assert a.process.poll() is None and b.process.poll() is None
+
+
+@test
+def a_database_that_is_taken_away_stops_the_work_and_all_candidates_try_on(room):
+    a, b = two(room)
+    work = a.said("started")["pid"]
+    os.rename(room.db, room.db + ".away")
+    wait_for(lambda: not lives(work), HANG_S)
+    a.said("store-away")
+    time.sleep(1.0)
+    assert a.process.poll() is None and b.process.poll() is None and len(room.starts()) == 1
+    os.rename(room.db + ".away", room.db)
+    room.started(2, HANG_S)
+
+
+@test
+def a_database_that_is_removed_under_its_leader_makes_no_second_one(room):
+    a = room.candidate("a", "ignore-term")
+    room.started(1)
+    for name in os.listdir(room.dir):
+        if name.startswith("elections.db") and not name.endswith(".locks"):
+            os.unlink(os.path.join(room.dir, name))
+    b = room.candidate("b")
+    b.said("containment")
+    room.started(2)
+    a.said("step-down")
+    assert b.leads() or a.leads()
+
+
+def remove_database(room, locks):
+    for name in os.listdir(room.dir):
+        path = os.path.join(room.dir, name)
+        if name.endswith(".locks"):
+            if locks:
+                shutil.rmtree(path)
+        elif name.startswith("elections.db"):
+            os.unlink(path)
+
+
+@test
+def a_removed_database_is_noticed_before_the_next_renewal(room):
+    room.options[1] = "60s"
+    a = room.candidate("a")
+    room.started(1)
+    remove_database(room, locks=False)
+    assert "gone" in a.said("store-away")["message"]
+    assert a.leads() and not a.events("step-down")
+
+
+@test
+def a_database_replaced_with_its_locks_is_noticed_before_the_next_renewal(room):
+    room.options[1] = "60s"
+    a = room.candidate("a")
+    room.started(1)
+    remove_database(room, locks=True)
+    a.said("store-away")
+    subprocess.check_call([room.bellwether, "store", "init", "--store", room.store], stdout=subprocess.DEVNULL)
+    assert a.said("step-down")["reason"] == "taken"
+    os.unlink(os.path.join(room.dir, "log"))  # every memory is gone, of the token too: it begins anew
+
+
+@test
+def a_database_removed_with_its_locks_under_its_leader_makes_no_second_one(room):
+    a = room.candidate("a", "ignore-term")  # its work lives on for all of --kill-after
+    room.started(1)
+    remove_database(room, locks=True)
+    b = room.candidate("b")
+    b.said("containment")
+    room.started(2)
+    assert a.said("step-down")["reason"] == "taken"
+    room.judge()  # never two at once, and no token twice
+
+
+def listed(room):
+    out = subprocess.run([room.bellwether, "candidates", "--store", room.store, "--election", room.election], check=False,
+                         capture_output=True, text=True).stdout
+    return [line.split()[0] for line in out.splitlines()]
+
+
+@test
+def a_second_candidate_with_the_same_id_is_reported_and_leaves_the_first_one_listed(room):
+    room.candidate("a")
+    room.started(1)
+    hasty = room.candidate("hasty", options=["--id", "a", "--no-wait"])
+    assert hasty.process.wait(HANG_S) == 75
+    assert "same --id" in hasty.said("gave-up")["message"]
+    assert listed(room) == ["a"]
+    twin = room.candidate("twin", options=["--id", "a"])
+    twin.said("duplicate-id")
+    send(twin.pid, signal.SIGTERM)
+    twin.process.wait(HANG_S)
+    assert listed(room) == ["a"]
+
+
+@test
+def a_candidate_that_is_killed_and_started_again_is_no_duplicate(room):
+    a = room.candidate("a")
+    room.started(1)
+    for pid in (a.guardian(), a.pid):
+        send(pid, signal.SIGKILL)
+    again = room.candidate("again", options=["--id", "a"])
+    room.started(2)
+    wait_for(lambda: listed(room) == ["a"], HANG_S)
+    assert not again.events("duplicate-id")
+
+
+@test
+def a_full_disk_stops_the_work_with_a_clear_reason(room):
+    point = os.path.join(room.dir, "small")
+    os.mkdir(point)
+    if os.geteuid() != 0 or subprocess.call(["mount", "-t", "tmpfs", "-o", "size=1m", "none", point],
+                                            stderr=subprocess.DEVNULL) != 0:
+        raise Skip("needs a small file system: mount(8) and root")
+    try:
+        room.db = os.path.join(point, "elections.db")
+        a = room.candidate("a")
+        room.started(1)
+        work = a.said("started")["pid"]
+        with open(os.path.join(point, "fill"), "wb", buffering=0) as fill:
+            try:
+                while True:
+                    fill.write(b"x" * 4096)
+            except OSError:
+                pass
+            why = a.said("store-away")["message"]
+            assert "full" in why or "space" in why, why
+            wait_for(lambda: not lives(work), HANG_S)
+        os.unlink(os.path.join(point, "fill"))
+        room.started(2)
+        assert a.process.poll() is None
+    finally:
+        for c in room.candidates:
+            c.destroy()
+        room.candidates.clear()
+        subprocess.call(["umount", "-l", point])
+
+
+# ---- 27: clocks ----
+
+def without_sanitizer(room, why):
+    with open(room.bellwether, "rb") as file:
+        if b"__asan_init" in file.read():
+            raise Skip("the sanitizer " + why)
+
+
+def need_shim(room):
+    without_sanitizer(room, "must be loaded first")
+
+
+def shift(path, seconds):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(f"{seconds}\n")
+    os.rename(path + ".new", path)
+
+
+@test
+def the_wall_clock_may_jump_by_a_day_either_way(room):
+    need_shim(room)
+    knob = os.path.join(room.dir, "realtime")
+    shift(knob, 0)
+    a = room.candidate("a", env={"SHIM_REALTIME": knob}, shim=room.shim)
+    room.started(1)
+    b = room.candidate("b", env={"SHIM_REALTIME": knob}, shim=room.shim)
+    b.said("leader")
+    for day in (86400, -86400, 0):
+        shift(knob, day)
+        time.sleep(TTL_S)
+    assert len(room.starts()) == 1 and a.leads(), "a jump of the wall clock changed the leader"
+    stamp = a.events()[0]["time"]
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    assert stamp
+
+
+@test
+def a_resume_past_the_ttl_is_known_before_any_more_work(room):
+    need_shim(room)
+    knob = os.path.join(room.dir, "boottime")
+    shift(knob, 0)
+    a = room.candidate("a", env={"SHIM_BOOTTIME": knob}, shim=room.shim)
+    room.started(1)
+    work = a.said("started")["pid"]
+    shift(knob, 3600)
+    wait_for(lambda: not lives(work), HANG_S)  # nothing but the clock tells it: its store answers and renews
+    a.said("step-down")
+    room.started(2)
+
+
+STOPPED_TTL_S = 6
+
+
+def late_comer(room, bound):
+    """The leader and its guardian are stopped past their lease's end; how long a candidate that starts then must wait."""
+    room.options[1] = f"{STOPPED_TTL_S}s"
+    a = room.candidate("a", options=["--clock-uncertainty", "100ms"])
+    room.started(1)
+    a.said("clock-uncertainty")
+    guardian = a.guardian()
+    send(guardian, signal.SIGSTOP)
+    a.signal(signal.SIGSTOP)
+    time.sleep(STOPPED_TTL_S + 1)
+    before = time.monotonic()
+    b = room.candidate("b", options=bound)
+    b.said("elected", 5 * STOPPED_TTL_S)
+    waited = time.monotonic() - before
+    room.started(2)
+    assert b.leads()
+    return waited
+
+
+@test
+def with_clocks_declared_on_both_sides_an_ended_lease_is_not_watched_for_a_ttl(room):
+    waited = late_comer(room, ["--clock-uncertainty", "100ms"])
+    assert waited < STOPPED_TTL_S, f"watched for {waited:.1f} s"
+
+
+@test
+def with_clocks_declared_on_one_side_only_an_ended_lease_is_watched_for_a_ttl(room):
+    waited = late_comer(room, [])
+    assert waited >= STOPPED_TTL_S, f"believed another's clock after {waited:.1f} s"
+
+
+# ---- the command's own end ----
+
+@test
+def the_command_ends_by_itself_and_its_code_is_ours(room):
+    a = room.candidate("a", "for=50", "exit=7")
+    assert a.wait() == 7
+    b = room.candidate("b", "for=10", "exit=0")
+    assert b.wait() == 0
+    assert [x[1] for x in room.starts()] == ["1", "2"]
+
+
+@test
+def lost_leadership_with_once_is_exit_76(room):
+    a = room.candidate("a", options=["--once"])
+    room.started(1)
+    os.rename(room.db, room.db + ".away")
+    assert a.wait() == 76
+
+
+@test
+def not_elected_is_75_or_what_was_asked_for(room):
+    long_ttl(room)  # -n asks once, and waits for the answer as the TTL allows
+    room.candidate("a")
+    room.started(1)
+    b = room.candidate("b", options=["-n"])
+    assert b.wait() == 75 and "-n" in b.said("gave-up")["message"]
+    assert room.candidate("c", options=["-w", "2s", "-E", "9"]).wait() == 9
+
+
+@test
+def a_store_that_does_not_answer_for_all_of_w_is_69(room):
+    first = room.candidate("first", "for=1")
+    first.wait()
+    with locked(room.db, readers=True):
+        code = room.candidate("b", options=["-w", "1s"]).wait()
+    assert code == 69, code
+
+
+@test
+def a_store_that_does_not_answer_with_n_is_69_at_once(room):
+    room.candidate("first", "for=1").wait()
+    with locked(room.db, readers=True):
+        b = room.candidate("b", options=["-n"])
+        assert b.wait() == 69
+    assert "cannot be reached" in b.said("gave-up")["message"]
+    assert not [x for x in b.events("store-away") if "trying on" in x["message"]]
+
+
+def break_database(room):
+    """As after `rm elections.db` alone: what is left of it fits to nothing."""
+    room.candidate("first", "for=1").wait()
+    os.rename(room.db, room.db + ".away")
+    os.mkdir(room.db + "-wal")
+
+
+@test
+def a_store_that_cannot_be_opened_yet_is_tried_for_all_of_w(room):
+    break_database(room)
+    before = time.monotonic()
+    a = room.candidate("a", options=["-w", "2s"])
+    assert a.wait() == 69 and time.monotonic() - before >= 2
+    assert len(a.events("store-away")) == 1 and a.said("gave-up")
+
+
+@test
+def a_store_that_can_be_opened_later_is_used_then(room):
+    break_database(room)
+    a = room.candidate("a")
+    a.said("store-away")
+    os.rmdir(room.db + "-wal")
+    os.rename(room.db + ".away", room.db)
+    a.said("store-back")
+    room.started(2)
+    assert a.leads()
+
+
+@test
+def a_read_only_database_is_said_and_exits_64(room):
+    if os.geteuid() == 0:
+        point = os.path.join(room.dir, "ro")
+        os.mkdir(point)
+        if subprocess.call(["mount", "-t", "tmpfs", "none", point], stderr=subprocess.DEVNULL) != 0:
+            raise Skip("root writes everywhere, and nothing can be mounted")
+        try:
+            open(os.path.join(point, "elections.db"), "wb").close()
+            subprocess.check_call(["mount", "-o", "remount,ro", point])
+            room.db = os.path.join(point, "elections.db")
+            a = room.candidate("a")
+            assert a.wait() == 64
+        finally:
+            subprocess.call(["umount", "-l", point])
+    else:
+        open(room.db, "wb").close()
+        os.chmod(room.db, 0o400)
+        a = room.candidate("a")
+        assert a.wait() == 64
+    assert a.text().startswith("bellwether run: --store: ") and "cannot be written" in a.text(), a.text()
+
+
+@test
+def a_corrupt_database_is_said_exits_64_and_stays_as_it_is(room):
+    with open(room.db, "wb") as file:
+        file.write(b"this is no database\n" * 200)
+    a = room.candidate("a")
+    assert a.wait() == 64
+    assert a.text().startswith("bellwether run: --store: ") and "not a database" in a.text(), a.text()
+    with open(room.db, "rb") as file:
+        assert file.read() == b"this is no database\n" * 200
+
+
+@test_each_containment
+def the_command_sees_its_leadership_and_nothing_else_of_ours(room):
+    out = os.path.join(room.dir, "out")
+    a = room.candidate("a", command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"])
+    assert a.wait() == 0
+    with open(out, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    names = [x.split("=")[0] for x in lines if "=" in x]
+    assert names in (["BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE", "BELLWETHER_TOKEN"],
+                     ["BELLWETHER_COOKIE", "BELLWETHER_ELECTION", "BELLWETHER_ID", "BELLWETHER_STORE",
+                      "BELLWETHER_TOKEN"]), names
+    assert [x for x in lines if x.isdigit()] == ["0", "1", "2", "3"], f"descriptors of ours in the command: {lines}"
+
+
+@test
+def sidelined_signals_stay_ignored_under_nohup(room):
+    a = room.candidate("a", command=["sh", "-c", "trap '' HUP; exec sleep 2"])
+    a.said("started")
+    words = [room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", "other", *room.options, "--",
+             room.witness, room.dir, "for=300"]
+    process = subprocess.Popen(["nohup", *words], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    room.started(1)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(HANG_S) == 0, "HUP ended it although it was ignored at start"
+
+
+def tell(room):
+    """What the witness and the candidates said, for whoever must find out why."""
+    lines = [" ".join(x) for x in room.lines()[-20:]]
+    for c in room.candidates:
+        lines += [f"{c.name}: {e['time'][17:-1]} {e['event']}: {e['message']}" for e in c.events()[-25:]]
+    return "\n".join(lines)
+
+
+def run_one(programs, name, function, kind):
+    """A function that puts the result into a Tap."""
+    with Room(programs[0], programs[1], containment=kind or "auto") as room:
+        room.shim = programs[2]
+        try:
+            function(room)
+            room.judge()
+            return lambda tap: tap.result(True, name)
+        except Skip as why:
+            reason = str(why)
+            return lambda tap: tap.skip(name, reason)
+        except (AssertionError, subprocess.TimeoutExpired, OSError, IndexError):
+            details = traceback.format_exc() + tell(room)
+            if kind and any(c.events("no-containment") for c in room.candidates):
+                return lambda tap: tap.skip(name, f"{kind} cannot be used here")
+            return lambda tap: tap.result(False, name, details)
+
+
+def main(tests):
+    programs, wanted = sys.argv[1:4], sys.argv[4:]
+    tap = Tap()
+    chosen = [t for t in tests if not wanted or any(w in t[0] for w in wanted)]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for result in pool.map(lambda t: run_one(programs, *t), chosen):
+            result(tap)
+    sys.exit(tap.end())
+
+
+if __name__ == "__main__":
+    main(TESTS)

@@ -1,0 +1,443 @@
+#!/usr/bin/env python3
+"""The status endpoint of `bellwether run` and sidecars, as another process asks them.
+
+    run_http.py BELLWETHER WITNESS SHIM [NAME...]
+
+A sidecar has no command: whoever asks does the work. The proof is made of answers alone: a yes counts from when it was asked
+for until its valid_ms are over, and no two candidates' spans may touch."""
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_faults import main  # noqa: E402
+from run_lib import ELECTION, HANG_S, send, wait_for  # noqa: E402
+
+TTL_S = 1.5
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function, None))
+    return function
+
+
+def path_of(room, name):
+    return os.path.join(room.dir, name + ".sock")
+
+
+def serving(room, name, *modes, options=(), **more):
+    """A candidate with a socket of its own; it is there when this returns."""
+    c = room.candidate(name, *modes, options=["--http", "unix:" + path_of(room, name), *options], **more)
+    c.said("http")
+    return c
+
+
+def sidecar(room, name, options=()):
+    return serving(room, name, options=options, command=[])
+
+
+def connect(room, name):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path_of(room, name))  # blocking: it waits where a queue is full
+    s.settimeout(HANG_S)
+    return s
+
+
+def rest_of(s):
+    data = b""
+    while True:
+        try:
+            part = s.recv(65536)
+        except ConnectionResetError:
+            return data
+        if not part:
+            return data
+        data += part
+
+
+def exchange(s, request):
+    s.sendall(request)
+    data = rest_of(s)
+    s.close()
+    head, _, body = data.partition(b"\r\n\r\n")
+    return (int(head.split()[1]) if head else 0), body.decode()
+
+
+def ask(room, name, path, method="GET"):
+    return exchange(connect(room, name), f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+def ready(room, name):
+    return ask(room, name, "/healthz")[0] == 200
+
+
+def says_no_in_time(room, name, away):
+    """Waits for the no of one whose store has been away since then: nothing can have been renewed, so a yes that was asked for a
+    TTL later is a lie, however late it is read."""
+    while True:
+        asked = time.monotonic()
+        if not ready(room, name):
+            return
+        assert asked < away + TTL_S, f"a yes {asked - away:.3f} s after the store went away"
+
+
+def leader(room, name):
+    return json.loads(ask(room, name, "/leader")[1])
+
+
+def metric(room, name, wanted):
+    for line in ask(room, name, "/metrics")[1].splitlines():
+        if line.startswith(wanted + " ") or line.startswith(wanted + "{"):
+            if "reason" not in wanted or wanted in line:
+                return float(line.rsplit(" ", 1)[1])
+    raise AssertionError("no metric " + wanted)
+
+
+@test
+def the_leader_is_ready_and_the_others_know_it(room):
+    serving(room, "a", options=["--value", "10.0.0.1:80"])
+    room.started(1)
+    b = serving(room, "b")
+    b.said("leader")
+    assert ready(room, "a") and ask(room, "b", "/healthz")[0] == 503
+    assert ask(room, "a", "/livez")[0] == ask(room, "b", "/livez")[0] == 200
+    seen = leader(room, "b")
+    assert (seen["id"], seen["token"], seen["value"], seen["election"]) == ("a", 1, "10.0.0.1:80", ELECTION), seen
+    assert seen["valid_ms"] == 0 and not seen["leading"]
+    own = leader(room, "a")
+    assert own["leading"] and 0 < own["valid_ms"] <= TTL_S * 1000, own
+
+
+@test
+def readiness_moves_with_the_leadership(room):
+    a = serving(room, "a")
+    room.started(1)
+    serving(room, "b")
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    wait_for(lambda: ready(room, "b"))
+    assert leader(room, "b")["token"] == 2
+    a.wait()
+    assert not os.path.exists(path_of(room, "a")), "the socket file is left behind"
+
+
+@test
+def a_stopped_supervisor_says_no_when_its_deadline_has_passed(room):
+    a = serving(room, "a")
+    room.started(1)
+    assert ready(room, "a")
+    s = connect(room, "a")
+    a.signal(signal.SIGSTOP)
+    time.sleep(0.05)
+    s.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+    time.sleep(TTL_S + 0.2)
+    a.signal(signal.SIGCONT)
+    answer = rest_of(s)
+    assert b" 503 " in answer.split(b"\r\n")[0] + b" ", answer
+
+
+@test
+def a_leader_whose_store_is_away_says_no_in_time(room):
+    serving(room, "a")
+    room.started(1)
+    os.rename(room.db, room.db + ".away")
+    says_no_in_time(room, "a", time.monotonic())
+    assert metric(room, "a", "bellwether_leader") == 0
+
+
+@test
+def elections_and_losses_are_counted_by_reason(room):
+    flag = os.path.join(room.dir, "fit")
+    open(flag, "w", encoding="utf-8").close()
+    serving(room, "a", options=["--health-cmd", f"test -e {flag}", "--health-interval", "1s"])
+    room.started(1)
+    assert metric(room, "a", "bellwether_leader") == 1 and metric(room, "a", "bellwether_token") == 1
+    os.unlink(flag)
+    reason = f'bellwether_losses_total{{election="{ELECTION}",reason="unhealthy"}}'
+    wait_for(lambda: metric(room, "a", reason) == 1)
+    assert metric(room, "a", "bellwether_healthy") == 0
+    open(flag, "w", encoding="utf-8").close()
+    room.started(2)
+    wait_for(lambda: metric(room, "a", "bellwether_elections_total") == 2)
+
+
+@test
+def tcp_is_served_on_a_free_port_and_closed_after_one_answer(room):
+    for address, family in (("127.0.0.1:0", socket.AF_INET), ("[::1]:0", socket.AF_INET6)):
+        a = room.candidate("a" + str(int(family)), options=["--http", address, "--election", "other"])
+        try:
+            where = a.said("http")["address"]
+        except AssertionError:
+            if family == socket.AF_INET6:
+                continue  # no IPv6 here
+            raise
+        host, _, port = where.rpartition(":")
+        s = socket.create_connection((host.strip("[]"), int(port)), HANG_S)
+        assert exchange(s, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") == (200, "alive\n")
+
+
+@test
+def wrong_requests_are_refused_and_harm_nothing(room):
+    serving(room, "a")
+    assert exchange(connect(room, "a"), b"\x16\x03\x01\x02")[0] == 400
+    assert exchange(connect(room, "a"), b"GET / HTTP/1.1\r\n\r\n")[0] == 400
+    assert exchange(connect(room, "a"), b"GET /healthz HTTP/1.0\r\nA: " + b"x" * 20000)[0] == 431
+    assert exchange(connect(room, "a"), b"GET /" + b"x" * 300 + b" HTTP/1.0\r\n\r\n")[0] == 414
+    assert ask(room, "a", "/nothing")[0] == 404
+    assert ask(room, "a", "/healthz", "POST")[0] == 405
+    assert ask(room, "a", "/metrics", "HEAD") == (200, "")
+    for part in (b"", b"GET", b"GET /livez HTTP/1.1\r\nHo"):
+        s = connect(room, "a")
+        s.sendall(part)
+        s.close()
+    s = connect(room, "a")
+    for byte in b"GET /livez HTTP/1.0\r\n\r\n":
+        s.sendall(bytes([byte]))
+    assert b"alive" in rest_of(s)
+    room.started(1)
+    wait_for(lambda: ready(room, "a"))
+
+
+@test
+def slow_clients_shut_nobody_out_and_are_dropped(room):
+    a = serving(room, "a")
+    room.started(1)
+    slow = []
+    for _ in range(200):
+        slow.append(connect(room, "a"))
+        slow[-1].sendall(b"GET /healthz HTTP/1.1\r\n")
+    wait_for(lambda: ready(room, "a"), HANG_S)
+    fds = len(os.listdir(f"/proc/{a.pid}/fd"))
+    assert fds < 64 + 40, f"{fds} descriptors"
+
+    def dropped():
+        """slow clients to be dropped when their time is over"""
+        return len(os.listdir(f"/proc/{a.pid}/fd")) < 40
+    wait_for(dropped, HANG_S, 0.05)
+    assert len(room.starts()) == 1, "the leader fell over its status endpoint"
+
+
+@test
+def a_socket_file_of_the_dead_is_replaced_and_one_in_use_is_not(room):
+    a = serving(room, "a")
+    b = room.candidate("b", options=["--http", "unix:" + path_of(room, "a")])
+    assert b.wait() == 71 and "in use" in b.events("start-failed")[0]["message"]
+    a.signal(signal.SIGKILL)
+    a.wait()
+    assert os.path.exists(path_of(room, "a"))
+    c = room.candidate("c", options=["--http", "unix:" + path_of(room, "a")])
+    c.said("http")
+    assert ask(room, "a", "/livez")[0] == 200
+
+
+@test
+def where_others_could_ask_must_be_allowed(room):
+    def refused(*words):
+        done = subprocess.run([room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", "x", *words],
+                              stderr=subprocess.PIPE, text=True, timeout=HANG_S, check=False)
+        assert done.returncode == 64, done
+        return done.stderr
+    for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:80"):
+        assert "--insecure" in refused("--http", address, "--", "true")
+    for address in ("localhost:80", "80", "127.0.0.1:99999", "unix:", "[::1]", "127.0.0.1:"):
+        assert "unix:PATH" in refused("--http", address, "--", "true")
+    assert "--http ADDR" in refused()
+    assert "--kill-after" in refused("--http", "127.0.0.1:0", "--kill-after", "0")
+    a = room.candidate("a", options=["--http", "0.0.0.0:0", "--insecure"])
+    a.said("http")
+
+
+# ---- asking for health ----
+
+class Service:
+    """A service of the test's own: answers with `status`, after `pause` seconds."""
+
+    def __init__(self):
+        service = self
+        self.status, self.pause, self.asked = 200, 0, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                service.asked.append((self.path, self.headers["Host"]))
+                time.sleep(service.pause)
+                try:
+                    self.send_response(service.status)
+                    self.end_headers()
+                except OSError:
+                    pass
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.where = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def options(self):
+        return ["--health-http", f"http://{self.where}/fit?deep=1", "--health-interval", "500ms"]
+
+
+def unfit_by(change):
+    def run(room):
+        with Service() as service:
+            a = room.candidate("a", options=service.options())
+            room.started(1)
+            assert service.asked[0] == ("/fit?deep=1", service.where), service.asked
+            room.candidate("b")
+            change(service)
+            room.started(2)
+            assert a.said("step-down")["reason"] == "unhealthy"
+            assert "health URL" in a.events("unhealthy")[0]["message"]
+    return run
+
+
+for fault, how in {
+        "answers_500": lambda service: setattr(service, "status", 500),
+        "redirects": lambda service: setattr(service, "status", 302),
+        "is_too_slow": lambda service: setattr(service, "pause", 1),
+        "is_gone": lambda service: (service.server.shutdown(), service.server.server_close())}.items():
+    TESTS.append((f"a_leader_whose_health_url_{fault}_steps_down", unfit_by(how), None))
+
+
+@test
+def a_candidate_is_not_elected_before_its_health_url_says_fit(room):
+    with Service() as service:
+        service.status = 503
+        a = room.candidate("a", options=service.options())
+        a.said("unhealthy")
+        time.sleep(0.4)
+        assert not room.starts()
+        service.status = 204
+        room.started(1)
+        a.said("healthy")
+
+
+@test
+def a_health_url_that_cannot_be_asked_is_refused(room):
+    for url in ("https://127.0.0.1/", "localhost", "http://u@h/"):
+        a = room.candidate("a", options=["--health-http", url])
+        assert a.wait() == 64
+
+
+# ---- sidecars ----
+
+class Asker(threading.Thread):
+    """Asks one sidecar again and again; every yes as a span of time."""
+
+    def __init__(self, room, name):
+        super().__init__(daemon=True)
+        self.room, self.name_of, self.spans, self.over = room, name, [], False
+        self.start()
+
+    def run(self):
+        while not self.over:
+            asked = time.monotonic()
+            try:
+                answer = leader(self.room, self.name_of)
+                if answer["leading"]:
+                    self.spans.append((asked, asked + answer["valid_ms"] / 1000, answer["token"], self.name_of))
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.002)
+
+
+def judge(askers):
+    for asker in askers:
+        asker.over = True
+    for asker in askers:
+        asker.join()
+    spans = sorted(s for a in askers for s in a.spans)
+    tokens = [s[2] for s in spans]
+    assert tokens == sorted(tokens), "tokens do not grow"
+    until = {}
+    for begin, end, _, name in spans:
+        for other, over in until.items():
+            assert other == name or over <= begin, f"{other} was told yes until {over:.3f}, {name} at {begin:.3f}"
+        until[name] = max(end, until.get(name, 0))
+    return set(until)
+
+
+def hand_over(end):
+    def run(room):
+        a = sidecar(room, "a")
+        askers = [Asker(room, "a"), Asker(room, "b")]
+        wait_for(lambda: askers[0].spans)
+        b = sidecar(room, "b")
+        b.said("leader")
+        end(room, a)
+        wait_for(lambda: askers[1].spans)
+        time.sleep(0.3)
+        a.signal(signal.SIGCONT)
+        time.sleep(0.3)
+        assert judge(askers) == {"a", "b"}
+        assert not room.starts()
+    return run
+
+
+def kill_both(_, a):
+    guardian = a.guardian()
+    send(a.pid, signal.SIGKILL)
+    send(guardian, signal.SIGKILL)
+
+
+def take_the_guardian(_, a):
+    send(a.guardian(), signal.SIGKILL)
+    a.said("released")
+
+
+for fault, how in {
+        "ends": lambda room, a: a.signal(signal.SIGTERM),
+        "is_killed": lambda room, a: a.signal(signal.SIGKILL),
+        "is_killed_with_its_guardian": kill_both,
+        "loses_its_guardian": take_the_guardian,
+        "is_stopped": lambda room, a: a.signal(signal.SIGSTOP)}.items():
+    TESTS.append((f"no_two_sidecars_say_yes_when_the_first_{fault}", hand_over(how), None))
+
+
+@test
+def a_sidecar_steps_down_in_time_when_the_store_is_away_and_comes_back(room):
+    a = sidecar(room, "a")
+    wait_for(lambda: ready(room, "a"))
+    os.rename(room.db, room.db + ".away")
+    says_no_in_time(room, "a", time.monotonic())
+    os.rename(room.db + ".away", room.db)
+    wait_for(lambda: ready(room, "a"))
+    assert a.process.poll() is None
+
+
+@test
+def a_sidecar_ends_by_signal_and_gives_the_lead_back(room):
+    a = sidecar(room, "a")
+    wait_for(lambda: ready(room, "a"))
+    a.signal(signal.SIGTERM)
+    assert a.wait() == 128 + signal.SIGTERM
+    assert a.events("released") and not a.events("started")
+
+
+@test
+def a_sidecar_with_once_ends_when_the_lead_is_lost(room):
+    a = sidecar(room, "a", options=["--once"])
+    wait_for(lambda: ready(room, "a"))
+    os.rename(room.db, room.db + ".away")
+    assert a.wait() == 76
+
+
+if __name__ == "__main__":
+    main(TESTS)

@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+"""`bellwether run --shards`: shards spread over real launchers, supervisors and works, under an independent witness.
+
+    run_shards.py BELLWETHER WITNESS MODULE [NAME...]      MODULE: store_unlisted.c
+
+Every shard has a witness of its own. Each test ends with the same judgement, shard by shard: never two works at once, tokens
+only grow."""
+import collections
+import concurrent.futures
+import fcntl
+import json
+import os
+import pty
+import random
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import ELECTION, Room, Tap, lives, send, stat_of, text_of, wait_for  # noqa: E402
+
+SHARDS = 9
+PATIENT = 60.0  # seconds until something that should happen counts as hanging
+AT_ONCE = 3  # they mostly wait
+TESTS = []
+
+
+def test(function):
+    TESTS.append((function.__name__, function))
+    return function
+
+
+class Shard:
+    """One shard's witness: a directory that its works share."""
+
+    def __init__(self, room, number):
+        self.dir = os.path.join(room.dir, str(number))
+        self.number = number
+        os.mkdir(self.dir)
+
+    def lines(self, name="log"):
+        return [line.split() for line in text_of(os.path.join(self.dir, name)).splitlines()]
+
+    def starts(self):
+        return [line for line in self.lines() if line[0] == "start"]
+
+    def runs(self):
+        """Does a work of it live? The lock belongs to its process tree."""
+        with open(os.path.join(self.dir, "lock"), "a", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return False
+            except OSError:
+                return True
+
+    def owner(self):
+        """Who has it: the candidate whose token the running work has; None: nobody."""
+        starts = self.starts()
+        if not starts or not self.runs():
+            return None
+        names = {words[1]: words[0] for words in self.lines("who")}
+        return names.get(starts[-1][1])
+
+
+class ShardRoom(Room):
+    def __init__(self, bellwether, witness, module):
+        super().__init__(bellwether, witness, retry="500ms")  # patience for a busy machine: three of them
+        self.modules = os.path.dirname(os.path.abspath(module))
+        self.shards = [Shard(self, i) for i in range(SHARDS)]
+
+    def __exit__(self, *exception):
+        """A failed test may leave supervisors behind: they name this room and nobody else's."""
+        for candidate in self.candidates:
+            candidate.destroy()
+        self.candidates = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    if self.dir.encode() in file.read() and int(entry) != os.getpid():
+                        send(int(entry), signal.SIGKILL)
+            except OSError:
+                pass
+        super().__exit__(*exception)
+
+    def launcher(self, name, before="", modes="", shards=SHARDS, unlisted=False):
+        """`before` is shell that each work runs first."""
+        store = ["--store", "kubernetes://" + self.db] if unlisted else []
+        return self.candidate(name, options=["--shards", str(shards)] + store, command=self.work(before, modes),
+                              env={"BELLWETHER_MODULES": self.modules} if unlisted else None)
+
+    def launcher_words(self, name):
+        """A launcher's whole command line."""
+        return [self.bellwether, "run", "--store", "sqlite:" + self.db, "--election", ELECTION, "--id", name,
+                *self.options, "--shards", str(SHARDS), "--", *self.work("", "")]
+
+    def work(self, before, modes):
+        script = (f'd={self.dir}/$BELLWETHER_SHARD; echo "$BELLWETHER_ID $BELLWETHER_TOKEN" >>$d/who; {before}\n'
+                  f'exec {self.witness} $d {modes}')
+        return ["sh", "-c", script]
+
+    def owners(self):
+        return [shard.owner() for shard in self.shards]
+
+    def spread(self, *loads):
+        """Waits until every shard runs and the loads are these; who has what."""
+        def reached():
+            owners = self.owners()
+            counts = collections.Counter(owners)
+            return owners if None not in counts and sorted(counts.values()) == sorted(loads) else None
+        reached.__doc__ = f"loads of {loads}"
+        try:
+            return wait_for(reached, PATIENT, 0.02)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; now {self.owners()}") from error
+
+    def judge(self):
+        for shard in self.shards:
+            overlaps = [line for line in shard.lines() if line[0] == "overlap"]
+            assert not overlaps, f"shard {shard.number}: two at once: {overlaps}"
+            tokens = [int(line[1]) for line in shard.starts()]
+            assert tokens == sorted(set(tokens)), f"shard {shard.number}: tokens do not grow: {tokens}"
+
+    def ask(self, *words):
+        done = subprocess.run([self.bellwether, words[0], "--store", "sqlite:" + self.db, "--election", *words[1:]],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENT, check=False)
+        return done.returncode, done.stdout
+
+
+def supervisors(launcher):
+    """pids of a launcher's supervisors by shard."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        stat = stat_of(int(entry))
+        if not stat or stat[1] != launcher.pid:
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                for word in file.read().split(b"\0"):
+                    if word.startswith(b"BELLWETHER_SHARD="):
+                        found[int(word.split(b"=")[1])] = int(entry)
+        except OSError:
+            pass
+    return found
+
+
+def drain(terminal):
+    """Reads what is there, so that nobody waits for us to."""
+    try:
+        while select.select([terminal], [], [], 0)[0] and os.read(terminal, 65536):
+            pass
+    except OSError:
+        pass
+
+
+def three(room, **more):
+    launchers = [room.launcher(name, **more) for name in "abc"]
+    return launchers, room.spread(3, 3, 3)
+
+
+@test
+def nine_shards_over_three_are_three_each(room):
+    launchers, owners = three(room)
+    wait_for(lambda: room.ask("candidates", ELECTION)[1].count("shards=9 runs=") == 3, PATIENT)
+    code, said = room.ask("status", ELECTION)
+    assert code == 0, said
+    for shard, owner in enumerate(owners):
+        assert any(line.split()[:3] == ["shard", str(shard), owner] for line in said.splitlines()), said
+    assert all(launcher.process.poll() is None for launcher in launchers)
+
+
+@test
+def the_work_knows_its_shard(room):
+    room.launcher("a", before=f'echo "$BELLWETHER_SHARD $BELLWETHER_SHARDS $BELLWETHER_ELECTION" >>{room.dir}/env')
+    room.spread(SHARDS)
+    with open(os.path.join(room.dir, "env"), encoding="utf-8") as file:
+        assert sorted(file.read().splitlines()) == [f"{i} {SHARDS} {ELECTION}.{i}" for i in range(SHARDS)]
+
+
+@test
+def sigkill_of_a_launcher_ends_its_supervisors_in_good_order(room):
+    launchers, before = three(room, modes="slow=50")
+    orphans = supervisors(launchers[0])
+    assert len(orphans) == 3
+    launchers[0].signal(signal.SIGKILL)
+    after = room.spread(4, 5)
+    for shard, owner in enumerate(before):
+        if owner == "a":
+            ends = [line for line in room.shards[shard].lines() if line[0] == "end"]
+            assert ends, f"the work of shard {shard} was not told to end"
+        elif owner != after[shard]:
+            print(f"# shard {shard} moved from {owner} to {after[shard]} without need")
+    wait_for(lambda: not any(lives(pid) for pid in orphans.values()), PATIENT)
+    released = [e for e in launchers[0].events("released") if e["reason"] == "shut-down"]
+    assert len(released) == 3, launchers[0].events("released")
+
+
+@test
+def a_newcomer_gets_its_share_with_few_moves(room):
+    _, before = three(room)
+    starts = [len(shard.starts()) for shard in room.shards]
+    room.launcher("d")
+    after = room.spread(2, 2, 2, 3)
+    moved = [i for i in range(SHARDS) if before[i] != after[i]]
+    assert len(moved) <= 4, f"{len(moved)} moves: {before} to {after}"
+    for i, shard in enumerate(room.shards):
+        assert len(shard.starts()) == starts[i] + (i in moved), f"shard {i} moved more than once, or without need"
+
+
+@test
+def term_ends_all_shards_then_the_launcher(room):
+    launchers, _ = three(room, modes="slow=50")
+    for launcher in launchers:
+        launcher.signal(signal.SIGTERM)
+    for launcher in launchers:
+        assert launcher.wait(PATIENT) == 128 + signal.SIGTERM
+    for shard in room.shards:
+        assert not shard.runs(), f"the work of shard {shard.number} outlives its launcher"
+        assert len([line for line in shard.lines() if line[0] == "signal"]) == 1, "told more than once"
+        code, said = room.ask("status", f"{ELECTION}.{shard.number}")
+        assert code == 1 and "confirmed dead" in said and "not confirmed" not in said, said
+    code, said = room.ask("candidates", ELECTION)
+    assert code == 0 and said == "", said
+
+
+@test
+def a_term_hands_over_to_those_who_stay(room):
+    launchers, before = three(room)
+    launchers[1].signal(signal.SIGTERM)
+    after = room.spread(4, 5)
+    assert launchers[1].wait(PATIENT) == 128 + signal.SIGTERM
+    assert [o for o, b in zip(after, before) if b == "b"].count("b") == 0
+
+
+@test
+def a_shard_whose_owner_does_not_take_it_is_stood_in_for(room):
+    launchers, before = three(room)
+    victim = before.index("b")
+    launchers[1].signal(signal.SIGSTOP)  # it is listed, and starts nothing again
+    send(supervisors(launchers[1])[victim], signal.SIGKILL)
+    wait_for(lambda: room.shards[victim].owner() in ("a", "c"), PATIENT, 0.02)
+    launchers[1].signal(signal.SIGCONT)
+    wait_for(lambda: room.shards[victim].owner() == "b", PATIENT, 0.02)
+    room.spread(3, 3, 3)
+
+
+@test
+def a_shard_runs_again_at_once_when_its_supervisor_is_killed(room):
+    room.options[room.options.index("--retry") + 1] = "60s"
+    launcher = room.launcher("a", unlisted=True)  # where it does not wait for a second look at who is there
+    shard = wait_for(lambda: [s for s in room.shards if s.runs()], PATIENT)[0]
+    time.sleep(1)  # a supervisor that had just started would not be started again at once
+    before = time.monotonic()
+    os.kill(supervisors(launcher)[shard.number], signal.SIGKILL)
+    wait_for(lambda: len(shard.starts()) == 2, 3 * PATIENT)
+    took = time.monotonic() - before
+    assert took < 30, f"{took:.1f} s: a retry interval was waited"
+
+
+@test
+def a_failing_shard_leaves_the_others_alone(room):
+    room.launcher("a", before="test $BELLWETHER_SHARD != 4 || exit 3")
+    tried = room.shards[4]
+    wait_for(lambda: len(tried.lines("who")) >= 3, PATIENT, 0.02)
+    for shard in room.shards:
+        assert shard is tried or (shard.owner() == "a" and len(shard.starts()) == 1), shard.number
+
+
+@test
+def shards_that_are_all_done_end_the_launchers(room):
+    launchers = [room.launcher(name, modes="for=100") for name in "abc"]
+    for launcher in launchers:
+        assert launcher.wait(PATIENT) == 0
+    assert all(shard.starts() for shard in room.shards)
+
+
+@test
+def candidates_of_other_numbers_are_not_counted(room):
+    a = room.launcher("a")
+    room.spread(SHARDS)
+    b = room.launcher("b", shards=4)
+    a.said("shards-differ", PATIENT)
+    b.said("shards-differ", PATIENT)
+    assert room.owners() == ["a"] * SHARDS
+
+
+@test
+def without_a_list_free_shards_are_taken_and_none_is_moved(room):
+    launchers = [room.launcher(name, unlisted=True) for name in "abc"]
+    assert "not moved" in launchers[0].said("shards", PATIENT)["message"]
+    wait_for(lambda: None not in room.owners(), PATIENT, 0.02)
+    done = subprocess.run([room.bellwether, "status", "--store", "kubernetes://" + room.db, "--election", ELECTION, "--json"],
+                          capture_output=True, text=True, timeout=60, check=False,
+                          env=dict(os.environ, BELLWETHER_MODULES=room.modules))
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["led"] == len(told["shards"]) == SHARDS and told["candidates"] is None, done
+    before = room.owners()
+    room.launcher("d", unlisted=True).said("shards", PATIENT)
+    launchers[0].signal(signal.SIGKILL)
+    wait_for(lambda: None not in room.owners() and "a" not in room.owners(), PATIENT, 0.02)
+    for shard, owner in enumerate(before):
+        assert owner == "a" or room.shards[shard].owner() == owner, f"shard {shard} moved without need"
+    for launcher in room.candidates[1:]:
+        launcher.signal(signal.SIGTERM)
+        assert launcher.wait(PATIENT) == 128 + signal.SIGTERM
+    assert room.owners() == [None] * SHARDS
+
+
+@test
+def an_interrupt_reaches_every_work_once(room):
+    launcher = room.launcher("a")
+    room.spread(SHARDS)
+    launcher.signal(signal.SIGINT)
+    assert launcher.wait(PATIENT) == 128 + signal.SIGINT
+    for shard in room.shards:
+        told = [line for line in shard.lines() if line[0] == "signal"]
+        assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
+
+
+@test
+def ctrl_c_on_a_terminal_reaches_every_work_once(room):
+    words = room.launcher_words("a")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(words[0], words)
+    try:
+        room.spread(SHARDS)
+        os.write(terminal, b"\x03")
+        code = wait_for(lambda: drain(terminal) or os.waitpid(pid, os.WNOHANG)[1] or None, PATIENT)
+        assert os.waitstatus_to_exitcode(code) == 128 + signal.SIGINT, code
+        pid = 0
+    finally:
+        if pid:
+            send(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+    for shard in room.shards:
+        told = [line for line in shard.lines() if line[0] == "signal"]
+        assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
+        assert not shard.runs()
+
+
+@test
+def a_store_away_for_longer_than_the_ttl_is_found_again(room):
+    three(room)
+    starts = [len(shard.starts()) for shard in room.shards]
+    connection = sqlite3.connect(room.db, isolation_level=None, timeout=PATIENT)
+    connection.execute("BEGIN EXCLUSIVE")
+    wait_for(lambda: not any(shard.runs() for shard in room.shards), PATIENT, 0.02)
+    connection.execute("ROLLBACK")
+    connection.close()
+    room.spread(3, 3, 3)
+    assert all(len(shard.starts()) > starts[i] for i, shard in enumerate(room.shards))
+
+
+@test
+def a_store_that_cannot_be_opened_yet_is_waited_for(room):
+    first = room.launcher("a")
+    room.spread(SHARDS)
+    first.signal(signal.SIGTERM)
+    first.wait(PATIENT)
+    connection = sqlite3.connect(room.db, isolation_level=None, timeout=PATIENT)
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    connection.execute("BEGIN EXCLUSIVE")
+    second = room.launcher("b")
+    second.said("store-away", PATIENT)
+    connection.execute("ROLLBACK")
+    connection.close()
+    assert set(room.spread(SHARDS)) == {"b"}
+
+
+@test
+def closed_standard_streams_do_no_harm(room):
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *room.launcher_words("a")])
+    try:
+        room.spread(SHARDS)
+        process.terminate()
+        assert process.wait(PATIENT) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+    check = sqlite3.connect(room.db).execute("PRAGMA integrity_check").fetchone()
+    assert check == ("ok",), check
+
+
+@test
+def a_storm_of_kills_and_stops(room):
+    rng = random.Random(7)
+    launchers = {name: room.launcher(name) for name in "abc"}
+    room.spread(3, 3, 3)
+    stopped = []
+    for _ in range(25):
+        name = rng.choice("abc")
+        launcher = launchers[name]
+        pids = list(supervisors(launcher).values())
+        kind = rng.choice(["kill", "term", "kill-one", "stop-one", "stop"])
+        if kind in ("kill", "term"):
+            launcher.signal(signal.SIGKILL if kind == "kill" else signal.SIGTERM)
+            launcher.signal(signal.SIGCONT)
+            launcher.wait(PATIENT)
+            launchers[name] = room.launcher(name)
+        elif kind == "stop":
+            launcher.signal(signal.SIGSTOP)
+            stopped.append(launcher.pid)
+        elif pids:
+            pid = rng.choice(pids)
+            send(pid, signal.SIGKILL if kind == "kill-one" else signal.SIGSTOP)
+            stopped += [pid] if kind == "stop-one" else []
+        time.sleep(rng.uniform(0, 0.5))
+        if len(stopped) > 2:
+            send(stopped.pop(0), signal.SIGCONT)
+    for pid in stopped:
+        send(pid, signal.SIGCONT)
+    room.spread(3, 3, 3)
+
+
+def run(name, function, programs, tap):
+    with ShardRoom(*programs) as room:
+        try:
+            function(room)
+            room.judge()
+            tap.result(True, name)
+        except Exception:  # pylint: disable=broad-except
+            details = traceback.format_exc()
+            for candidate in room.candidates:
+                with open(candidate.errors, encoding="utf-8", errors="replace") as file:
+                    details += f"\n{candidate.name}:\n" + "".join(file.readlines()[-60:])
+            tap.result(False, name, details)
+
+
+def main():
+    names = sys.argv[4:]
+    tap = Tap()
+    chosen = [(name, function) for name, function in TESTS if not names or name in names]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda test: run(*test, sys.argv[1:4], tap), chosen))
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Histories of real nodes under kills, pauses and cuts, judged for linearizability.
+
+    serve_histories.py BELLWETHER CHECK_HISTORY [--long] [--seed N] [--seconds N] [--keep DIRECTORY]
+
+Clients ask random nodes to put, read, compare and put, delete, grant, renew and revoke, and record when they asked, what they were
+told and when. Meanwhile nodes are killed and started, stopped and continued, and cut off one way or both, in an order that follows
+from the seed. In the end all is healed and read once more. check-history (tests/check_history.c) is the judge."""
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import Tap, wait_for
+from serve_lib import b64
+from serve_net import Net, own_network
+from store_lib import PATIENCE_S, Place, Skip
+
+import argparse
+import base64
+
+CLIENTS = 6
+KEYS = 3  # at one time; four times a second there are new ones, so that each history stays short enough to be judged
+PATIENCE = 1.5  # of a client: then nobody knows
+FAULTS = ("kill", "stop", "part", "one way", "leader killed", "leader stopped", "leader cut off", "leader deaf", "leader mute")
+
+
+class Client(threading.Thread):
+    def __init__(self, number, net, seed, began, over):
+        super().__init__(daemon=True)
+        self.number, self.net, self.began, self.over = number, net, began, over
+        self.random = random.Random(seed * 1000 + number)
+        self.links = [node.link(PATIENCE) for node in net.nodes]
+        self.ops, self.told, self.lease, self.serial = [], {}, None, 0
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                self.once()
+        except Exception:  # noqa: BLE001 shown by whoever judges
+            self.ops.append({"broken": traceback.format_exc()})
+
+    def key(self):
+        return f"{int(4 * (time.monotonic() - self.began))}/{self.random.randrange(KEYS)}"
+
+    def value(self):
+        self.serial += 1
+        return f"c{self.number}-{self.serial}"
+
+    def ask(self, op, path, body, changes=True):
+        """Asks; the answer, or None. What changes something and was not answered well is unknown."""
+        op.update(client=self.number, call=time.monotonic_ns())
+        self.ops.append(op)
+        try:
+            status, answer = self.random.choice(self.links).post(path, body)
+        except OSError:
+            status, answer = 0, None
+        op["return"] = time.monotonic_ns()
+        if status == 200:
+            op["outcome"] = "ok"
+            if "key" in op and int(answer.get("header", {}).get("revision", 0)):  # one of a lease need not grow
+                op["revision"] = int(answer["header"]["revision"])
+            return answer
+        refused = "no leader" in str(answer)  # then it is certain that nothing was done
+        op["outcome"] = "unknown" if changes and not refused else "fail"
+        if status == 0:
+            time.sleep(0.02)
+        return None
+
+    def once(self):
+        doing = self.random.choices((self.get, self.put, self.cas, self.delete, self.grant, self.renew, self.revoke),
+                                    (30, 22, 20, 5, 3, 8, 2))[0]
+        doing()
+
+    def get(self, key=None):
+        op = {"op": "get", "key": key or self.key()}
+        answer = self.ask(op, "/v3/kv/range", {"key": b64(op["key"])}, changes=False)
+        if answer is not None:
+            kvs = answer.get("kvs", [])
+            op["result"] = base64.b64decode(kvs[0].get("value", "")).decode() if kvs else None
+            op["version"] = int(kvs[0]["version"]) if kvs else 0
+            self.told = {op["key"]: op["result"]}
+        return op
+
+    def put(self):
+        op = {"op": "put", "key": self.key(), "value": self.value()}
+        body = {"key": b64(op["key"]), "value": b64(op["value"])}
+        if self.lease and self.random.random() < 0.3:
+            op["lease"] = self.lease
+            body["lease"] = str(self.lease)
+        if self.ask(op, "/v3/kv/put", body) is None and "lease" in op:
+            self.lease = None  # perhaps it is over; either way nobody knows
+
+    def cas(self):
+        key = self.key()
+        op = {"op": "cas", "key": key, "expect": self.told.get(key), "value": self.value()}
+        compare = {"key": b64(key), "target": "VALUE", "value": b64(op["expect"])} if op["expect"] else {
+            "key": b64(key), "target": "CREATE", "create_revision": "0"}
+        put = {"key": b64(key), "value": b64(op["value"])}
+        answer = self.ask(op, "/v3/kv/txn", {"compare": [compare], "success": [{"request_put": put}]})
+        if answer is not None:
+            op["result"] = bool(answer.get("succeeded", False))
+
+    def delete(self):
+        op = {"op": "delete", "key": self.key()}
+        answer = self.ask(op, "/v3/kv/deleterange", {"key": b64(op["key"])})
+        if answer is not None:
+            op["result"] = int(answer.get("deleted", 0))
+
+    def grant(self):
+        number = self.random.getrandbits(52) + 1
+        op = {"op": "grant", "lease": number}
+        if self.ask(op, "/v3/lease/grant", {"ID": str(number), "TTL": "3"}) is not None:
+            self.lease = number
+
+    def renew(self):
+        if self.lease:
+            op = {"op": "keepalive", "lease": self.lease}
+            answer = self.ask(op, "/v3/lease/keepalive", {"ID": str(self.lease)})
+            if answer is not None:
+                op["result"] = int(answer.get("result", {}).get("TTL", 0))
+                self.lease = self.lease if op["result"] else None
+
+    def revoke(self):
+        if self.lease:
+            self.ask({"op": "revoke", "lease": self.lease}, "/v3/lease/revoke", {"ID": str(self.lease)})
+            self.lease = None
+
+
+class Trouble:
+    """Faults one after the other, as the seed has it; each kind comes before one comes again."""
+
+    def __init__(self, net, seed):
+        self.net, self.random, self.done = net, random.Random(seed), []
+        self.bag = []
+
+    def pick(self):
+        if not self.bag:
+            self.bag = list(FAULTS)
+            self.random.shuffle(self.bag)
+        return self.bag.pop()
+
+    def victim(self, leader):
+        leading = [node for node in self.net.nodes if leader and node.leads()]
+        return leading[0] if leading else self.random.choice(self.net.nodes)
+
+    def split(self, node, ways):
+        for other in self.net.nodes:
+            if other is not node and "out" in ways:
+                self.net.cut(node.number, other.number)
+            if other is not node and "in" in ways:
+                self.net.cut(other.number, node.number)
+
+    def part(self):
+        """Two sides that do not hear each other."""
+        side = self.random.sample(self.net.nodes, self.random.randrange(1, len(self.net.nodes) // 2 + 1))
+        for node in side:
+            for other in self.net.nodes:
+                if other not in side:
+                    self.net.cut(node.number, other.number)
+                    self.net.cut(other.number, node.number)
+
+    def strike(self):
+        what = self.pick()
+        node = self.victim("leader" in what)
+        self.done.append(f"{what} ({node.name})")
+        if "kill" in what:
+            node.kill()
+        elif "stop" in what:
+            node.stop()
+        elif what == "part":
+            self.part()
+        elif what == "one way":
+            other = self.random.choice([n for n in self.net.nodes if n is not node])
+            self.net.cut(node.number, other.number)
+        else:
+            self.split(node, {"leader cut off": ("in", "out"), "leader deaf": ("in",), "leader mute": ("out",)}[what])
+
+    def mend(self):
+        self.net.heal()
+        for node in self.net.nodes:
+            if node.stopped:
+                node.go_on()
+            if not node.lives():
+                node.start()
+
+    def run(self, until, enough):
+        """Until then, and on a slow machine longer: until enough was tried."""
+        while time.monotonic() < until or (not enough() and time.monotonic() < until + PATIENCE_S):
+            self.strike()
+            if self.random.random() < 0.25:
+                time.sleep(self.random.uniform(0.1, 0.4))
+                self.strike()
+            time.sleep(self.random.uniform(0.3, 1.2))
+            self.mend()
+            time.sleep(self.random.uniform(0.1, 0.7))
+
+
+def least(net):
+    """Answers without which nothing was tried."""
+    return 40 * len(net.nodes)
+
+
+def count_answered(ops):
+    return sum(op.get("outcome") == "ok" for op in ops)
+
+
+def record(net, seed, seconds):
+    """All operations and the faults among them."""
+    over, began = threading.Event(), time.monotonic()
+    clients = [Client(number, net, seed, began, over) for number in range(CLIENTS)]
+    trouble = Trouble(net, seed)
+    for client in clients:
+        client.start()
+    try:
+        trouble.run(began + seconds, lambda: count_answered(op for client in clients for op in list(client.ops)) > least(net))
+    finally:
+        over.set()
+        for client in clients:
+            client.join()
+    trouble.mend()
+    net.wait_ready()
+    last_look(clients[0], clients)
+    return [op for client in clients for op in client.ops], trouble.done
+
+
+def last_look(reader, clients):
+    """Every key once more, whatever happened to it."""
+    for key in sorted({op["key"] for client in clients for op in client.ops if "key" in op}):
+        wait_for(lambda key=key: reader.get(key)["outcome"] == "ok", PATIENCE_S, 0.01)
+
+
+def judge(check, path, ops, needed):
+    broken = [op["broken"] for op in ops if "broken" in op]
+    assert not broken, broken[0]
+    answered = count_answered(ops)
+    assert answered > needed, f"only {answered} answers: nothing was tried"
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(op) + "\n" for op in ops)
+    done = subprocess.run([check, path], capture_output=True, text=True, check=False, timeout=600)
+    hard = re.search(r"(\d+) keys or leases not decided", done.stdout)  # too many orders of what nobody knows
+    undecided = int(hard.group(1)) if hard else 0
+    judged = len({op.get("key", op.get("lease")) for op in ops}) - undecided
+    assert done.returncode == (3 if hard else 0), f"check-history: {done.returncode}: {done.stdout}{done.stderr}"
+    few = max(2, judged // 19)  # of a short history of thirty keys two may be hard by chance
+    assert undecided <= few, f"{undecided} keys or leases not decided, and {judged} judged: {path}"
+    return f"{answered} of {len(ops)} operations were answered, {judged} keys and leases judged, {undecided} too hard"
+
+
+def trial(options, tap, count, seed):
+    name = f"{count} nodes under kill, pause and cut are linearizable, seed {seed}"
+    try:
+        with Place("histories") as place, Net(place, options.bellwether, count) as net:
+            ops, faults = record(net, seed, options.seconds)
+            path = os.path.join(options.keep or place.dir, f"history-{count}-{seed}.jsonl")
+            tails = "".join(node.tail() for node in net.nodes)
+            try:
+                verdict = judge(options.check, path, ops, least(net))
+            except AssertionError as error:
+                kept = shutil.copy(path, tempfile.gettempdir()) if os.path.exists(path) and not options.keep else path
+                raise AssertionError(f"{error}\nhistory: {kept}\nfaults: {', '.join(faults)}\n{tails}") from error
+        tap.result(True, name, f"{verdict}, among {len(faults)} faults: {', '.join(faults)}")
+    except Exception:  # noqa: BLE001 a test that breaks is a test that failed
+        tap.result(False, name, traceback.format_exc())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bellwether")
+    parser.add_argument("check")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--keep")
+    options = parser.parse_args()
+    small = os.environ.get("TEST_SIZE") == "small"
+    options.seconds = options.seconds or (60 if options.long else 3 if small else 7)
+    rounds, tap = options.rounds or (5 if options.long else 1), Tap()
+    first = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 30)
+    try:
+        own_network()
+    except Skip as why:
+        for count in (3, 5):
+            tap.skip(f"{count} nodes under kill, pause and cut are linearizable", str(why))
+        sys.exit(tap.end())
+    for seed in range(first, first + rounds):
+        for count in (3, 5):
+            trial(options, tap, count, seed)
+    sys.exit(tap.end())
+
+
+if __name__ == "__main__":
+    main()

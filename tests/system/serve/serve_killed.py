@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""All nodes of a cluster are killed with SIGKILL under large writes and started again: each comes back with everything that was
+acknowledged.
+
+    serve_killed.py BELLWETHER SERVE_CRASH LOAD [--long] [--rounds N] [NAME...]
+
+LOAD is bench/serve_load.c. The short form uses SERVE_CRASH, whose log has segments of 256 KB and whose snapshots come early, so
+that a batch is often larger than a segment. --long overwrites one key 10,000 times with 100 KB by 200 writers on BELLWETHER, N
+times (default 10), each time in empty directories."""
+import glob
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import wait_for
+from serve_lib import Nodes, b64
+from store_lib import PATIENCE_S, Place, Suite
+
+LONG = "--long" in sys.argv
+ROUNDS = int(sys.argv.pop(sys.argv.index("--rounds") + 1)) if "--rounds" in sys.argv else 10
+sys.argv = [word for word in sys.argv if word not in ("--long", "--rounds")]
+SUITE = Suite()
+CRASH, LOAD = os.path.abspath(SUITE.witness), os.path.abspath(SUITE.conformance)
+SEGMENT = 256 << 10  # of SERVE_CRASH
+VALUE_MAX = (1536 << 10) - 64  # with its key below the limit of a request
+KEY = "key"
+CALM = ["--heartbeat", "200ms", "--detect", "1s"]
+
+
+class Load:
+    """Puts to one key at all nodes; `end` returns what was acknowledged."""
+
+    def __init__(self, nodes, writers, count, size):
+        self.count = count
+        self.process = subprocess.Popen([LOAD, "puts", nodes.endpoints(), KEY, str(writers), str(count), str(size)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def end(self):
+        said, _ = self.process.communicate(timeout=1800)
+        assert self.process.returncode == 0, said
+        figures, acknowledged = (json.loads(line) for line in said.splitlines())
+        return {**figures, **acknowledged}
+
+
+def record_at(nodes, port):
+    """The key as this node itself has it."""
+    status, answer = nodes.post("/v3/kv/range", {"key": b64(KEY), "serializable": True}, port=port)
+    assert status == 200, answer
+    return answer["kvs"][0] if answer.get("kvs") else {"mod_revision": "0", "version": "0"}
+
+
+def kill_all(nodes):
+    for server in nodes.servers:
+        server.process.kill()
+    for server in nodes.servers:
+        server.process.wait()
+
+
+def start_all(nodes):
+    for server in nodes.servers:
+        server.start(wait=False)
+    for server in nodes.servers:
+        server.wait_ready()
+
+
+def check(nodes, told):
+    """Every node has the newest acknowledged write, or a later one, and each write that came before it."""
+    for port in nodes.ports:
+        def caught_up(port=port):
+            """a node to have what was acknowledged"""
+            return int(record_at(nodes, port)["mod_revision"]) >= told["revision"]
+        wait_for(caught_up, PATIENCE_S, 0.02)
+        record = record_at(nodes, port)
+        revisions = int(record["mod_revision"]) - int(record.get("create_revision", 0)) + 1
+        assert int(record["version"]) == revisions, f"a write is missing: {record['version']} of {revisions}"
+        assert told["acknowledged"] <= revisions, f"{told['acknowledged']} were acknowledged, {revisions} are there"
+        if int(record["mod_revision"]) == told["revision"]:
+            assert record["value"][:20] == b64(f"{told['number']:016}")[:20], "another value than was acknowledged"
+
+
+def largest_segment(nodes):
+    folders = [server.words[server.words.index("--data") + 1] for server in nodes.servers]
+    return max(os.path.getsize(path) for folder in folders for path in glob.glob(folder + "/wal-0*.log"))
+
+
+def log_of(nodes):
+    return "\n".join(server.tail() for server in nodes.servers)
+
+
+def kill_after_writes(nodes, writers, count, size):
+    until = time.monotonic() + PATIENCE_S
+    while not (told := Load(nodes, writers, count, size).end())["acknowledged"]:  # leaders change on a machine that is too slow
+        assert time.monotonic() < until, f"{told}\n{log_of(nodes)}"
+    largest = largest_segment(nodes)
+    kill_all(nodes)
+    start_all(nodes)
+    check(nodes, told)
+    return dict(told, largest=largest)
+
+
+def kill_during_writes(nodes, writers, count, size, wanted):
+    """Killed once so many writes are there. The load ends by itself then: every connection is gone."""
+    load = Load(nodes, writers, count, size)
+    begun = int(record_at(nodes, nodes.ports[0])["mod_revision"])
+    wait_for(lambda: int(record_at(nodes, nodes.ports[0])["mod_revision"]) >= begun + wanted, PATIENCE_S, 0.01)
+    kill_all(nodes)
+    told = load.end()
+    start_all(nodes)
+    check(nodes, told)
+    return told
+
+
+def short(function):
+    return function if LONG else SUITE.test(function)
+
+
+@short
+def nodes_killed_after_writes_of_every_size_around_a_segment_come_back_with_all_of_them():
+    with Place("killed") as place:
+        nodes = Nodes(place, CRASH, 3, CALM)
+        largest = 0
+        for size in (SEGMENT // 3, SEGMENT - 4400, SEGMENT - 64, SEGMENT, SEGMENT + 64, VALUE_MAX):
+            writers = max(4, 10 * SEGMENT // size)
+            largest = max(largest, kill_after_writes(nodes, writers, 2 * writers, size)["largest"])
+        assert largest > SEGMENT, "no batch was larger than a segment"
+
+
+@short
+def nodes_killed_during_large_writes_by_many_writers_come_back_with_all_acknowledged_ones():
+    with Place("killed") as place:
+        nodes = Nodes(place, CRASH, 3, CALM)
+        for wanted in (30, 90, 150):
+            kill_during_writes(nodes, 200, 1000000, 100 << 10, wanted)
+
+
+def long_round(number):
+    def killed():
+        begun = time.monotonic()
+        with Place("killed") as place:
+            told = kill_after_writes(Nodes(place, SUITE.bellwether, 3), 200, 10000, 100 << 10)
+            SUITE.tap.comment(f"{told} {time.monotonic() - begun:.0f} s")
+    killed.__name__ = f"nodes_killed_after_10000_writes_of_100_kb_come_back_with_all_of_them_round_{number}"
+    SUITE.test(killed)
+
+
+if __name__ == "__main__":
+    for n in range(ROUNDS if LONG else 0):
+        long_round(n + 1)
+    SUITE.main()

@@ -1,0 +1,415 @@
+/* HTTP for stores against a server that misbehaves: what comes back is bounded, told once, and true
+ * about whether the request has left. */
+#include "store/kit/http.h"
+
+#include "unit/unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+static const char *server_script;
+static unsigned port;
+static int server_in;
+
+struct told {
+    int status, error;
+    bool sent;
+    unsigned answers, lines;
+    unsigned stop_after; /* lines; 0: never */
+    char body[4096], word[64], why[BW_WHY_MAX + 1], last[64];
+};
+
+static uv_loop_t loop;
+static struct bw_http *http;
+static unsigned pending;
+
+static void on_answer(void *context, const struct bw_http_answer *answer)
+{
+    struct told *told = context;
+    told->answers++;
+    told->status = answer->status;
+    told->error = answer->error;
+    told->sent = answer->sent;
+    assert_int_equal(answer->body[answer->length], '\0');
+    snprintf(told->body, sizeof told->body, "%s", answer->body);
+    snprintf(told->why, sizeof told->why, "%s", answer->why);
+    const char *word = bw_http_header(answer, "x-word");
+    snprintf(told->word, sizeof told->word, "%s", word ? word : "-");
+    pending--;
+}
+
+static bool on_line(void *context, const char *line, size_t length)
+{
+    struct told *told = context;
+    assert_int_equal(line[length], '\0');
+    snprintf(told->last, sizeof told->last, "%s", line);
+    return ++told->lines != told->stop_after;
+}
+
+static struct bw_http_request *ask(struct told *told, const char *method, const char *path,
+                                   bw_time within_ns, bool stream)
+{
+    char url[256];
+    const char *fields[] = {"X-Mine: yes", NULL};
+    snprintf(url, sizeof url, "http://127.0.0.1:%u%s", port, path);
+    struct bw_http_ask asked = {.method = method,
+                                .url = url,
+                                .headers = fields,
+                                .within_ns = within_ns,
+                                .answer = on_answer,
+                                .line = stream ? on_line : NULL,
+                                .context = told};
+    struct bw_http_request *request = bw_http_send(http, &asked);
+    assert_non_null(request);
+    pending++;
+    return request;
+}
+
+static void wait_all(void)
+{
+    while (pending)
+        uv_run(&loop, UV_RUN_ONCE);
+}
+
+static struct told get(const char *path, bw_time within_ns, bool stream)
+{
+    struct told told = {.status = -1};
+    ask(&told, "GET", path, within_ns, stream);
+    assert_int_equal(told.answers, 0); /* never from within the call */
+    wait_all();
+    assert_int_equal(told.answers, 1);
+    return told;
+}
+
+static int open_http(void **state)
+{
+    (void)state;
+    char why[BW_WHY_MAX + 1];
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(bw_http_open(&http, &loop, NULL, why), 0);
+    pending = 0;
+    return 0;
+}
+
+static void on_closed(void *context)
+{
+    *(bool *)context = true;
+}
+
+static int close_http(void **state)
+{
+    (void)state;
+    bool closed = false;
+    if (http)
+        bw_http_close(http, on_closed, &closed);
+    while (uv_run(&loop, UV_RUN_DEFAULT) != 0)
+        ;
+    assert_true(closed || !http);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    return 0;
+}
+
+static void an_answer_has_status_body_and_headers(void **state)
+{
+    (void)state;
+    struct told told = get("/echo", 30 * BW_SEC, false);
+    assert_int_equal(told.status, 200);
+    assert_string_equal(told.word, "bell");
+    assert_non_null(strstr(told.body, "GET /echo HTTP/1.1"));
+    assert_non_null(strstr(told.body, "X-Mine: yes"));
+    assert_int_equal(get("/missing", 30 * BW_SEC, false).status, 404);
+}
+
+static void a_body_is_sent_as_it_is_without_a_guessed_type(void **state)
+{
+    (void)state;
+    struct told told = {.status = -1};
+    ask(&told, "PUT", "/echo", 30 * BW_SEC, false);
+    wait_all();
+    assert_non_null(strstr(told.body, "PUT /echo HTTP/1.1"));
+    assert_non_null(strstr(told.body, "Content-Length: 0"));
+    assert_null(strstr(told.body, "Content-Type"));
+    assert_null(strstr(told.body, "Expect"));
+}
+
+/* http:// carries secrets to this machine only; a proxy is another machine. */
+static void clear_text_is_not_sent_through_a_proxy(void **state)
+{
+    (void)state;
+    setenv("http_proxy", "http://127.0.0.1:1", 1); /* nobody listens there */
+    struct told told = get("/echo", 10 * BW_SEC, false);
+    unsetenv("http_proxy");
+    assert_int_equal(told.status, 200);
+}
+
+static void connections_are_kept(void **state)
+{
+    (void)state;
+    struct told first = get("/echo", 30 * BW_SEC, false), second = get("/echo", 30 * BW_SEC, false);
+    unsigned a = 0, b = 0;
+    assert_int_equal(sscanf(first.body, "connection %u request 1", &a), 1);
+    assert_int_equal(sscanf(second.body, "connection %u request 2", &b), 1);
+    assert_int_equal(a, b);
+}
+
+static void a_kept_connection_that_was_closed_is_replaced(void **state)
+{
+    (void)state;
+    assert_int_equal(get("/once", 30 * BW_SEC, false).status, 200);
+    assert_int_equal(get("/once", 30 * BW_SEC, false).status, 200);
+    assert_int_equal(get("/echo", 30 * BW_SEC, false).status, 200);
+}
+
+static void many_requests_at_once_are_all_answered(void **state)
+{
+    (void)state;
+    static struct told told[500];
+    memset(told, 0, sizeof told);
+    for (unsigned i = 0; i < 500; i++)
+        ask(&told[i], "GET", "/echo", 60 * BW_SEC, false);
+    wait_all();
+    for (unsigned i = 0; i < 500; i++)
+        assert_int_equal(told[i].status, 200);
+}
+
+static unsigned left_behind;
+
+static void on_urgent(void *context, const struct bw_http_answer *answer)
+{
+    on_answer(context, answer);
+    left_behind = (unsigned)pending;
+}
+
+/* 200 wait for 64 connections; the one that is urgent is not the last. */
+static void the_urgent_go_ahead_of_those_that_wait(void **state)
+{
+    (void)state;
+    static struct told told[200], urgent;
+    char url[256];
+    memset(told, 0, sizeof told);
+    for (unsigned i = 0; i < 200; i++)
+        ask(&told[i], "GET", "/echo", 60 * BW_SEC, false);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/echo", port);
+    struct bw_http_ask asked = {.method = "GET",
+                                .url = url,
+                                .within_ns = 60 * BW_SEC,
+                                .urgent = true,
+                                .answer = on_urgent,
+                                .context = &urgent};
+    assert_non_null(bw_http_send(http, &asked));
+    pending++;
+    wait_all();
+    assert_int_equal(urgent.answers, 1);
+    assert_true(left_behind > 0);
+}
+
+static void what_never_left_says_so(void **state)
+{
+    (void)state;
+    unsigned real = port;
+    port = 1; /* nobody listens there */
+    struct told told = get("/echo", 30 * BW_SEC, false);
+    port = real;
+    assert_int_equal(told.status, 0);
+    assert_int_equal(told.error, BW_EIO);
+    assert_false(told.sent);
+    assert_true(told.why[0] != '\0');
+}
+
+static void fails_sent(const char *path, int error, const char *why)
+{
+    struct told told = get(path, 30 * BW_SEC, false);
+    assert_int_equal(told.status, 0);
+    assert_int_equal(told.error, error);
+    assert_true(told.sent);
+    if (!strstr(told.why, why))
+        fail_msg("%s: '%s' does not say '%s'", path, told.why, why);
+}
+
+static void endless_answers_are_cut(void **state)
+{
+    (void)state;
+    fails_sent("/endless", BW_ELIMIT, "the answer is too long");
+    fails_sent("/headers", BW_ELIMIT, "headers of the answer are too long");
+    fails_sent("/interim", BW_ELIMIT, "headers of the answer are too long");
+}
+
+static void broken_answers_are_errors(void **state)
+{
+    (void)state;
+    fails_sent("/early", BW_EIO, "");
+    fails_sent("/garbage", BW_EIO, "");
+    fails_sent("/nothing", BW_EIO, "");
+    assert_int_equal(get("/echo", 30 * BW_SEC, false).status, 200); /* and it goes on */
+}
+
+static void silence_ends_in_time(void **state)
+{
+    (void)state;
+    struct told told = get("/silent", 300 * BW_MS, false);
+    assert_int_equal(told.error, BW_ETIMEDOUT);
+    assert_true(told.sent);
+    struct told stream = get("/silent", 300 * BW_MS, true);
+    assert_int_equal(stream.error, BW_ETIMEDOUT);
+}
+
+/* 64 silent ones take all the room; the next ends by its own time, and never left. */
+static void time_in_the_queue_counts(void **state)
+{
+    (void)state;
+    static struct told silent[64];
+    struct told last = {.status = -1};
+    for (unsigned i = 0; i < 64; i++)
+        ask(&silent[i], "GET", "/silent", 3 * BW_SEC, false);
+    ask(&last, "GET", "/echo", 100 * BW_MS, false);
+    while (!last.answers)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(last.error, BW_ETIMEDOUT);
+    assert_false(last.sent);
+    wait_all();
+}
+
+static void a_stream_is_told_by_lines(void **state)
+{
+    (void)state;
+    struct told told = get("/lines", 30 * BW_SEC, true);
+    assert_int_equal(told.status, 200);
+    assert_int_equal(told.lines, 4); /* one, two, an empty one, three without its newline */
+    assert_string_equal(told.last, "three");
+    told = get("/many-lines", 30 * BW_SEC, true);
+    assert_int_equal(told.status, 200);
+    assert_int_equal(told.lines, 4096);
+    told = get("/missing", 30 * BW_SEC, true);
+    assert_int_equal(told.status, 404);
+    assert_string_equal(told.body, "no such thing");
+}
+
+static void a_broken_stream_is_an_error_after_its_whole_lines(void **state)
+{
+    (void)state;
+    struct told told = get("/broken-lines", 30 * BW_SEC, true);
+    assert_int_equal(told.status, 0);
+    assert_int_equal(told.lines, 1);
+    assert_string_equal(told.last, "whole");
+    told = get("/long-line", 30 * BW_SEC, true);
+    assert_int_equal(told.error, BW_ELIMIT);
+    assert_int_equal(told.lines, 0);
+}
+
+static void a_stream_outlives_its_time_once_it_has_begun_and_ends_by_its_readers_word(void **state)
+{
+    (void)state;
+    struct told told = {.stop_after = 2};
+    ask(&told, "GET", "/quiet-lines", 250 * BW_MS, true);
+    wait_all();
+    assert_int_equal(told.status, 200);
+    assert_int_equal(told.lines, 2);
+    assert_string_equal(told.last, "second");
+}
+
+static void what_is_cancelled_is_not_told(void **state)
+{
+    (void)state;
+    struct told told = {.status = -1}, other = {.status = -1};
+    struct bw_http_request *request = ask(&told, "GET", "/silent", 200 * BW_MS, false);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    bw_http_cancel(http, request);
+    pending--;
+    ask(&other, "GET", "/silent", 400 * BW_MS, false);
+    wait_all();
+    assert_int_equal(told.answers, 0);
+}
+
+static void close_within(void *context, const struct bw_http_answer *answer)
+{
+    (void)answer;
+    bw_http_close(http, NULL, NULL);
+    http = NULL;
+    on_answer(context, answer);
+}
+
+static void all_may_be_closed_from_within_an_answer(void **state)
+{
+    (void)state;
+    char url[256];
+    struct told told = {.status = -1}, other = {.status = -1};
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/echo", port);
+    struct bw_http_ask asked = {.method = "GET",
+                                .url = url,
+                                .within_ns = 30 * BW_SEC,
+                                .answer = close_within,
+                                .context = &told};
+    assert_non_null(bw_http_send(http, &asked));
+    ask(&other, "GET", "/silent", 30 * BW_SEC, false);
+    while (uv_run(&loop, UV_RUN_DEFAULT) != 0)
+        ;
+    assert_int_equal(told.status, 200);
+    assert_int_equal(other.answers, 0);
+}
+
+static int start_server(void **state)
+{
+    (void)state;
+    int to[2], from[2];
+    char line[32] = "";
+    assert_int_equal(pipe(to), 0);
+    assert_int_equal(pipe(from), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(to[0], 0);
+        dup2(from[1], 1);
+        close(to[1]);
+        execlp("python3", "python3", server_script, (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    server_in = to[1];
+    assert_true(read(from[0], line, sizeof line - 1) > 0);
+    port = (unsigned)strtoul(line, NULL, 10);
+    close(from[0]);
+    return 0;
+}
+
+static int end_server(void **state)
+{
+    (void)state;
+    close(server_in);
+    wait(NULL);
+    return 0;
+}
+
+#define with_http(test) cmocka_unit_test_setup_teardown(test, open_http, close_http)
+
+int main(int count, char **arguments)
+{
+    if (count != 2)
+        return 2;
+    server_script = arguments[1];
+    const struct CMUnitTest tests[] = {
+        with_http(an_answer_has_status_body_and_headers),
+        with_http(a_body_is_sent_as_it_is_without_a_guessed_type),
+        with_http(clear_text_is_not_sent_through_a_proxy),
+        with_http(connections_are_kept),
+        with_http(a_kept_connection_that_was_closed_is_replaced),
+        with_http(many_requests_at_once_are_all_answered),
+        with_http(the_urgent_go_ahead_of_those_that_wait),
+        with_http(what_never_left_says_so),
+        with_http(endless_answers_are_cut),
+        with_http(broken_answers_are_errors),
+        with_http(silence_ends_in_time),
+        with_http(time_in_the_queue_counts),
+        with_http(a_stream_is_told_by_lines),
+        with_http(a_broken_stream_is_an_error_after_its_whole_lines),
+        with_http(a_stream_outlives_its_time_once_it_has_begun_and_ends_by_its_readers_word),
+        with_http(what_is_cancelled_is_not_told),
+        with_http(all_may_be_closed_from_within_an_answer),
+    };
+    return cmocka_run_group_tests(tests, start_server, end_server);
+}

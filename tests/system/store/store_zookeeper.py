@@ -1,0 +1,776 @@
+#!/usr/bin/env python3
+"""The ZooKeeper store on a real ensemble of three: conformance, faults, strangers, hostile replies.
+
+    store_zookeeper.py BELLWETHER WITNESS CONFORMANCE [--long] [NAME...]"""
+import glob
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import send, wait_for  # noqa: E402
+from store_lib import SANITIZED, Place, Server, Skip, Suite, free_ports, program  # noqa: E402
+
+LONG = "--long" in sys.argv
+sys.argv = [word for word in sys.argv if word != "--long"]
+suite = Suite()
+HERE = os.path.dirname(os.path.abspath(__file__))
+JARS = "/usr/share/java"
+PYTHON = "/usr/bin/python3"  # Debian's own: the one its kazoo is for
+PATIENCE_S = 60.0            # nothing is judged by it
+TICK_MS = 200
+PASSWORD = "s3cret-and-only-in-a-file"
+
+
+def word(port, letters):
+    """A four-letter word of the server; '' if nobody answers."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5) as s:
+            s.settimeout(5)
+            s.sendall(letters.encode())
+            data = b""
+            while chunk := s.recv(65536):
+                data += chunk
+            return data.decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def mode(port):
+    found = re.search(r"^Mode: (\w+)", word(port, "srvr"), re.M)
+    return found.group(1) if found else ""
+
+
+class Ensemble:
+    """ZooKeeper servers on loopback, each with its own data and a small heap."""
+
+    def __init__(self, place, count=3, settings=""):
+        self.place, self.count = place, count
+        java = program("java", "default-jre-headless")
+        if not os.path.exists(f"{JARS}/zookeeper.jar"):
+            raise Skip("zookeeper.jar is not here: install zookeeper")
+        self.ports = free_ports(count)
+        peers = free_ports(2 * count)
+        lines = "".join(f"server.{i + 1}=127.0.0.1:{peers[2 * i]}:{peers[2 * i + 1]}\n" for i in range(count))
+        self.servers = []
+        for i, port in enumerate(self.ports):
+            data = place.folder(f"data{i}")
+            place.file(f"data{i}/myid", f"{i + 1}\n")
+            config = place.file(f"zoo{i}.cfg", f"tickTime={TICK_MS}\ninitLimit=50\nsyncLimit=10\ndataDir={data}\n"
+                                f"clientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+                                f"maxClientCnxns=0\n4lw.commands.whitelist=*\nmaxSessionTimeout=60000\n{settings}\n"
+                                + (lines if count > 1 else ""))
+            words = [java, "-Xmx128m", "-Xms24m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/zookeeper.jar",
+                     "org.apache.zookeeper.server.quorum.QuorumPeerMain", config]
+            self.servers.append(Server(place, f"zk{i}", words, port=port, ready=lambda p=port: mode(p) != ""))
+        self.start()
+
+    def start(self):
+        for server in self.servers:
+            server.start(wait=False)
+        for server in self.servers:
+            server.wait_ready()
+
+    def leader(self):
+        def known():
+            """a leader among the servers"""
+            return [i for i, port in enumerate(self.ports) if mode(port) in ("leader", "standalone")]
+        return wait_for(known, PATIENCE_S, 0.05)[0]
+
+    def hosts(self):
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def url(self, path, ports=None, more=""):
+        ports = self.ports if ports is None else ports
+        return "zookeeper://" + ",".join(f"127.0.0.1:{p}" for p in ports) + path + more
+
+    def tree(self, path):
+        """The children of a path, as kazoo sees them; [] if there is no such path."""
+        code = ("import sys\nfrom kazoo.client import KazooClient\nfrom kazoo.exceptions import NoNodeError\n"
+                "c = KazooClient(hosts=sys.argv[1]); c.start(60)\n"
+                "try: c.sync('/'); print('\\n'.join(sorted(c.get_children(sys.argv[2]))))\n"
+                "except NoNodeError: pass\nc.stop()")
+        done = subprocess.run([PYTHON, "-c", code, self.hosts(), path], capture_output=True, text=True, timeout=120, check=False)
+        if "No module named 'kazoo'" in done.stderr:
+            raise Skip("kazoo is not here: install python3-kazoo")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+
+_shared, _making = {}, threading.Lock()
+
+
+def ensemble(name="whole"):
+    """One ensemble for all tests that leave it whole; one for those that do not."""
+    with _making:
+        if name not in _shared:
+            _shared[name] = Ensemble(Place("zookeeper"))
+    return _shared[name]
+
+
+_paths = itertools.count(1)
+
+
+def room(url, ttl="3s", kill_after="500ms", retry="500ms"):
+    return suite.room(url, ttl=ttl, kill_after=kill_after, retry=retry)
+
+
+def path():
+    return f"/test-{os.getpid()}-{next(_paths)}"
+
+
+def pair(r, *modes, env=None):
+    """A leads, B waits behind it."""
+    a = r.candidate("a", *modes, env=env)
+    r.started(1, PATIENCE_S)
+    b = r.candidate("b", *modes, env=env)
+    b.said("leader", PATIENCE_S)
+    return a, b
+
+
+def comment(text):
+    print("# " + text, flush=True)
+
+
+# ---- the suite all stores pass ----
+
+@suite.test
+def conformance_curator():
+    suite.run_conformance("zookeeper", ensemble().url(path()))
+
+
+@suite.test
+def conformance_kazoo():
+    if not LONG:
+        raise Skip("the same code under other names: with --long")
+    suite.run_conformance("zookeeper?recipe=kazoo", ensemble().url(path(), more="?recipe=kazoo"))
+
+
+@suite.test
+def store_check_says_what_sessions_are_granted():
+    code, out, errors = suite.command("store", "check", ensemble().url(path()), "--json")
+    assert code == 0 and "granted a session of 15000 ms" in json.loads(out)["server"], (code, out, errors)
+
+
+# ---- hand-over ----
+
+def stamp(event):
+    text = event["time"]
+    seconds = time.mktime(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
+    return seconds + float("0." + text[20:].rstrip("Z"))
+
+
+@suite.alone
+def a_resignation_wakes_the_next_in_line():
+    with room(ensemble().url(path()), ttl="10s", kill_after="2s") as r:
+        took, trips = [], []
+        pair(r)
+        for turn in range(6):
+            suite.command("resign", "--store", r.store, "--election", "e")
+            r.started(turn + 2, PATIENCE_S)
+        r.judge()
+        events = sorted((e for c in r.candidates for e in c.events()), key=stamp)
+        dead = [stamp(e) for e in events if e["event"] == "confirmed-dead"]
+        released = [stamp(e) for e in events if e["event"] == "released"]
+        started = [stamp(e) for e in events if e["event"] == "started"][1:]
+        for d, e, s in zip(dead, released, started):
+            trips.append((e - d) * 1000)
+            took.append((s - d) * 1000)
+        comment("hand-over, from the release being sent to the next command's start, ms: "
+                + " ".join(f"{t:.1f}" for t in took) + "; one quorum write of the same moments: "
+                + " ".join(f"{t:.1f}" for t in trips))
+        assert len(took) >= 5
+
+
+@suite.test
+def tokens_are_czxids_and_waiters_are_served_in_order():
+    with room(ensemble().url(path()), ttl="10s", kill_after="2s") as r:
+        names = ["a", "b", "c", "d"]
+        for i, name in enumerate(names):
+            c = r.candidate(name, "for=1500" if i == 0 else "for=50")
+            if i == 0:
+                r.started(1, PATIENCE_S)
+            else:
+                c.said("leader", PATIENCE_S)
+        r.leader(4, PATIENCE_S)
+        r.judge()
+        order = [e["id"] for e in sorted((e for c in r.candidates for e in c.events("started")), key=stamp)]
+        assert order == names, f"served as {order}"
+
+
+def crowd(count, rounds):
+    program_path = os.path.join(os.path.dirname(suite.conformance), "store-crowd")
+    done = subprocess.run([program_path, ensemble().url(path()), str(count), str(rounds)], capture_output=True, text=True,
+                          timeout=900, check=False)
+    comment(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@suite.test
+def of_fifty_who_wait_one_wakes():
+    crowd(50, 10)
+
+
+@suite.test
+def of_a_thousand_who_wait_one_wakes():
+    if not LONG:
+        raise Skip("takes its time: with --long")
+    crowd(1000, 50)
+
+
+@suite.test
+def a_transfer_passes_those_in_front_by():
+    with room(ensemble().url(path()), ttl="10s", kill_after="2s") as r:
+        pair(r)
+        c = r.candidate("c")
+        c.said("leader", PATIENCE_S)
+        wait_for(lambda: len(ensemble().tree(r.store[r.store.rindex("/"):] + "/e")) == 3, PATIENCE_S, 0.1)
+        status, out, errors = suite.command("transfer", "--store", r.store, "--election", "e", "--to", "c")
+        assert status == 0, out + errors
+        r.started(2, PATIENCE_S)
+        assert c.leads()
+        r.judge()
+
+
+@suite.test
+def a_preferred_candidate_gets_the_lead_from_another():
+    suite.preferred_candidate_gets_the_lead(ensemble().url(path()), ttl="4s")
+
+
+# ---- the holder dies, stops, is cut off ----
+
+@suite.test
+def a_killed_holder_is_followed_when_its_session_ends():
+    with room(ensemble().url(path())) as r:
+        a, b = pair(r)
+        guardian = a.guardian()
+        before = time.monotonic()
+        a.signal(signal.SIGKILL)
+        send(guardian, signal.SIGKILL)
+        r.started(2, PATIENCE_S)
+        comment(f"a killed holder (TTL 3 s, session 4.5 s) was followed after {time.monotonic() - before:.2f} s")
+        assert b.leads()
+        r.judge()
+
+
+def guarded(r, token, value):
+    """A write through `bellwether guard print zookeeper`; its exit code."""
+    status, script, errors = suite.command("guard", "print", "zookeeper")
+    assert status == 0, errors
+    done = subprocess.run([PYTHON, "-c", script, ensemble().hosts(), r.store[r.store.rindex("/"):] + "/guarded/guard", token,
+                           r.store[r.store.rindex("/"):] + "/guarded/value", value], capture_output=True, text=True, timeout=120,
+                          check=False)
+    if "No module named 'kazoo'" in done.stderr:
+        raise Skip("kazoo is not here: install python3-kazoo")
+    return done.returncode
+
+
+@suite.test
+def a_stopped_holder_is_followed_and_its_later_writes_are_refused():
+    with room(ensemble().url(path())) as r:
+        a, b = pair(r)
+        guardian = a.guardian()
+        for pid in (a.pid, guardian):
+            send(pid, signal.SIGSTOP)
+        r.started(2, PATIENCE_S)
+        old, new = (line[1] for line in r.starts())
+        assert guarded(r, new, "of the new leader") == 0
+        for pid in (a.pid, guardian):
+            send(pid, signal.SIGCONT)
+        assert guarded(r, old, "of the old leader") == 77
+        assert guarded(r, "", "of nobody") == 64
+        assert guarded(r, new, "of the new leader, again") == 0
+        assert b.leads()
+        r.judge()
+
+
+@suite.test
+def a_holder_cut_off_steps_down_in_time():
+    e = ensemble()
+    with Place("zk-cut") as place:
+        proxies = [place.proxy(port) for port in e.ports]
+        p = path()
+        with room(e.url(p, [x.port for x in proxies])) as r:
+            a = r.candidate("a")
+            r.started(1, PATIENCE_S)
+            r.given_store = e.url(p)
+            b = r.candidate("b")
+            b.said("leader", PATIENCE_S)
+            for proxy in proxies:
+                proxy.drop()
+            a.said("step-down", PATIENCE_S)
+            r.started(2, PATIENCE_S)
+            assert b.leads()
+            r.judge()
+            for proxy in proxies:
+                proxy.cut()
+                proxy.heal()
+            a.said("leader", PATIENCE_S, 2)  # it is back, and knows who leads
+            r.judge()
+
+
+@suite.test
+def answers_that_come_too_late_are_no_answers():
+    e = ensemble()
+    with Place("zk-late") as place:
+        proxies = [place.proxy(port) for port in e.ports]
+        p = path()
+        with room(e.url(p, [x.port for x in proxies])) as r:
+            a = r.candidate("a")
+            r.started(1, PATIENCE_S)
+            r.given_store = e.url(p)
+            r.candidate("b").said("leader", PATIENCE_S)
+            for proxy in proxies:
+                proxy.delay(2.5)
+            a.said("step-down", PATIENCE_S)
+            r.started(2, PATIENCE_S)
+            r.judge()
+
+
+# ---- servers die, stop ----
+
+@suite.lane("hurt")
+def the_ensembles_leader_is_killed_and_the_holder_stays():
+    e = ensemble("hurt")
+    with room(e.url(path()), ttl="20s", kill_after="2s") as r:
+        a, b = pair(r)
+        for _ in range(2):
+            at = e.leader()
+            e.servers[at].kill()
+            others = [port for i, port in enumerate(e.ports) if i != at]
+            wait_for(lambda: [p for p in others if mode(p) == "leader"], PATIENCE_S, 0.05)
+            e.servers[at].start()
+        status, out, errors = suite.command("status", "--store", r.store, "--election", "e", "--json")
+        assert status == 0 and json.loads(out)["leader"] == "a", out + errors
+        assert not a.events("step-down"), a.events("step-down")
+        suite.command("resign", "--store", r.store, "--election", "e")
+        r.started(2, PATIENCE_S)
+        assert b.leads()
+        r.judge()
+
+
+@suite.lane("hurt")
+def a_stopped_server_is_left_for_another():
+    e = ensemble("hurt")
+    with room(e.url(path()), ttl="9s", kill_after="2s") as r:
+        a, _ = pair(r)
+        for server in e.servers:
+            if mode(server.port) == "leader":
+                continue
+            server.pause()
+            try:
+                before = len(r.starts())
+                until = time.monotonic() + 4.5
+                while time.monotonic() < until:  # more than one renewal
+                    assert len(r.starts()) == before
+                    time.sleep(0.1)
+            finally:
+                server.resume()
+        assert not a.events("step-down"), a.events("step-down")
+        r.judge()
+
+
+@suite.lane("hurt")
+def a_server_that_dies_with_its_news_takes_no_time_from_the_holder():
+    """What a follower had not yet told the leader about a session is lost with it."""
+    e = ensemble("hurt")
+    for _ in range(4 if LONG else 2):
+        follower = next(i for i, port in enumerate(e.ports) if mode(port) == "follower")
+        with Place("zk-news") as place:
+            proxy = place.proxy(e.ports[follower])
+            p = path()
+            with room(e.url(p, [proxy.port])) as r:
+                a = r.candidate("a", "ignore-term")  # it lives as long as it may
+                r.started(1, PATIENCE_S)
+                r.given_store = e.url(p)
+                b = r.candidate("b")
+                b.said("leader", PATIENCE_S)
+                time.sleep(random.uniform(1.0, 2.2))
+                e.servers[follower].kill()
+                gap = stamp(b.said("elected", PATIENCE_S)) - stamp(a.said("confirmed-dead", PATIENCE_S))
+                comment(f"elected {gap:.2f} s after the old work's death")
+                assert gap > 0, "elected while the old leader's window lasted"
+                r.judge()
+        e.servers[follower].start()
+
+
+@suite.lane("hurt")
+def a_whole_ensemble_away_ends_the_lead_and_coming_back_brings_one():
+    e = ensemble("hurt")
+    with room(e.url(path())) as r:
+        a, _ = pair(r)
+        for server in e.servers:
+            server.kill()
+        a.said("step-down", PATIENCE_S)
+        e.start()
+        r.started(2, 2 * PATIENCE_S)
+        r.judge()
+        assert a.said("released", PATIENCE_S)["reason"] == "unreachable"
+
+
+@suite.lane("own")
+def a_session_that_was_given_up_does_not_stand_in_the_way():
+    """The server gives every session five minutes: it does not end the old one before the test is over."""
+    with Place("zookeeper") as place:
+        e = Ensemble(place, 1, "minSessionTimeout=300000\nmaxSessionTimeout=600000")
+        for away, back in ((e.servers[0].pause, e.servers[0].resume), (e.servers[0].kill, e.servers[0].start)):
+            with room(e.url(path()), ttl="2s") as r:
+                r.candidate("a")
+                r.candidate("b")
+                r.started(1, PATIENCE_S)
+                away()
+                leader = r.leader(1, PATIENCE_S)
+                leader.said("released", PATIENCE_S)
+                time.sleep(2)  # a whole TTL without the server, since it was last heard of
+                back()
+                r.started(2, PATIENCE_S)
+                r.judge()
+
+
+# ---- the create whose answer is lost ----
+
+@suite.test
+def a_lost_answer_to_create_leaves_one_node():
+    e = ensemble()
+    with Place("zk-create") as place:
+        proxy = place.proxy(e.ports[0])
+        p = path()
+        with room(e.url(p), ttl="10s", kill_after="2s") as r:
+            r.candidate("a")
+            r.started(1, PATIENCE_S)
+            proxy.replace(Swallow(b"-latch-"))  # the answer to a create carries the name
+            r.given_store = e.url(p, [proxy.port])
+            b = r.candidate("b")
+            wait_for(lambda: proxy.change.done, PATIENCE_S)
+            b.said("leader", PATIENCE_S)
+
+            def two():
+                """a's node and b's"""
+                return len(e.tree(p + "/e")) >= 2
+            wait_for(two, PATIENCE_S, 0.2)
+            assert proxy.accepted >= 2, "the connection was not given up"
+            assert len(e.tree(p + "/e")) == 2, e.tree(p + "/e")
+            r.judge()
+
+
+class Swallow:
+    """Swallows all answers of the connection from the first that holds the mark; later connections are left alone."""
+
+    def __init__(self, mark):
+        self.mark, self.done, self.quiet_until = mark, False, 0.0
+
+    def __call__(self, data):
+        if not self.done and self.mark in data:
+            self.done, self.quiet_until = True, time.monotonic() + 1.0
+        return b"" if time.monotonic() < self.quiet_until else data
+
+
+@suite.test
+def a_lost_answer_to_acquire_is_found_again():
+    e = ensemble()
+    with Place("zk-acquire") as place:
+        proxy = place.proxy(e.ports[0])
+        with room(e.url(path(), [proxy.port]), ttl="20s", kill_after="2s") as r:
+            proxy.replace(Swallow(b'"request"'))  # the record read behind the write
+            a = r.candidate("a")
+            r.started(1, PATIENCE_S)
+            assert proxy.change.done and a.leads()
+            time.sleep(0.2)
+            assert not a.events("step-down")
+            r.judge()
+
+
+# ---- strangers ----
+
+class Stranger:
+    """A foreign client, spoken to by lines."""
+
+    def __init__(self, words):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.lines = []
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append(line)
+
+    def says(self, line, count=1):
+        def said():
+            return sum(x.strip() == line for x in self.lines) >= count
+        said.__doc__ = f"'{line}' of the stranger; it said {self.lines}"
+        wait_for(said, PATIENCE_S, 0.01)
+
+    def told(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.process.kill()
+        self.process.wait()
+
+
+def kazoo(e, p, name):
+    if subprocess.run([PYTHON, "-c", "import kazoo"], stderr=subprocess.DEVNULL, check=False).returncode:
+        raise Skip("kazoo is not here: install python3-kazoo")
+    return Stranger([PYTHON, os.path.join(HERE, "zookeeper_kazoo.py"), e.hosts(), p, name, "4"])
+
+
+def curator(e, p, name):
+    jars = [f"{JARS}/{jar}.jar" for jar in ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "slf4j-api",
+                                            "guava")]
+    if not os.path.exists(jars[0]):
+        raise Skip("Curator is not here: install libcurator-recipes-java")
+    classes = ensemble().place.folder("classes")
+    if not glob.glob(classes + "/*.class"):
+        subprocess.run([program("javac", "default-jdk-headless"), "-d", classes, "-cp", ":".join(jars),
+                        os.path.join(HERE, "ZookeeperLatch.java")], check=True, timeout=300)
+    return Stranger([program("java", "default-jre-headless"), "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+                     ":".join([classes, *jars]), "ZookeeperLatch", e.hosts(), p, name, "4000"])
+
+
+def contend(make, more, election="e"):
+    """Each waits while the other leads, and leads when it goes; a stranger that dies is waited out."""
+    e, p = ensemble(), path()
+    with room(e.url(p, more=more), ttl="6s", kill_after="1s") as r:
+        with make(e, f"{p}/{election}", "stranger") as first:
+            first.says("leading")
+            a = r.candidate("a")
+            assert a.said("leader", PATIENCE_S)["leader"] == "stranger"
+            assert not r.starts()
+            first.told("close")
+            r.started(1, PATIENCE_S)
+        with make(e, f"{p}/{election}", "stranger") as second:
+            wait_for(lambda: len(e.tree(f"{p}/{election}")) == 2, PATIENCE_S, 0.1)
+            b = r.candidate("b")
+            b.said("leader", PATIENCE_S)
+            assert not [x for x in second.lines if x.strip() == "leading"], "two lead"
+            yield e, p, r, second
+            a.signal(signal.SIGTERM)
+            second.says("leading")
+            assert [line for line in r.lines() if line[0] == "end"], "it leads while our work lives"
+            assert len(r.starts()) == 1
+        r.started(2, PATIENCE_S)  # the stranger was killed: its session ran out
+        r.judge()
+
+
+@suite.test
+def curators_latch_and_bellwether_exclude_each_other():
+    for e, p, _, latch in contend(curator, ""):
+        latch.told("leader")
+        latch.says("leader a")
+
+
+@suite.test
+def kazoos_election_and_bellwether_exclude_each_other():
+    for e, p, _, election in contend(kazoo, "?recipe=kazoo"):
+        election.told("contenders")
+        election.says("contenders a stranger b")
+
+
+@suite.test
+def a_path_of_the_other_recipe_is_refused_with_a_clear_line():
+    e, p = ensemble(), path()
+    with kazoo(e, f"{p}/e", "stranger") as first:
+        first.says("leading")
+        with room(e.url(p)) as r:
+            a = r.candidate("a")
+            assert a.wait(PATIENCE_S) == 64 and not r.starts()
+            assert "kazoo" in a.text() and "?recipe=kazoo" in a.text(), a.text()
+
+
+# ---- what is refused ----
+
+@suite.test
+def bad_urls_are_refused_with_a_line():
+    place = Place("zk-urls")
+    with place:
+        empty = place.file("secret", PASSWORD + "\n", 0o600)
+        cases = {
+            "zookeeper:///e": "host",
+            "zookeeper://h/p?recipe=zab": "recipe",
+            "zookeeper://h/p?recipes=kazoo": "recipes",
+            "zookeeper://h/p?acl=all": "acl",
+            "zookeeper://h/p?acl=creator": "user",
+            "zookeeper://h/a/../b": "path",
+            "zookeeper://u:" + PASSWORD + "@h/p": "--store-file",
+            "zookeeper://u@h/p": "password",
+            "zookeeper://h/p?password-file=" + empty: "user",
+            "zookeeper://u@h/p?password-file=/no/such/file": "/no/such/file",
+            "zookeeper://h:99999/p": "",
+        }
+        for url, mark in cases.items():
+            status, out, errors = suite.command("run", "--store", url, "--election", "e", "--", "true")
+            assert status == 64, f"{url}: {status} {errors}"
+            assert mark in errors and errors.count("\n") <= 2, f"{url}: {errors}"
+            assert PASSWORD not in out + errors
+
+
+@suite.test
+def a_ttl_the_servers_do_not_grant_is_refused():
+    with room(ensemble().url(path()), ttl="60s", kill_after="2s") as r:
+        a = r.candidate("a")
+        assert a.wait(PATIENCE_S) == 64 and not r.starts()
+        assert "60000 ms" in a.text() and "90000 ms" in a.text(), a.text()
+
+
+@suite.test
+def users_and_acls_keep_strangers_out_and_secrets_in():
+    e, p = ensemble(), path()
+    secret = ensemble().place.file("password", PASSWORD + "\n", 0o600)
+    url = e.url(p, more=f"?password-file={secret}").replace("//", "//ada@", 1)
+    with room(url) as r:
+        a, b = pair(r)
+        suite.command("resign", "--store", url, "--election", "e")
+        r.started(2, PATIENCE_S)
+        status, out, errors = suite.command("status", "--store", e.url(p), "--election", "e")
+        assert status != 0 and "permit" in errors, out + errors
+        with open(f"/proc/{b.pid}/cmdline", encoding="utf-8") as file:
+            assert PASSWORD not in file.read()
+        for c in (a, b):
+            with open(c.errors, encoding="utf-8") as file:
+                assert PASSWORD not in file.read()
+        assert PASSWORD not in out + errors
+        r.judge()
+    with room(url.replace(f"?password-file={secret}", "")) as r:  # the same by the environment
+        r.candidate("c", env={"BELLWETHER_ZOOKEEPER_PASSWORD": PASSWORD})
+        r.started(1, PATIENCE_S)
+
+
+# ---- hostile and forgetful servers ----
+
+class Liar:
+    """A listener that answers every connection with its own bytes."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.count = 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            self.count += 1
+            threading.Thread(target=self.speak, args=(s,), daemon=True).start()
+
+    def speak(self, s):
+        try:
+            s.settimeout(20)
+            s.recv(4096)
+            for chunk in self.answer(s):
+                s.sendall(chunk)
+            s.recv(1)
+        except OSError:
+            pass
+        s.close()
+
+
+def connected(timeout_ms=4500):
+    body = (0).to_bytes(4, "big") + timeout_ms.to_bytes(4, "big") + (77).to_bytes(8, "big") + (16).to_bytes(4, "big") + b"p" * 16 + b"\0"
+    return len(body).to_bytes(4, "big") + body
+
+
+def garbage(_):
+    yield random.Random(7).randbytes(65536)
+
+
+def nonsense_behind_a_good_start(_):
+    yield connected()
+    yield random.Random(8).randbytes(65536)
+
+
+def endless(_):
+    yield connected()
+    yield (0x7fffff00).to_bytes(4, "big")
+    for _ in range(64 * 1024):
+        yield b"x" * 65536
+
+
+def huge_length(_):
+    yield connected()
+    yield b"\xff\xff\xff\xff" + b"y" * 100
+
+
+def unasked(_):
+    yield connected()
+    yield (16).to_bytes(4, "big") + (12345).to_bytes(4, "big") + bytes(12)
+
+
+def short_answers(s):
+    """An answer to every request, all well, and without what it should carry."""
+    yield connected()
+    data = b""
+    while chunk := s.recv(65536):
+        data += chunk
+        while len(data) >= 12 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
+            xid, data = data[4:8], data[4 + int.from_bytes(data[:4], "big"):]
+            yield (16).to_bytes(4, "big") + xid + (1).to_bytes(8, "big") + bytes(4)
+
+
+def nothing(_):
+    yield from ()
+
+
+@suite.lane("own")
+def servers_that_lie_give_no_lead_and_cost_no_memory():
+    for answer in (garbage, nonsense_behind_a_good_start, endless, huge_length, unasked, short_answers, nothing):
+        liar = Liar(answer)
+        with room(f"zookeeper://127.0.0.1:{liar.port}/p") as r:
+            a = r.candidate("a")
+            wait_for(lambda: liar.count >= 2, PATIENCE_S)
+            time.sleep(1)
+            assert a.process.poll() is None, f"{answer.__name__}: it ended with {a.process.returncode}"
+            with open(f"/proc/{a.pid}/status", encoding="utf-8") as file:
+                high = int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1))
+            assert SANITIZED or high < 100 * 1024, f"{answer.__name__}: {high} kB"
+            assert not r.starts()
+        liar.listener.close()
+
+
+@suite.lane("own")
+def an_ensemble_that_forgot_everything_is_not_followed_back():
+    with Place("zk-forgets") as place:
+        e = Ensemble(place, 1)
+        with room(e.url("/p")) as r:
+            for _ in range(3):  # some numbers away from the start
+                suite.command("run", "--store", e.url("/p"), "--election", "e", "--id", "x", "--ttl", "3s", "--kill-after", "500ms",
+                              "--", "true")
+            a = r.candidate("a")
+            r.started(1, PATIENCE_S)
+            e.servers[0].kill()
+            subprocess.run(["rm", "-rf", os.path.join(place.dir, "data0", "version-2")], check=True)
+            e.servers[0].start()
+            a.said("step-down", PATIENCE_S)
+
+            def refused():
+                """a word about the numbers that went back"""
+                return [x for x in a.events("store-away") if "counts from the start" in x["message"]]
+            wait_for(refused, 2 * PATIENCE_S)
+            assert len(r.starts()) == 1
+            r.judge()
+
+
+def main():
+    try:
+        suite.main()
+    finally:
+        for made in _shared.values():
+            made.place.__exit__()
+
+
+main()

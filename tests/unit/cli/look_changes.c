@@ -1,0 +1,252 @@
+/* What an onlooker learns from records, how a transfer goes, and whether sides agree. */
+#include "cli/look/change.h"
+#include "cli/look/sides.h"
+
+#include "unit/unit.h"
+
+#include <stdio.h>
+
+static struct bw_store_record held(uint64_t version, const char *holder, bw_token token)
+{
+    struct bw_store_record record = {
+        .version = version, .held = true, .token = token, .request = token * 100};
+    snprintf(record.holder, sizeof record.holder, "%s", holder);
+    return record;
+}
+
+static struct bw_store_record released(struct bw_store_record record, bool clean)
+{
+    record.version++;
+    record.held = false;
+    record.clean = clean;
+    return record;
+}
+
+static void put_note(struct bw_store_record *record, enum bw_note_kind kind, const char *from,
+                     const char *to)
+{
+    record->version++;
+    record->note.kind = kind;
+    record->note.serial++;
+    snprintf(record->note.from, sizeof record->note.from, "%s", from);
+    snprintf(record->note.to, sizeof record->note.to, "%s", to);
+}
+
+/* "event:leader:reason" of each change, with blanks between. */
+static const char *story(struct bw_onlooker *onlooker, const struct bw_store_record *record)
+{
+    static char text[1024];
+    struct bw_sighting seen[BW_SIGHTINGS_MAX];
+    unsigned count = bw_onlooker_see(onlooker, record, seen);
+    text[0] = '\0';
+    for (unsigned i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%s:%s", i ? " " : "",
+                 seen[i].event, seen[i].leader, seen[i].reason);
+    return text;
+}
+
+static void what_stands_is_found_first(void **state)
+{
+    struct bw_onlooker onlooker = {0}, other = {0};
+    struct bw_store_record record = held(1, "a", 5), gone = released(record, true);
+    (void)state;
+    assert_string_equal(story(&onlooker, &record), "found:a:");
+    assert_string_equal(story(&other, &gone), "found::nobody leads");
+}
+
+static void renewals_are_no_news(void **state)
+{
+    struct bw_onlooker onlooker = {0};
+    struct bw_store_record record = held(1, "a", 5);
+    (void)state;
+    story(&onlooker, &record);
+    record.version++;
+    record.left_ns = 7;
+    assert_string_equal(story(&onlooker, &record), "");
+}
+
+static void a_release_says_why_as_far_as_the_record_proves_it(void **state)
+{
+    struct bw_onlooker onlooker = {0};
+    struct bw_store_record record = held(1, "a", 5), gone;
+    (void)state;
+    story(&onlooker, &record);
+    gone = released(record, true);
+    assert_string_equal(story(&onlooker, &gone), "lost:a:released");
+    record = held(3, "b", 6);
+    assert_string_equal(story(&onlooker, &record), "elected:b:");
+    put_note(&record, BW_NOTE_RESIGN, "ops", "b");
+    assert_string_equal(story(&onlooker, &record), "note:b:resign");
+    gone = released(record, true);
+    assert_string_equal(story(&onlooker, &gone), "lost:b:resigned");
+    struct bw_note old = record.note;
+    record = held(9, "c", 7); /* the old note still stands: it says nothing of c */
+    record.note = old;
+    assert_string_equal(story(&onlooker, &record), "elected:c:");
+    gone = released(record, true);
+    assert_string_equal(story(&onlooker, &gone), "lost:c:released");
+}
+
+static void a_hand_over_is_told_even_when_the_pause_between_was_missed(void **state)
+{
+    struct bw_onlooker onlooker = {0};
+    struct bw_store_record record = held(1, "a", 5), next;
+    (void)state;
+    story(&onlooker, &record);
+    put_note(&record, BW_NOTE_READY, "b", "a");
+    next = held(9, "b", 6);
+    next.note = record.note;
+    assert_string_equal(story(&onlooker, &next), "lost:a:transferred elected:b: note:b:ready");
+}
+
+static void a_take_over_is_told_from_a_proved_death(void **state)
+{
+    struct bw_onlooker onlooker = {0};
+    struct bw_store_record record = held(1, "a", 5), next = held(2, "b", 6);
+    (void)state;
+    story(&onlooker, &record);
+    snprintf(next.owed, sizeof next.owed, "x\t\na\tcgroup:/a\n");
+    assert_string_equal(story(&onlooker, &next),
+                        "lost:a:taken elected:b:work of others not confirmed dead");
+    next.version++;
+    next.owed[0] = '\0';
+    assert_string_equal(story(&onlooker, &next), "settled:b:work of others confirmed dead");
+    next.proved_dead = true;
+    assert_string_equal(story(&onlooker, &next), "dead:b:proved dead");
+    assert_string_equal(story(&onlooker, &next), ""); /* told once */
+    record = held(9, "c", 7);
+    assert_string_equal(story(&onlooker, &record), "lost:b:proved dead elected:c:");
+}
+
+static void the_same_name_elected_anew_is_news(void **state)
+{
+    struct bw_onlooker onlooker = {0};
+    struct bw_store_record record = held(1, "a", 5), next = held(4, "a", 6);
+    (void)state;
+    story(&onlooker, &record);
+    assert_string_equal(story(&onlooker, &next), "lost:a:followed elected:a:");
+    snprintf(next.value, sizeof next.value, "10.0.0.1:80");
+    next.version++;
+    assert_string_equal(story(&onlooker, &next), "value:a:");
+}
+
+static void an_unclean_release_is_not_called_a_release(void **state)
+{
+    struct bw_onlooker onlooker = {0};
+    struct bw_store_record record = held(1, "a", 5), gone;
+    (void)state;
+    story(&onlooker, &record);
+    gone = released(record, false);
+    assert_string_equal(story(&onlooker, &gone), "lost:a:work not confirmed dead");
+}
+
+static void who_ended_without_a_word_is_not_called_released_because_others_are_owed(void **state)
+{
+    struct bw_onlooker killed = {0}, clean = {0};
+    struct bw_store_record record = held(1, "b", 5), gone;
+    (void)state;
+    snprintf(record.owed, sizeof record.owed, "a\tcgroup:/a\n");
+    snprintf(record.containment, sizeof record.containment, "cgroup:/b");
+    story(&killed, &record);
+    story(&clean, &record);
+    gone = released(record, false); /* the store ended its lease */
+    assert_string_equal(story(&killed, &gone), "lost:b:work not confirmed dead");
+    gone.containment[0] = '\0'; /* it let go itself, and still owes for a */
+    assert_string_equal(story(&clean, &gone), "lost:b:released");
+}
+
+/* ---- transfer ---- */
+
+static void a_transfer_goes_through_its_stages(void **state)
+{
+    struct bw_store_record record = held(1, "a", 5);
+    (void)state;
+    put_note(&record, BW_NOTE_TRANSFER, "ops", "b");
+    struct bw_transfer t = {.to = "b", .holder = "a", .token = 5, .serial = record.note.serial};
+    assert_false(bw_transfer_see(&t, &record));
+    assert_int_equal(t.state, BW_TRANSFER_ASKED);
+    put_note(&record, BW_NOTE_PREPARE, "a", "b");
+    assert_false(bw_transfer_see(&t, &record));
+    assert_int_equal(t.state, BW_TRANSFER_PREPARING);
+    put_note(&record, BW_NOTE_READY, "b", "a");
+    assert_false(bw_transfer_see(&t, &record));
+    assert_int_equal(t.state, BW_TRANSFER_READY);
+    struct bw_store_record gone = released(record, true);
+    assert_false(bw_transfer_see(&t, &gone));
+    assert_int_equal(t.state, BW_TRANSFER_FREE);
+    struct bw_store_record next = held(9, "b", 6);
+    assert_true(bw_transfer_see(&t, &next));
+    assert_int_equal(t.state, BW_TRANSFER_DONE);
+}
+
+static void a_transfer_can_end_otherwise(void **state)
+{
+    struct bw_store_record record = held(1, "a", 0), other = held(2, "c", 0);
+    struct bw_transfer t = {.to = "b", .holder = "a"};
+    (void)state;
+    assert_true(bw_transfer_see(&t, &other)); /* also where a store gives no tokens */
+    assert_int_equal(t.state, BW_TRANSFER_ELSEWHERE);
+    t.state = BW_TRANSFER_ASKED;
+    put_note(&record, BW_NOTE_REFUSE, "b", "a");
+    assert_true(bw_transfer_see(&t, &record));
+    assert_int_equal(t.state, BW_TRANSFER_REFUSED);
+    t.state = BW_TRANSFER_ASKED;
+    put_note(&record, BW_NOTE_TRANSFER, "ops", "c");
+    assert_true(bw_transfer_see(&t, &record));
+    assert_int_equal(t.state, BW_TRANSFER_SUPERSEDED);
+}
+
+/* ---- sides ---- */
+
+static void sides_are_read_line_by_line(void **state)
+{
+    static struct bw_sides sides;
+    uint32_t wrong;
+    (void)state;
+    assert_int_equal(
+        bw_sides_parse("# who\ndb1 41 9f86\n\n db2\t0  9f86 \ndb3 42 9f86", &sides, &wrong), 0);
+    assert_int_equal(sides.count, 3);
+    assert_string_equal(sides.at[1].name, "db2");
+    assert_true(bw_sides_agree(&sides));
+    assert_int_equal(bw_sides_highest(&sides), 42);
+    assert_int_equal(bw_sides_parse("a 1 x\nb 1 y\n", &sides, &wrong), 0);
+    assert_false(bw_sides_agree(&sides));
+}
+
+static void nonsense_of_a_hook_is_named_by_its_line(void **state)
+{
+    static struct bw_sides sides;
+    static char many[4096];
+    const char *const bad[] = {"a 1 x\nb\n", "a 1 x\nb 1\n", "a 1 x\nb one x\n", "a 1 x\nb 1 x y\n",
+                               "a 1 x\nb -1 x\n"};
+    uint32_t wrong;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(bw_sides_parse(bad[i], &sides, &wrong), BW_EMALFORMED);
+        assert_int_equal(wrong, 2);
+    }
+    for (unsigned i = 0; i <= BW_SIDES_MAX; i++)
+        strcat(many, "a 1 x\n");
+    assert_int_equal(bw_sides_parse(many, &sides, &wrong), BW_ELIMIT);
+    assert_int_equal(bw_sides_parse("", &sides, &wrong), 0);
+    assert_true(bw_sides_agree(&sides));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_stands_is_found_first),
+        cmocka_unit_test(renewals_are_no_news),
+        cmocka_unit_test(a_release_says_why_as_far_as_the_record_proves_it),
+        cmocka_unit_test(a_hand_over_is_told_even_when_the_pause_between_was_missed),
+        cmocka_unit_test(a_take_over_is_told_from_a_proved_death),
+        cmocka_unit_test(the_same_name_elected_anew_is_news),
+        cmocka_unit_test(an_unclean_release_is_not_called_a_release),
+        cmocka_unit_test(who_ended_without_a_word_is_not_called_released_because_others_are_owed),
+        cmocka_unit_test(a_transfer_goes_through_its_stages),
+        cmocka_unit_test(a_transfer_can_end_otherwise),
+        cmocka_unit_test(sides_are_read_line_by_line),
+        cmocka_unit_test(nonsense_of_a_hook_is_named_by_its_line),
+    };
+    return cmocka_run_group_tests_name("look changes", tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+/* The generator: the same seed gives the same stream, every draw keeps its range and is even. */
+#include "unit/unit.h"
+
+#include "core/base/rng.h"
+
+#include <math.h>
+
+static void one_seed_gives_one_stream_and_its_neighbour_another(void **state)
+{
+    (void)state;
+    struct bw_rng a, b, c;
+    bw_rng_init(&a, 7);
+    bw_rng_init(&b, 7);
+    bw_rng_init(&c, 8);
+    int same = 0;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t x = bw_rng_next(&a);
+        assert_true(x == bw_rng_next(&b));
+        same += x == bw_rng_next(&c);
+    }
+    assert_int_equal(same, 0);
+}
+
+/* Traces are promised to be the same on every machine and for ever: so is the generator. */
+static void the_stream_of_seed_one_begins_like_this(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    bw_rng_init(&rng, 1);
+    assert_true(bw_rng_next(&rng) == UINT64_C(0xb3f2af6d0fc710c5));
+    assert_true(bw_rng_next(&rng) == UINT64_C(0x853b559647364cea));
+}
+
+static void a_draw_below_n_is_even_over_all_of_them(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    uint32_t seen[7] = {0};
+    bw_rng_init(&rng, 3);
+    for (int i = 0; i < 70000; i++)
+        seen[bw_rng_below(&rng, 7)]++;
+    double chi = 0;
+    for (int i = 0; i < 7; i++)
+        chi += pow((double)seen[i] - 10000, 2) / 10000;
+    assert_true(chi < 22.5); /* chi-square, 6 degrees of freedom: 0.1 % */
+}
+
+static void a_range_includes_both_ends_and_may_be_empty_or_reversed(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    bool low = false, high = false;
+    bw_rng_init(&rng, 4);
+    for (int i = 0; i < 1000; i++) {
+        bw_time t = bw_rng_between(&rng, -2, 2);
+        assert_true(t >= -2 && t <= 2);
+        low |= t == -2;
+        high |= t == 2;
+    }
+    assert_true(low && high);
+    assert_int_equal(bw_rng_between(&rng, 5, 5), 5);
+    assert_int_equal(bw_rng_between(&rng, 5, 1), 5);
+}
+
+static void chances_of_never_and_always_hold(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    bw_rng_init(&rng, 5);
+    for (int i = 0; i < 1000; i++) {
+        assert_false(bw_rng_chance(&rng, 0));
+        assert_false(bw_rng_chance(&rng, -1));
+        assert_true(bw_rng_chance(&rng, 1));
+        double u = bw_rng_unit(&rng);
+        assert_true(u >= 0 && u < 1);
+    }
+}
+
+static void a_shuffle_keeps_everybody_and_every_order_can_come(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    bool seen[1000] = {false};
+    int orders = 0;
+    bw_rng_init(&rng, 6);
+    for (int i = 0; i < 1000; i++) {
+        bw_node ids[] = {1, 2, 3, 4};
+        bw_rng_shuffle(&rng, ids, 4);
+        assert_int_equal(ids[0] + ids[1] + ids[2] + ids[3], 10);
+        assert_int_equal(ids[0] * ids[1] * ids[2] * ids[3], 24);
+        uint32_t code = ids[0] * 100 + ids[1] * 10 + ids[2];
+        orders += !seen[code];
+        seen[code] = true;
+    }
+    assert_int_equal(orders, 24);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_seed_gives_one_stream_and_its_neighbour_another),
+        cmocka_unit_test(the_stream_of_seed_one_begins_like_this),
+        cmocka_unit_test(a_draw_below_n_is_even_over_all_of_them),
+        cmocka_unit_test(a_range_includes_both_ends_and_may_be_empty_or_reversed),
+        cmocka_unit_test(chances_of_never_and_always_hold),
+        cmocka_unit_test(a_shuffle_keeps_everybody_and_every_order_can_come),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* Leases that keep their promise and leases that do not, told apart. */
+#include "unit/unit.h"
+
+#include "sim/checks/lease_check.h"
+
+#define BOUND 0.01
+
+static struct bw_lease_check check;
+
+static int set_up(void **state)
+{
+    (void)state;
+    bw_lease_check_clear(&check, BOUND);
+    return 0;
+}
+
+static bool found(void)
+{
+    bw_time at;
+    return bw_lease_check_violation(&check, &at) != NULL;
+}
+
+static void one_that_ends_after_its_ttl_on_the_fastest_clock_is_right(void **state)
+{
+    (void)state;
+    bw_lease_check_renewed(&check, BW_SEC + BW_MS, 1, BW_SEC, BW_SEC);
+    bw_lease_check_ended(&check, BW_SEC + (bw_time)((double)BW_SEC / (1 + BOUND)), 1);
+    assert_false(found());
+    bw_lease_check_clear(&check, BOUND);
+    bw_lease_check_renewed(&check, BW_SEC + BW_MS, 1, BW_SEC, BW_SEC);
+    bw_lease_check_ended(&check, BW_SEC + (bw_time)((double)BW_SEC / (1 + BOUND)) - BW_US, 1);
+    assert_true(found());
+}
+
+static void a_renewal_binds_from_its_sending_even_if_the_answer_is_late(void **state)
+{
+    (void)state;
+    bw_lease_check_renewed(&check, BW_MS, 1, BW_SEC, 0);
+    bw_lease_check_ended(&check, BW_SEC, 1);
+    assert_false(found());
+    bw_lease_check_renewed(&check, BW_SEC + BW_MS, 1, BW_SEC, BW_SEC / 2);
+    assert_true(found());
+}
+
+static void one_whose_client_gave_it_up_may_end_at_once(void **state)
+{
+    (void)state;
+    bw_lease_check_renewed(&check, BW_MS, 1, BW_SEC, 0);
+    bw_lease_check_given_up(&check, 1);
+    bw_lease_check_ended(&check, 2 * BW_MS, 1);
+    assert_false(found());
+}
+
+static void two_may_not_act_for_one_election_at_one_instant(void **state)
+{
+    (void)state;
+    bw_lease_check_acts(&check, 10, 1, 0, 5, (struct bw_act_window){10, 100});
+    bw_lease_check_acts(&check, 20, 2, 1, 6, (struct bw_act_window){20, 100});
+    assert_false(found());
+    bw_lease_check_acts(&check, 100, 3, 0, 7, (struct bw_act_window){100, 200});
+    assert_false(found());
+    bw_lease_check_acts(&check, 150, 1, 0, 8, (struct bw_act_window){150, 300});
+    assert_true(found());
+}
+
+static void one_that_let_go_makes_room(void **state)
+{
+    (void)state;
+    bw_lease_check_acts(&check, 10, 1, 0, 5, (struct bw_act_window){10, 100});
+    bw_lease_check_acts(&check, 20, 1, 0, 5, (struct bw_act_window){0});
+    bw_lease_check_acts(&check, 30, 2, 0, 6, (struct bw_act_window){30, 100});
+    assert_false(found());
+}
+
+static void tokens_of_successive_holders_only_grow(void **state)
+{
+    (void)state;
+    bw_lease_check_acts(&check, 10, 1, 0, 5, (struct bw_act_window){10, 20});
+    bw_lease_check_acts(&check, 30, 1, 0, 5, (struct bw_act_window){30, 40});
+    assert_false(found());
+    bw_lease_check_acts(&check, 50, 2, 0, 4, (struct bw_act_window){50, 60});
+    assert_true(found());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(one_that_ends_after_its_ttl_on_the_fastest_clock_is_right, set_up),
+        cmocka_unit_test_setup(a_renewal_binds_from_its_sending_even_if_the_answer_is_late, set_up),
+        cmocka_unit_test_setup(one_whose_client_gave_it_up_may_end_at_once, set_up),
+        cmocka_unit_test_setup(two_may_not_act_for_one_election_at_one_instant, set_up),
+        cmocka_unit_test_setup(one_that_let_go_makes_room, set_up),
+        cmocka_unit_test_setup(tokens_of_successive_holders_only_grow, set_up),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    bw_lease_check_deinit(&check);
+    return failed;
+}

@@ -1,0 +1,390 @@
+/* What stores on a network share: URLs taken apart, records as JSON, requests in flight. */
+#include "store/kit/job.h"
+#include "store/kit/record.h"
+#include "store/kit/record_json.h"
+#include "store/kit/url.h"
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct bw_url parsed(const char *text)
+{
+    struct bw_url url;
+    char why[BW_WHY_MAX + 1] = "";
+    if (bw_url_parse(&url, text, why) != 0)
+        fail_msg("%s: %s", text, why);
+    return url;
+}
+
+static void a_url_is_taken_apart(void **state)
+{
+    (void)state;
+    struct bw_url url = parsed("etcd://us%40er:p%3Aw@h1:2379,[::1]:99,h3/a/b%20c?x=1&y=%26&z");
+    assert_string_equal(url.scheme, "etcd");
+    assert_string_equal(url.user, "us@er");
+    assert_string_equal(url.password, "p:w");
+    assert_int_equal(url.hosts, 3);
+    assert_string_equal(url.host[0].name, "h1");
+    assert_int_equal(url.host[0].port, 2379);
+    assert_string_equal(url.host[1].name, "::1");
+    assert_int_equal(url.host[1].port, 99);
+    assert_string_equal(url.host[2].name, "h3");
+    assert_int_equal(url.host[2].port, 0);
+    assert_string_equal(url.path, "a/b c");
+    assert_string_equal(bw_url_query(&url, "y"), "&");
+    assert_string_equal(bw_url_query(&url, "z"), "");
+    assert_null(bw_url_query(&url, "q"));
+}
+
+static void parts_may_be_missing(void **state)
+{
+    (void)state;
+    struct bw_url url = parsed("kubernetes://default");
+    assert_string_equal(url.host[0].name, "default");
+    assert_string_equal(url.path, "");
+    assert_int_equal(parsed("postgres:///db?host=/run").hosts, 0);
+    assert_string_equal(parsed("redis://h?a=b").host[0].name, "h");
+}
+
+static void bad_urls_are_refused_with_a_line(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",           "etcd:h",      "://h",         "etcd://h:0",   "etcd://h:65536",
+        "etcd://h:x", "etcd://h,",   "etcd://,h",    "etcd://[::1",  "etcd://[::1]x",
+        "etcd://h/%", "etcd://h/%4", "etcd://h/%zz", "etcd://h/%00", "etcd://1,2,3,4,5,6,7,8,9,10"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct bw_url url;
+        char why[BW_WHY_MAX + 1] = "";
+        if (bw_url_parse(&url, bad[i], why) != BW_EINVAL || !why[0])
+            fail_msg("'%s' was taken", bad[i]);
+    }
+    char text[4096], why[BW_WHY_MAX + 1];
+    struct bw_url url;
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    memcpy(text, "etcd://", 7);
+    assert_int_equal(bw_url_parse(&url, text, why), BW_EINVAL);
+    text[400] = '\0'; /* the host alone is too long */
+    assert_int_equal(bw_url_parse(&url, text, why), BW_EINVAL);
+}
+
+static void strange_settings_are_named(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"recipe", "password-file", NULL};
+    char why[BW_WHY_MAX + 1] = "";
+    struct bw_url url = parsed("zookeeper://h/p?recipe=kazoo");
+    assert_int_equal(bw_url_only(&url, keys, why), 0);
+    url = parsed("zookeeper://h/p?recpie=kazoo");
+    assert_int_equal(bw_url_only(&url, keys, why), BW_EINVAL);
+    assert_non_null(strstr(why, "'recpie'"));
+    assert_non_null(strstr(why, "'recipe'"));
+}
+
+static void a_secret_comes_from_its_file_then_the_environment_then_the_url(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/bellwether-secret-XXXXXX", text[128], secret[16], why[BW_WHY_MAX + 1];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "from file\n", 10), 10);
+    close(fd);
+    snprintf(text, sizeof text, "redis://u:inside@h?password-file=%s", path);
+    struct bw_url url = parsed(text);
+    setenv("BW_TEST_SECRET", "from env", 1);
+    assert_int_equal(bw_url_secret(&url, "password", "BW_TEST_SECRET", secret, 16, why), 0);
+    assert_string_equal(secret, "from file");
+    assert_int_equal(bw_url_secret(&url, "password", "BW_TEST_SECRET", secret, 8, why), BW_EINVAL);
+    assert_string_equal(secret, "");
+    url = parsed("redis://u:inside@h");
+    assert_int_equal(bw_url_secret(&url, "password", "BW_TEST_SECRET", secret, 16, why), 0);
+    assert_string_equal(secret, "from env");
+    unsetenv("BW_TEST_SECRET");
+    assert_int_equal(bw_url_secret(&url, "password", "BW_TEST_SECRET", secret, 16, why), 0);
+    assert_string_equal(secret, "inside");
+    unlink(path);
+    url = parsed(text);
+    assert_int_equal(bw_url_secret(&url, "password", NULL, secret, 16, why), BW_EINVAL);
+}
+
+static void a_record_survives_as_json(void **state)
+{
+    (void)state;
+    struct bw_store_record out = {.held = true,
+                                  .clean = true,
+                                  .request = UINT64_MAX,
+                                  .token = 1ull << 63,
+                                  .ttl_ns = 10 * BW_SEC,
+                                  .until_wall_ns = 12345};
+    struct bw_store_record in = {.version = 7, .left_ns = 5};
+    char text[BW_RECORD_JSON_MAX];
+    strcpy(out.holder, "a\"d\\a");
+    memset(out.value, 1, BW_VALUE_MAX); /* every byte escaped */
+    memset(out.owed, '\n', BW_OWED_MAX);
+    memset(out.containment, '\t', BW_CONTAINMENT_MAX);
+    int length = bw_record_pack(&out, text, sizeof text);
+    assert_true(length > 0);
+    assert_int_equal(bw_record_unpack(text, (size_t)length, &in), 0);
+    assert_int_equal(in.version, 7);
+    assert_int_equal(in.left_ns, 5);
+    in.version = 0;
+    in.left_ns = 0;
+    assert_memory_equal(&in, &out, sizeof in);
+    assert_int_equal(bw_record_pack(&out, text, 100), BW_ELIMIT);
+}
+
+static void foreign_json_leaves_the_record_alone(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",
+        "x",
+        "[]",
+        "{\"token\":5}",
+        "{\"token\":\"-5\"}",
+        "{\"token\":\"5x\"}",
+        "{\"token\":\"18446744073709551616\"}",
+        "{\"ttl_ns\":\"9223372036854775808\"}",
+        "{\"held\":1}",
+        "{\"holder\":{}}",
+        "{\"holder\":\"a\\u0000b\"}",
+        "{\"holder\":\"0123456789012345678901234567890123456789012345678901234567890123\"}",
+        "{\"held\":true,\"held\":true}"};
+    struct bw_store_record before = {.token = 3, .holder = "ada"}, record = before;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (bw_record_unpack(bad[i], strlen(bad[i]), &record) != BW_EMALFORMED)
+            fail_msg("'%s' was taken", bad[i]);
+    assert_memory_equal(&record, &before, sizeof record);
+    assert_int_equal(bw_record_unpack("{\"new\":[1],\"held\":true}", 23, &record), 0);
+    assert_true(record.held);
+}
+
+static void notes_and_candidates_survive_as_json(void **state)
+{
+    (void)state;
+    struct bw_note note = {.kind = BW_NOTE_REFUSE, .serial = 9, .from = "a", .to = "b"}, read = {0};
+    struct bw_candidate ada = {.id = "ada", .value = "v", .priority = -5}, again = {0};
+    char text[BW_RECORD_JSON_MAX];
+    int length = bw_note_pack(&note, text, sizeof text);
+    assert_int_equal(bw_note_unpack(text, (size_t)length, &read), 0);
+    assert_memory_equal(&read, &note, sizeof read);
+    assert_int_equal(bw_note_unpack("{\"kind\":6}", 10, &read), BW_EMALFORMED);
+    length = bw_candidate_pack(&ada, text, sizeof text);
+    assert_int_equal(bw_candidate_unpack(text, (size_t)length, &again), 0);
+    assert_memory_equal(&again, &ada, sizeof again);
+    assert_int_equal(bw_candidate_unpack("{\"priority\":2147483648}", 23, &again), BW_EMALFORMED);
+}
+
+/* A store of nothing: jobs are answered by the test. */
+struct world {
+    uv_loop_t loop;
+    struct bw_jobs jobs;
+    unsigned told, forgotten;
+    uint64_t last_id, cancel_next;
+    struct bw_store_reply last;
+    bool closed;
+};
+
+static void on_reply(void *context, const struct bw_store_reply *reply)
+{
+    struct world *world = context;
+    world->told++;
+    world->last = *reply;
+    if (world->cancel_next)
+        bw_jobs_cancel(&world->jobs, world->cancel_next);
+}
+
+static void on_forget(struct bw_job *job)
+{
+    struct world *world = job->jobs->context;
+    world->forgotten++;
+    world->last_id = job->request.id;
+}
+
+static void on_closed(struct bw_jobs *jobs)
+{
+    ((struct world *)jobs->context)->closed = true;
+}
+
+static void world_open(struct world *world)
+{
+    memset(world, 0, sizeof *world);
+    struct bw_store_options options = {.context = world, .reply = on_reply};
+    uv_loop_init(&world->loop);
+    assert_int_equal(bw_jobs_open(&world->jobs, &world->loop, &options, on_forget, world), 0);
+}
+
+static void world_close(struct world *world)
+{
+    bw_jobs_close(&world->jobs, on_closed);
+    uv_run(&world->loop, UV_RUN_DEFAULT);
+    assert_true(world->closed);
+    assert_int_equal(uv_loop_close(&world->loop), 0);
+}
+
+static struct bw_job *add(struct world *world, uint64_t id)
+{
+    char election[] = "e", candidate[] = "ada";
+    struct bw_store_request request = {.id = id, .election = election, .candidate = candidate};
+    struct bw_job *job = bw_jobs_add(&world->jobs, &request);
+    memset(election, 'x', 1);
+    memset(candidate, 'x', 3);
+    assert_non_null(job);
+    assert_string_equal(job->request.election, "e");
+    assert_string_equal(job->request.candidate, "ada");
+    assert_null(job->request.value);
+    return job;
+}
+
+static void an_answer_is_told_from_the_loop_and_once(void **state)
+{
+    (void)state;
+    struct world world;
+    struct bw_store_record record = {.token = 5};
+    world_open(&world);
+    bw_job_done(add(&world, 1), &record);
+    bw_job_refuse(add(&world, 2), &record, BW_EBUSY, "held by %s", "ben");
+    assert_int_equal(world.told, 0);
+    assert_null(bw_jobs_find(&world.jobs, 1));
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.told, 2);
+    assert_int_equal(world.last.id, 2);
+    assert_int_equal(world.last.record.token, 5);
+    assert_string_equal(world.last.why, "held by ben");
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.told, 2);
+    assert_int_equal(world.forgotten, 0);
+    world_close(&world);
+}
+
+static void a_cancelled_job_is_forgotten_answered_or_not(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world);
+    add(&world, 1);
+    bw_job_fail(add(&world, 2), BW_OUTCOME_UNKNOWN, BW_ETIMEDOUT, "late");
+    bw_job_fail(add(&world, 3), BW_OUTCOME_UNKNOWN, BW_ETIMEDOUT, "late");
+    bw_jobs_cancel(&world.jobs, 1);
+    assert_int_equal(world.forgotten, 1);
+    assert_int_equal(world.last_id, 1);
+    bw_jobs_cancel(&world.jobs, 2);
+    bw_jobs_cancel(&world.jobs, 99);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.told, 1);
+    assert_int_equal(world.last.id, 3);
+    assert_int_equal(world.forgotten, 1);
+    world_close(&world);
+}
+
+static void an_answer_may_cancel_the_next_one(void **state)
+{
+    (void)state;
+    struct world world;
+    struct bw_store_record record = {0};
+    world_open(&world);
+    bw_job_done(add(&world, 1), &record);
+    bw_job_done(add(&world, 2), &record);
+    bw_job_done(add(&world, 3), &record);
+    world.cancel_next = 2;
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.told, 2);
+    assert_int_equal(world.last.id, 3);
+    world_close(&world);
+}
+
+static void closing_forgets_what_is_left(void **state)
+{
+    (void)state;
+    struct world world;
+    struct bw_candidate two[2] = {{.id = "a"}, {.id = "b"}};
+    world_open(&world);
+    for (uint64_t id = 1; id <= 2000; id++)
+        add(&world, id << 32 | id);
+    bw_job_list(add(&world, 7), two, 2);
+    world_close(&world);
+    assert_int_equal(world.told, 0);
+    assert_int_equal(world.forgotten, 2000);
+}
+
+static void there_is_an_end_to_requests(void **state)
+{
+    (void)state;
+    struct world world;
+    struct bw_store_request request = {.election = "e"};
+    world_open(&world);
+    for (request.id = 1; request.id <= BW_JOBS_MAX; request.id++)
+        assert_non_null(bw_jobs_add(&world.jobs, &request));
+    assert_null(bw_jobs_add(&world.jobs, &request));
+    world_close(&world);
+}
+
+/* Signatures and tokens go over it. */
+static void an_endpoint_without_tls_is_on_this_machine(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "https://h",        "https://h:8000",   "http://127.0.0.1:8000",
+        "http://127.9.8.7", "http://localhost", "http://[::1]:1"};
+    static const char *const bad[] = {"http://127.example.com",
+                                      "http://127.0.0.1.example.com",
+                                      "http://localhost.example.com",
+                                      "http://[::1",
+                                      "http://10.0.0.1",
+                                      "http://",
+                                      "ftp://h",
+                                      "",
+                                      "https://u@h",
+                                      "https://h?x"};
+    char why[BW_WHY_MAX + 1];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_non_null(bw_url_endpoint(good[i], false, why));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_null(bw_url_endpoint(bad[i], true, why));
+    assert_string_equal(bw_url_endpoint("https://h/p", true, why), "h/p");
+    assert_null(bw_url_endpoint("https://h/p", false, why));
+}
+
+static void the_default_ttl_follows_the_store(void **state)
+{
+    (void)state;
+    static const struct {
+        bw_time least, most, wanted;
+    } stores[] = {{0, 0, 10 * BW_SEC},
+                  {2 * BW_SEC, 0, 10 * BW_SEC},
+                  {15 * BW_SEC, 60 * BW_SEC, 15 * BW_SEC},
+                  {BW_SEC, 5 * BW_SEC, 5 * BW_SEC}};
+    assert_int_equal(bw_store_ttl_default(NULL), 10 * BW_SEC);
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        struct bw_store_ops ops = {
+            .scheme = "x", .ttl_min_ns = stores[i].least, .ttl_max_ns = stores[i].most};
+        char why[BW_WHY_MAX + 1];
+        assert_int_equal(bw_store_ttl_default(&ops), stores[i].wanted);
+        assert_int_equal(bw_store_ttl_check(&ops, stores[i].wanted, why), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_url_is_taken_apart),
+        cmocka_unit_test(the_default_ttl_follows_the_store),
+        cmocka_unit_test(parts_may_be_missing),
+        cmocka_unit_test(bad_urls_are_refused_with_a_line),
+        cmocka_unit_test(strange_settings_are_named),
+        cmocka_unit_test(a_secret_comes_from_its_file_then_the_environment_then_the_url),
+        cmocka_unit_test(an_endpoint_without_tls_is_on_this_machine),
+        cmocka_unit_test(a_record_survives_as_json),
+        cmocka_unit_test(foreign_json_leaves_the_record_alone),
+        cmocka_unit_test(notes_and_candidates_survive_as_json),
+        cmocka_unit_test(an_answer_is_told_from_the_loop_and_once),
+        cmocka_unit_test(a_cancelled_job_is_forgotten_answered_or_not),
+        cmocka_unit_test(an_answer_may_cancel_the_next_one),
+        cmocka_unit_test(closing_forgets_what_is_left),
+        cmocka_unit_test(there_is_an_end_to_requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
