@@ -212,7 +212,8 @@ static void forgot(struct bw_peer *p)
 
 /* Somebody else's word of us. A directory that is not ours, or starts that we do not remember: we
  * have forgotten. Where nothing was promised a higher incarnation mends that; elsewhere nothing
- * does. */
+ * does. An older word is of an earlier life, which we know to have left: its sender missed that. A
+ * directory that was lost counts from 1, and only the word that it left lifts it above that. */
 static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
 {
     bool same = row->directory == p->own.directory;
@@ -222,7 +223,8 @@ static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
                  "it joins anew");
         return;
     }
-    if (row->directory == 0 || (same && row->incarnation <= p->own.incarnation))
+    if (row->directory == 0 || row->incarnation < p->own.incarnation ||
+        (same && row->incarnation == p->own.incarnation))
         return;
     bool promised = p->raft || bw_peer_found_founder(&p->found, p->options.self) || p->formed;
     if (row->left && !same)
@@ -231,8 +233,6 @@ static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
         forgot(p);
         return;
     }
-    if (row->incarnation < p->own.incarnation)
-        return;
     if (++p->renamed > RENAME_MAX) {
         peer_end(p, BW_EDAMAGED, "another process takes part under the same id");
         return;
@@ -257,16 +257,28 @@ static bool too_early(struct bw_peer *p, const struct bw_peer_row *row)
     return false;
 }
 
-static enum bw_peer_roster_change take_row(struct bw_peer *p, const struct bw_peer_row *row)
+/* Raft: a leader knows who returned with another directory because that one's vote was gone. Who
+ * missed its leaving cannot see that any more when it votes again, and believes the leader. */
+static bool vouched(const struct bw_peer *p, bw_node from, const struct bw_peer_row *row)
+{
+    for (uint32_t e = 0; p->raft && p->instance && from != row->id && e < p->elections; e++)
+        if (p->election[e].said.leader == from)
+            return true;
+    return false;
+}
+
+static enum bw_peer_roster_change take_row(struct bw_peer *p, bw_node from,
+                                           const struct bw_peer_row *row)
 {
     if (row->id == p->options.self) {
         own_row(p, row);
         return BW_PEER_ROSTER_SAME;
     }
-    if (too_early(p, row))
+    bool trusting = !p->guarded || vouched(p, from, row);
+    if (!trusting && too_early(p, row))
         return BW_PEER_ROSTER_FORGOT;
     struct bw_peer_row copy = *row; /* `row` may lie in a frame that a hook makes us use */
-    enum bw_peer_roster_change change = bw_peer_roster_take(&p->roster, &copy, !p->guarded);
+    enum bw_peer_roster_change change = bw_peer_roster_take(&p->roster, &copy, trusting);
     if (change == BW_PEER_ROSTER_SAME || change == BW_PEER_ROSTER_FORGOT ||
         change == BW_PEER_ROSTER_FULL)
         return change;
@@ -302,7 +314,7 @@ void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *
             return;
         if (row.address.family == 0)
             bw_peer_address_from(&row.address, address);
-        bool known = take_row(p, &row) == BW_PEER_ROSTER_SAME && p->formed;
+        bool known = take_row(p, from, &row) == BW_PEER_ROSTER_SAME && p->formed;
         peer_heard(p, from, peer_now());
         if (known) {
             send_sync(p, from, address, false);
@@ -315,7 +327,7 @@ void peer_meet_rows(struct bw_peer *p, bw_node from, const struct bw_peer_rows *
     bool leaves = rows->count == 1 && rows->at[0].id == from && rows->at[0].left;
     for (uint32_t i = 0; i < rows->count && !p->dead; i++) {
         const struct bw_peer_row row = rows->at[i];
-        take_row(p, &row);
+        take_row(p, from, &row);
     }
     if (leaves)
         peer_leave_heard(p, from, address);

@@ -266,6 +266,49 @@ static void who_left_comes_back_with_an_empty_directory_and_votes_again(void **s
     }
 }
 
+static bw_node absent, returned;
+
+static bool returned_votes(void)
+{
+    struct bw_peer_member members[NODES];
+    struct node *n = &w.node[returned];
+    uint32_t count = bw_peer_members(n->peer, members, NODES);
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i].id == returned && members[i].voter)
+            return settled();
+    return n->ends > 0;
+}
+
+static bool absent_knows_who_returned(void)
+{
+    struct bw_peer_member members[NODES];
+    uint32_t count = bw_peer_members(w.node[absent].peer, members, NODES);
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i].id == returned &&
+            strcmp(members[i].address, bw_peer_address(w.node[returned].peer)) == 0)
+            return settled();
+    return w.node[returned].ends > 0;
+}
+
+/* Its directory still says where the other was in its earlier life, and nothing of its leaving. */
+static void who_was_away_meanwhile_does_not_refuse_who_left_and_came_back(void **state)
+{
+    (void)state;
+    open_all(5);
+    returned = leader() % 5 + 1;
+    absent = returned % 5 + 1;
+    snprintf(w.first, sizeof w.first, "%s", bw_peer_address(w.node[leader()].peer));
+    close_node(absent, false);
+    close_node(returned, true);
+    wipe(returned);
+    open_node(returned);
+    until(returned_votes, "who left votes again");
+    open_node(absent);
+    until(absent_knows_who_returned, "who was away finds it where it is now");
+    assert_string_equal(w.node[returned].why, "");
+    assert_string_equal(w.node[absent].why, "");
+}
+
 /* Its vote is in the way until the leader has taken it out. */
 static void a_voter_that_lost_its_directory_comes_back_when_it_was_removed(void **state)
 {
@@ -574,6 +617,7 @@ int main(int count, char **words)
         STORY(last_words_are_made_anew_when_somebody_comes),
         STORY(a_voter_that_lost_its_directory_is_refused),
         STORY(who_left_comes_back_with_an_empty_directory_and_votes_again),
+        STORY(who_was_away_meanwhile_does_not_refuse_who_left_and_came_back),
         STORY(a_voter_that_lost_its_directory_comes_back_when_it_was_removed),
         STORY(a_copied_directory_is_refused),
         STORY(given_members_need_no_one_to_join),
