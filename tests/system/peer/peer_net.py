@@ -7,13 +7,16 @@ who leaves for good, one who comes late, IPv6, names that move, a disk that fail
 Real processes; proofs are the witness's. Leases are longer than any wait here, so that whatever follows a leader's end follows
 from what was said, not from time."""
 import concurrent.futures
+import json
 import os
+import random
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import time
 import traceback
 
 sys.dont_write_bytecode = True
@@ -25,6 +28,7 @@ from run_lib import Tap, wait_for  # noqa: E402
 from serve_lib import Authority  # noqa: E402
 
 HANG_S = 60.0
+KILLS = 20
 LONG_TTL = "90s"  # longer than HANG_S: nobody waits for a lease to pass
 TESTS = []
 SHIM = []
@@ -482,18 +486,43 @@ def a_peer_that_lost_its_directory_exits_65_and_says_what_to_do(programs):
         room.judge()
 
 
-def voters(room):
-    return sorted(str(m["id"]) for m in room.json("members")["members"] if m["voter"])
+def voters(room, at):
+    """As this peer has it: others may lag behind."""
+    code, out, _ = room.ask("members", "--json", at=[at])
+    return sorted(str(m["id"]) for m in json.loads(out)["members"] if m["voter"]) if code == 0 and out else []
 
 
-def returns_and_votes(room, name):
+def voters_become(room, at, names, peer=None):
+    def so():
+        assert peer is None or peer.process.poll() is None, peer.text()
+        return voters(room, at) == names
+    so.__doc__ = f"the voters to be {names} as peer {at} has it"
+    wait_for(so, HANG_S, 0.05)
+
+
+def follows(room, peer, leader):
+    """Waits until this very process answers and knows who leads. Before that a signal may find it without its handlers."""
+    def so():
+        assert peer.process.poll() is None, peer.text()
+        code, out, _ = room.ask("status", "--json", at=[peer.name])
+        rows = json.loads(out)["peers"] if code == 0 and out else []
+        return [r for r in rows if str(r["id"]) == peer.name and r["answered"] and str(r.get("leader")) == leader.name]
+    so.__doc__ = f"peer {peer.name} to follow peer {leader.name}"
+    wait_for(so, HANG_S, 0.05)
+
+
+def leaves(room, peer, leader):
+    """It has left for good: it says so by its exit code, and the leader no longer counts it."""
+    follows(room, peer, leader)
+    assert end(room, peer, signal.SIGTERM) == 128 + signal.SIGTERM, peer.text()
+    voters_become(room, leader.name, sorted(n for n in room.ports if n != peer.name))
+
+
+def returns_and_votes(room, name, leader):
+    assert name not in voters(room, leader.name)
     again = room.candidate(name)
-
-    def votes():
-        assert again.process.poll() is None, again.text()
-        return voters(room) == ["1", "2", "3"]
-    votes.__doc__ = f"peer {name} to vote again"
-    wait_for(votes, HANG_S, 0.05)
+    for at in (leader.name, name):
+        voters_become(room, at, sorted(room.ports), again)
     return again
 
 
@@ -504,11 +533,9 @@ def a_peer_that_left_or_was_removed_returns_with_an_empty_directory_and_votes_ag
         leader = settled(room)
         for victim in [c for c in room.candidates if c is not leader]:
             end(room, victim, signal.SIGKILL)
-            again = room.candidate(victim.name, options=["--leave"])
-            room.all_alive(3)
-            end(room, again, signal.SIGTERM)
+            leaves(room, room.candidate(victim.name, options=["--leave"]), leader)
             shutil.rmtree(os.path.join(room.dir, "data" + victim.name))
-            again = returns_and_votes(room, victim.name)
+            again = returns_and_votes(room, victim.name, leader)
         end(room, again, signal.SIGKILL)  # lost, without having left
         shutil.rmtree(os.path.join(room.dir, "data" + again.name))
         again = room.candidate(again.name)
@@ -518,8 +545,28 @@ def a_peer_that_left_or_was_removed_returns_with_an_empty_directory_and_votes_ag
         for _ in range(2):  # the second finds that it has left already
             code, out, errors = room.ask("remove", again.name, "--force")
             assert code == 0, (code, out, errors)
-        returns_and_votes(room, again.name)
+        returns_and_votes(room, again.name, leader)
         assert room.agreed(HANG_S) == leader.name and len(room.starts()) == 1
+        room.judge()
+
+
+@test
+def a_peer_that_is_killed_while_the_cluster_is_founded_goes_on_with_its_directory(programs):
+    """Whatever of the founding was written down when it was killed: the others never know more of it than its disk does."""
+    chance = random.Random(os.environ.get("TEST_SEED"))
+    with PeerRoom(*programs) as room:
+        room.start()
+        for _ in range(KILLS):
+            time.sleep(chance.uniform(0, 0.15))
+            victim = chance.choice(room.candidates)
+            code = end(room, victim, signal.SIGKILL)
+            assert code == -signal.SIGKILL, (code, victim.text())
+            room.candidate(victim.name)
+        leader = room.agreed(HANG_S)
+        for peer in room.candidates:
+            voters_become(room, peer.name, sorted(room.ports), peer)
+            assert not peer.events("cannot-go-on"), peer.text()
+        assert leader in room.ports
         room.judge()
 
 
