@@ -7,6 +7,7 @@
  * spoken to now and then: so a partition of any length heals. Whole rosters are for those who are
  * new; two who know each other compare digests first. So what a member sends while nothing changes
  * is one small frame in ten periods, whatever the size of the cluster. */
+#include "core/base/bug.h"
 #include "peer/node_state.h"
 
 #include <stdio.h>
@@ -212,8 +213,9 @@ static void forgot(struct bw_peer *p)
 
 /* Somebody else's word of us. A directory that is not ours, or starts that we do not remember: we
  * have forgotten. Where nothing was promised a higher incarnation mends that; elsewhere nothing
- * does. An older word is of an earlier life, which we know to have left: its sender missed that. A
- * directory that was lost counts from 1, and only the word that it left lifts it above that. */
+ * does. A peer that left and returned by leave of the leader (a durable fact) ignores older rows of
+ * its earlier life: their sender missed that it left. The incarnation alone proves nothing: a lost
+ * directory that is started often enough reaches any number. */
 static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
 {
     bool same = row->directory == p->own.directory;
@@ -223,8 +225,9 @@ static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
                  "it joins anew");
         return;
     }
-    if (row->directory == 0 || row->incarnation < p->own.incarnation ||
-        (same && row->incarnation == p->own.incarnation))
+    bool older = row->incarnation < p->own.incarnation;
+    if (row->directory == 0 || (same && row->incarnation <= p->own.incarnation) ||
+        (older && (p->found.saved.returned || BW_BUG(peer_trusts_its_starts))))
         return;
     bool promised = p->raft || bw_peer_found_founder(&p->found, p->options.self) || p->formed;
     if (row->left && !same)
@@ -233,6 +236,8 @@ static void own_row(struct bw_peer *p, const struct bw_peer_row *row)
         forgot(p);
         return;
     }
+    if (older)
+        return;
     if (++p->renamed > RENAME_MAX) {
         peer_end(p, BW_EDAMAGED, "another process takes part under the same id");
         return;

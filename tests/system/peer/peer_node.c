@@ -224,11 +224,13 @@ static void a_voter_that_lost_its_directory_is_refused(void **state)
     close_node(2, false);
     make_directory(2, directory, sizeof directory);
     scratch_remove(directory);
-    open_node(2);
-    until(two_ended, "the wiped node gives up");
-    assert_non_null(strstr(w.node[2].why, "data is gone"));
-    assert_int_equal(w.node[2].ended_with, BW_EDAMAGED);
-    close_node(2, false);
+    for (unsigned starts = 1; starts <= 3; starts++) { /* also when it counts more than before */
+        open_node(2);
+        until(two_ended, "the wiped node gives up");
+        assert_non_null(strstr(w.node[2].why, "data is gone"));
+        assert_int_equal(w.node[2].ended_with, BW_EDAMAGED);
+        close_node(2, false);
+    }
     until(settled, "the others go on");
 }
 
