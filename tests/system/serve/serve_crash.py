@@ -39,7 +39,7 @@ TORN = "wal.batch.torn-in-the-middle"
 
 
 def points():
-    text = "".join(open(path, encoding="utf-8").read() for path in sorted(glob.glob(SOURCES + "/*/*.c")))
+    text = "".join(open(path, encoding="utf-8").read() for path in sorted(glob.glob(SOURCES + "/**/*.c", recursive=True)))
     return sorted(set(re.findall(r'\bBW_CRASH(?:_TORN|_HOLE)?\(\s*"([^"]+)"', text)))
 
 
