@@ -134,6 +134,7 @@ static uint64_t get_number(const unsigned char *at, size_t length, unsigned want
 
 static void message_room(struct message *message, size_t bytes)
 {
+    free(message->bytes);
     message->bytes = malloc(bytes);
     if (!message->bytes)
         die("no memory");
