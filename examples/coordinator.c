@@ -1,13 +1,13 @@
-/* A coordinator: of many equal instances one is elected, hands pieces of work to workers and
- * aggregates what they bring back.
+/* A coordinator: one of many equal instances is elected, hands out pieces of work to workers and
+ * adds up their results.
  *
  *     coordinator STORE OUTPUT PIECES
  *
- * The work here is to count the primes below PIECES x 1000; a piece is a range of 1000 numbers. The
- * workers are threads behind two pipes; they could as well be processes or machines. The
- * coordinator looks at bw_is_leader before each piece it hands out, and asks the guard before it
- * publishes the sum: between the look and the write the leadership may be lost, and only the token
- * tells the storage. */
+ * The work is to count the primes below PIECES x 1000; a piece is a range of 1000 numbers. The
+ * workers are threads behind two pipes; they could also be processes or machines. The coordinator
+ * checks bw_is_leader before it hands out each piece. It asks the guard before it publishes the
+ * sum, because the leadership may be lost between the check and the write; only the token lets the
+ * storage reject that write. */
 #include <bellwether.h>
 
 #include <inttypes.h>
@@ -21,7 +21,8 @@
 #define PIECE     1000
 
 struct pool {
-    int jobs[2], results[2]; /* pipes of int: a piece's number, a count */
+    int jobs[2];    /* pipe to the workers: numbers of pieces, as int */
+    int results[2]; /* pipe from the workers: prime counts of pieces, as int */
     pthread_t workers[WORKERS];
 };
 
@@ -61,7 +62,7 @@ static int pool_open(struct pool *pool)
 
 static void pool_close(struct pool *pool)
 {
-    close(pool->jobs[1]); /* the workers read to the end */
+    close(pool->jobs[1]); /* the workers see end of file */
     for (int i = 0; i < WORKERS; i++)
         pthread_join(pool->workers[i], NULL);
     close(pool->jobs[0]);
@@ -69,7 +70,8 @@ static void pool_close(struct pool *pool)
     close(pool->results[1]);
 }
 
-/* The sum over all pieces, or -1: the leadership was lost on the way, another one begins anew. */
+/* Returns the sum over all pieces, or -1 if the leadership was lost; the next leader then starts
+ * again. */
 static int64_t coordinate(const struct bw_leadership *leadership, const struct pool *pool,
                           int pieces)
 {
@@ -106,7 +108,7 @@ static int publish(const char *path, uint64_t token, int64_t sum)
         bw_guard_close(guard);
     }
     if (error)
-        fprintf(stderr, "coordinator: not published: %s\n", why);
+        fprintf(stderr, "coordinator: cannot publish: %s\n", why);
     return error;
 }
 
@@ -122,7 +124,7 @@ static int lead(struct bw_handle *handle, const char *output, int pieces)
     error = pool_open(&pool) == 0 ? 0 : BW_ENOMEM;
     int64_t sum = error ? -1 : coordinate(leadership, &pool, pieces);
     if (!error)
-        pool_close(&pool); /* the work has ended: only now may the leadership go */
+        pool_close(&pool); /* release the leadership only after the work has ended */
     if (sum >= 0)
         error = publish(output, bw_token(leadership), sum);
     else if (!error)

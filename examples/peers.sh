@@ -1,5 +1,5 @@
 #!/bin/sh
-# Three peers without any service: one leads, it is killed, another goes on.
+# Three peers without any service: one leads, it is killed, and another takes over.
 #     examples/peers.sh [BELLWETHER]
 set -eu
 bellwether=${1:-bellwether}
@@ -10,7 +10,7 @@ peers=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
 
 for i in 1 2 3; do
     "$bellwether" peer --id $i --listen 127.0.0.1:710$i --data "$dir/$i" --join $peers --expect 3 --log human -- \
-        sh -c 'echo "peer $BELLWETHER_ID works with token $BELLWETHER_TOKEN"; exec sleep 1000' &
+        sh -c 'echo "peer $BELLWETHER_ID leads with token $BELLWETHER_TOKEN"; exec sleep 1000' &
     pids="$pids $!"
     eval "pid$i=$!"
 done

@@ -1,11 +1,11 @@
-/* A periodic job that runs on one instance only: start as many as you like.
+/* A periodic job that runs on only one instance. Start as many instances as you like.
  *
  *     periodic_job STORE OUTPUT INTERVAL_MS ROUNDS
  *
- * While it leads it appends a line to OUTPUT every INTERVAL_MS, ROUNDS times, and then lets another
- * instance go on. Each line is guarded by the token: an instance that was stopped, lost the
- * leadership and wakes up in the middle of a round is refused by the guard, whatever it believes.
- * When the leadership is lost the task ends at once, because it waits on the cancel token. */
+ * While it leads, an instance appends a line to OUTPUT every INTERVAL_MS, ROUNDS times. Then it
+ * lets another instance continue. The token guards each line: if an instance is stopped, loses its
+ * leadership and wakes up in the middle of a round, the guard rejects its write. When the
+ * leadership is lost, the task ends at once, because it polls the cancel token. */
 #include <bellwether.h>
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ static int run(struct bw_cancel *cancel, void *arg)
     for (int round = 1; round <= job->rounds && !failed && !bw_cancelled(cancel); round++) {
         struct pollfd lost = {.fd = bw_cancel_fd(cancel), .events = POLLIN};
         failed = append_line(job, guard, bw_token(bw_cancel_leadership(cancel)), round);
-        poll(&lost, 1, job->interval_ms); /* the pause ends early when the leadership does */
+        poll(&lost, 1, job->interval_ms); /* the pause ends early if the leadership is lost */
     }
     bw_guard_close(guard);
     return failed;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     struct bw_run_options options = bw_run_options_default();
     struct bw_handle *handle;
     int failed = 0;
-    options.again = true; /* lost is not finished */
+    options.again = true; /* contend again after a loss */
     options.result = &failed;
     int error = bw_open(argv[1], NULL, &handle);
     if (!error)

@@ -1,10 +1,10 @@
-/* Leader election in a program that has a loop of its own: one descriptor to poll, and callbacks
- * that come only inside bw_dispatch, in the loop's thread.
+/* Leader election in a program with its own event loop: one descriptor to poll, and callbacks that
+ * run only inside bw_dispatch, in the loop's thread.
  *
  *     pollable_loop STORE ID LED_TICKS
  *
- * Ticks every 20 ms while it leads; after LED_TICKS of them it resigns and ends. SIGTERM ends it
- * earlier, in good order. Prints a line per event. */
+ * While it leads, it ticks every 20 ms; after LED_TICKS ticks it resigns and ends. SIGTERM ends it
+ * earlier, cleanly. It prints a line per event. */
 #include <bellwether.h>
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #define TICK_MS 20
 
 struct program {
-    int ticks; /* left */
+    int ticks; /* ticks left */
     bool leading, ends;
 };
 
