@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the Debian packages of debian-deps.txt that are missing; does nothing when all are there.
-#     install-deps.sh build|test
-# Elsewhere than on Debian it changes nothing: the build itself then says what it cannot find.
+# Installs the missing Debian packages of debian-deps.txt; does nothing if all are installed.
+#     install-deps.sh build|deb|image|test
+# Does nothing on other systems than Debian: the build then reports what is missing.
 set -eu
 level=$1
 list=$(dirname "$0")/debian-deps.txt
@@ -10,7 +10,7 @@ command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || exit 0
 missing=
 while read -r package need program; do
     case $package in '' | '#'*) continue ;; esac
-    [ "$need" = build ] || [ "$level" = test ] || continue
+    [ "$need" = build ] || [ "$need" = "$level" ] || [ "$level" = test ] || continue
     [ -z "$program" ] || ! command -v "$program" >/dev/null || continue
     status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
     [ "$status" = installed ] || missing="$missing $package"
@@ -29,7 +29,7 @@ echo "installing missing packages:$missing"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Standard input is kept away from apt: callers may feed it from a pipe.
+# Prevents apt from reading stdin, which may be a pipe of the caller.
 if ! { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends $missing; } \
     >"$log" 2>&1 </dev/null; then
     tail -20 "$log" >&2

@@ -1,4 +1,4 @@
-# Completion of bellwether for bash. The program itself knows what may stand where: its own option tables.
+# Bash completion for bellwether. The program itself prints the completions from its option tables.
 _bellwether() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     case $before in
