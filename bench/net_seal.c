@@ -1,6 +1,6 @@
-/* What a sealed frame costs: to seal, to open, to refuse as a replay, as forged, as a stranger's;
- * and UDP round trips on the loopback through the whole way. Prints figures; promises nothing but
- * that they come. */
+/* Measures the cost of a sealed frame: seal, open, refuse a replay, refuse a frame from an unknown
+ * sender, and UDP round trips on loopback through the whole stack. Prints figures and has no target
+ * values. */
 #include "net/sealed/datagram.h"
 #include "net/sealed/seal.h"
 
@@ -33,7 +33,7 @@ static struct bw_seal *seal_of(struct bw_keyring *ring, bw_node self)
     const struct bw_seal_options options = {
         .ring = ring, .cluster = 1, .self = self, .peers_max = 4};
     if (bw_seal_new(&seal, &options) != 0)
-        die("no seal");
+        die("cannot create a seal");
     return seal;
 }
 
@@ -41,7 +41,7 @@ static void meet(struct bw_seal *a, struct bw_seal *b)
 {
     static struct bw_sealed out;
     unsigned char frame[BW_SEAL_REPLY_MAX];
-    size_t length = (size_t)bw_seal_greet(a, 2, frame, sizeof frame);
+    size_t length = (size_t)bw_seal_start_handshake(a, 2, frame, sizeof frame);
     struct bw_seal *hearer = b;
     while (bw_seal_open(hearer, frame, length, &out) == BW_SEAL_REPLY) {
         length = out.reply_length;
@@ -64,12 +64,12 @@ static void frames(struct bw_keyring *ring)
     double from = now_s();
     for (unsigned i = 0; i < FRAMES; i++)
         if (bw_seal_make(one, 2, 1, payload, PAYLOAD, out[i], sizeof out[i]) < 0)
-            die("not sealed");
+            die("cannot seal");
     printf("seal a frame of %u bytes      %8.0f ns\n", PAYLOAD, each_ns(from, FRAMES));
     from = now_s();
     for (unsigned i = 0; i < FRAMES; i++)
         if (bw_seal_open(two, out[i], sizeof out[i], &opened) != BW_SEAL_FRAME)
-            die("not opened");
+            die("cannot open");
     printf("open it                        %8.0f ns\n", each_ns(from, FRAMES));
     from = now_s();
     for (unsigned i = 0; i < FRAMES; i++)
@@ -79,7 +79,7 @@ static void frames(struct bw_keyring *ring)
     from = now_s();
     for (unsigned i = 0; i < FRAMES; i++)
         bw_seal_open(two, out[0], sizeof out[0], &opened);
-    printf("refuse a stranger              %8.0f ns\n", each_ns(from, FRAMES));
+    printf("refuse an unknown sender       %8.0f ns\n", each_ns(from, FRAMES));
     bw_seal_free(one);
     bw_seal_free(two);
     bw_seal_free(three);
@@ -122,7 +122,7 @@ static void trips(struct bw_keyring *ring)
                         PAYLOAD);
     while (ends[1].trips < TRIPS)
         uv_run(&loop, UV_RUN_ONCE);
-    printf("there and back by UDP          %8.0f ns\n", each_ns(from, TRIPS));
+    printf("UDP round trip                 %8.0f ns\n", each_ns(from, TRIPS));
     for (unsigned i = 0; i < 2; i++)
         bw_datagram_close(ends[i].datagram, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);

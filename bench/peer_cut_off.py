@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How long nobody works when the leader's host is silently cut off: five hosts (network namespaces), raft, from the cut to the next
-leader's command, beside what must pass: 1.5 times the detection time, and the promise to the old leader.
+"""Measures the time without a running command after the leader's host is cut off silently. Five hosts (network namespaces), raft.
+The time runs from the cut to the next leader's command. Lower bound: 1.5 times the detection time, and the promise to the old leader.
 
     peer_cut_off.py BELLWETHER WITNESS RELAY [ROUNDS]"""
 import os

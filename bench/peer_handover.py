@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How long nobody works when a leader among peers is killed, without any service.
+"""Measures the time without a running command after a leader among peers is killed.
 
     peer_handover.py BELLWETHER WITNESS [ROUNDS [OPTION...]]
 
-Options go to every peer: --algorithm bully --quorum, say. Three peers on loopback, Raft, default settings (TTL 10 s, promises of 12.7 s): the leader's supervisor gets SIGKILL, and the
-clock runs from the moment before that to the first instruction of the next leader's command, as the witness saw it. Directories are in TMPDIR: votes are synced there."""
+Every peer gets the options, for example --algorithm bully --quorum. Three peers on loopback, Raft, default settings (TTL 10 s, promises of 12.7 s).
+The leader's supervisor gets SIGKILL. The time runs from just before the signal to the first instruction of the next leader's command, as the witness
+recorded it. The directories are in TMPDIR: votes are synced there."""
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ PROMISED_MS = 20.0
 
 
 def one_round(programs, more):
-    """A new cluster each time: a voter that has just been restarted does not know what it promised and has its successor wait."""
+    """Uses a new cluster each time: a voter that has just restarted does not know its promises, so the next leader would have to wait."""
     with PeerRoom(*programs, ttl="10s", kill_after="2s", more=more) as room:
         room.start()
         leader = room.leader(1, 60)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How long nobody works: from the old command's death to the first instruction of the next one, and what waiting costs.
+"""Measures the time without a running command, from the old command's death to the first instruction of the next one, and the cost
+of waiting.
 
     run_handover.py BELLWETHER WITNESS [ROUNDS]
 
-Two candidates on the embedded store; the works are the tests' witness (run_witness.c), which writes the kernel's monotonic
-time as its first and last act. For a clean exit, resign and transfer the clock starts at the old work's last act (its death
-comes a little later, so the figures are upper bounds); for SIGKILL at the moment before the signal is sent. The TTL is 10 s:
-no figure here has anything to do with it. Exit 1 if a promised figure is not reached."""
+Two candidates on the embedded store. Their command is the tests' witness (run_witness.c), which writes the kernel's monotonic
+time as its first and last action. For a clean exit, resign and transfer the time starts at the old command's last action. Its
+death comes a little later, so the figures are upper bounds. For SIGKILL the time starts just before the signal is sent. The TTL
+is 10 s; the figures do not depend on it. Exit code 1 if a promised figure is missed."""
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ IDLE_DIRTY_KB, IDLE_CPU_PERCENT = 4096, 0.1
 
 
 def pair(programs, *modes):
-    """A room in which A leads and B waits."""
+    """Starts candidates of which A leads and B waits."""
     room = Room(*programs, ttl="10s", kill_after="2s")
     a = room.candidate("a", *modes)
     room.started(1)

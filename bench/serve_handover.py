@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How long nobody works when a holder on `bellwether serve` dies: from the kill to the first instruction of the next command.
+"""Measures the time without a running command after a holder on `bellwether serve` dies: from the kill to the first instruction of
+the next command.
 
     serve_handover.py BELLWETHER WITNESS [ROUNDS]
 
-Three nodes on loopback, durable, with default settings; two candidates of `bellwether run` on bellwether://, TTL 10 s. The
-works are the tests' witness (run_witness.c), which writes the kernel's monotonic time as its first act; the clock starts
-before the signal is sent. Supervisor alone: its guardian confirms the work's death and takes leave of the shared connection,
-and the lease is revoked after the hold-off. Both: nobody is left to say that the work is dead, and the lease is waited out."""
+Three durable nodes on loopback with default settings; two candidates of `bellwether run` on bellwether://, TTL 10 s. Their command
+is the tests' witness (run_witness.c), which writes the kernel's monotonic time as its first action. The time starts just before the
+signal is sent. If only the supervisor is killed, its guardian confirms the work's death and closes the shared connection cleanly,
+and the service revokes the lease after the hold-off. If both are killed, no process can confirm the death, and the lease must expire."""
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ BOTH_ROUNDS = 3
 
 
 def pair(programs, nodes):
-    """A room in which A leads and B waits; nodes chosen by each itself."""
+    """Starts candidates of which A leads and B waits; each chooses its node."""
     room = Room(*programs, ttl="10s", kill_after="2s", store=f"bellwether://{nodes.endpoints()}/{time.monotonic_ns()}")
     a = room.candidate("a")
     room.started(1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What three durable nodes of `bellwether serve` cost and how long they are away: from an empty directory to the first write,
-leader killed or stopped to the next write, idle memory and processor time, bytes for each of many leases.
+"""Measures three durable nodes of `bellwether serve`: the time from an empty directory to the first write, the time from the leader's
+kill or stop to the next write, idle memory and CPU time, and the bytes per lease with many leases.
 
     serve_life.py BELLWETHER SERVE_LOAD [ROUNDS] [LEASES]"""
 import http.client
@@ -22,11 +22,11 @@ from store_lib import Place, free_ports  # noqa: E402
 BELLWETHER, LOAD = map(os.path.abspath, sys.argv[1:3])
 ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 50
 LEASES = int(sys.argv[4]) if len(sys.argv) > 4 else 1000000
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Probe:
-    """Puts to each of these ports until one succeeds; counts from go()."""
+    """Sends puts to each of these ports until one succeeds; the time starts at go()."""
 
     def __init__(self, ports):
         self.process = subprocess.Popen([LOAD, "probe", ",".join(f"127.0.0.1:{p}" for p in ports), "20"], stdin=subprocess.PIPE,
@@ -45,7 +45,7 @@ class Probe:
 
 
 def from_nothing(place, round_number):
-    """Milliseconds from three starts to a write that all can see, asked every millisecond."""
+    """Returns the milliseconds from three starts to a write that all nodes can read, polled every millisecond."""
     clients, peers = free_ports(3), free_ports(3)
     cluster = ",".join(f"{n}=127.0.0.1:{p}" for n, p in zip("abc", peers))
     words = [[BELLWETHER, "serve", "--node", n, "--cluster", cluster, "--data", place.folder(f"new-{round_number}-{n}"), "--listen",
@@ -54,7 +54,7 @@ def from_nothing(place, round_number):
     nodes = [subprocess.Popen(w, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for w in words]
     try:
         while not put(clients[0]):
-            assert time.monotonic() - began < PATIENCE_S, "never served"
+            assert time.monotonic() - began < TIMEOUT_S, "never served"
             time.sleep(0.001)
         return (time.monotonic() - began) * 1000
     finally:
@@ -75,7 +75,7 @@ def put(port):
 
 
 def leader_gone(nodes, how):
-    """Milliseconds without service, median and worst."""
+    """Returns the milliseconds without service, median and maximum."""
     seen = []
     for _ in range(ROUNDS):
         first = nodes.leader()
@@ -89,7 +89,7 @@ def leader_gone(nodes, how):
         else:
             server.process.wait()
             server.start()
-        wait_for(lambda: all(nodes.is_healthy(p) for p in nodes.ports), PATIENCE_S)
+        wait_for(lambda: all(nodes.is_healthy(p) for p in nodes.ports), TIMEOUT_S)
         time.sleep(0.3)
     return statistics.median(seen), max(seen)
 
@@ -103,7 +103,7 @@ def idle(nodes, seconds=20):
 
 
 def many_leases(nodes):
-    """Bytes resident for each, at the node that grew most."""
+    """Returns the resident bytes per lease, at the node that grew most."""
     pids = [server.process.pid for server in nodes.servers]
     before = [resident(pid) for pid in pids]
     subprocess.run([LOAD, "grant", f"127.0.0.1:{nodes.ports[nodes.leader()]}", str(LEASES), "8"], check=True, timeout=900,

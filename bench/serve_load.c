@@ -1,19 +1,19 @@
-/* A lean gRPC client that loads whatever speaks etcd's v3 API, ours and etcd alike: one thread,
- * epoll and nghttp2, messages written by hand.
+/* A small gRPC client that puts load on any server with etcd's v3 API, ours or etcd. It has one
+ * thread, epoll and nghttp2, and encodes messages by hand.
  *
  *   acquire + release, closed loop:
  *     serve_load cycles HOST:PORT CLIENTS CONNECTIONS SECONDS
- *   renewals with so many leases present:
+ *   renewals with this many leases:
  *     serve_load keepalive HOST:PORT LEASES CONNECTIONS SECONDS
- *   grant leases and leave them:
+ *   grant leases and keep them:
  *     serve_load grant HOST:PORT LEASES CONNECTIONS
- *   a put every millisecond to each endpoint until one succeeds, begun by a line on standard input:
+ *   a put every millisecond to each endpoint until one succeeds; a line on stdin starts it:
  *     serve_load probe HOST:PORT,HOST:PORT,... SECONDS
- *   COUNT puts of BYTES each to one key; ends early when every endpoint is gone:
+ *   COUNT puts of BYTES each to one key; ends early when all endpoints are gone:
  *     serve_load puts HOST:PORT,HOST:PORT,... KEY WRITERS COUNT BYTES
  *
- * A cycle is a transaction that creates a key with a lease if it is absent, then its deletion. One
- * line of JSON: figures and the client's own share of a core. */
+ * A cycle is a transaction that creates a key with a lease if it is absent, then its deletion.
+ * Prints one line of JSON: the figures, and the share of a core that the client uses. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,10 +47,10 @@ static void die(const char *what)
     exit(1);
 }
 
-struct message { /* to be sent, with its five bytes of head */
+struct message { /* a message to send, with its five bytes of header */
     unsigned char *bytes;
     size_t length, sent;
-    bool more; /* a stream: others follow */
+    bool more; /* a stream: more messages follow */
 };
 
 struct conn {
@@ -74,7 +74,7 @@ struct client {
     size_t in_used;
     struct message message;
     void (*done)(struct client *client);
-    void (*answer)(struct client *client); /* streams: each message */
+    void (*answer)(struct client *client); /* streams: called for each message */
 };
 
 static struct conn conns[CONNS_MAX];
@@ -86,7 +86,7 @@ static size_t latency_count, latency_size;
 static bool stopping;
 static char authority[80];
 
-/* ── protobuf, just enough ── */
+/* ---- protobuf, only what is needed ---- */
 
 static size_t varint(unsigned char *at, uint64_t value)
 {
@@ -112,7 +112,7 @@ static size_t put_number(unsigned char *at, unsigned field, uint64_t value)
     return used + varint(at + used, value);
 }
 
-/* The number in field `wanted` of a message; 0: not there. */
+/* Returns the number in field `wanted` of a message; 0: absent. */
 static uint64_t get_number(const unsigned char *at, size_t length, unsigned wanted)
 {
     for (size_t i = 0; i < length;) {
@@ -137,7 +137,7 @@ static void message_room(struct message *message, size_t bytes)
     free(message->bytes);
     message->bytes = malloc(bytes);
     if (!message->bytes)
-        die("no memory");
+        die("out of memory");
 }
 
 static void set_message(struct client *client, const unsigned char *body, size_t length)
@@ -307,7 +307,7 @@ static void conn_read(struct conn *conn)
     conn->dirty = true;
 }
 
-/* Runs until `until` says so. */
+/* Runs until `until` returns true. */
 static void run(bool (*until)(void), int wait_ms)
 {
     struct epoll_event events[CONNS_MAX];
@@ -330,7 +330,7 @@ static void run(bool (*until)(void), int wait_ms)
     }
 }
 
-/* ── what is measured ── */
+/* ---- measurements ---- */
 
 static void note_latency(uint64_t since)
 {
@@ -362,7 +362,8 @@ static void report(const char *what, double seconds, const struct rusage *before
                  (double)(after.ru_utime.tv_usec - before->ru_utime.tv_usec +
                           after.ru_stime.tv_usec - before->ru_stime.tv_usec) /
                      1e6;
-    qsort(latencies, latency_count, sizeof *latencies, compare);
+    if (latency_count)
+        qsort(latencies, latency_count, sizeof *latencies, compare);
     printf(
         "{\"what\": \"%s\", \"per_s\": %.0f, \"p50_us\": %.0f, \"p99_us\": %.0f, \"max_us\": %.0f, "
         "\"errors\": %llu, \"client_core\": %.2f}\n",
@@ -457,7 +458,8 @@ static void parse_address(struct conn *conn, const char *text, size_t length)
 {
     const char *colon = memchr(text, ':', length);
     if (!colon || (size_t)(colon - text) >= sizeof conn->host) {
-        fprintf(stderr, "serve_load: '%.*s' is not HOST:PORT\n", (int)length, text);
+        fprintf(stderr, "serve_load: invalid address '%.*s': expected HOST:PORT\n", (int)length,
+                text);
         exit(64);
     }
     snprintf(conn->host, sizeof conn->host, "%.*s", (int)(colon - text), text);
@@ -474,7 +476,7 @@ static void open_conns(const char *address, unsigned count)
     }
 }
 
-/* A connection to each of several endpoints. */
+/* Opens a connection to each of several endpoints. */
 static void open_each(const char *addresses)
 {
     for (const char *at = addresses; *at && conn_count < CONNS_MAX;) {
@@ -496,7 +498,7 @@ static void make_clients(unsigned count)
     }
 }
 
-/* Leases one after the other on each connection, a few at a time. */
+/* Grants leases on each connection, a few at a time. */
 static void grant_all(unsigned count)
 {
     make_clients(count);
@@ -532,8 +534,7 @@ static int cycles(int argc, char **argv)
     return 0;
 }
 
-/* One stream per connection carries the renewals of its leases, one after the other, eight in
- * flight. */
+/* One stream per connection carries the renewals of its leases, eight in flight at a time. */
 static unsigned next_lease[CONNS_MAX], lease_count;
 
 static void renew(struct client *client)
@@ -669,11 +670,13 @@ static struct {
     const char *key;
     size_t bytes;
     uint64_t begun, ended, count;
-    uint64_t refused[16];      /* by gRPC status; 15: any other */
-    uint64_t revision, number; /* the newest that was acknowledged, and which put it was */
+    uint64_t refused[16]; /* by gRPC status; 15: all others */
+    /* the newest acknowledged revision, and the number of the put that created it */
+    uint64_t revision, number;
 } writes;
 
-/* The value names its put: the number, then anything. */
+/* Sends the next put. Its value begins with its number, so that a reader can tell which put wrote a
+ * value. */
 static void put_next(struct client *client)
 {
     static unsigned char *body;
@@ -682,7 +685,7 @@ static void put_next(struct client *client)
         body = malloc(writes.bytes + 256);
         value = malloc(writes.bytes + 1);
         if (!body || !value)
-            die("no memory");
+            die("out of memory");
         memset(value, 'v', writes.bytes);
     }
     int head = snprintf(value, writes.bytes + 1, "%016llu", (unsigned long long)writes.begun);
@@ -774,6 +777,6 @@ int main(int argc, char **argv)
         if (argc > 2 && strcmp(argv[1], commands[i].name) == 0)
             code = commands[i].run(argc - 2, argv + 2);
     if (code == 64)
-        fprintf(stderr, "usage: see the head of serve_load.c\n");
+        fprintf(stderr, "usage: see the header of serve_load.c\n");
     return code;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How fast `bellwether serve` is beside etcd and ZooKeeper: three durable nodes each, one after the other on this machine, the
-same lean client on the first two. Ratios count, not figures: all share the machine with the client.
+"""Compares the speed of `bellwether serve` with etcd and ZooKeeper: three durable nodes each, one after the other on this machine,
+with the same client for the first two. Compare the ratios, not the figures: all share the machine with the client.
 
     serve_peers.py BELLWETHER SERVE_LOAD [ZOOKEEPER_LOAD] [SECONDS]"""
 import json
@@ -51,7 +51,7 @@ def etcd(place):
 def zookeeper(place):
     java = program("java", "default-jre-headless")
     if not ZOOKEEPER_LOAD or not os.path.exists(f"{JARS}/zookeeper.jar"):
-        raise Skip("zookeeper or its client library is not here")
+        raise Skip("zookeeper or its client library is not installed")
     peers, clients = free_ports(6), free_ports(3)
     lines = "".join(f"server.{i + 1}=127.0.0.1:{peers[2 * i]}:{peers[2 * i + 1]}\n" for i in range(3))
     for i, port in enumerate(clients):
@@ -68,7 +68,7 @@ def zookeeper(place):
 
 
 def mode(port):
-    """What a ZooKeeper server says it is; "": nothing yet."""
+    """Returns the mode that a ZooKeeper server reports; "" before it has one."""
     try:
         with socket.create_connection(("127.0.0.1", port), 5) as link:
             link.sendall(b"srvr")
@@ -84,7 +84,7 @@ def load(*words, by=LOAD):
 
 
 def leader(ports):
-    """The endpoint that leads, as etcdctl sees it."""
+    """Returns the leader's endpoint, as etcdctl reports it."""
     for _ in range(200):
         done = subprocess.run([program("etcdctl", "etcd-client"), "--command-timeout=2s", "endpoint", "status", "-w", "json",
                                "--endpoints=" + ",".join(f"127.0.0.1:{p}" for p in ports)], capture_output=True, text=True,
@@ -94,7 +94,7 @@ def leader(ports):
             if status.get("leader") and status["leader"] == status["header"]["member_id"]:
                 return row["Endpoint"]
         time.sleep(0.1)
-    raise AssertionError("nobody leads")
+    raise AssertionError("no leader")
 
 
 def cycles(run):

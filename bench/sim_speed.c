@@ -1,10 +1,11 @@
-/* How fast the world runs, on one core: the three figures the simulator promises.
+/* Measures the speed of the simulator on one core, against its three targets.
  *
- *     steady   Raft, 5 nodes, 100 ms heartbeats, nothing happens: at least 10,000 times real time
- *     storm    Raft under random faults with all its checkers: at least 2,000,000 messages per
- * second crowd    SWIM with 10,000 members for ten periods: within a minute and 8 GB
+ *     steady   Raft, 5 nodes, 100 ms heartbeats, no faults: at least 10,000 times real time
+ *     storm    Raft under random faults with all checkers: at least 2,000,000 messages per second
+ *     crowd    SWIM with 10,000 members for ten periods: within a minute and 8 GB
  *
- * Prints a line each and returns 1 if one is missed. Arguments: which of them; none: all. */
+ * Prints one line per target and returns 1 if one is missed. Arguments: the targets to measure;
+ * none: all. */
 #include "sim/faults/storm.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* Of this process: what others do on the machine does not count. */
+/* CPU time of this process: other processes do not count. */
 static double now_s(void)
 {
     struct timespec t;

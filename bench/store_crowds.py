@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What waiting costs on every store, and who is served: store-crowd on real servers, started here on loopback.
+"""Measures the cost of waiting on every store, and the order in which candidates lead: runs store-crowd on real servers on loopback.
 
     store_crowds.py STORE-CROWD [--candidates N] [--no-churn] [NAME...]
 
-Prints two tables in Markdown: a crowd of N (1,000) that waits, and 20 candidates of which 8 come and go. docs/choosing.md has what
-it printed. A store whose server is not on the machine is named and left out. The API server of Kubernetes is a stand-in."""
+Prints two tables in Markdown: N (1,000) waiting candidates, and 20 candidates of which 8 come and go. docs/concepts/choosing.md contains
+its output. A store whose server is not installed is named and skipped. The API server of Kubernetes is a stand-in."""
 import argparse
 import os
 import re
@@ -28,7 +28,7 @@ JARS = "/usr/share/java"
 def npm(package, version):
     done = subprocess.run([os.path.join(TESTS, "npm.sh"), package, version], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Skip(f"{package} is not here: {done.stdout.strip() or done.stderr.strip()}")
+        raise Skip(f"{package} is not installed: {done.stdout.strip() or done.stderr.strip()}")
     return done.stdout.strip()
 
 
@@ -54,7 +54,7 @@ def etcd(place):
 def zookeeper(place):
     java, ports, peers = program("java", "default-jre-headless"), free_ports(3), free_ports(6)
     if not os.path.exists(f"{JARS}/zookeeper.jar"):
-        raise Skip("zookeeper.jar is not here: install zookeeper")
+        raise Skip("zookeeper.jar is not installed: install zookeeper")
     lines = "".join(f"server.{i + 1}=127.0.0.1:{peers[2 * i]}:{peers[2 * i + 1]}\n" for i in range(3))
     servers = []
     for i, port in enumerate(ports):
@@ -110,7 +110,7 @@ def dynamodb(place):
     return f"dynamodb://eu-central-1/locks?endpoint=http://127.0.0.1:{port}"
 
 
-# The name in the tables, and the most that it is given: each polls its server, so that a thousand would only measure that.
+# Names in the tables, and the maximum number of candidates: these stores poll their server, so a thousand would only measure polling.
 STORES = [(sqlite, "`sqlite:`", None), (etcd, "`etcd://`, 3 members", None), (zookeeper, "`zookeeper://`, 3 servers", None),
           (redis, "`redis://`", None), (redlock, "`redis://`, Redlock of 5", None), (postgres, "`postgres://`", None),
           (kubernetes, "`kubernetes:`, stand-in", None), (azure, "`azure:`, Azurite", 100), (dynamodb, "`dynamodb:`, dynalite", 100)]
@@ -141,7 +141,7 @@ def table(head, rows):
         try:
             print(row(), flush=True)
         except Skip as why:
-            print("left out:", why, file=sys.stderr, flush=True)
+            print("skipped:", why, file=sys.stderr, flush=True)
 
 
 def main():

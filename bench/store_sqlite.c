@@ -1,9 +1,10 @@
-/* How fast the embedded store is: hand-overs, renewals of ten thousand elections, and how long a
- * change takes from one process to another.
+/* Measures the embedded store: transfers, renewals of ten thousand elections, and how long a change
+ * takes from one process to another.
  *
- *     store_sqlite [DIRECTORY]     on that directory's file system; TMPDIR or /tmp otherwise
+ *     store_sqlite [DIRECTORY]     on that directory's file system; else TMPDIR or /tmp
  *
  * The second process is this program again: a connection must not cross a fork. */
+#include "os/clock.h"
 #include "store/sqlite/sqlite.h"
 #include "system/kit/scratch.h"
 
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <uv.h>
 
 #define CYCLES    2000u
@@ -25,22 +25,15 @@ struct bench {
     uint64_t next_id;
     uint32_t waiting;
     struct bw_store_reply last;
-    bw_token *tokens; /* by id, when many are asked at once */
+    bw_token *tokens; /* by id, for many requests at once */
     uint64_t first_id;
 };
-
-static bw_time now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
 
 static void on_reply(void *context, const struct bw_store_reply *reply)
 {
     struct bench *bench = context;
     if (reply->outcome != BW_OUTCOME_DONE) {
-        fprintf(stderr, "not done: %s\n", reply->why);
+        fprintf(stderr, "request failed: %s\n", reply->why);
         exit(1);
     }
     if (bench->tokens)
@@ -103,12 +96,12 @@ static void cycles(const char *url)
 {
     struct bench bench;
     begin(&bench, url);
-    bw_time start = now_ns();
+    bw_time start = bw_clock_boot();
     for (unsigned i = 0; i < CYCLES; i++) {
         bw_token token = ask(&bench, BW_STORE_ACQUIRE, "cycle", 0, 0).token;
         ask(&bench, BW_STORE_RELEASE, "cycle", token, 0);
     }
-    double seconds = (double)(now_ns() - start) / (double)BW_SEC;
+    double seconds = (double)(bw_clock_boot() - start) / (double)BW_SEC;
     printf("%-44s %10.0f /s  %8.1f us each\n", "acquire and release, one after the other",
            CYCLES / seconds, seconds * 1e6 / CYCLES);
     end(&bench);
@@ -117,14 +110,14 @@ static void cycles(const char *url)
 static double all_elections(struct bench *bench, enum bw_store_op op)
 {
     char name[32];
-    bw_time start = now_ns();
+    bw_time start = bw_clock_boot();
     bench->first_id = bench->next_id;
     for (unsigned i = 0; i < ELECTIONS; i++) {
         snprintf(name, sizeof name, "many-%u", i);
         send_one(bench, op, name, bench->tokens[i], 0);
     }
     wait_all(bench);
-    return (double)(now_ns() - start) / (double)BW_SEC;
+    return (double)(bw_clock_boot() - start) / (double)BW_SEC;
 }
 
 static void many(const char *url)
@@ -146,7 +139,8 @@ static void many(const char *url)
     end(&bench);
 }
 
-/* The waiting process: tells when it heard of each release, then waits for the next holder. */
+/* The waiting process: reports when it was notified of each release, then waits for the next
+ * holder. */
 static int listen_for(const char *url)
 {
     struct bench bench;
@@ -154,7 +148,7 @@ static int listen_for(const char *url)
     begin(&bench, url);
     for (unsigned heard = 0; heard < NEWS;) {
         struct bw_store_record record = ask(&bench, BW_STORE_WATCH, "news", 0, version);
-        bw_time when = now_ns();
+        bw_time when = bw_clock_boot();
         version = record.version;
         if (!record.held && record.token == 0)
             continue;
@@ -192,7 +186,7 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Sorted spans. */
+/* Prints sorted spans. */
 static void print_spans(const char *name, const bw_time *spans)
 {
     const unsigned shown[] = {NEWS / 2, NEWS * 99 / 100, NEWS - 1};
@@ -212,13 +206,13 @@ static void news(const char *url)
     for (unsigned i = 0; i < NEWS; i++) {
         bw_time heard[2] = {0, 0};
         bw_token token = ask(&bench, BW_STORE_ACQUIRE, "news", 0, 0).token;
-        while (!heard[0]) /* it knows the holder, and waits again */
+        while (!heard[0]) /* until the listener has seen the holder and waits again */
             if (read(from, heard, sizeof heard) != sizeof heard)
                 exit(1);
         usleep(2000);
-        bw_time asked = now_ns();
+        bw_time asked = bw_clock_boot();
         ask(&bench, BW_STORE_RELEASE, "news", token, 0);
-        bw_time committed = now_ns();
+        bw_time committed = bw_clock_boot();
         while (heard[0])
             if (read(from, heard, sizeof heard) != sizeof heard)
                 exit(1);
@@ -228,10 +222,10 @@ static void news(const char *url)
     waitpid(listener, NULL, 0);
     qsort(after_asking, NEWS, sizeof(bw_time), by_size);
     qsort(after_commit, NEWS, sizeof(bw_time), by_size);
-    printf("%-44s %10s %12s %12s\n", "a release, until another process hears of it", "median",
+    printf("%-44s %10s %12s %12s\n", "a release, until another process is notified", "median",
            "p99", "most");
-    print_spans("from asking for it", after_asking);
-    print_spans("from the answer to it", after_commit);
+    print_spans("from sending the request", after_asking);
+    print_spans("from receiving the reply", after_commit);
     close(from);
     end(&bench);
 }

@@ -1,9 +1,9 @@
-/* The same cycles as serve_load, on ZooKeeper: an ephemeral node created, then deleted; one thread,
- * its own C client.
+/* The same cycles as serve_load, on ZooKeeper: creates and deletes an ephemeral node. One thread,
+ * with ZooKeeper's C client.
  *
  *     zookeeper_load HOST:PORT CLIENTS CONNECTIONS SECONDS
  *
- * One line of JSON, as serve_load's. */
+ * Prints one line of JSON, like serve_load. */
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,7 +82,7 @@ static void go(struct client *client)
     under_way++;
 }
 
-/* One turn of all connections: what each is interested in, then what came. */
+/* Serves all connections once: waits for the events that each needs, then handles them. */
 static void turn(uint32_t count)
 {
     struct pollfd fds[CONNECTIONS_MAX];
@@ -126,7 +126,7 @@ static void open_connections(const char *host, uint32_t count)
     while (!all_connected(count)) {
         turn(count);
         if (now_ns() > until) {
-            fprintf(stderr, "zookeeper_load: no connection to %s\n", host);
+            fprintf(stderr, "zookeeper_load: cannot connect to %s\n", host);
             exit(1);
         }
     }

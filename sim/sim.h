@@ -1,9 +1,9 @@
-/* The simulated world, seen from outside: a configuration in, one run, figures out. A run is a
- * function of its configuration and seed.
+/* The interface of the simulated world: a configuration goes in, one run happens, figures come out.
+ * The configuration with its seed determines the run completely.
  *
- * The world replaces everything below the line of the design: clock, network, disks, processes. It
- * runs the shipped bw_instance objects. Checkers (check.h) watch it through the observer and know
- * nothing of its insides. */
+ * The world replaces everything that a host provides: clock, network, disks, processes. It runs the
+ * shipped bw_instance objects. Checkers (check.h) watch it only through the observer and do not
+ * know its internals. */
 #ifndef BW_SIM_SIM_H
 #define BW_SIM_SIM_H
 
@@ -15,224 +15,274 @@
 #define BW_SIM_KINDS      (BW_MSG_COUNT)
 
 enum bw_sim_fault_kind {
-    BW_FAULT_CRASH,     /* node: loses all but what was durable */
-    BW_FAULT_RESTART,   /* node */
-    BW_FAULT_PAUSE,     /* node: stops running; timers and messages wait (SIGSTOP, VM pause) */
-    BW_FAULT_RESUME,    /* node */
-    BW_FAULT_PARTITION, /* groups: nodes in different groups cannot talk; nodes in no group are
-                           alone */
-    BW_FAULT_CUT,       /* node>peer: that one direction is lost */
-    BW_FAULT_MEND,      /* node>peer */
-    BW_FAULT_HEAL,      /* every partition and cut ends */
-    BW_FAULT_LOSS,      /* rate: message loss from now on */
-    BW_FAULT_LATENCY,   /* latency: from now on */
-    BW_FAULT_DRIFT,     /* node: clock rate 1 + rate from now on */
-    BW_FAULT_JUMP, /* node: wall clock jumps by span (monotonic clocks do not jump; shipped code has
-                      no wall clock) */
-    BW_FAULT_DISK_FAIL, /* node: the next durable write fails; the process must die, and does */
-    BW_FAULT_DISK_SLOW, /* node: durable writes take span from now on (0 = normal) */
-    BW_FAULT_HINT,      /* node sees its connection to peer close */
-    BW_FAULT_CONFIRM,   /* everybody is told that node's work is confirmed dead (it must be crashed)
-                         */
-    BW_FAULT_JOIN,      /* node: a new member starts; all are told */
-    BW_FAULT_LEAVE,     /* node: stops in good order (STOP), then all are told */
-    BW_FAULT_CAMPAIGN, /* node: command; peer: the leader known to have failed, or, invitation: whom
-                          to invite */
-    BW_FAULT_RESIGN,   /* node: command */
-    BW_FAULT_TRANSFER, /* node asked to hand over to peer; node 0 = whoever leads */
-    BW_FAULT_STORE_DOWN, /* lease: the store goes away, as its model does */
-    BW_FAULT_STORE_UP,   /* and is back */
-    BW_FAULT_WIPE /* registry: a crashed node's disk is lost; it asks to join, and is replaced.
-                     lease, a store: its records are deleted as soon as nobody holds one */
+    BW_FAULT_CRASH,   /* node loses everything that is not durable */
+    BW_FAULT_RESTART, /* node starts again */
+    BW_FAULT_PAUSE,   /* node stops running; its timers and messages wait (SIGSTOP, VM pause) */
+    BW_FAULT_RESUME,  /* end of PAUSE for node */
+    /* nodes in different groups cannot communicate; a node in no group is isolated */
+    BW_FAULT_PARTITION,
+    BW_FAULT_CUT,     /* messages node>peer are lost, in this direction only */
+    BW_FAULT_MEND,    /* end of CUT for node>peer */
+    BW_FAULT_HEAL,    /* ends every partition and cut */
+    BW_FAULT_LOSS,    /* probability `rate` of message loss from now on */
+    BW_FAULT_LATENCY, /* `latency` of messages from now on */
+    BW_FAULT_DRIFT,   /* node's clock rate is 1 + rate from now on */
+    /* node's wall clock jumps by span (monotonic clocks do not jump; only leases with a declared
+     * clock uncertainty read wall clocks) */
+    BW_FAULT_JUMP,
+    BW_FAULT_DISK_FAIL, /* node's next durable write fails; the process must exit, and does */
+    BW_FAULT_DISK_SLOW, /* node's durable writes take span from now on (0 = normal) */
+    BW_FAULT_HINT,      /* node's connection to peer closes */
+    /* all nodes learn that node's work is confirmed dead (node must be crashed) */
+    BW_FAULT_CONFIRM,
+    BW_FAULT_JOIN,  /* node starts as a new member; all members learn of it */
+    BW_FAULT_LEAVE, /* node gets the event STOP and stops; then all members learn that it left */
+    /* command to node; peer: the leader that failed, or, for invitation, the node to invite */
+    BW_FAULT_CAMPAIGN,
+    BW_FAULT_RESIGN, /* command to node */
+    /* command to node: transfer leadership to peer; node 0 = the current leader */
+    BW_FAULT_TRANSFER,
+    BW_FAULT_STORE_DOWN, /* lease: the store becomes unavailable as its model defines it */
+    BW_FAULT_STORE_UP,   /* lease: the store is available again */
+    /* registry: a crashed node loses its disk; it asks to join and is replaced. lease, with a store
+     * as node: its records are deleted as soon as no candidate holds one. others: see members.c */
+    BW_FAULT_WIPE,
+    BW_FAULT_KILL, /* like CRASH, but node's work runs on until its right to act ends */
+    /* Raft: an operator removes node from the group; its process learns nothing of this */
+    BW_FAULT_REMOVE,
+    BW_FAULT_SECOND /* a second process starts under node's id; see second.c */
 };
 
 enum bw_sim_dist { BW_DIST_UNIFORM, BW_DIST_EXPONENTIAL };
 
 struct bw_sim_latency {
     enum bw_sim_dist dist;
-    bw_time min,
-        max; /* uniform: the range (equal = fixed); exponential: min + Exp(mean = max - min) */
+    /* uniform: the range (equal = fixed); exponential: min + Exp(mean = max - min) */
+    bw_time min, max;
 };
 
 struct bw_sim_fault {
     enum bw_sim_fault_kind kind;
     bw_time at;         /* virtual time since the start */
-    bw_node node, peer; /* node 0 where a leader makes sense: whoever leads then */
+    bw_node node, peer; /* node 0: the leader at that time, for faults that allow it */
+    uint32_t shard;     /* RESIGN: only this election, counted from 1; 0: all elections */
     double rate;
     bw_time span;
     struct bw_sim_latency latency;
-    uint8_t *groups; /* PARTITION: group number of node id i at [i], 0 = in none, nodes + spare + 1
-                        of them (lease: and one per store; stores in no group are with the first);
-                        owned by the script that made it */
+    /* PARTITION: [i] is the group of node id i, 0 = none; nodes + spare + 1 entries (lease: one
+     * more per store; a store in no group is in the first). Owned by the script that created it. */
+    uint8_t *groups;
 };
 
-/* What keeps the leases. Stores are nodes of the world, ids above all candidates. */
+/* Models of the store that keeps leases. Stores are nodes of the world, with ids above all
+ * candidates. */
 enum bw_sim_store {
-    BW_SIM_STORE_QUORUM,    /* forgets nothing; away: stands still, and serves late what waited */
-    BW_SIM_STORE_SINGLE,    /* durable before it answers; away: crashed, then restarted */
-    BW_SIM_STORE_FORGETFUL, /* answers first, writes later; away: its newest writes are lost */
-    BW_SIM_STORE_REDLOCK,   /* five that keep nothing, asked for a majority; away: three crashed */
-    BW_SIM_STORE_ANY        /* storms: drawn by the seed, quorum or single */
+    /* loses no write; unavailable: it is frozen, and later serves the requests that waited */
+    BW_SIM_STORE_QUORUM,
+    /* responds after its writes are durable; unavailable: it crashes and restarts */
+    BW_SIM_STORE_SINGLE,
+    /* responds before its writes are durable; unavailable: loses its newest writes */
+    BW_SIM_STORE_FORGETFUL,
+    /* five stores without disks, of which a majority grants a lease; unavailable: three crash */
+    BW_SIM_STORE_REDLOCK,
+    BW_SIM_STORE_ANY /* storms only: the seed chooses QUORUM or SINGLE */
 };
 
-struct bw_sim_lease { /* the algorithm "lease" */
+struct bw_sim_lease { /* settings of the algorithm "lease" */
     enum bw_sim_store store;
     bw_time ttl_ns, grace_ns, retry_ns, kill_after_ns, margin_ns;
-    bool expires;   /* quorum, single: the store's clock ends a lease (else candidates watch it) */
-    bw_time lag_ns; /* forgetful: at most this much of the newest is lost; 0: a TTL */
-    bw_time uncertainty_ns; /* declared of every wall clock, and true until one jumps; 0: none is
-                               looked at */
+    /* quorum, single: the store's clock ends leases (else candidates observe them) */
+    bool expires;
+    bw_time lag_ns; /* forgetful: maximum age of lost writes; 0: a TTL */
+    /* declared error of every wall clock, true until one jumps; 0: wall clocks are not used */
+    bw_time uncertainty_ns;
 };
 
-/* "registry": Raft with the service's registry on it, and clients (registry.h). */
+/* "registry": Raft with the registry of `bellwether serve` and clients (registry.h). */
 extern const struct bw_elector_ops bw_sim_registry_ops;
-/* Raft, alone or under a registry: there are logs. */
+/* Returns whether the algorithm is Raft, alone or under a registry, and so has logs. */
 bool bw_sim_is_raft(const struct bw_elector_ops *ops);
 
-struct bw_sim_registry_config { /* the algorithm "registry": its clients */
+struct bw_sim_registry_config { /* clients of the algorithm "registry" */
     uint32_t clients;
-    bw_time pace_ns; /* between an answer and the next question, on average */
+    bw_time pace_ns; /* mean pause between a response and the next request */
     bw_time ttl_min, ttl_max;
-    bw_time stop; /* they ask nothing from then on, and at the end all leases must be gone; 0: never
-                   */
+    bw_time stop; /* time when clients stop; at the end no lease may remain; 0: never */
 };
 
 enum bw_sim_order { BW_ORDER_SORTED, BW_ORDER_REVERSE, BW_ORDER_RANDOM };
 
-#define BW_INITIATOR_NONE ((bw_node)0) /* ordinary start: every node starts by its own rules */
-#define BW_INITIATOR_ALL  ((bw_node)UINT32_MAX) /* everybody starts an election at time 0 */
+#define BW_INITIATOR_NONE ((bw_node)0) /* normal start: every node starts by its own rules */
+#define BW_INITIATOR_ALL  ((bw_node)UINT32_MAX) /* every node starts an election at time 0 */
 
 struct bw_sim_config {
-    const struct bw_elector_ops *algorithm; /* NULL: none, detectors alone; then `until` is set */
+    const struct bw_elector_ops *algorithm; /* NULL: detectors only; then `until` must be set */
     const struct bw_detector_ops *detector; /* NULL: none */
     uint32_t nodes;                         /* ids 1..nodes */
-    uint32_t spare;                         /* further ids nodes+1..nodes+spare may join later */
-    uint32_t elections; /* electors per instance that share the detector, default 1 */
-    bool spread;        /* all members lead about as many of them (core/shards/balance.h) */
+    /* number of further ids, nodes+1..nodes+spare, that can join later */
+    uint32_t spare;
+    uint32_t elections; /* electors per instance that share the detector; default 1 */
+    bool spread;        /* spread leadership evenly over the members (core/shards/peer_balance.h) */
     uint64_t seed;
 
     struct bw_sim_latency latency;
-    double loss, duplicate, reorder; /* chances per message; a reordered one is delayed once more */
-    double drift;                    /* each node's clock rate is drawn from 1 +- drift */
-    double drift_bound;              /* what the electors are told; default 0.01 */
-    bw_time disk_min, disk_max;      /* a durable write takes this long */
-    bool transport_tells; /* a send to a dead node comes back as SEND_FAILED (TCP); default true */
-    bool transport_hints; /* a crash is seen as HINT by all it could reach after one latency;
-                             default false */
+    /* probabilities per message; to reorder a message, the network adds a second latency to it */
+    double loss, duplicate, reorder;
+    double drift;               /* each node's clock rate is drawn from 1 +- drift */
+    double drift_bound;         /* drift that the electors assume; default 0.01 */
+    bw_time disk_min, disk_max; /* range of the duration of a durable write */
+    /* a send to a dead node is reported as SEND_FAILED (TCP); default true */
+    bool transport_reports;
+    /* after one latency, nodes that a crashed node could reach get a HINT; default false */
+    bool transport_hints;
 
-    bw_time period_ns;                /* heartbeats and probes */
-    bw_time timeout_min, timeout_max; /* 0: follow from latency and period */
-    bool fresh_timers; /* Raft: at the leader's crash every follower's timer starts anew (textbook
-                          model) */
+    bw_time period_ns;                /* interval of heartbeats and probes */
+    bw_time timeout_min, timeout_max; /* 0: derived from latency and period */
+    /* Raft: every follower's timer restarts when the leader crashes (textbook model) */
+    bool fresh_timers;
     bool no_announce;
     bool pre_vote_off;
-    bool guard;         /* quorum guard around the algorithm */
-    uint32_t quorum;    /* promises the guard wants; 0 = majority */
-    bw_time promise_ns; /* 0: follows from timeouts */
+    bool guard;         /* add the quorum guard to the algorithm */
+    bool founders_vote; /* guard: only the promises of ids 1..nodes count, as in `peer` */
+    /* members leave, are removed and return as in `peer`; see members.c */
+    bool peer_rules;
+    /* the highest spare id is not a member, but the place of a second process under another id */
+    bool second;
+    uint32_t quorum;    /* number of promises that the guard needs; 0 = majority */
+    bw_time promise_ns; /* 0: derived from the timeouts */
     struct bw_sim_lease lease;
     struct bw_sim_registry_config registry;
     enum bw_rank rank;
-    uint32_t indirect; /* SWIM's k */
+    uint32_t indirect; /* k of SWIM */
     enum bw_sim_order order;
     bw_node initiator;
-    const bw_node *initiators; /* with `initiator` the first of them: further ones start too */
+    const bw_node *initiators; /* list of several initiators; the first equals `initiator` */
     uint32_t initiators_count;
-    const bw_node *crashed, *candidates, *alternatives; /* lists of ids, borrowed */
+    const bw_node *crashed, *candidates, *alternatives; /* lists of ids; borrowed */
     uint32_t crashed_count, candidates_count, alternatives_count;
 
     const struct bw_sim_fault *faults; /* sorted by `at`; borrowed */
     uint32_t faults_count;
-    bw_time
-        until; /* 0: ends when all live nodes agree on a live leader, every fault has happened, and
-                  the electors' messages then under way have come (at most a lap's time later) */
-    bw_time limit; /* with until 0: give up here; default 10 min of virtual time */
+    /* 0: the run ends when all live nodes agree on a live leader, every fault has happened, and the
+     * electors' pending messages have arrived (at most the time of one ring lap later) */
+    bw_time until;
+    bw_time limit; /* with until 0: maximum virtual time; default 10 min */
+    /* with until 0: after the end the observer sees the world for this part of the run's time more
+     * (0.1: for 10 %). The figures and the trace cover only the run itself. */
+    double run_on;
 
-    bw_time stop_ns;  /* a deposed leader's work is confirmed dead to its own elector after this */
-    bw_time work_ns;  /* a leader that may act writes to the resource this often; 0: no work */
-    bool fencing_off; /* the resource checks no tokens (anti-pattern) */
-    bw_time propose_ns;     /* Raft: the leader is given a proposal this often; 0: none */
+    bw_time stop_ns; /* time until a deposed leader's work is confirmed dead to its own elector */
+    bool lingers;    /* for this time the work still acts, but never longer than its lease */
+    bw_time news_ns; /* Raft: maximum delay of a report that a leader's work is dead */
+    /* until `timers_late_until`, each timer fires up to this much late, as in a busy event loop */
+    bw_time timers_late_ns, timers_late_until;
+    /* interval at which a leader that may act writes to the resource; 0: no work */
+    bw_time work_ns;
+    bool fencing_off;       /* the resource checks no tokens (an anti-pattern) */
+    bw_time propose_ns;     /* Raft: interval between proposals to the leader; 0: none */
     uint32_t propose_count; /* entries per proposal */
-    bw_time read_ns; /* Raft: everybody who believes to lead is asked to read this often; 0: no
-                        reads */
-    uint32_t compact_every; /* Raft: a node compacts after so many applied entries; 0: never */
-    bool codec; /* every message goes through encode and decode (slower, proves the codec) */
+    bw_time read_ns; /* Raft: interval between reads at every node that claims to lead; 0: none */
+    uint32_t compact_every; /* Raft: a node compacts after this many applied entries; 0: never */
+    bool codec;             /* encode and decode every message (slower; tests the codec) */
 
-    FILE *trace; /* one line per event, or NULL; the trace's hash is computed either way */
-    const struct bw_sim_observer
-        *observer;   /* or NULL; sees everything (checkers, timeline, story) */
-    unsigned checks; /* bits of enum bw_check (check.h): checkers to run */
+    FILE *trace; /* gets one line per event, or NULL; the trace's hash is always computed */
+    const struct bw_sim_observer *observer; /* sees all events (timeline, story), or NULL */
+    unsigned checks; /* bits of enum bw_check (check.h): the checkers to run */
 };
 
-struct bw_sim_stats { /* over runs; ms */
+struct bw_sim_stats { /* over many runs; in ms */
     double min, mean, median, p99, max;
 };
 
-struct bw_sim_result {                      /* of one run */
-    bw_node leader;                         /* agreed at the end, or none */
-    uint32_t max_leaders;                   /* at once, by claim */
-    bw_term term;                           /* highest at the end */
-    bw_time time_to_leader;                 /* see sim run; BW_TIME_NEVER if none came */
-    bw_time leaderless;                     /* time without any live, unpaused leader */
-    bw_time longest_gap;                    /* of it, the longest at a stretch after the first */
-    bw_time split_brain;                    /* time with two or more that may act */
-    uint64_t sent, delivered, failed_sends; /* the electors' messages alone */
-    uint64_t by_kind[BW_SIM_KINDS];         /* sent */
+struct bw_sim_result { /* figures of one run */
+    bw_node leader;    /* the leader agreed on at the end, or none */
+    /* highest number of nodes that claimed to lead at once */
+    uint32_t max_leaders;
+    bw_term term; /* highest term at the end */
+    /* Times; figures/metrics.h defines each of them. NEVER: it did not happen. */
+    bw_time noticed, time_to_leader, time_to_act, time_to_agree;
+    bw_time leaderless, longest_gap, none_acted, split_brain;
+    uint64_t sent, delivered, failed_sends; /* messages of the electors only */
+    uint64_t by_kind[BW_SIM_KINDS];         /* messages sent */
     uint64_t detector_sent;
     uint64_t elections, leader_changes;
     uint64_t writes_tried, stale_tried, stale_accepted;
-    bw_time detection_first, detection_all; /* crash (or cut, pause) to first / last live observer's
-                                               suspicion; NEVER: none */
+    /* crash (or cut, pause) to the first / last live observer's suspicion; NEVER: none */
+    bw_time detection_first, detection_all;
     uint64_t false_suspicions;
-    uint64_t member_periods; /* members x periods observed */
+    uint64_t member_periods; /* number of members times periods observed */
     uint64_t events;
-    uint64_t committed;          /* Raft */
-    uint64_t reads, stale_reads; /* Raft: answered; below what was committed when they were asked */
-    uint64_t asked, asked_ok, asked_unknown; /* registry: by clients */
+    uint64_t committed; /* Raft */
+    /* Raft: number of reads that were answered, and of those with an index older than the one
+     * committed when the read was sent */
+    uint64_t reads, stale_reads;
+    uint64_t asked, asked_ok, asked_unknown; /* registry: requests of clients */
     uint64_t leases_ended;                   /* registry */
-    uint32_t undecided; /* registry: keys whose history was too hard to judge */
+    uint32_t undecided; /* registry: keys whose history exceeded the checker's bound */
     bw_time virtual_ns;
     uint64_t trace_hash;
-    const char *violation; /* NULL, or what a checker found (static or in violation_text) */
+    const char *violation; /* NULL, or the text of a checker (static or in violation_text) */
     char violation_text[200];
     bw_time violation_at;
 };
 
-/* What happened, told to observers in order. All times are the world's; a node's clock is its own
- * business. */
+/* Intervals that metrics.c measures. The figures of a run are sums of them; pictures and stories
+ * are made of them. */
+enum bw_sim_measure {
+    BW_MEASURE_LED,   /* node claimed to lead in `term`; it may have been paused */
+    BW_MEASURE_ACTED, /* node led, ran and was allowed to act */
+    BW_MEASURE_NONE_ACTED,
+    BW_MEASURE_ONE_ACTED, /* exactly one node acted */
+    BW_MEASURE_TWO_ACTED, /* two or more acted; node and other did at its start */
+    BW_MEASURE_AGREED     /* all running nodes followed node; count: their number at its start */
+};
+
+struct bw_sim_interval {
+    enum bw_sim_measure kind;
+    bw_node node, other;
+    bw_time from, to; /* from < to; AGREED: at the end of a run from == to is possible */
+    bw_term term;     /* LED, ACTED */
+    uint32_t count;   /* AGREED */
+};
+
+/* Callbacks for events, in order. All times are on the world's clock unless noted. */
 struct bw_sim_observer {
     void *context;
-    void (*sent)(void *context, bw_time at, const struct bw_message *msg,
-                 bw_time arrives); /* NEVER: lost */
+    /* arrives NEVER: the message is lost. */
+    void (*sent)(void *context, bw_time at, const struct bw_message *msg, bw_time arrives);
     void (*delivered)(void *context, bw_time at, const struct bw_message *msg);
+    /* act_from and act_until are on the world's clock; those in `a` are on the node's clock. */
     void (*announced)(void *context, bw_time at, bw_node node, uint32_t election,
-                      const struct bw_announcement *a, bw_time act_from,
-                      bw_time act_until); /* the last two in the world's time */
-    void (*suspected)(void *context, bw_time at, bw_node node, bw_node whom, bool suspect,
+                      const struct bw_announcement *a, bw_time act_from, bw_time act_until);
+    void (*suspected)(void *context, bw_time at, bw_node node, bw_node target, bool suspect,
                       double level);
     void (*faulted)(void *context, bw_time at, const struct bw_sim_fault *fault, bw_node node);
     void (*wrote)(void *context, bw_time at, bw_node node, bw_token token, bool accepted,
                   bool stale);
     void (*traced)(void *context, bw_time at, bw_node node, const struct bw_trace_note *note);
-    /* hash: of all that was applied up to index, so equal hashes at an index mean equal logs up to
-     * it. A restarted node reports again from its snapshot on; one that takes a snapshot over
-     * reports its last index only. */
+    /* hash: of everything applied up to index. Equal hashes at an index mean equal logs up to it. A
+     * restarted node reports again from its snapshot on. A node that installs a snapshot reports
+     * only the snapshot's last index. */
     void (*committed)(void *context, bw_time at, bw_node node, uint32_t election, bw_index index,
                       uint64_t hash);
+    /* An interval has ended. It may have ended before the event that made this known. Only for the
+     * observer of the configuration. */
+    void (*measured)(void *context, const struct bw_sim_interval *interval);
 };
 
-/* May many of its elections be spread over the members? Not where the same one leads all, nor over
- * stores. */
+/* Returns whether the algorithm's elections can be spread over the members. They cannot where one
+ * leader leads all elections, nor with stores. */
 bool bw_sim_can_spread(const struct bw_elector_ops *algorithm);
 
-/* Fills in the defaults named above: bully, deadline, 5 nodes, 1..5 ms latency, 100 ms period. */
+/* Sets the defaults: bully, deadline, 5 nodes, 1..5 ms latency, 100 ms period. */
 void bw_sim_defaults(struct bw_sim_config *config);
 
-/* Returns 0, or BW_EINVAL / BW_ELIMIT / BW_ENOMEM with a sentence in `why` (200 bytes) naming the
- * setting. */
+/* Runs once. Returns 0, or BW_EINVAL / BW_ELIMIT / BW_ENOMEM with a reason in `why` (200 bytes)
+ * that names the setting. */
 int bw_sim_run(const struct bw_sim_config *config, struct bw_sim_result *result, char *why);
 
-/* The same for loops of many runs: the world's memory is kept and used again. new: NULL without
- * memory. */
+/* A struct bw_sim keeps and reuses the world's memory for many runs. bw_sim_run_in is otherwise the
+ * same as bw_sim_run. bw_sim_new returns NULL without memory. */
 struct bw_sim;
 struct bw_sim *bw_sim_new(void);
 void bw_sim_free(struct bw_sim *sim);

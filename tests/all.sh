@@ -1,8 +1,12 @@
 #!/bin/sh
-# Everything that must hold, in phases; what each proves stands at the top of its script. The last line is
-# `N passed, N failed`, with `, N skipped` behind it if there were any; the status is 1 if anything failed.
-#     all.sh [PHASE...]     only these: build unit sanitize purity tidy lint coverage mutants
-# A phase that cannot even start counts as one failure. Nothing here needs the network.
+# Runs all tests in phases; each script says at its top what it proves. The last line is `N passed, N failed`, followed
+# by `, N skipped` if tests were skipped. The exit code is 1 if a test failed.
+#     all.sh                every phase
+#     all.sh short          the short phases: unit purity tidy coverage
+#     all.sh long           the long phases: long sanitize tsan lint branches mutants
+#     all.sh PHASE...       only these phases
+# The phases `unit` and `long` run the tests of tests/meson.build without and with the suite `long`.
+# A phase that cannot start counts as one failure. No test needs the network.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 jobs=${JOBS:-$(nproc)}
@@ -16,10 +20,14 @@ out=$(mktemp -d)
 behind=
 trap end EXIT
 trap 'exit 130' INT TERM HUP
-wanted=" $* "
+case $* in
+short) wanted=" unit purity tidy coverage " ;;
+long) wanted=" long sanitize tsan lint branches mutants " ;;
+*) wanted=" $* " ;;
+esac
 
 end() {
-    [ -z "$behind" ] || kill -s TERM "$behind" 2>/dev/null # before what it waits for, or it would begin the next
+    [ -z "$behind" ] || kill -s TERM "$behind" 2>/dev/null # before the command that it waits for; otherwise it would start the next one
     for session in "$out"/low.*; do
         [ ! -e "$session" ] || kill -s TERM -- "-$(cat "$session")" 2>/dev/null
     done
@@ -41,7 +49,7 @@ is_wanted() {
     case $wanted in *" $1 "*) return 0 ;; *) return 1 ;; esac
 }
 
-# What gets only what the others leave of the cores, in a session of its own.
+# Runs a command at the lowest priority, in a session of its own.
 low() { # name command...
     session=$out/low.$1
     shift
@@ -51,7 +59,7 @@ low() { # name command...
     return $status
 }
 
-# A script that prints TAP: run, then judged.
+# Runs a script that prints TAP; judge_tap counts its results.
 run_tap() { # name command...
     is_wanted "$1" || return 0
     name=$1
@@ -73,7 +81,7 @@ COUNTS
     report "$1" "$(cat "$out/$1.from")" "$(cat "$out/$1.to")" "$p" "$f" "$s"
 }
 
-# meson tests of one build directory.
+# Runs the meson tests of one build directory.
 meson_phase() { # name directory at-once arguments...
     is_wanted "$1" || return 0
     name=$1
@@ -115,7 +123,7 @@ verdict() {
     exit
 }
 
-# Without a build nothing else can be said.
+# Without a build no test can run.
 started=$(date +%s)
 if compile "$build"; then
     add 1 0 0
@@ -125,33 +133,45 @@ else
     verdict
 fi
 
-# Behind the tests that mostly wait: the build with sanitizers, which has to be there when it is their turn, and the rest.
+# In the background of the tests, which mostly wait: the build with sanitizers, which must be complete before its phase,
+# clang-tidy, branch coverage and the mutants.
 if is_wanted sanitize; then
     priority="low asan"
     compile "$asan" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized >"$out/asan" 2>&1 &
     asan_builds=$!
 fi
+if is_wanted tsan; then
+    low tsan tests/tsan.py --build-only >"$out/tsan-build" 2>&1 &
+    tsan_builds=$!
+fi
 {
     run_tap lint low lint tests/clang-tidy.sh "$build"
+    run_tap branches low branches tests/branches.py --tap "$build"
     run_tap mutants low mutants tests/mutants.py --tap "$build"
 } &
 behind=$!
 
-meson_phase unit "$build" "$jobs"
+meson_phase unit "$build" "$jobs" --no-suite long
+meson_phase long "$build" "$jobs" --suite long
 if is_wanted sanitize; then
-    # Leaks, overruns and undefined behaviour: the same tests and storms, slower, so with fewer seeds.
+    # Finds leaks, overruns and undefined behaviour: the same tests and storms, but slower, so with fewer seeds.
     if wait "$asan_builds"; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
-            TEST_SIZE=small meson_phase sanitize "$asan" $(((jobs + 1) / 2)) --no-suite fuzz
+            TEST_SIZE=small meson_phase sanitize "$asan" $(((jobs + 1) / 2)) --no-suite long
     else
         cat "$out/asan"
         add 0 1 0
     fi
+fi
+if is_wanted tsan; then
+    # Finds data races: the tests of the parts that have a second thread.
+    wait "$tsan_builds"
+    run_tap tsan tests/tsan.py
 fi
 run_tap purity tests/purity.sh "$build"
 run_tap tidy tests/tidy.sh
 run_tap coverage tests/coverage.py "$build"
 wait "$behind"
 behind=
-for phase in purity tidy lint coverage mutants; do judge_tap "$phase"; done
+for phase in tsan purity tidy lint coverage branches mutants; do judge_tap "$phase"; done
 verdict

@@ -1,38 +1,41 @@
-/* Judges a recorded history of a registry: was it linearizable, and did revisions only grow?
+/* Checks a recorded history of a registry: is it linearizable, and do revisions only grow?
  *
- *     check-history FILE...          - is standard input; each file is a history by itself
+ *     check-history FILE...          - is standard input; each file is a separate history
  *
- * Exit 0: it was. 1: it was not; the line that has no place is printed. 2: a file cannot be read or
- * a line is malformed. 3: nothing wrong was found, but some key was too hard to decide.
+ * Exit code:
+ *   0  the history is linearizable
+ *   1  it is not; prints the line of an operation that fits into no order
+ *   2  a file cannot be read, or a line is malformed
+ *   3  no error was found, but the check of some key exceeded its bound
  *
  * A file has one operation per line, each a JSON object; the order of the lines does not matter.
  *
  *     field     of              what
- *     client    all             who asked, a number; optional
+ *     client    all             number of the client; optional
  *     op        all             "put" "get" "delete" "cas" "grant" "keepalive" "revoke"
  *     key       put get delete cas   a string
- *     value     put cas         a string: what is put
- *     expect    cas             the value compared with, a string; null: the key must not exist
+ *     value     put cas         the new value, a string
+ *     expect    cas             the value to compare with, a string; null: the key must not exist
  *     version   get             version found; optional. cas: compared instead of `expect`
  *                               (0: the key must not exist)
- *     lease     put cas         the lease it is put under, a number; 0 or absent: none
- *               grant keepalive revoke   which lease (the id that the service gave)
+ *     lease     put cas         the lease of the key, a number; 0 or absent: none
+ *               grant keepalive revoke   the lease (the id that the service assigned)
  *     result    get             the value found, a string; null: no such key
- *               delete          how many were deleted, 0 or 1
- *               cas             true: the comparison held and it was put; false: it did not
- *               grant           true, or false: there was a lease of this id; absent: true
- *               keepalive       the TTL that the answer gave; 0 proves nothing: no such lease, or
- *                               one that the node that leads is about to revoke
+ *               delete          number of deleted keys, 0 or 1
+ *               cas             true: the comparison held and the value was put; false: it did not
+ *               grant           true, or false: the id already existed; absent: true
+ *               keepalive       the TTL in the response; 0 proves nothing: no such lease, or
+ *                               one that the leader is about to revoke
  *               revoke          true, or false: no such lease; absent: true
- *     call      all             when it was asked, a whole number, in any unit, but on one clock
- *     return    all             for all clients of the file (time.monotonic_ns()); when the
- *                               answer came. Not needed of an unknown one
+ *     call      all             when the request was sent, an integer in any unit, but on one clock
+ *                               for all clients of the file (time.monotonic_ns())
+ *     return    all             when the response arrived; not needed if the outcome is unknown
  *     outcome   all             "ok": answered. "fail": certainly not done (refused, never sent).
- *                               "unknown": no answer, or one that does not say whether it was done
- *     revision  ok ones         the answer's header.revision; optional; compared across all keys
+ *                               "unknown": no response, or one that does not tell the result
+ *     revision  ok ones         header.revision of the response; optional; compared across all keys
  *
- * What an operation of another kind did (ranges, transactions on many keys) is left out, but nobody
- * may change the keys of the history unrecorded: a key begins as absent. Leases may expire. */
+ * Operations of other kinds (ranges, transactions on several keys) are not recorded. But all
+ * changes of the keys in the history must be: a key starts as absent. Leases may expire. */
 #include "core/base/error.h"
 #include "sim/checks/history.h"
 
@@ -43,7 +46,7 @@
 
 #define LINE_MAX_BYTES ((size_t)4 << 20)
 
-static const char *problem; /* with the line being read */
+static const char *problem; /* reported with the current line */
 
 static int wrong(const char *what)
 {
@@ -70,7 +73,7 @@ static int read_name(const json_t *value, uint64_t *out, const char *what)
     return 0;
 }
 
-/* A string, or null for what is not there. */
+/* Reads a string, or null for an absent value. */
 static int read_value(const json_t *value, uint64_t *out, const char *what)
 {
     *out = BW_LINEAR_ABSENT;
@@ -101,7 +104,7 @@ static int read_key(const json_t *line, struct bw_history_op *op)
         return wrong("version");
     if (!error && (op->kind == BW_HISTORY_PUT || op->kind == BW_HISTORY_CAS))
         error = read_name(json_object_get(line, "value"), &op->value, "value");
-    if (!error && op->kind == BW_HISTORY_CAS && op->version == BW_LINEAR_UNTOLD)
+    if (!error && op->kind == BW_HISTORY_CAS && op->version == BW_LINEAR_NO_VERSION)
         error = read_value(json_object_get(line, "expect"), &op->expect, "expect");
     return error;
 }
@@ -130,7 +133,7 @@ static int read_op(const json_t *line, struct bw_history_op *op)
         return -1;
     op->kind = (enum bw_history_kind)kind;
     op->outcome = (enum bw_linear_outcome)outcome;
-    op->version = BW_LINEAR_UNTOLD;
+    op->version = BW_LINEAR_NO_VERSION;
     op->client = (uint32_t)json_integer_value(json_object_get(line, "client"));
     op->lease = json_integer_value(json_object_get(line, "lease"));
     op->revision = json_integer_value(json_object_get(line, "revision"));
@@ -191,21 +194,22 @@ static int judge(const char *name, const struct bw_history *history)
         return 2;
     }
     if (verdict.backward_line) {
-        printf("not linearizable: a revision that is older than what was known before\n");
+        printf("not linearizable: a revision is smaller than an earlier one\n");
         show_line(name, verdict.backward_line);
         return 1;
     }
     if (verdict.linear.judgement == BW_LINEAR_WRONG) {
-        printf(
-            "not linearizable: of %u operations on this key or lease %u find a place, then not\n",
-            verdict.linear.known, verdict.linear.placed);
+        printf("not linearizable: no order of the %u operations on this key or lease explains more "
+               "than "
+               "%u of them\n",
+               verdict.linear.known, verdict.linear.placed);
         show_line(name, verdict.linear.stuck_line);
         return 1;
     }
     printf("%s: %u operations, %s", name, history->count,
-           verdict.linear.undecided ? "nothing wrong found" : "linearizable\n");
+           verdict.linear.undecided ? "no error found" : "linearizable\n");
     if (verdict.linear.undecided)
-        printf(", %u keys or leases not decided\n", verdict.linear.undecided);
+        printf(", %u keys or leases undecided\n", verdict.linear.undecided);
     return verdict.linear.undecided ? 3 : 0;
 }
 

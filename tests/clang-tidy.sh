@@ -1,8 +1,8 @@
 #!/bin/sh
-# clang-tidy over every source file of the build, in parallel; .clang-tidy says which checks and why.
+# Runs clang-tidy on every source file of the build, in parallel; .clang-tidy lists the checks with their reasons.
 #     clang-tidy.sh [BUILD [FILE...]]
-# A file that was clean is not looked at again until it, what it includes, the settings or its compile command change; that is
-# kept beside the user's other caches, so that a fresh clone knows it too.
+# A file without findings is skipped until the file, its includes, the settings or its compile command change. The results
+# are kept in the user's cache directory, so that a fresh clone can use them too.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tap.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a cmocka program and says of its skipped tests what TAP says: `ok N - NAME # SKIP`. cmocka itself
-# prints `not ok N # SKIP NAME`, which readers of TAP count as a failure. Ends with the program's status.
+# Runs a cmocka program and prints its skipped tests as TAP defines it: `ok N - NAME # SKIP`. cmocka itself
+# prints `not ok N # SKIP NAME`, which TAP readers count as a failure. Exits with the program's exit code.
 #     cmocka.sh PROGRAM [ARGUMENT...]
 export CMOCKA_MESSAGE_OUTPUT=TAP
 exec 4>&1

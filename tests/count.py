@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts single tests: `count.py meson TESTLOG.json` or `count.py tap FILE`; `count.py why TESTLOG.json` shows failures.
 
-The first two print `passed failed skipped`. A program that speaks TAP counts once per line; one that only exits counts once; one
-that crashed or timed out counts as a failure on top of the lines it still printed.
+The first two print `passed failed skipped`. A program that prints TAP counts once per line; a program that only exits counts once.
+A program that crashed or timed out counts as one failure, in addition to the lines that it printed.
 """
 import json
 import re
@@ -42,7 +42,7 @@ def count_meson(path):
 
 
 def failing_lines(text):
-    """What TAP says of its failures: each `not ok` with the comments behind it."""
+    """Yields the failures in TAP output: each `not ok` line with the comments after it."""
     shown = False
     for line in text.splitlines():
         if line.startswith("#"):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""docs/coverage.md names every capability, and what it names exists. Prints TAP.
+"""Checks that docs/reference/requirements.md lists every capability, and that everything it names exists. Prints TAP.
 
     coverage.py BUILD
 
-A row is `| id | what | status | tests | command | page |`. Status is `done` or `open: what will bring it`. A done row has a
-test, a command and a page. Tests are `unit/NAME`, `check/NAME` or paths; commands are words of build/bellwether that its
-help knows; pages are links relative to docs/. Every algorithm and detector has its place in the documentation, and every
-link in it leads somewhere.
+A row is `| id | what | status | tests | command | page |`. Status is `done` or `open: what is missing`. A done row has a
+test, a command and a page. Tests are `unit/NAME`, `check/NAME` or paths. Commands are subcommands of build/bellwether that
+its help lists. Pages are links relative to docs/. Every algorithm and detector must be documented, and every link must have
+a target.
 """
 import glob
 import os
@@ -40,7 +40,7 @@ def said(build, *words):
 
 def rows():
     found = []
-    for line in read("docs/coverage.md").splitlines():
+    for line in read("docs/reference/requirements.md").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("|") and re.fullmatch(r"[A-F]\d+", cells[0]):
             found.append(cells)
@@ -59,7 +59,7 @@ def test_problem(name, units, checks):
 
 
 def command_problem(build, command):
-    """The command must be known, and so must each of its --options."""
+    """Returns a problem if the command or one of its --options is unknown."""
     words = command.split()
     if words[0] == "make":
         return None if re.search(rf"^{re.escape(words[1])}:", read("Makefile"), re.M) else f"no target {words[1]}"
@@ -119,8 +119,8 @@ def check_rows(build):
 
 
 def check_names(build):
-    """Nothing ships undocumented."""
-    index, detectors = read("docs/algorithms/README.md"), read("docs/detectors.md")
+    """Checks that every shipped algorithm, detector and command is documented."""
+    index, detectors = read("docs/concepts/algorithms/README.md"), read("docs/concepts/detectors.md")
     for kind, text in (("algorithm", index), ("detector", detectors)):
         names = said(build, "--complete", "sim", "run", f"--{kind}", "")[1].split()
         names = [n for n in names if n != "none"]
@@ -129,10 +129,10 @@ def check_names(build):
 
 
 def check_traits():
-    """The table of algorithms says of each what its source says: does it split, is it deterministic?"""
+    """Checks that the table of algorithms agrees with the source on two traits: may it split, is it deterministic?"""
     wrong = []
     table = {}
-    for line in read("docs/algorithms/README.md").splitlines():
+    for line in read("docs/concepts/algorithms/README.md").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `"):
             table[cells[0].strip("`")] = cells
@@ -153,7 +153,7 @@ def check_traits():
 
 
 def all_tests():
-    """The text of every test, to find names in."""
+    """Returns the text of all tests, to search names in it."""
     text = ""
     for folder in ("tests/unit", "tests/system", "tests/conformance"):
         for where, _, names in os.walk(os.path.join(TOP, folder)):
@@ -162,20 +162,58 @@ def all_tests():
 
 
 def check_faults():
-    """docs/testing.md: a fault is a test, and what it names is there. A name that ends in ... is the beginning of one."""
+    """Checks that every fault in docs/reference/faults.md names an existing test. A name that ends in ... is a prefix."""
     text, wrong, count = all_tests(), [], 0
-    for line in read("docs/testing.md").splitlines():
+    for line in read("docs/reference/faults.md").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not re.match(r"\| (\d+b?|health) \|", line):
             continue
         count += 1
         names = re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+){3,}", cells[2])
-        # sigterm_... is made from the signal's name
+        # sigterm_... is generated from the signal's name
         wrong += [f"{cells[0]}: {n}" for n in names if n not in text and n.split("_", 1)[1] not in text]
         files = re.findall(r"`([\w-]+\.txt)`", cells[2])
         wrong += [f"{cells[0]}: {f}" for f in files if not glob.glob(os.path.join(TOP, "tests/scenario/*", f))]
         wrong += [] if names or files else [f"{cells[0]} names no test"]
     check("every fault of a run names tests that are there", wrong + ([] if count >= 20 else [f"{count} faults only"]))
+
+
+def apply_diff(body, block):
+    """The text after the hunks of a diff without line numbers. Each hunk's old lines occur exactly once, or it is applied."""
+    for hunk in re.split(r"^@@.*\n", "\n".join(block) + "\n", flags=re.M):
+        lines = hunk.split("\n")[:-1]
+        old = "".join(line[1:] + "\n" for line in lines if not line.startswith("+"))
+        new = "".join(line[1:] + "\n" for line in lines if not line.startswith("-"))
+        if new in body and new != old:
+            continue  # the reader has applied this hunk
+        if ("\n" + body).count("\n" + old) != 1:
+            raise ValueError(old.split("\n")[0])
+        at = ("\n" + body).index("\n" + old)
+        body = body[:at] + new + body[at + len(old):]
+    return body
+
+
+def recipe_problems(page):
+    """A recipe creates files and changes others by diffs. Its diffs must fit the files as they are now."""
+    files, path, problems = {}, None, []
+    for text, kind, block in re.findall(r"(.*?)^```(\w*)\n(.*?)^```$", read(page), re.S | re.M):
+        named = re.findall(r"(?:Create|In|Append to|Edit) `([\w./-]+)`", text)
+        path = named[-1] if named else path
+        if kind != "diff":
+            if path and kind not in ("", "console", "sh"):
+                files[path] = files.get(path, "") + block
+            continue
+        try:
+            files[path] = apply_diff(files[path] if path in files else read(path), block.rstrip("\n").split("\n"))
+        except (OSError, ValueError) as error:
+            problems.append(f"{page}: {path}: {error}")
+    return problems
+
+
+def check_recipes():
+    recipes = [p for p in pages() if p.startswith("docs/internals/adding-")]
+    check("every recipe in docs/internals fits the code",
+          [problem for page in recipes for problem in recipe_problems(page)] or ([] if len(recipes) >= 6 else ["no recipes"]))
 
 
 def main():
@@ -184,6 +222,7 @@ def main():
     check_names(build)
     check_traits()
     check_faults()
+    check_recipes()
     broken = [link_problem(page, link) for page in pages() for link in links_of(page)]
     check("every link in the documentation leads somewhere", [b for b in broken if b])
     print(f"1..{len(results)}")

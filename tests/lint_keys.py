@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What clang-tidy shall look at, and a key for each file that changes when its verdict could.
+"""Lists the files for clang-tidy, with a key for each file. The key changes when clang-tidy's result could change.
 
     lint_keys.py BUILD CACHE      writes CACHE/compile_commands.json; prints a line `FILE KEY` for each source of the build
 
-A key covers the file, all it includes (as the compiler told ninja, the system's headers too), how it is compiled, the settings
-and clang-tidy itself, and no place: a copy of the tree elsewhere has the same keys. `-` for a key: nothing is known of what it
-includes."""
+A key covers the file, its includes (as the compiler reported them to ninja, with the system's headers), the compile command, the
+settings and clang-tidy itself, but no absolute path: a copy of the tree has the same keys. The key `-` means that the includes
+are unknown."""
 import functools
 import hashlib
 import json
@@ -24,7 +24,7 @@ def digest(path):
 
 
 def included(build):
-    """Object -> the files it was made from."""
+    """Maps each object to the files that it was compiled from."""
     said = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     objects, files = {}, []
     for line in said.splitlines():

@@ -1,5 +1,5 @@
 #!/bin/sh
-# low.sh COMMAND...   runs what computes and judges no time at the lowest priority, so that it may run beside tests that wait for
-# real clocks. Needs a session of its own where the kernel shares the cores between sessions (autogroup).
+# low.sh COMMAND...   runs a command at the lowest priority. For commands whose result does not depend on time, beside tests that
+# wait for real clocks. Needs a session of its own if the kernel shares the cores between sessions (autogroup).
 { echo 19 >/proc/self/autogroup; } 2>/dev/null
 exec nice -n 19 "$@"

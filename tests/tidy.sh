@@ -1,5 +1,5 @@
 #!/bin/sh
-# House style, as far as a machine can see it. Looks at what git knows or would add, so build directories are left out.
+# Checks the house style as far as a script can. Examines the files that git tracks or would add, so build directories are excluded.
 #     tidy.sh
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -13,7 +13,7 @@ git ls-files --cached --others --exclude-standard | while read -r file; do
 done | sort -u >"$all"
 code=$(grep -E '\.[ch]$' "$all")
 text=$(grep -vE '(^|/)LICENSE$|\.(svg|png|db)$' "$all")
-here=tests/tidy.sh # names what it looks for
+here=tests/tidy.sh # contains the patterns that it searches for
 
 # Bodies of functions: from a line that is `{` to the line that is `}`, both included.
 awk 'FNR == 1 { open = 0 }
@@ -34,24 +34,24 @@ tap_empty "no line of code has more than 100 columns" "$found"
 for file in $code; do
     case $(head -c 2 "$file") in '/*') ;; *) echo "$file does not open with a comment" ;; esac
 done >"$found"
-tap_empty "every file of code opens with a comment that says what it is" "$found"
+tap_empty "every source file begins with a comment that describes it" "$found"
 
-grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $text /dev/null | grep -v "^$here:" >"$found"
-tap_empty "nothing is left to do in a comment" "$found"
+grep -InE '\b(TODO|FIXME|XXX|HACK)\b' $text /dev/null | grep -v "^$here:" >"$found"
+tap_empty "no comment contains TODO, FIXME, XXX or HACK" "$found"
 
 grep -niE '\bcopyright\b|\(c\) *20[0-9][0-9]' $code /dev/null >"$found"
 tap_empty "no copyright banners" "$found"
 
 tab=$(printf '\t')
-grep -n "$tab" $(echo "$text" | grep -vE '(^|/)Makefile$') /dev/null >"$found"
-tap_empty "no tabs outside the Makefile" "$found"
+grep -In "$tab" $(echo "$text" | grep -vE '(^|/)(Makefile|debian/rules)$') /dev/null >"$found"
+tap_empty "no tabs outside makefiles" "$found"
 
-grep -nE ' +$' $text /dev/null >"$found"
-tap_empty "no blanks at the end of a line" "$found"
+grep -InE ' +$' $text /dev/null >"$found"
+tap_empty "no trailing blanks" "$found"
 
-grep -nE '(^|[^A-Za-z0-9_.>~$-])/(work|root|home)(/|\b)' $text /dev/null | grep -v "^$here:" |
+grep -InE '(^|[^A-Za-z0-9_.>~$-])/(work|root|home)(/|\b)' $text /dev/null | grep -v "^$here:" |
     grep -v 'cgroup:/work' >"$found"
-tap_empty "no path of somebody's machine" "$found"
+tap_empty "no absolute path of a developer's machine" "$found"
 
 grep -nE '\b(sleep|usleep|nanosleep|clock_gettime|gettimeofday|time) *\(' \
     $(echo "$code" | grep -E '^tests/' | grep -vE '^tests/(system|conformance)/') /dev/null >"$found"

@@ -1,4 +1,4 @@
-/* Views, kept so that agreement is known at any instant without asking everybody. */
+/* Tracks which leader each node follows, so that agreement is known at any time without a scan. */
 #include "sim/checks/claims.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static uint32_t *names_of(const struct bw_sim_claims *claims, uint32_t election)
     return claims->names + (size_t)election * claims->slots;
 }
 
-/* `hint` names whom some counted node names, if there is a counted node. */
+/* Sets `hint` to a leader that some counted node follows, if there is a counted node. */
 static void renew_hints(struct bw_sim_claims *claims)
 {
     bw_node any = BW_NODE_NONE;

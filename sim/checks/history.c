@@ -1,4 +1,4 @@
-/* Requests into operations on keys; see history.h. */
+/* Converts requests into operations on keys; see history.h. */
 #include "sim/checks/history.h"
 
 #include "core/base/error.h"
@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIVE ((uint64_t)1) /* the value of a lease's own key */
+#define LIVE ((uint64_t)1) /* the value of the key that represents a lease */
 
-struct tie { /* a key was put under a lease */
+struct tie { /* a key that was put under a lease */
     int64_t lease;
     uint64_t key;
     bw_time call;
 };
 
-struct list { /* operations being made */
+struct list { /* operations under construction */
     struct bw_linear_op *at;
     uint32_t count, cap;
     struct tie *ties;
@@ -98,7 +98,7 @@ static int by_tie(const void *a, const void *b)
     return (x->call > y->call) - (x->call < y->call);
 }
 
-/* Which keys ever belonged to which lease, and which leases begin in the history. */
+/* Finds the keys that ever belonged to each lease, and the leases that begin in the history. */
 static int survey(struct list *list, const struct bw_history *history)
 {
     list->ties = calloc(history->count + 1u, sizeof *list->ties);
@@ -145,12 +145,12 @@ static uint32_t first_tie(const struct list *list, int64_t lease)
     return low;
 }
 
-/* The end of a lease, as its keys see it. */
+/* Adds the end of a lease to the histories of its keys. */
 static void end_keys(struct list *list, struct bw_linear_op op, int64_t lease)
 {
     op.kind = BW_LINEAR_END;
     op.lease = lease;
-    op.told = false;
+    op.done_known = false;
     op.revision = 0;
     bw_time call = op.call;
     for (uint32_t i = first_tie(list, lease); i < list->tie_count && list->ties[i].lease == lease;
@@ -167,7 +167,7 @@ static void end_by_itself(struct list *list, const struct bw_linear_op *from, in
     op.kind = BW_LINEAR_DELETE;
     op.outcome = BW_LINEAR_UNKNOWN;
     op.lease = 0;
-    op.told = false;
+    op.done_known = false;
     op.back = BW_TIME_NEVER;
     op.revision = 0;
     if (was_granted(list, lease)) {
@@ -177,14 +177,14 @@ static void end_by_itself(struct list *list, const struct bw_linear_op *from, in
     end_keys(list, op, lease);
 }
 
-/* The lease was there when something was put under it. */
+/* Records that the lease existed when a key was put under it. */
 static void saw_lease(struct list *list, const struct bw_linear_op *from, int64_t lease)
 {
     struct bw_linear_op op = *from;
     op.kind = BW_LINEAR_GET;
     op.key = lease_key(lease);
     op.value = LIVE;
-    op.version = BW_LINEAR_UNTOLD;
+    op.version = BW_LINEAR_NO_VERSION;
     op.lease = 0;
     op.revision = 0;
     if (was_granted(list, lease) && op.outcome == BW_LINEAR_OK)
@@ -195,7 +195,7 @@ static void on_lease(struct list *list, const struct bw_history_op *from, struct
 {
     op.key = lease_key(from->lease);
     op.lease = 0;
-    op.version = BW_LINEAR_UNTOLD;
+    op.version = BW_LINEAR_NO_VERSION;
     switch (from->kind) {
     case BW_HISTORY_GRANT:
         op.kind = BW_LINEAR_CAS;
@@ -241,7 +241,7 @@ static void expand(struct list *list, const struct bw_history *history)
                                   .version = from->version,
                                   .lease = from->lease,
                                   .done = from->done,
-                                  .told = from->outcome == BW_LINEAR_OK,
+                                  .done_known = from->outcome == BW_LINEAR_OK,
                                   .call = from->call,
                                   .back = from->back,
                                   .revision = from->revision};
@@ -254,7 +254,7 @@ static void expand(struct list *list, const struct bw_history *history)
     }
     for (uint32_t i = 0; i < list->tie_count; i++) { /* leases from before the history */
         const struct tie *tie = &list->ties[i];
-        struct bw_linear_op op = {.version = BW_LINEAR_UNTOLD, .call = tie->call};
+        struct bw_linear_op op = {.version = BW_LINEAR_NO_VERSION, .call = tie->call};
         bool first = i == 0 || list->ties[i - 1].lease != tie->lease;
         if (first && !was_granted(list, tie->lease))
             end_by_itself(list, &op, tie->lease);

@@ -1,14 +1,15 @@
-/* What clients asked of a registry and what they were told: recorded, then judged (linear.h).
+/* Records the requests of clients to a registry and the responses, and then judges them (linear.h).
  *
- * A record is one request. Leases are seen as keys of their own: a grant creates it, a renewal
- * reads it, a revoke deletes it; the keys put under a lease end with it. That a lease may expire by
- * itself is part of the judgement: from its grant on it may end once, at any instant. That it does
- * not end too early is not (lease_check.h knows of clocks).
+ * A record is one request. Each lease is represented by a key of its own: a grant creates it, a
+ * renewal reads it, a revoke deletes it. The keys under a lease end with it. A lease may also
+ * expire by itself: from its grant on it may end once, at any instant. This checker does not judge
+ * whether it ended too early; lease_check.h does.
  *
- * Guarantees: what is called wrong is wrong. What is called right may still be wrong in what ties
- * two keys together, except by their revisions, which are compared across all of them. */
-#ifndef BW_SIM_HISTORY_H
-#define BW_SIM_HISTORY_H
+ * Guarantees: a history that is reported as wrong is wrong. A history that is reported as right may
+ * still be wrong in relations between two keys, except in their revisions, which are compared
+ * across all keys. */
+#ifndef BW_SIM_CHECKS_HISTORY_H
+#define BW_SIM_CHECKS_HISTORY_H
 
 #include "sim/checks/linear.h"
 
@@ -17,22 +18,24 @@ enum bw_history_kind {
     BW_HISTORY_GET,
     BW_HISTORY_DELETE,
     BW_HISTORY_CAS,
-    BW_HISTORY_GRANT,      /* done: granted; not: there was one of this id */
-    BW_HISTORY_KEEP_ALIVE, /* done: renewed; not: none, or about to end: proves nothing */
-    BW_HISTORY_REVOKE      /* done: revoked; not: no such lease */
+    BW_HISTORY_GRANT, /* done: granted; not done: the id existed already */
+    /* done: renewed; not done: no such lease, or about to expire, which proves nothing */
+    BW_HISTORY_KEEP_ALIVE,
+    BW_HISTORY_REVOKE /* done: revoked; not done: no such lease */
 };
 
 struct bw_history_op {
     enum bw_history_kind kind;
     enum bw_linear_outcome outcome;
     uint32_t client, line;
-    uint64_t key;           /* a number that stands for it (bw_history_name) */
-    uint64_t value, expect; /* likewise; BW_LINEAR_ABSENT: nothing */
-    int64_t version;        /* GET: found; CAS: compared instead of the value; or UNTOLD */
-    int64_t lease;          /* 0: none */
+    uint64_t key;           /* number of the key (bw_history_name) */
+    uint64_t value, expect; /* numbers that stand for values; BW_LINEAR_ABSENT: no value */
+    /* GET: the version found; CAS: the version to compare instead of the value; or NO_VERSION */
+    int64_t version;
+    int64_t lease; /* 0: none */
     bool done;
     bw_time call, back;
-    int64_t revision; /* 0: not told */
+    int64_t revision; /* 0: unknown */
 };
 
 struct bw_history {
@@ -40,21 +43,22 @@ struct bw_history {
     uint32_t count, cap;
 };
 
-/* Begins as zero bytes. */
+/* A history starts as zero bytes. */
 void bw_history_clear(struct bw_history *history);
 void bw_history_deinit(struct bw_history *history);
 /* Returns 0, BW_ENOMEM or BW_ELIMIT. */
 int bw_history_add(struct bw_history *history, const struct bw_history_op *op);
 
-/* A number for a name, never 0. */
+/* Returns a number for a name, never 0. */
 uint64_t bw_history_name(const void *bytes, size_t length);
 
 struct bw_history_verdict {
     struct bw_linear_verdict linear;
-    uint32_t backward_line; /* the first answer that knew less than one before it; 0: none */
+    /* first response with a smaller revision than an earlier response; 0: none */
+    uint32_t backward_line;
 };
 
-/* Judges it. `steps` as for bw_linear_check. Returns 0, BW_ENOMEM or BW_ELIMIT. */
+/* Judges the history. `steps` as for bw_linear_check. Returns 0, BW_ENOMEM or BW_ELIMIT. */
 int bw_history_judge(const struct bw_history *history, uint32_t steps,
                      struct bw_history_verdict *verdict);
 

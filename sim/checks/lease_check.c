@@ -1,4 +1,4 @@
-/* The books of the lease checker. */
+/* The state of the lease checker. */
 #include "sim/checks/lease_check.h"
 
 #include <stdarg.h>
@@ -39,7 +39,7 @@ const char *bw_lease_check_violation(const struct bw_lease_check *c, bw_time *at
     return c->found[0] ? c->found : NULL;
 }
 
-/* Newest first: what is asked about is mostly new. */
+/* Searches the newest rows first: most queries concern new leases. */
 static struct bw_lease_row *row_of(struct bw_lease_check *c, int64_t lease)
 {
     for (uint32_t i = c->count; i > 0; i--)
@@ -49,7 +49,7 @@ static struct bw_lease_row *row_of(struct bw_lease_check *c, int64_t lease)
         uint32_t cap = c->cap ? c->cap * 2 : 64;
         struct bw_lease_row *larger = realloc(c->rows, cap * sizeof *larger);
         if (!larger) {
-            bw_lease_check_violate(c, 0, "no memory for the books of leases");
+            bw_lease_check_violate(c, 0, "out of memory for the lease checker");
             return NULL;
         }
         c->rows = larger;
@@ -64,14 +64,14 @@ static double seconds(bw_time t)
     return (double)t / (double)BW_SEC;
 }
 
-/* A nanosecond is lost to rounding on either clock. */
+/* Allows one nanosecond of rounding on each clock. */
 static void check_end(struct bw_lease_check *c, bw_time at, const struct bw_lease_row *row)
 {
     bw_time earliest = row->sent + (bw_time)((double)row->ttl_ns / (1 + c->bound)) - 2;
     if (row->sent >= 0 && row->ended != BW_TIME_NEVER && !row->given_up && row->ended < earliest)
         bw_lease_check_violate(c, at,
-                               "lease %lld of %.3f s ended at %.6f s, renewed by what was sent at "
-                               "%.6f s",
+                               "lease %lld of %.3f s ended at %.6f s, although it was renewed by a "
+                               "request sent at %.6f s",
                                (long long)row->id, seconds(row->ttl_ns), seconds(row->ended),
                                seconds(row->sent));
 }
@@ -120,7 +120,7 @@ void bw_lease_check_acts(struct bw_lease_check *c, bw_time at, uint32_t client, 
             bw_lease_check_violate(c, at, "clients %u and %u may both act for election %u", client,
                                    i, election);
     if (begins && token < c->token[election])
-        bw_lease_check_violate(c, at, "client %u acts with token %lld after %lld", client,
+        bw_lease_check_violate(c, at, "client %u acts with token %lld after token %lld", client,
                                (long long)token, (long long)c->token[election]);
     if (token > c->token[election])
         c->token[election] = token;

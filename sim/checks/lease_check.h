@@ -1,15 +1,17 @@
-/* Did leases keep what they promise? Watched from outside, in the world's time.
+/* Checks the guarantees of leases from outside, on the world's clock.
  *
- * Model: clocks run at rates within 1 +- `bound`. A renewal that was confirmed to its client binds
- * from when the client sent it: whoever counts the TTL from any instant after that, on the fastest
- * clock allowed, comes to sent + TTL / (1 + bound) at the earliest.
+ * Model: clocks run at rates within 1 +- `bound`. A confirmed renewal counts from the time when its
+ * client sent it. A clock that starts to count the TTL later, at the fastest allowed rate, reaches
+ * the end at sent + TTL / (1 + bound) at the earliest.
  *
- * Holds the registry to: a lease does not end before that unless its client asked for its end, even
- * when the confirmation arrives later than the end; no two clients may act for one election at one
- * instant; tokens (create revisions) of successive holders only grow. That leases do end is looked
- * at by whoever knows when (registry.c). */
-#ifndef BW_SIM_LEASE_CHECK_H
-#define BW_SIM_LEASE_CHECK_H
+ * Checks that
+ *   - a lease does not end before that time unless its client asked for it, even if the
+ *     confirmation arrives after the end;
+ *   - at most one client may act for an election at any instant;
+ *   - the tokens (create revisions) of successive holders grow.
+ * registry.c checks that leases do end. */
+#ifndef BW_SIM_CHECKS_LEASE_CHECK_H
+#define BW_SIM_CHECKS_LEASE_CHECK_H
 
 #include "core/base/types.h"
 
@@ -19,9 +21,9 @@
 struct bw_lease_row {
     int64_t id;
     bw_time ttl_ns;
-    bw_time sent;  /* of the last renewal that was confirmed */
-    bw_time ended; /* NEVER: not yet */
-    bool given_up; /* its client asked for its end: anything may happen */
+    bw_time sent;  /* when the last confirmed renewal was sent */
+    bw_time ended; /* NEVER: has not ended */
+    bool given_up; /* its client asked for its end, so it may end at any time */
 };
 
 struct bw_act_window { /* when a client may act for its election */
@@ -35,28 +37,28 @@ struct bw_lease_check {
     struct bw_act_window windows[BW_LEASE_CHECK_CLIENTS];
     uint32_t election_of[BW_LEASE_CHECK_CLIENTS];
     int64_t token[BW_LEASE_CHECK_ELECTIONS];
-    uint64_t ended, renewed; /* how often, to know that something was looked at */
+    uint64_t ended, renewed; /* counters that show that the checks happened */
     char found[200];
     bw_time found_at;
 };
 
-/* Begins as zero bytes; clear keeps the memory. */
+/* A checker starts as zero bytes; clear keeps its memory. */
 void bw_lease_check_clear(struct bw_lease_check *check, double bound);
 void bw_lease_check_deinit(struct bw_lease_check *check);
 
-/* A client is told that its grant or renewal, sent at `sent`, was done. */
+/* The client learns that its grant or renewal, sent at `sent`, succeeded. */
 void bw_lease_check_renewed(struct bw_lease_check *check, bw_time at, int64_t lease, bw_time ttl_ns,
                             bw_time sent);
-/* A client is about to ask for the lease's end. */
+/* The client is about to ask for the end of the lease. */
 void bw_lease_check_given_up(struct bw_lease_check *check, int64_t lease);
-/* The lease is gone at some node, or a client was told so. */
+/* The lease has ended at a node, or a client learned that it has. */
 void bw_lease_check_ended(struct bw_lease_check *check, bw_time at, int64_t lease);
-/* A client may act from `from` until before `until` with this token; until <= from: not any more.
- */
+/* The client may act with this token in the window [from, until). until <= from: it may no longer
+ * act. */
 void bw_lease_check_acts(struct bw_lease_check *check, bw_time at, uint32_t client,
                          uint32_t election, int64_t token, struct bw_act_window window);
 
-/* NULL, or the first thing found. */
+/* Returns NULL, or the first violation. */
 const char *bw_lease_check_violation(const struct bw_lease_check *check, bw_time *at);
 void bw_lease_check_violate(struct bw_lease_check *check, bw_time at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,4 +1,4 @@
-/* The search for an order; see linear.h. */
+/* Searches a linearization; see linear.h. */
 #include "sim/checks/linear.h"
 
 #include "core/base/error.h"
@@ -6,32 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct state { /* of one key */
+struct state { /* state of one key */
     uint64_t value;
     int64_t version, lease;
 };
 
-struct frame {          /* one operation that was given its place */
+struct frame {          /* one operation that has its place in the order */
     struct state state; /* before it */
-    struct state base;  /* before the unknown ones that lead up to it */
+    struct state base;  /* before the unknown operations that lead to it */
     struct state last;  /* before the last of these */
     uint32_t cursor;    /* the next candidate to try here */
     uint32_t taken;
-    uint32_t first; /* of the known ones without a place */
+    uint32_t first; /* first known operation without a place */
     uint64_t hash;
-    bool chain; /* the last operation placed was an unknown one */
+    bool chain; /* the last placed operation is an unknown one */
 };
 
 struct search {
-    const struct bw_linear_op *known, *unknown; /* each by call */
+    const struct bw_linear_op *known, *unknown; /* each sorted by call time */
     uint32_t known_count, unknown_count;
-    bool *placed; /* known, then unknown */
+    bool *placed; /* flags of the known operations, then of the unknown ones */
     struct frame *frames;
     uint32_t depth, known_placed;
-    uint64_t *seen; /* hashes of (what is placed, state) */
+    uint64_t *seen; /* hashes of (placed operations, state) */
     uint32_t seen_count, seen_cap;
     uint32_t steps;
-    bool versions; /* somebody looked at them */
+    bool versions; /* some operation reads or compares versions */
     uint32_t best, stuck;
 };
 
@@ -53,27 +53,27 @@ static void put(const struct search *search, struct state *s, const struct bw_li
         .value = op->value, .version = search->versions ? s->version + 1 : 0, .lease = op->lease};
 }
 
-/* Applies it; false: its answer does not fit the state. */
+/* Applies the operation. Returns false if its response does not fit the state. */
 static bool apply(const struct search *search, struct state *s, const struct bw_linear_op *op)
 {
-    bool told = op->outcome == BW_LINEAR_OK && op->told, holds;
+    bool done_known = op->outcome == BW_LINEAR_OK && op->done_known, holds;
     switch (op->kind) {
     case BW_LINEAR_PUT:
         put(search, s, op);
         return true;
     case BW_LINEAR_GET:
         return s->value == op->value &&
-               (op->version == BW_LINEAR_UNTOLD || s->version == op->version);
+               (op->version == BW_LINEAR_NO_VERSION || s->version == op->version);
     case BW_LINEAR_DELETE:
         holds = s->value != BW_LINEAR_ABSENT;
         *s = (struct state){0};
-        return !told || holds == op->done;
+        return !done_known || holds == op->done;
     case BW_LINEAR_CAS:
-        holds =
-            op->version == BW_LINEAR_UNTOLD ? s->value == op->expect : s->version == op->version;
+        holds = op->version == BW_LINEAR_NO_VERSION ? s->value == op->expect
+                                                    : s->version == op->version;
         if (holds)
             put(search, s, op);
-        return !told || holds == op->done;
+        return !done_known || holds == op->done;
     case BW_LINEAR_END:
         if (s->lease == op->lease && s->value != BW_LINEAR_ABSENT)
             *s = (struct state){0};
@@ -87,8 +87,8 @@ static bool same(const struct state *a, const struct state *b)
     return a->value == b->value && a->version == b->version && a->lease == b->lease;
 }
 
-/* An unknown operation is needed only where the next known answer does not fit without it, or where
- * what the next one does depends on it: else it could as well come later. */
+/* Returns whether an unknown operation is needed here: the next known response does not fit without
+ * it, or the effect of the next operation depends on it. Otherwise it could come later as well. */
 static bool chain_serves(const struct search *s, const struct frame *f,
                          const struct bw_linear_op *op, const struct state *after)
 {
@@ -99,7 +99,8 @@ static bool chain_serves(const struct search *s, const struct frame *f,
     return !looks && !same(&without, after);
 }
 
-/* Remembers where we have been; false: seen before. -1 without memory. */
+/* Remembers a visited state. Returns 1 if it is new, 0 if it was visited before, -1 without
+ * memory. */
 static int remember(struct search *s, uint64_t hash)
 {
     if (s->seen_count * 2 >= s->seen_cap) {
@@ -128,7 +129,8 @@ static int remember(struct search *s, uint64_t hash)
     return 1;
 }
 
-/* Nobody may come whose call is later than the first return that is still to come. */
+/* Returns the first return time of the remaining operations. An operation that was called later
+ * cannot come next. */
 static bw_time bound_of(const struct search *s, uint32_t first)
 {
     bw_time bound = BW_TIME_NEVER;
@@ -138,7 +140,7 @@ static bw_time bound_of(const struct search *s, uint32_t first)
     return bound;
 }
 
-/* The next candidate from `cursor` on; known_count + unknown_count: none is left. */
+/* Returns the next candidate from `cursor` on, or known_count + unknown_count if there is none. */
 static uint32_t candidate(const struct search *s, uint32_t cursor, bw_time bound)
 {
     uint32_t all = s->known_count + s->unknown_count;
@@ -183,9 +185,9 @@ static void take_back(struct search *s)
     s->known_placed -= f->taken < s->known_count;
 }
 
-/* One whose answer fits and that changes nothing may as well come now: whatever order there is, it
- * stays one with this at the front. */
-static uint32_t onlooker(const struct search *s, const struct frame *f, bw_time bound)
+/* Returns a read-only operation whose response fits now. It can always come first: any valid order
+ * stays valid with it at the front. */
+static uint32_t read_only(const struct search *s, const struct frame *f, bw_time bound)
 {
     uint32_t at = f->first;
     for (; (at = candidate(s, at, bound)) < s->known_count; at++) {
@@ -196,14 +198,14 @@ static uint32_t onlooker(const struct search *s, const struct frame *f, bw_time 
     return s->known_count;
 }
 
-/* Goes on to one more operation, or back by one. 1: all have their place; 0: on; negative: no way,
- * or an error. */
+/* Advances by one operation or backtracks by one. Returns 1 if all have a place, 0 to continue,
+ * negative if there is no order or on an error. */
 static int search_step(struct search *s)
 {
     struct frame *f = &s->frames[s->depth];
     bw_time bound = bound_of(s, f->first);
     uint32_t all = s->known_count + s->unknown_count, at;
-    if (f->cursor == f->first && !f->chain && (at = onlooker(s, f, bound)) < s->known_count) {
+    if (f->cursor == f->first && !f->chain && (at = read_only(s, f, bound)) < s->known_count) {
         f->cursor = all;
         place(s, at, &f->state, f->hash ^ mix(at + 1));
         return s->known_placed == s->known_count;
@@ -258,7 +260,7 @@ static void search_open(struct search *s, struct bw_linear_op *ops, uint32_t cou
     for (uint32_t i = 0; i < count; i++) {
         known += ops[i].outcome != BW_LINEAR_UNKNOWN;
         s->versions |= (ops[i].kind == BW_LINEAR_GET || ops[i].kind == BW_LINEAR_CAS) &&
-                       ops[i].version != BW_LINEAR_UNTOLD;
+                       ops[i].version != BW_LINEAR_NO_VERSION;
     }
     s->known = ops;
     s->unknown = ops + known;
@@ -296,7 +298,7 @@ static int judge(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
     return done == BW_ENOMEM ? BW_ENOMEM : 0;
 }
 
-/* What did not happen, and what asked without an answer, changes nothing. */
+/* Drops operations without effect: failed ones, and reads without a response. */
 static uint32_t drop_void(struct bw_linear_op *ops, uint32_t count)
 {
     uint32_t kept = 0;
@@ -350,7 +352,8 @@ static int by_call(const void *a, const void *b)
 static bool changes(const struct bw_linear_op *op)
 {
     return op->kind == BW_LINEAR_PUT ||
-           ((op->kind == BW_LINEAR_DELETE || op->kind == BW_LINEAR_CAS) && op->told && op->done);
+           ((op->kind == BW_LINEAR_DELETE || op->kind == BW_LINEAR_CAS) && op->done_known &&
+            op->done);
 }
 
 int bw_linear_revisions(struct bw_linear_op *ops, uint32_t count, uint32_t *line)

@@ -1,9 +1,10 @@
-/* Deliberately wrong electors, kept as close to right as the mistake allows, so that the mistake
- * alone does the damage.
+/* Deliberately wrong electors. Each is as correct as its one mistake allows, so that only the
+ * mistake causes the damage.
  *
- * anti-wall-clock asks a majority and counts answers correctly. Its one mistake: the lease is a
- * time of day, compared with the reader's own time of day. While all clocks agree it never has two
- * leaders. anti-ping has a detector and no votes: it leads when nobody higher answers. */
+ * anti-wall-clock asks a majority and counts answers correctly. Its mistake: the lease ends at a
+ * time of day, which each node compares with its own time of day. While all clocks agree it
+ * never has two leaders. anti-ping has a detector but no votes: a node leads if no higher node
+ * answers. */
 #include "sim/faults/antipattern.h"
 
 #include "core/base/arena.h"
@@ -15,9 +16,10 @@
 struct anti {
     bw_node self, holder;
     struct bw_members members;
-    bw_time lease_ns, expiry, asked; /* asked: the expiry being asked for */
+    bw_time lease_ns, expiry;
+    bw_time asked; /* the expiry for which this node requests agreement */
     bw_time next;
-    uint64_t yes; /* bits of the members (by row) that said yes to `asked` */
+    uint64_t yes; /* one bit per row of `members`: that member agreed to `asked` */
     bool leading;
     bw_term term;
 };
@@ -86,7 +88,7 @@ static void ask(struct anti *a, bw_time now, struct bw_actions *actions)
     a->next = now + a->lease_ns / 3;
 }
 
-/* Lower ids wait a little longer, so that two rarely ask at once. */
+/* Lower ids wait a little longer, so that two nodes rarely send requests at the same time. */
 static bw_time stagger(const struct anti *a)
 {
     const struct bw_member_row *row = bw_members_find(&a->members, a->self);
@@ -103,7 +105,7 @@ static void wall_timeout(struct anti *a, bw_time now, struct bw_actions *actions
         a->next = a->expiry + stagger(a);
 }
 
-/* The mistake: another machine's time of day is compared with ours. */
+/* The mistake: compares another machine's time of day with our own. */
 static void wall_claim(struct anti *a, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
@@ -171,8 +173,8 @@ const struct bw_elector_ops bw_anti_wall_clock = {
 
 const struct bw_elector_ops bw_anti_ping = {
     .name = "anti-ping",
-    .promise =
-        "An anti-pattern: whoever can ping nobody higher leads; each side of a partition has one.",
+    .promise = "An anti-pattern: a node that can ping no higher node leads; each side of a "
+               "partition has a leader.",
     .traits = BW_TRAIT_MAY_SPLIT,
     .bytes = anti_bytes,
     .actions_max = anti_actions_max,

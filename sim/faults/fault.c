@@ -1,6 +1,6 @@
-/* What goes wrong, and when. Node 0 means whoever leads then; what ends a trouble of node 0
- * (restart, resume, mend) means the node it befell. A fault that makes no sense (nobody leads, the
- * node is already dead) does not happen and is not told. */
+/* Executes faults. Node 0 means the leader at that time. For the end of a fault on node 0 (restart,
+ * resume, mend) it means the node that the fault hit. A fault that makes no sense (no leader, the
+ * node is already dead) is skipped and not reported. */
 #include "sim/faults/antipattern.h"
 #include "sim/world/world.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* A leaving node is given so many ways' time to hand over. */
+/* Number of latencies that a leaving node gets to transfer leadership. */
 #define LEAVE_TRIES 400u
 
 static bool talk(const struct bw_sim *sim, bw_node one, bw_node other)
@@ -18,8 +18,8 @@ static bool talk(const struct bw_sim *sim, bw_node one, bw_node other)
     return bw_sim_net_open(&sim->net, one, other) && bw_sim_net_open(&sim->net, other, one);
 }
 
-/* The leader cannot talk both ways with a majority: of its peers, or of the stores if it leases.
- * The dead talk to nobody. */
+/* Returns whether the leader cannot communicate with a majority in both directions: of its peers,
+ * or of the stores for leases. Dead nodes do not communicate. */
 static bool cut_off(const struct bw_sim *sim, bw_node leader)
 {
     uint32_t talks = 1, stores = 0;
@@ -34,10 +34,10 @@ static bool cut_off(const struct bw_sim *sim, bw_node leader)
     return talks < sim->members_count / 2 + 1;
 }
 
-/* From now on those who no longer hear from `victim` should notice. */
-static void strike(struct bw_sim *sim, bw_node victim, bool all)
+/* From now on the nodes that no longer receive messages of `victim` should notice its failure. */
+static void mark_failed(struct bw_sim *sim, bw_node victim, bool all)
 {
-    bw_sim_metrics_strike(&sim->metrics, sim->now, victim);
+    bw_sim_metrics_fail(&sim->metrics, sim->now, victim);
     for (uint32_t i = 0; i < sim->members_count; i++) {
         bw_node other = sim->member_ids[i];
         if (other != victim && (all || !bw_sim_net_open(&sim->net, victim, other)))
@@ -58,16 +58,16 @@ static void hint(struct bw_sim *sim, bw_node id, bw_node about, bw_time delay)
 static void crash(struct bw_sim *sim, bw_node id)
 {
     bool leader = bw_sim_claims_leader(&sim->claims, 0) == id;
-    bool store = bw_sim_is_store(sim, id);
-    bool hints = store ? sim->config->transport_tells : sim->config->transport_hints;
+    bool store = bw_sim_is_store(sim, id), second = bw_sim_is_second(sim, id);
+    bool hints = store ? sim->config->transport_reports : sim->config->transport_hints;
     bw_sim_node_crash(sim, id);
     if (leader)
-        bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    if (!store)
-        strike(sim, id, true);
+        bw_sim_metrics_leader_hit(&sim->metrics, sim->now, id);
+    if (!store && !second)
+        mark_failed(sim, id, true);
     for (bw_node other = 1; hints && other <= sim->cap; other++)
         if (other != id && bw_sim_net_open(&sim->net, id, other))
-            hint(sim, other, id, bw_sim_net_delay(&sim->net));
+            hint(sim, other, bw_sim_id_of(sim, id), bw_sim_net_delay(&sim->net));
     if (leader && sim->config->fresh_timers)
         bw_sim_raft_fresh_timers(sim);
 }
@@ -84,9 +84,9 @@ static void pause_node(struct bw_sim *sim, bw_node id)
     bool leader = bw_sim_claims_leader(&sim->claims, 0) == id;
     bw_sim_node_pause(sim, id);
     if (leader)
-        bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    if (!bw_sim_is_store(sim, id))
-        strike(sim, id, true);
+        bw_sim_metrics_leader_hit(&sim->metrics, sim->now, id);
+    if (!bw_sim_is_store(sim, id) && !bw_sim_is_second(sim, id))
+        mark_failed(sim, id, true);
 }
 
 static void partition(struct bw_sim *sim, const struct bw_sim_fault *fault)
@@ -95,12 +95,12 @@ static void partition(struct bw_sim *sim, const struct bw_sim_fault *fault)
     bool before = leader && cut_off(sim, leader);
     bw_sim_net_partition(&sim->net, fault->groups);
     for (bw_node id = sim->cap - sim->stores + 1; id <= sim->cap; id++)
-        if (!sim->net.group[id]) /* nobody said where the store is */
+        if (!sim->net.group[id]) /* the store is in no group */
             sim->net.group[id] = 1;
     if (!leader || before || !cut_off(sim, leader))
         return;
-    bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    strike(sim, leader, false);
+    bw_sim_metrics_leader_hit(&sim->metrics, sim->now, leader);
+    mark_failed(sim, leader, false);
 }
 
 static void cut(struct bw_sim *sim, bw_node from, bw_node to)
@@ -112,8 +112,8 @@ static void cut(struct bw_sim *sim, bw_node from, bw_node to)
         return;
     }
     if (leader && !before && cut_off(sim, leader))
-        bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    strike(sim, from, false);
+        bw_sim_metrics_leader_hit(&sim->metrics, sim->now, leader);
+    mark_failed(sim, from, false);
 }
 
 static void drift(struct bw_sim *sim, bw_node id, double rate)
@@ -124,7 +124,8 @@ static void drift(struct bw_sim *sim, bw_node id, double rate)
         return;
     if (!node->paused)
         bw_sim_node_arm(sim, node, id, true);
-    for (uint32_t e = 0; e < sim->elections; e++) { /* its window has moved in the world's time */
+    /* the clock's new rate moves the node's windows on the world's clock: announce them again */
+    for (uint32_t e = 0; e < sim->elections; e++) {
         const struct bw_sim_claim *claim = bw_sim_claims_of(&sim->claims, e, id);
         if (!claim->leads)
             continue;
@@ -136,13 +137,13 @@ static void drift(struct bw_sim *sim, bw_node id, double rate)
         bw_time from = bw_sim_clock_world(&node->clock, a.act_from);
         bw_time until = bw_sim_clock_world(&node->clock, a.act_until);
         if (e == 0)
-            bw_sim_metrics_leads(&sim->metrics, sim->now, id, false, from, until);
+            bw_sim_metrics_leads(&sim->metrics, sim->now, id, false, a.term, from, until);
         bw_sim_trace_announced(&sim->trace, sim->now, id, e, &a, from, until);
     }
 }
 
-/* Wall clocks jump, monotonic ones do not: only an elector that lives by the time of day notices,
- * and leases whose users declared how wrong it may be. */
+/* Makes a wall clock jump; monotonic clocks do not jump. Only the elector that uses the time of day
+ * notices, and leases with a declared clock uncertainty. */
 static void jump(struct bw_sim *sim, bw_node id, bw_time span)
 {
     struct bw_sim_node *node = &sim->nodes[id];
@@ -154,11 +155,24 @@ static void jump(struct bw_sim *sim, bw_node id, bw_time span)
         bw_sim_node_arm(sim, node, id, true);
 }
 
-static void tell_others(struct bw_sim *sim, bw_node id, const struct bw_event *event)
+/* The process dies, but not its work: its supervisor and its guardian are gone. */
+static void kill_process(struct bw_sim *sim, bw_node id)
+{
+    struct bw_sim_node *node = &sim->nodes[id];
+    for (uint32_t e = 0; e < sim->elections; e++) {
+        const struct bw_sim_claim *claim = bw_sim_claims_of(&sim->claims, e, id);
+        bw_time until = claim->leads ? bw_sim_clock_world(&node->clock, claim->act_until) : 0;
+        node->work_until = bw_time_max(node->work_until, until);
+    }
+    crash(sim, id);
+}
+
+void bw_sim_fault_notify(struct bw_sim *sim, bw_node id, const struct bw_event *event)
 {
     for (bw_node other = 1; other <= sim->cap; other++)
-        if (other != id && sim->nodes[other].member)
-            bw_sim_node_tell(sim, other, event);
+        if (bw_sim_id_of(sim, other) != id &&
+            (sim->nodes[other].member || bw_sim_is_second(sim, other)))
+            bw_sim_node_deliver(sim, other, event);
 }
 
 static void command(struct bw_sim *sim, bw_node id, enum bw_command_kind kind, bw_node target)
@@ -166,8 +180,23 @@ static void command(struct bw_sim *sim, bw_node id, enum bw_command_kind kind, b
     for (uint32_t e = 0; e < sim->elections; e++) {
         struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = id};
         event.command = (struct bw_command){.kind = kind, .election = (uint16_t)e, .node = target};
-        bw_sim_node_tell(sim, id, &event);
+        bw_sim_node_deliver(sim, id, &event);
     }
+}
+
+static void resign(struct bw_sim *sim, bw_node id)
+{
+    sim->nodes[id].ending = BW_SIM_RESIGNS;
+    command(sim, id, BW_COMMAND_RESIGN, BW_NODE_NONE);
+}
+
+/* The work of one election has died, and its host does not start it again. */
+static void resign_shard(struct bw_sim *sim, bw_node id, uint32_t shard)
+{
+    struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = id};
+    event.command =
+        (struct bw_command){.kind = BW_COMMAND_RESIGN, .election = (uint16_t)(shard - 1)};
+    bw_sim_node_deliver(sim, id, &event);
 }
 
 static void restart(struct bw_sim *sim, bw_node id)
@@ -177,8 +206,9 @@ static void restart(struct bw_sim *sim, bw_node id)
         bw_sim_node_start(sim, id, false, BW_NODE_NONE);
 }
 
-/* The store goes away or comes back, as its model does; of five a majority. When it is back with no
- * leader left, the time to the next one counts from here. */
+/* Makes the store unavailable or available, in the way of its model; of five stores a majority. If
+ * there is no leader when the store is available again, the time to the next leader counts from
+ * then. */
 static void store(struct bw_sim *sim, bool down)
 {
     bool stands_still = sim->config->lease.store == BW_SIM_STORE_QUORUM;
@@ -194,7 +224,7 @@ static void store(struct bw_sim *sim, bool down)
             restart(sim, id);
     }
     if (!down && !bw_sim_claims_leader(&sim->claims, 0))
-        bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
+        bw_sim_metrics_leader_hit(&sim->metrics, sim->now, BW_NODE_NONE);
 }
 
 static void add_member(struct bw_sim *sim, bw_node id)
@@ -218,8 +248,9 @@ static void join(struct bw_sim *sim, bw_node id)
 {
     struct bw_event event = {.kind = BW_EVENT_JOIN, .node = id, .member = {.id = id}};
     add_member(sim, id);
+    bw_sim_members_return(sim, id);
     restart(sim, id);
-    tell_others(sim, id, &event);
+    bw_sim_fault_notify(sim, id, &event);
     bw_sim_raft_change(sim, NULL);
 }
 
@@ -230,9 +261,11 @@ void bw_sim_fault_join(struct bw_sim *sim, bw_node id)
     join(sim, id);
 }
 
-static void forget_member(struct bw_sim *sim, bw_node id)
+void bw_sim_fault_forget_member(struct bw_sim *sim, bw_node id)
 {
     uint32_t kept = 0, ordered = 0;
+    if (bw_sim_second_of(sim, id))
+        bw_sim_fault_crash(sim, bw_sim_second_of(sim, id));
     for (uint32_t i = 0; i < sim->members_count; i++) {
         if (sim->order[i] != id)
             sim->order[ordered++] = sim->order[i];
@@ -245,13 +278,28 @@ static void forget_member(struct bw_sim *sim, bw_node id)
     sim->nodes[id].member = false;
 }
 
+static bool leads_any(const struct bw_sim *sim, bw_node id)
+{
+    bool leads = false;
+    for (uint32_t e = 0; e < sim->elections; e++)
+        leads = leads || bw_sim_claims_of(&sim->claims, e, id)->leads;
+    return leads;
+}
+
 static void leave(struct bw_sim *sim, bw_node id)
 {
     if (bw_sim_claims_leader(&sim->claims, 0) == id)
-        bw_sim_metrics_leader_hit(&sim->metrics, sim->now);
-    sim->nodes[id].leaving = sim->nodes[id].left = true;
+        bw_sim_metrics_leader_hit(&sim->metrics, sim->now, id);
+    sim->nodes[id].leaving = true;
+    if (sim->raft && sim->config->peer_rules) { /* it hands over, and votes until it is removed */
+        if (leads_any(sim, id))
+            resign(sim, id);
+        bw_sim_members_depart(sim, id);
+        return;
+    }
+    sim->nodes[id].left = true;
     struct bw_event event = {.kind = BW_EVENT_STOP, .node = id};
-    bw_sim_node_tell(sim, id, &event);
+    bw_sim_node_deliver(sim, id, &event);
     bw_sim_claims_count(&sim->claims, id, false);
     struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_GONE, id);
     if (slot)
@@ -271,19 +319,20 @@ void bw_sim_fault_gone(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     bw_node id = slot->node;
     struct bw_sim_node *node = &sim->nodes[id];
-    bool busy = node->up && slot->life == node->life && node->held.count > 0;
-    for (uint32_t e = 0; node->up && e < sim->elections; e++)
-        busy = busy || bw_sim_claims_of(&sim->claims, e, id)->leads;
+    bool busy = node->up && slot->incarnation == node->incarnation && node->held.count > 0;
+    busy = busy || (node->up && leads_any(sim, id));
     if (busy && slot->extra++ < LEAVE_TRIES) {
         bw_time more = bw_time_max(bw_sim_net_delay(&sim->net), BW_MS);
         bw_sim_queue_push(&sim->queue, slot, sim->now + more);
         return;
     }
     bw_sim_queue_give(&sim->queue, slot);
+    if (sim->config->peer_rules && node->up)
+        bw_sim_fault_crash(sim, id);
     bw_sim_node_crash(sim, id);
-    forget_member(sim, id);
+    bw_sim_fault_forget_member(sim, id);
     struct bw_event event = {.kind = BW_EVENT_LEAVE, .node = id};
-    tell_others(sim, id, &event);
+    bw_sim_fault_notify(sim, id, &event);
     bw_sim_raft_change(sim, NULL);
     sim->recheck = true;
 }
@@ -295,8 +344,8 @@ static bool of_network(const struct bw_sim_fault *fault)
            fault->kind == BW_FAULT_STORE_DOWN || fault->kind == BW_FAULT_STORE_UP;
 }
 
-/* Whom it befalls, or none. */
-static bw_node whom(struct bw_sim *sim, const struct bw_sim_fault *fault)
+/* Returns the node that the fault hits, or none. */
+static bw_node fault_target(struct bw_sim *sim, const struct bw_sim_fault *fault)
 {
     if (of_network(fault))
         return BW_NODE_NONE;
@@ -305,10 +354,10 @@ static bw_node whom(struct bw_sim *sim, const struct bw_sim_fault *fault)
     if (fault->node)
         return fault->node;
     if (ends)
-        return sim->struck;
-    bw_node leader = bw_sim_claims_leader(&sim->claims, 0);
+        return sim->leader_hit;
+    bw_node leader = bw_sim_claims_leader(&sim->claims, fault->shard ? fault->shard - 1 : 0);
     if (leader)
-        sim->struck = leader;
+        sim->leader_hit = leader;
     return leader;
 }
 
@@ -319,17 +368,17 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
         return true;
     switch (fault->kind) {
     case BW_FAULT_RESTART:
-        if (sim->registry && node->left) /* a removed one is started again, and must not stay */
+        if (sim->registry && node->left) /* a removed node is started again, and must not stay */
             return id && !node->member && !node->up;
-        return id && node->member && !node->up && !node->left;
-    case BW_FAULT_WIPE:
-        if (bw_sim_is_store(sim, id))
-            return true;
-        return id && sim->registry && node->member && !node->up && node->starts;
+        return id && (node->member || node->departing) && !node->up && !node->left && !node->wiped;
     case BW_FAULT_CONFIRM:
-        return id && node->member && !node->up;
+        return id && node->member && !node->up && sim->now >= node->work_until;
     case BW_FAULT_JOIN:
-        return id && !node->member && !node->starts;
+    case BW_FAULT_REMOVE:
+    case BW_FAULT_WIPE:
+        return bw_sim_members_may(sim, fault, id);
+    case BW_FAULT_SECOND:
+        return bw_sim_second_may(sim, id);
     case BW_FAULT_CUT:
     case BW_FAULT_MEND:
         return id && fault->peer && id != fault->peer;
@@ -340,7 +389,8 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
     case BW_FAULT_LEAVE:
         if (sim->registry)
             return id && node->member;
-        return id && node->up && !node->leaving && !bw_sim_is_store(sim, id);
+        return id && node->up && !node->leaving && !bw_sim_is_store(sim, id) &&
+               !bw_sim_is_second(sim, id) && bw_sim_members_may(sim, fault, id);
     case BW_FAULT_DRIFT:
     case BW_FAULT_JUMP:
     case BW_FAULT_DISK_SLOW:
@@ -350,7 +400,7 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
     }
 }
 
-/* Faults of the network. */
+/* Executes faults of the network. */
 static bool happens_outside(struct bw_sim *sim, const struct bw_sim_fault *fault, bw_node id)
 {
     switch (fault->kind) {
@@ -389,20 +439,29 @@ static void wipe(struct bw_sim *sim, bw_node id)
             sim->books[first + e].wipe = true;
         return;
     }
-    sim->nodes[id].left = true; /* it is of no use any more */
-    forget_member(sim, id);
+    if (!sim->registry) {
+        bw_sim_members_wipe(sim, id);
+        return;
+    }
+    sim->nodes[id].left = true; /* a node without its disk cannot run under this id again */
+    bw_sim_fault_forget_member(sim, id);
     bw_sim_registry_wiped(sim, id);
 }
 
-/* Faults of one node's machine. */
+/* Executes faults of one node's machine. */
 static bool happens_to_node(struct bw_sim *sim, const struct bw_sim_fault *fault, bw_node id)
 {
     struct bw_sim_node *node = &sim->nodes[id];
     switch (fault->kind) {
     case BW_FAULT_CRASH:
+        node->work_until = 0;
         crash(sim, id);
         return true;
+    case BW_FAULT_KILL:
+        kill_process(sim, id);
+        return true;
     case BW_FAULT_RESTART:
+        node->work_until = 0; /* a restarted host ends the work that it finds */
         if (sim->registry && node->left)
             join(sim, id);
         else
@@ -434,7 +493,7 @@ static bool happens_to_node(struct bw_sim *sim, const struct bw_sim_fault *fault
     }
 }
 
-/* What people and machines around it do. */
+/* Executes commands and notifications from outside the node. */
 static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault, bw_node id)
 {
     struct bw_event dead = {.kind = BW_EVENT_CONFIRMED_DEAD, .node = id};
@@ -443,20 +502,28 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
         hint(sim, id, fault->peer, 0);
         break;
     case BW_FAULT_CONFIRM:
-        tell_others(sim, id, &dead);
+        bw_sim_fault_notify(sim, id, &dead);
         break;
     case BW_FAULT_JOIN:
         join(sim, id);
         break;
+    case BW_FAULT_SECOND:
+        bw_sim_second_start(sim, id);
+        break;
     case BW_FAULT_LEAVE:
         leave(sim, id);
+        break;
+    case BW_FAULT_REMOVE:
+        bw_sim_members_depart(sim, id);
         break;
     case BW_FAULT_CAMPAIGN:
         command(sim, id, BW_COMMAND_CAMPAIGN, fault->peer);
         break;
     case BW_FAULT_RESIGN:
-        sim->nodes[id].ending = BW_SIM_RESIGNS;
-        command(sim, id, BW_COMMAND_RESIGN, BW_NODE_NONE);
+        if (fault->shard)
+            resign_shard(sim, id, fault->shard);
+        else
+            resign(sim, id);
         break;
     case BW_FAULT_TRANSFER:
         sim->nodes[id].ending = BW_SIM_HANDS_OVER;
@@ -467,7 +534,7 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
     }
 }
 
-/* In the registry's runs members come and go because the log says so: here it is only asked for. */
+/* In runs of the registry the log decides on members: here a change is only requested. */
 static bool is_asked_for(struct bw_sim *sim, const struct bw_sim_fault *fault, bw_node id)
 {
     if (!sim->registry || (fault->kind != BW_FAULT_JOIN && fault->kind != BW_FAULT_LEAVE))
@@ -479,9 +546,17 @@ static bool is_asked_for(struct bw_sim *sim, const struct bw_sim_fault *fault, b
     return true;
 }
 
+bool bw_sim_fault_possible(struct bw_sim *sim, const struct bw_sim_fault *fault)
+{
+    bw_node hit = sim->leader_hit;
+    bool possible = makes_sense(sim, fault, fault_target(sim, fault));
+    sim->leader_hit = hit;
+    return possible;
+}
+
 void bw_sim_fault_due(struct bw_sim *sim, const struct bw_sim_fault *fault)
 {
-    bw_node id = whom(sim, fault);
+    bw_node id = fault_target(sim, fault);
     if (!makes_sense(sim, fault, id) || is_asked_for(sim, fault, id))
         return;
     bw_sim_trace_faulted(&sim->trace, sim->now, fault, id);

@@ -1,11 +1,12 @@
-/* The parser of fault scripts and fault flags; see script.h for the language.
+/* Parses fault scripts and fault options; script.h describes the language.
  *
- * One table of verbs drives everything: what a verb means, what stands behind it, what undoes it
- * when a span T1..T2 is given. A line is split into words first, so that no form parses blanks. */
+ * One table of verbs defines everything: the meaning of a verb, its arguments, and the fault that
+ * ends it when a span T1..T2 is given. A line is first split into words, so that no form has to
+ * parse blanks. */
 #include "sim/faults/script.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "sim/stores/lease.h"
 
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 
 #define WORDS_MAX  8u
 #define GROUPS_MAX 255u
-/* Ids a script may name at all; whether the group has them is known at the end only. */
+/* Highest id that a script can name. Whether the group has it is checked at the end. */
 #define IDS_MAX BW_DETECTOR_MEMBERS_MAX
 #define NO_UNDO ((enum bw_sim_fault_kind)0xff)
 
@@ -26,9 +27,9 @@ struct words {
 struct verb {
     const char *name;
     enum bw_sim_fault_kind kind;
-    const char *form; /* words behind it */
+    const char *form; /* arguments */
     int (*parse)(struct bw_sim_fault *fault, const char *const *word, char *why);
-    enum bw_sim_fault_kind undo; /* what happens at T2 of T1..T2 */
+    enum bw_sim_fault_kind undo; /* fault at T2 of T1..T2 */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(char *why, int error, const char *format, ...)
@@ -40,13 +41,13 @@ __attribute__((format(printf, 3, 4))) static int fail(char *why, int error, cons
     return error;
 }
 
-/* ---- what stands behind a verb ---- */
+/* ---- arguments of verbs ---- */
 
 static int parse_id(const char *text, bw_node *out, char *why)
 {
     uint64_t id;
     if (bw_text_number(text, strlen(text), IDS_MAX, &id) != 0 || id == 0)
-        return fail(why, BW_EINVAL, "'%s' is no node; a node is a number from 1", text);
+        return fail(why, BW_EINVAL, "invalid node '%s': expected a node id from 1", text);
     *out = (bw_node)id;
     return 0;
 }
@@ -71,7 +72,7 @@ static int parse_who(struct bw_sim_fault *fault, const char *const *word, char *
     }
     if (parse_id(word[0], &fault->node, why) == 0)
         return 0;
-    return fail(why, BW_EINVAL, "'%s' is no node; a node is a number from 1, or 'leader'", word[0]);
+    return fail(why, BW_EINVAL, "invalid node '%s': expected a node id from 1, or leader", word[0]);
 }
 
 static int parse_peer(struct bw_sim_fault *fault, const char *const *word, char *why)
@@ -92,9 +93,10 @@ static int parse_link(struct bw_sim_fault *fault, const char *const *word, char 
     if (!arrow || bw_text_number(word[0], (size_t)(arrow - word[0]), IDS_MAX, &from) != 0 ||
         bw_text_number(arrow + 1, strlen(arrow + 1), IDS_MAX, &to) != 0 || from == 0 || to == 0)
         return fail(why, BW_EINVAL,
-                    "'%s' is no link; write FROM>TO, as in 1>3 (quote it in a shell)", word[0]);
+                    "invalid link '%s': expected FROM>TO, for example 1>3 (quote it in a shell)",
+                    word[0]);
     if (from == to)
-        return fail(why, BW_EINVAL, "'%s' links a node to itself; name two nodes", word[0]);
+        return fail(why, BW_EINVAL, "invalid link '%s': expected two different nodes", word[0]);
     fault->node = (bw_node)from;
     fault->peer = (bw_node)to;
     return 0;
@@ -104,14 +106,19 @@ static int parse_rate(struct bw_sim_fault *fault, const char *const *word, char 
 {
     if (bw_text_ratio(word[0], strlen(word[0]), &fault->rate) == 0)
         return 0;
-    return fail(why, BW_EINVAL, "'%s' is no chance; write 0.1 or 10%%, at most 1", word[0]);
+    return fail(why, BW_EINVAL,
+                "invalid fraction '%s': expected a number from 0 to 1 or a percentage, for "
+                "example 0.1 or 10%%",
+                word[0]);
 }
 
 static int parse_latency(struct bw_sim_fault *fault, const char *const *word, char *why)
 {
     if (bw_script_latency(word[0], &fault->latency) == 0)
         return 0;
-    return fail(why, BW_EINVAL, "'%s' is no latency; write 5ms, 1ms..50ms or exp:5ms+20ms",
+    return fail(why, BW_EINVAL,
+                "invalid latency '%s': expected a duration or a range with units, for example 5ms, "
+                "1ms..50ms or exp:5ms+20ms",
                 word[0]);
 }
 
@@ -125,7 +132,8 @@ static int parse_drift(struct bw_sim_fault *fault, const char *const *word, char
     if (text[0] == '-' || text[0] == '+')
         text++;
     if (bw_text_ratio(text, strlen(text), &rate) != 0 || rate > 0.5)
-        return fail(why, BW_EINVAL, "'%s' is no drift; write +1%%, -0.01 or +200ppm, at most 50%%",
+        return fail(why, BW_EINVAL,
+                    "invalid drift '%s': expected at most 50%%, for example +1%%, -0.01 or +200ppm",
                     word[1]);
     fault->rate = minus ? -rate : rate;
     return 0;
@@ -135,7 +143,10 @@ static int parse_span(const char *text, bw_time *out, char *why)
 {
     if (bw_text_duration(text, strlen(text), out) == 0)
         return 0;
-    return fail(why, BW_EINVAL, "'%s' is no duration; write 10s, 250ms, 1.5s, 5m or 100us", text);
+    return fail(why, BW_EINVAL,
+                "invalid duration '%s': expected a number with a unit, for example 10s, 250ms, "
+                "1.5s, 5m or 100us",
+                text);
 }
 
 static int parse_jump(struct bw_sim_fault *fault, const char *const *word, char *why)
@@ -158,7 +169,7 @@ static int parse_slow(struct bw_sim_fault *fault, const char *const *word, char 
     return error ? error : parse_span(word[1], &fault->span, why);
 }
 
-/* Marks the ids of one group "1,2,3"; `groups` has IDS_MAX + 1 places. */
+/* Marks the ids of one group "1,2,3" in `groups`, which has IDS_MAX + 1 entries. */
 static int mark_group(uint8_t *groups, const char *text, size_t length, uint8_t group, char *why)
 {
     for (size_t at = 0, end; at <= length; at = end + 1) {
@@ -166,10 +177,11 @@ static int mark_group(uint8_t *groups, const char *text, size_t length, uint8_t 
         for (end = at; end < length && text[end] != ',';)
             end++;
         if (bw_text_number(text + at, end - at, IDS_MAX, &id) != 0 || id == 0)
-            return fail(why, BW_EINVAL, "'%.*s' is no list of nodes; groups look like 1,2,3/4,5",
+            return fail(why, BW_EINVAL,
+                        "invalid list of nodes '%.*s': expected groups such as 1,2,3/4,5",
                         (int)length, text);
         if (groups[id] != 0)
-            return fail(why, BW_EINVAL, "node %u stands twice; each node belongs to one group",
+            return fail(why, BW_EINVAL, "duplicate node %u: each node belongs to one group",
                         (unsigned)id);
         groups[id] = group;
     }
@@ -186,7 +198,7 @@ static int parse_groups(struct bw_sim_fault *fault, const char *const *word, cha
         end = strchr(at, '/');
         size_t length = end ? (size_t)(end - at) : strlen(at);
         int error = ++group > GROUPS_MAX
-                        ? fail(why, BW_ELIMIT, "more than %u groups", GROUPS_MAX)
+                        ? fail(why, BW_ELIMIT, "too many groups: expected at most %u", GROUPS_MAX)
                         : mark_group(fault->groups, at, length, (uint8_t)group, why);
         if (error != 0) {
             free(fault->groups);
@@ -251,7 +263,8 @@ static const struct verb *find_verb(const char *name, char *why)
              bw_text_distance(name, verbs[i].name) < bw_text_distance(name, nearest->name)))
             nearest = &verbs[i];
     }
-    size_t used = (size_t)fail(why, 0, "unknown event '%.40s'; one of", name) + strlen(why);
+    size_t used =
+        (size_t)fail(why, 0, "unknown event '%.40s'; expected one of", name) + strlen(why);
     for (size_t i = 0; i < VERBS && used < BW_SCRIPT_WHY; i++)
         used += (size_t)snprintf(why + used, BW_SCRIPT_WHY - used, "%s %s", i ? "," : "",
                                  verbs[i].name);
@@ -266,7 +279,7 @@ static int add_fault(struct bw_script *script, const struct bw_sim_fault *fault,
                      struct bw_script_place place, char *why)
 {
     if (script->count == BW_SIM_FAULTS_MAX)
-        return fail(why, BW_ELIMIT, "more than %u events", BW_SIM_FAULTS_MAX);
+        return fail(why, BW_ELIMIT, "too many events: expected at most %u", BW_SIM_FAULTS_MAX);
     script->faults[script->count] = *fault;
     script->places[script->count++] = place;
     return 0;
@@ -276,13 +289,13 @@ static int parse_when(const char *text, const struct verb *verb, bw_time *from, 
                       char *why)
 {
     if (bw_text_range(text, strlen(text), from, to) != 0)
-        return fail(why, BW_EINVAL, "'%s' is no time; write 2s%s", text,
+        return fail(why, BW_EINVAL, "invalid time '%s': expected a time such as 2s%s", text,
                     verb->undo == NO_UNDO ? "" : " or 2s..5s");
     if (!strstr(text, ".."))
         *to = BW_TIME_NEVER;
     else if (verb->undo == NO_UNDO)
-        return fail(why, BW_EINVAL, "'%s' is a span; %s happens at one time, as in 2s", text,
-                    verb->name);
+        return fail(why, BW_EINVAL, "invalid time '%s': %s happens at one time, for example 2s",
+                    text, verb->name);
     return 0;
 }
 
@@ -293,7 +306,7 @@ static int add_event(struct bw_script *script, struct bw_script_place place,
     struct bw_sim_fault fault = {.kind = verb->kind};
     bw_time to;
     if (behind->count != form_words(verb))
-        return fail(why, BW_EINVAL, "wrong number of words behind '%s'; write %s%s%s", verb->name,
+        return fail(why, BW_EINVAL, "wrong number of words after '%s': expected %s%s%s", verb->name,
                     verb->name, verb->form[0] ? " " : "", verb->form);
     int error = parse_when(when, verb, &fault.at, &to, why);
     if (error == 0)
@@ -323,7 +336,7 @@ int bw_script_flag(struct bw_script *script, const char *verb, const char *value
         return add_event(script, (struct bw_script_place){known->name, 0}, known, value, &behind,
                          why);
     if (!when)
-        return fail(why, BW_EINVAL, "'%.100s' says no time; write %s@%s", value, known->form,
+        return fail(why, BW_EINVAL, "missing time in '%.100s': expected %s@%s", value, known->form,
                     known->undo == NO_UNDO ? "T" : "T1..T2 or @T");
     if ((size_t)(when - value) >= sizeof copy)
         return fail(why, BW_ELIMIT, "longer than %zu bytes", sizeof copy);
@@ -335,7 +348,7 @@ int bw_script_flag(struct bw_script *script, const char *verb, const char *value
 
 /* ---- a whole script ---- */
 
-/* Cuts a line into words in place; a '#' at the start of a word begins a comment. */
+/* Splits a line into words in place. A '#' at the start of a word begins a comment. */
 static int split(char *line, struct words *words, char *why)
 {
     words->count = 0;
@@ -344,7 +357,7 @@ static int split(char *line, struct words *words, char *why)
         if (*at == '\0' || *at == '#')
             break;
         if (words->count == WORDS_MAX)
-            return fail(why, BW_EINVAL, "more than %u words", WORDS_MAX);
+            return fail(why, BW_EINVAL, "too many words: expected at most %u", WORDS_MAX);
         words->at[words->count++] = at;
         at += strcspn(at, " \t\r");
         if (*at)
@@ -356,32 +369,51 @@ static int split(char *line, struct words *words, char *why)
 static int parse_setting(struct bw_script *script, struct bw_script_place place,
                          const struct words *words, char *why)
 {
-    if (script->count > 0)
+    if (script->count > 0 || script->steps_count > 0)
         return fail(why, BW_EINVAL,
-                    "settings stand before the first event; move '%s' up, or write an event as in "
+                    "setting after the first event; move '%s' up, or write an event, for example "
                     "'at 2s crash 3'",
                     words->at[0]);
     if (words->count > 2)
         return fail(why, BW_EINVAL,
-                    "a setting is a name and a value, as in 'nodes 5'; "
-                    "an event begins with 'at', as in 'at 2s crash 3'");
+                    "expected a setting with a name and a value, for example 'nodes 5', or an "
+                    "event, for example 'at 2s crash 3'");
     if (script->settings_count == BW_SCRIPT_SETTINGS_MAX)
-        return fail(why, BW_ELIMIT, "more than %u settings", BW_SCRIPT_SETTINGS_MAX);
+        return fail(why, BW_ELIMIT, "too many settings: expected at most %u",
+                    BW_SCRIPT_SETTINGS_MAX);
     script->settings[script->settings_count++] =
         (struct bw_script_setting){words->at[0], words->count == 2 ? words->at[1] : NULL, place};
+    return 0;
+}
+
+/* Takes the rest of a `do` line, without comment and trailing blanks. */
+static int parse_step(struct bw_script *script, char *text, struct bw_script_place place, char *why)
+{
+    if (script->steps_count == BW_SCRIPT_STEPS_MAX)
+        return fail(why, BW_ELIMIT, "too many actions: expected at most %u", BW_SCRIPT_STEPS_MAX);
+    text += strspn(text, " \t\r");
+    text[strcspn(text, "#")] = '\0';
+    for (size_t length = strlen(text); length > 0 && strchr(" \t\r", text[length - 1]); length--)
+        text[length - 1] = '\0';
+    script->step_places[script->steps_count] = place;
+    script->steps[script->steps_count++] = text;
     return 0;
 }
 
 static int parse_line(struct bw_script *script, char *line, struct bw_script_place place, char *why)
 {
     struct words words, behind = {.count = 0};
+    char *start = line + strspn(line, " \t\r");
+    if (strncmp(start, "do ", 3) == 0)
+        return parse_step(script, start + 3, place, why);
     int error = split(line, &words, why);
     if (error != 0 || words.count == 0)
         return error;
     if (strcmp(words.at[0], "at") != 0)
         return parse_setting(script, place, &words, why);
     if (words.count < 3)
-        return fail(why, BW_EINVAL, "an event is a time and what happens, as in 'at 2s crash 3'");
+        return fail(why, BW_EINVAL,
+                    "incomplete event: expected a time and a fault, for example 'at 2s crash 3'");
     const struct verb *verb = find_verb(words.at[2], why);
     if (!verb)
         return BW_EINVAL;
@@ -390,7 +422,7 @@ static int parse_line(struct bw_script *script, char *line, struct bw_script_pla
     return add_event(script, place, verb, words.at[1], &behind, why);
 }
 
-/* Puts FILE:LINE (or the flag) before the sentence. */
+/* Puts FILE:LINE (or the option) before the reason. */
 static int with_place(struct bw_script_place place, int error, char *why)
 {
     char text[BW_SCRIPT_WHY];
@@ -434,11 +466,13 @@ int bw_script_read(struct bw_script *script, FILE *file, const char *name, char 
         return fail(why, BW_ENOMEM, "out of memory");
     size_t size = fread(script->text, 1, BW_SCRIPT_TEXT_MAX + 1, file);
     if (ferror(file))
-        return fail(why, BW_EINVAL, "%.120s: cannot be read", name);
+        return fail(why, BW_EINVAL, "cannot read %.120s", name);
     if (size > BW_SCRIPT_TEXT_MAX)
-        return fail(why, BW_ELIMIT, "%.120s: longer than %u bytes", name, BW_SCRIPT_TEXT_MAX);
+        return fail(why, BW_ELIMIT, "cannot read %.120s: longer than %u bytes", name,
+                    BW_SCRIPT_TEXT_MAX);
     if (memchr(script->text, '\0', size))
-        return fail(why, BW_EINVAL, "%.120s: holds a zero byte; a script is plain text", name);
+        return fail(why, BW_EINVAL,
+                    "cannot read %.120s: it contains a zero byte; expected plain text", name);
     return parse_owned(script, name, why);
 }
 
@@ -481,15 +515,15 @@ static int check_id(bw_node id, uint32_t known, char *why)
 {
     if (id <= known)
         return 0;
-    return fail(why, BW_EINVAL,
-                "node %u does not exist; the nodes are 1..%u, more of them with --nodes", id,
+    return fail(why, BW_EINVAL, "node %u does not exist; the nodes are 1..%u (see --nodes)", id,
                 known);
 }
 
 static int check_fault(const struct bw_sim_fault *fault, uint32_t known, uint32_t nodes, char *why)
 {
     if (fault->kind == BW_FAULT_JOIN && fault->node <= nodes)
-        return fail(why, BW_EINVAL, "node %u is a member from the start; a joining one is %u or up",
+        return fail(why, BW_EINVAL,
+                    "node %u is a member from the start; a joining node is %u or higher",
                     fault->node, nodes + 1);
     int error = check_id(fault->node, known, why);
     if (error == 0)
@@ -507,8 +541,8 @@ static int make_room(const struct bw_script *script, struct bw_sim_config *confi
         if (fault->kind != BW_FAULT_JOIN || fault->node <= config->nodes + config->spare)
             continue;
         if (fault->node > config->nodes + BW_ELECTOR_MEMBERS_MAX) {
-            fail(why, BW_EINVAL, "join names node %u; the next free one is %u", fault->node,
-                 config->nodes + 1);
+            fail(why, BW_EINVAL, "join skips an id: node %u given, but the next free id is %u",
+                 fault->node, config->nodes + 1);
             return with_place(script->places[i], BW_EINVAL, why);
         }
         config->spare = fault->node - config->nodes;
@@ -516,7 +550,8 @@ static int make_room(const struct bw_script *script, struct bw_sim_config *confi
     return 0;
 }
 
-/* Stable, by time: of two at one instant the first written happens first. */
+/* Sorts by time. The sort is stable: of two faults at one instant the first in the script happens
+ * first. */
 static void sort_faults(struct bw_script *script)
 {
     for (uint32_t i = 1; i < script->count; i++) {

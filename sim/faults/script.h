@@ -1,6 +1,6 @@
-/* Fault scripts: a text file, or flags, made into the list of faults that a simulated run meets.
+/* Converts a fault script, or fault options, into the list of faults of a simulated run.
  *
- *     # settings first: any long flag of `sim run` without its dashes
+ *     # settings first: any long option of `sim run` without its dashes
  *     algorithm raft
  *     nodes 5
  *     # then events, one per line, in any order of time
@@ -9,25 +9,33 @@
  *     at 6s heal
  *     at 7s..9s pause 2          # pause, and resume at 9 s
  *
- * A flag says the same as `--crash leader@2s`. Every error names its place (FILE:LINE or the flag),
- * what is wrong, and what would be right. The script owns the group tables of its partitions; the
- * faults stay valid until deinit. */
-#ifndef BW_SIM_SCRIPT_H
-#define BW_SIM_SCRIPT_H
+ * A violation that `sim explore` found is a script of another kind. It names the target, and then
+ * every action in its order; there are no times:
+ *
+ *     explore raft
+ *     do timeout 1
+ *     do deliver 1>2 0
+ *
+ * `--crash leader@2s` is the same as an option. Every error names its place (FILE:LINE or the
+ * option), what is wrong, and what is expected. The script owns the group tables of its partitions;
+ * the faults are valid until deinit. */
+#ifndef BW_SIM_FAULTS_SCRIPT_H
+#define BW_SIM_FAULTS_SCRIPT_H
 
 #include "sim/sim.h"
 
 #define BW_SCRIPT_WHY          400u
 #define BW_SCRIPT_SETTINGS_MAX 64u
 #define BW_SCRIPT_TEXT_MAX     65536u
+#define BW_SCRIPT_STEPS_MAX    1024u
 
 struct bw_script_place {
-    const char *source; /* file name, or the verb of a flag; borrowed */
-    unsigned line;      /* 0: a flag */
+    const char *source; /* file name, or the verb of an option; borrowed */
+    unsigned line;      /* 0: an option */
 };
 
 struct bw_script_setting {
-    const char *name, *value; /* value NULL: a bare word */
+    const char *name, *value; /* value NULL: a word without a value */
     struct bw_script_place place;
 };
 
@@ -37,29 +45,34 @@ struct bw_script {
     uint32_t count;
     struct bw_script_setting settings[BW_SCRIPT_SETTINGS_MAX];
     uint32_t settings_count;
-    char *text; /* what the settings point into */
+    /* the actions of `do` lines, in order, for a replay of `sim explore` */
+    const char *steps[BW_SCRIPT_STEPS_MAX];
+    struct bw_script_place step_places[BW_SCRIPT_STEPS_MAX];
+    uint32_t steps_count;
+    char *text; /* text that the settings point into */
 };
 
 void bw_script_init(struct bw_script *script);
 void bw_script_deinit(struct bw_script *script);
 
-/* Reads a whole script; one per bw_script. Returns 0, or BW_EINVAL or BW_ELIMIT with the sentence
- * in `why` (BW_SCRIPT_WHY bytes). `name` is borrowed. */
+/* Reads a whole script; at most one per bw_script. Returns 0, or BW_EINVAL or BW_ELIMIT with the
+ * reason in `why` (BW_SCRIPT_WHY bytes). `name` is borrowed. */
 int bw_script_read(struct bw_script *script, FILE *file, const char *name, char *why);
 int bw_script_parse(struct bw_script *script, const char *text, const char *name, char *why);
 
-/* A fault flag: verb "crash", value "3@2s" or "3@2s..5s". The sentence in `why` names no place: the
- * caller knows which flag it was. */
+/* Adds a fault option: verb "crash", value "3@2s" or "3@2s..5s". The reason in `why` does not name
+ * the option; the caller knows it. */
 int bw_script_flag(struct bw_script *script, const char *verb, const char *value, char *why);
 
-/* When all is known: checks every id against the group's size, makes room for joining nodes
- * (config->spare), sorts by time and hands the faults to `config`. Errors name their place. */
+/* Completes the script: checks every id against the size of the group, reserves ids for joining
+ * nodes (config->spare), sorts by time and passes the faults to `config`. Errors name their
+ * place. */
 int bw_script_finish(struct bw_script *script, struct bw_sim_config *config, char *why);
 
-/* "5ms", "1ms..50ms" or "exp:5ms+20ms". */
+/* Parses "5ms", "1ms..50ms" or "exp:5ms+20ms". */
 int bw_script_latency(const char *text, struct bw_sim_latency *out);
 
-/* The i-th verb and what stands behind it, for help pages; NULL past the last. */
+/* Returns the i-th verb and its arguments, for help pages; NULL after the last. */
 const char *bw_script_verb(unsigned i, const char **form);
 
 #endif

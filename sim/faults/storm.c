@@ -1,42 +1,28 @@
-/* A storm: for 10 to 30 seconds anything may break, then all is mended and there is quiet, after
- * which every promise must hold and everybody must agree. What each algorithm promises is read from
- * its traits, so a new one is stormed without a line here. Clock rates stay within the bound the
- * electors were told. */
+/* A storm: for 10 to 30 seconds anything may fail. Then all faults end and an idle time follows,
+ * after which every guarantee must hold and all nodes must agree. The guarantees are derived from
+ * the algorithm's traits, so a new algorithm needs no code here. Clock rates stay within the bound
+ * that the electors assume. */
 #include "sim/faults/storm.h"
+#include "sim/faults/storm_plan.h"
 
 #include "core/base/rng.h"
-#include "sim/checks/check.h"
+#include "sim/checks/invariants.h"
 #include "sim/stores/lease.h"
 #include "sim/stores/registry.h"
 
 #include <string.h>
 
-#define NODES_MAX      8u
-#define IDS_MAX        (NODES_MAX + BW_SIM_STORES_MAX) /* lease: stores stand behind the nodes */
-#define PARTITIONS_MAX 32u
+#define NODES_MAX      BW_STORM_NODES_MAX
+#define IDS_MAX        BW_STORM_IDS_MAX
+#define PARTITIONS_MAX BW_STORM_PARTITIONS_MAX
 #define QUIET          (30 * BW_SEC)
-#define FLAP           (6 * BW_SEC) /* before the end of the quiet: within it somebody must lead */
-#define QUIET_SHARDS   (40 * BW_SEC)
-#define QUIET_FRANTIC  (4 * BW_SEC)
-#define CALM_CLIENTS   (4 * BW_SEC)
-#define QUIET_CLIENTS  (6 * BW_SEC)
-#define OPERATIONS     6u /* registry: that an operator thinks of in one storm */
-
-struct storm {
-    struct bw_rng rng;
-    struct bw_sim_config config;
-    struct bw_sim_fault faults[BW_SIM_FAULTS_MAX];
-    uint32_t count;
-    uint8_t groups[PARTITIONS_MAX][IDS_MAX + 1];
-    uint32_t partitions;
-    bw_time busy[IDS_MAX + 1]; /* a node suffers one thing at a time, until then */
-    uint32_t present, left;    /* highest id that has started; members that left */
-    uint32_t changes;          /* membership changes still allowed */
-    bw_node chosen[NODES_MAX]; /* candidates or alternatives */
-    bool frantic; /* short time-outs, and troubles that hit elections and writes under way */
-    bw_time end;  /* of the faults */
-    uint32_t stores;
-};
+/* before the end of the idle time; a leader must exist within it */
+#define FLAP          (6 * BW_SEC)
+#define QUIET_SHARDS  (40 * BW_SEC)
+#define QUIET_FRANTIC (4 * BW_SEC)
+#define CALM_CLIENTS  (4 * BW_SEC)
+#define QUIET_CLIENTS (6 * BW_SEC)
+#define OPERATIONS    6u /* registry: number of operator requests in one storm */
 
 static bw_node any_node(struct storm *s)
 {
@@ -49,8 +35,8 @@ static bw_node any_store(struct storm *s)
     return first + (bw_node)bw_rng_below(&s->rng, s->stores);
 }
 
-static struct bw_sim_fault *add(struct storm *s, enum bw_sim_fault_kind kind, bw_time at,
-                                bw_node node)
+struct bw_sim_fault *bw_storm_add(struct storm *s, enum bw_sim_fault_kind kind, bw_time at,
+                                  bw_node node)
 {
     static struct bw_sim_fault overflow;
     struct bw_sim_fault *fault = s->count < BW_SIM_FAULTS_MAX ? &s->faults[s->count++] : &overflow;
@@ -58,8 +44,8 @@ static struct bw_sim_fault *add(struct storm *s, enum bw_sim_fault_kind kind, bw
     return fault;
 }
 
-/* Until when a trouble that begins at `at` lasts: mostly short, at times long, never past the end.
- */
+/* Returns until when a fault that begins at `at` lasts: mostly short, sometimes long, never past
+ * the end. */
 static bw_time lasting(struct storm *s, bw_time at)
 {
     static const bw_time longest[] = {10 * BW_MS, BW_SEC, BW_SEC, BW_SEC, 8 * BW_SEC};
@@ -69,7 +55,7 @@ static bw_time lasting(struct storm *s, bw_time at)
     return bw_time_min(at + bw_rng_between(&s->rng, BW_MS, most), s->end);
 }
 
-/* How long a node is left alone after a trouble. */
+/* Returns how long a node has no new fault after one. */
 static bw_time rest(const struct storm *s)
 {
     return s->frantic ? 5 * BW_MS : 400 * BW_MS;
@@ -79,22 +65,22 @@ static void crash(struct storm *s, bw_time at, bw_node node)
 {
     bw_time until = lasting(s, at);
     if (bw_rng_chance(&s->rng, 0.15))
-        add(s, BW_FAULT_DISK_FAIL, at - bw_rng_between(&s->rng, 0, 300 * BW_MS), node);
-    add(s, BW_FAULT_CRASH, at, node);
+        bw_storm_add(s, BW_FAULT_DISK_FAIL, at - bw_rng_between(&s->rng, 0, 300 * BW_MS), node);
+    bw_storm_add(s, BW_FAULT_CRASH, at, node);
     if (bw_rng_chance(&s->rng, 0.2))
-        add(s, BW_FAULT_CONFIRM, at + (until - at) / 2, node);
-    add(s, BW_FAULT_RESTART, until, node);
+        bw_storm_add(s, BW_FAULT_CONFIRM, at + (until - at) / 2, node);
+    bw_storm_add(s, BW_FAULT_RESTART, until, node);
     s->busy[node] = until + rest(s);
 }
 
-/* Whoever leads then goes down, and comes back. */
+/* Crashes the current leader and restarts it. */
 static void crash_leader(struct storm *s, bw_time at)
 {
-    add(s, BW_FAULT_CRASH, at, BW_NODE_NONE);
-    add(s, BW_FAULT_RESTART, lasting(s, at), BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_CRASH, at, BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_RESTART, lasting(s, at), BW_NODE_NONE);
 }
 
-/* The power fails for everybody within a few milliseconds. */
+/* Crashes all nodes within a few milliseconds. */
 static void blackout(struct storm *s, bw_time at)
 {
     if (at + 20 * BW_MS >= s->end)
@@ -103,14 +89,14 @@ static void blackout(struct storm *s, bw_time at)
         bw_time when = at + bw_rng_between(&s->rng, 0, 20 * BW_MS);
         if (when <= s->busy[node])
             continue;
-        add(s, BW_FAULT_CRASH, when, node);
-        add(s, BW_FAULT_RESTART, lasting(s, when), node);
+        bw_storm_add(s, BW_FAULT_CRASH, when, node);
+        bw_storm_add(s, BW_FAULT_RESTART, lasting(s, when), node);
         s->busy[node] = when + 9 * BW_SEC;
     }
 }
 
-/* The operator of a service: one more, one less, both at once, one whose disk is lost. Numbers of
- * those that are added are the service's business. */
+/* The operator of a service adds a member, removes one, does both at once, or replaces one whose
+ * disk is lost. The service chooses the numbers of new members. */
 static void operate(struct storm *s, bw_time at)
 {
     bw_node node = any_node(s);
@@ -118,20 +104,21 @@ static void operate(struct storm *s, bw_time at)
     if (s->changes == 0)
         return;
     if (which != 1)
-        add(s, BW_FAULT_JOIN, at, s->config.nodes + s->config.spare);
+        bw_storm_add(s, BW_FAULT_JOIN, at, s->config.nodes + s->config.spare);
     if (which == 1 || which == 2)
-        add(s, BW_FAULT_LEAVE, at, bw_rng_chance(&s->rng, 0.3) ? BW_NODE_NONE : node);
+        bw_storm_add(s, BW_FAULT_LEAVE, at, bw_rng_chance(&s->rng, 0.3) ? BW_NODE_NONE : node);
     if (which == 3 && at > s->busy[node] && s->left == 0) {
-        add(s, BW_FAULT_CRASH, at, node);
-        add(s, BW_FAULT_WIPE, at + BW_MS, node);
+        bw_storm_add(s, BW_FAULT_CRASH, at, node);
+        bw_storm_add(s, BW_FAULT_WIPE, at + BW_MS, node);
         s->busy[node] = BW_TIME_NEVER;
         s->left++;
     }
     s->changes--;
 }
 
-/* Scale out or in. The guard stands one change at a time, which is all it gets here. Where voters
- * count, one leaves at most: it may go before anybody could strike it off the list. */
+/* Adds or removes members. The quorum guard supports one change at a time, so it gets only one
+ * here. With voters at most one member leaves: it may be gone before any node could remove its
+ * vote. */
 static void change_members(struct storm *s, bw_time at)
 {
     struct bw_sim_config *c = &s->config;
@@ -145,9 +132,9 @@ static void change_members(struct storm *s, bw_time at)
     if (s->changes == 0)
         return;
     if (grow) {
-        add(s, BW_FAULT_JOIN, at, ++s->present);
+        bw_storm_add(s, BW_FAULT_JOIN, at, ++s->present);
     } else if (s->present - s->left > 3 && at > s->busy[node] && (s->left == 0 || may_split)) {
-        add(s, BW_FAULT_LEAVE, at, node);
+        bw_storm_add(s, BW_FAULT_LEAVE, at, node);
         s->busy[node] = BW_TIME_NEVER;
         s->left++;
     } else {
@@ -159,16 +146,17 @@ static void change_members(struct storm *s, bw_time at)
 static void pause_node(struct storm *s, bw_time at, bw_node node)
 {
     bw_time until = lasting(s, at);
-    add(s, BW_FAULT_PAUSE, at, node);
-    add(s, BW_FAULT_RESUME, until, node);
+    bw_storm_add(s, BW_FAULT_PAUSE, at, node);
+    bw_storm_add(s, BW_FAULT_RESUME, until, node);
     s->busy[node] = until + rest(s);
 }
 
 static void slow_disk(struct storm *s, bw_time at, bw_node node)
 {
     bw_time until = lasting(s, at);
-    add(s, BW_FAULT_DISK_SLOW, at, node)->span = bw_rng_between(&s->rng, 5 * BW_MS, 500 * BW_MS);
-    add(s, BW_FAULT_DISK_SLOW, until, node)->span = 0;
+    bw_storm_add(s, BW_FAULT_DISK_SLOW, at, node)->span =
+        bw_rng_between(&s->rng, 5 * BW_MS, 500 * BW_MS);
+    bw_storm_add(s, BW_FAULT_DISK_SLOW, until, node)->span = 0;
     s->busy[node] = until + rest(s);
 }
 
@@ -180,8 +168,8 @@ static void partition(struct storm *s, bw_time at)
     uint64_t parts = 2 + bw_rng_below(&s->rng, 2);
     for (uint32_t i = 1; i <= (s->stores ? IDS_MAX : NODES_MAX); i++)
         groups[i] = (uint8_t)(1 + bw_rng_below(&s->rng, parts));
-    add(s, BW_FAULT_PARTITION, at, BW_NODE_NONE)->groups = groups;
-    add(s, BW_FAULT_HEAL, lasting(s, at), BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_PARTITION, at, BW_NODE_NONE)->groups = groups;
+    bw_storm_add(s, BW_FAULT_HEAL, lasting(s, at), BW_NODE_NONE);
 }
 
 static void cut(struct storm *s, bw_time at)
@@ -193,8 +181,8 @@ static void cut(struct storm *s, bw_time at)
         to = any_store(s);
     if (from == to)
         return;
-    add(s, BW_FAULT_CUT, at, from)->peer = to;
-    add(s, BW_FAULT_MEND, lasting(s, at), from)->peer = to;
+    bw_storm_add(s, BW_FAULT_CUT, at, from)->peer = to;
+    bw_storm_add(s, BW_FAULT_MEND, lasting(s, at), from)->peer = to;
 }
 
 static void command(struct storm *s, bw_time at)
@@ -202,26 +190,27 @@ static void command(struct storm *s, bw_time at)
     bw_node node = any_node(s);
     switch (bw_rng_below(&s->rng, 4)) {
     case 0:
-        add(s, BW_FAULT_HINT, at, node)->peer = any_node(s);
+        bw_storm_add(s, BW_FAULT_HINT, at, node)->peer = any_node(s);
         break;
     case 1:
-        add(s, BW_FAULT_CAMPAIGN, at, node);
+        bw_storm_add(s, BW_FAULT_CAMPAIGN, at, node);
         break;
     case 2:
-        add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
+        bw_storm_add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
         break;
     default:
-        add(s, BW_FAULT_TRANSFER, at, BW_NODE_NONE)->peer = node;
+        bw_storm_add(s, BW_FAULT_TRANSFER, at, BW_NODE_NONE)->peer = node;
     }
 }
 
-/* Answers of the store come late, up to when nobody waits for them any more, and overtake. */
+/* Delays responses of the store, up to the time when no candidate waits for them any more, and
+ * reorders them. */
 static void slow_answers(struct storm *s, bw_time at)
 {
     struct bw_sim_latency slow = s->config.latency;
     slow.max += bw_rng_between(&s->rng, 0, s->config.lease.ttl_ns / 2);
-    add(s, BW_FAULT_LATENCY, at, BW_NODE_NONE)->latency = slow;
-    add(s, BW_FAULT_LATENCY, lasting(s, at), BW_NODE_NONE)->latency = s->config.latency;
+    bw_storm_add(s, BW_FAULT_LATENCY, at, BW_NODE_NONE)->latency = slow;
+    bw_storm_add(s, BW_FAULT_LATENCY, lasting(s, at), BW_NODE_NONE)->latency = s->config.latency;
 }
 
 static void weather(struct storm *s, bw_time at)
@@ -231,17 +220,17 @@ static void weather(struct storm *s, bw_time at)
         return;
     }
     if (bw_rng_chance(&s->rng, 0.5)) {
-        add(s, BW_FAULT_LOSS, at, BW_NODE_NONE)->rate = bw_rng_unit(&s->rng) * 0.3;
-        add(s, BW_FAULT_LOSS, lasting(s, at), BW_NODE_NONE)->rate = s->config.loss;
+        bw_storm_add(s, BW_FAULT_LOSS, at, BW_NODE_NONE)->rate = bw_rng_unit(&s->rng) * 0.3;
+        bw_storm_add(s, BW_FAULT_LOSS, lasting(s, at), BW_NODE_NONE)->rate = s->config.loss;
     } else {
         double bound = s->config.drift_bound;
         bool store = s->stores && bw_rng_chance(&s->rng, 0.3);
         bw_node node = store ? any_store(s) : any_node(s);
-        add(s, BW_FAULT_DRIFT, at, node)->rate = (2 * bw_rng_unit(&s->rng) - 1) * bound;
+        bw_storm_add(s, BW_FAULT_DRIFT, at, node)->rate = (2 * bw_rng_unit(&s->rng) - 1) * bound;
     }
 }
 
-/* The store goes away, stands still, or writes slowly. */
+/* Makes the store unavailable, frozen, or slow in writing. */
 static void store_trouble(struct storm *s, bw_time at)
 {
     bw_node store = any_store(s);
@@ -254,8 +243,8 @@ static void store_trouble(struct storm *s, bw_time at)
     } else if (which == 1) {
         slow_disk(s, at, store);
     } else {
-        add(s, BW_FAULT_STORE_DOWN, at, BW_NODE_NONE);
-        add(s, BW_FAULT_STORE_UP, until, BW_NODE_NONE);
+        bw_storm_add(s, BW_FAULT_STORE_DOWN, at, BW_NODE_NONE);
+        bw_storm_add(s, BW_FAULT_STORE_UP, until, BW_NODE_NONE);
     }
     for (bw_node id = NODES_MAX - 1; id <= IDS_MAX && which > 1; id++)
         s->busy[id] = bw_time_max(s->busy[id], until + 400 * BW_MS);
@@ -263,6 +252,10 @@ static void store_trouble(struct storm *s, bw_time at)
 
 static void one_trouble(struct storm *s, bw_time at)
 {
+    if (s->wide && bw_storm_wide_trouble(s, at))
+        return;
+    if (s->wide_lease && bw_storm_lease_trouble(s, at))
+        return;
     if (s->stores && bw_rng_chance(&s->rng, 0.15)) {
         store_trouble(s, at);
         return;
@@ -292,19 +285,19 @@ static void one_trouble(struct storm *s, bw_time at)
         weather(s, at);
 }
 
-/* When the loads are even again: one dies, and later comes back. */
+/* After the loads are even again: one node crashes and later restarts. */
 static void one_goes(struct storm *s)
 {
     bw_node node = any_node(s);
     if (s->left > 0)
         return;
-    add(s, BW_FAULT_CRASH, s->end + QUIET_SHARDS, node);
-    add(s, BW_FAULT_RESTART, s->end + 2 * QUIET_SHARDS, node);
+    bw_storm_add(s, BW_FAULT_CRASH, s->end + QUIET_SHARDS, node);
+    bw_storm_add(s, BW_FAULT_RESTART, s->end + 2 * QUIET_SHARDS, node);
 }
 
-/* The leader resigns, and its successor is killed and restarted before anybody could have noticed,
- * so late that a gap of some seconds is still there at the end. Its random numbers are its own: the
- * storm before it stays as it was. */
+/* The leader resigns, and its successor is killed and restarted before any node could have noticed.
+ * This happens so late that a gap of some seconds would still exist at the end. It has its own
+ * random numbers, so the storm before it is unchanged. */
 static void resign_and_flap(struct storm *s)
 {
     struct bw_rng rng;
@@ -316,27 +309,35 @@ static void resign_and_flap(struct storm *s)
                  s->config.algorithm != &bw_sim_registry_ops;
     if (!plain || !bw_rng_chance(&rng, 0.5))
         return;
-    add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
-    add(s, BW_FAULT_CRASH, crash_at, BW_NODE_NONE);
-    add(s, BW_FAULT_RESTART, restart_at, BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_CRASH, crash_at, BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_RESTART, restart_at, BW_NODE_NONE);
 }
 
-/* Sometimes one node stays dead at the end: the others must agree without it. */
-static void calm(struct storm *s)
+/* Ends all faults. Sometimes one node stays dead: the others must agree without it. */
+static void end_faults(struct storm *s)
 {
-    add(s, BW_FAULT_HEAL, s->end, BW_NODE_NONE);
-    add(s, BW_FAULT_LOSS, s->end, BW_NODE_NONE)->rate = 0;
+    bw_storm_add(s, BW_FAULT_HEAL, s->end, BW_NODE_NONE);
+    bw_storm_add(s, BW_FAULT_LOSS, s->end, BW_NODE_NONE)->rate = 0;
     if (s->stores)
-        add(s, BW_FAULT_LATENCY, s->end, BW_NODE_NONE)->latency = s->config.latency;
-    for (bw_node node = 1; node <= s->present; node++) /* does nothing to those that are up */
-        add(s, BW_FAULT_RESTART, s->end, node);
+        bw_storm_add(s, BW_FAULT_LATENCY, s->end, BW_NODE_NONE)->latency = s->config.latency;
+    if (s->config.second)
+        bw_storm_add(s, BW_FAULT_CRASH, s->end, s->config.nodes + s->config.spare);
+    for (bw_node node = 1; node <= s->present; node++) /* no effect on nodes that are up */
+        bw_storm_add(s, BW_FAULT_RESTART, s->end, node);
     if (s->config.spread) {
         one_goes(s);
         return;
     }
+    if (s->wide) {
+        bw_storm_wide_end(s, s->end + QUIET);
+        return;
+    }
     bool changed = s->config.algorithm == &bw_sim_registry_ops && s->changes < OPERATIONS;
-    if (s->left == 0 && !changed && bw_rng_chance(&s->rng, 0.3)) /* who left may still count */
-        add(s, BW_FAULT_CRASH, s->end + BW_SEC, bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
+    /* a node that left may still be counted */
+    if (s->left == 0 && !changed && bw_rng_chance(&s->rng, 0.3))
+        bw_storm_add(s, BW_FAULT_CRASH, s->end + BW_SEC,
+                     bw_rng_chance(&s->rng, 0.5) ? any_node(s) : 0);
     resign_and_flap(s);
 }
 
@@ -351,8 +352,8 @@ static void sort_faults(struct storm *s)
     }
 }
 
-/* In half of the storms of leases an operator deletes the store again and again. Drawn apart, so
- * that every storm there was keeps its other troubles. */
+/* In half of the lease storms an operator deletes the store again and again. Drawn separately, so
+ * that existing storms keep their other faults. */
 static void draw_wipes(struct storm *s)
 {
     struct bw_rng rng;
@@ -365,23 +366,27 @@ static void draw_wipes(struct storm *s)
     bw_time at = 0;
     while ((at += bw_rng_between(&rng, 200 * BW_MS, 3 * BW_SEC)) < s->end &&
            s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX)
-        add(s, BW_FAULT_WIPE, at, store);
+        bw_storm_add(s, BW_FAULT_WIPE, at, store);
 }
 
 static void draw_faults(struct storm *s)
 {
+    bw_time begin = bw_storm_return_behind(s);
     s->end = bw_rng_between(&s->rng, 10 * BW_SEC, 30 * BW_SEC);
     bw_time gap = bw_rng_between(&s->rng, 100 * BW_MS, 2 * BW_SEC);
     if (s->frantic) {
         s->end /= 4;
         gap /= 20;
     }
-    bw_time at = bw_rng_between(&s->rng, 300 * BW_MS, 2 * BW_SEC);
+    s->end += begin;
+    bw_time at = begin + bw_rng_between(&s->rng, 300 * BW_MS, 2 * BW_SEC);
     for (; at < s->end && s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX;
          at += bw_rng_between(&s->rng, BW_MS, 2 * gap))
         one_trouble(s, at);
     draw_wipes(s);
-    calm(s);
+    bw_storm_kill_shards(s);
+    bw_storm_second(s);
+    end_faults(s);
     sort_faults(s);
 }
 
@@ -405,7 +410,7 @@ static void draw_network(struct storm *s)
     c->drift = c->drift_bound;
     c->disk_min = 10 * BW_US;
     c->disk_max = bw_rng_between(rng, 20 * BW_US, 10 * BW_MS);
-    c->transport_tells = bw_rng_chance(rng, 0.5);
+    c->transport_reports = bw_rng_chance(rng, 0.5);
     c->transport_hints = bw_rng_chance(rng, 0.3);
 }
 
@@ -415,8 +420,8 @@ static bw_time drawn(struct storm *s, bw_time fixed, bw_time low, bw_time high)
     return fixed >= 0 ? fixed : value;
 }
 
-/* A declared bound that leaves enough of the TTL for the other draws. Without one nothing is drawn,
- * so that every storm there was stays as it was. */
+/* Draws a declared clock bound that leaves enough of the TTL for the other draws. Without one
+ * nothing is drawn, so that existing storms stay the same. */
 static void draw_wall_clocks(struct bw_sim_lease *lease, const struct bw_sim_lease *fixed)
 {
     if (fixed->uncertainty_ns <= 0)
@@ -425,7 +430,7 @@ static void draw_wall_clocks(struct bw_sim_lease *lease, const struct bw_sim_lea
     lease->uncertainty_ns = bw_time_min(fixed->uncertainty_ns, lease->ttl_ns / 10);
 }
 
-/* Leases short enough to end many times in a storm; what is fixed stays. */
+/* Draws leases short enough to end many times in a storm; fixed settings stay. */
 static void draw_lease(struct storm *s, const struct bw_sim_lease *fixed)
 {
     struct bw_sim_lease *lease = &s->config.lease;
@@ -446,15 +451,16 @@ static void draw_lease(struct storm *s, const struct bw_sim_lease *fixed)
     s->stores = bw_sim_stores(&s->config);
 }
 
-/* Others elect by rank, whoever led before: bullies hand over to the second best at most, rings to
- * anybody, but the best has it again after the next election. */
-static bool takes_any_heir(const struct bw_elector_ops *algorithm)
+/* Returns whether any node can become the successor. Other algorithms elect by rank, independently
+ * of the last leader: bullies transfer at most to the second in rank. Rings transfer to any node,
+ * but the highest node leads again after the next election. */
+bool bw_storm_any_can_succeed(const struct bw_elector_ops *algorithm)
 {
     return bw_sim_is_raft(algorithm) || algorithm == &bw_elect_stable ||
            algorithm == &bw_elect_invitation;
 }
 
-/* What must hold follows from what the algorithm says of itself. */
+/* Returns the checks that follow from the algorithm's traits. */
 static unsigned checks_for(const struct bw_sim_config *c)
 {
     unsigned checks = BW_CHECK_AGREEMENT | BW_CHECK_LIVENESS | BW_CHECK_MEMORY;
@@ -465,12 +471,16 @@ static unsigned checks_for(const struct bw_sim_config *c)
         checks |= BW_CHECK_LOG;
     if (c->detector)
         checks |= BW_CHECK_DETECTOR;
+    if (c->guard && c->founders_vote && c->promise_ns)
+        checks |= BW_CHECK_PROMISES;
+    if (c->peer_rules && (bw_sim_is_raft(c->algorithm) || c->algorithm == &bw_elect_stable))
+        checks |= BW_CHECK_TRANSFER;
     if (c->spread)
-        checks |= BW_CHECK_MOVES | (takes_any_heir(c->algorithm) ? BW_CHECK_SPREAD : 0);
+        checks |= BW_CHECK_MOVES | (bw_storm_any_can_succeed(c->algorithm) ? BW_CHECK_SPREAD : 0);
     return checks;
 }
 
-/* Some members only may lead, or are next in line, in an order of chance. */
+/* Draws the members that can lead, or that are next in line, in random order. */
 static void draw_chosen(struct storm *s)
 {
     struct bw_sim_config *c = &s->config;
@@ -487,8 +497,8 @@ static void draw_chosen(struct storm *s)
     }
 }
 
-/* Elections all the time, and disks as slow as they: what is spoken of before it is durable shows.
- */
+/* Draws permanent elections and equally slow disks, to show messages that are sent before their
+ * state is durable. */
 static void draw_frantic(struct storm *s)
 {
     struct bw_sim_config *c = &s->config;
@@ -503,14 +513,14 @@ static void draw_frantic(struct storm *s)
     c->propose_ns = bw_rng_between(&s->rng, BW_MS, 10 * BW_MS);
 }
 
-/* Clients that ask often, leases that end many times, snapshots all the time. */
+/* Draws clients that ask often, leases that end many times, and frequent snapshots. */
 static void draw_registry(struct storm *s)
 {
     struct bw_sim_config *c = &s->config;
     struct bw_rng *rng = &s->rng;
     c->propose_ns = c->read_ns = 0;
     c->spare = NODES_MAX - c->nodes;
-    s->present = NODES_MAX; /* what befalls one that is not there does not happen */
+    s->present = NODES_MAX; /* faults on absent nodes are skipped */
     s->changes = OPERATIONS;
     c->compact_every = 10 + (uint32_t)bw_rng_below(rng, 200);
     c->registry.clients = 2 + (uint32_t)bw_rng_below(rng, 9);
@@ -519,7 +529,7 @@ static void draw_registry(struct storm *s)
     c->registry.ttl_max = c->registry.ttl_min + bw_rng_between(rng, 0, 2 * BW_SEC);
 }
 
-/* Moves need time to settle between troubles, so nothing frantic; each log grows slowly. */
+/* Moves need time to settle between faults, so no frantic storms; each log grows slowly. */
 static void draw_shards(struct storm *s, uint32_t shards)
 {
     struct bw_sim_config *c = &s->config;
@@ -541,7 +551,7 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     bw_sim_defaults(c);
     c->algorithm = algorithm;
     c->seed = seed;
-    c->nodes = 3 + (uint32_t)bw_rng_below(&s->rng, 5);
+    c->nodes = 3 + (uint32_t)bw_rng_below(&s->rng, s->wide ? 3 : 5);
     c->detector = fixed->detector;
     if (!c->detector && !(own_timers && bw_rng_chance(&s->rng, 0.8)))
         c->detector = any_detector(s);
@@ -558,7 +568,7 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
     c->work_ns = 50 * BW_MS;
     draw_network(s);
     draw_chosen(s);
-    if (bw_sim_is_raft(algorithm) && bw_rng_chance(&s->rng, 0.4) && !fixed->shards)
+    if (bw_sim_is_raft(algorithm) && bw_rng_chance(&s->rng, 0.4) && !fixed->shards && !s->wide)
         draw_frantic(s);
     if (bw_sim_is_lease(algorithm))
         draw_lease(s, &fixed->lease);
@@ -566,9 +576,14 @@ static void draw_config(struct storm *s, const struct bw_elector_ops *algorithm,
         draw_registry(s);
     if (fixed->shards)
         draw_shards(s, fixed->shards);
+    if (s->wide)
+        bw_storm_wide_config(s);
+    if (s->wide_lease)
+        bw_storm_lease_config(s, &fixed->lease);
+    bw_storm_second_config(s, fixed);
 }
 
-/* They go on in the calm for a while; then their leases must end. */
+/* Clients continue in the idle time for a while; then their leases must end. */
 static void end_clients(struct storm *s)
 {
     s->config.registry.stop = s->end + CALM_CLIENTS;
@@ -590,11 +605,17 @@ int bw_storm_seed(struct bw_sim *sim, const struct bw_elector_ops *algorithm,
     memset(&s, 0, sizeof s);
     memset(result, 0, sizeof *result);
     bw_rng_init(&s.rng, seed ^ 0x73746f726d00u);
+    s.wide = bw_storm_is_wide(&s, algorithm, fixed, seed);
+    s.wide_lease = !s.wide && bw_storm_is_wide_lease(&s, algorithm, seed);
     draw_config(&s, algorithm, fixed, seed);
     draw_faults(&s);
     s.config.faults = s.faults;
     s.config.faults_count = s.count;
     s.config.until = s.end + (s.frantic ? QUIET_FRANTIC : QUIET);
+    if (s.wide || s.wide_lease)
+        s.config.timers_late_until = s.end;
+    if (s.wide_lease)
+        s.config.until += 2 * s.config.lease.ttl_ns;
     if (algorithm == &bw_sim_registry_ops)
         end_clients(&s);
     if (s.config.spread)

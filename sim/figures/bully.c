@@ -1,13 +1,13 @@
-/* Bully and its variants by their message counts, the sequential recipe by its notifications.
- * Checks 1, 6, 7, 23, 25 and the bully half of 27 of the algorithms page. */
+/* Bully and its variants: message counts. The sequential recipe: notifications. Checks 1, 6, 7, 23,
+ * 25 and the bully half of 27 of the algorithms page. */
 #include "core/elect/sequence.h"
-#include "sim/figures/checks.h"
+#include "sim/figures/figures.h"
 #include "sim/sim.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A group of `nodes` whose highest candidate led and is dead like the others in `crashed`. */
+/* A group of `nodes`. Its highest candidate led and is now dead, like all nodes in `crashed`. */
 struct scene {
     const struct bw_elector_ops *algorithm;
     uint32_t nodes;
@@ -100,7 +100,7 @@ static void next_in_line(struct bw_report *report, double size)
     struct bw_elector_config settings = {.count = 6};
     bw_elector_defaults(&settings, 5 * BW_MS, 100 * BW_MS); /* one way takes 1 to 5 ms */
     double timeouts = (double)(next.time_to_leader - BW_MS) / (double)settings.answer_ns;
-    bw_report_near(report, "first alternative dead: time-outs waited", 1, timeouts,
+    bw_report_near(report, "first alternative dead: timeouts waited", 1, timeouts,
                    4 * (double)BW_MS / (double)settings.answer_ns);
 }
 
@@ -108,7 +108,7 @@ static void next_in_line(struct bw_report *report, double size)
 
 #define CLIENTS 50u
 
-/* Sequential entries that vanish with their owners, and who watches what. */
+/* Sequential entries that disappear with their owners, and the watchers of entries. */
 struct store {
     struct bw_sequence_entry entries[CLIENTS];
     uint32_t count;
@@ -121,7 +121,8 @@ static void list_again(struct store *store, struct bw_sequence *client)
     bw_sequence_listed(client, store->entries, store->count);
 }
 
-/* The owner dies: its entry goes, whoever watched it is told and lists again. */
+/* The owner dies: its entry disappears, and the watchers are notified and list the entries
+ * again. */
 static void vanish(struct store *store, uint64_t number)
 {
     uint32_t i = 0;
@@ -182,9 +183,9 @@ static void sequential(struct bw_report *report, double size)
     messages(report, "47 more leaders die", "leader", 50, leader_of(&store, &leaders));
 }
 
-/* --- 23: candidates and ordinary; a list of no use -------------------------------------------- */
+/* --- 23: candidates and ordinary members; an unusable list ------------------------------------ */
 
-static void candidates_of(struct bw_report *report, bw_node initiator, const char *who)
+static void candidates_of(struct bw_report *report, bw_node initiator, const char *scene)
 {
     static const bw_node candidates[] = {6, 7, 8, 9}, dead[] = {9};
     struct bw_sim_result result =
@@ -195,11 +196,11 @@ static void candidates_of(struct bw_report *report, bw_node initiator, const cha
                                      .crashed_count = 1,
                                      .candidates = candidates,
                                      .candidates_count = 4});
-    messages(report, who, "messages, 2c + n-2", 2 * 3 + 7, result.sent);
-    messages(report, who, "POLL", 3, result.by_kind[BW_MSG_POLL]);
-    messages(report, who, "ANSWER", 3, result.by_kind[BW_MSG_ANSWER]);
-    messages(report, who, "elections", 1, result.elections);
-    messages(report, who, "leader", 8, result.leader);
+    messages(report, scene, "messages, 2c + n-2", 2 * 3 + 7, result.sent);
+    messages(report, scene, "POLL", 3, result.by_kind[BW_MSG_POLL]);
+    messages(report, scene, "ANSWER", 3, result.by_kind[BW_MSG_ANSWER]);
+    messages(report, scene, "elections", 1, result.elections);
+    messages(report, scene, "leader", 8, result.leader);
 }
 
 static void candidates(struct bw_report *report, double size)
@@ -237,7 +238,7 @@ static void candidates(struct bw_report *report, double size)
 
 #define FLAPS_MAX 40u
 
-/* Leader changes while the top id of five dies every 3 s and is back after 1.5 s. */
+/* Counts leader changes while the highest of five ids crashes every 3 s for 1.5 s. */
 static double flap(struct bw_report *report, enum bw_rank rank, uint32_t flaps)
 {
     struct bw_sim_fault faults[2 * FLAPS_MAX];
@@ -300,7 +301,7 @@ const struct bw_sim_check bw_checks_bully[] = {
      .run = cascade},
     {.number = 6,
      .name = "next-in-line-messages",
-     .claim = "Next-in-line n=6: top alive 6 messages; first alternative dead 7 and one time-out.",
+     .claim = "Next-in-line n=6: top alive 6 messages; first alternative dead 7 and one timeout.",
      .run = next_in_line},
     {.number = 7,
      .name = "sequential-recipe",
@@ -310,7 +311,7 @@ const struct bw_sim_check bw_checks_bully[] = {
     {.number = 23,
      .name = "candidates-messages",
      .claim = "Candidate/ordinary: 2c + n-2 messages, several detectors at once make one election. "
-              "Next-in-line with a list of no use: bully.",
+              "Next-in-line with an unusable list: bully.",
      .run = candidates},
     {.number = 25,
      .name = "bully-flapping",

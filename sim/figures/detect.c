@@ -1,12 +1,12 @@
-/* The failure detectors by their published figures. Checks 13 to 17 and 22 of the algorithms page.
+/* Failure detectors: their published figures. Checks 13 to 17 and 22 of the algorithms page.
  *
- * NFD and gossip are measured on the shipped modules in a loop of their own, because they need a
- * hundred million beats; SWIM and the cut link on whole simulated groups. */
+ * NFD and gossip run as shipped modules in a loop of their own, because they need a hundred million
+ * heartbeats. SWIM and the cut link run in whole simulated groups. */
 #include "core/base/rng.h"
 #include "core/detect/gossip.h"
-#include "core/detect/phi.h"
+#include "core/detect/phi_math.h"
 #include "core/detect/swim/lifeguard.h"
-#include "sim/figures/checks.h"
+#include "sim/figures/figures.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One detector in memory of its own; `at` NULL when there was none. */
+/* One detector with its own memory; `at` is NULL without memory. */
 struct bench {
     const struct bw_detector_ops *ops;
     void *at;
@@ -50,7 +50,7 @@ static void bench_step(struct bench *bench, enum bw_event_kind kind, const struc
     bench->ops->step(bench->at, &event, &bench->out);
 }
 
-/* The verdict of the last step, or NULL. */
+/* Returns the verdict of the last step, or NULL. */
 static const struct bw_action *bench_verdict(const struct bench *bench)
 {
     for (uint32_t i = 0; i < bench->out.count; i++)
@@ -70,8 +70,9 @@ static struct bw_sim_result play(struct bw_report *report, const struct bw_sim_c
 
 /* --- 13: phi --------------------------------------------------------------------------------- */
 
-/* Silence, in ms, after which a member that beat each second for 1,200 s is suspected. */
-static double patience_ms(const struct bw_detector_ops *ops)
+/* Returns the silence in ms after which a member with 1,200 s of heartbeats, one per second, is
+ * suspected. */
+static double suspicion_ms(const struct bw_detector_ops *ops)
 {
     static const bw_node ids[] = {1, 2};
     struct bw_detector_config config = {.self = 1, .members = ids, .count = 2, .cap = 2};
@@ -113,21 +114,21 @@ static void phi_values(struct bw_report *report, double size)
         bw_report_near(report, what, logistic[y], bw_phi_logistic(y), 1e-3);
     }
     bw_report_near(report, "steady 1,000 ms beats, logistic: suspected after ms", 4523,
-                   patience_ms(&bw_detect_phi_logistic), 1);
+                   suspicion_ms(&bw_detect_phi_logistic), 1);
     bw_report_near(report, "steady beats, exponential: suspected after means", 18.42,
-                   patience_ms(&bw_detect_phi_exponential) / 1000, 0.005);
+                   suspicion_ms(&bw_detect_phi_exponential) / 1000, 0.005);
 }
 
 /* --- 14: NFD-S ------------------------------------------------------------------------------- */
 
 #define NFD_LOSS .01
-#define NFD_MEAN .02 /* of the exponential delay, in periods of one second */
+#define NFD_MEAN .02 /* mean of the exponential delay, in periods of one second */
 
 struct nfd_run {
     struct bench bench;
     struct bw_rng rng;
     uint64_t beat;
-    bw_time quickest; /* way of a beat */
+    bw_time quickest; /* fastest delivery of a heartbeat */
     bw_time suspected_at, first_at, last_at;
     uint64_t mistakes;
     double mistaken_ns;
@@ -172,7 +173,7 @@ static void nfd_wait(struct nfd_run *run, bw_time until)
     }
 }
 
-/* The next beat: sent at its number times eta, lost or delayed. */
+/* Draws the next heartbeat: sent at its number times eta, then lost or delayed. */
 static void nfd_beat(struct nfd_run *run)
 {
     uint64_t number = ++run->beat;
@@ -210,8 +211,8 @@ out:
     bench_close(&run.bench);
 }
 
-/* The sender dies right after a beat: the worst moment. Clocks are not synchronised,
- * so the receiver counts from the quickest way it has seen, which is taken off again here. */
+/* The sender dies right after a heartbeat, which is the worst case. Clocks are not synchronized, so
+ * the receiver counts from the fastest delivery it has seen; this is subtracted again here. */
 static void nfd_detection(struct bw_report *report, double delta, double size)
 {
     bw_time worst = 0;
@@ -227,7 +228,8 @@ static void nfd_detection(struct bw_report *report, double delta, double size)
         }
         bench_close(&run.bench);
     }
-    snprintf(what, sizeof what, "delta=%.1f: longest T_D, less the quickest way of a beat", delta);
+    snprintf(what, sizeof what, "delta=%.1f: longest T_D minus the fastest delivery of a heartbeat",
+             delta);
     bw_report_at_most(report, what, delta + 1, (double)worst / (double)BW_SEC);
 }
 
@@ -255,7 +257,7 @@ static void swim_config(struct bw_sim_config *config, uint32_t n, uint64_t seed)
     config->seed = seed;
 }
 
-/* One member dies at the beginning of a period, before the probes of that instant. */
+/* One member dies at the start of a period, before the probes of that instant. */
 static void swim_detection(struct bw_report *report, uint32_t n, double expected, double size)
 {
     uint32_t runs = bw_report_runs(20000, size, 400);
@@ -321,9 +323,10 @@ static void lifeguard_suspicion(struct bw_report *report, double size)
 #define GOSSIP_LIVE   99u /* f = 1 */
 #define GOSSIP_ROUNDS 2342u
 
-/* The chain of the paper's section 4: k of the live know; a round in which one of the live, drawn
- * at random, gossips to one of the others, drawn at random, takes it to k + 1 with chance k/live *
- * (live - k)/(n - 1). Returns the chance that some do not know after `rounds`, and the mean. */
+/* The Markov chain of the paper's section 4: k of the live members know. In each round a random
+ * live member gossips to a random other member. This leads to k + 1 with probability k/live *
+ * (live - k)/(n - 1). Returns the probability that some members do not know after `rounds`, and
+ * the mean. */
 static double gossip_chain(uint32_t rounds, double *mean)
 {
     double p[GOSSIP_LIVE + 1] = {[1] = 1}, unfinished = 1;
@@ -360,13 +363,13 @@ static void gossip_begin(struct gossip_run *run, struct bw_detector_config *conf
 }
 
 /* One member's turn: it gossips, and the receiver merges at once. */
-static void gossip_round(struct gossip_run *run, uint32_t who)
+static void gossip_round(struct gossip_run *run, uint32_t member)
 {
-    struct bench *speaker = &run->at[who];
+    struct bench *speaker = &run->at[member];
     bench_step(speaker, BW_EVENT_TIMEOUT, NULL, speaker->ops->deadline(speaker->at));
     const struct bw_message *msg = &speaker->out.at[0].msg;
     if (msg->to > GOSSIP_LIVE)
-        return; /* the failed one */
+        return; /* the failed member */
     struct bench *listener = &run->at[msg->to - 1];
     bench_step(listener, BW_EVENT_MESSAGE, msg, 0);
     bool knows = bw_gossip_counter(listener->at, 1) > 0;
@@ -383,7 +386,8 @@ static bool gossip_open(struct gossip_run *run, struct bw_detector_config *confi
         (struct bw_detector_config){.self = 1, .members = ids, .count = GOSSIP_N, .cap = GOSSIP_N};
     bw_detector_defaults(config, BW_SEC);
     config->fanout = 1;
-    config->timeout_ns = 1000000 * BW_SEC; /* nobody fails here: only the spread is measured */
+    /* no member fails here: only the dissemination is measured */
+    config->timeout_ns = 1000000 * BW_SEC;
     for (uint32_t i = 0; i < GOSSIP_LIVE; i++)
         ready = bench_open(&run->at[i], &bw_detect_gossip, config) && ready;
     return ready;
@@ -410,9 +414,11 @@ static void gossip_dissemination(struct bw_report *report, double size)
     for (uint32_t i = 0; i < GOSSIP_LIVE; i++)
         bench_close(&run.at[i]);
     char what[96];
-    bw_report_at_most(report, "chance to exceed 2,342 rounds, by the paper's chain", 1e-5, chance);
+    bw_report_at_most(report, "probability to exceed 2,342 rounds, by the paper's chain", 1e-5,
+                      chance);
     double most = 1e-5 * runs + 3 * sqrt(1e-5 * runs);
-    snprintf(what, sizeof what, "runs beyond 2,342 rounds, of %u (1e-5, three sigma)", runs);
+    snprintf(what, sizeof what,
+             "runs of %u that exceed 2,342 rounds (limit: 1e-5 plus three sigma)", runs);
     bw_report_at_most(report, what, most, ready ? (double)beyond : (double)NAN);
     bw_report_near_mean(report, "mean rounds until all know, against the chain", mean, total / runs,
                         .01 * mean, size);
@@ -421,16 +427,17 @@ static void gossip_dissemination(struct bw_report *report, double size)
 /* --- 22: one cut link ------------------------------------------------------------------------ */
 
 struct cut_watch {
-    uint32_t across, others; /* suspicions of 1 by 3 or 3 by 1; any other */
+    uint32_t across; /* suspicions between nodes 1 and 3, whose link is cut */
+    uint32_t others; /* all other suspicions */
 };
 
-static void cut_suspected(void *context, bw_time at, bw_node node, bw_node whom, bool suspect,
+static void cut_suspected(void *context, bw_time at, bw_node node, bw_node target, bool suspect,
                           double level)
 {
     struct cut_watch *watch = context;
     (void)at;
     (void)level;
-    bool across = (node == 1 && whom == 3) || (node == 3 && whom == 1);
+    bool across = (node == 1 && target == 3) || (node == 3 && target == 1);
     watch->across += suspect && across;
     watch->others += suspect && !across;
 }
@@ -469,18 +476,18 @@ static void one_cut_link(struct bw_report *report, double size)
 }
 
 const struct bw_sim_check bw_checks_detect[] = {
-    {13, "phi-values", "phi has the published values and suspects when they say", NULL, phi_values},
+    {13, "phi-values", "phi has the published values and suspects accordingly", NULL, phi_values},
     {14, "nfd-quality", "NFD's mistakes recur and last as the paper says, T_D <= delta + eta", NULL,
      nfd_quality},
     {15, "swim-first-detection",
      "SWIM notices a crash after 1.5 to 1.6 periods, at two messages per member and period", NULL,
      swim_first_detection},
-    {16, "lifeguard-suspicion", "independent voices shorten a suspicion", NULL,
+    {16, "lifeguard-suspicion", "independent confirmations shorten a suspicion", NULL,
      lifeguard_suspicion},
     {17, "gossip-dissemination", "the slowest of 100,000 disseminations takes 2,342 rounds", NULL,
      gossip_dissemination},
     {22, "one-cut-link",
-     "a cut link: ping, deadline, phi suspect; SWIM, gossip and heartbeat go round it", NULL,
+     "a cut link: ping, deadline, phi suspect; SWIM, gossip and heartbeat route around it", NULL,
      one_cut_link},
     {0},
 };

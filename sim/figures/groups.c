@@ -1,6 +1,6 @@
 /* Groups that merge and leaders that stay: invitation and stable leader. Checks 8 and 24 of the
  * algorithms page. */
-#include "sim/figures/checks.h"
+#include "sim/figures/figures.h"
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -18,7 +18,8 @@ static struct bw_sim_result play(struct bw_report *report, const struct bw_sim_c
 
 #define STEADY (2 * BW_SEC)
 
-/* Longest time from a leader's crash, at any phase of its period, to the next leader, in delta. */
+/* Returns the longest time from a leader's crash, at any phase of its period, to the next leader,
+ * in units of delta. */
 static double slowest_failover(struct bw_report *report, uint32_t nodes, uint32_t runs)
 {
     bw_time slowest = 0;
@@ -29,7 +30,7 @@ static double slowest_failover(struct bw_report *report, uint32_t nodes, uint32_
                                      .at = STEADY + config.period_ns * seed / runs};
         config.algorithm = &bw_elect_stable;
         config.detector = NULL;
-        config.transport_tells = false;
+        config.transport_reports = false;
         config.nodes = nodes;
         config.seed = seed;
         config.faults = &crash;
@@ -40,7 +41,7 @@ static double slowest_failover(struct bw_report *report, uint32_t nodes, uint32_
     return (double)slowest / (double)(100 * BW_MS);
 }
 
-struct links { /* who has sent since all was steady */
+struct links { /* senders since the steady state began */
     bw_node leader;
     uint64_t by_leader, by_others;
 };
@@ -57,7 +58,8 @@ static void count_link(void *context, bw_time at, const struct bw_message *msg, 
         links->by_others++;
 }
 
-/* Five nodes, 1 leads; with `mute`, the links out of that follower are cut while all is steady. */
+/* Runs five nodes with leader 1. With `mute`, the links from that follower are cut in the steady
+ * state. */
 static struct bw_sim_result steady_run(struct bw_report *report, bw_node mute, struct links *links)
 {
     struct bw_sim_config config;
@@ -113,7 +115,9 @@ static struct bw_sim_result invite(struct bw_report *report, uint32_t nodes,
     bw_sim_defaults(&config);
     config.algorithm = &bw_elect_invitation;
     config.nodes = nodes;
-    config.initiator = 1; /* nobody looks around by itself; 1 is told to, beside what follows */
+    /* no node searches for other groups by itself; node 1 does on command, besides the following
+     * faults */
+    config.initiator = 1;
     config.period_ns = 10 * BW_SEC;
     config.latency.min = config.latency.max = BW_MS;
     config.faults = faults;

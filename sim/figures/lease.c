@@ -1,16 +1,18 @@
-/* Checks on leases: a holder that counts from sending, less the drift of both clocks, never
- * overlaps its successor; one that counts from the answer does; Redlock's validity; the gap after a
- * crash.
+/* Checks on leases:
+ *   - A holder that counts its lease from the time it sent the request, minus the drift of both
+ *     clocks, never overlaps with its successor. A holder that counts from the reply does.
+ *   - Redlock's validity.
+ *   - The gap after a crash.
  *
- * The model of the overlap check is the plain one of the algorithms page, on the shipped
- * arithmetic: one granter, one holder, clocks at constant rates within 1 +- 1 %, requests and
- * answers delayed by up to a second, any of them lost. The granter extends the lease when a request
- * arrives before its expiry, and a successor is granted the lease the instant it expires. */
-#include "sim/figures/checks.h"
+ * The overlap check uses the simple model of the algorithms page on the shipped arithmetic. There
+ * is one granter and one holder. Clocks run at constant rates within 1 +- 1 %. Requests and replies
+ * are delayed by up to a second, and any of them may be lost. The granter extends the lease if a
+ * request arrives before its expiry. A successor is granted the lease at the instant it expires. */
+#include "sim/figures/figures.h"
 
 #include "core/base/rng.h"
 #include "core/lease/deadline.h"
-#include "core/lease/validity.h"
+#include "core/lease/redlock_validity.h"
 #include "sim/stores/lease.h"
 
 #define TTL       (10 * BW_SEC)
@@ -19,7 +21,7 @@
 
 enum count_from { FROM_SENDING, FROM_ANSWER };
 
-/* True seconds; a clock of rate r shows r times as many. */
+/* In true seconds; a clock of rate r shows r times as many. */
 struct clocks {
     double holder, granter;
 };
@@ -27,7 +29,7 @@ struct clocks {
 static double drawn_rate(struct bw_rng *rng)
 {
     double rho = DRIFT_PPM / 1e6;
-    switch (bw_rng_below(rng, 4)) { /* the corners are where it hurts */
+    switch (bw_rng_below(rng, 4)) { /* extreme rates are the worst cases */
     case 0:
         return 1 - rho;
     case 1:
@@ -37,8 +39,8 @@ static double drawn_rate(struct bw_rng *rng)
     }
 }
 
-/* Plays a lease with a few renewals; returns how long, in true seconds, the holder acts after its
- * successor was granted the lease. */
+/* Simulates a lease with a few renewals. Returns how long, in true seconds, the holder acts after
+ * its successor was granted the lease. */
 static double overlap(struct bw_rng *rng, enum count_from from)
 {
     struct clocks rate = {drawn_rate(rng), drawn_rate(rng)};
@@ -65,7 +67,7 @@ static uint32_t overlaps(uint32_t schedules, enum count_from from)
     bw_rng_init(&rng, 18);
     uint32_t found = 0;
     for (uint32_t i = 0; i < schedules; i++)
-        found += overlap(&rng, from) > 1e-9; /* the rounding of doubles, not of the lease */
+        found += overlap(&rng, from) > 1e-9; /* allows rounding of doubles */
     return found;
 }
 
@@ -76,7 +78,7 @@ static void holder_never_overlaps(struct bw_report *report, double size)
                    (double)bw_lease_span(TTL, DRIFT_PPM) / 1e9, 1e-5);
     bw_report_equal(report, "overlaps, counting from sending", 0,
                     overlaps(schedules, FROM_SENDING));
-    bw_report_at_least(report, "overlaps, counting from the answer (control)", 1,
+    bw_report_at_least(report, "overlaps, counting from the reply (control)", 1,
                        overlaps(schedules, FROM_ANSWER));
 }
 
@@ -93,10 +95,10 @@ static void redlock_validity(struct bw_report *report, double size)
 
 struct gaps {
     uint32_t runs, longer, leaderless;
-    double nearest; /* the largest gap, in parts of its bound */
+    double nearest; /* the largest gap, as a fraction of its bound */
 };
 
-/* Settings and crash instant by chance; who leads then crashes. */
+/* Draws the settings and the time of the crash of the leader. */
 static void draw_crash(struct bw_rng *rng, struct bw_sim_config *config, struct bw_sim_fault *crash)
 {
     struct bw_sim_lease *lease = &config->lease;
@@ -114,7 +116,7 @@ static void draw_crash(struct bw_rng *rng, struct bw_sim_config *config, struct 
     config->latency.max = bw_rng_between(rng, BW_MS, 50 * BW_MS);
     config->disk_max = bw_rng_between(rng, 0, 10 * BW_MS);
     config->drift = config->drift_bound;
-    config->transport_tells = bw_rng_chance(rng, 0.5);
+    config->transport_reports = bw_rng_chance(rng, 0.5);
     *crash = (struct bw_sim_fault){.kind = BW_FAULT_CRASH,
                                    .at = bw_rng_between(rng, 300 * BW_MS, 3 * lease->ttl_ns)};
     config->faults = crash;
@@ -149,19 +151,20 @@ static void gap_after_crash(struct bw_report *report, double size)
 {
     struct gaps gaps = {.runs = bw_report_runs(5000, size, 200)};
     measure_gaps(&gaps);
-    bw_report_equal(report, "crashes after which nobody came to lead", 0, gaps.leaderless);
+    bw_report_equal(report, "crashes without a later leader", 0, gaps.leaderless);
     bw_report_equal(report, "gaps longer than TTL + grace + election time", 0, gaps.longer);
-    bw_report_at_most(report, "longest gap, parts of its bound", 1, gaps.nearest);
-    bw_report_at_least(report, "longest gap, parts of its bound (control)", 0.9, gaps.nearest);
+    bw_report_at_most(report, "longest gap, fraction of its bound", 1, gaps.nearest);
+    bw_report_at_least(report, "longest gap, fraction of its bound (control)", 0.9, gaps.nearest);
 }
 
 const struct bw_sim_check bw_checks_lease[] = {
     {18, "lease-no-overlap",
-     "a holder that counts from sending, less drift, never overlaps its successor", NULL,
+     "a holder that counts from sending, less drift, never overlaps with its successor", NULL,
      holder_never_overlaps},
     {19, "redlock-validity", "Redlock's validity is the TTL less time taken, less 1 % and 2 ms",
      NULL, redlock_validity},
-    {21, "lease-gap", "after a holder's crash nobody leads for at most TTL + grace + election time",
-     NULL, gap_after_crash},
+    {21, "lease-gap",
+     "after a holder's crash there is no leader for at most TTL + grace + election time", NULL,
+     gap_after_crash},
     {0, NULL, NULL, NULL, NULL},
 };

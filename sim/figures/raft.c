@@ -1,10 +1,10 @@
-/* Raft by the published figures of its elections, and by what pre-vote and transfer promise. Checks
+/* Raft: the published figures of its elections, and the guarantees of pre-vote and transfer. Checks
  * 9, 10, 11 and 12 of the algorithms page.
  *
- * The first two take the textbook's model: no pre-vote, all timers drawn at one moment, messages of
- * the stated latency, nothing else. */
-#include "sim/checks/check.h"
-#include "sim/figures/checks.h"
+ * The first two use the textbook's model: no pre-vote, all timers drawn at the same time, messages
+ * with the given latency, no other delays. */
+#include "sim/checks/invariants.h"
+#include "sim/figures/figures.h"
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -40,31 +40,31 @@ struct electorate {
     bw_time latency_min, latency_max, timeout_min, timeout_max;
 };
 
-/* `alive` of `nodes` start together, the rest are dead from the start. */
-static struct bw_sim_config election(const struct electorate *who, uint64_t seed)
+/* `alive` of `nodes` start together; the others are dead from the start. */
+static struct bw_sim_config election(const struct electorate *group, uint64_t seed)
 {
     static const bw_node ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    struct bw_sim_config config = raft_config(who->nodes, seed);
-    config.crashed = ids + who->alive;
-    config.crashed_count = who->nodes - who->alive;
-    config.latency.min = who->latency_min;
-    config.latency.max = who->latency_max;
-    config.timeout_min = who->timeout_min;
-    config.timeout_max = who->timeout_max;
+    struct bw_sim_config config = raft_config(group->nodes, seed);
+    config.crashed = ids + group->alive;
+    config.crashed_count = group->nodes - group->alive;
+    config.latency.min = group->latency_min;
+    config.latency.max = group->latency_max;
+    config.timeout_min = group->timeout_min;
+    config.timeout_max = group->timeout_max;
     config.fresh_timers = true;
     config.pre_vote_off = true;
     return config;
 }
 
-/* Per cent of elections whose first term had no winner. */
+/* Measures the percentage of elections whose first term had no winner. */
 static void splits_of(struct bw_report *report, struct bw_sim *sim, uint32_t nodes, uint32_t alive,
                       double expected, double tolerance, double size)
 {
-    struct electorate who = {nodes, alive, 100 * BW_MS, 100 * BW_MS, BW_SEC, 2 * BW_SEC};
+    struct electorate group = {nodes, alive, 100 * BW_MS, 100 * BW_MS, BW_SEC, 2 * BW_SEC};
     uint32_t runs = bw_report_runs(20000, size, 500), split = 0;
     char what[96];
     for (uint32_t i = 0; i < runs && report->failed == 0; i++) {
-        struct bw_sim_config config = election(&who, i + 1);
+        struct bw_sim_config config = election(&group, i + 1);
         split += play(report, sim, &config).term > 1;
     }
     snprintf(what, sizeof what, "%u of %u alive, latency 0.1: %% of first terms split", alive,
@@ -94,21 +94,21 @@ static int by_value(const void *a, const void *b)
 static void wan_with(struct bw_report *report, struct bw_sim *sim, uint32_t down, double mean,
                      double tolerance, double worst, double size)
 {
-    struct electorate who = {5, 5 - down, 30 * BW_MS, 40 * BW_MS, 300 * BW_MS, 600 * BW_MS};
+    struct electorate group = {5, 5 - down, 30 * BW_MS, 40 * BW_MS, 300 * BW_MS, 600 * BW_MS};
     uint32_t runs = bw_report_runs(10000, size, 1000);
     double *ms = malloc(runs * sizeof *ms), sum = 0;
     char what[96];
     for (uint32_t i = 0; ms && i < runs; i++) {
-        struct bw_sim_config config = election(&who, i + 1);
+        struct bw_sim_config config = election(&group, i + 1);
         ms[i] = (double)play(report, sim, &config).time_to_leader / (double)BW_MS;
         sum += ms[i];
     }
     if (!ms)
         return;
     qsort(ms, runs, sizeof *ms, by_value);
-    snprintf(what, sizeof what, "%u of 5 down: mean ms to a leader", down);
+    snprintf(what, sizeof what, "%u of 5 down: mean time to a leader, ms", down);
     bw_report_near(report, what, mean, sum / runs, tolerance);
-    snprintf(what, sizeof what, "%u of 5 down: 99.9 %% within ms", down);
+    snprintf(what, sizeof what, "%u of 5 down: 99.9th percentile of that time, ms", down);
     bw_report_at_most(report, what, worst, ms[(uint64_t)runs * 999 / 1000]);
     free(ms);
 }
@@ -132,7 +132,7 @@ static void count_losses(void *context, bw_time at, bw_node node, uint32_t elect
     *(uint32_t *)context += a->reason != BW_LOSS_NONE;
 }
 
-/* Node 1 leads; node 5 is alone for ten of the longest time-outs. */
+/* Node 1 leads; node 5 is isolated for ten times the longest timeout. */
 static struct bw_sim_result isolate(struct bw_report *report, struct bw_sim *sim, bool pre_vote,
                                     uint64_t seed, uint32_t *losses)
 {
@@ -177,11 +177,11 @@ static void isolated_follower(struct bw_report *report, double size)
 
 /* --- 12: TIMEOUT_NOW delayed past the abort -------------------------------------------------- */
 
-#define ASKED (2030 * BW_MS) /* when the transfer is asked for: between two proposals */
+#define ASKED (2030 * BW_MS) /* time of the transfer request: between two proposals */
 
 struct late { /* what happened to TIMEOUT_NOW */
     bw_time first_arrival;
-    uint32_t resumed; /* the old leader's window was open again before */
+    uint32_t resumed; /* the old leader's window was open again before it arrived */
 };
 
 static void timeout_now_came(void *context, bw_time at, const struct bw_message *msg)
@@ -200,9 +200,9 @@ static void window_seen(void *context, bw_time at, bw_node node, uint32_t electo
                      a->leader == 1 && act_until > act_from;
 }
 
-/* Node 1 leads and is told to hand over to node 2. Its TIMEOUT_NOW takes 900 ms, everything sent
- * later is quick again, and node 2 does not hear it again; the abort comes after 600 ms. In every
- * other run the old leader hears nobody when TIMEOUT_NOW arrives. */
+/* Node 1 leads and is asked to transfer leadership to node 2. Its TIMEOUT_NOW takes 900 ms; all
+ * later messages are fast again, and node 2 gets no second one. The abort comes after 600 ms. In
+ * every second run the old leader receives nothing when TIMEOUT_NOW arrives. */
 static struct bw_sim_result transfer_late(struct bw_report *report, struct bw_sim *sim,
                                           uint64_t seed, struct late *late)
 {
@@ -229,7 +229,7 @@ static struct bw_sim_result transfer_late(struct bw_report *report, struct bw_si
     config.faults_count = seed % 2 ? 10 : 5;
     config.until = deaf + 6 * BW_SEC;
     config.work_ns = 5 * BW_MS;
-    config.propose_ns = 50 * BW_MS; /* node 2 is up to date when the transfer is asked for */
+    config.propose_ns = 50 * BW_MS; /* node 2 is up to date when the transfer is requested */
     config.read_ns = BW_MS;
     config.observer = &observer;
     config.checks = BW_CHECK_ONE_PER_TERM | BW_CHECK_EXCLUSION | BW_CHECK_TOKENS |
@@ -253,23 +253,23 @@ static void late_timeout_now(struct bw_report *report, double size)
         took_over += run.term > 1;
         both += (double)run.split_brain;
     }
-    bw_report_equal(report, "runs where it came after the leader had resumed", runs, late_runs);
-    bw_report_equal(report, "runs where it was obeyed all the same", runs, took_over);
+    bw_report_equal(report, "runs where it arrived after the leader had resumed", runs, late_runs);
+    bw_report_equal(report, "runs where it was obeyed nevertheless", runs, took_over);
     bw_report_at_least(report, "reads answered", 1000.0 * runs, reads);
     bw_report_equal(report, "stale reads and writes", 0, stale);
-    bw_report_equal(report, "runs with two leaders of one term or another broken promise", 0,
-                    broken);
+    bw_report_equal(report, "runs with two leaders of one term or another violation", 0, broken);
     bw_report_equal(report, "ns in which two could act", 0, both);
     bw_sim_free(sim);
 }
 
 const struct bw_sim_check bw_checks_raft[] = {
-    {9, "raft-split-votes", "the share of split first terms is the textbook's", NULL, split_votes},
+    {9, "raft-split-votes", "the percentage of split first terms matches the textbook", NULL,
+     split_votes},
     {10, "raft-wide-area", "elections between continents take as long as published", NULL,
      wide_area},
     {11, "raft-isolated-follower",
-     "a follower that was isolated disturbs nobody when it returns, thanks to pre-vote", NULL,
-     isolated_follower},
+     "a follower that was isolated does not disrupt the leader when it returns, thanks to pre-vote",
+     NULL, isolated_follower},
     {12, "raft-late-timeout-now",
      "a TIMEOUT_NOW that arrives after the transfer was aborted does no harm", NULL,
      late_timeout_now},

@@ -1,6 +1,6 @@
-/* The ring elections by their message counts and instants. Checks 3, 4, 5 and the ring half of 27
- * of the algorithms page. */
-#include "sim/figures/checks.h"
+/* Ring elections: message counts and times. Checks 3, 4, 5 and the ring half of 27 of the
+ * algorithms page. */
+#include "sim/figures/figures.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void chang_roberts_messages(struct bw_report *report, double size)
     uint32_t runs = bw_report_runs(4000, size, 200);
     struct bw_sim_result rising = chang_roberts(report, BW_ORDER_SORTED, false, 1);
     struct bw_sim_result falling = chang_roberts(report, BW_ORDER_REVERSE, false, 1);
-    struct bw_sim_result told = chang_roberts(report, BW_ORDER_SORTED, true, 1);
+    struct bw_sim_result announced = chang_roberts(report, BW_ORDER_SORTED, true, 1);
     double total = 0, wrong = 0;
     for (uint64_t seed = 1; seed <= runs; seed++) {
         struct bw_sim_result result = chang_roberts(report, BW_ORDER_RANDOM, false, seed);
@@ -46,8 +46,9 @@ static void chang_roberts_messages(struct bw_report *report, double size)
     }
     bw_report_equal(report, "ids rise along the ring: messages", 31, (double)rising.sent);
     bw_report_equal(report, "ids fall along the ring: messages", 136, (double)falling.sent);
-    bw_report_equal(report, "ids rise, with the announcement: messages", 47, (double)told.sent);
-    bw_report_equal(report, "with the announcement: leader", 16, told.leader);
+    bw_report_equal(report, "ids rise, with the announcement: messages", 47,
+                    (double)announced.sent);
+    bw_report_equal(report, "with the announcement: leader", 16, announced.leader);
     bw_report_near_mean(report, "random orders: mean messages", 54.09, total / runs, 0.5, size);
     bw_report_equal(report, "random orders: runs not won by 16", 0, wrong);
 }
@@ -72,7 +73,7 @@ static void hirschberg_sinclair(struct bw_report *report, uint32_t n, enum bw_si
     uint64_t lap = result.by_kind[BW_MSG_RING_COORDINATOR];
     snprintf(what, sizeof what, "n=%u %s: latencies until the winner leads", n, how);
     bw_report_equal(report, what, instant, (double)result.time_to_leader / (double)BW_MS);
-    snprintf(what, sizeof what, "n=%u %s: messages, announcement apart", n, how);
+    snprintf(what, sizeof what, "n=%u %s: messages without the announcement", n, how);
     bw_report_at_most(report, what, bound - 1, (double)(result.sent - lap));
     snprintf(what, sizeof what, "n=%u %s: messages of the announcement", n, how);
     bw_report_equal(report, what, n, (double)lap);
@@ -89,9 +90,9 @@ static void hirschberg_sinclair_instants(struct bw_report *report, double size)
     hirschberg_sinclair(report, 65, BW_ORDER_RANDOM, 319);
 }
 
-/* --- 5 and 27: two laps past two dead -------------------------------------------------------- */
+/* --- 5 and 27: two laps past two dead nodes -------------------------------------------------- */
 
-struct sizes { /* of the messages seen */
+struct sizes { /* sizes of the observed messages */
     uint32_t least, most;
 };
 
@@ -106,7 +107,7 @@ static void measure(void *context, bw_time at, const struct bw_message *msg, bw_
     sizes->most = msg->items > sizes->most ? msg->items : sizes->most;
 }
 
-/* Nine nodes, `dead` and the one behind it are dead; every live one initiates in turn. */
+/* Nine nodes; `dead` and the next one are dead; every live node initiates in turn. */
 static void two_dead(struct bw_report *report, const struct bw_elector_ops *algorithm, bw_node dead)
 {
     bw_node crashed[] = {dead, dead % 9 + 1};

@@ -1,8 +1,8 @@
-/* Split brain: who has it, who has not, and what it costs. Checks 2, 20, 26 and 28 of the
- * algorithms page. */
+/* Split brain: which algorithms have it, which do not, and the damage. Checks 2, 20, 26 and 28 of
+ * the algorithms page. */
 #include "sim/faults/antipattern.h"
 #include "sim/faults/storm.h"
-#include "sim/figures/checks.h"
+#include "sim/figures/figures.h"
 #include "sim/sim.h"
 #include "sim/stores/lease.h"
 
@@ -112,7 +112,7 @@ static struct bw_sim_result run_script(const struct bw_elector_ops *algorithm, b
     return result;
 }
 
-/* A leader that stops between its check and its write, and wakes when another leads. */
+/* A leader pauses between its check and its write, and resumes when another one leads. */
 static void no_fencing(struct bw_report *report)
 {
     const struct bw_sim_fault pauses[] = {
@@ -133,8 +133,8 @@ static void no_fencing(struct bw_report *report)
     bw_report_equal(report, "fenced: stale writes accepted", 0, fenced);
 }
 
-/* The holder's time of day is set back an hour, then it is cut off: by its clock the lease is still
- * good. */
+/* The holder's time of day is set back an hour, then the holder is cut off: by its own clock the
+ * lease is still valid. */
 static void wall_clock(struct bw_report *report)
 {
     static uint8_t alone[] = {0, 1, 1, 1, 1, 2};

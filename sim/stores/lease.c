@@ -1,14 +1,15 @@
 /* The shipped lease elector as an algorithm of the simulator.
  *
- * Around struct bw_lease stands what `run` does around it: asks are carried to the store and time
- * out as UNKNOWN, the work is started, told to end, and confirmed dead. Between TERM and its death
- * the work may still act, so the announced window lasts until then: a record that were released
- * earlier would show as two that may act. What is not here: processes, containment, health. */
+ * This file does for struct bw_lease what `run` does: it carries requests to the store, which time
+ * out as UNKNOWN; it starts the work, asks it to end, and confirms that it is dead. The work may
+ * still act between SIGTERM and its death, so the announced window lasts until its death. If a
+ * record were released earlier, the checker would see two leaders that may act. Not modelled:
+ * processes, containment, health. */
 #include "sim/stores/lease.h"
 
 #include "core/base/arena.h"
 #include "core/base/error.h"
-#include "core/lease/validity.h"
+#include "core/lease/redlock_validity.h"
 #include "sim/stores/lease_candidate.h"
 #include "sim/stores/registry.h"
 
@@ -126,7 +127,7 @@ static void ask(struct candidate *c, const struct bw_lease_ask *wanted, bw_time 
     struct lease_waiting *waiting = find_waiting(c, 0);
     struct bw_sim_store_ask out;
     if (request->op == BW_STORE_ENTER || request->op == BW_STORE_LEAVE)
-        return; /* this store keeps no list of candidates */
+        return; /* this store has no list of candidates */
     memset(&out, 0, sizeof out);
     out.id = request->id;
     out.op = (uint8_t)request->op;
@@ -154,7 +155,7 @@ static void ask(struct candidate *c, const struct bw_lease_ask *wanted, bw_time 
                                           .until = bw_time_add(now, wanted->within_ns)};
 }
 
-/* ---- telling ---- */
+/* ---- announcements ---- */
 
 static void announce(struct candidate *c, bw_time now, enum bw_loss reason,
                      struct bw_actions *actions)
@@ -166,7 +167,7 @@ static void announce(struct candidate *c, bw_time now, enum bw_loss reason,
         out.act_from = now;
         out.act_until = c->act_until;
     }
-    c->told = out.leader;
+    c->announced = out.leader;
     bw_actions_announce(actions, &out);
 }
 
@@ -189,7 +190,7 @@ static enum bw_loss loss_of(enum bw_lease_loss loss)
         return BW_LOSS_SHUT_DOWN;
     case BW_LEASE_RESIGNED:
     case BW_LEASE_FINISHED:
-    case BW_LEASE_NOT_CLEARED:
+    case BW_LEASE_PREDECESSOR_NOT_DEAD:
         break;
     }
     return BW_LOSS_RESIGNED;
@@ -197,7 +198,7 @@ static enum bw_loss loss_of(enum bw_lease_loss loss)
 
 /* ---- around the elector ---- */
 
-/* The end of the window: of the schedule; under Redlock also of its validity. */
+/* Returns the end of the window: of the schedule, and for Redlock also of its validity. */
 static bw_time window_end(const struct candidate *c, const struct bw_lease_schedule *schedule)
 {
     bw_time ttl = c->host->lease->ttl_ns;
@@ -227,7 +228,7 @@ static void on_extended(struct candidate *c, const struct bw_lease_action *actio
     announce(c, now, BW_LOSS_NONE, actions);
 }
 
-/* TERM: the work takes stop_ns to end, and is killed if that is too long. */
+/* SIGTERM: the work takes stop_ns to end, and is killed if that is too long. */
 static void on_step_down(struct candidate *c, const struct bw_lease_action *action, bw_time now,
                          struct bw_actions *actions)
 {
@@ -245,7 +246,7 @@ static void on_leader(struct candidate *c, const struct bw_lease_action *action,
 {
     c->view = node_of(action->leader);
     c->view_token = action->token;
-    if (!c->leads && c->told != (c->view == c->self ? BW_NODE_NONE : c->view))
+    if (!c->leads && c->announced != (c->view == c->self ? BW_NODE_NONE : c->view))
         announce(c, now, BW_LOSS_NONE, actions);
 }
 
@@ -276,7 +277,7 @@ static void carry_out(struct candidate *c, const struct bw_lease_action *action,
     }
 }
 
-/* A step of the elector; true if it wants the successor prepared. */
+/* Steps the elector. Returns true if it wants the successor to be prepared. */
 static bool feed(struct candidate *c, const struct bw_lease_event *event,
                  struct bw_actions *actions)
 {
@@ -293,8 +294,8 @@ static bool feed(struct candidate *c, const struct bw_lease_event *event,
     return prepare;
 }
 
-/* The work is dead: now, and not before, the elector may let go of the record. */
-static void bury(struct candidate *c, bw_time now, struct bw_actions *actions)
+/* The work is dead: only now may the elector release the record. */
+static void confirm_dead(struct candidate *c, bw_time now, struct bw_actions *actions)
 {
     struct bw_lease_event dead = {.kind = BW_LEASE_WORK_DEAD, .now = now};
     c->dies_at = BW_TIME_NEVER;
@@ -310,7 +311,7 @@ static void happen(struct candidate *c, const struct bw_lease_event *event,
     if (feed(c, event, actions))
         feed(c, &prepared, actions);
     if (c->dying && event->now >= c->dies_at)
-        bury(c, event->now, actions);
+        confirm_dead(c, event->now, actions);
 }
 
 /* ---- answers ---- */
@@ -373,12 +374,12 @@ static void on_answer(struct candidate *c, const struct bw_message *msg, bw_time
     if (!waiting)
         bw_actions_trace(actions, BW_TRACE_IGNORED_LATE, msg->from, answer.op, 0);
     else if (is_redlock(c))
-        lease_redlock_heard(c, waiting, store, &answer, now, actions);
+        lease_redlock_reply(c, waiting, store, &answer, now, actions);
     else
         lease_answered(c, waiting, (enum bw_outcome)answer.outcome, &answer.record, now, actions);
 }
 
-/* The transport says that it did not arrive: it surely has no effect. */
+/* The transport reports that the request did not arrive, so it has no effect. */
 static void on_failed(struct candidate *c, const struct bw_message *msg, bw_time now,
                       struct bw_actions *actions)
 {
@@ -388,7 +389,7 @@ static void on_failed(struct candidate *c, const struct bw_message *msg, bw_time
     memcpy(&sent, msg->data, sizeof sent);
     struct lease_waiting *waiting = sent.id ? find_waiting(c, sent.id) : NULL;
     if (waiting && is_redlock(c))
-        lease_redlock_heard(c, waiting, msg->to - c->host->first, NULL, now, actions);
+        lease_redlock_reply(c, waiting, msg->to - c->host->first, NULL, now, actions);
     else if (waiting)
         lease_answered(c, waiting, BW_OUTCOME_UNAVAILABLE, NULL, now, actions);
 }
@@ -400,18 +401,19 @@ static void time_out(struct candidate *c, bw_time now, struct bw_actions *action
         if (!waiting->id || now < waiting->until)
             continue;
         if (is_redlock(c))
-            lease_redlock_heard(c, waiting, c->host->count, NULL, now, actions);
+            lease_redlock_reply(c, waiting, c->host->count, NULL, now, actions);
         else
             lease_answered(c, waiting, BW_OUTCOME_UNKNOWN, NULL, now, actions);
     }
     if (c->dying && now >= c->dies_at)
-        bury(c, now, actions);
+        confirm_dead(c, now, actions);
     struct bw_lease_event event = {.kind = BW_LEASE_TIMEOUT, .now = now};
     if (bw_lease_deadline(c->lease) <= now)
         happen(c, &event, actions);
 }
 
-/* A guardian or a fencing agent knows that the holder's work is dead: the record may be taken. */
+/* A guardian or a fencing agent has confirmed that the holder's work is dead: the record may be
+ * taken. */
 static void on_confirmed_dead(struct candidate *c, bw_node node, bw_time now,
                               struct bw_actions *actions)
 {
@@ -427,7 +429,7 @@ static void on_confirmed_dead(struct candidate *c, bw_node node, bw_time now,
         }
 }
 
-/* The connection to the store closed: nobody will answer the watch that hung on it. */
+/* The connection to the store closed: the watch on it gets no reply. */
 static void on_hint(struct candidate *c, bw_node node, bw_time now, struct bw_actions *actions)
 {
     for (uint32_t i = 0; i < LEASE_WAITING && node >= c->host->first; i++)
@@ -446,7 +448,7 @@ static void on_command(struct candidate *c, const struct bw_command *command, bw
     if (command->kind == BW_COMMAND_TRANSFER)
         event.to = to;
     else if (command->kind != BW_COMMAND_RESIGN)
-        return; /* everybody campaigns all the time */
+        return; /* every candidate competes all the time */
     happen(c, &event, actions);
 }
 
@@ -488,7 +490,7 @@ static void lease_step(void *self, const struct bw_event *event, struct bw_actio
     case BW_EVENT_PERSISTED:
     case BW_EVENT_JOIN:
     case BW_EVENT_LEAVE:
-        break; /* the store alone says who leads */
+        break; /* only the store chooses the leader */
     }
 }
 
@@ -525,17 +527,17 @@ static void lease_status(const void *self, struct bw_elector_status *out)
     }
 
 static const struct bw_elector_ops ops[STORES] = {
-    [BW_SIM_STORE_QUORUM] = LEASE("only who reaches the store leads; there is never a second one "
-                                  "that may act, and old tokens are rejected",
+    [BW_SIM_STORE_QUORUM] = LEASE("only a candidate that reaches the store leads; at most one may "
+                                  "act at a time, and old tokens are rejected",
                                   BW_TRAIT_TOKEN),
-    [BW_SIM_STORE_SINGLE] = LEASE("only who reaches the store leads, and nobody while it is down; "
-                                  "there is never a second one that may act",
+    [BW_SIM_STORE_SINGLE] = LEASE("only a candidate that reaches the store leads, and none while "
+                                  "it is down; at most one may act at a time",
                                   BW_TRAIT_TOKEN),
     [BW_SIM_STORE_FORGETFUL] = LEASE("a store that loses its newest writes may grant a lease "
                                      "twice, with the same token: two may act",
                                      BW_TRAIT_TOKEN | BW_TRAIT_MAY_SPLIT),
-    [BW_SIM_STORE_REDLOCK] = LEASE("only who reaches a majority of the stores leads; no token, so "
-                                   "a paused holder's late write is accepted",
+    [BW_SIM_STORE_REDLOCK] = LEASE("only a candidate that reaches a majority of the stores leads; "
+                                   "no token, so a paused holder's late write is accepted",
                                    BW_TRAIT_MAY_SPLIT),
 };
 
@@ -556,7 +558,7 @@ uint32_t bw_sim_stores(const struct bw_sim_config *config)
     return config->lease.store == BW_SIM_STORE_REDLOCK ? BW_SIM_REDLOCK_STORES : 1;
 }
 
-/* The longest a message takes, writing down what it says included. */
+/* Returns the longest latency of a message, including the time to persist its content. */
 static bw_time longest_way(const struct bw_sim_config *config)
 {
     const struct bw_sim_latency *latency = &config->latency;
@@ -566,8 +568,9 @@ static bw_time longest_way(const struct bw_sim_config *config)
     return (config->reorder > 0 ? 2 * way : way) + config->disk_max;
 }
 
-/* The last renewal may be on its way when its sender dies, then the news of it to the others; then
- * they wait, and ask. Who is slow waits longer. Under Redlock they look only now and then. */
+/* Adds up the gap: the last renewal may be in flight when its sender dies; then the other
+ * candidates are notified, wait and ask. A slow clock waits longer. With Redlock candidates only
+ * poll. */
 bw_time bw_sim_lease_gap(const struct bw_sim_config *config)
 {
     const struct bw_sim_lease *lease = &config->lease;

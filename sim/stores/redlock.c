@@ -1,10 +1,10 @@
-/* Redlock (Sanfilippo 2014) over five independent stores: asked all at once, counted by majority.
+/* Redlock (Sanfilippo 2014) over five independent stores: asks all at once and counts a majority.
  *
- * Model: stores that keep nothing over a crash but then stay out for longer than a lease; clocks of
- * nearly the same rate. A lock is had when a majority granted it and something is left of its
- * validity (validity.h); if not, it is unlocked everywhere and tried again after a random pause. It
- * gives no token: a holder that pauses can write late, and no resource can tell. */
-#include "core/lease/validity.h"
+ * Model: stores keep nothing across a crash, but then stay out for longer than a lease; clocks run
+ * at nearly the same rate. A candidate has the lock when a majority granted it and some validity is
+ * left (redlock_validity.h). Otherwise it unlocks all stores and retries after a random pause.
+ * Redlock gives no token: a holder that pauses can write late, and no resource can detect it. */
+#include "core/lease/redlock_validity.h"
 #include "sim/stores/lease_candidate.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static uint32_t majority(const struct candidate *c)
     return c->host->count / 2 + 1;
 }
 
-/* What a majority says, if one says the same: the same lock, or none. */
+/* Returns the record that a majority of the stores agrees on: the same lock, or none. */
 static bool agreed_record(const struct candidate *c, const struct lease_waiting *waiting,
                           struct bw_sim_store_record *out)
 {
@@ -47,7 +47,7 @@ static void unlock_everywhere(struct candidate *c, const struct lease_waiting *w
     struct bw_sim_store_ask ask;
     memset(&ask, 0, sizeof ask);
     ask.op = BW_STORE_RELEASE;
-    ask.lock = waiting->id; /* its answers are awaited by nobody */
+    ask.lock = waiting->id; /* its replies are not awaited */
     lease_put(c, &ask, actions);
 }
 
@@ -83,7 +83,7 @@ static void on_read(struct candidate *c, struct lease_waiting *waiting, bool ove
     uint32_t answered = bits(waiting->yes | waiting->no);
     bool all = answered + bits(waiting->failed) == c->host->count;
     bool agreed = agreed_record(c, waiting, &record);
-    if (agreed || ((all || over) && answered >= majority(c))) /* no majority: nobody's */
+    if (agreed || ((all || over) && answered >= majority(c))) /* no majority: no holder */
         reply(c, waiting, BW_OUTCOME_DONE, &record, now, actions);
     else if (all || over)
         reply(c, waiting, all ? BW_OUTCOME_UNAVAILABLE : BW_OUTCOME_UNKNOWN, &record, now, actions);
@@ -103,7 +103,7 @@ static void on_change(struct candidate *c, struct lease_waiting *waiting, bool o
         reply(c, waiting, all ? BW_OUTCOME_UNAVAILABLE : BW_OUTCOME_UNKNOWN, &record, now, actions);
 }
 
-void lease_redlock_heard(struct candidate *c, struct lease_waiting *waiting, uint32_t store,
+void lease_redlock_reply(struct candidate *c, struct lease_waiting *waiting, uint32_t store,
                          const struct bw_sim_store_answer *answer, bw_time now,
                          struct bw_actions *actions)
 {

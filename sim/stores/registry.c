@@ -1,4 +1,4 @@
-/* Nodes with a registry: bytes behind Raft's entries, snapshots, the session's hooks. */
+/* Nodes with a registry: the bytes of Raft's entries, snapshots, and the router's hooks. */
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "sim/stores/registry_state.h"
@@ -49,9 +49,8 @@ static void raft_status(const void *self, struct bw_elector_status *out)
 
 const struct bw_elector_ops bw_sim_registry_ops = {
     .name = "registry",
-    .promise =
-        "only the side with a majority of the voters serves; what clients see is linearizable "
-        "and leases never end early",
+    .promise = "only the side with a majority of the voters serves; client histories are "
+               "linearizable and leases never end early",
     .traits = BW_TRAIT_TOKEN | BW_TRAIT_OWN_TIMERS,
     .bytes = raft_bytes,
     .actions_max = raft_actions_max,
@@ -110,9 +109,9 @@ uint64_t bw_sim_registry_entry(struct bw_sim *sim, bw_node id, uint64_t request,
 {
     if (!sim->registry || !request)
         return 0;
-    const struct bw_session *session = &sim->registry->replicas[id].session;
+    const struct bw_router *router = &sim->registry->replicas[id].router;
     const struct bw_request *at =
-        change ? bw_session_find(session, request) : bw_session_batch(session, request);
+        change ? bw_router_find(router, request) : bw_router_batch(router, request);
     for (; at && i > 0; i--)
         at = at->with;
     if (!at || !keep_bytes(sim, &sim->registry->entries, 0, at->bytes, at->length))
@@ -172,7 +171,8 @@ static void carry(struct bw_sim *sim, const struct replica *r, bw_node to, unsig
         bw_sim_queue_push(&sim->queue, slot, sim->now + delay);
 }
 
-/* A frame that is lost breaks the connection: nothing goes that way until the other is heard. */
+/* Sends a frame. A lost frame breaks the connection: nothing is sent that way until a message from
+ * the other node arrives. */
 static bool send(const struct replica *r, bw_node to, unsigned kind, const unsigned char *head,
                  size_t head_length, const unsigned char *rest, size_t length)
 {
@@ -204,7 +204,8 @@ static bool tell(void *context, bw_node to, const unsigned char *bytes, size_t l
     return send(context, to, FRAME_TOLD, bytes, length, NULL, 0);
 }
 
-/* Said on the connection that the other opened; it hears it, or connects and hears it again. */
+/* Sent on the connection that the other node opened. It receives it, or connects again and then
+ * receives it. */
 void registry_turn_away(struct bw_sim *sim, const struct replica *r, bw_node to)
 {
     unsigned char frame[1] = {FRAME_AWAY};
@@ -233,7 +234,7 @@ static void turn(void *context)
     bw_sim_queue_push(&r->sim->queue, slot, r->sim->now + delay);
 }
 
-/* ── life of a node ── */
+/* ---- incarnations of a node ---- */
 
 static void registry_make(struct bw_sim *sim, struct replica *r)
 {
@@ -246,7 +247,7 @@ static void registry_make(struct bw_sim *sim, struct replica *r)
         sim->queue.error = BW_ENOMEM;
     }
     if (!r->memory ||
-        bw_registry_init(&r->session.registry, r->memory, g->memory_bytes, &g->config) != 0)
+        bw_registry_init(&r->router.registry, r->memory, g->memory_bytes, &g->config) != 0)
         sim->queue.error = BW_ENOMEM;
 }
 
@@ -255,17 +256,17 @@ static void load(struct bw_sim *sim, struct replica *r, bw_index applied, uint64
     struct bw_sim_registry *g = sim->registry;
     struct bw_loading loading = {0};
     registry_make(sim, r);
-    r->session.applied = applied;
+    r->router.applied = applied;
     if (!applied || sim->queue.error)
         return;
     const struct saved *saved = find_snapshot(g, state);
-    struct bw_roster roster;
+    struct bw_member_list member_list;
     size_t members = saved ? bw_get32(g->bytes + saved->at) : 0;
     int64_t used = BW_EINVAL;
-    if (saved && bw_roster_decode(&roster, g->bytes + saved->at + 4, members) == 0)
-        used = bw_registry_load(r->session.registry, &loading, g->bytes + saved->at + 4 + members,
+    if (saved && bw_member_list_decode(&member_list, g->bytes + saved->at + 4, members) == 0)
+        used = bw_registry_load(r->router.registry, &loading, g->bytes + saved->at + 4 + members,
                                 saved->length - 4 - members);
-    bw_membership_load(&r->members, &roster);
+    bw_membership_load(&r->members, &member_list);
     if (used < 0 || !loading.ended)
         bw_sim_fail(sim, BW_EDAMAGED, "node %u cannot load the snapshot up to %llu", r->id,
                     (unsigned long long)applied);
@@ -273,17 +274,17 @@ static void load(struct bw_sim *sim, struct replica *r, bw_index applied, uint64
 
 void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint64_t state)
 {
-    struct bw_session_hooks hooks = {.now = now,
-                                     .take = take,
-                                     .give = give,
-                                     .ask = pass_on,
-                                     .tell = tell,
-                                     .command = command,
-                                     .change = registry_on_change,
-                                     .turn = turn,
-                                     .applied = registry_on_applied,
-                                     .answered = registry_on_answered,
-                                     .failed = registry_on_failed};
+    struct bw_router_hooks hooks = {.now = now,
+                                    .take = take,
+                                    .give = give,
+                                    .ask = pass_on,
+                                    .tell = tell,
+                                    .command = command,
+                                    .change = registry_on_change,
+                                    .turn = turn,
+                                    .applied = registry_on_applied,
+                                    .answered = registry_on_answered,
+                                    .failed = registry_on_failed};
     if (!sim->registry)
         return;
     struct bw_sim_registry *g = sim->registry;
@@ -296,9 +297,9 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
     r->swept = 0;
     r->asked_count = 0;
     memset(r->buckets, 0, sizeof r->buckets);
-    bw_session_init(&r->session, id, bw_rng_next(&g->rng), &hooks, r->buckets, REGISTRY_BUCKETS);
-    r->session.room = g->room;
-    r->session.results = (struct bw_results){
+    bw_router_init(&r->router, id, bw_rng_next(&g->rng), &hooks, r->buckets, REGISTRY_BUCKETS);
+    r->router.room = g->entry_scratch;
+    r->router.results = (struct bw_results){
         .ops = g->ops, .op_cap = BW_TXN_ALL_MAX, .kvs = g->kvs, .kv_cap = REGISTRY_KVS};
     registry_members_boot(sim, r);
     load(sim, r, applied, state);
@@ -314,7 +315,7 @@ void bw_sim_registry_crash(struct bw_sim *sim, bw_node id)
         return;
     struct replica *r = &sim->registry->replicas[id];
     registry_clients_cut(sim, r);
-    bw_session_clear(&r->session);
+    bw_router_clear(&r->router);
 }
 
 void bw_sim_registry_restore(struct bw_sim *sim, bw_node id, bw_index applied, uint64_t state)
@@ -324,7 +325,7 @@ void bw_sim_registry_restore(struct bw_sim *sim, bw_node id, bw_index applied, u
     struct replica *r = &sim->registry->replicas[id];
     load(sim, r, applied, state);
     bw_sim_registry_relearn(sim, id);
-    bw_session_restored(&r->session);
+    bw_router_snapshot_installed(&r->router);
 }
 
 void bw_sim_registry_save(struct bw_sim *sim, bw_node id, uint64_t state)
@@ -333,10 +334,10 @@ void bw_sim_registry_save(struct bw_sim *sim, bw_node id, uint64_t state)
     if (!g || find_snapshot(g, state))
         return;
     struct bw_saving saving;
-    struct bw_registry *registry = g->replicas[id].session.registry;
+    struct bw_registry *registry = g->replicas[id].router.registry;
     bw_registry_save_begin(registry, &saving);
     size_t at = g->used, piece;
-    size_t length = 4 + bw_roster_encode(&g->replicas[id].members.applied, g->scratch + 4);
+    size_t length = 4 + bw_member_list_encode(&g->replicas[id].members.applied, g->scratch + 4);
     bw_put32(g->scratch, (uint32_t)(length - 4));
     if (!keep_bytes(sim, &g->snapshots, 0, g->scratch, length))
         return;
@@ -351,7 +352,7 @@ void bw_sim_registry_save(struct bw_sim *sim, bw_node id, uint64_t state)
         (struct saved){.state = state, .at = at, .length = length};
 }
 
-/* ── what Raft says ── */
+/* ---- actions of Raft ---- */
 
 void bw_sim_registry_apply(struct bw_sim *sim, bw_node id, const struct bw_sim_entry *entry)
 {
@@ -365,12 +366,12 @@ void bw_sim_registry_apply(struct bw_sim *sim, bw_node id, const struct bw_sim_e
     struct bw_entry what = {0};
     struct bw_lease_view lease;
     bool ends = saved &&
-                bw_entry_decode(&what, g->room, g->bytes + saved->at + BW_SESSION_HEAD,
-                                saved->length - BW_SESSION_HEAD) == 0 &&
+                bw_entry_decode(&what, g->entry_scratch, g->bytes + saved->at + BW_ROUTER_HEAD,
+                                saved->length - BW_ROUTER_HEAD) == 0 &&
                 what.kind == BW_ENTRY_REVOKE &&
-                bw_registry_lease(r->session.registry, what.lease.id, &lease);
+                bw_registry_lease(r->router.registry, what.lease.id, &lease);
     int64_t ending = what.lease.id;
-    bw_session_apply(&r->session, saved ? g->bytes + saved->at : NULL, saved ? saved->length : 0);
+    bw_router_apply(&r->router, saved ? g->bytes + saved->at : NULL, saved ? saved->length : 0);
     if (ends)
         bw_lease_check_ended(&g->leases, sim->now, ending);
     sim->result->leases_ended = g->leases.ended;
@@ -379,8 +380,8 @@ void bw_sim_registry_apply(struct bw_sim *sim, bw_node id, const struct bw_sim_e
 void bw_sim_registry_applied(struct bw_sim *sim, bw_node id)
 {
     if (sim->registry)
-        bw_session_reads(&sim->registry->replicas[id].session);
-    if (sim->registry && sim->registry->replicas[id].session.nudge)
+        bw_router_serve_reads(&sim->registry->replicas[id].router);
+    if (sim->registry && sim->registry->replicas[id].router.nudge)
         turn(&sim->registry->replicas[id]);
 }
 
@@ -389,26 +390,26 @@ void bw_sim_registry_led(struct bw_sim *sim, bw_node id, const struct bw_announc
     if (!sim->registry)
         return;
     struct replica *r = &sim->registry->replicas[id];
-    if (r->session.leader == a->leader && r->term == a->term)
+    if (r->router.leader == a->leader && r->term == a->term)
         return;
     r->term = a->term;
-    bw_session_led(&r->session, a->leader);
+    bw_router_set_leader(&r->router, a->leader);
     registry_publish(r);
 }
 
 void bw_sim_registry_answered(struct bw_sim *sim, bw_node id, const struct bw_answer *answer)
 {
     if (sim->registry)
-        bw_session_answer(&sim->registry->replicas[id].session, answer);
+        bw_router_raft_answered(&sim->registry->replicas[id].router, answer);
 }
 
-void bw_sim_registry_heard(struct bw_sim *sim, bw_node id, bw_node from)
+void bw_sim_registry_received(struct bw_sim *sim, bw_node id, bw_node from)
 {
     if (!sim->registry || !*way(sim, id, from))
         return;
     *way(sim, id, from) = 0;
-    if (sim->registry->replicas[id].session.leader == from)
-        bw_session_place(&sim->registry->replicas[id].session);
+    if (sim->registry->replicas[id].router.leader == from)
+        bw_router_reroute(&sim->registry->replicas[id].router);
 }
 
 /* ── pending events ── */
@@ -420,15 +421,16 @@ void bw_sim_registry_frame(struct bw_sim *sim, struct bw_sim_slot *slot)
     struct replica *r = &sim->registry->replicas[slot->node];
     memcpy(&from, slot->body, sizeof from);
     bw_sim_trace_stepped(&sim->trace, sim->now, slot->node,
-                         bytes[0] == FRAME_ASK ? "is asked by" : "is told by", from);
+                         bytes[0] == FRAME_ASK ? "receives a request of" : "receives a reply of",
+                         from);
     if (bytes[0] == FRAME_AWAY)
         registry_turned_away(sim, slot->node);
     else if (!bw_sim_registry_admits(sim, slot->node, from))
         ;
     else if (bytes[0] == FRAME_ASK)
-        bw_session_asked(&r->session, from, bytes + 1, slot->bytes - 1);
+        bw_router_receive_request(&r->router, from, bytes + 1, slot->bytes - 1);
     else
-        bw_session_told(&r->session, from, bytes + 1, slot->bytes - 1);
+        bw_router_receive_reply(&r->router, from, bytes + 1, slot->bytes - 1);
     bw_sim_queue_give(&sim->queue, slot);
 }
 
@@ -437,23 +439,23 @@ void bw_sim_registry_turn(struct bw_sim *sim, struct bw_sim_slot *slot)
     struct replica *r = &sim->registry->replicas[slot->node];
     bw_sim_queue_give(&sim->queue, slot);
     r->turn = false;
-    bw_session_flush(&r->session);
+    bw_router_flush(&r->router);
 }
 
 void bw_sim_registry_tick(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     struct replica *r = &sim->registry->replicas[slot->node];
     bw_time local = now(r);
-    if (local >= bw_session_deadline(&r->session))
-        bw_session_expire(&r->session, sim->registry->scratch, REGISTRY_SCRATCH);
-    if (local - r->swept >= BW_SESSION_SWEEP) {
+    if (local >= bw_router_deadline(&r->router))
+        bw_router_expire(&r->router, sim->registry->scratch, REGISTRY_SCRATCH);
+    if (local - r->swept >= BW_ROUTER_SWEEP) {
         r->swept = local;
-        bw_session_sweep(&r->session);
+        bw_router_sweep(&r->router);
         registry_publish(r);
     }
     registry_dial(r);
     registry_promote(r);
-    bw_session_flush(&r->session);
+    bw_router_flush(&r->router);
     if (sim->nodes[slot->node].up)
         bw_sim_queue_push(&sim->queue, slot, sim->now + TICK);
     else
@@ -487,17 +489,17 @@ static struct bw_sim_registry *registry_new(void)
     g->config = (struct bw_registry_config){.quota = 1 << 20, .leases_max = 512, .history = 1024};
     g->memory_bytes = bw_registry_bytes(&g->config);
     g->scratch = malloc(REGISTRY_SCRATCH);
-    g->room = malloc(sizeof *g->room);
+    g->entry_scratch = malloc(sizeof *g->entry_scratch);
     g->ops = malloc(BW_TXN_ALL_MAX * sizeof *g->ops);
     g->kvs = malloc(REGISTRY_KVS * sizeof(const struct bw_kv *));
     return g;
 }
 
-/* What the last run left, before anything is moved. */
+/* Clears the state of the last run before any memory moves. */
 static void clear_sessions(struct bw_sim_registry *g)
 {
     for (uint32_t i = 0; i < g->replica_count; i++)
-        bw_session_clear(&g->replicas[i].session);
+        bw_router_clear(&g->replicas[i].router);
 }
 
 void bw_sim_registry_free(struct bw_sim *sim)
@@ -516,7 +518,7 @@ void bw_sim_registry_free(struct bw_sim *sim)
     free(g->snapshots.at);
     free(g->bytes);
     free(g->scratch);
-    free(g->room);
+    free(g->entry_scratch);
     free(g->ops);
     free((void *)g->kvs);
     free(g->broken);
@@ -531,7 +533,7 @@ int bw_sim_registry_found(struct bw_sim *sim)
     if (!sim->registry_kept)
         sim->registry_kept = registry_new();
     struct bw_sim_registry *g = sim->registry = sim->registry_kept;
-    if (!g || !g->scratch || !g->room || !g->ops || !g->kvs)
+    if (!g || !g->scratch || !g->entry_scratch || !g->ops || !g->kvs)
         return BW_ENOMEM;
     clear_sessions(g);
     if (grow_replicas(sim) || !g->broken)
@@ -544,7 +546,7 @@ int bw_sim_registry_found(struct bw_sim *sim)
     bw_rng_init(&g->rng, sim->config->seed ^ 0x7265676973747279u);
     bw_history_clear(&g->history);
     bw_lease_check_clear(&g->leases, sim->config->drift_bound);
-    sim->requests = (uint64_t)1 << 40; /* apart from the numbers of groups */
+    sim->requests = (uint64_t)1 << 40; /* distinct from the numbers of groups */
     registry_clients_found(sim);
     return 0;
 }
@@ -571,18 +573,19 @@ static uint64_t fold(uint64_t hash, const void *bytes, size_t length)
     return (hash ^ bw_history_name(bytes, length)) * 0x9e3779b97f4a7c15u;
 }
 
-/* All that clients can see of a registry, whatever the order in which it lies in memory. */
+/* Returns a hash of everything that clients can see of a registry, independent of the memory
+ * layout. */
 static uint64_t digest(struct bw_sim_registry *g, const struct replica *r)
 {
-    struct bw_registry *registry = r->session.registry;
-    struct bw_results room = {.kvs = g->kvs, .kv_cap = REGISTRY_KVS};
+    struct bw_registry *registry = r->router.registry;
+    struct bw_results results = {.kvs = g->kvs, .kv_cap = REGISTRY_KVS};
     struct bw_op_result found = {0};
     struct bw_registry_status status;
     static const unsigned char zero[1];
     struct bw_range all = {.keys = {{zero, 1}, {zero, 1}}};
     bw_registry_status(registry, &status);
     uint64_t hash = (uint64_t)status.revision, leases = 0, cursor = 0;
-    bw_registry_range(registry, &all, &room, &found);
+    bw_registry_range(registry, &all, &results, &found);
     for (uint32_t i = 0; i < found.kv_count; i++) {
         const struct bw_kv *kv = found.kvs[i];
         const int64_t numbers[] = {kv->create_revision, kv->mod_revision, kv->version, kv->lease};
@@ -594,12 +597,12 @@ static uint64_t digest(struct bw_sim_registry *g, const struct replica *r)
         const int64_t numbers[] = {lease.id, lease.ttl_ns};
         leases += fold(1, numbers, sizeof numbers);
     }
-    size_t members = bw_roster_encode(&r->members.applied, g->scratch);
+    size_t members = bw_member_list_encode(&r->members.applied, g->scratch);
     return fold(hash ^ leases, g->scratch, members);
 }
 
-/* After the calm all nodes hold the same, and no lease that nobody renews. */
-static void look_at_nodes(struct bw_sim *sim)
+/* After the idle time all nodes hold the same data, and no lease that is not renewed. */
+static void check_nodes(struct bw_sim *sim)
 {
     struct bw_sim_registry *g = sim->registry;
     const struct replica *first = NULL;
@@ -610,15 +613,15 @@ static void look_at_nodes(struct bw_sim *sim)
         if (!sim->nodes[id].up || sim->nodes[id].leaving)
             continue;
         uint64_t hash = digest(g, r);
-        if (first && first->session.applied == r->session.applied && same != hash)
+        if (first && first->router.applied == r->router.applied && same != hash)
             bw_lease_check_violate(&g->leases, sim->now, "nodes %u and %u differ after entry %llu",
-                                   first->id, id, (unsigned long long)r->session.applied);
+                                   first->id, id, (unsigned long long)r->router.applied);
         first = r;
         same = hash;
-        bw_registry_status(r->session.registry, &status);
+        bw_registry_status(r->router.registry, &status);
         if (sim->config->registry.stop && status.leases)
             bw_lease_check_violate(&g->leases, sim->now,
-                                   "at the end node %u still has %llu leases that nobody renews",
+                                   "at the end node %u still has %llu leases that no client renews",
                                    id, (unsigned long long)status.leases);
     }
 }
@@ -628,8 +631,8 @@ const char *bw_sim_registry_finish(struct bw_sim *sim, bw_time *at)
     if (!sim->registry)
         return NULL;
     if (!bw_sim_registry_found_wrong(sim)) {
-        look_at_nodes(sim);
-        registry_look_at_members(sim);
+        check_nodes(sim);
+        registry_check_members(sim);
     }
     return registry_clients_judge(sim, at);
 }

@@ -1,9 +1,9 @@
-/* Clients of the simulated registry: what they ask, what they are told, what they make of it.
+/* Clients of the simulated registry: their requests, and what they do with the responses.
  *
- * A client asks one thing at a time of a node of chance and waits for the answer for a while; what
- * it was told, or that it was told nothing, becomes a line of the history. Some keep registers,
- * some contend as etcd's election recipe does: a key under the own lease, the oldest one leads, the
- * holder acts until its lease could be over on any clock allowed. */
+ * A client sends one request at a time to a random node and waits for the response for a while. The
+ * response, or its absence, becomes a line of the history. Some clients keep registers. Some
+ * compete as in etcd's election recipe: each puts a key under its own lease, the oldest key leads,
+ * and the holder acts until its lease could have expired on any allowed clock. */
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "core/registry/expiry.h"
@@ -13,10 +13,9 @@
 #include <string.h>
 
 #define KEY_MAX     32u
-#define VERSION_KEY (REGISTRY_KEYS - 1) /* this one is compared by version */
-#define CALM                                                                                       \
-    (2 * BW_SEC) /* before clients stop: all that was broken has been mended for as long           \
-                  */
+#define VERSION_KEY (REGISTRY_KEYS - 1) /* compared by version */
+/* Faults have ended for this long before clients stop. */
+#define IDLE_NS     (2 * BW_SEC)
 #define CLIENT_TICK 0u
 #define CLIENT_LATE 1u
 #define CLIENT_TOLD 2u
@@ -48,15 +47,15 @@ static struct bw_slice asked_key(char *out, const struct ask *ask)
 
 /* ── at the node ── */
 
-static void reply(struct bw_sim *sim, const struct ask *ask, struct told *told)
+static void reply(struct bw_sim *sim, const struct ask *ask, struct response *response)
 {
     bw_time delay = bw_sim_net_draw(&sim->net);
-    told->client = ask->client;
-    told->serial = ask->serial;
+    response->client = ask->client;
+    response->serial = ask->serial;
     struct bw_sim_slot *slot =
         delay == BW_TIME_NEVER
             ? NULL
-            : registry_pend(sim, BW_PENDING_CLIENT, BW_NODE_NONE, told, sizeof *told);
+            : registry_pend(sim, BW_PENDING_CLIENT, BW_NODE_NONE, response, sizeof *response);
     if (!slot)
         return;
     slot->extra = CLIENT_TOLD;
@@ -79,48 +78,50 @@ void registry_on_applied(void *context, uint64_t request, const struct bw_entry 
 {
     struct replica *r = context;
     struct ask ask;
-    struct told told = {.outcome = BW_LINEAR_OK, .done = true, .version = BW_LINEAR_UNTOLD};
+    struct response response = {
+        .outcome = BW_LINEAR_OK, .done = true, .version = BW_LINEAR_NO_VERSION};
     if (!take_asked(r, request, &ask))
         return;
     if (entry->kind == BW_ENTRY_GRANT || entry->kind == BW_ENTRY_REVOKE) {
-        told.done = refusal == BW_REFUSED_NOT;
-        told.ttl_ns = ask.ttl_ns;
-    } else if (refusal != BW_REFUSED_NOT) {
-        told.outcome = BW_LINEAR_FAIL;
+        response.done = refusal == BW_REFUSED_NONE;
+        response.ttl_ns = ask.ttl_ns;
+    } else if (refusal != BW_REFUSED_NONE) {
+        response.outcome = BW_LINEAR_FAIL;
     } else {
-        told.revision = results->revision;
+        response.revision = results->revision;
         if (entry->kind == BW_ENTRY_TXN)
-            told.done = results->succeeded;
+            response.done = results->succeeded;
         else if (entry->kind == BW_ENTRY_DELETE)
-            told.done = results->op_count && results->ops[0].count > 0;
+            response.done = results->op_count && results->ops[0].count > 0;
     }
-    reply(r->sim, &ask, &told);
+    reply(r->sim, &ask, &response);
 }
 
 static void look_at(struct replica *r, const struct ask *ask, const struct bw_kv *kv,
-                    struct told *told)
+                    struct response *response)
 {
     char name[KEY_MAX];
     struct bw_slice own = asked_key(name, ask);
-    told->oldest = told->oldest
-                       ? (kv->create_revision < told->oldest ? kv->create_revision : told->oldest)
-                       : kv->create_revision;
+    response->oldest =
+        response->oldest
+            ? (kv->create_revision < response->oldest ? kv->create_revision : response->oldest)
+            : kv->create_revision;
     (void)r;
     if (kv->key_length != own.length || memcmp(kv->bytes, own.at, own.length) != 0)
         return;
-    told->there = true;
-    told->value = kv->value_length == 8 ? bw_get64(kv->bytes + kv->key_length) : 0;
-    told->version = kv->version;
-    told->create = kv->create_revision;
+    response->there = true;
+    response->value = kv->value_length == 8 ? bw_get64(kv->bytes + kv->key_length) : 0;
+    response->version = kv->version;
+    response->create = kv->create_revision;
 }
 
-/* Serves a read from the registry as it is now. */
+/* Serves a read from the current state of the registry. */
 static void serve_read(struct replica *r, const struct ask *ask)
 {
     struct bw_sim_registry *g = r->sim->registry;
-    struct told told = {.outcome = BW_LINEAR_OK};
+    struct response response = {.outcome = BW_LINEAR_OK};
     char name[KEY_MAX], end[KEY_MAX];
-    struct bw_results room = {.kvs = g->kvs, .kv_cap = REGISTRY_KVS};
+    struct bw_results results = {.kvs = g->kvs, .kv_cap = REGISTRY_KVS};
     struct bw_op_result found = {0};
     struct bw_registry_status status;
     struct bw_range range = {.keys = {.key = asked_key(name, ask)}};
@@ -129,23 +130,23 @@ static void serve_read(struct replica *r, const struct ask *ask)
         range.keys.end.length = (size_t)snprintf(end, sizeof end, "e%u0", ask->key);
         range.keys.end.at = (const unsigned char *)end;
     }
-    bw_registry_status(r->session.registry, &status);
-    told.revision = status.revision;
-    bw_registry_range(r->session.registry, &range, &room, &found);
+    bw_registry_status(r->router.registry, &status);
+    response.revision = status.revision;
+    bw_registry_range(r->router.registry, &range, &results, &found);
     for (uint32_t i = 0; i < found.kv_count; i++)
-        look_at(r, ask, found.kvs[i], &told);
-    reply(r->sim, ask, &told);
+        look_at(r, ask, found.kvs[i], &response);
+    reply(r->sim, ask, &response);
 }
 
 void registry_on_answered(void *context, uint64_t request, bw_time ttl_ns)
 {
     struct replica *r = context;
     struct ask ask;
-    if (registry_operator_told(r, request, 0) || !take_asked(r, request, &ask))
+    if (registry_operator_reply(r, request, 0) || !take_asked(r, request, &ask))
         return;
-    struct told told = {.outcome = BW_LINEAR_OK, .done = ttl_ns > 0, .ttl_ns = ttl_ns};
+    struct response response = {.outcome = BW_LINEAR_OK, .done = ttl_ns > 0, .ttl_ns = ttl_ns};
     if (ask.kind == ASK_KEEP_ALIVE)
-        reply(r->sim, &ask, &told);
+        reply(r->sim, &ask, &response);
     else
         serve_read(r, &ask);
 }
@@ -154,9 +155,10 @@ void registry_on_failed(void *context, uint64_t request, int error)
 {
     struct replica *r = context;
     struct ask ask;
-    struct told told = {.outcome = error == BW_ENOTLEADER ? BW_LINEAR_FAIL : BW_LINEAR_UNKNOWN};
-    if (!registry_operator_told(r, request, error) && take_asked(r, request, &ask))
-        reply(r->sim, &ask, &told);
+    struct response response = {.outcome =
+                                    error == BW_ENOTLEADER ? BW_LINEAR_FAIL : BW_LINEAR_UNKNOWN};
+    if (!registry_operator_reply(r, request, error) && take_asked(r, request, &ask))
+        reply(r->sim, &ask, &response);
 }
 
 static void transaction(const struct ask *ask, struct bw_compare *compare, struct bw_op *op,
@@ -209,15 +211,15 @@ static uint64_t propose(struct replica *r, const struct ask *ask)
         entry.txn =
             (struct bw_txn){.compares = &compare, .compare_count = 1, .then = &op, .then_count = 1};
     }
-    return bw_session_propose(&r->session, &entry, r->sim->registry->scratch, REGISTRY_SCRATCH);
+    return bw_router_propose(&r->router, &entry, r->sim->registry->scratch, REGISTRY_SCRATCH);
 }
 
-/* The connection of a client closed: what it waited for is forgotten. */
+/* A client's connection closed: drops its pending requests. */
 static void forget(struct replica *r, const struct ask *ask)
 {
     for (uint32_t i = 0; i < r->asked_count; i++)
         if (r->asked[i].ask.client == ask->client && r->asked[i].ask.serial == ask->serial) {
-            bw_session_forget(&r->session, r->asked[i].request);
+            bw_router_cancel(&r->router, r->asked[i].request);
             r->asked[i] = r->asked[--r->asked_count];
             return;
         }
@@ -227,9 +229,9 @@ void bw_sim_registry_asked(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     struct replica *r = &sim->registry->replicas[slot->node];
     struct ask ask;
-    struct told refused = {.outcome = BW_LINEAR_FAIL};
+    struct response refused = {.outcome = BW_LINEAR_FAIL};
     memcpy(&ask, slot->body, sizeof ask);
-    bw_sim_trace_stepped(&sim->trace, sim->now, slot->node, "is asked by client",
+    bw_sim_trace_stepped(&sim->trace, sim->now, slot->node, "receives a request of client",
                          (uint64_t)ask.kind << 32 | ask.client);
     bw_sim_queue_give(&sim->queue, slot);
     if (ask.kind == ASK_FORGET) {
@@ -238,11 +240,11 @@ void bw_sim_registry_asked(struct bw_sim *sim, struct bw_sim_slot *slot)
     }
     uint64_t request = 0;
     if (r->asked_count == REGISTRY_ASKED)
-        ; /* as a front that is full */
+        ; /* like a full front end */
     else if (ask.kind == ASK_GET || ask.kind == ASK_LOOK)
-        request = bw_session_ask(&r->session, BW_REPLICA_READ, 0);
+        request = bw_router_ask(&r->router, BW_REPLICA_READ, 0);
     else if (ask.kind == ASK_KEEP_ALIVE)
-        request = bw_session_ask(&r->session, BW_REPLICA_KEEP_ALIVE, ask.lease);
+        request = bw_router_ask(&r->router, BW_REPLICA_KEEP_ALIVE, ask.lease);
     else
         request = propose(r, &ask);
     if (request)
@@ -253,9 +255,9 @@ void bw_sim_registry_asked(struct bw_sim *sim, struct bw_sim_slot *slot)
 
 void registry_clients_cut(struct bw_sim *sim, struct replica *r)
 {
-    struct told told = {.outcome = BW_LINEAR_UNKNOWN};
+    struct response response = {.outcome = BW_LINEAR_UNKNOWN};
     while (r->asked_count > 0)
-        reply(sim, &r->asked[--r->asked_count].ask, &told);
+        reply(sim, &r->asked[--r->asked_count].ask, &response);
 }
 
 /* ── the client ── */
@@ -267,7 +269,7 @@ static bw_time local(const struct bw_sim *sim, const struct client *c)
 
 static void schedule(struct bw_sim *sim, uint32_t client, uint64_t what, bw_time after)
 {
-    struct told body = {.client = client, .serial = sim->registry->clients[client].serial};
+    struct response body = {.client = client, .serial = sim->registry->clients[client].serial};
     struct bw_sim_slot *slot =
         registry_pend(sim, BW_PENDING_CLIENT, BW_NODE_NONE, &body, sizeof body);
     if (!slot)
@@ -276,7 +278,7 @@ static void schedule(struct bw_sim *sim, uint32_t client, uint64_t what, bw_time
     bw_sim_queue_push(&sim->queue, slot, sim->now + after);
 }
 
-/* A node that runs; 0: the one of chance does not. */
+/* Returns a random node; 0 if that node does not run. */
 static bw_node any_node(struct bw_sim *sim)
 {
     bw_node id = 1 + (bw_node)bw_rng_below(&sim->registry->rng, sim->cap);
@@ -351,7 +353,7 @@ static struct ask register_ask(struct bw_sim *sim, struct client *c)
     struct ask ask = {.kind = kinds[bw_rng_below(&g->rng, sizeof kinds / sizeof *kinds)],
                       .key = (uint32_t)bw_rng_below(&g->rng, REGISTRY_KEYS),
                       .value = ++g->next_value,
-                      .version = BW_LINEAR_UNTOLD};
+                      .version = BW_LINEAR_NO_VERSION};
     bool puts = ask.kind == ASK_PUT || ask.kind == ASK_CAS;
     if (puts && c->lease && bw_rng_chance(&g->rng, 0.4))
         ask.lease = c->lease;
@@ -363,14 +365,14 @@ static struct ask register_ask(struct bw_sim *sim, struct client *c)
     return ask;
 }
 
-/* What the client wants next. */
+/* Returns the client's next request. */
 static struct ask next_ask(struct bw_sim *sim, uint32_t client)
 {
     struct bw_sim_registry *g = sim->registry;
     struct client *c = &g->clients[client];
     struct ask ask = {.lease = c->lease, .ttl_ns = c->ttl_ns};
     bw_time age = c->lease ? local(sim, c) - c->sent_local : 0;
-    if (c->lease && age >= c->ttl_ns) { /* for all it knows it is over */
+    if (c->lease && age >= c->ttl_ns) { /* the lease may have expired */
         let_go(sim, client);
         age = 0;
     }
@@ -417,15 +419,16 @@ static void ask_next(struct bw_sim *sim, uint32_t client)
     c->asked = node;
     send_to(sim, node, &c->ask);
     schedule(sim, client, CLIENT_LATE, bw_rng_between(&g->rng, 200 * BW_MS, 3 * BW_SEC));
-    bool calm = stop && sim->now >= stop - CALM;
-    if (!calm && bw_rng_chance(&g->rng, 0.02)) { /* it will hang up */
+    bool idle = stop && sim->now >= stop - IDLE_NS;
+    /* sometimes the client then closes its connection, and the node forgets the request */
+    if (!idle && bw_rng_chance(&g->rng, 0.02)) {
         struct ask forgotten = c->ask;
         forgotten.kind = ASK_FORGET;
         send_to(sim, node, &forgotten);
     }
 }
 
-static void record(struct bw_sim *sim, const struct client *c, const struct told *told)
+static void record(struct bw_sim *sim, const struct client *c, const struct response *response)
 {
     static const enum bw_history_kind kinds[] = {
         BW_HISTORY_PUT,   BW_HISTORY_GET,        BW_HISTORY_DELETE, BW_HISTORY_CAS,
@@ -435,23 +438,23 @@ static void record(struct bw_sim *sim, const struct client *c, const struct told
     char name[KEY_MAX];
     struct bw_slice key = asked_key(name, &c->ask);
     struct bw_history_op op = {.kind = kinds[c->ask.kind],
-                               .outcome = told->outcome,
+                               .outcome = response->outcome,
                                .client = c->ask.client,
                                .line = g->history.count + 1,
                                .key = bw_history_name(key.at, key.length),
                                .value = c->ask.value,
                                .expect = c->ask.expect,
-                               .version = BW_LINEAR_UNTOLD,
+                               .version = BW_LINEAR_NO_VERSION,
                                .lease = c->ask.lease,
-                               .done = told->done,
+                               .done = response->done,
                                .call = c->call,
                                .back = sim->now,
-                               .revision = told->revision};
+                               .revision = response->revision};
     if (op.kind == BW_HISTORY_GET) {
-        op.value = told->there ? told->value : BW_LINEAR_ABSENT;
+        op.value = response->there ? response->value : BW_LINEAR_ABSENT;
         op.lease = 0;
         if (c->ask.kind == ASK_GET && c->ask.key == VERSION_KEY)
-            op.version = told->there ? told->version : 0;
+            op.version = response->there ? response->version : 0;
     } else if (c->ask.kind == ASK_VERSION) {
         op.version = c->ask.version;
     } else if (c->ask.kind == ASK_CAMPAIGN) {
@@ -462,23 +465,23 @@ static void record(struct bw_sim *sim, const struct client *c, const struct told
     if (bw_history_add(&g->history, &op) != 0)
         sim->queue.error = BW_ENOMEM;
     sim->result->asked++;
-    sim->result->asked_ok += told->outcome == BW_LINEAR_OK;
-    sim->result->asked_unknown += told->outcome == BW_LINEAR_UNKNOWN;
+    sim->result->asked_ok += response->outcome == BW_LINEAR_OK;
+    sim->result->asked_unknown += response->outcome == BW_LINEAR_UNKNOWN;
 }
 
-/* ── what it makes of an answer ── */
+/* ---- handling of responses ---- */
 
-static void on_renewed(struct bw_sim *sim, struct client *c, const struct told *told)
+static void on_renewed(struct bw_sim *sim, struct client *c, const struct response *response)
 {
     struct bw_sim_registry *g = sim->registry;
-    if (!told->done) {
+    if (!response->done) {
         if (c->ask.kind == ASK_KEEP_ALIVE)
             bw_lease_check_ended(&g->leases, sim->now, c->ask.lease);
         let_go(sim, c->ask.client);
         return;
     }
     c->lease = c->ask.lease;
-    c->ttl_ns = told->ttl_ns;
+    c->ttl_ns = response->ttl_ns;
     c->sent = c->call;
     c->sent_local = bw_sim_clock_local(&c->clock, c->call);
     bw_lease_check_renewed(&g->leases, sim->now, c->lease, c->ttl_ns, c->sent);
@@ -486,75 +489,79 @@ static void on_renewed(struct bw_sim *sim, struct client *c, const struct told *
         act(sim, c->ask.client, true);
 }
 
-static void on_look(struct bw_sim *sim, struct client *c, const struct told *told)
+static void on_look(struct bw_sim *sim, struct client *c, const struct response *response)
 {
     struct bw_sim_registry *g = sim->registry;
-    if (c->create && !told->there)
+    if (c->create && !response->there)
         bw_lease_check_ended(&g->leases, sim->now, c->lease);
-    if (c->create && told->there && told->create != c->create)
+    if (c->create && response->there && response->create != c->create)
         bw_lease_check_violate(&g->leases, sim->now,
                                "the key of client %u was created at %lld and again at %lld",
-                               c->ask.client, (long long)c->create, (long long)told->create);
-    c->create = told->there ? told->create : 0;
-    c->holds = told->there && told->create == told->oldest;
+                               c->ask.client, (long long)c->create, (long long)response->create);
+    c->create = response->there ? response->create : 0;
+    c->holds = response->there && response->create == response->oldest;
     act(sim, c->ask.client, c->holds);
 }
 
-static void learn(struct bw_sim *sim, struct client *c, const struct told *told)
+static void learn(struct bw_sim *sim, struct client *c, const struct response *response)
 {
     switch (c->ask.kind) {
     case ASK_GRANT:
     case ASK_KEEP_ALIVE:
-        on_renewed(sim, c, told);
+        on_renewed(sim, c, response);
         break;
     case ASK_GET:
-        c->seen = told->there ? told->value : BW_LINEAR_ABSENT;
-        c->seen_version = told->there ? told->version : 0;
+        c->seen = response->there ? response->value : BW_LINEAR_ABSENT;
+        c->seen_version = response->there ? response->version : 0;
         break;
     case ASK_CAMPAIGN:
-        if (told->done)
-            c->create = told->revision;
+        if (response->done)
+            c->create = response->revision;
         break;
     case ASK_LOOK:
-        on_look(sim, c, told);
+        on_look(sim, c, response);
         break;
     default:
-        if (told->done && c->ask.value)
+        if (response->done && c->ask.value)
             c->seen = c->ask.value;
     }
 }
 
 void bw_sim_registry_client(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
-    struct told told;
+    struct response response;
     uint64_t what = slot->extra;
-    memcpy(&told, slot->body, sizeof told);
+    memcpy(&response, slot->body, sizeof response);
     bw_sim_queue_give(&sim->queue, slot);
-    struct client *c = &sim->registry->clients[told.client];
-    if (told.serial != c->serial || (what != CLIENT_TICK && !c->waiting))
+    struct client *c = &sim->registry->clients[response.client];
+    if (response.serial != c->serial || (what != CLIENT_TICK && !c->waiting))
         return; /* too late */
     if (what == CLIENT_TICK) {
-        ask_next(sim, told.client);
+        ask_next(sim, response.client);
         return;
     }
     bw_time stop = sim->config->registry.stop;
     if (what == CLIENT_LATE)
-        told.outcome = BW_LINEAR_UNKNOWN;
-    /* A node that was removed ends, also when all is calm, and whoever asked it is cut off. */
-    if (what == CLIENT_LATE && stop && c->call >= stop - CALM && sim->nodes[c->asked].up)
-        bw_lease_check_violate(&sim->registry->leases, sim->now,
-                               "client %u, who asked at %.3f s when all was calm, was told nothing",
-                               told.client, (double)c->call / (double)BW_SEC);
+        response.outcome = BW_LINEAR_UNKNOWN;
+    /* A removed node exits, even in the idle time, and its clients lose their connection. */
+    if (what == CLIENT_LATE && stop && c->call >= stop - IDLE_NS && sim->nodes[c->asked].up)
+        bw_lease_check_violate(
+            &sim->registry->leases, sim->now,
+            "client %u sent a request at %.3f s in the idle time and got no response",
+            response.client, (double)c->call / (double)BW_SEC);
     c->waiting = false;
-    bw_sim_trace_stepped(&sim->trace, sim->now, told.client,
-                         told.outcome == BW_LINEAR_OK ? "client is told" : "client knows not",
-                         (uint64_t)told.revision);
-    record(sim, c, &told);
-    if (told.outcome == BW_LINEAR_OK)
-        learn(sim, c, &told);
-    else if (c->ask.kind == ASK_RESIGN) /* its key may go at any time: this lease is of no use */
-        let_go(sim, told.client);
-    think(sim, told.client);
+    bw_sim_trace_stepped(&sim->trace, sim->now, response.client,
+                         response.outcome == BW_LINEAR_OK ? "client gets a response"
+                                                          : "client gets no response",
+                         (uint64_t)response.revision);
+    record(sim, c, &response);
+    if (response.outcome == BW_LINEAR_OK)
+        learn(sim, c, &response);
+    /* the outcome of RESIGN is unknown: the client's key may disappear at any time, so it drops the
+     * lease */
+    else if (c->ask.kind == ASK_RESIGN)
+        let_go(sim, response.client);
+    think(sim, response.client);
 }
 
 /* ── the run ── */
@@ -587,15 +594,16 @@ const char *registry_clients_judge(struct bw_sim *sim, bw_time *at)
     struct bw_history_verdict verdict;
     if (!bw_sim_registry_found_wrong(sim)) {
         if (bw_history_judge(&g->history, 200000, &verdict) != 0)
-            bw_lease_check_violate(&g->leases, sim->now, "no memory to judge the history");
+            bw_lease_check_violate(&g->leases, sim->now, "out of memory for judging the history");
         else if (verdict.backward_line)
-            bw_lease_check_violate(&g->leases, sim->now,
-                                   "not linearizable: answer %u knows less than one before it",
-                                   verdict.backward_line);
+            bw_lease_check_violate(
+                &g->leases, sim->now,
+                "not linearizable: response %u has a smaller revision than an earlier one",
+                verdict.backward_line);
         else if (verdict.linear.judgement == BW_LINEAR_WRONG)
             bw_lease_check_violate(&g->leases, sim->now,
-                                   "not linearizable: answer %u, to client %u, has no place "
-                                   "(%u of %u on its key have)",
+                                   "not linearizable: response %u, to client %u, has no place (%u "
+                                   "of %u on its key have)",
                                    verdict.linear.stuck_line, verdict.linear.stuck_client,
                                    verdict.linear.placed, verdict.linear.known);
         sim->result->undecided = verdict.linear.undecided;

@@ -1,11 +1,12 @@
-/* Members of the simulated registry that come and go, by the decisions that ship
- * (src/core/replica/membership.h): this carries them out, plays the operator who asks for them, and
- * looks whether they were sound.
+/* Membership changes of the simulated registry. The decisions are shipped code
+ * (src/core/replica/membership.h). This file executes them, plays the operator that requests them,
+ * and checks that they were sound.
  *
- * A connection is judged with every message on it, as the mesh judges it when it opens and hangs up
- * when the members change. The operator wants a member added or removed, asks any node, two things
- * at once if it comes to that, and asks again when it was not told. Who was added asks a node for
- * its number and starts with nothing. Who is told that it is none of the members ends. */
+ * A connection is checked with every message on it, as the mesh checks it when it opens and closes
+ * it when the members change. The operator wants a member added or removed and asks any node,
+ * sometimes for two changes at once, and asks again without a response. A node that was added asks
+ * a member for its number and starts without data. A node that learns that it is not a member
+ * exits. */
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/little.h"
@@ -18,7 +19,7 @@
 #define OPERATE_EVERY (50 * BW_MS)
 #define PATIENCE      (6 * BW_SEC)
 #define HOST          "n"
-#define FIRST_PORT    1000u /* of those that are added; founders have their number */
+#define FIRST_PORT    1000u /* port of the first added member; founders use their number */
 #define TRIES_MAX     400u
 
 static struct bw_raft *raft_of(struct bw_sim *sim, bw_node id)
@@ -36,15 +37,16 @@ static void fill_member(struct bw_replica_member *out, bw_node id, uint16_t port
     *out = (struct bw_replica_member){.id = id, .host = HOST, .port = port};
 }
 
-/* ── from the log ── */
+/* ---- entries of the log ---- */
 
-/* The change in an entry, behind the number of its request; length 0: it is none. */
+/* Returns the change in an entry, after the number of its request; length 0: the entry is not a
+ * change. */
 static const unsigned char *bytes_of(const struct bw_sim_registry *g,
                                      const struct bw_sim_entry *entry, size_t *length)
 {
     const struct saved *saved = registry_saved_entry(g, entry);
-    *length = saved && saved->length > BW_SESSION_HEAD ? saved->length - BW_SESSION_HEAD : 0;
-    return *length ? g->bytes + saved->at + BW_SESSION_HEAD : NULL;
+    *length = saved && saved->length > BW_ROUTER_HEAD ? saved->length - BW_ROUTER_HEAD : 0;
+    return *length ? g->bytes + saved->at + BW_ROUTER_HEAD : NULL;
 }
 
 static uint32_t majority(uint32_t voters)
@@ -52,13 +54,14 @@ static uint32_t majority(uint32_t voters)
     return voters / 2 + 1;
 }
 
-/* A leader whose group is not next to the one that is committed could be outvoted by it. */
-static void look_at_majorities(struct bw_sim *sim, bw_node id)
+/* Checks that the leader's group overlaps with the committed one: otherwise the committed group
+ * could outvote the leader. */
+static void check_majorities(struct bw_sim *sim, bw_node id)
 {
     bw_node now[BW_RAFT_MEMBERS_MAX], then[BW_RAFT_MEMBERS_MAX];
     uint32_t voters, before, both = 0;
     const struct bw_raft *raft = raft_of(sim, id);
-    if (!replica_of(sim, id)->session.leading)
+    if (!replica_of(sim, id)->router.leading)
         return;
     bw_raft_members_at(raft, bw_raft_last_index(raft), now, &voters);
     bw_raft_members_at(raft, bw_raft_commit_index(raft), then, &before);
@@ -67,8 +70,8 @@ static void look_at_majorities(struct bw_sim *sim, bw_node id)
             both += now[i] == then[k];
     if (majority(voters) + majority(before) <= voters + before - both)
         bw_lease_check_violate(&sim->registry->leases, sim->now,
-                               "at leader %u two majorities need not meet: %u voters in its log, "
-                               "%u committed, %u in both",
+                               "at leader %u two majorities need not overlap: %u voters in its "
+                               "log, %u committed, %u in both",
                                id, voters, before, both);
 }
 
@@ -83,7 +86,7 @@ void bw_sim_registry_learn(struct bw_sim *sim, bw_node id, const struct bw_sim_e
         changes |= entries[i].op != 0;
     }
     if (changes)
-        look_at_majorities(sim, id);
+        check_majorities(sim, id);
 }
 
 void bw_sim_registry_relearn(struct bw_sim *sim, bw_node id)
@@ -96,25 +99,24 @@ void bw_sim_registry_relearn(struct bw_sim *sim, bw_node id)
     for (uint32_t i = 0; i < log->count; i++) {
         size_t length;
         const unsigned char *bytes = bytes_of(sim->registry, &log->at[i], &length);
-        if (log->base + i + 1 > r->session.applied)
+        if (log->base + i + 1 > r->router.applied)
             bw_membership_learn(&r->members, bytes, length);
     }
 }
 
-/* A number stands for one node for ever. */
-static void look_at_number(struct bw_sim *sim, const struct bw_member_change *change,
-                           bw_index index)
+/* Checks that a number identifies one node forever. */
+static void check_number(struct bw_sim *sim, const struct bw_member_change *change, bw_index index)
 {
     bw_index *given = &sim->registry->given[change->member.id % REGISTRY_NUMBERS];
     if (change->op != BW_MEMBER_ADD)
         return;
     if ((*given && *given != index) || change->member.id <= sim->config->nodes)
-        bw_lease_check_violate(&sim->registry->leases, sim->now, "the number %u was given twice",
+        bw_lease_check_violate(&sim->registry->leases, sim->now, "the number %u was assigned twice",
                                change->member.id);
     *given = index;
 }
 
-/* The process is to end, in good order, once this step is over. */
+/* Ends the process cleanly after this step. */
 static void end_process(struct bw_sim *sim, bw_node id)
 {
     struct replica *r = replica_of(sim, id);
@@ -125,7 +127,7 @@ static void end_process(struct bw_sim *sim, bw_node id)
     bw_sim_queue_push(&sim->queue, slot, sim->now);
 }
 
-/* True: the entry is none of the registry's. */
+/* Returns true if the entry does not belong to the registry. */
 bool registry_member_applied(struct bw_sim *sim, bw_node id, const struct bw_sim_entry *entry)
 {
     struct replica *r = replica_of(sim, id);
@@ -135,10 +137,10 @@ bool registry_member_applied(struct bw_sim *sim, bw_node id, const struct bw_sim
     bool record = bw_membership_apply(&r->members, bytes, length, &change);
     if (!record && !entry->op)
         return false;
-    bw_session_apply(&r->session, NULL, 0);
+    bw_router_apply(&r->router, NULL, 0);
     if (record) {
-        look_at_number(sim, &change, r->session.applied);
-        bw_session_done(&r->session, bw_get64(bytes - BW_SESSION_HEAD), change.member.id);
+        check_number(sim, &change, r->router.applied);
+        bw_router_complete(&r->router, bw_get64(bytes - BW_ROUTER_HEAD), change.member.id);
     }
     if (entry->op == BW_CHANGE_REMOVE && entry->node == id)
         end_process(sim, id);
@@ -161,8 +163,8 @@ bool bw_sim_registry_reaches(struct bw_sim *sim, bw_node id, bw_node to)
     uint32_t count = bw_membership_nodes(raft_of(sim, id), ids);
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] == to)
-            return bw_roster_find(&r->members.roster, to) ||
-                   bw_roster_find(&r->members.applied, to);
+            return bw_member_list_find(&r->members.member_list, to) ||
+                   bw_member_list_find(&r->members.applied, to);
     return false;
 }
 
@@ -179,7 +181,7 @@ bool bw_sim_registry_admits(struct bw_sim *sim, bw_node id, bw_node from)
     return !removed && !stale;
 }
 
-/* A node connects to the members that its log names, although it may have nothing to say. */
+/* Connects to the members that its log names, even without anything to send. */
 void registry_dial(struct replica *r)
 {
     struct bw_sim *sim = r->sim;
@@ -195,7 +197,7 @@ void registry_turned_away(struct bw_sim *sim, bw_node id)
     end_process(sim, id);
 }
 
-/* ── what a node asks for ── */
+/* ---- requests of a node ---- */
 
 static bool connected(void *context, bw_node node)
 {
@@ -216,7 +218,7 @@ static struct bw_membership_view view_of(struct replica *r)
 static uint64_t ask(struct replica *r, const struct bw_member_change *change, bw_node origin)
 {
     unsigned char bytes[BW_CHANGE_BYTES_MAX];
-    return bw_session_change(&r->session, bytes, bw_change_encode(change, bytes), origin);
+    return bw_router_change(&r->router, bytes, bw_change_encode(change, bytes), origin);
 }
 
 void registry_publish(struct replica *r)
@@ -224,7 +226,7 @@ void registry_publish(struct replica *r)
     struct bw_member_change change;
     struct bw_replica_member said = {0};
     snprintf(said.name, sizeof said.name, "n%u", r->id);
-    if (r->session.leader == BW_NODE_NONE || bw_session_find(&r->session, r->publishing) ||
+    if (r->router.leader == BW_NODE_NONE || bw_router_find(&r->router, r->publishing) ||
         !bw_membership_publish(&r->members, &said, &change))
         return;
     r->members.born = true;
@@ -234,7 +236,7 @@ void registry_publish(struct replica *r)
 void registry_promote(struct replica *r)
 {
     struct bw_membership_view view = view_of(r);
-    if (!r->session.leading)
+    if (!r->router.leading)
         return;
     bw_node ready = bw_membership_promotable(&r->members, &view);
     struct bw_member_change change = {.op = BW_MEMBER_PROMOTE, .member.id = ready};
@@ -242,7 +244,8 @@ void registry_promote(struct replica *r)
         ask(r, &change, BW_NODE_NONE);
 }
 
-/* It may be asked for in the middle of a step: Raft hears of it behind that. */
+/* Delivers an event to Raft after the current step, because it may be requested in the middle of
+ * one. */
 static void step_soon(struct replica *r, const struct bw_event *event)
 {
     struct bw_sim_slot *slot = registry_pend(r->sim, BW_PENDING_EVENT, r->id, event, sizeof *event);
@@ -255,12 +258,12 @@ void registry_on_change(void *context, struct bw_request *request)
     struct replica *r = context;
     struct bw_member_change change;
     struct bw_membership_view view = view_of(r);
-    int error = bw_membership_try_written(&r->members, &view, request->bytes + BW_SESSION_HEAD,
-                                          request->length - BW_SESSION_HEAD, &change);
+    int error = bw_membership_try_written(&r->members, &view, request->bytes + BW_ROUTER_HEAD,
+                                          request->length - BW_ROUTER_HEAD, &change);
     if (error) {
-        bw_session_fail(&r->session, request, error);
+        bw_router_fail(&r->router, request, error);
     } else if (bw_membership_op(change.op) == BW_CHANGE_NONE) {
-        bw_session_log(&r->session, request);
+        bw_router_log(&r->router, request);
     } else {
         struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = r->id};
         event.command = (struct bw_command){.kind = BW_COMMAND_CHANGE,
@@ -298,25 +301,26 @@ void bw_sim_registry_remove(struct bw_sim *sim, bw_node id)
     want(sim, BW_MEMBER_REMOVE, id);
 }
 
-/* The directory is empty: only a number that never was used begins with nothing. One that has not
- * said its name has not voted either; where that is not known yet, its life is (is_stale). */
+/* The directory is empty: only a number that was never used starts without data. A node that has
+ * not published its name has not voted either. Where that is unknown, its incarnation is known
+ * (is_stale). */
 void bw_sim_registry_wiped(struct bw_sim *sim, bw_node id)
 {
     bw_node asked = 1 + (bw_node)bw_rng_below(&sim->registry->rng, sim->cap), given;
     const struct bw_replica_member *known = NULL;
     if (!sim->nodes[asked].up || asked == id)
         return;
-    known = bw_roster_find(&replica_of(sim, asked)->members.applied, id);
+    known = bw_member_list_find(&replica_of(sim, asked)->members.applied, id);
     if (known && known->name[0] &&
         bw_membership_joins(&replica_of(sim, asked)->members, known->host, known->port, &given) ==
             BW_MESH_OK)
         bw_lease_check_violate(&sim->registry->leases, sim->now,
-                               "node %u lost what it promised and is let in again", id);
+                               "node %u lost what it promised and is accepted again", id);
     bw_sim_registry_remove(sim, id); /* and is replaced */
     bw_sim_registry_add(sim);
 }
 
-bool registry_operator_told(struct replica *r, uint64_t request, int error)
+bool registry_operator_reply(struct replica *r, uint64_t request, int error)
 {
     struct bw_sim_registry *g = r->sim->registry;
     for (uint32_t i = 0; i < g->want_count; i++) {
@@ -350,13 +354,14 @@ static void ask_for(struct bw_sim *sim, struct want *w, bw_node at)
     w->request = ask(replica_of(sim, at), &change, at);
 }
 
-/* Who was added asks which member it is, and begins. True: no more is to be done. */
+/* A node that was added asks which member it is, and starts. Returns true if nothing remains to be
+ * done. */
 static bool join(struct bw_sim *sim, const struct want *w, bw_node at)
 {
     bw_node id = BW_NODE_NONE;
     if (bw_membership_joins(&replica_of(sim, at)->members, HOST, w->port, &id) != BW_MESH_OK)
         return false;
-    if (id > sim->cap || sim->nodes[id].starts) { /* more than there are machines */
+    if (id > sim->cap || sim->nodes[id].starts) { /* more members than machines */
         bw_sim_registry_remove(sim, id);
         return true;
     }
@@ -366,14 +371,14 @@ static bool join(struct bw_sim *sim, const struct want *w, bw_node at)
     return true;
 }
 
-/* True: it is over with. */
+/* Returns true when the request is finished. */
 static bool operate(struct bw_sim *sim, struct want *w)
 {
     bw_node at = any_node(sim);
     if (!at)
         return false;
     if (w->op == BW_MEMBER_ADD && join(sim, w, at))
-        return true; /* also when nobody said that it was done */
+        return true; /* nothing remains to be done, even if no node confirmed the request */
     if (w->done)
         return w->op != BW_MEMBER_ADD || ++w->tries > TRIES_MAX;
     if (w->request && sim->now - w->since < PATIENCE && sim->nodes[w->at].up)
@@ -381,8 +386,8 @@ static bool operate(struct bw_sim *sim, struct want *w)
     if (++w->tries > TRIES_MAX)
         return true;
     if (w->op == BW_MEMBER_ADD && w->tries > 1 &&
-        bw_roster_find_address(&replica_of(sim, at)->members.roster, HOST, w->port))
-        return false; /* it is on its way */
+        bw_member_list_find_address(&replica_of(sim, at)->members.member_list, HOST, w->port))
+        return false; /* in progress */
     ask_for(sim, w, at);
     return false;
 }
@@ -402,7 +407,7 @@ void bw_sim_registry_operate(struct bw_sim *sim, struct bw_sim_slot *slot)
     bw_sim_queue_push(&sim->queue, slot, sim->now + OPERATE_EVERY);
 }
 
-/* ── life ── */
+/* ---- process ---- */
 
 void registry_members_boot(struct bw_sim *sim, struct replica *r)
 {
@@ -418,24 +423,25 @@ void registry_members_boot(struct bw_sim *sim, struct replica *r)
     r->ended = false;
 }
 
-/* After the calm nobody runs who is no member, and who was added to vote does. */
-void registry_look_at_members(struct bw_sim *sim)
+/* After the idle time no node runs that is not a member, and every node that was added as a voter
+ * votes. */
+void registry_check_members(struct bw_sim *sim)
 {
     const struct replica *most = NULL;
     for (bw_node id = 1; id <= sim->cap; id++) {
         const struct replica *r = replica_of(sim, id);
-        if (sim->nodes[id].up && (!most || r->session.applied > most->session.applied))
+        if (sim->nodes[id].up && (!most || r->router.applied > most->router.applied))
             most = r;
     }
     for (bw_node id = 1; most && id <= sim->cap; id++) {
-        const struct bw_replica_member *member = bw_roster_find(&most->members.applied, id);
+        const struct bw_replica_member *member = bw_member_list_find(&most->members.applied, id);
         if (!sim->nodes[id].up || sim->nodes[id].leaving)
             continue;
         if (!member)
             bw_lease_check_violate(&sim->registry->leases, sim->now,
-                                   "at the end node %u runs, and is no member", id);
+                                   "at the end node %u runs but is not a member", id);
         else if (member->wants_vote)
             bw_lease_check_violate(&sim->registry->leases, sim->now,
-                                   "at the end node %u was to vote, and does not", id);
+                                   "at the end node %u should be a voter but is not", id);
     }
 }

@@ -1,17 +1,17 @@
-/* The inside of the simulated registry: nodes (registry.c), members that come and go
- * (registry_members.c) and clients (registry_clients.c). */
-#ifndef BW_SIM_REGISTRY_STATE_H
-#define BW_SIM_REGISTRY_STATE_H
+/* The internals of the simulated registry: nodes (registry.c), membership (registry_members.c) and
+ * clients (registry_clients.c). */
+#ifndef BW_SIM_STORES_REGISTRY_STATE_H
+#define BW_SIM_STORES_REGISTRY_STATE_H
 
 #include "core/registry/snapshot.h"
 #include "core/replica/membership.h"
-#include "core/replica/session.h"
+#include "core/replica/request_router.h"
 #include "sim/checks/history.h"
 #include "sim/checks/lease_check.h"
 #include "sim/stores/registry.h"
 
 #define REGISTRY_BUCKETS 64u
-#define REGISTRY_ASKED   64u /* requests of clients at one node at one time */
+#define REGISTRY_ASKED   64u /* client requests at one node at one time */
 #define REGISTRY_SCRATCH (BW_SNAPSHOT_PIECE_MAX + 4096u)
 #define REGISTRY_CLIENTS 16u
 #define REGISTRY_KEYS    4u
@@ -19,14 +19,14 @@
 #define REGISTRY_WANTS   16u
 #define REGISTRY_NUMBERS 64u
 
-enum ask_kind { /* what a client asks a node for */
+enum ask_kind { /* requests of clients */
                 ASK_PUT,
                 ASK_GET,
                 ASK_DELETE,
                 ASK_CAS,     /* by value */
                 ASK_VERSION, /* by version */
                 ASK_CAMPAIGN,
-                ASK_LOOK, /* who has the oldest key of the election */
+                ASK_LOOK, /* find the oldest key of the election */
                 ASK_RESIGN,
                 ASK_GRANT,
                 ASK_KEEP_ALIVE,
@@ -37,16 +37,17 @@ enum ask_kind { /* what a client asks a node for */
 struct ask { /* in a slot's body */
     enum ask_kind kind;
     uint32_t client, serial;
-    uint32_t key; /* of REGISTRY_KEYS, or the election */
+    uint32_t key; /* one of REGISTRY_KEYS, or the election */
     uint64_t value, expect;
     int64_t version, lease, create;
     bw_time ttl_ns;
 };
 
-struct told { /* the answer, in a slot's body */
+struct response { /* the response, in a slot's body */
     uint32_t client, serial;
     enum bw_linear_outcome outcome;
-    bool done, there; /* `there`: the own key, of a look */
+    bool done;
+    bool there; /* LOOK: the client's own key exists */
     uint64_t value;
     int64_t version, revision, create;
     int64_t oldest; /* create revision of the oldest key of the election */
@@ -61,22 +62,23 @@ struct asked { /* a request that a client waits for */
 struct replica {
     struct bw_sim *sim;
     bw_node id;
-    struct bw_session session;
+    struct bw_router router;
     struct bw_request *buckets[REGISTRY_BUCKETS];
     void *memory;
-    bool turn; /* one is scheduled */
+    bool turn; /* an iteration is scheduled */
     bw_time swept;
     bw_term term;
     struct bw_membership members;
-    uint64_t publishing; /* the request that says who this is */
-    bool ended;          /* it was told to */
+    uint64_t publishing; /* the request that publishes this node's name */
+    bool ended;          /* was asked to end */
     uint32_t asked_count;
     struct asked asked[REGISTRY_ASKED];
 };
 
-struct want { /* a change that the operator wants made */
+struct want { /* a change that the operator wants */
     enum bw_member_op op;
-    bw_node node, at; /* of the change; who was asked */
+    bw_node node; /* the node to add, promote or remove */
+    bw_node at;   /* the node that received the request */
     uint16_t port;
     bool learner, done;
     uint64_t request;
@@ -88,19 +90,19 @@ struct client {
     struct bw_sim_clock clock;
     bool candidate, waiting, careless; /* careless: lets leases expire */
     uint32_t serial, election;
-    struct ask ask; /* the last one */
-    bw_node asked;  /* of this node */
+    struct ask ask; /* the last request */
+    bw_node asked;  /* the node that was asked */
     bw_time call;
     int64_t lease;
-    bw_time ttl_ns, sent; /* of the last confirmed renewal, in the world's time */
+    bw_time ttl_ns, sent; /* of the last confirmed renewal, on the world's clock */
     bw_time sent_local;
-    int64_t create; /* of its key, 0: none */
+    int64_t create; /* create revision of its key, 0: none */
     bool holds;
-    uint64_t seen; /* the value last seen of a key, to compare with */
+    uint64_t seen; /* the last value seen of a key, for comparison */
     int64_t seen_version;
 };
 
-struct saved { /* a snapshot or an entry: where its bytes lie */
+struct saved { /* position of the bytes of a snapshot or an entry */
     uint64_t state;
     size_t at, length;
 };
@@ -116,13 +118,13 @@ struct bw_sim_registry {
     size_t memory_bytes;
     struct bw_registry_config config;
     struct saved_list entries, snapshots;
-    unsigned char *bytes; /* of both */
+    unsigned char *bytes; /* bytes of both */
     size_t used, size;
     unsigned char *scratch;
-    struct bw_entry_room *room;
+    struct bw_entry_scratch *entry_scratch;
     struct bw_op_result *ops;
     const struct bw_kv **kvs;
-    uint8_t *broken; /* [from][to]: a frame was lost on this way */
+    uint8_t *broken; /* [from][to]: a frame was lost in this direction */
     struct client clients[REGISTRY_CLIENTS];
     uint32_t client_count;
     uint64_t next_value;
@@ -132,17 +134,17 @@ struct bw_sim_registry {
     struct bw_lease_check leases;
     struct want wants[REGISTRY_WANTS];
     uint32_t want_count, next_port;
-    bw_index given[REGISTRY_NUMBERS]; /* the entry that gave a number */
+    bw_index given[REGISTRY_NUMBERS]; /* the entry that assigned a number */
 };
 
 /* registry.c */
 struct bw_sim_slot *registry_pend(struct bw_sim *sim, enum bw_sim_pending kind, bw_node node,
                                   const void *body, size_t bytes);
 
-/* NULL: it has no bytes of ours. */
+/* Returns the saved bytes of a registry entry; NULL: the entry is one of Raft's own. */
 const struct saved *registry_saved_entry(const struct bw_sim_registry *g,
                                          const struct bw_sim_entry *entry);
-/* Tells `to` that it is none of ours. */
+/* Notifies `to` that it is not a member. */
 void registry_turn_away(struct bw_sim *sim, const struct replica *r, bw_node to);
 
 /* registry_members.c */
@@ -153,8 +155,8 @@ void registry_publish(struct replica *r);
 void registry_promote(struct replica *r);
 void registry_dial(struct replica *r);
 void registry_turned_away(struct bw_sim *sim, bw_node id);
-bool registry_operator_told(struct replica *r, uint64_t request, int error);
-void registry_look_at_members(struct bw_sim *sim);
+bool registry_operator_reply(struct replica *r, uint64_t request, int error);
+void registry_check_members(struct bw_sim *sim);
 
 /* registry_clients.c */
 void registry_clients_found(struct bw_sim *sim);
@@ -164,7 +166,7 @@ void registry_on_applied(void *context, uint64_t request, const struct bw_entry 
                          enum bw_refusal refusal, const struct bw_results *results);
 void registry_on_answered(void *context, uint64_t request, bw_time ttl_ns);
 void registry_on_failed(void *context, uint64_t request, int error);
-/* Clients of a node that died. */
+/* Closes the connections of clients to a node that died. */
 void registry_clients_cut(struct bw_sim *sim, struct replica *r);
 const char *registry_clients_judge(struct bw_sim *sim, bw_time *at);
 

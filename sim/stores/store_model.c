@@ -1,13 +1,16 @@
 /* A store as a process of the world: one record per election, compare-and-swap by version, a token
  * that grows with every acquire, one note, and watchers.
  *
- * Models. quorum and single answer a write only when it is durable and forget nothing that was
- * answered. forgetful answers first: when it crashes, or fails over to a copy that lags, its newest
- * writes are gone, and with them tokens that have been given out. redlock's five are like that with
- * nothing kept at all; each stays out for longer than the longest lease after a restart, as the
- * rule demands. An expiring store counts the TTL from when it commits, on its own clock, and after
- * a restart gives every lease a whole TTL anew, since it does not know how long it was away. A
- * store that is wiped restarts its versions. */
+ * Models:
+ *   quorum, single  respond to a write only when it is durable, and lose nothing that was answered
+ *   forgetful       responds first; when it crashes, or fails over to a lagging copy, its newest
+ *                   writes are lost, and with them tokens that were already issued
+ *   redlock         five stores that keep nothing; after a restart each stays out for longer than
+ *                   the longest lease, as the algorithm requires
+ *
+ * An expiring store counts the TTL from its commit, on its own clock. After a restart it gives
+ * every lease a full TTL again, because it does not know how long it was down. A wiped store
+ * restarts its versions. */
 #include "sim/stores/lease.h"
 
 #include "core/base/arena.h"
@@ -27,9 +30,9 @@ struct store {
     bool expires;
     uint32_t drift_ppm;
     struct bw_sim_store_record record;
-    bw_time until;     /* the lease's end, where the store judges it */
-    bw_time out_until; /* redlock: silent until then */
-    uint64_t epoch;    /* of versions: one per start, so that none comes twice */
+    bw_time until;     /* end of the lease, if the store judges it */
+    bw_time out_until; /* redlock: does not respond until then */
+    uint64_t epoch;    /* epoch of versions: one per start, so that no version repeats */
     uint32_t slots;
     struct watcher *watchers; /* [candidate] */
     struct bw_sim_store_answer *answers;
@@ -84,14 +87,14 @@ static bool durable_first(const struct store *s)
     return s->model == BW_SIM_STORE_QUORUM || s->model == BW_SIM_STORE_SINGLE;
 }
 
-/* ---- after a start: what is still known ---- */
+/* ---- state after a start ---- */
 
 static const struct bw_sim_book_write *write_at(const struct bw_sim_book *book, uint64_t serial)
 {
     return &book->writes[serial % BW_SIM_BOOK_WRITES];
 }
 
-/* The newest write that is left; 0: none. */
+/* Returns the newest write that is left; 0: none. */
 static uint64_t last_known(struct store *s, const struct bw_durable *durable)
 {
     struct bw_sim_book *book = s->host->book;
@@ -157,7 +160,7 @@ static void notify(struct store *s, struct bw_actions *actions)
     }
 }
 
-/* What the record is now: durable first where the model says so. */
+/* Stores the current record: durable first where the model requires it. */
 static void keep(struct store *s, bw_time now, struct bw_actions *actions)
 {
     struct bw_sim_book *book = s->host->book;
@@ -170,16 +173,16 @@ static void keep(struct store *s, bw_time now, struct bw_actions *actions)
     }
 }
 
-/* The record has changed. */
+/* Publishes a change of the record. */
 static void write_down(struct store *s, bw_time now, struct bw_actions *actions)
 {
     s->record.version = s->epoch | ((s->record.version + 1) & UINT32_MAX);
     keep(s, now, actions);
 }
 
-/* An operator deletes the store and creates it again: versions restart, and candidates that were
- * cut off remember records of the old one. The token counter survives, as with a sequence or with
- * lock files that stay. This waits until nobody holds the record: a new store cannot know of a
+/* An operator deletes the store and creates it again. Versions restart, and disconnected candidates
+ * remember records of the old store. The token counter survives, as with a sequence or with lock
+ * files that stay. This waits until no candidate holds the record: a new store cannot know of a
  * holder. */
 static void wipe(struct store *s, bw_time now, struct bw_actions *actions)
 {
@@ -191,7 +194,7 @@ static void wipe(struct store *s, bw_time now, struct bw_actions *actions)
     keep(s, now, actions);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 static bool is_holder(const struct store *s, bw_node from, const struct bw_sim_store_ask *ask)
 {
@@ -207,7 +210,7 @@ static enum bw_outcome acquire(struct store *s, bw_node from, const struct bw_si
 {
     struct bw_sim_store_record *record = &s->record;
     if (record->held && record->request == ask->id && record->holder == from)
-        return BW_OUTCOME_DONE; /* asked twice */
+        return BW_OUTCOME_DONE; /* a repeated request */
     bool same = ask->steal_request == 0 || ask->steal_request == record->request;
     bool stands = ask->steal == record->version && same;
     if (record->held && (!ask->steal || !stands || s->expires))
@@ -263,7 +266,7 @@ static enum bw_outcome serve(struct store *s, bw_node from, const struct bw_sim_
     }
 }
 
-/* A lease that is over is over before anything else is served. */
+/* Ends an expired lease before any other request is served. */
 static void expire(struct store *s, bw_time now, struct bw_actions *actions)
 {
     if (!s->expires || !s->record.held || now < s->until)

@@ -1,8 +1,8 @@
-/* Carrying out what a step wants done, in order.
+/* Executes the actions of a step in order.
  *
- * A PERSIST whose record is not yet durable is a barrier: whatever would be seen outside waits
- * behind it, in order, and is lost with it in a crash. Notes (trace, suspicions) are no deeds and
- * do not wait. */
+ * A PERSIST whose record is not yet durable is a barrier: all actions that are visible outside wait
+ * behind it, in order, and are lost with it in a crash. Notes (trace, suspicions) are not visible
+ * outside and do not wait. */
 #include "sim/world/world.h"
 
 #include "core/base/error.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Can news of `from` get to `to` at all, if only through others? */
+/* Returns whether information from `from` can reach `to`, directly or through other nodes. */
 static bool reaches(struct bw_sim *sim, bw_node from, bw_node to)
 {
     if (bw_sim_net_open(&sim->net, from, to) && bw_sim_net_open(&sim->net, to, from))
@@ -43,53 +43,75 @@ static bool reaches(struct bw_sim *sim, bw_node from, bw_node to)
 static void suspect(struct bw_sim *sim, bw_node id, const struct bw_action *action)
 {
     bool suspects = action->kind == BW_ACTION_SUSPECT;
-    bw_node whom = action->node;
-    bw_sim_trace_suspected(&sim->trace, sim->now, id, whom, suspects, action->level);
-    bw_sim_metrics_suspected(&sim->metrics, sim->now, id, whom, suspects);
-    if (!suspects || whom == BW_NODE_NONE || whom > sim->cap)
+    bw_node target = action->node;
+    bw_sim_trace_suspected(&sim->trace, sim->now, id, target, suspects, action->level);
+    bw_sim_metrics_suspected(&sim->metrics, sim->now, id, target, suspects);
+    if (suspects)
+        bw_sim_metrics_sign(&sim->metrics, sim->now, id, target);
+    if (!suspects || target == BW_NODE_NONE || target > sim->cap)
         return;
-    const struct bw_sim_node *node = &sim->nodes[whom];
+    const struct bw_sim_node *node = &sim->nodes[target];
     bool well = node->up && !node->paused && !node->leaving;
-    if (well && reaches(sim, whom, id))
+    if (well && reaches(sim, target, id))
         sim->result->false_suspicions++;
 }
 
-/* The node hears that its own work is dead: only now may its elector free the promises it had. */
-static void confirm_own_death(struct bw_sim *sim, bw_node id, uint32_t election)
+/* Tells the node that its own work under terms up to `term` is dead. Only now may its elector free
+ * its promises. */
+static void confirm_own_death(struct bw_sim *sim, bw_node id, uint32_t election, bw_term term)
 {
     struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_EVENT, id);
     if (!slot)
         return;
     struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                             .node = id,
+                             .node = bw_sim_id_of(sim, id),
                              .election = (uint16_t)election,
-                             .alone = sim->config->spread};
+                             .alone = sim->config->spread,
+                             .dead_term = term};
     memcpy(slot->body, &event, sizeof event);
     bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->stop_ns);
 }
 
-/* The others hear at once that the work is dead: the worst for a hand-over is that they hear it
- * first. (What a peer says of an older term does not count: so nobody hears it late.) */
-static void tell_work_dead(struct bw_sim *sim, bw_node id, uint32_t election)
+/* Tells the other nodes at once that the work is dead: the worst case for a transfer is that they
+ * learn it first. With news_ns, Raft's nodes may learn it late, when the node leads again; then
+ * `term` says which work is dead. */
+static void notify_work_dead(struct bw_sim *sim, bw_node id, uint32_t election, bw_term term)
 {
+    bw_time delay = sim->raft ? sim->config->news_ns : 0;
     struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                             .node = id,
+                             .node = bw_sim_id_of(sim, id),
                              .election = (uint16_t)election,
                              .alone = true,
-                             .handed = sim->nodes[id].ending == BW_SIM_HANDS_OVER};
+                             .handed = sim->nodes[id].ending == BW_SIM_HANDS_OVER,
+                             .dead_term = delay ? term : 0};
     for (bw_node other = 1; other <= sim->cap; other++) {
         const struct bw_sim_node *node = &sim->nodes[other];
-        bool hears = other != id && node->member && node->up && !node->paused &&
-                     bw_sim_net_open(&sim->net, id, other);
+        bool hears = other != event.node && node->member && node->up && !node->paused &&
+                     bw_sim_net_open(&sim->net, event.node, other);
         struct bw_sim_slot *slot = hears ? bw_sim_pend(sim, BW_PENDING_EVENT, other) : NULL;
         if (!slot)
             continue;
         memcpy(slot->body, &event, sizeof event);
-        bw_sim_queue_push(&sim->queue, slot, sim->now);
+        bw_time late = delay ? bw_rng_between(&sim->rng, 0, delay) : 0;
+        bw_sim_queue_push(&sim->queue, slot, sim->now + late);
     }
 }
 
-/* The host ends the work in good order; then the elector hands over. */
+/* A leader may no longer act. Its work is dead if the host ended it first (resign, transfer, stop).
+ * Otherwise the work still acts while the host ends it, but never longer than its lease. */
+static void end_work(struct bw_sim *sim, bw_node id, uint32_t election, bw_time lease_end)
+{
+    struct bw_sim_node *node = &sim->nodes[id];
+    bool clean = node->ending != BW_SIM_STAYS || node->leaving;
+    bw_time until = bw_time_min(lease_end, sim->now + sim->config->stop_ns);
+    if (!sim->config->lingers)
+        return;
+    node->work_until = clean ? 0 : bw_time_max(node->work_until, until);
+    if (sim->checker)
+        bw_checker_lingers(sim->checker, id, election, sim->now, clean ? 0 : until);
+}
+
+/* The host ends the work cleanly; then the elector transfers leadership. */
 static void move(struct bw_sim *sim, bw_node id, uint32_t election, bw_node to)
 {
     bool promises = sim->raft || sim->config->guard;
@@ -107,18 +129,30 @@ static void move(struct bw_sim *sim, bw_node id, uint32_t election, bw_node to)
 }
 
 static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
-                     const struct bw_announcement *a)
+                     const struct bw_announcement *announcement)
 {
     const struct bw_sim_clock *clock = &sim->nodes[id].clock;
-    bool leads = a->leader == id;
+    struct bw_announcement own = *announcement;
+    const struct bw_announcement *a = &own;
+    bool leads = a->leader == bw_sim_id_of(sim, id);
+    bool counts = election == 0 && !bw_sim_is_second(sim, id);
+    if (leads)
+        own.leader = id; /* of two processes with the same id, this one */
     bw_time from = leads ? bw_sim_clock_world(clock, a->act_from) : 0;
     bw_time until = leads ? bw_sim_clock_world(clock, a->act_until) : 0;
-    bool led = bw_sim_claims_of(&sim->claims, election, id)->leads;
+    const struct bw_sim_claim *claim = bw_sim_claims_of(&sim->claims, election, id);
+    bool led = claim->leads;
+    bw_time lease_end = led ? bw_sim_clock_world(clock, claim->act_until) : 0;
+    bw_term led_term = claim->term;
     bool begins = bw_sim_claims_announce(&sim->claims, election, id, a);
-    if (election == 0 && leads)
-        bw_sim_metrics_leads(&sim->metrics, sim->now, id, begins, from, until);
-    else if (election == 0)
+    if (counts && leads)
+        bw_sim_metrics_leads(&sim->metrics, sim->now, id, begins, a->term, from, until);
+    else if (counts)
         bw_sim_metrics_yields(&sim->metrics, sim->now, id);
+    if (counts)
+        bw_sim_metrics_follows(&sim->metrics, sim->now, id, a->leader);
+    if (led && (!leads || until <= sim->now))
+        end_work(sim, id, election, lease_end);
     bw_sim_trace_announced(&sim->trace, sim->now, id, election, a, from, until);
     sim->recheck = true;
     if (election == 0)
@@ -126,11 +160,11 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
     if (leads)
         bw_sim_work_schedule(sim, id, election);
     else if (led)
-        confirm_own_death(sim, id, election);
+        confirm_own_death(sim, id, election, led_term);
     if (sim->nodes[id].ending == BW_SIM_STAYS || (leads && until > sim->now))
         return;
     if (!sim->stores && !sim->registry && !sim->config->spread)
-        tell_work_dead(sim, id, election);
+        notify_work_dead(sim, id, election, led_term);
     sim->nodes[id].ending = BW_SIM_STAYS;
 }
 
@@ -140,14 +174,14 @@ void bw_sim_act_write(struct bw_sim *sim, struct bw_sim_slot *slot)
     struct bw_sim_node *node = &sim->nodes[id];
     const struct bw_sim_config *config = sim->config;
     bool record = bw_sim_disk_write_of(slot)->op == BW_DISK_RECORD;
-    if (node->disk.fails) { /* the write is lost, and the process with it */
+    if (node->disk.fails) { /* the write is lost, and the process exits */
         bw_sim_queue_give(&sim->queue, slot);
         bw_sim_fault_crash(sim, id);
         return;
     }
     bw_time drawn = bw_rng_between(&sim->rng, config->disk_min, config->disk_max);
     bw_time due = bw_sim_disk_due(&node->disk, sim->now, drawn);
-    if (record && due == sim->now) { /* a disk that takes no time holds nothing back */
+    if (record && due == sim->now) { /* a disk without latency needs no barrier */
         bw_sim_disk_apply(&node->disk, slot);
         bw_sim_queue_give(&sim->queue, slot);
         return;
@@ -178,12 +212,12 @@ static void send(struct bw_sim *sim, bw_node id, const struct bw_message *msg)
     bool bytes =
         msg->kind == BW_MSG_RAFT_APPEND ? msg->append.runs > 0 : msg->kind == BW_MSG_RAFT_SNAPSHOT;
     if (!bytes) {
-        bw_sim_send(sim, msg, 0);
+        bw_sim_send(sim, id, msg, 0);
         return;
     }
     memcpy(&with_bytes, msg, bw_message_used(msg->kind));
     if (!sim->raft || bw_sim_raft_attach(sim, id, &with_bytes, &extra))
-        bw_sim_send(sim, &with_bytes, extra);
+        bw_sim_send(sim, id, &with_bytes, extra);
 }
 
 static void note(struct bw_sim *sim, bw_node id, const struct bw_action *action)
@@ -192,12 +226,14 @@ static void note(struct bw_sim *sim, bw_node id, const struct bw_action *action)
         suspect(sim, id, action);
         return;
     }
-    if (action->trace.code == BW_TRACE_ELECTION && action->election == 0)
+    if (action->trace.code == BW_TRACE_ELECTION && action->election == 0) {
         sim->result->elections++;
+        bw_sim_metrics_follows(&sim->metrics, sim->now, id, BW_NODE_NONE);
+    }
     bw_sim_trace_noted(&sim->trace, sim->now, id, &action->trace);
 }
 
-/* A deed; `data` is what raft.c made of a log action. */
+/* Executes one action; `data` is what raft.c attached to a log action. */
 static void carry_out(struct bw_sim *sim, bw_node id, const struct bw_action *action,
                       const void *data)
 {
@@ -231,7 +267,7 @@ static void carry_out(struct bw_sim *sim, bw_node id, const struct bw_action *ac
     }
 }
 
-/* Bytes of an action's own part, lists of messages apart. */
+/* Returns the size of an action's own part, without lists of messages. */
 static size_t part_size(enum bw_action_kind kind)
 {
     switch (kind) {
@@ -246,7 +282,7 @@ static size_t part_size(enum bw_action_kind kind)
     }
 }
 
-/* Behind the barrier. The slot's `extra` is the kind of action. */
+/* Holds an action behind the barrier. The slot's `extra` is the kind of action. */
 static void hold(struct bw_sim *sim, bw_node id, const struct bw_action *action, const void *data,
                  size_t bytes)
 {
@@ -281,7 +317,7 @@ void bw_sim_act(struct bw_sim *sim, bw_node id, const struct bw_event *event, ui
             note(sim, id, action);
             continue;
         }
-        if (kind == BW_ACTION_MOVE) { /* asks the host, is seen by nobody else: no barrier */
+        if (kind == BW_ACTION_MOVE) { /* a request to the host, invisible outside: no barrier */
             move(sim, id, action->election, action->node);
             continue;
         }
@@ -297,11 +333,11 @@ void bw_sim_act(struct bw_sim *sim, bw_node id, const struct bw_event *event, ui
         else
             carry_out(sim, id, action, data);
         if (!node->up)
-            return; /* a failed write killed it */
+            return; /* a failed write killed the process */
     }
 }
 
-/* The barrier is gone: what waited is done, up to the next record. */
+/* The barrier is gone: executes the held actions up to the next record. */
 static void release(struct bw_sim *sim, bw_node id)
 {
     struct bw_sim_node *node = &sim->nodes[id];

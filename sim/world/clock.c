@@ -1,4 +1,4 @@
-/* Drifting clocks, there and back. */
+/* Drifting clocks: world time to local time and back. */
 #include "sim/world/clock.h"
 
 void bw_sim_clock_init(struct bw_sim_clock *clock, bw_time offset, double drift)
@@ -33,7 +33,7 @@ bw_time bw_sim_clock_world(const struct bw_sim_clock *clock, bw_time local)
     double guess = (double)d / (1.0 + clock->drift);
     if (guess > 4e18)
         return BW_TIME_NEVER;
-    /* The division is off by a few ns at most over days: walk to the exact instant. */
+    /* The division is off by a few ns at most over days: search the exact instant from here. */
     bw_time world = bw_time_add(clock->world0, (bw_time)guess);
     while (world > clock->world0 && bw_sim_clock_local(clock, world - 1) >= local)
         world--;

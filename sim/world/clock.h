@@ -1,11 +1,11 @@
-/* A node's own monotonic clock: it starts anywhere, runs at its own rate, and never jumps by
+/* A node's monotonic clock. It starts at any value, runs at its own rate, and never jumps by
  * itself.
  *
- * local(w) = local0 + d + floor(d * drift) with d = w - world0; a change of rate starts a new piece
- * where the old one ended. The way back gives the first world instant at which the clock shows a
- * value or more, so a timer set by local time never fires early. */
-#ifndef BW_SIM_CLOCK_H
-#define BW_SIM_CLOCK_H
+ * local(w) = local0 + d + floor(d * drift) with d = w - world0. A change of rate starts a new piece
+ * where the old one ended. The inverse gives the first world instant at which the clock shows a
+ * value or more, so a timer that was set by local time never fires early. */
+#ifndef BW_SIM_WORLD_CLOCK_H
+#define BW_SIM_WORLD_CLOCK_H
 
 #include "core/base/types.h"
 
@@ -18,7 +18,7 @@ struct bw_sim_clock {
 };
 
 void bw_sim_clock_init(struct bw_sim_clock *clock, bw_time offset, double drift);
-/* For the one elector that uses a time of day: from `now` on it shows `span` more. */
+/* From `now` on the clock shows `span` more. For the one elector that uses the time of day. */
 void bw_sim_clock_jump(struct bw_sim_clock *clock, bw_time now, bw_time span);
 /* From world time `now` on the rate is 1 + drift. */
 void bw_sim_clock_change(struct bw_sim_clock *clock, bw_time now, double drift);
@@ -34,8 +34,8 @@ static inline bw_time bw_sim_clock_local(const struct bw_sim_clock *clock, bw_ti
     return clock->local0 + d;
 }
 
-/* The first world instant, not before the piece began, at which the clock shows `local` or more.
- * NEVER stays NEVER. */
+/* Returns the first world instant, not before the start of the current piece, at which the clock
+ * shows `local` or more. Maps NEVER to NEVER. */
 bw_time bw_sim_clock_world(const struct bw_sim_clock *clock, bw_time local);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a run is when nothing is said. */
+/* The default configuration of a run. */
 #include "sim/sim.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ void bw_sim_defaults(struct bw_sim_config *config)
                                           .margin_ns = 200 * BW_MS};
     config->registry = (struct bw_sim_registry_config){
         .clients = 8, .pace_ns = 20 * BW_MS, .ttl_min = 300 * BW_MS, .ttl_max = 2 * BW_SEC};
-    config->transport_tells = true;
+    config->transport_reports = true;
     config->period_ns = 100 * BW_MS;
     config->propose_count = 1;
     config->limit = 600 * BW_SEC;

@@ -1,4 +1,4 @@
-/* Durability, in order and torn. */
+/* Durable writes, in order, and torn writes after a crash. */
 #include "sim/world/disk.h"
 
 #include "core/base/assert.h"
@@ -26,7 +26,7 @@ bw_time bw_sim_disk_due(struct bw_sim_disk *disk, bw_time now, bw_time drawn)
     return disk->last;
 }
 
-/* Its own state up to an index: the log loses nothing but what the snapshot holds. */
+/* Installs a snapshot of the node's own state: drops only the entries that it covers. */
 static void take_snapshot(struct bw_sim_log *log, const struct bw_sim_snapshot *snapshot)
 {
     if (snapshot->index <= log->snapshot.index)

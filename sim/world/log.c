@@ -1,4 +1,4 @@
-/* The host's log. */
+/* A Raft log of the host; see log.h. */
 #include "sim/world/log.h"
 
 #include "core/base/error.h"

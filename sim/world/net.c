@@ -1,7 +1,8 @@
-/* Delays, chances and reachability. */
+/* Delays, message loss and reachability. */
 #include "sim/world/net.h"
 
 #include "core/base/error.h"
+#include "core/detect/portable_math.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ bw_time bw_sim_net_delay(struct bw_sim_net *net)
     if (latency->dist == BW_DIST_UNIFORM)
         return bw_rng_between(&net->rng, latency->min, latency->max);
     double mean = (double)(latency->max - latency->min);
-    return latency->min + (bw_time)(-log1p(-bw_rng_unit(&net->rng)) * mean);
+    return latency->min + (bw_time)(-bw_log1p(-bw_rng_unit(&net->rng)) * mean);
 }
 
 bw_time bw_sim_net_draw(struct bw_sim_net *net)
@@ -58,7 +59,7 @@ static uint64_t *word(const struct bw_sim_net *net, bw_node from, bw_node to)
     return &net->cuts[from * net->row + to / 64];
 }
 
-/* The matrix is there, and clear if it was not in use. */
+/* Grows the matrix of cut links if it is too small, and clears it if no link is cut. */
 static int provide(struct bw_sim_net *net)
 {
     size_t words = net->row * (net->cap + 1);

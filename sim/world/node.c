@@ -1,7 +1,7 @@
-/* Processes: a bw_instance in its block of memory, begun anew from the disk at each start.
+/* Processes: a bw_instance in its block of memory, created from the disk at each start.
  *
- * A paused process loses nothing: messages, timers and completions wait until it resumes, and are
- * then met in the order in which they came, its timers before or behind them by chance. */
+ * A paused process loses nothing. Messages, timers and completions wait until it resumes; then it
+ * gets them in their order of arrival. Its timers come before or after them by chance. */
 #include "sim/world/world.h"
 
 #include "core/base/error.h"
@@ -17,7 +17,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* A bound on a message's way as electors are told it, with the time to write down what it says. */
+/* Returns the bound on the latency of a message that the electors assume, including the time to
+ * persist its content. */
 static bw_time latency_bound(const struct bw_sim_config *config)
 {
     bw_time way = config->latency.max;
@@ -28,14 +29,32 @@ static bw_time latency_bound(const struct bw_sim_config *config)
     return way + config->disk_max;
 }
 
+/* Returns the founders without `id`. A founder that came back without its disk becomes a voter
+ * again only through the log. */
+static const struct bw_member *others(const struct bw_sim *sim, bw_node id)
+{
+    memcpy(sim->other_founders, sim->founders, (id - 1) * sizeof *sim->founders);
+    memcpy(&sim->other_founders[id - 1], &sim->founders[id],
+           (sim->config->nodes - id) * sizeof *sim->founders);
+    return sim->other_founders;
+}
+
 static void elector_config(const struct bw_sim *sim, bw_node id, uint32_t election,
                            struct bw_elector_config *out)
 {
     const struct bw_sim_config *config = sim->config;
     memset(out, 0, sizeof *out);
-    out->self = id;
+    out->self = bw_sim_id_of(sim, id);
     out->members = sim->raft ? sim->founders : sim->members;
     out->count = sim->raft ? config->nodes : sim->members_count;
+    if (sim->raft && sim->nodes[id].returned && id <= config->nodes) {
+        out->members = others(sim, id);
+        out->count--;
+    }
+    if (config->guard && config->founders_vote) {
+        out->voters = sim->founder_ids;
+        out->voters_count = config->nodes;
+    }
     out->cap = sim->cap;
     bw_elector_defaults(out, latency_bound(config), config->period_ns);
     out->order = config->order == BW_ORDER_SORTED ? NULL : sim->order;
@@ -63,7 +82,7 @@ static void detector_config(const struct bw_sim *sim, bw_node id, struct bw_dete
 {
     const struct bw_sim_config *config = sim->config;
     memset(out, 0, sizeof *out);
-    out->self = id;
+    out->self = bw_sim_id_of(sim, id);
     out->members = sim->member_ids;
     out->count = sim->members_count;
     out->cap = sim->cap;
@@ -103,20 +122,21 @@ void bw_sim_node_config(struct bw_sim *sim, bw_node id, struct bw_instance_confi
     config->spread = settings->spread;
 }
 
-/* The node counts for agreement and figures, or not; a store never does. */
+/* Updates whether the node counts for agreement and figures; a store or a second process never
+ * does. */
 static void count(struct bw_sim *sim, bw_node id, bool live, bool running)
 {
-    if (bw_sim_is_store(sim, id))
+    if (bw_sim_is_store(sim, id) || bw_sim_is_second(sim, id))
         return;
     bw_sim_claims_count(&sim->claims, id, running && !sim->nodes[id].leaving);
     bw_sim_metrics_node(&sim->metrics, sim->now, id, live, running);
     sim->recheck = true;
 }
 
-/* The state of a fresh process; what was durable is on its disk. */
+/* Sets the state of a new process; durable state is on its disk. */
 static void clear_process(struct bw_sim_node *node)
 {
-    node->life++;
+    node->incarnation++;
     node->paused = false;
     node->leaving = false;
     node->barrier = false;
@@ -153,7 +173,8 @@ void bw_sim_node_start(struct bw_sim *sim, bw_node id, bool passive, bw_node lea
         sim->starts[e].durable.starts = node->starts;
     }
     node->starts++;
-    struct bw_event event = {.kind = BW_EVENT_START, .node = id, .start = sim->starts};
+    struct bw_event event = {
+        .kind = BW_EVENT_START, .node = bw_sim_id_of(sim, id), .start = sim->starts};
     bw_sim_node_step(sim, id, &event, 0);
 }
 
@@ -221,28 +242,30 @@ void bw_sim_node_wait(struct bw_sim *sim, struct bw_sim_node *node, struct bw_si
         bw_sim_queue_give(&sim->queue, slot);
 }
 
-void bw_sim_node_arm(struct bw_sim *sim, struct bw_sim_node *node, bw_node id, bool anew)
+void bw_sim_node_arm(struct bw_sim *sim, struct bw_sim_node *node, bw_node id, bool restart)
 {
     bw_time deadline = bw_instance_deadline(node->instance);
-    if (anew)
+    if (restart)
         node->armed = false;
     if (deadline == BW_TIME_NEVER || (node->armed && node->armed_for <= deadline))
         return;
     struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_TIMER, id);
     if (!slot)
         return;
-    slot->life = ++node->timer;
+    slot->incarnation = ++node->timer;
     node->armed = true;
     node->armed_for = deadline;
-    bw_time due = bw_sim_clock_world(&node->clock, deadline);
-    bw_sim_queue_push(&sim->queue, slot, bw_time_max(due, sim->now));
+    bw_time due = bw_time_max(bw_sim_clock_world(&node->clock, deadline), sim->now);
+    if (sim->config->timers_late_ns && due < sim->config->timers_late_until)
+        due += bw_rng_between(&sim->rng, 0, sim->config->timers_late_ns);
+    bw_sim_queue_push(&sim->queue, slot, due);
 }
 
 void bw_sim_node_timer(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     bw_node id = slot->node;
     struct bw_sim_node *node = &sim->nodes[id];
-    bool current = node->armed && slot->life == node->timer && node->up;
+    bool current = node->armed && slot->incarnation == node->timer && node->up;
     bw_sim_queue_give(&sim->queue, slot);
     if (!current || node->paused)
         return;
@@ -267,7 +290,7 @@ void bw_sim_node_step(struct bw_sim *sim, bw_node id, struct bw_event *event, ui
         bw_sim_node_arm(sim, node, id, false);
 }
 
-void bw_sim_node_tell(struct bw_sim *sim, bw_node id, const struct bw_event *event)
+void bw_sim_node_deliver(struct bw_sim *sim, bw_node id, const struct bw_event *event)
 {
     struct bw_sim_node *node = &sim->nodes[id];
     if (!node->up)

@@ -21,8 +21,7 @@ static uint8_t class_of(size_t size)
     return class;
 }
 
-/* Makes `current` a chunk with room for `size` bytes: a later one of an earlier run, or a new one.
- */
+/* Makes `current` a chunk with `size` free bytes: one from an earlier run, or a new one. */
 static bool advance(struct bw_sim_pool *pool, size_t size)
 {
     struct bw_sim_pool_chunk **link = pool->current ? &pool->current->next : &pool->chunks;

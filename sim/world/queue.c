@@ -35,7 +35,7 @@ void bw_sim_queue_deinit(struct bw_sim_queue *queue)
     memset(queue, 0, sizeof *queue);
 }
 
-/* One more chunk of slots, and heap room for all of them, so that a push never fails. */
+/* Adds a chunk of slots, and heap space for all of them, so that a push never fails. */
 static bool grow(struct bw_sim_queue *queue)
 {
     uint32_t slots = (queue->chunks_count + 1) * CHUNK_SLOTS;
@@ -89,10 +89,11 @@ struct bw_sim_slot *bw_sim_queue_take(struct bw_sim_queue *queue)
     slot->class = 0;
     slot->election = 0;
     slot->node = BW_NODE_NONE;
-    slot->life = 0;
+    slot->incarnation = 0;
     slot->next = BW_SIM_SLOT_NONE;
     slot->bytes = 0;
     slot->extra = 0;
+    slot->sent = 0;
     slot->block = NULL;
     if (++queue->taken > queue->peak)
         queue->peak = queue->taken;
@@ -109,7 +110,7 @@ void bw_sim_queue_give(struct bw_sim_queue *queue, struct bw_sim_slot *slot)
     queue->taken--;
 }
 
-/* One wide comparison, without a branch to mispredict: times are never negative. */
+/* One wide comparison without a branch that could be mispredicted. Times are never negative. */
 static inline unsigned __int128 key(const struct bw_sim_queue_item *item)
 {
     return (unsigned __int128)(uint64_t)item->at << 64 | item->order;
@@ -137,7 +138,7 @@ void bw_sim_queue_push(struct bw_sim_queue *queue, struct bw_sim_slot *slot, bw_
     heap[i] = item;
 }
 
-/* Puts `item` where the root was taken away. */
+/* Places `item` after the root was removed. */
 static void sift_down(struct bw_sim_queue_item *heap, uint32_t count, struct bw_sim_queue_item item)
 {
     uint32_t i = 0;
@@ -157,6 +158,12 @@ static void sift_down(struct bw_sim_queue_item *heap, uint32_t count, struct bw_
     heap[i] = item;
 }
 
+struct bw_sim_slot *bw_sim_queue_of(const struct bw_sim_queue *queue,
+                                    const struct bw_sim_queue_item *item)
+{
+    return bw_sim_queue_slot(queue, (uint32_t)(item->order & ((1u << SLOT_BITS) - 1)));
+}
+
 struct bw_sim_slot *bw_sim_queue_pop(struct bw_sim_queue *queue, bw_time *at)
 {
     if (!queue->count)
@@ -166,7 +173,7 @@ struct bw_sim_slot *bw_sim_queue_pop(struct bw_sim_queue *queue, bw_time *at)
     if (queue->count)
         sift_down(queue->heap, queue->count, queue->heap[queue->count]);
     *at = top.at;
-    return bw_sim_queue_slot(queue, (uint32_t)(top.order & ((1u << SLOT_BITS) - 1)));
+    return bw_sim_queue_of(queue, &top);
 }
 
 void *bw_sim_slot_block(struct bw_sim_queue *queue, struct bw_sim_slot *slot, const void *from,

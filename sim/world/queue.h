@@ -1,32 +1,35 @@
-/* What is still to happen: a 4-ary heap keyed by (time, order of scheduling) over slots of fixed
- * size.
+/* The queue of pending events: a 4-ary heap, ordered by (time, order of scheduling), over slots of
+ * fixed size.
  *
- * Slots come from chunks that never move, so a pointer to one stays good while others are taken. A
- * message is copied into its slot as far as its kind uses it, its list right behind when it fits
- * and into the pool when not. Errors are sticky: after the first, takes return NULL and the world
- * ends the run. */
-#ifndef BW_SIM_QUEUE_H
-#define BW_SIM_QUEUE_H
+ * Slots come from chunks that never move, so a pointer to a slot stays valid while others are
+ * taken. A slot contains only those fields of a message that its kind uses. The message's list
+ * follows in the same slot if it fits, otherwise it is in the pool. Errors are sticky: after the
+ * first one, the queue gives out no more slots (NULL), and the world ends the run. */
+#ifndef BW_SIM_WORLD_QUEUE_H
+#define BW_SIM_WORLD_QUEUE_H
 
 #include "core/base/message.h"
 #include "sim/world/pool.h"
 
 #define BW_SIM_SLOT_NONE UINT32_MAX
-/* Slots at once: 216 bytes each, so 900 MiB at the most. More under way than this is a flood. */
+/* Maximum number of slots, 280 bytes each, so at most 1120 MiB. More pending events than that are a
+ * flood. */
 #define BW_SIM_SLOTS_MAX (1u << 22)
-#define BW_SIM_SLOT_BODY 232u /* a message, or a SWIM probe with all its updates */
+#define BW_SIM_SLOT_BODY 232u /* fits a message, or a SWIM probe with all its updates */
 
 struct bw_sim_slot {
-    uint8_t kind; /* whose meaning is the user's */
+    uint8_t kind; /* defined by the user of the queue */
     uint8_t class;
     uint16_t election;
-    bw_node node;   /* whom it happens to */
-    uint32_t life;  /* of that node (or timer generation): what is of an earlier life is void */
+    bw_node node; /* the node that it concerns */
+    /* incarnation of that node (or timer generation); events of an earlier incarnation are void */
+    uint32_t incarnation;
     uint32_t next;  /* in a list of slots */
     uint32_t self;  /* index */
-    uint32_t bytes; /* of the block */
+    uint32_t bytes; /* size of the block */
     uint64_t extra;
-    void *block; /* from the pool, or NULL */
+    bw_time sent; /* a message: when it was sent */
+    void *block;  /* from the pool, or NULL */
     _Alignas(8) unsigned char body[BW_SIM_SLOT_BODY];
 };
 
@@ -41,30 +44,30 @@ struct bw_sim_queue {
     struct bw_sim_slot **chunks;
     uint32_t chunks_count;
     uint32_t used; /* slots ever taken in this run */
-    uint32_t free; /* list of slots given back */
+    uint32_t free; /* list of freed slots */
     uint32_t taken, peak;
-    uint32_t slots_max; /* this run's bound; BW_SIM_SLOTS_MAX unless a test wants less */
+    uint32_t slots_max; /* bound for this run; BW_SIM_SLOTS_MAX unless a test sets less */
     uint64_t sequence;
     int error; /* 0, BW_ENOMEM or BW_ELIMIT */
     struct bw_sim_pool pool;
 };
 
-/* First in, first out, linked through slots. */
+/* A FIFO list, linked through slots. */
 struct bw_sim_fifo {
     uint32_t head, tail, count;
 };
 
-/* The queue starts as all zero bytes; reset before each run, deinit at the end. */
+/* The queue starts as zero bytes; reset it before each run, deinit it at the end. */
 void bw_sim_queue_reset(struct bw_sim_queue *queue);
 void bw_sim_queue_deinit(struct bw_sim_queue *queue);
 
-/* A slot with its header cleared, or NULL with queue->error set. */
+/* Returns a slot with a cleared header, or NULL with queue->error set. */
 struct bw_sim_slot *bw_sim_queue_take(struct bw_sim_queue *queue);
-/* Gives a slot (and its block) back. */
+/* Frees a slot and its block. */
 void bw_sim_queue_give(struct bw_sim_queue *queue, struct bw_sim_slot *slot);
-/* Schedules a taken slot; there is always room for it. */
+/* Schedules a taken slot; never fails. */
 void bw_sim_queue_push(struct bw_sim_queue *queue, struct bw_sim_slot *slot, bw_time at);
-/* The next slot, unscheduled, and when; NULL when nothing is pending. */
+/* Returns the next slot, no longer scheduled, and its time; NULL if no event is pending. */
 struct bw_sim_slot *bw_sim_queue_pop(struct bw_sim_queue *queue, bw_time *at);
 
 static inline bw_time bw_sim_queue_next(const struct bw_sim_queue *queue)
@@ -77,11 +80,15 @@ static inline struct bw_sim_slot *bw_sim_queue_slot(const struct bw_sim_queue *q
     return &queue->chunks[i >> 10][i & 1023u];
 }
 
-/* Copies `size` bytes behind the slot; returns the copy or NULL with queue->error set. `from` NULL:
- * not filled. */
+/* Returns the slot of an item of the heap. */
+struct bw_sim_slot *bw_sim_queue_of(const struct bw_sim_queue *queue,
+                                    const struct bw_sim_queue_item *item);
+
+/* Copies `size` bytes into a block of the slot. Returns the copy, or NULL with queue->error set.
+ * `from` NULL: the block is not initialized. */
 void *bw_sim_slot_block(struct bw_sim_queue *queue, struct bw_sim_slot *slot, const void *from,
                         size_t size);
-/* Copies a message and its list into the slot. False: out of memory. */
+/* Copies a message and its list into the slot. Returns false if out of memory. */
 bool bw_sim_slot_message(struct bw_sim_queue *queue, struct bw_sim_slot *slot,
                          const struct bw_message *msg);
 
@@ -98,7 +105,7 @@ static inline void bw_sim_fifo_init(struct bw_sim_fifo *fifo)
 
 void bw_sim_fifo_put(struct bw_sim_queue *queue, struct bw_sim_fifo *fifo,
                      struct bw_sim_slot *slot);
-/* The oldest, or NULL. */
+/* Returns the oldest slot, or NULL. */
 struct bw_sim_slot *bw_sim_fifo_get(struct bw_sim_queue *queue, struct bw_sim_fifo *fifo);
 
 #endif

@@ -1,9 +1,9 @@
 /* The host's side of Raft.
  *
- * An entry is a 64-bit hash that stands for its bytes: of a proposal it follows from the request's
- * number, of Raft's own entries from what they say. The state is a chain of hashes over all that
- * was applied, so two nodes that report the same hash at an index have applied the same entries up
- * to it, snapshots included; that is what observers are told. */
+ * An entry is a 64-bit hash that represents its bytes. For a proposal it is derived from the
+ * request's number, for Raft's own entries from their content. The state is a chain of hashes over
+ * all applied entries. So two nodes that report the same hash at an index have applied the same
+ * entries up to it, snapshots included. Observers get this hash. */
 #include "sim/world/raft.h"
 
 #include "core/base/error.h"
@@ -28,7 +28,8 @@ static struct bw_raft *raft_of(struct bw_sim *sim, bw_node id, uint32_t election
     return bw_instance_elector(sim->nodes[id].instance, election);
 }
 
-/* Runs of terms and membership changes in a log's entries; counts only when `runs` is NULL. */
+/* Collects the runs of terms and the membership changes of a log; only counts them if `runs` is
+ * NULL. */
 static void survey(const struct bw_sim_log *log, struct bw_raft_saved *saved,
                    struct bw_term_run *runs, struct bw_raft_change *changes)
 {
@@ -52,7 +53,7 @@ static void survey(const struct bw_sim_log *log, struct bw_raft_saved *saved,
     saved->changes_count = c;
 }
 
-/* What the process finds on its disk is what it works on from now on. */
+/* Initializes the process's log from its disk. */
 static void load(struct bw_sim *sim, bw_node id, uint32_t election)
 {
     struct bw_sim_raft_host *host = host_of(sim, id, election);
@@ -126,7 +127,7 @@ static void received(struct bw_sim_entry *out, const struct bw_log_action *log,
     }
 }
 
-/* Entries that were born here: a proposal's, or Raft's own. */
+/* Entries that were created here: a proposal's, or Raft's own. */
 static void own(struct bw_sim *sim, bw_node id, struct bw_sim_entry *out,
                 const struct bw_log_action *log)
 {
@@ -238,16 +239,17 @@ static void restore(struct bw_sim *sim, bw_node id, uint32_t election,
     begin_write(sim, id, election, &write, snapshot, sizeof *snapshot);
 }
 
-/* Begins to write a snapshot of the state as applied, once enough has been applied since the last.
- */
+/* Starts to write a snapshot of the applied state, if enough entries were applied since the last
+ * one, or if Raft needs a newer one. */
 static void take_snapshot(struct bw_sim *sim, bw_node id, uint32_t election)
 {
     struct bw_sim_raft_host *host = host_of(sim, id, election);
     struct bw_raft *raft = raft_of(sim, id, election);
     const struct bw_sim_entry *last = bw_sim_log_at(&host->log, host->applied);
     uint32_t every = sim->config->compact_every;
-    if (!every || !last || host->applied < host->snapshot_asked + every ||
-        host->applied < bw_raft_snapshot_index(raft))
+    bool due = every && host->applied >= host->snapshot_asked + every;
+    bool needed = bw_raft_needs_snapshot(raft) && host->applied > host->snapshot_asked;
+    if ((!due && !needed) || !last || host->applied < bw_raft_snapshot_index(raft))
         return;
     struct bw_sim_snapshot snapshot;
     memset(&snapshot, 0, sizeof snapshot);
@@ -369,8 +371,8 @@ void bw_sim_raft_propose(struct bw_sim *sim, struct bw_sim_slot *slot)
     bw_sim_queue_push(&sim->queue, slot, sim->now + sim->config->propose_ns);
 }
 
-/* A read's request is this bit and the highest index that anybody had applied when it was asked: a
- * linearizable answer is not below it. */
+/* The request number of a read: this bit, and the highest index that any node had applied when the
+ * read was sent. A linearizable answer is not below that index. */
 #define READ_BIT ((uint64_t)1 << 63)
 
 void bw_sim_raft_read(struct bw_sim *sim, struct bw_sim_slot *slot)
@@ -398,7 +400,7 @@ void bw_sim_raft_answered(struct bw_sim *sim, const struct bw_answer *answer)
     sim->result->stale_reads += answer->index < (answer->request & ~READ_BIT);
 }
 
-/* The change that brings `id` one step nearer to where it should be, as the leader sees it. */
+/* Returns the change that brings `id` one step closer to its target, in the leader's view. */
 static enum bw_change_op wanted(struct bw_sim *sim, bw_node leader, uint32_t election, bw_node id)
 {
     bw_node members[BW_RAFT_MEMBERS_MAX];
@@ -415,17 +417,81 @@ static enum bw_change_op wanted(struct bw_sim *sim, bw_node leader, uint32_t ele
     return at >= voters ? BW_CHANGE_PROMOTE : BW_CHANGE_NONE;
 }
 
-/* Asks the leader of an election for the first change still to be made; false: there is none. */
+/* Returns whether the voters without `id` contain a majority that can be alive. `peer remove`
+ * refuses other removals. */
+static bool removable(struct bw_sim *sim, bw_node leader, uint32_t election, bw_node id)
+{
+    bw_node members[BW_RAFT_MEMBERS_MAX];
+    uint32_t voters = 0, kept = 0, alive = 0;
+    const struct bw_raft *raft = raft_of(sim, leader, election);
+    if (!sim->config->peer_rules)
+        return true;
+    bw_raft_members_at(raft, bw_raft_commit_index(raft), members, &voters);
+    for (uint32_t i = 0; i < voters; i++) {
+        const struct bw_sim_node *node = &sim->nodes[members[i]];
+        bool comes_back = !node->wiped && !node->left;
+        kept += members[i] != id;
+        alive += members[i] != id && comes_back;
+    }
+    return kept == voters || alive > kept / 2;
+}
+
+/* Returns a running node that knows the newest commit; NONE: there is none. */
+static bw_node newest(struct bw_sim *sim)
+{
+    for (bw_node any = 1; any <= sim->cap; any++)
+        if (sim->nodes[any].up &&
+            bw_raft_commit_index(raft_of(sim, any, 0)) >= sim->result->committed)
+            return any;
+    return BW_NODE_NONE;
+}
+
+/* Writes the members according to the newest commit; returns 0 if no running node knows it. */
+static uint32_t newest_members(struct bw_sim *sim, bw_node *members, uint32_t *voters)
+{
+    bw_node any = newest(sim);
+    if (!any)
+        return 0;
+    const struct bw_raft *raft = raft_of(sim, any, 0);
+    return bw_raft_members_at(raft, bw_raft_commit_index(raft), members, voters);
+}
+
+bool bw_sim_raft_removed(struct bw_sim *sim, bw_node id)
+{
+    bw_node members[BW_RAFT_MEMBERS_MAX];
+    uint32_t voters = 0, at = 0, total = newest_members(sim, members, &voters);
+    while (at < total && members[at] != id)
+        at++;
+    return total && at == total;
+}
+
+uint32_t bw_sim_raft_voters(struct bw_sim *sim)
+{
+    bw_node members[BW_RAFT_MEMBERS_MAX];
+    uint32_t voters = 0;
+    return newest_members(sim, members, &voters) ? voters : 0;
+}
+
+/* Asks the leader of an election for the next pending change; returns false if there is none. */
 static bool ask(struct bw_sim *sim, uint32_t election)
 {
     bw_node leader = bw_sim_claims_leader(&sim->claims, election);
     if (!leader || sim->nodes[leader].paused)
         return true;
-    for (bw_node id = 1; id <= sim->cap; id++) {
+    /* a new leader does not know yet which changes are committed */
+    if (sim->config->peer_rules && election == 0 &&
+        bw_raft_commit_index(raft_of(sim, leader, 0)) < sim->result->committed)
+        return true;
+    take_snapshot(sim, leader, election);
+    /* with peer_rules, several operators ask at once: a refused change does not delay the others */
+    uint32_t turn = sim->config->peer_rules ? (uint32_t)(sim->requests % sim->cap) : 0;
+    for (uint32_t i = 0; i < sim->cap; i++) {
+        bw_node id = 1 + (i + turn) % sim->cap;
         if (!sim->nodes[id].member && !sim->nodes[id].starts)
             continue;
         enum bw_change_op op = wanted(sim, leader, election, id);
-        if (op == BW_CHANGE_NONE)
+        if (op == BW_CHANGE_NONE ||
+            (op == BW_CHANGE_REMOVE && !removable(sim, leader, election, id)))
             continue;
         struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = leader};
         event.command = (struct bw_command){.kind = BW_COMMAND_CHANGE,
@@ -450,6 +516,7 @@ void bw_sim_raft_change(struct bw_sim *sim, struct bw_sim_slot *slot)
     bool more = false;
     for (uint32_t e = 0; e < sim->elections; e++)
         more = ask(sim, e) || more;
+    more = bw_sim_members_reap(sim) || more;
     sim->changing = more;
     if (!slot && more)
         slot = bw_sim_pend(sim, BW_PENDING_CHANGE, BW_NODE_NONE);

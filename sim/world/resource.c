@@ -1,4 +1,4 @@
-/* Fencing at the resource. */
+/* Fencing at the resource; see resource.h. */
 #include "sim/world/resource.h"
 
 bool bw_sim_resource_write(struct bw_sim_resource *resource, const struct bw_sim_write *write,

@@ -1,11 +1,11 @@
-/* The thing that leaders work on: it remembers the highest token it has seen and refuses smaller
- * ones.
+/* The resource that leaders write to. It remembers the highest token it has seen and refuses
+ * smaller ones.
  *
- * Each leadership has a serial number, given by the world when it is announced, which the resource
- * does not go by: it is only for telling the truth. A write is stale when one of a later leadership
- * came before it. Without a token, or with fencing off, everything is taken. */
-#ifndef BW_SIM_RESOURCE_H
-#define BW_SIM_RESOURCE_H
+ * The world gives each leadership a serial number when it is announced. The resource does not use
+ * it for its decision; it only records the truth: a write is stale if a write of a later leadership
+ * came before it. Without a token, or with fencing off, the resource accepts every write. */
+#ifndef BW_SIM_WORLD_RESOURCE_H
+#define BW_SIM_WORLD_RESOURCE_H
 
 #include "core/base/types.h"
 
@@ -19,7 +19,7 @@ struct bw_sim_write {
     bw_token token;
 };
 
-/* Takes or refuses a write; *stale tells the truth about it. */
+/* Accepts or refuses a write. *stale is whether it was in fact stale. */
 bool bw_sim_resource_write(struct bw_sim_resource *resource, const struct bw_sim_write *write,
                            bool fencing, bool *stale);
 

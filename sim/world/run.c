@@ -1,19 +1,21 @@
-/* One run: settings checked, memory laid out in one block, nodes started, the loop, the figures. */
+/* One run: checks the settings, lays out memory in one block, starts the nodes, runs the loop,
+ * computes the figures. */
 #include "sim/faults/antipattern.h"
 #include "sim/world/world.h"
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
+#include "sim/step.h"
 #include "sim/stores/registry.h"
 #include "sim/world/raft.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How far apart the nodes' clocks may start. They also never show small values. */
+/* Range in which the nodes' clocks start. Clocks never show small values. */
 #define OFFSET_MIN (1000 * BW_SEC)
 #define OFFSET_MAX (100000 * BW_SEC)
-#define FIRST_DAY  (20000 * (86400 * BW_SEC)) /* since 1970 */
+#define FIRST_DAY  (20000 * (86400 * BW_SEC)) /* the start, after 1970 */
 
 struct bw_sim *bw_sim_new(void)
 {
@@ -40,13 +42,13 @@ void bw_sim_free(struct bw_sim *sim)
     free(sim);
 }
 
-/* The time of day: the world's, from some day on, and the node's own error. */
+/* Returns the time of day: the world's time from some day on, plus the node's own error. */
 static bw_time wall_clock(const struct bw_sim *sim, bw_node node)
 {
     return FIRST_DAY + sim->now + sim->nodes[node].wall_error;
 }
 
-/* What the stores keep, and what candidates and stores are told of each other. */
+/* Sets up what the stores keep, and what candidates and stores know of each other. */
 static void found_stores(struct bw_sim *sim, uint32_t books)
 {
     const struct bw_sim_config *config = sim->config;
@@ -65,7 +67,8 @@ static void found_stores(struct bw_sim *sim, uint32_t books)
     }
 }
 
-/* What has a size per run, taken from one block; measured first with the same lines. */
+/* Takes memory whose size depends on the run from one block. A first pass with the same code
+ * measures the size. */
 static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_bytes,
                     uint32_t actions, uint8_t **group)
 {
@@ -73,8 +76,10 @@ static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_
     sim->nodes = bw_arena_take(arena, slots * sizeof *sim->nodes);
     sim->members = bw_arena_take(arena, slots * sizeof *sim->members);
     sim->founders = bw_arena_take(arena, slots * sizeof *sim->founders);
+    sim->other_founders = bw_arena_take(arena, slots * sizeof *sim->other_founders);
     sim->member_ids = bw_arena_take(arena, slots * sizeof *sim->member_ids);
     sim->order = bw_arena_take(arena, slots * sizeof *sim->order);
+    sim->founder_ids = bw_arena_take(arena, slots * sizeof *sim->founder_ids);
     sim->configs = bw_arena_take(arena, elections * sizeof *sim->configs);
     sim->starts = bw_arena_take(arena, elections * sizeof *sim->starts);
     sim->resources = bw_arena_take(arena, elections * sizeof *sim->resources);
@@ -87,6 +92,7 @@ static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_
     bool safe = sim->config->guard ||
                 (sim->elections && !(sim->config->algorithm->traits & BW_TRAIT_MAY_SPLIT));
     bw_sim_metrics_init(&sim->metrics, arena, (uint32_t)slots, safe, sim->result);
+    sim->metrics.observer = sim->config->observer;
     size_t books = sim->stores * elections;
     sim->books = bw_arena_take(arena, books * sizeof *sim->books);
     sim->lease_hosts = bw_arena_take(arena, (books + 1) * sizeof *sim->lease_hosts);
@@ -107,7 +113,7 @@ static void lay_out(struct bw_sim *sim, struct bw_arena *arena, size_t instance_
 
 static int no_memory(struct bw_sim *sim, size_t bytes)
 {
-    bw_sim_fail(sim, BW_ENOMEM, "no memory for %u nodes: %zu MiB are wanted", sim->cap,
+    bw_sim_fail(sim, BW_ENOMEM, "out of memory for %u nodes: %zu MiB needed", sim->cap,
                 bytes >> 20);
     return BW_ENOMEM;
 }
@@ -125,7 +131,7 @@ static int grow_block(struct bw_sim *sim, size_t bytes)
     return 0;
 }
 
-/* Logs keep their memory from run to run. */
+/* Allocates logs; they keep their memory between runs. */
 static int grow_hosts(struct bw_sim *sim)
 {
     uint32_t count = sim->raft ? (sim->cap + 1) * sim->elections : 0;
@@ -172,6 +178,7 @@ static void found_members(struct bw_sim *sim)
             config->candidates_count && !listed(config->candidates, config->candidates_count, id);
         sim->members[i] = (struct bw_member){.id = id, .ordinary = ordinary};
         sim->founders[i] = sim->members[i];
+        sim->founder_ids[i] = id;
         sim->member_ids[i] = id;
         sim->order[i] = config->order == BW_ORDER_REVERSE ? n - i : id;
     }
@@ -195,15 +202,14 @@ static void found_nodes(struct bw_sim *sim)
         bw_time offset = bw_rng_between(&rng, OFFSET_MIN, OFFSET_MAX);
         double drift = (2 * bw_rng_unit(&rng) - 1) * config->drift;
         if (config->algorithm && (config->algorithm->traits & BW_TRAIT_WALL_CLOCK))
-            offset =
-                OFFSET_MAX; /* the time of day is the same everywhere, until somebody sets it */
+            offset = OFFSET_MAX; /* all nodes show the same time of day until a clock jumps */
         bw_sim_clock_init(&node->clock, offset, drift);
         bw_time wrong = config->lease.uncertainty_ns;
         node->wall_error = wrong > 0 ? bw_rng_between(&rng, -wrong, wrong) : 0;
     }
 }
 
-/* A store's process may be larger than a candidate's. `instance` is overwritten. */
+/* Measures a store's process, which may be larger than a candidate's. Overwrites `instance`. */
 static void measure_store(struct bw_sim *sim, struct bw_instance_config *instance, size_t *bytes,
                           uint32_t *actions)
 {
@@ -218,7 +224,7 @@ static void measure_store(struct bw_sim *sim, struct bw_instance_config *instanc
     *actions = most > *actions ? most : *actions;
 }
 
-/* Everything as it is before the first instant. */
+/* Sets up the state before the first instant. */
 static int found(struct bw_sim *sim)
 {
     struct bw_arena arena = {0};
@@ -254,7 +260,7 @@ static int found(struct bw_sim *sim)
     return 0;
 }
 
-/* The leader everybody knew before the run began, if it is among the dead. */
+/* Returns the leader that all nodes knew before the run, if it is crashed from the start. */
 static bw_node dead_leader(const struct bw_sim_config *config)
 {
     bw_node natural = config->algorithm == &bw_elect_lowest ? 1 : config->nodes;
@@ -300,7 +306,7 @@ static void start(struct bw_sim *sim)
             struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = id};
             event.command = (struct bw_command){
                 .kind = BW_COMMAND_CAMPAIGN, .election = (uint16_t)e, .node = leader};
-            bw_sim_node_tell(sim, id, &event);
+            bw_sim_node_deliver(sim, id, &event);
         }
     }
     if (sim->raft && config->propose_ns)
@@ -312,9 +318,11 @@ static void start(struct bw_sim *sim)
         schedule(sim, BW_PENDING_FAULT, config->faults[0].at);
 }
 
-static void finish(struct bw_sim *sim)
+void bw_sim_measure(struct bw_sim *sim)
 {
     struct bw_sim_result *result = sim->result;
+    if (!sim->config || sim->error)
+        return;
     bw_node leader = sim->elections ? bw_sim_claims_agreed(&sim->claims, 0) : BW_NODE_NONE;
     if (!leader && sim->config->no_announce)
         leader = bw_sim_claims_leader(&sim->claims, 0);
@@ -328,6 +336,12 @@ static void finish(struct bw_sim *sim)
             result->term = status.term;
     }
     result->trace_hash = sim->trace.hash;
+}
+
+static void finish(struct bw_sim *sim)
+{
+    struct bw_sim_result *result = sim->result;
+    bw_sim_measure(sim);
     if (!sim->checker)
         return;
     if (!sim->stopped)
@@ -336,7 +350,7 @@ static void finish(struct bw_sim *sim)
     if (!found)
         found = bw_sim_registry_finish(sim, &result->violation_at);
     if (!found && result->stale_reads && sim->config->checks & BW_CHECK_STALE)
-        found = "a read was answered below what was committed when it was asked";
+        found = "a read returned an older index than was committed when it was sent";
     if (!found)
         return;
     strncpy(result->violation_text, found, sizeof result->violation_text - 1);
@@ -362,38 +376,77 @@ static void begin(struct bw_sim *sim, const struct bw_sim_config *config,
     sim->inflight = 0;
     sim->recheck = true;
     sim->settled = sim->stopped = sim->changing = false;
-    sim->struck = BW_NODE_NONE;
+    sim->leader_hit = BW_NODE_NONE;
     sim->requests = 0;
     sim->checker = NULL;
+}
+
+int bw_sim_begin(struct bw_sim *sim, const struct bw_sim_config *config,
+                 struct bw_sim_result *result, char *why)
+{
+    sim->config = NULL;
+    int error = bw_sim_validate(config, why);
+    if (error)
+        return error;
+    begin(sim, config, result, why);
+    if (found(sim)) {
+        sim->config = NULL;
+        return sim->error;
+    }
+    start(sim);
+    bw_sim_check_queue(sim);
+    return sim->error;
+}
+
+int bw_sim_end(struct bw_sim *sim)
+{
+    if (!sim->config)
+        return BW_EINVAL;
+    if (!sim->error)
+        finish(sim);
+    sim->config = NULL;
+    return sim->error;
+}
+
+/* Lets the world go on, only for the observer: the figures, the trace and the checks of the run are
+ * complete. */
+static void run_on(struct bw_sim *sim, bw_time span)
+{
+    struct bw_sim_result complete = *sim->result;
+    bw_time end = bw_time_add(sim->now, span);
+    sim->trace.file = NULL;
+    sim->checker = NULL;
+    while (bw_sim_queue_next(&sim->queue) <= end && bw_sim_goes_on(sim))
+        bw_sim_loop_once(sim);
+    bw_sim_metrics_finish(&sim->metrics, end, BW_NODE_NONE, sim->config->period_ns);
+    sim->error = 0; /* what happens after the run does not count */
+    *sim->result = complete;
 }
 
 int bw_sim_run_in(struct bw_sim *sim, const struct bw_sim_config *config,
                   struct bw_sim_result *result, char *why)
 {
-    int error = bw_sim_validate(config, why);
-    if (error)
-        return error;
-    begin(sim, config, result, why);
-    if (found(sim))
-        return sim->error;
-    start(sim);
-    bw_sim_loop(sim);
-    if (!sim->error && sim->queue.error == BW_ENOMEM)
-        bw_sim_fail(sim, BW_ENOMEM, "out of memory at %.3f s with %u events pending",
-                    (double)sim->now / (double)BW_SEC, sim->queue.taken);
-    if (!sim->error && sim->queue.error)
-        bw_sim_fail(sim, BW_ELIMIT, "more than %u events are pending at %.3f s",
-                    sim->queue.slots_max, (double)sim->now / (double)BW_SEC);
-    if (!sim->error)
-        finish(sim);
-    return sim->error;
+    int error = bw_sim_begin(sim, config, result, why);
+    if (!error)
+        bw_sim_loop(sim);
+    if (!error)
+        bw_sim_check_queue(sim);
+    if (error || sim->error) {
+        sim->config = NULL;
+        return error ? error : sim->error;
+    }
+    finish(sim);
+    if (!config->until && config->observer && config->run_on > 0)
+        run_on(sim, (bw_time)((double)sim->now * config->run_on));
+    sim->config = NULL;
+    return 0;
 }
 
 int bw_sim_run(const struct bw_sim_config *config, struct bw_sim_result *result, char *why)
 {
     struct bw_sim *sim = bw_sim_new();
     if (!sim) {
-        memcpy(why, "no memory for a world", sizeof "no memory for a world");
+        memcpy(why, "out of memory for a world", sizeof "out of memory for a world");
         return BW_ENOMEM;
     }
     int error = bw_sim_run_in(sim, config, result, why);

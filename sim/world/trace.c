@@ -1,4 +1,4 @@
-/* The trace of a run. A line is: time in ms, node, what. */
+/* The trace of a run. A line is: time in ms, node, event. */
 #include "sim/world/trace.h"
 
 #include "core/base/assert.h"
@@ -31,6 +31,8 @@ static const char *const fault_names[] = {
     [BW_FAULT_CAMPAIGN] = "campaign",   [BW_FAULT_RESIGN] = "resign",
     [BW_FAULT_TRANSFER] = "transfer",   [BW_FAULT_STORE_DOWN] = "store-down",
     [BW_FAULT_STORE_UP] = "store-up",   [BW_FAULT_WIPE] = "wipe",
+    [BW_FAULT_KILL] = "kill",           [BW_FAULT_REMOVE] = "remove",
+    [BW_FAULT_SECOND] = "second",
 };
 
 const char *bw_sim_fault_name(unsigned kind)
@@ -130,7 +132,7 @@ void bw_sim_trace_delivered(struct bw_sim_trace *trace, bw_time at, const struct
         trace->delivered[i]->delivered(trace->delivered[i]->context, at, msg);
 }
 
-/* An instant of the future for people: "never", or ms. */
+/* Writes a future instant: "never", or ms. */
 static void instant_text(const struct bw_sim_trace *trace, const char *what, bw_time at)
 {
     if (at == BW_TIME_NEVER)
@@ -147,7 +149,7 @@ static void announced_text(const struct bw_sim_trace *trace, bw_node node, uint3
     else if (a->leader)
         fprintf(trace->file, "NAMES %" PRIu32 " term %" PRIu64, a->leader, a->term);
     else
-        fprintf(trace->file, "NAMES nobody, term %" PRIu64, a->term);
+        fprintf(trace->file, "NAMES none, term %" PRIu64, a->term);
     if (a->leader == node) {
         instant_text(trace, "from", act_from);
         instant_text(trace, "until", act_until);
@@ -178,18 +180,18 @@ void bw_sim_trace_announced(struct bw_sim_trace *trace, bw_time at, bw_node node
                                      act_until);
 }
 
-void bw_sim_trace_suspected(struct bw_sim_trace *trace, bw_time at, bw_node node, bw_node whom,
+void bw_sim_trace_suspected(struct bw_sim_trace *trace, bw_time at, bw_node node, bw_node target,
                             bool suspect, double level)
 {
     begin(trace, TAG_SUSPECTED, at, node);
-    add(trace, (uint64_t)suspect << 32 | whom);
+    add(trace, (uint64_t)suspect << 32 | target);
     if (trace->file) {
         line(trace, at, node);
-        fprintf(trace->file, "%s %" PRIu32 "\n", suspect ? "suspects" : "trusts", whom);
+        fprintf(trace->file, "%s %" PRIu32 "\n", suspect ? "suspects" : "trusts", target);
     }
     for (uint32_t i = 0; i < trace->all_count; i++)
         if (trace->all[i]->suspected)
-            trace->all[i]->suspected(trace->all[i]->context, at, node, whom, suspect, level);
+            trace->all[i]->suspected(trace->all[i]->context, at, node, target, suspect, level);
 }
 
 void bw_sim_trace_faulted(struct bw_sim_trace *trace, bw_time at, const struct bw_sim_fault *fault,
@@ -225,7 +227,7 @@ void bw_sim_trace_wrote(struct bw_sim_trace *trace, bw_time at, bw_node node, bw
             trace->all[i]->wrote(trace->all[i]->context, at, node, token, accepted, stale);
 }
 
-/* The text of a note with %node, %a and %b replaced. */
+/* Writes the text of a note with %node, %a and %b replaced. */
 static void note_text(const struct bw_sim_trace *trace, const struct bw_trace_note *note)
 {
     for (const char *at = bw_trace_text(note->code); *at; at++) {

@@ -1,10 +1,10 @@
-/* What happened, in order: folded into a hash always, written as text when asked, told to the
- * observers.
+/* The events of a run in order: always folded into a hash, written as text on request, and passed
+ * to the observers.
  *
- * The hash takes values only, never padding or addresses, so it is the same on every run of the
- * same seed, whoever watches. */
-#ifndef BW_SIM_TRACE_H
-#define BW_SIM_TRACE_H
+ * The hash covers values only, never padding or addresses. So it is the same for every run of the
+ * same seed, with any observers. */
+#ifndef BW_SIM_WORLD_TRACE_H
+#define BW_SIM_WORLD_TRACE_H
 
 #include "sim/sim.h"
 
@@ -13,14 +13,14 @@
 struct bw_sim_trace {
     FILE *file;
     uint64_t hash;
-    /* The observers that listen to messages are apart: these two are asked millions of times. */
+    /* Observers of messages are in lists of their own: these callbacks run millions of times. */
     const struct bw_sim_observer *all[BW_SIM_OBSERVERS_MAX], *sent[BW_SIM_OBSERVERS_MAX],
         *delivered[BW_SIM_OBSERVERS_MAX];
     uint32_t all_count, sent_count, delivered_count;
 };
 
 void bw_sim_trace_init(struct bw_sim_trace *trace, FILE *file, uint64_t seed);
-/* Adds an observer, told after those added before it. */
+/* Adds an observer; observers are called in the order in which they were added. */
 void bw_sim_trace_watch(struct bw_sim_trace *trace, const struct bw_sim_observer *observer);
 
 void bw_sim_trace_sent(struct bw_sim_trace *trace, bw_time at, const struct bw_message *msg,
@@ -28,7 +28,7 @@ void bw_sim_trace_sent(struct bw_sim_trace *trace, bw_time at, const struct bw_m
 void bw_sim_trace_delivered(struct bw_sim_trace *trace, bw_time at, const struct bw_message *msg);
 void bw_sim_trace_announced(struct bw_sim_trace *trace, bw_time at, bw_node node, uint32_t election,
                             const struct bw_announcement *a, bw_time act_from, bw_time act_until);
-void bw_sim_trace_suspected(struct bw_sim_trace *trace, bw_time at, bw_node node, bw_node whom,
+void bw_sim_trace_suspected(struct bw_sim_trace *trace, bw_time at, bw_node node, bw_node target,
                             bool suspect, double level);
 void bw_sim_trace_faulted(struct bw_sim_trace *trace, bw_time at, const struct bw_sim_fault *fault,
                           bw_node node);
@@ -38,11 +38,11 @@ void bw_sim_trace_noted(struct bw_sim_trace *trace, bw_time at, bw_node node,
                         const struct bw_trace_note *note);
 void bw_sim_trace_committed(struct bw_sim_trace *trace, bw_time at, bw_node node, uint32_t election,
                             bw_index index, uint64_t hash);
-/* Steps of the world itself that no observer is told of: folded in and written only. */
+/* An internal step of the world without an observer callback: only hashed and written. */
 void bw_sim_trace_stepped(struct bw_sim_trace *trace, bw_time at, bw_node node, const char *what,
                           uint64_t value);
 
-/* The name of a fault ("crash", ...). */
+/* Returns the name of a fault ("crash", ...). */
 const char *bw_sim_fault_name(unsigned kind);
 
 #endif

@@ -1,13 +1,13 @@
-/* What a leader does: while it may act it writes to the resource, one piece of work after another.
+/* The work of a leader: while it may act, it writes to the resource at regular intervals.
  *
- * It looks at its deadline on its own clock at the moment of each write, also after a pause. One
- * gap is left that no check can close: the process may be paused between the check and the write.
- * That is what fencing is for, so it happens here too. */
+ * It checks its deadline on its own clock at each write, also after a pause. No check can close one
+ * gap: the process may be paused between the check and the write. Fencing exists for this case, so
+ * it happens here too. */
 #include "sim/world/world.h"
 
 #include <string.h>
 
-/* How often a pause catches a leader between its check and its write. */
+/* Probability that a pause hits a leader between its check and its write. */
 #define STRAY_CHANCE 0.25
 
 static bool may_act(const struct bw_sim *sim, bw_node id, const struct bw_sim_claim *claim)
@@ -50,7 +50,7 @@ void bw_sim_work_due(struct bw_sim *sim, struct bw_sim_slot *slot)
     struct bw_sim_claim *claim = bw_sim_claims_of(&sim->claims, slot->election, id);
     bw_time local = bw_sim_clock_local(&sim->nodes[id].clock, sim->now);
     if (!claim->leads || local >= claim->act_until) {
-        claim->working = false; /* an extension begins it again */
+        claim->working = false; /* an extension of the window starts it again */
         bw_sim_queue_give(&sim->queue, slot);
         return;
     }

@@ -1,9 +1,10 @@
-/* The loop: take the next pending event, let time pass up to it, let it happen. And the network
- * between the nodes. */
+/* The event loop: takes the next pending event, advances the time to it and handles it. Also the
+ * network between the nodes. */
 #include "sim/world/world.h"
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
+#include "sim/step.h"
 #include "sim/stores/registry.h"
 #include "sim/world/raft.h"
 
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GLANCE 1024u /* events between two looks at the checkers and at the number pending */
+/* number of events between two checks of the checkers and of the number of pending events */
+#define CHECK_INTERVAL 1024u
 
 void bw_sim_fail(struct bw_sim *sim, int error, const char *format, ...)
 {
@@ -46,11 +48,12 @@ struct bw_sim_slot *bw_sim_pend(struct bw_sim *sim, enum bw_sim_pending kind, bw
         return NULL;
     slot->kind = (uint8_t)kind;
     slot->node = node;
-    slot->life = node ? sim->nodes[node].life : 0;
+    slot->incarnation = node ? sim->nodes[node].incarnation : 0;
     return slot;
 }
 
-/* Through bytes and back, as it would really go. A message our own codec refuses is our own bug. */
+/* Encodes and decodes a message, as on a real network. A message that our own codec refuses is a
+ * bug. */
 static const struct bw_message *recode(struct bw_sim *sim, const struct bw_message *msg,
                                        struct bw_message *copy)
 {
@@ -64,27 +67,31 @@ static const struct bw_message *recode(struct bw_sim *sim, const struct bw_messa
     return error ? msg : copy;
 }
 
-/* A copy of the message arrives at `arrives`. */
-static void carry(struct bw_sim *sim, const struct bw_message *msg, uint64_t extra, bool elector,
-                  bw_time arrives)
+/* Schedules the arrival of a copy of the message at `receiver` after `delay`. */
+static void carry(struct bw_sim *sim, bw_node receiver, const struct bw_message *msg,
+                  uint64_t extra, bw_time delay)
 {
-    struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_MESSAGE, msg->to);
+    if (delay == BW_TIME_NEVER)
+        return;
+    struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_MESSAGE, receiver);
     if (!slot)
         return;
     slot->extra = extra;
+    slot->sent = sim->now;
     if (!bw_sim_slot_message(&sim->queue, slot, msg))
         return;
-    sim->inflight += elector;
-    bw_sim_queue_push(&sim->queue, slot, arrives);
+    sim->inflight += !bw_message_for_detector(msg->kind);
+    bw_sim_queue_push(&sim->queue, slot, sim->now + delay);
 }
 
-/* Nobody is there: the sender is told after the way there and back, if the transport can tell. */
-static void bounce(struct bw_sim *sim, const struct bw_message *msg)
+/* The target is dead: reports that to the sender after a round trip, if the transport reports
+ * failures. */
+static void bounce(struct bw_sim *sim, bw_node sender, const struct bw_message *msg)
 {
-    if (!sim->config->transport_tells)
+    if (!sim->config->transport_reports)
         return;
     sim->result->failed_sends++;
-    struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_FAILED, msg->from);
+    struct bw_sim_slot *slot = bw_sim_pend(sim, BW_PENDING_FAILED, sender);
     if (!slot || !bw_sim_slot_message(&sim->queue, slot, msg))
         return;
     sim->inflight++;
@@ -92,7 +99,7 @@ static void bounce(struct bw_sim *sim, const struct bw_message *msg)
     bw_sim_queue_push(&sim->queue, slot, sim->now + back + bw_sim_net_delay(&sim->net));
 }
 
-void bw_sim_send(struct bw_sim *sim, const struct bw_message *msg, uint64_t extra)
+void bw_sim_send(struct bw_sim *sim, bw_node slot, const struct bw_message *msg, uint64_t extra)
 {
     struct bw_message decoded;
     bool elector = !bw_message_for_detector(msg->kind);
@@ -106,18 +113,18 @@ void bw_sim_send(struct bw_sim *sim, const struct bw_message *msg, uint64_t extr
     }
     bool possible =
         msg->to && msg->to <= sim->cap && bw_sim_net_open(&sim->net, msg->from, msg->to);
-    bool there = possible && sim->nodes[msg->to].up;
+    bw_node receiver = possible ? bw_sim_receiver(sim, msg->to) : msg->to;
+    bool there = possible && sim->nodes[receiver].up;
     bw_time delay = there ? bw_sim_net_draw(&sim->net) : BW_TIME_NEVER;
     bw_sim_trace_sent(&sim->trace, sim->now, msg, bw_time_add(delay, sim->now));
-    if (delay != BW_TIME_NEVER)
-        carry(sim, msg, extra, elector, sim->now + delay);
-    else if (possible && !there && elector)
-        bounce(sim, msg);
-    if (there && sim->net.duplicate > 0 && bw_rng_chance(&sim->net.rng, sim->net.duplicate)) {
-        delay = bw_sim_net_draw(&sim->net);
-        if (delay != BW_TIME_NEVER)
-            carry(sim, msg, extra, elector, sim->now + delay);
-    }
+    carry(sim, receiver, msg, extra, delay);
+    if (possible && !there && elector)
+        bounce(sim, slot, msg);
+    if (there && sim->net.duplicate > 0 && bw_rng_chance(&sim->net.rng, sim->net.duplicate))
+        carry(sim, receiver, msg, extra, bw_sim_net_draw(&sim->net));
+    bw_node second = possible && sim->stores ? bw_sim_second_of(sim, msg->to) : BW_NODE_NONE;
+    if (second)
+        carry(sim, second, msg, extra, bw_sim_net_draw(&sim->net));
 }
 
 static bool for_elector(const struct bw_sim_slot *slot)
@@ -138,7 +145,7 @@ static void deliver(struct bw_sim *sim, struct bw_sim_slot *slot)
     const struct bw_message *msg = bw_sim_slot_msg(slot);
     sim->result->delivered += !bw_message_for_detector(msg->kind);
     bw_sim_trace_delivered(&sim->trace, sim->now, msg);
-    bw_sim_registry_heard(sim, slot->node, msg->from);
+    bw_sim_registry_received(sim, slot->node, msg->from);
     if (!bw_message_for_detector(msg->kind) &&
         !bw_sim_registry_admits(sim, slot->node, msg->from)) {
         bw_sim_queue_give(&sim->queue, slot);
@@ -149,7 +156,7 @@ static void deliver(struct bw_sim *sim, struct bw_sim_slot *slot)
     bw_sim_queue_give(&sim->queue, slot);
 }
 
-static void give_back(struct bw_sim *sim, struct bw_sim_slot *slot)
+static void report_send_failure(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     const struct bw_message *msg = bw_sim_slot_msg(slot);
     struct bw_event event = {.kind = BW_EVENT_SEND_FAILED, .node = msg->to, .msg = msg};
@@ -158,7 +165,7 @@ static void give_back(struct bw_sim *sim, struct bw_sim_slot *slot)
     bw_sim_queue_give(&sim->queue, slot);
 }
 
-static void tell(struct bw_sim *sim, struct bw_sim_slot *slot)
+static void deliver_event(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     struct bw_event event;
     memcpy(&event, slot->body, sizeof event);
@@ -167,18 +174,18 @@ static void tell(struct bw_sim *sim, struct bw_sim_slot *slot)
     bw_sim_node_step(sim, id, &event, 0);
 }
 
-/* What happens to a running process. */
-static void happen_inside(struct bw_sim *sim, struct bw_sim_slot *slot)
+/* Handles an event of a running process. */
+static void handle_in_process(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     switch ((enum bw_sim_pending)slot->kind) {
     case BW_PENDING_MESSAGE:
         deliver(sim, slot);
         break;
     case BW_PENDING_FAILED:
-        give_back(sim, slot);
+        report_send_failure(sim, slot);
         break;
     case BW_PENDING_EVENT:
-        tell(sim, slot);
+        deliver_event(sim, slot);
         break;
     case BW_PENDING_WORK:
         bw_sim_work_due(sim, slot);
@@ -205,19 +212,20 @@ static void happen_inside(struct bw_sim *sim, struct bw_sim_slot *slot)
     }
 }
 
-/* What concerns a process waits while it is paused and is void once it has died. */
-static void happen_to(struct bw_sim *sim, struct bw_sim_slot *slot)
+/* Handles an event of a process: queues it while the process is paused, drops it if the process has
+ * died. */
+static void handle_for_node(struct bw_sim *sim, struct bw_sim_slot *slot)
 {
     struct bw_sim_node *node = &sim->nodes[slot->node];
     bool message = slot->kind == BW_PENDING_MESSAGE || slot->kind == BW_PENDING_FRAME ||
                    slot->kind == BW_PENDING_ASKED;
-    bool same = message || slot->life == node->life;
+    bool same = message || slot->incarnation == node->incarnation;
     if (!node->up || !same)
         bw_sim_queue_give(&sim->queue, slot);
     else if (node->paused)
         bw_sim_node_wait(sim, node, slot);
     else
-        happen_inside(sim, slot);
+        handle_in_process(sim, slot);
 }
 
 static void next_fault(struct bw_sim *sim, struct bw_sim_slot *slot)
@@ -238,13 +246,13 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_MESSAGE:
     case BW_PENDING_FAILED:
         sim->inflight -= for_elector(slot);
-        happen_to(sim, slot);
+        handle_for_node(sim, slot);
         break;
     case BW_PENDING_TIMER:
         bw_sim_node_timer(sim, slot);
         break;
     case BW_PENDING_DISK:
-        if (slot->life == sim->nodes[slot->node].life)
+        if (slot->incarnation == sim->nodes[slot->node].incarnation)
             bw_sim_act_durable(sim, slot);
         else
             bw_sim_queue_give(&sim->queue, slot);
@@ -257,7 +265,7 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_TURN:
     case BW_PENDING_TICK:
     case BW_PENDING_ENDED:
-        happen_to(sim, slot);
+        handle_for_node(sim, slot);
         break;
     case BW_PENDING_CLIENT:
         bw_sim_registry_client(sim, slot);
@@ -283,7 +291,7 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     }
 }
 
-/* One that is down or stands still is not suspected by everybody yet. */
+/* Returns whether some node does not yet suspect a node that is down or paused. */
 static bool detecting(const struct bw_sim *sim)
 {
     if (!sim->config->detector)
@@ -292,20 +300,29 @@ static bool detecting(const struct bw_sim *sim)
     return victim != sim->nodes && (!victim->up || victim->paused);
 }
 
-/* All that a run without a set end waits for has come. What is still under way when all agree is
- * let in first, for at most a lap's time: a ring's announcement on its last hop counts. */
+/* Updates what depends on the views of all nodes, after one of them or the set of counted nodes has
+ * changed. */
+static void look_at_views(struct bw_sim *sim)
+{
+    const struct bw_sim_config *config = sim->config;
+    bool settled = config->no_announce ? bw_sim_claims_leader(&sim->claims, 0) != BW_NODE_NONE
+                                       : bw_sim_claims_settled(&sim->claims);
+    settled = (settled || !sim->elections) && sim->next_fault == config->faults_count;
+    if (settled && !sim->settled)
+        sim->settled_at = sim->now;
+    sim->settled = settled;
+    sim->recheck = false;
+    if (sim->elections)
+        bw_sim_metrics_agreed(&sim->metrics, sim->now, bw_sim_claims_agreed(&sim->claims, 0),
+                              sim->claims.count);
+}
+
+/* Returns whether a run without a fixed end is over. When all nodes agree, pending messages are
+ * still delivered, for at most the time of a ring lap: the last hop of a ring's announcement
+ * counts. */
 static bool ended(struct bw_sim *sim)
 {
     const struct bw_sim_config *config = sim->config;
-    if (sim->recheck) {
-        bool settled = config->no_announce ? bw_sim_claims_leader(&sim->claims, 0) != BW_NODE_NONE
-                                           : bw_sim_claims_settled(&sim->claims);
-        settled = (settled || !sim->elections) && sim->next_fault == config->faults_count;
-        if (settled && !sim->settled)
-            sim->settled_at = sim->now;
-        sim->settled = settled;
-        sim->recheck = false;
-    }
     if (!sim->settled || detecting(sim))
         return false;
     bw_time lap = (bw_time)(config->nodes + 1) * sim->net.latency.max;
@@ -330,24 +347,54 @@ static void glance(struct bw_sim *sim)
         sim->settled = sim->stopped = true;
 }
 
+bool bw_sim_goes_on(const struct bw_sim *sim)
+{
+    return !sim->error && !sim->queue.error && !sim->stopped;
+}
+
+bool bw_sim_is_over(struct bw_sim *sim)
+{
+    if (sim->recheck)
+        look_at_views(sim);
+    return ended(sim);
+}
+
+void bw_sim_loop_once(struct bw_sim *sim)
+{
+    bw_time at;
+    if (sim->recheck)
+        look_at_views(sim);
+    struct bw_sim_slot *slot = bw_sim_queue_pop(&sim->queue, &at);
+    if (time_stands_still(sim, at))
+        bw_sim_fail(sim, BW_ELIMIT, "no progress at %.6f s: %u events at one instant",
+                    (double)at / (double)BW_SEC, sim->instant);
+    happen(sim, slot);
+    if (++sim->result->events % CHECK_INTERVAL == 0 && sim->checker)
+        glance(sim);
+}
+
 void bw_sim_loop(struct bw_sim *sim)
 {
     const struct bw_sim_config *config = sim->config;
     bw_time horizon = config->until ? config->until : config->limit;
-    while (!sim->error && !sim->queue.error && !sim->stopped) {
-        if (!config->until && ended(sim))
+    while (bw_sim_goes_on(sim)) {
+        if (!config->until && bw_sim_is_over(sim))
             return;
         if (bw_sim_queue_next(&sim->queue) > horizon) {
             sim->now = horizon;
             return;
         }
-        bw_time at;
-        struct bw_sim_slot *slot = bw_sim_queue_pop(&sim->queue, &at);
-        if (time_stands_still(sim, at))
-            bw_sim_fail(sim, BW_ELIMIT, "time stands still at %.6f s: %u events and no end",
-                        (double)at / (double)BW_SEC, sim->instant);
-        happen(sim, slot);
-        if (++sim->result->events % GLANCE == 0 && sim->checker)
-            glance(sim);
+        bw_sim_loop_once(sim);
     }
+}
+
+void bw_sim_check_queue(struct bw_sim *sim)
+{
+    double seconds = (double)sim->now / (double)BW_SEC;
+    if (sim->queue.error == BW_ENOMEM)
+        bw_sim_fail(sim, BW_ENOMEM, "out of memory at %.3f s with %u events pending", seconds,
+                    sim->queue.taken);
+    else if (sim->queue.error)
+        bw_sim_fail(sim, BW_ELIMIT, "more than %u events are pending at %.3f s",
+                    sim->queue.slots_max, seconds);
 }

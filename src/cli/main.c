@@ -1,20 +1,18 @@
-/* The bellwether command: finds the subcommand and leaves the rest to it. */
+/* The bellwether program: finds the subcommand and runs it. */
 #include "cli/commands.h"
 
 #include "cli/version.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "run/health/probe.h"
 
 #include <string.h>
 
 static const struct bw_cli_command *const commands[] = {
-    &bw_command_run,        &bw_command_status,
-    &bw_command_candidates, &bw_command_observe,
-    &bw_command_resign,     &bw_command_transfer,
-    &bw_command_recover,    &bw_command_guard,
-    &bw_command_store,      &bw_command_serve,
-    &bw_command_cluster,    &bw_command_peer,
-    &bw_command_sim,        NULL};
+    &bw_command_run,      &bw_command_status,  &bw_command_candidates,
+    &bw_command_observe,  &bw_command_resign,  &bw_command_transfer,
+    &bw_command_recover,  &bw_command_guard,   &bw_command_store,
+    &bw_command_serve,    &bw_command_cluster, &bw_command_peer,
+    &bw_command_timeline, &bw_command_sim,     NULL};
 
 const struct bw_cli_command bw_command_top = {
     .name = "bellwether",
@@ -22,19 +20,23 @@ const struct bw_cli_command bw_command_top = {
     .usage = "COMMAND [options]",
     .about = "leader election that people can trust",
     .text =
-        "One of many equal instances leads; when it fails another takes over, and no two lead\n"
-        "at once where that is promised. Words used everywhere:\n"
-        "  election   the name contended for      candidate  who contends\n"
-        "  leader     who leads                   term       one number per leadership, grows\n"
-        "  token      a term to show to storage   lease      until when one may act\n"
+        "One of many equal instances leads. When it fails, another one takes over. Where the\n"
+        "chosen store or algorithm guarantees it, two leaders never act at the same time.\n"
+        "Terms:\n"
+        "  election   a name that candidates compete for\n"
+        "  candidate  an instance that wants to lead\n"
+        "  leader     the candidate that was elected\n"
+        "  term       a number that grows with every leadership\n"
+        "  token      the term as it is passed to storage, which rejects older tokens\n"
+        "  lease      the right to act until a deadline\n"
         "\n"
-        "New here? Watch it happen:      bellwether sim demo\n"
+        "New here? Watch a failover:     bellwether sim demo\n"
         "Which algorithm fits?           bellwether sim compare\n"
         "What if the leader crashes?     bellwether sim run --algorithm raft --crash leader@2s\n"
         "Do the published figures hold?  bellwether sim check\n"
         "\n"
-        "Every command has --help; --json where it prints figures; exit code 64 and one line\n"
-        "when the input is wrong.\n",
+        "Every command has --help. Commands that print figures have --json. Invalid input ends a\n"
+        "command with exit code 64 and one line that says what is wrong.\n",
     .subs = commands,
     .run = bw_command_dispatch,
 };
@@ -49,7 +51,7 @@ static int unknown_command(const struct bw_cli_command *command, const char *got
     if (near)
         return bw_usage_error(command, "unknown command '%.60s' (did you mean %s?)", got,
                               near->name);
-    fprintf(stderr, "%s: unknown command '%.60s'; one of", command->path, got);
+    fprintf(stderr, "%s: unknown command '%.60s'; expected one of", command->path, got);
     for (const struct bw_cli_command *const *sub = command->subs; *sub; sub++)
         fprintf(stderr, "%s %s", sub == command->subs ? "" : ",", (*sub)->name);
     fputc('\n', stderr);
@@ -82,7 +84,7 @@ int main(int argc, char **argv)
     } else if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
         code = bw_options_complete(&bw_command_top, argc - 2, argv + 2);
     } else if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
-        code = bw_probe(argv[2]); /* how `run --health-http` asks, in a process of its own */
+        code = bw_probe(argv[2]); /* runs as a child process of `run --health-http` */
     } else {
         code = bw_command_dispatch(&bw_command_top, argc - 1, argv + 1);
     }

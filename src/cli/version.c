@@ -1,4 +1,5 @@
-/* `bellwether --version`: which stores can be used here, and what to install for the others. */
+/* `bellwether --version`: lists the stores that this build can use, and what to install for the
+ * others. */
 #include "cli/version.h"
 
 #include "store/store.h"
@@ -6,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Several schemes may stand on one module: it is told once, with the first of them. */
-static bool told_before(const struct bw_store_about *about)
+/* Several schemes may share one module. The module is listed once, under its first scheme. */
+static bool listed_before(const struct bw_store_about *about)
 {
     for (const struct bw_store_about *at = bw_store_known(); at != about; at++)
         if (at->module && about->module && strcmp(at->module, about->module) == 0)
@@ -22,7 +23,7 @@ static void print_hint(const struct bw_store_about *about, enum bw_store_presenc
     else if (presence == BW_STORE_NOT_LOADABLE)
         printf("  %14s install %s\n", "", about->runs_with);
     else
-        printf("  %14s install the program and its stores from one version\n", "");
+        printf("  %14s install bellwether and its store modules in the same version\n", "");
 }
 
 static void print_missing(void)
@@ -31,7 +32,7 @@ static void print_missing(void)
     bool any = false;
     for (const struct bw_store_about *about = bw_store_known(); about->scheme; about++) {
         enum bw_store_presence presence =
-            told_before(about) ? BW_STORE_HERE : bw_store_presence(about, why);
+            listed_before(about) ? BW_STORE_HERE : bw_store_presence(about, why);
         if (presence == BW_STORE_HERE)
             continue;
         printf("%s  %-14s %s\n", any ? "" : "missing:\n", about->module, why);

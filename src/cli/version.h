@@ -1,4 +1,4 @@
-/* The version, for people and bug reports. */
+/* Prints the version of the program, for users and bug reports. */
 #ifndef BW_CLI_VERSION_H
 #define BW_CLI_VERSION_H
 

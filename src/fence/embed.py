@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Puts guards' texts into a C file: embed.py OUTPUT FILE...
+"""Embeds the texts of guards in a C file: embed.py OUTPUT FILE...
 
-A guard's name is its file's, without the ending. A line "%table" divides what is always printed from what guards one
-table; a file without it cannot guard a table by itself."""
+A guard is named after its file, without the extension. A line "%table" separates the text that is always printed from the
+text for one table. A guard without that line cannot guard a table."""
 import os
 import sys
 

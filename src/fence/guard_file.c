@@ -1,12 +1,13 @@
-/* The register as a file: locked, looked at, replaced as a whole, synced (guard.h says why).
+/* The register file: locked, read, replaced as a whole, synced; see guard.h.
  *
- * Order of a raise: new bytes to PATH.guard.new, fsync, rename, fsync of the directory, and only
- * then the token counts as accepted. A crash before the rename leaves the old register and a file
- * nobody reads; after it, the new one. On a failed fsync nothing is retried: the token is not
- * accepted, and what the disk has is read again next time. */
+ * Order of a raise: write the new bytes to PATH.guard.new, fsync it, rename it, fsync the
+ * directory. Only then is the token accepted. A crash before the rename leaves the old register and
+ * an unused file; a crash after it leaves the new register. A failed fsync is not retried: the
+ * token is not accepted, and the next check reads what is on disk. */
 #include "fence/guard_file.h"
 
 #include "core/base/bug.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +21,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define LOOK_BYTE 0
-#define WORK_BYTE 1
+#define CHECK_BYTE 0
+#define WORK_BYTE  1
 
-int bw_guard_say(char *why, int error, const char *format, ...)
+int bw_guard_error(char *why, int error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -35,7 +36,7 @@ int bw_guard_say(char *why, int error, const char *format, ...)
 static int io_error(char *why, const char *what, const char *path)
 {
     int error = errno == EACCES || errno == EPERM || errno == EROFS ? BW_EDENIED : BW_EIO;
-    return bw_guard_say(why, error, "cannot %s %.300s: %s", what, path, strerror(errno));
+    return bw_guard_error(why, error, "cannot %s %.300s: %s", what, path, strerror(errno));
 }
 
 /* ---- locks ---- */
@@ -51,25 +52,25 @@ static void unlock_byte(int fd, off_t at)
     lock_byte(fd, F_OFD_SETLK, F_UNLCK, at);
 }
 
-/* The moment of looking is short: waiting for it needs no limit. */
-static int begin_look(struct bw_guard *guard, char *why)
+/* A check is short, so this wait has no limit. */
+static int lock_register(struct bw_guard *guard, char *why)
 {
-    struct stat mine, there;
-    while (lock_byte(guard->look_fd, F_OFD_SETLKW, F_WRLCK, LOOK_BYTE) != 0)
+    struct stat mine, named;
+    while (lock_byte(guard->check_fd, F_OFD_SETLKW, F_WRLCK, CHECK_BYTE) != 0)
         if (errno != EINTR)
             return io_error(why, "lock", guard->lock_path);
-    bool same = fstat(guard->look_fd, &mine) == 0 && stat(guard->lock_path, &there) == 0 &&
-                mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    bool same = fstat(guard->check_fd, &mine) == 0 && stat(guard->lock_path, &named) == 0 &&
+                mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
     if (same)
         return 0;
-    unlock_byte(guard->look_fd, LOOK_BYTE);
-    return bw_guard_say(why, BW_EDAMAGED, "%.300s was removed or replaced while in use",
-                        guard->lock_path);
+    unlock_byte(guard->check_fd, CHECK_BYTE);
+    return bw_guard_error(why, BW_EDAMAGED, "%.300s was removed or replaced while in use",
+                          guard->lock_path);
 }
 
-static void end_look(struct bw_guard *guard)
+static void unlock_register(struct bw_guard *guard)
 {
-    unlock_byte(guard->look_fd, LOOK_BYTE);
+    unlock_byte(guard->check_fd, CHECK_BYTE);
 }
 
 static void on_alarm(int signal)
@@ -77,7 +78,7 @@ static void on_alarm(int signal)
     (void)signal; /* only interrupts the wait */
 }
 
-/* Repeats, so that one that comes just before the wait begins does no harm. */
+/* The timer repeats, in case the first signal arrives just before the wait begins. */
 static void set_alarm(bw_time first_ns)
 {
     struct itimerval timer = {.it_value = {first_ns / BW_SEC, first_ns % BW_SEC / BW_US},
@@ -110,11 +111,10 @@ static int wait_for_work(struct bw_guard *guard, bw_time wait_ns, char *why)
     }
     if (result != 0 && errno != EINTR)
         return io_error(why, "lock", guard->lock_path);
-    return result == 0
-               ? 0
-               : bw_guard_say(why, BW_EBUSY,
-                              "guarded work on %.300s still runs; it was waited for in vain",
-                              guard->path);
+    return result == 0 ? 0
+                       : bw_guard_error(why, BW_EBUSY,
+                                        "guarded work on %.300s is still running; gave up waiting",
+                                        guard->path);
 }
 
 /* ---- the register ---- */
@@ -122,7 +122,7 @@ static int wait_for_work(struct bw_guard *guard, bw_time wait_ns, char *why)
 static bool was_written(const struct bw_guard *guard)
 {
     struct stat st;
-    return fstat(guard->look_fd, &st) == 0 && st.st_size > 0;
+    return fstat(guard->check_fd, &st) == 0 && st.st_size > 0;
 }
 
 static int no_register(const struct bw_guard *guard, char *why)
@@ -131,9 +131,9 @@ static int no_register(const struct bw_guard *guard, char *why)
         return io_error(why, "open", guard->register_path);
     if (!was_written(guard))
         return 0;
-    return bw_guard_say(why, BW_EDAMAGED,
-                        "%.300s is gone: which tokens were accepted is not known any more",
-                        guard->register_path);
+    return bw_guard_error(why, BW_EDAMAGED,
+                          "%.300s is missing: the highest accepted token is unknown",
+                          guard->register_path);
 }
 
 static int load(const struct bw_guard *guard, struct bw_guard_state *state, char *why)
@@ -152,71 +152,52 @@ static int load(const struct bw_guard *guard, struct bw_guard_state *state, char
         return io_error(why, "read", guard->register_path);
     int error = bw_register_decode(bytes, (size_t)length, state, &version);
     if (error == BW_EVERSION)
-        return bw_guard_say(why, error, "%.300s is of version %u; this program knows %u",
-                            guard->register_path, version, BW_REGISTER_VERSION);
+        return bw_guard_error(why, error, "%.300s has version %u; this program supports version %u",
+                              guard->register_path, version, BW_REGISTER_VERSION);
     if (error)
-        return bw_guard_say(why, error, "%.300s is damaged and cannot be trusted",
-                            guard->register_path);
+        return bw_guard_error(why, error, "%.300s is damaged and cannot be trusted",
+                              guard->register_path);
     return 0;
 }
 
-static int sync_directory(const char *path)
+static int open_directory_of(const char *path)
 {
-    char dir[PATH_MAX];
+    char directory[PATH_MAX];
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    snprintf(dir, sizeof dir, "%.*s", (int)length, path);
-    int fd = open(length ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    int result = fsync(fd), kept = errno;
-    close(fd);
-    errno = kept;
-    return result;
-}
-
-static int write_synced(const char *path, mode_t mode, const void *bytes, size_t length)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd < 0)
-        return -1;
-    ssize_t written = write(fd, bytes, length);
-    if (written >= 0 && (size_t)written != length)
-        errno = ENOSPC;
-    bool good = written == (ssize_t)length && fsync(fd) == 0;
-    int kept = errno;
-    close(fd);
-    errno = kept;
-    return good ? 0 : -1;
+    snprintf(directory, sizeof directory, "%.*s", (int)length, path);
+    return open(length ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 int bw_guard_replace(const struct bw_guard *guard, const char *path, const void *bytes,
                      size_t length, char *why)
 {
-    char fresh[PATH_MAX + 16];
+    char temporary[PATH_MAX + 16];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat st;
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    if (fstat(guard->look_fd, &st) != 0)
-        return io_error(why, "look at", guard->lock_path);
-    if (write_synced(fresh, st.st_mode & 0777, bytes, length) != 0) {
-        int kept = errno;
-        unlink(fresh);
-        errno = kept;
-        return io_error(why, "write", fresh);
-    }
-    if (rename(fresh, path) != 0 || sync_directory(path) != 0)
-        return io_error(why, "replace", path);
-    return 0;
+    snprintf(temporary, sizeof temporary, "%s.new", name);
+    if (fstat(guard->check_fd, &st) != 0)
+        return io_error(why, "inspect", guard->lock_path);
+    int directory = open_directory_of(path);
+    bool good = directory >= 0 &&
+                bw_file_replace(directory, temporary, name, st.st_mode & 0777, bytes, length, NULL);
+    int error = errno;
+    if (!good && directory >= 0)
+        unlinkat(directory, temporary, 0);
+    if (directory >= 0)
+        close(directory);
+    errno = error;
+    return good ? 0 : io_error(why, "replace", path);
 }
 
-/* From the first register on, a missing one is a loss. */
+/* Marks that a register exists, so that a missing one is recognised as lost. */
 static int mark_written(struct bw_guard *guard, char *why)
 {
     static const char text[] = "bellwether guard\n";
     if (was_written(guard))
         return 0;
     ssize_t length = (ssize_t)sizeof text - 1;
-    if (pwrite(guard->look_fd, text, (size_t)length, 0) != length || fsync(guard->look_fd) != 0)
+    if (pwrite(guard->check_fd, text, (size_t)length, 0) != length || fsync(guard->check_fd) != 0)
         return io_error(why, "write", guard->lock_path);
     return 0;
 }
@@ -229,19 +210,20 @@ static int store(struct bw_guard *guard, const struct bw_guard_state *state, cha
     return error ? error : mark_written(guard, why);
 }
 
-static int look_and_raise(struct bw_guard *guard, bw_token token, struct bw_guard_verdict *verdict,
-                          char *why)
+static int check_and_raise(struct bw_guard *guard, bw_token token, struct bw_guard_verdict *verdict,
+                           char *why)
 {
     struct bw_guard_state state;
     int error = load(guard, &state, why);
     if (error)
         return error;
     if (state.highest != BW_TOKEN_NONE && (error = mark_written(guard, why)) != 0)
-        return error; /* a crash may have come between the register and its mark */
+        return error; /* a crash may have happened between the register and its mark */
     *verdict = bw_guard_decide(&state, token);
     if (verdict->error)
         return bw_guard_explain(verdict, guard->path, why);
-    if (!verdict->raise || BW_BUG(fence_raises_afterwards)) /* "when the work is done": too late */
+    /* planted bug: the register is raised only after the work, which is too late */
+    if (!verdict->raise || BW_BUG(fence_raises_afterwards))
         return 0;
     state.highest = token;
     return store(guard, &state, why);
@@ -255,22 +237,22 @@ int bw_guard_check(struct bw_guard *guard, bw_token token, struct bw_guard_verdi
         verdict = &own;
     *verdict = (struct bw_guard_verdict){.token = token};
     why[0] = '\0';
-    int error = begin_look(guard, why);
+    int error = lock_register(guard, why);
     if (error)
         return error;
-    error = look_and_raise(guard, token, verdict, why);
-    end_look(guard);
+    error = check_and_raise(guard, token, verdict, why);
+    unlock_register(guard);
     return error;
 }
 
 int bw_guard_read(struct bw_guard *guard, struct bw_guard_state *state, char *why)
 {
     why[0] = '\0';
-    int error = begin_look(guard, why);
+    int error = lock_register(guard, why);
     if (error)
         return error;
     error = load(guard, state, why);
-    end_look(guard);
+    unlock_register(guard);
     return error;
 }
 
@@ -299,7 +281,7 @@ int bw_guard_fd(const struct bw_guard *guard)
 bool bw_guard_adopt(struct bw_guard *guard, int fd)
 {
     struct stat given, mine;
-    if (fstat(fd, &given) != 0 || fstat(guard->look_fd, &mine) != 0 ||
+    if (fstat(fd, &given) != 0 || fstat(guard->check_fd, &mine) != 0 ||
         given.st_ino != mine.st_ino || given.st_dev != mine.st_dev)
         return false;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -316,7 +298,7 @@ static int set_closed(struct bw_guard *guard, bw_token token, bool closed, char 
 {
     struct bw_guard_state state;
     why[0] = '\0';
-    int error = begin_look(guard, why);
+    int error = lock_register(guard, why);
     if (error)
         return error;
     error = load(guard, &state, why);
@@ -329,7 +311,7 @@ static int set_closed(struct bw_guard *guard, bw_token token, bool closed, char 
         state = (struct bw_guard_state){.highest = token, .closed = closed};
         error = store(guard, &state, why);
     }
-    end_look(guard);
+    unlock_register(guard);
     return error;
 }
 
@@ -347,11 +329,11 @@ int bw_guard_reopen(struct bw_guard *guard, bw_token token, char *why)
 
 int bw_guard_count(struct bw_guard *guard, const char *metrics_path, char *why)
 {
-    int error = begin_look(guard, why);
+    int error = lock_register(guard, why);
     if (error)
         return error;
     error = bw_guard_count_one(guard, metrics_path, why);
-    end_look(guard);
+    unlock_register(guard);
     return error;
 }
 
@@ -367,15 +349,16 @@ int bw_guard_open(struct bw_guard **out, const char *path, char *why)
     size_t length = strlen(path);
     *out = NULL;
     if (length == 0 || path[length - 1] == '/' || length + 16 > PATH_MAX)
-        return bw_guard_say(why, BW_EINVAL, "'%.300s' is no path of a file to guard", path);
+        return bw_guard_error(why, BW_EINVAL, "invalid path '%.300s': expected a file to guard",
+                              path);
     struct bw_guard *guard = calloc(1, sizeof *guard);
     if (!guard)
-        return bw_guard_say(why, BW_ENOMEM, "no memory for a guard");
+        return bw_guard_error(why, BW_ENOMEM, "no memory for a guard");
     snprintf(guard->path, sizeof guard->path, "%s", path);
     snprintf(guard->register_path, sizeof guard->register_path, "%s.guard", path);
     snprintf(guard->lock_path, sizeof guard->lock_path, "%s.guard.lock", path);
-    guard->look_fd = open_lock(guard->lock_path);
-    guard->work_fd = guard->look_fd < 0 ? -1 : open_lock(guard->lock_path);
+    guard->check_fd = open_lock(guard->lock_path);
+    guard->work_fd = guard->check_fd < 0 ? -1 : open_lock(guard->lock_path);
     if (guard->work_fd < 0) {
         int error = io_error(why, "open", guard->lock_path);
         bw_guard_close(guard);
@@ -389,8 +372,8 @@ void bw_guard_close(struct bw_guard *guard)
 {
     if (!guard)
         return;
-    if (guard->look_fd >= 0)
-        close(guard->look_fd);
+    if (guard->check_fd >= 0)
+        close(guard->check_fd);
     if (guard->work_fd >= 0)
         close(guard->work_fd);
     free(guard);

@@ -1,8 +1,8 @@
-/* The guard as a row of the user's database. SQLite's write lock makes looking and raising one.
+/* The guard as a row of the user's database. SQLite's write lock makes check and raise one step.
  *
- * The upsert comes first and always: it takes the write lock, so nobody can raise the row between
- * our look and the user's writes, and a reader that would have to become a writer fails before it
- * has read anything. */
+ * The upsert always comes first. It takes the write lock, so no other transaction can raise the row
+ * between the check and the user's writes. A read transaction that cannot become a write
+ * transaction fails before it has read anything. */
 #include "fence/guard_sqlite.h"
 
 #include "fence/guard_file.h"
@@ -33,7 +33,7 @@ static int database_error(struct sqlite3 *db, char *why)
                 : code == SQLITE_READONLY                         ? BW_EDENIED
                 : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? BW_EDAMAGED
                                                                   : BW_EIO;
-    return bw_guard_say(why, error, "the guard's row: %s", sqlite3_errmsg(db));
+    return bw_guard_error(why, error, "the guard's row: %s", sqlite3_errmsg(db));
 }
 
 int bw_guard_sqlite_create(struct sqlite3 *db, char *why)
@@ -42,8 +42,8 @@ int bw_guard_sqlite_create(struct sqlite3 *db, char *why)
     return sqlite3_exec(db, create_sql, NULL, NULL, NULL) ? database_error(db, why) : 0;
 }
 
-/* Runs a statement with the resource and, if it has a second parameter, a token; `out` gets the
- * first column, if there is a row. */
+/* Runs a statement with the resource and, if it has a second parameter, a token. `out` receives the
+ * first column if there is a row. */
 static int run(struct sqlite3 *db, const char *sql, const char *resource, bw_token token,
                bw_token *out, char *why)
 {
@@ -63,7 +63,7 @@ static int run(struct sqlite3 *db, const char *sql, const char *resource, bw_tok
     return error;
 }
 
-/* Raises the row, or leaves it and takes the lock all the same. */
+/* Raises the row, or leaves it unchanged; takes the write lock in both cases. */
 static const char raise_sql[] =
     "INSERT INTO " TABLE " (resource, token) VALUES (?1, ?2) "
     "ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token";
@@ -83,9 +83,10 @@ int bw_guard_sqlite(struct sqlite3 *db, const char *resource, bw_token token,
         return bw_guard_explain(verdict, resource, why);
     }
     if (token > INT64_MAX)
-        return bw_guard_say(why, BW_ELIMIT, "SQLite holds no number above 2^63-1");
+        return bw_guard_error(why, BW_ELIMIT,
+                              "the token is above 2^63-1, SQLite's largest integer");
     if (sqlite3_get_autocommit(db))
-        return bw_guard_say(
+        return bw_guard_error(
             why, BW_EINVAL,
             "no transaction is open: the check must be part of the one that writes");
     int error = run(db, raise_sql, resource, token, NULL, why);
@@ -99,8 +100,8 @@ int bw_guard_sqlite(struct sqlite3 *db, const char *resource, bw_token token,
 
 /* ---- triggers ---- */
 
-/* Marks stand for names: %{resource}, %{trigger}, %{event}, %{table}, %{column}. No conflict clause
- * is used inside: that of the statement which fires the trigger would win. */
+/* Placeholders: %{resource}, %{trigger}, %{event}, %{table}, %{column}. The triggers use no
+ * conflict clause, because the clause of the statement that fires the trigger would override it. */
 static const char write_trigger[] =
     "\nDROP TRIGGER IF EXISTS %{trigger};\n"
     "CREATE TRIGGER %{trigger} BEFORE %{event} ON %{table} BEGIN\n"

@@ -1,7 +1,9 @@
-/* Guards as texts; see guard_text.h. Marks in the part for one table:
+/* Guards as texts; see guard_text.h. Placeholders in the part for one table:
  *
- *   %{table}        its name, quoted as a name      %{resource}     its name as a string
- *   %{column}       the token's column, as a name   %{column-text}  as a string */
+ *   %{table}        its name, quoted as an identifier
+ *   %{resource}     its name as a string
+ *   %{column}       the token's column, quoted as an identifier
+ *   %{column-text}  the token's column as a string */
 #include "fence/guard_text.h"
 
 #include "core/base/error.h"
@@ -32,7 +34,7 @@ void bw_guard_quote(const char *name, char mark, char *out)
     out[used] = '\0';
 }
 
-/* The mark that begins here, with its braces; NULL: it is plain text. */
+/* Finds the placeholder that starts here, with its braces; NULL: plain text. */
 static const struct bw_guard_mark *find_mark(const char *text, const struct bw_guard_mark *marks)
 {
     for (; marks->name; marks++) {

@@ -1,4 +1,4 @@
-/* The register's codec: register.h has the table. */
+/* The register's codec; register.h has the format. */
 #include "fence/register.h"
 
 #include "core/base/bug.h"

@@ -1,16 +1,19 @@
-/* What the elector decides, carried out on the library's thread.
+/* Carries out the elector's actions on the library's thread.
  *
- * Order is what makes it safe. Elected: what earlier holders left running is ended first, then the
- * kernel's timers are armed, then the program is told. Lost: the atomics that bw_is_leader reads
- * are cleared and the cancel token is set before anything is called. Released: only by
- * bw_lib_work_ended and bw_lib_end, that is, when the program said that its work has ended, and
- * where it was never told to start. */
+ * The order of steps makes this safe:
+ * - Elected: kill the work that earlier holders left running, then arm the kernel timers, then
+ *   notify the program.
+ * - Lost: clear the atomics that bw_is_leader reads and set the cancel token, then call the
+ *   callback.
+ * - Released: only by bw_lib_work_ended and bw_lib_end, that is, after the program has declared
+ *   its work ended, or if the program was never notified of this leadership. */
 #include "lib/lib.h"
+#include "os/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CLEAR_LOOK_NS BW_MS
+#define CLEANUP_POLL_NS BW_MS
 
 bool bw_lib_led(const struct bw_leadership *l)
 {
@@ -46,29 +49,30 @@ static void become_leading(struct bw_leadership *l)
     atomic_store(&l->token, l->granted);
     publish_window(l);
     if (l->way == WAY_CALLBACKS)
-        bw_lib_tell(l, EVENT_ELECTED);
+        bw_lib_queue_event(l, EVENT_ELECTED);
     unlock_changed(l);
 }
 
-static void stop_clearing(struct bw_leadership *l)
+static void end_cleanup(struct bw_leadership *l)
 {
-    free(l->clearing);
-    l->clearing = NULL;
+    free(l->cleanup);
+    l->cleanup = NULL;
 }
 
-static void clear(struct bw_leadership *l, bw_time now)
+static void cleanup_step(struct bw_leadership *l, bw_time now)
 {
-    switch (bw_lib_clear_step(l->clearing, now)) {
-    case CLEAR_BUSY:
-        bw_asked_alarm(l->asked, now + CLEAR_LOOK_NS);
+    switch (bw_lib_cleanup_step(l->cleanup, now)) {
+    case CLEANUP_BUSY:
+        bw_asker_client_alarm(l->asked, now + CLEANUP_POLL_NS);
         break;
-    case CLEAR_DONE:
-        stop_clearing(l);
+    case CLEANUP_DONE:
+        end_cleanup(l);
         become_leading(l);
         break;
-    case CLEAR_FAILED: /* somebody with more rights may succeed; the record says it is owed */
-        stop_clearing(l);
-        bw_asked_step(l->asked, BW_LEASE_UNCLEARED, false);
+    /* a candidate with more rights may succeed; the record keeps the work as unconfirmed */
+    case CLEANUP_FAILED:
+        end_cleanup(l);
+        bw_asker_client_step(l->asked, BW_LEASE_CLEANUP_FAILED, false);
         break;
     }
 }
@@ -78,18 +82,18 @@ static void on_elected(struct bw_leadership *l, const struct bw_lease_action *ac
     const char *left = action->previous_clean ? "" : action->previous_containment;
     l->granted = action->token;
     l->schedule = action->schedule;
-    l->settled = l->own_will = false;
+    l->settled = l->voluntary = false;
     if (!action->owed[0] && !left[0]) {
         become_leading(l);
         return;
     }
-    bw_time now = bw_asker_now();
-    l->clearing = bw_lib_clear_begin(action->owed, action->previous, left,
-                                     now + l->settings.terms.ttl_ns / 6);
-    if (l->clearing)
-        clear(l, now);
+    bw_time now = bw_clock_boot();
+    l->cleanup = bw_lib_cleanup_begin(action->owed, action->previous, left,
+                                      now + l->settings.terms.ttl_ns / 6);
+    if (l->cleanup)
+        cleanup_step(l, now);
     else
-        bw_asked_step(l->asked, BW_LEASE_UNCLEARED, false);
+        bw_asker_client_step(l->asked, BW_LEASE_CLEANUP_FAILED, false);
 }
 
 static void on_extended(struct bw_leadership *l, const struct bw_lease_action *action)
@@ -104,10 +108,10 @@ static void on_extended(struct bw_leadership *l, const struct bw_lease_action *a
 static void on_step_down(struct bw_leadership *l, const struct bw_lease_action *action)
 {
     l->schedule = action->schedule;
-    if (l->stage != STAGE_LEADING) { /* the program has not heard of it */
-        stop_clearing(l);
-        bw_asked_alarm(l->asked, BW_TIME_NEVER);
-        bw_asked_step(l->asked, BW_LEASE_WORK_DEAD, false);
+    if (l->stage != STAGE_LEADING) { /* the program was not notified of this leadership */
+        end_cleanup(l);
+        bw_asker_client_alarm(l->asked, BW_TIME_NEVER);
+        bw_asker_client_step(l->asked, BW_LEASE_WORK_DEAD, false);
         return;
     }
     lock(l);
@@ -117,24 +121,24 @@ static void on_step_down(struct bw_leadership *l, const struct bw_lease_action *
     atomic_store(&l->work_until, l->schedule.kill);
     bw_lib_deadline_set(l);
     bw_lib_deadline_cancel(l);
-    if (!l->own_will && l->way != WAY_TASK)
-        bw_lib_tell(l, EVENT_LOST);
+    if (!l->voluntary && l->way != WAY_TASK)
+        bw_lib_queue_event(l, EVENT_LOST);
     unlock_changed(l);
     if (l->aborts)
-        bw_asked_alarm(l->asked, l->schedule.kill);
+        bw_asker_client_alarm(l->asked, l->schedule.kill);
 }
 
-/* From here on no work of this leadership runs: nothing is left to enforce. */
+/* No work of this leadership runs any more, so no deadline has to be enforced. */
 static void become_idle(struct bw_leadership *l)
 {
     bw_lib_deadline_clear(l);
-    bw_asked_alarm(l->asked, BW_TIME_NEVER);
+    bw_asker_client_alarm(l->asked, BW_TIME_NEVER);
     lock(l);
     l->stage = STAGE_CONTENDING;
     atomic_store(&l->act_until, 0);
     atomic_store(&l->work_until, 0);
     atomic_store(&l->token, BW_TOKEN_NONE);
-    bw_lib_untell(l, EVENT_ELECTED | EVENT_LOST);
+    bw_lib_drop_event(l, EVENT_ELECTED | EVENT_LOST);
     unlock_changed(l);
 }
 
@@ -142,23 +146,23 @@ void bw_lib_work_ended(struct bw_leadership *l)
 {
     if (!bw_lib_led(l))
         return;
-    l->own_will = true;
+    l->voluntary = true;
     if (l->stage == STAGE_LEADING)
-        bw_asked_step(l->asked, BW_LEASE_RESIGN, false);
+        bw_asker_client_step(l->asked, BW_LEASE_RESIGN, false);
     become_idle(l);
-    bw_asked_step(l->asked, BW_LEASE_WORK_DEAD, false);
+    bw_asker_client_step(l->asked, BW_LEASE_WORK_DEAD, false);
 }
 
 void bw_lib_end(struct bw_leadership *l)
 {
     if (l->ending || l->stage == STAGE_GONE)
         return;
-    l->ending = l->own_will = true;
+    l->ending = l->voluntary = true;
     if (bw_lib_led(l)) {
         become_idle(l);
-        bw_asked_step(l->asked, BW_LEASE_WORK_DEAD, false);
+        bw_asker_client_step(l->asked, BW_LEASE_WORK_DEAD, false);
     }
-    bw_asked_step(l->asked, BW_LEASE_STOP, false);
+    bw_asker_client_step(l->asked, BW_LEASE_STOP, false);
 }
 
 static void on_leader(struct bw_leadership *l, const struct bw_lease_action *action)
@@ -167,20 +171,20 @@ static void on_leader(struct bw_leadership *l, const struct bw_lease_action *act
     strncpy(l->leader, action->leader, sizeof l->leader - 1);
     strncpy(l->leader_value, action->value, sizeof l->leader_value - 1);
     l->leader_token = action->token;
-    bw_lib_tell(l, EVENT_LEADER);
+    bw_lib_queue_event(l, EVENT_LEADER);
     unlock_changed(l);
 }
 
-/* A program that contends and says nothing else is ready. */
+/* A program without a `prepare` callback is always ready. */
 static void on_prepare(struct bw_leadership *l)
 {
     if (!l->handle->options.prepare) {
-        bw_asked_step(l->asked, BW_LEASE_PREPARED, true);
+        bw_asker_client_step(l->asked, BW_LEASE_PREPARED, true);
         return;
     }
     lock(l);
     l->preparing = true;
-    bw_lib_tell(l, EVENT_PREPARE);
+    bw_lib_queue_event(l, EVENT_PREPARE);
     unlock_changed(l);
 }
 
@@ -217,20 +221,23 @@ static void act(void *context, const struct bw_lease_action *action)
 
 static bool before(void *context, struct bw_store_request *request)
 {
-    const struct bw_leadership *l = context;
-    if (request->op == BW_STORE_RENEW)
+    struct bw_leadership *l = context;
+    if (request->op == BW_STORE_ACQUIRE)
+        l->settled = false; /* of an earlier leadership; this one may end before it is reported */
+    if (request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE)
         request->settled = l->settled;
     return true;
 }
 
-/* The operations by which a candidate is elected. */
+/* True for the operations by which a candidate is elected. */
 static bool elects(enum bw_store_op op)
 {
     return op == BW_STORE_READ || op == BW_STORE_LIST || op == BW_STORE_ACQUIRE;
 }
 
-/* Why this candidate is not elected is what the store said last about the same operation: a store
- * that answers READ and fails ACQUIRE for want of descriptors has a reason to report. */
+/* bw_why() reports why this candidate was not elected: the last failure of such an operation. The
+ * failure is cleared only when the same operation succeeds. A store that answers READ but fails
+ * ACQUIRE for lack of descriptors is thus still reported. */
 static void note_failure(struct bw_leadership *l, const struct bw_store_reply *reply)
 {
     l->failed_op = reply->op;
@@ -241,16 +248,16 @@ static void note_failure(struct bw_leadership *l, const struct bw_store_reply *r
 static void answer(void *context, const struct bw_store_reply *reply)
 {
     struct bw_leadership *l = context;
-    bool told = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
-    bool failed = !told && elects(reply->op);
-    bool mended = told && l->failure && reply->op == l->failed_op;
-    if (!failed && !mended && (!told || l->answered))
+    bool answered = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
+    bool failed = !answered && elects(reply->op);
+    bool recovered = answered && l->failure && reply->op == l->failed_op;
+    if (!failed && !recovered && (!answered || l->answered))
         return;
     lock(l);
-    l->answered = l->answered || told;
+    l->answered = l->answered || answered;
     if (failed)
         note_failure(l, reply);
-    else if (mended)
+    else if (recovered)
         l->failure = 0;
     unlock_changed(l);
 }
@@ -258,13 +265,13 @@ static void answer(void *context, const struct bw_store_reply *reply)
 static void stepped(void *context)
 {
     struct bw_leadership *l = context;
-    if (l->left && !l->reaping && !bw_asked_waits(l->asked)) {
+    if (l->left && !l->reaping && !bw_asker_client_is_waiting(l->asked)) {
         l->reaping = true;
         l->reap_next = l->handle->reap;
         l->handle->reap = l;
     }
     struct bw_lease_status status;
-    bw_lease_status(bw_asked_lease(l->asked), &status);
+    bw_lease_status(bw_asker_client_lease(l->asked), &status);
     if (!l->decided && strcmp(status.state, "waiting") == 0) {
         lock(l);
         l->decided = true;
@@ -272,19 +279,19 @@ static void stepped(void *context)
     }
 }
 
-static void alarm_rang(void *context, bw_time now)
+static void on_alarm(void *context, bw_time now)
 {
     struct bw_leadership *l = context;
-    if (l->clearing)
-        clear(l, now);
+    if (l->cleanup)
+        cleanup_step(l, now);
     else if (l->aborts && l->stage == STAGE_LOST)
         bw_lib_deadline_abort(l);
 }
 
-const struct bw_asked_hooks bw_lib_hooks = {
-    .act = act, .before = before, .answer = answer, .stepped = stepped, .alarm = alarm_rang};
+const struct bw_asker_client_hooks bw_lib_hooks = {
+    .act = act, .before = before, .answer = answer, .stepped = stepped, .alarm = on_alarm};
 
-static void take_out(struct bw_leadership *l)
+static void unlink_leadership(struct bw_leadership *l)
 {
     struct bw_leadership **at = &l->handle->all;
     while (*at != l)
@@ -297,12 +304,12 @@ void bw_lib_reap(struct bw_handle *h)
     while (h->reap) {
         struct bw_leadership *l = h->reap;
         h->reap = l->reap_next;
-        bw_asked_free(l->asked);
+        bw_asker_client_free(l->asked);
         l->asked = NULL;
         lock(l);
-        take_out(l);
+        unlink_leadership(l);
         l->stage = STAGE_GONE;
-        bw_lib_untell(l, EVENT_ELECTED | EVENT_LOST | EVENT_LEADER | EVENT_PREPARE);
+        bw_lib_drop_event(l, EVENT_ELECTED | EVENT_LOST | EVENT_LEADER | EVENT_PREPARE);
         bool mine = l->free_when_gone;
         unlock_changed(l);
         if (mine)

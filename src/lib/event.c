@@ -1,6 +1,6 @@
-/* Callbacks: each leadership has at most one event of each kind to be told, so nothing grows when
- * nobody listens. `lost` is told after the `elected` it belongs to; changes of the leader are told
- * as the latest one. */
+/* Pending callbacks. Each leadership has at most one pending event of each kind, so the queue
+ * stays bounded even if the program never dispatches. `lost` is delivered after its `elected`. Of
+ * several changes of the leader, only the latest is delivered. */
 #include "lib/lib.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static unsigned wanted(const struct bw_options *callbacks)
            (callbacks->prepare ? (unsigned)EVENT_PREPARE : 0u);
 }
 
-void bw_lib_tell(struct bw_leadership *l, unsigned event)
+void bw_lib_queue_event(struct bw_leadership *l, unsigned event)
 {
     struct bw_handle *h = l->handle;
     l->events |= event & wanted(&h->options);
@@ -41,28 +41,28 @@ static void unqueue(struct bw_leadership *l)
     l->event_queued = false;
 }
 
-void bw_lib_untell(struct bw_leadership *l, unsigned event)
+void bw_lib_drop_event(struct bw_leadership *l, unsigned event)
 {
     l->events &= ~event;
     if (l->events == 0 && l->event_queued)
         unqueue(l);
 }
 
-struct news {
-    struct bw_leadership *about;
+struct event_copy {
+    struct bw_leadership *leadership;
     unsigned event;
     uint64_t token;
     enum bw_loss reason;
     char leader[BW_CANDIDATE_ID_MAX + 1], value[BW_VALUE_MAX + 1];
 };
 
-/* The next one event, copied; the mutex is held. */
-static bool take(struct bw_handle *h, struct news *out)
+/* Copies the next event and removes it from the queue. The caller holds the mutex. */
+static bool take(struct bw_handle *h, struct event_copy *out)
 {
     struct bw_leadership *l = h->events;
     if (!l)
         return false;
-    out->about = l;
+    out->leadership = l;
     out->event = l->events & -l->events; /* the lowest bit */
     out->reason = l->reason;
     out->token = atomic_load(&l->token);
@@ -71,40 +71,43 @@ static bool take(struct bw_handle *h, struct news *out)
         memcpy(out->leader, l->leader, sizeof out->leader);
         memcpy(out->value, l->leader_value, sizeof out->value);
     }
-    bw_lib_untell(l, out->event);
+    bw_lib_drop_event(l, out->event);
     return true;
 }
 
-static void deliver(const struct bw_options *callbacks, const struct news *news, void *context)
+static void deliver(const struct bw_options *callbacks, const struct event_copy *event,
+                    void *context)
 {
-    if (news->event == EVENT_ELECTED)
-        callbacks->elected(news->about, news->token, context);
-    else if (news->event == EVENT_LOST)
-        callbacks->lost(news->about, news->reason, context);
-    else if (news->event == EVENT_PREPARE)
-        callbacks->prepare(news->about, context);
+    if (event->event == EVENT_ELECTED)
+        callbacks->elected(event->leadership, event->token, context);
+    else if (event->event == EVENT_LOST)
+        callbacks->lost(event->leadership, event->reason, context);
+    else if (event->event == EVENT_PREPARE)
+        callbacks->prepare(event->leadership, context);
     else
-        callbacks->leader_changed(news->about, news->leader, news->token, news->value, context);
+        callbacks->leader_changed(event->leadership, event->leader, event->token, event->value,
+                                  context);
 }
 
 int bw_lib_dispatch(struct bw_handle *h)
 {
-    struct news news;
-    int told = 0;
+    struct event_copy event;
+    int delivered = 0;
     pthread_mutex_lock(&h->mutex);
-    while (take(h, &news)) {
-        void *context = news.about->context;
-        h->telling = news.about;
-        h->teller = pthread_self();
+    while (take(h, &event)) {
+        void *context = event.leadership->context;
+        h->notifying = event.leadership;
+        h->notifying_thread = pthread_self();
         pthread_mutex_unlock(&h->mutex);
-        deliver(&h->options, &news, context); /* may end the leadership: not touched again */
-        told++;
+        /* The callback may free the leadership, so it is not used after this call. */
+        deliver(&h->options, &event, context);
+        delivered++;
         pthread_mutex_lock(&h->mutex);
-        h->telling = NULL;
+        h->notifying = NULL;
         pthread_cond_broadcast(&h->changed);
     }
     pthread_mutex_unlock(&h->mutex);
-    return told;
+    return delivered;
 }
 
 int bw_fd(const struct bw_handle *h)
@@ -121,11 +124,14 @@ int bw_dispatch(struct bw_handle *h)
     if (h->event_fd < 0)
         return bw_lib_fail(BW_EINVAL, "the handle was not opened with options.pollable");
     pthread_mutex_lock(&h->mutex);
-    bool busy = h->telling;
+    bool busy = h->notifying;
     pthread_mutex_unlock(&h->mutex);
     if (busy)
-        return bw_lib_fail(BW_EBUSY, "bw_dispatch within bw_dispatch, or in two threads");
+        return bw_lib_fail(BW_EBUSY,
+                           "cannot dispatch: another bw_dispatch is running on this handle");
     (void)!read(h->event_fd, &count,
-                sizeof count); /* before looking: what comes later rings again */
+                /* Reset the descriptor before reading the queue: an event queued later sets it
+                 * again. */
+                sizeof count);
     return bw_lib_dispatch(h);
 }

@@ -1,11 +1,12 @@
-/* The handle: a store, and one thread that renews everything led through it.
+/* The handle: one store, and one thread that renews every leadership acquired through it.
  *
- * The thread runs a libuv loop. Whatever touches an elector is handed to it as a call and waited
- * for; what the program asks all the time (bw_is_leader) is answered from atomics. Signals are
- * blocked in the thread: they are for the program's own. */
+ * The thread runs a libuv loop. A function that touches an elector is handed to the thread as a
+ * call, and the caller waits for its result. Frequent questions (bw_is_leader) are answered from
+ * atomics. The thread blocks all signals, so that the program's own threads receive them. */
 #include "lib/lib.h"
 
 #include "core/base/bug.h"
+#include "os/clock.h"
 #include "os/loop.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ const char *bw_why(void)
     return why_text;
 }
 
-void bw_lib_say(const char *format, ...)
+void bw_lib_set_why(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -62,15 +63,15 @@ bool bw_lib_on_thread(const struct bw_handle *h)
 bw_time bw_lib_until(int64_t timeout_ms)
 {
     bool never = timeout_ms < 0 || timeout_ms > BW_TIME_NEVER / BW_MS;
-    return never ? BW_TIME_NEVER : bw_time_add(bw_asker_now(), timeout_ms * BW_MS);
+    return never ? BW_TIME_NEVER : bw_time_add(bw_clock_boot(), timeout_ms * BW_MS);
 }
 
-/* The condition's clock stands still in suspend: waits are cut into pieces, the caller looks at
- * BOOTTIME after each. */
+/* The condition's clock stops during suspend. Waits are therefore cut into pieces, and the caller
+ * compares BOOTTIME after each. */
 void bw_lib_wait(struct bw_handle *h, bw_time until)
 {
     struct timespec at;
-    bw_time now = bw_asker_now();
+    bw_time now = bw_clock_boot();
     if (until == BW_TIME_NEVER) {
         pthread_cond_wait(&h->changed, &h->mutex);
         return;
@@ -113,14 +114,14 @@ static struct call *take_call(struct bw_handle *h)
 
 /* ---- the thread ---- */
 
-/* Tasks are told to end; who blocks looks at `interrupted`. */
+/* Stops the running tasks. Blocked callers see `interrupted` when the condition is broadcast. */
 static void interrupt(struct bw_handle *h)
 {
     if (!atomic_load(&h->interrupted) || atomic_exchange(&h->interrupt_seen, true))
         return;
     for (struct bw_leadership *l = h->all; l; l = l->next)
         if (l->way == WAY_TASK && !l->ending)
-            bw_asked_step(l->asked, BW_LEASE_STOP, false);
+            bw_asker_client_step(l->asked, BW_LEASE_STOP, false);
     pthread_mutex_lock(&h->mutex);
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->mutex);
@@ -141,7 +142,7 @@ static void on_wake(uv_async_t *handle)
     interrupt(h);
 }
 
-/* Before the loop waits: what was decided meanwhile is told, what is over is cleared away. */
+/* Before the loop waits: delivers pending callbacks and frees ended candidacies. */
 static void on_tidy(uv_prepare_t *handle)
 {
     struct bw_handle *h = handle->data;
@@ -182,11 +183,13 @@ static int start_thread(struct bw_handle *h)
 
 /* ---- fork ---- */
 
-/* The open handles: their process in the high half, their number in the low half. A child inherits
- * the number together with everything that the threads of those handles had in their hands when the
- * process forked: mutexes of SQLite, of a TLS library or of the C library's resolver, and SQLite's
- * list of file locks, which the child does not hold. No library can be used safely on top of that,
- * so the child must not open a store. One atomic word and no mutex, which could be held, too. */
+/* The number of open handles (low half) and the process that opened them (high half).
+ *
+ * A forked child inherits this number, and with it the state that the handles' threads had at the
+ * fork: held mutexes of SQLite, of a TLS library or of the C library's resolver, and SQLite's
+ * list of file locks, which the child does not hold. No library works safely in that state, so
+ * the child must not open a store. This is one atomic word instead of a mutex, because a mutex
+ * could be held at the fork, too. */
 static _Atomic uint64_t handles;
 
 static int count_handle(void)
@@ -248,13 +251,13 @@ static int open_parts(struct bw_handle *h, const char *url)
     return bw_lib_settings(h, 0, &settings);
 }
 
-/* NULL, with a sentence for bw_why(). */
+/* Returns NULL and sets the text of bw_why() on failure. */
 static struct bw_handle *new_handle(void)
 {
     struct bw_handle *h = calloc(1, sizeof *h);
     int error = h ? bw_loop_init(&h->loop) : UV_ENOMEM;
     if (error) {
-        bw_lib_say("cannot start an event loop: %s", strerror(-error));
+        bw_lib_set_why("cannot start an event loop: %s", strerror(-error));
         free(h);
         discount_handle();
         return NULL;
@@ -276,7 +279,7 @@ int bw_open(const char *url, const struct bw_options *options, struct bw_handle 
 {
     *out = NULL;
     if (!url)
-        return bw_lib_fail(BW_EINVAL, "no URL of a store");
+        return bw_lib_fail(BW_EINVAL, "missing store URL");
     int error = count_handle();
     if (error)
         return error;
@@ -303,21 +306,21 @@ struct closing {
     char why[WHY_MAX];
 };
 
-/* Nothing may be led, and no call or callback may be running. The mutex is held. */
+/* Fails if an election is led, or a call or callback is running. The caller holds the mutex. */
 static int check_idle(const struct bw_handle *h, struct closing *closing)
 {
     for (const struct bw_leadership *l = h->all; l; l = l->next)
         if (bw_lib_led(l) && !l->resigned) {
-            snprintf(closing->why, WHY_MAX, "cannot close the handle: '%s' is led; resign first",
-                     l->election);
+            snprintf(closing->why, WHY_MAX,
+                     "cannot close the handle: '%s' is led; call bw_resign first", l->election);
             return BW_EBUSY;
         }
     snprintf(closing->why, WHY_MAX, "cannot close the handle: a call or callback is running");
-    return h->busy > 0 || h->telling ? BW_EBUSY : 0;
+    return h->busy > 0 || h->notifying ? BW_EBUSY : 0;
 }
 
-/* The check and the end of every candidacy are one turn of the library's thread. Only that thread
- * announces elections, so no candidacy can be elected between the two. */
+/* The check and the end of every candidacy run in one call on the library's thread. Only that
+ * thread announces elections, so no candidacy can be elected between the two. */
 static int end_candidacies(struct bw_handle *h, void *arg)
 {
     struct closing *closing = arg;
@@ -336,16 +339,16 @@ static int end_candidacies(struct bw_handle *h, void *arg)
     return error;
 }
 
-/* Callbacks that run in other threads end first: they may resign what is led. */
+/* Waits for callbacks in other threads: they may resign what is led. */
 static void await_callbacks(struct bw_handle *h)
 {
     pthread_mutex_lock(&h->mutex);
-    while (h->telling && !pthread_equal(h->teller, pthread_self()))
+    while (h->notifying && !pthread_equal(h->notifying_thread, pthread_self()))
         bw_lib_wait(h, BW_TIME_NEVER);
     pthread_mutex_unlock(&h->mutex);
 }
 
-/* The library's thread frees the candidacies that a callback resigned. */
+/* Waits until the library's thread has freed the candidacies that a callback resigned. */
 static void await_resigned(struct bw_handle *h)
 {
     pthread_mutex_lock(&h->mutex);
@@ -383,7 +386,7 @@ int bw_close(struct bw_handle *h)
         return 0;
     int error = bw_lib_check(h);
     if (!error && bw_lib_on_thread(h))
-        error = bw_lib_fail(BW_EINVAL, "bw_close from a callback");
+        error = bw_lib_fail(BW_EINVAL, "cannot call bw_close from a callback");
     if (!error)
         error = end_all(h);
     if (error)

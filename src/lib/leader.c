@@ -1,4 +1,4 @@
-/* Asking the store who leads: one READ, within a sixth of the TTL. */
+/* Reads the current leader: one READ, with a timeout of a sixth of the TTL. */
 #include "lib/lib.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 struct question {
     struct bw_handle *handle;
-    struct bw_asked *asked; /* T */
+    struct bw_asker_client *asked; /* T */
     const char *election;
     bw_time within_ns;
     bool answered; /* M */
@@ -44,21 +44,21 @@ _Static_assert(sizeof((struct bw_leader_info *)0)->value == BW_VALUE_MAX + 1, "a
 
 static int ask(struct bw_handle *h, void *arg)
 {
-    static const struct bw_asked_hooks hooks = {.act = act, .answer = answer};
+    static const struct bw_asker_client_hooks hooks = {.act = act, .answer = answer};
     struct question *q = arg;
     struct bw_store_request request = {
         .op = BW_STORE_READ, .id = 1, .election = q->election, .candidate = h->id};
     int error = bw_store_request_check(&request, 0);
     if (!error)
-        error = bw_asked_new(&q->asked, h->asker, NULL, &hooks, q);
-    return error ? error : bw_asked_ask(q->asked, &request, q->within_ns);
+        error = bw_asker_client_new(&q->asked, h->asker, NULL, &hooks, q);
+    return error ? error : bw_asker_client_request(q->asked, &request, q->within_ns);
 }
 
 static int forget(struct bw_handle *h, void *arg)
 {
     struct question *q = arg;
     (void)h;
-    bw_asked_free(q->asked);
+    bw_asker_client_free(q->asked);
     return 0;
 }
 
@@ -84,8 +84,9 @@ int bw_leader(struct bw_handle *h, const char *election, struct bw_leader_info *
         return error;
     if (!election || out->size < sizeof out->size || bw_lib_on_thread(h))
         return bw_lib_fail(BW_EINVAL,
-                           "no election, size not set, or called on the library's thread");
-    bw_lib_settings(h, 0, &settings); /* checked at bw_open */
+                           "cannot read the leader: no election, out->size not set, or called "
+                           "on the library's thread");
+    bw_lib_settings(h, 0, &settings); /* cannot fail: bw_open has checked the settings */
     q.within_ns = settings.terms.ttl_ns / 6;
     error = bw_lib_call(h, ask, &q);
     if (!error) {

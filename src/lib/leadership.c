@@ -1,5 +1,6 @@
-/* Contending, releasing, resigning; and what holds now. */
+/* Contend, release, resign; and the current state. */
 #include "lib/lib.h"
+#include "os/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 void bw_lib_free(struct bw_leadership *l)
 {
     bw_lib_deadline_close(l);
-    free(l->clearing);
+    free(l->cleanup);
     free(l->value);
     free(l);
 }
@@ -29,8 +30,8 @@ static int check_names(const struct bw_leadership *l)
         return 0;
     return bw_lib_fail(
         BW_EINVAL,
-        "election (1 to %u bytes, printable, no '/'), id (1 to %u) or value (at most "
-        "%u bytes) cannot be used",
+        "invalid name, id or value: expected an election name of 1 to %u printable bytes without "
+        "'/', an id of 1 to %u bytes and a value of at most %u bytes",
         BW_ELECTION_NAME_MAX, BW_CANDIDATE_ID_MAX, BW_VALUE_MAX);
 }
 
@@ -38,11 +39,12 @@ static int fill(struct bw_leadership *l, const char *election,
                 const struct bw_campaign_options *options)
 {
     if (!election || strlen(election) > BW_ELECTION_NAME_MAX)
-        return bw_lib_fail(BW_EINVAL, "an election's name has 1 to %u bytes", BW_ELECTION_NAME_MAX);
+        return bw_lib_fail(BW_EINVAL, "invalid election name: expected 1 to %u bytes",
+                           BW_ELECTION_NAME_MAX);
     memcpy(l->election, election, strlen(election) + 1);
     l->value = strdup(options->value ? options->value : "");
     if (!l->value)
-        return bw_lib_fail(BW_ENOMEM, "no memory left");
+        return bw_lib_fail(BW_ENOMEM, "out of memory");
     enum bw_overdue otherwise = l->way == WAY_TASK ? BW_OVERDUE_ABORT : BW_OVERDUE_REPORT;
     l->aborts = (options->overdue ? options->overdue : otherwise) == BW_OVERDUE_ABORT;
     l->priority = options->priority;
@@ -70,14 +72,14 @@ static int start(struct bw_handle *h, void *arg)
     for (const struct bw_leadership *other = h->all; other; other = other->next)
         if (strcmp(other->election, l->election) == 0)
             return BW_EBUSY;
-    int error = bw_asked_new(&l->asked, h->asker, &config, &bw_lib_hooks, l);
+    int error = bw_asker_client_new(&l->asked, h->asker, &config, &bw_lib_hooks, l);
     if (error)
         return error;
     pthread_mutex_lock(&h->mutex);
     l->next = h->all;
     h->all = l;
     pthread_mutex_unlock(&h->mutex);
-    bw_asked_step(l->asked, BW_LEASE_START, false);
+    bw_asker_client_step(l->asked, BW_LEASE_START, false);
     return 0;
 }
 
@@ -85,9 +87,9 @@ static int start_call(struct bw_leadership *l)
 {
     int error = bw_lib_call(l->handle, start, l);
     if (error == BW_EBUSY)
-        bw_lib_say("this handle contends for '%s' already", l->election);
+        bw_lib_set_why("this handle already contends for '%s'", l->election);
     else if (error)
-        bw_lib_say("%s", bw_error_text(error));
+        bw_lib_set_why("%s", bw_error_text(error));
     return error;
 }
 
@@ -101,13 +103,13 @@ int bw_lib_contend(struct bw_handle *h, const char *election,
         return error;
     struct bw_leadership *l = calloc(1, sizeof *l);
     if (!l)
-        return bw_lib_fail(BW_ENOMEM, "no memory left");
+        return bw_lib_fail(BW_ENOMEM, "out of memory");
     l->handle = h;
     l->way = way;
     l->cancel_fd = -1;
     error = fill(l, election, options);
     if (error)
-        l->aborts = false; /* there is no timer yet */
+        l->aborts = false; /* no timer exists yet */
     else
         error = bw_lib_deadline_open(l);
     if (!error)
@@ -142,22 +144,23 @@ static int not_elected(const struct bw_leadership *l)
     if (l->answered)
         return bw_lib_fail(BW_ETIMEDOUT, "'%s' has no leader, but was not acquired in time",
                            l->election);
-    return bw_lib_fail(BW_EIO, "the store did not answer in the time given");
+    return bw_lib_fail(BW_EIO, "the store did not answer within the timeout");
 }
 
 static bool is_led_now(const struct bw_leadership *l)
 {
-    return bw_asker_now() < atomic_load(&l->act_until);
+    return bw_clock_boot() < atomic_load(&l->act_until);
 }
 
-/* 0, an error, or 1: wait on. The mutex is held. */
-static int look(const struct bw_leadership *l, int64_t timeout_ms, bw_time until)
+/* Returns 0 if elected, 1 if the caller must continue to wait, or an error. The caller holds the
+ * mutex. */
+static int check_elected(const struct bw_leadership *l, int64_t timeout_ms, bw_time until)
 {
     if (l->stage == STAGE_GONE || atomic_load(&l->handle->interrupted))
         return bw_lib_fail(BW_EINTERRUPTED, "interrupted");
     if (l->stage == STAGE_LEADING && is_led_now(l))
         return 0;
-    bool over = timeout_ms == 0 ? l->decided : bw_asker_now() >= until;
+    bool over = timeout_ms == 0 ? l->decided : bw_clock_boot() >= until;
     return over ? not_elected(l) : 1;
 }
 
@@ -168,8 +171,8 @@ int bw_lib_await(struct bw_leadership *l, int64_t timeout_ms)
     int error;
     pthread_mutex_lock(&h->mutex);
     h->busy++;
-    while ((error = look(l, timeout_ms, until)) == 1) {
-        if (l->stage == STAGE_LOST) { /* over before anybody heard of it */
+    while ((error = check_elected(l, timeout_ms, until)) == 1) {
+        if (l->stage == STAGE_LOST) { /* lost before the caller was notified */
             pthread_mutex_unlock(&h->mutex);
             bw_release(l);
             pthread_mutex_lock(&h->mutex);
@@ -193,9 +196,9 @@ int bw_campaign(struct bw_handle *h, const char *election,
     if (error)
         return error;
     if (own.observer)
-        return bw_lib_fail(BW_EINVAL, "an observer is never elected: use bw_contend");
+        return bw_lib_fail(BW_EINVAL, "an observer cannot be elected; use bw_contend");
     if (h->pid == getpid() && bw_lib_on_thread(h))
-        return bw_lib_fail(BW_EINVAL, "bw_campaign would wait on the library's own thread");
+        return bw_lib_fail(BW_EINVAL, "cannot call bw_campaign on the library's own thread");
     struct bw_leadership *l;
     error = bw_lib_contend(h, election, &own, WAY_BLOCKING, &l);
     if (error)
@@ -216,7 +219,7 @@ int bw_wait_lost(struct bw_leadership *l, int64_t timeout_ms)
     if (error)
         return error;
     if (bw_lib_on_thread(h))
-        return bw_lib_fail(BW_EINVAL, "bw_wait_lost would wait on the library's own thread");
+        return bw_lib_fail(BW_EINVAL, "cannot call bw_wait_lost on the library's own thread");
     pthread_mutex_lock(&h->mutex);
     h->busy++;
     for (;;) {
@@ -224,8 +227,8 @@ int bw_wait_lost(struct bw_leadership *l, int64_t timeout_ms)
             break;
         if (atomic_load(&h->interrupted))
             error = bw_lib_fail(BW_EINTERRUPTED, "interrupted");
-        else if (bw_asker_now() >= until)
-            error = bw_lib_fail(BW_ETIMEDOUT, "still leading");
+        else if (bw_clock_boot() >= until)
+            error = bw_lib_fail(BW_ETIMEDOUT, "still leading after the timeout");
         if (error)
             break;
         bw_lib_wait(h, bw_time_min(until, atomic_load(&l->act_until)));
@@ -236,7 +239,7 @@ int bw_wait_lost(struct bw_leadership *l, int64_t timeout_ms)
     return error;
 }
 
-/* ---- letting go ---- */
+/* ---- releasing ---- */
 
 static int release(struct bw_handle *h, void *arg)
 {
@@ -262,7 +265,8 @@ void bw_lib_free_when_gone(struct bw_leadership *l)
 {
     struct bw_handle *h = l->handle;
     pthread_mutex_lock(&h->mutex);
-    while (l->stage != STAGE_GONE || (h->telling == l && !pthread_equal(h->teller, pthread_self())))
+    while (l->stage != STAGE_GONE ||
+           (h->notifying == l && !pthread_equal(h->notifying_thread, pthread_self())))
         bw_lib_wait(h, BW_TIME_NEVER);
     pthread_mutex_unlock(&h->mutex);
     bw_lib_free(l);
@@ -300,66 +304,66 @@ struct transfer {
 
 static int transfer(struct bw_handle *h, void *arg)
 {
-    const struct transfer *wish = arg;
+    const struct transfer *request = arg;
     (void)h;
-    if (wish->l->stage != STAGE_LEADING)
+    if (request->l->stage != STAGE_LEADING)
         return BW_ENOTLEADER;
-    bw_asked_transfer(wish->l->asked, wish->to);
+    bw_asker_client_transfer(request->l->asked, request->to);
     return 0;
 }
 
 int bw_transfer(struct bw_leadership *l, const char *successor)
 {
-    struct transfer wish = {.l = l, .to = successor};
+    struct transfer request = {.l = l, .to = successor};
     int error = bw_lib_check(l->handle);
     if (error)
         return error;
     if (!successor || !successor[0] || strlen(successor) > BW_CANDIDATE_ID_MAX ||
         strcmp(successor, l->handle->id) == 0)
-        return bw_lib_fail(BW_EINVAL, "the successor is another candidate's id");
-    error = bw_lib_call(l->handle, transfer, &wish);
-    return error ? bw_lib_fail(error, "'%s' is not led", l->election) : 0;
+        return bw_lib_fail(BW_EINVAL, "invalid successor: expected the id of another candidate");
+    error = bw_lib_call(l->handle, transfer, &request);
+    return error ? bw_lib_fail(error, "cannot transfer '%s': not leading", l->election) : 0;
 }
 
-struct word {
+struct yes_or_no {
     struct bw_leadership *l;
     bool yes;
 };
 
 static int prepared(struct bw_handle *h, void *arg)
 {
-    const struct word *word = arg;
+    const struct yes_or_no *report = arg;
     (void)h;
-    if (word->l->preparing && !word->l->ending)
-        bw_asked_step(word->l->asked, BW_LEASE_PREPARED, word->yes);
-    word->l->preparing = false;
+    if (report->l->preparing && !report->l->ending)
+        bw_asker_client_step(report->l->asked, BW_LEASE_PREPARED, report->yes);
+    report->l->preparing = false;
     return 0;
 }
 
 int bw_prepared(struct bw_leadership *l, bool ready)
 {
-    struct word word = {.l = l, .yes = ready};
+    struct yes_or_no report = {.l = l, .yes = ready};
     int error = bw_lib_check(l->handle);
-    return error ? error : bw_lib_call(l->handle, prepared, &word);
+    return error ? error : bw_lib_call(l->handle, prepared, &report);
 }
 
 static int healthy_now(struct bw_handle *h, void *arg)
 {
-    const struct word *word = arg;
+    const struct yes_or_no *report = arg;
     (void)h;
-    if (!word->l->ending)
-        bw_asked_step(word->l->asked, BW_LEASE_HEALTH, word->yes);
+    if (!report->l->ending)
+        bw_asker_client_step(report->l->asked, BW_LEASE_HEALTH, report->yes);
     return 0;
 }
 
 int bw_healthy(struct bw_leadership *l, bool healthy)
 {
-    struct word word = {.l = l, .yes = healthy};
+    struct yes_or_no report = {.l = l, .yes = healthy};
     int error = bw_lib_check(l->handle);
-    return error ? error : bw_lib_call(l->handle, healthy_now, &word);
+    return error ? error : bw_lib_call(l->handle, healthy_now, &report);
 }
 
-/* ---- what holds now ---- */
+/* ---- current state ---- */
 
 bool bw_is_leader(const struct bw_leadership *l)
 {
@@ -368,7 +372,7 @@ bool bw_is_leader(const struct bw_leadership *l)
 
 int64_t bw_valid_ms(const struct bw_leadership *l)
 {
-    bw_time left = atomic_load(&l->work_until) - bw_asker_now();
+    bw_time left = atomic_load(&l->work_until) - bw_clock_boot();
     return left > 0 && l->handle->pid == getpid() ? left / BW_MS : 0;
 }
 
@@ -394,7 +398,7 @@ const char *bw_election(const struct bw_leadership *l)
 }
 
 #define SAME(name)                                                                                 \
-    _Static_assert((int)BW_LOSS_##name == (int)BW_LEASE_##name, "reasons have one number each")
+    _Static_assert((int)BW_LOSS_##name == (int)BW_LEASE_##name, "same number in both enums")
 SAME(EXPIRED);
 SAME(TAKEN);
 SAME(RESIGNED);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# One relocatable object of all archives, in which only the public symbols are global, as an archive: a program that
-# links it can use any name of its own.
+# Links all archives into one relocatable object in which only the public symbols are global, and archives it. A program that
+# links it can use any name for its own symbols.
 #     static.sh OUT MAP OBJCOPY AR CC... -- ARCHIVE...
 set -eu
 out=$1 map=$2 objcopy=$3 ar=$4

@@ -1,9 +1,10 @@
-/* bw_run_while_leader: the classic pattern (run the task when the mutex is acquired; when the task
- * or the renewal ends, cancel the other) with the part that is usually left out: the leadership is
- * not given back while the task runs, and a task that does not end in time does not live on. */
+/* bw_run_while_leader. The common pattern runs a task once the mutex is acquired, and cancels the
+ * task when the renewal fails. This implementation adds two rules: the leadership is not released
+ * while the task runs, and a task that does not end in time does not survive. */
 #include "lib/lib.h"
 
 #include "core/base/bug.h"
+#include "os/clock.h"
 
 #include <unistd.h>
 
@@ -32,16 +33,17 @@ struct bw_leadership *bw_cancel_leadership(const struct bw_cancel *cancel)
     return cancel->leadership;
 }
 
-/* How it stood at the moment the task returned. */
-static int verdict(struct bw_leadership *l, enum bw_loss *reason)
+/* The outcome at the moment the task returned. */
+static int outcome(struct bw_leadership *l, enum bw_loss *reason)
 {
     struct bw_handle *h = l->handle;
-    bw_time now = bw_asker_now();
+    bw_time now = bw_clock_boot();
     pthread_mutex_lock(&h->mutex);
     bool lost = l->stage != STAGE_LEADING || now >= atomic_load(&l->act_until);
     bool late = now >= atomic_load(&l->work_until);
-    /* The task may be quicker to see the deadline than the library's thread, which knows why. */
-    while (lost && l->stage == STAGE_LEADING && bw_asker_now() < atomic_load(&l->work_until))
+    /* The task may see the deadline before the library's thread has recorded why the leadership
+     * was lost. */
+    while (lost && l->stage == STAGE_LEADING && bw_clock_boot() < atomic_load(&l->work_until))
         bw_lib_wait(h, atomic_load(&l->work_until));
     *reason = lost && l->reason == BW_LOSS_NONE ? BW_LOSS_EXPIRED : l->reason;
     pthread_mutex_unlock(&h->mutex);
@@ -69,7 +71,7 @@ static int run_once(struct bw_handle *h, const char *election, bw_task task, voi
     if (!error) {
         struct bw_cancel cancel = {.leadership = l};
         int result = task(&cancel, arg);
-        error = verdict(l, &reason);
+        error = outcome(l, &reason);
         if (o->result)
             *o->result = result;
         if (o->reason)
@@ -90,12 +92,13 @@ int bw_run_while_leader(struct bw_handle *h, const char *election, bw_task task,
     if (error)
         return error;
     if (!task)
-        return bw_lib_fail(BW_EINVAL, "no task");
+        return bw_lib_fail(BW_EINVAL, "missing task");
     if (BW_BUG(lib_reads_beyond_a_short_struct) ? own.campaign && own.campaign->observer
                                                 : campaign.observer)
-        return bw_lib_fail(BW_EINVAL, "an observer is never elected");
+        return bw_lib_fail(BW_EINVAL, "an observer cannot be elected");
     if (h->pid == getpid() && bw_lib_on_thread(h))
-        return bw_lib_fail(BW_EINVAL, "bw_run_while_leader would wait on the library's own thread");
+        return bw_lib_fail(BW_EINVAL,
+                           "cannot call bw_run_while_leader on the library's own thread");
     do
         error = run_once(h, election, task, arg, &own, &campaign);
     while (error == BW_ENOTLEADER && own.again);

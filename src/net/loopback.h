@@ -1,9 +1,9 @@
-/* Does an address stay on this machine? The only place that decides it: whatever refuses clear
- * text to other machines asks here.
+/* Decides whether an address stays on this machine. Every check that refuses unencrypted traffic to
+ * other machines uses these functions.
  *
- * A host is loopback if it is exactly "localhost", an IPv4 address in 127.0.0.0/8, or ::1. Every
- * other name may resolve to any machine ("127.example.com", "localhost.example.com"), and addresses
- * that inet_pton does not read ("127.1", "0x7f.1") are not guessed at. */
+ * A host is loopback if it is exactly "localhost", an IPv4 address in 127.0.0.0/8, or ::1. Any
+ * other name may resolve to any machine ("127.example.com", "localhost.example.com"). Addresses
+ * that inet_pton does not accept ("127.1", "0x7f.1") are not loopback. */
 #ifndef BW_NET_LOOPBACK_H
 #define BW_NET_LOOPBACK_H
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `host` stands alone: no port, no brackets. */
+/* `host` has no port and no brackets. */
 static inline bool bw_net_host_is_loopback(const char *host)
 {
     struct in_addr four;
@@ -24,8 +24,8 @@ static inline bool bw_net_host_is_loopback(const char *host)
     return strcmp(host, "localhost") == 0;
 }
 
-/* HOST[:PORT] or [IPv6][:PORT], as in a URL; a path, query or fragment may follow. Anything else is
- * not loopback: in "127.0.0.1:80@example.com" the host is example.com. */
+/* Accepts HOST[:PORT] or [IPv6][:PORT], as in a URL; a path, query or fragment may follow. Anything
+ * else is not loopback: in "127.0.0.1:80@example.com" the host is example.com. */
 static inline bool bw_net_address_is_loopback(const char *address)
 {
     char host[INET6_ADDRSTRLEN];

@@ -1,4 +1,5 @@
-/* Whether a file is still the one that was read: its place on the disk, size and time of change. */
+/* Detects whether a file has changed since it was read: device, inode, size and modification
+ * time. */
 #ifndef BW_NET_STAMP_H
 #define BW_NET_STAMP_H
 
@@ -11,7 +12,7 @@ struct bw_stamp {
     int64_t changed_s, changed_ns;
 };
 
-/* Zeros: there is no such file. */
+/* Zeros: no such file. */
 static inline struct bw_stamp bw_stamp_of(const char *path)
 {
     struct stat file;

@@ -1,4 +1,4 @@
-/* A libuv loop that is opened and used without the risk of an abort; see loop.h. */
+/* Opens a libuv loop and resolves names on it; see loop.h. */
 #include "os/loop.h"
 
 #include "core/base/bug.h"
@@ -13,12 +13,13 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* Two pipes for signals (the loop's, and with the first loop the process'), epoll and an eventfd.
- * The pipes are tried as pipes, because the kernel limits their memory per user, too. */
+/* Descriptors of a loop: two signal pipes (the loop's own, and the process' pipe made with the
+ * first loop), epoll and an eventfd. The check creates real pipes, because the kernel also limits
+ * pipe memory per user. */
 #define PIPES       2u
 #define DESCRIPTORS (2 * PIPES + 2)
 
-/* 0 or a negative errno. */
+/* Returns 0 or a negative errno. */
 static int check_descriptors(void)
 {
     int fds[DESCRIPTORS], error = 0;
@@ -43,7 +44,7 @@ int bw_loop_init(uv_loop_t *loop)
     return error ? error : uv_loop_init(loop);
 }
 
-/* The size of libuv's pool, as libuv reads it. */
+/* Size of libuv's thread pool, read the same way as libuv does. */
 #define POOL_DEFAULT 4u
 #define POOL_MAX     1024u
 
@@ -61,7 +62,8 @@ static void *wait_for_all(void *all_started)
     return NULL;
 }
 
-/* Starts as many threads as the pool has, all at once, and ends them. 0 or a negative errno. */
+/* Checks that libuv can start its pool: starts the same number of threads, all at the same time,
+ * and ends them. Returns 0 or a negative errno. */
 static int try_threads(void)
 {
     static pthread_t threads[POOL_MAX];
@@ -84,7 +86,8 @@ static int try_threads(void)
     return -error;
 }
 
-/* Once they could be started, the pool keeps its threads. */
+/* Checks this until it succeeds once: libuv starts its pool only once and never ends its
+ * threads. */
 static int check_threads(void)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -101,4 +104,24 @@ int bw_loop_look_up(uv_loop_t *loop, uv_getaddrinfo_t *request, uv_getaddrinfo_c
 {
     int error = BW_BUG(loop_trusts_libuv) ? 0 : check_threads();
     return error ? error : uv_getaddrinfo(loop, request, found, host, service, hints);
+}
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void on_nothing(uv_work_t *work, int status)
+{
+    (void)status;
+    free(work);
+}
+
+int bw_loop_start_pool(uv_loop_t *loop)
+{
+    int error = check_threads();
+    uv_work_t *work = error ? NULL : malloc(sizeof *work);
+    if (!error && !work)
+        error = UV_ENOMEM;
+    return error ? error : uv_queue_work(loop, work, do_nothing, on_nothing);
 }

@@ -1,8 +1,8 @@
-/* Addresses; see address.h. */
+/* Converts network addresses; see address.h. */
 #include "peer/address.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -25,7 +25,7 @@ int bw_peer_address_split(const char *text, size_t length, char host[BW_PEER_HOS
         begin = 1;
         end--;
     } else if (memchr(text, ':', end)) {
-        return BW_EINVAL; /* IPv6 without brackets: which colon is the port's? */
+        return BW_EINVAL; /* IPv6 without brackets: the port is ambiguous */
     }
     if (end == begin || end - begin > BW_PEER_HOST_MAX)
         return BW_EINVAL;

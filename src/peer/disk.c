@@ -1,16 +1,19 @@
-/* A peer's directory; see disk.h, and slots.c for `elections`.
+/* The directory of a peer; see disk.h, and disk_record.c for `elections`.
  *
- *   identity   text, one "word value" per line: bellwether-peer 1, node, cluster, directory (hex),
- *              inode (of this very file), check (XXH64 of the lines before, hex)
- *   members    magic 8, checksum 8 (XXH64 of what follows), length 4 (of what follows), starts 4,
- *              flags 1 (1 founded, 2 returned), proposer 4, round 8, own_round 8, count 4, ids 4
- * each, then pages of rows as ROSTER frames (frame.c), each behind its length 4
+ *   identity  text, one "word value" per line: bellwether-peer 1, node, cluster, directory (hex),
+ *             inode (of this file), check (XXH64 of the lines before, hex)
+ *   members   magic 8, checksum 8 (XXH64 of the rest), length 4 (of the rest), starts 4,
+ *             flags 1 (1 founded, 2 returned), proposer 4, round 8, own_round 8, count 4, ids 4
+ *             each; then pages of rows as ROSTER frames (frame.c), each after its length 4
  *
- * identity is written last when a directory is made: without it nothing was ever promised here. */
+ * `identity` is written last when a directory is created: without it, the directory holds no
+ * promises. */
 #include "peer/disk.h"
 
+#include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/little.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +34,8 @@
 #define MEMBERS_FIXED 29u
 
 struct election_file {
-    uint64_t sequence[2]; /* of each slot */
-    bool put;             /* written, not known to be durable */
+    uint64_t sequence[2]; /* sequence number of each slot */
+    bool put;             /* written, but perhaps not durable yet */
     struct bw_peer_record record;
 };
 
@@ -42,32 +45,17 @@ struct bw_peer_disk {
     uint32_t elections, put_count;
     struct election_file *election;
     unsigned char slot[BW_PEER_SLOT_BYTES];
-    unsigned char *members; /* a whole file */
+    unsigned char *members; /* buffer for a whole file */
     size_t members_cap;
     struct bw_peer_frame frame;
 };
 
-static int say(char *why, int error, const char *format, const char *directory)
+static int fail(char *why, int error, const char *format, const char *directory)
 {
     int at = snprintf(why, BW_PEER_DISK_WHY_MAX + 1, format, directory);
     if (error == BW_EIO && at > 0 && (size_t)at < BW_PEER_DISK_WHY_MAX)
         snprintf(why + at, BW_PEER_DISK_WHY_MAX + 1 - (size_t)at, ": %s", strerror(errno));
     return error;
-}
-
-static bool write_all(int fd, const unsigned char *bytes, size_t length, off_t at)
-{
-    while (length > 0) {
-        ssize_t wrote = pwrite(fd, bytes, length, at);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return false;
-        bytes += wrote;
-        at += wrote;
-        length -= (size_t)wrote;
-    }
-    return true;
 }
 
 /* ---- elections ---- */
@@ -83,11 +71,11 @@ static bool write_slot(struct bw_peer_disk *disk, uint32_t election, unsigned wh
     struct election_file *file = &disk->election[election];
     size_t length = bw_peer_slot_encode(disk->slot, disk->id, election, sequence, &file->record);
     file->sequence[which] = sequence;
-    return write_all(disk->elections_fd, disk->slot, length, slot_at(election, which));
+    return bw_file_write(disk->elections_fd, disk->slot, length, slot_at(election, which));
 }
 
-/* The slot that is not the newest takes the record; what is put again before it was durable goes to
- * the same one. */
+/* Writes the record to the older slot. A record that is put again before it was durable goes to the
+ * same slot. */
 int bw_peer_disk_put_record(struct bw_peer_disk *disk, uint32_t election,
                             const struct bw_peer_record *record)
 {
@@ -99,10 +87,10 @@ int bw_peer_disk_put_record(struct bw_peer_disk *disk, uint32_t election,
     return write_slot(disk, election, which, file->sequence[newest] + 1) ? 0 : BW_EIO;
 }
 
-/* When a record is durable the other slot takes it too, in its own time: so soon no single flipped
- * bit can make us forget. An older number: should this one be torn, the durable one is still the
+/* Writes a durable record to the other slot, too, so that one flipped bit soon cannot destroy it.
+ * This copy gets an older sequence number: if its write is torn, the durable one is still the
  * newest. */
-static bool write_twin(struct bw_peer_disk *disk, uint32_t election)
+static bool write_second_copy(struct bw_peer_disk *disk, uint32_t election)
 {
     struct election_file *file = &disk->election[election];
     unsigned newest = file->sequence[1] > file->sequence[0];
@@ -116,7 +104,7 @@ int bw_peer_disk_sync(struct bw_peer_disk *disk)
     bool good = disk->put_count == 0 || fdatasync(disk->elections_fd) == 0;
     for (uint32_t e = 0; good && disk->put_count > 0 && e < disk->elections; e++)
         if (disk->election[e].put)
-            good = write_twin(disk, e);
+            good = write_second_copy(disk, e);
     return good ? 0 : BW_EIO;
 }
 
@@ -157,26 +145,26 @@ static bool read_election(struct bw_peer_disk *disk, uint32_t election)
     return true;
 }
 
-/* Slots of elections that were not there before begin empty. */
+/* Opens the file of slots. Slots of new elections start empty. */
 static int open_elections(struct bw_peer_disk *disk, bool made, const char *directory, char *why)
 {
     struct stat status;
     disk->elections_fd = openat(disk->directory, "elections", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (disk->elections_fd < 0 || fstat(disk->elections_fd, &status) != 0)
-        return say(why, BW_EIO, "cannot open the data in %s", directory);
-    /* Before there is an identity nothing counts. */
+        return fail(why, BW_EIO, "cannot open the elections file in %s", directory);
+    /* Without an identity, existing slots do not count. */
     uint32_t there = made ? 0 : (uint32_t)((status.st_size + BW_PEER_SLOT_BYTES) / slot_at(1, 0));
     for (uint32_t i = 0; i < disk->elections; i++) {
         if (i < there && !read_election(disk, i))
-            return say(why, BW_EDAMAGED,
-                       "%s is damaged: what this node promised cannot be read. Remove the node "
-                       "from the cluster and let it join again with an empty directory",
-                       directory);
+            return fail(why, BW_EDAMAGED,
+                        "%s is damaged: cannot read the promises of this node; remove the node "
+                        "from the cluster, then let it join again with an empty directory",
+                        directory);
         if (i >= there && (!write_slot(disk, i, 0, 1) || !write_slot(disk, i, 1, 2)))
-            return say(why, BW_EIO, "cannot write in %s", directory);
+            return fail(why, BW_EIO, "cannot write to directory %s", directory);
     }
     if (fsync(disk->elections_fd) != 0)
-        return say(why, BW_EIO, "cannot write in %s", directory);
+        return fail(why, BW_EIO, "cannot write to directory %s", directory);
     return 0;
 }
 
@@ -193,7 +181,7 @@ static int identity_text(char out[IDENTITY_MAX], bw_node self, const char *clust
                              (uint64_t)XXH64(out, (size_t)length, 0));
 }
 
-/* The value of a line of the identity, or "". */
+/* Value of a line of the identity file, or "". */
 static const char *value_of(const char *text, const char *word, char out[CLUSTER_MAX + 1])
 {
     size_t length = strlen(word);
@@ -207,7 +195,7 @@ static const char *value_of(const char *text, const char *word, char out[CLUSTER
     return out;
 }
 
-/* What the file would say if it were ours, word by word. */
+/* Rebuilds the expected text of the file and compares it. */
 static int check_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_options *o,
                           const char *text, uint64_t inode, char *why)
 {
@@ -218,8 +206,8 @@ static int check_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_o
     value_of(text, "cluster", value);
     identity_text(again, node, value, disk->id, written);
     if (strcmp(text, again) != 0)
-        return say(why, BW_EDAMAGED, "%s/identity is damaged; bring the directory back",
-                   o->directory);
+        return fail(why, BW_EDAMAGED, "%s/identity is damaged; restore the original file",
+                    o->directory);
     if (node != o->self || strcmp(value, o->cluster) != 0) {
         snprintf(why, BW_PEER_DISK_WHY_MAX + 1,
                  "%.200s belongs to node %" PRIu32 " of cluster %.100s, not to node %" PRIu32
@@ -228,14 +216,14 @@ static int check_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_o
         return BW_EDAMAGED;
     }
     if (written != inode)
-        return say(why, BW_EDAMAGED,
-                   "%s is a copy, or was brought back from a backup: what the node promised since "
-                   "then is not in it. Let this node leave, and join again with an empty directory",
-                   o->directory);
+        return fail(why, BW_EDAMAGED,
+                    "%s is a copy, or was restored from a backup: promises made since then are "
+                    "missing; remove the node, then let it join again with an empty directory",
+                    o->directory);
     return 0;
 }
 
-/* 1: there is none. */
+/* Returns 1 if there is no identity file. */
 static int read_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_options *o, char *why)
 {
     char text[IDENTITY_MAX + 1];
@@ -247,16 +235,9 @@ static int read_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_op
     if (fd >= 0)
         close(fd);
     if (length < 0)
-        return say(why, BW_EIO, "cannot read %s/identity", o->directory);
+        return fail(why, BW_EIO, "cannot read %s/identity", o->directory);
     text[length] = '\0';
     return check_identity(disk, o, text, status.st_ino, why);
-}
-
-/* Durable under its name when it returns. */
-static bool put_in_place(struct bw_peer_disk *disk, int fd, const char *from, const char *to)
-{
-    return fsync(fd) == 0 && renameat(disk->directory, from, disk->directory, to) == 0 &&
-           fsync(disk->directory) == 0;
 }
 
 static int make_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_options *o, char *why)
@@ -267,12 +248,12 @@ static int make_identity(struct bw_peer_disk *disk, const struct bw_peer_disk_op
     bool good = fd >= 0 && fstat(fd, &status) == 0;
     if (good) {
         int length = identity_text(text, o->self, o->cluster, disk->id, status.st_ino);
-        good = write_all(fd, (unsigned char *)text, (size_t)length, 0) &&
-               put_in_place(disk, fd, "identity.new", "identity");
+        good = bw_file_write(fd, text, (size_t)length, 0) &&
+               bw_file_publish(disk->directory, fd, "identity.new", "identity", NULL);
     }
     if (fd >= 0)
         close(fd);
-    return good ? 0 : say(why, BW_EIO, "cannot write in %s", o->directory);
+    return good ? 0 : fail(why, BW_EIO, "cannot write to directory %s", o->directory);
 }
 
 uint64_t bw_peer_disk_id(const struct bw_peer_disk *disk)
@@ -295,14 +276,14 @@ static size_t put_found(unsigned char *at, uint32_t starts, const struct bw_peer
     return MEMBERS_FIXED + 4 * found->count;
 }
 
-static size_t put_rows(struct bw_peer_disk *disk, unsigned char *at, size_t room,
+static size_t put_rows(struct bw_peer_disk *disk, unsigned char *at, size_t space,
                        const struct bw_peer_roster *roster)
 {
     size_t used = 0;
     uint32_t place = 0;
     disk->frame.kind = BW_PEER_ROSTER;
     while (bw_peer_roster_page(roster, &place, &disk->frame.rows) > 0) {
-        int length = bw_peer_frame_encode(&disk->frame, at + used + 4, room - used - 4);
+        int length = bw_peer_frame_encode(&disk->frame, at + used + 4, space - used - 4);
         if (length < 0)
             break;
         bw_put32(at + used, (uint32_t)length);
@@ -321,11 +302,8 @@ int bw_peer_disk_write_members(struct bw_peer_disk *disk, uint32_t starts,
     bw_put64(disk->members, MEMBERS_MAGIC);
     bw_put64(disk->members + 8, XXH64(body, length, disk->id));
     bw_put32(disk->members + 16, (uint32_t)length);
-    int fd = openat(disk->directory, "members.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && write_all(fd, disk->members, MEMBERS_HEAD + length, 0) &&
-                put_in_place(disk, fd, "members.new", "members");
-    if (fd >= 0)
-        close(fd);
+    bool good = bw_file_replace(disk->directory, "members.new", "members", 0600, disk->members,
+                                MEMBERS_HEAD + length, NULL);
     return good ? 0 : BW_EIO;
 }
 
@@ -392,12 +370,12 @@ static int lock_directory(struct bw_peer_disk *disk, const char *directory, char
 {
     disk->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (disk->directory < 0)
-        return say(why, BW_EIO, "cannot open %s", directory);
+        return fail(why, BW_EIO, "cannot open %s", directory);
     disk->lock = openat(disk->directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (disk->lock < 0)
-        return say(why, BW_EIO, "cannot write in %s", directory);
+        return fail(why, BW_EIO, "cannot write to directory %s", directory);
     if (flock(disk->lock, LOCK_EX | LOCK_NB) != 0)
-        return say(why, BW_EBUSY, "%s is in use by another process", directory);
+        return fail(why, BW_EBUSY, "%s is in use by another process", directory);
     return 0;
 }
 
@@ -408,8 +386,12 @@ static int open_inside(struct bw_peer_disk *disk, const struct bw_peer_disk_opti
     if (found < 0)
         return found;
     if (found == 1 && getrandom(&disk->id, sizeof disk->id, 0) != (ssize_t)sizeof disk->id)
-        return say(why, BW_EIO, "no randomness for %s", o->directory);
-    disk->id |= 1; /* 0 is nobody's */
+        return fail(why, BW_EIO, "cannot read random numbers for %s", o->directory);
+    disk->id |= 1; /* 0 means no directory */
+    /* A process that was killed may have renamed a file without a sync of the directory. From now
+     * on this one relies on it. */
+    if (!BW_BUG(peer_trusts_what_it_found) && fsync(disk->directory) != 0)
+        return fail(why, BW_EIO, "cannot write to directory %s", o->directory);
     error = open_elections(disk, found == 1, o->directory, why);
     if (!error && found == 1) {
         unlinkat(disk->directory, "members", 0);
@@ -425,7 +407,7 @@ int bw_peer_disk_open(struct bw_peer_disk **out, const struct bw_peer_disk_optio
     size_t cap = MEMBERS_HEAD + MEMBERS_FIXED + 4 * BW_PEER_FOUNDERS_MAX +
                  BW_PEER_MEMBERS_MAX * (sizeof(struct bw_peer_row) + 4);
     if (!disk)
-        return say(why, BW_ENOMEM, "no memory for %s", options->directory);
+        return fail(why, BW_ENOMEM, "out of memory for %s", options->directory);
     disk->directory = disk->lock = disk->elections_fd = -1;
     disk->elections = options->elections;
     disk->members_cap = cap;
@@ -433,9 +415,11 @@ int bw_peer_disk_open(struct bw_peer_disk **out, const struct bw_peer_disk_optio
     disk->election = calloc(options->elections, sizeof *disk->election);
     int error = BW_ENOMEM;
     if (!disk->members || !disk->election)
-        say(why, error, "no memory for %s", options->directory);
+        fail(why, error, "out of memory for %s", options->directory);
     else if (strlen(options->cluster) > CLUSTER_MAX || strchr(options->cluster, '\n'))
-        error = say(why, BW_EINVAL, "the cluster's name is too long for %s", options->directory);
+        error = fail(why, BW_EINVAL,
+                     "invalid cluster name for %s: expected at most 255 bytes on one line",
+                     options->directory);
     else
         error = open_inside(disk, options, why);
     if (error) {

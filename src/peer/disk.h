@@ -1,27 +1,30 @@
-/* What a peer must never forget, in its own directory.
+/* Durable state of a peer, in its own directory.
  *
- *   lock       one process at a time
- *   identity   whose directory this is; written once, last
- *   elections  what was promised, per election: two slots, written in turn
- *   members    starts, founding, roster: replaced as a whole
+ *   lock       allows one process at a time
+ *   identity   owner of the directory; written once, last
+ *   elections  promises per election: two slots, written alternately
+ *   members    starts, founding and roster: replaced as a whole
  *
- * Every write is durable when the call returns, and torn by a crash it leaves what was there
- * before; the formats stand at the top of disk.c and slots.c. A directory of another node or
- * cluster, a copy (its identity has another inode) and a damaged one are refused with a sentence.
+ * Guarantees:
+ * - A write is durable when its function returns.
+ * - A crash during a write leaves the previous state. disk.c and disk_record.c describe the
+ *   formats.
+ * - bw_peer_disk_open rejects the directory of another node or cluster, a copy (whose identity file
+ *   has another inode) and a damaged directory, and explains why.
  *
- * Calls block: a record is a few hundred bytes and one fdatasync. Nothing is allocated after open.
- */
+ * Calls block: a record is a few hundred bytes and one fdatasync. After bw_peer_disk_open, nothing
+ * is allocated. */
 #ifndef BW_PEER_DISK_H
 #define BW_PEER_DISK_H
 
 #include "core/base/event.h"
-#include "core/cluster/found.h"
-#include "core/cluster/roster.h"
 #include "core/elect/raft/raft.h"
+#include "core/peer/founding.h"
+#include "core/peer/roster.h"
 
 #define BW_PEER_DISK_WHY_MAX 511u
 
-/* Raft's log as it is: terms and membership changes; its entries have no bytes. */
+/* Raft's log: terms and membership changes. Its entries carry no data. */
 struct bw_peer_log {
     bw_index snapshot_index;
     bw_term snapshot_term;
@@ -47,42 +50,45 @@ struct bw_peer_disk_options {
     uint32_t elections;
 };
 
-/* Returns 0, or an error with a line in why[BW_PEER_DISK_WHY_MAX + 1]: BW_EBUSY (in use),
- * BW_EDAMAGED (not ours, copied, broken), BW_EIO, BW_ENOMEM. */
+/* Opens the directory. Returns 0, or an error with a line in why[BW_PEER_DISK_WHY_MAX + 1]:
+ * BW_EBUSY (in use), BW_EDAMAGED (not ours, copied, damaged), BW_EIO, BW_ENOMEM. */
 int bw_peer_disk_open(struct bw_peer_disk **out, const struct bw_peer_disk_options *options,
                       char *why);
 void bw_peer_disk_close(struct bw_peer_disk *disk);
 
-/* Drawn when the directory was made. */
+/* Random id of the directory, chosen at its creation. */
 uint64_t bw_peer_disk_id(const struct bw_peer_disk *disk);
 
-/* As last written; all zero before that. */
+/* The record as last written; all zero before the first write. */
 const struct bw_peer_record *bw_peer_disk_record(const struct bw_peer_disk *disk,
                                                  uint32_t election);
-/* 0 or BW_EIO: nothing is known of what is on the disk now; the process must end. */
+/* Writes a record and makes it durable. Returns 0 or BW_EIO. After BW_EIO the state on the disk is
+ * unknown, and the process must end. */
 int bw_peer_disk_write_record(struct bw_peer_disk *disk, uint32_t election,
                               const struct bw_peer_record *record);
 
-/* The same in two steps, so that many records cost one sync: what was put is durable after it. */
+/* Write records in two steps, so that many of them need only one sync: records written by
+ * bw_peer_disk_put_record are durable after bw_peer_disk_sync returned 0. */
 int bw_peer_disk_put_record(struct bw_peer_disk *disk, uint32_t election,
                             const struct bw_peer_record *record);
 int bw_peer_disk_sync(struct bw_peer_disk *disk);
 
-/* What `members` held when it was opened; rows go into the roster. 0 also if it was never written;
- * BW_EDAMAGED. */
+/* Reads `members` as it was at open; rows go into the roster. Returns 0, also if the file was never
+ * written; or BW_EDAMAGED. */
 int bw_peer_disk_read_members(struct bw_peer_disk *disk, uint32_t *starts,
                               struct bw_peer_found_saved *found, struct bw_peer_roster *roster);
-/* 0 or BW_EIO: what was there before still stands. */
+/* Replaces the file `members`. Returns 0, or BW_EIO; then the previous file is unchanged. */
 int bw_peer_disk_write_members(struct bw_peer_disk *disk, uint32_t starts,
                                const struct bw_peer_found_saved *found,
                                const struct bw_peer_roster *roster);
 
-/* slots.c: one slot as bytes, pure. Returns the bytes written. */
+/* disk_record.c: encodes one slot; pure. Returns the number of bytes. */
 #define BW_PEER_SLOT_BYTES 8192u
 size_t bw_peer_slot_encode(unsigned char out[BW_PEER_SLOT_BYTES], uint64_t directory,
                            uint32_t election, uint64_t sequence,
                            const struct bw_peer_record *record);
-/* False: not a whole slot of this directory and election. */
+/* disk_record.c: decodes one slot. Returns false if it is not a complete slot of this directory and
+ * election. */
 bool bw_peer_slot_decode(const unsigned char in[BW_PEER_SLOT_BYTES], uint64_t directory,
                          uint32_t election, uint64_t *sequence, struct bw_peer_record *record);
 

@@ -1,8 +1,8 @@
-/* The file that names the members; see members_file.h. */
+/* Reads the list of members; see members_file.h. */
 #include "peer/members_file.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "peer/address.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static bool read_word(const char *word, struct bw_peer_row *row)
     return true;
 }
 
-/* 1: nothing on it. */
+/* Returns 1 for an empty line. */
 static int read_line(char *line, struct bw_peer_row *row)
 {
     struct sockaddr_storage address;
@@ -56,14 +56,15 @@ static int take_line(char *line, unsigned number, const char *file, struct bw_pe
     int error = read_line(line, &row);
     if (error == 1)
         return 0;
-    const char *what = "is not \"ID HOST:PORT [priority=N] [ordinary]\"";
+    const char *what = "expected \"ID HOST:PORT [priority=N] [ordinary]\"";
     if (!error && bw_peer_roster_take(roster, &row, true) != BW_PEER_ROSTER_CAME) {
         bool known = bw_peer_roster_find(roster, row.id) != NULL;
-        what = known ? "names a member twice" : "is one member too many";
+        what = known ? "duplicate member id" : "too many members";
         error = known ? BW_EINVAL : BW_ELIMIT;
     }
     if (error)
-        snprintf(why, BW_PEER_MEMBERS_FILE_WHY + 1, "%.120s: line %u %s", file, number, what);
+        snprintf(why, BW_PEER_MEMBERS_FILE_WHY + 1, "members file %.120s, line %u: %s", file,
+                 number, what);
     return error;
 }
 
@@ -75,7 +76,7 @@ int bw_peer_members_read(const char *file, struct bw_peer_roster *roster,
     unsigned number = 0;
     FILE *in = fopen(file, "re");
     if (!in) {
-        snprintf(why, BW_PEER_MEMBERS_FILE_WHY + 1, "cannot read %.120s: %s", file,
+        snprintf(why, BW_PEER_MEMBERS_FILE_WHY + 1, "cannot read members file %.120s: %s", file,
                  strerror(errno));
         return BW_EIO;
     }

@@ -1,7 +1,8 @@
-/* A peer: opening and closing, its clock, and what the process around it may ask; see node.h and
- * node_state.h. */
+/* A peer: opening and closing, timers, and the public functions; see node.h and node_state.h. */
 #include "peer/node.h"
 
+#include "core/base/bug.h"
+#include "os/clock.h"
 #include "peer/members_file.h"
 #include "peer/node_state.h"
 
@@ -13,15 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Who is due again at once breathes this long. */
-#define AGAIN_NS (200 * BW_US)
-
-bw_time peer_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
+/* Minimum pause before the timer fires again. */
+#define TIMER_PAUSE_NS (200 * BW_US)
 
 void peer_end(struct bw_peer *p, int error, const char *why)
 {
@@ -41,25 +35,41 @@ bool peer_save(struct bw_peer *p)
 
 /* ---- time ---- */
 
-static void obey_queue(struct bw_peer *p)
+/* Whether we were elected again after the command was queued. The command is for the leadership of
+ * that time. The work of the newer one may already run, and the command would release it. */
+static bool is_outdated(const struct bw_peer *p, const struct peer_queued *queued)
+{
+    bool ends = queued->kind == BW_EVENT_COMMAND && (queued->command.kind == BW_COMMAND_RESIGN ||
+                                                     queued->command.kind == BW_COMMAND_TRANSFER);
+    return ends && p->election[queued->command.election].own_term > queued->term &&
+           !BW_BUG(peer_ends_a_later_leadership);
+}
+
+static void run_queue(struct bw_peer *p)
 {
     for (uint32_t i = p->queue_count; i > 0; i--) {
         struct peer_queued queued = p->queue[p->queue_first];
         p->queue_first = (p->queue_first + 1) % p->queue_cap;
         p->queue_count--;
+        if (is_outdated(p, &queued))
+            continue;
         struct bw_event event = {.kind = queued.kind, .node = p->options.self};
         event.election = queued.command.election;
         if (queued.kind == BW_EVENT_COMMAND)
             event.command = queued.command;
-        if (queued.kind == BW_EVENT_CONFIRMED_DEAD)
+        if (BW_BUG(peer_death_covers_later_work))
+            queued.term = p->election[queued.command.election].own_term;
+        if (queued.kind == BW_EVENT_CONFIRMED_DEAD) {
             event.alone = true;
+            event.dead_term = queued.term;
+        }
         peer_step(p, &event);
         if (queued.kind == BW_EVENT_CONFIRMED_DEAD && p->formed)
-            peer_tell_dead(p, queued.command.election, queued.command.node);
+            peer_announce_dead(p, queued.command.election, queued.command.node, queued.term);
     }
 }
 
-static void shut(struct bw_peer *p);
+static void shut_down(struct bw_peer *p);
 static void stop(struct bw_peer *p);
 
 static void on_timer(uv_poll_t *handle, int status, int events)
@@ -70,10 +80,10 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     (void)events;
     (void)!read(p->timer_fd, &count, sizeof count);
     p->armed_at = -1;
-    bw_time now = peer_now();
-    obey_queue(p);
+    bw_time now = bw_clock_boot();
+    run_queue(p);
     if (p->closing) {
-        shut(p);
+        shut_down(p);
         return;
     }
     if (p->leaving && !peer_leave_tick(p, now))
@@ -91,7 +101,7 @@ static bw_time deadline(const struct bw_peer *p)
         return 1;
     if (p->closing)
         return 1;
-    bw_time at = p->leaving ? p->farewell_at : BW_TIME_NEVER;
+    bw_time at = p->leaving ? p->leave_notice_at : BW_TIME_NEVER;
     if (p->dead)
         return at;
     at = bw_time_min(at, bw_time_min(peer_meet_deadline(p), peer_death_deadline(p)));
@@ -108,8 +118,8 @@ static void on_prepare(uv_prepare_t *handle)
     bool again = p->armed_at == -1 && at > 1;
     struct itimerspec when = {{0, 0}, {0, 0}};
     p->armed_at = at;
-    if (again) /* just rung: never twice within a breath */
-        at = bw_time_max(at, peer_now() + AGAIN_NS);
+    if (again) /* the timer has just fired: wait at least the minimum pause */
+        at = bw_time_max(at, bw_clock_boot() + TIMER_PAUSE_NS);
     if (at != BW_TIME_NEVER) {
         when.it_value.tv_sec = at / BW_SEC;
         when.it_value.tv_nsec = at % BW_SEC;
@@ -132,7 +142,7 @@ static void free_self(struct bw_peer *p)
     free(p->instance_memory);
     free(p->actions);
     free(p->roster_memory);
-    free(p->minds);
+    free(p->contacts);
     free(p->records);
     free(p->election);
     free(p->queue);
@@ -158,10 +168,10 @@ static void on_handle_closed(uv_handle_t *handle)
     peer_net_closed(p);
 }
 
-static void shut(struct bw_peer *p)
+static void shut_down(struct bw_peer *p)
 {
     p->dead = p->closing = true;
-    p->handles++; /* until everything has been told to close */
+    p->handles++; /* keeps the peer alive until all handles are closing */
     if (p->datagram)
         peer_batch_flush(p);
     peer_net_close(p);
@@ -173,23 +183,23 @@ static void shut(struct bw_peer *p)
     peer_net_closed(p);
 }
 
-/* The elections hand over; then everything is let go of. */
+/* Stops the elections, which hand over; then all resources are freed. */
 static void stop(struct bw_peer *p)
 {
     struct peer_queued last = {.kind = BW_EVENT_STOP};
     p->queue_count -=
-        p->queue_count == p->queue_cap; /* stopping is more than what was asked last */
+        p->queue_count == p->queue_cap; /* STOP replaces the newest command if the queue is full */
     peer_enqueue(p, &last);
     p->closing = true;
 }
 
-/* Whoever closes may be gone before we are. */
-static void fall_silent(struct bw_peer *p)
+/* The owner may be freed before the peer is, so no hook is called any more. */
+static void clear_hooks(struct bw_peer *p)
 {
     p->options.formed = NULL;
     p->options.announced = NULL;
     p->options.member = NULL;
-    p->options.letters = NULL;
+    p->options.death_notices_changed = NULL;
     p->options.ordered = NULL;
     p->options.outcome = NULL;
     p->options.split = NULL;
@@ -202,7 +212,7 @@ static void fall_silent(struct bw_peer *p)
 void bw_peer_close(struct bw_peer *p, bool leave, void (*closed)(void *context))
 {
     p->closed = closed;
-    fall_silent(p);
+    clear_hooks(p);
     if (leave)
         peer_leave(p);
     else
@@ -221,45 +231,46 @@ static int check(const struct bw_peer_options *o, char *why)
 {
     bool raft = o->algorithm == &bw_elect_raft;
     if (o->self == BW_NODE_NONE)
-        return refuse(why, "a node's id is 1 or more");
+        return refuse(why, "invalid node id 0: expected an integer of at least 1");
     if (!o->loop || !o->listen || !o->directory || !o->algorithm || !o->detector)
-        return refuse(why, "loop, listen, directory, algorithm and detector must be given");
+        return refuse(
+            why, "missing option: loop, listen, directory, algorithm and detector are required");
     if (raft && o->ordinary)
         return refuse(why, "raft has no ordinary members");
     if (o->quorum && !raft && !(o->algorithm->traits & BW_TRAIT_GUARDABLE))
-        return refuse(why, "the quorum guard cannot stand around this algorithm");
+        return refuse(why, "cannot use the quorum guard with this algorithm");
     if (o->elections > BW_ELECTIONS_MAX || o->cap > BW_PEER_MEMBERS_MAX)
         return refuse(why, "too many elections or members");
     if (o->expect > BW_PEER_FOUNDERS_MAX || (raft && o->expect > BW_RAFT_MEMBERS_MAX))
-        return refuse(why, "too many are expected to found the cluster");
+        return refuse(why, "too many founders expected");
     if (!o->expect && !o->join && !o->members_file)
-        return refuse(why, "nobody to join and nobody to found a cluster with: give one of them");
+        return refuse(why, "need --join ADDRESS (existing cluster) or --expect N (new cluster)");
     if (o->elections > 1 && !o->detector)
-        return refuse(why, "many elections are spread over who is alive: a detector is needed");
+        return refuse(why, "several elections require a failure detector");
     if (o->elect.period_ns <= 0 || o->detect.period_ns <= 0)
-        return refuse(why, "the periods must be more than 0");
+        return refuse(why, "invalid period: expected more than 0");
     return 0;
 }
 
 static int allocate(struct bw_peer *p, char *why)
 {
     p->roster_memory = malloc(bw_peer_roster_bytes(p->cap));
-    p->minds = calloc(p->cap, sizeof *p->minds);
+    p->contacts = calloc(p->cap, sizeof *p->contacts);
     p->records = calloc(p->elections, sizeof *p->records);
     p->election = calloc(p->elections, sizeof *p->election);
     p->queue_cap = PEER_QUEUE + 4 * p->elections;
     p->queue = calloc(p->queue_cap, sizeof *p->queue);
     p->batches = p->elections > 1 ? calloc(PEER_BATCHES, sizeof *p->batches) : NULL;
-    if (!p->roster_memory || !p->minds || !p->records || !p->election || !p->queue ||
+    if (!p->roster_memory || !p->contacts || !p->records || !p->election || !p->queue ||
         (p->elections > 1 && !p->batches)) {
-        snprintf(why, BW_PEER_WHY_MAX + 1, "no memory");
+        snprintf(why, BW_PEER_WHY_MAX + 1, "out of memory");
         return BW_ENOMEM;
     }
     bw_peer_roster_init(&p->roster, p->roster_memory, p->cap);
     return 0;
 }
 
-static int remember(struct bw_peer *p, struct bw_peer_found_saved *saved, char *why)
+static int read_disk(struct bw_peer *p, struct bw_peer_found_saved *saved, char *why)
 {
     struct bw_peer_disk_options options = {.directory = p->options.directory,
                                            .self = p->options.self,
@@ -271,21 +282,22 @@ static int remember(struct bw_peer *p, struct bw_peer_found_saved *saved, char *
     error = bw_peer_disk_read_members(p->disk, &p->starts, saved, &p->roster);
     if (error)
         snprintf(why, BW_PEER_WHY_MAX + 1,
-                 "%.200s/members is damaged: who belongs to the cluster cannot be read. Let this "
-                 "node leave, and join again with an empty directory",
+                 "%.200s/members is damaged: cannot read the members of the cluster; remove this "
+                 "node from the cluster, then let it join again with an empty directory",
                  p->options.directory);
     for (uint32_t e = 0; !error && e < p->elections; e++)
         p->records[e] = *bw_peer_disk_record(p->disk, e);
     return error;
 }
 
-/* What the list says of a member is where to look for it; what the disk knows of it is better. */
+/* Adds a member from the --members file. A row read from the disk is newer than the row of the file
+ * and stays in the roster. */
 static int take_listed(struct bw_peer *p, const struct bw_peer_row *row, char *why)
 {
     struct sockaddr_storage address;
     if (p->listed_count == BW_PEER_FOUNDERS_MAX ||
         (p->raft && p->listed_count == BW_RAFT_MEMBERS_MAX))
-        return refuse(why, "members: there are too many");
+        return refuse(why, "members file: too many members");
     p->listed[p->listed_count++] = row->id;
     bw_peer_roster_take(&p->roster, row, true);
     if (row->id != p->options.self && bw_peer_address_to(&row->address, &address))
@@ -293,7 +305,7 @@ static int take_listed(struct bw_peer *p, const struct bw_peer_row *row, char *w
     return 0;
 }
 
-/* --members: the list says who founds the cluster. */
+/* --members: the list names the founders of the cluster. */
 static int read_list(struct bw_peer *p, char *why)
 {
     struct bw_peer_roster list;
@@ -301,7 +313,7 @@ static int read_list(struct bw_peer *p, char *why)
         return 0;
     void *memory = malloc(bw_peer_roster_bytes(p->cap));
     if (!memory) {
-        snprintf(why, BW_PEER_WHY_MAX + 1, "no memory");
+        snprintf(why, BW_PEER_WHY_MAX + 1, "out of memory");
         return BW_ENOMEM;
     }
     bw_peer_roster_init(&list, memory, p->cap);
@@ -309,12 +321,12 @@ static int read_list(struct bw_peer *p, char *why)
     for (uint32_t i = 0; !error && i < list.count; i++)
         error = take_listed(p, &list.at[i].row, why);
     if (!error && !bw_peer_roster_has(&list, p->options.self))
-        error = refuse(why, "members: this node is not among them");
+        error = refuse(why, "members file: this node is not in the list");
     free(memory);
     return error;
 }
 
-/* Where nothing is promised a list needs no founding. */
+/* Without promises, a list of members needs no founding. */
 static void begin_founding(struct bw_peer *p, struct bw_peer_found_saved *saved)
 {
     if (p->listed_count > 0 && !saved->founded && !p->guarded) {
@@ -328,14 +340,15 @@ static void begin_founding(struct bw_peer *p, struct bw_peer_found_saved *saved)
     p->found.lenient = !p->guarded;
 }
 
-/* Our own row: a new start, where we can be reached. */
-static int introduce(struct bw_peer *p, char *why)
+/* Makes our own row: a new start, and our address. */
+static int make_own_row(struct bw_peer *p, char *why)
 {
     struct sockaddr_storage address = p->bound;
     const struct bw_peer_row *known = bw_peer_roster_find(&p->roster, p->options.self);
     const struct bw_peer_options *o = &p->options;
     if (o->advertise && bw_peer_address_find(o->advertise, &address) != 0) {
-        snprintf(why, BW_PEER_WHY_MAX + 1, "advertise: \"%.200s\" is not an address", o->advertise);
+        snprintf(why, BW_PEER_WHY_MAX + 1,
+                 "invalid --advertise address '%.200s': expected HOST:PORT", o->advertise);
         return BW_EINVAL;
     }
     p->starts++;
@@ -357,7 +370,7 @@ static int introduce(struct bw_peer *p, char *why)
     bw_peer_roster_take(&p->roster, &p->own, true);
     if (peer_save(p))
         return 0;
-    snprintf(why, BW_PEER_WHY_MAX + 1, "cannot write in %.200s", o->directory);
+    snprintf(why, BW_PEER_WHY_MAX + 1, "cannot write to directory %.200s", o->directory);
     return BW_EIO;
 }
 
@@ -365,16 +378,16 @@ static int start_clock(struct bw_peer *p, char *why)
 {
     uint64_t seed = 0;
     (void)!getrandom(&seed, sizeof seed, 0);
-    bw_rng_init(&p->rng, seed ^ (uint64_t)peer_now() ^ (uint64_t)p->options.self << 48);
+    bw_rng_init(&p->rng, seed ^ (uint64_t)bw_clock_boot() ^ (uint64_t)p->options.self << 48);
     p->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     if (p->timer_fd < 0 || uv_poll_init(p->options.loop, &p->timer, p->timer_fd) != 0) {
-        snprintf(why, BW_PEER_WHY_MAX + 1, "cannot make a timer");
+        snprintf(why, BW_PEER_WHY_MAX + 1, "cannot create a timer");
         return BW_EIO;
     }
     p->timer.data = p->prepare.data = p;
     p->handles += 2;
     p->armed_at = 0;
-    p->started_at = peer_now();
+    p->started_at = bw_clock_boot();
     uv_prepare_init(p->options.loop, &p->prepare);
     uv_poll_start(&p->timer, UV_READABLE, on_timer);
     uv_prepare_start(&p->prepare, on_prepare);
@@ -386,7 +399,7 @@ static int open_inside(struct bw_peer *p, char *why)
     struct bw_peer_found_saved saved;
     int error = allocate(p, why);
     if (!error)
-        error = remember(p, &saved, why);
+        error = read_disk(p, &saved, why);
     if (!error)
         error = read_list(p, why);
     if (!error)
@@ -396,7 +409,7 @@ static int open_inside(struct bw_peer *p, char *why)
     if (error)
         return error;
     begin_founding(p, &saved);
-    error = introduce(p, why);
+    error = make_own_row(p, why);
     if (!error)
         error = start_clock(p, why);
     if (!error) {
@@ -413,7 +426,7 @@ int bw_peer_open(struct bw_peer **out, const struct bw_peer_options *options, ch
     if (error)
         return error;
     if (!p) {
-        snprintf(why, BW_PEER_WHY_MAX + 1, "no memory");
+        snprintf(why, BW_PEER_WHY_MAX + 1, "out of memory");
         return BW_ENOMEM;
     }
     p->options = *options;
@@ -426,20 +439,22 @@ int bw_peer_open(struct bw_peer **out, const struct bw_peer_options *options, ch
              options->cluster ? options->cluster : "bellwether");
     error = open_inside(p, why);
     if (error) {
-        shut(p);
+        shut_down(p);
         return error;
     }
     *out = p;
     return 0;
 }
 
-/* ---- what may be asked ---- */
+/* ---- public functions ---- */
 
 int peer_enqueue(struct bw_peer *p, const struct peer_queued *queued)
 {
     if (p->queue_count == p->queue_cap)
         return BW_EBUSY;
-    p->queue[(p->queue_first + p->queue_count++) % p->queue_cap] = *queued;
+    struct peer_queued *slot = &p->queue[(p->queue_first + p->queue_count++) % p->queue_cap];
+    *slot = *queued;
+    slot->term = p->election[queued->command.election].own_term;
     return 0;
 }
 
@@ -453,10 +468,10 @@ int bw_peer_command(struct bw_peer *p, const struct bw_command *command)
     return p->formed && !p->closing ? peer_enqueue(p, &queued) : BW_EBUSY;
 }
 
-void bw_peer_dead(struct bw_peer *p, uint32_t election, bw_node heir)
+void bw_peer_dead(struct bw_peer *p, uint32_t election, bw_node successor)
 {
     struct peer_queued queued = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                                 .command = {.election = (uint16_t)election, .node = heir}};
+                                 .command = {.election = (uint16_t)election, .node = successor}};
     if (election < p->elections)
         peer_enqueue(p, &queued);
 }
@@ -489,7 +504,7 @@ void bw_peer_status(struct bw_peer *p, uint32_t election, struct bw_peer_status 
     }
     if (bw_peer_roster_find(&p->roster, status.leader)) {
         peer_show(p, status.leader, &p->shown);
-        out->leader_is = &p->shown;
+        out->leader_member = &p->shown;
     }
 }
 
@@ -512,7 +527,7 @@ void bw_peer_counters(const struct bw_peer *p, struct bw_peer_counters *out)
     *out = p->counters;
     bw_seal_counts(p->seal, &counts);
     for (unsigned i = 0; i < BW_SEAL_DROPS; i++)
-        if (i != BW_SEAL_DROP_STRANGER) /* everybody's first frame */
+        if (i != BW_SEAL_DROP_UNVERIFIED) /* normal: the first frame of every sender */
             out->refused += counts.dropped[i];
 }
 

@@ -1,26 +1,29 @@
-/* A peer: one bw_instance on a real network. Frames become events, actions become frames, timers
- * run on CLOCK_BOOTTIME, what must not be forgotten is on disk before it is spoken of.
+/* A peer: one bw_instance on a real network. Received frames become events, actions become frames,
+ * and timers run on CLOCK_BOOTTIME. State that must survive a crash is on disk before other nodes
+ * can learn of it.
  *
- * Its life: it meets the others (JOIN to whom it was told, ROSTER back), a cluster is founded by
- * the first `expect` of them or joined if there is one, then the elections run until it is closed.
- * Before that nobody leads and commands are refused with BW_EBUSY.
+ * Life cycle:
+ * 1. The peer meets others: it sends JOIN to the configured addresses and receives their ROSTER.
+ * 2. If a cluster exists, the peer joins it. Otherwise the first `expect` peers found one. Until
+ *    then there is no leader, and commands return BW_EBUSY.
+ * 3. The elections run until the peer is closed.
  *
- * Everything happens on the loop's thread. A hook is never called from within a call of this
- * header; pointers given to a hook are valid for that call. */
+ * All functions run on the loop's thread. A hook is never called from within a function of this
+ * header. Pointers passed to a hook are valid during that call. */
 #ifndef BW_PEER_NODE_H
 #define BW_PEER_NODE_H
 
-#include "core/cluster/claims.h"
-#include "core/cluster/member.h"
 #include "core/detect/detector.h"
 #include "core/elect/elector.h"
+#include "core/peer/claims.h"
+#include "core/peer/member.h"
 
 #include <sys/socket.h>
 #include <uv.h>
 
 #define BW_PEER_WHY_MAX 511u
-/* A sealed DEAD frame, with room to spare. */
-#define BW_PEER_LETTER_MAX 256u
+/* Maximum size of a sealed DEAD frame, with some reserve. */
+#define BW_PEER_DEATH_NOTICE_MAX 256u
 
 struct bw_peer;
 struct bw_keyring;
@@ -29,184 +32,197 @@ struct bw_credentials;
 enum bw_peer_order_kind {
     BW_PEER_RESIGN = 1,
     BW_PEER_TRANSFER,
-    BW_PEER_HOLD,   /* no work runs until RESUME, or until nobody has said HOLD for a while */
-    BW_PEER_RESUME, /* to every member, whoever leads, as HOLD */
-    /* Between two members; each comes once, by a connection, and has no answer of its own. */
-    BW_PEER_PREPARE, /* of the leader, to who is to follow it: get ready */
-    BW_PEER_READY,   /* the answer to that */
+    /* No work runs until RESUME, or until no HOLD was received for some time. Like RESUME, it goes
+     * to every member, not only to the leader. */
+    BW_PEER_HOLD,
+    BW_PEER_RESUME, /* ends HOLD */
+    /* Between two members. Each is sent once, over a connection, and has no reply frame. */
+    BW_PEER_PREPARE, /* from the leader to its intended successor: get ready */
+    BW_PEER_READY,   /* the answer to PREPARE */
     BW_PEER_UNREADY,
-    BW_PEER_GONE, /* of the leader, to who has left: no majority counts on you any more */
-    /* To the leader: that member is gone for good, take it out (removal.h). */
+    BW_PEER_GONE, /* from the leader to a leaver: no majority depends on its vote any more */
+    /* To the leader: remove a member permanently (removal_check.h). */
     BW_PEER_REMOVE,
-    BW_PEER_REMOVE_LIVING, /* although it may be alive */
-    /* To the leader that was asked for a TRANSFER to `node`: has it come to nothing? 0: not so far,
-     * or nothing is known of it; else why. */
+    BW_PEER_REMOVE_FORCED, /* remove it even if it may be alive */
+    /* To the leader that received a TRANSFER to `node`: has the transfer failed? 0: not so far, or
+     * unknown; otherwise the cause. */
     BW_PEER_OUTCOME
 };
 
 struct bw_peer_order {
     enum bw_peer_order_kind kind;
     uint32_t election;
-    bw_node node; /* TRANSFER, OUTCOME: who is to lead; REMOVE: who is to go; PREPARE, READY,
-                     UNREADY: to whom, or of whom */
+    /* TRANSFER, OUTCOME: the intended leader. REMOVE: the member to remove. PREPARE, READY,
+     * UNREADY: receiver or sender. */
+    bw_node node;
 };
 
 struct bw_peer_options {
     uv_loop_t *loop;
-    bw_node self;          /* 1 and up; nobody else's in this cluster */
+    bw_node self;          /* at least 1, unique in this cluster */
     const char *cluster;   /* frames of another cluster are dropped; NULL: "bellwether" */
-    const char *name;      /* who we are, for people and for `held by`; NULL: the id in digits */
-    const char *value;     /* shown while we lead; NULL: "" */
-    const char *listen;    /* HOST:PORT, UDP and TCP alike; port 0: the kernel chooses */
-    const char *advertise; /* where others reach us; NULL: what we listen on */
-    const char *join;      /* NAME:PORT[,NAME:PORT...]; every address of a name is tried, again and
-                              again; NULL: nobody */
-    const char *members_file; /* "ID HOST:PORT [priority=N] [ordinary]" per line: exactly these are
-                                 the cluster, self among them; NULL: found or join one */
-    const char *directory;    /* exists; locked while it is open */
-    uint32_t expect;          /* how many found the cluster; 0: join one, never found it */
-    uint32_t cap;             /* members there may ever be; 0: BW_PEER_MEMBERS_DEFAULT */
+    const char *name;      /* name for people and for `held by`; NULL: the id in digits */
+    const char *value;     /* published while we lead; NULL: "" */
+    const char *listen;    /* HOST:PORT for both UDP and TCP; port 0: chosen by the kernel */
+    const char *advertise; /* address at which others reach us; NULL: the listening address */
+    /* NAME:PORT[,NAME:PORT...]; every address of each name is tried repeatedly. NULL: none. */
+    const char *join;
+    /* "ID HOST:PORT [priority=N] [ordinary]" per line: the exact members of the cluster, including
+     * self. NULL: found or join a cluster. */
+    const char *members_file;
+    const char *directory; /* must exist; locked while open */
+    uint32_t expect;       /* number of founders; 0: only join, never found a cluster */
+    uint32_t cap;          /* maximum number of members, ever; 0: BW_PEER_MEMBERS_DEFAULT */
 
     const struct bw_elector_ops *algorithm;
-    bool quorum; /* the quorum guard stands around it */
+    bool quorum; /* wrap the algorithm in the quorum guard */
     const struct bw_detector_ops *detector;
-    /* Timing and taste, from bw_elector_defaults and bw_detector_defaults; identity, membership and
-     * seeds are filled in here. */
+    /* Timing and preferences, from bw_elector_defaults and bw_detector_defaults. bw_peer_open fills
+     * in identity, membership and seeds. */
     struct bw_elector_config elect;
     struct bw_detector_config detect;
-    uint32_t elections; /* sharing the detector; 0 means 1 */
+    uint32_t elections; /* number of elections that share the detector; 0 means 1 */
     uint32_t priority;
     bool ordinary; /* never a candidate */
 
-    struct bw_keyring *keyring;         /* borrowed; NULL: the public key */
-    struct bw_credentials *credentials; /* TLS between peers; borrowed; NULL: sealed frames only */
+    struct bw_keyring *keyring;         /* borrowed; NULL: the public key, which everyone knows */
+    struct bw_credentials *credentials; /* TLS between peers; borrowed; NULL: only sealed frames */
 
-    void *context; /* of the hooks; any hook may be NULL */
-    /* We are one of a cluster from now on: founded, joined, or gone on with after a restart. */
+    void *context; /* context of the hooks; any hook may be NULL */
+    /* This peer is now a member of a cluster: founded, joined, or resumed after a restart. */
     void (*formed)(void *context);
-    /* Who leads changed, or until when we may act. */
+    /* The leader changed, or the time until which we may act. */
     void (*announced)(void *context, uint32_t election, const struct bw_announcement *announcement);
-    /* Somebody came, left, was suspected or is trusted again. */
+    /* A member joined, left, was suspected or is trusted again. */
     void (*member)(void *context, const struct bw_peer_member *member);
-    /* bw_peer_last_words would say something else from now on. */
-    void (*letters)(void *context, uint32_t election);
-    /* Somebody asks us, the leader, to hand over. The work must be dead before bw_peer_command is
-     * given what was ordered. Without this hook it is done at once. */
+    /* bw_peer_death_notices would now return other notices. */
+    void (*death_notices_changed)(void *context, uint32_t election);
+    /* Another node asks us, the leader, to hand over. Our work must be dead before the order is
+     * passed to bw_peer_command. Without this hook, the order is carried out at once. */
     void (*ordered)(void *context, const struct bw_peer_order *order);
-    /* A client asks what has become of the TRANSFER to `to`. 0: nothing has gone wrong so far.
-     * BW_EDENIED: the peer named is not ready; BW_EBUSY: it has not answered; BW_ENOQUORUM: it
-     * did not take the lead, and we lead on. */
+    /* A client asks for the outcome of the TRANSFER to `to`. 0: it has not failed so far.
+     * BW_EDENIED: the successor is not ready. BW_EBUSY: the successor has not answered.
+     * BW_ENOQUORUM: the successor did not become leader, and we continue to lead. */
     int (*outcome)(void *context, uint32_t election, bw_node to);
-    /* Two claim to lead the same election at overlapping times. */
+    /* Two nodes claim to lead the same election at overlapping times. */
     void (*split)(void *context, uint32_t election, const struct bw_peer_claim *one,
                   const struct bw_peer_claim *other);
-    /* The work of this election has ended for good, somebody says (bw_peer_done). */
+    /* Another node reports that the work of this election has ended permanently (bw_peer_done). */
     void (*done)(void *context, uint32_t election);
-    /* A recovery holds this election: work must end, and none begin, until told otherwise. */
+    /* A recovery holds this election. While held, work must end and no work may start. */
     void (*held)(void *context, uint32_t election, bool held);
-    /* `node` takes part with other settings than ours, and has to go: it is not heard. Once. */
+    /* `node` runs with other settings than ours and must end; its messages are ignored. Called
+     * once. */
     void (*differs)(void *context, bw_node node, const char *line);
-    /* It can take no part any more, for good; the line says why and what to do. Close it. BW_EIO:
-     * its disk refused a write; BW_EDAMAGED: what is on it is not what the others know; BW_EINVAL:
-     * the others have other settings; BW_ENOMEM. Deaths (bw_peer_dead) are still told. */
+    /* This peer cannot take part any more; the line says why and what to do. Close it. BW_EIO: a
+     * disk write failed. BW_EDAMAGED: the disk has an older state than the other peers know.
+     * BW_EINVAL: the others have other settings. BW_ENOMEM. Deaths (bw_peer_dead) are still
+     * announced. */
     void (*ended)(void *context, int error, const char *why);
 };
 
-/* Returns 0, or an error with a line in why[BW_PEER_WHY_MAX + 1]: BW_EINVAL (settings),
- * BW_EDAMAGED (the directory is another node's or cluster's, or copied, or broken), BW_EBUSY (it is
- * in use), BW_EIO, BW_ENOMEM. */
+/* Opens a peer. Returns 0, or an error with a line in why[BW_PEER_WHY_MAX + 1]: BW_EINVAL
+ * (settings), BW_EDAMAGED (the directory belongs to another node or cluster, is a copy, or is
+ * damaged), BW_EBUSY (directory in use), BW_EIO, BW_ENOMEM. */
 int bw_peer_open(struct bw_peer **out, const struct bw_peer_options *options, char *why);
 
-/* Leaves the loop: hands over if we lead (our work must be dead by then), lets go of everything and
- * calls `closed` from the loop; no other hook is called any more. `leave`: for good, the others
- * forget us; otherwise we are expected back. With Raft who leaves stays until the others can decide
- * without it, for a few seconds at the most. */
+/* Closes the peer. If we lead, it hands over; our work must be dead by then. After all resources
+ * are freed, the loop calls `closed`; no other hook is called any more. `leave`: permanently, so
+ * the other members forget us; otherwise they expect us back. With Raft, a leaver stays until the
+ * others can decide without it, for a few seconds at most. */
 void bw_peer_close(struct bw_peer *peer, bool leave, void (*closed)(void *context));
 
-/* CAMPAIGN, RESIGN or TRANSFER; our work is dead, or never was. 0: will be done from the loop;
- * BW_EBUSY: not formed yet, or too many under way; BW_EINVAL. */
+/* Executes CAMPAIGN, RESIGN or TRANSFER. Our work must be dead, or never started. 0: the loop will
+ * execute it. BW_EBUSY: not formed yet, or too many commands pending. BW_EINVAL. */
 int bw_peer_command(struct bw_peer *peer, const struct bw_command *command);
 
-/* The work that we ran under any term so far is confirmed dead: everybody is told, and what was
- * promised to us is void. `heir`: the next command is a TRANSFER to it, so that nobody else stands
- * for election meanwhile; NONE: anybody may. */
-void bw_peer_dead(struct bw_peer *peer, uint32_t election, bw_node heir);
+/* Call this when all work that we ran so far, under any term, is confirmed dead. The peer announces
+ * this to all members, which are then no longer bound by their promises to us. `successor`: the
+ * node to which the next command will TRANSFER leadership; other nodes do not campaign meanwhile.
+ * NONE: any node may campaign. */
+void bw_peer_dead(struct bw_peer *peer, uint32_t election, bw_node successor);
 
-/* Work of this election may be running here until then (BW_TIME_NEVER: nobody knows), or 0: not any
- * more. What others see of us, and how an overlap with another leader is found. */
+/* Reports that work of this election may run here until `until` (BW_TIME_NEVER: unknown), or 0: no
+ * work runs. Other nodes see this, and use it to detect an overlap with another leader. */
 void bw_peer_busy(struct bw_peer *peer, uint32_t election, bw_time until);
 
-/* The work of this election has ended for good: whoever leads it from now on says so to the others.
- */
+/* Reports that the work of this election has ended permanently. Every later leader announces it,
+ * too. */
 void bw_peer_done(struct bw_peer *peer, uint32_t election);
 
-/* Asks whoever leads to hand over (an ORDER frame when that is somebody else); or tells a member
- * what two members tell each other. 0, BW_ENOTLEADER: nobody leads, BW_ENOTMEMBER, BW_EINVAL; of a
- * TRANSFER also BW_EDENIED: the algorithm's rank forbids it, BW_EUNSUPPORTED: the peer named is
- * suspected, BW_EBUSY: it cannot take over yet (it has no vote, or is not of our group). */
+/* Asks the leader to hand over (with an ORDER frame if another node leads), or sends one of the
+ * messages between two members. Returns 0; BW_ENOTLEADER: there is no leader; BW_ENOTMEMBER;
+ * BW_EINVAL. For a TRANSFER also: BW_EDENIED: the algorithm's rank forbids it; BW_EUNSUPPORTED: the
+ * successor is suspected; BW_EBUSY: the successor cannot take over yet (no vote, or not in our
+ * group). */
 int bw_peer_order(struct bw_peer *peer, const struct bw_peer_order *order);
 
 struct bw_peer_status {
     bw_node self;
     bool formed;
-    uint32_t known, expected; /* before that: how many we met, and of how many */
-    bw_node leader;           /* of the election asked for */
+    uint32_t known, expected; /* before it is formed: nodes met, and nodes expected */
+    bw_node leader;           /* leader of the requested election */
     bool leading, electing;
     bool busy, held; /* bw_peer_busy; HOLD */
     bw_term term;
     bw_token token;
     bw_time act_from, act_until;
-    const char *state;                      /* the algorithm's own name of it */
-    const struct bw_peer_member *leader_is; /* name, value, address; NULL: nobody, or not known */
-    uint32_t voters;                        /* whose majority decides; 0: no quorum is asked for */
+    const char *state; /* name of the state in the algorithm */
+    const struct bw_peer_member
+        *leader_member; /* name, value, address; NULL: no leader, or unknown */
+    /* voters whose majority decides; 0: no quorum is used */
+    uint32_t voters;
 };
 
 void bw_peer_status(struct bw_peer *peer, uint32_t election, struct bw_peer_status *out);
-/* Everybody known, ourselves included, by id; returns how many there are, `cap` of them in `out`.
- */
+/* Writes all known nodes, including ourselves, sorted by id, at most `cap` of them. Returns their
+ * total number. */
 uint32_t bw_peer_members(struct bw_peer *peer, struct bw_peer_member *out, uint32_t cap);
-/* Has `node` said, or its guardian, that what it ran under the newest term in which we knew it as
- * leader is dead? */
+/* True if `node` or its guardian has announced that its work is dead, for the newest term in which
+ * we knew it as leader. */
 bool bw_peer_is_dead(const struct bw_peer *peer, uint32_t election, bw_node node);
-/* The name of a member, or NULL. Valid until the next turn of the loop. */
+/* Name of a member, or NULL. Valid until the next turn of the loop. */
 const char *bw_peer_name(struct bw_peer *peer, bw_node node);
 
-/* What is dropped, and what it costs. */
+/* Counters of traffic and dropped frames. */
 struct bw_peer_counters {
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
-    uint64_t malformed; /* opened, but not a frame of ours */
-    uint64_t strangers; /* of somebody who is not a member, or takes part by other rules */
-    uint64_t refused; /* not opened: wrong key, cluster, version, replayed; see net/sealed/seal.h */
-    uint64_t not_sent;      /* no address, no room */
-    uint64_t elections;     /* announcements of a leader */
-    uint64_t splits;        /* two leaders seen */
+    uint64_t malformed;       /* valid seal, but not a frame of our protocol */
+    uint64_t unknown_senders; /* sender is not a member, or has other settings */
+    /* invalid seal: wrong key, cluster, version, or replayed; see net/sealed/seal.h */
+    uint64_t refused;
+    uint64_t not_sent;      /* no address, or no buffer space */
+    uint64_t elections;     /* leaders announced */
+    uint64_t splits;        /* two leaders seen at once */
     uint64_t persisted;     /* records written and synced */
-    uint64_t moves;         /* elections that we handed over because we led more than our share */
-    uint64_t roster_frames; /* of frames_out: membership, not detection or election */
+    uint64_t moves;         /* elections handed over because we led more than our share */
+    uint64_t roster_frames; /* part of frames_out: membership, not detection or election */
 };
 
 void bw_peer_counters(const struct bw_peer *peer, struct bw_peer_counters *out);
-/* Of `refused`, and everybody's first frames: those dropped for reason number `i`; its name,
- * static, or NULL: there are no more reasons. */
+/* Number of frames dropped for reason number `i`: all of `refused`, and the first frame of every
+ * sender. Returns the name of the reason (static), or NULL if there are no more reasons. */
 const char *bw_peer_dropped(const struct bw_peer *peer, unsigned i, uint64_t *count);
 
-/* Last words: sealed beforehand, so that a guardian without any key can send them when this process
- * was killed and the work is confirmed dead. One per other member; each is good once. */
-struct bw_peer_letter {
+/* A death notice. It is sealed in advance, so that a guardian without a key can send it after this
+ * process was killed and the work is confirmed dead. There is one per other member; each is valid
+ * once. */
+struct bw_peer_death_notice {
     struct sockaddr_storage to;
     socklen_t to_length;
     uint32_t length;
-    unsigned char bytes[BW_PEER_LETTER_MAX];
+    unsigned char bytes[BW_PEER_DEATH_NOTICE_MAX];
 };
 
-/* "What `self` ran in this election under terms up to the present one is dead." Returns how many
- * were written (at most `cap`); 0 while we do not lead. Each call seals new ones: older letters
- * remain valid. */
-uint32_t bw_peer_last_words(struct bw_peer *peer, uint32_t election, struct bw_peer_letter *out,
-                            uint32_t cap);
-/* The UDP socket they are sent from; borrowed. */
+/* Makes notices that say: "The work that `self` ran in this election under terms up to the current
+ * one is dead." Returns how many were written (at most `cap`); 0 while we do not lead. Each call
+ * seals new notices; older ones remain valid. */
+uint32_t bw_peer_death_notices(struct bw_peer *peer, uint32_t election,
+                               struct bw_peer_death_notice *out, uint32_t cap);
+/* UDP socket from which the notices are sent; borrowed. */
 int bw_peer_socket(const struct bw_peer *peer);
-/* Where we can be reached, as text: what `advertise` became. Valid for the life of the peer. */
+/* Address at which we can be reached, as text; derived from `advertise`. Valid as long as the
+ * peer. */
 const char *bw_peer_address(const struct bw_peer *peer);
 
 #endif

@@ -1,4 +1,7 @@
-/* Deaths, orders and questions: what others tell or ask of us beside elections. */
+/* Handles deaths, orders and queries: everything that other nodes report or ask beside
+ * elections. */
+#include "core/base/bug.h"
+#include "os/clock.h"
 #include "peer/node_state.h"
 
 #include <stdio.h>
@@ -7,7 +10,7 @@
 #define DEATH_AGAIN_NS     (2 * BW_MS)
 #define DEATH_AGAIN_MAX_NS BW_SEC
 
-/* ---- whose work is dead ---- */
+/* ---- confirmed deaths ---- */
 
 void peer_led(struct bw_peer *p, uint32_t election, bw_node node, bw_term term)
 {
@@ -63,9 +66,9 @@ static void note_death(struct bw_peer *p, const struct bw_peer_death *death)
             e->led[i].dead = death->term;
 }
 
-/* Said by the node itself, or by its guardian in its name. What it may have begun since then is not
- * meant. Raft keeps the term of each wait and ends those that are meant; the quorum guard keeps one
- * promise. */
+/* A node, or its guardian in its name, announces that its work under terms up to `death->term` is
+ * dead. This does not cover work that it started under a newer term. Raft stores the term of each
+ * wait and ends those that the announcement covers. The quorum guard keeps only one promise. */
 void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_death *death,
                       bool handed)
 {
@@ -79,21 +82,21 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
         return;
     }
     note_death(p, death);
-    if (death->incarnation) /* nobody handed over: its guardian says so */
+    if (death->incarnation) /* the guardian sent it: there was no hand-over */
         peer_claims_killed(p, election, node, death->term);
     else
         bw_claims_end(&p->election[election].claims, node, death->term);
     p->election[election].death = (struct peer_death){.node = node,
                                                       .term = death->term,
                                                       .handed = handed,
-                                                      .again_at = peer_now() + DEATH_AGAIN_NS,
+                                                      .again_at = bw_clock_boot() + DEATH_AGAIN_NS,
                                                       .wait = DEATH_AGAIN_NS};
     confirm_death(p, election, node, death->term, handed);
 }
 
-/* Each hears of a death in its own time. Whoever asked for votes or promises before all others had
- * heard got answers that still count the dead one; so it thinks of it again, and again later, and
- * asks anew if it still waits. */
+/* Members learn of a death at different times. A candidate that asked for votes or promises before
+ * all others had learned of it got answers that still count the dead node. So the elector gets the
+ * death again, at growing intervals, and asks again if it still waits. */
 void peer_death_tick(struct bw_peer *p, bw_time now)
 {
     for (uint32_t e = 0; e < p->elections; e++) {
@@ -129,12 +132,13 @@ static void write_death(struct bw_peer *p, uint32_t election, enum bw_peer_frame
                                           .term = p->election[election].own_term};
 }
 
-void peer_tell_dead(struct bw_peer *p, uint32_t election, bw_node heir)
+void peer_announce_dead(struct bw_peer *p, uint32_t election, bw_node successor, bw_term term)
 {
-    bool handed = heir != BW_NODE_NONE && !p->dead;
-    p->election[election].buried = p->election[election].own_term;
+    bool handed = successor != BW_NODE_NONE && !p->dead;
+    p->election[election].dead_term = term;
     write_death(p, election, handed ? BW_PEER_HANDED : BW_PEER_DEAD);
-    p->out.death.incarnation = 0; /* we say so ourselves */
+    p->out.death.term = term;
+    p->out.death.incarnation = 0; /* we announce it ourselves, not our guardian */
     for (uint32_t i = 0; i < p->roster.count; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
         if (!row->left && row->id != p->options.self)
@@ -142,7 +146,7 @@ void peer_tell_dead(struct bw_peer *p, uint32_t election, bw_node heir)
     }
 }
 
-static bool write_letter(struct bw_peer *p, bw_node to, struct bw_peer_letter *out)
+static bool write_notice(struct bw_peer *p, bw_node to, struct bw_peer_death_notice *out)
 {
     unsigned char payload[64];
     const struct sockaddr *address = bw_datagram_address(p->datagram, to);
@@ -160,17 +164,17 @@ static bool write_letter(struct bw_peer *p, bw_node to, struct bw_peer_letter *o
     return true;
 }
 
-uint32_t bw_peer_last_words(struct bw_peer *p, uint32_t election, struct bw_peer_letter *out,
-                            uint32_t cap)
+uint32_t bw_peer_death_notices(struct bw_peer *p, uint32_t election,
+                               struct bw_peer_death_notice *out, uint32_t cap)
 {
     uint32_t count = 0;
     if (!p->formed || election >= p->elections ||
-        p->election[election].said.leader != p->options.self)
+        p->election[election].announced.leader != p->options.self)
         return 0;
     write_death(p, election, BW_PEER_DEAD);
     for (uint32_t i = 0; i < p->roster.count && count < cap; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
-        if (!row->left && row->id != p->options.self && write_letter(p, row->id, &out[count]))
+        if (!row->left && row->id != p->options.self && write_notice(p, row->id, &out[count]))
             count++;
     }
     return count;
@@ -180,10 +184,10 @@ uint32_t bw_peer_last_words(struct bw_peer *p, uint32_t election, struct bw_peer
 
 static bool removes(enum bw_peer_order_kind kind)
 {
-    return kind == BW_PEER_REMOVE || kind == BW_PEER_REMOVE_LIVING;
+    return kind == BW_PEER_REMOVE || kind == BW_PEER_REMOVE_FORCED;
 }
 
-/* Refused while our work still runs: it would be stopped for nothing. */
+/* Rejects an impossible transfer before the order stops our work for nothing. */
 static int refusal(struct bw_peer *p, const struct bw_peer_order *order)
 {
     if (order->kind != BW_PEER_TRANSFER || order->node == p->options.self)
@@ -197,17 +201,17 @@ static int refusal(struct bw_peer *p, const struct bw_peer_order *order)
     return p->options.algorithm->traits & BW_TRAIT_DETERMINISTIC ? BW_EDENIED : BW_EBUSY;
 }
 
-static int obey(struct bw_peer *p, const struct bw_peer_order *order)
+static int carry_out(struct bw_peer *p, const struct bw_peer_order *order)
 {
     if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME) {
         peer_hold(p, order->election, order->kind == BW_PEER_HOLD);
         return 0;
     }
-    bool leads = p->formed && p->election[order->election].said.leader == p->options.self;
+    bool leads = p->formed && p->election[order->election].announced.leader == p->options.self;
     if (!leads)
         return BW_ENOTLEADER;
     if (removes(order->kind))
-        return peer_remove(p, order->node, order->kind == BW_PEER_REMOVE_LIVING);
+        return peer_remove(p, order->node, order->kind == BW_PEER_REMOVE_FORCED);
     if (order->kind == BW_PEER_OUTCOME)
         return p->options.outcome
                    ? p->options.outcome(p->options.context, order->election, order->node)
@@ -231,29 +235,31 @@ static bool is_private(enum bw_peer_order_kind kind)
     return kind >= BW_PEER_PREPARE && kind <= BW_PEER_GONE;
 }
 
-static bool sensible(const struct bw_peer *p, const struct bw_peer_order *order)
+static bool is_valid(const struct bw_peer *p, const struct bw_peer_order *order)
 {
     bool named = order->kind == BW_PEER_TRANSFER || order->kind == BW_PEER_OUTCOME ||
                  removes(order->kind) || is_private(order->kind);
     return order->election < p->elections && (!named || order->node != BW_NODE_NONE);
 }
 
-/* What two members tell each other. Only who leads may ask another to get ready. */
-static void hear_private(struct bw_peer *p, bw_node from, const struct bw_peer_hand_over *said)
+/* Handles a message between two members. Only the leader may ask another member to get ready. */
+static void receive_private(struct bw_peer *p, bw_node from,
+                            const struct bw_peer_hand_over *received)
 {
-    struct bw_peer_order order = {
-        .kind = (enum bw_peer_order_kind)said->kind, .election = said->election, .node = from};
-    if (said->election >= p->elections || !bw_peer_roster_has(&p->roster, from))
+    struct bw_peer_order order = {.kind = (enum bw_peer_order_kind)received->kind,
+                                  .election = received->election,
+                                  .node = from};
+    if (received->election >= p->elections || !bw_peer_roster_has(&p->roster, from))
         return;
-    bw_node leader = p->election[said->election].said.leader;
+    bw_node leader = p->election[received->election].announced.leader;
     if (order.kind == BW_PEER_GONE)
         peer_leave_gone(p, from, order.election);
     else if (p->options.ordered && (order.kind != BW_PEER_PREPARE || leader == from))
         p->options.ordered(p->options.context, &order);
 }
 
-/* By a connection: it must not be lost, and must not come twice. */
-static int tell_private(struct bw_peer *p, const struct bw_peer_order *order)
+/* Sends such a message over a connection: it must arrive exactly once. */
+static int send_private(struct bw_peer *p, const struct bw_peer_order *order)
 {
     const struct sockaddr *address = bw_datagram_address(p->datagram, order->node);
     if (!address || !bw_peer_roster_has(&p->roster, order->node))
@@ -267,24 +273,46 @@ static int tell_private(struct bw_peer *p, const struct bw_peer_order *order)
     return bw_stream_send(p->stream, order->node, address, BW_PEER_ORDER, p->bytes, (size_t)length);
 }
 
-void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
-                       const struct bw_peer_hand_over *said)
+/* A client repeats a request until it gets an answer. By then we may have stepped down because of
+ * the request, so a repeated one gets the same answer and is not executed again. A client draws its
+ * first request number at random; a member sends its request once, without a number. */
+static bool was_taken(const struct bw_peer *p, uint64_t request)
 {
-    struct bw_peer_order order = {.kind = (enum bw_peer_order_kind)said->kind,
-                                  .election = said->election,
-                                  .node = said->node};
-    struct bw_peer_hand_over answer = *said;
+    for (uint32_t i = 0; i < PEER_TAKEN; i++)
+        if (request != 0 && p->taken[i] == request)
+            return !BW_BUG(peer_takes_an_order_twice);
+    return false;
+}
+
+static int take_order(struct bw_peer *p, const struct bw_peer_order *order, uint64_t request)
+{
+    bool steps_down = order->kind == BW_PEER_RESIGN || order->kind == BW_PEER_TRANSFER;
+    if (steps_down && was_taken(p, request))
+        return 0;
+    int error = is_valid(p, order) ? carry_out(p, order) : BW_EINVAL;
+    if (steps_down && error == 0)
+        p->taken[p->taken_next++ % PEER_TAKEN] = request;
+    return error;
+}
+
+void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *address,
+                       const struct bw_peer_hand_over *received)
+{
+    struct bw_peer_order order = {.kind = (enum bw_peer_order_kind)received->kind,
+                                  .election = received->election,
+                                  .node = received->node};
+    struct bw_peer_hand_over answer = *received;
     if (is_private(order.kind)) {
-        hear_private(p, from, said);
+        receive_private(p, from, received);
         return;
     }
-    if (said->answer || !address)
+    if (received->answer || !address)
         return;
-    int error = sensible(p, &order) ? obey(p, &order) : BW_EINVAL;
+    int error = take_order(p, &order, received->request);
     answer.answer = true;
     answer.error = (uint8_t)-error;
-    if (error == BW_ENOTLEADER && said->election < p->elections)
-        answer.node = p->election[said->election].said.leader;
+    if (error == BW_ENOTLEADER && received->election < p->elections)
+        answer.node = p->election[received->election].announced.leader;
     p->out.kind = BW_PEER_ORDER;
     p->out.order = answer;
     peer_send_to(p, address, from);
@@ -292,17 +320,17 @@ void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *a
 
 int bw_peer_order(struct bw_peer *p, const struct bw_peer_order *order)
 {
-    if (!sensible(p, order))
+    if (!is_valid(p, order))
         return BW_EINVAL;
     if (order->kind == BW_PEER_HOLD || order->kind == BW_PEER_RESUME)
-        return obey(p, order);
+        return carry_out(p, order);
     if (is_private(order->kind))
-        return tell_private(p, order);
-    bw_node leader = p->formed ? p->election[order->election].said.leader : BW_NODE_NONE;
+        return send_private(p, order);
+    bw_node leader = p->formed ? p->election[order->election].announced.leader : BW_NODE_NONE;
     if (leader == BW_NODE_NONE)
         return BW_ENOTLEADER;
     if (leader == p->options.self)
-        return obey(p, order);
+        return carry_out(p, order);
     p->out.kind = BW_PEER_ORDER;
     p->out.order = (struct bw_peer_hand_over){
         .kind = (uint8_t)order->kind, .election = (uint16_t)order->election, .node = order->node};
@@ -310,10 +338,11 @@ int bw_peer_order(struct bw_peer *p, const struct bw_peer_order *order)
     return 0;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* In any of the elections; of who left, as long as it is not committed that it is none. */
-static bool voter(struct bw_peer *p, bw_node id)
+/* True if `id` is a voter in any election. A node that left counts until its removal is
+ * committed. */
+static bool is_voter(struct bw_peer *p, bw_node id)
 {
     bool left = !bw_peer_roster_has(&p->roster, id);
     for (uint32_t e = 0; p->raft && p->instance && e < p->elections; e++)
@@ -322,13 +351,13 @@ static bool voter(struct bw_peer *p, bw_node id)
             return true;
     if (p->raft)
         return false;
-    return p->guarded && bw_peer_found_founder(&p->found, id);
+    return p->guarded && bw_peer_found_is_founder(&p->found, id);
 }
 
 void peer_show(struct bw_peer *p, bw_node id, struct bw_peer_member *out)
 {
     const struct bw_peer_row *row = bw_peer_roster_find(&p->roster, id);
-    const struct peer_mind *mind = peer_mind(p, id);
+    const struct peer_contact *contact = peer_contact(p, id);
     struct sockaddr_storage address;
     memset(out, 0, sizeof *out);
     if (!row)
@@ -340,23 +369,24 @@ void peer_show(struct bw_peer *p, bw_node id, struct bw_peer_member *out)
         bw_peer_address_text((struct sockaddr *)&address, out->address);
     out->priority = row->priority;
     out->ordinary = row->ordinary;
-    out->voter = voter(p, id);
+    out->voter = is_voter(p, id);
     out->left = row->left;
     out->incarnation = row->incarnation;
-    if (mind) {
-        out->since = mind->since;
-        out->status = mind->status;
+    if (contact) {
+        out->since = contact->since;
+        out->status = contact->status;
     }
     if (p->instance && id != p->options.self)
-        out->level = bw_instance_level(p->instance, id, peer_now());
+        out->level = bw_instance_level(p->instance, id, bw_clock_boot());
 }
 
-static void fill_seen(struct bw_peer *p, uint32_t place, struct bw_peer_seen *out)
+static void fill_seen(struct bw_peer *p, uint32_t place, struct bw_peer_member_view *out)
 {
     const struct bw_peer_row *row = &p->roster.at[place].row;
-    bw_time now = peer_now();
+    bw_time now = bw_clock_boot();
     peer_show(p, row->id, &p->shown);
-    *out = (struct bw_peer_seen){.row = *row, .status = p->shown.status, .voter = p->shown.voter};
+    *out = (struct bw_peer_member_view){
+        .row = *row, .status = p->shown.status, .voter = p->shown.voter};
     double milli = p->shown.level * 1000;
     out->level_milli = milli >= 4e9 ? UINT32_MAX : milli > 0 ? (uint32_t)milli : 0;
     if (p->shown.since > 0 && now > p->shown.since)
@@ -369,9 +399,9 @@ static void view_members(struct bw_peer *p, uint32_t first)
     size_t bytes = 19;
     view->total = p->roster.count;
     for (uint32_t i = first; i < p->roster.count && view->count < BW_PEER_ROWS_MAX; i++) {
-        struct bw_peer_seen *seen = &view->seen[view->count];
+        struct bw_peer_member_view *seen = &view->seen[view->count];
         fill_seen(p, i, seen);
-        bytes += bw_peer_seen_bytes(seen);
+        bytes += bw_peer_member_view_bytes(seen);
         if (bytes > BW_PEER_FRAME_MAX)
             break;
         view->count++;
@@ -381,20 +411,20 @@ static void view_members(struct bw_peer *p, uint32_t first)
 static void view_elections(struct bw_peer *p, uint32_t first)
 {
     struct bw_peer_view *view = &p->out.view;
-    bw_time now = peer_now();
+    bw_time now = bw_clock_boot();
     view->total = p->formed ? p->elections : 0;
     for (uint32_t e = first; e < view->total && view->count < 16; e++) {
-        struct bw_peer_standing *s = &view->standing[view->count++];
+        struct bw_peer_election_view *s = &view->standing[view->count++];
         struct bw_peer_status status;
         bw_peer_status(p, e, &status);
-        *s = (struct bw_peer_standing){.election = (uint16_t)e,
-                                       .leader = status.leader,
-                                       .leading = status.leading,
-                                       .electing = status.electing,
-                                       .busy = status.busy,
-                                       .held = status.held,
-                                       .term = status.term,
-                                       .token = status.token};
+        *s = (struct bw_peer_election_view){.election = (uint16_t)e,
+                                            .leader = status.leader,
+                                            .leading = status.leading,
+                                            .electing = status.electing,
+                                            .busy = status.busy,
+                                            .held = status.held,
+                                            .term = status.term,
+                                            .token = status.token};
         if (status.leading && status.act_until == BW_TIME_NEVER)
             s->left_ms = UINT64_MAX;
         else if (status.leading && status.act_until > now)

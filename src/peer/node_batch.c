@@ -1,9 +1,8 @@
-/* Frames to one member in one datagram: with many elections most of what is said goes to the same
- * few members at the same time (heartbeats, their answers, claims). Whatever a turn of the loop
- * wants said waits for its end, and goes then. What that rests on is durable first, with one sync.
+/* Packs frames to one member into one datagram. With many elections, most frames go to the same few
+ * members at the same time (heartbeats, their answers, claims). All frames of one turn of the loop
+ * wait until its end. Before they are sent, one sync makes the records they depend on durable.
  *
- *   BATCH   kind 1, length 2 little-endian, payload; again and again
- */
+ *   BATCH   kind 1, length 2 little-endian, payload; repeated */
 #include "peer/node_state.h"
 
 #include <string.h>
@@ -17,7 +16,7 @@ bool peer_sync(struct bw_peer *p)
     return !p->broken;
 }
 
-static void go(struct bw_peer *p, struct peer_batch *batch)
+static void send_batch(struct bw_peer *p, struct peer_batch *batch)
 {
     if (batch->used == 0)
         return;
@@ -32,7 +31,7 @@ void peer_batch_flush(struct bw_peer *p)
         return;
     bool durable = peer_sync(p);
     for (uint32_t i = 0; durable && i < p->batches_used; i++)
-        go(p, &p->batches[i]);
+        send_batch(p, &p->batches[i]);
     p->batches_used = 0;
 }
 
@@ -58,7 +57,7 @@ bool peer_batch_add(struct bw_peer *p, bw_node to, unsigned kind, const unsigned
     if (batch->used + HEAD + length > sizeof batch->bytes) {
         if (!peer_sync(p))
             return true;
-        go(p, batch);
+        send_batch(p, batch);
     }
     batch->bytes[batch->used] = (unsigned char)kind;
     batch->bytes[batch->used + 1] = (unsigned char)length;

@@ -1,25 +1,23 @@
-/* The instance of a peer: made when there is a cluster, from the roster, the founders and what the
- * disk remembers. */
-#include "core/base/bug.h"
+/* Creates the instance of a peer when the cluster is formed, from the roster, the founders and the
+ * state on disk. */
 #include "peer/node_state.h"
 
 #include <stdlib.h>
 
-struct made {
+struct setup {
     struct bw_member members[BW_PEER_MEMBERS_MAX];
     bw_node ids[BW_PEER_MEMBERS_MAX];
     uint32_t count;
-    uint32_t voters; /* Raft: so many of `members` */
+    uint32_t voters; /* Raft: number of voters in `members` */
     struct bw_instance_election elections[BW_ELECTIONS_MAX];
     struct bw_raft_saved saved[BW_ELECTIONS_MAX];
     struct bw_start starts[BW_ELECTIONS_MAX];
 };
 
-/* Everybody who has not left; with Raft the founders, because the log says the rest. One that came
- * back without its memory is a voter again when the log says so, and not before. */
-static void choose_members(const struct bw_peer *p, struct made *m)
+/* Chooses all members that have not left. With Raft, only the voters among the founders. */
+static void choose_members(const struct bw_peer *p, struct setup *m)
 {
-    const struct bw_peer_found_saved *found = &p->found.saved;
+    bw_node voters[BW_PEER_FOUNDERS_MAX];
     for (uint32_t i = 0; i < p->roster.count; i++) {
         const struct bw_peer_row *row = &p->roster.at[i].row;
         if (row->left)
@@ -28,12 +26,12 @@ static void choose_members(const struct bw_peer *p, struct made *m)
         m->members[m->count++] =
             (struct bw_member){.id = row->id, .priority = row->priority, .ordinary = row->ordinary};
     }
-    for (uint32_t i = 0; p->raft && i < found->count; i++)
-        if (found->set[i] != p->options.self || !found->returned || BW_BUG(peer_returns_as_a_voter))
-            m->members[m->voters++] = (struct bw_member){.id = found->set[i]};
+    m->voters = p->raft ? bw_peer_found_voters(&p->found, voters) : 0;
+    for (uint32_t i = 0; i < m->voters; i++)
+        m->members[i] = (struct bw_member){.id = voters[i]};
 }
 
-static void configure_election(struct bw_peer *p, struct made *m, uint32_t e)
+static void configure_election(struct bw_peer *p, struct setup *m, uint32_t e)
 {
     struct bw_elector_config *config = &m->elections[e].config;
     m->elections[e].ops = p->options.quorum && !p->raft ? &bw_elect_guard : p->options.algorithm;
@@ -58,7 +56,7 @@ static void configure_election(struct bw_peer *p, struct made *m, uint32_t e)
     m->starts[e].durable.starts = p->starts - 1;
 }
 
-static int make(struct bw_peer *p, struct made *m)
+static int make(struct bw_peer *p, struct setup *m)
 {
     struct bw_instance_config config = {.detector = p->options.detector,
                                         .detect = p->options.detect,
@@ -84,14 +82,14 @@ static int make(struct bw_peer *p, struct made *m)
 
 bool peer_form(struct bw_peer *p)
 {
-    struct made *m = calloc(1, sizeof *m);
+    struct setup *m = calloc(1, sizeof *m);
     int error = m ? make(p, m) : BW_ENOMEM;
     if (error) {
         p->instance = NULL;
         free(m);
         peer_end(p, error,
-                 error == BW_ENOMEM ? "no memory to take part in the cluster"
-                                    : "the algorithm refuses these settings and members");
+                 error == BW_ENOMEM ? "out of memory while forming the cluster"
+                                    : "the algorithm rejects these settings or members");
         return false;
     }
     p->formed = true;

@@ -1,5 +1,6 @@
-/* Frames in and out: everything that the network says comes through here. */
+/* Receives and sends frames; all network traffic passes through here. */
 #include "core/base/codec.h"
+#include "os/clock.h"
 #include "peer/node_state.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #define PORT_TRIES 64
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 void peer_count_out(struct bw_peer *p, int error, int length)
 {
@@ -41,7 +42,7 @@ void peer_send(struct bw_peer *p, bw_node to)
         peer_send_to(p, address, to);
 }
 
-/* What does not fit a datagram goes by a connection. */
+/* Messages that do not fit into a datagram are sent over a connection. */
 void peer_send_bytes(struct bw_peer *p, bw_node to, const unsigned char *bytes, size_t length)
 {
     const struct sockaddr *address = bw_datagram_address(p->datagram, to);
@@ -69,7 +70,7 @@ void peer_send_message(struct bw_peer *p, const struct bw_message *msg)
     peer_send_bytes(p, msg->to, p->bytes, (size_t)length);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 static void on_message(struct bw_peer *p, const struct bw_sealed *sealed)
 {
@@ -85,7 +86,7 @@ static void on_message(struct bw_peer *p, const struct bw_sealed *sealed)
     peer_step(p, &event);
 }
 
-/* Members and would-be members. */
+/* Frames of members, and of nodes that want to join. */
 static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr *address)
 {
     struct bw_peer_frame *in = &p->in;
@@ -111,7 +112,7 @@ static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr
         peer_answer_query(p, from, address, &in->query);
         break;
     case BW_PEER_CLAIM:
-        peer_claims_heard(p, from, &in->lead);
+        peer_claims_received(p, from, &in->lead);
         break;
     case BW_PEER_VIEW:
     case BW_PEER_INSTANCE:
@@ -121,20 +122,20 @@ static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr
     }
 }
 
-/* Somebody whom we do not know, or who starts anew, is asked to show itself. */
-static void on_stranger(struct bw_peer *p, bw_node from, const struct sockaddr *address)
+/* Asks an unknown or restarted node to introduce itself. */
+static void on_unknown_sender(struct bw_peer *p, bw_node from, const struct sockaddr *address)
 {
-    p->counters.strangers++;
-    if (address && p->counters.strangers % 16 == 1)
+    p->counters.unknown_senders++;
+    if (address && p->counters.unknown_senders % 16 == 1)
         peer_meet_hello(p, from, address);
 }
 
-/* Of one who takes part by other rules: only that its work is dead, who leads, and its rules. */
-static bool unheard(const struct bw_peer *p, const struct bw_sealed *sealed)
+/* From a node with other settings we accept only deaths, claims of leadership, and its settings. */
+static bool is_ignored(const struct bw_peer *p, const struct bw_sealed *sealed)
 {
     bool decides = sealed->kind == BW_PEER_INSTANCE || sealed->kind == BW_PEER_ROSTER ||
                    sealed->kind == BW_PEER_FOUND || sealed->kind == BW_PEER_ORDER;
-    return decides && peer_rules_odd(p, sealed->from);
+    return decides && peer_rules_mismatched(p, sealed->from);
 }
 
 static void on_one(struct bw_peer *p, const struct bw_sealed *sealed,
@@ -144,15 +145,15 @@ static void on_one(struct bw_peer *p, const struct bw_sealed *sealed,
     bool client = from == BW_NODE_NONE;
     if (p->dead)
         return;
-    if (unheard(p, sealed)) {
-        on_stranger(p, from, address); /* it may have been started anew since */
+    if (is_ignored(p, sealed)) {
+        on_unknown_sender(p, from, address); /* the sender may have restarted since then */
         return;
     }
     if (sealed->kind == BW_PEER_INSTANCE && !client) {
         if (peer_counts_on(p, from))
             on_message(p, sealed);
         else
-            on_stranger(p, from, address);
+            on_unknown_sender(p, from, address);
         return;
     }
     p->in.kind = (enum bw_peer_frame_kind)sealed->kind;
@@ -171,7 +172,7 @@ static void on_frame(struct bw_peer *p, const struct bw_sealed *sealed,
     if (p->dead)
         return;
     if (sealed->from != BW_NODE_NONE)
-        peer_heard(p, sealed->from, peer_now());
+        peer_received(p, sealed->from, bw_clock_boot());
     if (sealed->kind != BW_PEER_BATCH) {
         on_one(p, sealed, address);
         return;
@@ -197,9 +198,9 @@ static void on_stream(void *context, const struct bw_sealed *sealed, uint64_t li
     on_frame(p, sealed, bw_datagram_address(p->datagram, sealed->from));
 }
 
-/* Members who speak for the first time have nothing to say about rosters: comparing them has its
- * own rhythm, and in a large cluster every pair speaks for the first time once. Somebody who
- * started again may have missed a lot. */
+/* A handshake with `node` has completed. Members that meet for the first time need not exchange
+ * rosters: comparing rosters has its own schedule, and in a large cluster every pair meets once. A
+ * restarted node may have missed many changes. */
 static void on_met(void *context, bw_node node, bool restarted, const struct sockaddr *from)
 {
     struct bw_peer *p = context;
@@ -211,8 +212,8 @@ static void on_met(void *context, bw_node node, bool restarted, const struct soc
         peer_meet_compare(p, node, from);
 }
 
-/* Our frames were lost to the hand-shake: a message of the instance is said again, because a first
- * ping without an answer would be a suspicion. */
+/* Our frames were dropped by the handshake. Messages of the instance are sent again, because an
+ * unanswered first ping would raise a suspicion. */
 static void on_lost(void *context, bw_node node, const struct sockaddr *from)
 {
     struct bw_peer *p = context;
@@ -220,7 +221,7 @@ static void on_lost(void *context, bw_node node, const struct sockaddr *from)
         on_met(context, node, false, from);
 }
 
-/* The end of a connection to who leads: look soon, nothing is proved. */
+/* A connection to the leader closed: a hint to check soon, but no proof of its death. */
 static void on_down(void *context, bw_node node)
 {
     struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
@@ -270,13 +271,14 @@ static int open_sockets(struct bw_peer *p, const struct sockaddr *listen, char *
     return bw_stream_open(&p->stream, &tcp, why);
 }
 
-/* A port that the kernel chose for UDP may be another's for TCP: then another one is asked for. */
+/* Opens the sockets. If the kernel chose a UDP port that another process uses for TCP, tries
+ * another port. */
 int peer_net_open(struct bw_peer *p, char *why)
 {
     struct sockaddr_storage listen;
     struct bw_peer_address plain;
     if (bw_peer_address_find(p->options.listen, &listen) != 0) {
-        snprintf(why, BW_PEER_WHY_MAX + 1, "listen: \"%.200s\" is not an address",
+        snprintf(why, BW_PEER_WHY_MAX + 1, "invalid --listen address '%.200s': expected HOST:PORT",
                  p->options.listen);
         return BW_EINVAL;
     }

@@ -1,13 +1,14 @@
-/* Work held by a recovery: from HOLD to RESUME nothing of this election may run anywhere, so that
- * states can be compared and made to agree. Who recovers says HOLD again and again; when it falls
- * silent the hold ends by itself, or a dead recovery would stop everybody for ever.
+/* Work held by a recovery. From HOLD to RESUME, no work of this election may run anywhere, so that
+ * states can be compared and reconciled. The recovery repeats HOLD. When it stops, the hold ends
+ * after a timeout; otherwise a dead recovery would block the election forever.
  *
- * Elections go on meanwhile: who leads is known, and does not act. */
+ * Elections continue during a hold: there is a leader, but it does not act. */
+#include "os/clock.h"
 #include "peer/node_state.h"
 
 #define HOLD_NS (15 * BW_SEC)
 
-static void tell(struct bw_peer *p, uint32_t election, bool held)
+static void notify(struct bw_peer *p, uint32_t election, bool held)
 {
     if (p->options.held)
         p->options.held(p->options.context, election, held);
@@ -17,9 +18,9 @@ void peer_hold(struct bw_peer *p, uint32_t election, bool hold)
 {
     struct peer_election *e = &p->election[election];
     bool was = e->held_until != 0;
-    e->held_until = hold ? peer_now() + HOLD_NS : 0;
+    e->held_until = hold ? bw_clock_boot() + HOLD_NS : 0;
     if (was != hold)
-        tell(p, election, hold);
+        notify(p, election, hold);
 }
 
 void peer_hold_tick(struct bw_peer *p, bw_time now)
@@ -45,5 +46,5 @@ void bw_peer_busy(struct bw_peer *p, uint32_t election, bw_time until)
     struct peer_election *e = &p->election[election];
     e->busy_until = until;
     if (until != 0 && until != BW_TIME_NEVER)
-        e->lease_ns = bw_time_max(e->lease_ns, until - peer_now());
+        e->lease_ns = bw_time_max(e->lease_ns, until - bw_clock_boot());
 }

@@ -1,5 +1,7 @@
-/* Where to look for others: NAME:PORT, all addresses behind each name, looked up again now and then
- * because names move. */
+/* Addresses of other peers: resolves each NAME:PORT of --join to all its addresses, and repeats
+ * this, because names can move. */
+#include "os/clock.h"
+#include "os/loop.h"
 #include "peer/node_state.h"
 
 #include <netdb.h>
@@ -15,8 +17,8 @@ int peer_join_parse(struct bw_peer *p, char *why)
         if (p->joins_count == PEER_JOINS ||
             bw_peer_address_split(at, length, join->host, join->port) != 0) {
             snprintf(why, BW_PEER_WHY_MAX + 1,
-                     "join: \"%.*s\" is not HOST:PORT, or these are more than %u", (int)length, at,
-                     PEER_JOINS);
+                     "invalid --join address '%.*s': expected HOST:PORT, at most %u of them",
+                     (int)length, at, PEER_JOINS);
             return BW_EINVAL;
         }
         join->peer = p;
@@ -34,14 +36,14 @@ void peer_join_place(struct bw_peer *p, const struct sockaddr *address)
             return;
     if (length == 0)
         return;
-    /* The oldest gives way: a name that moves often must not fill the list for good. */
+    /* Replaces the oldest address: a name that moves often must not fill the list permanently. */
     if (p->places_count == PEER_PLACES) {
         memmove(&p->places[0], &p->places[1], (PEER_PLACES - 1) * sizeof p->places[0]);
         p->places_count--;
     }
     memset(&p->places[p->places_count], 0, sizeof p->places[0]);
     memcpy(&p->places[p->places_count++], address, length);
-    p->meet_at = bw_time_min(p->meet_at, peer_now());
+    p->meet_at = bw_time_min(p->meet_at, bw_clock_boot());
 }
 
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
@@ -70,9 +72,11 @@ void peer_join_resolve(struct bw_peer *p)
             peer_join_place(p, (struct sockaddr *)&address);
             continue;
         }
+        if (join->asking)
+            continue;
         join->request.data = join;
-        if (join->asking || uv_getaddrinfo(p->options.loop, &join->request, on_resolved, join->host,
-                                           join->port, &hints) != 0)
+        if (bw_loop_look_up(p->options.loop, &join->request, on_resolved, join->host, join->port,
+                            &hints) != 0)
             continue;
         join->asking = true;
         p->handles++;

@@ -1,18 +1,20 @@
-/* Leaving for good. Everybody is told, a few times, for a datagram may be lost.
+/* Leaves the cluster permanently. The leaver announces it to all members several times, because
+ * datagrams may be lost.
  *
- * With Raft that is not enough: until the leader has taken the leaver out of the voters, a majority
- * may need it, and of two the one that stays could never lead without the other's vote. So a leaver
- * hands over and goes on as a voter until whoever leads says that it is not counted any more. When
- * nobody says so in time it goes all the same.
+ * With Raft, this is not enough. Until the leader has removed the leaver from the voters, a
+ * majority may need its vote; of two voters, the remaining one could never lead without it. So the
+ * leaver hands over and stays a voter until the leader confirms that its vote no longer counts. If
+ * no confirmation arrives in time, it leaves anyway.
  *
- * One that comes back with an empty directory has forgotten its votes. It takes no part before the
- * leader has said the same of it: that its removal is committed. Then it joins as one that was
- * never there, and is a voter again when the log says so. */
+ * A node that comes back with an empty directory has lost its votes. It takes no part until the
+ * leader confirms that its removal is committed. Then it joins like a new node, and becomes a voter
+ * again through the log. */
+#include "os/clock.h"
 #include "peer/node_state.h"
 
-#define FAREWELLS   3u
-#define FAREWELL_NS (30 * BW_MS)
-#define LEAVE_NS    (3 * BW_SEC)
+#define LEAVE_NOTICES   3u
+#define LEAVE_NOTICE_NS (30 * BW_MS)
+#define LEAVE_NS        (3 * BW_SEC)
 
 bool peer_counts_on(const struct bw_peer *p, bw_node id)
 {
@@ -32,7 +34,7 @@ static void hand_over(struct bw_peer *p)
         struct peer_queued resign = {
             .kind = BW_EVENT_COMMAND,
             .command = {.kind = BW_COMMAND_RESIGN, .election = (uint16_t)e}};
-        if (p->election[e].said.leader == p->options.self)
+        if (p->election[e].announced.leader == p->options.self)
             peer_enqueue(p, &resign);
     }
 }
@@ -40,14 +42,14 @@ static void hand_over(struct bw_peer *p)
 void peer_leave(struct bw_peer *p)
 {
     p->leaving = p->own.left = true;
-    p->farewells = FAREWELLS;
-    p->farewell_at = 1;
-    p->leave_until = peer_now() + LEAVE_NS;
+    p->leave_notices = LEAVE_NOTICES;
+    p->leave_notice_at = 1;
+    p->leave_until = bw_clock_boot() + LEAVE_NS;
     bw_peer_roster_take(&p->roster, &p->own, true);
     hand_over(p);
 }
 
-static bool counted(const struct bw_peer *p)
+static bool vote_counts(const struct bw_peer *p)
 {
     if (!p->raft || !p->instance || p->dead || bw_peer_roster_members(&p->roster) == 0)
         return false;
@@ -59,25 +61,26 @@ static bool counted(const struct bw_peer *p)
 
 bool peer_leave_tick(struct bw_peer *p, bw_time now)
 {
-    if (now < p->farewell_at)
+    if (now < p->leave_notice_at)
         return true;
-    p->farewell_at = now + FAREWELL_NS;
-    bool waits = counted(p) && now < p->leave_until;
-    if (p->farewells == 0 && !waits)
+    p->leave_notice_at = now + LEAVE_NOTICE_NS;
+    bool waits = vote_counts(p) && now < p->leave_until;
+    if (p->leave_notices == 0 && !waits)
         return false;
-    p->farewells -= p->farewells > 0;
-    peer_meet_farewell(p);
+    p->leave_notices -= p->leave_notices > 0;
+    peer_meet_announce_leave(p);
     return true;
 }
 
-/* A word that somebody has left: whoever leads answers when no majority counts on it any more. */
-void peer_leave_heard(struct bw_peer *p, bw_node from, const struct sockaddr *address)
+/* A node announces that it has left. The leader answers once no majority counts its vote any
+ * more. */
+void peer_leave_received(struct bw_peer *p, bw_node from, const struct sockaddr *address)
 {
     p->out.kind = BW_PEER_ORDER;
     for (uint32_t e = 0; p->raft && p->instance && e < p->elections; e++) {
         p->out.order =
             (struct bw_peer_hand_over){.kind = BW_PEER_GONE, .election = (uint16_t)e, .node = from};
-        if (p->election[e].said.leader != p->options.self || !peer_raft_voteless(p, e, from))
+        if (p->election[e].announced.leader != p->options.self || !peer_raft_voteless(p, e, from))
             continue;
         if (address)
             peer_send_to(p, address, from);
@@ -86,16 +89,15 @@ void peer_leave_heard(struct bw_peer *p, bw_node from, const struct sockaddr *ad
     }
 }
 
-/* What is not committed at its leader may be undone; what is, is so everywhere. So one that is not
- * of a cluster yet believes any leader. */
+/* An uncommitted removal may be undone; a committed one is final everywhere. So a node that is not
+ * yet a member of a cluster believes any leader. */
 void peer_leave_gone(struct bw_peer *p, bw_node from, uint32_t election)
 {
-    if (!p->formed || (p->leaving && from == p->election[election].said.leader))
+    if (!p->formed || (p->leaving && from == p->election[election].announced.leader))
         p->election[election].gone = true;
 }
 
-/* The same word as of one that leaves, by an incarnation that never was, so that it changes no
- * roster. */
+/* Sends the same announcement as a leaver, but with incarnation 0, so that it changes no roster. */
 void peer_leave_ask(struct bw_peer *p)
 {
     p->out.kind = BW_PEER_ROSTER;

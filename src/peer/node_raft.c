@@ -1,6 +1,7 @@
-/* Raft's log of a peer: terms and membership changes without bytes, kept whole in the election's
- * record; and the membership that the roster asks for: who came is a learner, then a voter; who
- * left is removed; one change at a time, by whoever leads. */
+/* Raft's log of a peer: terms and membership changes without data, kept whole in the record of the
+ * election. The roster determines the membership: a node that joined becomes a learner, then a
+ * voter; a node that left is removed. The leader makes one change at a time (Raft §6; Ongaro's
+ * thesis, §4.1). */
 #include "peer/node_state.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ void peer_raft_saved(const struct bw_peer_log *log, struct bw_raft_saved *out)
                                   .changes_count = log->changes_count};
 }
 
-/* Terms as the log has them now; it is short. */
+/* Rebuilds the terms from the current log, which is short. */
 static void rebuild_runs(struct bw_peer_log *log, const struct bw_raft *raft)
 {
     log->runs_count = 0;
@@ -53,7 +54,7 @@ static void cut_changes(struct bw_peer_log *log, bw_index from)
         log->changes_count--;
 }
 
-/* Everything up to `index` is the snapshot: its membership is all there is to it. */
+/* Makes everything up to `index` the snapshot, which consists only of the membership. */
 static void move_snapshot(struct bw_peer_log *log, const struct bw_raft *raft, bw_index index)
 {
     uint32_t drop = 0;
@@ -95,7 +96,7 @@ void peer_raft_note(struct bw_peer *p, const struct bw_action *action)
     e->dirty = true;
 }
 
-/* The change that brings `id` one step nearer to where the roster has it. */
+/* The change that brings `id` one step closer to its state in the roster. */
 static enum bw_change_op wanted(const struct bw_peer *p, const bw_node *members, uint32_t voters,
                                 uint32_t total, bw_node id)
 {
@@ -110,13 +111,23 @@ static enum bw_change_op wanted(const struct bw_peer *p, const bw_node *members,
     return at >= voters ? BW_CHANGE_PROMOTE : BW_CHANGE_NONE;
 }
 
+/* A member that came back needs a snapshot that contains its removal. */
+static void make_snapshot(struct bw_peer *p, uint32_t election)
+{
+    struct bw_event event = {.kind = BW_EVENT_COMMAND, .node = p->options.self};
+    event.command = (struct bw_command){.kind = BW_COMMAND_COMPACT,
+                                        .election = (uint16_t)election,
+                                        .index = bw_raft_commit_index(raft_of(p, election))};
+    peer_step(p, &event);
+}
+
 static void change(struct bw_peer *p, uint32_t election)
 {
     bw_node members[BW_RAFT_MEMBERS_MAX];
     uint32_t voters = 0;
     const struct bw_raft *raft = raft_of(p, election);
     uint32_t total = bw_raft_members_at(raft, bw_raft_commit_index(raft), members, &voters);
-    /* Any of them first, so that one that cannot be changed now holds up nobody. */
+    /* Starts at a random node, so that one that cannot be changed now does not block the others. */
     uint64_t first = p->roster.count ? bw_rng_below(&p->rng, p->roster.count) : 0;
     for (uint32_t i = 0; i < p->roster.count; i++) {
         bw_node id = p->roster.at[(first + i) % p->roster.count].row.id;
@@ -161,6 +172,9 @@ bool peer_raft_voteless(const struct bw_peer *p, uint32_t election, bw_node id)
 void peer_raft_change(struct bw_peer *p)
 {
     for (uint32_t e = 0; p->raft && p->instance && e < p->elections; e++)
-        if (p->election[e].said.leader == p->options.self)
+        if (p->election[e].announced.leader == p->options.self) {
+            if (bw_raft_needs_snapshot(raft_of(p, e)))
+                make_snapshot(p, e);
             change(p, e);
+        }
 }

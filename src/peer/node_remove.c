@@ -1,16 +1,16 @@
-/* Another member is taken out for good: its row says from now on that it has left, and what follows
- * from that is what follows when somebody leaves (node_raft.c changes the voters). Everybody is
- * told at once, because a leader that knew it alone might die; the roster's news do the rest. */
-#include "core/cluster/removal.h"
+/* Removes another member permanently: its row now says that it has left, with the same consequences
+ * as when a member leaves (node_raft.c changes the voters). The leader announces it to all members
+ * at once, because it might die while it alone knows. The roster's changes spread it further. */
+#include "core/peer/removal_check.h"
 #include "peer/node_state.h"
 
-static bool lives(struct bw_peer *p, bw_node id)
+static bool is_alive(struct bw_peer *p, bw_node id)
 {
-    const struct peer_mind *mind = peer_mind(p, id);
-    return mind && mind->status == BW_MEMBER_ALIVE;
+    const struct peer_contact *contact = peer_contact(p, id);
+    return contact && contact->status == BW_MEMBER_ALIVE;
 }
 
-/* Those who would decide without `node`. */
+/* Counts the voters that would decide without `node`. */
 static void count_voters(struct bw_peer *p, bw_node node, struct bw_peer_removal *out)
 {
     for (uint32_t i = 0; p->raft && i < p->roster.count; i++) {
@@ -19,11 +19,11 @@ static void count_voters(struct bw_peer *p, bw_node node, struct bw_peer_removal
         if (id == node || !p->shown.voter)
             continue;
         out->voters++;
-        out->present += id == p->options.self || lives(p, id);
+        out->present += id == p->options.self || is_alive(p, id);
     }
 }
 
-static void tell_all(struct bw_peer *p, const struct bw_peer_row *row)
+static void send_to_all(struct bw_peer *p, const struct bw_peer_row *row)
 {
     p->out.kind = BW_PEER_ROSTER;
     p->out.rows.count = 1;
@@ -44,10 +44,10 @@ int peer_remove(struct bw_peer *p, bw_node node, bool insists)
                                       .node = node,
                                       .known = known != NULL,
                                       .left = known && known->left,
-                                      .alive = lives(p, node),
+                                      .alive = is_alive(p, node),
                                       .insists = insists,
                                       .founder = p->guarded && !p->raft &&
-                                                 bw_peer_found_founder(&p->found, node)};
+                                                 bw_peer_found_is_founder(&p->found, node)};
     count_voters(p, node, &removal);
     int error = bw_peer_removal_judge(&removal);
     if (error || !known || known->left)
@@ -57,9 +57,9 @@ int peer_remove(struct bw_peer *p, bw_node node, bool insists)
     struct bw_peer_rows rows = {.count = 1, .at = {row}};
     peer_meet_rows(p, p->options.self, &rows, NULL, false);
     if (!peer_save(p)) {
-        peer_end(p, BW_EIO, "cannot write down who belongs to the cluster");
+        peer_end(p, BW_EIO, "cannot write the members of the cluster to disk");
         return BW_EIO;
     }
-    tell_all(p, &row);
+    send_to_all(p, &row);
     return 0;
 }

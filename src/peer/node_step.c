@@ -1,29 +1,31 @@
-/* Steps of the instance. What a step wants durable is written first, all of it in one record per
- * election; then its actions are done in their order. So whatever is heard outside rests on what is
- * on the disk, and one step costs one sync at the most (PERSIST is a barrier for what follows it;
- * earlier is always early enough). */
+/* Steps of the instance. First, all state that a step requires to be durable is written, in one
+ * record per election. Then the actions are carried out in order. So other nodes learn only of
+ * decisions that are on disk, and a step costs at most one sync. (PERSIST is a barrier for the
+ * actions after it; writing earlier is always allowed.) */
 #include "peer/node_state.h"
 
 #include "core/base/bug.h"
+#include "os/clock.h"
 
 #include <stdio.h>
 
-/* Entries of Raft's log that may be committed and still there: each is a change of leader or of
- * members. */
+/* Number of committed entries after which Raft's log is compacted. Each entry is a change of the
+ * leader or of the members. */
 #define COMPACT_AT 16u
 
-/* A disk that failed once may have anything on it: what we say afterwards could not be relied on,
- * so nothing is said any more, and nothing of this step is done. */
+/* After a failed write the state on disk is unknown, so our promises are no longer reliable. The
+ * peer sends nothing any more, and does not carry out the rest of this step. */
 void peer_disk_failed(struct bw_peer *p)
 {
     char why[BW_PEER_WHY_MAX + 1];
     p->broken = true;
-    snprintf(why, sizeof why, "cannot write down in %.200s what node %u promises",
-             p->options.directory, p->options.self);
+    snprintf(why, sizeof why, "cannot write the promises to %.200s (node %u)", p->options.directory,
+             p->options.self);
     peer_end(p, BW_EIO, why);
 }
 
-/* With many elections the sync comes later, before anything of it is heard (node_batch.c). */
+/* With many elections, the sync happens later, but before any dependent frame is sent
+ * (node_batch.c). */
 static void write_record(struct bw_peer *p, uint32_t election)
 {
     p->election[election].dirty = false;
@@ -33,7 +35,7 @@ static void write_record(struct bw_peer *p, uint32_t election)
         peer_disk_failed(p);
 }
 
-static void write_down(struct bw_peer *p, uint32_t count)
+static void write_records(struct bw_peer *p, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct bw_action *action = &p->actions[i];
@@ -49,82 +51,85 @@ static void write_down(struct bw_peer *p, uint32_t count)
             write_record(p, p->actions[i].election);
 }
 
-/* Connections are kept to those who lead, so that their end is heard of at once. */
+/* Keeps connections to the leaders, so that the end of a connection reveals a leader's death at
+ * once. */
 static void follow(struct bw_peer *p, bw_node before, bw_node leader)
 {
     bool needed = before == BW_NODE_NONE || before == leader || before == p->options.self;
     for (uint32_t e = 0; e < p->elections; e++)
-        needed = needed || p->election[e].said.leader == before;
+        needed = needed || p->election[e].announced.leader == before;
     if (!needed)
-        bw_stream_let_go(p->stream, before);
+        bw_stream_stop_keeping(p->stream, before);
     const struct sockaddr *address = bw_datagram_address(p->datagram, leader);
     if (leader != BW_NODE_NONE && leader != p->options.self && address)
         bw_stream_keep(p->stream, leader, address, NULL);
 }
 
-/* We said that what we ran under this term is dead, so no voter is bound to it any more, and one
- * that hears it late is free of what it promised since. Raft resumes its term when a transfer has
- * come to nothing: that lead is given up instead, for a newer term. (The guard claims a newer one
- * anyway.) */
-static bool must_not_act(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
+/* We announced that our work under this term is dead, so no voter is bound to the term any more,
+ * and a voter that receives the announcement late drops its later promises, too. Raft would resume
+ * its term after a failed transfer. Instead, we resign and campaign for a newer term. (The quorum
+ * guard claims a newer epoch anyway.) */
+static bool must_not_act(struct bw_peer *p, uint32_t election,
+                         const struct bw_announcement *announcement)
 {
     struct peer_election *e = &p->election[election];
     struct peer_queued resign = {.kind = BW_EVENT_COMMAND};
-    if (!p->raft || said->leader != p->options.self || said->term > e->buried ||
-        said->act_until <= peer_now() || BW_BUG(peer_acts_under_a_buried_term))
+    if (!p->raft || announcement->leader != p->options.self || announcement->term > e->dead_term ||
+        announcement->act_until <= bw_clock_boot() || BW_BUG(peer_acts_under_a_dead_term))
         return false;
     resign.command = (struct bw_command){.kind = BW_COMMAND_RESIGN, .election = (uint16_t)election};
-    peer_enqueue(p, &resign); /* no room: with the next announcement */
+    peer_enqueue(p, &resign); /* queue full: retried with the next announcement */
     return true;
 }
 
-static void announce(struct bw_peer *p, uint32_t election, const struct bw_announcement *said)
+static void announce(struct bw_peer *p, uint32_t election,
+                     const struct bw_announcement *announcement)
 {
     struct peer_election *e = &p->election[election];
-    if (must_not_act(p, election, said))
+    if (must_not_act(p, election, announcement))
         return;
-    bw_node before = e->said.leader;
-    bool renewed = said->leader != before || said->term != e->said.term;
-    if (before == p->options.self && said->leader != before) {
-        if (said->reason == BW_LOSS_TAKEN || said->leader != BW_NODE_NONE)
-            peer_claims_last(p, election, &e->said);
+    bw_node before = e->announced.leader;
+    bool renewed = announcement->leader != before || announcement->term != e->announced.term;
+    if (before == p->options.self && announcement->leader != before) {
+        if (announcement->reason == BW_LOSS_TAKEN || announcement->leader != BW_NODE_NONE)
+            peer_claims_last(p, election, &e->announced);
         e->acts_since = 0;
-    } else if (said->leader == p->options.self && (before != said->leader || !e->acts_since)) {
-        e->acts_since = said->act_from;
+    } else if (announcement->leader == p->options.self &&
+               (before != announcement->leader || !e->acts_since)) {
+        e->acts_since = announcement->act_from;
     }
-    e->said = *said;
-    if (said->leader != BW_NODE_NONE) {
+    e->announced = *announcement;
+    if (announcement->leader != BW_NODE_NONE) {
         p->counters.elections += renewed;
-        peer_led(p, election, said->leader, said->term);
+        peer_led(p, election, announcement->leader, announcement->term);
     }
-    if (said->leader == p->options.self && said->term > e->own_term)
-        e->own_term = said->term;
-    if (said->leader != before)
-        follow(p, before, said->leader);
-    if (said->leader == p->options.self && !peer_sync(p))
+    if (announcement->leader == p->options.self && announcement->term > e->own_term)
+        e->own_term = announcement->term;
+    if (announcement->leader != before)
+        follow(p, before, announcement->leader);
+    if (announcement->leader == p->options.self && !peer_sync(p))
         return;
     if (p->options.announced)
-        p->options.announced(p->options.context, election, said);
-    if (renewed && said->leader == p->options.self && p->options.letters)
-        p->options.letters(p->options.context, election);
+        p->options.announced(p->options.context, election, announcement);
+    if (renewed && announcement->leader == p->options.self && p->options.death_notices_changed)
+        p->options.death_notices_changed(p->options.context, election);
 }
 
-/* `status` of the row is asked for anew: SUSPECT may mean suspect or dead. */
-static void mind(struct bw_peer *p, bw_node node)
+/* Reads the status again: SUSPECT may mean suspect or dead. */
+static void update_contact(struct bw_peer *p, bw_node node)
 {
-    struct peer_mind *m = peer_mind(p, node);
+    struct peer_contact *m = peer_contact(p, node);
     if (!m)
         return;
     m->status = bw_instance_member(p->instance, node);
-    m->since = peer_now();
+    m->since = bw_clock_boot();
     if (!p->options.member)
         return;
     peer_show(p, node, &p->shown);
     p->options.member(p->options.context, &p->shown);
 }
 
-/* We lead more than our share: one is handed over, in good order, as if somebody had asked for it.
- */
+/* We lead more than our share: hands over one election cleanly, as if a user had asked for it. */
 static void move(struct bw_peer *p, uint32_t election, bw_node to)
 {
     struct bw_peer_order order = {.kind = BW_PEER_TRANSFER, .election = election, .node = to};
@@ -142,7 +147,7 @@ static void act(struct bw_peer *p, const struct bw_action *action)
         break;
     case BW_ACTION_SUSPECT:
     case BW_ACTION_TRUST:
-        mind(p, action->node);
+        update_contact(p, action->node);
         break;
     case BW_ACTION_COMMIT:
         p->election[action->election].compact = p->unsettled = true;
@@ -164,9 +169,9 @@ static void act(struct bw_peer *p, const struct bw_action *action)
 static void step_once(struct bw_peer *p, struct bw_event *event)
 {
     struct bw_actions actions = {.at = p->actions, .cap = p->actions_max};
-    event->now = peer_now();
+    event->now = bw_clock_boot();
     bw_instance_step(p->instance, event, &actions);
-    write_down(p, actions.count);
+    write_records(p, actions.count);
     for (uint32_t i = 0; i < actions.count && !p->broken; i++)
         act(p, &p->actions[i]);
 }
@@ -180,7 +185,7 @@ void peer_step(struct bw_peer *p, struct bw_event *event)
         peer_settle(p, e);
 }
 
-/* What a step of Raft left to be said to it: that its log is durable, and may be shortened. */
+/* After a step of Raft: reports that its log is durable, and compacts it if necessary. */
 void peer_settle(struct bw_peer *p, uint32_t election)
 {
     struct peer_election *e = &p->election[election];
@@ -188,7 +193,7 @@ void peer_settle(struct bw_peer *p, uint32_t election)
         const struct bw_raft *raft = bw_instance_elector(p->instance, election);
         bw_index commit = bw_raft_commit_index(raft), last = bw_raft_last_index(raft);
         struct bw_event event = {.election = (uint16_t)election, .node = p->options.self};
-        bool ripe = commit >= bw_raft_snapshot_index(raft) + COMPACT_AT;
+        bool due = commit >= bw_raft_snapshot_index(raft) + COMPACT_AT;
         if (e->logged) {
             event.kind = BW_EVENT_PERSISTED;
             event.persisted.index = last;
@@ -199,14 +204,14 @@ void peer_settle(struct bw_peer *p, uint32_t election)
             event.command = (struct bw_command){
                 .kind = BW_COMMAND_COMPACT, .election = (uint16_t)election, .index = commit};
             e->compact = false;
-            if (!ripe)
+            if (!due)
                 continue;
         }
         step_once(p, &event);
     }
 }
 
-/* Never a busy loop: who is due again at once has not moved on, and breathes a millisecond. */
+/* Runs the instance if its deadline has passed. on_prepare (node.c) prevents a busy loop. */
 void peer_tick_instance(struct bw_peer *p, bw_time now)
 {
     if (!p->instance || p->dead || bw_instance_deadline(p->instance) > now)

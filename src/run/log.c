@@ -1,7 +1,11 @@
-/* Event lines. Times are of the wall clock, for people to compare with other logs; they decide
- * nothing. A line that nobody takes is dropped: a full pipe must not stop renewals or the guardian
- * (a pipe that polls writable has room for PIPE_BUF bytes, more than any line). */
+/* Event lines. Times come from the wall clock, so that people can compare them with other logs; no
+ * decision depends on them. If the reader of the log stops reading, lines are dropped: a full pipe
+ * must not stop renewals or the guardian. (A pipe that poll(2) reports as writable accepts PIPE_BUF
+ * bytes, which is more than the longest line.) */
 #include "run/log.h"
+
+#include "core/base/parse_values.h"
+#include "os/journal.h"
 
 #include <poll.h>
 #include <stdarg.h>
@@ -18,6 +22,8 @@ struct line {
 };
 
 static const char *const level_names[] = {"info", "warning", "error"};
+static const enum bw_priority priorities[] = {BW_PRIORITY_INFO, BW_PRIORITY_WARNING,
+                                              BW_PRIORITY_ERROR};
 
 const char *bw_log_word(unsigned i)
 {
@@ -31,23 +37,22 @@ void bw_log_init(struct bw_log *log, enum bw_log_form form, int fd, const char *
     enum bw_log_level least = form == BW_LOG_QUIET ? BW_LOG_ERROR : BW_LOG_INFO;
     if (form == BW_LOG_AUTO || form == BW_LOG_QUIET)
         form = isatty(fd) ? BW_LOG_HUMAN : BW_LOG_JSON;
-    *log = (struct bw_log){.form = form, .least = least, .fd = fd, .election = election, .id = id};
+    *log = (struct bw_log){.form = form,
+                           .least = least,
+                           .fd = fd,
+                           .journal = bw_journal_reads(fd),
+                           .election = election,
+                           .id = id};
 }
 
 const char *bw_log_span(char *out, bw_time span)
 {
-    if (span == BW_TIME_NEVER)
-        snprintf(out, 24, "never");
-    else if (span % BW_MS != 0 && span < BW_SEC)
-        snprintf(out, 24, "%.3gms", (double)span / 1e6);
-    else if (span < BW_SEC)
-        snprintf(out, 24, "%lldms", (long long)(span / BW_MS));
-    else
-        snprintf(out, 24, "%.4gs", (double)span / 1e9);
-    return out;
+    bool precise = span >= BW_MS && span < 60 * BW_SEC;
+    return precise ? bw_span_exact(out, (span + BW_MS / 2) / BW_MS * BW_MS)
+                   : bw_span_round(out, span);
 }
 
-/* Room for the end of the line is always left. */
+/* Appends text, cut so that the end of the line still fits. */
 static void put(struct line *line, const char *text)
 {
     size_t length = strlen(text), room = sizeof line->text - 8 - line->used;
@@ -106,22 +111,23 @@ static void put_clock(struct line *line, bool json)
     put(line, text);
 }
 
-static void people(struct line *line, const struct bw_log *log, enum bw_log_level level,
-                   const char *sentence)
+static void put_human(struct line *line, const struct bw_log *log, enum bw_log_level level,
+                      const char *sentence)
 {
     put_clock(line, false);
     put(line, log->election);
     put(line, "/");
     put(line, log->id);
     put(line, level == BW_LOG_INFO ? ": " : level == BW_LOG_WARNING ? ": warning: " : ": error: ");
-    for (const char *at = sentence; *at; at++) { /* never a second line, never an escape */
+    /* no control characters: they could start another line or an escape sequence */
+    for (const char *at = sentence; *at; at++) {
         char byte[2] = {(unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at, '\0'};
         put(line, byte);
     }
 }
 
-static void machines(struct line *line, const struct bw_log *log, enum bw_log_level level,
-                     const char *event, const struct bw_log_field *fields, const char *sentence)
+static void put_machine(struct line *line, const struct bw_log *log, enum bw_log_level level,
+                        const char *event, const struct bw_log_field *fields, const char *sentence)
 {
     put_clock(line, true);
     put_pair(line, "level", level_names[level]);
@@ -146,13 +152,14 @@ void bw_log_event(const struct bw_log *log, enum bw_log_level level, const char 
     if (level < log->least)
         return;
     line.used = 0;
+    put(&line, bw_journal_prefix(log->journal, priorities[level]));
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     if (log->form == BW_LOG_JSON)
-        machines(&line, log, level, event, fields, sentence);
+        put_machine(&line, log, level, event, fields, sentence);
     else
-        people(&line, log, level, sentence);
+        put_human(&line, log, level, sentence);
     line.text[line.used++] = '\n';
     struct pollfd room = {.fd = log->fd, .events = POLLOUT};
     if (poll(&room, 1, 0) == 1 && !(room.revents & (POLLERR | POLLNVAL)))

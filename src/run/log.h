@@ -1,5 +1,5 @@
-/* One line per event on standard error: for people on a terminal, JSON elsewhere. One write each,
- * no heap, so that the guardian can use it, too. */
+/* Writes one line per event to standard error: text on a terminal, JSON elsewhere. Each line is one
+ * write and needs no heap, so the guardian can use it, too. */
 #ifndef BW_RUN_LOG_H
 #define BW_RUN_LOG_H
 
@@ -10,19 +10,20 @@ enum bw_log_level { BW_LOG_INFO, BW_LOG_WARNING, BW_LOG_ERROR };
 
 struct bw_log {
     enum bw_log_form form;   /* HUMAN or JSON */
-    enum bw_log_level least; /* what is below it is not said */
+    enum bw_log_level least; /* events below this level are not written */
     int fd;
+    bool journal; /* `fd` is a stream to journald: lines begin with their priority */
     const char *election, *id;
 };
 
-/* Decides AUTO by whether `fd` is a terminal; QUIET is that, and errors only. */
+/* AUTO: text if `fd` is a terminal, otherwise JSON. QUIET: the same, but errors only. */
 void bw_log_init(struct bw_log *log, enum bw_log_form form, int fd, const char *election,
                  const char *id);
 
-/* A field of the JSON line; people read the sentence. */
+/* A field of the JSON line. The text form shows only the sentence. */
 struct bw_log_field {
-    const char *key;  /* NULL: the last */
-    const char *text; /* NULL: the number counts */
+    const char *key;  /* NULL: end of the list */
+    const char *text; /* NULL: use `number` */
     uint64_t number;
 };
 
@@ -31,7 +32,7 @@ struct bw_log_field {
         NULL, NULL, 0                                                                              \
     }
 
-/* event: one word ("elected"); the sentence is printf-like. fields may be NULL. */
+/* `event` is one word ("elected"). The sentence is printf-like. `fields` may be NULL. */
 __attribute__((format(printf, 5, 6))) void bw_log_event(const struct bw_log *log,
                                                         enum bw_log_level level, const char *event,
                                                         const struct bw_log_field *fields,
@@ -39,7 +40,7 @@ __attribute__((format(printf, 5, 6))) void bw_log_event(const struct bw_log *log
 
 const char *bw_log_word(unsigned i); /* "auto", "human", "json", "quiet", NULL */
 
-/* "1.5s", "250ms"; returns out[24]. */
+/* Formats a span as "1.5s" or "250ms" into out[24] and returns `out`. */
 const char *bw_log_span(char *out, bw_time span);
 
 #endif

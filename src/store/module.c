@@ -1,7 +1,11 @@
-/* Finds and loads store modules. They stand in $BELLWETHER_MODULES if that is set, else beside the
- * program in a build tree, else where they were installed. Once loaded a module stays: its threads
- * and handles may outlive the store that asked for it. */
+/* Finds and loads store modules.
+ *
+ * Search order: $BELLWETHER_MODULES, if it is set; the build tree of the running program; the
+ * installation directory. A loaded module stays loaded, because its threads and handles may outlive
+ * the store that needed it. */
 #include "store/module.h"
+
+#include "module_directory.h" /* written by Meson: BW_MODULES */
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -21,7 +25,8 @@ static void file_name(char *path, const char *directory, const char *name)
     snprintf(path, PATH_BYTES, "%s/bellwether-store-%s.so", directory, name);
 }
 
-/* The directory of the running program, without a slash at its end; false: unknown. */
+/* Writes the directory of the running program, without a trailing slash. Returns false if it is
+ * unknown. */
 static bool program_directory(char *directory)
 {
     ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
@@ -35,7 +40,7 @@ static bool program_directory(char *directory)
     return true;
 }
 
-/* In a build tree programs lie in its root and one level below it. */
+/* In a build tree, programs are in its root or one level below. */
 static bool find_in_build_tree(char *path, const char *name)
 {
     static const char *const below[] = {"src/store", "../src/store"};
@@ -55,9 +60,9 @@ static bool find_in_build_tree(char *path, const char *name)
 
 static void find_file(char *path, const char *name)
 {
-    const char *told = secure_getenv("BELLWETHER_MODULES");
-    if (told)
-        file_name(path, told, name);
+    const char *configured = secure_getenv("BELLWETHER_MODULES");
+    if (configured)
+        file_name(path, configured, name);
     else if (!find_in_build_tree(path, name))
         file_name(path, BW_MODULES, name);
 }
@@ -66,21 +71,20 @@ static enum bw_store_presence load(const char *path, const char *name,
                                    const struct bw_store_module **out, char *why)
 {
     if (access(path, R_OK) != 0) {
-        bw_store_say(why, 0, "the %s store is not part of this installation: there is no %s", name,
-                     path);
+        bw_store_explain(why, 0, "the %s store is not installed: no file %s", name, path);
         return BW_STORE_NOT_BUILT;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const struct bw_store_module *module = handle ? dlsym(handle, SYMBOL) : NULL;
     if (!module) {
-        bw_store_say(why, 0, "the %s store cannot be loaded: %s", name, dlerror());
+        bw_store_explain(why, 0, "cannot load the %s store: %s", name, dlerror());
         return BW_STORE_NOT_LOADABLE;
     }
     if (strcmp(module->version, BW_VERSION) != 0 ||
         module->request_bytes != sizeof(struct bw_store_request) ||
         module->reply_bytes != sizeof(struct bw_store_reply)) {
-        bw_store_say(why, 0, "%s belongs to another version (%s; this is %s)", path,
-                     module->version, BW_VERSION);
+        bw_store_explain(why, 0, "cannot load %s: built for version %s, this program is version %s",
+                         path, module->version, BW_VERSION);
         return BW_STORE_OTHER_VERSION;
     }
     *out = module;

@@ -1,6 +1,6 @@
-/* Which stores there are, found by the scheme of a URL. SQLite is always part of the program; each
- * other store is a module, built when its client library was there. */
-#include "core/base/text.h"
+/* The known stores, found by the scheme of a URL. SQLite is always part of the program. Every other
+ * store is a module, which is built if its client library is installed. */
+#include "core/base/parse_values.h"
 #include "store/module.h"
 #include "store/parent/parent.h"
 #include "store/sqlite/sqlite.h"
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Client libraries as src/store/meson.build has them: the packages of Debian 12 to build with, and
- * those to run with. */
+/* Client libraries, as in src/store/meson.build: the Debian 12 packages to build with and to run
+ * with. */
 #define AZURE    "azure", "libcurl4-openssl-dev libssl-dev", "libcurl4 libssl3"
 #define DYNAMODB "dynamodb", "libcurl4-openssl-dev libssl-dev", "libcurl4 libssl3"
 #define KUBERNETES                                                                                 \
@@ -60,8 +60,8 @@ enum bw_store_presence bw_store_presence(const struct bw_store_about *about, cha
     return about->module ? bw_store_module_load(about->module, &module, why) : BW_STORE_HERE;
 }
 
-/* Length of the scheme, 0 when there is none: letters, digits, '+', '-', '.' up to the first ':'. A
- * path may hold a ':' behind a '/'. */
+/* Returns the length of the scheme: letters, digits, '+', '-' and '.' up to the first ':'. 0: there
+ * is none; a path may contain a ':' after a '/'. */
 static size_t scheme_length(const char *url)
 {
     if (!isalpha((unsigned char)url[0]))
@@ -72,7 +72,7 @@ static size_t scheme_length(const char *url)
     return url[length] == ':' ? length : 0;
 }
 
-static void say_known(char *why, const char *scheme)
+static void list_known(char *why, const char *scheme)
 {
     const char *meant = NULL;
     int used = snprintf(why, BW_WHY_MAX + 1, "unknown store scheme '%s:'; known:", scheme);
@@ -86,15 +86,16 @@ static void say_known(char *why, const char *scheme)
         snprintf(why + used, BW_WHY_MAX + 1 - (size_t)used, "; did you mean '%s:'?", meant);
 }
 
-/* A path is known by its '/': a bare word is more likely the name of a server, and a file made of
- * it would be an election that the others know nothing of. */
+/* A text without a scheme is a path only if it contains a '/'. A bare word is more likely the name
+ * of a server. Creating a file of that name would make an election that no other candidate sees. */
 static const struct bw_store_ops *find_path(const char *url, char *why)
 {
     if (strchr(url, '/'))
         return &bw_store_sqlite;
     if (url[0])
         snprintf(why, BW_WHY_MAX + 1,
-                 "'%.60s' names no scheme; write sqlite:PATH for a file, or a URL of one of the "
+                 "invalid store URL '%.60s': no scheme; use sqlite:PATH for a file, or a URL of "
+                 "one of the "
                  "stores that bellwether --version lists",
                  url);
     else
@@ -107,7 +108,7 @@ static const struct bw_store_ops *find_module(const struct bw_store_about *about
 {
     const struct bw_store_module *module;
     if (strncmp(url + strlen(about->scheme), "://", 3) != 0) {
-        snprintf(why, BW_WHY_MAX + 1, "'%.60s' is not the whole of it; write %s", url, about->form);
+        snprintf(why, BW_WHY_MAX + 1, "invalid store URL '%.60s': expected %s", url, about->form);
         return NULL;
     }
     enum bw_store_presence presence = bw_store_module_load(about->module, &module, why);
@@ -125,11 +126,11 @@ const struct bw_store_ops *bw_store_find(const char *url, char *why)
         return find_path(url, why);
     char scheme[33] = "";
     if (strncmp(url, BW_PARENT_SCHEME, sizeof BW_PARENT_SCHEME - 1) == 0)
-        return bw_store_parent_find(url); /* nobody's to write */
+        return bw_store_parent_find(url); /* internal: set by a launcher, never by a user */
     snprintf(scheme, sizeof scheme, "%.*s", length < 32 ? (int)length : 32, url);
     for (size_t i = 0; stores[i].scheme; i++)
         if (strcmp(scheme, stores[i].scheme) == 0)
             return stores[i].module ? find_module(&stores[i], url, why) : &bw_store_sqlite;
-    say_known(why, scheme);
+    list_known(why, scheme);
     return NULL;
 }

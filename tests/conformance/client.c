@@ -1,16 +1,21 @@
-/* A store seen by a test. Each client has its own loop, as each process would. */
+/* A test's connection to a store. Each client has its own loop, like a separate process. */
 #include "conformance/client.h"
 
+#include "system/kit/stall.h"
 #include "unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define PATIENCE_MS 60000u
-#define TRIES       100
-#define PAUSE_MS    100
-#define TTL_NS      (5 * BW_SEC)
+#define TIMEOUT_MS    60000u
+#define FIRST_READ_ID (UINT64_C(1) << 40)
+#define PAUSE_MS      20
+#define TTL_NS        (5 * BW_SEC)
+/* Stores derive the timeout of a request from its TTL. With this TTL it is several seconds, so that
+ * a slow server is not taken for a lost one. */
+#define CONFORMANCE_TTL_NS (30 * BW_SEC)
+#define STALL_MS           1000 /* a machine that stalls for so long may cost a request its reply */
 
 static void on_reply(void *context, const struct bw_store_reply *reply)
 {
@@ -27,7 +32,7 @@ static void on_reply(void *context, const struct bw_store_reply *reply)
     }
 }
 
-static void on_patience(uv_timer_t *timer)
+static void on_timeout(uv_timer_t *timer)
 {
     ((struct client *)timer->data)->out_of_time = true;
 }
@@ -42,8 +47,8 @@ void client_open(struct client *client, const char *url, const char *id)
     assert_int_equal(getrandom(&client->next_id, sizeof client->next_id, 0), 8);
     client->next_id |= 1;
     assert_int_equal(uv_loop_init(&client->loop), 0);
-    uv_timer_init(&client->loop, &client->patience);
-    client->patience.data = client;
+    uv_timer_init(&client->loop, &client->timer);
+    client->timer.data = client;
     client->ops = bw_store_find(url, why);
     if (!client->ops)
         fail_msg("%s", why);
@@ -57,7 +62,7 @@ void client_close(struct client *client)
     if (client->store)
         client->ops->close(client->store);
     client->store = NULL;
-    uv_close((uv_handle_t *)&client->patience, NULL);
+    uv_close((uv_handle_t *)&client->timer, NULL);
     while (uv_run(&client->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&client->loop), 0);
@@ -67,7 +72,10 @@ void client_close(struct client *client)
 struct bw_store_request client_request(struct client *client, enum bw_store_op op,
                                        const char *election)
 {
-    bw_time ttl = bw_time_max(TTL_NS, client->ops->ttl_min_ns);
+    bw_time ttl =
+        bw_time_max(client->conforms ? CONFORMANCE_TTL_NS : TTL_NS, client->ops->ttl_min_ns);
+    if (client->ops->ttl_max_ns)
+        ttl = bw_time_min(ttl, client->ops->ttl_max_ns);
     return (struct bw_store_request){.op = op,
                                      .id = client->next_id++,
                                      .election = election,
@@ -75,8 +83,17 @@ struct bw_store_request client_request(struct client *client, enum bw_store_op o
                                      .ttl_ns = ttl};
 }
 
+static struct bw_store_reply read_until_answered(struct client *client, const char *election);
+
 uint64_t client_send(struct client *client, const struct bw_store_request *request)
 {
+    if (client->conforms && !client->connected) {
+        uint64_t next_id = client->next_id;
+        client->connected = true;
+        client->next_id = next_id + FIRST_READ_ID;      /* tests count the ids of their requests */
+        read_until_answered(client, request->election); /* a URL may serve this election only */
+        client->next_id = next_id;
+    }
     client->calling = true;
     assert_int_equal(client->ops->request(client->store, request), 0);
     client->calling = false;
@@ -100,11 +117,11 @@ bool client_wait(struct client *client, uint64_t id, unsigned ms, struct bw_stor
 {
     client->out_of_time = false;
     uv_update_time(&client->loop);
-    uv_timer_start(&client->patience, on_patience, ms, 0);
+    uv_timer_start(&client->timer, on_timeout, ms, 0);
     bool found;
     while (!(found = take(client, id, reply)) && !client->out_of_time)
         uv_run(&client->loop, UV_RUN_ONCE);
-    uv_timer_stop(&client->patience);
+    uv_timer_stop(&client->timer);
     return found;
 }
 
@@ -118,7 +135,7 @@ static struct bw_store_reply ask_once(struct client *client, const struct bw_sto
 {
     struct bw_store_reply reply;
     uint64_t id = client_send(client, request);
-    if (!client_wait(client, id, PATIENCE_MS, &reply))
+    if (!client_wait(client, id, TIMEOUT_MS, &reply))
         fail_msg("no answer to request %d", (int)request->op);
     return reply;
 }
@@ -128,24 +145,53 @@ static bool is_open(const struct bw_store_reply *reply)
     return reply->outcome == BW_OUTCOME_UNKNOWN || reply->outcome == BW_OUTCOME_UNAVAILABLE;
 }
 
-struct bw_store_reply client_settle(struct client *client, const struct bw_store_request *request,
-                                    struct bw_store_reply reply)
+static struct bw_store_reply read_until_answered(struct client *client, const char *election)
 {
-    for (int i = 0; i < TRIES && is_open(&reply); i++) {
+    uint64_t begun = uv_hrtime();
+    struct bw_store_reply seen;
+    for (;;) {
+        struct bw_store_request read = client_request(client, BW_STORE_READ, election);
+        seen = ask_once(client, &read);
+        if (!is_open(&seen))
+            return seen;
+        if (uv_hrtime() - begun > TIMEOUT_MS * UINT64_C(1000000))
+            fail_msg("the store does not answer: %s", seen.why);
         client_idle(client, PAUSE_MS);
-        struct bw_store_request read = client_request(client, BW_STORE_READ, request->election);
-        struct bw_store_reply seen = ask_once(client, &read);
-        bool done = seen.outcome == BW_OUTCOME_DONE && seen.record.held &&
-                    request->op == BW_STORE_ACQUIRE && seen.record.request == request->id;
-        reply = done ? seen : ask_once(client, request);
     }
-    return reply;
+}
+
+void client_measure_stalls(void)
+{
+    stall_watch();
+}
+
+bool client_was_stalled(const char *what)
+{
+    return stall_excuses(STALL_MS, what);
+}
+
+/* Like an elector after UNKNOWN: reads whether an ACQUIRE took effect, and sends the request again
+ * if not. */
+static struct bw_store_reply settle(struct client *client, const struct bw_store_request *request)
+{
+    struct bw_store_reply seen = read_until_answered(client, request->election);
+    bool done =
+        seen.record.held && request->op == BW_STORE_ACQUIRE && seen.record.request == request->id;
+    return done ? seen : ask_once(client, request);
 }
 
 struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request)
 {
+    client_measure_stalls();
     struct bw_store_reply reply = ask_once(client, request);
-    return client->settles ? client_settle(client, request, reply) : reply;
+    bool repeats = client->conforms && is_open(&reply) && client_was_stalled(reply.why);
+    return repeats ? settle(client, request) : reply;
+}
+
+void client_open_for_conformance(struct client *client, const char *url, const char *id)
+{
+    client_open(client, url, id);
+    client->conforms = true;
 }
 
 struct bw_store_reply client_do(struct client *client, enum bw_store_op op, const char *election)

@@ -1,4 +1,4 @@
-/* A store seen by a test: ask and wait for the answer. */
+/* A test's connection to a store: sends requests and waits for replies. */
 #ifndef BW_TESTS_CONFORMANCE_CLIENT_H
 #define BW_TESTS_CONFORMANCE_CLIENT_H
 
@@ -10,40 +10,46 @@
 
 struct client {
     uv_loop_t loop;
-    uv_timer_t patience;
+    uv_timer_t timer;
     const struct bw_store_ops *ops;
     struct bw_store *store; /* NULL after client_close */
     const char *id;
     uint64_t next_id;
     bool calling, late, out_of_time;
-    bool settles;   /* what it asks; set by its user */
-    uint32_t count; /* replies that nobody has asked for yet */
+    bool conforms;  /* opened by client_open_for_conformance */
+    bool connected; /* its first request waits for this */
+    uint32_t count; /* replies not yet fetched */
     struct bw_store_reply *kept;
-    struct bw_candidate listed[64]; /* of the last LIST */
+    struct bw_candidate listed[64]; /* result of the last LIST */
     uint32_t listed_count;
-    uint32_t total; /* replies ever */
+    uint32_t total; /* all replies received */
 };
 
 /* Fails the test if the store cannot be opened. */
 void client_open(struct client *client, const char *url, const char *id);
 void client_close(struct client *client);
+/* Like client_open, but the first request waits until the store is connected: before that, requests
+ * may be UNAVAILABLE. The client's requests have a long TTL. */
+void client_open_for_conformance(struct client *client, const char *url, const char *id);
 
-/* A request with the client's id, a new request id and a TTL every store takes. */
+/* Makes a request with the client's id, a new request id and a TTL that every store accepts. */
 struct bw_store_request client_request(struct client *client, enum bw_store_op op,
                                        const char *election);
-/* Sends it; fails the test if the store does not take it. Returns its id. */
+/* Sends a request; fails the test if the store does not accept it. Returns its id. */
 uint64_t client_send(struct client *client, const struct bw_store_request *request);
-/* The answer to request `id`; false if none comes within `ms`. */
+/* Waits for the reply to request `id`. Returns false if none comes within `ms`. */
 bool client_wait(struct client *client, uint64_t id, unsigned ms, struct bw_store_reply *reply);
-/* Let time pass on the loop. */
+/* Runs the loop for a while. */
 void client_idle(struct client *client, unsigned ms);
 
-/* Send and wait; fails the test if no answer comes. */
-/* What an elector does when a server was too busy or its connection ended: it looks whether what it
- * asked was done, and asks again if not. */
-struct bw_store_reply client_settle(struct client *client, const struct bw_store_request *request,
-                                    struct bw_store_reply reply);
-/* The reply; settled if the client does that. */
+/* Measures whether the machine stalled for a second, so that a request may have lost its reply:
+ * client_measure_stalls begins, client_was_stalled tells, and then prints that `what` is not
+ * judged. */
+void client_measure_stalls(void);
+bool client_was_stalled(const char *what);
+/* Sends a request and returns the reply; fails the test if none comes. If the client `conforms`,
+ * the reply is UNKNOWN or UNAVAILABLE, and the machine stalled, settles the request as an elector
+ * does. */
 struct bw_store_reply client_ask(struct client *client, const struct bw_store_request *request);
 struct bw_store_reply client_do(struct client *client, enum bw_store_op op, const char *election);
 struct bw_store_reply client_acquire(struct client *client, const char *election, uint64_t steal);

@@ -1,4 +1,4 @@
-/* The suite's entry, and names that nobody used before. */
+/* Entry of the suite, and new election names. */
 #include "conformance/conformance.h"
 
 #include <stdio.h>
@@ -27,8 +27,8 @@ const char *conformance_election(void)
 bool conformance_enough(unsigned done, unsigned most, uint64_t begun)
 {
     const char *size = getenv("TEST_SIZE");
-    bool patient = size && strcmp(size, "large") == 0;
-    return done >= most || (!patient && done >= most / 10 && uv_hrtime() - begun > ENOUGH_NS);
+    bool large = size && strcmp(size, "large") == 0;
+    return done >= most || (!large && done >= most / 10 && uv_hrtime() - begun > ENOUGH_NS);
 }
 
 static unsigned own_share, all_shares = 1;

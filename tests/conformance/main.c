@@ -1,5 +1,5 @@
-/* The conformance suite on the store of any URL: `store-conformance URL [I/N] [[-]PATTERN]`; the
- * I-th of N shares of it (from 0), the tests that a PATTERN names, or all but those. */
+/* Runs the conformance suite on the store of any URL: `store-conformance URL [I/N] [[-]PATTERN]`.
+ * I/N: the I-th of N shares (from 0). PATTERN: only the tests that match; -PATTERN: all others. */
 #include "conformance/conformance.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* libFuzzer: any bytes are refused with a sentence or taken line by line, and what is handed out
- * lies inside them, ends there, and comes in the order of the lines. */
+/* libFuzzer: any bytes are refused with a reason or parsed line by line. The parsed parts are
+ * inside the input, end there, and come in the order of the lines. */
 #include "cli/options/config_text.h"
 #include "core/base/assert.h"
 #include "core/base/limits.h"

@@ -1,10 +1,10 @@
-/* A client that keeps to HTTP/2 frames and to nothing else: second messages on unary calls, resets
- * and half-closes at any point, windows of zero, floods of cheap requests. A program of bytes says
- * what it does (the fuzzer's, or random ones of a seed); each action is also a function, for tests
- * that tell one story. What the server sends is read back: the gRPC status and the end of each
- * stream. */
-#ifndef BW_TESTS_FRONT_CLIENT_H
-#define BW_TESTS_FRONT_CLIENT_H
+/* A client that sends valid HTTP/2 frames but otherwise breaks the rules: second messages on unary
+ * calls, resets and half-closes at any point, windows of zero, floods of cheap requests.
+ *
+ * A program of bytes controls it (from the fuzzer, or random from a seed). Each action is also a
+ * function, for single tests. The client reads back the gRPC status and the end of each stream. */
+#ifndef BW_TESTS_FUZZ_FRONT_CLIENT_H
+#define BW_TESTS_FUZZ_FRONT_CLIENT_H
 
 #include "fuzz/front_world.h"
 
@@ -18,23 +18,25 @@ enum { F_DATA = 0, F_HEADERS = 1, F_RST = 3, F_SETTINGS = 4, F_PING = 6, F_WINDO
 struct client_stream {
     int status; /* grpc-status; -1: none yet */
     bool ended, reset;
-    bool closed;         /* by the client: frames for it end the connection */
-    size_t bytes;        /* of DATA */
-    unsigned char *data; /* kept only if somebody reads messages */
+    /* the client ended this stream; if it sends more frames on it, the server ends the
+     * connection */
+    bool closed;
+    size_t bytes;        /* bytes of DATA */
+    unsigned char *data; /* kept only while on_message is set */
     size_t data_used, data_size;
 };
 
 struct client {
     struct bw_conn *conn;
-    bool broken; /* the server hung up */
+    bool broken; /* the server closed the connection */
     uint32_t opened;
     struct client_stream streams[CLIENT_STREAMS];
     nghttp2_hd_inflater *inflater;
-    unsigned char *in; /* of the server, not read yet */
+    unsigned char *in; /* bytes from the server that are not parsed yet */
     size_t in_used, in_size;
 };
 
-static struct client *reader; /* whose bytes come now */
+static struct client *reader; /* the client that receives bytes now */
 static void (*on_message)(uint32_t id, const unsigned char *bytes, size_t length);
 
 static void client_put(const unsigned char *bytes, size_t length)
@@ -137,12 +139,12 @@ static void client_close(struct client *c)
         reader = NULL;
 }
 
-/* The server takes bytes; they may be the last it wants. */
+/* Sends bytes to the server, which may close the connection. */
 static void client_bytes(struct client *c, const unsigned char *bytes, size_t length)
 {
-    if (c->broken || c->conn->hang_up)
+    if (c->broken || c->conn->close_when_sent)
         return;
-    if (!c->conn->speech->bytes(c->conn, bytes, length))
+    if (!c->conn->protocol->bytes(c->conn, bytes, length))
         c->broken = true;
 }
 
@@ -166,11 +168,11 @@ static void client_open(struct client *c, struct bw_front *front)
     BW_ASSERT(nghttp2_hd_inflate_new(&c->inflater) == 0);
     on_put = client_put;
     reader = c;
-    c->conn = conn_new(front, &bw_speech_h2);
+    c->conn = conn_new(front, &bw_protocol_h2);
     client_frame(c, F_SETTINGS, 0, 0, NULL, 0);
-    c->conn->speech->flush(c->conn);
+    c->conn->protocol->flush(c->conn);
     c->conn->out_used = 0;
-    client_frame(c, F_SETTINGS, 1, 0, NULL, 0); /* the server's limits hold from here on */
+    client_frame(c, F_SETTINGS, 1, 0, NULL, 0); /* the server's limits apply from here on */
 }
 
 static size_t put_literal(unsigned char *at, const char *name, const char *value)
@@ -185,7 +187,7 @@ static size_t put_literal(unsigned char *at, const char *name, const char *value
     return used + value_length;
 }
 
-/* The id of a new stream. */
+/* Opens a stream and returns its id. */
 static uint32_t client_call(struct client *c, const char *path, const char *type)
 {
     unsigned char head[512];
@@ -199,7 +201,7 @@ static uint32_t client_call(struct client *c, const char *path, const char *type
     return id;
 }
 
-/* One gRPC message in one DATA frame; `flags` 1: and nothing more. */
+/* Sends one gRPC message in one DATA frame; `flags` 1: the last one. */
 static void client_message(struct client *c, uint32_t id, unsigned flags,
                            const unsigned char *bytes, size_t length)
 {
@@ -210,7 +212,7 @@ static void client_message(struct client *c, uint32_t id, unsigned flags,
     client_frame(c, F_DATA, flags, id, body, 5 + length);
 }
 
-/* The window of each stream, from now on and for those that are there. */
+/* Sets the window of existing and future streams. */
 static void client_window(struct client *c, uint32_t bytes)
 {
     unsigned char body[6] = {0,
@@ -229,7 +231,7 @@ static void client_widen(struct client *c, uint32_t id, uint32_t bytes)
     client_frame(c, F_WINDOW, 0, id, body, sizeof body);
 }
 
-/* Everything is read from now on. */
+/* Lets the server send everything. */
 static inline void client_open_windows(struct client *c)
 {
     client_widen(c, 0, 0x7fffffffu - 65535u);
@@ -242,20 +244,20 @@ static void client_reset(struct client *c, uint32_t id)
     c->streams[id / 2].closed = true;
 }
 
-/* A turn of the loop: the replica decides, answers go out. */
+/* One turn of the loop: the replica decides, and responses are sent. */
 static void client_turn(struct client *c)
 {
     decide_all(bw_service_replica(c->conn->front->options.service));
     uv_run(c->conn->front->options.loop, UV_RUN_NOWAIT);
-    if (c->broken || c->conn->hang_up)
+    if (c->broken || c->conn->close_when_sent)
         return;
     c->conn->dirty = false;
-    c->conn->speech->flush(c->conn);
+    c->conn->protocol->flush(c->conn);
     c->conn->out_used = 0;
     client_read(c);
 }
 
-/* ── programs ── */
+/* ---- programs ---- */
 
 static const struct {
     const char *path;
@@ -309,7 +311,7 @@ static unsigned next_byte(struct program *p)
     return *p->at++;
 }
 
-/* Mostly the message that the stream's method wants. */
+/* Usually sends the message that the stream's method expects. */
 static void act_message(struct client *c, struct program *p, uint32_t id, const unsigned char *kind)
 {
     unsigned chosen = next_byte(p);
@@ -322,7 +324,8 @@ static void act(struct client *c, struct program *p, unsigned char kind[CLIENT_S
 {
     unsigned what = next_byte(p), which = next_byte(p);
     uint32_t id = c->opened ? 2 * (which % c->opened) + 1 : 1;
-    /* Most programs spare the connection, or they would be short. */
+    /* Most actions avoid closed streams: a frame on a closed stream ends the connection, and with
+     * it the program of actions. */
     for (unsigned i = 0; i < c->opened && c->streams[id / 2].closed && what < 0xfe; i++)
         id = 2 * ((id / 2 + 1) % c->opened) + 1;
     if (c->opened == 0 || (c->streams[id / 2].closed && what < 0xfe))
@@ -378,7 +381,7 @@ static void play(struct bw_front *front, const unsigned char *bytes, size_t leng
     unsigned char kind[CLIENT_STREAMS] = {0};
     struct program p = {bytes, length};
     client_open(&c, front);
-    while (p.left && !c.broken && !c.conn->hang_up)
+    while (p.left && !c.broken && !c.conn->close_when_sent)
         act(&c, &p, kind);
     client_turn(&c);
     client_close(&c);

@@ -1,13 +1,14 @@
 /* A service without disk, network or threads, for the fuzzer and for tests of clients that break
- * the protocol: the services, the registry and the transports are the real ones; the replica
- * decides everything when it is told to; the connection counts what is sent. Included by one file
- * of a program, whose definitions stand before those in the archives. */
-#ifndef BW_TESTS_FRONT_WORLD_H
-#define BW_TESTS_FRONT_WORLD_H
+ * the protocol. The services, the registry and the transports are the real ones. The replica
+ * decides everything on request; the connection counts what is sent. Include it in one file of a
+ * program: its definitions override those in the archives. */
+#ifndef BW_TESTS_FUZZ_FRONT_WORLD_H
+#define BW_TESTS_FUZZ_FRONT_WORLD_H
 
 #include "core/base/assert.h"
 #include "core/base/error.h"
 #include "serve/api/password.h"
+#include "serve/api/state.h"
 #include "serve/front/gateway.h"
 
 #include <stdlib.h>
@@ -19,9 +20,9 @@
 #define ROUNDS_MAX  64u
 #define PREFACE     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-/* ── the replica ── */
+/* ---- the replica ---- */
 
-struct asked {
+struct pending {
     uint64_t id; /* 0: forgotten */
     enum bw_replica_kind kind;
     int64_t lease;
@@ -33,7 +34,7 @@ struct bw_replica {
     struct bw_replica_options options;
     struct bw_registry *registry;
     void *memory;
-    struct asked asked[ASKED_MAX];
+    struct pending pending[ASKED_MAX];
     uint32_t count;
     uint64_t last;
     struct bw_op_result ops[BW_TXN_ALL_MAX];
@@ -63,7 +64,7 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
 {
     void *context = r->options.context;
     for (uint32_t i = 0; i < r->count; i++)
-        free(r->asked[i].bytes);
+        free(r->pending[i].bytes);
     munmap(r->memory, bw_registry_bytes(&config));
     free(r);
     closed(context);
@@ -73,7 +74,7 @@ static uint64_t ask(struct bw_replica *r, enum bw_replica_kind kind, int64_t lea
 {
     if (r->count == ASKED_MAX)
         return 0;
-    r->asked[r->count++] = (struct asked){.id = ++r->last, .kind = kind, .lease = lease};
+    r->pending[r->count++] = (struct pending){.id = ++r->last, .kind = kind, .lease = lease};
     return r->last;
 }
 
@@ -82,11 +83,11 @@ uint64_t bw_replica_propose(struct bw_replica *r, const struct bw_entry *entry)
     int length = bw_entry_encode(entry, scratch, sizeof scratch);
     uint64_t id = length > 0 ? ask(r, BW_REPLICA_PROPOSAL, 0) : 0;
     if (id) {
-        struct asked *asked = &r->asked[r->count - 1];
-        asked->bytes = malloc((size_t)length);
-        BW_ASSERT(asked->bytes);
-        memcpy(asked->bytes, scratch, (size_t)length);
-        asked->length = (size_t)length;
+        struct pending *pending = &r->pending[r->count - 1];
+        pending->bytes = malloc((size_t)length);
+        BW_ASSERT(pending->bytes);
+        memcpy(pending->bytes, scratch, (size_t)length);
+        pending->length = (size_t)length;
     }
     return id;
 }
@@ -135,13 +136,25 @@ bool bw_replica_is_voter(const struct bw_replica *r)
 void bw_replica_forget(struct bw_replica *r, uint64_t request)
 {
     for (uint32_t i = 0; i < r->count; i++)
-        if (r->asked[i].id == request)
-            r->asked[i].id = 0;
+        if (r->pending[i].id == request)
+            r->pending[i].id = 0;
 }
 
 struct bw_registry *bw_replica_registry(struct bw_replica *r)
 {
     return r->registry;
+}
+
+void bw_replica_peer(const struct bw_replica *r, bw_node node, struct bw_replica_peer *out)
+{
+    (void)r;
+    *out = (struct bw_replica_peer){.connected = true, .match = node};
+}
+
+void bw_replica_figures(struct bw_replica *r, struct bw_replica_figures *out)
+{
+    (void)r;
+    *out = (struct bw_replica_figures){0};
 }
 
 void bw_replica_status(const struct bw_replica *r, struct bw_replica_status *out)
@@ -159,46 +172,46 @@ uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member
     return 1;
 }
 
-static void decide(struct bw_replica *r, const struct asked *asked)
+static void decide(struct bw_replica *r, const struct pending *pending)
 {
-    static struct bw_entry_room room;
+    static struct bw_entry_scratch room;
     struct bw_entry entry;
     struct bw_lease_view lease;
     struct bw_results results = {
         .ops = r->ops, .op_cap = BW_TXN_ALL_MAX, .kvs = r->kvs, .kv_cap = 1024};
-    if (asked->kind == BW_REPLICA_PROPOSAL) {
-        BW_ASSERT(bw_entry_decode(&entry, &room, asked->bytes, asked->length) == 0);
+    if (pending->kind == BW_REPLICA_PROPOSAL) {
+        BW_ASSERT(bw_entry_decode(&entry, &room, pending->bytes, pending->length) == 0);
         enum bw_refusal refusal = bw_registry_apply(r->registry, &entry, &results);
-        if (asked->id)
-            r->options.applied(r->options.context, asked->id, &entry, refusal, &results);
+        if (pending->id)
+            r->options.applied(r->options.context, pending->id, &entry, refusal, &results);
         r->options.changed(r->options.context, false);
         return;
     }
-    bool there = bw_registry_lease(r->registry, asked->lease, &lease);
-    bw_time none = asked->kind == BW_REPLICA_LEFT ? -1 : 0;
-    if (asked->id)
-        r->options.answered(r->options.context, asked->id, there ? lease.ttl_ns : none);
+    bool there = bw_registry_lease(r->registry, pending->lease, &lease);
+    bw_time none = pending->kind == BW_REPLICA_LEFT ? -1 : 0;
+    if (pending->id)
+        r->options.answered(r->options.context, pending->id, there ? lease.ttl_ns : none);
 }
 
-/* What an answer makes a method ask again comes in a later round. */
+/* Requests that a method makes in response to an answer are decided in a later round. */
 static void decide_all(struct bw_replica *r)
 {
     for (unsigned round = 0; r->count && round < ROUNDS_MAX; round++) {
-        static struct asked now[ASKED_MAX];
+        static struct pending now[ASKED_MAX];
         uint32_t count = r->count;
-        memcpy(now, r->asked, count * sizeof now[0]);
+        memcpy(now, r->pending, count * sizeof now[0]);
         for (uint32_t i = 0; i < count; i++) {
-            now[i].id = r->asked[i].id; /* it may be forgotten by now */
-            r->asked[i].bytes = NULL;
+            now[i].id = r->pending[i].id; /* it may have been forgotten meanwhile */
+            r->pending[i].bytes = NULL;
             decide(r, &now[i]);
             free(now[i].bytes);
         }
         r->count -= count;
-        memmove(r->asked, r->asked + count, r->count * sizeof r->asked[0]);
+        memmove(r->pending, r->pending + count, r->count * sizeof r->pending[0]);
     }
 }
 
-/* ── passwords: a hash that takes no time ── */
+/* ---- passwords: a hash that takes no time ---- */
 
 struct bw_passwords {
     bool closed;
@@ -250,9 +263,36 @@ bool bw_password_hash(struct bw_password_job *job, void (*then)(struct bw_passwo
     return true;
 }
 
-/* ── the connection: whoever is behind it reads everything at once ── */
+/* ---- the pace of large reads: without a clock, no read waits for it ---- */
 
-static void (*on_put)(const unsigned char *bytes, size_t length); /* NULL: nobody looks */
+bool bw_service_postpone(struct bw_call *call, size_t bytes,
+                         void (*answered)(struct bw_call *, int64_t, bw_time))
+{
+    (void)call;
+    (void)bytes;
+    (void)answered;
+    return false;
+}
+
+void bw_service_built(struct bw_service *service, size_t bytes)
+{
+    (void)service;
+    (void)bytes;
+}
+
+void bw_service_pace_forget(struct bw_wait *wait)
+{
+    (void)wait;
+}
+
+void bw_service_pace_close(struct bw_service *service)
+{
+    (void)service;
+}
+
+/* ---- the connection: its client reads everything at once ---- */
+
+static void (*on_put)(const unsigned char *bytes, size_t length); /* NULL: ignored */
 
 void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length)
 {
@@ -267,7 +307,7 @@ void bw_conn_dirty(struct bw_conn *conn)
     conn->dirty = true;
 }
 
-/* Leases that are bound need a loop and time; here they are not. */
+/* Bound leases need a loop and time, so they are not supported here. */
 struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind,
                                    const unsigned char hash[BW_BIND_PROOF])
 {
@@ -284,15 +324,17 @@ size_t bw_conn_backlog(const struct bw_conn *conn)
 void bw_conn_pause(struct bw_conn *conn)
 {
     BW_ASSERT(!conn->closing);
+    conn->paused = true;
 }
 
 void bw_conn_resume(struct bw_conn *conn)
 {
     BW_ASSERT(!conn->closing);
+    conn->paused = false;
 }
 
-/* What is called next is of the next turn. */
-void bw_conn_rest(struct bw_conn *conn)
+/* The next call belongs to the next turn. */
+void bw_conn_yield(struct bw_conn *conn)
 {
     BW_ASSERT(!conn->closing);
     conn->front->turn++;
@@ -304,7 +346,7 @@ void bw_conn_quick(struct bw_conn *conn)
     BW_ASSERT(!conn->closing);
 }
 
-/* ── the world ── */
+/* ---- the world ---- */
 
 static void on_world_closed(void *context)
 {
@@ -331,17 +373,17 @@ static void world_close(struct bw_front *front, const bool *closed)
     BW_ASSERT(*closed);
 }
 
-static struct bw_conn *conn_new(struct bw_front *front, const struct bw_speech *speech)
+static struct bw_conn *conn_new(struct bw_front *front, const struct bw_protocol *protocol)
 {
     struct bw_conn *conn = calloc(1, sizeof *conn);
     BW_ASSERT(conn);
     conn->front = front;
-    conn->speech = speech;
-    if (speech == &bw_speech_http1)
+    conn->protocol = protocol;
+    if (protocol == &bw_protocol_http1)
         BW_ASSERT(bw_http1_begin(conn));
-    if (speech == &bw_speech_h2) {
+    if (protocol == &bw_protocol_h2) {
         BW_ASSERT(bw_h2_begin(conn));
-        BW_ASSERT(speech->bytes(conn, (const unsigned char *)PREFACE, sizeof PREFACE - 1));
+        BW_ASSERT(protocol->bytes(conn, (const unsigned char *)PREFACE, sizeof PREFACE - 1));
     }
     return conn;
 }
@@ -349,7 +391,7 @@ static struct bw_conn *conn_new(struct bw_front *front, const struct bw_speech *
 static void conn_end(struct bw_conn *conn)
 {
     conn->closing = true;
-    conn->speech->gone(conn);
+    conn->protocol->gone(conn);
     free(conn);
 }
 

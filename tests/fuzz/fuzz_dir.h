@@ -1,7 +1,7 @@
-/* A directory of its own for a harness that reads files: in memory if there is such a place, made
- * once and gone when the program ends well. */
-#ifndef BW_TESTS_FUZZ_DIR_H
-#define BW_TESTS_FUZZ_DIR_H
+/* A private directory for a harness that reads files: in memory if possible, created once and
+ * removed when the program ends normally. */
+#ifndef BW_TESTS_FUZZ_FUZZ_DIR_H
+#define BW_TESTS_FUZZ_FUZZ_DIR_H
 
 #include "core/base/assert.h"
 
@@ -14,7 +14,7 @@
 
 static char fuzz_dir[64];
 
-/* Empty again after every input. */
+/* Call after every input. */
 static inline void fuzz_dir_empty(void)
 {
     DIR *dir = opendir(fuzz_dir);

@@ -1,4 +1,4 @@
-/* libFuzzer: any bytes are refused or decode to a message that encodes to the same bytes.
+/* libFuzzer: any bytes are refused, or decode to a message that encodes to the same bytes.
  *     clang -fsanitize=fuzzer,address,undefined; built by meson when clang can. */
 #include "core/base/assert.h"
 #include "core/base/codec.h"

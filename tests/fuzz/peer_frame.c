@@ -1,7 +1,7 @@
-/* libFuzzer: any bytes of any kind are refused or are a frame that encodes to the same bytes. The
+/* libFuzzer: any bytes of any kind are refused, or are a frame that encodes to the same bytes. The
  * first byte is the kind. */
 #include "core/base/assert.h"
-#include "core/cluster/frame.h"
+#include "core/peer/frame.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* libFuzzer: an attacker between two peers, as a script of bytes: it records, repeats, reorders,
- * changes, cuts and makes up frames, while the peers restart, forget each other and let time pass.
+/* libFuzzer: an attacker between two peers, controlled by a script of bytes. It records, repeats,
+ * reorders, changes, truncates and forges frames, while the peers restart, forget each other and
+ * let time pass.
  *
- * Held to: what is heard was said by the other one and is unchanged; it is heard once, whatever is
- * restarted (a kept frame: once until the window is gone); no more nodes, hand-shakes or bytes than
- * allowed.
- */
+ * Checks: a received frame was sent by the other peer and is unchanged; it is received once,
+ * whatever restarts (a kept frame: once until the window is lost); nodes, handshakes and bytes stay
+ * within their limits. */
 #include "net/sealed/seal.h"
 #include "core/base/assert.h"
 
@@ -18,7 +18,7 @@ struct frame {
     unsigned char bytes[FRAME_MAX];
     size_t length;
     bool changed;
-    unsigned to; /* 0 or 1: which of the two */
+    unsigned to; /* 0 or 1: the receiver */
 };
 
 static struct {
@@ -26,7 +26,7 @@ static struct {
     struct bw_seal *seal[2];
     struct frame frames[FRAMES_MAX];
     unsigned count;
-    bool heard[FRAMES_MAX], kept[FRAMES_MAX];
+    bool received[FRAMES_MAX], kept[FRAMES_MAX];
     bw_time now;
 } w;
 
@@ -48,12 +48,12 @@ static void record(const unsigned char *bytes, size_t length, unsigned to, bool 
         return;
     w.frames[w.count] = (struct frame){.length = length, .to = to};
     memcpy(w.frames[w.count].bytes, bytes, length);
-    w.heard[w.count] = false;
+    w.received[w.count] = false;
     w.kept[w.count++] = kept;
 }
 
-/* The payload is the frame's own number among those recorded. */
-static void say(unsigned from, unsigned lane)
+/* The payload is the frame's number among those recorded. */
+static void send_frame(unsigned from, unsigned lane)
 {
     unsigned char out[FRAME_MAX],
         number[2] = {(unsigned char)w.count, (unsigned char)(w.count >> 8)};
@@ -65,13 +65,13 @@ static void say(unsigned from, unsigned lane)
     record(out, (size_t)made, 1 - from, lane == 2);
 }
 
-static void check_heard(unsigned to, const struct bw_sealed *opened, const struct frame *frame)
+static void check_received(unsigned to, const struct bw_sealed *opened, const struct frame *frame)
 {
     BW_ASSERT(opened->length == 2 && opened->kind == 1 && opened->from == 2 - to);
     unsigned number = (unsigned)opened->payload[0] | (unsigned)opened->payload[1] << 8;
     BW_ASSERT(number < w.count && !frame->changed && w.frames[number].to == to);
-    BW_ASSERT(!w.heard[number]);
-    w.heard[number] = true;
+    BW_ASSERT(!w.received[number]);
+    w.received[number] = true;
 }
 
 static void deliver(unsigned to, const struct frame *frame)
@@ -80,7 +80,7 @@ static void deliver(unsigned to, const struct frame *frame)
     struct bw_seal_counts counts;
     int result = bw_seal_open(w.seal[to], frame->bytes, frame->length, &opened);
     if (result == BW_SEAL_FRAME)
-        check_heard(to, &opened, frame);
+        check_received(to, &opened, frame);
     if (result == BW_SEAL_REPLY) {
         BW_ASSERT(opened.reply_length <= BW_SEAL_REPLY_MAX);
         record(opened.reply, opened.reply_length, 1 - to, false);
@@ -89,12 +89,12 @@ static void deliver(unsigned to, const struct frame *frame)
     BW_ASSERT(counts.peers <= 1);
 }
 
-/* A window that is gone: kept frames are good again. */
+/* After a window is lost, kept frames are accepted again. */
 static void lose_window(unsigned which)
 {
     for (unsigned i = 0; i < w.count; i++)
         if (w.kept[i] && w.frames[i].to == which)
-            w.heard[i] = false;
+            w.received[i] = false;
 }
 
 static void restart(unsigned which)
@@ -123,20 +123,20 @@ static void pass_time(bw_time span)
     bw_seal_clock(w.seal[1], w.now);
 }
 
-/* One step: a letter and up to four bytes; returns how many were used. */
+/* One step: an opcode and up to four bytes; returns how many were used. */
 static size_t step(const unsigned char *at, size_t left)
 {
-    unsigned who = at[0] >> 7;
+    unsigned which = at[0] >> 7;
     switch (at[0] % 16) {
     case 0:
     case 1:
     case 2:
     case 3:
-        say(who, at[0] % 16);
+        send_frame(which, at[0] % 16);
         return 1;
     case 4:
     case 5:
-    case 6: /* in order, mostly */
+    case 6: /* mostly in order */
         if (w.count > 0)
             deliver(w.frames[w.count - 1].to, &w.frames[w.count - 1]);
         return 1;
@@ -151,19 +151,19 @@ static size_t step(const unsigned char *at, size_t left)
             change(at + 1);
         return 5;
     case 11:
-        restart(who);
+        restart(which);
         return 1;
     case 12:
-        bw_seal_forget(w.seal[who], 2 - who);
-        lose_window(who);
+        bw_seal_forget(w.seal[which], 2 - which);
+        lose_window(which);
         return 1;
     case 13:
         pass_time(at[0] * 100 * BW_MS);
         return 1;
-    default: { /* bytes as they are */
+    default: { /* raw bytes */
         struct frame raw = {.length = left - 1 < FRAME_MAX ? left - 1 : FRAME_MAX, .changed = true};
         memcpy(raw.bytes, at + 1, raw.length);
-        deliver(who, &raw);
+        deliver(which, &raw);
         return 1;
     }
     }

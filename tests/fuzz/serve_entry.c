@@ -1,6 +1,6 @@
-/* libFuzzer: the bytes of a log's entry are refused, or are the only encoding of what they say; and
- * the registry takes or refuses whatever they say. Entries stand behind each other, 2 bytes of
- * length before each, so that one finds what another left. */
+/* libFuzzer: the bytes of a log entry are refused, or are the only encoding of their content; and
+ * the registry applies or refuses that content. The input holds several entries, each after 2 bytes
+ * of length, so that an entry meets the effects of earlier ones. */
 #include "core/base/assert.h"
 #include "core/base/error.h"
 #include "core/registry/entry.h"
@@ -8,15 +8,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROOM (BW_REQUEST_MAX + 65536u)
-#define KVS  1024u
+#define ENTRY_BYTES (BW_REQUEST_MAX + 65536u)
+#define KVS         1024u
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
 static const struct bw_registry_config config = {
     .quota = 1 << 20, .leases_max = 16, .history = 1024};
-static unsigned char again[ROOM];
-static struct bw_entry_room room;
+static unsigned char again[ENTRY_BYTES];
+static struct bw_entry_scratch scratch;
 static struct bw_op_result ops[BW_TXN_ALL_MAX];
 static const struct bw_kv *kvs[KVS];
 
@@ -24,7 +24,7 @@ static void take(struct bw_registry *registry, const unsigned char *bytes, size_
 {
     struct bw_entry entry;
     struct bw_results results = {.ops = ops, .kvs = kvs, .op_cap = BW_TXN_ALL_MAX, .kv_cap = KVS};
-    if (bw_entry_decode(&entry, &room, bytes, length) != 0)
+    if (bw_entry_decode(&entry, &scratch, bytes, length) != 0)
         return;
     int written = bw_entry_encode(&entry, again, sizeof again);
     BW_ASSERT(written == (int)length && memcmp(again, bytes, length) == 0);

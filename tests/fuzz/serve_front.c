@@ -1,40 +1,44 @@
-/* libFuzzer: any bytes on the service's port, and any message to its methods, end in answers or in
- * a hang-up, never in a crash, a leak or an endless loop. The services and the registry are the
- * real ones; the replica is one that decides everything at once.
+/* libFuzzer: any bytes on the service's port, and any message to its methods, end in responses or a
+ * closed connection, never in a crash, a leak or an endless loop. The services and the registry are
+ * the real ones; the replica decides everything at once.
  *
- * The first byte says how the rest is taken: 0 HTTP/2 behind its preface, 1 HTTP/1.1, 2 a protobuf
- * request of the method that the second byte names, 3 its JSON; +4: in small pieces; +8: a program
- * of client actions (front_client.h). */
+ * The first byte selects how the rest is used:
+ *   0   HTTP/2 after its preface
+ *   1   HTTP/1.1
+ *   2   a protobuf request to the method that the second byte selects
+ *   3   a JSON request to that method
+ *   +4  the same, but sent in small pieces
+ *   +8  a program of client actions (front_client.h) */
 #include "fuzz/front_client.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
-/* ── the ways in ── */
+/* ---- the entry points ---- */
 
 static void turn(struct bw_conn *conn)
 {
     decide_all(bw_service_replica(conn->front->options.service));
     conn->dirty = false;
-    conn->speech->flush(conn);
+    conn->protocol->flush(conn);
     conn->out_used = 0;
 }
 
 static void feed(struct bw_conn *conn, const unsigned char *bytes, size_t length, size_t piece)
 {
     bool good = true;
-    for (size_t at = 0; good && !conn->hang_up && at < length; at += piece) {
-        good = conn->speech->bytes(conn, bytes + at, length - at < piece ? length - at : piece);
+    for (size_t at = 0; good && !conn->close_when_sent && at < length; at += piece) {
+        good = conn->protocol->bytes(conn, bytes + at, length - at < piece ? length - at : piece);
         if (good)
             turn(conn);
     }
-    if (good && conn->speech->no_more && conn->speech->no_more(conn))
+    if (good && conn->protocol->no_more && conn->protocol->no_more(conn))
         turn(conn);
 }
 
-static void speak(struct bw_front *front, bool h2, const unsigned char *bytes, size_t length,
-                  size_t piece)
+static void send_all(struct bw_front *front, bool h2, const unsigned char *bytes, size_t length,
+                     size_t piece)
 {
-    struct bw_conn *conn = conn_new(front, h2 ? &bw_speech_h2 : &bw_speech_http1);
+    struct bw_conn *conn = conn_new(front, h2 ? &bw_protocol_h2 : &bw_protocol_http1);
     feed(conn, bytes, length, piece);
     conn_end(conn);
 }
@@ -65,7 +69,7 @@ static const struct bw_method *method_of(unsigned char byte)
     return &bw_methods[byte % count];
 }
 
-/* The message twice: what it made is there the second time. */
+/* Sends the message twice: the second time it meets its own effects. */
 static void call_method(struct bw_front *front, const struct bw_method *method,
                         const unsigned char *bytes, size_t length)
 {
@@ -80,7 +84,7 @@ static void call_method(struct bw_front *front, const struct bw_method *method,
         if (!message)
             break;
         if (bw_call_may_take(&call))
-            bw_call_take(&call, message);
+            bw_call_take(&call, message, length);
         protobuf_c_message_free_unpacked(message, NULL);
         decide_all(bw_service_replica(front->options.service));
     }
@@ -88,31 +92,32 @@ static void call_method(struct bw_front *front, const struct bw_method *method,
     bw_call_gone(&call);
 }
 
-static void say_head(struct bw_gateway *gateway, unsigned status, const char *type, int64_t length)
+static void check_head(struct bw_gateway *gateway, unsigned status, const char *type,
+                       int64_t length)
 {
     (void)gateway;
     (void)length;
     BW_ASSERT(status >= 200 && status < 600 && type);
 }
 
-static void say_body(struct bw_gateway *gateway, const void *bytes, size_t length)
+static void check_body(struct bw_gateway *gateway, const void *bytes, size_t length)
 {
     (void)gateway;
     BW_ASSERT(bytes || !length);
 }
 
-static void say_end(struct bw_gateway *gateway)
+static void check_end(struct bw_gateway *gateway)
 {
     BW_ASSERT(gateway->begun);
 }
 
-static bool say_is_full(struct bw_gateway *gateway)
+static bool is_not_full(struct bw_gateway *gateway)
 {
     (void)gateway;
     return false;
 }
 
-static bool say_is_admitted(struct bw_gateway *gateway, size_t bytes)
+static bool is_admitted(struct bw_gateway *gateway, size_t bytes)
 {
     (void)gateway;
     return bytes < SIZE_MAX / 2;
@@ -121,10 +126,10 @@ static bool say_is_admitted(struct bw_gateway *gateway, size_t bytes)
 static void call_json(struct bw_front *front, const struct bw_method *method,
                       const unsigned char *bytes, size_t length)
 {
-    static const struct bw_gateway_wire wire = {say_head,    say_body,    say_end,
-                                                say_is_full, say_is_full, say_is_admitted};
+    static const struct bw_gateway_wire wire = {check_head,  check_body,  check_end,
+                                                is_not_full, is_not_full, is_admitted};
     struct bw_gateway gateway = {.front = front, .wire = &wire};
-    const char *path = method->json ? method->json : "/v3/"; /* some are asked by gRPC only */
+    const char *path = method->json ? method->json : "/v3/"; /* some methods exist only in gRPC */
     bw_gateway_ask(&gateway, BW_VERB_POST, path, (const char *)bytes, length);
     decide_all(bw_service_replica(front->options.service));
     bw_gateway_gone(&gateway);
@@ -146,7 +151,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     switch (bytes[0] & 3) {
     case 0:
     case 1:
-        speak(&front, (bytes[0] & 1) == 0, bytes + 1, length - 1, piece);
+        send_all(&front, (bytes[0] & 1) == 0, bytes + 1, length - 1, piece);
         break;
     case 2:
         call_method(&front, method_of(bytes[1]), bytes + 2, length - 2);

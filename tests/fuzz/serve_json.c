@@ -1,5 +1,5 @@
-/* libFuzzer: any text is refused with a sentence, or read as a message that is written and read
- * again alike. The first byte chooses the message. */
+/* libFuzzer: any text is refused with a reason, or read as a message that stays the same when it is
+ * written and read again. The first byte selects the message. */
 #include "core/base/assert.h"
 #include "core/base/error.h"
 #include "net/api.pb-c.h"
@@ -37,7 +37,7 @@ static void check(const ProtobufCMessageDescriptor *kind, const ProtobufCMessage
     bw_json_write(&text, message);
     BW_ASSERT(!text.failed);
     int error = bw_json_read(kind, text.at, text.used, &again, &used, why);
-    if (error != BW_ELIMIT) { /* names that were left out count when they are written out */
+    if (error != BW_ELIMIT) { /* omitted names count when they are written */
         BW_ASSERT(error == 0 && used == text.used);
         size_t first = pack(message, &one), second = pack(again, &two);
         BW_ASSERT(first == second && memcmp(one, two, first) == 0);

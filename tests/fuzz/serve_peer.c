@@ -1,12 +1,12 @@
-/* libFuzzer: whatever two other nodes send to a real one, over real sockets and with a real log, it
- * neither crashes nor leaks, and what it kept it can start from again.
+/* libFuzzer: a real node with real sockets and a real log receives anything from two other nodes.
+ * It neither crashes nor leaks, and it can start again from what it stored.
  *
- * The input is a row of frames: 1 kind (+64: from node 3, else from 2), 2 length, payload. Kind 0
- * is raw bytes instead of a frame. */
+ * The input is a sequence of frames: 1 kind (+64: from node 3, else from 2), 2 length, payload.
+ * Kind 0 is raw bytes instead of a frame. */
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "fuzz/fuzz_dir.h"
-#include "serve/crash.h"
+#include "os/crash.h"
 #include "serve/mesh/mesh.h"
 
 #include <arpa/inet.h>
@@ -18,10 +18,15 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
-/* Small segments and early snapshots come with the crash points; none of them is chosen. */
+/* The build with crash points has small segments and early snapshots; no point is selected. */
 void bw_crash_point(const char *name)
 {
     (void)name;
+}
+
+void bw_crash_step(const char *file, const char *step)
+{
+    (void)file, (void)step;
 }
 
 void bw_crash_torn(const char *name, int fd, const void *bytes, size_t length, long long at)
@@ -134,7 +139,7 @@ static void replica_close(struct bw_replica *replica)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
-static int speak_as(bw_node from)
+static int connect_as(bw_node from)
 {
     unsigned char hello[5 + HELLO];
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -160,13 +165,13 @@ static void turn(unsigned times)
         uv_run(&loop, UV_RUN_NOWAIT);
 }
 
-static void say(int fd, unsigned kind, const unsigned char *bytes, size_t length)
+static void send_frame(int fd, unsigned kind, const unsigned char *bytes, size_t length)
 {
     unsigned char head[5];
     bw_put32(head, (uint32_t)length + 1);
     head[4] = (unsigned char)kind;
     if (kind != 0 && send(fd, head, sizeof head, MSG_NOSIGNAL) < 0)
-        return; /* it hung up */
+        return; /* the node closed the connection */
     if (length && send(fd, bytes, length, MSG_NOSIGNAL) < 0)
         return;
     turn(3);
@@ -177,12 +182,12 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     begin();
     fuzz_dir_write("met", "", 0);
     struct bw_replica *replica = replica_open();
-    int two = speak_as(2), three = speak_as(3);
+    int two = connect_as(2), three = connect_as(3);
     turn(3);
     while (length >= HEAD && !over) {
         size_t piece = (size_t)bytes[1] | (size_t)bytes[2] << 8;
         piece = piece < length - HEAD ? piece : length - HEAD;
-        say(bytes[0] & 64 ? three : two, bytes[0] % 32, bytes + HEAD, piece);
+        send_frame(bytes[0] & 64 ? three : two, bytes[0] % 32, bytes + HEAD, piece);
         bytes += HEAD + piece;
         length -= HEAD + piece;
     }
@@ -191,7 +196,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     close(three);
     turn(3);
     replica_close(replica);
-    replica_close(replica_open()); /* what it wrote is sound */
+    replica_close(replica_open()); /* the stored data is valid */
     fuzz_dir_empty();
     return 0;
 }

@@ -1,7 +1,7 @@
-/* libFuzzer: a snapshot's file with anything in it is loaded or refused with a sentence; what was
- * loaded is saved and loaded again alike. The first byte says: 0 the bytes are the file as they
- * are; 1 they stand between a sound head and a sum that fits; 2 likewise, their first 64 being
- * changes to the head. */
+/* libFuzzer: a snapshot file with any content is loaded, or refused with a reason. A loaded
+ * snapshot stays the same when it is saved and loaded again. The first byte selects: 0 the bytes
+ * are the file; 1 they are the body between a valid head and a matching checksum; 2 the same, and
+ * the first 64 bytes change the head. */
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "core/registry/snapshot.h"
@@ -12,16 +12,16 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define CLUSTER 77u
-#define INDEX   5u
-#define ROOM    (BW_SNAPSHOT_HEAD + 65536u)
-#define CHANGED 64u
+#define CLUSTER    77u
+#define INDEX      5u
+#define FILE_BYTES (BW_SNAPSHOT_HEAD + 65536u)
+#define CHANGED    64u
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
 static const struct bw_registry_config config = {
     .quota = 1 << 20, .leases_max = 64, .history = 1024};
-static unsigned char file[ROOM + 8];
+static unsigned char file[FILE_BYTES + 8];
 
 static struct bw_registry *registry_new(void **memory)
 {
@@ -54,7 +54,7 @@ static void file_write(unsigned how, const unsigned char *bytes, size_t length)
     head_write();
     for (size_t i = 0; how == 2 && i < CHANGED && length; i++, bytes++, length--)
         file[i] ^= *bytes;
-    length = length < ROOM - BW_SNAPSHOT_HEAD ? length : ROOM - BW_SNAPSHOT_HEAD;
+    length = length < FILE_BYTES - BW_SNAPSHOT_HEAD ? length : FILE_BYTES - BW_SNAPSHOT_HEAD;
     memcpy(file + BW_SNAPSHOT_HEAD, bytes, length);
     size_t used = BW_SNAPSHOT_HEAD + length;
     bw_put64(file + used, XXH3_64bits(file, used));
@@ -64,11 +64,11 @@ static void file_write(unsigned how, const unsigned char *bytes, size_t length)
 static size_t save(struct bw_registry *registry, unsigned char **out)
 {
     struct bw_saving saving;
-    size_t used = 0, length, room = (size_t)4 * BW_SNAPSHOT_PIECE_MAX;
-    *out = malloc(room);
+    size_t used = 0, length, capacity = (size_t)4 * BW_SNAPSHOT_PIECE_MAX;
+    *out = malloc(capacity);
     BW_ASSERT(*out);
     bw_registry_save_begin(registry, &saving);
-    while ((length = bw_registry_save(registry, &saving, *out + used, room - used)) > 0)
+    while ((length = bw_registry_save(registry, &saving, *out + used, capacity - used)) > 0)
         used += length;
     return used;
 }

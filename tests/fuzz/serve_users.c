@@ -1,4 +1,4 @@
-/* libFuzzer: any file of users is refused with a sentence, or every user in it is found by name. */
+/* libFuzzer: any users file is refused with a reason, or every user in it is found by name. */
 #include "core/base/error.h"
 #include "fuzz/fuzz_dir.h"
 #include "serve/api/users.h"

@@ -1,7 +1,7 @@
-/* libFuzzer: a segment of the log with anything in it is read or refused with a sentence, and read
- * again alike. The checksums would stop nearly everything a fuzzer makes up, so the input says what
- * to seal: pieces of 1 kind, 2 length, bytes. Kind 0: raw; 1: sealed as a batch at its place; 2: a
- * hole of zeros; 3: a byte of the segment's head is changed. */
+/* libFuzzer: a segment of the log with any content is read, or refused with a reason; reading it
+ * again gives the same result. Checksums would reject nearly all inputs, so the input describes
+ * what to checksum: pieces of 1 kind, 2 length, bytes. Kind 0: raw; 1: a valid batch for its place;
+ * 2: a hole of zeros; 3: a changed byte in the segment's head. */
 #include "core/base/error.h"
 #include "fuzz/fuzz_dir.h"
 #include "serve/wal/format.h"
@@ -9,14 +9,14 @@
 
 #include <uv.h>
 
-#define CLUSTER 77u
-#define NODE    3u
-#define ROOM    16384u
-#define PIECE   3u
+#define CLUSTER       77u
+#define NODE          3u
+#define SEGMENT_BYTES 16384u
+#define PIECE         3u
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 
-static unsigned char segment[ROOM];
+static unsigned char segment[SEGMENT_BYTES];
 
 struct found {
     uint64_t sum, records;
@@ -65,17 +65,17 @@ static void head_write(void)
     bw_put64(segment + 40, XXH3_64bits(segment, 40));
 }
 
-/* Returns where it ends. */
+/* Writes a valid batch at `at`. Returns the offset where it ends. */
 static size_t seal(size_t at, const unsigned char *bytes, size_t length)
 {
     size_t padded = (length + 7) / 8 * 8;
-    if (at + WAL_BATCH_HEAD + padded > ROOM || padded == 0)
+    if (at + WAL_BATCH_HEAD + padded > SEGMENT_BYTES || padded == 0)
         return at;
     struct wal_place place = {CLUSTER, NODE, 1, at};
     uint64_t seed = wal_seed(&place);
     unsigned char *records = segment + at + WAL_BATCH_HEAD;
     memcpy(records, bytes, length);
-    wal_veil(seed, records, records, padded);
+    wal_mask(seed, records, records, padded);
     bw_put32(segment + at, (uint32_t)padded);
     bw_put32(segment + at + 4, wal_length_sum(seed, (uint32_t)padded));
     bw_put64(segment + at + 8, wal_records_sum(seed, records, padded));
@@ -89,7 +89,7 @@ static size_t place_piece(unsigned kind, size_t at, const unsigned char *bytes, 
         return seal(at, bytes, length);
     if (kind == 3 && length >= 2)
         segment[bytes[0] % WAL_HEAD_USED] ^= bytes[1];
-    if (kind == 3 || end > ROOM)
+    if (kind == 3 || end > SEGMENT_BYTES)
         return at;
     if (kind == 0)
         memcpy(segment + at, bytes, length);
@@ -107,7 +107,7 @@ static void segment_write(const unsigned char *bytes, size_t length)
         bytes += PIECE + piece;
         length -= PIECE + piece;
     }
-    fuzz_dir_write("wal-0000000000000001.log", segment, ROOM);
+    fuzz_dir_write("wal-0000000000000001.log", segment, SEGMENT_BYTES);
 }
 
 static int read_log(struct found *found)
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     fuzz_dir_make();
     segment_write(bytes, length);
     int error = read_log(&first);
-    BW_ASSERT(read_log(&second) == error); /* cutting a torn tail changes nothing that was read */
+    BW_ASSERT(read_log(&second) == error); /* a truncated tail changes nothing */
     BW_ASSERT(error || (first.sum == second.sum && first.records == second.records));
     return 0;
 }

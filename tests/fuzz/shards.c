@@ -1,6 +1,6 @@
-/* libFuzzer: any value of a candidate is refused, or read as shards and what is done that are
- * written and read again alike. The bytes are tried as they are, and as what stands behind "done=".
- */
+/* libFuzzer: any value of a candidate is refused, or read as shards and completed shards that stay
+ * the same when written and read again. The bytes are tried as the whole value, and as the part
+ * after "done=". */
 #include "core/base/assert.h"
 #include "run/shards/value.h"
 #include "store/store.h"
@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     memcpy(text, bytes, length);
     text[length] = '\0';
     check(text);
-    for (uint32_t more = 0; more < 4; more++) { /* as many shards as the digits may be for */
+    /* each digit stands for up to four shards: all shard counts for this number of digits */
+    for (uint32_t more = 0; more < 4; more++) {
         snprintf(behind, sizeof behind, "shards=%zu done=%s", 4 * strlen(text) - more, text);
         check(behind);
     }

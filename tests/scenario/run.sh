@@ -1,15 +1,15 @@
 #!/bin/sh
-# Scenarios: what the simulator is given, a line of dashes, and exactly what it must answer. Prints TAP.
+# Runs scenarios: an input, a line of dashes, and the exact output that is expected. Prints TAP.
 #     run.sh [--rewrite] BELLWETHER [FILE...]
 # A file holds one or more blocks, divided by lines of four equals signs:
-#     # a comment says what is shown
-#     algorithm raft           a fault script, given to `sim run --script script`;
+#     # a comment describes the scenario
+#     algorithm raft           a fault script for `sim run --script script`,
 #     at 2s crash leader
-#     $ bellwether --version   or lines that begin with "$ ": a shell runs them one by one
+#     $ bellwether --version   or lines that begin with "$ ", which a shell runs one by one
 #     ----
-#     the output, standard error included; "exit N" behind a command that did not end with 0
-# --rewrite puts what came out into the files: read the difference before you commit it. Real time is cut off
-# the output, so that a file depends on nothing but the code.
+#     the output with stderr; "exit N" after a command with an exit code other than 0
+# --rewrite writes the actual output into the files; review the diff before you commit it. Real times are removed
+# from the output, so that a file depends only on the code.
 set -u
 rewrite=
 [ "${1:-}" != --rewrite ] || { rewrite=1 && shift; }
@@ -28,10 +28,10 @@ export PATH SOURCE LC_ALL=C
 unset NO_COLOR LANG LANGUAGE TERM
 for twin in $(env | sed -n 's/^\(BELLWETHER_[A-Z_]*\)=.*/\1/p'); do unset "$twin"; done
 
-# Block $1.in, run in the directory "room".
+# Runs block $1.in in the directory "scratch" and prints the output.
 answer() {
     (
-        cd "$work/room" || exit 1
+        cd "$work/scratch" || exit 1
         if grep -q '^\$ ' "$1.in"; then
             sed -n 's/^\$ //p' "$1.in" >"$1.commands"
             while IFS= read -r line <&3; do
@@ -48,7 +48,7 @@ answer() {
     ) | sed 's/^\(simulated [^,]*\), .*/\1/'
 }
 
-# Cuts a file into block1.in, block1.want, block2.in, ...; says how many.
+# Splits a file into 1.in, 1.want, 2.in, ...; prints the number of blocks.
 cut_blocks() {
     awk -v dir="$work/blocks" '
         BEGIN { n = 1; part = "in"; printf "" >(dir "/1.in"); printf "" >(dir "/1.want") }
@@ -64,8 +64,8 @@ failures=0
 for file; do
     number=$((number + 1))
     name=$(basename "$file" .txt)
-    rm -rf "$work/blocks" "$work/room"
-    mkdir "$work/blocks" "$work/room"
+    rm -rf "$work/blocks" "$work/scratch"
+    mkdir "$work/blocks" "$work/scratch"
     blocks=$(cut_blocks "$file")
     : >"$work/got"
     i=0

@@ -1,14 +1,15 @@
-/* A slow line: passes UDP and TCP on to one target, each packet after a delay of its own.
+/* A slow link: relays UDP and TCP to one target, and delays each packet.
  *
  *     relay LISTEN:PORT TARGET:PORT [--delay MS] [--jitter MS] [--loss PERCENT] [--seed N]
  *
- * Addresses are IPv4; port 0 lets the kernel choose, and "listening PORT" is the first line of
- * standard output either way. A datagram waits delay +- jitter, so datagrams overtake each other; a
- * connection's bytes wait as long but stay in order, and its end comes behind them. Answers go back
- * the same way and wait as long. Loss is of datagrams only. It is a tool of the tests, for kernels
- * without netem: who speaks through it sees the relay's address.
+ * Addresses are IPv4. With port 0 the kernel chooses the port. The first line of stdout is always
+ * "listening PORT". The relay delays each datagram by delay +- jitter, so datagrams can overtake
+ * each other. It delays the bytes of a TCP connection in the same way, but keeps their order; the
+ * end of the connection comes last. Replies are delayed, too. Only datagrams are lost. The target
+ * sees the relay's address instead of the client's. Tests use the relay on kernels without netem.
  *
- * Bounded: clients, connections, what is under way; more is dropped, or waits with its sender. */
+ * Clients, connections and bytes in flight are bounded: further ones are dropped, or wait at their
+ * sender. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -20,7 +21,7 @@
 #define CLIENTS_MAX     512u
 #define UNDER_WAY_MAX   16384u
 #define DATAGRAM_MAX    65536u
-#define WAITING_MAX     (1u << 20) /* bytes of one direction of a connection */
+#define WAITING_MAX     (1u << 20) /* bytes that may wait, per direction of a connection */
 #define CONNECTIONS_MAX 1024u
 #define PORT_TRIES      20u
 
@@ -55,7 +56,7 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 
 /* ---- datagrams ---- */
 
-/* One who speaks to us: the target sees it as a socket of its own. */
+/* A UDP client. The relay uses one socket per client towards the target. */
 struct client {
     struct client *next;
     struct sockaddr_in from;
@@ -73,7 +74,7 @@ struct datagram {
 static void free_handle(uv_handle_t *handle)
 {
     w.under_way--;
-    free(handle); /* the timer comes first in its block */
+    free(handle); /* the timer is the first member of the allocated struct */
 }
 
 static void on_due(uv_timer_t *timer)
@@ -145,13 +146,14 @@ static void on_datagram(uv_udp_t *udp, ssize_t got, const uv_buf_t *buffer,
 
 /* ---- connections ---- */
 
-struct end { /* one of the two sockets; what it reads goes to the other */
+/* one of the two sockets of a relayed connection; the relay writes its bytes to the other */
+struct end {
     uv_tcp_t tcp;
     struct end *other;
     struct pair *pair;
-    size_t waiting; /* read, not yet written to the other */
-    double due_ms;  /* of the last: the next must not overtake it */
-    bool open;      /* may be written to */
+    size_t waiting; /* bytes read from it, but not yet written to the other socket */
+    double due_ms;  /* when the last chunk is due; the next chunk must not be due earlier */
+    bool open;      /* can be written to */
 };
 
 struct pair {
@@ -165,7 +167,7 @@ struct chunk {
     uv_timer_t timer;
     uv_write_t write;
     struct end *from;
-    ssize_t length; /* negative: the end, as read */
+    ssize_t length; /* negative: end of the stream, as read */
     char bytes[];
 };
 
@@ -227,7 +229,8 @@ static void on_chunk_due(uv_timer_t *timer)
     uv_buf_t buffer = uv_buf_init(chunk->bytes, chunk->length > 0 ? (unsigned)chunk->length : 0);
     chunk->write.data = chunk;
     if (chunk->from->pair->closing || chunk->length <= 0) {
-        close_pair(chunk->from->pair); /* a half that ended ends the whole: peers do not linger */
+        /* a half-close closes the whole connection; peers do not use half-closed connections */
+        close_pair(chunk->from->pair);
         end_chunk(chunk);
     } else if (uv_write(&chunk->write, (uv_stream_t *)&to->tcp, &buffer, 1, on_written) != 0) {
         close_pair(chunk->from->pair);
@@ -235,7 +238,7 @@ static void on_chunk_due(uv_timer_t *timer)
     }
 }
 
-/* In order: not before what was read before it. */
+/* Queues a chunk after all earlier ones. */
 static void on_bytes(uv_stream_t *tcp, ssize_t got, const uv_buf_t *buffer)
 {
     struct end *end = tcp->data;
@@ -352,7 +355,8 @@ static int listen_both(void)
     return error;
 }
 
-/* A port that the kernel chose for UDP may be somebody's for TCP: then another one. */
+/* Listens on one port for both UDP and TCP. With port 0, tries again if the port that the kernel
+ * chose for UDP is in use for TCP. */
 static int listen_somewhere(void)
 {
     bool any = w.listen.sin_port == 0;

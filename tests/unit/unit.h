@@ -1,6 +1,6 @@
-/* cmocka with what it wants included before it. */
-#ifndef BW_TESTS_UNIT_H
-#define BW_TESTS_UNIT_H
+/* Includes cmocka.h after the headers that it requires. */
+#ifndef BW_TESTS_UNIT_UNIT_H
+#define BW_TESTS_UNIT_UNIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

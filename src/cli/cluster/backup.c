@@ -1,9 +1,9 @@
-/* `bellwether cluster snapshot` and `restore`: all of a cluster in a file, and a new cluster made
- * of it when the old one is gone. */
+/* `bellwether cluster snapshot` writes all data of a cluster to a file. `bellwether cluster
+ * restore` creates a new cluster from such a file when the old cluster is lost. */
 #include "cli/cluster/cluster.h"
 
-#include "cli/look/record_print.h"
-#include "cli/serve/who.h"
+#include "cli/election/record_print.h"
+#include "cli/serve/identity.h"
 #include "core/base/error.h"
 #include "serve/replica/snapshot_file.h"
 
@@ -43,7 +43,7 @@ static int refuse(const struct bw_cli_command *command, int code, const char *wh
     return code;
 }
 
-/* Under its own name only when it is whole, checked and durable. */
+/* Renames the file to its final name, but only after it is complete, verified and on disk. */
 static int keep(const struct bw_cluster_client *client, struct saving *saving, const char *part,
                 const char *path)
 {
@@ -56,7 +56,8 @@ static int keep(const struct bw_cluster_client *client, struct saving *saving, c
     if (bw_snapshot_check(part, 0, &head, why) != 0)
         return refuse(client->command, BW_EXIT_DATA, why);
     if (rename(part, path) != 0) {
-        snprintf(why, sizeof why, "cannot name it %.300s: %s", path, strerror(errno));
+        snprintf(why, sizeof why, "cannot rename the snapshot to %.300s: %s", path,
+                 strerror(errno));
         return refuse(client->command, BW_EXIT_IO, why);
     }
     if (client->options->json)
@@ -64,11 +65,11 @@ static int keep(const struct bw_cluster_client *client, struct saving *saving, c
                                (json_int_t)saving->bytes, "index", (json_int_t)head.index,
                                "members", (json_int_t)head.members));
     else
-        printf("%s: %" PRIu64 " bytes, as of index %" PRIu64 "\n", path, saving->bytes, head.index);
+        printf("%s: %" PRIu64 " bytes, up to index %" PRIu64 "\n", path, saving->bytes, head.index);
     return BW_EXIT_OK;
 }
 
-/* For its owner alone, as the data that it is made of: it holds every value and the users. */
+/* Creates a file that only its owner can read: it will contain every value and the users. */
 static FILE *make_secret(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -85,7 +86,7 @@ static int save_to(struct bw_cluster_client *client, const char *path)
     snprintf(part, sizeof part, "%.4096s.part", path);
     struct saving saving = {.file = make_secret(part)};
     if (!saving.file) {
-        fprintf(stderr, "%s: cannot make %s: %s\n", client->command->path, part, strerror(errno));
+        fprintf(stderr, "%s: cannot create %s: %s\n", client->command->path, part, strerror(errno));
         return BW_EXIT_IO;
     }
     bool good = bw_cluster_stream(client, "/etcdserverpb.Maintenance/Snapshot", &request.base,
@@ -123,16 +124,19 @@ struct restore {
 
 static const struct bw_option restore_options[] = {
     {.help = "the new cluster"},
-    {"node", "NAME", "which of its nodes this directory is for", .set = bw_set_text,
+    {"node", "NAME", "name of the node that this directory is for (required)", .set = bw_set_text,
      .offset = offsetof(struct restore, node)},
-    {"cluster", "LIST", "all its nodes, the same on each: a=HOST:PORT,b=HOST:PORT,...",
+    {"cluster", "LIST",
+     "all nodes of the new cluster, the same list on each node: a=HOST:PORT,b=HOST:PORT,... "
+     "(required)",
      .set = bw_set_text, .offset = offsetof(struct restore, cluster)},
-    {"data", "DIR", "the directory to make; it must not be there, or be empty", .set = bw_set_text,
-     .offset = offsetof(struct restore, data)},
+    {"data", "DIR", "directory to create; it must be absent or empty (required)",
+     .set = bw_set_text, .offset = offsetof(struct restore, data)},
     {"token", "TEXT",
-     "any word, the same on all nodes: two clusters made of one file are kept apart by it",
+     "any word, the same on all nodes; it distinguishes two clusters that are restored from one "
+     "file (default: none)",
      .set = bw_set_text, .offset = offsetof(struct restore, token)},
-    {"json", NULL, "JSON instead of text", .set = bw_set_switch,
+    {"json", NULL, "print JSON (default: text)", .set = bw_set_switch,
      .offset = offsetof(struct restore, json)},
     {NULL, NULL, NULL, .set = NULL}};
 
@@ -148,25 +152,27 @@ static bool is_empty(const char *directory)
     return empty;
 }
 
-/* Another cluster than the one the file is of: nodes of that one that still live somewhere must not
- * be taken for members. */
-static uint64_t number_cluster(const struct bw_snapshot_head *from, const struct bw_roster *members,
-                               const char *token)
+/* Computes an id that differs from the old cluster's id, so that nodes of the old cluster that
+ * still run are not accepted as members. */
+static uint64_t number_cluster(const struct bw_snapshot_head *from,
+                               const struct bw_member_list *members, const char *token)
 {
-    static unsigned char bytes[BW_ROSTER_BYTES_MAX];
-    uint64_t id = XXH3_64bits_withSeed(bytes, bw_roster_encode(members, bytes), from->cluster);
+    static unsigned char bytes[BW_MEMBER_LIST_BYTES_MAX];
+    uint64_t id = XXH3_64bits_withSeed(bytes, bw_member_list_encode(members, bytes), from->cluster);
     id = XXH3_64bits_withSeed(&from->index, sizeof from->index, id);
     id = XXH3_64bits_withSeed(token ? token : "", token ? strlen(token) : 0, id);
     return id ? id : 1;
 }
 
-/* The snapshot first: a directory without an identity is nobody's. */
+/* Writes the snapshot first: a directory without an identity belongs to no node, so an interrupted
+ * restore cannot be started. */
 static int make(const struct bw_cli_command *command, const struct restore *restore,
                 const char *file, struct bw_identity *identity, struct bw_snapshot_head *head)
 {
     char why[BW_REPLICA_WHY_MAX + 1] = "";
     if (bw_directory_make(restore->data) != 0) {
-        snprintf(why, sizeof why, "--data: cannot make %.300s: %s", restore->data, strerror(errno));
+        snprintf(why, sizeof why, "cannot create data directory %.300s: %s", restore->data,
+                 strerror(errno));
         return refuse(command, BW_EXIT_IO, why);
     }
     int error = bw_snapshot_adopt(file, restore->data, head, why);
@@ -179,8 +185,9 @@ static int make(const struct bw_cli_command *command, const struct restore *rest
                                identity->name, "index", (json_int_t)head->index, "members",
                                (json_int_t)head->members));
     else
-        printf("%s: node %s of %u, as of index %" PRIu64
-               "; when all have theirs: bellwether serve --node %s --data %s ...\n",
+        printf("%s: node %s of %u, up to index %" PRIu64
+               "; after all nodes are restored, start each: bellwether serve --node %s --data %s "
+               "...\n",
                restore->data, identity->name, head->members, head->index, identity->name,
                restore->data);
     return BW_EXIT_OK;
@@ -197,13 +204,13 @@ static int restore_from(const struct bw_cli_command *command, const struct resto
         return code;
     identity.self = bw_cluster_named(&identity.first, restore->node);
     if (identity.self == BW_NODE_NONE)
-        return bw_usage_error(command, "--node: '%.60s' is not in --cluster", restore->node);
+        return bw_usage_error(command, "--node '%.60s' is not in --cluster", restore->node);
     if (bw_snapshot_check(file, 0, &found, why) != 0)
         return refuse(command, BW_EXIT_DATA, why);
     if (!is_empty(restore->data)) {
         snprintf(why, sizeof why,
-                 "--data: %.300s is not empty: what it holds may be the newest there is; move it "
-                 "away first",
+                 "data directory %.300s is not empty and may contain newer data than the snapshot; "
+                 "move it away first",
                  restore->data);
         return refuse(command, BW_EXIT_DATA, why);
     }
@@ -212,7 +219,7 @@ static int restore_from(const struct bw_cli_command *command, const struct resto
     head = (struct bw_snapshot_head){.cluster = identity.cluster,
                                      .voters = identity.first.count,
                                      .members = identity.first.count,
-                                     .roster = identity.first};
+                                     .member_list = identity.first};
     for (uint32_t i = 0; i < identity.first.count; i++)
         head.member[i] = identity.first.at[i].id;
     return make(command, restore, file, &identity, &head);
@@ -234,10 +241,11 @@ const struct bw_cli_command bw_command_cluster_snapshot = {
     .name = "snapshot",
     .path = "bellwether cluster snapshot",
     .usage = "FILE [options]",
-    .about = "everything that was committed until now, into a file",
+    .about = "save all committed data to a file",
     .text =
-        "The file carries a checksum and is looked at before it gets its name; `etcdctl snapshot"
-        " save`\nmakes the same one. Leases are in it and begin anew when it is restored.\n",
+        "The file has a checksum, which is verified before the file gets its final name. `etcdctl\n"
+        "snapshot save` creates the same file. The snapshot contains leases; after a restore each\n"
+        "lease lasts its full TTL again.\n",
     .options = save_options,
     .operand = bw_any_word,
     .run = run_save,
@@ -247,15 +255,17 @@ const struct bw_cli_command bw_command_cluster_restore = {
     .name = "restore",
     .path = "bellwether cluster restore",
     .usage = "FILE --node NAME --cluster LIST --data DIR [options]",
-    .about = "make a node's directory of a new cluster from a snapshot",
-    .text = "When a majority is lost for good. On each machine, with the same FILE and LIST:\n"
-            "  bellwether cluster restore backup --node a --data /var/lib/bellwether/serve/a \\\n"
-            "      --cluster a=10.0.0.1:2380,b=10.0.0.2:2380,c=10.0.0.3:2380\n"
-            "and then start them. It is another cluster: nodes of the old one that still run "
-            "somewhere\n"
-            "are strangers to it. What was written after the snapshot is gone: stop all that "
-            "counts on\n"
-            "it first, and let no old token write any more.\n",
+    .about = "create the data directory of a node of a new cluster from a snapshot",
+    .text =
+        "Use this when a majority of the nodes is lost for good. Run it on each machine, with the\n"
+        "same FILE and LIST:\n"
+        "  bellwether cluster restore backup --node a --data /var/lib/bellwether/serve/a \\\n"
+        "      --cluster a=10.0.0.1:2380,b=10.0.0.2:2380,c=10.0.0.3:2380\n"
+        "and then start the nodes. The result is a new cluster; it does not accept nodes of the "
+        "old\n"
+        "one that still run somewhere. All writes after the snapshot are lost: first stop "
+        "everything\n"
+        "that depends on them, and reject writes with older tokens.\n",
     .options = restore_options,
     .operand = bw_any_word,
     .run = run_restore,

@@ -1,7 +1,7 @@
-/* One question to a cluster; see client.h. */
+/* Sends requests to a cluster; see client.h. */
 #include "cli/cluster/client.h"
 
-#include "cli/serve/who.h"
+#include "cli/serve/identity.h"
 #include "core/base/error.h"
 #include "os/loop.h"
 
@@ -24,7 +24,7 @@ static void on_down(void *context, const char *why)
     (void)why;
 }
 
-/* "HOST", "HOST:PORT", with or without a scheme; true if the scheme asks for TLS. */
+/* Parses "HOST" or "HOST:PORT", with or without a scheme. Sets *tls if the scheme is https. */
 static int take_endpoint(const char *text, size_t length, struct bw_grpc_endpoint *out, bool *tls)
 {
     size_t scheme = length > 8 && strncmp(text, "https://", 8) == 0  ? 8
@@ -49,15 +49,16 @@ static int take_endpoints(const struct bw_cli_command *command, const char *list
         size_t length = strcspn(at, ",");
         if (out->count == BW_GRPC_ENDPOINTS_MAX ||
             take_endpoint(at, length, &out->endpoints[out->count], tls) != 0)
-            return bw_usage_error(command, "--endpoints: '%.*s' is not HOST:PORT",
+            return bw_usage_error(command, "invalid --endpoints '%.*s': expected HOST:PORT",
                                   length < 60 ? (int)length : 60, at);
         out->count++;
         at += length + (at[length] == ',');
     }
-    return out->count ? BW_GO_ON : bw_usage_error(command, "--endpoints names none");
+    return out->count ? BW_GO_ON
+                      : bw_usage_error(command, "--endpoints is empty; expected HOST:PORT,...");
 }
 
-static uint64_t patience_ms(const struct bw_cluster_client *client)
+static uint64_t timeout_ms(const struct bw_cluster_client *client)
 {
     bw_time timeout = client->options->timeout_ns ? client->options->timeout_ns : 5 * BW_SEC;
     return (uint64_t)((timeout + BW_MS - 1) / BW_MS);
@@ -72,7 +73,7 @@ static int connect_channel(struct bw_cluster_client *client, struct bw_grpc_opti
     options->down = on_down;
     int error = bw_grpc_open(&client->grpc, options);
     if (!error)
-        bw_grpc_set_patience(client->grpc, patience_ms(client));
+        bw_grpc_set_timeout(client->grpc, timeout_ms(client));
     if (!error && client->token[0])
         bw_grpc_set_header(client->grpc, "token", client->token);
     return error;
@@ -129,7 +130,7 @@ ProtobufCMessage *bw_cluster_ask(struct bw_cluster_client *client, const char *p
     client->reply = reply;
     client->answer = NULL;
     client->piece = NULL;
-    call(client, path, request, patience_ms(client));
+    call(client, path, request, timeout_ms(client));
     if (client->result.code == BW_GRPC_OK && client->answer)
         return client->answer;
     if (client->answer)
@@ -163,11 +164,11 @@ int bw_cluster_fail(const struct bw_cluster_client *client)
     if (strncmp(why, "etcdserver: ", 12) == 0)
         why += 12;
     fprintf(stderr, "%s: %s%s\n", client->command->path,
-            refused ? "" : "no answer: ", why[0] ? why : "the cluster gave no reason");
+            refused ? "" : "no response: ", why[0] ? why : "the cluster gave no reason");
     return refused ? BW_EXIT_FAILED : BW_EXIT_UNAVAILABLE;
 }
 
-/* ---- who asks ---- */
+/* ---- authentication ---- */
 
 static int read_password(const struct bw_cluster_client *client, char *out, size_t size)
 {
@@ -178,13 +179,13 @@ static int read_password(const struct bw_cluster_client *client, char *out, size
     }
     if (!path)
         return bw_usage_error(client->command,
-                              "--user needs --password-file, or BELLWETHER_PASSWORD");
+                              "--user needs --password-file or BELLWETHER_PASSWORD");
     FILE *file = fopen(path, "re");
     bool good = file && fgets(out, (int)size, file);
     if (file)
         fclose(file);
     if (!good) {
-        fprintf(stderr, "%s: --password-file: cannot read %s\n", client->command->path, path);
+        fprintf(stderr, "%s: cannot read password file %s\n", client->command->path, path);
         return BW_EXIT_IO;
     }
     out[strcspn(out, "\r\n")] = '\0';
@@ -219,7 +220,7 @@ static int prepare_tls(struct bw_cluster_client *client, bool wanted)
     struct bw_tls_files files = {.ca_file = o->ca, .cert_file = o->cert, .key_file = o->key};
     char why[BW_TLS_WHY_MAX + 1] = "";
     if (!o->cert != !o->key)
-        return bw_usage_error(client->command, "--cert and --key go together");
+        return bw_usage_error(client->command, "--cert and --key must be given together");
     if (!wanted && !o->ca && !o->cert)
         return BW_GO_ON;
     if (bw_tls_config_new(&client->tls, &files, why) == 0)
@@ -244,8 +245,10 @@ int bw_cluster_open(struct bw_cluster_client *client, const struct bw_cli_comman
                               &channel, &tls);
     if (code == BW_GO_ON)
         code = prepare_tls(client, tls);
-    if (code == BW_GO_ON && connect_channel(client, &channel) != 0)
+    if (code == BW_GO_ON && (error = connect_channel(client, &channel)) != 0) {
+        fprintf(stderr, "%s: cannot connect: %s\n", command->path, bw_error_text(error));
         code = BW_EXIT_IO;
+    }
     if (code == BW_GO_ON && options->user)
         code = authenticate(client);
     return code;

@@ -1,5 +1,5 @@
-/* A running cluster as a short-lived command needs it: one question, one answer, over etcd's API.
- * Everything runs on a loop of its own in the calling thread. */
+/* A client of a running cluster for short-lived commands: one request, one response, over etcd's
+ * API. It runs on its own event loop in the calling thread. */
 #ifndef BW_CLI_CLUSTER_CLIENT_H
 #define BW_CLI_CLUSTER_CLIENT_H
 
@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-struct bw_cluster_options { /* the first member of a command's own */
+struct bw_cluster_options { /* the first member of a command's own options */
     const char *endpoints, *ca, *cert, *key, *user, *password_file;
     bool json;
     bw_time timeout_ns;
@@ -22,23 +22,28 @@ struct bw_cluster_options { /* the first member of a command's own */
     }
 #define BW_CLUSTER_OPTIONS                                                                         \
     {.help = "which cluster"},                                                                     \
-        BW_CLUSTER_OPTION("endpoints", "LIST",                                                     \
-                          "where its nodes serve clients: HOST:PORT,... (127.0.0.1:2379)",         \
-                          endpoints),                                                              \
-        BW_CLUSTER_OPTION("ca", "FILE", "TLS: who signs the nodes' certificates", ca),             \
-        BW_CLUSTER_OPTION("cert", "FILE", "TLS: the certificate to show", cert),                   \
-        BW_CLUSTER_OPTION("key", "FILE", "TLS: its key", key),                                     \
-        BW_CLUSTER_OPTION("user", "NAME", "who asks, where the cluster has users", user),          \
-        BW_CLUSTER_OPTION("password-file", "FILE", "its password; or BELLWETHER_PASSWORD",         \
+        BW_CLUSTER_OPTION(                                                                         \
+            "endpoints", "LIST",                                                                   \
+            "client addresses of the nodes, HOST:PORT,... (default: 127.0.0.1:2379)", endpoints),  \
+        BW_CLUSTER_OPTION(                                                                         \
+            "ca", "FILE",                                                                          \
+            "TLS: CA certificates that sign the nodes' certificates (default: the system's)", ca), \
+        BW_CLUSTER_OPTION("cert", "FILE", "TLS: client certificate to present (default: none)",    \
+                          cert),                                                                   \
+        BW_CLUSTER_OPTION("key", "FILE", "TLS: private key of --cert (default: none)", key),       \
+        BW_CLUSTER_OPTION("user", "NAME", "user name, if the cluster has users (default: none)",   \
+                          user),                                                                   \
+        BW_CLUSTER_OPTION("password-file", "FILE",                                                 \
+                          "file with the user's password (default: $BELLWETHER_PASSWORD)",         \
                           password_file),                                                          \
         {.name = "json",                                                                           \
-         .help = "JSON instead of text",                                                           \
+         .help = "print JSON (default: text)",                                                     \
          .set = bw_set_switch,                                                                     \
          .offset = offsetof(struct bw_cluster_options, json)},                                     \
     {                                                                                              \
-        .name = "timeout", .form = "D", .help = "how long an answer may take (5s)",                \
-        .set = bw_set_duration, .low = 1,                                                          \
-        .offset = offsetof(struct bw_cluster_options, timeout_ns)                                  \
+        .name = "timeout", .form = "D",                                                            \
+        .help = "maximum time to wait for a response (default: 5s)", .set = bw_set_duration,       \
+        .low = 1, .offset = offsetof(struct bw_cluster_options, timeout_ns)                        \
     }
 
 struct bw_cluster_client {
@@ -51,32 +56,38 @@ struct bw_cluster_client {
     char token[1024];
     struct bw_grpc_result result; /* of the last call */
     bool done;
-    /* of the call that runs */
+    /* type of the response to the running call */
     const ProtobufCMessageDescriptor *reply;
     ProtobufCMessage *answer;
-    void (*piece)(void *context, const ProtobufCMessage *message); /* of a stream */
+    /* called for each message of a stream */
+    void (*piece)(void *context, const ProtobufCMessage *message);
     void *context;
 };
 
-/* BW_GO_ON, or the code to leave with; a line was said. Close it in any case. */
+/* Returns BW_GO_ON, or the exit code after one line on stderr. The caller closes the client in both
+ * cases. */
 int bw_cluster_open(struct bw_cluster_client *client, const struct bw_cli_command *command,
                     const struct bw_cluster_options *options);
 void bw_cluster_close(struct bw_cluster_client *client);
-/* From now on this node alone is asked: "http://HOST:PORT". False: it is none. */
+/* Sends all further requests only to the node at `url` ("http://HOST:PORT"). Returns false if `url`
+ * is not such an address. */
 bool bw_cluster_turn_to(struct bw_cluster_client *client, const char *url);
 
-/* NULL: `result` says why; otherwise free it with protobuf_c_message_free_unpacked. */
+/* Sends one request. Returns the response, which the caller frees with
+ * protobuf_c_message_free_unpacked, or NULL with the reason in `result`. */
 ProtobufCMessage *bw_cluster_ask(struct bw_cluster_client *client, const char *path,
                                  const ProtobufCMessage *request,
                                  const ProtobufCMessageDescriptor *reply);
-/* A stream of answers, each told to `piece`, until its end. True: it ended well. */
+/* Sends one request and passes each message of the response stream to `piece`. Returns true if the
+ * stream ended without error. */
 bool bw_cluster_stream(struct bw_cluster_client *client, const char *path,
                        const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply,
                        void (*piece)(void *context, const ProtobufCMessage *message),
                        void *context);
-/* The last call was answered, and with no. */
+/* Returns whether the cluster answered the last call with an error. */
 bool bw_cluster_refused(const struct bw_cluster_client *client);
-/* Says why the last call failed; returns 1 if the cluster refused, 69 if it could not be asked. */
+/* Prints why the last call failed. Returns 1 if the cluster refused it, 69 if the cluster was
+ * unreachable. */
 int bw_cluster_fail(const struct bw_cluster_client *client);
 
 #endif

@@ -1,9 +1,9 @@
-/* `bellwether cluster`: the members of a running service, and changing them. */
+/* `bellwether cluster`: lists and changes the members of a running service. */
 #include "cli/cluster/cluster.h"
 
 #include "cli/commands.h"
-#include "cli/look/record_print.h"
-#include "cli/serve/who.h"
+#include "cli/election/record_print.h"
+#include "cli/serve/identity.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -20,10 +20,13 @@ const struct bw_cli_command bw_command_cluster = {
     .name = "cluster",
     .path = "bellwether cluster",
     .usage = "COMMAND [options]",
-    .about = "the nodes of `bellwether serve`: look, add, remove, hand over, back up, restore",
-    .text = "A member is named by its name or its number. Exit codes: 0 done; 1 the cluster "
-            "refuses, or\nsomething is wrong with it; 64 usage; 65 a file or directory cannot be "
-            "used; 69 nobody\nanswers; 74 a file cannot be read or written.\n",
+    .about =
+        "manage the nodes of `bellwether serve`: status, add, remove, transfer, snapshot, restore",
+    .text =
+        "MEMBER is a name or a number. Exit code: 0 done; 1 the cluster refused, or it is "
+        "unhealthy;\n"
+        "64 invalid usage; 65 a file or directory is unusable; 69 no node responded; 74 a file\n"
+        "cannot be read or written.\n",
     .subs = subs,
     .run = bw_command_dispatch,
 };
@@ -31,15 +34,27 @@ const struct bw_cli_command bw_command_cluster = {
 struct change {
     struct bw_cluster_options look;
     bool learner;
+    const char *to;
 };
 
 static const struct bw_option options[] = {BW_CLUSTER_OPTIONS, {.name = NULL}};
 static const struct bw_option add_options[] = {
     {.help = "the member"},
     {.name = "learner",
-     .help = "it stays a learner until `bellwether cluster promote`",
+     .help = "keep the new node a learner until `bellwether cluster promote` (default: it becomes "
+             "a voter when it has caught up)",
      .set = bw_set_switch,
      .offset = offsetof(struct change, learner)},
+    BW_CLUSTER_OPTIONS,
+    {.name = NULL}};
+
+static const struct bw_option transfer_options[] = {
+    {.help = "the new leader"},
+    {.name = "to",
+     .form = "NODE",
+     .help = "name or number of the node that is to lead (required)",
+     .set = bw_set_text,
+     .offset = offsetof(struct change, to)},
     BW_CLUSTER_OPTIONS,
     {.name = NULL}};
 
@@ -59,7 +74,7 @@ Api__MemberListResponse *bw_cluster_members_of(struct bw_cluster_client *client,
     return (Api__MemberListResponse *)answer;
 }
 
-/* The member of that name or number; 0: none, and it was said. */
+/* Returns the id of the member with this name or number, or 0 after an error message. */
 static uint64_t find_member(struct bw_cluster_client *client, const char *word, char *url,
                             size_t size, int *code)
 {
@@ -78,7 +93,7 @@ static uint64_t find_member(struct bw_cluster_client *client, const char *word, 
         }
     }
     if (!id) {
-        fprintf(stderr, "%s: no member '%.60s'; there are", client->command->path, word);
+        fprintf(stderr, "%s: no member '%.60s'; the members are", client->command->path, word);
         for (size_t i = 0; i < list->n_members; i++)
             fprintf(stderr, "%s %s%s%" PRIu64 ")", i ? "," : "", list->members[i]->name,
                     list->members[i]->name[0] ? " (" : "(", list->members[i]->id);
@@ -89,8 +104,8 @@ static uint64_t find_member(struct bw_cluster_client *client, const char *word, 
     return id;
 }
 
-/* What was done, with the member's number. */
-static int tell(const struct bw_cluster_client *client, const char *what, uint64_t id)
+/* Prints the result with the member's number. */
+static int print_result(const struct bw_cluster_client *client, const char *what, uint64_t id)
 {
     if (client->options->json)
         bw_json_line(json_pack("{s:s, s:I}", "done", what, "id", (json_int_t)id));
@@ -107,7 +122,7 @@ static int ask_and_tell(struct bw_cluster_client *client, const char *path,
     if (!answer)
         return bw_cluster_fail(client);
     protobuf_c_message_free_unpacked(answer, NULL);
-    return tell(client, what, id);
+    return print_result(client, what, id);
 }
 
 static int change_member(struct bw_cluster_client *client, const char *word)
@@ -135,7 +150,7 @@ static int add_member(struct bw_cluster_client *client, const char *word)
     char host[BW_REPLICA_HOST_MAX + 1], url[BW_REPLICA_HOST_MAX + 32], *urls[] = {url};
     uint16_t port;
     if (bw_address_take(word, strlen(word), host, sizeof host, &port) != 0 || !port)
-        return bw_usage_error(client->command, "'%.60s' is not HOST:PORT", word);
+        return bw_usage_error(client->command, "invalid address '%.60s': expected HOST:PORT", word);
     snprintf(url, sizeof url, "http://%s:%u", host, port);
     Api__MemberAddRequest add = API__MEMBER_ADD_REQUEST__INIT;
     add.peerurls = urls;
@@ -146,7 +161,7 @@ static int add_member(struct bw_cluster_client *client, const char *word)
     if (!answer)
         return bw_cluster_fail(client);
     const Api__MemberAddResponse *added = (const Api__MemberAddResponse *)answer;
-    tell(client, "added", added->member ? added->member->id : 0);
+    print_result(client, "added", added->member ? added->member->id : 0);
     for (size_t i = 0; i < added->n_members && !client->options->json; i++)
         if (added->members[i]->name[0] && added->members[i]->n_peerurls) {
             const char *peer = strstr(added->members[i]->peerurls[0], "//");
@@ -159,7 +174,7 @@ static int add_member(struct bw_cluster_client *client, const char *word)
     return BW_EXIT_OK;
 }
 
-/* Only the node that leads can hand over. */
+/* Directs further requests to the leader: only the leader can transfer leadership. */
 static bool turn_to_leader(struct bw_cluster_client *client, int *code)
 {
     Api__StatusRequest request = API__STATUS_REQUEST__INIT;
@@ -179,7 +194,7 @@ static bool turn_to_leader(struct bw_cluster_client *client, int *code)
     if (list)
         protobuf_c_message_free_unpacked(&list->base, NULL);
     if (list && !turned) {
-        fprintf(stderr, "%s: nobody leads\n", client->command->path);
+        fprintf(stderr, "%s: cannot transfer leadership: no leader\n", client->command->path);
         *code = BW_EXIT_UNAVAILABLE;
     }
     return turned;
@@ -198,7 +213,7 @@ static int transfer_to(struct bw_cluster_client *client, const char *word)
                         &api__move_leader_response__descriptor, "leads now", id);
 }
 
-/* One operand, one question. */
+/* Handles the commands with one operand and one request. */
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     struct change change = {0};
@@ -207,13 +222,18 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     int code = bw_options_parse(command, argc, argv, &change, &parsed);
     if (code != BW_GO_ON)
         return code;
-    if (parsed.operands_count != 1)
-        return bw_usage_error(command, "usage: %s %s", command->path, command->usage);
+    bool transfers = command == &bw_command_cluster_transfer;
+    if (transfers)
+        code = bw_target_of(command, &parsed, "node", &change.to);
+    else if (parsed.operands_count != 1)
+        code = bw_usage_error(command, "usage: %s %s", command->path, command->usage);
+    if (code != BW_GO_ON)
+        return code;
     code = bw_cluster_open(&client, command, &change.look);
     if (code == BW_GO_ON && command == &bw_command_cluster_add)
         code = add_member(&client, parsed.operands[0]);
-    else if (code == BW_GO_ON && command == &bw_command_cluster_transfer)
-        code = transfer_to(&client, parsed.operands[0]);
+    else if (code == BW_GO_ON && transfers)
+        code = transfer_to(&client, change.to);
     else if (code == BW_GO_ON)
         code = change_member(&client, parsed.operands[0]);
     bw_cluster_close(&client);
@@ -224,11 +244,12 @@ const struct bw_cli_command bw_command_cluster_add = {
     .name = "add",
     .path = "bellwether cluster add",
     .usage = "HOST:PORT [options]",
-    .about = "let another node in; HOST:PORT is where the others will reach it",
-    .text = "It gets everything as a learner and votes when it has caught up, unless --learner.\n"
-            "Then start it on its machine, with an empty directory:\n"
+    .about = "add a node; HOST:PORT is the address at which the other nodes reach it",
+    .text = "The new node starts as a learner and becomes a voter when it has caught up, unless "
+            "--learner\n"
+            "is given. After this command start it on its machine, with an empty directory:\n"
             "  bellwether serve --node d --join 10.0.0.1:2380 --peer 10.0.0.4:2380 --listen ...\n"
-            "One change at a time: a second one is refused until the first is complete.\n",
+            "One change at a time: the cluster refuses a second one until the first is complete.\n",
     .options = add_options,
     .operand = bw_any_word,
     .run = run,
@@ -238,10 +259,10 @@ const struct bw_cli_command bw_command_cluster_remove = {
     .name = "remove",
     .path = "bellwether cluster remove",
     .usage = "NAME|NUMBER [options]",
-    .about = "take a member out, for good; if it runs, it ends by itself",
+    .about = "remove a member permanently; if the node runs, it exits",
     .text =
-        "Refused if too few of those that can be reached would be left to agree: remove a dead\n"
-        "member rather than a live one. A member that was removed comes back as a new one.\n",
+        "The cluster refuses if too few reachable voters would remain for a quorum: remove a dead\n"
+        "member before a live one. A removed member can come back only as a new member.\n",
     .options = options,
     .operand = bw_any_word,
     .run = run,
@@ -251,7 +272,7 @@ const struct bw_cli_command bw_command_cluster_promote = {
     .name = "promote",
     .path = "bellwether cluster promote",
     .usage = "NAME|NUMBER [options]",
-    .about = "let a learner vote; refused until it has caught up",
+    .about = "make a learner a voter; the cluster refuses until the learner has caught up",
     .options = options,
     .operand = bw_any_word,
     .run = run,
@@ -260,9 +281,11 @@ const struct bw_cli_command bw_command_cluster_promote = {
 const struct bw_cli_command bw_command_cluster_transfer = {
     .name = "transfer",
     .path = "bellwether cluster transfer",
-    .usage = "NAME|NUMBER [options]",
-    .about = "let another node of the service lead (`bellwether transfer` is for elections)",
-    .options = options,
+    .usage = "--to NODE [options]",
+    .about =
+        "transfer leadership of the service to another node (for elections: `bellwether transfer`)",
+    .text = "`transfer NODE` is short for `transfer --to NODE`.\n",
+    .options = transfer_options,
     .operand = bw_any_word,
     .run = run,
 };

@@ -1,9 +1,9 @@
-/* `bellwether guard`: fencing for files and tables, from the shell. */
+/* `bellwether guard`: fencing of files and tables from the shell. */
 #include "cli/guard/guard.h"
 
 #include "cli/commands.h"
-#include "fence/event.h"
 #include "fence/guard.h"
+#include "fence/split_brain_event.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HELD_FD "BELLWETHER_GUARD_FD" /* tells guarded work which descriptor carries its lock */
+/* names the descriptor that holds the lock, for the guarded command */
+#define HELD_FD "BELLWETHER_GUARD_FD"
 
 struct guard_options {
     bw_token token;
@@ -27,24 +28,27 @@ struct guard_options {
 #define GUARD_TOKEN                                                                                \
     {                                                                                              \
         .name = "token", .form = "N",                                                              \
-        .help = "the leadership's token; `bellwether run` puts it into BELLWETHER_TOKEN",          \
+        .help =                                                                                    \
+            "token of the leadership (default: $BELLWETHER_TOKEN, which `bellwether run` sets)",   \
         .set = bw_set_u64, .offset = offsetof(struct guard_options, token)                         \
     }
 #define GUARD_STALE                                                                                \
     {                                                                                              \
-        .name = "stale-code", .form = "N", .help = "exit code for an older token (77)",            \
+        .name = "stale-code", .form = "N", .help = "exit code for a stale token (default: 77)",    \
         .set = bw_set_u32, .low = 1, .high = 255,                                                  \
         .offset = offsetof(struct guard_options, stale_code)                                       \
     }
 #define GUARD_METRICS                                                                              \
     {                                                                                              \
         .name = "metrics-file", .form = "FILE",                                                    \
-        .help = "count rejections here, in Prometheus' text format; one file per PATH",            \
+        .help = "count rejections in this file, in Prometheus' text format; use one file per "     \
+                "PATH (default: none)",                                                            \
         .set = bw_set_text, .offset = offsetof(struct guard_options, metrics)                      \
     }
 #define GUARD_JSON                                                                                 \
     {                                                                                              \
-        .name = "json", .help = "JSON instead of text; without a terminal events are JSON anyway", \
+        .name = "json",                                                                            \
+        .help = "print JSON (default: text, but JSON for events if stderr is not a terminal)",     \
         .set = bw_set_switch, .offset = offsetof(struct guard_options, json)                       \
     }
 
@@ -52,7 +56,8 @@ static const struct bw_option file_options[] = {
     GUARD_TOKEN,
     {.name = "lock-wait",
      .form = "D",
-     .help = "how long to wait for guarded work of others to end (for ever); 0: not at all",
+     .help = "maximum time to wait until other guarded commands end; 0: do not wait (default: no "
+             "limit)",
      .set = bw_set_duration,
      .offset = offsetof(struct guard_options, lock_wait_ns)},
     GUARD_STALE,
@@ -83,7 +88,8 @@ int bw_guard_exit_code(int error)
     }
 }
 
-/* One line with the error's name, so that scripts need no exit code to tell them apart. */
+/* Prints one line with the name of the error, so that scripts can distinguish errors without the
+ * exit code. */
 static int complain(const struct bw_cli_command *command, int error, const char *why)
 {
     fprintf(stderr, "%s: %s: %s\n", command->path, bw_error_name(error), why);
@@ -98,7 +104,7 @@ static int refuse(const struct bw_cli_command *command, struct bw_guard *guard,
     if (error != BW_ESTALE)
         return code;
     char trouble[BW_GUARD_WHY_MAX + 1];
-    bw_guard_tell(stderr, verdict, path, options->json || !isatty(STDERR_FILENO));
+    bw_guard_report(stderr, verdict, path, options->json || !isatty(STDERR_FILENO));
     if (options->metrics && bw_guard_count(guard, options->metrics, trouble) != 0)
         fprintf(stderr, "%s: --metrics-file: %s\n", command->path, trouble);
     return (int)options->stale_code;
@@ -112,7 +118,7 @@ static int parse(const struct bw_cli_command *command, int argc, char **argv,
     if (code != BW_GO_ON)
         return code;
     if (parsed->operands_count == 0)
-        return bw_usage_error(command, "PATH is missing; write %s PATH", command->path);
+        return bw_usage_error(command, "missing PATH; usage: %s PATH", command->path);
     return BW_GO_ON;
 }
 
@@ -127,8 +133,8 @@ static void adopt_lock(struct bw_guard *guard)
         bw_guard_adopt(guard, (int)fd);
 }
 
-/* The command takes this process's place, with the lock: no supervisor can die before it and let
- * another in. */
+/* Replaces this process by the command, which inherits the lock. So no parent process can die
+ * before the command and release the lock early. */
 static int become(const struct bw_cli_command *command, struct bw_guard *guard,
                   const struct guard_options *options, char **argv)
 {
@@ -156,10 +162,9 @@ static int run_file(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     if (parsed.operands_count < 2)
-        return bw_usage_error(command, "the command is missing; write %s PATH -- COMMAND",
-                              command->path);
+        return bw_usage_error(command, "missing command; usage: %s PATH -- COMMAND", command->path);
     const char *path = parsed.operands[0];
-    parsed.operands[parsed.operands_count] = NULL; /* argv has room: it ended there or later */
+    parsed.operands[parsed.operands_count] = NULL; /* in bounds: argv ended here or later */
     int error = bw_guard_open(&guard, path, why);
     if (error)
         return complain(command, error, why);
@@ -186,7 +191,7 @@ static void print_state(const struct guard_options *options, const char *path,
                state->closed ? ", closed by a recovery" : "");
 }
 
-/* Looking must not create what is not there. */
+/* Returns whether PATH has no guard yet. `show` must not create one. */
 static bool is_unborn(const char *path)
 {
     char side[PATH_MAX];
@@ -208,7 +213,8 @@ static int look_at(const struct bw_cli_command *command, int argc, char **argv, 
         return code;
     const char *path = parsed.operands[0];
     if (parsed.operands_count > 1)
-        return bw_usage_error(command, "'%.60s': one PATH only", parsed.operands[1]);
+        return bw_usage_error(command, "unexpected argument '%.60s': expected one PATH",
+                              parsed.operands[1]);
     if (only_look && is_unborn(path)) {
         print_state(&options, path, &(struct bw_guard_state){0});
         return BW_EXIT_OK;
@@ -247,14 +253,18 @@ static const struct bw_cli_command command_file = {
     .name = "file",
     .path = "bellwether guard file",
     .usage = "PATH [--token N] -- COMMAND [ARGUMENT...]",
-    .about = "run a command that writes PATH, unless a newer leader was there",
+    .about = "run a command that writes PATH, unless PATH has seen a newer token",
     .text =
-        "The register PATH.guard is raised before the command starts, and the command keeps a\n"
-        "lock on PATH.guard.lock for as long as it and its children live, so that commands of\n"
-        "two leaders never overlap. PATH itself is not touched.\n"
-        "Exit code: the command's own; 77 an older token (--stale-code changes it); 64 no token;\n"
-        "65 the register cannot be trusted; 74 it cannot be read or written; 75 others' work did\n"
-        "not end in time, or a recovery is under way; 126, 127 the command cannot be run.\n",
+        "Raises the register PATH.guard to the token before the command starts. The command holds "
+        "a\n"
+        "lock on PATH.guard.lock until it and its children have ended, so commands of two leaders\n"
+        "never overlap. PATH itself is not touched.\n"
+        "Exit code: that of the command; 77 stale token (see --stale-code); 64 no token or "
+        "invalid\n"
+        "usage; 65 the register is damaged; 74 it cannot be read or written; 75 other guarded\n"
+        "commands did not end in time, or a recovery is in progress; 126, 127 the command cannot "
+        "be\n"
+        "executed.\n",
     .options = file_options,
     .operand = bw_any_word,
     .run = run_file,
@@ -265,9 +275,10 @@ static const struct bw_cli_command command_check = {
     .path = "bellwether guard check",
     .usage = "PATH [--token N]",
     .about = "accept the token and raise the register, or refuse it",
-    .text = "For scripts that write by themselves; between the check and the write another leader\n"
-            "may come, so prefer `bellwether guard file`. Exit code: 0 accepted; 77 an older\n"
-            "token; 64, 65, 74, 75 as for `guard file`.\n",
+    .text = "For scripts that write by themselves. Another leader may be elected between the check "
+            "and\n"
+            "the write, so prefer `bellwether guard file`. Exit code: 0 accepted; 77 stale token;\n"
+            "64, 65, 74, 75 as for `guard file`.\n",
     .options = check_options,
     .operand = bw_any_word,
     .run = run_check,
@@ -277,8 +288,8 @@ static const struct bw_cli_command command_show = {
     .name = "show",
     .path = "bellwether guard show",
     .usage = "PATH [--json]",
-    .about = "the highest token that PATH has seen; changes nothing",
-    .text = "Exit code: 0; 65 the register cannot be trusted; 74 it cannot be read.\n",
+    .about = "print the highest token that PATH has seen; changes nothing",
+    .text = "Exit code: 0; 65 the register is damaged; 74 it cannot be read.\n",
     .options = show_options,
     .operand = bw_any_word,
     .run = run_show,
@@ -291,9 +302,10 @@ const struct bw_cli_command bw_command_guard = {
     .name = "guard",
     .path = "bellwether guard",
     .usage = "COMMAND [options]",
-    .about = "refuse writes of former leaders: files and tables that check tokens",
-    .text = "A leader that was paused may wake up and write after another took over. What it\n"
-            "writes to must refuse it: by remembering the highest token it has seen.\n",
+    .about = "refuse writes of former leaders, by tokens, for files and tables",
+    .text =
+        "A leader that was paused can resume and write after another one took over. The storage\n"
+        "must refuse such a write: it remembers the highest token and rejects older ones.\n",
     .subs = subs,
     .run = bw_command_dispatch,
 };

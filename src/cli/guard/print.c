@@ -1,5 +1,6 @@
-/* `bellwether guard print`: guards for people to put where they write. SQLite's is part of the
- * library too and prints itself; all others are texts of src/fence/guards. */
+/* `bellwether guard print`: prints a guard for users to install in the storage they write to. The
+ * SQLite guard is part of the library and prints itself. The texts of all others are in
+ * src/fence/guards. */
 #include "cli/guard/guard.h"
 
 #include "fence/guard_sqlite.h"
@@ -16,13 +17,13 @@ struct print_options {
 static const struct bw_option print_options[] = {
     {.name = "table",
      .form = "NAME",
-     .help = "sqlite, postgres: a table to guard by triggers; its rows carry the token of who "
-             "wrote them",
+     .help = "sqlite, postgres: table to guard with triggers; each row stores the token of its "
+             "writer (default: no table)",
      .set = bw_set_text,
      .offset = offsetof(struct print_options, table)},
     {.name = "column",
      .form = "NAME",
-     .help = "the column of that table which holds the token (bw_token)",
+     .help = "column of --table that stores the token (default: bw_token)",
      .set = bw_set_text,
      .offset = offsetof(struct print_options, column)},
     {.name = NULL},
@@ -51,11 +52,12 @@ static int print(const struct bw_cli_command *command, const char *name,
         return bw_usage_error(command, "%s", why);
     }
     if (text && options->table && !text->table)
-        return bw_usage_error(command, "--table: the guard for %s knows no tables", name);
+        return bw_usage_error(command, "--table: the guard for %s does not support tables", name);
     int error = text ? bw_guard_text_print(stdout, text, options->table, options->column)
                      : bw_guard_sqlite_print(stdout, options->table, options->column);
     if (error != 0)
-        return bw_usage_error(command, "--table, --column: a name is too long or not printable");
+        return bw_usage_error(command,
+                              "invalid --table or --column: the name is too long or not printable");
     return BW_EXIT_OK;
 }
 
@@ -67,8 +69,8 @@ static int run_print(const struct bw_cli_command *command, int argc, char **argv
     if (code != BW_GO_ON)
         return code;
     if (parsed.operands_count != 1)
-        return bw_usage_error(command, "write %s NAME, as in %s " OWN, command->path,
-                              command->path);
+        return bw_usage_error(command, "missing NAME; usage: %s NAME, for example %s " OWN,
+                              command->path, command->path);
     return print(command, parsed.operands[0], &options);
 }
 
@@ -76,8 +78,8 @@ const struct bw_cli_command bw_command_guard_print = {
     .name = "print",
     .path = "bellwether guard print",
     .usage = "NAME [--table NAME [--column NAME]]",
-    .about = "a guard to put where you write: SQL, scripts, conditions",
-    .text = "An unknown NAME lists the known ones. Pipe SQL into its database:\n"
+    .about = "print a guard to install in your storage: SQL, a script or a condition",
+    .text = "An unknown NAME prints the list of known ones. Pipe SQL into the database:\n"
             "  bellwether guard print sqlite | sqlite3 app.db\n"
             "  bellwether guard print postgres --table orders | psql app\n",
     .options = print_options,

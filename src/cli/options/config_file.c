@@ -1,10 +1,10 @@
-/* Options from a file, see config_file.h. */
+/* Reads options from a file; see config_file.h. */
 #include "cli/options/config_file.h"
 
 #include "cli/commands.h"
 #include "cli/options/config_text.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +16,15 @@
 const struct bw_option bw_option_config = {
     .name = "config",
     .form = "FILE",
-    .help = "further options, lines of NAME = VALUE; flags and environment win over it",
+    .help = "read further options from FILE, one NAME = VALUE per line; the command line and the "
+            "environment take precedence (default: no file)",
 };
 
 struct reading {
     const struct bw_cli_command *command;
     const struct bw_parsed *parsed;
     void *target;
-    const struct bw_cli_command *section; /* NULL: every command */
+    const struct bw_cli_command *section; /* NULL: before the first section, so for every command */
 };
 
 /* ---- which command, which option ---- */
@@ -34,7 +35,7 @@ static const char *words_behind_program(const struct bw_cli_command *command)
     return blank ? blank + 1 : "";
 }
 
-/* The command that `[section]` means, below `top`. */
+/* Returns the command below `top` that `[name]` denotes, or NULL. */
 static const struct bw_cli_command *find_section(const struct bw_cli_command *top, const char *name)
 {
     for (const struct bw_cli_command *const *sub = top->subs; sub && *sub; sub++) {
@@ -47,7 +48,8 @@ static const struct bw_cli_command *find_section(const struct bw_cli_command *to
     return NULL;
 }
 
-/* Does any command below `top` have such an option? Else *near is the most similar name. */
+/* Returns whether any command below `top` has the option `name`. If none has, *near is the most
+ * similar option name, or NULL. */
 static bool is_known(const struct bw_cli_command *top, const char *name, const char **near)
 {
     bool known = false;
@@ -79,7 +81,10 @@ static int take_section(struct reading *r, const char *name, char *why)
     r->section = find_section(&bw_command_top, name);
     if (r->section)
         return 0;
-    snprintf(why, BW_CONFIG_WHY, "[%.60s] is no command; write [run] or [sim run]", name);
+    snprintf(why, BW_CONFIG_WHY,
+             "unknown command [%.60s]; expected a command that has options, for example [run] or "
+             "[sim run]",
+             name);
     return -1;
 }
 
@@ -87,7 +92,7 @@ static int unknown(const struct reading *r, const char *name, const char *near, 
 {
     const char *whose = r->section ? r->section->path : "bellwether";
     snprintf(why, BW_CONFIG_WHY,
-             "unknown setting '%.60s'; settings are the flags of %s without dashes%s%s%s", name,
+             "unknown setting '%.60s'; expected an option of %s without its dashes%s%s%s", name,
              whose, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return -1;
 }
@@ -99,7 +104,7 @@ static int take(void *context, const struct bw_config_line *line, char *why)
         return take_section(r, line->section, why);
     const char *near = NULL;
     if (strcmp(line->name, bw_option_config.name) == 0) {
-        snprintf(why, BW_CONFIG_WHY, "config: a config file names no other");
+        snprintf(why, BW_CONFIG_WHY, "config: a config file cannot include another config file");
         return -1;
     }
     if (!is_known(r->section ? r->section : &bw_command_top, line->name, &near))
@@ -109,8 +114,8 @@ static int take(void *context, const struct bw_config_line *line, char *why)
     if (!ours || !option || is_in_environment(option))
         return 0;
     if ((!line->value || *line->value == '\0') && option->form && option->form[0] != '[') {
-        snprintf(why, BW_CONFIG_WHY, "%s: its value is missing; write %s = %s", line->name,
-                 line->name, option->form);
+        snprintf(why, BW_CONFIG_WHY, "missing value for %s; write %s = %s", line->name, line->name,
+                 option->form);
         return -1;
     }
     char text[BW_WHY];
@@ -122,7 +127,8 @@ static int take(void *context, const struct bw_config_line *line, char *why)
 
 /* ---- the file ---- */
 
-/* Reads it whole; returns its length, or -1 with a sentence. Never waits: only files proper. */
+/* Reads the whole file into `text`. Returns its length, or -1 with the reason in `why`. Never
+ * blocks, because it accepts only regular files. */
 static ssize_t read_whole(const char *path, char *text, size_t size, char *why)
 {
     struct stat st;
@@ -133,10 +139,11 @@ static ssize_t read_whole(const char *path, char *text, size_t size, char *why)
             close(fd);
         return -1;
     }
-    const char *wrong = !S_ISREG(st.st_mode) ? "is no file"
-                        : st.st_mode & S_IWOTH
-                            ? "everybody may write to it, and it may name commands; chmod o-w"
-                            : NULL;
+    const char *wrong =
+        !S_ISREG(st.st_mode) ? "not a regular file"
+        : st.st_mode & S_IWOTH
+            ? "writable by every user, although it can name commands to run; use chmod o-w"
+            : NULL;
     size_t used = 0;
     ssize_t got = 1;
     while (!wrong && used < size && got > 0) {
@@ -154,14 +161,15 @@ static ssize_t read_whole(const char *path, char *text, size_t size, char *why)
 int bw_config_apply(const struct bw_cli_command *command, const char *path,
                     const struct bw_parsed *parsed, void *target)
 {
-    static char text[BW_CONFIG_FILE_MAX + 2]; /* options point into it as long as we live */
+    /* option values point into it until the process ends */
+    static char text[BW_CONFIG_FILE_MAX + 2];
     char why[BW_CONFIG_WHY];
     struct reading reading = {command, parsed, target, NULL};
     ssize_t length = read_whole(path, text, BW_CONFIG_FILE_MAX + 1, why);
     if (length < 0)
-        return bw_usage_error(command, "--config %.200s: %s", path, why);
+        return bw_usage_error(command, "cannot read config file %.200s: %s", path, why);
     if ((size_t)length > BW_CONFIG_FILE_MAX)
-        return bw_usage_error(command, "--config %.200s: longer than %u bytes", path,
+        return bw_usage_error(command, "cannot read config file %.200s: longer than %u bytes", path,
                               BW_CONFIG_FILE_MAX);
     text[length] = '\0';
     unsigned line = bw_config_parse(text, (size_t)length, take, &reading, why);

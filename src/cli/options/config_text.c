@@ -1,4 +1,4 @@
-/* The parser of config files, see config_text.h. */
+/* Parses config files; see config_text.h. */
 #include "cli/options/config_text.h"
 
 #include "core/base/limits.h"
@@ -12,7 +12,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Cuts the blanks off both ends, in place. */
+/* Removes the blanks at both ends, in place. */
 static char *trim(char *text)
 {
     while (is_blank(*text))
@@ -24,7 +24,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* Bytes above 127 are UTF-8 and may stand in values. */
+/* Accepts bytes above 127, which are UTF-8 in values. */
 static bool is_text(const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -44,7 +44,7 @@ static int take_section(char *text, struct bw_config_line *line, bw_config_take 
 {
     size_t length = strlen(text);
     if (text[length - 1] != ']')
-        return refuse(why, "a section is written [run]");
+        return refuse(why, "invalid section: expected [NAME], for example [run]");
     text[length - 1] = '\0';
     line->section = trim(text + 1);
     line->name = line->value = NULL;
@@ -65,7 +65,7 @@ static int take_line(char *text, struct bw_config_line *line, bw_config_take *ta
     line->name = trim(text);
     line->value = equals ? trim(equals + 1) : NULL;
     if (*line->name == '\0')
-        return refuse(why, "a name is missing before '='");
+        return refuse(why, "missing name before '='");
     return take(context, line, why);
 }
 
@@ -83,10 +83,10 @@ unsigned bw_config_parse(char *text, size_t length, bw_config_take *take, void *
         begin[size] = '\0';
         int wrong = 0;
         if (size > BW_CONFIG_LINE_MAX) {
-            snprintf(why, BW_CONFIG_WHY, "longer than %u bytes", BW_CONFIG_LINE_MAX);
+            snprintf(why, BW_CONFIG_WHY, "line longer than %u bytes", BW_CONFIG_LINE_MAX);
             wrong = -1;
         } else if (!is_text(begin, size)) {
-            wrong = refuse(why, "holds a byte that is no text");
+            wrong = refuse(why, "invalid byte: expected printable text");
         } else {
             wrong = take_line(begin, &line, take, context, why);
         }

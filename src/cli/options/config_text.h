@@ -1,34 +1,39 @@
-/* The text of a config file, cut into settings. Knows no option and no file: bytes in, settings
- * out.
+/* Splits the text of a config file into settings. The parser knows neither options nor files: bytes
+ * in, settings out.
  *
- *     # a comment: a line of its own
- *     store = sqlite:/var/lib/bellwether/elections.db     for every command that knows the flag
- *     [run]                                               from here on for `bellwether run`
+ *     # a comment has its own line
+ *     store = sqlite:/var/lib/bellwether/elections.db     for every command that has this option
+ *     [run]                                               from here on: `bellwether run` only
  *     ttl = 30s
- *     preferred                                           a switch may stand alone
+ *     preferred                                           a switch needs no value
  *
- * A name is a long flag without its dashes; the value is the rest of the line without the blanks
- * around it ('#' in it is part of it). Guarantees: any bytes are refused with a line and a sentence
- * or taken whole; nothing is read outside of them; strings handed out lie inside them. */
-#ifndef BW_CLI_CONFIG_TEXT_H
-#define BW_CLI_CONFIG_TEXT_H
+ * A name is a long option without its dashes. The value is the rest of the line without the blanks
+ * around it. A '#' inside a value is part of the value.
+ *
+ * Guarantees, for any input bytes:
+ *   - the input is either accepted as a whole or refused with a line number and a reason
+ *   - the parser never reads outside the input
+ *   - all strings that it passes on point into the input */
+#ifndef BW_CLI_OPTIONS_CONFIG_TEXT_H
+#define BW_CLI_OPTIONS_CONFIG_TEXT_H
 
 #include <stddef.h>
 
-#define BW_CONFIG_WHY 512u /* bytes of a sentence */
+#define BW_CONFIG_WHY 512u /* size of the buffer for a reason */
 
 struct bw_config_line {
-    unsigned number;     /* from 1 */
-    const char *section; /* "" before the first */
-    const char *name;    /* NULL: the section begins here */
-    const char *value;   /* NULL: none was given */
+    unsigned number;     /* line number, from 1 */
+    const char *section; /* "" before the first section */
+    const char *name;    /* NULL: a section starts here */
+    const char *value;   /* NULL: the line has no value */
 };
 
-/* Takes one line. Returns 0, or -1 with the sentence in why[BW_CONFIG_WHY]. */
+/* Handles one line. Returns 0, or -1 with the reason in why[BW_CONFIG_WHY]. */
 typedef int bw_config_take(void *context, const struct bw_config_line *line, char *why);
 
-/* Cuts text[0..length) into lines, writing zeros into it; text[length] must be 0. Returns 0, or the
- * number of the line that is wrong, with the sentence in why[BW_CONFIG_WHY]. */
+/* Splits text[0..length) into lines and calls `take` for each. Writes zeros into `text`;
+ * text[length] must be 0. Returns 0, or the number of the first invalid line with the reason in
+ * why[BW_CONFIG_WHY]. */
 unsigned bw_config_parse(char *text, size_t length, bw_config_take *take, void *context, char *why);
 
 #endif

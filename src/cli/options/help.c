@@ -1,4 +1,4 @@
-/* --help and shell completion, from the tables of options.h. */
+/* Prints --help and shell completions from the tables of options.h. */
 #include "cli/options/config_file.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static bool last_row(const struct bw_option *option)
     return !option->name && !option->help;
 }
 
-/* Prints words wrapped at HELP_WIDTH; every line starts at column `indent`. */
+/* Prints words wrapped at HELP_WIDTH. Every line starts at column `indent`. */
 static void print_wrapped(const char *text, int indent)
 {
     int column = indent;

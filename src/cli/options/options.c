@@ -1,9 +1,10 @@
-/* The parser of options, driven by the tables of options.h. Long options only, --name value or
- * --name=value, in any order with operands; `--` ends them. */
+/* Parses options by the tables of options.h. All options are long: --name value or --name=value, in
+ * any order with operands. `--` ends the options. */
 #include "cli/options/options.h"
 
 #include "cli/options/config_file.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
+#include "os/journal.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -20,11 +21,28 @@ int bw_usage_error(const struct bw_cli_command *command, const char *format, ...
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "%s: ", command->path);
+    fprintf(stderr, "%s%s: ", bw_journal_prefix(bw_journal_reads(STDERR_FILENO), BW_PRIORITY_ERROR),
+            command->path);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
     return BW_EXIT_USAGE;
+}
+
+int bw_target_of(const struct bw_cli_command *command, const struct bw_parsed *parsed,
+                 const char *what, const char **to)
+{
+    if (parsed->operands_count > 1)
+        return bw_usage_error(command, "unexpected argument '%.60s': expected one %s",
+                              parsed->operands[1], what);
+    if (parsed->operands_count == 1 && *to && strcmp(*to, parsed->operands[0]) != 0)
+        return bw_usage_error(command, "--to %.60s and the argument '%.60s' differ; give one %s",
+                              *to, parsed->operands[0], what);
+    if (parsed->operands_count == 1)
+        *to = parsed->operands[0];
+    if (!*to || !**to)
+        return bw_usage_error(command, "missing %s; usage: %s --to ID", what, command->path);
+    return BW_GO_ON;
 }
 
 static const char *nearest_word(const char *got, const char *(*word)(unsigned i))
@@ -39,7 +57,7 @@ static const char *nearest_word(const char *got, const char *(*word)(unsigned i)
 
 int bw_unknown_word(char *why, const char *what, const char *got, const char *(*word)(unsigned i))
 {
-    size_t used = (size_t)snprintf(why, BW_WHY, "unknown %s '%.60s'; one of", what, got);
+    size_t used = (size_t)snprintf(why, BW_WHY, "unknown %s '%.60s'; expected one of", what, got);
     const char *near = nearest_word(got, word);
     for (unsigned i = 0; word(i) && used < BW_WHY; i++)
         used += (size_t)snprintf(why + used, BW_WHY - used, "%s %s", i ? "," : "", word(i));
@@ -88,9 +106,8 @@ static int unknown_option(const struct bw_cli_command *command, const char *name
     snprintf(got, sizeof got, "%.*s", (int)(length < 60 ? length : 60), name);
     const struct bw_option *near = nearest_option(command, got);
     if (near)
-        return bw_usage_error(command, "--%s: unknown option (did you mean --%s?)", got,
-                              near->name);
-    return bw_usage_error(command, "--%s: unknown option; see %s --help", got, command->path);
+        return bw_usage_error(command, "unknown option --%s (did you mean --%s?)", got, near->name);
+    return bw_usage_error(command, "unknown option --%s; see %s --help", got, command->path);
 }
 
 /* ---- the environment ---- */
@@ -111,7 +128,9 @@ static bool means_no(const char *value)
     return false;
 }
 
-/* A switch is off for 0, no, off, false; an optional value may also be left out by 1, yes, on. */
+/* Sets an option from the environment or a config file. For a switch and for an option whose value
+ * is optional, an empty value, 0, no, off and false leave the option unset; yes, on and true set it
+ * without a value. A switch also accepts 1. */
 static int set_from_text(const struct bw_option *option, void *target, const char *value, char *why)
 {
     if (option->form && option->form[0] != '[')
@@ -121,7 +140,7 @@ static int set_from_text(const struct bw_option *option, void *target, const cha
     bool yes = strcmp(value, "yes") == 0 || strcmp(value, "on") == 0 || strcmp(value, "true") == 0;
     bool bare = !option->form || yes;
     if (!option->form && !yes && strcmp(value, "1") != 0) {
-        snprintf(why, BW_WHY, "'%.60s' is neither yes nor no", value);
+        snprintf(why, BW_WHY, "invalid value '%.60s': expected yes or no", value);
         return -1;
     }
     return option->set(option, target, bare ? NULL : value, why);
@@ -151,7 +170,7 @@ struct cursor {
     struct bw_parsed *parsed;
 };
 
-/* --config was read before all others: see find_config. */
+/* Sets the option. Skips --config, which find_config has handled before all other options. */
 static int accept(struct cursor *c, const struct bw_option *option, const char *value)
 {
     char why[BW_WHY];
@@ -172,12 +191,12 @@ static int take_option(struct cursor *c, const char *arg)
         return unknown_option(c->command, arg, length);
     const char *value = equals ? equals + 1 : NULL;
     if (!option->form && value)
-        return bw_usage_error(c->command, "--%s: takes no value; write --%s", option->name,
+        return bw_usage_error(c->command, "--%s takes no value; write --%s", option->name,
                               option->name);
     if (option->form && option->form[0] != '[' && !value) {
         if (c->at >= c->argc)
-            return bw_usage_error(c->command, "--%s: its value is missing; write --%s %s",
-                                  option->name, option->name, option->form);
+            return bw_usage_error(c->command, "missing value for --%s; write --%s %s", option->name,
+                                  option->name, option->form);
         value = c->argv[c->at++];
     }
     return accept(c, option, value);
@@ -186,7 +205,10 @@ static int take_option(struct cursor *c, const char *arg)
 static int take_operand(struct cursor *c, char *arg)
 {
     if (!c->command->operand)
-        return bw_usage_error(c->command, "'%.60s': takes no operands; options begin with --", arg);
+        return bw_usage_error(c->command,
+                              "unexpected argument '%.60s': this command takes no operands, and "
+                              "options begin with --",
+                              arg);
     c->parsed->operands[c->parsed->operands_count++] = arg;
     return BW_GO_ON;
 }
@@ -201,14 +223,14 @@ static int take(struct cursor *c, bool *only_operands)
         return BW_GO_ON;
     }
     if (arg[1] != '-')
-        return bw_usage_error(c->command, "%.60s: unknown option; options are long, as in --help",
+        return bw_usage_error(c->command, "unknown option %.60s; options are long, see --help",
                               arg);
     return take_option(c, arg + 2);
 }
 
-/* The config file to read: the flag's, else the environment's; NULL: none. Notes on its way which
- * options the command line gives, so that the file leaves them alone; what is wrong in it is said
- * later. */
+/* Returns the config file to read: from the command line, else from the environment, else NULL.
+ * Also notes which options the command line gives, so that the config file does not override them.
+ * Ignores errors in the arguments; the second pass reports them. */
 static const char *find_config(struct cursor *c)
 {
     const char *path = getenv("BELLWETHER_CONFIG");
@@ -237,7 +259,7 @@ int bw_options_parse(const struct bw_cli_command *command, int argc, char **argv
     struct cursor c = {command, argv, argc, 0, target, parsed};
     bool only_operands = false;
     memset(parsed, 0, sizeof *parsed);
-    parsed->operands = argv; /* operands are never further than what was read: written behind it */
+    parsed->operands = argv; /* operands overwrite only arguments that were already read */
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             bw_options_help(command);
@@ -260,7 +282,7 @@ int bw_options_set(const struct bw_cli_command *command, const struct bw_parsed 
     if (!option) {
         const struct bw_option *near = nearest_option(command, name);
         snprintf(why, BW_WHY,
-                 "unknown setting '%.60s'; settings are the flags of %s without dashes%s%s%s", name,
+                 "unknown setting '%.60s'; expected an option of %s without its dashes%s%s%s", name,
                  command->path, near ? " (did you mean " : "", near ? near->name : "",
                  near ? "?)" : "");
         return -1;
@@ -268,7 +290,7 @@ int bw_options_set(const struct bw_cli_command *command, const struct bw_parsed 
     if (parsed->given[option - command->options])
         return 0;
     if (option->form && option->form[0] != '[' && !value) {
-        snprintf(why, BW_WHY, "%s: its value is missing; write %s %s", name, name, option->form);
+        snprintf(why, BW_WHY, "missing value for %s; write %s %s", name, name, option->form);
         return -1;
     }
     int error = value ? set_from_text(option, target, value, text)

@@ -1,8 +1,8 @@
-/* Commands and their options as tables. The parser, --help, the environment twin BELLWETHER_NAME,
- * config files and shell completion all read the same rows, so none can say something the others do
- * not know. */
-#ifndef BW_CLI_OPTIONS_H
-#define BW_CLI_OPTIONS_H
+/* Commands and their options as tables. The parser, --help, the environment variables
+ * BELLWETHER_NAME, config files and shell completion read the same rows, so that they always
+ * agree. */
+#ifndef BW_CLI_OPTIONS_OPTIONS_H
+#define BW_CLI_OPTIONS_OPTIONS_H
 
 #include "sim/faults/script.h"
 #include "sim/stores/lease.h"
@@ -14,71 +14,78 @@
 #define BW_EXIT_FAILED      1  /* a check failed, a violation was found */
 #define BW_EXIT_USAGE       64 /* as in sysexits.h */
 #define BW_EXIT_UNAVAILABLE 69 /* the store or service cannot be reached, or cannot do this */
+#define BW_EXIT_SOFTWARE    70 /* a defect of Bellwether itself */
 #define BW_EXIT_IO          74
 #define BW_GO_ON            (-1)
 #define BW_WHY              BW_SCRIPT_WHY
 #define BW_OPTIONS_MAX      96u
 
 struct bw_option {
-    const char *name; /* without dashes; NULL: `help` is a heading; the last row has neither */
-    const char *form; /* what stands behind it: "N"; "[N]": only as --name=N; NULL: a switch */
+    const char *name; /* without dashes; NULL: a heading; last row: `help` is NULL too */
+    const char *form; /* the value: "N"; "[N]": optional, only as --name=N; NULL: a switch */
     const char *help;
-    /* Puts `value` (NULL: none was given) at target + offset. Returns 0, or -1 with the sentence in
-     * `why`, which names neither program nor option. */
+    /* Stores `value` (NULL: none given) at target + offset. Returns 0, or -1 with the reason in
+     * `why`. The reason names neither the program nor the option. */
     int (*set)(const struct bw_option *option, void *target, const char *value, char *why);
     size_t offset;
-    double low, high;                /* numbers: the range allowed */
-    const char *(*word)(unsigned i); /* the words to choose from, NULL past the last */
+    double low, high;                /* range of numbers */
+    const char *(*word)(unsigned i); /* allowed words; NULL after the last */
 };
 
 struct bw_cli_command {
     const char *name;                         /* "run" */
     const char *path;                         /* "bellwether sim run" */
-    const char *usage;                        /* behind the path */
-    const char *about;                        /* a line */
-    const char *text;                         /* what one should know, below the options */
+    const char *usage;                        /* arguments, after the path */
+    const char *about;                        /* one line */
+    const char *text;                         /* further explanation, below the options */
     const struct bw_option *options;          /* NULL: only subcommands */
-    const struct bw_cli_command *const *subs; /* NULL-ended */
-    const char *(*operand)(unsigned i);       /* words an operand may be; NULL: takes no operands */
+    const struct bw_cli_command *const *subs; /* ends with NULL */
+    /* words allowed as operand; NULL: the command takes none */
+    const char *(*operand)(unsigned i);
     int (*run)(const struct bw_cli_command *command, int argc, char **argv);
 };
 
-/* Of an operand that may be any word. */
+/* For `operand`: the operand may be any word. */
 const char *bw_any_word(unsigned i);
 
 struct bw_parsed {
-    bool given[BW_OPTIONS_MAX]; /* by row: on the command line */
-    char **operands;            /* into argv, reordered */
+    bool given[BW_OPTIONS_MAX]; /* by row: the command line sets it */
+    char **operands;            /* point into argv, which the parser reorders */
     int operands_count;
 };
 
-/* Applies the config file that --config or BELLWETHER_CONFIG names, the environment, then the
- * arguments behind the command's name. BW_GO_ON, or the exit code to leave with: help was printed,
- * or one line said what is wrong. */
+/* Applies the config file (--config or BELLWETHER_CONFIG), then the environment, then the arguments
+ * after the command's name. Returns BW_GO_ON, or the exit code after the help or one line of error
+ * was printed. */
 int bw_options_parse(const struct bw_cli_command *command, int argc, char **argv, void *target,
                      struct bw_parsed *parsed);
 
-/* The option of that name, --config included; NULL: none. */
+/* Returns the option `name`, --config included, or NULL. */
 const struct bw_option *bw_options_find(const struct bw_cli_command *command, const char *name,
                                         size_t length);
-/* "BELLWETHER_NAME". */
+/* Writes the name of the option's environment variable, "BELLWETHER_NAME". */
 void bw_options_twin(const struct bw_option *option, char *out, size_t size);
 
-/* Sets one option by name, as a script's setting does. `why` names the option. */
+/* Sets one option by name, for settings in scripts. The reason in `why` names the option. */
 int bw_options_set(const struct bw_cli_command *command, const struct bw_parsed *parsed,
                    void *target, const char *name, const char *value, char *why);
 
 void bw_options_help(const struct bw_cli_command *command);
-/* Prints what may stand at the last of `words`, one per line. */
+/* Prints the completions of the last of `words`, one per line. */
 int bw_options_complete(const struct bw_cli_command *top, int count, char **words);
 
-/* "bellwether sim run: <sentence>" to stderr; returns BW_EXIT_USAGE. */
+/* For the transfer commands: sets `to`, the value of --to, from the operand if there is one.
+ * Refuses both, neither, and several operands; `what` is "candidate", "peer" or "node". */
+int bw_target_of(const struct bw_cli_command *command, const struct bw_parsed *parsed,
+                 const char *what, const char **to);
+
+/* Prints "bellwether sim run: <message>" to stderr and returns BW_EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int bw_usage_error(const struct bw_cli_command *command,
                                                          const char *format, ...);
-/* Writes "unknown <what> '<got>'; one of a, b, c (did you mean b?)" and returns -1. */
+/* Writes "unknown <what> '<got>'; expected one of a, b, c (did you mean b?)" and returns -1. */
 int bw_unknown_word(char *why, const char *what, const char *got, const char *(*word)(unsigned i));
 
-/* Setters. */
+/* Setters, one per type of value. */
 int bw_set_switch(const struct bw_option *, void *, const char *, char *);   /* bool */
 int bw_set_u32(const struct bw_option *, void *, const char *, char *);      /* uint32_t */
 int bw_set_u64(const struct bw_option *, void *, const char *, char *);      /* uint64_t */
@@ -97,47 +104,51 @@ struct bw_node_list {
     uint32_t count;
 };
 
-/* Names for `word`. */
+/* Functions for `word`: names of algorithms and detectors. */
 const char *bw_word_algorithm(unsigned i);
-const char *bw_word_detector(unsigned i); /* with "none" last */
+const char *bw_word_detector(unsigned i); /* "none" is the last */
 
-/* The settings of leases, a struct bw_sim_lease at `place` of the options; and their names,
- * NULL-ended. */
+/* The options for leases, stored in the struct bw_sim_lease `place` of the options; and their
+ * names, with NULL at the end. */
 #define BW_LEASE_OPTIONS(options, place)                                                           \
     {.help = "leases (algorithm lease)"},                                                          \
         {"ttl",                                                                                    \
          "D",                                                                                      \
-         "how long a lease lasts (default 10s)",                                                   \
+         "duration of a lease (default: 10s)",                                                     \
          .set = bw_set_duration,                                                                   \
          .offset = offsetof(options, place.ttl_ns),                                                \
          .low = 1},                                                                                \
-        {"grace", "D", "waited on top of a TTL before a lease is taken over (default 500ms)",      \
+        {"grace", "D",                                                                             \
+         "time that a candidate waits after the TTL before it takes over a lease (default: "       \
+         "500ms)",                                                                                 \
          .set = bw_set_duration, .offset = offsetof(options, place.grace_ns)},                     \
         {"retry",                                                                                  \
          "D",                                                                                      \
-         "pause before an unreachable store is asked again (default 1s)",                          \
+         "time between attempts to reach an unreachable store (default: 1s)",                      \
          .set = bw_set_duration,                                                                   \
          .offset = offsetof(options, place.retry_ns),                                              \
          .low = 1},                                                                                \
-        {"kill-after", "D", "how long the work may take to end when told to (default 2s)",         \
+        {"kill-after", "D",                                                                        \
+         "maximum time from the order to stop until the work has ended (default: 2s)",             \
          .set = bw_set_duration, .offset = offsetof(options, place.kill_after_ns)},                \
         {"store-model",                                                                            \
          "M",                                                                                      \
-         "quorum (default): forgets nothing; single: crashes and restarts; forgetful: loses its "  \
-         "newest writes; redlock: a majority of five",                                             \
+         "model of the store: quorum loses no write; single crashes and restarts; forgetful "      \
+         "loses its newest writes; redlock is a majority of five (default: quorum)",               \
          .set = bw_set_store,                                                                      \
          .offset = offsetof(options, place.store),                                                 \
          .word = bw_word_store},                                                                   \
         {"store-expires", NULL,                                                                    \
-         "quorum, single: the store's clock ends leases (default: candidates watch them stand "    \
-         "still)",                                                                                 \
+         "for quorum and single: the store's clock ends leases (default: candidates observe that " \
+         "a lease is not renewed)",                                                                \
          .set = bw_set_switch, .offset = offsetof(options, place.expires)},                        \
         {"clock-uncertainty", "D",                                                                 \
-         "wall clocks are right to within D, and lease ends are compared with them (default: "     \
-         "never)",                                                                                 \
+         "compare lease ends with wall clocks that are correct to within D (default: wall clocks " \
+         "are not used)",                                                                          \
          .set = bw_set_duration, .offset = offsetof(options, place.uncertainty_ns)},               \
     {                                                                                              \
-        "store-lag", "D", "forgetful: at most so much of the newest is lost (default: a TTL)",     \
+        "store-lag", "D",                                                                          \
+            "for forgetful: maximum age of the writes that are lost (default: the TTL)",           \
             .set = bw_set_duration, .offset = offsetof(options, place.lag_ns)                      \
     }
 

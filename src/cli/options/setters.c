@@ -1,8 +1,9 @@
-/* Setters: one value as people write it, put where an option's row says. */
+/* Setters: convert the text of a value (core/base/parse_values.h) and store it where the option's
+ * row says. */
 #include "cli/options/options.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <string.h>
 
@@ -11,16 +12,18 @@ static void *place(const struct bw_option *option, void *target)
     return (char *)target + option->offset;
 }
 
-static int wrong(char *why, const char *value, const char *what, const char *right)
+static int invalid(char *why, const char *value, const char *what, const char *expected)
 {
-    snprintf(why, BW_WHY, "'%.80s' is no %s; %s", value, what, right);
+    snprintf(why, BW_WHY, "invalid %s '%.80s': %s", what, value, expected);
     return -1;
 }
 
 int bw_set_switch(const struct bw_option *option, void *target, const char *value, char *why)
 {
-    if (value)
-        return wrong(why, value, "value to give here", "the option stands alone");
+    if (value) {
+        snprintf(why, BW_WHY, "takes no value (got '%.80s')", value);
+        return -1;
+    }
     *(bool *)place(option, target) = true;
     return 0;
 }
@@ -33,10 +36,12 @@ static int number(const struct bw_option *option, const char *value, uint64_t mo
     if (bw_text_number(value, strlen(value), high, out) == 0 && *out >= low)
         return 0;
     bool digits = *value && value[strspn(value, "0123456789")] == '\0';
-    int used = snprintf(why, BW_WHY, "'%.80s' is %s; a whole number from %llu", value,
-                        digits ? "out of range" : "no number", (unsigned long long)low);
-    if (option->high > 0)
-        snprintf(why + used, BW_WHY - (size_t)used, " to %llu", (unsigned long long)high);
+    int used = snprintf(why, BW_WHY, "invalid number '%.80s': expected an integer ", value);
+    if (option->high > 0 || digits)
+        snprintf(why + used, BW_WHY - (size_t)used, "from %llu to %llu", (unsigned long long)low,
+                 (unsigned long long)high);
+    else
+        snprintf(why + used, BW_WHY - (size_t)used, "of at least %llu", (unsigned long long)low);
     return -1;
 }
 
@@ -58,8 +63,8 @@ int bw_set_decimal(const struct bw_option *option, void *target, const char *val
 {
     double n;
     if (bw_text_decimal(value, strlen(value), &n) != 0 || n < option->low || n > option->high) {
-        snprintf(why, BW_WHY, "'%.80s' is out of range; a number from %g to %g", value, option->low,
-                 option->high);
+        snprintf(why, BW_WHY, "invalid number '%.80s': expected a number from %g to %g", value,
+                 option->low, option->high);
         return -1;
     }
     *(double *)place(option, target) = n;
@@ -70,9 +75,10 @@ int bw_set_duration(const struct bw_option *option, void *target, const char *va
 {
     bw_time span;
     if (bw_text_duration(value, strlen(value), &span) != 0)
-        return wrong(why, value, "duration", "write 10s, 250ms, 1.5s, 5m or 100us");
+        return invalid(why, value, "duration",
+                       "expected a number with a unit, for example 10s, 250ms, 1.5s, 5m or 100us");
     if (option->low > 0 && span <= 0)
-        return wrong(why, value, "duration to use here", "it must be above 0");
+        return invalid(why, value, "duration", "expected more than 0");
     *(bw_time *)place(option, target) = span;
     return 0;
 }
@@ -81,7 +87,9 @@ int bw_set_range(const struct bw_option *option, void *target, const char *value
 {
     bw_time *out = place(option, target);
     if (bw_text_range(value, strlen(value), &out[0], &out[1]) != 0 || out[0] <= 0)
-        return wrong(why, value, "range", "write 150ms..300ms or 1s, smaller first and above 0");
+        return invalid(
+            why, value, "range",
+            "expected MIN..MAX above 0, for example 150ms..300ms, or one duration, for example 1s");
     return 0;
 }
 
@@ -89,9 +97,10 @@ int bw_set_chance(const struct bw_option *option, void *target, const char *valu
 {
     double *out = place(option, target), p;
     if (bw_text_ratio(value, strlen(value), &p) != 0)
-        return wrong(why, value, "chance", "write 0.1 or 10%, at most 1");
+        return invalid(why, value, "fraction",
+                       "expected a number from 0 to 1 or a percentage, for example 0.1 or 10%");
     if (option->high > 0 && p > option->high) {
-        snprintf(why, BW_WHY, "'%.80s' is too large; at most %g", value, option->high);
+        snprintf(why, BW_WHY, "invalid fraction '%.80s': expected at most %g", value, option->high);
         return -1;
     }
     *out = p;
@@ -101,14 +110,16 @@ int bw_set_chance(const struct bw_option *option, void *target, const char *valu
 int bw_set_latency(const struct bw_option *option, void *target, const char *value, char *why)
 {
     if (bw_script_latency(value, place(option, target)) != 0)
-        return wrong(why, value, "latency", "write 5ms, 1ms..50ms or exp:5ms+20ms");
+        return invalid(why, value, "latency",
+                       "expected a duration or a range with units, for example 5ms, 1ms..50ms or "
+                       "exp:5ms+20ms");
     return 0;
 }
 
 int bw_set_text(const struct bw_option *option, void *target, const char *value, char *why)
 {
     if (*value == '\0') {
-        snprintf(why, BW_WHY, "is empty; write %s", option->form);
+        snprintf(why, BW_WHY, "must not be empty; expected %s", option->form);
         return -1;
     }
     *(const char **)place(option, target) = value;
@@ -152,11 +163,12 @@ int bw_set_nodes(const struct bw_option *option, void *target, const char *value
     struct bw_node_list *list = place(option, target);
     int error = bw_text_nodes(value, strlen(value), list->at, BW_ELECTOR_MEMBERS_MAX, &list->count);
     if (error == BW_ELIMIT) {
-        snprintf(why, BW_WHY, "names more than %u nodes", BW_ELECTOR_MEMBERS_MAX);
+        snprintf(why, BW_WHY, "too many nodes: expected at most %u", BW_ELECTOR_MEMBERS_MAX);
         return -1;
     }
     if (error != 0)
-        return wrong(why, value, "list of nodes", "write 1,2,3, each once, from 1");
+        return invalid(why, value, "list of nodes",
+                       "expected distinct node ids from 1, for example 1,2,3");
     return 0;
 }
 

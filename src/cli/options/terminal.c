@@ -1,4 +1,4 @@
-/* Terminal facts and number formats; see terminal.h. */
+/* Reads properties of the terminal and formats numbers; see terminal.h. */
 #include "cli/options/terminal.h"
 
 #include <langinfo.h>

@@ -1,6 +1,6 @@
-/* The terminal: colours only where they are seen, width, and numbers as people read them. */
-#ifndef BW_CLI_TERM_H
-#define BW_CLI_TERM_H
+/* Terminal output: colours only on a terminal, its width, and numbers in readable form. */
+#ifndef BW_CLI_OPTIONS_TERMINAL_H
+#define BW_CLI_OPTIONS_TERMINAL_H
 
 #include "core/base/types.h"
 
@@ -20,21 +20,22 @@ enum bw_colour {
 
 struct bw_term {
     bool live;    /* stdout is a terminal */
-    bool colours; /* it shows colours and nobody set NO_COLOR */
-    bool utf8;    /* the locale can show more than ASCII */
+    bool colours; /* the terminal shows colours, and NO_COLOR is not set */
+    bool utf8;    /* the locale's encoding is UTF-8 */
     int width;    /* columns; 80 when not a terminal */
     int height;
 };
 
 void bw_term_init(struct bw_term *term);
 
-/* The escape sequence that starts a colour (BW_PLAIN ends it), "" without colours. */
+/* Returns the escape sequence that starts a colour (BW_PLAIN ends it), or "" without colours. */
 const char *bw_term_colour(const struct bw_term *term, enum bw_colour colour);
 
-/* "1.234 ms", "12.5 s"; "never" for BW_TIME_NEVER. Returns `out`. */
+/* Writes a time span: "1.234 ms", "12.5 s", or "never" for BW_TIME_NEVER. Returns `out`. */
 #define BW_TEXT_SPAN 24
 const char *bw_term_span(char *out, bw_time span);
-/* 1234567 -> "1,234,567"; up to two decimals below 100 when it is no whole number. */
+/* Writes a number: 1234567 as "1,234,567"; a fraction below 100 with up to two decimals. Returns
+ * `out`. */
 const char *bw_term_count(char *out, double value);
 
 #endif

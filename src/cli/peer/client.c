@@ -1,9 +1,10 @@
-/* Asking running peers; see client.h. */
+/* Sends requests to running peers; see client.h. */
 #include "cli/peer/client.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "net/sealed/datagram.h"
+#include "os/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #define AGAIN_NS    (100 * BW_MS)
@@ -24,7 +24,7 @@ struct bw_peer_client {
     const struct bw_cli_command *command;
     struct bw_keyring *keyring;
     struct bw_seal *seal;
-    int fd[2]; /* IPv4, IPv6; -1: not there */
+    int fd[2]; /* IPv4, IPv6; -1: not available */
     bw_time timeout_ns;
     uint32_t shard;
     uint64_t next_request;
@@ -32,16 +32,9 @@ struct bw_peer_client {
     uint32_t joins;
 };
 
-static bw_time now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
-
 /* ---- opening ---- */
 
-/* "HOST:PORT" or "[IPv6]:PORT" into its two parts. */
+/* Splits "HOST:PORT" or "[IPv6]:PORT" into its two parts. */
 static bool split(const char *text, size_t length, char *host, size_t size, char *port)
 {
     const char *colon = memrchr(text, ':', length);
@@ -63,10 +56,11 @@ static int resolve(struct bw_peer_client *c, const char *text, size_t length)
     char host[256], port[6];
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found = NULL;
     if (!split(text, length, host, sizeof host, port))
-        return bw_usage_error(c->command, "--join '%.*s': write HOST:PORT", (int)length, text);
+        return bw_usage_error(c->command, "invalid --join '%.*s': expected HOST:PORT", (int)length,
+                              text);
     int error = getaddrinfo(host, port, &hints, &found);
     if (error) {
-        fprintf(stderr, "%s: --join %.*s: %s\n", c->command->path, (int)length, text,
+        fprintf(stderr, "%s: cannot resolve --join %.*s: %s\n", c->command->path, (int)length, text,
                 gai_strerror(error));
         return BW_PEER_EXIT_UNANSWERED;
     }
@@ -101,7 +95,7 @@ static int open_keys(struct bw_peer_client *c, const struct bw_peer_look *look)
                                       .peers_max = BW_PEER_MEMBERS_MAX};
     if (c->keyring && bw_seal_new(&c->seal, &options) == 0)
         return BW_GO_ON;
-    fprintf(stderr, "%s: no memory or randomness left\n", c->command->path);
+    fprintf(stderr, "%s: cannot start: out of memory or random numbers\n", c->command->path);
     return BW_EXIT_IO;
 }
 
@@ -112,7 +106,7 @@ static int open_sockets(struct bw_peer_client *c)
         c->fd[i] = socket(families[i], SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->fd[0] >= 0 || c->fd[1] >= 0)
         return BW_GO_ON;
-    fprintf(stderr, "%s: no socket: %s\n", c->command->path, strerror(errno));
+    fprintf(stderr, "%s: cannot open a socket: %s\n", c->command->path, strerror(errno));
     return BW_EXIT_IO;
 }
 
@@ -126,7 +120,7 @@ int bw_peer_client_open(struct bw_peer_client **out, const struct bw_cli_command
     if (code != BW_GO_ON)
         return code;
     if (!look->join)
-        return bw_usage_error(command, "which peer is asked? Write --join HOST:PORT");
+        return bw_usage_error(command, "missing option: --join HOST:PORT");
     struct bw_peer_client *c = calloc(1, sizeof *c);
     if (!c)
         return BW_EXIT_IO;
@@ -209,7 +203,8 @@ static bool is_answer(const struct bw_peer_frame *frame)
     return frame->kind == BW_PEER_VIEW || (frame->kind == BW_PEER_ORDER && frame->order.answer);
 }
 
-/* Asks again whoever has just come to believe us: what was said before was lost. */
+/* Handles one datagram. If it completes a handshake, sends the question again: the peer has dropped
+ * what it received before. */
 static uint32_t take_frame(struct bw_peer_client *c, const unsigned char *bytes, size_t length,
                            const struct sockaddr_storage *from,
                            struct bw_peer_question_to *questions, uint32_t count)
@@ -244,7 +239,7 @@ static uint32_t take_all(struct bw_peer_client *c, struct bw_peer_question_to *q
 {
     unsigned char bytes[BW_DATAGRAM_MAX + 1];
     uint32_t answered = 0;
-    bw_seal_clock(c->seal, now_ns());
+    bw_seal_clock(c->seal, bw_clock_boot());
     for (unsigned i = 0; i < 2; i++)
         for (unsigned n = 0; c->fd[i] >= 0 && n < ANSWERS_MAX; n++) {
             struct sockaddr_storage from;
@@ -262,7 +257,7 @@ static uint32_t take_all(struct bw_peer_client *c, struct bw_peer_question_to *q
 uint32_t bw_peer_client_ask(struct bw_peer_client *c, struct bw_peer_question_to *questions,
                             uint32_t count, bool any)
 {
-    bw_time now = now_ns(), until = bw_time_add(now, c->timeout_ns), again = now;
+    bw_time now = bw_clock_boot(), until = bw_time_add(now, c->timeout_ns), again = now;
     uint32_t answered = 0;
     for (uint32_t i = 0; i < count; i++)
         number_question(c, &questions[i].frame);
@@ -279,21 +274,24 @@ uint32_t bw_peer_client_ask(struct bw_peer_client *c, struct bw_peer_question_to
         bw_time wait = bw_time_min(again, until) - now;
         poll(polled, 2, (int)((wait + BW_MS - 1) / BW_MS));
         answered += take_all(c, questions, count);
-        now = now_ns();
+        now = bw_clock_boot();
     }
     return answered;
 }
 
-/* ---- what the commands ask ---- */
+/* ---- requests of the commands ---- */
 
-static int nobody(const struct bw_peer_client *c)
+static int no_response(const struct bw_peer_client *c)
 {
-    fprintf(stderr, "%s: nobody answers at --join; is it the same --election and key?\n",
+    fprintf(stderr,
+            "%s: no peer responds at --join; check that --election and --key-file are those of the "
+            "peers\n",
             c->command->path);
     return BW_PEER_EXIT_UNANSWERED;
 }
 
-/* The same to all of --join; NULL after a line. Freed by the caller. */
+/* Sends the same question to all addresses of --join. Returns the questions, which the caller
+ * frees, or NULL after an error message. */
 static struct bw_peer_question_to *ask_joined(struct bw_peer_client *c, enum bw_peer_question what,
                                               uint32_t *found)
 {
@@ -310,7 +308,7 @@ static struct bw_peer_question_to *ask_joined(struct bw_peer_client *c, enum bw_
             ++*found;
         return questions;
     }
-    nobody(c);
+    no_response(c);
     free(questions);
     return NULL;
 }
@@ -363,7 +361,7 @@ int bw_peer_client_members(struct bw_peer_client *c, struct bw_peer_answer *out)
         return 0;
     free(out->seen);
     out->seen = NULL;
-    fprintf(stderr, "%s: the answer is not whole: %s\n", c->command->path, bw_error_text(error));
+    fprintf(stderr, "%s: incomplete response: %s\n", c->command->path, bw_error_text(error));
     return BW_PEER_EXIT_UNANSWERED;
 }
 
@@ -385,7 +383,7 @@ int bw_peer_client_leader(struct bw_peer_client *c, struct bw_peer_answer *membe
     return 0;
 }
 
-int bw_peer_client_say(const struct bw_cli_command *command, int code, const char *sentence)
+int bw_peer_client_report(const struct bw_cli_command *command, int code, const char *sentence)
 {
     fprintf(stderr, "%s: %s\n", command->path, sentence);
     return code;

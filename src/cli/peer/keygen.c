@@ -1,4 +1,4 @@
-/* `bellwether peer keygen`: a new key for the file that peers share. */
+/* `bellwether peer keygen`: prints a new key for the file that all peers share. */
 #include "cli/commands.h"
 #include "net/sealed/keyring.h"
 
@@ -12,7 +12,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     if (bw_keyring_make_key(key) != 0) {
-        fprintf(stderr, "%s: no random numbers\n", command->path);
+        fprintf(stderr, "%s: cannot create a key: no random numbers\n", command->path);
         return BW_EXIT_IO;
     }
     puts(key);
@@ -24,11 +24,12 @@ const struct bw_cli_command bw_command_peer_keygen = {
     .path = "bellwether peer keygen",
     .usage = "> FILE",
     .about = "print a new key for --key-file",
-    .text =
-        "All peers have the same file, closed to others, or it is refused; to make it:\n"
-        "(umask 077; bellwether peer keygen > FILE). To change the key without a pause: add the\n"
-        "new one as a second line everywhere, then move it to the top everywhere, then take the\n"
-        "old one away. Running peers read the file again by themselves.\n",
+    .text = "All peers use the same file. It must be readable only by its owner; to create it:\n"
+            "  (umask 077; bellwether peer keygen > FILE)\n"
+            "To change the key without interruption: append the new key as a second line on every "
+            "peer,\n"
+            "then move it to the first line on every peer, then delete the old key on every peer.\n"
+            "Running peers reload the file by themselves.\n",
     .options = options,
     .run = run,
 };

@@ -1,15 +1,15 @@
-/* `bellwether peer members`: who one of them sees, and since when. */
+/* `bellwether peer members`: lists the members that one peer sees, and since when. */
 #include "cli/commands.h"
-#include "cli/look/record_print.h"
-#include "cli/options/terminal.h"
+#include "cli/election/record_print.h"
 #include "cli/peer/client.h"
+#include "core/base/parse_values.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
 
 static const struct bw_option options[] = {BW_PEER_LOOK_ROWS, {.name = NULL}};
 
-static const char *status_of(const struct bw_peer_seen *seen)
+static const char *status_of(const struct bw_peer_member_view *seen)
 {
     static const char *const names[] = {
         [BW_MEMBER_ALIVE] = "alive", [BW_MEMBER_SUSPECT] = "suspect", [BW_MEMBER_DEAD] = "dead"};
@@ -18,7 +18,7 @@ static const char *status_of(const struct bw_peer_seen *seen)
     return (size_t)seen->status < sizeof names / sizeof names[0] ? names[seen->status] : "unknown";
 }
 
-/* "127.0.0.1:7001", "[::1]:7001"; "-": none. */
+/* Writes "127.0.0.1:7001" or "[::1]:7001"; "-" without an address. */
 static const char *address_of(const struct bw_peer_row *row, char *out, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "";
@@ -32,29 +32,45 @@ static const char *address_of(const struct bw_peer_row *row, char *out, size_t s
     return out;
 }
 
+/* A dead member's level grows without bound: the column shows at most ">999". */
+static const char *level_of(const struct bw_peer_member_view *seen, char *out, size_t size)
+{
+    double level = (double)seen->level_milli / 1000;
+    if (level >= 1000)
+        snprintf(out, size, ">999");
+    else
+        snprintf(out, size, "%.2f", level);
+    return out;
+}
+
 static void print_text(const struct bw_peer_answer *answer)
 {
-    printf("%-10s %-16s %-22s %-8s %7s  %-10s %s\n", "ID", "NAME", "ADDRESS", "STATE", "LEVEL",
-           "SINCE", "");
+    printf("%-10s %-16s %-22s %-8s %7s  %s\n", "ID", "NAME", "ADDRESS", "STATE", "LEVEL", "SINCE");
     for (uint32_t i = 0; i < answer->count; i++) {
-        const struct bw_peer_seen *seen = &answer->seen[i];
-        char name[BW_PEER_NAME_MAX + 1], address[80], since[BW_TEXT_SPAN];
+        const struct bw_peer_member_view *seen = &answer->seen[i];
+        char name[BW_PEER_NAME_MAX + 1], address[80], since[BW_SPAN_TEXT], level[16];
+        const char *votes = seen->voter ? "votes" : "",
+                   *role = seen->row.ordinary ? "ordinary" : "";
         bw_time ago = (bw_time)(seen->since_ms % ((uint64_t)BW_TIME_NEVER / BW_MS)) * BW_MS;
-        printf("%-10u %-16s %-22s %-8s %7.2f  %-10s %s%s\n", (unsigned)seen->row.id,
+        printf("%-10u %-16s %-22s %-8s %7s  ", (unsigned)seen->row.id,
                bw_shown(bw_peer_client_name(&seen->row, name)),
                address_of(&seen->row, address, sizeof address), status_of(seen),
-               (double)seen->level_milli / 1000, bw_term_span(since, ago),
-               seen->voter ? "votes" : "", seen->row.ordinary ? "ordinary" : "");
+               level_of(seen, level, sizeof level));
+        bw_span_round(since, ago);
+        if (votes[0] || role[0])
+            printf("%-10s %s%s%s\n", since, votes, votes[0] && role[0] ? " " : "", role);
+        else
+            printf("%s\n", since);
     }
     if (!answer->formed)
-        printf("not a cluster yet: not all that are expected have met\n");
+        printf("the cluster has not formed yet: it waits for the peers of --expect\n");
 }
 
 static void print_json(const struct bw_peer_answer *answer)
 {
     json_t *members = json_array();
     for (uint32_t i = 0; i < answer->count; i++) {
-        const struct bw_peer_seen *seen = &answer->seen[i];
+        const struct bw_peer_member_view *seen = &answer->seen[i];
         char name[BW_PEER_NAME_MAX + 1], address[80];
         json_array_append_new(
             members,
@@ -93,10 +109,11 @@ const struct bw_cli_command bw_command_peer_members = {
     .name = "members",
     .path = "bellwether peer members",
     .usage = "--join ADDR,... [options]",
-    .about = "who is alive, suspect or dead, as one of the peers sees it",
-    .text = "LEVEL is the detector's: how sure it is that the member is gone.\n"
-            "\n"
-            "Exit: 0; 64 wrong usage; 69 nobody answered.\n",
+    .about = "list alive, suspected and dead members, as one of the peers sees them",
+    .text =
+        "LEVEL is the detector's suspicion level: the higher, the more likely the member is dead.\n"
+        "\n"
+        "Exit code: 0; 64 invalid usage; 69 no peer responded.\n",
     .options = options,
     .run = run,
 };

@@ -1,7 +1,8 @@
-/* `bellwether peer resign` and `transfer`: ask the leader to hand over, and wait until another
- * leads. Nobody is removed from outside: the leader ends its work, says so, and then steps down. */
+/* `bellwether peer resign` and `transfer`: ask the leader to step down and wait until another peer
+ * leads. Leadership is not taken away: the leader ends its work, confirms that, and then steps
+ * down. */
 #include "cli/commands.h"
-#include "cli/look/record_print.h"
+#include "cli/election/record_print.h"
 #include "cli/peer/client.h"
 #include "core/base/error.h"
 #include "peer/node.h"
@@ -11,25 +12,38 @@
 #include <string.h>
 
 #define LOOK_NS (50 * BW_MS)
-/* Elections may pass through another leader: one that stays for so long is the outcome. */
+/* Leadership may pass through an intermediate leader. A leader that stays this long is final. */
 #define SETTLE_NS BW_SEC
 
 struct order {
     struct bw_peer_look look; /* first */
     bw_time wait_ns;
+    const char *to;
 };
 
 #define WAIT_ROW                                                                                   \
     {                                                                                              \
-        .name = "wait", .form = "D", .help = "how long the work may take to end (default 30s)",    \
+        .name = "wait", .form = "D",                                                               \
+        .help = "maximum time to wait for a leader, and then for the new leader (default: 30s)",   \
         .set = bw_set_duration, .offset = offsetof(struct order, wait_ns)                          \
     }
 
 static const struct bw_option options[] = {
     BW_PEER_LOOK_ROWS, BW_PEER_SHARD_ROW, WAIT_ROW, {.name = NULL}};
 
+static const struct bw_option transfer_options[] = {
+    {.name = "to",
+     .form = "ID",
+     .help = "name or number of the peer that is to lead (required)",
+     .set = bw_set_text,
+     .offset = offsetof(struct order, to)},
+    BW_PEER_LOOK_ROWS,
+    BW_PEER_SHARD_ROW,
+    WAIT_ROW,
+    {.name = NULL}};
+
 static void print(const struct order *order, const struct bw_peer_answer *members,
-                  const struct bw_peer_standing *standing)
+                  const struct bw_peer_election_view *standing)
 {
     const struct bw_peer_row *row = bw_peer_client_row(members, standing->leader);
     char name[BW_PEER_NAME_MAX + 1];
@@ -44,66 +58,73 @@ static void print(const struct order *order, const struct bw_peer_answer *member
         printf("%s leads%s\n", bw_shown(name), bw_with_token(standing->token));
 }
 
-/* What one command waits for. */
-struct handing {
-    struct bw_peer_leader leader; /* who was asked */
-    bw_term term;                 /* of the newest leadership before that */
-    bw_node to;                   /* who is to lead; NONE: anybody else */
-    bool deaf;                    /* the leader does not know OUTCOME */
-    bw_node instead;              /* leads although another was named; NONE: nobody */
-    bw_time instead_for;          /* for so long */
+/* The result that one command waits for. */
+struct transfer_wait {
+    struct bw_peer_leader leader; /* the leader that was asked */
+    bw_term term;                 /* term of the newest leadership before the request */
+    bw_node to;                   /* target; NONE: any peer except the old leader */
+    bool no_outcome;              /* the leader does not support OUTCOME */
+    bw_node instead;              /* a leader that is not the target; NONE: none */
+    bw_time instead_for;          /* time since when it leads */
 };
 
 static int refused(const struct bw_cli_command *command, int error)
 {
     switch (error) {
     case BW_EDENIED:
-        return bw_peer_client_say(command, BW_EXIT_FAILED,
-                                  "the leader refuses: its algorithm hands over to the next in "
-                                  "rank alone");
+        return bw_peer_client_report(
+            command, BW_EXIT_FAILED,
+            "the leader refused: its algorithm transfers leadership only to the next peer in rank");
     case BW_EUNSUPPORTED:
-        return bw_peer_client_say(command, BW_EXIT_FAILED,
-                                  "the leader refuses: it suspects that peer; start it first");
+        return bw_peer_client_report(
+            command, BW_EXIT_FAILED,
+            "the leader refused: it suspects that peer to be down; start that peer first");
     case BW_EBUSY:
-        return bw_peer_client_say(
-            command, BW_PEER_EXIT_LATE,
-            "the leader refuses: that peer has no vote yet, or has not joined "
-            "the leader's group yet");
+        return bw_peer_client_report(command, BW_PEER_EXIT_LATE,
+                                     "the leader refused: that peer is not a voter yet, or has not "
+                                     "joined the leader's group yet");
     case BW_ENOTMEMBER:
-        return bw_peer_client_say(command, BW_PEER_EXIT_NONE, "there is no such peer");
+        return bw_peer_client_report(command, BW_PEER_EXIT_NONE, "no such peer");
     case BW_ETIMEDOUT:
-        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, "the leader does not answer");
+        return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED,
+                                     "no response from the leader");
+    case BW_ENOTLEADER:
+        return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED,
+                                     "no leader was elected in time (--wait)");
     default:
-        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
+        return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
     }
 }
 
-/* The leader that was asked still leads: has it given up the transfer? 0: it has not. */
+/* Asks the leader, which still leads, whether it has given up the transfer. Returns 0 if it has
+ * not, else the exit code. */
 static int outcome(const struct bw_cli_command *command, struct bw_peer_client *client,
-                   struct handing *h)
+                   struct transfer_wait *h)
 {
-    if (h->to == BW_NODE_NONE || h->deaf)
+    if (h->to == BW_NODE_NONE || h->no_outcome)
         return 0;
     switch (bw_peer_client_order(client, &h->leader.at, BW_PEER_OUTCOME, h->to)) {
     case BW_EDENIED:
-        return bw_peer_client_say(command, BW_PEER_EXIT_LATE,
-                                  "that peer is not ready to lead; the leader works on");
+        return bw_peer_client_report(command, BW_PEER_EXIT_LATE,
+                                     "that peer is not ready to lead; the leader continues");
     case BW_ENOQUORUM:
-        return bw_peer_client_say(command, BW_PEER_EXIT_LATE,
-                                  "that peer did not take the lead; the leader works again");
+        return bw_peer_client_report(
+            command, BW_PEER_EXIT_LATE,
+            "that peer did not become the leader; the leader has resumed its work");
     case BW_EBUSY:
-        return bw_peer_client_say(command, BW_PEER_EXIT_LATE,
-                                  "that peer does not say that it is ready; the leader works on");
+        return bw_peer_client_report(
+            command, BW_PEER_EXIT_LATE,
+            "that peer did not confirm that it is ready; the leader continues");
     case BW_ETIMEDOUT:
-        h->deaf = true; /* or it has gone: others say who leads */
+        h->no_outcome = true; /* or it is down: then other peers report the leader */
         return 0;
-    default: /* 0, or it leads no more */
+    default: /* 0, or the peer no longer leads */
         return 0;
     }
 }
 
-/* True: somebody else leads, and has for a while, under a newer term than before. */
-static bool missed(struct handing *h, const struct bw_peer_standing *now)
+/* Returns whether a peer other than the target has led for SETTLE_NS under a newer term. */
+static bool other_leads(struct transfer_wait *h, const struct bw_peer_election_view *now)
 {
     bool other = h->to != BW_NODE_NONE && now->leader != BW_NODE_NONE && now->leader != h->to &&
                  now->leader != h->leader.row->id && now->term > h->term;
@@ -112,9 +133,10 @@ static bool missed(struct handing *h, const struct bw_peer_standing *now)
     return h->instead_for >= SETTLE_NS;
 }
 
-/* Until the peer that was named leads, or anybody else than before if none was. */
+/* Waits until the target leads, or, without a target, until any other peer leads. */
 static int await(const struct bw_cli_command *command, struct bw_peer_client *client,
-                 const struct order *order, const struct bw_peer_answer *members, struct handing *h)
+                 const struct order *order, const struct bw_peer_answer *members,
+                 struct transfer_wait *h)
 {
     struct timespec pause = {.tv_nsec = LOOK_NS};
     bw_node before = h->leader.row->id;
@@ -128,22 +150,35 @@ static int await(const struct bw_cli_command *command, struct bw_peer_client *cl
             print(order, members, &now.standing);
             return BW_EXIT_OK;
         }
-        if (missed(h, &now.standing))
-            return bw_peer_client_say(command, BW_PEER_EXIT_LATE, "another peer leads instead");
+        if (other_leads(h, &now.standing))
+            return bw_peer_client_report(command, BW_PEER_EXIT_LATE,
+                                         "another peer became the leader instead");
         code = leader == before ? outcome(command, client, h) : 0;
         if (code)
             return code;
         nanosleep(&pause, NULL);
     }
-    return bw_peer_client_say(command, BW_PEER_EXIT_LATE,
-                              "the leader was asked; nobody has followed it in time");
+    return bw_peer_client_report(
+        command, BW_PEER_EXIT_LATE,
+        "the leader was asked, but no other peer has become the leader in time (--wait)");
 }
 
-/* Who leads, and that it is asked. A leader that has just lost the lead, or a peer that cannot take
- * over yet, is no outcome: asked again until --wait is over. 0: the leader was asked. */
+/* Sends the request to the leader. Returns 0 if the leader accepted it; BW_ENOTLEADER: there is no
+ * leader, or the leader has just lost leadership. */
+static int send_order(struct bw_peer_client *client, const struct transfer_wait *h, uint8_t kind)
+{
+    if (!h->leader.row)
+        return BW_ENOTLEADER;
+    return h->to == h->leader.row->id ? 0
+                                      : bw_peer_client_order(client, &h->leader.at, kind, h->to);
+}
+
+/* Finds the leader and sends it the request. Retries until --wait is over if there is no leader, as
+ * during an election, or if the target cannot take over yet. Returns 0 if the leader accepted the
+ * request, or is the target. */
 static int ask(const struct bw_cli_command *command, struct bw_peer_client *client,
                const struct order *order, const char *name, struct bw_peer_answer *members,
-               struct handing *h)
+               struct transfer_wait *h)
 {
     struct timespec pause = {.tv_nsec = LOOK_NS};
     uint8_t kind = name ? BW_PEER_TRANSFER : BW_PEER_RESIGN;
@@ -158,11 +193,7 @@ static int ask(const struct bw_cli_command *command, struct bw_peer_client *clie
         h->term = h->leader.term;
         if (name && !h->to)
             return refused(command, BW_ENOTMEMBER);
-        if (!h->leader.row)
-            return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, "nobody leads");
-        if (h->to == h->leader.row->id)
-            return BW_EXIT_OK;
-        int error = bw_peer_client_order(client, &h->leader.at, kind, h->to);
+        int error = send_order(client, h, kind);
         bool again = error == BW_ENOTLEADER || error == BW_EBUSY;
         if (!again || waited >= order->wait_ns)
             return error ? refused(command, error) : BW_EXIT_OK;
@@ -173,12 +204,12 @@ static int ask(const struct bw_cli_command *command, struct bw_peer_client *clie
 static int hand_over(const struct bw_cli_command *command, struct bw_peer_client *client,
                      const struct order *order, const char *name, struct bw_peer_answer *members)
 {
-    struct handing h = {.to = BW_NODE_NONE};
+    struct transfer_wait h = {.to = BW_NODE_NONE};
     int code = ask(command, client, order, name, members, &h);
     if (code)
         return code;
     if (h.to == h.leader.row->id)
-        return bw_peer_client_say(command, BW_EXIT_OK, "it leads already");
+        return bw_peer_client_report(command, BW_EXIT_OK, "that peer already leads");
     return await(command, client, order, members, &h);
 }
 
@@ -192,25 +223,26 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     bool named = command == &bw_command_peer_transfer;
-    if (named && parsed.operands_count != 1)
-        code = bw_usage_error(command, "to whom? Write bellwether peer transfer TO");
-    else
-        code = hand_over(command, client, &order, named ? parsed.operands[0] : NULL, &members);
+    code = named ? bw_target_of(command, &parsed, "peer", &order.to) : BW_GO_ON;
+    if (code == BW_GO_ON)
+        code = hand_over(command, client, &order, named ? order.to : NULL, &members);
     free(members.seen);
     bw_peer_client_close(client);
     return code;
 }
 
 #define EXITS                                                                                      \
-    "Exit: 0 another leads; 1 the leader refuses; 64 wrong usage; 66 there is no such peer; 69 "   \
-    "nobody\nanswered, or nobody leads; 75 the peer asked for has not followed.\n"
+    "Exit code: 0 another peer leads; 1 the leader refused; 64 invalid usage; 66 no such peer;\n"  \
+    "69 no peer responded, or no leader was elected within --wait; 75 the target did not become\n" \
+    "the leader in time.\n"
 
 const struct bw_cli_command bw_command_peer_resign = {
     .name = "resign",
     .path = "bellwether peer resign",
     .usage = "--join ADDR,... [options]",
-    .about = "ask the leader to step down, and wait until another leads",
-    .text = "The leader ends its work first; nothing is taken from it.\n\n" EXITS,
+    .about = "ask the leader to step down, and wait until another peer leads",
+    .text = "The leader ends its work before it steps down.\n"
+            "\n" EXITS,
     .options = options,
     .run = run,
 };
@@ -218,13 +250,16 @@ const struct bw_cli_command bw_command_peer_resign = {
 const struct bw_cli_command bw_command_peer_transfer = {
     .name = "transfer",
     .path = "bellwether peer transfer",
-    .usage = "TO --join ADDR,... [options]",
-    .about = "ask the leader to hand over to peer TO, and wait until that one leads",
+    .usage = "--to ID --join ADDR,... [options]",
+    .about = "ask the leader to transfer leadership to peer ID, and wait until that peer leads",
     .text =
-        "TO is a peer's name or number. The leader ends its work first. Algorithms that rank\n"
-        "(bully and its kin, lowest-id) hand over to the next in rank alone and refuse others.\n"
-        "A refusal, or a peer that is not ready, ends the command at once.\n\n" EXITS,
-    .options = options,
+        "ID is a peer's name or number. The leader ends its work before it steps down. Algorithms\n"
+        "that rank their members (the bully variants, lowest-id) transfer only to the next in "
+        "rank.\n"
+        "If the leader refuses or the peer is not ready, the command ends at once.\n"
+        "`transfer ID` is short for `transfer --to ID`.\n"
+        "\n" EXITS,
+    .options = transfer_options,
     .operand = bw_any_word,
     .run = run,
 };

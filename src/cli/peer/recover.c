@@ -1,19 +1,20 @@
 /* `bellwether peer recover`: the five steps after a split brain among peers.
  *
- *   1 stop       every peer is told to hold: whoever leads ends its work, nobody begins
- *   2 compare    a hook says what each side holds
- *   3 reconcile  a hook makes them agree; they are compared again
- *   4 re-elect   the hold is lifted, the peers' election decides
- *   5 resume     somebody leads and works
+ *   1 stop       orders every peer to hold: leaders end their work, and no peer starts work
+ *   2 compare    a hook reports the data of each side
+ *   3 reconcile  a hook makes the sides agree; they are compared again
+ *   4 re-elect   lifts the hold; the peers elect a leader
+ *   5 resume     checks that one peer leads and works
  *
- * The hold is repeated while this runs and ends by itself some seconds after the last time: a
- * recovery that dies stops nobody for ever. A peer that does not answer may be at work: it is an
- * error unless somebody has seen it dead and says so (--dead). */
+ * The command repeats the hold while it runs. The hold expires some seconds after the last
+ * repetition, so a recovery that dies does not stop the peers forever. A peer that does not respond
+ * may still work: this is an error, unless the operator has seen it dead and gives --dead. */
 #include "cli/commands.h"
-#include "cli/look/record_print.h"
-#include "cli/look/sides.h"
+#include "cli/election/record_print.h"
+#include "cli/election/sides.h"
 #include "cli/peer/client.h"
 #include "core/base/error.h"
+#include "os/clock.h"
 #include "peer/node.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include <unistd.h>
 
 #define LOOK_MS     100
-#define AGAIN_NS    (3 * BW_SEC) /* HOLD is said so often */
+#define AGAIN_NS    (3 * BW_SEC) /* interval between HOLD orders */
 #define DEAD_MAX    16u
 #define EXIT_FAILED 1
 
@@ -36,11 +37,11 @@ struct recover {
     const char *on_compare, *on_reconcile;
     const char *dead[DEAD_MAX];
     uint32_t dead_count;
-    /* At work. */
+    /* State of the recovery. */
     const struct bw_cli_command *command;
     struct bw_peer_client *client;
     struct bw_peer_answer members;
-    struct bw_peer_question_to *questions; /* one for each member that counts */
+    struct bw_peer_question_to *questions; /* one for each member that must respond */
     uint32_t count;
     bw_time held_at;
     struct bw_sides sides;
@@ -52,7 +53,7 @@ static int set_dead(const struct bw_option *option, void *target, const char *va
     struct recover *r = target;
     (void)option;
     if (r->dead_count == DEAD_MAX) {
-        snprintf(why, BW_WHY, "too many of them");
+        snprintf(why, BW_WHY, "given too often");
         return -1;
     }
     r->dead[r->dead_count++] = value;
@@ -63,31 +64,27 @@ static const struct bw_option options[] = {
     BW_PEER_LOOK_ROWS,
     {.name = "on-compare",
      .form = "CMD",
-     .help = "a shell line that prints NAME TOKEN DIGEST for each side (required)",
+     .help = "shell command that prints NAME TOKEN DIGEST for each side (required)",
      .set = bw_set_text,
      .offset = offsetof(struct recover, on_compare)},
     {.name = "on-reconcile",
      .form = "CMD",
-     .help = "a shell line that makes the sides agree (required if they may differ)",
+     .help =
+         "shell command that makes the sides agree (required if the sides differ; default: none)",
      .set = bw_set_text,
      .offset = offsetof(struct recover, on_reconcile)},
     {.name = "dead",
      .form = "NAME",
-     .help = "a peer that was seen dead and need not answer; may be repeated",
+     .help =
+         "peer that you have seen dead, which need not respond; can be repeated (default: none)",
      .set = set_dead},
     {.name = "wait",
      .form = "D",
-     .help = "how long work may take to end, and somebody to lead again (default 60s)",
+     .help =
+         "maximum time to wait until work has ended, and until a peer leads again (default: 60s)",
      .set = bw_set_duration,
      .offset = offsetof(struct recover, wait_ns)},
     {.name = NULL}};
-
-static bw_time now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
 
 static void pause_ms(int ms)
 {
@@ -97,12 +94,11 @@ static void pause_ms(int ms)
 
 static int fail(const struct recover *r, const char *step, const char *sentence)
 {
-    fprintf(stderr, "%s: %s: %s; the hold ends by itself within 15s\n", r->command->path, step,
-            sentence);
+    fprintf(stderr, "%s: %s: %s; the hold expires within 15s\n", r->command->path, step, sentence);
     return EXIT_FAILED;
 }
 
-static void say(const struct recover *r, unsigned number, const char *step, const char *line)
+static void print_step(const struct recover *r, unsigned number, const char *step, const char *line)
 {
     if (r->look.json)
         bw_json_line(json_pack("{si ss so}", "number", (int)number, "step", step, "line",
@@ -122,7 +118,7 @@ static bool is_dead(const struct recover *r, const struct bw_peer_row *row)
     return false;
 }
 
-/* The members that must answer, each with its address. */
+/* Finds the members that must respond, and their addresses. */
 static int find_members(struct recover *r)
 {
     int code = bw_peer_client_members(r->client, &r->members);
@@ -138,7 +134,7 @@ static int find_members(struct recover *r)
     return r->questions ? 0 : BW_EXIT_IO;
 }
 
-/* An order to every member; true if all have said that they obey. */
+/* Sends an order to every member. Returns true if all have confirmed it. */
 static bool order_all(struct recover *r, enum bw_peer_order_kind kind)
 {
     uint32_t obeyed = 0;
@@ -151,7 +147,7 @@ static bool order_all(struct recover *r, enum bw_peer_order_kind kind)
     for (uint32_t i = 0; i < r->count; i++)
         obeyed += r->questions[i].answered && r->questions[i].frame.kind == BW_PEER_ORDER &&
                   r->questions[i].frame.order.error == 0;
-    r->held_at = now_ns();
+    r->held_at = bw_clock_boot();
     return obeyed == r->count;
 }
 
@@ -187,18 +183,18 @@ static int stop_all(struct recover *r)
 {
     char line[128];
     struct census now = {0};
-    bw_time until = now_ns() + r->wait_ns;
+    bw_time until = bw_clock_boot() + r->wait_ns;
     do {
         order_all(r, BW_PEER_HOLD);
         look(r, &now);
         if (now.held == r->count && now.busy == 0) {
             snprintf(line, sizeof line, "%u peers hold, no work runs", r->count);
-            say(r, 1, "stop", line);
+            print_step(r, 1, "stop", line);
             return 0;
         }
         pause_ms(LOOK_MS);
-    } while (now_ns() < until);
-    snprintf(line, sizeof line, "%u of %u peers answer, %u hold, %u still work", now.answered,
+    } while (bw_clock_boot() < until);
+    snprintf(line, sizeof line, "%u of %u peers respond, %u hold, %u still run work", now.answered,
              r->count, now.held, now.busy);
     return fail(r, "stop", line);
 }
@@ -225,7 +221,8 @@ static pid_t start(const char *shell, int *out)
     return pid;
 }
 
-/* Reads all that it says, saying HOLD meanwhile. The exit code, or -1. */
+/* Runs a shell command and reads its output, and repeats HOLD meanwhile. Returns the exit code, or
+ * -1. */
 static int run_hook(struct recover *r, const char *shell)
 {
     int fd = -1, status = -1;
@@ -235,7 +232,7 @@ static int run_hook(struct recover *r, const char *shell)
         return -1;
     for (ssize_t got = 1; got != 0;) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (now_ns() - r->held_at > AGAIN_NS)
+        if (bw_clock_boot() - r->held_at > AGAIN_NS)
             order_all(r, BW_PEER_HOLD);
         if (poll(&ready, 1, LOOK_MS) <= 0)
             continue;
@@ -258,26 +255,27 @@ static int compare(struct recover *r)
     if (run_hook(r, r->on_compare) != 0)
         return fail(r, "compare", "--on-compare failed");
     if (bw_sides_parse(r->text, &r->sides, &wrong) != 0) {
-        snprintf(line, sizeof line, "line %u of --on-compare is not NAME TOKEN DIGEST", wrong);
+        snprintf(line, sizeof line, "invalid line %u of --on-compare: expected NAME TOKEN DIGEST",
+                 wrong);
         return fail(r, "compare", line);
     }
     snprintf(line, sizeof line, "%u sides, %s", r->sides.count,
-             bw_sides_agree(&r->sides) ? "all alike" : "they differ");
-    say(r, 2, "compare", line);
+             bw_sides_agree(&r->sides) ? "all equal" : "they differ");
+    print_step(r, 2, "compare", line);
     return 0;
 }
 
 static int reconcile(struct recover *r)
 {
     if (bw_sides_agree(&r->sides)) {
-        say(r, 3, "reconcile", "nothing to do");
+        print_step(r, 3, "reconcile", "nothing to do");
         return 0;
     }
     if (!r->on_reconcile)
-        return fail(r, "reconcile", "the sides differ, and there is no --on-reconcile");
+        return fail(r, "reconcile", "the sides differ; give --on-reconcile");
     if (run_hook(r, r->on_reconcile) != 0)
         return fail(r, "reconcile", "--on-reconcile failed");
-    say(r, 3, "reconcile", "done; comparing again");
+    print_step(r, 3, "reconcile", "done; comparing again");
     int code = compare(r);
     if (code == 0 && !bw_sides_agree(&r->sides))
         return fail(r, "reconcile", "the sides still differ");
@@ -288,10 +286,10 @@ static int resume(struct recover *r)
 {
     char line[128], name[BW_PEER_NAME_MAX + 1] = "";
     struct census now = {0};
-    bw_time until = now_ns() + r->wait_ns;
+    bw_time until = bw_clock_boot() + r->wait_ns;
     order_all(r, BW_PEER_RESUME);
-    say(r, 4, "re-elect", "the hold is lifted");
-    while (now_ns() < until) {
+    print_step(r, 4, "re-elect", "the hold is lifted");
+    while (bw_clock_boot() < until) {
         look(r, &now);
         if (now.held > 0)
             order_all(r, BW_PEER_RESUME);
@@ -300,12 +298,12 @@ static int resume(struct recover *r)
         pause_ms(LOOK_MS);
     }
     if (now.leaders != 1)
-        return fail(r, "resume", now.leaders ? "more than one leads" : "nobody leads");
+        return fail(r, "resume", now.leaders ? "more than one peer leads" : "no leader");
     for (uint32_t i = 0; i < r->members.count; i++)
         if (r->members.seen[i].row.id == now.leader)
             bw_peer_client_name(&r->members.seen[i].row, name);
     snprintf(line, sizeof line, "%s leads", bw_shown(name));
-    say(r, 5, "resume", line);
+    print_step(r, 5, "resume", line);
     return BW_EXIT_OK;
 }
 
@@ -319,7 +317,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     if (!r.on_compare)
-        code = bw_usage_error(command, "how are the sides compared? Write --on-compare CMD");
+        code = bw_usage_error(command, "missing option: --on-compare CMD");
     else
         code = find_members(&r);
     if (code == 0)
@@ -340,14 +338,16 @@ const struct bw_cli_command bw_command_peer_recover = {
     .name = "recover",
     .path = "bellwether peer recover",
     .usage = "--join ADDR,... --on-compare CMD [--on-reconcile CMD] [options]",
-    .about = "after a split brain: stop all, compare, reconcile, elect one, resume",
-    .text =
-        "Every peer's work is stopped and held while the hooks run. --on-compare prints a line\n"
-        "NAME TOKEN DIGEST for each side; if the digests differ, --on-reconcile makes them\n"
-        "agree, and they are compared again. Then one peer leads and works again.\n"
-        "As bellwether peer --on-split-brain 'bellwether peer recover ...' it happens by itself.\n"
-        "\n"
-        "Exit: 0; 1 a step failed; 64 wrong usage; 69 nobody answered.\n",
+    .about = "recover from a split brain: stop, compare, reconcile, re-elect, resume",
+    .text = "Stops the work of every peer and keeps it stopped while the hooks run. --on-compare "
+            "prints a\n"
+            "line NAME TOKEN DIGEST for each side. If the digests differ, --on-reconcile makes the "
+            "sides\n"
+            "agree, and they are compared again. Then one peer leads and works again.\n"
+            "To start it automatically: bellwether peer --on-split-brain 'bellwether peer recover "
+            "...'\n"
+            "\n"
+            "Exit code: 0; 1 a step failed; 64 invalid usage; 69 no peer responded.\n",
     .options = options,
     .run = run,
 };

@@ -1,8 +1,8 @@
-/* `bellwether peer remove`: a member that is gone for good is taken out of the cluster; with Raft
- * its vote goes, so that those who stay need not count on it. The leader is asked, and does it by a
- * membership change, which a majority must agree to. */
+/* `bellwether peer remove`: removes a dead member from the cluster. With Raft this also removes its
+ * vote, so that the remaining voters need not count it. The leader carries it out as a membership
+ * change, which needs a majority. */
 #include "cli/commands.h"
-#include "cli/look/record_print.h"
+#include "cli/election/record_print.h"
 #include "cli/peer/client.h"
 #include "core/base/error.h"
 #include "peer/node.h"
@@ -22,11 +22,11 @@ static const struct bw_option options[] = {
     BW_PEER_LOOK_ROWS,
     {.name = "wait",
      .form = "D",
-     .help = "how long it may take until nobody counts on it (default 30s)",
+     .help = "maximum time to wait until the peer is removed (default: 30s)",
      .set = bw_set_duration,
      .offset = offsetof(struct removal, wait_ns)},
     {.name = "force",
-     .help = "although the leader hears it",
+     .help = "remove the peer even if it is alive (default: off)",
      .set = bw_set_switch,
      .offset = offsetof(struct removal, force)},
     {.name = NULL}};
@@ -35,35 +35,39 @@ static int refused(const struct bw_cli_command *command, int error)
 {
     switch (error) {
     case BW_EBUSY:
-        return bw_peer_client_say(command, BW_EXIT_FAILED,
-                                  "it is alive: end it with --leave, or insist with --force");
+        return bw_peer_client_report(
+            command, BW_EXIT_FAILED,
+            "cannot remove the peer: it is alive; stop it with --leave, or use --force");
     case BW_EINVAL:
-        return bw_peer_client_say(command, BW_EXIT_FAILED,
-                                  "it leads: transfer the lead first, or end it with --leave");
+        return bw_peer_client_report(
+            command, BW_EXIT_FAILED,
+            "cannot remove the peer: it leads; transfer leadership first, or stop it with --leave");
     case BW_EUNSUPPORTED:
-        return bw_peer_client_say(command, BW_EXIT_FAILED,
-                                  "it is a founder under --quorum, whose promise counts for good");
+        return bw_peer_client_report(command, BW_EXIT_FAILED,
+                                     "cannot remove the peer: it is a founder under --quorum, "
+                                     "whose promise counts permanently");
     case BW_ENOTMEMBER:
-        return bw_peer_client_say(command, BW_PEER_EXIT_NONE, "there is no such peer");
+        return bw_peer_client_report(command, BW_PEER_EXIT_NONE, "no such peer");
     case BW_ENOQUORUM:
-        return bw_peer_client_say(
-            command, BW_PEER_EXIT_UNANSWERED,
-            "no majority of those who would stay is alive: bring one of them back first");
+        return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED,
+                                     "cannot remove the peer: no majority of the remaining voters "
+                                     "is alive; restart one of them first");
     case BW_ETIMEDOUT:
-        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, "the leader does not answer");
+        return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED,
+                                     "no response from the leader");
     default:
-        return bw_peer_client_say(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
+        return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED, bw_error_text(error));
     }
 }
 
-static bool gone(const struct bw_peer_answer *members, bw_node who, uint32_t *voters)
+static bool gone(const struct bw_peer_answer *members, bw_node id, uint32_t *voters)
 {
     bool counts = false;
     *voters = 0;
     for (uint32_t i = 0; i < members->count; i++) {
-        const struct bw_peer_seen *seen = &members->seen[i];
+        const struct bw_peer_member_view *seen = &members->seen[i];
         *voters += seen->voter;
-        counts = counts || (seen->row.id == who && (seen->voter || !seen->row.left));
+        counts = counts || (seen->row.id == id && (seen->voter || !seen->row.left));
     }
     return !counts;
 }
@@ -76,12 +80,12 @@ static void print(const struct removal *removal, const struct bw_peer_row *row, 
         bw_json_line(json_pack("{sI so sI}", "removed", (json_int_t)row->id, "name",
                                bw_json_text(name), "voters", (json_int_t)voters));
     else if (voters)
-        printf("%s is taken out; %u vote\n", bw_shown(name), (unsigned)voters);
+        printf("%s is removed; %u voters remain\n", bw_shown(name), (unsigned)voters);
     else
-        printf("%s is taken out\n", bw_shown(name));
+        printf("%s is removed\n", bw_shown(name));
 }
 
-/* Until whoever answers no longer counts on it. */
+/* Waits until the responding peer no longer lists the member. */
 static int await(struct bw_peer_client *client, const struct removal *removal,
                  const struct bw_peer_row *row)
 {
@@ -103,12 +107,12 @@ static int await(struct bw_peer_client *client, const struct removal *removal,
     return BW_PEER_EXIT_LATE;
 }
 
-/* Also one that has left, or whose removal was begun and still waits for a majority. */
+/* Also finds a member that has left, or whose removal has begun and waits for a majority. */
 static const struct bw_peer_row *find(const struct bw_peer_answer *members, const char *name)
 {
     const struct bw_peer_row *row = bw_peer_client_named(members, name);
     for (uint32_t i = 0; !row && i < members->count; i++) {
-        const struct bw_peer_seen *seen = &members->seen[i];
+        const struct bw_peer_member_view *seen = &members->seen[i];
         char number[16];
         snprintf(number, sizeof number, "%u", (unsigned)seen->row.id);
         if (strcmp(seen->row.name, name) == 0 || strcmp(number, name) == 0)
@@ -117,8 +121,9 @@ static const struct bw_peer_row *find(const struct bw_peer_answer *members, cons
     return row;
 }
 
-static int take_out(const struct bw_cli_command *command, struct bw_peer_client *client,
-                    const struct removal *removal, const char *name, struct bw_peer_answer *members)
+static int remove_peer(const struct bw_cli_command *command, struct bw_peer_client *client,
+                       const struct removal *removal, const char *name,
+                       struct bw_peer_answer *members)
 {
     struct bw_peer_leader leader;
     int code = bw_peer_client_leader(client, members, &leader);
@@ -128,18 +133,18 @@ static int take_out(const struct bw_cli_command *command, struct bw_peer_client 
     if (!row)
         return refused(command, BW_ENOTMEMBER);
     if (!leader.row)
-        return bw_peer_client_say(
+        return bw_peer_client_report(
             command, BW_PEER_EXIT_UNANSWERED,
-            "nobody leads: without a majority of the voters nobody can be taken out");
+            "cannot remove the peer: no leader, because no majority of the voters is reachable");
     int error = bw_peer_client_order(
-        client, &leader.at, removal->force ? BW_PEER_REMOVE_LIVING : BW_PEER_REMOVE, row->id);
+        client, &leader.at, removal->force ? BW_PEER_REMOVE_FORCED : BW_PEER_REMOVE, row->id);
     if (error)
         return refused(command, error);
     code = await(client, removal, row);
     return code == BW_PEER_EXIT_LATE
-               ? bw_peer_client_say(
+               ? bw_peer_client_report(
                      command, code,
-                     "the leader was asked; its vote counts until a majority has agreed")
+                     "the leader was asked, but the peer's vote counts until a majority has agreed")
                : code;
 }
 
@@ -153,9 +158,9 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     if (parsed.operands_count != 1)
-        code = bw_usage_error(command, "whom? Write bellwether peer remove WHO");
+        code = bw_usage_error(command, "missing peer id; usage: bellwether peer remove ID");
     else
-        code = take_out(command, client, &removal, parsed.operands[0], &members);
+        code = remove_peer(command, client, &removal, parsed.operands[0], &members);
     free(members.seen);
     bw_peer_client_close(client);
     return code;
@@ -164,16 +169,19 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_peer_remove = {
     .name = "remove",
     .path = "bellwether peer remove",
-    .usage = "WHO --join ADDR,... [options]",
-    .about = "take a peer that is gone for good out of the cluster, and its vote with it",
-    .text = "WHO is a peer's name or number. The leader is asked; with Raft it changes the voters, "
-            "to\nwhich a majority must agree. A peer that still runs is refused: end it with "
-            "--leave, or\ninsist with --force; it then ends with 64. Who was taken out may come "
-            "back by joining.\n\n"
-            "Exit: 0 nobody counts on it any more; 1 refused: it is alive, it leads, or it is a "
-            "founder\nunder --quorum; 64 wrong usage; 66 there is no such peer; 69 nobody "
-            "answered, nobody\nleads, or no majority of those who would stay is alive; 75 not done "
-            "in time.\n",
+    .usage = "ID --join ADDR,... [options]",
+    .about = "remove a dead peer and its vote from the cluster",
+    .text =
+        "ID is a peer's name or number. With raft the leader changes the voters, which needs a\n"
+        "majority. The leader refuses to remove a peer that still runs: stop that peer with "
+        "--leave,\n"
+        "or use --force, which makes the peer exit with 64. A removed peer can join again.\n"
+        "\n"
+        "Exit code: 0 removed; 1 refused: the peer is alive, leads, or is a founder under "
+        "--quorum;\n"
+        "64 invalid usage; 66 no such peer; 69 no peer responded, there is no leader, or no "
+        "majority\n"
+        "of the remaining voters is alive; 75 not done in time.\n",
     .options = options,
     .operand = bw_any_word,
     .run = run,

@@ -1,18 +1,18 @@
-/* Shards over peers, as all of them see it; see shards.h. */
+/* Combines the views of all peers on the shards; see shards.h. */
 #include "cli/peer/shards.h"
 
-#include "cli/look/record_print.h"
+#include "cli/election/record_print.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct shard {
-    bw_node leader; /* NONE: nobody, as far as anybody knows */
+    bw_node leader; /* NONE: no peer knows a leader */
     bw_term term;
     bw_token token;
-    uint32_t leading; /* who say that they do */
-    bool works;       /* its leader runs its work, or all of it is done */
+    uint32_t leading; /* number of peers that claim to lead it */
+    bool works;       /* the leader runs the shard's work, or the shard's work is done */
     bool differ;
 };
 
@@ -21,22 +21,22 @@ struct table {
     uint32_t count;
 };
 
-/* The newest term knows best; who leads says it with certainty. */
-static void put(struct shard *shard, const struct bw_peer_standing *said)
+/* Adds one peer's view. A peer that leads is authoritative; otherwise the newest term wins. */
+static void put(struct shard *shard, const struct bw_peer_election_view *view)
 {
     bool known = shard->leader != BW_NODE_NONE;
-    if (said->leader == BW_NODE_NONE)
+    if (view->leader == BW_NODE_NONE)
         shard->differ = shard->differ || known;
-    else if (known && shard->leader != said->leader)
+    else if (known && shard->leader != view->leader)
         shard->differ = true;
-    shard->leading += said->leading;
+    shard->leading += view->leading;
     shard->works = shard->works ||
-                   (said->leading && (said->busy || strcmp(said->state, BW_PEER_STATE_DONE) == 0));
-    if (said->leader == BW_NODE_NONE || (known && !said->leading && said->term <= shard->term))
+                   (view->leading && (view->busy || strcmp(view->state, BW_PEER_STATE_DONE) == 0));
+    if (view->leader == BW_NODE_NONE || (known && !view->leading && view->term <= shard->term))
         return;
-    shard->leader = said->leader;
-    shard->term = said->term;
-    shard->token = said->token;
+    shard->leader = view->leader;
+    shard->term = view->term;
+    shard->token = view->token;
 }
 
 static uint32_t put_part(struct table *table, const struct bw_peer_view *view, uint32_t first)
@@ -47,7 +47,7 @@ static uint32_t put_part(struct table *table, const struct bw_peer_view *view, u
     return count;
 }
 
-/* The same part of the list from everybody; how long the longest answer was. */
+/* Asks all members for the same part of the list. Returns the length of the longest response. */
 static uint32_t ask_part(struct bw_peer_client *client, struct bw_peer_question_to *questions,
                          const struct bw_peer_answer *members, uint32_t first, struct table *table)
 {
@@ -84,7 +84,7 @@ static const char *name_of(const struct bw_peer_answer *members, bw_node node, c
         if (members->seen[i].row.id == node)
             return bw_shown(bw_peer_client_name(&members->seen[i].row, out));
     snprintf(out, BW_PEER_NAME_MAX + 1, "%u", (unsigned)node);
-    return node ? out : "nobody";
+    return node ? out : "none";
 }
 
 static void print_text(const struct table *table, const struct bw_peer_answer *members)
@@ -95,7 +95,7 @@ static void print_text(const struct table *table, const struct bw_peer_answer *m
         const struct shard *s = &table->at[i];
         printf("%c %-6u %-16s %12" PRIu64 " %12" PRIu64 "%s\n", s->differ ? '!' : ' ', (unsigned)i,
                name_of(members, s->leader, name), s->term, s->token,
-               s->leading > 1                           ? "  two lead at once"
+               s->leading > 1                           ? "  two leaders"
                : s->leader != BW_NODE_NONE && !s->works ? "  no work runs"
                                                         : "");
     }

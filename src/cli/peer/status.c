@@ -1,9 +1,9 @@
-/* `bellwether peer status`: every peer's view of the election, side by side. */
+/* `bellwether peer status`: prints every peer's view of the election side by side. */
 #include "cli/commands.h"
-#include "cli/look/record_print.h"
-#include "cli/options/terminal.h"
+#include "cli/election/record_print.h"
 #include "cli/peer/client.h"
 #include "cli/peer/shards.h"
+#include "core/base/parse_values.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 static const struct bw_option options[] = {BW_PEER_LOOK_ROWS, BW_PEER_SHARD_ROW, {.name = NULL}};
 
 struct view {
-    const struct bw_peer_seen *member;
-    struct bw_peer_standing standing;
+    const struct bw_peer_member_view *member;
+    struct bw_peer_election_view standing;
     bool answered, formed, differs;
 };
 
 struct views {
     struct view *at;
     uint32_t count;
-    uint32_t elections; /* that they have; with more than one they are shards */
+    uint32_t elections; /* number of elections; more than one: shards */
     bool answered, led, differ, split;
 };
 
-/* Most of those who answered say this; the others differ. */
-static const struct view *usual(const struct views *views)
+/* Returns the view of the leader that most responding peers share; other views differ. */
+static const struct view *majority_view(const struct views *views)
 {
     const struct view *best = NULL;
     uint32_t most = 0;
@@ -43,7 +43,7 @@ static const struct view *usual(const struct views *views)
 
 static void compare(struct views *views)
 {
-    const struct view *best = usual(views);
+    const struct view *best = majority_view(views);
     uint32_t leading = 0;
     for (uint32_t i = 0; best && i < views->count; i++) {
         struct view *view = &views->at[i];
@@ -74,15 +74,15 @@ static int ask(struct bw_peer_client *client, const struct bw_peer_answer *membe
     }
     bw_peer_client_ask(client, questions, count, false);
     for (uint32_t k = 0; k < count; k++) {
-        const struct bw_peer_view *said = &questions[k].frame.view;
+        const struct bw_peer_view *reply = &questions[k].frame.view;
         struct view *view = &views->at[asked[k]];
         view->answered = questions[k].answered && questions[k].frame.kind == BW_PEER_VIEW &&
-                         said->what == BW_PEER_ASK_ELECTIONS;
-        view->formed = view->answered && said->formed;
-        if (view->answered && said->count > 0) /* none before there is a cluster */
-            view->standing = said->standing[0];
-        if (view->answered && said->total > views->elections)
-            views->elections = said->total;
+                         reply->what == BW_PEER_ASK_ELECTIONS;
+        view->formed = view->answered && reply->formed;
+        if (view->answered && reply->count > 0) /* empty before the cluster has formed */
+            view->standing = reply->standing[0];
+        if (view->answered && reply->total > views->elections)
+            views->elections = reply->total;
     }
     free(questions);
     free(asked);
@@ -96,39 +96,46 @@ static const char *name_of(const struct views *views, bw_node node, char *out)
         if (views->at[i].member->row.id == node)
             return bw_shown(bw_peer_client_name(&views->at[i].member->row, out));
     snprintf(out, BW_PEER_NAME_MAX + 1, "%u", (unsigned)node);
-    return node ? out : "nobody";
+    return node ? out : "none";
+}
+
+/* How long the leader may act without a renewal. An algorithm without a quorum sets no limit. */
+static void show_left(char *out, uint64_t ms)
+{
+    if (ms >= (uint64_t)(BW_TIME_NEVER / BW_MS))
+        snprintf(out, BW_SPAN_TEXT, "no limit");
+    else
+        bw_span_round(out, (bw_time)ms * BW_MS);
 }
 
 static void print_text(const struct views *views)
 {
-    printf("  %-16s %-16s %-14s %12s %12s  %s\n", "PEER", "SEES LEADING", "STATE", "TERM", "TOKEN",
+    printf("  %-16s %-16s %-14s %12s %12s  %s\n", "PEER", "LEADER", "STATE", "TERM", "TOKEN",
            "MAY ACT FOR");
     for (uint32_t i = 0; i < views->count; i++) {
         const struct view *view = &views->at[i];
-        char name[BW_PEER_NAME_MAX + 1], leader[BW_PEER_NAME_MAX + 1], left[BW_TEXT_SPAN] = "";
-        uint64_t ms = view->standing.left_ms;
+        char name[BW_PEER_NAME_MAX + 1], leader[BW_PEER_NAME_MAX + 1], left[BW_SPAN_TEXT] = "-";
         if (view->member->row.left)
             continue;
         bw_peer_client_name(&view->member->row, name);
         if (!view->answered) {
-            printf("? %-16s does not answer\n", bw_shown(name));
+            printf("? %-16s no response\n", bw_shown(name));
             continue;
         }
         if (view->standing.leading)
-            bw_term_span(left, ms >= (uint64_t)(BW_TIME_NEVER / BW_MS) ? BW_TIME_NEVER
-                                                                       : (bw_time)ms * BW_MS);
+            show_left(left, view->standing.left_ms);
         printf("%c %-16s %-16s %-14s %12" PRIu64 " %12" PRIu64 "  %s%s\n",
                view->differs ? '!' : ' ', bw_shown(name),
                name_of(views, view->standing.leader, leader), bw_shown(view->standing.state),
                view->standing.term, view->standing.token, left,
-               view->formed ? "" : "not in a cluster yet");
+               view->formed ? "" : "  the cluster has not formed yet");
     }
     if (views->split)
-        printf("two lead at once\n");
+        printf("two leaders at once\n");
     else if (views->differ)
-        printf("not all see the same leader\n");
+        printf("the peers see different leaders\n");
     else if (views->answered && !views->led)
-        printf("nobody leads\n");
+        printf("no leader\n");
 }
 
 static void print_json(const struct views *views)
@@ -142,7 +149,7 @@ static void print_json(const struct views *views)
         json_t *peer = json_pack("{sI so sb}", "id", (json_int_t)view->member->row.id, "name",
                                  bw_json_text(bw_peer_client_name(&view->member->row, name)),
                                  "answered", view->answered);
-        const struct bw_peer_standing *s = &view->standing;
+        const struct bw_peer_election_view *s = &view->standing;
         if (view->answered)
             json_object_update_new(
                 peer, json_pack("{sb sI sb ss sI sI sI sb}", "formed", view->formed, "leader",
@@ -188,13 +195,16 @@ const struct bw_cli_command bw_command_peer_status = {
     .name = "status",
     .path = "bellwether peer status",
     .usage = "--join ADDR,... [options]",
-    .about = "every peer's view of the election, side by side",
+    .about = "show every peer's view of the election side by side",
     .text =
-        "'!' marks a view that differs from most, '?' a peer that does not answer. Of peers with\n"
-        "--shards: who leads each, and how many each leads; --shard I shows the views of one.\n"
+        "'!' marks a view that differs from most others, '?' a peer that does not respond. For "
+        "peers\n"
+        "with --shards it shows the leader of each shard and the number of shards that each peer\n"
+        "leads; --shard I shows all views of one shard.\n"
         "\n"
-        "Exit: 0 all who answer see the same leader; 1 they do not, nobody or two lead;\n"
-        "64 wrong usage; 69 nobody answered.\n",
+        "Exit code: 0 all responding peers see the same leader; 1 they do not, or there are no or "
+        "two\n"
+        "leaders; 64 invalid usage; 69 no peer responded.\n",
     .options = options,
     .run = run,
 };

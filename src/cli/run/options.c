@@ -1,19 +1,25 @@
-/* The options of `bellwether run`, their defaults, and the rules between them. */
+/* The options of `bellwether run`, their defaults and the checks between them. */
 #include "cli/run/run.h"
 
 #include "cli/options/terminal.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "run/health/probe.h"
 #include "run/status/address.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define AT(field)     BW_JOB_AT(field)
 #define CONFIG(field) BW_JOB_AT(config.field)
+
+#define DRIFT_DEFAULT      0.01
+#define KILL_AFTER_DEFAULT (2 * BW_SEC)
+#define BW_JOB_WALL_CLOCK
+#define WAYS_MAX 256
 
 const char *bw_job_word_containment(unsigned i)
 {
@@ -33,7 +39,10 @@ int bw_job_set_size(const struct bw_option *option, void *target, const char *va
     unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
     uint64_t number = 0;
     if (bw_text_number(value, unit ? length - 1 : length, UINT64_MAX >> shift, &number) != 0) {
-        snprintf(why, BW_WHY, "'%.80s' is no size; write 512M or 2G", value);
+        snprintf(
+            why, BW_WHY,
+            "invalid size '%.80s': expected bytes with an optional unit, for example 512M or 2G",
+            value);
         return -1;
     }
     *(uint64_t *)(void *)((char *)target + option->offset) = number << shift;
@@ -41,25 +50,32 @@ int bw_job_set_size(const struct bw_option *option, void *target, const char *va
 }
 
 const struct bw_option bw_job_option_rows[] = {
-    {.help = "what to contend for"},
+    {.help = "election"},
     {"store", "URL",
-     "where: sqlite:PATH, or one that bellwether --version lists (default: this host's own)",
+     "store of the election: sqlite:PATH or another URL, see bellwether --version (default: a "
+     "sqlite file of this host)",
      bw_set_text, CONFIG(store), 0, 0, NULL},
-    {"store-file", "FILE", "reads the URL from a file, for one that holds a password", bw_set_text,
-     AT(store_file), 0, 0, NULL},
-    {"election", "NAME", "the name contended for (required)", bw_set_text, CONFIG(election), 0, 0,
+    {"store-file", "FILE",
+     "read the URL of the store from a file, for a URL with a password (default: none)",
+     bw_set_text, AT(store_file), 0, 0, NULL},
+    {"election", "NAME", "name of the election (required)", bw_set_text, CONFIG(election), 0, 0,
      NULL},
-    {"id", "ID", "this candidate's name (default: HOST-PID)", bw_set_text, CONFIG(id), 0, 0, NULL},
-    {"value", "V", "published with the leadership: the leader's address, say", bw_set_text,
-     CONFIG(value), 0, 0, NULL},
-    {"priority", "N", "higher ones go first; 0: whoever is there", bw_set_u32, CONFIG(priority), 0,
-     1000000, NULL},
-    {"preferred", NULL, "ask the leader for a transfer once per TTL", bw_set_switch,
-     CONFIG(preferred), 0, 0, NULL},
-    {"shards", "N", "one leadership per shard, NAME.0 to NAME.(N-1), spread over the candidates",
+    {"id", "ID", "name of this candidate (default: HOST-PID)", bw_set_text, CONFIG(id), 0, 0, NULL},
+    {"value", "V",
+     "text to publish with the leadership, for example the leader's address (default: empty)",
+     bw_set_text, CONFIG(value), 0, 0, NULL},
+    {"priority", "N", "prefer candidates with a higher priority (default: 0)", bw_set_u32,
+     CONFIG(priority), 0, 1000000, NULL},
+    {"preferred", NULL,
+     "ask the leader once per TTL to transfer leadership to this candidate (default: off)",
+     bw_set_switch, CONFIG(preferred), 0, 0, NULL},
+    {"shards", "N",
+     "number of shards; each shard NAME.0 to NAME.(N-1) has its own leader, spread over the "
+     "candidates (default: no shards)",
      bw_set_u32, AT(shards), 1, BW_SHARDS_MAX, NULL},
-#include "cli/run/rows.inc"
-    {"accept-no-token", NULL, "use a store that gives no token (Redlock) without such fencing",
+#include "cli/run/work_options.inc"
+    {"accept-no-token", NULL,
+     "allow a store without tokens (Redlock) without --stonith or --fence-agent (default: off)",
      bw_set_switch, AT(accept_no_token), 0, 0, NULL},
     {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
 };
@@ -67,80 +83,126 @@ const struct bw_option bw_job_option_rows[] = {
 void bw_job_options_init(struct bw_job_options *options)
 {
     memset(options, 0, sizeof *options);
-    options->drift = 0.01;
+    options->drift = -1;
+    options->given.kill_after_ns = -1;
     options->containment = options->log = "auto";
     options->config.path = "bellwether run";
-    options->config.store_said = "--store: ";
-    options->config.store_away_said = "the store does not answer";
-    options->config.store_back_said = "the store answers again";
+    options->config.store_error_prefix = "--store: ";
+    options->config.store_down_text = "no response from the store";
+    options->config.store_up_text = "the store responds again";
     options->config.value = "";
-    options->config.terms.kill_after_ns = 2 * BW_SEC;
     options->config.wait_ns = BW_TIME_NEVER;
     options->config.fence_within_ns = 60 * BW_SEC;
     options->config.exit_not_elected = BW_RUN_EXIT_NOT_ELECTED;
 }
 
-bw_time bw_job_margin(bw_time ttl_ns)
+void bw_job_derive_terms(struct bw_job_options *options, const struct bw_store_ops *store)
 {
-    return bw_time_min(bw_time_max(ttl_ns / 20, 50 * BW_MS), BW_SEC);
+    struct bw_lease_given given = options->given;
+    double drift = options->drift < 0 ? DRIFT_DEFAULT : options->drift;
+    given.kill_default_ns = KILL_AFTER_DEFAULT;
+    given.renew_ns = options->config.renew_ns;
+    given.drift_ppm = (uint32_t)(drift * 1e6 + 0.5);
+    given.ttl_default_ns = bw_store_ttl_default(store);
+    given.ttl_max_ns = store ? store->ttl_max_ns : 0;
+    bw_lease_derive(&options->config.terms, &given);
 }
 
-/* The margin grows with the TTL, so the least TTL is found where it stops growing. */
-static bw_time least_ttl(struct bw_lease_terms terms)
+/* Appends "--name value or less" (or "or more") to the alternatives in `out`. */
+__attribute__((format(printf, 2, 3))) static void add_way(char *out, const char *format, ...)
 {
-    bw_time least = 0;
-    terms.margin_ns = bw_job_margin(0);
-    for (unsigned i = 0; i < 64; i++) {
-        bw_time next = bw_lease_ttl_least(&terms);
-        if (next == BW_TIME_NEVER || next <= least)
-            return next == BW_TIME_NEVER ? next : least;
-        least = next;
-        terms.margin_ns = bw_job_margin(least);
+    size_t used = strlen(out);
+    va_list args;
+    if (used > 0 && used < WAYS_MAX)
+        used += (size_t)snprintf(out + used, WAYS_MAX - used, ", or ");
+    va_start(args, format);
+    if (used < WAYS_MAX)
+        vsnprintf(out + used, WAYS_MAX - used, format, args);
+    va_end(args);
+}
+
+/* Appends "--name value" to the options that contradict each other in `out`. */
+static void add_given(char *out, const char *name, const char *value)
+{
+    size_t used = strlen(out);
+    if (used < WAYS_MAX)
+        snprintf(out + used, WAYS_MAX - used, "%s--%s %s", used > 0 ? " and " : "", name, value);
+}
+
+/* Rounds down to milliseconds; a negative value stays negative. */
+static bw_time down(bw_time span)
+{
+    return span < BW_MS ? span : span / BW_MS * BW_MS;
+}
+
+/* Names, for each option that the user gave, the value that would do (`ways`), and the options that
+ * contradict the TTL (`given`). */
+static void list_ways(const struct bw_job_options *options, char *ways, char *given)
+{
+    const struct bw_lease_terms *terms = &options->config.terms;
+    char text[BW_SPAN_TEXT];
+    bw_time kill = down(bw_lease_kill_after_most(terms));
+    bw_time uncertainty = down(bw_lease_uncertainty_most(terms));
+    int64_t drift = bw_lease_drift_most(terms), hundredths = drift / 100;
+    if (options->given.kill_after_ns >= 0) {
+        add_given(given, "kill-after", bw_span_exact(text, terms->kill_after_ns));
+        if (kill >= 0)
+            add_way(ways, "--kill-after %s or less", bw_span_exact(text, kill));
     }
-    return least;
+    if (options->given.uncertainty_ns > 0) {
+        add_given(given, "clock-uncertainty", bw_span_exact(text, terms->uncertainty_ns));
+        if (uncertainty >= 0)
+            add_way(ways, "--clock-uncertainty %s or less", bw_span_exact(text, uncertainty));
+    }
+    if (options->drift >= 0) {
+        snprintf(text, sizeof text, "%g%%", options->drift * 100);
+        add_given(given, "drift", text);
+        if (drift >= 0)
+            add_way(ways, "--drift %g%% or less", (double)hundredths / 100);
+    }
 }
 
-const char *bw_job_span(char *out, bw_time span)
+/* Refuses terms that leave too little time to stop the work. */
+static int refuse_terms(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
-    snprintf(out, BW_TEXT_SPAN, "%lld.%03lld", (long long)(span / BW_SEC),
-             (long long)(span % BW_SEC / BW_MS));
-    size_t length = strlen(out);
-    while (out[length - 1] == '0')
-        out[--length] = '\0';
-    if (out[length - 1] == '.')
-        length--;
-    memcpy(out + length, "s", 2);
-    return out;
+    const struct bw_run_config *config = &options->config;
+    char ways[WAYS_MAX] = "", given[WAYS_MAX] = "", ttl[BW_SPAN_TEXT], why[BW_WHY_MAX + 1];
+    const struct bw_store_ops *store = config->store ? bw_store_find(config->store, why) : NULL;
+    bw_time longest = store && store->ttl_max_ns ? store->ttl_max_ns : BW_LEASE_TTL_MAX;
+    bw_time thrice = bw_time_add(config->renew_ns, bw_time_add(config->renew_ns, config->renew_ns));
+    bw_time least = bw_time_max(bw_lease_ttl_needed(&config->terms), thrice);
+    if (least <= longest)
+        add_way(ways, "--ttl %s or more", bw_span_exact(ttl, least));
+    list_ways(options, ways, given);
+    return bw_usage_error(
+        command, "use %s: %s %s leaves too little time to stop the work%s%s",
+        ways[0] ? ways : "smaller values", options->given.ttl_ns ? "--ttl" : "a TTL of",
+        bw_span_exact(ttl, config->terms.ttl_ns), given[0] ? " with " : "", given);
 }
 
 static int check_terms(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
-    const struct bw_lease_terms *terms = &options->config.terms;
-    char ttl[BW_TEXT_SPAN], kill[BW_TEXT_SPAN], margin[BW_TEXT_SPAN], least[BW_TEXT_SPAN];
+    const struct bw_run_config *config = &options->config;
+    const struct bw_lease_terms *terms = &config->terms;
+    char ttl[BW_SPAN_TEXT], renew[BW_SPAN_TEXT], text[2][BW_SPAN_TEXT];
     enum bw_lease_rule rule = bw_lease_check(terms);
-    bw_job_span(ttl, terms->ttl_ns);
-    if (rule == BW_LEASE_RULE_KILL_TIME)
-        return bw_usage_error(
-            command,
-            "--ttl %s is too short for --kill-after %s (margin %s, drift %g%%): it must hold that "
-            "%s; the least TTL is %s",
-            ttl, bw_job_span(kill, terms->kill_after_ns), bw_job_span(margin, terms->margin_ns),
-            options->drift * 100, bw_lease_rule_text(rule), bw_job_span(least, least_ttl(*terms)));
-    if (rule == BW_LEASE_RULE_CLOCK)
-        return bw_usage_error(
-            command,
-            "--ttl %s is too short for --clock-uncertainty %s (kill-after %s, drift %g%%): it must "
-            "hold that %s; the least TTL is %s",
-            ttl, bw_job_span(margin, terms->uncertainty_ns),
-            bw_job_span(kill, terms->kill_after_ns), options->drift * 100, bw_lease_rule_text(rule),
-            bw_job_span(least, least_ttl(*terms)));
+    bw_span_exact(ttl, terms->ttl_ns);
+    if (rule == BW_LEASE_RULE_KILL_TIME || rule == BW_LEASE_RULE_CLOCK)
+        return refuse_terms(command, options);
     if (rule != BW_LEASE_RULE_NONE)
-        return bw_usage_error(command, "--ttl %s: it must hold that %s", ttl,
+        return bw_usage_error(command, "invalid --ttl %s: expected %s", ttl,
                               bw_lease_rule_text(rule));
-    if (options->config.renew_ns > terms->ttl_ns / 3)
-        return bw_usage_error(command, "--renew: it must hold that renew <= ttl / 3");
-    if (options->config.grace_ns > BW_LEASE_TTL_MAX || options->config.retry_ns > BW_LEASE_TTL_MAX)
-        return bw_usage_error(command, "--grace, --retry: at most 365 days");
+    if (config->renew_ns > terms->ttl_ns / 3)
+        return bw_usage_error(
+            command,
+            "use --renew %s or less, or --ttl %s or more: --renew %s is more than a third of %s %s",
+            bw_span_exact(text[0], terms->ttl_ns / 3),
+            bw_span_exact(text[1], bw_time_add(config->renew_ns,
+                                               bw_time_add(config->renew_ns, config->renew_ns))),
+            bw_span_exact(renew, config->renew_ns), options->given.ttl_ns ? "--ttl" : "the TTL",
+            ttl);
+    if (config->grace_ns > BW_LEASE_TTL_MAX || config->retry_ns > BW_LEASE_TTL_MAX)
+        return bw_usage_error(command, "invalid --grace or --retry: expected at most 365 days");
     return BW_GO_ON;
 }
 
@@ -148,11 +210,12 @@ static int check_names(const struct bw_cli_command *command, struct bw_job_optio
 {
     struct bw_run_config *config = &options->config;
     if (!config->election)
-        return bw_usage_error(command, "which election? Write --election NAME");
+        return bw_usage_error(command, "missing option: --election NAME");
     struct bw_store_request request = {.op = BW_STORE_READ, .election = config->election};
     if (bw_store_request_check(&request, 0) != 0)
-        return bw_usage_error(command, "--election '%.60s': 1 to %u printable bytes without '/'",
-                              config->election, BW_ELECTION_NAME_MAX);
+        return bw_usage_error(
+            command, "invalid --election '%.60s': expected 1 to %u printable bytes without '/'",
+            config->election, BW_ELECTION_NAME_MAX);
     if (!config->id) {
         char host[40] = "host";
         gethostname(host, sizeof host - 1);
@@ -161,10 +224,10 @@ static int check_names(const struct bw_cli_command *command, struct bw_job_optio
     }
     request.candidate = config->id;
     if (bw_store_request_check(&request, 0) != 0)
-        return bw_usage_error(command, "--id '%.60s': 1 to %u printable bytes", config->id,
-                              BW_CANDIDATE_ID_MAX);
+        return bw_usage_error(command, "invalid --id '%.60s': expected 1 to %u printable bytes",
+                              config->id, BW_CANDIDATE_ID_MAX);
     if (strlen(config->value) > BW_VALUE_MAX)
-        return bw_usage_error(command, "--value: at most %u bytes", BW_VALUE_MAX);
+        return bw_usage_error(command, "invalid --value: longer than %u bytes", BW_VALUE_MAX);
     return BW_GO_ON;
 }
 
@@ -179,8 +242,8 @@ static int choose(const struct bw_cli_command *command, const char *option, cons
     return bw_usage_error(command, "--%s: %s", option, why);
 }
 
-/* A store without tokens cannot tell an old leader's writes from a new one's: the old one is
- * switched off, or the user says that late writes do no harm. */
+/* A store without tokens gives storage no way to reject an old leader's late writes. So either
+ * fencing is configured, or the user accepts late writes. */
 static int check_token(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     char why[BW_WHY_MAX + 1];
@@ -189,23 +252,25 @@ static int check_token(const struct bw_cli_command *command, const struct bw_job
     bool fenced = config->stonith || config->fence_agent || options->accept_no_token;
     if (!store || (store->traits & BW_STORE_TOKEN) || fenced)
         return BW_GO_ON;
-    return bw_usage_error(
-        command,
-        "--store %.80s gives no token: what a leader that paused writes late is rejected "
-        "by nobody. Name how it is switched off (--stonith or --fence-agent), or say that "
-        "such writes do no harm: --accept-no-token",
-        config->store_shown);
+    return bw_usage_error(command,
+                          "--store %.80s provides no tokens, so storage cannot reject late writes "
+                          "of a paused leader; configure fencing (--stonith or --fence-agent), or "
+                          "accept late writes (--accept-no-token)",
+                          config->store_shown);
 }
 
 static int check_store_ttl(const struct bw_cli_command *command,
                            const struct bw_job_options *options)
 {
-    char why[BW_WHY_MAX + 1], ttl[BW_TEXT_SPAN];
+    char why[BW_WHY_MAX + 1], ttl[BW_SPAN_TEXT];
     const struct bw_store_ops *store = bw_store_find(options->config.store, why);
     bw_time ttl_ns = options->config.terms.ttl_ns;
     if (!store || bw_store_ttl_check(store, ttl_ns, why) == 0)
         return BW_GO_ON;
-    return bw_usage_error(command, "--ttl %s: %s", bw_job_span(ttl, ttl_ns), why);
+    bool is_short = ttl_ns < store->ttl_min_ns;
+    bw_time limit = is_short ? store->ttl_min_ns : store->ttl_max_ns;
+    return bw_usage_error(command, "use --ttl %s or %s: %s", bw_span_exact(ttl, limit),
+                          is_short ? "more" : "less", why);
 }
 
 static int check_http(const struct bw_cli_command *command, const struct bw_job_options *options)
@@ -214,15 +279,17 @@ static int check_http(const struct bw_cli_command *command, const struct bw_job_
     struct bw_probe_url url;
     const char *http = options->config.http, *health = options->config.health_http;
     if (health && bw_probe_url_read(health, &url) != 0)
-        return bw_usage_error(command, "--health-http '%.80s': write http://HOST[:PORT]/PATH",
-                              health);
-    if (http && bw_http_address_read(http, &address) != 0)
         return bw_usage_error(
-            command, "--http '%.80s': write 127.0.0.1:8080, [::1]:8080 or unix:PATH", http);
+            command, "invalid --health-http '%.80s': expected http://HOST[:PORT]/PATH", health);
+    if (http && bw_http_address_read(http, &address) != 0)
+        return bw_usage_error(command,
+                              "invalid --http '%.80s': expected HOST:PORT or unix:PATH, for "
+                              "example 127.0.0.1:8080 or [::1]:8080",
+                              http);
     if (http && !address.loopback && !options->insecure)
         return bw_usage_error(command,
-                              "--http %.80s: others could ask there, and nothing is encrypted or "
-                              "asked for a password; --insecure allows it",
+                              "--http %.80s is reachable from other machines without TLS or "
+                              "authentication; use a loopback address, or --insecure",
                               http);
     return BW_GO_ON;
 }
@@ -235,17 +302,13 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
     char why[BW_WHY_MAX + 1];
     (void)parsed;
     if (config->no_wait && config->wait_ns != BW_TIME_NEVER)
-        return bw_usage_error(command, "-n and -w: do not wait, or wait; one of them");
-    /* A store that is named says what its default TTL is; the default store is made at the end. */
+        return bw_usage_error(command, "-n and -w conflict; give only one of them");
+    /* The default TTL depends on the store, if one is given. The default store is created last. */
     bool named = config->store || options->store_file;
     int code = named ? bw_job_options_store(command, options) : BW_GO_ON;
     if (code != BW_GO_ON)
         return code;
-    if (config->terms.ttl_ns == 0)
-        config->terms.ttl_ns =
-            bw_store_ttl_default(named ? bw_store_find(config->store, why) : NULL);
-    config->terms.drift_ppm = (uint32_t)(options->drift * 1e6 + 0.5);
-    config->terms.margin_ns = bw_job_margin(config->terms.ttl_ns);
+    bw_job_derive_terms(options, named ? bw_store_find(config->store, why) : NULL);
     code = check_names(command, options);
     if (code == BW_GO_ON)
         code = check_terms(command, options);

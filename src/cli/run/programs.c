@@ -1,6 +1,8 @@
-/* Programs that `bellwether run` will need: looked for before it contends, so that nobody learns in
- * the hour of a failover that one is missing. */
+/* Checks before the election that the programs `bellwether run` needs exist, so that a missing
+ * program does not surface only during a failover. */
 #include "cli/run/run.h"
+
+#include "os/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int judge_file(const char *path)
+static int check_file(const char *path)
 {
     struct stat st;
     if (stat(path, &st) != 0)
@@ -28,7 +30,7 @@ static int search(const char *name)
     for (;;) {
         size_t length = strcspn(path, ":");
         snprintf(file, sizeof file, "%.*s/%s", length ? (int)length : 1, length ? path : ".", name);
-        int code = judge_file(file);
+        int code = check_file(file);
         if (code == BW_GO_ON)
             return code;
         best = code == 126 ? code : best;
@@ -40,10 +42,10 @@ static int search(const char *name)
 
 int bw_job_check_command(const struct bw_cli_command *command, const char *name)
 {
-    int code = strchr(name, '/') ? judge_file(name) : search(name);
+    int code = strchr(name, '/') ? check_file(name) : search(name);
     if (code != BW_GO_ON)
-        fprintf(stderr, "%s: %.200s: %s\n", command->path, name,
-                code == 127 ? "no such command" : "cannot be executed");
+        bw_print_line(BW_PRIORITY_ERROR, "%s: %.200s: %s", command->path, name,
+                      code == 127 ? "command not found" : "not executable");
     return code;
 }
 
@@ -53,20 +55,22 @@ static int read_fence_file(const struct bw_cli_command *command, struct bw_job_o
 {
     FILE *file = fopen(options->fence_file, "re");
     if (!file)
-        return bw_usage_error(command, "--fence-file %s: %s", options->fence_file, strerror(errno));
+        return bw_usage_error(command, "cannot read --fence-file %s: %s", options->fence_file,
+                              strerror(errno));
     size_t got = fread(options->fence_text, 1, sizeof options->fence_text - 1, file);
     bool whole = feof(file) != 0;
     fclose(file);
     options->fence_text[got] = '\0';
     options->config.fence_input = options->fence_text;
     if (!whole)
-        return bw_usage_error(command, "--fence-file %s: longer than %zu bytes",
+        return bw_usage_error(command, "cannot read --fence-file %s: longer than %zu bytes",
                               options->fence_file, sizeof options->fence_text - 1);
     return BW_GO_ON;
 }
 
-/* Runs a shell script with one argument and nothing else; true if it ended with 0. */
-static bool shell_agrees(const char *script, const char *argument)
+/* Runs a shell script with one argument and without input or output. Returns true for exit code
+ * 0. */
+static bool shell_succeeds(const char *script, const char *argument)
 {
     char *argv[] = {"sh", "-c", (char *)script, "sh", (char *)argument, NULL};
     posix_spawn_file_actions_t actions;
@@ -82,7 +86,8 @@ static bool shell_agrees(const char *script, const char *argument)
     return !error && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The program a line begins with, if that can be told without being a shell: "/sbin/off --now". */
+/* Extracts the program at the start of a shell command, if it can be found without parsing shell
+ * syntax: "/sbin/off --now". */
 static bool first_word(const char *line, char *out, size_t size)
 {
     static const char plain[] =
@@ -100,11 +105,11 @@ static bool first_word(const char *line, char *out, size_t size)
 static int check_stonith(const struct bw_cli_command *command, const char *line)
 {
     char word[256];
-    if (!shell_agrees("exec sh -n -c \"$1\"", line))
-        return bw_usage_error(command, "--stonith '%.80s': the shell does not understand it", line);
-    if (first_word(line, word, sizeof word) && !shell_agrees("command -v -- \"$1\"", word))
-        return bw_usage_error(command,
-                              "--stonith: %.100s: no such command, or it cannot be executed", word);
+    if (!shell_succeeds("exec sh -n -c \"$1\"", line))
+        return bw_usage_error(command, "invalid --stonith '%.80s': shell syntax error", line);
+    if (first_word(line, word, sizeof word) && !shell_succeeds("command -v -- \"$1\"", word))
+        return bw_usage_error(
+            command, "invalid --stonith: command %.100s not found or not executable", word);
     return BW_GO_ON;
 }
 
@@ -113,15 +118,16 @@ int bw_job_check_fencing(const struct bw_cli_command *command, struct bw_job_opt
     const struct bw_run_config *config = &options->config;
     char program[128];
     if (config->stonith && config->fence_agent)
-        return bw_usage_error(command, "--stonith and --fence-agent: one of them");
+        return bw_usage_error(command,
+                              "--stonith and --fence-agent conflict; give only one of them");
     if (config->stonith)
         return check_stonith(command, config->stonith);
     if (config->fence_agent) {
         bw_run_fence_program(config->fence_agent, program, sizeof program);
-        int code = strchr(program, '/') ? judge_file(program) : search(program);
+        int code = strchr(program, '/') ? check_file(program) : search(program);
         if (code != BW_GO_ON)
             return bw_usage_error(command, "--fence-agent %.60s: %s %s", config->fence_agent,
-                                  program, code == 127 ? "is not there" : "cannot be executed");
+                                  program, code == 127 ? "not found" : "is not executable");
     }
     return options->fence_file ? read_fence_file(command, options) : BW_GO_ON;
 }

@@ -1,9 +1,10 @@
-/* `bellwether run`: the main job. Options, then the supervisor (run/supervisor/supervisor.h). */
+/* `bellwether run`, the main command: parses the options and runs the supervisor
+ * (run/supervisor/supervisor.h). */
 #include "cli/run/run.h"
 #include "cli/commands.h"
 
 #include "cli/options/terminal.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <string.h>
 
@@ -37,31 +38,39 @@ int bw_job_command_at(const struct bw_cli_command *command, int argc, char **arg
     return argc;
 }
 
+char **bw_job_command(struct bw_job_options *options, char **argv)
+{
+    if (argv[0] || !options->command)
+        return argv;
+    options->shell[0] = (char *)"/bin/sh";
+    options->shell[1] = (char *)"-c";
+    options->shell[2] = (char *)options->command;
+    return options->shell;
+}
+
 static void print_gap(const struct bw_job_options *options)
 {
     const struct bw_run_config *c = &options->config;
     struct bw_lease_schedule plan;
-    char text[8][BW_TEXT_SPAN];
-    struct bw_lease_terms terms = c->terms;
-    terms.margin_ns = bw_job_margin(terms.ttl_ns);
-    terms.drift_ppm = (uint32_t)(options->drift * 1e6 + 0.5);
+    char text[8][BW_SPAN_TEXT];
+    const struct bw_lease_terms terms = c->terms;
     if (bw_lease_check(&terms) != BW_LEASE_RULE_NONE)
         return;
     bw_lease_plan(&plan, &terms, 0);
     printf("\nWith --ttl %s --kill-after %s --grace %s --drift %g%%:\n",
-           bw_job_span(text[0], terms.ttl_ns), bw_job_span(text[1], terms.kill_after_ns),
-           bw_job_span(text[2], c->grace_ns), options->drift * 100);
-    printf("  renewed after %s; unanswered: again at %s, TERM to the work at %s,\n"
-           "  KILL by the guardian at %s, nothing of it runs from %s on\n",
-           bw_job_span(text[0], c->renew_ns ? c->renew_ns : plan.renew),
-           bw_job_span(text[1], plan.retry), bw_job_span(text[2], plan.term),
-           bw_job_span(text[3], plan.kill), bw_job_span(text[4], plan.end));
-    printf("  worst gap without a leader: TTL + grace + election = %s + election\n"
-           "  (with sqlite: milliseconds; the guardian proves the death)\n",
-           bw_job_span(text[5], bw_lease_gap_by_expiry(terms.ttl_ns, c->grace_ns, 0)));
+           bw_span_exact(text[0], terms.ttl_ns), bw_span_exact(text[1], terms.kill_after_ns),
+           bw_span_exact(text[2], c->grace_ns), terms.drift_ppm / 1e4);
+    printf("  renewal at %s; without a reply: retry at %s, SIGTERM to the work at %s,\n"
+           "  SIGKILL by the guardian at %s, no process of the work runs after %s\n",
+           bw_span_exact(text[0], c->renew_ns ? c->renew_ns : plan.renew),
+           bw_span_exact(text[1], plan.retry), bw_span_exact(text[2], plan.term),
+           bw_span_exact(text[3], plan.kill), bw_span_exact(text[4], plan.end));
+    printf("  longest gap without a leader: TTL + grace + election = %s + election\n"
+           "  (with sqlite: milliseconds, because the guardian proves that the work is dead)\n",
+           bw_span_exact(text[5], bw_lease_gap_by_expiry(terms.ttl_ns, c->grace_ns, 0)));
 }
 
-/* --help with the figures that follow from the TTL given beside it. */
+/* Prints --help with the deadlines that follow from the terms on the command line. */
 static int help(const struct bw_cli_command *command, int argc, char **argv)
 {
     struct bw_job_options options;
@@ -75,22 +84,27 @@ static int help(const struct bw_cli_command *command, int argc, char **argv)
             option->set(option, &options, value, why);
     }
     bw_options_help(command);
-    print_gap(&options);
+    const struct bw_lease_given *given = &options.given;
+    if (given->ttl_ns || given->kill_after_ns >= 0 || given->uncertainty_ns || options.drift >= 0 ||
+        options.config.renew_ns) {
+        bw_job_derive_terms(&options, NULL);
+        print_gap(&options);
+    }
     return BW_EXIT_OK;
 }
 
-/* Without a command whoever asks by HTTP does the work. */
+/* Runs without a command: the programs that query the HTTP status do the work. */
 static int run_sidecar(const struct bw_cli_command *command, const struct bw_run_config *config)
 {
     if (!config->http)
-        return bw_usage_error(command,
-                              "which command? Write it behind --, or --http ADDR to have none");
+        return bw_usage_error(
+            command,
+            "missing command; give -- COMMAND or --command, or --http ADDR to run as a sidecar");
     if (config->terms.kill_after_ns < BW_MS)
-        return bw_usage_error(command, "--kill-after: without a command an answer is good for so "
-                                       "long; at least 1ms");
+        return bw_usage_error(command, "invalid --kill-after: a sidecar's answer is valid for this "
+                                       "time; expected at least 1ms");
     if (config->standby || config->watchdog_ns || config->health.progress_file)
-        return bw_usage_error(command,
-                              "--standby, --watchdog and --progress-file go with a command");
+        return bw_usage_error(command, "--standby, --watchdog and --progress-file need a command");
     return bw_run(config);
 }
 
@@ -122,14 +136,15 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     int options_count = at;
     bool sharded = bw_job_is_sharded(&options, &parsed);
     at += at < argc && strcmp(argv[at], "--") == 0;
-    if (at >= argc && sharded)
-        return bw_usage_error(command, "which command? --shards needs one behind --");
+    char **work = bw_job_command(&options, argv + at);
+    if (!work[0] && sharded)
+        return bw_usage_error(command, "missing command: --shards needs -- COMMAND or --command");
     if (!sharded)
-        return bw_job_start(command, &options.config, argv + at);
-    code = bw_job_check_command(command, argv[at]);
+        return bw_job_start(command, &options.config, work);
+    code = bw_job_check_command(command, work[0]);
     if (code != BW_GO_ON)
         return code;
-    options.config.argv = argv + at;
+    options.config.argv = work;
     return bw_job_run_shards(command, &options, options_count, argv);
 }
 
@@ -138,25 +153,29 @@ const struct bw_cli_command bw_command_run = {
     .path = "bellwether run",
     .usage = "--election NAME [options] -- COMMAND [ARGUMENT...]\n"
              "       bellwether run --election NAME --http ADDR [options]",
-    .about = "run a command on exactly one of many candidates, move it when that one fails",
+    .about = "run a command on exactly one of many candidates; move it when that candidate fails",
     .text =
-        "Start the same line as often as you like: all who name the same store contend "
-        "(sqlite:PATH\n"
-        "is a store of one host; without --store, root's or each user's own). One candidate leads\n"
-        "and runs the command; when it fails, another does. The old command, with all its "
-        "children,\n"
-        "is dead before the new one starts, or its lease was waited out and its token is older.\n"
-        "The command finds BELLWETHER_ELECTION, BELLWETHER_ID, BELLWETHER_TOKEN and\n"
-        "BELLWETHER_STORE in its environment; with --store-file also BELLWETHER_STORE_FILE, with\n"
-        "--shards BELLWETHER_SHARD and BELLWETHER_SHARDS. TERM, INT, HUP and QUIT are passed on\n"
-        "to it.\n"
-        "Every option has a twin in the environment, BELLWETHER_TTL=30s, and in the file of\n"
-        "--config: ttl = 30s.\n"
+        "Start the same command line as often as you like. All candidates with the same store and\n"
+        "election compete (sqlite:PATH is a store on one host; without --store, each user has "
+        "one).\n"
+        "One candidate leads and runs the command; when it fails, another one does. The old "
+        "command\n"
+        "and all its children are dead before the new one starts. Where that cannot be proved, "
+        "the\n"
+        "new leader waits until the old lease has expired, and the old token is smaller.\n"
+        "The command gets BELLWETHER_ELECTION, BELLWETHER_ID, BELLWETHER_TOKEN and "
+        "BELLWETHER_STORE\n"
+        "in its environment; with --store-file also BELLWETHER_STORE_FILE, with --shards also\n"
+        "BELLWETHER_SHARD and BELLWETHER_SHARDS. It receives the signals TERM, INT, HUP and QUIT.\n"
+        "Every option can also be set in the environment (BELLWETHER_TTL=30s) and in the file of\n"
+        "--config (ttl = 30s).\n"
         "\n"
-        "Exit: the command's own code; 128+N ended by signal N; 64 wrong usage, or a\n"
-        "store that must be changed first; 69 the store was unreachable for all of -w; 71 no\n"
-        "process or memory left; 75 not elected in time (-E changes it); 76 leadership lost with\n"
-        "--once; 126 the command cannot be executed; 127 there is no such command.\n",
+        "Exit code: that of the command; 128+N killed by signal N; 64 invalid usage, or a store "
+        "that\n"
+        "must be set up first; 69 the store was unreachable for all of -w; 71 out of processes or\n"
+        "memory; 75 not elected in time (see -E); 76 leadership lost with --once; 126 the command "
+        "is\n"
+        "not executable; 127 command not found.\n",
     .options = bw_job_option_rows,
     .run = run,
 };

@@ -1,4 +1,5 @@
-/* `bellwether run --shards N`: what goes with it, and what its supervisors are started with. */
+/* `bellwether run --shards N`: checks its options, and prepares the arguments of its
+ * supervisors. */
 #include "cli/run/run.h"
 
 #include "cli/commands.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The options as they were given, without --shards. */
+/* Returns the options as given, without --shards. */
 static char **without_shards(int argc, char **argv, int *count)
 {
     char **out = calloc((size_t)argc + 1, sizeof *out);
@@ -27,7 +28,7 @@ static char **without_shards(int argc, char **argv, int *count)
     return out;
 }
 
-/* What means one leadership, one address or one file cannot be shared by many shards. */
+/* Refuses options that mean one leadership, one address or one file, which shards cannot share. */
 int bw_job_check_shards(const struct bw_cli_command *command, const struct bw_job_options *options)
 {
     const struct bw_run_config *c = &options->config;
@@ -43,19 +44,19 @@ int bw_job_check_shards(const struct bw_cli_command *command, const struct bw_jo
                                                       : NULL;
     if (wrong)
         return bw_usage_error(
-            command, "--shards does not go with %s: there is one leadership per shard", wrong);
+            command, "--shards conflicts with %s: each shard has its own leadership", wrong);
     if (bw_shards_election(name, c->election, options->shards - 1) != 0)
         return bw_usage_error(command,
-                              "--election: with the shard's number, as in %.40s....%u, it "
-                              "is longer than %u bytes",
+                              "invalid --election: with the shard's number, for example "
+                              "%.40s....%u, it is longer than %u bytes",
                               c->election, options->shards - 1, BW_ELECTION_NAME_MAX);
     return BW_GO_ON;
 }
 
 bool bw_job_is_sharded(const struct bw_job_options *options, const struct bw_parsed *parsed)
 {
-    /* The supervisor of a shard, and whatever its work starts, finds both twins: they tell where it
-     * is and ask for nothing. */
+    /* The supervisor of a shard and its work inherit BELLWETHER_SHARD and BELLWETHER_SHARDS. There
+     * they only describe the shard; they do not request new shards. */
     bool inside = getenv("BELLWETHER_SHARD") != NULL;
     const struct bw_option *row = bw_job_option_rows;
     while (!row->name || strcmp(row->name, "shards") != 0)

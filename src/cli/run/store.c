@@ -1,4 +1,4 @@
-/* Which store `bellwether run` means, without ever showing a secret of its URL. */
+/* Determines the store of `bellwether run` without ever showing a secret of its URL. */
 #include "cli/run/run.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The password in "scheme://user:password@host": from, length; NULL: none. */
+/* Returns the password in "scheme://user:password@host" and its length, or NULL. */
 static const char *find_secret(const char *url, size_t *length)
 {
     const char *authority = url ? strstr(url, "://") : NULL;
@@ -28,17 +28,18 @@ static void show(struct bw_job_options *options)
 {
     size_t length = 0;
     const char *url = options->config.store, *secret = find_secret(url, &length);
-    bool nobody = secret && secret[-2] == '/'; /* no user: then no '@' either */
+    bool no_user = secret && secret[-2] == '/'; /* no user: then remove the '@' as well */
     if (secret)
         snprintf(options->store_shown, sizeof options->store_shown, "%.*s%s",
-                 (int)(secret - url - 1), url, secret + length + nobody);
+                 (int)(secret - url - 1), url, secret + length + no_user);
     else
         snprintf(options->store_shown, sizeof options->store_shown, "%s", url);
     options->config.store_shown = options->store_shown;
 }
 
-/* The work of a run from a file finds both in its environment, the store without its secrets: then
- * the file is meant. Another store that is named beside a file is meant itself. */
+/* Returns whether --store-file takes precedence. The work of a run with --store-file inherits both
+ * settings, the store without its secrets: then the file is meant. A different store given beside a
+ * file is meant itself. */
 static bool file_is_meant(const struct bw_job_options *options)
 {
     struct bw_job_options file = *options;
@@ -56,7 +57,7 @@ static bool file_is_meant(const struct bw_job_options *options)
     return same;
 }
 
-/* For the work, which may look from another directory. */
+/* Makes the path absolute, because the work may use it from another directory. */
 static void keep_path(struct bw_job_options *options)
 {
     static char path[PATH_MAX];
@@ -68,24 +69,27 @@ static int read_file(const struct bw_cli_command *command, struct bw_job_options
     struct stat st;
     FILE *file = fopen(options->store_file, "re");
     if (!file)
-        return bw_usage_error(command, "--store-file %s: %s", options->store_file, strerror(errno));
+        return bw_usage_error(command, "cannot read --store-file %s: %s", options->store_file,
+                              strerror(errno));
     bool open_to_all = fstat(fileno(file), &st) == 0 && (st.st_mode & 077) != 0;
     bool got = fgets(options->store_text, sizeof options->store_text, file) != NULL;
     fclose(file);
     if (!got)
-        return bw_usage_error(command, "--store-file %s: has no line", options->store_file);
+        return bw_usage_error(command, "invalid --store-file %s: expected a URL on the first line",
+                              options->store_file);
     options->store_text[strcspn(options->store_text, "\r\n")] = '\0';
     options->config.store = options->store_text;
     keep_path(options);
     size_t length;
     if (open_to_all && find_secret(options->store_text, &length))
-        return bw_usage_error(command,
-                              "--store-file %s: holds a password and others may read it; chmod 600",
-                              options->store_file);
+        return bw_usage_error(
+            command,
+            "--store-file %s contains a password and is readable by other users; use chmod 600",
+            options->store_file);
     return BW_GO_ON;
 }
 
-/* The directory and what is missing above it. */
+/* Creates the directory and its missing parents. */
 static int make_path(char *dir, mode_t mode)
 {
     for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -98,8 +102,9 @@ static int make_path(char *dir, mode_t mode)
     return mkdir(dir, mode) != 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* Host-wide for root, the user's own otherwise; a durable place, since tokens must outlive a logout
- * and a reboot, and never one that others can write to. */
+/* Chooses the default store: one for the host if run by root, else one for the user. The place is
+ * durable, because tokens must survive a logout and a reboot. Other users never have write access
+ * to it. */
 static int default_place(const struct bw_cli_command *command, struct bw_job_options *options)
 {
     char dir[BW_JOB_TEXT - 32];
@@ -111,10 +116,10 @@ static int default_place(const struct bw_cli_command *command, struct bw_job_opt
     else if (home && home[0] == '/')
         snprintf(dir, sizeof dir, "%s/.local/state/bellwether", home);
     else
-        return bw_usage_error(command, "which store? There is no HOME to put one; "
-                                       "write --store sqlite:PATH");
+        return bw_usage_error(
+            command, "cannot choose a default store: HOME is not set; use --store sqlite:PATH");
     if (make_path(dir, geteuid() == 0 ? 0755 : 0700) != 0)
-        return bw_usage_error(command, "cannot make %s: %s; write --store sqlite:PATH", dir,
+        return bw_usage_error(command, "cannot create %s: %s; use --store sqlite:PATH", dir,
                               strerror(errno));
     snprintf(options->store_text, sizeof options->store_text, "sqlite:%s/elections.db", dir);
     options->config.store = options->store_text;
@@ -128,10 +133,10 @@ int bw_job_options_store(const struct bw_cli_command *command, struct bw_job_opt
     char why[BW_WHY_MAX + 1];
     if (options->config.store && find_secret(options->config.store, &length)) {
         memset((char *)find_secret(options->config.store, &length), '*', length);
-        return bw_usage_error(command,
-                              "--store: a password on the command line, in the environment or in a "
-                              "config file is seen by others; put the URL into a file of its own: "
-                              "--store-file FILE");
+        return bw_usage_error(
+            command,
+            "--store: a password on the command line, in the environment or in a config file is "
+            "visible to others; put the URL into a file of its own: --store-file FILE");
     }
     if (options->config.store && file_is_meant(options))
         options->config.store = NULL;

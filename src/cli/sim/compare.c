@@ -1,5 +1,5 @@
-/* Measurements for `sim compare`. The scripts are texts in the language people write, so that any
- * row can be repeated by hand with `sim run --script`. */
+/* Measurements for `sim compare`. The fault scripts are in the language of `sim run --script`, so
+ * that users can repeat any row by hand. */
 #include "cli/sim/compare.h"
 
 #include "cli/options/options.h"
@@ -7,19 +7,18 @@
 
 #include <string.h>
 
-#define HIT  (5 * BW_SEC)  /* when each script strikes */
-#define HEAL (12 * BW_SEC) /* when partition and pause end */
+#define HIT  (5 * BW_SEC)  /* time of the fault in each script */
+#define HEAL (12 * BW_SEC) /* end of partition and pause */
 #define END  (20 * BW_SEC)
 
 const double bw_compare_losses[BW_COMPARE_LOSSES] = {0, 0.05, 0.2};
 
-/* ---- what a run shows ---- */
+/* ---- observations of one run ---- */
 
 struct probe {
     struct bw_sim_observer observer;
     uint32_t nodes;
-    bw_node small; /* ids above this one are the partition's minority */
-    bw_time noticed, leads, acts;
+    bw_node small; /* node ids above this one are in the partition's minority */
     uint64_t sent;
     bool minority, majority, token;
 };
@@ -38,12 +37,8 @@ static void on_announced(void *context, bw_time at, bw_node node, uint32_t elect
     if (election != 0 || a->leader != node || a->reason != BW_LOSS_NONE)
         return;
     p->token |= a->token != BW_TOKEN_NONE;
-    if (at >= HIT) {
-        p->leads = bw_time_min(p->leads, at);
-        p->acts = bw_time_min(p->acts, bw_time_max(act_from, at));
-    }
-    /* Acting on its side while the network is split, long enough after the cut that nobody lives
-     * on what was promised before it, or was then on its way. */
+    /* Counts a node that acts on its side of the split. Starts long enough after the cut that older
+     * promises have expired and older messages have arrived. */
     bw_time from = bw_time_max(act_from, at), settled = HIT + (HEAL - HIT) / 2;
     bool promised_before = at < HIT + HIT / 50 && act_until != BW_TIME_NEVER;
     if (at >= HEAL || act_until <= settled || from >= HEAL || promised_before)
@@ -52,35 +47,11 @@ static void on_announced(void *context, bw_time at, bw_node node, uint32_t elect
     p->majority |= node <= p->small;
 }
 
-static void on_suspected(void *context, bw_time at, bw_node node, bw_node whom, bool suspect,
-                         double level)
-{
-    struct probe *p = context;
-    (void)node, (void)whom, (void)level;
-    if (suspect && at >= HIT)
-        p->noticed = bw_time_min(p->noticed, at);
-}
-
-static void on_traced(void *context, bw_time at, bw_node node, const struct bw_trace_note *note)
-{
-    struct probe *p = context;
-    (void)node;
-    if (note->code == BW_TRACE_ELECTION && at >= HIT)
-        p->noticed = bw_time_min(p->noticed, at);
-}
-
 static void probe_init(struct probe *p, uint32_t nodes)
 {
-    *p = (struct probe){.nodes = nodes,
-                        .small = nodes / 2 + 1,
-                        .noticed = BW_TIME_NEVER,
-                        .leads = BW_TIME_NEVER,
-                        .acts = BW_TIME_NEVER};
-    p->observer = (struct bw_sim_observer){.context = p,
-                                           .sent = on_sent,
-                                           .announced = on_announced,
-                                           .suspected = on_suspected,
-                                           .traced = on_traced};
+    *p = (struct probe){.nodes = nodes, .small = nodes / 2 + 1};
+    p->observer =
+        (struct bw_sim_observer){.context = p, .sent = on_sent, .announced = on_announced};
 }
 
 /* ---- scripts ---- */
@@ -129,7 +100,7 @@ static void configure(struct bw_sim_config *c, uint32_t nodes, const struct bw_c
     c->guard = row->guard;
     if (bw_sim_is_lease(row->algorithm))
         c->lease = row->lease;
-    if (!bw_sim_store_observed(&c->lease)) /* such a store judges by itself */
+    if (!bw_sim_store_observed(&c->lease)) /* the store judges expiry by itself */
         c->lease.uncertainty_ns = 0;
     c->detector = row->algorithm->traits & BW_TRAIT_OWN_TIMERS ? NULL : &bw_detect_deadline;
     c->nodes = nodes;
@@ -177,7 +148,7 @@ static double mean_of(const struct mean *mean)
 }
 
 struct means {
-    struct mean noticed, leads, acts;
+    struct mean noticed, leads, acts, agrees;
 };
 
 static int one_seed(struct bw_sim *sim, uint32_t nodes, uint64_t seed, struct bw_compare_row *row,
@@ -212,9 +183,10 @@ static int one_seed(struct bw_sim *sim, uint32_t nodes, uint64_t seed, struct bw
             continue;
         row->token |= probe.token;
         row->messages += (double)probe.sent;
-        mean_add(&means->noticed, probe.noticed, HIT);
-        mean_add(&means->leads, probe.leads, HIT);
-        mean_add(&means->acts, probe.acts, HIT);
+        mean_add(&means->noticed, result.noticed, 0);
+        mean_add(&means->leads, result.time_to_leader, 0);
+        mean_add(&means->acts, result.time_to_act, 0);
+        mean_add(&means->agrees, result.time_to_agree, 0);
     }
     return 0;
 }
@@ -232,6 +204,7 @@ int bw_compare_algorithm(struct bw_sim *sim, uint32_t nodes, uint32_t runs, uint
     row->noticed = mean_of(&means.noticed);
     row->failover = mean_of(&means.leads);
     row->acts = mean_of(&means.acts);
+    row->agrees = mean_of(&means.agrees);
     row->messages /= runs;
     row->two_partition /= runs;
     row->two_pause /= runs;
@@ -254,7 +227,8 @@ static int one_loss(struct bw_sim *sim, uint32_t nodes, uint32_t runs, uint64_t 
         struct bw_sim_result result;
         struct bw_sim_fault crash = {.kind = BW_FAULT_CRASH, .at = END, .node = nodes};
         bw_sim_defaults(&c);
-        c.algorithm = &bw_elect_lowest; /* costs the least beside what is measured */
+        /* the algorithm with the least cost beside the measured detector */
+        c.algorithm = &bw_elect_lowest;
         c.detector = row->detector;
         c.nodes = nodes;
         c.loss = bw_compare_losses[loss];

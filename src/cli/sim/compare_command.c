@@ -1,4 +1,4 @@
-/* `bellwether sim compare`: the textbook's comparison, measured on the shipped code. */
+/* `bellwether sim compare`: compares the algorithms by measurements on the shipped code. */
 #include "cli/commands.h"
 #include "cli/options/terminal.h"
 #include "cli/sim/compare.h"
@@ -32,15 +32,16 @@ struct compare_session {
 
 static const struct bw_option options_table[] = {
     {.help = "options"},
-    {"nodes", "N", "group size (default 5)", .set = bw_set_u32, AT(nodes), .low = 3,
+    {"nodes", "N", "number of nodes (default: 5)", .set = bw_set_u32, AT(nodes), .low = 3,
      .high = BW_RAFT_MEMBERS_MAX},
-    {"runs", "R", "runs of each (default 20); figures are means", .set = bw_set_u32, AT(runs),
+    {"runs", "R", "runs per algorithm, for the means (default: 20)", .set = bw_set_u32, AT(runs),
      .low = 1, .high = 100000},
-    {"seed", "S", "of the first run (default 1)", .set = bw_set_u64, AT(seed)},
-    {"detectors", NULL, "compare the failure detectors instead", .set = bw_set_switch,
-     AT(detectors)},
-    {"markdown", NULL, "the table as Markdown", .set = bw_set_switch, AT(markdown)},
-    {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
+    {"seed", "S", "seed of the first run (default: 1)", .set = bw_set_u64, AT(seed)},
+    {"detectors", NULL, "compare the failure detectors instead (default: the algorithms)",
+     .set = bw_set_switch, AT(detectors)},
+    {"markdown", NULL, "print the table as Markdown (default: text)", .set = bw_set_switch,
+     AT(markdown)},
+    {"json", NULL, "print one JSON object (default: text)", .set = bw_set_switch, AT(json)},
     BW_LEASE_OPTIONS(struct compare_options, lease),
     {0},
 };
@@ -49,7 +50,7 @@ static const struct bw_option options_table[] = {
 
 struct table {
     unsigned columns, rows;
-    char cells[ROWS_MAX + 1][CELLS_MAX][CELL]; /* row 0: heads */
+    char cells[ROWS_MAX + 1][CELLS_MAX][CELL]; /* row 0: column heads */
     bool bad[ROWS_MAX + 1][CELLS_MAX];         /* shown in red */
 };
 
@@ -149,7 +150,7 @@ static void print_algorithms(const struct compare_session *s)
         put_ms(t, i + 1, 7, row->two_drift, row->two_drift > 0);
         put_count(t, i + 1, 8, row->stale_accepted, row->stale_accepted > 0);
         put(t, i + 1, 9, row->token ? "yes" : "no", !row->token);
-        put(t, i + 1, 10, row->minority_leads ? "leads" : "stands still", row->minority_leads);
+        put(t, i + 1, 10, row->minority_leads ? "leads" : "no leader", row->minority_leads);
     }
     print_table(s, t);
     free(t);
@@ -159,17 +160,21 @@ static void explain_algorithms(const struct compare_session *s)
 {
     char text[8192], ttl[BW_TEXT_SPAN], grace[BW_TEXT_SPAN];
     const char *name;
+    printf("\n"
+           "Means of %u runs with %u nodes, 1..5 ms latency, 100 ms heartbeats; detector deadline "
+           "where one is needed;\n"
+           "leases of %s, grace %s.\n",
+           s->options.runs, s->options.nodes, bw_term_span(ttl, s->options.lease.ttl_ns),
+           bw_term_span(grace, s->options.lease.grace_ns));
     printf(
-        "\nMeans of %u runs with %u nodes, 1..5 ms latency, 100 ms heartbeats; detector deadline "
-        "where one is needed;\nleases of %s, grace %s.\n",
-        s->options.runs, s->options.nodes, bw_term_span(ttl, s->options.lease.ttl_ns),
-        bw_term_span(grace, s->options.lease.grace_ns));
-    printf("noticed, failover, may act: from the leader's crash to the first suspicion or "
-           "election, the new\nleader, and the moment it may act. messages: the electors', from "
-           "the crash until all agree.\npartition, pause, drift: for how long two could act. "
-           "stale: writes of a deposed leader that the\nresource accepted; it checks tokens where "
-           "there are any. minority: what the smaller side of the\npartition does.\n");
-    printf("The scripts, for `sim run --script`:\n");
+        "noticed, failover, may act: from the leader's crash until a node suspects it or starts "
+        "an\n"
+        "election, until the node that all then follow leads, and until it acts. messages: sent\n"
+        "by the electors from the crash until all agree. partition, pause, drift: how long two\n"
+        "leaders acted. stale: writes of a deposed leader that the resource accepted; it checks\n"
+        "tokens if there are any. minority: whether the smaller side of the partition has a "
+        "leader.\n");
+    printf("The fault scripts, for `sim run --script`:\n");
     for (unsigned i = 0; (name = bw_compare_script(i, s->options.nodes, text, sizeof text)); i++) {
         printf("  %-10s", name);
         for (const char *c = text; *c; c++)
@@ -192,13 +197,13 @@ static void algorithms_json(const struct compare_session *s, json_t *root)
             json_pack("{s:f,s:f}", "tried", row->stale_tried, "accepted", row->stale_accepted);
         json_array_append_new(
             list,
-            json_pack("{s:s,s:b,s:f,s:f,s:f,s:f,s:o,s:o,s:s,s:s,s:b,s:s}", "algorithm",
+            json_pack("{s:s,s:b,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:s,s:s,s:b,s:s}", "algorithm",
                       row->algorithm->name, "guarded", row->guard, "detection_ms", row->noticed,
-                      "failover_ms", row->failover, "may_act_ms", row->acts, "messages",
-                      row->messages, "two_leaders_ms", two, "stale_writes", stale, "minority",
-                      row->minority_leads ? "leads" : "stands still", "majority",
-                      row->majority_leads ? "leads" : "stands still", "token", row->token,
-                      "promise", row->guard ? bw_elect_guard.promise : row->algorithm->promise));
+                      "failover_ms", row->failover, "may_act_ms", row->acts, "agreed_ms",
+                      row->agrees, "messages", row->messages, "two_leaders_ms", two, "stale_writes",
+                      stale, "minority", row->minority_leads ? "leads" : "no leader", "majority",
+                      row->majority_leads ? "leads" : "no leader", "token", row->token, "promise",
+                      row->guard ? bw_elect_guard.promise : row->algorithm->promise));
         if (bw_sim_is_lease(row->algorithm))
             json_object_set_new(json_array_get(list, json_array_size(list) - 1), "store_model",
                                 json_string(bw_sim_store_name(row->lease.store)));
@@ -206,7 +211,7 @@ static void algorithms_json(const struct compare_session *s, json_t *root)
     json_object_set_new(root, "algorithms", list);
 }
 
-/* One row, or the four of the store models. */
+/* Measures leases: one row, or one row for each of the four store models. */
 static int measure_leases(struct compare_session *s, char *why)
 {
     enum bw_sim_store chosen = s->options.lease.store;
@@ -272,9 +277,11 @@ static void print_detectors(const struct compare_session *s)
     print_table(s, t);
     free(t);
     if (!s->options.markdown)
-        printf("\nMeans of %u runs with %u nodes, 100 ms period. first, all: from a crash to the "
-               "first and the last live\nmember that suspects it. messages and false suspicions "
-               "are per member and period.\n",
+        printf("\n"
+               "Means of %u runs with %u nodes, 100 ms period. first, all: from a crash until the "
+               "first and the\n"
+               "last live member suspects the crashed one. messages and false suspicions are per "
+               "member and period.\n",
                s->options.runs, s->options.nodes);
 }
 
@@ -313,7 +320,7 @@ static int measure_detectors(struct compare_session *s, char *why)
 
 /* ---- the command ---- */
 
-/* Short enough to be seen within the scripts. */
+/* Short enough to expire within the scripts. */
 static const struct bw_sim_lease compared_lease = {.store = BW_SIM_STORE_ANY,
                                                    .ttl_ns = 3 * BW_SEC,
                                                    .grace_ns = 200 * BW_MS,
@@ -376,11 +383,13 @@ const struct bw_cli_command bw_command_sim_compare = {
     .name = "compare",
     .path = "bellwether sim compare",
     .usage = "[--nodes N] [--detectors] [--markdown] [--json]",
-    .about = "all algorithms under the same crash, partition, pause and drift",
-    .text = "Every algorithm, and where it can be guarded also with --quorum, meets the same four\n"
-            "scripts. With --detectors: how soon each notices a crash, against how often it is\n"
-            "wrong when messages are lost. Leases default here to --ttl 3s --kill-after 500ms\n"
-            "--grace 200ms --retry 500ms, and are compared on every store model.\n",
+    .about = "compare all algorithms under the same crash, partition, pause and drift",
+    .text =
+        "Runs every algorithm under the same four fault scripts, and also with --quorum where the\n"
+        "guard applies. With --detectors it compares how soon each detector notices a crash and "
+        "how\n"
+        "often it is wrong when messages are lost. Defaults for leases here: --ttl 3s\n"
+        "--kill-after 500ms --grace 200ms --retry 500ms, on every store model.\n",
     .options = options_table,
     .run = run,
 };

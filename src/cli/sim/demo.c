@@ -1,8 +1,8 @@
-/* `bellwether sim demo`: a leader crashes, the network splits and heals, told as it happens.
+/* `bellwether sim demo`: shows how a leader crashes and the network splits and heals.
  *
- * A run is over in milliseconds, so each part is simulated first and then shown: on a terminal at
- * a few times real speed, elsewhere at once. The partition always takes the leader into the smaller
- * half, whoever it is: a first run tells who leads then, the second one is shown. */
+ * A run takes milliseconds, so each part is simulated first and then shown: on a terminal at a few
+ * times real speed, elsewhere at once. The partition always puts the leader on the smaller side. To
+ * find that leader, a first run is simulated; the second run is shown. */
 #include "cli/commands.h"
 #include "cli/options/terminal.h"
 #include "cli/sim/timeline.h"
@@ -31,7 +31,7 @@ struct demo {
     struct demo_options options;
     struct bw_term term;
     struct bw_sim *sim;
-    unsigned drawn; /* lines of the picture on the screen */
+    unsigned drawn; /* number of lines of the picture on the screen */
 };
 
 struct part {
@@ -75,7 +75,7 @@ static uint32_t make_faults(const struct part *part, struct bw_sim_fault *faults
     return 4;
 }
 
-/* Whoever leads just before the split is cut off with one other. */
+/* Puts the node that leads just before the split on the smaller side, with one other node. */
 static int choose_groups(struct demo *d, struct part *part, char *why)
 {
     struct bw_sim_config config;
@@ -107,7 +107,7 @@ static int simulate(struct demo *d, struct part *part, char *why)
     }
     config.observer = &part->timeline.observer;
     error = bw_sim_run_in(d->sim, &config, &part->result, why);
-    bw_timeline_finish(&part->timeline, part->result.virtual_ns);
+    bw_timeline_finish(&part->timeline, &config, &part->result);
     return error;
 }
 
@@ -142,8 +142,8 @@ static void print_sentence(const struct demo *d, const struct part *part, uint32
             bw_term_colour(&d->term, BW_PLAIN));
 }
 
-/* How many sentences fit below the picture. */
-static unsigned room_for_lines(const struct demo *d)
+/* Returns the number of sentences that fit below the picture. */
+static unsigned lines_below(const struct demo *d)
 {
     int room = d->term.height - (int)NODES - 10;
     return room < 4 ? 4 : room > (int)LINES_MAX ? LINES_MAX : (unsigned)room;
@@ -160,7 +160,7 @@ static unsigned count_lines(const char *text)
 static void draw_frame(struct demo *d, const struct part *part, bw_time now)
 {
     uint32_t last[LINES_MAX], count = 0;
-    unsigned room = room_for_lines(d);
+    unsigned room = lines_below(d);
     char text[TEXT_WIDTH], *frame = NULL;
     size_t size = 0;
     for (uint32_t i = 0; i < part->timeline.moments_count; i++)
@@ -220,8 +220,10 @@ static void print_result(const struct demo *d, const struct part *part)
     const struct bw_sim_result *r = &part->result;
     char gap[BW_TEXT_SPAN], split[BW_TEXT_SPAN];
     bool bad = r->split_brain > 0 || r->stale_accepted > 0;
-    printf("\n%s=> nobody led for %s in all; two could act for %s; %llu of %llu stale writes "
-           "accepted%s\n\n",
+    printf("\n"
+           "%s=> no leader for %s in total; two leaders could act for %s; %llu of %llu stale "
+           "writes accepted%s\n"
+           "\n",
            bw_term_colour(&d->term, bad ? BW_RED : BW_GREEN), bw_term_span(gap, r->leaderless),
            bw_term_span(split, r->split_brain), (unsigned long long)r->stale_accepted,
            (unsigned long long)r->stale_tried, bw_term_colour(&d->term, BW_PLAIN));
@@ -257,15 +259,16 @@ static int play_all(struct demo *d)
     char why[BW_WHY] = "";
     struct part parts[] = {
         {.title = "1. Raft, five nodes",
-         .text = "The leader crashes and comes back. Then the network splits, the leader on the "
+         .text = "The leader crashes and restarts. Then the network splits, with the leader on the "
                  "smaller side.",
          .algorithm = &bw_elect_raft},
-        {.title = "2. The same story under plain bully",
-         .text = "Each side of the split elects its own: simple, quick, and two lead at once.",
+        {.title = "2. The same faults with plain bully",
+         .text = "Each side of the split elects its own leader: simple and fast, but two leaders "
+                 "act at once.",
          .algorithm = &bw_elect_bully},
-        {.title = "3. The same under bully --quorum",
-         .text = "Before it acts, a leader needs timed promises of a majority. Nobody else can get "
-                 "them meanwhile.",
+        {.title = "3. The same faults with bully --quorum",
+         .text = "A leader may act only with timed promises of a majority. No other node can get a "
+                 "majority then.",
          .algorithm = &bw_elect_bully,
          .guard = true},
     };
@@ -286,10 +289,11 @@ static int play_all(struct demo *d)
 
 static const struct bw_option options_table[] = {
     {.help = "options"},
-    {"seed", "S", "another story (default 1)", .set = bw_set_u64, AT(seed)},
-    {"speed", "N", "times real time on a terminal (default 4)", .set = bw_set_u32, AT(speed),
-     .low = 1, .high = 100},
-    {"no-wait", NULL, "tell it all at once", .set = bw_set_switch, AT(no_wait)},
+    {"seed", "S", "seed of the run (default: 1)", .set = bw_set_u64, AT(seed)},
+    {"speed", "N", "speed on a terminal, in multiples of real time (default: 4)", .set = bw_set_u32,
+     AT(speed), .low = 1, .high = 100},
+    {"no-wait", NULL, "print everything at once (default: only if stdout is not a terminal)",
+     .set = bw_set_switch, AT(no_wait)},
     {0},
 };
 
@@ -316,9 +320,10 @@ const struct bw_cli_command bw_command_sim_demo = {
     .name = "demo",
     .path = "bellwether sim demo",
     .usage = "[--seed S] [--speed N] [--no-wait]",
-    .about = "a leader crashes, the network splits and heals: the story told live",
-    .text = "On a terminal it plays at four times real speed; elsewhere it prints at once.\n"
-            "Ctrl-C ends it.\n",
+    .about = "show a leader crash, a network split and its end, live",
+    .text =
+        "On a terminal it plays at four times real speed; elsewhere it prints everything at once.\n"
+        "Stop it with Ctrl-C.\n",
     .options = options_table,
     .run = run,
 };

@@ -1,5 +1,6 @@
-/* Forked workers; see jobs.h. Shared memory holds the next item and what each worker is at; results
- * travel by one pipe per worker, so that long ones never interleave. */
+/* Forked workers; see jobs.h. Shared memory holds the number of the next item and the current item
+ * of each worker. Each worker sends its results through a pipe of its own, so that long results
+ * never interleave. */
 #include "cli/sim/jobs.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ struct worker {
 };
 
 struct pool {
-    const struct bw_jobs *jobs;
+    const struct bw_sim_jobs *jobs;
     struct shared *shared;
     struct worker workers[BW_JOBS_MAX];
     unsigned count, alive;
@@ -43,7 +44,7 @@ static void on_signal(int signal)
     interrupted = 1;
 }
 
-unsigned bw_jobs_cores(void)
+unsigned bw_sim_jobs_cores(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores > (long)BW_JOBS_MAX ? BW_JOBS_MAX : (unsigned)cores;
@@ -79,7 +80,7 @@ static bool read_all(int fd, unsigned char *data, size_t size)
 
 static void work_loop(struct pool *pool, unsigned self, int fd)
 {
-    const struct bw_jobs *jobs = pool->jobs;
+    const struct bw_sim_jobs *jobs = pool->jobs;
     struct shared *shared = pool->shared;
     if (jobs->begin)
         jobs->begin(jobs->context);
@@ -122,8 +123,8 @@ static int spawn(struct pool *pool, unsigned self)
     return 0;
 }
 
-/* A worker's pipe ended: it was done, or it died at an item. */
-static void bury(struct pool *pool, unsigned self)
+/* Handles the end of a worker's pipe: the worker has finished, or it died at an item. */
+static void handle_worker_end(struct pool *pool, unsigned self)
 {
     struct worker *worker = &pool->workers[self];
     uint64_t item = atomic_load(&pool->shared->at[self]);
@@ -140,10 +141,10 @@ static void bury(struct pool *pool, unsigned self)
 
 static void receive(struct pool *pool, unsigned self)
 {
-    const struct bw_jobs *jobs = pool->jobs;
+    const struct bw_sim_jobs *jobs = pool->jobs;
     uint64_t item;
     if (!read_all(pool->workers[self].fd, pool->buffer, sizeof item + jobs->result_bytes)) {
-        bury(pool, self);
+        handle_worker_end(pool, self);
         return;
     }
     memcpy(&item, pool->buffer, sizeof item);
@@ -173,7 +174,7 @@ static void end_workers(struct pool *pool)
             kill(pool->workers[i].pid, SIGKILL);
     for (unsigned i = 0; i < pool->count; i++)
         if (pool->workers[i].pid)
-            bury(pool, i);
+            handle_worker_end(pool, i);
 }
 
 static int run_pool(struct pool *pool)
@@ -192,7 +193,7 @@ static int run_pool(struct pool *pool)
     return interrupted ? 1 : 0;
 }
 
-int bw_jobs_run(const struct bw_jobs *jobs)
+int bw_sim_jobs_run(const struct bw_sim_jobs *jobs)
 {
     struct sigaction action = {.sa_handler = on_signal}, old_int, old_term;
     struct pool *pool = calloc(1, sizeof *pool);

@@ -1,31 +1,31 @@
-/* `bellwether sim run`: one experiment, once or many times with consecutive seeds. */
+/* `bellwether sim run`: runs one experiment, once or many times with consecutive seeds. */
 #include "cli/sim/run.h"
 
 #include "cli/commands.h"
-#include "sim/checks/check.h"
+#include "os/clock.h"
+#include "sim/checks/invariants.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define LANES_MAX 64u /* more do not fit a screen */
+#define LANES_MAX 64u  /* more lanes do not fit on a screen */
+#define RUN_ON    0.15 /* part of a run that a picture shows after its end */
 
 struct session {
     const struct bw_cli_command *command;
-    struct bw_run_options *options;
+    struct bw_sim_run_options *options;
     struct bw_sim *sim;
     struct bw_summary summary;
     struct bw_timeline timeline;
-    bool picture; /* the first run is recorded */
+    struct bw_sim_result first; /* of the first run */
+    bool picture;               /* the first run is recorded */
     FILE *trace;
 };
 
 static double now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    return (double)bw_clock_monotonic() / 1e6;
 }
 
 static unsigned promised_checks(const struct bw_sim_config *c)
@@ -46,7 +46,10 @@ static int one_run(struct session *s, uint32_t r)
     config.seed += r;
     config.trace = s->trace;
     config.checks = s->options->check ? promised_checks(&config) : 0;
-    config.observer = s->picture && r == 0 ? &s->timeline.observer : NULL;
+    if (s->picture && r == 0) {
+        config.observer = &s->timeline.observer;
+        config.run_on = RUN_ON;
+    }
     if (s->trace && s->options->runs > 1)
         fprintf(s->trace, "# seed %llu\n", (unsigned long long)config.seed);
     double before = now_ms();
@@ -54,7 +57,9 @@ static int one_run(struct session *s, uint32_t r)
     if (error != 0)
         return bw_usage_error(s->command, "%s", why);
     if (s->picture && r == 0)
-        bw_timeline_finish(&s->timeline, result.virtual_ns);
+        bw_timeline_finish(&s->timeline, &config, &result);
+    if (r == 0)
+        s->first = result;
     bw_summary_add(&s->summary, &result, config.seed, now_ms() - before);
     return BW_GO_ON;
 }
@@ -64,7 +69,7 @@ static void print_timeline(struct session *s, const struct bw_term *term)
     if (s->options->no_timeline || s->timeline.nodes > LANES_MAX)
         return;
     putchar('\n');
-    bw_timeline_text(&s->timeline, term, stdout, 0, s->timeline.end, s->timeline.end);
+    bw_timeline_text(&s->timeline, term, stdout, 0, s->timeline.shown, s->timeline.shown);
     bw_timeline_legend(&s->timeline, term, stdout);
 }
 
@@ -85,9 +90,10 @@ static int write_svg(struct session *s)
              c->guard ? " + quorum guard" : "");
     snprintf(subtitle, sizeof subtitle, "%u nodes, detector %s, seed %llu", c->nodes,
              bw_run_detector_name(c), (unsigned long long)c->seed);
-    if (bw_timeline_svg(&s->timeline, title, subtitle, s->options->svg_path) == 0)
+    if (bw_timeline_svg(&s->timeline, &s->first, title, subtitle, s->options->svg_path) == 0)
         return BW_GO_ON;
-    fprintf(stderr, "%s: --svg: %s: %s\n", s->command->path, s->options->svg_path, strerror(errno));
+    fprintf(stderr, "%s: cannot write --svg %s: %s\n", s->command->path, s->options->svg_path,
+            strerror(errno));
     return BW_EXIT_IO;
 }
 
@@ -119,12 +125,12 @@ static int open_trace(struct session *s)
     s->trace = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (s->trace)
         return BW_GO_ON;
-    return bw_usage_error(s->command, "--trace: %.200s: %s", path, strerror(errno));
+    return bw_usage_error(s->command, "cannot write --trace %.200s: %s", path, strerror(errno));
 }
 
 static int begin(struct session *s)
 {
-    const struct bw_run_options *o = s->options;
+    const struct bw_sim_run_options *o = s->options;
     bool text = !o->json && o->runs == 1 && (o->story || !o->no_timeline);
     s->picture = o->svg_path || text;
     s->sim = bw_sim_new();
@@ -136,7 +142,7 @@ static int begin(struct session *s)
     return open_trace(s);
 }
 
-static int execute(const struct bw_cli_command *command, struct bw_run_options *options)
+static int execute(const struct bw_cli_command *command, struct bw_sim_run_options *options)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s)
@@ -147,7 +153,7 @@ static int execute(const struct bw_cli_command *command, struct bw_run_options *
     for (uint32_t r = 0; r < options->runs && code == BW_GO_ON; r++)
         code = one_run(s, r);
     if (s->trace && s->trace != stdout && fclose(s->trace) != 0 && code == BW_GO_ON) {
-        fprintf(stderr, "%s: --trace: %s: %s\n", command->path, options->trace_path,
+        fprintf(stderr, "%s: cannot write --trace %s: %s\n", command->path, options->trace_path,
                 strerror(errno));
         code = BW_EXIT_IO;
     }
@@ -165,7 +171,7 @@ static int execute(const struct bw_cli_command *command, struct bw_run_options *
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     struct bw_parsed parsed;
-    struct bw_run_options *options = malloc(sizeof *options);
+    struct bw_sim_run_options *options = malloc(sizeof *options);
     if (!options)
         return BW_EXIT_IO;
     bw_run_options_init(options);
@@ -173,7 +179,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code == BW_GO_ON)
         code = bw_run_options_finish(command, &parsed, options);
     if (code == BW_GO_ON)
-        code = execute(command, options);
+        code = options->explore ? bw_run_replay(command, options) : execute(command, options);
     bw_run_options_deinit(options);
     free(options);
     return code;
@@ -183,10 +189,11 @@ const struct bw_cli_command bw_command_sim_run = {
     .name = "run",
     .path = "bellwether sim run",
     .usage = "[--algorithm A] [--nodes N] [faults] [--runs R] [--json] [--svg FILE]",
-    .about = "elect among simulated nodes, under the faults you name",
+    .about = "simulate an election under faults that you choose",
     .text =
-        "Every option has a twin in the environment (--seed: BELLWETHER_SEED) and in a script\n"
-        "(seed 7). The command line wins over the script, the script over the environment.\n"
+        "Every option can also be set in the environment (--seed: BELLWETHER_SEED) and in a "
+        "script\n"
+        "(seed 7). Precedence: command line, script, environment.\n"
         "\n"
         "A script is a complete experiment:\n"
         "  algorithm raft\n"
@@ -197,6 +204,8 @@ const struct bw_cli_command bw_command_sim_run = {
         "  at 9s resume 2\n"
         "Events: crash restart pause resume partition heal cut mend loss latency drift jump\n"
         "disk-fail disk-slow hint confirm-dead join leave campaign resign transfer.\n"
+        "\n"
+        "A script that `bellwether sim explore` wrote is replayed action by action.\n"
         "\n"
         "Try:\n"
         "  bellwether sim run --algorithm bully --nodes 10 --crashed 10 --initiator 1\n"

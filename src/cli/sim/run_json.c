@@ -1,11 +1,11 @@
-/* `sim run --json`: one object. Figures are means per run unless their name says otherwise; with
- * one run they are that run's, and whole numbers stay whole. */
+/* `sim run --json`: prints one object. Figures are means per run unless their name says otherwise.
+ * With one run they are that run's figures, and integers stay integers. */
 #include "cli/sim/run.h"
 
 #include <jansson.h>
 #include <math.h>
 
-/* Whole numbers as integers, so that an exact count reads as one. */
+/* Writes integers without a fraction, so that an exact count is recognizable. */
 static json_t *number(double value)
 {
     if (fabs(value - round(value)) < 1e-9 && fabs(value) < 9e15)
@@ -22,7 +22,8 @@ static json_t *stats(struct bw_summary_samples *samples)
                      "p99", s.p99, "max", s.max);
 }
 
-/* Several kinds share a name (a ring's ELECTION and the bully's): they are added up. */
+/* Adds up message kinds that share a name, such as ELECTION of a ring and of the bully
+ * algorithm. */
 static json_t *by_kind(const struct bw_summary *summary)
 {
     json_t *kinds = json_object();
@@ -51,7 +52,7 @@ static json_t *per_member_period(const struct bw_summary *summary, uint64_t tota
     return periods ? json_real((double)total / (double)periods) : json_null();
 }
 
-static json_t *detector(const struct bw_run_options *options, struct bw_summary *summary)
+static json_t *detector(const struct bw_sim_run_options *options, struct bw_summary *summary)
 {
     struct bw_sim_stats first = bw_summary_stats(&summary->detection_first);
     bool any = summary->detection_first.count > 0;
@@ -75,7 +76,7 @@ static json_t *tally(const struct bw_summary_tally *tally)
     return object;
 }
 
-static void put_setup(json_t *root, const struct bw_run_options *options)
+static void put_setup(json_t *root, const struct bw_sim_run_options *options)
 {
     const struct bw_sim_config *c = &options->config;
     json_object_set_new(root, "algorithm", json_string(c->algorithm ? c->algorithm->name : "none"));
@@ -98,7 +99,11 @@ static void put_leaders(json_t *root, struct bw_summary *summary)
     json_object_set_new(root, "max_leaders_at_once", json_integer(summary->sum.max_leaders));
     json_object_set_new(root, "messages", messages(summary));
     json_object_set_new(root, "time_to_leader_ms", stats(&summary->to_leader));
+    json_object_set_new(root, "noticed_ms", stats(&summary->noticed));
+    json_object_set_new(root, "time_to_act_ms", stats(&summary->to_act));
+    json_object_set_new(root, "time_to_agree_ms", stats(&summary->to_agree));
     json_object_set_new(root, "leaderless_ms", stats(&summary->leaderless));
+    json_object_set_new(root, "none_acted_ms", stats(&summary->none_acted));
     json_object_set_new(root, "longest_gap_ms", number(summary->gap_max_ms));
     json_object_set_new(root, "runs_without_leader", json_integer(summary->runs - summary->led));
     json_object_set_new(root, "split_brain_ms", number(summary->split_ms / summary->runs));
@@ -114,7 +119,7 @@ static void put_leaders(json_t *root, struct bw_summary *summary)
                         number(bw_summary_mean(summary, summary->sum.writes_tried)));
 }
 
-static void put_totals(json_t *root, const struct bw_run_options *options,
+static void put_totals(json_t *root, const struct bw_sim_run_options *options,
                        struct bw_summary *summary)
 {
     const struct bw_sim_result *sum = &summary->sum;
@@ -142,7 +147,7 @@ static void put_totals(json_t *root, const struct bw_run_options *options,
                         summary->violations ? json_string(summary->violation) : json_null());
 }
 
-int bw_run_print_json(const struct bw_run_options *options, struct bw_summary *summary)
+int bw_run_print_json(const struct bw_sim_run_options *options, struct bw_summary *summary)
 {
     json_t *root = json_object();
     if (!root)

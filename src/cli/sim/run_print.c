@@ -1,4 +1,4 @@
-/* The figures of `sim run` as a table for people. */
+/* Prints the figures of `sim run` as a table. */
 #include "cli/sim/run.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #define LABEL 22
 
 struct page {
-    const struct bw_run_options *options;
+    const struct bw_sim_run_options *options;
     struct bw_summary *summary;
     const struct bw_term *term;
 };
@@ -36,8 +36,8 @@ static void print_head(const struct page *p)
     if (c->algorithm)
         printf("%s\n", c->guard ? bw_elect_guard.promise : c->algorithm->promise);
     if (c->drift > c->drift_bound)
-        printf("Note: clocks drift by more than the %.3g %% the electors were told; timed promises "
-               "do not hold then.\n",
+        printf("Note: clocks drift by more than the %.3g %% that the electors assume "
+               "(--drift-bound); timed promises do not hold then.\n",
                c->drift_bound * 100);
     putchar('\n');
 }
@@ -51,7 +51,7 @@ static void print_leader(const struct page *p)
     else if (s->same_leader && s->leader)
         printf("%u in every run\n", s->leader);
     else if (s->runs == 1)
-        printf("%snone agreed%s\n", bw_term_colour(p->term, BW_RED),
+        printf("%sno agreement%s\n", bw_term_colour(p->term, BW_RED),
                bw_term_colour(p->term, BW_PLAIN));
     else {
         for (uint32_t i = 0; i < s->leaders.count && i < 8; i++)
@@ -91,7 +91,7 @@ static void print_split(const struct page *p)
     putchar('\n');
 }
 
-/* What the user's own settings allow at worst, beside what was seen. */
+/* Prints the longest gap that the user's settings allow, beside the measured gap. */
 static void print_gap(const struct page *p)
 {
     const struct bw_sim_config *c = &p->options->config;
@@ -101,7 +101,7 @@ static void print_gap(const struct page *p)
         return;
     bw_time most = bw_sim_lease_gap(c);
     label("longest gap");
-    printf("%s; at worst %s after a crash (TTL %s + grace %s + election %s)\n",
+    printf("%s; at most %s after a crash (TTL %s + grace %s + election %s)\n",
            ms(seen, p->summary->gap_max_ms), bw_term_span(worst, most),
            bw_term_span(ttl, c->lease.ttl_ns), bw_term_span(grace, c->lease.grace_ns),
            bw_term_span(election, most - c->lease.ttl_ns - c->lease.grace_ns));
@@ -123,14 +123,14 @@ static void print_messages(const struct page *p)
     }
 }
 
-/* What clients of a registry saw. */
+/* Prints what the clients of a registry observed. */
 static void print_clients(const struct page *p)
 {
     const struct bw_summary *s = p->summary;
     char a[BW_TEXT_SPAN], b[BW_TEXT_SPAN], c[BW_TEXT_SPAN], d[BW_TEXT_SPAN];
     if (p->options->config.algorithm != &bw_sim_registry_ops)
         return;
-    label("asked by clients");
+    label("client requests");
     printf("%s, %s answered, %s unknown; %s leases ended\n",
            bw_term_count(a, bw_summary_mean(s, s->sum.asked)),
            bw_term_count(b, bw_summary_mean(s, s->sum.asked_ok)),
@@ -139,7 +139,7 @@ static void print_clients(const struct page *p)
     if (s->sum.undecided == 0)
         return;
     label("history");
-    printf("too hard to judge for %s keys or leases\n", bw_term_count(a, s->sum.undecided));
+    printf("history too long to check for %s keys or leases\n", bw_term_count(a, s->sum.undecided));
 }
 
 static void print_writes(const struct page *p)
@@ -196,10 +196,15 @@ static void print_election(const struct page *p)
         label("");
         printf("%11s %11s %11s %11s %11s\n", "min", "mean", "median", "p99", "max");
     }
+    if (summary->noticed.count > 0)
+        print_times("noticed", &summary->noticed, summary->runs);
     print_times("time to leader", &summary->to_leader, summary->runs);
     if (summary->led < summary->runs && summary->runs > 1)
         printf("  %u of %u runs had no leader\n", summary->runs - summary->led, summary->runs);
+    print_times("until it acts", &summary->to_act, summary->runs);
+    print_times("until all agree", &summary->to_agree, summary->runs);
     print_times("leaderless", &summary->leaderless, summary->runs);
+    print_times("no node acts", &summary->none_acted, summary->runs);
     print_gap(p);
     print_split(p);
     print_messages(p);
@@ -207,7 +212,7 @@ static void print_election(const struct page *p)
     print_clients(p);
 }
 
-void bw_run_print(const struct bw_run_options *options, struct bw_summary *summary,
+void bw_run_print(const struct bw_sim_run_options *options, struct bw_summary *summary,
                   const struct bw_term *term)
 {
     struct page p = {options, summary, term};

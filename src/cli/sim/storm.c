@@ -3,7 +3,8 @@
 #include "cli/commands.h"
 #include "cli/options/terminal.h"
 #include "cli/sim/jobs.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -26,7 +27,7 @@ struct storm_options {
     struct bw_storm_fixed fixed;
 };
 
-struct outcome { /* what a worker sends */
+struct outcome { /* the result that a worker sends */
     uint64_t delivered, events, trace_hash, asked, undecided;
     double cpu_seconds;
     bool bad;
@@ -54,14 +55,12 @@ struct storm_session {
     uint64_t items;
     double start, shown;
     bool progress;
-    struct bw_sim *sim; /* a worker's */
+    struct bw_sim *sim; /* of one worker */
 };
 
 static double seconds_of(clockid_t clock)
 {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)bw_clock_read(clock) / 1e9;
 }
 
 /* ---- options ---- */
@@ -87,7 +86,7 @@ static int set_storm_detector(const struct bw_option *option, void *target, cons
                               char *why)
 {
     if (strcmp(value, "none") == 0) {
-        snprintf(why, BW_WHY, "'none' is drawn by the seed where it makes sense; leave it out");
+        snprintf(why, BW_WHY, "the seed chooses 'none' where it applies; omit the option");
         return -1;
     }
     return bw_set_detector(option, target, value, why);
@@ -103,7 +102,9 @@ static int set_seeds(const struct bw_option *option, void *target, const char *v
     if (bw_text_number(value, length, UINT64_MAX / 64, &o->seeds[0]) != 0 ||
         bw_text_number(last, strlen(last), UINT64_MAX / 64, &o->seeds[1]) != 0 ||
         o->seeds[0] > o->seeds[1]) {
-        snprintf(why, BW_WHY, "'%.60s' is no range of seeds; write 1..1000 or 17", value);
+        snprintf(why, BW_WHY,
+                 "invalid seeds '%.60s': expected a range or a number, for example 1..1000 or 17",
+                 value);
         return -1;
     }
     o->seeds_given = true;
@@ -114,21 +115,24 @@ static int set_seeds(const struct bw_option *option, void *target, const char *v
 
 static const struct bw_option options_table[] = {
     {.help = "options"},
-    {"algorithm", "A|all", "which one (default all)", .set = set_algorithm, AT(algorithm),
-     .word = word_algorithm_or_all},
-    {"detector", "D", "which one; default: the seed draws it", .set = set_storm_detector,
+    {"algorithm", "A|all", "algorithm to test, or all (default: all)", .set = set_algorithm,
+     AT(algorithm), .word = word_algorithm_or_all},
+    {"detector", "NAME", "failure detector (default: drawn by the seed)", .set = set_storm_detector,
      AT(fixed.detector), .word = bw_word_detector},
-    {"shards", "N", "so many elections, spread over the members as by `peer --shards`",
+    {"shards", "N",
+     "number of elections, spread over the members as by `peer --shards` (default: one election)",
      .set = bw_set_u32, AT(fixed.shards), .low = 2, .high = BW_ELECTIONS_MAX},
-    {"seeds", "FROM..TO", "default 1..1000; with --seconds alone: on and on from 1",
+    {"seeds", "FROM..TO",
+     "range of seeds (default: 1..1000; with --seconds alone: from 1 without end)",
      .set = set_seeds},
-    {"seconds", "S", "stop after so much time, as in 60s", .set = bw_set_duration, AT(seconds),
-     .low = 1},
-    {"jobs", "N", "worker processes (default: one per core)", .set = bw_set_u32, AT(jobs), .low = 1,
-     .high = BW_JOBS_MAX},
-    {"trace", "FILE", "with one algorithm and one seed: one line per event; - is standard output",
+    {"seconds", "S", "maximum real time, for example 60s (default: no limit)",
+     .set = bw_set_duration, AT(seconds), .low = 1},
+    {"jobs", "N", "number of worker processes (default: one per core)", .set = bw_set_u32, AT(jobs),
+     .low = 1, .high = BW_JOBS_MAX},
+    {"trace", "FILE",
+     "write one line per event, for one algorithm and one seed; - is stdout (default: none)",
      .set = bw_set_text, AT(trace_path)},
-    {"json", NULL, "one JSON object", .set = bw_set_switch, AT(json)},
+    {"json", NULL, "print one JSON object (default: text)", .set = bw_set_switch, AT(json)},
     BW_LEASE_OPTIONS(struct storm_options, fixed.lease),
     {0},
 };
@@ -181,7 +185,8 @@ static void add(struct totals *totals, const struct outcome *outcome, uint64_t s
     totals->asked += outcome->asked;
     totals->undecided += outcome->undecided;
     totals->cpu_seconds += outcome->cpu_seconds;
-    totals->hash += (outcome->trace_hash ^ seed) * 0x9e3779b97f4a7c15ull; /* in any order alike */
+    /* independent of the order */
+    totals->hash += (outcome->trace_hash ^ seed) * 0x9e3779b97f4a7c15ull;
 }
 
 static void append_span(char *out, size_t size, const char *flag, bw_time span)
@@ -191,7 +196,7 @@ static void append_span(char *out, size_t size, const char *flag, bw_time span)
         snprintf(out + used, size - used, " --%s %lldus", flag, (long long)(span / BW_US));
 }
 
-/* What was fixed, as it must be fixed again. */
+/* Writes the fixed settings as options, for a replay. */
 static void lease_flags(const struct bw_sim_lease *lease, char *out, size_t size)
 {
     if (lease->store != BW_SIM_STORE_ANY)
@@ -266,8 +271,8 @@ static void done(void *context, uint64_t item, const void *result)
 static void died(void *context, uint64_t item, int signal)
 {
     struct outcome outcome = {.bad = true};
-    snprintf(outcome.text, sizeof outcome.text, "the process died (%s)",
-             signal ? strsignal(signal) : "it left");
+    snprintf(outcome.text, sizeof outcome.text, "the worker process died (%s)",
+             signal ? strsignal(signal) : "it exited");
     take(context, item, &outcome);
 }
 
@@ -347,7 +352,7 @@ static void print_table(const struct storm_session *s)
     if (s->algorithms_count > 1)
         print_row("all", &s->all);
     if (s->all.asked)
-        printf("clients of the registry asked %llu times; histories too hard to judge: %llu\n",
+        printf("requests of registry clients: %llu; histories too long to check: %llu\n",
                (unsigned long long)s->all.asked, (unsigned long long)s->all.undecided);
     if (s->all.violations > FAILURES_MAX)
         printf("only the first %u violations are shown\n", FAILURES_MAX);
@@ -360,18 +365,19 @@ static int run_traced(struct storm_session *s)
     struct outcome outcome = {0};
     const char *path = s->options.trace_path;
     if (s->items != 1)
-        return bw_usage_error(s->command, "--trace: needs one --algorithm and one seed, as in "
+        return bw_usage_error(s->command, "--trace needs one --algorithm and one seed, for example "
                                           "--algorithm raft --seeds 17..17");
     FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (!file)
-        return bw_usage_error(s->command, "--trace: %.200s: %s", path, strerror(errno));
+        return bw_usage_error(s->command, "cannot write --trace %.200s: %s", path, strerror(errno));
     begin_worker(s);
     storm_one(s, 0, file, &outcome);
     take(s, 0, &outcome);
     if (s->sim)
         bw_sim_free(s->sim);
     if (file != stdout && fclose(file) != 0) {
-        fprintf(stderr, "%s: --trace: %s: %s\n", s->command->path, path, strerror(errno));
+        fprintf(stderr, "%s: cannot write --trace %s: %s\n", s->command->path, path,
+                strerror(errno));
         return BW_EXIT_IO;
     }
     return BW_GO_ON;
@@ -379,16 +385,16 @@ static int run_traced(struct storm_session *s)
 
 static int run_jobs(struct storm_session *s, unsigned workers)
 {
-    struct bw_jobs jobs = {.count = s->items,
-                           .workers = workers,
-                           .result_bytes = sizeof(struct outcome),
-                           .context = s,
-                           .begin = begin_worker,
-                           .work = work,
-                           .done = done,
-                           .died = died,
-                           .tick = tick};
-    int result = bw_jobs_run(&jobs);
+    struct bw_sim_jobs jobs = {.count = s->items,
+                               .workers = workers,
+                               .result_bytes = sizeof(struct outcome),
+                               .context = s,
+                               .begin = begin_worker,
+                               .work = work,
+                               .done = done,
+                               .died = died,
+                               .tick = tick};
+    int result = bw_sim_jobs_run(&jobs);
     if (result >= 0)
         return result == 0 ? BW_GO_ON : 130;
     fprintf(stderr, "%s: cannot start workers: %s\n", s->command->path, strerror(errno));
@@ -423,10 +429,10 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     int code = bw_options_parse(command, argc, argv, &s->options, &parsed);
     const struct bw_elector_ops *one = s->options.algorithm;
     if (code == BW_GO_ON && s->options.fixed.shards && one && !bw_sim_can_spread(one))
-        code = bw_usage_error(command, "--shards: those of %s cannot be spread; leave it out",
-                              one->name);
+        code = bw_usage_error(
+            command, "--shards: the elections of %s cannot be spread; omit the option", one->name);
     if (code == BW_GO_ON) {
-        unsigned workers = s->options.jobs ? s->options.jobs : bw_jobs_cores();
+        unsigned workers = s->options.jobs ? s->options.jobs : bw_sim_jobs_cores();
         choose(s);
         code = s->options.trace_path ? run_traced(s) : run_jobs(s, workers);
         if (code == BW_GO_ON || code == 130) {
@@ -446,16 +452,19 @@ const struct bw_cli_command bw_command_sim_storm = {
     .name = "storm",
     .path = "bellwether sim storm",
     .usage = "[--algorithm A|all] [--seeds FROM..TO] [--seconds S] [--json]",
-    .about = "random faults under the checkers, all cores",
-    .text = "Each seed draws a group, a network and 10 to 30 seconds of crashes, pauses,\n"
-            "partitions, cuts, slow and failing disks, loss, drift and commands; then all is\n"
-            "mended. What the algorithm promises is checked throughout; agreement and a working\n"
-            "leader at the end. A violation prints the one command that replays it; exit code 1.\n"
-            "\n"
-            "Try:\n"
-            "  bellwether sim storm --algorithm raft --seeds 1..1000\n"
-            "  bellwether sim storm --algorithm raft --shards 16 --seeds 1..200\n"
-            "  bellwether sim storm --algorithm all --seconds 60s\n",
+    .about = "run random faults under the checkers, on all cores",
+    .text =
+        "Each seed draws a group, a network and 10 to 30 seconds of crashes, pauses, partitions,\n"
+        "cuts, slow and failing disks, message loss, drift and commands; then all faults end.\n"
+        "Half of the seeds add long promises, killed processes whose work runs on, and members\n"
+        "that join, leave, are removed, lose their disk and return. The algorithm's guarantees\n"
+        "are checked throughout, and agreement and a working leader at the end. A violation\n"
+        "prints the command that replays it, and the exit code is 1.\n"
+        "\n"
+        "Try:\n"
+        "  bellwether sim storm --algorithm raft --seeds 1..1000\n"
+        "  bellwether sim storm --algorithm raft --shards 16 --seeds 1..200\n"
+        "  bellwether sim storm --algorithm all --seconds 60s\n",
     .options = options_table,
     .run = run,
 };

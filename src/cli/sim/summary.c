@@ -1,4 +1,4 @@
-/* Adding up runs; see summary.h. Percentiles are of the nearest rank. */
+/* Adds up runs; see summary.h. Percentiles use the nearest rank. */
 #include "cli/sim/summary.h"
 
 #include "core/base/error.h"
@@ -21,17 +21,25 @@ static void samples_add(struct bw_summary_samples *samples, bw_time span)
         samples->at[samples->count++] = (double)span / 1e6;
 }
 
+#define SAMPLES 8u
+
+static void list_samples(struct bw_summary *s, struct bw_summary_samples *out[SAMPLES])
+{
+    struct bw_summary_samples *all[SAMPLES] = {
+        &s->noticed,    &s->to_leader,  &s->to_act,          &s->to_agree,
+        &s->leaderless, &s->none_acted, &s->detection_first, &s->detection_all};
+    memcpy(out, all, sizeof all);
+}
+
 int bw_summary_init(struct bw_summary *summary, uint32_t runs)
 {
     memset(summary, 0, sizeof *summary);
     summary->same_leader = true;
-    int error = samples_init(&summary->to_leader, runs);
-    if (error == 0)
-        error = samples_init(&summary->leaderless, runs);
-    if (error == 0)
-        error = samples_init(&summary->detection_first, runs);
-    if (error == 0)
-        error = samples_init(&summary->detection_all, runs);
+    struct bw_summary_samples *all[SAMPLES];
+    list_samples(summary, all);
+    int error = 0;
+    for (unsigned i = 0; i < SAMPLES && error == 0; i++)
+        error = samples_init(all[i], runs);
     if (error != 0)
         bw_summary_deinit(summary);
     return error;
@@ -39,10 +47,10 @@ int bw_summary_init(struct bw_summary *summary, uint32_t runs)
 
 void bw_summary_deinit(struct bw_summary *summary)
 {
-    free(summary->to_leader.at);
-    free(summary->leaderless.at);
-    free(summary->detection_first.at);
-    free(summary->detection_all.at);
+    struct bw_summary_samples *all[SAMPLES];
+    list_samples(summary, all);
+    for (unsigned i = 0; i < SAMPLES; i++)
+        free(all[i]->at);
     memset(summary, 0, sizeof *summary);
 }
 
@@ -104,7 +112,11 @@ void bw_summary_add(struct bw_summary *summary, const struct bw_sim_result *resu
     summary->never_detected += result->detection_all == BW_TIME_NEVER;
     add_counters(&summary->sum, result);
     samples_add(&summary->to_leader, result->time_to_leader);
+    samples_add(&summary->noticed, result->noticed);
+    samples_add(&summary->to_act, result->time_to_act);
+    samples_add(&summary->to_agree, result->time_to_agree);
     samples_add(&summary->leaderless, result->leaderless);
+    samples_add(&summary->none_acted, result->none_acted);
     samples_add(&summary->detection_first, result->detection_first);
     samples_add(&summary->detection_all, result->detection_all);
     tally(&summary->leaders, result->leader);

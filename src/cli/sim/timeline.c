@@ -1,8 +1,11 @@
-/* The recorder behind timelines and stories; see timeline.h. It believes what the observer tells
- * and asks the world nothing. Only the first election of an instance is kept. */
+/* Records a run for timelines and stories; see timeline.h. It relies only on the observer's
+ * callbacks and never queries the simulated world. It records only the first election of an
+ * instance. */
 #include "cli/sim/timeline.h"
 
+#include "core/base/bug.h"
 #include "core/base/error.h"
+#include "sim/stores/lease.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +16,7 @@ static bool known(const struct bw_timeline *t, bw_node node)
 }
 
 static void add_span(struct bw_timeline *t, enum bw_span_kind kind, bw_node node, bw_time from,
-                     bw_time to)
+                     bw_time to, bw_term term)
 {
     if (from == BW_TIME_NEVER || to <= from)
         return;
@@ -21,7 +24,7 @@ static void add_span(struct bw_timeline *t, enum bw_span_kind kind, bw_node node
         t->dropped++;
         return;
     }
-    t->spans[t->spans_count++] = (struct bw_span){kind, node, from, to, t->lanes[node].term};
+    t->spans[t->spans_count++] = (struct bw_span){kind, node, from, to, term};
 }
 
 static struct bw_moment *add_moment(struct bw_timeline *t, enum bw_moment_kind kind, bw_time at,
@@ -32,7 +35,11 @@ static struct bw_moment *add_moment(struct bw_timeline *t, enum bw_moment_kind k
         t->dropped++;
         return &spill;
     }
-    struct bw_moment *moment = &t->moments[t->moments_count++];
+    uint32_t i = t->moments_count++;
+    while (i > 0 && t->moments[i - 1].at > at) /* some are known only later */
+        i--;
+    struct bw_moment *moment = &t->moments[i];
+    memmove(moment + 1, moment, (t->moments_count - 1 - i) * sizeof *moment);
     *moment = (struct bw_moment){.kind = kind, .at = at, .node = node};
     return moment;
 }
@@ -42,37 +49,26 @@ static bool live(const struct bw_lane *lane)
     return lane->up && !lane->absent;
 }
 
-static uint32_t count_live(const struct bw_timeline *t)
+/* Returns the number of members, alive or not: a majority is one of these. */
+static uint32_t count_members(const struct bw_timeline *t)
 {
     uint32_t count = 0;
     for (bw_node id = 1; id <= t->nodes; id++)
-        count += live(&t->lanes[id]);
+        count += BW_BUG(story_counts_live_voters) ? live(&t->lanes[id]) : !t->lanes[id].absent;
     return count;
 }
 
 /* ---- a lane's states ---- */
 
-static void close_act(struct bw_timeline *t, bw_node node, bw_time at)
+static void end_claim(struct bw_timeline *t, bw_node node)
 {
-    struct bw_lane *lane = &t->lanes[node];
-    if (lane->act_from != BW_TIME_NEVER)
-        add_span(t, BW_SPAN_ACT, node, lane->act_from, bw_time_min(lane->act_until, at));
-    lane->act_from = BW_TIME_NEVER;
-}
-
-static void end_claim(struct bw_timeline *t, bw_node node, bw_time at)
-{
-    struct bw_lane *lane = &t->lanes[node];
-    close_act(t, node, at);
-    if (lane->claims)
-        add_span(t, BW_SPAN_CLAIM, node, lane->claim, at);
-    lane->claims = false;
-    lane->claim = BW_TIME_NEVER;
+    t->lanes[node].claims = false;
+    t->lanes[node].claim = BW_TIME_NEVER;
 }
 
 static void end_electing(struct bw_timeline *t, bw_node node, bw_time at)
 {
-    add_span(t, BW_SPAN_ELECTING, node, t->lanes[node].electing, at);
+    add_span(t, BW_SPAN_ELECTING, node, t->lanes[node].electing, at, 0);
     t->lanes[node].electing = BW_TIME_NEVER;
 }
 
@@ -81,9 +77,9 @@ static void go_down(struct bw_timeline *t, bw_node node, bw_time at, bool absent
     struct bw_lane *lane = &t->lanes[node];
     if (!live(lane))
         return;
-    end_claim(t, node, at);
+    end_claim(t, node);
     end_electing(t, node, at);
-    add_span(t, BW_SPAN_PAUSED, node, lane->pause, at);
+    add_span(t, BW_SPAN_PAUSED, node, lane->pause, at, 0);
     lane->pause = BW_TIME_NEVER;
     lane->paused = false;
     lane->up = lane->leaving = false;
@@ -97,59 +93,22 @@ static void come_up(struct bw_timeline *t, bw_node node, bw_time at)
     struct bw_lane *lane = &t->lanes[node];
     if (live(lane))
         return;
-    add_span(t, lane->absent ? BW_SPAN_ABSENT : BW_SPAN_DOWN, node, lane->down, at);
+    add_span(t, lane->absent ? BW_SPAN_ABSENT : BW_SPAN_DOWN, node, lane->down, at, 0);
     lane->up = true;
     lane->absent = false;
     lane->down = BW_TIME_NEVER;
 }
 
-/* ---- what all of them together show ---- */
-
-static bool may_act(const struct bw_lane *lane, bw_time at)
-{
-    return lane->claims && lane->act_from <= at && at < lane->act_until;
-}
-
-static void look_for_two(struct bw_timeline *t, bw_time at)
-{
-    bw_node first = BW_NODE_NONE, second = BW_NODE_NONE;
-    for (bw_node id = 1; id <= t->nodes; id++) {
-        if (!may_act(&t->lanes[id], at))
-            continue;
-        second = first ? id : BW_NODE_NONE;
-        first = first ? first : id;
-        if (second)
-            break;
-    }
-    if (second && !t->two) {
-        struct bw_moment *moment = add_moment(t, BW_MOMENT_TWO, at, first);
-        moment->other = second;
-    }
-    t->two = second != BW_NODE_NONE;
-}
-
-static void look_for_agreement(struct bw_timeline *t, bw_time at)
-{
-    bw_node leader = BW_NODE_NONE;
-    bool agreed = true;
-    for (bw_node id = 1; id <= t->nodes && agreed; id++) {
-        const struct bw_lane *lane = &t->lanes[id];
-        if (!live(lane))
-            continue;
-        if (leader == BW_NODE_NONE)
-            leader = lane->leader;
-        agreed = lane->leader == leader && leader != BW_NODE_NONE;
-    }
-    agreed = agreed && known(t, leader) && t->lanes[leader].claims;
-    if (agreed && leader != t->agreed) {
-        struct bw_moment *moment = add_moment(t, BW_MOMENT_AGREED, at, leader);
-        moment->alive = count_live(t);
-        moment->term = t->lanes[leader].term;
-    }
-    t->agreed = agreed ? leader : BW_NODE_NONE;
-}
-
 /* ---- the observer ---- */
+
+/* Returns whether messages of this kind are sent all the time while nothing happens. */
+static bool is_routine(unsigned kind)
+{
+    return kind == BW_MSG_RAFT_APPEND || kind == BW_MSG_RAFT_APPEND_REPLY ||
+           kind == BW_MSG_STABLE_OK || kind == BW_MSG_CLAIM || kind == BW_MSG_PROMISE ||
+           kind == BW_MSG_ARE_YOU_THERE || kind == BW_MSG_THERE_ANSWER ||
+           kind == BW_MSG_ARE_YOU_COORDINATOR || kind == BW_MSG_COORDINATOR_ANSWER;
+}
 
 static void on_sent(void *context, bw_time at, const struct bw_message *msg, bw_time arrives)
 {
@@ -160,22 +119,34 @@ static void on_sent(void *context, bw_time at, const struct bw_message *msg, bw_
         t->dropped++;
         return;
     }
-    t->arrows[t->arrows_count++] = (struct bw_arrow){at, arrives, msg->from, msg->to, msg->kind};
+    /* a leader that repeats that it leads (COORDINATOR) sends heartbeats */
+    bw_time claim = t->lanes[msg->from].claim;
+    bool repeats = claim != BW_TIME_NEVER && at - claim > t->settle;
+    t->arrows[t->arrows_count++] = (struct bw_arrow){
+        at, arrives, msg->from, msg->to, msg->kind, repeats || is_routine(msg->kind)};
 }
 
 static void on_delivered(void *context, bw_time at, const struct bw_message *msg)
 {
     struct bw_timeline *t = context;
     (void)at;
-    if (!known(t, msg->to) || !(msg->flags & BW_FLAG_YES))
+    if (!known(t, msg->to) || !known(t, msg->from) || !(msg->flags & BW_FLAG_YES))
         return;
     if (msg->kind != BW_MSG_RAFT_VOTE_REPLY && msg->kind != BW_MSG_PROMISE)
         return;
     struct bw_lane *lane = &t->lanes[msg->to];
-    if (lane->votes_term != msg->term)
-        lane->votes = 0;
+    if (!lane->voted)
+        lane->voted = malloc(t->nodes + 1);
+    if (!lane->voted)
+        return;
+    if (lane->votes_term != msg->term || !lane->votes) {
+        memset(lane->voted, 0, t->nodes + 1);
+        lane->voted[msg->to] = 1; /* it votes for itself */
+        lane->votes = 1;
+    }
     lane->votes_term = msg->term;
-    lane->votes++;
+    lane->votes += !lane->voted[msg->from]; /* a vote may arrive twice */
+    lane->voted[msg->from] = 1;
 }
 
 static void take_lead(struct bw_timeline *t, bw_time at, bw_node node,
@@ -189,32 +160,74 @@ static void take_lead(struct bw_timeline *t, bw_time at, bw_node node,
     moment->term = a->term;
     moment->token = a->token;
     moment->act_from = act_from;
-    moment->alive = count_live(t);
-    moment->votes = lane->votes && lane->votes_term == a->term ? lane->votes + 1 : 0;
+    moment->voters = count_members(t);
+    moment->votes = lane->votes_term == a->term ? lane->votes : 0;
 }
 
-static void renew_act(struct bw_timeline *t, bw_node node, bw_time act_from, bw_time act_until)
+/* Adds an interval of a node, or extends its last one of this kind. */
+static void add_interval(struct bw_timeline *t, const struct bw_sim_interval *interval,
+                         enum bw_span_kind kind, uint32_t *last)
 {
-    struct bw_lane *lane = &t->lanes[node];
-    if (lane->act_from != BW_TIME_NEVER && act_from <= lane->act_until) {
-        lane->act_until = act_until;
+    if (*last) {
+        struct bw_span *before = &t->spans[*last - 1];
+        if (before->to == interval->from && before->term == interval->term) {
+            before->to = interval->to;
+            return;
+        }
+    }
+    uint32_t count = t->spans_count;
+    add_span(t, kind, interval->node, interval->from, interval->to, interval->term);
+    if (t->spans_count > count)
+        *last = t->spans_count;
+}
+
+static void add_strip(struct bw_timeline *t, const struct bw_sim_interval *interval)
+{
+    if (interval->kind == BW_MEASURE_TWO_ACTED) {
+        struct bw_moment *moment = add_moment(t, BW_MOMENT_TWO, interval->from, interval->node);
+        moment->other = interval->other;
+        moment->lasts = interval->to - interval->from;
+    }
+    if (t->strips_count == BW_TIMELINE_STRIPS_MAX) {
+        t->dropped++;
         return;
     }
-    close_act(t, node, act_from);
-    lane->act_from = act_from;
-    lane->act_until = act_until;
+    t->strips[t->strips_count++] = (struct bw_strip){interval->kind, interval->from, interval->to};
+}
+
+static void on_measured(void *context, const struct bw_sim_interval *interval)
+{
+    struct bw_timeline *t = context;
+    bool lane = known(t, interval->node);
+    switch (interval->kind) {
+    case BW_MEASURE_LED:
+        if (lane)
+            add_interval(t, interval, BW_SPAN_CLAIM, &t->lanes[interval->node].led);
+        return;
+    case BW_MEASURE_ACTED:
+        if (lane)
+            add_interval(t, interval, BW_SPAN_ACT, &t->lanes[interval->node].acted);
+        return;
+    case BW_MEASURE_AGREED:
+        add_moment(t, BW_MOMENT_AGREED, interval->from, interval->node)->alive = interval->count;
+        return;
+    default:
+        add_strip(t, interval);
+        return;
+    }
 }
 
 static void on_announced(void *context, bw_time at, bw_node node, uint32_t election,
                          const struct bw_announcement *a, bw_time act_from, bw_time act_until)
 {
     struct bw_timeline *t = context;
+    (void)act_until;
     if (election != 0 || !known(t, node) || !live(&t->lanes[node]))
         return;
     struct bw_lane *lane = &t->lanes[node];
     bool leads = a->leader == node && a->reason == BW_LOSS_NONE;
     if (lane->claims && (!leads || a->term != lane->term)) {
-        end_claim(t, node, at);
+        end_claim(t, node);
         if (!leads) {
             struct bw_moment *moment = add_moment(t, BW_MOMENT_LOSES, at, node);
             moment->other = a->leader;
@@ -227,30 +240,26 @@ static void on_announced(void *context, bw_time at, bw_node node, uint32_t elect
         end_electing(t, node, at);
     if (leads && !lane->claims)
         take_lead(t, at, node, a, act_from);
-    if (leads)
-        renew_act(t, node, act_from, act_until);
-    else if (lane->leaving)
+    if (!leads && lane->leaving)
         go_down(t, node, at, true);
-    look_for_two(t, at);
-    look_for_agreement(t, at);
 }
 
-static void on_suspected(void *context, bw_time at, bw_node node, bw_node whom, bool suspect,
+static void on_suspected(void *context, bw_time at, bw_node node, bw_node target, bool suspect,
                          double level)
 {
     struct bw_timeline *t = context;
     (void)level;
-    if (!suspect || !known(t, whom) || !known(t, node) || t->lanes[node].leader != whom)
+    if (!suspect || !known(t, target) || !known(t, node) || t->lanes[node].leader != target)
         return;
     for (uint32_t i = t->moments_count; i-- > 0;) {
         const struct bw_moment *m = &t->moments[i];
-        if (m->kind == BW_MOMENT_SUSPECTS && m->other == whom)
+        if (m->kind == BW_MOMENT_SUSPECTS && m->other == target)
             return;
         if (m->kind == BW_MOMENT_FAULT)
             break;
     }
     struct bw_moment *moment = add_moment(t, BW_MOMENT_SUSPECTS, at, node);
-    moment->other = whom;
+    moment->other = target;
 }
 
 static void end_split(struct bw_timeline *t, bw_time at)
@@ -287,10 +296,10 @@ static void apply_fault(struct bw_timeline *t, bw_time at, const struct bw_sim_f
     if (!known(t, node))
         return;
     struct bw_lane *lane = &t->lanes[node];
-    if (fault->kind == BW_FAULT_CRASH)
+    if (fault->kind == BW_FAULT_CRASH || fault->kind == BW_FAULT_KILL)
         go_down(t, node, at, false);
     else if (fault->kind == BW_FAULT_LEAVE && lane->claims)
-        lane->leaving = true; /* it hands over first */
+        lane->leaving = true; /* a leader transfers leadership before it stops */
     else if (fault->kind == BW_FAULT_LEAVE)
         go_down(t, node, at, true);
     else if (fault->kind == BW_FAULT_RESTART || fault->kind == BW_FAULT_JOIN)
@@ -299,7 +308,7 @@ static void apply_fault(struct bw_timeline *t, bw_time at, const struct bw_sim_f
         lane->paused = true;
         lane->pause = at;
     } else if (fault->kind == BW_FAULT_RESUME && lane->paused) {
-        add_span(t, BW_SPAN_PAUSED, node, lane->pause, at);
+        add_span(t, BW_SPAN_PAUSED, node, lane->pause, at, 0);
         lane->paused = false;
         lane->pause = BW_TIME_NEVER;
     }
@@ -313,15 +322,12 @@ static void on_faulted(void *context, bw_time at, const struct bw_sim_fault *fau
     moment->led = known(t, node) && t->lanes[node].claims;
     moment->term = known(t, node) ? t->lanes[node].term : 0;
     apply_fault(t, at, fault, node);
-    look_for_two(t, at);
-    look_for_agreement(t, at);
 }
 
 static void on_wrote(void *context, bw_time at, bw_node node, bw_token token, bool accepted,
                      bool stale)
 {
     struct bw_timeline *t = context;
-    look_for_two(t, at);
     if (!stale)
         return;
     struct bw_moment *moment = add_moment(t, BW_MOMENT_STALE, at, node);
@@ -372,7 +378,7 @@ static void start_lanes(struct bw_timeline *t, const struct bw_sim_config *confi
 {
     for (bw_node id = 1; id <= t->nodes; id++) {
         struct bw_lane *lane = &t->lanes[id];
-        lane->electing = lane->claim = lane->act_from = lane->down = lane->pause = BW_TIME_NEVER;
+        lane->electing = lane->claim = lane->down = lane->pause = BW_TIME_NEVER;
         lane->up = id <= config->nodes;
         lane->absent = !lane->up;
         if (lane->absent)
@@ -387,11 +393,15 @@ int bw_timeline_init(struct bw_timeline *timeline, const struct bw_sim_config *c
 {
     memset(timeline, 0, sizeof *timeline);
     timeline->nodes = config->nodes + config->spare;
+    timeline->lease = config->algorithm && bw_sim_is_lease(config->algorithm);
+    timeline->settle = 4 * config->latency.max;
     timeline->lanes = calloc(timeline->nodes + 1, sizeof *timeline->lanes);
     timeline->spans = malloc(BW_TIMELINE_SPANS_MAX * sizeof *timeline->spans);
     timeline->arrows = malloc(BW_TIMELINE_ARROWS_MAX * sizeof *timeline->arrows);
     timeline->moments = malloc(BW_TIMELINE_MOMENTS_MAX * sizeof *timeline->moments);
-    if (!timeline->lanes || !timeline->spans || !timeline->arrows || !timeline->moments) {
+    timeline->strips = malloc(BW_TIMELINE_STRIPS_MAX * sizeof *timeline->strips);
+    if (!timeline->lanes || !timeline->spans || !timeline->arrows || !timeline->moments ||
+        !timeline->strips) {
         bw_timeline_deinit(timeline);
         return BW_ENOMEM;
     }
@@ -403,7 +413,8 @@ int bw_timeline_init(struct bw_timeline *timeline, const struct bw_sim_config *c
                                                   .suspected = on_suspected,
                                                   .faulted = on_faulted,
                                                   .wrote = on_wrote,
-                                                  .traced = on_traced};
+                                                  .traced = on_traced,
+                                                  .measured = on_measured};
     return 0;
 }
 
@@ -411,6 +422,9 @@ void bw_timeline_deinit(struct bw_timeline *timeline)
 {
     for (uint32_t i = 0; i < timeline->splits_count; i++)
         free(timeline->splits[i].groups);
+    for (bw_node id = 1; timeline->lanes && id <= timeline->nodes; id++)
+        free(timeline->lanes[id].voted);
+    free(timeline->strips);
     free(timeline->lanes);
     free(timeline->spans);
     free(timeline->arrows);
@@ -418,16 +432,45 @@ void bw_timeline_deinit(struct bw_timeline *timeline)
     memset(timeline, 0, sizeof *timeline);
 }
 
-void bw_timeline_finish(struct bw_timeline *timeline, bw_time end)
+/* Returns whether the agreement `m` only continues the latest one: the world measures at the end of
+ * the run and goes on. */
+static bool agreed_before(const struct bw_timeline *t, uint32_t count, const struct bw_moment *m)
 {
-    timeline->end = end;
-    end_split(timeline, end);
+    while (count-- > 0)
+        if (t->moments[count].kind == BW_MOMENT_AGREED)
+            return t->moments[count].node == m->node;
+    return false;
+}
+
+/* Removes the moments after the end of the run. Those that began before it stay. */
+static void drop_later_moments(struct bw_timeline *t)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->moments_count; i++) {
+        struct bw_moment *m = &t->moments[i];
+        bool later = m->kind == BW_MOMENT_TWO ? m->at >= t->end : m->at > t->end;
+        bool again = m->kind == BW_MOMENT_AGREED && kept > 0 && m->at == t->end &&
+                     t->shown > t->end && agreed_before(t, kept, m);
+        if (!later && !again)
+            t->moments[kept++] = *m;
+    }
+    t->moments_count = kept;
+}
+
+void bw_timeline_finish(struct bw_timeline *timeline, const struct bw_sim_config *config,
+                        const struct bw_sim_result *result)
+{
+    bw_time more = config->until ? 0 : (bw_time)((double)result->virtual_ns * config->run_on);
+    timeline->end = result->virtual_ns;
+    timeline->shown = timeline->end + more;
+    end_split(timeline, timeline->shown);
     for (bw_node id = 1; id <= timeline->nodes; id++) {
         struct bw_lane *lane = &timeline->lanes[id];
-        end_claim(timeline, id, end);
-        end_electing(timeline, id, end);
-        add_span(timeline, BW_SPAN_PAUSED, id, lane->pause, end);
+        bw_time to = timeline->shown;
+        end_electing(timeline, id, to);
+        add_span(timeline, BW_SPAN_PAUSED, id, lane->pause, to, 0);
         if (!live(lane))
-            add_span(timeline, lane->absent ? BW_SPAN_ABSENT : BW_SPAN_DOWN, id, lane->down, end);
+            add_span(timeline, lane->absent ? BW_SPAN_ABSENT : BW_SPAN_DOWN, id, lane->down, to, 0);
     }
+    drop_later_moments(timeline);
 }

@@ -1,5 +1,6 @@
-/* The timeline as text: a row per node, a column per slice of time. Of the states a node had within
- * a slice the weightiest is shown, so that a short leadership never vanishes. */
+/* Prints the timeline as text: a row per node, a column per slice of time. If a node had several
+ * states within a slice, the most important one is shown, so that a short leadership stays
+ * visible. */
 #include "cli/sim/timeline.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static const struct look looks[] = {
     [CELL_FOLLOWS] = {"·", ".", "follows", BW_FAINT},
     [CELL_CLAIMS] = {"░", "-", "may not act", BW_YELLOW},
     [CELL_ACTS] = {"█", "#", "leads", BW_GREEN},
-    [CELL_ELECTING] = {"?", "?", "stands", BW_CYAN},
+    [CELL_ELECTING] = {"?", "?", "candidate", BW_CYAN},
     [CELL_PAUSED] = {"z", "z", "paused", BW_MAGENTA},
     [CELL_DOWN] = {"×", "x", "down", BW_RED},
     [CELL_ABSENT] = {" ", " ", "", BW_PLAIN},
@@ -51,7 +52,7 @@ static enum cell cell_of(enum bw_span_kind kind)
     return CELL_ABSENT;
 }
 
-/* Which of two states of one slice is shown. */
+/* Returns a state's importance: the higher one of a slice is shown. */
 static int weight(enum cell cell)
 {
     static const int weights[] = {
@@ -69,7 +70,7 @@ struct canvas {
     unsigned char *cells; /* [(node - 1) * columns + column] */
 };
 
-/* On a terminal the rest of the line is cleared: what stood there may have been longer. */
+/* Clears the rest of the line on a terminal, because the previous text may have been longer. */
 static void end_line(const struct canvas *c)
 {
     fputs(c->term->live ? "\033[K\n" : "\n", c->out);
@@ -126,7 +127,7 @@ static void print_row(const struct canvas *c, bw_node node)
     end_line(c);
 }
 
-/* Marks of faults: a letter above the lanes; slashes while a partition lasts. */
+/* Marks of faults: a letter above the lanes; slashes during a partition. */
 struct mark {
     char letter;
     const char *meaning;
@@ -154,9 +155,14 @@ static const struct mark marks[] = {
     [BW_FAULT_CAMPAIGN] = {'e', "campaign"},
     [BW_FAULT_RESIGN] = {'r', "resign"},
     [BW_FAULT_TRANSFER] = {'t', "transfer"},
-    [BW_FAULT_STORE_DOWN] = {'v', "store away"},
-    [BW_FAULT_STORE_UP] = {'^', "store back"},
+    [BW_FAULT_STORE_DOWN] = {'v', "store down"},
+    [BW_FAULT_STORE_UP] = {'^', "store up"},
+    [BW_FAULT_WIPE] = {'w', "disk lost"},
+    [BW_FAULT_KILL] = {'K', "kill"},
+    [BW_FAULT_REMOVE] = {'-', "remove"},
+    [BW_FAULT_SECOND] = {'2', "second process"},
 };
+_Static_assert(sizeof marks / sizeof *marks == BW_FAULT_SECOND + 1, "every fault has a mark");
 #define MARKS (sizeof marks / sizeof *marks)
 
 static void print_faults(const struct canvas *c)
@@ -174,6 +180,8 @@ static void print_faults(const struct canvas *c)
         for (int k = column_of(c, split->from); k <= last; k++)
             line[k] = '/';
     }
+    if (c->timeline->shown > c->timeline->end && c->now > c->timeline->end)
+        line[column_of(c, c->timeline->end)] = '|';
     for (uint32_t i = 0; i < c->timeline->moments_count; i++) {
         const struct bw_moment *m = &c->timeline->moments[i];
         if (m->kind == BW_MOMENT_FAULT && m->at <= c->now && m->at <= c->to)
@@ -234,6 +242,8 @@ static void legend_faults(const struct bw_timeline *timeline, FILE *out)
     for (size_t i = 0; i < MARKS; i++)
         if (seen[i])
             fprintf(out, "%s%c %s", any++ ? "  " : "      ", marks[i].letter, marks[i].meaning);
+    if (timeline->shown > timeline->end)
+        fprintf(out, "%s| all agree: end of the run and its figures", any++ ? "  " : "      ");
     if (any)
         fputc('\n', out);
 }

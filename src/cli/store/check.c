@@ -1,44 +1,46 @@
-/* `bellwether store check URL`: what this store promises, as it declares it and as it was seen to
- * behave just now. */
+/* `bellwether store check URL`: prints what the store guarantees, and what a trial election
+ * showed. */
 #include "cli/store/check.h"
 
-#include "cli/look/record_print.h"
-#include "cli/options/terminal.h"
-#include "cli/store/play.h"
+#include "cli/election/record_print.h"
+#include "cli/store/trial.h"
+#include "core/base/parse_values.h"
+#include "os/clock.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define READS         21u /* an odd number has a median */
-#define OBSERVED_TEXT "the waiting candidates' own: each watches the record stand still for a TTL"
-#define EXPIRED_TEXT  "the store's own"
+#define READS 21u /* an odd number has a median */
+#define OBSERVED_TEXT                                                                              \
+    "the waiting candidates: each observes that the record is not renewed for a TTL"
+#define EXPIRED_TEXT "the store"
 
 struct check {
     struct bw_client client;
-    char about[BW_WHY_MAX + 1]; /* "": it does not say */
+    char about[BW_WHY_MAX + 1]; /* "": the server does not tell its version */
     bw_time reads[READS];       /* sorted */
-    struct bw_play play;
+    struct bw_trial trial;
 };
 
-/* In text a line per trait, unless what there is to say is NULL: `clock` says it better, or it is
- * of use to few. */
+/* One trait of a store. The text output skips a trait whose text is NULL: the `clock` line covers
+ * it, or few users need it. */
 struct trait {
     unsigned bit;
     const char *key, *label, *yes, *no;
 };
 
 static const struct trait traits[] = {
-    {BW_STORE_TOKEN, "token", "token", "one per leadership, and it only grows",
-     "none: guards cannot tell a former leader"},
+    {BW_STORE_TOKEN, "token", "token", "one per leadership, always growing",
+     "none: guards cannot detect a former leader"},
     {BW_STORE_OBSERVED, "observed", NULL, NULL, NULL},
-    {BW_STORE_NOTIFIES, "notifies", "waiting", "told at once", "looks again and again"},
-    {BW_STORE_QUEUE, "queue", "order", "served in the order they came", "candidates race"},
-    {BW_STORE_LISTS, "lists", "candidates", "listed", "not known"},
-    {BW_STORE_PROVES_DEATH, "proves_death", "dead holder", "proved dead and followed at once",
-     "followed after its TTL"},
-    {BW_STORE_NOTES, "notes", "notes", "resign and transfer reach the leader",
-     "none: resign and transfer do not work from elsewhere"},
-    {BW_STORE_WALL, "wall", "uncertainty", "--clock-uncertainty may shorten the wait after a crash",
+    {BW_STORE_NOTIFIES, "notifies", "waiting", "notified at once", "by polling"},
+    {BW_STORE_QUEUE, "queue", "order", "first come, first served", "candidates race"},
+    {BW_STORE_LISTS, "lists", "candidates", "listed", "unknown"},
+    {BW_STORE_PROVES_DEATH, "proves_death", "dead holder", "proved dead and replaced at once",
+     "replaced after its TTL"},
+    {BW_STORE_NOTES, "notes", "notes", "supported: resign and transfer reach the leader",
+     "not supported: resign and transfer do not work from other machines"},
+    {BW_STORE_WALL, "wall", "uncertainty", "--clock-uncertainty can shorten the wait after a crash",
      NULL},
 };
 #define TRAITS (sizeof traits / sizeof traits[0])
@@ -52,12 +54,12 @@ static const char *clock_of(const struct bw_store_ops *ops)
 
 /* ---- looking ---- */
 
-/* The first reading connects and is not counted. */
+/* Measures reads. The first read connects and is not counted. */
 static int measure_reads(struct check *check)
 {
     for (unsigned i = 0; i <= READS; i++) {
         struct bw_store_request request = bw_client_request(&check->client, BW_STORE_READ);
-        bw_time sent = bw_client_now();
+        bw_time sent = bw_clock_boot();
         int code = bw_client_ask(&check->client, &request);
         if (code != BW_GO_ON)
             return code;
@@ -65,7 +67,7 @@ static int measure_reads(struct check *check)
             return bw_client_fail(&check->client, BW_EXIT_UNAVAILABLE, "%s",
                                   check->client.reply.why);
         if (i > 0)
-            check->reads[i - 1] = bw_client_now() - sent;
+            check->reads[i - 1] = bw_clock_boot() - sent;
     }
     bw_client_median(check->reads, READS); /* sorted now */
     return BW_GO_ON;
@@ -84,32 +86,33 @@ static void print_traits(const struct bw_store_ops *ops)
 
 static void print_ttl(const struct bw_store_ops *ops)
 {
-    char span[BW_TEXT_SPAN];
-    printf("shortest TTL %s\n", bw_term_span(span, ops->ttl_min_ns));
+    char span[BW_SPAN_TEXT];
+    printf("shortest TTL %s\n", bw_span_exact(span, ops->ttl_min_ns));
     if (ops->ttl_max_ns)
-        printf("longest TTL  %s\n", bw_term_span(span, ops->ttl_max_ns));
+        printf("longest TTL  %s\n", bw_span_exact(span, ops->ttl_max_ns));
 }
 
 static void print_text(const struct check *check)
 {
     const struct bw_store_ops *ops = check->client.ops;
-    const struct bw_play *play = &check->play;
-    char a[BW_TEXT_SPAN], b[BW_TEXT_SPAN], c[BW_TEXT_SPAN];
-    bool told = ops->traits & BW_STORE_NOTIFIES;
+    const struct bw_trial *trial = &check->trial;
+    char a[BW_SPAN_TEXT], b[BW_SPAN_TEXT], c[BW_SPAN_TEXT];
+    bool notifies = ops->traits & BW_STORE_NOTIFIES;
     printf("store        %s\n", check->client.look->shown);
-    printf("server       %s\n", check->about[0] ? bw_shown(check->about) : "does not say");
+    printf("server       %s\n", check->about[0] ? bw_shown(check->about) : "unknown");
     printf("latency      %s median of %u reads, %s at worst\n",
-           bw_term_span(a, check->reads[READS / 2]), READS,
-           bw_term_span(b, check->reads[READS - 1]));
+           bw_span_round(a, check->reads[READS / 2]), READS,
+           bw_span_round(b, check->reads[READS - 1]));
     print_traits(ops);
-    printf("clock        leases end by %s\n", clock_of(ops));
+    printf("clock        leases are ended by %s\n", clock_of(ops));
     print_ttl(ops);
     printf("promise      %s\n", ops->summary);
     printf("election     acquired in %s, renewed in %s, handed over in %s%s",
-           bw_term_span(a, play->acquire_ns), bw_term_span(b, play->renew_ns),
-           bw_term_span(c, play->handover_ns), told ? "" : " to one that asked at once");
+           bw_span_round(a, trial->acquire_ns), bw_span_round(b, trial->renew_ns),
+           bw_span_round(c, trial->handover_ns),
+           notifies ? "" : " to a candidate that asks at once");
     if (ops->traits & BW_STORE_TOKEN)
-        printf(", token %" PRIu64 " then %" PRIu64, play->first, play->second);
+        printf(", token %" PRIu64 " then %" PRIu64, trial->first, trial->second);
     putchar('\n');
 }
 
@@ -120,14 +123,15 @@ static double ms(bw_time span)
 
 static json_t *json_play(const struct check *check)
 {
-    const struct bw_play *play = &check->play;
+    const struct bw_trial *trial = &check->trial;
     bool token = check->client.ops->traits & BW_STORE_TOKEN;
-    return json_pack("{s:s, s:f, s:f, s:o, s:f, s:o}", "name", check->client.look->election,
-                     "acquire_ms", ms(play->acquire_ns), "renew_ms", ms(play->renew_ns), "heard_ms",
-                     play->heard_ns < 0 ? json_null() : json_real(ms(play->heard_ns)),
-                     "handover_ms", ms(play->handover_ns), "tokens",
-                     token ? json_pack("[I, I]", (json_int_t)play->first, (json_int_t)play->second)
-                           : json_null());
+    return json_pack(
+        "{s:s, s:f, s:f, s:o, s:f, s:o}", "name", check->client.look->election, "acquire_ms",
+        ms(trial->acquire_ns), "renew_ms", ms(trial->renew_ns), "heard_ms",
+        trial->notified_ns < 0 ? json_null() : json_real(ms(trial->notified_ns)), "handover_ms",
+        ms(trial->handover_ns), "tokens",
+        token ? json_pack("[I, I]", (json_int_t)trial->first, (json_int_t)trial->second)
+              : json_null());
 }
 
 static void print_json(const struct check *check)
@@ -148,9 +152,25 @@ static void print_json(const struct check *check)
 
 /* ---- the command ---- */
 
+struct check_options {
+    struct bw_look look; /* first */
+    bw_time ttl_ns;
+};
+
 static const struct bw_option options[] = {
-    BW_LOOK_STORE, BW_LOOK_STORE_FILE, BW_LOOK_ELECTION,
-    BW_LOOK_JSON,  BW_LOOK_TIMEOUT,    {.name = NULL},
+    BW_LOOK_STORE,
+    BW_LOOK_STORE_FILE,
+    BW_LOOK_TRIAL_ELECTION,
+    {.name = "ttl",
+     .form = "D",
+     .help = "TTL of the trial election's lease; use that of your candidates (default: 10s, or "
+             "the store's minimum)",
+     .set = bw_set_duration,
+     .offset = offsetof(struct check_options, ttl_ns),
+     .low = 1},
+    BW_LOOK_JSON,
+    BW_LOOK_TIMEOUT,
+    {.name = NULL},
 };
 
 int bw_store_parse(const struct bw_cli_command *command, int argc, char **argv,
@@ -163,22 +183,38 @@ int bw_store_parse(const struct bw_cli_command *command, int argc, char **argv,
     if (code != BW_GO_ON)
         return code;
     if (parsed.operands_count > 1)
-        return bw_usage_error(command, "'%.60s': one URL only", parsed.operands[1]);
+        return bw_usage_error(command, "unexpected argument '%.60s': expected one URL",
+                              parsed.operands[1]);
     if (parsed.operands_count == 1)
         look->store = parsed.operands[0];
     if (look->election && (strlen(look->election) > BW_ELECTION_NAME_MAX ||
                            strchr(look->election, '/') || !look->election[0]))
-        return bw_usage_error(command, "'%.60s' is no name of an election", look->election);
+        return bw_usage_error(command, "invalid election name '%.60s'", look->election);
     return bw_look_store(command, look);
+}
+
+static int check_ttl(const struct bw_cli_command *command, const struct check_options *given)
+{
+    char why[BW_WHY_MAX + 1], text[BW_SPAN_TEXT];
+    const struct bw_store_ops *ops = bw_store_find(given->look.store, why);
+    if (!given->ttl_ns || !ops || bw_store_ttl_check(ops, given->ttl_ns, why) == 0)
+        return BW_GO_ON;
+    bool is_short = given->ttl_ns < ops->ttl_min_ns;
+    return bw_usage_error(command, "use --ttl %s or %s: %s",
+                          bw_span_exact(text, is_short ? ops->ttl_min_ns : ops->ttl_max_ns),
+                          is_short ? "more" : "less", why);
 }
 
 static int run_check(const struct bw_cli_command *command, int argc, char **argv)
 {
-    struct bw_look look = {.election = "bellwether-check"};
+    struct check_options given = {.look = {.election = "bellwether-check"}};
+    struct bw_look *look = &given.look;
     static struct check check;
-    int code = bw_store_parse(command, argc, argv, &look);
+    int code = bw_store_parse(command, argc, argv, look);
     if (code == BW_GO_ON)
-        code = bw_client_open(&check.client, command, &look);
+        code = check_ttl(command, &given);
+    if (code == BW_GO_ON)
+        code = bw_client_open(&check.client, command, look);
     if (code != BW_GO_ON)
         return code;
     const struct bw_store_ops *ops = check.client.ops;
@@ -186,9 +222,9 @@ static int run_check(const struct bw_cli_command *command, int argc, char **argv
     if (code == BW_GO_ON && ops->about && !ops->about(check.client.store, check.about))
         check.about[0] = '\0';
     if (code == BW_GO_ON)
-        code = bw_play_election(&check.client, &check.play);
+        code = bw_trial_election(&check.client, given.ttl_ns, &check.trial);
     if (code == BW_GO_ON) {
-        (look.json ? print_json : print_text)(&check);
+        (look->json ? print_json : print_text)(&check);
         code = BW_EXIT_OK;
     }
     bw_client_close(&check.client);
@@ -198,11 +234,13 @@ static int run_check(const struct bw_cli_command *command, int argc, char **argv
 const struct bw_cli_command bw_command_store_check = {
     .name = "check",
     .path = "bellwether store check",
-    .usage = "URL [--json]",
-    .about = "can it be reached, what does it promise, and does it keep that once",
-    .text = "Plays one election between two candidates of its own, in an election of its own\n"
-            "(bellwether-check), and lets go of all it took. Exit code: 0 all went as promised;\n"
-            "1 it did not; 69 the store cannot be reached; 75 others check it all the time.\n",
+    .usage = "URL [--ttl D] [--json]",
+    .about = "check that a store is reachable, show its guarantees, and run a trial election",
+    .text = "Runs one election between two candidates in an election of its own (bellwether-check) "
+            "and\n"
+            "releases everything afterwards. Exit code: 0 the store behaved as it guarantees; 1 it "
+            "did\n"
+            "not; 69 it is unreachable; 75 other checks occupy the election.\n",
     .options = options,
     .operand = bw_any_word,
     .run = run_check,

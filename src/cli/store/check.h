@@ -6,8 +6,8 @@
 
 extern const struct bw_cli_command bw_command_store_check, bw_command_store_init;
 
-/* Options, the URL as operand or --store or BELLWETHER_STORE, and which store is meant. `look` is
- * the target's first member. BW_GO_ON or an exit code. */
+/* Parses the options and the URL: operand, --store or BELLWETHER_STORE. `look` is the target's
+ * first member. Returns BW_GO_ON or an exit code. */
 int bw_store_parse(const struct bw_cli_command *command, int argc, char **argv,
                    struct bw_look *look);
 

@@ -1,7 +1,8 @@
-/* The little client behind status, observe, resign, transfer, candidates and recover. */
+/* The store client of status, observe, resign, transfer, candidates and recover. */
 #include "cli/store/client.h"
 
 #include "cli/run/run.h"
+#include "os/clock.h"
 #include "os/loop.h"
 #include "store/sqlite/files.h"
 
@@ -11,11 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
-#define AGAIN_NS (100 * BW_MS) /* between two questions to a store that is not there yet */
-#define POLL_NS  BW_SEC        /* where a store cannot notify */
+#define AGAIN_NS (100 * BW_MS) /* retry interval while the store is unavailable */
+#define POLL_NS  BW_SEC        /* poll interval for stores that cannot notify */
 
 /* ---- options ---- */
 
@@ -25,13 +25,13 @@ static const char *own_id(void)
     char host[HOST_NAME_MAX + 1] = "";
     const struct passwd *user = getpwuid(geteuid());
     gethostname(host, sizeof host - 1);
-    snprintf(text, sizeof text, "%.30s@%.30s", user ? user->pw_name : "somebody", host);
+    snprintf(text, sizeof text, "%.30s@%.30s", user ? user->pw_name : "unknown", host);
     return text;
 }
 
 int bw_look_store(const struct bw_cli_command *command, struct bw_look *look)
 {
-    static struct bw_job_options job; /* keeps the texts */
+    static struct bw_job_options job; /* holds the texts that `look` points to */
     bw_job_options_init(&job);
     job.config.store = look->store;
     job.store_file = look->store_file;
@@ -54,15 +54,17 @@ int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, s
     if (!look->id)
         look->id = own_id();
     if (strlen(look->id) > BW_CANDIDATE_ID_MAX)
-        return bw_usage_error(command, "--id: is longer than %u bytes", BW_CANDIDATE_ID_MAX);
-    if (!look->election && parsed->operands_count == 1 && command->operand)
+        return bw_usage_error(command, "invalid --id: longer than %u bytes", BW_CANDIDATE_ID_MAX);
+    bool names_target = bw_options_find(command, "to", strlen("to")) != NULL;
+    if (!look->election && parsed->operands_count == 1 && command->operand && !names_target)
         look->election = parsed->operands[0];
     if (!look->election)
-        return bw_usage_error(command, "--election: is missing; write --election NAME");
+        return bw_usage_error(command, "missing option: --election NAME");
     size_t length = strlen(look->election);
     if (length > BW_ELECTION_NAME_MAX || strchr(look->election, '/'))
-        return bw_usage_error(command, "'%.60s' is no name of an election: at most %u bytes, no /",
-                              look->election, BW_ELECTION_NAME_MAX);
+        return bw_usage_error(
+            command, "invalid election name '%.60s': expected at most %u bytes without '/'",
+            look->election, BW_ELECTION_NAME_MAX);
     return bw_look_store(command, look);
 }
 
@@ -77,13 +79,6 @@ int bw_client_fail(const struct bw_client *client, int code, const char *format,
     fputc('\n', stderr);
     va_end(arguments);
     return code;
-}
-
-bw_time bw_client_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * BW_SEC + now.tv_nsec;
 }
 
 static int compare_spans(const void *a, const void *b)
@@ -151,7 +146,7 @@ static int start_loop(struct bw_client *client)
     return BW_GO_ON;
 }
 
-/* Looking must not create what is not there. */
+/* Returns whether the store is missing. A command that only reads must not create it. */
 static bool is_absent(const struct bw_store_ops *ops, const char *url)
 {
     return strcmp(ops->scheme, "sqlite") == 0 && access(bw_sqlite_path(url), F_OK) != 0;
@@ -168,9 +163,9 @@ int bw_client_open(struct bw_client *client, const struct bw_cli_command *comman
     if (!client->ops)
         return bw_usage_error(command, "--store: %s", why);
     if (!look->creates && is_absent(client->ops, look->store))
-        return bw_client_fail(client, BW_EXIT_NONE, "there is no store at %s", look->shown);
+        return bw_client_fail(client, BW_EXIT_NONE, "no store at %s", look->shown);
     if (getrandom(&client->next_id, sizeof client->next_id, 0) != sizeof client->next_id)
-        client->next_id = (uint64_t)bw_client_now();
+        client->next_id = (uint64_t)bw_clock_boot();
     client->next_id |= 1;
     int code = start_loop(client);
     if (code != BW_GO_ON)
@@ -207,11 +202,11 @@ struct bw_store_request bw_client_request(struct bw_client *client, enum bw_stor
         .op = op, .id = client->next_id++, .election = client->look->election};
 }
 
-/* Until the awaited reply is there, `until` has come or a signal asks us to leave. */
+/* Waits until the reply or a signal arrives, at most until the time `until`. */
 static enum bw_wait wait_until(struct bw_client *client, bw_time until)
 {
     while (!client->answered && !client->interrupted) {
-        bw_time left = until == BW_TIME_NEVER ? 3600 * BW_SEC : until - bw_client_now();
+        bw_time left = until == BW_TIME_NEVER ? 3600 * BW_SEC : until - bw_clock_boot();
         if (left <= 0)
             return BW_WAIT_LATE;
         uv_update_time(&client->loop);
@@ -222,6 +217,17 @@ static enum bw_wait wait_until(struct bw_client *client, bw_time until)
     return client->answered ? BW_WAIT_ANSWERED : BW_WAIT_INTERRUPTED;
 }
 
+struct bw_store_reply bw_client_not_sent(const struct bw_store_request *request, int error)
+{
+    enum bw_outcome outcome = error == BW_ELIMIT ? BW_OUTCOME_UNAVAILABLE : BW_OUTCOME_REFUSED;
+    struct bw_store_reply reply = {
+        .id = request->id, .op = request->op, .outcome = outcome, .error = error};
+    snprintf(reply.why, sizeof reply.why, "%s",
+             error == BW_ELIMIT ? "cannot send a request: out of memory or too many requests"
+                                : bw_error_text(error));
+    return reply;
+}
+
 static enum bw_wait send_and_wait(struct bw_client *client, const struct bw_store_request *request,
                                   bw_time until)
 {
@@ -229,9 +235,7 @@ static enum bw_wait send_and_wait(struct bw_client *client, const struct bw_stor
     client->awaited = request->id;
     int error = client->ops->request(client->store, request);
     if (error) {
-        client->reply = (struct bw_store_reply){
-            .id = request->id, .op = request->op, .outcome = BW_OUTCOME_REFUSED, .error = error};
-        snprintf(client->reply.why, sizeof client->reply.why, "%s", bw_error_text(error));
+        client->reply = bw_client_not_sent(request, error);
         return BW_WAIT_ANSWERED;
     }
     enum bw_wait end = wait_until(client, until);
@@ -245,26 +249,26 @@ enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns)
 {
     client->answered = false;
     client->awaited = 0;
-    return wait_until(client, bw_time_add(bw_client_now(), span_ns));
+    return wait_until(client, bw_time_add(bw_clock_boot(), span_ns));
 }
 
 int bw_client_ask(struct bw_client *client, const struct bw_store_request *request)
 {
-    bw_time until = bw_time_add(bw_client_now(), client->look->timeout_ns);
+    bw_time until = bw_time_add(bw_clock_boot(), client->look->timeout_ns);
     client->reply.why[0] = '\0';
     for (;;) {
         enum bw_wait end = send_and_wait(client, request, until);
         if (end == BW_WAIT_INTERRUPTED)
             return BW_EXIT_INTERRUPTED;
-        if (end == BW_WAIT_LATE && client->reply.why[0]) /* what it said before says more */
+        if (end == BW_WAIT_LATE && client->reply.why[0]) /* the earlier reason is more precise */
             return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
         if (end == BW_WAIT_LATE)
-            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "no answer from %s in time",
+            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "no response from %s in time",
                                   client->look->shown);
         enum bw_outcome outcome = client->reply.outcome;
         if (outcome == BW_OUTCOME_DONE || outcome == BW_OUTCOME_REFUSED)
             return BW_GO_ON;
-        if (bw_client_now() + AGAIN_NS >= until)
+        if (bw_clock_boot() + AGAIN_NS >= until)
             return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
         if (bw_client_pause(client, AGAIN_NS) == BW_WAIT_INTERRUPTED)
             return BW_EXIT_INTERRUPTED;
@@ -280,7 +284,7 @@ int bw_client_read(struct bw_client *client)
     if (client->reply.outcome != BW_OUTCOME_DONE)
         return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
     if (client->reply.record.version == 0)
-        return bw_client_fail(client, BW_EXIT_NONE, "there is no election '%s' in %s",
+        return bw_client_fail(client, BW_EXIT_NONE, "no election '%s' in %s",
                               client->look->election, client->look->shown);
     return BW_GO_ON;
 }
@@ -289,9 +293,10 @@ int bw_client_note(struct bw_client *client, enum bw_note_kind kind, const char 
 {
     struct bw_store_request request = bw_client_request(client, BW_STORE_NOTE);
     if (!(client->ops->traits & BW_STORE_NOTES))
-        return bw_client_fail(client, BW_EXIT_UNAVAILABLE,
-                              "%s: carries no notes to the leader; ask it on its own machine",
-                              client->ops->scheme);
+        return bw_client_fail(
+            client, BW_EXIT_UNAVAILABLE,
+            "store %s does not support notes to the leader; stop the leader on its own machine",
+            client->ops->scheme);
     request.note.kind = kind;
     snprintf(request.note.from, sizeof request.note.from, "%s", client->look->id);
     snprintf(request.note.to, sizeof request.note.to, "%s", to);
@@ -301,23 +306,23 @@ int bw_client_note(struct bw_client *client, enum bw_note_kind kind, const char 
     return code;
 }
 
-enum bw_wait bw_client_news(struct bw_client *client, uint64_t version, bw_time until)
+enum bw_wait bw_client_wait_change(struct bw_client *client, uint64_t version, bw_time until)
 {
     struct bw_store_request request = bw_client_request(client, BW_STORE_WATCH);
     request.version = version;
     if (client->ops->traits & BW_STORE_NOTIFIES)
         return send_and_wait(client, &request, until);
     for (;;) {
-        bw_time pause = bw_time_min(POLL_NS, until - bw_client_now());
+        bw_time pause = bw_time_min(POLL_NS, until - bw_clock_boot());
         enum bw_wait end = bw_client_pause(client, bw_time_max(pause, 0));
         if (end == BW_WAIT_INTERRUPTED)
             return end;
         request = bw_client_request(client, BW_STORE_READ);
-        end = send_and_wait(client, &request, bw_client_now() + client->look->timeout_ns);
+        end = send_and_wait(client, &request, bw_clock_boot() + client->look->timeout_ns);
         if (end != BW_WAIT_ANSWERED || client->reply.outcome != BW_OUTCOME_DONE ||
             client->reply.record.version != version)
             return end;
-        if (bw_client_now() >= until)
+        if (bw_clock_boot() >= until)
             return BW_WAIT_LATE;
     }
 }

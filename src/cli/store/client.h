@@ -1,5 +1,5 @@
-/* A store as a short-lived command needs it: open it, ask one thing, wait for the answer or for
- * news, leave in good order on Ctrl-C. Everything runs on one loop in the calling thread. */
+/* A store client for short-lived commands: opens the store, sends a request, waits for the reply or
+ * for a change, and closes cleanly on Ctrl-C. Everything runs on one loop in the calling thread. */
 #ifndef BW_CLI_STORE_CLIENT_H
 #define BW_CLI_STORE_CLIENT_H
 
@@ -9,58 +9,69 @@
 #include <uv.h>
 
 #define BW_EXIT_NONE        66 /* no such store, election, candidate (EX_NOINPUT) */
-#define BW_EXIT_LATE        75 /* not in time */
-#define BW_EXIT_STALE       77 /* an older token */
+#define BW_EXIT_LATE        75 /* timeout */
+#define BW_EXIT_STALE       77 /* stale token */
 #define BW_EXIT_INTERRUPTED 130
 
-/* What every command here is told; the first member of its own options. */
+/* Options of every command that uses this client; the first member of the command's own options. */
 struct bw_look {
     const char *store, *store_file, *election, *id;
-    const char *shown; /* the store without its secret */
+    const char *shown; /* the URL without its secret */
     bool json;
     bw_time timeout_ns;
-    bool creates; /* makes a store that is not there; else it is refused */
+    bool creates; /* creates a missing store; else a missing store is an error */
 };
 
-/* Rows for a command's table; `type` has a struct bw_look first. */
+/* Rows for a command's option table. The command's options begin with a struct bw_look. */
 #define BW_LOOK_STORE                                                                              \
     {                                                                                              \
-        .name = "store", .form = "URL", .help = "where the election is kept: sqlite:PATH, ...",    \
+        .name = "store", .form = "URL",                                                            \
+        .help =                                                                                    \
+            "store of the election: sqlite:PATH or another URL (default: that of bellwether run)", \
         .set = bw_set_text, .offset = offsetof(struct bw_look, store)                              \
     }
 #define BW_LOOK_STORE_FILE                                                                         \
     {                                                                                              \
         .name = "store-file", .form = "FILE",                                                      \
-        .help = "reads the URL from a file, for one that holds a password", .set = bw_set_text,    \
-        .offset = offsetof(struct bw_look, store_file)                                             \
+        .help =                                                                                    \
+            "read the URL of the store from a file, for a URL with a password (default: none)",    \
+        .set = bw_set_text, .offset = offsetof(struct bw_look, store_file)                         \
     }
 #define BW_LOOK_ELECTION                                                                           \
     {                                                                                              \
-        .name = "election", .form = "NAME", .help = "the name contended for", .set = bw_set_text,  \
+        .name = "election", .form = "NAME", .help = "name of the election (required)",             \
+        .set = bw_set_text, .offset = offsetof(struct bw_look, election)                           \
+    }
+#define BW_LOOK_TRIAL_ELECTION                                                                     \
+    {                                                                                              \
+        .name = "election", .form = "NAME",                                                        \
+        .help = "name of the trial election (default: bellwether-check)", .set = bw_set_text,      \
         .offset = offsetof(struct bw_look, election)                                               \
     }
 #define BW_LOOK_ID                                                                                 \
     {                                                                                              \
-        .name = "id", .form = "ID", .help = "who asks, as others will see it (user@host)",         \
+        .name = "id", .form = "ID",                                                                \
+        .help = "name of the requester in notes to the leader (default: user@host)",               \
         .set = bw_set_text, .offset = offsetof(struct bw_look, id)                                 \
     }
 #define BW_LOOK_JSON                                                                               \
     {                                                                                              \
-        .name = "json", .help = "JSON instead of text", .set = bw_set_switch,                      \
+        .name = "json", .help = "print JSON (default: text)", .set = bw_set_switch,                \
         .offset = offsetof(struct bw_look, json)                                                   \
     }
 #define BW_LOOK_TIMEOUT                                                                            \
     {                                                                                              \
-        .name = "timeout", .form = "D", .help = "how long the store may take to answer (5s)",      \
-        .set = bw_set_duration, .low = 1, .offset = offsetof(struct bw_look, timeout_ns)           \
+        .name = "timeout", .form = "D",                                                            \
+        .help = "maximum time to wait for the store (default: 5s)", .set = bw_set_duration,        \
+        .low = 1, .offset = offsetof(struct bw_look, timeout_ns)                                   \
     }
 
-/* Defaults, bw_options_parse, -w for --wait, which store is meant (as `bellwether run` means it),
- * and that an election was named. `look` is the target's first member. */
+/* Sets defaults, parses the options (-w for --wait), finds the store as `bellwether run` does, and
+ * checks that an election is given. `look` is the target's first member. */
 int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, struct bw_look *look,
                   struct bw_parsed *parsed);
 
-/* Which store is meant, as `bellwether run` means it. BW_GO_ON or an exit code. */
+/* Finds the store as `bellwether run` does. Returns BW_GO_ON or an exit code. */
 int bw_look_store(const struct bw_cli_command *command, struct bw_look *look);
 
 struct bw_client {
@@ -72,50 +83,54 @@ struct bw_client {
     uv_timer_t timer;
     uv_signal_t signals[2];
     uint64_t next_id;
-    /* Set: every reply goes there; else only the awaited one is kept. */
+    /* If set, receives every reply; otherwise only the awaited reply is kept. */
     void *context;
     void (*on_reply)(void *context, const struct bw_store_reply *reply);
     uint64_t awaited;
     bool answered, late, interrupted;
-    struct bw_store_reply reply; /* the last one awaited; `candidates` is a copy, valid until the
-                                    next LIST */
+    /* the last awaited reply; its `candidates` are a copy, valid until the next LIST */
+    struct bw_store_reply reply;
     struct bw_candidate *candidates;
 };
 
 enum bw_wait { BW_WAIT_ANSWERED, BW_WAIT_LATE, BW_WAIT_INTERRUPTED };
 
-/* BW_GO_ON, or an exit code after one line on stderr. `look` must live as long as the client. */
+/* Returns BW_GO_ON, or an exit code after one line on stderr. `look` must outlive the client. */
 int bw_client_open(struct bw_client *client, const struct bw_cli_command *command,
                    const struct bw_look *look);
 void bw_client_close(struct bw_client *client);
 
-/* A request with a fresh id, for the election of `look`. */
+/* Returns a request with a fresh id for the election of `look`. */
 struct bw_store_request bw_client_request(struct bw_client *client, enum bw_store_op op);
 
-/* Sends it and waits; an unavailable store is asked again until look->timeout_ns is over. BW_GO_ON
- * with client->reply DONE or REFUSED, or an exit code after one line. */
+/* The reply to a request that the store's client did not send. BW_ELIMIT: this process lacks
+ * memory, so the store counts as unavailable; it has not refused anything. */
+struct bw_store_reply bw_client_not_sent(const struct bw_store_request *request, int error);
+
+/* Sends the request and waits for the reply; retries an unavailable store until look->timeout_ns is
+ * over. Returns BW_GO_ON with a reply DONE or REFUSED in client->reply, or an exit code after one
+ * line on stderr. */
 int bw_client_ask(struct bw_client *client, const struct bw_store_request *request);
 
-/* READ; with BW_EXIT_NONE and a line when the election was never heard of. */
+/* Reads the record. Returns BW_EXIT_NONE after one line if the election does not exist. */
 int bw_client_read(struct bw_client *client);
 
-/* NOTE of that kind to the holder (or for `to`), from look->id. */
+/* Writes a note of this kind to the holder (or for `to`), from look->id. */
 int bw_client_note(struct bw_client *client, enum bw_note_kind kind, const char *to);
 
-/* Waits until the record's version is not `version` (by WATCH; where a store cannot, by looking
- * once a second), or until `until` on bw_client_now. ANSWERED: client->reply, whatever its outcome.
- */
-enum bw_wait bw_client_news(struct bw_client *client, uint64_t version, bw_time until);
+/* Waits until the record's version differs from `version`, or until `until` on bw_clock_boot. Uses
+ * WATCH; polls once a second if the store has no watches. Returns ANSWERED with client->reply of
+ * any outcome. */
+enum bw_wait bw_client_wait_change(struct bw_client *client, uint64_t version, bw_time until);
 
-/* Lets time pass on the loop; LATE is the good end. ANSWERED: something else on the loop has set
+/* Runs the loop for a while. Returns LATE when the time is over, ANSWERED if a callback has set
  * `answered`. */
 enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns);
 
-bw_time bw_client_now(void); /* CLOCK_BOOTTIME */
-/* Of an odd number of spans; sorts them. */
+/* Returns the median of an odd number of spans; sorts them. */
 bw_time bw_client_median(bw_time *spans, size_t count);
 
-/* One line on stderr, behind the command's path; returns `code`. */
+/* Prints one line on stderr after the command's path and returns `code`. */
 __attribute__((format(printf, 3, 4))) int bw_client_fail(const struct bw_client *client, int code,
                                                          const char *format, ...);
 

@@ -1,5 +1,5 @@
-/* `bellwether store init URL`: makes what a store needs on its server before first use, or prints
- * it for somebody who may make it. */
+/* `bellwether store init URL`: creates what a store needs on its server before first use, or prints
+ * it for an administrator with the rights to create it. */
 #include "cli/store/check.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const struct bw_option options[] = {
     BW_LOOK_STORE,
     BW_LOOK_STORE_FILE,
     {.name = "print",
-     .help = "print it, connect to nobody",
+     .help = "print the statements without connecting (default: execute them)",
      .set = bw_set_switch,
      .offset = offsetof(struct init_options, print)},
     BW_LOOK_TIMEOUT,
@@ -25,7 +25,7 @@ static int print_schema(const struct bw_cli_command *command, const struct bw_st
 {
     char why[BW_WHY_MAX + 1] = "";
     if (!ops->schema) {
-        printf("%s: needs nothing made before first use\n", ops->scheme);
+        printf("%s: nothing to create before first use\n", ops->scheme);
         return BW_EXIT_OK;
     }
     char *text = ops->schema(url, why);
@@ -36,7 +36,7 @@ static int print_schema(const struct bw_cli_command *command, const struct bw_st
     return BW_EXIT_OK;
 }
 
-/* A store makes what it needs when it is first asked. */
+/* Sends one read. A store creates its tables or keys on its first request. */
 static int make(const struct bw_cli_command *command, const struct bw_look *look)
 {
     struct bw_client client;
@@ -70,9 +70,10 @@ const struct bw_cli_command bw_command_store_init = {
     .name = "init",
     .path = "bellwether store init",
     .usage = "URL [--print]",
-    .about = "make what the store needs before first use, or print it",
-    .text = "Stores make it themselves when they are first used; this is for those who may not.\n"
-            "Exit code: 0; 69 the store cannot be reached, or it may not be made.\n",
+    .about = "create the tables or keys that the store needs, or print the statements",
+    .text = "Candidates create them on first use. Use this command if the candidates lack the\n"
+            "permissions. Exit code: 0; 69 the store is unreachable, or this user lacks the\n"
+            "permissions.\n",
     .options = options,
     .operand = bw_any_word,
     .run = run_init,

@@ -1,4 +1,4 @@
-/* `bellwether store`: the place where elections are kept, before one trusts it. */
+/* `bellwether store`: examines a store before use. */
 #include "cli/commands.h"
 #include "cli/store/check.h"
 
@@ -9,7 +9,7 @@ const struct bw_cli_command bw_command_store = {
     .name = "store",
     .path = "bellwether store",
     .usage = "COMMAND URL [options]",
-    .about = "look at a store before you trust it: version, latency, promises",
+    .about = "check a store before you use it: version, latency, guarantees",
     .text = "`bellwether --version` lists the stores that can be used here.\n",
     .subs = subs,
     .run = bw_command_dispatch,

@@ -1,4 +1,4 @@
-/* Filling in actions. */
+/* Helpers that add actions to a list. */
 #include "core/base/action.h"
 
 #include <string.h>

@@ -1,9 +1,12 @@
-/* One block of the caller's memory, handed out front to back at init and never given back
- * piecewise. With `at` NULL it only measures: `used` is then the size the real block must have.
- * This is how every module sizes and lays out its state with the same lines of code. */
-#ifndef BW_BASE_ARENA_H
-#define BW_BASE_ARENA_H
+/* A bump allocator over one block of the caller's memory.
+ *
+ * A module takes its state from the arena at init; single pieces are never freed. With `at` NULL
+ * the arena only measures: `used` is then the size that the real block must have. So each module
+ * computes its size and lays out its state with the same code. */
+#ifndef BW_CORE_BASE_ARENA_H
+#define BW_CORE_BASE_ARENA_H
 
+#include "core/base/assert.h"
 #include "core/base/types.h"
 
 struct bw_arena {
@@ -13,8 +16,9 @@ struct bw_arena {
 
 #define BW_ARENA_ALIGN 16u
 
-/* The next `size` bytes, aligned to BW_ARENA_ALIGN; NULL while measuring or when the block is too
- * small (`used` still grows, so used > cap tells). The memory is not cleared. */
+/* Returns the next `size` bytes, aligned to BW_ARENA_ALIGN and not cleared. Returns NULL while
+ * measuring and when the block is too small. `used` grows even then, so used > cap shows that the
+ * block is too small. */
 static inline void *bw_arena_take(struct bw_arena *arena, size_t size)
 {
     size_t start = (arena->used + BW_ARENA_ALIGN - 1) & ~(size_t)(BW_ARENA_ALIGN - 1);
@@ -24,7 +28,7 @@ static inline void *bw_arena_take(struct bw_arena *arena, size_t size)
 
 static inline bool bw_arena_fits(const struct bw_arena *arena)
 {
-    return arena->at && arena->used <= arena->cap;
+    return arena->at && BW_ALWAYS(arena->used <= arena->cap);
 }
 
 #endif

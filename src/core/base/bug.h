@@ -1,8 +1,11 @@
-/* Planted bugs. `BW_BUG(name)` is 0 in every ordinary build and vanishes. A mutant is the tree with
- * one file compiled with -DBW_MUTANT=BW_BUG_name: that one bug is then on, and the tests must
- * notice (`make mutants`, tests/mutants.txt). Every name used anywhere stands in this list. */
-#ifndef BW_BASE_BUG_H
-#define BW_BASE_BUG_H
+/* Planted bugs, which the tests must find.
+ *
+ * `BW_BUG(name)` is 0 in every ordinary build, and the compiler removes it. A mutant is the tree
+ * with one file compiled with -DBW_MUTANT=BW_BUG_name, which turns on that one bug. `make mutants`
+ * checks that the tests named in tests/mutants.txt then fail. Every bug name is listed in
+ * bugs.inc. */
+#ifndef BW_CORE_BASE_BUG_H
+#define BW_CORE_BASE_BUG_H
 
 #ifdef BW_MUTANT
 enum bw_bug {

@@ -1,18 +1,18 @@
 /* The wire format of messages.
  *
- * Numbers are varints (LEB128: seven bits a byte, lowest first, the top bit says that more follows)
+ * Numbers are varints (LEB128: seven bits a byte, lowest first, the top bit marks that more follow)
  * in the shortest form, except where a width is given: those are little-endian of that width.
  *
  *     version        1 byte     1
  *     kind           1 byte     place in BW_MESSAGE_MAP, from 1; new kinds are added at the end
- *     flags          1 byte     enum bw_message_flag; unknown bits are refused
+ *     flags          1 byte     enum bw_message_flag; unknown bits are rejected
  *     election       varint     below BW_ELECTIONS_MAX
  *     from, to       varint x2  ids, not 0
  *     term           varint
  *     fixed part     by kind:
  *       NOTHING        -
  *       PROBE          seq, target, incarnation
- *       BULLY          leader, demerits, version
+ *       BULLY          leader, penalty, version
  *       RING           initiator, best, hops
  *       HS             value, num, max
  *       GROUP          leader, size, counter
@@ -29,11 +29,13 @@
  *       UPDATES        node, incarnation, status, by
  *       COUNTERS       node, value
  *
- * and then the frame ends: bytes behind it are refused, and so is a varint in more bytes than it
- * needs. One message therefore has one encoding.
+ * The frame ends here. The decoder rejects trailing bytes and varints that are longer than needed,
+ * so each message has one encoding.
  *
- * Model: bytes come from a peer that may be old, broken or hostile. Nothing in them is trusted,
- * memory is bounded by the caller's buffers. Not here: length prefix, checksum, authentication. */
+ * Model: the bytes come from a peer that may be outdated, broken or hostile. The decoder trusts
+ * none of them and writes only to the caller's buffers.
+ *
+ * Not done here: length prefix, checksum, authentication. The transport adds them. */
 #include "core/base/codec.h"
 
 #include "core/base/assert.h"
@@ -46,7 +48,7 @@
 
 enum form { VARINT, FIXED };
 
-/* One number of a struct: where, how wide in memory, how it travels, and the most it may be. */
+/* One number of a struct: its offset, its width in memory, its wire form and its maximum. */
 struct field {
     uint16_t offset;
     uint8_t width;
@@ -57,7 +59,7 @@ struct field {
 struct layout {
     const struct field *fields;
     uint16_t count;
-    uint16_t size; /* lists: bytes of an item in memory */
+    uint16_t size; /* for lists: bytes of an item in memory */
 };
 
 #define WIDTH(type, member) ((uint8_t)sizeof(((struct type *)0)->member))
@@ -87,7 +89,7 @@ static const struct field items_field = NUMBER(items);
 
 static const struct field probe_fields[] = {NUMBER(probe.seq), NUMBER(probe.target),
                                             NUMBER(probe.incarnation)};
-static const struct field bully_fields[] = {NUMBER(bully.leader), NUMBER(bully.demerits),
+static const struct field bully_fields[] = {NUMBER(bully.leader), NUMBER(bully.penalty),
                                             NUMBER(bully.version)};
 static const struct field ring_fields[] = {NUMBER(ring.initiator), NUMBER(ring.best),
                                            NUMBER(ring.hops)};
@@ -229,10 +231,10 @@ static void store(const struct field *field, unsigned char *base, uint64_t value
     }
 }
 
-/* ---- out ---- */
+/* ---- encoding ---- */
 
 struct writer {
-    unsigned char *at, *end; /* at NULL: it did not fit */
+    unsigned char *at, *end; /* at == NULL: the buffer was too small */
 };
 
 static void put_byte(struct writer *writer, unsigned char byte)
@@ -293,11 +295,11 @@ int bw_message_encode(const struct bw_message *msg, unsigned char *out, size_t c
     return writer.at ? (int)(writer.at - out) : BW_ELIMIT;
 }
 
-/* ---- in ---- */
+/* ---- decoding ---- */
 
 struct reader {
     const unsigned char *at, *end;
-    int error; /* the first one; reading stops there */
+    int error; /* the first error; the reader stops there */
 };
 
 static void fail(struct reader *reader, int error)

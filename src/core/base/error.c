@@ -1,4 +1,4 @@
-/* The error table as three look-ups. */
+/* Look-ups in the error table. */
 #include "core/base/error.h"
 
 struct row {

@@ -1,38 +1,40 @@
-/* What happens to a decision module. A step takes one event; every event carries the own clock's
- * `now`. */
-#ifndef BW_BASE_EVENT_H
-#define BW_BASE_EVENT_H
+/* The events that a decision module receives. A step takes one event; every event carries `now`,
+ * the time on the own clock. */
+#ifndef BW_CORE_BASE_EVENT_H
+#define BW_CORE_BASE_EVENT_H
 
 #include "core/base/message.h"
 #include "core/base/types.h"
 
 enum bw_event_kind {
-    BW_EVENT_START,   /* first event; start: what was durable before (all zero on a first start) */
-    BW_EVENT_MESSAGE, /* msg, decoded and validated */
-    BW_EVENT_TIMEOUT, /* deadline() has come */
-    BW_EVENT_SUSPECT, /* the detector suspects node */
-    BW_EVENT_TRUST,   /* the detector trusts node again */
-    BW_EVENT_HINT,    /* the connection to node closed: look soon, nothing is proved */
-    BW_EVENT_CONFIRMED_DEAD, /* node's work is known to be dead (guardian, STONITH): promises to it
-                                are void */
-    BW_EVENT_SEND_FAILED,    /* the transport knows that msg did not reach msg->to */
-    BW_EVENT_PERSISTED,      /* the log is durable up to `index` of term `term` */
-    BW_EVENT_JOIN,           /* node is a member from now on, with role and priority in member */
-    BW_EVENT_LEAVE,          /* node left in good order */
-    BW_EVENT_COMMAND,        /* command: somebody here wants something */
-    BW_EVENT_STOP            /* leave in good order: hand over if leading */
+    /* first event; `start` holds the durable record (all zero on the first start) */
+    BW_EVENT_START,
+    BW_EVENT_MESSAGE, /* `msg` arrived, decoded and validated */
+    BW_EVENT_TIMEOUT, /* the time that deadline() returned has come */
+    BW_EVENT_SUSPECT, /* the detector suspects `node` */
+    BW_EVENT_TRUST,   /* the detector trusts `node` again */
+    /* the connection to `node` closed; check it soon, this is not proof of failure */
+    BW_EVENT_HINT,
+    /* the work of `node` is proved dead (guardian, STONITH): promises to the node are void */
+    BW_EVENT_CONFIRMED_DEAD,
+    BW_EVENT_SEND_FAILED, /* the transport knows that `msg` did not reach msg->to */
+    BW_EVENT_PERSISTED,   /* the log is durable up to persisted.index of persisted.term */
+    BW_EVENT_JOIN,        /* `node` is a member from now on; role and priority are in `member` */
+    BW_EVENT_LEAVE,       /* `node` left after a clean shutdown */
+    BW_EVENT_COMMAND,     /* a local caller sent `command` */
+    BW_EVENT_STOP         /* shut down cleanly: hand over leadership first */
 };
 
 enum bw_command_kind {
-    BW_COMMAND_CAMPAIGN, /* start an election now; node = the leader known to have failed, or none
-                          */
-    BW_COMMAND_RESIGN,   /* step down, let others lead */
-    BW_COMMAND_TRANSFER, /* hand over to node */
-    BW_COMMAND_PROPOSE,  /* Raft: append `count` entries; the caller holds their bytes under
-                            `request` */
-    BW_COMMAND_CHANGE,   /* Raft: membership change op on node */
-    BW_COMMAND_READ,     /* Raft: at which index is a linearizable read safe? answered by request */
-    BW_COMMAND_COMPACT   /* Raft: the caller holds a durable snapshot up to `index` */
+    BW_COMMAND_CAMPAIGN, /* start an election now; node: the leader known to have failed, or none */
+    BW_COMMAND_RESIGN,   /* step down and let another member lead */
+    BW_COMMAND_TRANSFER, /* hand over leadership to `node` */
+    /* Raft: append `count` entries; the caller keeps their bytes under `request` */
+    BW_COMMAND_PROPOSE,
+    BW_COMMAND_CHANGE, /* Raft: apply membership change `op` to `node` */
+    /* Raft: reply to `request` with an index at which a linearizable read is safe */
+    BW_COMMAND_READ,
+    BW_COMMAND_COMPACT /* Raft: the caller holds a durable snapshot up to `index` */
 };
 
 enum bw_change_op { BW_CHANGE_NONE, BW_CHANGE_ADD_LEARNER, BW_CHANGE_PROMOTE, BW_CHANGE_REMOVE };
@@ -40,50 +42,55 @@ enum bw_change_op { BW_CHANGE_NONE, BW_CHANGE_ADD_LEARNER, BW_CHANGE_PROMOTE, BW
 struct bw_command {
     enum bw_command_kind kind;
     enum bw_change_op op;
-    uint16_t election; /* which elector of the instance it is for */
+    uint16_t election; /* the instance's elector that gets the command */
     bw_node node;
     uint32_t count;
     uint64_t request;
     bw_index index;
 };
 
-/* What an instance must never forget, for every algorithm alike. It is durable before anything that
- * follows from it is spoken of (PERSIST actions come before the SENDs they cover). Fields an
- * algorithm has no use for stay 0. */
+/* The record that an instance must never lose; the same for all algorithms.
+ *
+ * The record is durable before the instance sends anything that depends on it: a PERSIST action
+ * comes before the SEND actions it covers. Fields that an algorithm does not use stay 0. */
 struct bw_durable {
-    bw_term term; /* highest term, epoch, round or group counter taken part in */
-    bw_node vote; /* whom the vote of that term went to */
-    uint32_t
-        starts; /* how often this instance has started: incarnation, demerits of a flapping one */
-    bw_token token;        /* highest token ever given or seen */
-    bw_term promise_epoch; /* guard: epoch of the newest promise given */
-    bw_node promised_to;   /* guard: to whom */
-    bw_time
-        promised_ns; /* length T of a promise that may still bind; a restarted node waits it out */
+    bw_term term; /* highest term, epoch, round or group counter it took part in */
+    bw_node vote; /* candidate that got our vote in `term` */
+    /* number of starts of this instance: its incarnation, and the base of its flapping penalty */
+    uint32_t starts;
+    bw_token token;        /* highest token issued or seen */
+    bw_term promise_epoch; /* quorum guard: epoch of the newest promise */
+    bw_node promised_to;   /* quorum guard: holder of the newest promise */
+    /* length T of a promise that may still bind; after a restart the node waits T */
+    bw_time promised_ns;
 };
 
 struct bw_start {
     struct bw_durable durable;
-    bw_node leader; /* who led when we started, if known */
-    bool passive;   /* do not start an election by yourself; wait for an event */
+    bw_node leader; /* the leader at our start, if known */
+    bool passive;   /* do not start an election at start; wait for an event */
 };
 
 struct bw_member {
     bw_node id;
-    uint32_t priority; /* higher is better, before the id */
-    uint8_t ordinary;  /* not a candidate */
+    uint32_t priority; /* higher is preferred; compared before the id */
+    uint8_t ordinary;  /* true: not a candidate */
 };
 
 struct bw_event {
     enum bw_event_kind kind;
-    uint16_t election; /* PERSISTED: which elector's log; CONFIRMED_DEAD, alone: whose work */
-    bool alone;        /* CONFIRMED_DEAD: what the node ran in `election`, not all of it */
-    bool handed; /* CONFIRMED_DEAD, alone: the node itself says so, lives on, and hands its lead
-                    to a successor that it names: nobody else stands for election */
-    bw_term
-        dead_term; /* CONFIRMED_DEAD: what it ran as leader of terms up to this one; 0: of all */
-    bw_node heir;  /* who should lead next, so that many elections are spread over the members;
-                      set by instance.c where somebody is gone or goes; NONE: whoever wins */
+    /* PERSISTED: the elector of that log; CONFIRMED_DEAD with `alone`: the elector of that work */
+    uint16_t election;
+    /* CONFIRMED_DEAD: only the node's work in `election` is dead; false: all its work is */
+    bool alone;
+    /* CONFIRMED_DEAD with `alone`: the node itself reports the death, keeps running, and transfers
+     * leadership to a successor it names; no other member starts an election */
+    bool handed;
+    /* CONFIRMED_DEAD: covers the work of terms up to this one; 0: of all terms */
+    bw_term dead_term;
+    /* the member that should lead next, so that the members share many elections evenly. instance.c
+     * sets it when a member has gone or goes. NONE: the algorithm decides */
+    bw_node next_leader;
     bw_node node;
     bw_time now;
     union {

@@ -1,6 +1,7 @@
-/* Blocks inside one piece of memory; see heap.h. Classes: 16 to 128 in steps of 16, then four to
- * each doubling (160, 192, 224, 256, 320, ...). */
+/* Size-class allocator; see heap.h. The classes are 16 to 128 in steps of 16, then four per
+ * doubling (160, 192, 224, 256, 320, ...). */
 #include "core/base/heap.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -29,20 +30,45 @@ size_t bw_heap_cost(size_t bytes)
 
 void bw_heap_init(struct bw_heap *heap, void *memory, size_t size)
 {
-    size_t most = (size_t)UINT32_MAX * BW_HEAP_UNIT;
-    *heap =
-        (struct bw_heap){.base = memory, .used = BW_HEAP_UNIT, .size = size < most ? size : most};
+    bw_heap_init_part(heap, memory, BW_HEAP_UNIT, size);
+}
+
+void bw_heap_init_part(struct bw_heap *heap, void *memory, size_t from, size_t end)
+{
+    size_t most = BW_HEAP_BYTES_MAX;
+    *heap = (struct bw_heap){.base = memory, .used = from, .size = end < most ? end : most};
+}
+
+/* A free block begins with the reference to the next one. */
+static bw_ref pop(const struct bw_heap *heap, bw_ref *list)
+{
+    bw_ref ref = *list;
+    if (ref)
+        memcpy(list, bw_heap_at(heap, ref), sizeof ref);
+    return ref;
+}
+
+static void push(const struct bw_heap *heap, bw_ref *list, bw_ref ref)
+{
+    memcpy(bw_heap_at(heap, ref), list, sizeof ref);
+    *list = ref;
+}
+
+static size_t large(unsigned class)
+{
+    return size_of(class) >= BW_HEAP_LARGE ? size_of(class) : 0;
 }
 
 static bw_ref take_free(struct bw_heap *heap, unsigned class)
 {
-    bw_ref ref = heap->free[class];
+    bw_ref ref = pop(heap, &heap->free[class]);
     if (ref)
-        memcpy(&heap->free[class], bw_heap_at(heap, ref), sizeof ref);
-    return ref;
+        heap->free_large -= large(class);
+    return ref ? ref : pop(heap, &heap->released[class]);
 }
 
-/* When the end is reached, a larger free block serves too; it comes back as one of this class. */
+/* When the unused end is exhausted, takes a larger free block. Freeing returns the block to the
+ * smaller class. */
 static bw_ref take_larger(struct bw_heap *heap, unsigned class)
 {
     bw_ref ref = 0;
@@ -71,7 +97,37 @@ bw_ref bw_heap_take(struct bw_heap *heap, size_t bytes)
 void bw_heap_give(struct bw_heap *heap, bw_ref ref, size_t bytes)
 {
     unsigned class = class_of(bytes);
-    memcpy(bw_heap_at(heap, ref), &heap->free[class], sizeof ref);
-    heap->free[class] = ref;
+    push(heap, &heap->free[class], ref);
+    heap->free_large += large(class);
     heap->taken -= size_of(class);
+}
+
+/* The page with the reference to the next free block stays. */
+static struct bw_heap_pages pages_of(const struct bw_heap *heap, bw_ref ref, size_t size)
+{
+    unsigned char *block = bw_heap_at(heap, ref);
+    size_t skipped = BW_HEAP_PAGE - (uintptr_t)block % BW_HEAP_PAGE;
+    return (struct bw_heap_pages){.at = block + skipped,
+                                  .length = (size - skipped) / BW_HEAP_PAGE * BW_HEAP_PAGE};
+}
+
+bool bw_heap_release(struct bw_heap *heap, struct bw_heap_pages *out)
+{
+    if (heap->free_large == 0)
+        return false;
+    unsigned class = BW_HEAP_CLASSES - 1;
+    while (BW_NEVER(!large(class)) || !heap->free[class])
+        class --;
+    bw_ref ref = pop(heap, &heap->free[class]);
+    push(heap, &heap->released[class], ref);
+    heap->free_large -= large(class);
+    *out = pages_of(heap, ref, size_of(class));
+    return true;
+}
+
+void bw_heap_keep_whole(struct bw_heap_pages *pages, size_t page_size)
+{
+    size_t over = (uintptr_t)pages->at % page_size, skipped = over ? page_size - over : 0;
+    pages->at = (unsigned char *)pages->at + skipped;
+    pages->length = skipped < pages->length ? (pages->length - skipped) / page_size * page_size : 0;
 }

@@ -1,6 +1,6 @@
-/* Numbers as bytes, lowest byte first: what files and frames of the project's own use. */
-#ifndef BW_BASE_LITTLE_H
-#define BW_BASE_LITTLE_H
+/* Little-endian integers, as Bellwether's own files and frames store them. */
+#ifndef BW_CORE_BASE_LITTLE_H
+#define BW_CORE_BASE_LITTLE_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* A sorted bounded array. */
+/* The member list is a sorted bounded array; look-ups are binary searches. */
 #include "core/base/members.h"
 
 #include "core/base/bug.h"
@@ -89,8 +89,9 @@ bool bw_members_apply(struct bw_members *members, const struct bw_event *event)
         return row != NULL;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_CONFIRMED_DEAD:
-        /* Its work alone says nothing about the node, which may live on and be heard: only the
-         * detector takes a suspicion back, and only one of its own. */
+        /* The death of its work does not prove that the node is dead: it may run and send. If we
+         * suspected it here, no TRUST event would follow, because the detector withdraws only its
+         * own suspicions. */
         if (!row || row->suspect || (event->alone && !BW_BUG(members_take_dead_work_for_the_node)))
             return false;
         return row->suspect = true;

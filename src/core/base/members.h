@@ -1,10 +1,10 @@
-/* The members of a group as one instance sees them: sorted by id, bounded, with what the detector
- * says of each.
+/* The members of a group as one instance sees them: a bounded list sorted by id, with the
+ * detector's verdict on each.
  *
- * Ids are usually 1..n without gaps, so a look-up tries that place first. Every elector keeps its
- * own list and feeds it the membership and suspicion events through bw_members_apply. */
-#ifndef BW_BASE_MEMBERS_H
-#define BW_BASE_MEMBERS_H
+ * Ids are usually 1..n without gaps, so a look-up tries index id - 1 first. Every elector keeps its
+ * own list and passes membership and suspicion events to bw_members_apply. */
+#ifndef BW_CORE_BASE_MEMBERS_H
+#define BW_CORE_BASE_MEMBERS_H
 
 #include "core/base/arena.h"
 #include "core/base/event.h"
@@ -13,10 +13,11 @@
 struct bw_member_row {
     bw_node id;
     uint32_t priority;
-    uint32_t demerits; /* flapping as last heard from it; 0 until then */
+    /* flapping penalty that the member last reported; 0 before its first report */
+    uint32_t penalty;
     bool ordinary;
     bool suspect;
-    bool answered; /* scratch of the elector that owns the list: answered in this round */
+    bool answered; /* scratch flag of the owning elector: the member replied in this round */
 };
 
 struct bw_members {
@@ -24,24 +25,25 @@ struct bw_members {
     uint32_t count, cap;
 };
 
-/* Lays the list out in `arena` with room for `cap` members and fills it. Returns 0, BW_EINVAL (id 0
- * or twice) or BW_ELIMIT (count > cap). With a measuring arena it only measures and returns 0. */
+/* Takes space for `cap` members from `arena` and fills the list. Returns 0, BW_EINVAL (an id is 0
+ * or a duplicate) or BW_ELIMIT (count > cap). With a measuring arena it only measures and returns
+ * 0. */
 int bw_members_init(struct bw_members *members, struct bw_arena *arena, uint32_t cap,
                     const struct bw_member *list, uint32_t count);
 
-/* The row of `id`, or NULL. Valid until the next add or remove. */
+/* Returns the row of `id`, or NULL. The pointer is valid until the next add or remove. */
 struct bw_member_row *bw_members_find(const struct bw_members *members, bw_node id);
 
-/* Returns 0 (also when it was there: role and priority are then renewed), BW_EINVAL or BW_ELIMIT.
- */
+/* Adds a member, or updates the role and priority of a known one. Returns 0, BW_EINVAL or
+ * BW_ELIMIT. */
 int bw_members_add(struct bw_members *members, const struct bw_member *member);
 void bw_members_remove(struct bw_members *members, bw_node id);
 
-/* Takes JOIN, LEAVE, SUSPECT, TRUST and CONFIRMED_DEAD into the list; other events do nothing. True
- * if it changed. */
+/* Applies JOIN, LEAVE, SUSPECT, TRUST and CONFIRMED_DEAD; ignores other events. Returns true if the
+ * list changed. (An update of a known member's role or priority does not count.) */
 bool bw_members_apply(struct bw_members *members, const struct bw_event *event);
 
-/* The majority of the configured members: count / 2 + 1. */
+/* A majority of the configured members: count / 2 + 1. */
 static inline uint32_t bw_members_majority(const struct bw_members *members)
 {
     return members->count / 2 + 1;

@@ -1,4 +1,4 @@
-/* The message table as look-ups. */
+/* Look-ups in the table of messages. */
 #include "core/base/message.h"
 
 enum owner { OWNER_DETECTOR, OWNER_ELECTOR };

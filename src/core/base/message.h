@@ -1,20 +1,19 @@
-/* What instances say to each other: one fixed-size struct, a kind, and for a few kinds a list
- * behind it.
+/* Messages between instances: one fixed-size struct with a kind, and for some kinds a list.
  *
- * A decision module fills one in and puts it into its actions; the caller encodes it (codec.h) or,
- * in the simulator, hands a copy over. `data` is borrowed from the sender until its actions have
- * been carried out, and from the caller for the length of a step on the receiving side.
+ * A decision module fills in a message and adds it to its actions. The caller encodes it (codec.h);
+ * the simulator passes a copy. `data` belongs to the sender until its actions have been carried
+ * out. On the receiving side `data` belongs to the caller and is valid for one step.
  *
- * `term` is the number that makes old news old: epoch (bully, ring, lowest id), round (stable
- * leader), group counter (invitation), epoch of a promise (guard), term (Raft); detectors leave it
- * 0. */
-#ifndef BW_BASE_MESSAGE_H
-#define BW_BASE_MESSAGE_H
+ * `term` lets a receiver recognize stale messages. It is the epoch (bully, ring, lowest id), the
+ * round (stable leader), the group counter (invitation), the epoch of a promise (quorum guard) or
+ * the term (Raft). Detectors leave it 0. */
+#ifndef BW_CORE_BASE_MESSAGE_H
+#define BW_CORE_BASE_MESSAGE_H
 
 #include "core/base/limits.h"
 #include "core/base/types.h"
 
-/* X(constant, name for people, who it belongs to, its fixed part, its list) */
+/* X(constant, name for users, module it is for, its fixed part, its list) */
 #define BW_MESSAGE_MAP(X)                                                                          \
     X(PING, "PING", DETECTOR, PROBE, NONE)                                                         \
     X(ACK, "ACK", DETECTOR, PROBE, NONE)                                                           \
@@ -71,26 +70,30 @@ enum bw_message_kind {
 };
 
 enum bw_message_flag {
-    BW_FLAG_YES = 1,  /* granted, accepted, agreed: the answer is yes */
+    BW_FLAG_YES = 1,  /* granted, accepted or agreed */
     BW_FLAG_LEFT = 2, /* Hirschberg-Sinclair: travels to the left neighbour */
-    BW_FLAG_TRANSFER =
-        4, /* Raft: this vote was asked for by a transfer and bypasses the vote-ignore rule */
+    /* Raft: a transfer caused this vote request; it bypasses the rule that a voter ignores
+     * candidates while it has a leader */
+    BW_FLAG_TRANSFER = 4,
     BW_FLAG_FORWARDED =
-        8, /* invitation: passed on by the coordinator of the one it reaches; SWIM: relayed probe */
-    BW_FLAG_WAITS = 16 /* Raft: a list of waits travels along (APPEND, SNAPSHOT, VOTE_REPLY) */
+        8, /* invitation: forwarded by the receiver's coordinator; SWIM: a relayed probe */
+    /* Raft: the message carries a list of waits (APPEND, SNAPSHOT, VOTE_REPLY) */
+    BW_FLAG_WAITS = 16
 };
 
-struct bw_probe {         /* every detector's fixed part */
-    uint64_t seq;         /* probe or heartbeat number; echoed by the answer */
-    bw_node target;       /* SWIM: whom the probe is about */
-    uint32_t incarnation; /* SWIM: the sender's own */
+struct bw_probe {         /* the fixed part of every detector */
+    uint64_t seq;         /* number of the probe or heartbeat; the reply echoes it */
+    bw_node target;       /* SWIM: the member probed */
+    uint32_t incarnation; /* SWIM: the sender's incarnation */
 };
 
 struct bw_bully_part { /* bully and its variants, lowest id, stable leader */
-    bw_node leader;    /* COORDINATOR: who leads; FAILOVER, NOTICE: who failed; stable: the
-                          round's candidate */
-    uint32_t demerits; /* the sender's flapping, when ranked by stability: fewer is better */
-    uint64_t version;  /* next-in-line: version of the list of alternatives */
+    /* COORDINATOR: the leader; FAILOVER, NOTICE: the failed leader; stable leader: the round's
+     * candidate */
+    bw_node leader;
+    /* the sender's flapping penalty, when ranked by stability; lower is better */
+    uint32_t penalty;
+    uint64_t version; /* next-in-line: version of the list of alternatives */
 };
 
 struct bw_ring_part {
@@ -104,30 +107,31 @@ struct bw_hs_part {
     uint32_t num, max;
 };
 
-struct bw_group_part { /* invitation: a group is (leader, counter); the counter travels as `term` */
+struct bw_group_part { /* invitation: a group is (leader, counter); the counter travels in `term` */
     bw_node leader;    /* the group's coordinator */
-    uint32_t size;     /* members of the sender's group */
-    bw_term counter;   /* ACCEPT, READY, THERE_ANSWER: the group answered for, when it is not the
-                          sender's; ARE_YOU_COORDINATOR: the look, echoed by its answer */
+    uint32_t size;     /* number of members of the sender's group */
+    /* ACCEPT, READY, THERE_ANSWER: the group that the reply is about, if it is not the sender's;
+     * ARE_YOU_COORDINATOR: number of the check, which the reply echoes */
+    bw_term counter;
 };
 
-struct bw_promise_part { /* quorum guard; term is the epoch */
-    bw_node leader;      /* PROMISE refused: who holds the promise */
-    bw_time left_ns;     /* PROMISE refused: how long it still binds, on the sender's clock */
-    bw_time echo;        /* the claimant's send time, given back untouched */
+struct bw_promise_part { /* quorum guard; `term` is the epoch */
+    bw_node leader;      /* PROMISE refused: the holder of the promise */
+    bw_time left_ns; /* PROMISE refused: how long that promise still binds, on the sender's clock */
+    bw_time echo;    /* the claimant's send time, echoed unchanged */
 };
 
-/* A window of an earlier Raft leader that may still be open (core/elect/raft/window.c). The
+/* The window of an earlier Raft leader that may still be open (core/elect/raft/window.c). The
  * receiver counts left_ns from receipt on its own clock. */
 struct bw_raft_wait {
-    bw_node node;    /* that leader; NONE: not known, or one of several */
+    bw_node node;    /* that leader; NONE: unknown, or several leaders */
     bw_term term;    /* the newest term in which it led */
-    bw_time left_ns; /* as the sender's clock measures it; 0 < left_ns <= span_ns */
+    bw_time left_ns; /* time left on the sender's clock; 0 < left_ns <= span_ns */
 };
 
 struct bw_raft_waits {
-    uint32_t count;  /* not 0 if and only if the message has BW_FLAG_WAITS */
-    bw_time span_ns; /* length of the longest whole promise among them */
+    uint32_t count;  /* nonzero if and only if the message has BW_FLAG_WAITS */
+    bw_time span_ns; /* full length of the longest promise among the waits */
     struct bw_raft_wait at[BW_RAFT_WAITS_MAX];
 };
 
@@ -135,8 +139,8 @@ struct bw_vote_part {
     bw_index last_index; /* of the candidate's log */
     bw_term last_term;
     bw_time left_ns;            /* reply: the longest of `waits` */
-    bw_time ended;              /* VOTE of a transfer: the echo of its TIMEOUT_NOW */
-    struct bw_raft_waits waits; /* reply */
+    bw_time ended;              /* VOTE in a transfer: the echo of its TIMEOUT_NOW */
+    struct bw_raft_waits waits; /* reply: open windows of earlier leaders */
 };
 
 struct bw_term_run { /* `count` log entries of one term */
@@ -144,9 +148,9 @@ struct bw_term_run { /* `count` log entries of one term */
     uint32_t count;
 };
 
-struct bw_change {  /* a membership change held by a log entry */
+struct bw_change {  /* a membership change in a log entry */
     uint8_t op;     /* enum bw_change_op */
-    uint32_t entry; /* APPEND: which of the batch's entries, from 0 */
+    uint32_t entry; /* APPEND: index of the entry in the batch, from 0 */
     bw_node node;
 };
 
@@ -154,38 +158,40 @@ struct bw_append_part {
     bw_index prev_index;
     bw_term prev_term;
     bw_index commit;
-    bw_time echo; /* the leader's send time, given back untouched: leases and reads count from it */
-    struct bw_change change; /* at most one per batch; op 0 = none */
+    bw_time echo; /* the leader's send time, echoed unchanged; leases and reads count from it */
+    struct bw_change change; /* at most one per batch; op 0: none */
     uint32_t runs;
     struct bw_term_run run[BW_RAFT_APPEND_RUNS_MAX];
-    struct bw_raft_waits waits; /* of the leader */
+    struct bw_raft_waits waits; /* the leader's waits */
 };
 
 struct bw_append_reply_part {
-    bw_index index;    /* yes: entries up to here are durable; no: try from here */
-    bw_term hint_term; /* no: the follower's term at index, 0 = none */
-    bw_index rejected; /* no: the prev_index that was refused, so that late refusals are known */
+    bw_index index;    /* yes: entries up to here are durable; no: retry from here */
+    bw_term hint_term; /* no: the follower's term at `index`; 0: none */
+    /* no: the rejected prev_index, by which the leader recognizes late rejections */
+    bw_index rejected;
     bw_time echo;
 };
 
-struct bw_snapshot_part { /* the list names members: voters first, then learners */
+struct bw_snapshot_part { /* the list holds the members: voters first, then learners */
     bw_index last_index;
     bw_term last_term;
     bw_time echo;
     uint32_t voters;
-    struct bw_raft_waits waits; /* of the leader */
+    struct bw_raft_waits waits; /* the leader's waits */
 };
 
 enum bw_member_status { BW_MEMBER_ALIVE, BW_MEMBER_SUSPECT, BW_MEMBER_DEAD };
 
-struct bw_swim_update { /* list item UPDATES */
+struct bw_swim_update { /* item of a list UPDATES */
     bw_node node;
     uint32_t incarnation;
     uint32_t status; /* enum bw_member_status */
-    bw_node by;      /* SUSPECT, DEAD: who first said so; independent voices shorten a suspicion */
+    /* SUSPECT, DEAD: the first member that reported it; independent reports shorten a suspicion */
+    bw_node by;
 };
 
-struct bw_counter { /* list item COUNTERS */
+struct bw_counter { /* item of a list COUNTERS */
     bw_node node;
     uint64_t value;
 };
@@ -193,9 +199,9 @@ struct bw_counter { /* list item COUNTERS */
 struct bw_message {
     uint8_t kind;
     uint8_t flags;
-    uint16_t election; /* which of the electors that share a connection and a detector */
+    uint16_t election; /* the elector, among those that share a connection and a detector */
     bw_node from, to;
-    uint32_t items; /* list items (bytes for BYTES) behind data */
+    uint32_t items; /* number of list items in `data` (bytes for a list BYTES) */
     bw_term term;
     const void *data;
     union {
@@ -214,14 +220,13 @@ struct bw_message {
 
 const char *bw_message_name(unsigned kind);
 bool bw_message_for_detector(unsigned kind);
-/* Bytes of one list item of this kind; 0 when it has no list. */
+/* Bytes of one list item of this kind; 0: the kind has no list. */
 size_t bw_message_item_size(unsigned kind);
-/* Bytes from the start of the struct that a message of this kind uses: what a copy must take along.
- */
+/* Bytes from the start of the struct that a message of this kind uses; a copy needs only these. */
 size_t bw_message_used(unsigned kind);
-/* Where the struct bw_raft_waits of a message of this kind is; 0: it carries none. */
+/* Offset of the struct bw_raft_waits in a message of this kind; 0: the kind carries no waits. */
 size_t bw_message_waits_at(unsigned kind);
-/* The waits of a message; NULL for a kind that carries none. */
+/* The waits of a message; NULL if its kind carries none. */
 const struct bw_raft_waits *bw_message_waits(const struct bw_message *msg);
 
 #endif

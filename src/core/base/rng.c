@@ -1,4 +1,4 @@
-/* Seeding by splitmix64, so that neighbouring seeds give unrelated streams. */
+/* The state is seeded with splitmix64, so that neighbouring seeds give unrelated streams. */
 #include "core/base/rng.h"
 
 static uint64_t splitmix(uint64_t *state)
@@ -23,4 +23,9 @@ void bw_rng_shuffle(struct bw_rng *rng, bw_node *ids, uint32_t count)
         ids[i - 1] = ids[j];
         ids[j] = swap;
     }
+}
+
+bool bw_rng_chance(struct bw_rng *rng, double p)
+{
+    return p > 0 && bw_rng_unit(rng) < p;
 }

@@ -1,7 +1,7 @@
-/* A small seeded generator (xoshiro256**, Blackman & Vigna 2018), kept in the struct that uses it,
- * so that a run is a function of its seed. Not for secrets. */
-#ifndef BW_BASE_RNG_H
-#define BW_BASE_RNG_H
+/* A small seeded random generator (xoshiro256**, Blackman and Vigna 2018). Each user keeps its own
+ * state, so that a run depends only on its seed. Not for secrets. */
+#ifndef BW_CORE_BASE_RNG_H
+#define BW_CORE_BASE_RNG_H
 
 #include "core/base/types.h"
 
@@ -42,11 +42,8 @@ static inline double bw_rng_unit(struct bw_rng *rng)
     return (double)(bw_rng_next(rng) >> 11) * 0x1.0p-53;
 }
 
-/* True with probability p. */
-static inline bool bw_rng_chance(struct bw_rng *rng, double p)
-{
-    return p > 0 && bw_rng_unit(rng) < p;
-}
+/* True with probability p. Draws nothing if p <= 0. */
+bool bw_rng_chance(struct bw_rng *rng, double p);
 
 /* Uniform in [low, high]; low when high <= low. */
 static inline bw_time bw_rng_between(struct bw_rng *rng, bw_time low, bw_time high)
@@ -54,7 +51,7 @@ static inline bw_time bw_rng_between(struct bw_rng *rng, bw_time low, bw_time hi
     return high <= low ? low : low + (bw_time)bw_rng_below(rng, (uint64_t)(high - low) + 1);
 }
 
-/* Fisher-Yates. */
+/* Shuffles with the Fisher-Yates algorithm. */
 void bw_rng_shuffle(struct bw_rng *rng, bw_node *ids, uint32_t count);
 
 #endif

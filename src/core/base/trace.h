@@ -1,25 +1,25 @@
-/* What a step has to tell besides what it does: state changes and why an event was ignored. A code
- * and three numbers; text is made by whoever shows it. */
-#ifndef BW_BASE_TRACE_H
-#define BW_BASE_TRACE_H
+/* Trace records of a step: state changes, and why an event was ignored. A record is a code and
+ * three numbers; the program that shows it makes the text. */
+#ifndef BW_CORE_BASE_TRACE_H
+#define BW_CORE_BASE_TRACE_H
 
 #include "core/base/types.h"
 
 /* X(constant, text with %node, %a, %b) */
 #define BW_TRACE_MAP(X)                                                                            \
-    X(IGNORED_OLD, "ignored: term %a of %node is older than %b")                                   \
-    X(IGNORED_LATE, "ignored: late answer %a of %node")                                            \
-    X(IGNORED_STRANGER, "ignored: %node is no member")                                             \
-    X(IGNORED_STATE, "ignored: event %a makes no sense in state %b")                               \
-    X(IGNORED_PROMISED, "refused: promised to %node for %a more ns")                               \
-    X(IGNORED_LEADER_ALIVE, "refused a vote for %node: a leader was heard %a ns ago")              \
-    X(IGNORED_LOG, "refused a vote for %node: its log is behind")                                  \
-    X(IGNORED_VOTED, "refused a vote for %node: voted for %a")                                     \
-    X(IGNORED_FULL, "ignored: bound %a reached")                                                   \
-    X(IGNORED_RANK, "refused: %node would lose it to %a at once")                                  \
+    X(IGNORED_OLD, "ignored: %node sent the old term %a; current is %b")                           \
+    X(IGNORED_LATE, "ignored: late reply %a from %node")                                           \
+    X(IGNORED_NOT_A_MEMBER, "ignored: %node is not a member")                                      \
+    X(IGNORED_STATE, "ignored: event %a is not expected in state %b")                              \
+    X(IGNORED_PROMISED, "refused: a promise to %node binds for %a more ns")                        \
+    X(IGNORED_LEADER_ALIVE, "refused a vote for %node: received from the leader %a ns ago")        \
+    X(IGNORED_LOG, "refused a vote for %node: its log is not up to date")                          \
+    X(IGNORED_VOTED, "refused a vote for %node: already voted for %a")                             \
+    X(IGNORED_FULL, "ignored: limit %a reached")                                                   \
+    X(IGNORED_RANK, "refused: %node would lose leadership to %a at once")                          \
     X(STATE, "state %a -> %b")                                                                     \
     X(ELECTION, "election %a started")                                                             \
-    X(WON, "won %a")                                                                               \
+    X(WON, "won election %a")                                                                      \
     X(STEP_DOWN, "stepped down at %a, reason %b")                                                  \
     X(LEADER, "follows %node, term %a")                                                            \
     X(SUSPECTS, "suspects %node, level %a/1000")                                                   \

@@ -1,20 +1,20 @@
-/* The scalar vocabulary of Bellwether: time, ids, terms, tokens.
+/* Scalar types of Bellwether: time, ids, terms, tokens.
  *
- * Time is nanoseconds on the own host's monotonic clock that counts suspend (CLOCK_BOOTTIME in real
- * life, virtual in the simulator). Values of two hosts are never compared. Wall clocks have no type
- * here because they decide nothing. */
-#ifndef BW_BASE_TYPES_H
-#define BW_BASE_TYPES_H
+ * Time is in nanoseconds on the host's own monotonic clock, which also counts suspended time. That
+ * clock is CLOCK_BOOTTIME in production and virtual time in the simulator. Times of two hosts are
+ * never compared. Wall clocks have no type here because no decision depends on them. */
+#ifndef BW_CORE_BASE_TYPES_H
+#define BW_CORE_BASE_TYPES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int64_t bw_time;   /* an instant or a span, ns; never negative in an event */
-typedef uint32_t bw_node;  /* an instance's id, 1 and up */
-typedef uint64_t bw_term;  /* term, epoch or round: one number line per election */
-typedef uint64_t bw_token; /* fencing token, only grows; 0 = none */
-typedef uint64_t bw_index; /* position in the Raft log, 1 and up; 0 = before the first */
+typedef int64_t bw_time;   /* an instant or a span, in ns; never negative in an event */
+typedef uint32_t bw_node;  /* id of an instance, from 1 */
+typedef uint64_t bw_term;  /* term, epoch or round; each election has one sequence of them */
+typedef uint64_t bw_token; /* fencing token; only grows; 0: none */
+typedef uint64_t bw_index; /* position in the Raft log, from 1; 0: before the first entry */
 
 #define BW_NODE_NONE  ((bw_node)0)
 #define BW_TOKEN_NONE ((bw_token)0)
@@ -24,7 +24,7 @@ typedef uint64_t bw_index; /* position in the Raft log, 1 and up; 0 = before the
 #define BW_MS  ((bw_time)1000000)
 #define BW_SEC ((bw_time)1000000000)
 
-/* t + span without overflow; NEVER stays NEVER. */
+/* Returns t + span without overflow. BW_TIME_NEVER stays BW_TIME_NEVER. */
 static inline bw_time bw_time_add(bw_time t, bw_time span)
 {
     return t >= BW_TIME_NEVER - span ? BW_TIME_NEVER : t + span;

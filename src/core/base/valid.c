@@ -1,9 +1,9 @@
-/* What must hold of a message, whoever made it.
+/* Validates messages independently of the receiver's state.
  *
- * Model: a peer may be old, broken or hostile, and the wire format alone admits numbers that no
- * correct peer would send: a log that goes back in time, a membership change of no entry, a list
- * beyond every bound. They end here, so that decision modules only see what could be meant. What is
- * left to them is what depends on their state: strangers, old terms, late answers. */
+ * Model: a peer may be outdated, broken or hostile. The wire format admits values that no correct
+ * peer sends: a log whose terms decrease, a membership change without an entry, a list beyond every
+ * limit. This file rejects them, so that decision modules only see possible messages. The modules
+ * themselves check what depends on their state: unknown senders, old terms, late replies. */
 #include "core/base/valid.h"
 
 #include "core/base/bug.h"
@@ -42,7 +42,8 @@ static const struct row rows[BW_MSG_COUNT] = {
 #undef X
 };
 
-/* The id without which a message of this kind says nothing; `from` where there is none. */
+/* The id that a message of this kind must contain besides its addresses; `from` if there is no
+ * further one. */
 static bw_node subject(const struct bw_message *msg)
 {
     switch (msg->kind) {
@@ -69,8 +70,8 @@ static bw_node subject(const struct bw_message *msg)
     }
 }
 
-/* A position in a log: index 0 is before the first entry and has term 0, every other has a term no
- * later than the sender's. */
+/* A log position: index 0 is before the first entry and has term 0. Every other index has a term
+ * that is not later than the sender's. */
 static bool position_possible(bw_index index, bw_term term, bw_term now)
 {
     return (index == 0) == (term == 0) && term <= now;
@@ -167,7 +168,7 @@ uint32_t bw_message_items_max(unsigned kind)
     return BW_MESSAGE_DATA_MAX / (uint32_t)bw_message_item_size(kind);
 }
 
-/* Every item of the lists that name members begins with the id. */
+/* Checks the ids of a list. In every list that names members, each item begins with the id. */
 static int check_items(const struct bw_message *msg)
 {
     unsigned list = rows[msg->kind].list;

@@ -1,14 +1,14 @@
-/* Whether a message could have been sent by a correct peer. */
-#ifndef BW_BASE_VALID_H
-#define BW_BASE_VALID_H
+/* Checks whether a correct peer could have sent a message. */
+#ifndef BW_CORE_BASE_VALID_H
+#define BW_CORE_BASE_VALID_H
 
 #include "core/base/message.h"
 
-/* A known kind and flags, ids where ids are needed, counts within limits.h, times that are not
- * negative, log positions that are possible. Returns 0, BW_EMALFORMED or BW_ELIMIT. */
+/* Checks that the kind and flags are known, required ids are present, counts are within limits.h,
+ * times are not negative, and log positions are possible. Returns 0, BW_EMALFORMED or BW_ELIMIT. */
 int bw_message_check(const struct bw_message *msg);
 
-/* The most list items a message of this kind may have; 0 when it has no list. */
+/* The maximum number of list items in a message of this kind; 0: the kind has no list. */
 uint32_t bw_message_items_max(unsigned kind);
 
 #endif

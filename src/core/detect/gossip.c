@@ -1,39 +1,51 @@
 /* Gossip (van Renesse, Minsky, Hayden 1998, "A Gossip-Style Failure Detection Service").
  *
- * Each member has a counter and a table of all counters. Every period it bumps its own and sends
- * the table to `fanout` members chosen at random; who receives one takes the larger of each pair. A
- * counter that stands still for T_fail means failed; after 2 T_fail it is no longer passed on.
+ * Each member has a counter and a table of all counters. Every period it increments its own counter
+ * and sends the table to `fanout` members chosen at random. The receiver keeps the larger of each
+ * pair. A member whose counter has not grown for T_fail is failed. After 2 T_fail its counter is no
+ * longer sent.
  *
- * T_fail must leave news the time to spread, which grows with the group: it is the configured
- * time-out plus twice the rounds that a perfect spread to all would take.
+ * T_fail must leave updates enough time to spread, and this time grows with the group. So T_fail is
+ * the configured timeout plus twice the number of rounds in which a perfect spread reaches all
+ * members.
  *
- * The paper forgets a member at 2 T_fail and so needs that delay against stale tables that would
- * bring it back. Here membership is configured: a forgotten member's last counter is kept, so that
- * nothing but a larger one, which only the member itself can have made, brings it back. Targets are
- * drawn from all members, forgotten ones too: that is how two sides of a healed partition find each
- * other. The upper half of a counter counts starts, so that a restarted member is news.
+ * Differences from the paper:
+ * - The paper forgets a member after 2 T_fail, a delay it needs so that stale tables do not bring
+ *   the member back. Here membership is configured and the last counter is kept. Only a larger
+ *   counter brings the member back, and only the member itself can have made that.
+ * - Targets are drawn from all members, including failed ones. So the two sides of a healed
+ *   partition find each other.
+ * - The upper half of a counter counts starts, so that a restarted member is newer than before.
+ * - A member that receives a larger counter of its own continues above it: another process had its
+ *   id, and the tables keep the counter of that process. Once all count it as dead, nobody sends
+ *   that counter; then the smaller ones that the member itself sends are accepted.
  *
- * Model: crash and restart, lossy links. Guarantees: a crash is noticed by everybody within T_fail
- * of the last news; a cut link between two members does not matter while others carry the news.
- * Mistakes have a small chance, never zero. Costs `fanout` messages of n entries per member and
- * period. */
+ * Model: crash and restart, lossy links.
+ *
+ * Guarantees: all members notice a crash within T_fail of the last update. A cut link between two
+ * members does no harm while others carry the updates.
+ *
+ * Not guaranteed: false suspicions are improbable, but possible.
+ *
+ * Cost: `fanout` messages of n entries per member and period. */
 #include "core/detect/gossip.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/limits.h"
 #include "core/base/rng.h"
-#include "core/detect/watch.h"
+#include "core/detect/beat_detector.h"
 
 struct gossip {
     struct bw_watch watch;
     struct bw_rng rng;
     uint32_t fanout;
     bw_time fail_ns;
-    struct bw_counter *table; /* what is sent */
+    struct bw_counter *table; /* the table as sent */
 };
 
-/* Rounds in which each informed member informs `fanout` others until all know. */
+/* The number of rounds until all know, if each informed member informs `fanout` new ones per
+ * round. */
 static uint32_t spread_rounds(uint32_t members, uint32_t fanout)
 {
     uint32_t rounds = 0;
@@ -42,18 +54,18 @@ static uint32_t spread_rounds(uint32_t members, uint32_t fanout)
     return rounds;
 }
 
-static void set_patience(struct gossip *gossip)
+static void set_fail_timeout(struct gossip *gossip)
 {
     const struct bw_watch *watch = &gossip->watch;
     bw_time spread = 2 * (bw_time)spread_rounds(watch->peers.count + 1, gossip->fanout);
     gossip->fail_ns = bw_time_add(watch->timeout_ns, spread * watch->period_ns);
 }
 
-static void admit(struct bw_watch *watch, struct bw_peer *peer, bw_time now)
+static void admit(struct bw_watch *watch, struct bw_detector_peer *peer, bw_time now)
 {
     struct gossip *gossip = (struct gossip *)watch;
-    set_patience(gossip);
-    peer->heard_ns = now;
+    set_fail_timeout(gossip);
+    peer->received_ns = now;
     bw_peers_expire_at(&watch->peers, peer, bw_time_add(now, gossip->fail_ns));
 }
 
@@ -64,7 +76,7 @@ static uint32_t fill_table(const struct gossip *gossip)
     gossip->table[items++] =
         (struct bw_counter){.node = peers->self, .value = bw_watch_seq(&gossip->watch)};
     for (uint32_t i = 0; i < peers->count; i++) {
-        const struct bw_peer *peer = bw_peers_at(peers, i);
+        const struct bw_detector_peer *peer = bw_peers_at(peers, i);
         if (peer->seq != 0 && peer->status != BW_MEMBER_DEAD)
             gossip->table[items++] = (struct bw_counter){.node = peer->id, .value = peer->seq};
     }
@@ -97,23 +109,30 @@ static void beat(struct bw_watch *watch, bw_time now, struct bw_actions *actions
     }
 }
 
-/* Takes one counter in: larger is news, anything else is what everybody knows. */
-static void merge(struct gossip *gossip, const struct bw_counter *counter, bw_time now,
-                  struct bw_actions *actions)
+/* Merges one counter of the table of `from`: only a larger value changes anything. */
+static void merge(struct gossip *gossip, bw_node from, const struct bw_counter *counter,
+                  bw_time now, struct bw_actions *actions)
 {
-    struct bw_peer *peer = bw_peers_find(&gossip->watch.peers, counter->node);
-    if (!peer || counter->value <= peer->seq)
+    struct bw_watch *watch = &gossip->watch;
+    struct bw_detector_peer *peer = bw_peers_find(&watch->peers, counter->node);
+    uint32_t starts = (uint32_t)(counter->value >> 32);
+    if (counter->node == watch->peers.self && counter->value > bw_watch_seq(watch) &&
+        starts < UINT32_MAX && !BW_BUG(gossip_keeps_a_counter_below_its_own))
+        watch->starts = starts + 1;
+    if (!peer || (counter->value <= peer->seq &&
+                  (from != peer->id || !bw_watch_accept_earlier(peer, counter->value,
+                                                                peer->status != BW_MEMBER_ALIVE))))
         return;
-    if (!bw_watch_believes(peer, (uint32_t)(counter->value >> 32), now, actions))
+    if (!bw_watch_accept_incarnation(peer, starts, now, actions))
         return;
     peer->seq = counter->value;
-    peer->heard_ns = now;
+    peer->received_ns = now;
     bw_peers_expire_at(&gossip->watch.peers, peer, bw_time_add(now, gossip->fail_ns));
     bw_watch_become_trusted(peer, actions);
 }
 
-static void message(struct bw_watch *watch, struct bw_peer *peer, const struct bw_event *event,
-                    struct bw_actions *actions)
+static void message(struct bw_watch *watch, struct bw_detector_peer *peer,
+                    const struct bw_event *event, struct bw_actions *actions)
 {
     const struct bw_message *msg = event->msg;
     if (msg->kind != BW_MSG_GOSSIP || msg->items > watch->peers.cap + 1) {
@@ -122,11 +141,11 @@ static void message(struct bw_watch *watch, struct bw_peer *peer, const struct b
     }
     const struct bw_counter *table = msg->data;
     for (uint32_t i = 0; i < msg->items; i++)
-        merge((struct gossip *)watch, &table[i], event->now, actions);
+        merge((struct gossip *)watch, msg->from, &table[i], event->now, actions);
 }
 
-/* First failed, then forgotten. */
-static void expired(struct bw_watch *watch, struct bw_peer *peer, bw_time now,
+/* The first expiry makes the member failed (suspect), the second one dead. */
+static void expired(struct bw_watch *watch, struct bw_detector_peer *peer, bw_time now,
                     struct bw_actions *actions)
 {
     const struct gossip *gossip = (struct gossip *)watch;
@@ -141,10 +160,10 @@ static void expired(struct bw_watch *watch, struct bw_peer *peer, bw_time now,
         peer->seq = 0;
 }
 
-static double level(const struct bw_watch *watch, const struct bw_peer *peer, bw_time now)
+static double level(const struct bw_watch *watch, const struct bw_detector_peer *peer, bw_time now)
 {
     const struct gossip *gossip = (const struct gossip *)watch;
-    return gossip->fail_ns ? (double)(now - peer->heard_ns) / (double)gossip->fail_ns : 0;
+    return gossip->fail_ns ? (double)(now - peer->received_ns) / (double)gossip->fail_ns : 0;
 }
 
 static const struct bw_watch_rule rule = {.admit = admit,
@@ -162,7 +181,7 @@ static uint32_t table_cap(const struct bw_detector_config *config)
 static size_t bytes(const struct bw_detector_config *config)
 {
     struct bw_arena arena = {
-        .used = bw_watch_bytes(config, sizeof(struct gossip), sizeof(struct bw_peer))};
+        .used = bw_watch_bytes(config, sizeof(struct gossip), sizeof(struct bw_detector_peer))};
     bw_arena_take(&arena, table_cap(config) * sizeof(struct bw_counter));
     return arena.used;
 }
@@ -177,7 +196,8 @@ static int init(void *memory, const struct bw_detector_config *config)
     struct gossip *gossip = bw_arena_take(&arena, sizeof *gossip);
     *gossip = (struct gossip){.fanout = config->fanout};
     bw_rng_init(&gossip->rng, config->seed ^ (uint64_t)config->self << 32);
-    int error = bw_watch_init(&gossip->watch, &arena, config, &rule, sizeof(struct bw_peer));
+    int error =
+        bw_watch_init(&gossip->watch, &arena, config, &rule, sizeof(struct bw_detector_peer));
     gossip->table = bw_arena_take(&arena, table_cap(config) * sizeof *gossip->table);
     return error;
 }
@@ -187,7 +207,7 @@ uint64_t bw_gossip_counter(const void *self, bw_node node)
     const struct gossip *gossip = self;
     if (node == gossip->watch.peers.self)
         return bw_watch_seq(&gossip->watch);
-    const struct bw_peer *peer = bw_peers_find(&gossip->watch.peers, node);
+    const struct bw_detector_peer *peer = bw_peers_find(&gossip->watch.peers, node);
     return peer ? peer->seq : 0;
 }
 
@@ -198,7 +218,7 @@ bw_time bw_gossip_fail_ns(const void *self)
 
 const struct bw_detector_ops bw_detect_gossip = {
     .name = "gossip",
-    .summary = "counters spread by random gossip; survives cut links, cheap in messages",
+    .summary = "counters spread by random gossip; tolerates cut links, few messages",
     .bytes = bytes,
     .actions_max = bw_watch_actions_max,
     .init = init,

@@ -1,50 +1,51 @@
 /* Timeout-free heartbeat (Aguilera, Chen, Toueg 1997, "Heartbeat: A Timeout-Free Failure Detector
  * for Quiescent Reliable Communication").
  *
- * Each period a member sends (HEARTBEAT, path) with itself as the path to its neighbours. Who
- * receives one adds one to the counter of everybody in the path, appends itself and passes it on to
- * those neighbours that are not in the path yet. Counters of live members rise for ever, those of
- * crashed ones stop: the output is the vector, and no clock decides.
+ * Each period a member sends (HEARTBEAT, path) to its neighbours; the path contains only itself. A
+ * receiver increments the counter of each member in the path. It then appends itself and forwards
+ * the path to its neighbours that are not in the path. Counters of live members grow without bound,
+ * those of crashed members stop. The output is the vector of counters, and no clock decides.
  *
- * Electors want a verdict, so there is a rule on top: a member is suspected when its counter stands
- * still while the others have, on average, begun `stand_still` further beats; the own ones count as
- * those of one of them. So the pace is set by messages, and a slow network slows the verdict down.
- * A member that is cut off from all but itself still gets there, only later.
+ * Electors need a verdict, so this module adds a rule. A member is suspected when its counter has
+ * not grown while the others have sent, on average, `stand_still` further beats. The own beats
+ * count as those of one of the others. So messages set the pace, and a slow network delays the
+ * verdict. A member that is cut off from all others still suspects them, only later.
  *
- * Every simple path is walked: on a complete graph of n members one beat costs the sum over k =
- * 1..n-1 of (n-1)!/(n-1-k)! messages (n = 5: 64, n = 6: 325). Two options bound that: `dedupe`
- * passes each beat on once per member, `neighbours` makes the graph a ring in which each speaks
- * with the nearest on both sides. The ring reaches beyond suspected members, so that crashed
- * stretches do not cut it.
+ * Every simple path is followed: on a complete graph of n members one beat costs the sum over k =
+ * 1..n-1 of (n-1)!/(n-1-k)! messages (n = 5: 64, n = 6: 325). Two options bound this cost. With
+ * `dedupe` each member forwards each beat once. `neighbours` makes the graph a ring in which each
+ * member sends to the nearest ones on both sides. The ring extends past suspected members, so that
+ * a row of crashed members does not cut it.
  *
- * Model: crash and restart, fair-lossy links, partitions. A cut link between two members does not
- * matter while a path leads round it. */
+ * Model: crash and restart, fair-lossy links, partitions. A cut link between two members does no
+ * harm while another path exists. */
 #include "core/detect/heartbeat.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/limits.h"
-#include "core/detect/watch.h"
+#include "core/detect/beat_detector.h"
 
 #include <string.h>
 
 struct row {
-    struct bw_peer peer; /* seq: newest beat of its own that came here */
-    uint64_t counter;    /* the paper's vector */
-    uint64_t mark;       /* beats of all when the counter last rose */
-    uint64_t seen;       /* which of the 64 beats up to seq came already */
-    uint64_t walk;       /* last walk over the neighbours that met this row */
+    struct bw_detector_peer peer; /* seq: newest own beat of the member */
+    uint64_t counter;             /* the paper's vector element */
+    uint64_t mark;                /* value of `beats` when the counter last rose */
+    uint64_t own_mark;            /* value of `beats` when the last own beat of the member came */
+    uint64_t seen;                /* bit mask: which of the last 64 beats up to seq arrived */
+    uint64_t walk;                /* the last walk that visited this row */
 };
 
 struct heartbeat {
     struct bw_watch watch;
-    uint64_t beats; /* of all members, each counted once, own included */
+    uint64_t beats; /* beats of all members including self, each counted once */
     uint64_t walk;
     uint32_t alive;     /* members not suspected, without self */
-    uint32_t each_side; /* neighbours on either side; 0: everybody */
+    uint32_t each_side; /* neighbours on each side; 0: all members */
     uint32_t stand_still;
     bool dedupe;
-    bw_node *path; /* what is sent */
+    bw_node *path; /* the path as sent */
 };
 
 static struct row *row_of(const struct heartbeat *heartbeat, bw_node id)
@@ -52,10 +53,11 @@ static struct row *row_of(const struct heartbeat *heartbeat, bw_node id)
     return (struct row *)bw_peers_find(&heartbeat->watch.peers, id);
 }
 
-static void admit(struct bw_watch *watch, struct bw_peer *peer, bw_time now)
+static void admit(struct bw_watch *watch, struct bw_detector_peer *peer, bw_time now)
 {
-    peer->heard_ns = now;
-    ((struct row *)peer)->mark = ((struct heartbeat *)watch)->beats;
+    peer->received_ns = now;
+    struct row *row = (struct row *)peer;
+    row->mark = row->own_mark = ((struct heartbeat *)watch)->beats;
 }
 
 static void send_path(struct heartbeat *heartbeat, struct row *row, uint64_t seq, uint32_t items,
@@ -70,20 +72,20 @@ static void send_path(struct heartbeat *heartbeat, struct row *row, uint64_t seq
     msg->data = heartbeat->path;
 }
 
-/* From self round the ring in one direction, until enough members that are not suspected were met.
- */
+/* Walks from self around the ring in one direction until it has met enough members that are not
+ * suspected. */
 static void walk_side(struct heartbeat *heartbeat, uint32_t at, uint32_t step, uint64_t seq,
                       uint32_t items, struct bw_actions *actions)
 {
     uint32_t count = heartbeat->watch.peers.count, met = 0;
     for (uint32_t i = 0; i < count && met < heartbeat->each_side; i++, at += step) {
-        struct bw_peer *peer = bw_peers_at(&heartbeat->watch.peers, at % count);
+        struct bw_detector_peer *peer = bw_peers_at(&heartbeat->watch.peers, at % count);
         met += peer->status == BW_MEMBER_ALIVE;
         send_path(heartbeat, (struct row *)peer, seq, items, actions);
     }
 }
 
-/* The path in heartbeat->path goes to the neighbours not met on this walk. */
+/* Sends heartbeat->path to the neighbours that this walk has not visited. */
 static void pass_on(struct heartbeat *heartbeat, uint64_t seq, uint32_t items,
                     struct bw_actions *actions)
 {
@@ -101,13 +103,13 @@ static void pass_on(struct heartbeat *heartbeat, uint64_t seq, uint32_t items,
         walk_side(heartbeat, right + count - 1, count - 1, seq, items, actions);
 }
 
-static double stillness(const struct heartbeat *heartbeat, const struct row *row)
+static double lag(const struct heartbeat *heartbeat, uint64_t mark)
 {
     uint32_t others = heartbeat->alive > 1 ? heartbeat->alive : 1;
-    return (double)(heartbeat->beats - row->mark) / others;
+    return (double)(heartbeat->beats - mark) / others;
 }
 
-/* All are judged by the same count of others, before any of them is taken out of it. */
+/* Judges all members by the same number of live members, before any verdict changes that number. */
 static void judge(struct heartbeat *heartbeat, struct bw_actions *actions)
 {
     struct bw_peers *peers = &heartbeat->watch.peers;
@@ -116,10 +118,10 @@ static void judge(struct heartbeat *heartbeat, struct bw_actions *actions)
         alive += bw_peers_at(peers, i)->status == BW_MEMBER_ALIVE;
     heartbeat->alive = alive;
     for (uint32_t i = 0; i < peers->count; i++) {
-        struct bw_peer *peer = bw_peers_at(peers, i);
-        double still = stillness(heartbeat, (struct row *)peer);
-        if (peer->status == BW_MEMBER_ALIVE && still >= heartbeat->stand_still)
-            bw_watch_become_suspect(peer, BW_MEMBER_SUSPECT, still, actions);
+        struct bw_detector_peer *peer = bw_peers_at(peers, i);
+        double behind = lag(heartbeat, ((struct row *)peer)->mark);
+        if (peer->status == BW_MEMBER_ALIVE && behind >= heartbeat->stand_still)
+            bw_watch_become_suspect(peer, BW_MEMBER_SUSPECT, behind, actions);
     }
 }
 
@@ -134,14 +136,27 @@ static void beat(struct bw_watch *watch, bw_time now, struct bw_actions *actions
     pass_on(heartbeat, bw_watch_seq(watch), 1, actions);
 }
 
-enum novelty { NEW, REPEATED, PAST_LIFE };
+enum novelty { NEW, REPEATED, OLD_INCARNATION };
 
-/* Beats may overtake each other, so the last 64 are told apart; older ones count as repeated. */
-static enum novelty take_number(struct row *row, uint64_t seq)
+/* Whether the own beats of the member have stopped. It may count as alive nevertheless: its counter
+ * also rises with the paths that it forwards, and these name no incarnation. */
+static bool is_silent(const struct heartbeat *heartbeat, const struct row *row)
+{
+    if (BW_BUG(heartbeat_trusts_forwarded_paths))
+        return row->peer.status != BW_MEMBER_ALIVE;
+    return lag(heartbeat, row->own_mark) >= heartbeat->stand_still;
+}
+
+/* Beats may arrive out of order, so the last 64 are distinguished. Older ones count as repeated. */
+static enum novelty take_number(const struct heartbeat *heartbeat, struct row *row, uint64_t seq)
 {
     uint64_t newest = row->peer.seq;
-    if (seq >> 32 < newest >> 32)
-        return PAST_LIFE;
+    if (seq >> 32 < newest >> 32) {
+        if (!bw_watch_accept_earlier(&row->peer, seq, is_silent(heartbeat, row)))
+            return OLD_INCARNATION;
+        newest = 0;
+    }
+    row->own_mark = heartbeat->beats;
     if (seq > newest) {
         uint64_t ahead = seq - newest;
         row->seen = ahead < 64 ? row->seen << ahead | 1 : 1;
@@ -158,16 +173,17 @@ static enum novelty take_number(struct row *row, uint64_t seq)
 static void rise(struct heartbeat *heartbeat, struct row *row, uint32_t incarnation, bw_time now,
                  struct bw_actions *actions)
 {
-    if (!bw_watch_believes(&row->peer, incarnation, now, actions))
+    if (!bw_watch_accept_incarnation(&row->peer, incarnation, now, actions))
         return;
     row->counter += BW_BUG(heartbeat_counts_twice) ? 2 : 1;
     row->mark = heartbeat->beats;
-    row->peer.heard_ns = now;
+    row->peer.received_ns = now;
     bw_watch_become_trusted(&row->peer, actions);
 }
 
-/* A path as a correct member makes it: it ends with the sender and we are not in it. */
-static bool sound(const struct heartbeat *heartbeat, const struct bw_message *msg)
+/* Whether a correct member could have sent this path: it ends with the sender and does not contain
+ * us. */
+static bool well_formed(const struct heartbeat *heartbeat, const struct bw_message *msg)
 {
     const bw_node *path = msg->data;
     uint32_t items = msg->items;
@@ -196,19 +212,19 @@ static void count_path(struct heartbeat *heartbeat, const struct bw_message *msg
     }
 }
 
-static void message(struct bw_watch *watch, struct bw_peer *peer, const struct bw_event *event,
-                    struct bw_actions *actions)
+static void message(struct bw_watch *watch, struct bw_detector_peer *peer,
+                    const struct bw_event *event, struct bw_actions *actions)
 {
     struct heartbeat *heartbeat = (struct heartbeat *)watch;
     const struct bw_message *msg = event->msg;
-    if (!sound(heartbeat, msg)) {
+    if (!well_formed(heartbeat, msg)) {
         bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, peer->id, event->kind, msg->kind);
         return;
     }
     const bw_node *path = msg->data;
     struct row *origin = row_of(heartbeat, path[0]);
-    enum novelty novelty = take_number(origin, msg->probe.seq);
-    if (novelty == PAST_LIFE) {
+    enum novelty novelty = take_number(heartbeat, origin, msg->probe.seq);
+    if (novelty == OLD_INCARNATION) {
         bw_actions_trace(actions, BW_TRACE_IGNORED_OLD, path[0], msg->probe.seq, origin->peer.seq);
         return;
     }
@@ -222,10 +238,10 @@ static void message(struct bw_watch *watch, struct bw_peer *peer, const struct b
     pass_on(heartbeat, msg->probe.seq, msg->items + 1, actions);
 }
 
-static double level(const struct bw_watch *watch, const struct bw_peer *peer, bw_time now)
+static double level(const struct bw_watch *watch, const struct bw_detector_peer *peer, bw_time now)
 {
     (void)now;
-    return stillness((const struct heartbeat *)watch, (const struct row *)peer);
+    return lag((const struct heartbeat *)watch, ((const struct row *)peer)->mark);
 }
 
 static const struct bw_watch_rule rule = {
@@ -271,7 +287,7 @@ uint64_t bw_heartbeat_counter(const void *self, bw_node node)
 
 const struct bw_detector_ops bw_detect_heartbeat = {
     .name = "heartbeat",
-    .summary = "timeout-free: beats travel along paths, who stands still is suspected",
+    .summary = "timeout-free: counts beats along paths; suspects a member whose counter stops",
     .bytes = bytes,
     .actions_max = bw_watch_actions_max,
     .init = init,

@@ -1,28 +1,31 @@
-/* Chen's detector with freshness points (Chen, Toueg, Aguilera 2002, "On the Quality of Service of
- * Failure Detectors", NFD-S), on clocks that are not synchronised.
+/* Chen's detector with freshness points, for clocks that are not synchronized.
  *
- * Beat i is sent at i eta; the freshness point tau_i = i eta + delta. From tau_i on the sender is
- * suspected unless some beat j >= i has arrived. So what counts is the age of the newest news, not
- * the time since the last arrival: a quick beat does not make the next one seem late.
+ * Beat i is sent at i eta. Its freshness point is tau_i = i eta + delta. From tau_i on, the sender
+ * is suspected unless some beat j >= i has arrived. So the age of the newest beat counts, not the
+ * time since the last arrival: a fast beat does not make the next one look late.
  *
- * NFD-S wants the sender's time of sending. Clocks of two hosts are never compared here, so the
- * sender's origin (when beat 0 would have arrived by the quickest way) is taken as the least of
- * arrival - i eta over the last `fresh_window` to 2 `fresh_window` beats: the least rather than the
- * mean of the paper's NFD-E, because it does not depend on the shape of the delays, and over a
- * window, because clocks drift: a sender slower by rho lags by up to 2 rho fresh_window eta, which
- * must stay small beside delta.
+ * Difference from the paper: NFD-S needs the sender's send times. Bellwether never compares the
+ * clocks of two hosts. It estimates the sender's origin, the time at which beat 0 would have
+ * arrived with the smallest delay. The estimate is the minimum of arrival - i eta over the last
+ * `fresh_window` to 2 `fresh_window` beats. NFD-E uses the mean; the minimum does not depend on the
+ * distribution of delays. The window is needed because clocks drift: a sender slower by rho lags by
+ * up to 2 rho fresh_window eta. That must be small compared to delta.
  *
- * Guarantees: T_D <= delta + eta, plus the quickest way a beat can take (0 with synchronised
- * clocks); mistakes as rare and short as the paper's formulas say. Before the first beat, delta +
- * eta counts from the start. */
+ * Guarantees: detection time T_D <= delta + eta, plus the smallest delay of a beat (0 with
+ * synchronized clocks). Mistakes are as rare and as short as the paper's formulas say. Before the
+ * first beat, delta + eta counts from the start.
+ *
+ * Source: Chen, Toueg, Aguilera 2002, "On the Quality of Service of Failure Detectors", algorithm
+ * NFD-S. */
 #include "core/base/bug.h"
 #include "core/base/error.h"
-#include "core/detect/watch.h"
+#include "core/detect/beat_detector.h"
 
 struct row {
-    struct bw_peer peer;
-    bw_time least_ns, least_before_ns; /* of arrival - i eta, in this window and the one before */
-    uint32_t beats;                    /* in this window */
+    struct bw_detector_peer peer;
+    /* minimum of arrival - i eta, in this window and in the previous one */
+    bw_time least_ns, least_before_ns;
+    uint32_t beats; /* number of beats in this window */
 };
 
 struct nfd {
@@ -30,12 +33,12 @@ struct nfd {
     uint32_t window;
 };
 
-static void admit(struct bw_watch *watch, struct bw_peer *peer, bw_time now)
+static void admit(struct bw_watch *watch, struct bw_detector_peer *peer, bw_time now)
 {
     struct row *row = (struct row *)peer;
     row->least_ns = row->least_before_ns = BW_TIME_NEVER;
     row->beats = 0;
-    peer->heard_ns = now;
+    peer->received_ns = now;
     bw_peers_expire_at(&watch->peers, peer, now + watch->period_ns + watch->timeout_ns);
 }
 
@@ -56,7 +59,7 @@ static void note_origin(struct row *row, uint32_t window, bw_time origin)
     row->beats++;
 }
 
-/* tau of the beat after this one: until then this one is fresh. */
+/* The freshness point of the next beat: this beat is fresh until then. */
 static bw_time fresh_until(const struct bw_watch *watch, const struct row *row, uint32_t beat)
 {
     bw_time origin = bw_time_min(row->least_ns, row->least_before_ns);
@@ -64,15 +67,16 @@ static bw_time fresh_until(const struct bw_watch *watch, const struct row *row, 
     return origin + next * watch->period_ns + watch->timeout_ns;
 }
 
-static void message(struct bw_watch *watch, struct bw_peer *peer, const struct bw_event *event,
-                    struct bw_actions *actions)
+static void message(struct bw_watch *watch, struct bw_detector_peer *peer,
+                    const struct bw_event *event, struct bw_actions *actions)
 {
     struct row *row = (struct row *)peer;
     uint64_t before = peer->seq;
-    if (!bw_watch_hears(peer, event, actions))
+    if (!bw_watch_accept_heartbeat(peer, event, actions))
         return;
+    /* after a restart the sender has a new origin */
     if (before >> 32 != peer->seq >> 32)
-        admit(watch, peer, event->now); /* another life, another origin */
+        admit(watch, peer, event->now);
     uint32_t number = (uint32_t)peer->seq;
     note_origin(row, ((struct nfd *)watch)->window,
                 event->now - (bw_time)number * watch->period_ns);
@@ -81,14 +85,14 @@ static void message(struct bw_watch *watch, struct bw_peer *peer, const struct b
         bw_actions_trace(actions, BW_TRACE_IGNORED_LATE, peer->id, number, 0);
         return;
     }
-    peer->heard_ns = event->now;
+    peer->received_ns = event->now;
     bw_peers_expire_at(&watch->peers, peer, until);
     bw_watch_become_trusted(peer, actions);
 }
 
-static double level(const struct bw_watch *watch, const struct bw_peer *peer, bw_time now)
+static double level(const struct bw_watch *watch, const struct bw_detector_peer *peer, bw_time now)
 {
-    return (double)(now - peer->heard_ns) / (double)(watch->timeout_ns + watch->period_ns);
+    return (double)(now - peer->received_ns) / (double)(watch->timeout_ns + watch->period_ns);
 }
 
 static const struct bw_watch_rule rule = {

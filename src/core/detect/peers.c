@@ -1,5 +1,6 @@
-/* A sorted bounded table with rows of a size chosen by its user. */
+/* A sorted bounded table whose user chooses the row size. */
 #include "core/detect/peers.h"
+#include "core/base/assert.h"
 
 #include "core/base/error.h"
 #include "core/base/limits.h"
@@ -20,22 +21,23 @@ static uint32_t place(const struct bw_peers *peers, bw_node id)
     return low;
 }
 
-/* Ids are usually 1..n, so the row is nearly always where that would put it: self is left out. */
-struct bw_peer *bw_peers_find(const struct bw_peers *peers, bw_node id)
+/* Ids are usually 1..n, and self is left out, so the row is nearly always at the index that follows
+ * from this. */
+struct bw_detector_peer *bw_peers_find(const struct bw_peers *peers, bw_node id)
 {
     uint32_t i = id - (id > peers->self ? 2u : 1u);
     if (i >= peers->count || bw_peers_at(peers, i)->id != id)
         i = place(peers, id);
     if (i >= peers->count)
         return NULL;
-    struct bw_peer *peer = bw_peers_at(peers, i);
+    struct bw_detector_peer *peer = bw_peers_at(peers, i);
     return peer->id == id ? peer : NULL;
 }
 
-struct bw_peer *bw_peers_add(struct bw_peers *peers, bw_node id)
+struct bw_detector_peer *bw_peers_add(struct bw_peers *peers, bw_node id)
 {
     uint32_t i = place(peers, id);
-    struct bw_peer *peer = bw_peers_at(peers, i);
+    struct bw_detector_peer *peer = bw_peers_at(peers, i);
     bool known = i < peers->count && peer->id == id;
     if (known || id == peers->self || peers->count == peers->cap)
         return NULL;
@@ -49,7 +51,7 @@ struct bw_peer *bw_peers_add(struct bw_peers *peers, bw_node id)
 
 bool bw_peers_remove(struct bw_peers *peers, bw_node id)
 {
-    struct bw_peer *peer = bw_peers_find(peers, id);
+    struct bw_detector_peer *peer = bw_peers_find(peers, id);
     if (!peer)
         return false;
     size_t end = peers->count * peers->stride;
@@ -74,7 +76,7 @@ int bw_peers_init(struct bw_peers *peers, struct bw_arena *arena,
                                .self = config->self,
                                .earliest_ns = BW_TIME_NEVER};
     if (!peers->rows)
-        return arena->at ? BW_ENOMEM : 0;
+        return BW_NEVER(arena->at) ? BW_ENOMEM : 0;
     for (uint32_t i = 0; i < config->count; i++) {
         bw_node id = config->members[i];
         if (id == BW_NODE_NONE || (id != config->self && !bw_peers_add(peers, id)))

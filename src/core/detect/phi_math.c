@@ -1,7 +1,8 @@
-/* Three tail functions, their inverse, and a window of samples. */
-#include "core/detect/phi.h"
+/* Three tail functions, their inverse, and a window of samples. phi.c computes the level. */
+#include "core/detect/phi_math.h"
 
 #include "core/base/limits.h"
+#include "core/detect/portable_math.h"
 
 #include <math.h>
 
@@ -10,19 +11,19 @@
 #define SQRT_2PI   2.5066282746310002
 #define SAMPLE_MAX ((1u << 27) - 1)
 #define NORMAL_TAIL                                                                                \
-    30.0 /* beyond this erfc nears the end of a double; the series is exact enough */
+    30.0 /* beyond this, erfc underflows a double; the asymptotic formula is exact enough */
 
 double bw_phi_normal(double y)
 {
     if (y > NORMAL_TAIL)
-        return (y * y / 2 + log(y * SQRT_2PI)) / LN10;
-    return -log10(erfc(y * SQRT_HALF) / 2);
+        return (y * y / 2 + bw_log(y * SQRT_2PI)) / LN10;
+    return -bw_log10(bw_erfc(y * SQRT_HALF) / 2);
 }
 
 double bw_phi_logistic(double y)
 {
     double z = y * (1.5976 + 0.070566 * y * y);
-    return z > 700 ? z / LN10 : log1p(exp(z)) / LN10;
+    return z > 700 ? z / LN10 : bw_log1p(bw_exp(z)) / LN10;
 }
 
 double bw_phi_exponential(double ratio)
@@ -43,7 +44,8 @@ static double phi_of(enum bw_phi_model model, double argument)
     return bw_phi_exponential(argument);
 }
 
-/* All three rise without end, so halving an interval finds it to the last bit that matters. */
+/* All three functions increase without bound, so bisection finds the argument with full
+ * precision. */
 double bw_phi_inverse(enum bw_phi_model model, double phi)
 {
     double low = -40, high = 40;

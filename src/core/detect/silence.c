@@ -1,5 +1,6 @@
-/* One sender's silence; see silence.h. The floor of the standard deviation is a quarter period:
- * with threshold 8 a steady sender is suspected after about two and a half periods. */
+/* Allowed silence of one sender; see silence.h. The minimum of the standard deviation is a quarter
+ * of a period: with threshold 8, a steady sender is suspected after about two and a half
+ * periods. */
 #include "core/detect/silence.h"
 
 #define THRESHOLD        8.0
@@ -17,10 +18,10 @@ void bw_silence_forget(struct bw_silence *silence)
 {
     bw_time unit = bw_time_max(silence->period / UNITS_PER_PERIOD, 1);
     bw_phi_window_init(&silence->window, unit, BW_SILENCE_WINDOW);
-    silence->heard = silence->until = BW_TIME_NEVER;
+    silence->received = silence->until = BW_TIME_NEVER;
 }
 
-static bw_time patience(const struct bw_silence *silence)
+static bw_time max_silence(const struct bw_silence *silence)
 {
     double mean = (double)silence->period, least = mean / 4, sd = least;
     if (silence->window.count > 1) {
@@ -32,12 +33,12 @@ static bw_time patience(const struct bw_silence *silence)
     return wait < (double)silence->limit ? (bw_time)wait : silence->limit;
 }
 
-void bw_silence_heard(struct bw_silence *silence, bw_time now)
+void bw_silence_received(struct bw_silence *silence, bw_time now)
 {
-    if (silence->heard != BW_TIME_NEVER && now - silence->heard > silence->period / 2)
-        bw_phi_window_add(&silence->window, silence->samples, now - silence->heard);
-    silence->heard = now;
-    silence->until = bw_time_add(now, patience(silence));
+    if (silence->received != BW_TIME_NEVER && now - silence->received > silence->period / 2)
+        bw_phi_window_add(&silence->window, silence->samples, now - silence->received);
+    silence->received = now;
+    silence->until = bw_time_add(now, max_silence(silence));
 }
 
 bw_time bw_silence_deadline(const struct bw_silence *silence)

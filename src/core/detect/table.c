@@ -1,4 +1,4 @@
-/* The detectors by name, and what suits a period. */
+/* The table of detectors, and their defaults. */
 #include "core/detect/detector.h"
 
 #include <string.h>
@@ -29,11 +29,14 @@ const struct bw_detector_ops *bw_detector_find(const char *name)
     return NULL;
 }
 
-/* Akka beats each second with a floor of 100 ms and a pause of 3 s. A third of the period for the
- * direct ack leaves a third for helpers and one for their answers. Gossip to three is enough for a
- * small group to hear of everybody each period. The hard limit of phi+deadline lies above what phi
- * asks of a steady link and below what it asks of a bad one. Four neighbours make groups up to five
- * complete. */
+/* Reasons for the defaults:
+ * - Akka sends a heartbeat each second, with a minimum deviation of 100 ms and a pause of 3 s.
+ * - A third of the period for the direct ack leaves a third for the helpers' pings and one for
+ *   their acks.
+ * - Gossip to three members suffices for a small group to get all counters each period.
+ * - The limit of phi+deadline is above what phi allows on a steady link and below what it allows on
+ *   a bad one.
+ * - Four neighbours make groups of up to five members complete. */
 void bw_detector_defaults(struct bw_detector_config *config, bw_time period_ns)
 {
     config->period_ns = period_ns;
@@ -44,7 +47,8 @@ void bw_detector_defaults(struct bw_detector_config *config, bw_time period_ns)
     config->pause_ns = 3 * period_ns;
     config->limit_ns = 6 * period_ns;
     config->window = 1000;
-    config->fresh_window = 25; /* clocks 1 % off lag by one period over twice that */
+    /* two clocks that are each 1 % off diverge by one period in 2 * 25 beats */
+    config->fresh_window = 25;
     config->indirect = 3;
     config->suspicion_min = 5;
     config->suspicion_max = 6;

@@ -1,10 +1,10 @@
-/* Who leads? The interface every election algorithm shares.
+/* The interface that all election algorithms share: which member leads?
  *
- * An elector hears of suspicions from whichever detector the instance runs, speaks through actions,
- * and announces who leads. What it promises in a partition stands in its ops, because users choose
- * by it. */
-#ifndef BW_ELECT_ELECTOR_H
-#define BW_ELECT_ELECTOR_H
+ * An elector receives suspicions from the detector of the instance, sends messages through actions,
+ * and announces the leader. `promise` in its ops states what it guarantees in a partition, because
+ * users choose by that. */
+#ifndef BW_CORE_ELECT_ELECTOR_H
+#define BW_CORE_ELECT_ELECTOR_H
 
 #include "core/base/action.h"
 #include "core/base/event.h"
@@ -13,63 +13,72 @@
 enum bw_rank { BW_RANK_ID, BW_RANK_STABILITY };
 
 enum bw_elector_trait {
-    BW_TRAIT_MAY_SPLIT = 1,     /* two leaders in a partition unless guarded */
-    BW_TRAIT_TOKEN = 2,         /* announcements carry a token */
+    BW_TRAIT_MAY_SPLIT = 1,     /* two leaders in a partition, unless guarded */
+    BW_TRAIT_TOKEN = 2,         /* announcements carry a fencing token */
     BW_TRAIT_DETERMINISTIC = 4, /* the same failure gives the same leader, whatever the timing */
-    BW_TRAIT_GUARDABLE = 8,     /* the quorum guard can stand around it */
+    BW_TRAIT_GUARDABLE = 8,     /* the quorum guard can wrap it */
     BW_TRAIT_OWN_TIMERS = 16    /* notices a dead leader without a detector */
 };
 
+struct bw_digest;
 struct bw_elector_ops;
 struct bw_raft_saved;
 
-/* One struct for all; bw_elector_defaults fills it in, an elector reads what concerns it. */
+/* One struct for all electors. bw_elector_defaults fills it in; each elector reads the fields that
+ * concern it. */
 struct bw_elector_config {
     bw_node self;
-    const struct bw_member *members; /* all configured, self included; borrowed for init */
-    uint32_t count, cap;             /* cap: the most there may ever be */
-    const bw_node *order; /* rings: the members in ring order, `count` long; NULL = by id */
+    const struct bw_member *members; /* all configured members including self; borrowed for init */
+    uint32_t count, cap;             /* cap: maximum number of members ever */
+    const bw_node *order;            /* rings: the `count` members in ring order; NULL: by id */
     uint64_t seed;
-    bw_time latency_ns;  /* assumed bound on a message's way; bully's T1 = 2 latency_ns + margin */
-    bw_time answer_ns;   /* how long an answer is awaited: bully's T1, poll, contact */
-    bw_time announce_ns; /* bully's T2: how long, after an OK, the announcement is awaited; rings: a
-                            lap */
-    bw_time timeout_min_ns, timeout_max_ns; /* Raft: election time-out drawn from here */
-    bw_time period_ns; /* Raft: heartbeat; stable leader: delta; invitation: how often groups look
-                          for each other */
-    bool together;     /* Raft: heartbeats at whole periods of the clock, so that those of many
-                          elections go as one */
-    bool announce;     /* rings: the winner sends an announcement lap (off: only it knows) */
+    bw_time latency_ns; /* assumed maximum delay of a message; bully's T1 = 2 latency_ns + margin */
+    bw_time answer_ns;  /* time to wait for a reply: bully's T1, poll, contact */
+    /* bully's T2: time to wait for the announcement after an OK; rings: one lap */
+    bw_time announce_ns;
+    bw_time timeout_min_ns, timeout_max_ns; /* Raft: range of the random election timeout */
+    /* Raft: heartbeat period; stable leader: delta; invitation: period of the search for other
+     * groups */
+    bw_time period_ns;
+    /* Raft: send heartbeats at whole periods of the clock, so that those of many elections share
+     * packets */
+    bool together;
+    bool announce; /* rings: the winner sends an announcement lap (false: only the winner knows) */
     bool pre_vote, check_quorum; /* Raft */
-    bool hints;        /* Raft: a closed connection makes a voter forget that it heard the leader */
-    bool untimed;      /* Raft: nothing acts by its windows, so nothing is promised or waited for */
+    /* Raft: a closed connection makes a voter forget that it received from the leader */
+    bool hints;
+    bool untimed;      /* Raft: no work depends on the windows, so nodes neither promise nor wait */
     enum bw_rank rank; /* bully */
-    bw_time forgive_ns;          /* bully by stability: uptime that takes one demerit away */
-    const bw_node *alternatives; /* next-in-line: the first list, best first; NULL = highest ids */
+    /* bully by stability: uptime that removes one unit of the flapping penalty */
+    bw_time forgive_ns;
+    /* next-in-line: the first list of alternatives, best first; NULL: the highest ids */
+    const bw_node *alternatives;
     uint32_t alternatives_count;
-    uint32_t demerits_free; /* bully by stability: restarts that cost no rank */
-    /* Timed promises (quorum guard, Raft's act_until): length T, drift bound rho in parts per
-     * million. 0: Raft: the shortest time-out; others: as bw_elector_promise says. */
+    uint32_t penalty_free; /* bully by stability: number of restarts without penalty */
+    /* Timed promises (quorum guard, Raft's act_until): their length T, and the drift bound rho in
+     * parts per million. promise_ns == 0: Raft uses timeout_min_ns, the guard the default of
+     * bw_elector_promise. */
     bw_time promise_ns;
     uint32_t drift_ppm;
-    uint32_t quorum;       /* guard: promises needed, at least a majority; 0 = majority */
-    const bw_node *voters; /* guard: whose promises count, whoever joins or leaves; borrowed for
-                              its life; NULL: the members' */
+    uint32_t quorum; /* guard: number of promises needed, at least a majority; 0: a majority */
+    /* guard: the members whose promises count, independent of joins and leaves; borrowed for the
+     * elector's lifetime; NULL: all members */
+    const bw_node *voters;
     uint32_t voters_count;
-    const struct bw_elector_ops *inner; /* guard: what it stands around */
-    const struct bw_raft_saved *saved;  /* Raft: the log as found on disk; NULL = empty */
-    uint32_t batch_max;                 /* Raft: entries in one append */
-    const void *host; /* what a caller's own elector needs besides; borrowed for its life */
+    const struct bw_elector_ops *inner; /* guard: the elector that it wraps */
+    const struct bw_raft_saved *saved;  /* Raft: the log found on disk; NULL: empty */
+    uint32_t batch_max;                 /* Raft: maximum number of entries in one append */
+    const void *host; /* data for a caller's own elector; borrowed for its lifetime */
 };
 
 struct bw_elector_status {
     bw_node leader;
-    bool leading;  /* leads by the algorithm, whether or not it may act yet */
-    bool electing; /* an election is under way */
+    bool leading;  /* leader by the algorithm, even if it may not act yet */
+    bool electing; /* an election is in progress */
     bw_term term;
     bw_token token;
-    bw_time act_from, act_until; /* when leading */
-    const char *state;           /* the module's own name of its state */
+    bw_time act_from, act_until; /* if leading */
+    const char *state;           /* the module's name of its state */
 };
 
 struct bw_elector_ops {
@@ -78,14 +87,19 @@ struct bw_elector_ops {
     unsigned traits;
     size_t (*bytes)(const struct bw_elector_config *config);
     uint32_t (*actions_max)(const struct bw_elector_config *config);
-    /* Lays the state out in `memory` (bytes() long, 16-byte aligned). Returns 0, BW_EINVAL,
-     * BW_ELIMIT or BW_ENOMEM. */
+    /* Lays out the state in `memory`, which has bytes() bytes and is 16-byte aligned. Returns 0,
+     * BW_EINVAL, BW_ELIMIT or BW_ENOMEM. */
     int (*init)(void *memory, const struct bw_elector_config *config);
     void (*step)(void *self, const struct bw_event *event, struct bw_actions *actions);
     bw_time (*deadline)(const void *self);
     void (*status)(const void *self, struct bw_elector_status *out);
-    /* Optional: we lead; would a TRANSFER to `node` be carried out at once? NULL: to anybody. */
+    /* Optional: whether we, the leader, would carry out a TRANSFER to `node` at once. NULL: to any
+     * member. */
     bool (*ready)(const void *self, bw_node node);
+    /* Optional, for the explorer only: adds the state to a digest; and makes every later random
+     * draw yield its lower bound. */
+    void (*digest)(const void *self, struct bw_digest *out);
+    void (*fix_draws)(void *self);
 };
 
 extern const struct bw_elector_ops bw_elect_bully, bw_elect_bully_notify, bw_elect_bully_next,
@@ -93,15 +107,17 @@ extern const struct bw_elector_ops bw_elect_bully, bw_elect_bully_notify, bw_ele
     bw_elect_ring_hirschberg_sinclair, bw_elect_invitation, bw_elect_lowest, bw_elect_stable,
     bw_elect_raft, bw_elect_guard;
 
-/* By name ("bully-next-in-line", ...), or NULL; and the i-th of all, NULL past the last. The guard
- * is not listed: it is asked for with `quorum`. */
+/* The elector with this name ("bully-next-in-line", ...), or NULL; and the i-th elector, NULL past
+ * the last. The quorum guard is not in this table; the option `quorum` selects it. */
 const struct bw_elector_ops *bw_elector_find(const char *name);
 const struct bw_elector_ops *bw_elector_at(unsigned i);
 
-/* Time-outs that follow from a latency bound and a period; announce, pre-vote, check-quorum and
- * hints on; drift 1 %. Identity and membership are left alone; `count` must be set. */
+/* Sets timeouts that follow from a latency bound and a period; turns on announce, pre-vote,
+ * check-quorum and hints; sets the drift bound to 1 %. Does not change identity and membership.
+ * `count` must be set before. */
 void bw_elector_defaults(struct bw_elector_config *config, bw_time latency_ns, bw_time period_ns);
-/* How long a promise binds: as set, or 10 periods, or 20 latencies if that is more. */
+/* The length of a promise: promise_ns if set, otherwise the larger of 10 periods and 20
+ * latencies. */
 bw_time bw_elector_promise(const struct bw_elector_config *config);
 
 #endif

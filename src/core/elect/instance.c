@@ -1,10 +1,11 @@
-/* Routing between one detector and its electors; no decision of its own. */
+/* Routes events between one detector and its electors. This file makes no decisions of its own. */
 #include "core/elect/instance.h"
+#include "core/base/assert.h"
 
 #include "core/base/arena.h"
 #include "core/base/bug.h"
 #include "core/base/error.h"
-#include "core/shards/balance.h"
+#include "core/shards/peer_balance.h"
 
 struct elector {
     const struct bw_elector_ops *ops;
@@ -14,14 +15,14 @@ struct elector {
 struct bw_instance {
     const struct bw_detector_ops *ops;
     void *detector;
-    struct bw_balance *balance; /* NULL: nobody minds who leads */
-    bw_node id;                 /* ourselves, for the balance */
+    struct bw_balance *balance; /* NULL: leadership is not spread */
+    bw_node id;                 /* self, for the balance */
     uint32_t count;
     struct elector electors[];
 };
 
-/* Takes the pieces from the arena in the order in which they are laid out; fills `out` when the
- * arena is real. */
+/* Takes all blocks from the arena in a fixed order; sets *out, which is NULL for a measuring
+ * arena. */
 static int lay_out(struct bw_arena *arena, const struct bw_instance_config *config,
                    struct bw_instance **out)
 {
@@ -44,7 +45,7 @@ static int lay_out(struct bw_arena *arena, const struct bw_instance_config *conf
             self->electors[i] = (struct elector){.ops = election->ops, .self = block};
     }
     *out = self;
-    return !arena->at || bw_arena_fits(arena) ? 0 : BW_ENOMEM;
+    return !arena->at || BW_ALWAYS(bw_arena_fits(arena)) ? 0 : BW_ENOMEM;
 }
 
 size_t bw_instance_bytes(const struct bw_instance_config *config)
@@ -55,8 +56,8 @@ size_t bw_instance_bytes(const struct bw_instance_config *config)
     return measure.used;
 }
 
-/* A step of the detector may change its mind about everybody at once, and each elector answers each
- * change: a few actions, or an election, which it starts at most once while one is under way. */
+/* One step of the detector may change its verdict on all members, and each elector reacts to each
+ * change. It adds a few actions, or starts an election, at most once while one is in progress. */
 uint32_t bw_instance_actions_max(const struct bw_instance_config *config)
 {
     uint32_t detector = config->detector ? config->detector->actions_max(&config->detect) : 0;
@@ -68,13 +69,13 @@ uint32_t bw_instance_actions_max(const struct bw_instance_config *config)
     return detector + electors + config->spread;
 }
 
-/* Its members promise a leader not to help another for a while. */
+/* Whether members of this elector promise a leader not to support another one for some time. */
 static bool promises(const struct bw_elector_ops *ops)
 {
     return ops == &bw_elect_guard || !(ops->traits & BW_TRAIT_MAY_SPLIT);
 }
 
-/* Whoever the detector watches may lead, but for those who never do. */
+/* All members that the detector watches may lead, except those that are not candidates. */
 static void begin_balance(struct bw_instance *self, const struct bw_instance_config *config)
 {
     const struct bw_elector_config *first = &config->elections[0].config;
@@ -104,8 +105,8 @@ int bw_instance_init(struct bw_instance **out, void *memory,
     struct bw_arena arena = {.at = memory, .cap = bw_instance_bytes(config)};
     int error = lay_out(&arena, config, out);
     struct bw_instance *self = *out;
-    if (!error && !self)
-        error = BW_ENOMEM; /* there was no memory to lay out in */
+    if (BW_ALWAYS(!error) && !self)
+        error = BW_ENOMEM; /* the caller gave no memory */
     if (!error && self->balance)
         begin_balance(self, config);
     if (!error && self->ops)
@@ -129,48 +130,49 @@ static void step_elector(struct bw_instance *self, uint32_t i, const struct bw_e
     }
 }
 
-/* Who should lead election `i` after this event. */
-static bw_node heir(struct bw_instance *self, uint32_t i, const struct bw_event *event)
+/* The member that should lead election `i` after this event. */
+static bw_node choose_next_leader(struct bw_instance *self, uint32_t i,
+                                  const struct bw_event *event)
 {
     bool resigns = event->kind == BW_EVENT_COMMAND && event->command.kind == BW_COMMAND_RESIGN;
     switch (event->kind) {
     case BW_EVENT_START:
-        return bw_balance_heir(self->balance, i, BW_NODE_NONE);
+        return bw_balance_successor(self->balance, i, BW_NODE_NONE);
     case BW_EVENT_SUSPECT:
     case BW_EVENT_HINT:
     case BW_EVENT_LEAVE:
     case BW_EVENT_CONFIRMED_DEAD:
-        return bw_balance_heir(self->balance, i, event->node);
+        return bw_balance_successor(self->balance, i, event->node);
     case BW_EVENT_STOP:
-        return bw_balance_heir(self->balance, i, self->id);
+        return bw_balance_successor(self->balance, i, self->id);
     case BW_EVENT_COMMAND:
-        return resigns ? bw_balance_heir(self->balance, i, self->id) : BW_NODE_NONE;
+        return resigns ? bw_balance_successor(self->balance, i, self->id) : BW_NODE_NONE;
     default:
         return BW_NODE_NONE;
     }
 }
 
-/* As one that is to lead this one next should see it. */
-static void step_heir(struct bw_instance *self, uint32_t i, const struct bw_event *event,
-                      struct bw_actions *actions)
+/* Steps elector `i`. With a balance, the event also names the member that should lead next. */
+static void step_with_next_leader(struct bw_instance *self, uint32_t i,
+                                  const struct bw_event *event, struct bw_actions *actions)
 {
     if (!self->balance) {
         step_elector(self, i, event, actions);
         return;
     }
-    struct bw_event with_heir = *event;
-    with_heir.heir = heir(self, i, event);
-    step_elector(self, i, &with_heir, actions);
+    struct bw_event with_next = *event;
+    with_next.next_leader = choose_next_leader(self, i, event);
+    step_elector(self, i, &with_next, actions);
 }
 
 static void step_electors(struct bw_instance *self, const struct bw_event *event,
                           struct bw_actions *actions)
 {
     for (uint32_t i = 0; i < self->count; i++)
-        step_heir(self, i, event, actions);
+        step_with_next_leader(self, i, event, actions);
 }
 
-/* What the detector decided becomes events for every elector, in the same step. */
+/* Passes the detector's verdicts as events to every elector, in the same step. */
 static void pass_on(struct bw_instance *self, bw_time now, uint32_t first,
                     struct bw_actions *actions)
 {
@@ -216,7 +218,7 @@ static void start(struct bw_instance *self, const struct bw_event *event,
     struct bw_event each = *event;
     for (uint32_t i = 0; i < self->count; i++) {
         each.start = event->start + i;
-        step_heir(self, i, &each, actions);
+        step_with_next_leader(self, i, &each, actions);
     }
 }
 
@@ -224,14 +226,14 @@ static void step_numbered(struct bw_instance *self, uint32_t election, const str
                           struct bw_actions *actions)
 {
     if (election < self->count)
-        step_heir(self, election, event, actions);
+        step_with_next_leader(self, election, event, actions);
     else
-        bw_actions_trace(actions, BW_TRACE_IGNORED_STRANGER, event->node, election, 0);
+        bw_actions_trace(actions, BW_TRACE_IGNORED_NOT_A_MEMBER, event->node, election, 0);
 }
 
-/* A leader that hands over to a named successor is not gone: an elector without promises that took
- * it for gone would elect somebody else before the successor has heard. With promises, the members
- * are free again. */
+/* A leader that hands over to a named successor is not dead. An elector without promises would take
+ * it for dead and elect another member before the successor acts. So only electors with promises
+ * get the event: it frees their members from the promise. */
 static void step_dead_work(struct bw_instance *self, const struct bw_event *event,
                            struct bw_actions *actions)
 {
@@ -298,7 +300,7 @@ static bool is_ready(void *context, uint32_t election, bw_node to)
     return bw_instance_ready(context, election, to);
 }
 
-/* Members that come and go by their own word. */
+/* Updates the balance from events that name members. */
 static void note_members(struct bw_instance *self, const struct bw_event *event)
 {
     if (event->kind == BW_EVENT_JOIN)
@@ -309,7 +311,8 @@ static void note_members(struct bw_instance *self, const struct bw_event *event)
         bw_balance_member(self->balance, event->node, true, event->now);
 }
 
-/* What the electors said of who leads; and what of ours should be another's. */
+/* Reports the announced leaders to the balance, and asks it whether another member should lead one
+ * of our elections. */
 static void spread(struct bw_instance *self, const struct bw_event *event,
                    struct bw_actions *actions)
 {

@@ -1,82 +1,48 @@
-/* The quorum guard: it stands around an elector that may split and lets at most one leader act.
+/* Quorum guard: wraps an elector that may split and lets at most one leader act.
+ *
+ * Protocol:
+ * 1. The inner elector names a leader. If it names this node, the node claims leadership: it sends
+ *    CLAIM(epoch) to every configured member.
+ * 2. A member promises each epoch to one claimant only. The promise is durable. For T on its own
+ *    clock, the member gives no promise to another claimant.
+ * 3. With promises from a majority of the CONFIGURED voters the claimant may act. Its window ends
+ *    T(1-rho)/(1+rho) after it SENT the claim that they answered. The epoch is the fencing token.
+ * 4. The leader claims again every T/3. It repeats a claim to voters that have not replied, so that
+ *    a lossy link does not end a leadership.
  *
  * Model: crashes, restarts, pauses, loss, partitions; clock rates within 1 +- rho; durable writes
- * hold. The inner elector says whom it would have lead. Whoever it names itself asks every
- * configured member for a promise (CLAIM with an epoch). A member promises each epoch to one
- * claimant only, durably, and for T on its own clock promises nothing to anybody else. With the
- * promises of a majority of the CONFIGURED members the claimant may act, until T(1-rho)/(1+rho)
- * after it SENT the claim that they answered; it claims again every T/3, and repeats a claim to
- * those who have not answered it, so that a lossy link does not end a leadership. The epoch is the
- * fencing token.
+ * survive.
  *
- * Why no two act at once: any two majorities share a member; it promised the earlier leader for T
- * counted from receipt, which ends after the earlier leader's own count from sending. Why tokens
- * only grow: an epoch is promised only above every epoch that the shared member promised before. A
- * restarted member cannot know how long its promise still binds and waits T.
+ * Guarantees:
+ * - No two leaders act at the same time. Any two majorities share a voter. Its promise to the
+ *   earlier leader lasts T from the receipt of the claim. The leader's window ends earlier, because
+ *   the leader counts a shorter span from the sending.
+ * - Tokens only grow. The shared voter promises only an epoch above all epochs that it promised
+ *   before.
+ * - A restarted voter does not know how long its promise still binds, so it waits T.
  *
- * Not promised: that a leader is found while no majority is alive, or while the inner elector does
- * not settle. Without `voters` the members vote, and may change by one at a time (neighbouring
- * majorities intersect) and not again before T has passed: a member that joins knows of no promise
- * that the others gave. `peer` passes the founders as `voters`, who never change. */
+ * Not guaranteed: a leader while no majority is alive, or while the inner elector names no stable
+ * leader.
+ *
+ * Membership: without `voters` all members vote. They may then change by one at a time, because
+ * neighbouring majorities intersect. The next change must wait until T has passed, because a new
+ * member knows of no earlier promises. `peer` passes the founders as `voters`, which never
+ * change.
+ *
+ * Source: leases (Gray and Cheriton 1989), here granted by a majority. */
 #include "core/base/arena.h"
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/base/drift.h"
 #include "core/base/error.h"
-#include "core/base/members.h"
-#include "core/base/rng.h"
-#include "core/elect/elector.h"
+#include "core/elect/quorum_guard_state.h"
 
 #include <string.h>
 
-/* How often a claim that a quorum has answered is repeated to the rest. */
-#define AGAIN_MAX 2u
-
-enum state { FOLLOWING, CLAIMING, HOLDING };
+/* How often the leader repeats a claim to the remaining voters after a quorum has answered it. */
+#define REPEATS_MAX 2u
 
 static const char *const state_names[] = {"following", "claiming", "holding"};
-
-struct guard {
-    const struct bw_elector_ops *inner_ops;
-    void *inner;
-    bw_node self;
-    uint32_t quorum;       /* asked for; 0 = majority */
-    const bw_node *voters; /* NULL: all members vote */
-    uint32_t voters_count;
-    uint32_t drift_ppm;
-    bw_time promise_ns, answer_ns;
-    struct bw_members members;
-    struct bw_rng rng;
-    struct bw_durable durable;
-    /* As a member: the promise in durable binds until this instant. Claims of released_by up to
-     * released_epoch are over, whenever they arrive. */
-    bw_time bound_until;
-    bw_node released_by;
-    bw_term released_epoch;
-    /* As a claimant. */
-    enum state state;
-    bool begun; /* the epoch below is durable and promised to ourselves */
-    /* Nothing is released before then: work of a leadership that was lost may still be dying, and a
-     * claim since changes nothing about that. 0: it is dead. */
-    bw_time dying_until;
-    /* As one that gave its claim back: the next repeat of the release, the pause after that, and
-     * when every promise has ended by itself. NEVER: no more of that. */
-    bw_time release_at, release_pause, release_until;
-    bw_term epoch;
-    bw_token token; /* the epoch of the window we have; below `epoch` while that is being claimed */
-    bw_time claim_at; /* next claim or renewal */
-    bw_time again_at; /* when a holder repeats the newest claim; NEVER: no more of that */
-    uint32_t again;   /* how often it did */
-    bw_time act_until;
-    bw_time round_at;  /* when the newest round of claims was sent */
-    bool complete;     /* a quorum has promised in it */
-    uint32_t answers;  /* at least as many as the table has: below a quorum it is not counted */
-    bw_time *promised; /* per member row: the newest of our send times that it answered; -1 none */
-    /* As one who wants to know: whom the inner elector and the holder's claims name. */
-    bw_node inner_leader;
-    bw_node view;
-    bw_term view_epoch;
-    bw_time view_until;
-};
 
 static bw_time *row_promise(const struct guard *g, bw_node node)
 {
@@ -152,7 +118,7 @@ static void forget_promises(struct guard *g)
 static void announce_view(struct guard *g, bw_node leader, bw_term epoch, enum bw_loss reason,
                           struct bw_actions *actions)
 {
-    if (g->view == leader && g->view_epoch == epoch && reason == BW_LOSS_NONE)
+    if (g->view == leader && g->view_epoch == epoch && BW_ALWAYS(reason == BW_LOSS_NONE))
         return;
     g->view = leader;
     g->view_epoch = epoch;
@@ -161,7 +127,7 @@ static void announce_view(struct guard *g, bw_node leader, bw_term epoch, enum b
     bw_actions_announce(actions, &a);
 }
 
-static void tell_all(struct guard *g, enum bw_message_kind kind, bw_term epoch, bw_time now,
+static void send_all(struct guard *g, enum bw_message_kind kind, bw_term epoch, bw_time now,
                      struct bw_actions *actions)
 {
     for (uint32_t i = 0; i < g->members.count; i++) {
@@ -175,39 +141,42 @@ static void tell_all(struct guard *g, enum bw_message_kind kind, bw_term epoch, 
     }
 }
 
-/* Twenty-four times before the next round; less often when an answer takes longer. */
-static bw_time again_ns(const struct guard *g)
+/* Up to 24 repeats until the next round; fewer if replies take longer. */
+static bw_time repeat_ns(const struct guard *g)
 {
     return bw_time_max(g->promise_ns / 72, 4 * g->answer_ns);
 }
 
-/* Every claim of ours was of this epoch or an older one, and every later one is of a newer epoch,
- * also after a restart: a refusal may have raised `epoch` above what is durable. */
+/* The epoch to release. All our claims so far have this epoch or a lower one, and all later claims
+ * have a higher one, also after a restart. A refusal may have raised `epoch` above the durable
+ * one. */
 static bw_term released(const struct guard *g)
 {
     bool durable = g->epoch <= g->durable.promise_epoch || BW_BUG(guard_releases_what_may_come);
     return durable ? g->epoch : g->durable.promise_epoch;
 }
 
-/* Members that promised us are free again: said only when our work is known to be dead. */
+/* Frees the members that promised us. Called only when our work is known to be dead. */
 static void release(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     bool own = g->durable.promise_epoch <= g->epoch && !BW_BUG(guard_keeps_its_own_promise);
     g->dying_until = 0;
-    if (g->durable.promised_to == g->self && (own || g->durable.promise_epoch == g->epoch))
+    if (g->durable.promised_to == g->self && BW_ALWAYS(own || g->durable.promise_epoch == g->epoch))
         g->bound_until = now;
-    tell_all(g, BW_MSG_RELEASE, released(g), now, actions);
-    g->release_pause = again_ns(g);
+    send_all(g, BW_MSG_RELEASE, released(g), now, actions);
+    g->release_pause = repeat_ns(g);
     g->release_at = BW_BUG(guard_releases_once) ? BW_TIME_NEVER : now + g->release_pause;
     g->release_until = bw_time_add(now, g->promise_ns);
 }
 
-/* The message may have been lost: repeated to voters, each time after twice the pause. */
-static void release_again(struct guard *g, bw_time now, struct bw_actions *actions)
+/* Repeats the release, because the message may have been lost. The pause doubles each time. Members
+ * without a vote need it too: they may be claimants that voters refused before they were free. */
+static void repeat_release(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     for (uint32_t i = 0; i < g->members.count; i++) {
         bw_node to = g->members.at[i].id;
-        if (to != g->self && votes(g, to))
+        bool needs = votes(g, to) || !BW_BUG(guard_repeats_releases_to_voters_only);
+        if (to != g->self && BW_ALWAYS(needs))
             bw_actions_send(actions, BW_MSG_RELEASE, g->self, to, released(g))->promise.echo = now;
     }
     g->release_pause = bw_time_add(g->release_pause, g->release_pause);
@@ -216,9 +185,12 @@ static void release_again(struct guard *g, bw_time now, struct bw_actions *actio
         g->release_at = BW_TIME_NEVER;
 }
 
-/* Leadership or claim ends. A command to step down comes after the work has stopped, and a mere
- * claim never had any, unless an earlier leadership's is still dying; a leadership lost under way
- * is released when CONFIRMED_DEAD(self) says so, or else runs out. */
+/* Ends leadership or a claim.
+ *
+ * After a command to step down, the work has already stopped. A mere claim has no work, unless that
+ * of an earlier leadership is still running. In these cases the node releases the promises at once.
+ * If it loses leadership while the work runs, it releases them when CONFIRMED_DEAD(self) arrives;
+ * otherwise they expire. */
 static void become_following(struct guard *g, enum bw_loss reason, bw_time now,
                              struct bw_actions *actions)
 {
@@ -226,7 +198,7 @@ static void become_following(struct guard *g, enum bw_loss reason, bw_time now,
         return;
     bool held = g->state == HOLDING;
     bool under_way = reason == BW_LOSS_TAKEN || reason == BW_LOSS_UNREACHABLE;
-    if (held) /* by then it is dead, and every promise that it had has run out */
+    if (held) /* by then the work is dead and all its promises have expired */
         g->dying_until = under_way ? bw_time_add(now, 2 * g->promise_ns) : 0;
     g->state = FOLLOWING;
     g->claim_at = BW_TIME_NEVER;
@@ -258,11 +230,11 @@ static void become_holding(struct guard *g, bw_time now, struct bw_actions *acti
     g->state = HOLDING;
     bw_actions_trace(actions, BW_TRACE_WON, g->self, g->epoch, 0);
     announce_window(g, now, actions);
-    g->claim_at = now; /* one more round at once tells everybody, and renews */
+    g->claim_at = now; /* one more round at once informs all members and renews */
 }
 
-/* Voters that promised in the newest round, counted from the table: a voter has one row, however
- * often it answers and whatever happens to the membership in between. */
+/* The number of voters that promised in the newest round, counted from the table. A voter has one
+ * row, so repeated replies and membership changes cannot count it twice. */
 static uint32_t round_count(const struct guard *g)
 {
     uint32_t count = 0;
@@ -275,8 +247,8 @@ static uint32_t round_count(const struct guard *g)
     return count;
 }
 
-/* One more promise of the newest round. With a quorum the window reaches from that round's sending.
- */
+/* Records one more promise of the newest round. With a quorum, the window extends from the time
+ * when the round was sent. */
 static void count_promise(struct guard *g, bw_time *row, bw_time now, struct bw_actions *actions)
 {
     uint32_t need = BW_BUG(guard_counts_two) ? 2 : quorum(g);
@@ -302,7 +274,8 @@ static bool bound_to_other(const struct guard *g, bw_node node, bw_time now)
     return g->durable.promised_to != node && now < g->bound_until;
 }
 
-/* A new epoch above every one known, promised to ourselves and durable before it is spoken of. */
+/* Begins a claim with an epoch above all known ones. The epoch is promised to ourselves and durable
+ * before it is sent. */
 static void begin_claim(struct guard *g, struct bw_actions *actions)
 {
     if (g->epoch < g->durable.promise_epoch)
@@ -320,14 +293,15 @@ static void begin_claim(struct guard *g, struct bw_actions *actions)
     forget_promises(g);
 }
 
-/* The newest claim once more, to voters who have not answered it. It still counts from when it was
- * first sent. Without a quorum until the next round; with one a few times, so that the others hear
- * who leads. */
-static void claim_again(struct guard *g, bw_time now, struct bw_actions *actions)
+/* Repeats the newest claim to the voters that have not answered it. The claim still counts from its
+ * first sending. Without a quorum the leader repeats until the next round; with a quorum only a few
+ * times, so that the
+ * others learn the leader. */
+static void repeat_claim(struct guard *g, bw_time now, struct bw_actions *actions)
 {
-    g->again_at = bw_time_add(now, again_ns(g));
-    if (g->complete && g->again++ >= AGAIN_MAX)
-        g->again_at = BW_TIME_NEVER;
+    g->repeat_at = bw_time_add(now, repeat_ns(g));
+    if (g->complete && g->repeats++ >= REPEATS_MAX)
+        g->repeat_at = BW_TIME_NEVER;
     for (uint32_t i = 0; i < g->members.count && !BW_BUG(guard_claims_once); i++) {
         bw_node to = g->members.at[i].id;
         if (to == g->self || g->promised[i] == g->round_at || !votes(g, to))
@@ -338,12 +312,12 @@ static void claim_again(struct guard *g, bw_time now, struct bw_actions *actions
     }
 }
 
-/* One round: ourselves first, then everybody. */
+/* One round of claims: promises to itself first, then asks all members. */
 static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     if (bound_to_other(g, g->self, now)) {
         g->claim_at = g->bound_until;
-        g->again_at = BW_TIME_NEVER;
+        g->repeat_at = BW_TIME_NEVER;
         return;
     }
     if (!g->begun)
@@ -352,11 +326,11 @@ static void claim(struct guard *g, bw_time now, struct bw_actions *actions)
     g->complete = false;
     g->round_at = now;
     g->bound_until = bw_time_add(now, g->promise_ns);
-    tell_all(g, BW_MSG_CLAIM, g->epoch, now, actions);
+    send_all(g, BW_MSG_CLAIM, g->epoch, now, actions);
     bw_time third = g->promise_ns / 3;
     g->claim_at = now + (g->state == HOLDING ? third : bw_rng_between(&g->rng, third / 2, third));
-    g->again_at = g->state == HOLDING ? now + again_ns(g) : BW_TIME_NEVER;
-    g->again = 0;
+    g->repeat_at = g->state == HOLDING ? now + repeat_ns(g) : BW_TIME_NEVER;
+    g->repeats = 0;
     bw_time *own = row_promise(g, g->self);
     if (own && votes(g, g->self))
         count_promise(g, own, now, actions);
@@ -375,15 +349,15 @@ static void on_inner_leader(struct guard *g, bw_node leader, bw_time now,
                             struct bw_actions *actions)
 {
     g->inner_leader = leader;
-    if (leader == g->self && g->state == FOLLOWING)
+    if (leader == g->self && BW_ALWAYS(g->state == FOLLOWING))
         become_claiming(g, now, actions);
-    else if (leader != g->self && g->state != FOLLOWING)
+    else if (BW_ALWAYS(leader != g->self) && g->state != FOLLOWING)
         become_following(g, BW_LOSS_TAKEN, now, actions);
 }
 
-/* Inner announcements are for us; inner records are completed with ours. */
-static void take_over_actions(struct guard *g, uint32_t first, bw_time now,
-                              struct bw_actions *actions)
+/* Filters the actions of the inner elector: keeps its announcements, and adds our fields to its
+ * durable records. */
+static void filter_actions(struct guard *g, uint32_t first, bw_time now, struct bw_actions *actions)
 {
     uint32_t keep = first;
     bw_node leader = g->inner_leader;
@@ -412,7 +386,7 @@ static void step_inner(struct guard *g, const struct bw_event *event, struct bw_
 {
     uint32_t first = actions->count;
     g->inner_ops->step(g->inner, event, actions);
-    take_over_actions(g, first, event->now, actions);
+    filter_actions(g, first, event->now, actions);
 }
 
 static struct bw_message *answer(struct guard *g, const struct bw_message *msg,
@@ -437,7 +411,8 @@ static void refuse(struct guard *g, const struct bw_message *msg, bw_time now,
 static void grant(struct guard *g, const struct bw_message *msg, bw_time now,
                   struct bw_actions *actions)
 {
-    bool fresh = msg->term != g->durable.promise_epoch || msg->from != g->durable.promised_to;
+    bool fresh =
+        msg->term != g->durable.promise_epoch || BW_NEVER(msg->from != g->durable.promised_to);
     g->durable.promise_epoch = msg->term;
     g->durable.promised_to = msg->from;
     g->durable.promised_ns = g->promise_ns;
@@ -448,7 +423,8 @@ static void grant(struct guard *g, const struct bw_message *msg, bw_time now,
     answer(g, msg, actions)->flags = BW_FLAG_YES;
 }
 
-/* Does it speak of a claim that its sender has given back? It never claims that epoch again. */
+/* Whether the message belongs to a claim that its sender has released. The sender never claims that
+ * epoch again. */
 static bool is_released(const struct guard *g, const struct bw_message *msg)
 {
     return msg->from == g->released_by && msg->term <= g->released_epoch &&
@@ -477,10 +453,12 @@ static void on_claim(struct guard *g, const struct bw_message *msg, bw_time now,
     }
 }
 
-/* Somebody else was promised, or a higher epoch. A claimant tries again when that promise is over,
- * with a higher epoch still. A holder whom a free member cannot follow, because that member once
- * promised a higher epoch in vain, claims a higher one while its window lasts, so that nobody is
- * left out for ever. */
+/* A member refused: it promised to another claimant, or it promised a higher epoch. A claimant
+ * retries with a higher epoch when that promise has expired. A leader may be refused by a free
+ * member that promised a higher epoch to a claimant that lost, or the same epoch to itself. The
+ * leader then claims a still higher epoch within its window, so that this member is not left out
+ * permanently. That also holds for members without a vote: they follow a leader only after they
+ * have accepted its claim. */
 static void on_refusal(struct guard *g, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
@@ -507,11 +485,17 @@ static void on_promise(struct guard *g, const struct bw_message *msg, bw_time no
                        struct bw_actions *actions)
 {
     bw_time *row = votes(g, msg->from) ? row_promise(g, msg->from) : NULL;
+    bool refuses = !(msg->flags & BW_FLAG_YES);
+    if (refuses && !row && g->state == HOLDING &&
+        !BW_BUG(guard_leaves_out_members_without_a_vote)) {
+        on_refusal(g, msg, now, actions); /* it cannot follow a leader that it refuses */
+        return;
+    }
     if (!row || g->state == FOLLOWING) {
         bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, msg->from, BW_EVENT_MESSAGE, g->state);
         return;
     }
-    if (!(msg->flags & BW_FLAG_YES)) {
+    if (refuses) {
         on_refusal(g, msg, now, actions);
         return;
     }
@@ -526,7 +510,9 @@ static void on_promise(struct guard *g, const struct bw_message *msg, bw_time no
 static void on_release(struct guard *g, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
-    if (g->state == CLAIMING) /* also for a repeat: those who refused us may hear of it only now */
+    /* claim again at once, also after a repeated release: the members that refused our claim may
+     * receive the release only now */
+    if (g->state == CLAIMING)
         g->claim_at = now;
     if (is_released(g, msg)) {
         bw_actions_trace(actions, BW_TRACE_IGNORED_OLD, msg->from, msg->term, g->released_epoch);
@@ -547,8 +533,10 @@ static void on_message(struct guard *g, const struct bw_event *event, struct bw_
     const struct bw_message *msg = event->msg;
     if (msg->kind != BW_MSG_CLAIM && msg->kind != BW_MSG_PROMISE && msg->kind != BW_MSG_RELEASE)
         step_inner(g, event, actions);
+    else if (msg->from == g->self) /* forged, or from another node with our id */
+        bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, msg->from, BW_EVENT_MESSAGE, g->state);
     else if (!bw_members_find(&g->members, msg->from))
-        bw_actions_trace(actions, BW_TRACE_IGNORED_STRANGER, msg->from, 0, 0);
+        bw_actions_trace(actions, BW_TRACE_IGNORED_NOT_A_MEMBER, msg->from, 0, 0);
     else if (msg->kind == BW_MSG_CLAIM)
         on_claim(g, msg, event->now, actions);
     else if (msg->kind == BW_MSG_PROMISE)
@@ -571,15 +559,16 @@ static void on_timeout(struct guard *g, const struct bw_event *event, struct bw_
     if (g->inner_leader == g->self && g->state == FOLLOWING && now >= g->bound_until)
         become_claiming(g, now, actions);
     else if (g->state == FOLLOWING && now >= g->release_at)
-        release_again(g, now, actions);
+        repeat_release(g, now, actions);
     else if (g->state != FOLLOWING && now >= g->claim_at)
         claim(g, now, actions);
-    else if (g->state == HOLDING && now >= g->again_at)
-        claim_again(g, now, actions);
+    else if (g->state == HOLDING && now >= g->repeat_at)
+        repeat_claim(g, now, actions);
 }
 
-/* What was promised before a crash binds for a whole T again, since nobody knows how long ago it
- * was renewed. */
+/* After a restart an earlier promise binds for a whole T again, because its last renewal is
+ * unknown. A promise to ourselves means that work of the last incarnation may still run, so its
+ * promises must not be released until then. */
 static void on_start(struct guard *g, const struct bw_event *event, struct bw_actions *actions)
 {
     g->durable = event->start->durable;
@@ -587,11 +576,13 @@ static void on_start(struct guard *g, const struct bw_event *event, struct bw_ac
     g->bound_until = bw_time_add(event->now, g->durable.promised_ns);
     if (BW_BUG(guard_restart_forgets))
         g->bound_until = event->now;
+    if (g->durable.promised_to == g->self && !BW_BUG(guard_restart_forgets_its_work))
+        g->dying_until = g->bound_until;
     forget_promises(g);
     step_inner(g, event, actions);
 }
 
-/* Member rows move when somebody joins or leaves: answers are then counted afresh. */
+/* Member rows move when a member joins or leaves, so promises are counted again from zero. */
 static void on_membership(struct guard *g, const struct bw_event *event, struct bw_actions *actions)
 {
     if (bw_members_apply(&g->members, event)) {
@@ -602,16 +593,33 @@ static void on_membership(struct guard *g, const struct bw_event *event, struct 
     step_inner(g, event, actions);
 }
 
+/* Whether the death report covers work under `term`. A report may be late: a node may have led
+ * again since. */
+static bool covers(const struct bw_event *event, bw_term term)
+{
+    return event->dead_term == 0 || term <= event->dead_term || BW_BUG(guard_old_death_frees);
+}
+
+static void on_own_work_dead(struct guard *g, const struct bw_event *event,
+                             struct bw_actions *actions)
+{
+    if (!covers(event, g->token)) {
+        bw_actions_trace(actions, BW_TRACE_IGNORED_OLD, g->self, event->dead_term, g->token);
+        return;
+    }
+    if (g->dying_until > 0 && g->state == FOLLOWING)
+        release(g, event->now, actions);
+    g->dying_until = 0;
+}
+
 static void on_confirmed_dead(struct guard *g, const struct bw_event *event,
                               struct bw_actions *actions)
 {
     if (event->node == g->self) {
-        if (g->dying_until > 0 && g->state == FOLLOWING)
-            release(g, event->now, actions);
-        g->dying_until = 0;
+        on_own_work_dead(g, event, actions);
         return;
     }
-    if (g->durable.promised_to == event->node)
+    if (g->durable.promised_to == event->node && covers(event, g->durable.promise_epoch))
         g->bound_until = event->now;
     if (g->state == CLAIMING)
         g->claim_at = event->now;
@@ -665,7 +673,7 @@ static bw_time guard_deadline(const void *self)
     const struct guard *g = self;
     bw_time next = bw_time_min(g->inner_ops->deadline(g->inner), g->view_until);
     if (g->state == HOLDING)
-        next = bw_time_min(next, g->again_at);
+        next = bw_time_min(next, g->repeat_at);
     if (g->state != FOLLOWING)
         next = bw_time_min(next, g->claim_at);
     else if (g->inner_leader == g->self)
@@ -697,7 +705,7 @@ static bool guard_ready(const void *self, bw_node node)
 const struct bw_elector_ops bw_elect_guard = {
     .name = "quorum-guard",
     .promise = "Only the side with a majority of the configured members has a leader; the other "
-               "stands still.",
+               "side has none.",
     .traits = BW_TRAIT_TOKEN,
     .bytes = guard_bytes,
     .actions_max = guard_actions_max,
@@ -706,4 +714,6 @@ const struct bw_elector_ops bw_elect_guard = {
     .deadline = guard_deadline,
     .status = guard_status,
     .ready = guard_ready,
+    .digest = bw_guard_digest,
+    .fix_draws = bw_guard_fix_draws,
 };

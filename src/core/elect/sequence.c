@@ -46,7 +46,7 @@ int bw_sequence_listed(struct bw_sequence *self, const struct bw_sequence_entry 
         self->verdict = BW_SEQUENCE_LEAD;
     } else {
         self->verdict = BW_SEQUENCE_WATCH;
-        /* Everybody watches the leader: its death wakes the whole herd. */
+        /* Planted bug: all candidates watch the leader, so its death notifies all of them. */
         self->watch = list[BW_BUG(sequence_watches_leader) ? 0 : i - 1];
     }
     return 0;
@@ -61,7 +61,8 @@ bool bw_sequence_vanished(struct bw_sequence *self, uint64_t number)
     }
     if (self->verdict != BW_SEQUENCE_WATCH || number != self->watch.number)
         return false;
-    /* The predecessor is gone, so we lead: wrong if it was not the leader. */
+    /* Planted bug: leads as soon as the predecessor is gone, even if that one was not the
+     * leader. */
     self->verdict = BW_BUG(sequence_leads_unlisted) ? BW_SEQUENCE_LEAD : BW_SEQUENCE_LIST;
     self->watch = (struct bw_sequence_entry){0};
     return true;

@@ -1,4 +1,4 @@
-/* Every election algorithm by name. */
+/* The table of election algorithms. */
 #include "core/elect/elector.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The guardian's decisions, see guardian.h. A blow that did not kill is repeated, first soon
- * and then less often, for as long as it takes: a process that cannot die (disk sleep, frozen) is
- * reported once and its leadership is never released before it is gone. */
+/* Decisions of the guardian; see guardian.h. SIGKILL is repeated until the work is dead, first soon
+ * and then less often. A process that cannot die (uninterruptible sleep, frozen) is reported once.
+ * Its leadership is never released before the process is gone. */
 #include "core/guardian/guardian.h"
 
 #include "core/base/assert.h"
@@ -9,16 +9,16 @@
 #include <signal.h>
 #include <string.h>
 
-#define BLOW_PAUSE_NS     (2 * BW_MS)
-#define BLOW_PAUSE_MAX_NS (200 * BW_MS)
+#define KILL_PAUSE_NS     (2 * BW_MS)
+#define KILL_PAUSE_MAX_NS (200 * BW_MS)
 #define REPORT_AFTER_NS   (250 * BW_MS)
-/* Said at 0, 5 and 15 ms: a burst that fills a queue is over by then, and who waits, waits less
- * than it would for a lease. */
-#define SPEAK_TIMES    3u
-#define SPEAK_PAUSE_NS (5 * BW_MS)
+/* The death notice is sent at 0, 5 and 15 ms. A burst that filled a queue is over by then, and
+ * receivers still wait less than they would for a lease. */
+#define NOTICE_COUNT    3u
+#define NOTICE_PAUSE_NS (5 * BW_MS)
 
-static const char *const names[] = {"idle",    "armed", "running", "ending",
-                                    "killing", "dead",  "speaking"};
+static const char *const names[] = {"idle",    "armed", "running",  "ending",
+                                    "killing", "dead",  "notifying"};
 
 const char *bw_guardian_state_name(enum bw_guardian_state state)
 {
@@ -43,25 +43,26 @@ static void become_idle(struct bw_guardian_core *core, struct bw_guardian_action
     core->state = BW_GUARDIAN_IDLE;
     core->token = BW_TOKEN_NONE;
     core->kill_at = core->again_at = BW_TIME_NEVER;
-    core->words = false;
+    core->has_notice = false;
     act(actions, core->gone ? BW_GUARDIAN_DO_EXIT : BW_GUARDIAN_DO_FORGET);
 }
 
-static void speak(struct bw_guardian_core *core, bw_time now, struct bw_guardian_actions *actions)
+static void send_notice(struct bw_guardian_core *core, bw_time now,
+                        struct bw_guardian_actions *actions)
 {
-    act(actions, BW_GUARDIAN_DO_SPEAK);
-    core->spoken++;
-    core->again_at = bw_time_add(now, SPEAK_PAUSE_NS * core->spoken);
-    if (core->spoken >= SPEAK_TIMES)
+    act(actions, BW_GUARDIAN_DO_SEND_NOTICE);
+    core->sent++;
+    core->again_at = bw_time_add(now, NOTICE_PAUSE_NS * core->sent);
+    if (core->sent >= NOTICE_COUNT)
         become_idle(core, actions);
 }
 
-static void become_speaking(struct bw_guardian_core *core, bw_time now,
-                            struct bw_guardian_actions *actions)
+static void become_notifying(struct bw_guardian_core *core, bw_time now,
+                             struct bw_guardian_actions *actions)
 {
-    core->state = BW_GUARDIAN_SPEAKING;
-    core->spoken = 0;
-    speak(core, now, actions);
+    core->state = BW_GUARDIAN_NOTIFYING;
+    core->sent = 0;
+    send_notice(core, now, actions);
 }
 
 static void become_dead(struct bw_guardian_core *core, bw_time now,
@@ -69,23 +70,24 @@ static void become_dead(struct bw_guardian_core *core, bw_time now,
 {
     core->state = BW_GUARDIAN_DEAD;
     core->kill_at = core->again_at = BW_TIME_NEVER;
-    if (!core->gone && !(BW_BUG(guardian_speaks_while_supervised) && core->words)) {
+    if (!core->gone && !(BW_BUG(guardian_reports_while_supervised) && core->has_notice)) {
         act(actions, BW_GUARDIAN_DO_CONFIRM);
         return;
     }
     act(actions, BW_GUARDIAN_DO_RELEASE);
     actions->token = core->token;
-    if (core->words)
-        become_speaking(core, now, actions);
+    if (core->has_notice)
+        become_notifying(core, now, actions);
     else
         become_idle(core, actions);
 }
 
-static void blow(struct bw_guardian_core *core, bw_time now, struct bw_guardian_actions *actions)
+static void send_kill(struct bw_guardian_core *core, bw_time now,
+                      struct bw_guardian_actions *actions)
 {
     act(actions, BW_GUARDIAN_DO_KILL);
     core->again_at = bw_time_add(now, core->pause_ns);
-    core->pause_ns = bw_time_min(core->pause_ns * 2, BLOW_PAUSE_MAX_NS);
+    core->pause_ns = bw_time_min(core->pause_ns * 2, KILL_PAUSE_MAX_NS);
     if (!core->reported && now - core->killing_since >= REPORT_AFTER_NS) {
         core->reported = true;
         act(actions, BW_GUARDIAN_DO_REPORT);
@@ -97,9 +99,9 @@ static void become_killing(struct bw_guardian_core *core, bw_time now,
 {
     core->state = BW_GUARDIAN_KILLING;
     core->killing_since = now;
-    core->pause_ns = BLOW_PAUSE_NS;
+    core->pause_ns = KILL_PAUSE_NS;
     core->reported = false;
-    blow(core, now, actions);
+    send_kill(core, now, actions);
 }
 
 static void become_ending(struct bw_guardian_core *core, int signal, bw_time at,
@@ -146,16 +148,16 @@ static void on_start(struct bw_guardian_core *core, const struct bw_guardian_eve
     if (core->state != BW_GUARDIAN_ARMED || event->token != core->token)
         return;
     if (event->now >= core->kill_at && !BW_BUG(guardian_starts_late))
-        become_dead(core, event->now, actions); /* too late: it never ran */
+        become_dead(core, event->now, actions); /* too late: the work never ran */
     else
         become_running(core, actions);
 }
 
-/* Words of another leadership would tell of a death that nobody here has seen. */
-static void on_words(struct bw_guardian_core *core, const struct bw_guardian_event *event)
+/* A notice of another leadership would report a death that this guardian has not seen. */
+static void on_notice(struct bw_guardian_core *core, const struct bw_guardian_event *event)
 {
     if (!core->gone && event->token != BW_TOKEN_NONE && event->token == core->token)
-        core->words = true;
+        core->has_notice = true;
 }
 
 static void on_stop(struct bw_guardian_core *core, const struct bw_guardian_event *event,
@@ -174,8 +176,8 @@ static void on_gone(struct bw_guardian_core *core, bw_time now, struct bw_guardi
     if (core->gone)
         return;
     core->gone = true;
-    if (core->words && BW_BUG(guardian_speaks_before_death))
-        act(actions, BW_GUARDIAN_DO_SPEAK);
+    if (core->has_notice && BW_BUG(guardian_reports_before_death))
+        act(actions, BW_GUARDIAN_DO_SEND_NOTICE);
     if (core->state == BW_GUARDIAN_IDLE)
         act(actions, BW_GUARDIAN_DO_EXIT);
     else if (core->state == BW_GUARDIAN_ARMED || core->state == BW_GUARDIAN_DEAD)
@@ -188,16 +190,16 @@ static void on_timer(struct bw_guardian_core *core, bw_time now,
                      struct bw_guardian_actions *actions)
 {
     if (core->state == BW_GUARDIAN_KILLING && now >= core->again_at)
-        blow(core, now, actions);
-    else if (core->state == BW_GUARDIAN_SPEAKING && now >= core->again_at)
-        speak(core, now, actions);
+        send_kill(core, now, actions);
+    else if (core->state == BW_GUARDIAN_NOTIFYING && now >= core->again_at)
+        send_notice(core, now, actions);
     else if (core->state == BW_GUARDIAN_ARMED && now >= core->kill_at)
         become_dead(core, now, actions);
     else if (runs(core) && now >= core->kill_at)
         become_killing(core, now, actions);
 }
 
-/* What is left behind by the first process is asked to end, too. */
+/* The remaining processes get SIGTERM, too. */
 static void on_exited(struct bw_guardian_core *core, bw_time now,
                       struct bw_guardian_actions *actions)
 {
@@ -247,8 +249,8 @@ void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_ev
         if (core->state == BW_GUARDIAN_DEAD && event->token == core->token)
             become_idle(core, actions);
         break;
-    case BW_GUARDIAN_WORDS:
-        on_words(core, event);
+    case BW_GUARDIAN_NOTICE:
+        on_notice(core, event);
         break;
     case BW_GUARDIAN_TIMER:
         on_timer(core, event->now, actions);
@@ -271,6 +273,6 @@ void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_ev
 
 bw_time bw_guardian_deadline(const struct bw_guardian_core *core)
 {
-    bool again = core->state == BW_GUARDIAN_KILLING || core->state == BW_GUARDIAN_SPEAKING;
+    bool again = core->state == BW_GUARDIAN_KILLING || core->state == BW_GUARDIAN_NOTIFYING;
     return again ? core->again_at : core->kill_at;
 }

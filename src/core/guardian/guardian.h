@@ -1,31 +1,34 @@
-/* The guardian's decisions: when is the work started, killed, called dead, released?
+/* Decisions of the guardian: when the work is started, killed, declared dead and released.
  *
- * Pure: events with `now` in, actions out. The guardian is the work's parent and enforces the
- * deadline whatever happens to the supervisor. What it guarantees:
- *   - work runs only between ARM and the KILL instant that the supervisor last gave;
- *   - a leadership is released only after its containment was seen empty, and only by the guardian
- *     itself when the supervisor is gone;
- *   - a kill that has begun is never taken back;
- *   - last words (last_words.h) are said of a leadership whose supervisor is gone and whose work is
- *     dead, and of no other. */
-#ifndef BW_RUN_GUARDIAN_CORE_H
-#define BW_RUN_GUARDIAN_CORE_H
+ * The guardian is the parent process of the work. It enforces the deadline whatever happens to the
+ * supervisor. The functions are pure: events with `now` in, actions out.
+ *
+ * Guarantees:
+ * - Work runs only between ARM and the KILL time that the supervisor gave last.
+ * - A leadership is released only after its containment was seen empty. The guardian itself
+ *   releases it only if the supervisor is gone.
+ * - A kill that has begun is never cancelled.
+ * - The guardian sends the death notice (run/guardian/death_notice.h) only for a leadership whose
+ *   supervisor is gone and whose work is dead. */
+#ifndef BW_CORE_GUARDIAN_GUARDIAN_H
+#define BW_CORE_GUARDIAN_GUARDIAN_H
 
 #include "core/base/types.h"
 
 enum bw_guardian_event_kind {
-    BW_GUARDIAN_ARM,     /* a leadership: token, at = the KILL instant. Again: it moved on */
+    BW_GUARDIAN_ARM,     /* the leadership `token` begins; its work must be killed at `at`. Again
+                          * with the same token: the KILL time has moved to `at` */
     BW_GUARDIAN_START,   /* start the work of `token` */
-    BW_GUARDIAN_STOP,    /* tell the work to end (signal), KILL it at `at` at the latest */
-    BW_GUARDIAN_SIGNAL,  /* pass a signal on */
-    BW_GUARDIAN_KILL,    /* kill it now */
-    BW_GUARDIAN_DISMISS, /* the leadership is over and released: forget it */
-    BW_GUARDIAN_WORDS,   /* there are last words of `token` */
-    BW_GUARDIAN_TIMER,   /* deadline() has come */
-    BW_GUARDIAN_GONE,    /* the supervisor is dead, or wants no guardian any more */
-    BW_GUARDIAN_EXITED,  /* the work's first process ended */
-    BW_GUARDIAN_EMPTY,   /* nothing is left in the containment */
-    BW_GUARDIAN_FAILED   /* the work could not be started: nothing of it exists */
+    BW_GUARDIAN_STOP,    /* send `signal` to the work, and kill it at `at` if it still runs */
+    BW_GUARDIAN_SIGNAL,  /* forward `signal` to the work */
+    BW_GUARDIAN_KILL,    /* kill the work now */
+    BW_GUARDIAN_DISMISS, /* the leadership is over and released */
+    BW_GUARDIAN_NOTICE,  /* a death notice of `token` is available */
+    BW_GUARDIAN_TIMER,   /* deadline() has passed */
+    BW_GUARDIAN_GONE,    /* the supervisor is dead, or needs no guardian any more */
+    BW_GUARDIAN_EXITED,  /* the work's first process exited */
+    BW_GUARDIAN_EMPTY,   /* the containment is empty */
+    BW_GUARDIAN_FAILED   /* the work could not be started: no process exists */
 };
 
 struct bw_guardian_event {
@@ -38,13 +41,13 @@ struct bw_guardian_event {
 
 enum bw_guardian_action {
     BW_GUARDIAN_DO_SPAWN,
-    BW_GUARDIAN_DO_SIGNAL,  /* `signal` to everybody */
-    BW_GUARDIAN_DO_KILL,    /* SIGKILL to everybody in the containment */
-    BW_GUARDIAN_DO_CONFIRM, /* tell the supervisor: dead */
-    BW_GUARDIAN_DO_REPORT,  /* tell: killed, and still not dead */
-    BW_GUARDIAN_DO_RELEASE, /* give the leadership back, clean */
-    BW_GUARDIAN_DO_SPEAK,   /* say the last words; datagrams get lost, so more than once */
-    BW_GUARDIAN_DO_FORGET,  /* let the lock go, make the next containment */
+    BW_GUARDIAN_DO_SIGNAL,      /* `signal` to all processes */
+    BW_GUARDIAN_DO_KILL,        /* SIGKILL to all processes in the containment */
+    BW_GUARDIAN_DO_CONFIRM,     /* report to the supervisor: dead */
+    BW_GUARDIAN_DO_REPORT,      /* report: killed, but still not dead */
+    BW_GUARDIAN_DO_RELEASE,     /* release the leadership, clean */
+    BW_GUARDIAN_DO_SEND_NOTICE, /* send the death notice; repeated, since datagrams get lost */
+    BW_GUARDIAN_DO_FORGET,      /* release the lock, prepare the next containment */
     BW_GUARDIAN_DO_EXIT
 };
 
@@ -54,39 +57,40 @@ struct bw_guardian_actions {
     enum bw_guardian_action at[BW_GUARDIAN_ACTIONS_MAX];
     unsigned count;
     int signal;
-    bw_token token; /* RELEASE: of which leadership */
+    bw_token token; /* RELEASE: the leadership's token */
 };
 
 enum bw_guardian_state {
     BW_GUARDIAN_IDLE,
-    BW_GUARDIAN_ARMED, /* a leadership, nothing runs yet */
+    BW_GUARDIAN_ARMED, /* we lead, but the work has not been started yet */
     BW_GUARDIAN_RUNNING,
-    BW_GUARDIAN_ENDING, /* told to end, or its first process ended */
+    BW_GUARDIAN_ENDING, /* the work was asked to stop, or its first process exited */
     BW_GUARDIAN_KILLING,
-    BW_GUARDIAN_DEAD,    /* confirmed */
-    BW_GUARDIAN_SPEAKING /* dead, and the supervisor is gone */
+    BW_GUARDIAN_DEAD,     /* the work is confirmed dead */
+    BW_GUARDIAN_NOTIFYING /* work and supervisor are dead: sending the death notices */
 };
 
 struct bw_guardian_core {
     enum bw_guardian_state state;
     bw_token token;
     bw_time kill_at;
-    bw_time kill_after_ns; /* what is left behind by a work that ended may take this long */
-    bw_time again_at;      /* KILLING: the next blow; SPEAKING: the words once more */
+    bw_time kill_after_ns; /* time from the first process's exit until the others are killed */
+    bw_time again_at;      /* KILLING: the next SIGKILL; NOTIFYING: the next death notice */
     bw_time pause_ns;
     bw_time killing_since;
     bool gone, exited, reported;
-    bool words;      /* there are some, of this leadership */
-    unsigned spoken; /* how often they were said */
+    bool has_notice; /* a death notice of this leadership is available */
+    unsigned sent;   /* number of death notices sent */
 };
 
-/* The work that is left when its first process ends gets kill_after_ns. */
+/* `kill_after_ns`: when the work's first process exits, its other processes have this time to exit;
+ * then they are killed. */
 void bw_guardian_init(struct bw_guardian_core *core, bw_time kill_after_ns);
 
 void bw_guardian_step(struct bw_guardian_core *core, const struct bw_guardian_event *event,
                       struct bw_guardian_actions *actions);
 
-/* When TIMER is due; NEVER: not. */
+/* When TIMER is due, or BW_TIME_NEVER. */
 bw_time bw_guardian_deadline(const struct bw_guardian_core *core);
 
 const char *bw_guardian_state_name(enum bw_guardian_state state);

@@ -1,4 +1,4 @@
-/* Lease arithmetic: integers only, products in 128 bits, every rounding on the safe side. */
+/* Lease arithmetic: integers only, products in 128 bits, all rounding on the safe side. */
 #include "core/lease/deadline.h"
 
 #include "core/base/assert.h"
@@ -27,14 +27,14 @@ bw_time bw_lease_span(bw_time ttl_ns, uint32_t drift_ppm)
     return bw_drift_shorten(ttl_ns, drift_ppm);
 }
 
-/* How long a holder may act from sending, its clock's bound taken off; 0 if nothing is left. */
+/* The holder's window from sending, with the uncertainty subtracted; at least 0. */
 static bw_time window(const struct bw_lease_terms *terms, bw_time uncertainty_ns)
 {
     bw_time less = terms->ttl_ns - uncertainty_ns;
     return less > 0 ? bw_lease_span(less, terms->drift_ppm) : 0;
 }
 
-/* What remains of it for the work after the kill time is taken off; negative if nothing. */
+/* The window minus the kill time; negative if nothing is left for the work. */
 static bw_time usable(const struct bw_lease_terms *terms, bw_time uncertainty_ns)
 {
     __int128 left = window(terms, uncertainty_ns);
@@ -66,8 +66,8 @@ static bool too_short(enum bw_lease_rule rule)
     return rule == BW_LEASE_RULE_KILL_TIME || rule == BW_LEASE_RULE_CLOCK;
 }
 
-/* From (T-u)(1-rho)/(1+rho) - k >= T/2 follows T >= (k + u (1-rho)/(1+rho)) 2(1+rho) / (1-3 rho);
- * the rounding inside the rule can ask for up to 3 ms more when rho is nearly a third. */
+/* (T-u)(1-rho)/(1+rho) - k >= T/2 implies T >= (k + u (1-rho)/(1+rho)) 2(1+rho) / (1-3 rho).
+ * Rounding inside the rule can require up to 3 ms more when rho is nearly 1/3. */
 bw_time bw_lease_ttl_least(const struct bw_lease_terms *terms)
 {
     struct bw_lease_terms tried = *terms;

@@ -1,9 +1,12 @@
-/* Having a lease and letting go of it: renew, step down in time, release after the work is dead.
+/* Holding a lease: renew it, step down in time, release it after the work is dead.
  *
- * The schedule (deadline.h): a renewal at T/3, a second try at T/2, each awaited T/6; unanswered,
- * the work is told to end at `term` and killed at `kill`. Every renewal has its own id, so an
- * answer counts from its own sending; a late one never shortens the window. The record is renewed
- * while the work is ending, so that nobody takes over meanwhile. */
+ * Schedule (deadline.h): a renewal at T/3 and a second try at T/2, each awaited for T/6. If both
+ * stay unanswered, the work gets SIGTERM at `term` and SIGKILL at `kill`.
+ *
+ * Every renewal has its own id, so an answer counts from its own sending time. A late answer never
+ * shortens the window. Renewals continue while the work is ending, so that no other candidate takes
+ * over meanwhile. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/lease/state.h"
 
@@ -21,7 +24,7 @@ static void plan(struct bw_lease *l, bw_time sent)
         l->schedule.renew = bw_time_min(l->schedule.renew, bw_time_add(sent, l->config.renew_ns));
 }
 
-/* Why the work is not begun at all. */
+/* Why the work is not started at all. */
 static enum bw_lease_loss too_late(const struct bw_lease *l)
 {
     if (l->stopping)
@@ -41,7 +44,7 @@ void lease_become_holding(struct bw_lease *l, const struct bw_store_record *reco
     memset(l->renew, 0, sizeof l->renew);
     plan(l, BW_BUG(lease_counts_from_reply) ? now : sent);
     lease_note_record(l, record, now, actions);
-    l->note_seen = record->note.serial; /* meant for whoever held it before */
+    l->note_seen = record->note.serial; /* notes up to here were meant for the previous holder */
     if (now >= l->schedule.term || l->stopping || l->unhealthy) {
         lease_become_releasing(l, too_late(l), now, actions);
         return;
@@ -79,28 +82,28 @@ void lease_become_stopping(struct bw_lease *l, enum bw_lease_loss reason, bw_tim
         ask_release(l, now, actions);
 }
 
-/* Every try costs a token and whatever fencing does: the pause doubles up to 64 retry intervals. */
-static void count_uncleared(struct bw_lease *l, bw_time now)
+/* Every try costs a token and a fencing attempt: the pause doubles, up to 64 retry intervals. */
+static void count_failed_cleanup(struct bw_lease *l, bw_time now)
 {
-    if (l->reason != BW_LEASE_NOT_CLEARED) {
-        l->uncleared = 0;
-        l->cleared_at = 0;
+    if (l->reason != BW_LEASE_PREDECESSOR_NOT_DEAD) {
+        l->failed_cleanups = 0;
+        l->cleanup_at = 0;
         return;
     }
-    l->uncleared += l->uncleared < 6;
-    l->cleared_at = bw_time_add(now, l->config.retry_ns * ((bw_time)1 << l->uncleared));
+    l->failed_cleanups += l->failed_cleanups < 6;
+    l->cleanup_at = bw_time_add(now, l->config.retry_ns * ((bw_time)1 << l->failed_cleanups));
 }
 
-/* Given back, or no longer ours anyway. */
+/* The lease is released, or was no longer ours. */
 static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     struct bw_lease_action *action = lease_act(actions, BW_LEASE_RELEASED);
     action->reason = l->reason;
     action->token = l->token;
     l->token = BW_TOKEN_NONE;
-    bool own_will = l->reason == BW_LEASE_RESIGNED || l->reason == BW_LEASE_TRANSFERRED;
-    count_uncleared(l, now);
-    if (own_will)
+    bool voluntary = l->reason == BW_LEASE_RESIGNED || l->reason == BW_LEASE_TRANSFERRED;
+    count_failed_cleanup(l, now);
+    if (voluntary)
         l->not_before = bw_time_add(now, l->config.retry_ns);
     if (l->stopping)
         lease_become_stopped(l, now, actions);
@@ -111,15 +114,15 @@ static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_act
 void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_time now,
                             struct bw_lease_actions *actions)
 {
-    bool taken = reason == BW_LEASE_TAKEN && !(l->config.traits & BW_STORE_TOLD);
+    bool taken = reason == BW_LEASE_TAKEN && !(l->config.traits & BW_STORE_LATE_RELEASE);
     l->state = LEASE_RELEASING;
     l->reason = reason;
     if (reason != BW_LEASE_KEPT)
         l->last_loss = reason;
     memset(l->renew, 0, sizeof l->renew);
     if (!BW_BUG(lease_revived_by_late_answer))
-        l->acquire.id = 0; /* an answer from before the release must not make us hold it again */
-    l->in_line = false;
+        l->acquire.id = 0; /* an answer from before the release must not make us holder again */
+    l->queued = false;
     if (taken)
         become_released(l, now, actions);
     else
@@ -159,7 +162,7 @@ static void on_renewed(struct bw_lease *l, const struct bw_store_reply *reply, b
     l->renewed_once = false;
     memset(l->renew, 0, sizeof l->renew);
     if (l->state == LEASE_STOPPING)
-        l->schedule.kill = before.kill; /* more time for us to clean up, none for the work */
+        l->schedule.kill = before.kill; /* more time for our cleanup, none for the work */
     struct bw_lease_action *action = lease_act(actions, BW_LEASE_EXTENDED);
     action->schedule = l->schedule;
     action->token = l->token;
@@ -169,8 +172,7 @@ static void on_renewed(struct bw_lease *l, const struct bw_store_reply *reply, b
     }
 }
 
-/* The first miss tries again at once, later ones a little later, until the work must be told to
- * end. */
+/* The first missed renewal is retried at once, later ones after a pause, until `term`. */
 static void on_renewal_missed(struct bw_lease *l, bw_time now)
 {
     l->unreachable = true;
@@ -207,14 +209,13 @@ bool lease_on_hold_answer(struct bw_lease *l, const struct bw_store_reply *reply
             on_renew_answer(l, &l->renew[i], reply, now, actions);
             return true;
         }
-    if (reply->id != l->main.id || l->state != LEASE_RELEASING)
+    if (reply->id != l->main.id || BW_NEVER(l->state != LEASE_RELEASING))
         return false;
     on_release_answer(l, reply, now, actions);
     return true;
 }
 
-/* An unavailable store is asked again soon: the second try, and then a few more before the work
- * must end. */
+/* Sends the renewal, or the second try while the first is unanswered. */
 static void try_renew(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     if (!pending_renewal(l) && now >= l->schedule.renew)
@@ -239,10 +240,10 @@ void lease_on_hold_timeout(struct bw_lease *l, bw_time now, struct bw_lease_acti
             l, l->unreachable || pending_renewal(l) ? BW_LEASE_UNREACHABLE : BW_LEASE_EXPIRED, now,
             actions);
     if (l->state == LEASE_HOLDING && now >= l->successor_until) {
-        l->successor[0] = 0; /* no answer to PREPARE: the transfer is off, we stay */
+        l->successor[0] = 0; /* no answer to PREPARE: the transfer is cancelled, we stay */
         l->successor_until = BW_TIME_NEVER;
     }
-    if (l->reason != BW_LEASE_TAKEN || l->state == LEASE_HOLDING)
+    if (l->reason != BW_LEASE_TAKEN || BW_NEVER(l->state == LEASE_HOLDING))
         try_renew(l, now, actions);
 }
 
@@ -250,12 +251,12 @@ void lease_renew_soon(struct bw_lease *l, bw_time now)
 {
     bw_time ttl = l->config.terms.ttl_ns;
     bw_time sent = l->schedule.retry - ttl / 2;
-    /* A watch that always fails must not make a store be asked without pause. */
+    /* A watch that always fails must not cause requests without pause. */
     bw_time soon = bw_time_max(now, bw_time_add(sent, ttl / 24));
     l->schedule.renew = bw_time_min(l->schedule.renew, soon);
 }
 
-/* After a failed try the next one waits a little, so that an unavailable store is not hammered. */
+/* After a failed try the next one waits, so that an unavailable store is not overloaded. */
 static bw_time next_try(const struct bw_lease *l)
 {
     if (l->renew[0].id)
@@ -271,8 +272,9 @@ bw_time lease_hold_deadline(const struct bw_lease *l)
         return BW_TIME_NEVER;
     if (l->state == LEASE_RELEASING)
         return l->main.id ? BW_TIME_NEVER : bw_time_min(l->act_at, l->schedule.end);
-    bw_time next =
-        l->reason == BW_LEASE_TAKEN && l->state == LEASE_STOPPING ? BW_TIME_NEVER : next_try(l);
+    bw_time next = l->reason == BW_LEASE_TAKEN && BW_ALWAYS(l->state == LEASE_STOPPING)
+                       ? BW_TIME_NEVER
+                       : next_try(l);
     if (l->state == LEASE_STOPPING)
         return next;
     return bw_time_min(bw_time_min(next, l->schedule.term), l->successor_until);

@@ -1,4 +1,4 @@
-/* A short queue of send times. */
+/* A short queue of sending times; see keepalive.h. */
 #include "core/lease/keepalive.h"
 
 #include "core/base/bug.h"

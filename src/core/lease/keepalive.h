@@ -1,15 +1,14 @@
-/* Which request does a keep-alive's answer count for?
+/* Matches keep-alive answers with requests, for stores that renew over a stream.
  *
- * Stores that renew over a stream (etcd's LeaseKeepAlive) answer without saying which request they
- * answer. An answer is therefore counted for the OLDEST request still unanswered on that stream: if
- * an answer was dropped on the way, the holder believes in less than it has, never in more. For the
- * same reason no unanswered request is ever forgotten while the stream lives, however old: its
- * answer may still come and would then be taken for a younger one's.
+ * Such an answer (etcd's LeaseKeepAlive) does not name its request. It is therefore counted for the
+ * OLDEST unanswered request of the stream. If an answer was lost, the holder underestimates its
+ * lease, and never overestimates it. For the same reason an unanswered request is kept while the
+ * stream is open, however old: its answer may still arrive, and must not count for a newer request.
  *
- * Model: one stream, answers in the order of the requests, any of them late or missing. A closed
- * stream brings no more answers. */
-#ifndef BW_LEASE_KEEPALIVE_H
-#define BW_LEASE_KEEPALIVE_H
+ * Model. One stream. Answers arrive in the order of the requests; any of them may be late or
+ * missing. A closed stream delivers no more answers. */
+#ifndef BW_CORE_LEASE_KEEPALIVE_H
+#define BW_CORE_LEASE_KEEPALIVE_H
 
 #include "core/base/limits.h"
 #include "core/base/types.h"
@@ -19,15 +18,15 @@ struct bw_keepalive {
     uint32_t count;
 };
 
-/* A new stream: nothing is unanswered on it. */
+/* A new stream without unanswered requests. */
 void bw_keepalive_reset(struct bw_keepalive *self);
 
-/* A request is about to be sent at `now`. Returns 0, or BW_ELIMIT: too many are unanswered, do not
- * send it (open a new stream instead). */
+/* Records a request that is sent at `now`. Returns 0, or BW_ELIMIT if too many are unanswered: do
+ * not send it, open a new stream instead. */
 int bw_keepalive_send(struct bw_keepalive *self, bw_time now);
 
-/* An answer came. True: *sent is when the request it counts for was sent; the lease is counted from
- * there. False: nothing was asked; the answer means nothing. */
+/* Records an answer. Returns true and the sending time of its request, from which the lease counts.
+ * Returns false if no request is unanswered: ignore the answer. */
 bool bw_keepalive_answer(struct bw_keepalive *self, bw_time *sent);
 
 #endif

@@ -1,20 +1,23 @@
-/* Getting a lease: read, watch, wait, ask; and everything the three parts share.
+/* Acquiring a lease: read, watch, wait, acquire; and what all files of the elector share.
  *
- * Model: a store that keeps one record per election and compares versions; answers may be late,
- * lost or doubled; clock rates within 1 +- rho. Another's lease is over when the store says so,
- * when the store proves its holder dead, or, on stores that keep no time, when its record has stood
- * still for a whole TTL and the grace on our own clock; it is then taken by comparing the version,
- * which proves that it stood still at the store too. With a declared clock bound on both sides, the
- * end that the holder wrote down may be compared with our wall clock instead.
+ * Model. The store keeps one record per election and compares versions. Answers may be late, lost
+ * or duplicated. Clock rates are within 1 ± rho.
  *
- * An unknown answer to our own request is looked up by its id in the record: found, it counts from
- * when it was sent; not found, it may still arrive later, and a record that carries an old id of
- * ours is given back, never used. */
+ * Another holder's lease is over in any of these cases:
+ * - The store reports it free, or proves the holder dead.
+ * - On a store that keeps no time: the record was unchanged for a whole TTL plus the grace, on our
+ *   own clock. The takeover compares the version, which proves that the record was unchanged in the
+ *   store too.
+ * - Both sides declared a clock bound, and the end in the record has certainly passed.
+ *
+ * If the answer to our own ACQUIRE is unknown, we look for its id in the record. If the id is
+ * there, the lease counts from when the request was sent. If not, the request may still arrive
+ * later. A record with an old id of ours is released and never used. */
 #include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/lease/state.h"
-#include "core/lease/validity.h"
+#include "core/lease/wall_clock.h"
 
 #include <string.h>
 
@@ -61,12 +64,12 @@ struct bw_lease_action *lease_act(struct bw_lease_actions *actions, enum bw_leas
     return action;
 }
 
-bw_time lease_patience(const struct bw_lease *l)
+bw_time lease_answer_timeout(const struct bw_lease *l)
 {
     return l->config.terms.ttl_ns / 6;
 }
 
-/* The end of a lease asked for now, as others may compare it; 0: they may not. */
+/* The wall-clock end of a lease requested now; 0: not published. */
 static bw_time wall_end(const struct bw_lease *l, enum bw_store_op op, bw_time now)
 {
     bool lengthens = op == BW_STORE_ACQUIRE || op == BW_STORE_RENEW;
@@ -79,10 +82,10 @@ struct bw_store_request *lease_ask(struct bw_lease *l, struct lease_pending *pen
                                    struct bw_lease_actions *actions)
 {
     struct bw_lease_ask *ask = &lease_act(actions, BW_LEASE_ASK)->ask;
-    ask->within_ns = lease_patience(l);
+    ask->within_ns = lease_answer_timeout(l);
     if (op == BW_STORE_WATCH)
         ask->within_ns = l->config.terms.ttl_ns;
-    else if (op == BW_STORE_READ) /* asks nothing of the store that could be lost by asking again */
+    else if (op == BW_STORE_READ) /* a READ can be repeated without losing anything */
         ask->within_ns = bw_time_min(ask->within_ns, l->config.retry_ns);
     ask->request = (struct bw_store_request){.op = op,
                                              .id = l->next_id++,
@@ -107,13 +110,13 @@ void lease_watch(struct bw_lease *l, bw_time now, struct bw_lease_actions *actio
         lease_ask(l, &l->watch, BW_STORE_WATCH, now, actions)->version = l->seen.version;
 }
 
-/* Somewhere between half and the whole, so that many candidates do not knock together. */
+/* Between half and the whole span, so that candidates do not ask at the same time. */
 static bw_time jittered(struct bw_lease *l, bw_time span)
 {
     return bw_rng_between(&l->rng, span / 2, span);
 }
 
-static void tell_leader(struct bw_lease *l, struct bw_lease_actions *actions)
+static void report_leader(struct bw_lease *l, struct bw_lease_actions *actions)
 {
     struct bw_lease_action *action = lease_act(actions, BW_LEASE_LEADER);
     action->leader = l->seen.held ? l->seen.holder : "";
@@ -121,9 +124,10 @@ static void tell_leader(struct bw_lease *l, struct bw_lease_actions *actions)
     action->token = l->seen.held ? l->seen.token : BW_TOKEN_NONE;
 }
 
-/* Is it the record last seen, unchanged? The version alone does not tell: a store that was deleted
- * and created again counts versions anew, and may reach the same number under another holder. */
-static bool stands_still(const struct bw_lease *l, const struct bw_store_record *record)
+/* Whether `record` is the one last seen, unchanged. The version alone is not enough: a store that
+ * was deleted and created again restarts its versions, and may reach the same number under another
+ * holder. */
+static bool is_unchanged(const struct bw_lease *l, const struct bw_store_record *record)
 {
     const struct bw_store_record *seen = &l->seen;
     if (record->version != seen->version || BW_BUG(lease_trusts_the_version_alone))
@@ -135,19 +139,19 @@ static bool stands_still(const struct bw_lease *l, const struct bw_store_record 
 bool lease_note_record(struct bw_lease *l, const struct bw_store_record *record, bw_time now,
                        struct bw_lease_actions *actions)
 {
-    bool still = stands_still(l, record);
-    if (still && record->proved_dead == l->seen.proved_dead)
+    bool unchanged = is_unchanged(l, record);
+    if (unchanged && record->proved_dead == l->seen.proved_dead)
         return false;
     bool other = record->held != l->seen.held || record->token != l->seen.token ||
                  strcmp(record->holder, l->seen.holder) != 0 ||
                  strcmp(record->value, l->seen.value) != 0;
-    if (!still)
+    if (!unchanged)
         l->seen_since = now;
     l->seen = *record;
     if (record->held && !lease_is_own_request(l, record->request))
-        l->not_before = 0; /* somebody else has led since we stepped down */
+        l->not_before = 0; /* another candidate has led since we stepped down */
     if (other)
-        tell_leader(l, actions);
+        report_leader(l, actions);
     return true;
 }
 
@@ -167,8 +171,8 @@ void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actio
     lease_act(actions, BW_LEASE_STOPPED);
 }
 
-/* Read again after a pause: the store is away, or cannot notify. The pause counts from when we last
- * asked, so that a store that is back is asked within one retry interval. */
+/* Reads again after a pause, because the store is unavailable or cannot notify. The pause counts
+ * from the last request, so that a store that is back is asked within one retry interval. */
 static void become_pausing(struct bw_lease *l, bw_time asked, bw_time now,
                            struct bw_lease_actions *actions)
 {
@@ -190,8 +194,8 @@ static void become_acquiring(struct bw_lease *l, bw_time now, struct bw_lease_ac
     l->previous_clean = !l->seen.held && l->seen.clean;
     struct bw_store_request *request = lease_ask(l, &l->main, BW_STORE_ACQUIRE, now, actions);
     l->acquire = l->main;
-    l->in_line = true; /* it is a place in line at least */
-    l->stood_back = false;
+    l->queued = true; /* an ACQUIRE is at least a place in the queue */
+    l->yielded = false;
     request->value = l->config.value;
     request->steal = l->seen.held ? l->seen.version : 0;
     if (l->seen.held && !BW_BUG(lease_trusts_the_version_alone))
@@ -205,7 +209,8 @@ static void become_listing(struct bw_lease *l, bw_time now, struct bw_lease_acti
     lease_ask(l, &l->main, BW_STORE_LIST, now, actions);
 }
 
-/* When another's lease is over by the end it declared, on our clock; NEVER: not declared. */
+/* The time on our clock at which another holder's lease has certainly ended, by the wall-clock end
+ * that the holder declared. NEVER: it declared none. */
 static bw_time wall_steal_at(const struct bw_lease *l)
 {
     if (!l->wall_known || l->seen.until_wall_ns <= 0)
@@ -217,7 +222,7 @@ static bw_time wall_steal_at(const struct bw_lease *l)
     return l->wall_ahead >= 0 ? at - l->wall_ahead : bw_time_add(at, -l->wall_ahead);
 }
 
-/* Has the end that it declared surely passed? */
+/* Whether the declared end has certainly passed. */
 static bool over_by_wall(const struct bw_lease *l, bw_time now)
 {
     if (wall_steal_at(l) == BW_TIME_NEVER)
@@ -228,7 +233,7 @@ static bool over_by_wall(const struct bw_lease *l, bw_time now)
                                         bw_time_add(l->seen.until_wall_ns, l->config.grace_ns));
 }
 
-/* When another's lease is over by our own observation. */
+/* When another holder's lease is over by our own observation. */
 static bw_time watched_until(const struct bw_lease *l)
 {
     if (BW_BUG(lease_steals_too_early))
@@ -237,7 +242,7 @@ static bw_time watched_until(const struct bw_lease *l)
     return bw_time_add(bw_time_add(l->seen_since, ttl), l->config.grace_ns);
 }
 
-/* When we may take another's lease; NEVER where the store decides. */
+/* When we may steal the lease; BW_TIME_NEVER where the store decides. */
 static bw_time steal_at(const struct bw_lease *l)
 {
     if (!(l->config.traits & BW_STORE_OBSERVED))
@@ -251,16 +256,16 @@ static bool may_steal(const struct bw_lease *l, bw_time now)
            (now >= watched_until(l) || over_by_wall(l, now));
 }
 
-/* Earlier work that we could not clear away is still owed: not before then. */
-static bw_time clearing_pause(const struct bw_lease *l)
+/* When to retry after a failed cleanup; 0: another candidate has settled it. */
+static bw_time cleanup_pause(const struct bw_lease *l)
 {
     bool settled = !l->seen.held && l->seen.clean;
-    return settled ? 0 : l->cleared_at;
+    return settled ? 0 : l->cleanup_at;
 }
 
-/* It is free: until when we stand back for others, after a step-down of our own will or for the
- * successor that a transfer names. */
-static bw_time others_first(const struct bw_lease *l, bw_time now)
+/* The lease is free: until when we yield to others, after a voluntary step-down or to the successor
+ * of a transfer. */
+static bw_time yield_until(const struct bw_lease *l, bw_time now)
 {
     bw_time at = bw_time_max(l->not_before, now);
     if (lease_yields(l, now))
@@ -268,14 +273,13 @@ static bw_time others_first(const struct bw_lease *l, bw_time now)
     return at;
 }
 
-/* May it lead at all? */
-static bool is_fit(const struct bw_lease *l)
+static bool may_lead(const struct bw_lease *l)
 {
     return !l->unhealthy && !l->config.observer;
 }
 
-/* A preferred candidate asks the holder by a note, whoever judges the expiry of its lease. */
-static bool skips_asking(const struct bw_lease *l)
+/* Whether a preferred candidate sends no note to the holder. */
+static bool sends_no_note(const struct bw_lease *l)
 {
     bool server_expires = !(l->config.traits & BW_STORE_OBSERVED);
     return !(l->config.traits & BW_STORE_NOTES) ||
@@ -286,34 +290,34 @@ static void become_waiting(struct bw_lease *l, bw_time now, struct bw_lease_acti
 {
     l->state = LEASE_WAITING;
     l->main.id = 0;
-    l->act_at = l->seen.held ? steal_at(l) : others_first(l, now);
-    l->act_at = bw_time_max(l->act_at, clearing_pause(l));
-    if (!is_fit(l))
+    l->act_at = l->seen.held ? steal_at(l) : yield_until(l, now);
+    l->act_at = bw_time_max(l->act_at, cleanup_pause(l));
+    if (!may_lead(l))
         l->act_at = BW_TIME_NEVER;
-    if (l->config.preferred && l->seen.held && is_fit(l) && !skips_asking(l)) {
+    if (l->config.preferred && l->seen.held && may_lead(l) && !sends_no_note(l)) {
         if (l->prefer_at == BW_TIME_NEVER)
             l->prefer_at = bw_time_add(now, l->config.terms.ttl_ns);
         l->act_at = bw_time_min(l->act_at, l->prefer_at);
     }
     if (!(l->config.traits & BW_STORE_NOTIFIES))
         l->act_at = bw_time_min(l->act_at, now + jittered(l, l->config.retry_ns));
-    lease_line_up(l, now, actions);
+    lease_update_queue(l, now, actions);
     lease_register(l, now, actions);
     lease_watch(l, now, actions);
 }
 
 static bool may_contend(const struct bw_lease *l, bw_time now)
 {
-    return is_fit(l) && !l->stopping && now >= l->not_before && now >= clearing_pause(l) &&
-           !lease_yields(l, now);
+    return may_lead(l) && BW_ALWAYS(!l->stopping) && now >= l->not_before &&
+           now >= cleanup_pause(l) && !lease_yields(l, now);
 }
 
-/* A record of ours that nobody here uses: an acquire whose answer was lost long ago. If it is still
- * there after a release, the store does not take it back: try again after a pause. */
-static void give_back(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+/* The record is ours but unused: an ACQUIRE whose answer was lost long ago. If the record is still
+ * there after a release, the store does not accept the release: retry after a pause. */
+static void release_unused(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
-    bool again = l->gave_back == l->seen.request && !BW_BUG(lease_gives_back_without_pause);
-    l->gave_back = again ? 0 : l->seen.request;
+    bool again = l->released_unused == l->seen.request && !BW_BUG(lease_releases_without_pause);
+    l->released_unused = again ? 0 : l->seen.request;
     if (again) {
         become_pausing(l, now, now, actions);
         return;
@@ -323,22 +327,22 @@ static void give_back(struct bw_lease *l, bw_time now, struct bw_lease_actions *
     lease_become_releasing(l, BW_LEASE_KEPT, now, actions);
 }
 
-/* Could it be taken, as far as the record goes? */
+/* Whether the record allows a takeover. */
 static bool is_over(const struct bw_lease *l, bw_time now)
 {
     return !l->seen.held || l->seen.proved_dead || may_steal(l, now);
 }
 
-/* The record is known: what now? */
+/* Decides the next step, with the record known. */
 static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     bool over = is_over(l, now);
     bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
-    lease_look_for_namesake(l, now, actions);
+    lease_check_duplicate(l, now, actions);
     if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
         lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
     else if (ours)
-        give_back(l, now, actions);
+        release_unused(l, now, actions);
     else if (l->stopping)
         lease_become_stopped(l, now, actions);
     else if (!over || !may_contend(l, now))
@@ -349,7 +353,7 @@ static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *act
         become_acquiring(l, now, actions);
 }
 
-/* Is a better candidate there? Then it has one retry interval to take the lead. */
+/* Yields for one retry interval if a candidate with a higher priority exists. */
 static void on_list(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
                     struct bw_lease_actions *actions)
 {
@@ -369,18 +373,18 @@ static void on_acquire_answer(struct bw_lease *l, const struct bw_store_reply *r
     if (reply->outcome == BW_OUTCOME_DONE) {
         lease_become_holding(l, &reply->record, sent, now, actions);
     } else if (reply->outcome == BW_OUTCOME_REFUSED) {
-        /* Refused by a record that we have just judged free: to ask at once would be to ask again
-         * and again. */
-        bool news = lease_note_record(l, &reply->record, now, actions);
-        if (!news && is_over(l, now) && !BW_BUG(lease_asks_again_at_once))
+        /* The record that refused us is one that we have just judged free. Asking again at once
+         * would loop. */
+        bool changed = lease_note_record(l, &reply->record, now, actions);
+        if (!changed && is_over(l, now) && !BW_BUG(lease_asks_again_at_once))
             become_pausing(l, sent, now, actions);
         else
             decide(l, now, actions);
     } else if (reply->outcome == BW_OUTCOME_UNKNOWN && !BW_BUG(lease_takes_unknown_for_no)) {
-        l->in_line = false; /* asked for again if need be: who has a place keeps it */
+        l->queued = false; /* requested again if needed; a candidate that has a place keeps it */
         lease_become_reading(l, now, actions); /* it may have been granted: look for its id */
     } else {
-        l->in_line = false;
+        l->queued = false;
         become_pausing(l, l->main.sent, now, actions);
     }
 }
@@ -412,8 +416,8 @@ static void on_main_answer(struct bw_lease *l, const struct bw_store_reply *repl
         on_read_answer(l, reply, now, actions);
 }
 
-/* The record a holder watches is away, or is not its own: as when a database was removed and
- * another one stands in its place. */
+/* The watched record of a holder is gone or is not its own, for example because the database was
+ * replaced. */
 static bool may_be_lost(const struct bw_lease *l, const struct bw_store_reply *reply)
 {
     const struct bw_store_record *record = &reply->record;
@@ -440,9 +444,8 @@ static void on_watch_answer(struct bw_lease *l, const struct bw_store_reply *rep
         lease_become_stopping(l, BW_LEASE_TAKEN, now, actions);
     else if (l->state == LEASE_HOLDING && may_be_lost(l, reply))
         lease_renew_soon(l, now);
-    /* A watch that ran out is put again; after UNAVAILABLE the next renewal does. Who steps down
-     * has nothing to learn any more, and its release would have to wait behind the look of a watch.
-     */
+    /* A holder restarts a watch that ended; after UNAVAILABLE, the next renewal restarts it. A
+     * holder that steps down does not: its release would have to wait for the watch's read. */
     bool again = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_UNKNOWN;
     if (l->state == LEASE_HOLDING && again)
         lease_watch(l, now, actions);
@@ -469,8 +472,8 @@ static void on_timeout(struct bw_lease *l, bw_time now, struct bw_lease_actions 
              may_contend(l, now))
         become_acquiring(l, now, actions);
     else if (l->state == LEASE_WAITING && now >= l->act_at) {
-        if (now >= l->prefer_at && is_fit(l))
-            lease_ask_for_lead(l, now, actions);
+        if (now >= l->prefer_at && may_lead(l))
+            lease_request_handover(l, now, actions);
         lease_become_reading(l, now, actions);
     }
 }
@@ -487,7 +490,7 @@ static void on_health(struct bw_lease *l, bool healthy, bw_time now,
     else if (healthy && l->state == LEASE_WAITING)
         lease_become_reading(l, now, actions);
     else if (l->state == LEASE_WAITING)
-        lease_line_up(l, now, actions);
+        lease_update_queue(l, now, actions);
 }
 
 static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
@@ -497,7 +500,7 @@ static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *ac
         lease_become_stopping(l, BW_LEASE_SHUT_DOWN, now, actions);
     else if (l->state == LEASE_IDLE || l->state == LEASE_WAITING || l->state == LEASE_LISTING)
         lease_become_stopped(l, now, actions);
-    /* Else an answer is under way: it decides whether there is something to give back. */
+    /* In other states an answer is outstanding; it decides whether there is a lease to release. */
 }
 
 static void on_start(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
@@ -555,9 +558,9 @@ void bw_lease_step(struct bw_lease *l, const struct bw_lease_event *event,
     case BW_LEASE_STOP:
         on_stop(l, event->now, actions);
         break;
-    case BW_LEASE_UNCLEARED:
+    case BW_LEASE_CLEANUP_FAILED:
         if (l->state == LEASE_HOLDING)
-            lease_become_stopping(l, BW_LEASE_NOT_CLEARED, event->now, actions);
+            lease_become_stopping(l, BW_LEASE_PREDECESSOR_NOT_DEAD, event->now, actions);
         break;
     }
 }

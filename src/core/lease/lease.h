@@ -1,48 +1,52 @@
-/* The lease elector: who holds the mutex, until when, with which token? A pure machine over the
- * four outcomes of a store.
+/* The lease elector: a pure state machine that acquires, renews and releases a lease in a store.
  *
- * It asks (STORE actions as struct bw_lease_ask), the caller carries that to a store (store.h) and
- * brings each answer back as a struct bw_lease_answer, or UNKNOWN when the time it allowed is over.
- * The holder's window counts from when the request was SENT. It never releases while the work may
- * run: a step-down is announced first (TERM, KILL instants in the schedule), and the release
- * follows the event WORK_DEAD.
+ * Requests. The elector asks (ASK actions with a struct bw_lease_ask). The caller sends the request
+ * to a store (store.h) and returns each reply as an ANSWER event. If no reply arrives in time, the
+ * caller reports the outcome UNKNOWN.
  *
- * Opt-in: with terms.uncertainty_ns the lease's end is also written as a wall-clock instant, and a
- * record that carries one is taken over once that instant has surely passed (validity.h), without
- * watching it stand still first. Safe as long as both clocks keep to what was declared of them. */
-#ifndef BW_LEASE_LEASE_H
-#define BW_LEASE_LEASE_H
+ * Guarantees:
+ * - The holder's window counts from the moment the request was SENT.
+ * - The elector never releases while the work may run. It announces a step-down first (SIGTERM now,
+ *   SIGKILL at schedule.kill) and releases after the event WORK_DEAD.
+ *
+ * Opt-in: with terms.uncertainty_ns, the lease's end is also written as a wall-clock time. A record
+ * with such an end is taken over once that time has certainly passed (wall_clock.h), without
+ * observing the record first. This is safe while both clocks stay within their declared bounds. */
+#ifndef BW_CORE_LEASE_LEASE_H
+#define BW_CORE_LEASE_LEASE_H
 
 #include "core/base/rng.h"
 #include "core/base/types.h"
 #include "core/lease/deadline.h"
-#include "store/store.h"
+#include "core/lease/record.h"
 
-enum bw_lease_loss { /* why a leadership ended; the names users see */
-                     BW_LEASE_KEPT,
-                     BW_LEASE_EXPIRED,     /* no renewal succeeded in time */
-                     BW_LEASE_TAKEN,       /* the store says somebody else holds it */
-                     BW_LEASE_RESIGNED,    /* asked to */
-                     BW_LEASE_TRANSFERRED, /* handed over */
-                     BW_LEASE_UNHEALTHY,   /* a health check failed */
-                     BW_LEASE_UNREACHABLE, /* the store could not be reached in time */
-                     BW_LEASE_SHUT_DOWN,   /* the supervisor ends */
-                     BW_LEASE_FINISHED,    /* the work ended by itself */
-                     BW_LEASE_NOT_CLEARED  /* earlier work could be neither ended nor fenced */
+/* Why a leadership ended. Users see the names. */
+enum bw_lease_loss {
+    BW_LEASE_KEPT,
+    BW_LEASE_EXPIRED,             /* no renewal succeeded in time */
+    BW_LEASE_TAKEN,               /* the store reports another holder */
+    BW_LEASE_RESIGNED,            /* on request */
+    BW_LEASE_TRANSFERRED,         /* handed over */
+    BW_LEASE_UNHEALTHY,           /* a health check failed */
+    BW_LEASE_UNREACHABLE,         /* the store could not be reached in time */
+    BW_LEASE_SHUT_DOWN,           /* the supervisor stops */
+    BW_LEASE_FINISHED,            /* the work ended by itself */
+    BW_LEASE_PREDECESSOR_NOT_DEAD /* the predecessor's work could be neither killed nor
+                           * fenced */
 };
 
-#define BW_LEASE_LOSSES ((unsigned)BW_LEASE_NOT_CLEARED + 1)
+#define BW_LEASE_LOSSES ((unsigned)BW_LEASE_PREDECESSOR_NOT_DEAD + 1)
 
 enum bw_lease_event_kind {
     BW_LEASE_START,
-    BW_LEASE_ANSWER,    /* answer: a store's reply, or UNKNOWN by the caller's time-out */
-    BW_LEASE_TIMEOUT,   /* deadline() has come */
-    BW_LEASE_WORK_DEAD, /* the work is confirmed dead (or was never started) */
-    BW_LEASE_HEALTH,    /* healthy: may contend and hold; not healthy: may not */
-    BW_LEASE_PREPARED,  /* healthy field: answer of --on-prepare: ready or refused */
-    BW_LEASE_RESIGN,    /* local request; `to` names a successor or is empty */
-    BW_LEASE_STOP,      /* shut down in good order */
-    BW_LEASE_UNCLEARED  /* the work cannot be started: what earlier holders left is not dead */
+    BW_LEASE_ANSWER,        /* answer: a store's reply, or UNKNOWN after the caller's timeout */
+    BW_LEASE_TIMEOUT,       /* deadline() has passed */
+    BW_LEASE_WORK_DEAD,     /* the work is confirmed dead, or was never started */
+    BW_LEASE_HEALTH,        /* yes: may contend and hold; no: must not */
+    BW_LEASE_PREPARED,      /* yes: --on-prepare is ready; no: it refused */
+    BW_LEASE_RESIGN,        /* local request; `to` is a successor or empty */
+    BW_LEASE_STOP,          /* clean shutdown */
+    BW_LEASE_CLEANUP_FAILED /* the work cannot start: a predecessor's work is not dead */
 };
 
 struct bw_lease_event {
@@ -51,21 +55,20 @@ struct bw_lease_event {
     bool yes; /* HEALTH, PREPARED */
     const char *to;
     const struct bw_store_reply *answer; /* borrowed for the step */
-    bw_time wall; /* the wall clock at `now`, ns since 1970; read only if terms.uncertainty_ns is
-                     declared; 0: unknown, which is as if it were not */
+    bw_time wall; /* wall clock at `now`, ns since 1970; read only if terms.uncertainty_ns is
+                   * declared; 0: unknown, treated as not declared */
 };
 
 enum bw_lease_action_kind {
-    BW_LEASE_ASK,       /* ask: carry this to the store; it counts as sent now; answer within
-                           ask.within_ns */
+    BW_LEASE_ASK,       /* send `ask` to the store now; answer within ask.within_ns */
     BW_LEASE_ELECTED,   /* start the work: schedule, token */
     BW_LEASE_EXTENDED,  /* the schedule moved on: re-arm the guardian BEFORE anything else */
-    BW_LEASE_STEP_DOWN, /* tell the work to end now (TERM), KILL at schedule.kill; reason */
-    BW_LEASE_LEADER,    /* who leads changed: leader (may be empty), token, value */
-    BW_LEASE_PREPARE,   /* run --on-prepare: we are asked to take over */
-    BW_LEASE_RELEASED,  /* the release was answered (or given up): reason */
-    BW_LEASE_DUPLICATE, /* another candidate with our id is alive: tell people, once */
-    BW_LEASE_STOPPED    /* nothing more will come: after STOP */
+    BW_LEASE_STEP_DOWN, /* SIGTERM the work now, SIGKILL it at schedule.kill; reason */
+    BW_LEASE_LEADER,    /* the leader changed: leader (may be empty), token, value */
+    BW_LEASE_PREPARE,   /* run --on-prepare: this candidate is asked to take over */
+    BW_LEASE_RELEASED,  /* the release was answered, or given up: reason */
+    BW_LEASE_DUPLICATE, /* another running candidate has our id: report it once */
+    BW_LEASE_STOPPED    /* the last action, after STOP */
 };
 
 struct bw_lease_ask {
@@ -79,13 +82,13 @@ struct bw_lease_action {
     bw_token token;
     struct bw_lease_schedule schedule;
     struct bw_lease_ask ask;
-    const char *leader; /* borrowed from the elector until the next step, as the strings below */
+    const char *leader; /* borrowed from the elector until the next step, like the strings below */
     const char *value;
-    /* ELECTED: whom we follow. Not clean: its work may still be there; fence it, or empty its
-     * containment, before the work starts. Empty: nobody before. */
+    /* ELECTED: the predecessor; empty: none. If it is not clean, its work may still run: fence it,
+     * or kill everything in its containment, before the work starts. */
     const char *previous, *previous_containment;
     bool previous_clean;
-    const char *owed; /* ELECTED: what stands in the record that made us holder (store.h) */
+    const char *owed; /* ELECTED: unconfirmed work listed in the record (store.h) */
 };
 
 #define BW_LEASE_ACTIONS_MAX 8u
@@ -96,20 +99,19 @@ struct bw_lease_actions {
 };
 
 struct bw_lease_config {
-    const char *election, *candidate, *value; /* borrowed for the elector's life */
+    const char *election, *candidate, *value; /* borrowed while the elector exists */
     struct bw_lease_terms terms;              /* TTL, drift, kill time, margin */
-    bw_time retry_ns;                         /* pause after UNAVAILABLE, jittered */
-    bw_time grace_ns; /* waited on top of a whole observed TTL before stealing */
+    bw_time retry_ns;                         /* pause after UNAVAILABLE, with jitter */
+    bw_time grace_ns; /* waited after a whole observed TTL before stealing */
     bw_time renew_ns; /* 0: TTL/3 */
     unsigned traits;  /* enum bw_store_trait of the store */
-    int32_t
-        priority; /* higher wins; a lower candidate yields to a higher one for one retry interval */
-    bool preferred; /* takes the lead back, by transfer, when healthy */
-    bool observer;  /* never contends */
+    int32_t priority; /* higher wins; a lower candidate yields for one retry interval */
+    bool preferred;   /* regains leadership by transfer when healthy */
+    bool observer;    /* never contends */
     uint64_t seed;
 };
 
-struct bw_lease; /* opaque; its memory is the caller's */
+struct bw_lease; /* opaque; in the caller's memory */
 
 size_t bw_lease_bytes(void);
 int bw_lease_init(struct bw_lease *lease, const struct bw_lease_config *config);
@@ -119,14 +121,28 @@ bw_time bw_lease_deadline(const struct bw_lease *lease);
 
 struct bw_lease_status {
     const char *state;
-    const char *leader, *value; /* as last seen; "" = none */
+    const char *leader, *value; /* as last seen; "": none */
     bw_token token;             /* of that leadership */
     bool leading;
-    bw_time valid_until; /* when leading: end of the window, own clock */
+    bw_time valid_until; /* while leading: end of the window, on our clock */
     enum bw_lease_loss last_loss;
 };
 
 void bw_lease_status(const struct bw_lease *lease, struct bw_lease_status *out);
 const char *bw_lease_loss_name(enum bw_lease_loss loss);
+
+/* For the explorer only (digest.c): how request ids are named, and the store's version. */
+struct bw_digest;
+struct bw_lease_naming {
+    uint64_t (*name)(const void *context, uint64_t request);
+    const void *context;
+    uint64_t version;
+};
+
+void bw_lease_digest(const struct bw_lease *lease, const struct bw_lease_naming *naming,
+                     struct bw_digest *out);
+uint64_t bw_lease_next_id(const struct bw_lease *lease);
+/* Every later random draw yields its lower bound. */
+void bw_lease_fix_draws(struct bw_lease *lease);
 
 #endif

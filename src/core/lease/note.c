@@ -1,12 +1,17 @@
-/* Being asked: resign, and the transfer to a named successor, who first says that it is ready.
+/* Notes: requests to the holder to resign, or to transfer leadership to a named successor that
+ * first confirms that it is ready.
  *
- *   anybody            holder                 successor
- *   TRANSFER to S  ->  PREPARE to S       ->  --on-prepare runs
- *                      steps down         <-  READY         (or REFUSE, or silence for a TTL:
- * nothing happens) work dead, released -> acquires at once; the others yield for a retry interval
+ *   requester          holder                      successor S
+ *   TRANSFER to S  ->  writes PREPARE to S     ->  runs --on-prepare
+ *                      steps down              <-  writes READY
+ *                      work dead, releases     ->  acquires at once; other candidates
+ *                                                  yield for one retry interval
  *
- * Notes stand in the record beside the holder, one at a time, with a serial; nobody's record is
- * ever removed by a note. */
+ * If S writes REFUSE, or nothing for one TTL, the transfer is cancelled and the holder stays.
+ *
+ * A note is stored in the record beside the holder, one at a time, with a serial number. A note
+ * never removes a record. */
+#include "core/base/assert.h"
 #include "core/lease/state.h"
 
 #include <string.h>
@@ -25,7 +30,7 @@ void lease_begin_transfer(struct bw_lease *l, const char *to, bw_time now,
 {
     bool possible = (l->config.traits & BW_STORE_NOTES) && strlen(to) <= BW_CANDIDATE_ID_MAX &&
                     strcmp(to, l->config.candidate) != 0;
-    if (!possible || l->state != LEASE_HOLDING)
+    if (!possible || BW_NEVER(l->state != LEASE_HOLDING))
         return;
     memcpy(l->successor, to, strlen(to) + 1);
     l->successor_until = bw_time_add(now, l->config.terms.ttl_ns);
@@ -74,12 +79,13 @@ bool lease_yields(const struct bw_lease *l, bw_time now)
 {
     const struct bw_note *note = &l->seen.note;
     return !l->seen.held && note->kind == BW_NOTE_READY &&
-           strcmp(note->to, l->seen.holder) == 0 && /* else it is of an earlier transfer */
+           strcmp(note->to, l->seen.holder) == 0 && /* otherwise the note belongs to an earlier
+                                                     * transfer */
            strcmp(note->from, l->config.candidate) != 0 &&
            now < bw_time_add(l->seen_since, l->config.retry_ns);
 }
 
-void lease_ask_for_lead(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+void lease_request_handover(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     l->prefer_at = bw_time_add(now, l->config.terms.ttl_ns);
     put_note(l, BW_NOTE_TRANSFER, l->config.candidate, now, actions);

@@ -1,11 +1,15 @@
-/* Standing in line, on stores that serve candidates in order.
+/* The candidate's place in the queue, on stores that serve candidates in order; and the detection
+ * of another candidate with the same id.
  *
- * There nobody is asked twice who comes next: the first in line leads, and who may not or will not
- * lead must not stand there. So a candidate enters the line when somebody else leads, leaves it
- * when it is not healthy, and when it is its turn and it stands back for others (a named successor,
- * a better candidate, something it cannot clear), it goes to the end of the line, once, so that
- * those behind it get theirs. If it is then first again, nobody wanted it, and it waits where it
- * stands. */
+ * The first candidate in the queue becomes leader without another question. A candidate that may
+ * not or does not want to lead must therefore not be in the queue:
+ * - A candidate enters the queue when another candidate leads.
+ * - An unhealthy candidate leaves the queue.
+ * - A candidate may yield at its turn: to a named successor, to a higher priority, or because it
+ *   cannot clean up a predecessor's work. It then moves to the end of the queue once, so that
+ *   the others get their turn. If it becomes first again, no other candidate took over, and it
+ *   stays. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/lease/state.h"
@@ -15,38 +19,38 @@
 void lease_enter(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     lease_ask(l, &l->enter, BW_STORE_ENTER, now, actions)->value = l->config.value;
-    l->in_line = true;
+    l->queued = true;
 }
 
 static void leave(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     lease_ask(l, NULL, BW_STORE_LEAVE, now, actions);
-    l->in_line = false;
+    l->queued = false;
 }
 
-void lease_line_up(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+void lease_update_queue(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
-    if (!(l->config.traits & BW_STORE_QUEUE) || l->config.observer || l->stopping)
+    if (!(l->config.traits & BW_STORE_QUEUE) || l->config.observer || BW_NEVER(l->stopping))
         return;
     if (l->unhealthy) {
-        if (l->in_line)
+        if (l->queued)
             leave(l, now, actions);
     } else if (l->seen.held) {
-        l->stood_back = false;
-        if (!l->in_line)
+        l->yielded = false;
+        if (!l->queued)
             lease_enter(l, now, actions);
-    } else if (l->in_line && !l->stood_back && !BW_BUG(lease_keeps_its_turn)) {
-        l->stood_back = true;
+    } else if (l->queued && !l->yielded && !BW_BUG(lease_keeps_its_turn)) {
+        l->yielded = true;
         leave(l, now, actions);
         lease_enter(l, now, actions);
     }
 }
 
-static void tell_duplicate(struct bw_lease *l, struct bw_lease_actions *actions)
+static void report_duplicate(struct bw_lease *l, struct bw_lease_actions *actions)
 {
-    if (l->duplicate_told)
+    if (l->duplicate_reported)
         return;
-    l->duplicate_told = true;
+    l->duplicate_reported = true;
     lease_act(actions, BW_LEASE_DUPLICATE)->leader = l->config.candidate;
 }
 
@@ -57,49 +61,51 @@ bool lease_on_enter_answer(struct bw_lease *l, const struct bw_store_reply *repl
         return false;
     l->enter.id = 0;
     l->registered = reply->outcome == BW_OUTCOME_DONE;
-    if (!l->registered) /* tried again with the next look */
-        l->in_line = false;
+    if (!l->registered) /* ENTER is retried after the next read */
+        l->queued = false;
     bool taken = reply->outcome == BW_OUTCOME_REFUSED && reply->error == BW_EBUSY;
     l->refusals = taken ? l->refusals + 1 : 0;
-    if (l->refusals >= 2) /* the first time it may be a process of ours that is about to end */
-        tell_duplicate(l, actions);
+    if (l->refusals >= 2) /* the first time it may be an earlier process of ours that is still
+                           * ending */
+        report_duplicate(l, actions);
     return true;
 }
 
 void lease_register(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     bool races = (l->config.traits & BW_STORE_LISTS) && !(l->config.traits & BW_STORE_QUEUE);
-    if (races && !l->config.observer && !l->stopping && !l->registered &&
+    if (races && !l->config.observer && BW_ALWAYS(!l->stopping) && !l->registered &&
         now >= bw_time_add(l->enter.sent, l->config.terms.ttl_ns))
         lease_enter(l, now, actions);
 }
 
-/* A record that is renewed has a living holder; two renewals, since one may have been on its way
- * when its sender died. Where the server expires leases, one that is still held after two TTLs. */
-static bool shows_life(const struct bw_lease *l, bw_time now)
+/* A record that is renewed has a running holder. Two renewals are required, since one may have been
+ * in flight when its sender died. Where the server expires leases, a record that is still held
+ * after two TTLs has a running holder. */
+static bool is_running(const struct bw_lease *l, bw_time now)
 {
     bw_time ttl = bw_time_max(l->seen.ttl_ns, l->config.terms.ttl_ns);
     if (l->config.traits & BW_STORE_OBSERVED)
-        return l->namesake.renewals >= 2;
-    return now >= bw_time_add(bw_time_add(l->namesake.since, 2 * ttl), l->config.grace_ns);
+        return l->duplicate.renewals >= 2;
+    return now >= bw_time_add(bw_time_add(l->duplicate.since, 2 * ttl), l->config.grace_ns);
 }
 
-void lease_look_for_namesake(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+void lease_check_duplicate(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     const struct bw_store_record *seen = &l->seen;
-    struct lease_namesake *other = &l->namesake;
+    struct lease_duplicate *other = &l->duplicate;
     bool same = seen->held && seen->request != 0 && !lease_is_own_request(l, seen->request) &&
                 strcmp(seen->holder, l->config.candidate) == 0;
-    if (!same || BW_BUG(lease_knows_no_namesake)) {
+    if (!same || BW_BUG(lease_ignores_duplicate_id)) {
         other->request = 0;
         return;
     }
     if (other->request != seen->request)
-        *other = (struct lease_namesake){.request = seen->request, .since = now};
+        *other = (struct lease_duplicate){.request = seen->request, .since = now};
     else if (other->version != seen->version && other->note_serial == seen->note.serial)
         other->renewals++;
     other->version = seen->version;
     other->note_serial = seen->note.serial;
-    if (shows_life(l, now))
-        tell_duplicate(l, actions);
+    if (is_running(l, now))
+        report_duplicate(l, actions);
 }

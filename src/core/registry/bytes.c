@@ -1,5 +1,6 @@
-/* Numbers and slices as bytes; see bytes.h. */
+/* Encoding of numbers and slices; see bytes.h. */
 #include "core/registry/bytes.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -27,11 +28,11 @@ void bw_write_slice(struct bw_writer *writer, struct bw_slice slice)
     writer->used += slice.length;
 }
 
-/* One way to write each number: no group of zeros at the end, nothing above 64 bits. */
+/* Each number has one encoding: no zero group at the end, at most 64 bits. */
 uint64_t bw_read_number(struct bw_reader *reader)
 {
     uint64_t number = 0;
-    for (unsigned shift = 0; shift < 70; shift += 7) {
+    for (unsigned shift = 0; BW_ALWAYS(shift < 70); shift += 7) {
         if (reader->used >= reader->size)
             break;
         uint64_t group = reader->at[reader->used++];

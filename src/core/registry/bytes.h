@@ -1,9 +1,10 @@
-/* Numbers and slices as bytes, for log entries and snapshots: numbers in groups of seven bits,
- * lowest first; slices with their length before them. A writer that runs out of room, or a reader
- * that runs out of bytes, says so once and goes on harmlessly: callers look at `failed` at the end.
- */
-#ifndef BW_REGISTRY_BYTES_H
-#define BW_REGISTRY_BYTES_H
+/* Encoding of numbers and slices in log entries and snapshots.
+ *
+ * A number is written in groups of seven bits, lowest group first. A slice is its length followed
+ * by its bytes. A writer without space, or a reader without bytes, sets `failed`; further calls are
+ * harmless. Callers check `failed` once at the end. */
+#ifndef BW_CORE_REGISTRY_BYTES_H
+#define BW_CORE_REGISTRY_BYTES_H
 
 #include "core/registry/registry.h"
 
@@ -22,9 +23,9 @@ struct bw_reader {
 void bw_write_number(struct bw_writer *writer, uint64_t number);
 void bw_write_slice(struct bw_writer *writer, struct bw_slice slice);
 uint64_t bw_read_number(struct bw_reader *reader);
-/* At most `max`, else it fails. */
+/* Fails if the number exceeds `max`. */
 uint64_t bw_read_below(struct bw_reader *reader, uint64_t max);
-int64_t bw_read_positive(struct bw_reader *reader); /* fits int64_t */
+int64_t bw_read_positive(struct bw_reader *reader); /* fails if the number exceeds INT64_MAX */
 bool bw_read_bool(struct bw_reader *reader);
 struct bw_slice bw_read_slice(struct bw_reader *reader); /* borrowed from the reader's bytes */
 

@@ -1,49 +1,57 @@
-/* Single changes of keys. Everything was checked before; nothing here can fail. */
+/* Single changes of keys. The caller has checked them; nothing here can fail. */
+#include "core/base/assert.h"
 #include "core/registry/registry_state.h"
 
-bool room_for(const struct bw_registry *r, uint64_t bytes)
+bool fits_quota(const struct bw_registry *r, uint64_t bytes)
 {
-    return bytes <= r->config.quota && r->bytes <= r->config.quota - bytes;
+    bool raised = r->level >= BW_REGISTRY_LEVEL_ALARMS && r->config.ceiling;
+    uint64_t quota = raised ? r->config.ceiling : r->config.quota;
+    return bytes <= quota && r->bytes <= quota - bytes;
 }
 
-bool make_room(struct bw_registry *r, uint64_t bytes)
+bool make_space(struct bw_registry *r, uint64_t bytes)
 {
-    while (!room_for(r, bytes) && history_drop(r))
+    while (!fits_quota(r, bytes) && history_drop(r))
         ;
-    return room_for(r, bytes);
+    if (!fits_quota(r, bytes))
+        return false;
+    versions_reserve(r, bytes);
+    return true;
 }
 
-/* The new version of a key, seen by nobody yet. */
+/* Creates the new version of a key, not visible yet. */
 static bw_ref next_version(struct bw_registry *r, const struct bw_put *put, bw_ref old,
                            int64_t revision)
 {
     const struct bw_kv *before = old ? kv_at(r, old) : NULL;
-    bw_ref new =
-        kv_new(r, put->key, put->ignore_value && before ? bw_kv_value(before) : put->value);
+    bw_ref new = kv_new(r, put->key,
+                        put->ignore_value && BW_ALWAYS(before) ? bw_kv_value(before) : put->value);
     struct bw_kv *kv = kv_at(r, new);
     kv->create_revision = before ? before->create_revision : revision;
     kv->version = before ? before->version + 1 : 1;
     kv->mod_revision = revision;
-    kv->lease = put->ignore_lease && before ? before->lease : put->lease;
+    kv->lease = put->ignore_lease && BW_ALWAYS(before) ? before->lease : put->lease;
     return new;
 }
 
-/* `new` becomes what its key is. */
+/* Makes `new` the current version of its key. */
 static void set(struct bw_registry *r, bw_ref node, bw_ref new)
 {
     if (node) {
         bw_ref old = node_at(r, node)->kv;
         lease_detach(r, node);
         node_at(r, node)->kv = new;
+        r->current -= kv_size(r, old);
         kv_drop(r, old);
     } else {
         node = bw_heap_take(&r->heap, sizeof(struct node));
-        BW_ASSERT(node); /* the quota is smaller than the memory */
+        BW_ASSERT(node); /* all nodes that the quota allows fit */
         *node_at(r, node) = (struct node){.kv = new};
         tree_insert(r, node);
         r->keys++;
         r->bytes += NODE_COST;
     }
+    r->current += kv_size(r, new);
     lease_attach(r, kv_at(r, new)->lease, node);
 }
 
@@ -72,6 +80,7 @@ void change_delete(struct bw_registry *r, bw_ref node, int64_t revision)
     history_add(r, &(struct event){.revision = revision, .kv = old, .deleted = true});
     lease_detach(r, node);
     tree_remove(r, node);
+    r->current -= kv_size(r, old);
     kv_drop(r, old);
     bw_heap_give(&r->heap, node, sizeof(struct node));
     r->keys--;

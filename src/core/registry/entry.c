@@ -1,11 +1,14 @@
-/* Changes as bytes, and back; see entry.h. Each pair of functions names the same fields in the
- * same order. */
+/* Encoding of changes; see entry.h. Each write function and its read function list the same fields
+ * in the same order. */
 #include "core/registry/entry.h"
+#include "core/base/assert.h"
 
 #include "core/base/bug.h"
+#include "core/registry/alarm.h"
 #include "core/registry/bytes.h"
+#include "core/registry/registry_state.h"
 
-enum who { BY_USER = BW_ENTRY_LEVEL + 1, BY_NODE };
+enum requester_tag { BY_USER = BW_ENTRY_LEVEL + 1, BY_NODE };
 
 static void write_keys(struct bw_writer *w, const struct bw_keys *keys)
 {
@@ -80,27 +83,27 @@ static void read_range(struct bw_reader *r, struct bw_range *range)
         *bounds[i] = bw_read_positive(r);
 }
 
-struct bw_compare *bw_room_compares(struct bw_entry_room *room, uint64_t count)
+struct bw_compare *bw_scratch_compares(struct bw_entry_scratch *scratch, uint64_t count)
 {
-    struct bw_compare *at = &room->compares[room->compare_count];
-    if (count > BW_TXN_OPS_MAX || count > BW_TXN_ALL_MAX - room->compare_count)
+    struct bw_compare *at = &scratch->compares[scratch->compare_count];
+    if (count > BW_TXN_OPS_MAX || count > BW_TXN_ALL_MAX - scratch->compare_count)
         return NULL;
-    room->compare_count += (uint32_t)count;
+    scratch->compare_count += (uint32_t)count;
     return at;
 }
 
-struct bw_op *bw_room_ops(struct bw_entry_room *room, uint64_t count)
+struct bw_op *bw_scratch_ops(struct bw_entry_scratch *scratch, uint64_t count)
 {
-    struct bw_op *at = &room->ops[room->op_count];
-    if (count > BW_TXN_OPS_MAX || count > BW_TXN_ALL_MAX - room->op_count)
+    struct bw_op *at = &scratch->ops[scratch->op_count];
+    if (count > BW_TXN_OPS_MAX || count > BW_TXN_ALL_MAX - scratch->op_count)
         return NULL;
-    room->op_count += (uint32_t)count;
+    scratch->op_count += (uint32_t)count;
     return at;
 }
 
 static void write_txn(struct bw_writer *w, const struct bw_txn *txn);
 
-/* Its depth is bounded by the transaction's shape */
+/* Recursion depth is bounded by bw_txn_shape. */
 static void write_ops(struct bw_writer *w, const struct bw_op *ops, uint32_t count)
 {
     bw_write_number(w, count);
@@ -138,11 +141,11 @@ static void write_txn(struct bw_writer *w, const struct bw_txn *txn)
     write_ops(w, txn->otherwise, txn->otherwise_count);
 }
 
-static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room,
+static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_scratch *scratch,
                      unsigned depth);
 
-/* `depth` bounds it */
-static void read_op(struct bw_reader *r, struct bw_op *op, struct bw_entry_room *room,
+/* Recursion depth is bounded by `depth`. */
+static void read_op(struct bw_reader *r, struct bw_op *op, struct bw_entry_scratch *scratch,
                     unsigned depth)
 {
     *op = (struct bw_op){.kind = (enum bw_op_kind)bw_read_below(r, BW_OP_TXN)};
@@ -157,29 +160,29 @@ static void read_op(struct bw_reader *r, struct bw_op *op, struct bw_entry_room 
         read_range(r, &op->range);
         break;
     case BW_OP_TXN:
-        read_txn(r, &op->txn, room, depth + 1);
+        read_txn(r, &op->txn, scratch, depth + 1);
         break;
     }
 }
 
 static const struct bw_op *read_ops(struct bw_reader *r, uint32_t *count,
-                                    struct bw_entry_room *room, unsigned depth)
+                                    struct bw_entry_scratch *scratch, unsigned depth)
 {
     uint64_t many = bw_read_number(r);
-    struct bw_op *ops = bw_room_ops(room, many);
+    struct bw_op *ops = bw_scratch_ops(scratch, many);
     *count = 0;
     if (!ops)
         r->failed = true;
     for (; !r->failed && *count < many; ++*count)
-        read_op(r, &ops[*count], room, depth);
+        read_op(r, &ops[*count], scratch, depth);
     return ops;
 }
 
-static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_room *room,
+static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_scratch *scratch,
                      unsigned depth)
 {
     uint64_t many = bw_read_number(r);
-    struct bw_compare *compare = bw_room_compares(room, many);
+    struct bw_compare *compare = bw_scratch_compares(scratch, many);
     if (!compare || depth >= BW_TXN_DEPTH_MAX)
         r->failed = true;
     txn->compares = compare;
@@ -190,8 +193,8 @@ static void read_txn(struct bw_reader *r, struct bw_txn *txn, struct bw_entry_ro
         compare->number = (int64_t)bw_read_number(r);
         compare->value = bw_read_slice(r);
     }
-    txn->then = read_ops(r, &txn->then_count, room, depth);
-    txn->otherwise = read_ops(r, &txn->otherwise_count, room, depth);
+    txn->then = read_ops(r, &txn->then_count, scratch, depth);
+    txn->otherwise = read_ops(r, &txn->otherwise_count, scratch, depth);
 }
 
 static void write_lease(struct bw_writer *w, const struct bw_entry *entry)
@@ -210,27 +213,27 @@ static void read_lease(struct bw_reader *r, struct bw_entry *entry)
     entry->lease.binding = bw_read_number(r);
 }
 
-/* Anybody's has nothing before it: so it was before there were users. */
-static void write_by(struct bw_writer *w, const struct bw_by *by)
+/* An unauthenticated requester writes nothing: the format from before users existed. */
+static void write_by(struct bw_writer *w, const struct bw_requester *by)
 {
-    if (by->kind == BW_BY_USER) {
+    if (by->kind == BW_REQUESTER_USER) {
         bw_write_number(w, BY_USER);
         bw_write_number(w, by->since);
         bw_write_slice(w, by->name);
-    } else if (by->kind == BW_BY_NODE) {
+    } else if (by->kind == BW_REQUESTER_NODE) {
         bw_write_number(w, BY_NODE);
     }
 }
 
-static struct bw_by read_by(struct bw_reader *r)
+static struct bw_requester read_by(struct bw_reader *r)
 {
-    struct bw_by by = {0};
+    struct bw_requester by = {0};
     unsigned char first = r->size ? r->at[0] : 0;
     if (first != BY_USER && first != BY_NODE)
         return by;
     r->used = 1;
-    by.kind = first == BY_NODE ? BW_BY_NODE : BW_BY_USER;
-    if (by.kind == BW_BY_NODE)
+    by.kind = first == BY_NODE ? BW_REQUESTER_NODE : BW_REQUESTER_USER;
+    if (by.kind == BW_REQUESTER_NODE)
         return by;
     by.since = bw_read_number(r);
     by.name = bw_read_slice(r);
@@ -271,16 +274,29 @@ int bw_entry_encode(const struct bw_entry *entry, unsigned char *out, size_t siz
     case BW_ENTRY_LEVEL:
         bw_write_number(&w, entry->level);
         break;
+    case BW_ENTRY_ALARM:
+        bw_write_number(&w, entry->alarm.raised);
+        bw_write_number(&w, entry->alarm.node);
+        break;
     }
-    return w.failed || w.used > INT32_MAX ? BW_ELIMIT : (int)w.used;
+    return w.failed || BW_NEVER(w.used > INT32_MAX) ? BW_ELIMIT : (int)w.used;
 }
 
-int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const unsigned char *bytes,
-                    size_t length)
+static enum bw_entry_kind read_kind(struct bw_reader *r)
+{
+    uint64_t kind = bw_read_below(r, BW_ENTRY_ALARM);
+    if (kind != BY_USER && kind != BY_NODE)
+        return (enum bw_entry_kind)kind;
+    r->failed = true; /* a second requester */
+    return BW_ENTRY_NOTHING;
+}
+
+int bw_entry_decode(struct bw_entry *entry, struct bw_entry_scratch *scratch,
+                    const unsigned char *bytes, size_t length)
 {
     struct bw_reader r = {.at = bytes, .size = length};
     *entry = (struct bw_entry){.by = read_by(&r)};
-    entry->kind = (enum bw_entry_kind)bw_read_below(&r, BW_ENTRY_LEVEL);
+    entry->kind = read_kind(&r);
     switch (entry->kind) {
     case BW_ENTRY_NOTHING:
         break;
@@ -291,8 +307,8 @@ int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const un
         read_delete(&r, &entry->delete);
         break;
     case BW_ENTRY_TXN:
-        room->compare_count = room->op_count = 0;
-        read_txn(&r, &entry->txn, room, 0);
+        scratch->compare_count = scratch->op_count = 0;
+        read_txn(&r, &entry->txn, scratch, 0);
         break;
     case BW_ENTRY_GRANT:
     case BW_ENTRY_REVOKE:
@@ -308,19 +324,24 @@ int bw_entry_decode(struct bw_entry *entry, struct bw_entry_room *room, const un
     case BW_ENTRY_LEVEL:
         entry->level = (uint32_t)bw_read_below(&r, UINT32_MAX);
         break;
+    case BW_ENTRY_ALARM:
+        entry->alarm.raised = bw_read_bool(&r);
+        entry->alarm.node = bw_read_number(&r);
+        break;
     }
     return r.failed || r.used != length ? BW_EMALFORMED : 0;
 }
 
-/* What takes which role. A change of the level is the nodes' own. */
+/* The lowest role for each kind of entry. Only nodes change the level. */
 static const enum bw_role least[] = {
     [BW_ENTRY_NOTHING] = BW_ROLE_NONE,    [BW_ENTRY_PUT] = BW_ROLE_CAMPAIGN,
     [BW_ENTRY_DELETE] = BW_ROLE_CAMPAIGN, [BW_ENTRY_TXN] = BW_ROLE_CAMPAIGN,
     [BW_ENTRY_GRANT] = BW_ROLE_CAMPAIGN,  [BW_ENTRY_REVOKE] = BW_ROLE_CAMPAIGN,
     [BW_ENTRY_BIND] = BW_ROLE_CAMPAIGN,   [BW_ENTRY_COMPACT] = BW_ROLE_ADMIN,
-    [BW_ENTRY_USERS] = BW_ROLE_ADMIN,     [BW_ENTRY_LEVEL] = BW_ROLE_NONE};
+    [BW_ENTRY_USERS] = BW_ROLE_ADMIN,     [BW_ENTRY_LEVEL] = BW_ROLE_NONE,
+    [BW_ENTRY_ALARM] = BW_ROLE_ADMIN};
 
-/* Its depth is bounded by the transaction's shape */
+/* Recursion depth is bounded by bw_txn_shape. */
 static bool only_reads(const struct bw_op *ops, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -333,7 +354,7 @@ static bool only_reads(const struct bw_op *ops, uint32_t count)
     return true;
 }
 
-/* A transaction that only reads takes what reading takes. */
+/* A transaction that only reads needs only the role for reading. */
 static enum bw_role role_for(const struct bw_entry *entry)
 {
     const struct bw_txn *txn = &entry->txn;
@@ -359,20 +380,27 @@ static enum bw_refusal apply_other(struct bw_registry *registry, const struct bw
     case BW_ENTRY_LEVEL:
         bw_registry_raise(registry, entry->level);
         break;
+    case BW_ENTRY_ALARM:
+        return bw_registry_alarm_change(registry, &entry->alarm);
     default:
         break;
     }
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 enum bw_refusal bw_registry_apply(struct bw_registry *registry, const struct bw_entry *entry,
                                   struct bw_results *results)
 {
     enum bw_refusal refusal = BW_BUG(users_checked_on_arrival)
-                                  ? BW_REFUSED_NOT
-                                  : bw_registry_may(registry, &entry->by, role_for(entry));
+                                  ? BW_REFUSED_NONE
+                                  : bw_registry_authorize(registry, &entry->by, role_for(entry));
+    if (!refusal)
+        refusal = roles_permit(registry, entry);
     results->op_count = results->kv_count = 0;
     results->succeeded = results->truncated = false;
+    history_trim(registry);
+    if (!refusal && registry->alarms.count && bw_entry_space(entry))
+        refusal = BW_REFUSED_NO_SPACE;
     if (!refusal && entry->kind == BW_ENTRY_PUT)
         return bw_registry_put(registry, &entry->put, results);
     if (!refusal && entry->kind == BW_ENTRY_DELETE)

@@ -1,4 +1,5 @@
-/* Deadlines of leases; see expiry.h. A binary heap of leases by `queued`; each knows its place. */
+/* Deadlines of leases; see expiry.h. A binary heap of leases by `queued`; each lease stores its
+ * index. */
 #include "core/registry/expiry.h"
 
 #include "core/base/bug.h"

@@ -1,5 +1,10 @@
-/* What happened lately: a ring of events. The oldest makes room; whoever asks for less than what is
- * kept is told so. */
+/* Recent events, in a ring. A full ring drops the oldest event; requests for older ones fail. A
+ * second bound counts bytes.
+ *
+ * The bound of bytes decides which revisions a transaction can still read, so it must not differ
+ * between nodes: it depends only on the state, and it begins with an entry of the log (level 3). */
+#include "core/base/assert.h"
+#include "core/base/bug.h"
 #include "core/registry/registry_state.h"
 
 bool history_drop(struct bw_registry *r)
@@ -26,6 +31,20 @@ void history_add(struct bw_registry *r, const struct event *event)
     r->bytes += EVENT_COST;
 }
 
+uint64_t history_size(const struct bw_registry *r)
+{
+    return r->bytes - r->current - r->permissions - r->keys * NODE_COST - r->leases * LEASE_COST;
+}
+
+void history_trim(struct bw_registry *r)
+{
+    if (r->config.history_bytes == 0 ||
+        (r->level < BW_REGISTRY_LEVEL_HISTORY && !BW_BUG(history_bound_ignores_the_level)))
+        return;
+    while (history_size(r) > r->config.history_bytes && BW_ALWAYS(history_drop(r)))
+        ;
+}
+
 uint64_t bw_registry_events_from(const struct bw_registry *r, int64_t revision)
 {
     uint64_t low = r->event_first, high = r->event_end;
@@ -39,12 +58,12 @@ uint64_t bw_registry_events_from(const struct bw_registry *r, int64_t revision)
     return low;
 }
 
-bool bw_registry_event(const struct bw_registry *r, uint64_t number, struct bw_happened *out)
+bool bw_registry_event(const struct bw_registry *r, uint64_t number, struct bw_kv_event *out)
 {
     if (number < r->event_first || number >= r->event_end)
         return false;
     const struct event *event = event_at(r, number);
-    *out = (struct bw_happened){.revision = event->revision,
+    *out = (struct bw_kv_event){.revision = event->revision,
                                 .deleted = event->deleted,
                                 .kv = kv_at(r, event->kv),
                                 .previous = event->previous ? kv_at(r, event->previous) : NULL};
@@ -60,5 +79,5 @@ enum bw_refusal bw_registry_compact(struct bw_registry *r, int64_t revision)
     while (r->event_first < r->event_end && event_at(r, r->event_first)->revision < revision)
         history_drop(r);
     r->compacted = revision;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }

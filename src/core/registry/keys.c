@@ -1,4 +1,5 @@
-/* Keys and ranges of keys, as etcd's wire has them. */
+/* Keys and key ranges as in etcd's API. */
+#include "core/base/assert.h"
 #include "core/registry/registry_state.h"
 
 #include <string.h>
@@ -30,10 +31,10 @@ bool keys_hold(const struct bw_keys *keys, struct bw_slice key)
     return order >= 0 && (has_no_end(keys) || slice_compare(key, keys->end) < 0);
 }
 
-/* Does `b` begin before `a` ends? */
+/* Whether `b` begins before `a` ends. */
 static bool begins_before_end(const struct bw_keys *a, const struct bw_keys *b)
 {
-    if (has_no_end(a) && !keys_are_one(a))
+    if (has_no_end(a) && BW_ALWAYS(!keys_are_one(a)))
         return true;
     if (keys_are_one(a))
         return slice_compare(b->key, a->key) <= 0;

@@ -1,4 +1,4 @@
-/* Leases: found by id, each with the list of its keys. */
+/* Leases by id, each with the list of its keys. */
 #include "core/base/bug.h"
 #include "core/registry/registry_state.h"
 
@@ -16,10 +16,10 @@ bw_ref lease_find(const struct bw_registry *r, int64_t id)
     return at;
 }
 
-bw_ref lease_take(struct bw_registry *r, int64_t id)
+bw_ref lease_new(struct bw_registry *r, int64_t id)
 {
     bw_ref ref = bw_heap_take(&r->heap, sizeof(struct lease));
-    BW_ASSERT(ref); /* the quota is smaller than the memory */
+    BW_ASSERT(ref); /* all leases that the quota allows fit */
     bw_ref *bucket = bucket_of(r, id);
     *lease_at(r, ref) = (struct lease){
         .id = id, .chain = *bucket, .next = r->lease_first, .deadline = BW_TIME_NEVER};
@@ -32,7 +32,7 @@ bw_ref lease_take(struct bw_registry *r, int64_t id)
     return ref;
 }
 
-void lease_give(struct bw_registry *r, bw_ref lease)
+void lease_free(struct bw_registry *r, bw_ref lease)
 {
     bw_ref *at = bucket_of(r, lease_at(r, lease)->id);
     while (*at != lease)
@@ -61,6 +61,7 @@ void lease_attach(struct bw_registry *r, int64_t id, bw_ref node)
         node_at(r, lease->first)->lease_previous = node;
     lease->first = node;
     lease->keys++;
+    n->attached = ++r->attached;
 }
 
 void lease_detach(struct bw_registry *r, bw_ref node)
@@ -71,6 +72,8 @@ void lease_detach(struct bw_registry *r, bw_ref node)
     if (!ref)
         return;
     struct lease *lease = lease_at(r, ref);
+    if (lease->denied == n->attached && !BW_BUG(roles_remember_a_deleted_key))
+        lease->denied = 0;
     if (n->lease_previous)
         node_at(r, n->lease_previous)->lease_next = n->lease_next;
     else
@@ -87,16 +90,16 @@ enum bw_refusal bw_registry_grant(struct bw_registry *r, int64_t id, bw_time ttl
         return BW_REFUSED_TTL;
     if (lease_find(r, id))
         return BW_REFUSED_LEASE_EXISTS;
-    if (r->leases >= r->config.leases_max || !make_room(r, LEASE_COST))
+    if (r->leases >= r->config.leases_max || !make_space(r, LEASE_COST))
         return BW_REFUSED_NO_SPACE;
-    bw_ref ref = lease_take(r, id);
+    bw_ref ref = lease_new(r, id);
     struct lease *lease = lease_at(r, ref);
     lease->ttl_ns = ttl_ns;
     lease->binding = binding;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
-/* Two sorted lists of keys into one; links forward only. */
+/* Merges two sorted lists of keys; sets forward links only. */
 static bw_ref merge(struct bw_registry *r, bw_ref a, bw_ref b)
 {
     bw_ref first = 0, *end = &first;
@@ -110,8 +113,8 @@ static bw_ref merge(struct bw_registry *r, bw_ref a, bw_ref b)
     return first;
 }
 
-/* The keys of a lease in their order, whatever the order they were attached in: every node tells a
- * revoke the same way. Bottom-up merge sort: run i holds 2^i keys or none. */
+/* Sorts the keys of a lease, so that every node deletes them in the same order. Bottom-up merge
+ * sort: run i holds 2^i keys or none. */
 static void sort_keys(struct bw_registry *r, struct lease *lease)
 {
     bw_ref runs[32] = {0}, all = 0, previous = 0;
@@ -138,15 +141,15 @@ enum bw_refusal bw_registry_revoke(struct bw_registry *r, int64_t id, uint64_t b
     if (!ref)
         return BW_REFUSED_NO_LEASE;
     if (binding && lease_at(r, ref)->binding != binding && !BW_BUG(registry_revokes_the_rebound))
-        return BW_REFUSED_NOT; /* bound anew since */
+        return BW_REFUSED_NONE; /* bound to another connection since */
     bool keys = lease_at(r, ref)->first != 0;
     if (lease_at(r, ref)->keys > 1)
         sort_keys(r, lease_at(r, ref));
     while (lease_at(r, ref)->first && !(BW_BUG(revoke_leaves_keys) && lease_at(r, ref)->keys < 2))
         change_delete(r, lease_at(r, ref)->first, r->revision + 1);
-    lease_give(r, ref);
+    lease_free(r, ref);
     r->revision += keys;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 enum bw_refusal bw_registry_bind(struct bw_registry *r, int64_t id, uint64_t binding)
@@ -155,7 +158,7 @@ enum bw_refusal bw_registry_bind(struct bw_registry *r, int64_t id, uint64_t bin
     if (!ref)
         return BW_REFUSED_NO_LEASE;
     lease_at(r, ref)->binding = binding;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static void view(const struct lease *lease, struct bw_lease_view *out)
@@ -184,7 +187,7 @@ uint32_t bw_registry_lease_keys(const struct bw_registry *r, int64_t id, struct 
     return lease_at(r, ref)->keys;
 }
 
-/* The cursor: the lease that was told last. */
+/* The cursor is the lease returned last. */
 bool bw_registry_next_lease(const struct bw_registry *r, uint64_t *cursor,
                             struct bw_lease_view *out)
 {

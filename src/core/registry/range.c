@@ -1,16 +1,15 @@
-/* Reads: keys of a range as they are now or were at a revision that is still kept; filtered,
- * sorted, cut. With a limit only so many are ever held: a heap whose root is the worst of the best.
- */
+/* Reads the keys of a range, now or at a kept revision; filters, sorts and cuts them. With a limit,
+ * only that many are held: in a heap whose root is the worst of the best. */
 #include "core/registry/registry_state.h"
 
 struct query {
     const struct bw_registry *registry;
     const struct bw_range *range;
     enum bw_sort_order order;
-    bool natural;            /* found in the order that was asked for */
+    bool natural;            /* the tree's order is the requested order */
     const struct bw_kv **at; /* the best so far */
-    uint32_t count, most;    /* most: room, or the limit if that is smaller */
-    uint64_t seen, fit;      /* in range; after the filter */
+    uint32_t count, most;    /* most: the capacity, or the limit if that is smaller */
+    uint64_t seen, fit;      /* in the range; after the filter */
 };
 
 static bool passes(const struct bw_range *range, const struct bw_kv *kv)
@@ -43,7 +42,7 @@ static int compare_target(enum bw_sort_target target, const struct bw_kv *a, con
     return slice_compare(bw_kv_key(a), bw_kv_key(b));
 }
 
-/* Does `a` come before `b` in the answer? Equal ones stand in the order of their keys. */
+/* Whether `a` comes before `b` in the result. Ties are ordered by key. */
 static bool before(const struct query *q, const struct bw_kv *a, const struct bw_kv *b)
 {
     int order = compare_target(q->range->target, a, b);
@@ -81,7 +80,7 @@ static void sift_up(const struct query *q, uint32_t at)
     }
 }
 
-static void keep(struct query *q, const struct bw_kv *kv)
+static void add(struct query *q, const struct bw_kv *kv)
 {
     q->seen++;
     if (q->range->count_only || !passes(q->range, kv))
@@ -110,23 +109,24 @@ static void look_now(struct query *q)
     const struct bw_registry *r = q->registry;
     const struct bw_keys *keys = &q->range->keys;
     for (bw_ref at = tree_first(r, keys); at; at = tree_after(r, keys, node_key(r, at)))
-        keep(q, kv_at(r, node_at(r, at)->kv));
+        add(q, kv_at(r, node_at(r, at)->kv));
 }
 
-/* As it was at a revision: what has not changed since, and what the first change since replaced. */
-static void look_back(struct query *q, int64_t revision)
+/* The state at a past revision: keys unchanged since, and the versions that the first later change
+ * replaced. */
+static void read_past(struct query *q, int64_t revision)
 {
     const struct bw_registry *r = q->registry;
     const struct bw_keys *keys = &q->range->keys;
-    struct bw_happened event;
+    struct bw_kv_event event;
     for (bw_ref at = tree_first(r, keys); at; at = tree_after(r, keys, node_key(r, at)))
         if (kv_at(r, node_at(r, at)->kv)->mod_revision <= revision)
-            keep(q, kv_at(r, node_at(r, at)->kv));
+            add(q, kv_at(r, node_at(r, at)->kv));
     for (uint64_t i = bw_registry_events_from(r, revision + 1); bw_registry_event(r, i, &event);
          i++) {
         const struct bw_kv *old = event.deleted ? event.kv : event.previous;
         if (old && old->mod_revision <= revision && keys_hold(keys, bw_kv_key(old)))
-            keep(q, old);
+            add(q, old);
     }
 }
 
@@ -137,26 +137,25 @@ enum bw_refusal range_check(const struct bw_registry *r, const struct bw_range *
     if (range->revision > r->revision)
         return BW_REFUSED_FUTURE;
     bool back = range->revision > 0 && range->revision < r->revision;
-    return back && range->revision < r->compacted ? BW_REFUSED_COMPACTED : BW_REFUSED_NOT;
+    return back && range->revision < r->compacted ? BW_REFUSED_COMPACTED : BW_REFUSED_NONE;
 }
 
-/* Returns false if the room did not hold all that was asked for. */
-bool range_look(const struct bw_registry *r, const struct bw_range *range, struct bw_results *room,
-                struct bw_op_result *result)
+bool range_read(const struct bw_registry *r, const struct bw_range *range,
+                struct bw_results *results, struct bw_op_result *result)
 {
-    uint32_t left = room->kv_cap - room->kv_count;
+    uint32_t left = results->kv_cap - results->kv_count;
     bool limited = range->limit > 0 && range->limit < left;
     bool back = range->revision > 0 && range->revision < r->revision;
     struct query q = {.registry = r,
                       .range = range,
                       .order = range->order,
-                      .at = room->kvs + room->kv_count,
+                      .at = results->kvs + results->kv_count,
                       .most = limited ? (uint32_t)range->limit : left};
     if (q.order == BW_SORT_NONE)
         q.order = BW_SORT_ASCEND;
     q.natural = !back && range->target == BW_SORT_KEY && q.order == BW_SORT_ASCEND;
     if (back)
-        look_back(&q, range->revision);
+        read_past(&q, range->revision);
     else
         look_now(&q);
     if (!q.natural)
@@ -166,17 +165,17 @@ bool range_look(const struct bw_registry *r, const struct bw_range *range, struc
                                     .kv_count = q.count,
                                     .count = (int64_t)q.seen,
                                     .more = range->limit > 0 && q.fit > (uint64_t)range->limit};
-    room->kv_count += q.count;
+    results->kv_count += q.count;
     return q.count == q.fit || result->more;
 }
 
 enum bw_refusal bw_registry_range(struct bw_registry *r, const struct bw_range *range,
-                                  struct bw_results *room, struct bw_op_result *result)
+                                  struct bw_results *results, struct bw_op_result *result)
 {
     enum bw_refusal refusal = range_check(r, range);
-    room->kv_count = room->op_count = 0;
-    room->revision = r->revision;
+    results->kv_count = results->op_count = 0;
+    results->revision = r->revision;
     if (refusal)
         return refusal;
-    return range_look(r, range, room, result) ? BW_REFUSED_NOT : BW_REFUSED_TOO_LARGE;
+    return range_read(r, range, results, result) ? BW_REFUSED_NONE : BW_REFUSED_TOO_LARGE;
 }

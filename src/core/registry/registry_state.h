@@ -1,26 +1,33 @@
-/* The inside of the registry; nobody outside src/core/registry includes this. */
-#ifndef BW_REGISTRY_STATE_H
-#define BW_REGISTRY_STATE_H
+/* Internal state of the registry. Only src/core/registry includes this header. */
+#ifndef BW_CORE_REGISTRY_REGISTRY_STATE_H
+#define BW_CORE_REGISTRY_REGISTRY_STATE_H
 
 #include "core/base/heap.h"
+#include "core/registry/alarm.h"
 #include "core/registry/registry.h"
 #include "core/registry/users.h"
 
-struct node { /* a live key in the tree by key, and in the list of its lease */
+struct node { /* a live key, in the tree and in the list of its lease */
     bw_ref left, right, kv;
     bw_ref lease_next, lease_previous;
-    uint32_t priority; /* of the treap: from the key alone */
+    uint32_t priority; /* treap priority, derived from the key alone */
+    uint64_t attached; /* with a lease: grows with every key that is attached to any lease */
 };
 
 struct lease {
     int64_t id;
     bw_time ttl_ns;
     uint64_t binding;
-    bw_time deadline, queued; /* leader's: see expiry.c */
-    bw_ref first, chain;      /* its keys; same bucket */
-    bw_ref next, previous;    /* of all leases */
-    uint32_t place;           /* in the queue of deadlines, 1 and up; 0: not there */
+    bw_time deadline, queued; /* at the leader only: see expiry.c */
+    bw_ref first, chain;      /* list of keys; next in the same bucket */
+    bw_ref next, previous;    /* list of all leases */
+    uint32_t place;           /* index in the queue of deadlines, from 1; 0: not queued */
     uint32_t keys;
+    /* The last user whose right to write all keys was checked (roles.c): its place in the list of
+     * users, from 1; the rights at that time; the keys that were checked; a key it may not write,
+     * by its `attached`, or 0. The list has the newest key first. */
+    uint32_t checked_for;
+    uint64_t checked_rights, checked_until, denied;
 };
 
 struct event {
@@ -31,25 +38,34 @@ struct event {
 
 struct bw_registry {
     struct bw_registry_config config;
-    struct bw_heap heap;
+    struct bw_heap heap;     /* nodes and leases */
+    struct bw_heap versions; /* versions and permissions, in one half of their memory (kv.c) */
+    size_t versions_half;    /* bytes of a half */
+    size_t left, left_end;   /* the part of the other half that was not returned to the system */
     uint32_t level;
     int64_t revision;
-    bw_ref root; /* of the tree */
+    bw_ref root; /* of the tree of keys */
     uint64_t keys, bytes;
-    bw_ref *buckets; /* of leases; a power of two */
+    uint64_t current;     /* bytes of the versions in the tree */
+    uint64_t permissions; /* bytes of the permissions of roles */
+    bw_ref *buckets;      /* hash table of leases; a power of two */
     uint32_t bucket_count;
     bw_ref lease_first;
     uint64_t leases;
-    struct event *events; /* a ring: number n lies at n % config.history */
+    struct event *events; /* a ring: event n is at n % config.history */
     uint64_t event_first, event_end;
-    int64_t compacted; /* events before this revision are gone */
-    bw_ref *queue;     /* leases by deadline, a binary heap from [1] on */
+    int64_t compacted; /* events before this revision were dropped */
+    bw_ref *queue;     /* binary heap of leases by deadline, from [1] on */
     uint32_t queued;
     bool leading;
-    struct bw_user *users; /* by name; room for BW_USERS_MAX and one more */
+    struct bw_user *users; /* sorted by name; space for BW_USERS_MAX and one more */
     uint32_t user_count;
+    struct bw_key_role *roles; /* BW_KEY_ROLES_MAX slots */
     uint64_t users_revision;
+    uint64_t rights;   /* grows with every change of users and roles; differs between nodes */
+    uint64_t attached; /* the last number of node.attached */
     bool users_enabled;
+    struct bw_alarms alarms;
 };
 
 static inline struct node *node_at(const struct bw_registry *r, bw_ref ref)
@@ -59,7 +75,7 @@ static inline struct node *node_at(const struct bw_registry *r, bw_ref ref)
 
 static inline struct bw_kv *kv_at(const struct bw_registry *r, bw_ref ref)
 {
-    return bw_heap_at(&r->heap, ref);
+    return bw_heap_at(&r->versions, ref);
 }
 
 static inline struct lease *lease_at(const struct bw_registry *r, bw_ref ref)
@@ -82,7 +98,7 @@ bool keys_overlap(const struct bw_keys *a, const struct bw_keys *b);
 bw_ref tree_find(const struct bw_registry *r, struct bw_slice key);
 void tree_insert(struct bw_registry *r, bw_ref new);
 void tree_remove(struct bw_registry *r, bw_ref old);
-/* The first live key at or after the one given, inside `keys`; 0: none. */
+/* The first live key in `keys`, or the first one after `key`; 0: none. */
 bw_ref tree_first(const struct bw_registry *r, const struct bw_keys *keys);
 bw_ref tree_after(const struct bw_registry *r, const struct bw_keys *keys, struct bw_slice key);
 
@@ -92,39 +108,62 @@ bw_ref kv_new(struct bw_registry *r, struct bw_slice key, struct bw_slice value)
 void kv_hold(struct bw_registry *r, bw_ref ref);
 void kv_drop(struct bw_registry *r, bw_ref ref);
 uint64_t kv_bytes(size_t key, size_t value);
+/* Call before versions or permissions with `bytes` of content are made. May move all versions and
+ * permissions: pointers to them become invalid. */
+void versions_reserve(struct bw_registry *r, uint64_t bytes);
+uint64_t kv_size(const struct bw_registry *r, bw_ref ref);
 
-/* change.c: certain to succeed; checked before. */
+/* change.c: these functions cannot fail; the caller has checked the request. */
 bw_ref change_put(struct bw_registry *r, const struct bw_put *put, int64_t revision);
 void change_delete(struct bw_registry *r, bw_ref node, int64_t revision);
-/* A version made elsewhere becomes what its key is; `event`: and part of the history. */
+/* Makes `new` the current version of its key; with `event` also adds it to the history. */
 void change_set(struct bw_registry *r, bw_ref new, bool event);
-bool room_for(const struct bw_registry *r, uint64_t bytes);
-/* History makes room for so many bytes of content; false: not even all of it would do. */
-bool make_room(struct bw_registry *r, uint64_t bytes);
+bool fits_quota(const struct bw_registry *r, uint64_t bytes);
+/* Drops history until `bytes` of content fit into the quota, and reserves memory for them
+ * (versions_reserve). Returns false if they never fit. */
+bool make_space(struct bw_registry *r, uint64_t bytes);
 
 /* history.c */
 void history_add(struct bw_registry *r, const struct event *event);
-/* Forgets the oldest event; false: there is none. */
+/* Drops the oldest event. Returns false if there is no event. */
 bool history_drop(struct bw_registry *r);
+/* Bytes that only the history keeps. */
+uint64_t history_size(const struct bw_registry *r);
+/* Drops the oldest events beyond the bound of bytes. */
+void history_trim(struct bw_registry *r);
 
 /* lease.c */
 bw_ref lease_find(const struct bw_registry *r, int64_t id);
 void lease_attach(struct bw_registry *r, int64_t id, bw_ref node);
 void lease_detach(struct bw_registry *r, bw_ref node);
-void lease_give(struct bw_registry *r, bw_ref lease);
-bw_ref lease_take(struct bw_registry *r, int64_t id);
+void lease_free(struct bw_registry *r, bw_ref lease);
+bw_ref lease_new(struct bw_registry *r, int64_t id);
 
-/* users.c: one of a snapshot; there is room */
+/* users.c: loads one user from a snapshot; the caller has checked the capacity */
 void users_load(struct bw_registry *r, const struct bw_user *user);
+
+/* roles.c */
+enum bw_refusal roles_change(struct bw_registry *r, struct bw_user *user,
+                             const struct bw_users_change *change);
+struct bw_entry;
+/* Checks the keys of an entry; bw_registry_authorize has checked the role of its requester. */
+enum bw_refusal roles_permit(const struct bw_registry *r, const struct bw_entry *entry);
+/* Moves all permissions to another heap. */
+void roles_move(struct bw_registry *r, struct bw_heap *to);
+/* For snapshots. */
+enum bw_refusal roles_add(struct bw_registry *r, const char *name);
+enum bw_refusal roles_grant(struct bw_registry *r, struct bw_user *user, const char *name);
+enum bw_refusal roles_load_perm(struct bw_registry *r, const char *name,
+                                const struct bw_perm *perm);
 
 /* txn_shape.c */
 bool txn_is_contradictory(const struct bw_txn *txn);
 
 /* range.c */
 enum bw_refusal range_check(const struct bw_registry *r, const struct bw_range *range);
-/* False if the room did not hold all that was asked for. */
-bool range_look(const struct bw_registry *r, const struct bw_range *range, struct bw_results *room,
-                struct bw_op_result *result);
+/* Returns false if the results did not fit. */
+bool range_read(const struct bw_registry *r, const struct bw_range *range,
+                struct bw_results *results, struct bw_op_result *result);
 
 /* expiry.c */
 void expiry_add(struct bw_registry *r, bw_ref ref);

@@ -1,4 +1,4 @@
-/* The registry as bytes, and back; see snapshot.h. */
+/* Encoding of the registry; see snapshot.h. */
 #include "core/registry/snapshot.h"
 
 #include "core/base/bug.h"
@@ -7,10 +7,37 @@
 
 #include <string.h>
 
-enum piece { HEADER = 1, LEASE, VERSION, PUT, DELETE, END, USERS, USER };
-enum phase { AT_HEADER, AT_USERS, AT_LEASES, AT_LIVE, AT_REPLACED, AT_EVENTS, AT_END, DONE };
+enum piece {
+    HEADER = 1,
+    LEASE,
+    VERSION,
+    PUT,
+    DELETE,
+    END,
+    USERS,
+    USER,
+    ALARM,
+    ROLE,
+    PERM,
+    GRANTED
+};
+enum phase {
+    AT_HEADER,
+    AT_ALARMS,
+    AT_USERS,
+    AT_ROLES,
+    AT_PERMS,
+    AT_GRANTED,
+    AT_LEASES,
+    AT_LIVE,
+    AT_REPLACED,
+    AT_EVENTS,
+    AT_END,
+    DONE
+};
 
-/* Mark what events put: everything else that is still seen stood there before the oldest event. */
+/* Marks the versions that events put. All other visible versions existed before the oldest
+ * event. */
 void bw_registry_save_begin(struct bw_registry *r, struct bw_saving *saving)
 {
     static const unsigned char zero = 0;
@@ -46,7 +73,7 @@ static void save_header(struct bw_registry *r, struct bw_saving *s, struct bw_wr
     bw_write_number(w, r->level);
     bw_write_number(w, (uint64_t)r->revision);
     bw_write_number(w, (uint64_t)r->compacted);
-    s->phase = AT_USERS;
+    s->phase = AT_ALARMS;
     if (r->level < 2)
         return;
     bw_write_number(w, USERS);
@@ -55,16 +82,79 @@ static void save_header(struct bw_registry *r, struct bw_saving *s, struct bw_wr
     bw_write_number(w, r->user_count);
 }
 
+static void save_alarms(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
+{
+    s->phase = AT_USERS;
+    for (uint32_t i = 0; i < r->alarms.count && !BW_BUG(snapshot_without_alarms); i++) {
+        bw_write_number(w, ALARM);
+        bw_write_number(w, r->alarms.nodes[i]);
+    }
+}
+
 static void save_user(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
 {
     const struct bw_user *user = bw_registry_user_at(r, s->user++);
     if (!user || BW_BUG(snapshot_without_users)) {
-        s->phase = AT_LEASES;
+        s->phase = r->level < BW_REGISTRY_LEVEL_ROLES ? AT_LEASES : AT_ROLES;
         return;
     }
     bw_write_number(w, USER);
     bw_write_number(w, user->since);
     bw_user_write(w, user);
+}
+
+static void save_role(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
+{
+    if (s->at == BW_KEY_ROLES_MAX) {
+        s->phase = AT_PERMS;
+        s->at = s->node = 0;
+        return;
+    }
+    const struct bw_key_role *role = &r->roles[s->at++];
+    if (role->name[0] == '\0')
+        return;
+    bw_write_number(w, ROLE);
+    bw_role_name_write(w, role->name);
+}
+
+/* `node` is the last saved permission of role `at`. */
+static void save_perm(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
+{
+    struct bw_perm perm;
+    if (s->at == BW_KEY_ROLES_MAX) {
+        s->phase = AT_GRANTED;
+        s->at = s->user = s->node = 0;
+        return;
+    }
+    const struct bw_key_role *role = &r->roles[s->at];
+    if (!bw_registry_role_perm(r, role, &s->node, &perm)) {
+        s->at++;
+        s->node = 0;
+        return;
+    }
+    bw_write_number(w, PERM);
+    bw_role_name_write(w, role->name);
+    bw_perm_write(w, &perm);
+}
+
+/* `node` counts the roles of the user. */
+static void save_granted(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
+{
+    const struct bw_user *user = bw_registry_user_at(r, s->user);
+    if (!user) {
+        s->phase = AT_LEASES;
+        s->at = s->node = 0;
+        return;
+    }
+    const char *role = bw_registry_granted(r, user, s->node++);
+    if (!role) {
+        s->user++;
+        s->node = 0;
+        return;
+    }
+    bw_write_number(w, GRANTED);
+    bw_write_slice(w, (struct bw_slice){(const unsigned char *)user->name, strlen(user->name)});
+    bw_role_name_write(w, role);
 }
 
 static void save_lease(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
@@ -96,7 +186,7 @@ static void save_live(struct bw_registry *r, struct bw_saving *s, struct bw_writ
     }
 }
 
-/* Versions that stood there before and were replaced or deleted by an event that is kept. */
+/* Saves versions that existed before the oldest event and that a kept event replaced or deleted. */
 static void save_replaced(struct bw_registry *r, struct bw_saving *s, struct bw_writer *w)
 {
     if (s->at == r->event_end) {
@@ -143,7 +233,8 @@ size_t bw_registry_save(struct bw_registry *r, struct bw_saving *saving, unsigne
                         size_t size)
 {
     static void (*const steps[])(struct bw_registry *, struct bw_saving *, struct bw_writer *) = {
-        save_header, save_user, save_lease, save_live, save_replaced, save_event, save_end};
+        save_header, save_alarms, save_user,     save_role,  save_perm, save_granted,
+        save_lease,  save_live,   save_replaced, save_event, save_end};
     struct bw_writer w = {.size = size};
     w.at = out;
     BW_ASSERT(size >= BW_SNAPSHOT_PIECE_MAX);
@@ -151,7 +242,7 @@ size_t bw_registry_save(struct bw_registry *r, struct bw_saving *saving, unsigne
         struct bw_saving before = *saving;
         size_t used = w.used;
         steps[saving->phase](r, saving, &w);
-        if (w.failed) { /* does not fit any more: again in the next piece of room */
+        if (w.failed) { /* does not fit: repeat in the next buffer */
             *saving = before;
             w.used = used;
             break;
@@ -220,13 +311,63 @@ static int load_user(struct bw_registry *r, struct bw_loading *loading, struct b
     return 0;
 }
 
+static int error_of(enum bw_refusal refusal)
+{
+    return refusal == BW_REFUSED_ROLES_FULL ? BW_ELIMIT : refusal ? BW_EMALFORMED : 0;
+}
+
+static int load_role(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
+{
+    char name[BW_USER_NAME_MAX + 1] = "";
+    (void)loading;
+    bw_role_name_read(reader, name);
+    if (reader->failed)
+        return 0;
+    return r->level < BW_REGISTRY_LEVEL_ROLES ? BW_EMALFORMED : error_of(roles_add(r, name));
+}
+
+static int load_perm(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
+{
+    char name[BW_USER_NAME_MAX + 1] = "";
+    struct bw_perm perm;
+    (void)loading;
+    bw_role_name_read(reader, name);
+    bw_perm_read(reader, &perm);
+    return reader->failed ? 0 : error_of(roles_load_perm(r, name, &perm));
+}
+
+static int load_granted(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
+{
+    char role[BW_USER_NAME_MAX + 1] = "";
+    struct bw_slice name = bw_read_slice(reader);
+    (void)loading;
+    bw_role_name_read(reader, role);
+    if (reader->failed)
+        return 0;
+    struct bw_user *user = (struct bw_user *)bw_registry_user(r, name);
+    return user ? error_of(roles_grant(r, user, role)) : BW_EMALFORMED;
+}
+
+static int load_alarm(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
+{
+    struct bw_alarm_change change = {.raised = true, .node = bw_read_number(reader)};
+    uint32_t before = r->alarms.count;
+    (void)loading;
+    if (reader->failed)
+        return 0;
+    if (r->level < BW_REGISTRY_LEVEL_ALARMS ||
+        bw_registry_alarm_change(r, &change) != BW_REFUSED_NONE || r->alarms.count == before)
+        return BW_EMALFORMED;
+    return 0;
+}
+
 static bool is_plausible(const struct bw_registry *r, const struct bw_kv *kv)
 {
     return kv->create_revision >= 1 && kv->create_revision <= kv->mod_revision &&
            kv->mod_revision <= r->revision && kv->version >= 1;
 }
 
-/* A version of a key, put into the tree; `event` tells whether it is also part of the history. */
+/* Loads one version into the tree; with `event` also into the history. */
 static int load_version(struct bw_registry *r, struct bw_reader *reader, bool event)
 {
     struct bw_kv kv = {.create_revision = bw_read_positive(reader)};
@@ -240,8 +381,9 @@ static int load_version(struct bw_registry *r, struct bw_reader *reader, bool ev
     if (!is_plausible(r, &kv) || key.length == 0 || key.length + value.length > BW_REQUEST_MAX ||
         (!first && !event))
         return BW_EMALFORMED;
-    if (!room_for(r, kv_bytes(key.length, value.length) + NODE_COST + EVENT_COST))
+    if (!fits_quota(r, kv_bytes(key.length, value.length) + NODE_COST + EVENT_COST))
         return BW_ELIMIT;
+    versions_reserve(r, kv_bytes(key.length, value.length) + NODE_COST + EVENT_COST);
     bw_ref new = kv_new(r, key, value);
     struct bw_kv *stored = kv_at(r, new);
     stored->create_revision = kv.create_revision;
@@ -271,7 +413,7 @@ static int load_delete(struct bw_registry *r, struct bw_loading *loading, struct
     if (reader->failed)
         return 0;
     bw_ref node = tree_find(r, key);
-    if (!node || revision > r->revision || !room_for(r, EVENT_COST))
+    if (!node || revision > r->revision || !fits_quota(r, EVENT_COST))
         return BW_EMALFORMED;
     change_delete(r, node, revision);
     loading->events++;
@@ -295,17 +437,19 @@ static int load_end(struct bw_registry *r, struct bw_loading *loading, struct bw
 static int load_piece(struct bw_registry *r, struct bw_loading *loading, struct bw_reader *reader)
 {
     static int (*const steps[])(struct bw_registry *, struct bw_loading *, struct bw_reader *) = {
-        [HEADER] = load_header, [LEASE] = load_lease, [VERSION] = load_base, [PUT] = load_put,
-        [DELETE] = load_delete, [END] = load_end,     [USERS] = load_users,  [USER] = load_user};
+        [HEADER] = load_header, [LEASE] = load_lease,   [VERSION] = load_base,
+        [PUT] = load_put,       [DELETE] = load_delete, [END] = load_end,
+        [USERS] = load_users,   [USER] = load_user,     [ALARM] = load_alarm,
+        [ROLE] = load_role,     [PERM] = load_perm,     [GRANTED] = load_granted};
     uint64_t piece = bw_read_number(reader);
     if (reader->failed)
         return 0;
-    if (piece < HEADER || piece > USER || (piece != HEADER && !loading->begun) || loading->ended)
+    if (piece < HEADER || piece > GRANTED || (piece != HEADER && !loading->begun) || loading->ended)
         return BW_EMALFORMED;
     return steps[piece](r, loading, reader);
 }
 
-/* Every step reads all of its piece before it changes anything: one that is cut off is taken again
+/* A step reads its whole piece before it changes anything, so a truncated piece can be read again
  * with more bytes. */
 int64_t bw_registry_load(struct bw_registry *r, struct bw_loading *loading,
                          const unsigned char *bytes, size_t length)

@@ -1,6 +1,6 @@
-/* Live keys in order: a treap (Seidel and Aragon 1996) whose priorities come from the keys, so that
- * its shape depends on its content alone. Expected depth is logarithmic; the walk is bounded by the
- * number of keys whatever the hash does. */
+/* The live keys in order: a treap (Seidel and Aragon 1996). Priorities are derived from the keys,
+ * so that the shape depends on the content alone. The expected depth is logarithmic; the number of
+ * keys bounds every walk, whatever the hash does. */
 #include "core/registry/registry_state.h"
 
 static uint32_t priority_of(struct bw_slice key)
@@ -25,7 +25,7 @@ bw_ref tree_find(const struct bw_registry *r, struct bw_slice key)
     return 0;
 }
 
-/* Splits the tree below `at` at a key that is not in it: smaller ones go to *left. */
+/* Splits the tree `at` at a key that it does not contain. Smaller keys go to *left. */
 static void split(struct bw_registry *r, bw_ref at, struct bw_slice key, bw_ref *left,
                   bw_ref *right)
 {
@@ -58,7 +58,7 @@ void tree_insert(struct bw_registry *r, bw_ref new)
     split(r, below, key, &node->left, &node->right);
 }
 
-/* All of `left` is smaller than all of `right`. */
+/* Joins two trees. All keys of `left` are smaller than all keys of `right`. */
 static void join(struct bw_registry *r, bw_ref *at, bw_ref left, bw_ref right)
 {
     while (left && right) {
@@ -87,7 +87,7 @@ void tree_remove(struct bw_registry *r, bw_ref old)
     join(r, at, node_at(r, old)->left, node_at(r, old)->right);
 }
 
-/* The smallest key above `key`, or at it if `itself`. */
+/* The smallest key above `key`, or `key` itself if `itself`. */
 static bw_ref next_from(const struct bw_registry *r, struct bw_slice key, bool itself)
 {
     bw_ref best = 0;

@@ -1,4 +1,5 @@
-/* Puts, deletes and transactions: checked whole, then carried out in order under one revision. */
+/* Puts, deletes and transactions: checked completely, then executed in order under one revision. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/registry/registry_state.h"
 
@@ -17,7 +18,7 @@ static bool holds_number(const struct bw_compare *compare, int64_t number)
     return number != compare->number;
 }
 
-/* An absent key counts as 0 in everything but its value, which compares as false. */
+/* An absent key counts as 0 in all compares, except for its value, which never matches. */
 static bool holds(const struct bw_compare *compare, const struct bw_kv *kv)
 {
     switch (compare->what) {
@@ -26,7 +27,7 @@ static bool holds(const struct bw_compare *compare, const struct bw_kv *kv)
             return true;
         return holds_number(compare, kv ? kv->version : 0);
     case BW_COMPARE_CREATE:
-        if (BW_BUG(txn_creates_anew) && compare->number == 0)
+        if (BW_BUG(txn_ignores_create_revision_zero) && compare->number == 0)
             return true;
         return holds_number(compare, kv ? kv->create_revision : 0);
     case BW_COMPARE_MOD:
@@ -65,7 +66,7 @@ static enum bw_refusal check_put(const struct bw_registry *r, const struct bw_pu
         return BW_REFUSED_NO_LEASE;
     return (put->ignore_value || put->ignore_lease) && !tree_find(r, put->key)
                ? BW_REFUSED_KEY_UNKNOWN
-               : BW_REFUSED_NOT;
+               : BW_REFUSED_NONE;
 }
 
 static enum bw_refusal check_delete(const struct bw_registry *r, const struct bw_delete *delete,
@@ -76,37 +77,21 @@ static enum bw_refusal check_delete(const struct bw_registry *r, const struct bw
     if (delete->keys.key.length == 0)
         return BW_REFUSED_NO_KEY;
     if (!delete->previous)
-        return BW_REFUSED_NOT;
+        return BW_REFUSED_NONE;
     for (bw_ref at = tree_first(r, &delete->keys); at;
          at = tree_after(r, &delete->keys, node_key(r, at)))
         if (++count > most)
             return BW_REFUSED_TOO_LARGE;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
-static enum bw_refusal check_op(const struct bw_registry *r, const struct bw_op *op,
-                                const struct bw_results *results)
-{
-    switch (op->kind) {
-    case BW_OP_PUT:
-        return check_put(r, &op->put);
-    case BW_OP_DELETE:
-        return check_delete(r, &op->delete, results);
-    case BW_OP_RANGE:
-        return range_check(r, &op->range);
-    case BW_OP_TXN:
-        break;
-    }
-    return BW_REFUSED_NOT;
-}
-
-/* What is done is found out before anything is: which branches are taken, whether all of it can be
- * done, and how much room it needs. */
+/* The plan is made before anything changes: which branches run, whether every operation can
+ * succeed, and how many bytes they need. */
 struct plan {
     struct bw_registry *registry;
     const struct bw_results *results;
     uint32_t ops, txns;
-    bool taken[BW_TXN_ALL_MAX]; /* of each transaction on the way: did its compares hold? */
+    bool taken[BW_TXN_ALL_MAX]; /* for each transaction in order: whether its compares held */
     uint64_t bytes, payload;
 };
 
@@ -121,20 +106,33 @@ static void count_put(struct plan *plan, const struct bw_put *put)
 
 static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn);
 
-/* Its depth is bounded by the transaction's shape */
+static enum bw_refusal plan_op(struct plan *plan, const struct bw_op *op)
+{
+    switch (op->kind) {
+    case BW_OP_PUT:
+        return check_put(plan->registry, &op->put);
+    case BW_OP_DELETE:
+        return check_delete(plan->registry, &op->delete, plan->results);
+    case BW_OP_RANGE:
+        return range_check(plan->registry, &op->range);
+    case BW_OP_TXN:
+        return plan_txn(plan, &op->txn);
+    }
+    return BW_REFUSED_NONE;
+}
+
+/* Recursion depth is bounded by bw_txn_shape. */
 static enum bw_refusal plan_ops(struct plan *plan, const struct bw_op *ops, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        enum bw_refusal refusal = ops[i].kind == BW_OP_TXN
-                                      ? plan_txn(plan, &ops[i].txn)
-                                      : check_op(plan->registry, &ops[i], plan->results);
+        enum bw_refusal refusal = plan_op(plan, &ops[i]);
         if (refusal)
             return refusal;
         if (ops[i].kind == BW_OP_PUT)
             count_put(plan, &ops[i].put);
         plan->ops++;
     }
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn)
@@ -147,20 +145,20 @@ static enum bw_refusal plan_txn(struct plan *plan, const struct bw_txn *txn)
                 : plan_ops(plan, txn->otherwise, txn->otherwise_count);
 }
 
-/* Room for all of it is made. */
+/* Makes space for the whole plan. */
 static enum bw_refusal plan_fits(struct plan *plan)
 {
     if (plan->payload > BW_REQUEST_MAX)
         return BW_REFUSED_TOO_LARGE;
-    if (plan->bytes && !make_room(plan->registry, plan->bytes))
+    if (plan->bytes && !make_space(plan->registry, plan->bytes))
         return BW_REFUSED_NO_SPACE;
-    return plan->ops > plan->results->op_cap ? BW_REFUSED_TOO_MANY : BW_REFUSED_NOT;
+    return plan->ops > plan->results->op_cap ? BW_REFUSED_TOO_MANY : BW_REFUSED_NONE;
 }
 
-/* A version that was replaced, if it was asked for and there is room (checked, except where several
- * operations of a transaction share the room). */
-static void tell_previous(struct bw_results *results, struct bw_op_result *result,
-                          const struct bw_kv *kv)
+/* Adds a replaced version to the result. The space was checked, except where several operations of
+ * a transaction share it. */
+static void add_previous(struct bw_results *results, struct bw_op_result *result,
+                         const struct bw_kv *kv)
 {
     if (results->kv_count == results->kv_cap) {
         results->truncated = true;
@@ -175,7 +173,7 @@ static bool do_put(struct bw_registry *r, const struct bw_put *put, int64_t revi
 {
     bw_ref old = change_put(r, put, revision);
     if (old && put->previous)
-        tell_previous(results, result, kv_at(r, old));
+        add_previous(results, result, kv_at(r, old));
     return true;
 }
 
@@ -187,22 +185,22 @@ static bool do_delete(struct bw_registry *r, const struct bw_delete *delete, int
         const struct bw_kv *kv = kv_at(r, node_at(r, at)->kv);
         change_delete(r, at, revision);
         if (delete->previous)
-            tell_previous(results, result, kv);
+            add_previous(results, result, kv);
         result->count++;
     }
     return result->count > 0;
 }
 
-struct doing { /* a plan being carried out */
+struct doing { /* a plan being executed */
     struct plan *plan;
     struct bw_results *results;
-    uint32_t txns; /* begun */
+    uint32_t txns; /* transactions begun */
     int64_t revision;
 };
 
 static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count);
 
-/* True if it changed anything. */
+/* Returns whether the operation changed anything. */
 static bool do_op(struct doing *doing, const struct bw_op *op)
 {
     struct bw_registry *r = doing->plan->registry;
@@ -223,12 +221,12 @@ static bool do_op(struct doing *doing, const struct bw_op *op)
     case BW_OP_RANGE:
         break;
     }
-    if (!range_look(r, &op->range, results, result))
+    if (!range_read(r, &op->range, results, result))
         results->truncated = true;
     return false;
 }
 
-/* Its depth is bounded by the transaction's shape */
+/* Recursion depth is bounded by bw_txn_shape. */
 static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count)
 {
     bool changed = false;
@@ -237,8 +235,8 @@ static bool do_ops(struct doing *doing, const struct bw_op *ops, uint32_t count)
     return changed;
 }
 
-/* `plan` is of all that is inside these, and of what they are inside of: `txns` of it have begun.
- */
+/* Executes `ops`. The plan covers the enclosing transactions too; `txns` of its transactions have
+ * already begun. */
 static enum bw_refusal carry_out(struct plan *plan, const struct bw_op *ops, uint32_t count,
                                  uint32_t txns, struct bw_results *results)
 {
@@ -247,7 +245,7 @@ static enum bw_refusal carry_out(struct plan *plan, const struct bw_op *ops, uin
         .plan = plan, .results = results, .txns = txns, .revision = r->revision + 1};
     r->revision += do_ops(&doing, ops, count);
     results->revision = r->revision;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static void begin(struct plan *plan, struct bw_registry *r, struct bw_results *results)

@@ -1,7 +1,6 @@
-/* What can be said of a transaction before it meets any keys: whether it is within the bounds, and
- * whether it says two things of one key. As etcd 3.4 has it, its oddity included: of two
- * transactions inside one list the first may put what the second deletes, not the other way round.
- */
+/* Checks of a transaction that need no keys: its limits, and conflicting operations on one key. The
+ * rules are etcd 3.4's, including an irregularity: of two transactions nested in one list, the
+ * first may put a key that the second deletes, but not the other way round. */
 #include "core/registry/registry_state.h"
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -10,28 +9,29 @@ static uint32_t larger(uint32_t a, uint32_t b)
 }
 
 struct shape {
-    uint32_t compares, ops; /* of all */
+    uint32_t compares, ops; /* in all nested transactions */
 };
 
-static enum bw_refusal look(struct shape *shape, const struct bw_txn *txn, uint32_t budget,
-                            unsigned depth);
+static enum bw_refusal check_txn(struct shape *shape, const struct bw_txn *txn, uint32_t budget,
+                                 unsigned depth);
 
-/* `depth` bounds it */
-static enum bw_refusal look_inside(struct shape *shape, const struct bw_op *ops, uint32_t count,
-                                   uint32_t budget, unsigned depth)
+/* Recursion depth is bounded by `depth`. */
+static enum bw_refusal check_ops(struct shape *shape, const struct bw_op *ops, uint32_t count,
+                                 uint32_t budget, unsigned depth)
 {
     for (uint32_t i = 0; i < count; i++) {
-        enum bw_refusal refusal =
-            ops[i].kind == BW_OP_TXN ? look(shape, &ops[i].txn, budget, depth + 1) : BW_REFUSED_NOT;
+        enum bw_refusal refusal = ops[i].kind == BW_OP_TXN
+                                      ? check_txn(shape, &ops[i].txn, budget, depth + 1)
+                                      : BW_REFUSED_NONE;
         if (refusal)
             return refusal;
     }
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
-/* What is inside has what is left of the operations allowed. */
-static enum bw_refusal look(struct shape *shape, const struct bw_txn *txn, uint32_t budget,
-                            unsigned depth)
+/* Nested transactions share the remaining budget of operations. */
+static enum bw_refusal check_txn(struct shape *shape, const struct bw_txn *txn, uint32_t budget,
+                                 unsigned depth)
 {
     uint32_t most = larger(txn->compare_count, larger(txn->then_count, txn->otherwise_count));
     if (most > budget || depth >= BW_TXN_DEPTH_MAX)
@@ -43,20 +43,20 @@ static enum bw_refusal look(struct shape *shape, const struct bw_txn *txn, uint3
     for (uint32_t i = 0; i < txn->compare_count; i++)
         if (txn->compares[i].keys.key.length == 0)
             return BW_REFUSED_NO_KEY;
-    enum bw_refusal refusal = look_inside(shape, txn->then, txn->then_count, budget - most, depth);
+    enum bw_refusal refusal = check_ops(shape, txn->then, txn->then_count, budget - most, depth);
     return refusal ? refusal
-                   : look_inside(shape, txn->otherwise, txn->otherwise_count, budget - most, depth);
+                   : check_ops(shape, txn->otherwise, txn->otherwise_count, budget - most, depth);
 }
 
 enum bw_refusal bw_txn_shape(const struct bw_txn *txn)
 {
     struct shape shape = {0};
-    return look(&shape, txn, BW_TXN_OPS_MAX, 0);
+    return check_txn(&shape, txn, BW_TXN_OPS_MAX, 0);
 }
 
-/* ── what one revision cannot say: a key put twice, or put and deleted ── */
+/* ── conflicts within one revision: a key put twice, or put and deleted ── */
 
-/* Keys that an operation writes; false: none. */
+/* The keys that an operation writes. Returns false if it writes none. */
 static bool writes(const struct bw_op *op, struct bw_keys *keys)
 {
     if (op->kind == BW_OP_PUT)
@@ -68,7 +68,7 @@ static bool writes(const struct bw_op *op, struct bw_keys *keys)
 
 static bool clash(const struct bw_op *a, bool a_inside, const struct bw_op *b, bool b_inside);
 
-/* Its depth is bounded by the transaction's shape */
+/* Recursion depth is bounded by bw_txn_shape. */
 static bool any_clash(const struct bw_op *inside, uint32_t count, const struct bw_op *other,
                       bool other_inside, bool other_first)
 {
@@ -79,7 +79,7 @@ static bool any_clash(const struct bw_op *inside, uint32_t count, const struct b
     return false;
 }
 
-/* `a` stands before `b` in one list, or what it is inside of does. Two deletes may overlap. */
+/* `a`, or the transaction it is nested in, precedes `b` in one list. Two deletes may overlap. */
 static bool clash(const struct bw_op *a, bool a_inside, const struct bw_op *b, bool b_inside)
 {
     struct bw_keys keys, others;

@@ -1,5 +1,6 @@
-/* Users: found by name, changed from the log, asked at every entry; see users.h. */
+/* Users: found by name, changed from the log, checked for every entry; see users.h. */
 #include "core/registry/users.h"
+#include "core/base/assert.h"
 
 #include "core/base/bug.h"
 #include "core/registry/registry_state.h"
@@ -11,7 +12,7 @@ static const char *const role_names[] = {[BW_ROLE_OBSERVE] = "observe",
                                          [BW_ROLE_ADMIN] = "admin",
                                          [BW_ROLE_ROOT] = "root"};
 
-static bool is_of_names(unsigned char c)
+static bool is_name_character(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '@' || c == '-';
@@ -20,7 +21,7 @@ static bool is_of_names(unsigned char c)
 bool bw_user_name_is_good(struct bw_slice name)
 {
     for (size_t i = 0; i < name.length; i++)
-        if (!is_of_names(name.at[i]))
+        if (!is_name_character(name.at[i]))
             return false;
     return name.length > 0 && name.length <= BW_USER_NAME_MAX;
 }
@@ -53,9 +54,9 @@ static struct bw_slice name_of(const struct bw_user *user)
     return (struct bw_slice){(const unsigned char *)user->name, strlen(user->name)};
 }
 
-/* ── looking ── */
+/* ── reading ── */
 
-/* The place of the first user whose name is not before this one. */
+/* The index of the first user whose name is not before this one. */
 static uint32_t place_of(const struct bw_registry *r, struct bw_slice name)
 {
     uint32_t low = 0, high = r->user_count;
@@ -92,23 +93,25 @@ void bw_registry_users_status(const struct bw_registry *r, struct bw_users_statu
         .enabled = r->users_enabled, .revision = r->users_revision, .count = r->user_count};
 }
 
-enum bw_refusal bw_registry_may(const struct bw_registry *r, const struct bw_by *by,
-                                enum bw_role least)
+enum bw_refusal bw_registry_authorize(const struct bw_registry *r, const struct bw_requester *by,
+                                      enum bw_role least)
 {
-    if (!r->users_enabled || least == BW_ROLE_NONE || by->kind == BW_BY_NODE)
-        return BW_REFUSED_NOT;
-    if (by->kind == BW_BY_ANYBODY)
-        return BW_REFUSED_NOBODY;
+    if (!r->users_enabled || least == BW_ROLE_NONE || by->kind == BW_REQUESTER_NODE)
+        return BW_REFUSED_NONE;
+    if (by->kind == BW_REQUESTER_UNKNOWN)
+        return BW_REFUSED_NOT_AUTHENTICATED;
     const struct bw_user *user = find(r, by->name);
     if (user && user->since != by->since && !BW_BUG(users_known_by_name_alone))
         return BW_REFUSED_TOKEN;
-    return user && bw_user_role(user) >= least ? BW_REFUSED_NOT : BW_REFUSED_DENIED;
+    bool by_keys = user && user->granted[0] && least <= BW_ROLE_CAMPAIGN;
+    return by_keys || (user && bw_user_role(user) >= least) ? BW_REFUSED_NONE : BW_REFUSED_DENIED;
 }
 
-/* Nobody's while nobody is asked: nodes of before understand that too. */
-struct bw_by bw_registry_own(const struct bw_registry *r)
+/* While users are disabled, older nodes must understand the entry: no requester is written. */
+struct bw_requester bw_registry_node_requester(const struct bw_registry *r)
 {
-    return (struct bw_by){.kind = r->users_enabled ? BW_BY_NODE : BW_BY_ANYBODY};
+    return (struct bw_requester){.kind =
+                                     r->users_enabled ? BW_REQUESTER_NODE : BW_REQUESTER_UNKNOWN};
 }
 
 /* ── changing ── */
@@ -121,7 +124,7 @@ static uint32_t count_admins(const struct bw_registry *r)
     return count;
 }
 
-/* Without anybody who may change users nobody could ever again. */
+/* Without an admin, users could never be changed again. */
 static bool is_last_admin(const struct bw_registry *r, const struct bw_user *user)
 {
     return r->users_enabled && bw_user_role(user) == BW_ROLE_ADMIN && count_admins(r) == 1;
@@ -134,7 +137,7 @@ static enum bw_refusal enable(struct bw_registry *r)
         return find(r, root) ? BW_REFUSED_ROOT_ROLE : BW_REFUSED_NO_ROOT;
     r->users_revision += !r->users_enabled;
     r->users_enabled = true;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static void insert(struct bw_registry *r, const struct bw_user *user, uint64_t since)
@@ -153,7 +156,7 @@ static enum bw_refusal add(struct bw_registry *r, const struct bw_user *user)
     if (r->user_count == BW_USERS_MAX)
         return BW_REFUSED_USERS_FULL;
     insert(r, user, ++r->users_revision);
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static enum bw_refusal drop(struct bw_registry *r, struct bw_user *user)
@@ -164,7 +167,7 @@ static enum bw_refusal drop(struct bw_registry *r, struct bw_user *user)
     memmove(user, user + 1, behind * sizeof *user);
     r->users[--r->user_count] = (struct bw_user){0};
     r->users_revision++;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static enum bw_refusal set_roles(struct bw_registry *r, struct bw_user *user, uint8_t roles)
@@ -175,7 +178,7 @@ static enum bw_refusal set_roles(struct bw_registry *r, struct bw_user *user, ui
         return BW_REFUSED_LAST_ADMIN;
     user->roles = roles;
     r->users_revision++;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 static enum bw_refusal change_one(struct bw_registry *r, const struct bw_users_change *change)
@@ -187,30 +190,30 @@ static enum bw_refusal change_one(struct bw_registry *r, const struct bw_users_c
     if (change->act == BW_USERS_REMOVE)
         return drop(r, user);
     if (change->act == BW_USERS_GRANT)
-        return user->roles & role ? BW_REFUSED_NOT : set_roles(r, user, user->roles | role);
+        return user->roles & role ? BW_REFUSED_NONE : set_roles(r, user, user->roles | role);
     if (change->act == BW_USERS_REVOKE)
         return user->roles & role ? set_roles(r, user, user->roles & (uint8_t)~role)
                                   : BW_REFUSED_ROLE_NOT_GRANTED;
     user->secret = change->user.secret;
     user->since = ++r->users_revision;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
-/* All of a list, or nothing: it is read once to see whether it is good. */
+/* Checks the whole list before any of it is imported. */
 static bool list_is_good(struct bw_slice list)
 {
     struct bw_reader reader = {.at = list.at, .size = list.length};
     struct bw_user user, before = {0};
     bool admin = false;
     uint32_t count = 0;
-    while (!reader.failed && reader.used < reader.size && count++ < BW_USERS_MAX) {
+    while (BW_ALWAYS(!reader.failed) && reader.used < reader.size && count++ < BW_USERS_MAX) {
         bw_user_read(&reader, &user);
         if (reader.failed || slice_compare(name_of(&before), name_of(&user)) >= 0)
             return false;
         admin |= bw_user_role(&user) == BW_ROLE_ADMIN;
         before = user;
     }
-    return admin && !reader.failed && reader.used == reader.size;
+    return admin && BW_ALWAYS(!reader.failed) && reader.used == reader.size;
 }
 
 static enum bw_refusal import(struct bw_registry *r, struct bw_slice list)
@@ -225,23 +228,31 @@ static enum bw_refusal import(struct bw_registry *r, struct bw_slice list)
         insert(r, &user, 1);
     }
     r->users_enabled = true;
-    return BW_REFUSED_NOT;
+    return BW_REFUSED_NONE;
 }
 
 enum bw_refusal bw_registry_users_change(struct bw_registry *r,
                                          const struct bw_users_change *change)
 {
+    r->rights++;
     switch (change->act) {
     case BW_USERS_ENABLE:
         return enable(r);
     case BW_USERS_DISABLE:
         r->users_revision += r->users_enabled;
         r->users_enabled = false;
-        return BW_REFUSED_NOT;
+        return BW_REFUSED_NONE;
     case BW_USERS_ADD:
         return add(r, &change->user);
     case BW_USERS_IMPORT:
         return import(r, change->list);
+    case BW_USERS_ROLE_ADD:
+    case BW_USERS_ROLE_DELETE:
+    case BW_USERS_ROLE_ALLOW:
+    case BW_USERS_ROLE_DISALLOW:
+    case BW_USERS_ROLE_GRANT:
+    case BW_USERS_ROLE_REVOKE:
+        return roles_change(r, find(r, name_of(&change->user)), change);
     default:
         return change_one(r, change);
     }
@@ -252,7 +263,7 @@ void users_load(struct bw_registry *r, const struct bw_user *user)
     insert(r, user, user->since);
 }
 
-/* ── bytes ── */
+/* ── encoding ── */
 
 void bw_user_write(struct bw_writer *w, const struct bw_user *user)
 {
@@ -303,28 +314,41 @@ void bw_user_read(struct bw_reader *reader, struct bw_user *out)
     read_bytes(reader, secret->hash, BW_USER_HASH);
 }
 
+static bool names_user(enum bw_users_act act)
+{
+    return act == BW_USERS_ROLE_GRANT || act == BW_USERS_ROLE_REVOKE ||
+           (act > BW_USERS_DISABLE && act < BW_USERS_IMPORT);
+}
+
 void bw_users_change_write(struct bw_writer *w, const struct bw_users_change *change)
 {
     bw_write_number(w, change->act);
     if (change->act == BW_USERS_IMPORT)
         bw_write_slice(w, change->list);
-    else if (change->act != BW_USERS_ENABLE && change->act != BW_USERS_DISABLE)
+    if (names_user(change->act))
         bw_user_write(w, &change->user);
     if (change->act == BW_USERS_GRANT || change->act == BW_USERS_REVOKE)
         bw_write_number(w, change->role);
+    if (change->act > BW_USERS_IMPORT)
+        bw_role_name_write(w, change->role_name);
+    if (change->act == BW_USERS_ROLE_ALLOW || change->act == BW_USERS_ROLE_DISALLOW)
+        bw_perm_write(w, &change->perm);
 }
 
 void bw_users_change_read(struct bw_reader *reader, struct bw_users_change *out)
 {
-    *out =
-        (struct bw_users_change){.act = (enum bw_users_act)bw_read_below(reader, BW_USERS_IMPORT)};
+    *out = (struct bw_users_change){
+        .act = (enum bw_users_act)bw_read_below(reader, BW_USERS_ROLE_REVOKE)};
     if (out->act == BW_USERS_IMPORT)
         out->list = bw_read_slice(reader);
-    else if (out->act != BW_USERS_ENABLE && out->act != BW_USERS_DISABLE)
+    if (names_user(out->act))
         bw_user_read(reader, &out->user);
-    if (out->act != BW_USERS_GRANT && out->act != BW_USERS_REVOKE)
-        return;
-    out->role = (enum bw_role)bw_read_below(reader, BW_ROLE_ROOT);
-    if (out->role == BW_ROLE_NONE)
-        reader->failed = true;
+    if (out->act == BW_USERS_GRANT || out->act == BW_USERS_REVOKE) {
+        out->role = (enum bw_role)bw_read_below(reader, BW_ROLE_ROOT);
+        reader->failed |= out->role == BW_ROLE_NONE;
+    }
+    if (out->act > BW_USERS_IMPORT)
+        bw_role_name_read(reader, out->role_name);
+    if (out->act == BW_USERS_ROLE_ALLOW || out->act == BW_USERS_ROLE_DISALLOW)
+        bw_perm_read(reader, &out->perm);
 }

@@ -1,4 +1,4 @@
-/* Watchers, found by their key or held in a list of ranges; see watch.h. */
+/* Watchers in a hash table by key, and in one list of ranges; see watch.h. */
 #include "core/registry/watch.h"
 
 #include "core/base/arena.h"
@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-#define KEYS_MAX 65536u /* bytes of a watcher's keys: larger ones cannot be told apart usefully */
+#define KEYS_MAX 65536u /* maximum bytes of a watcher's key and end */
 
 struct watcher {
-    bw_ref next, previous; /* same bucket, or the list of ranges */
+    bw_ref next, previous; /* next in the bucket, or in the list of ranges */
     bw_ref ready_next, ready_previous;
     bool ready, parked, no_put, no_delete;
     uint32_t key_length, end_length;
-    int64_t revision; /* next one of interest */
-    uint64_t number;  /* of the event to look at next, while it is being told */
+    int64_t revision; /* the next revision of interest */
+    uint64_t number;  /* the next event to examine; UINT64_MAX: not delivering */
     void *owner;
     int64_t id;
     unsigned char bytes[];
@@ -23,10 +23,10 @@ struct watcher {
 struct bw_watches {
     struct bw_heap heap;
     uint32_t count, most, bucket_count;
-    bw_ref *buckets; /* of single keys; the last one holds all ranges */
+    bw_ref *buckets; /* by single key; the last bucket holds all ranges */
     bw_ref ready_first, ready_last;
-    uint64_t noticed; /* events up to this number were looked at */
-    uint32_t steps;   /* left in this turn; UINT32_MAX: no bound */
+    uint64_t noticed; /* events up to this number were examined */
+    uint32_t steps;   /* left in this turn; UINT32_MAX: unlimited */
 };
 
 static struct watcher *watcher_at(const struct bw_watches *w, bw_ref ref)
@@ -134,7 +134,7 @@ bool bw_watches_are_idle(const struct bw_watches *w)
     return w->ready_first == 0;
 }
 
-/* False: the turn is over. */
+/* Returns false if the turn is over. */
 static bool take_step(struct bw_watches *w)
 {
     if (w->steps == UINT32_MAX)
@@ -221,12 +221,17 @@ void *bw_watcher_owner(const struct bw_watches *w, bw_ref ref)
     return watcher_at(w, ref)->owner;
 }
 
+struct bw_keys bw_watcher_keys(const struct bw_watches *w, bw_ref ref)
+{
+    return keys_of(watcher_at(w, ref));
+}
+
 int64_t bw_watcher_id(const struct bw_watches *w, bw_ref ref)
 {
     return watcher_at(w, ref)->id;
 }
 
-static bool concerns(const struct watcher *watcher, const struct bw_happened *event)
+static bool concerns(const struct watcher *watcher, const struct bw_kv_event *event)
 {
     struct bw_keys keys = keys_of(watcher);
     return event->revision >= watcher->revision &&
@@ -234,8 +239,9 @@ static bool concerns(const struct watcher *watcher, const struct bw_happened *ev
            keys_hold(&keys, bw_kv_key(event->kv));
 }
 
-/* What lay before the first event that concerns a watcher did not: it need not look at it again. */
-static void notice_event(struct bw_watches *w, bw_ref first, const struct bw_happened *event)
+/* Events before the first matching one do not concern the watcher, so it starts at that event's
+ * revision. */
+static void notice_event(struct bw_watches *w, bw_ref first, const struct bw_kv_event *event)
 {
     for (bw_ref at = first; at; at = watcher_at(w, at)->next) {
         struct watcher *watcher = watcher_at(w, at);
@@ -247,9 +253,9 @@ static void notice_event(struct bw_watches *w, bw_ref first, const struct bw_hap
     }
 }
 
-void bw_watches_notice(struct bw_watches *w, const struct bw_registry *r)
+void bw_watches_scan(struct bw_watches *w, const struct bw_registry *r)
 {
-    struct bw_happened event;
+    struct bw_kv_event event;
     if (w->noticed < r->event_first)
         w->noticed = r->event_first;
     for (; bw_registry_event(r, w->noticed, &event); w->noticed++) {
@@ -271,15 +277,15 @@ void bw_watches_reset(struct bw_watches *w, const struct bw_registry *r)
 
 static bool begins_revision(const struct bw_registry *r, uint64_t number, int64_t revision)
 {
-    struct bw_happened before;
+    struct bw_kv_event before;
     return number == 0 || !bw_registry_event(r, number - 1, &before) || before.revision != revision;
 }
 
-/* A turn ends between two revisions, so that the events of one stay together. While a watcher is
- * being told, `number` is its place in the history; a revision may be cut in two
- * when its owner cannot take more. */
-enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_registry *r, bw_ref ref,
-                                     struct bw_happened *out)
+/* A turn ends between two revisions, so that the events of one revision stay together. While events
+ * are delivered, `number` is the position in the history. A revision is split only if the owner
+ * cannot accept more events. */
+enum bw_watcher_result bw_watcher_next(struct bw_watches *w, const struct bw_registry *r,
+                                       bw_ref ref, struct bw_kv_event *out)
 {
     struct watcher *watcher = watcher_at(w, ref);
     bool compacted = watcher->revision < r->compacted;
@@ -302,6 +308,11 @@ enum bw_watcher_news bw_watcher_next(struct bw_watches *w, const struct bw_regis
     watcher->number = UINT64_MAX;
     watcher->revision = bw_time_max(watcher->revision, r->revision + 1);
     return BW_WATCHER_NOTHING;
+}
+
+void bw_watcher_put_back(struct bw_watches *w, bw_ref ref)
+{
+    watcher_at(w, ref)->number--;
 }
 
 void bw_watcher_skip(struct bw_watches *w, const struct bw_registry *r, bw_ref ref)

@@ -1,12 +1,12 @@
-/* Who waits for what: watchers of keys and ranges, and which of them has something to be told.
+/* Watchers of keys and ranges, and the list of those with pending events.
  *
- * Model: nothing is queued per watcher. A watcher knows the revision it has seen; events are read
- * from the registry's history when its owner can take them, so that one who never reads costs
- * nothing, and is told that it came too late once the history has moved on. A change touches the
- * watchers of its key and those of ranges, and puts each that matches into the list of ready ones.
- */
-#ifndef BW_REGISTRY_WATCH_H
-#define BW_REGISTRY_WATCH_H
+ * Model. Nothing is queued per watcher. A watcher stores the revision it has seen. When its owner
+ * can accept events, they are read from the registry's history. A watcher that never reads
+ * therefore costs nothing; once the history has moved past its revision it receives
+ * BW_WATCHER_COMPACTED. A change is compared with the watchers of its key and with all ranges;
+ * matching ones become ready. */
+#ifndef BW_CORE_REGISTRY_WATCH_H
+#define BW_CORE_REGISTRY_WATCH_H
 
 #include "core/base/heap.h"
 #include "core/registry/registry.h"
@@ -15,52 +15,56 @@ struct bw_watches;
 
 struct bw_watcher_spec {
     struct bw_keys keys; /* copied */
-    int64_t start;       /* first revision of interest; 0: what happens from now on */
+    int64_t start;       /* first revision of interest; 0: the next one */
     bool no_put, no_delete;
-    void *owner; /* the caller's: whose it is, and which of theirs */
+    void *owner; /* the caller's identification of the watcher */
     int64_t id;
 };
 
 size_t bw_watches_bytes(uint32_t most);
-/* `memory` is zero and 16-byte aligned. Returns 0, BW_EINVAL or BW_ENOMEM. */
+/* `memory` must be zeroed and 16-byte aligned. Returns 0, BW_EINVAL or BW_ENOMEM. */
 int bw_watches_init(struct bw_watches **out, void *memory, size_t bytes, uint32_t most);
 
-/* Of all owners. */
+/* Number of watchers of all owners. */
 uint32_t bw_watches_count(const struct bw_watches *watches);
-/* 0: too many, or keys too long. */
+/* Returns 0 if there are too many watchers or the keys are too long. */
 bw_ref bw_watcher_add(struct bw_watches *watches, const struct bw_registry *registry,
                       const struct bw_watcher_spec *watch);
 void bw_watcher_remove(struct bw_watches *watches, bw_ref ref);
 void *bw_watcher_owner(const struct bw_watches *watches, bw_ref ref);
+struct bw_keys bw_watcher_keys(const struct bw_watches *watches, bw_ref ref);
 int64_t bw_watcher_id(const struct bw_watches *watches, bw_ref ref);
 
-/* After changes: finds out who has news. */
-void bw_watches_notice(struct bw_watches *watches, const struct bw_registry *registry);
-/* The registry was loaded anew: everybody looks again from where they were. */
+/* Call after changes: finds the watchers that have new events. */
+void bw_watches_scan(struct bw_watches *watches, const struct bw_registry *registry);
+/* The registry was loaded again: every watcher resumes at its revision. */
 void bw_watches_reset(struct bw_watches *watches, const struct bw_registry *registry);
-/* Work is done in turns. A turn costs at most so many steps: a step is a watcher taken from the
- * list of ready ones, or an event of the history looked at. Without a turn there is no bound. */
+/* Limits the work of one turn to `steps`. A step takes a watcher from the ready list, or examines
+ * one event of the history. Without a call the work is unlimited. */
 void bw_watches_turn(struct bw_watches *watches, uint32_t steps);
 uint32_t bw_watches_steps_left(const struct bw_watches *watches);
 bool bw_watches_are_idle(const struct bw_watches *watches); /* no watcher is ready */
-/* The next that has something to be told, 0: none, or the turn is over. It leaves the list;
- * bw_watcher_next until it says NOTHING or LATER, or bw_watcher_park. */
+/* Takes the next ready watcher from the list; 0: none, or the turn is over. The caller then calls
+ * bw_watcher_next until it returns NOTHING or LATER, or calls bw_watcher_park. */
 bw_ref bw_watches_ready(struct bw_watches *watches);
-/* Its owner cannot take more now, and comes back to it with bw_watcher_next by itself. Until then
- * it costs nothing, and changes do not make it ready. */
+/* The owner cannot accept more events now and will call bw_watcher_next by itself. Until then the
+ * watcher costs nothing, and changes do not make it ready. */
 void bw_watcher_park(struct bw_watches *watches, bw_ref ref);
 
-/* What has happened up to now is of no interest to its owner. */
+/* Skips all events up to now. */
 void bw_watcher_skip(struct bw_watches *watches, const struct bw_registry *registry, bw_ref ref);
 
-enum bw_watcher_news {
-    BW_WATCHER_NOTHING,  /* it has seen everything up to now */
-    BW_WATCHER_LATER,    /* the turn is over; it is back in the list */
-    BW_WATCHER_EVENT,    /* *out: the next event; those of one revision come one after the other */
-    BW_WATCHER_COMPACTED /* what it waits for next is not kept any more: cancel it */
+enum bw_watcher_result {
+    BW_WATCHER_NOTHING,  /* all events up to now were delivered */
+    BW_WATCHER_LATER,    /* the turn is over; the watcher is ready again */
+    BW_WATCHER_EVENT,    /* *out is the next event; events of one revision follow each other */
+    BW_WATCHER_COMPACTED /* the next event is no longer kept: cancel the watcher */
 };
 
-enum bw_watcher_news bw_watcher_next(struct bw_watches *watches, const struct bw_registry *registry,
-                                     bw_ref ref, struct bw_happened *out);
+enum bw_watcher_result bw_watcher_next(struct bw_watches *watches,
+                                       const struct bw_registry *registry, bw_ref ref,
+                                       struct bw_kv_event *out);
+/* Only right after bw_watcher_next returned an event: the next call returns that event again. */
+void bw_watcher_put_back(struct bw_watches *watches, bw_ref ref);
 
 #endif

@@ -1,5 +1,6 @@
 /* Decisions about the members; see membership.h. */
 #include "core/replica/membership.h"
+#include "core/base/assert.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
@@ -11,13 +12,13 @@ void bw_membership_init(struct bw_membership *m, bw_node self, bool joins,
 {
     *m = (struct bw_membership){
         .self = self, .joins = joins, .ours = {BW_MESH_VERSION, BW_MESH_VERSION_MIN}};
-    bw_roster_init(&m->first, members, count);
-    m->applied = m->roster = m->first;
+    bw_member_list_init(&m->first, members, count);
+    m->applied = m->member_list = m->first;
 }
 
-static uint16_t life_of(const struct bw_roster *roster, bw_node node)
+static uint16_t incarnation_of(const struct bw_member_list *member_list, bw_node node)
 {
-    const struct bw_replica_member *member = bw_roster_find(roster, node);
+    const struct bw_replica_member *member = bw_member_list_find(member_list, node);
     return member ? member->starts : 0;
 }
 
@@ -27,29 +28,33 @@ void bw_membership_begin(struct bw_membership *m, uint64_t starts)
     m->heard = m->kept = m->born = false;
 }
 
-/* A version that keeps no number may have run in between; then the log tells. */
-uint64_t bw_membership_last_life(const struct bw_membership *m, uint64_t kept, uint64_t opened)
+/* A version that stores no number may have run in between; then the log has the higher number. */
+uint64_t bw_membership_last_incarnation(const struct bw_membership *m, uint64_t kept,
+                                        uint64_t opened)
 {
-    uint16_t applied = life_of(&m->applied, m->self), said = life_of(&m->roster, m->self);
-    uint64_t last = kept && !BW_BUG(member_lives_with_every_start) ? kept : opened;
+    uint16_t applied = incarnation_of(&m->applied, m->self),
+             logged = incarnation_of(&m->member_list, m->self);
+    uint64_t last =
+        kept && !BW_BUG(member_takes_a_new_incarnation_with_every_start) ? kept : opened;
     last = applied > last ? applied : last;
-    return said > last ? said : last;
+    return logged > last ? logged : last;
 }
 
-enum bw_life_step bw_membership_life(const struct bw_membership *m)
+enum bw_incarnation_step bw_membership_incarnation_step(const struct bw_membership *m)
 {
-    if (m->ours.highest < BW_VERSION_LIVES)
-        return BW_LIFE_SAY;
-    if (!m->heard && !BW_BUG(member_put_back_says_unheard))
-        return BW_LIFE_ASK;
-    return m->kept ? BW_LIFE_SAY : BW_LIFE_KEEP;
+    if (m->ours.highest < BW_VERSION_INCARNATIONS)
+        return BW_INCARNATION_PUBLISH;
+    if (!m->heard && !BW_BUG(member_reports_incarnation_before_receiving))
+        return BW_INCARNATION_READ_FROM_LEADER;
+    return m->kept ? BW_INCARNATION_PUBLISH : BW_INCARNATION_STORE;
 }
 
-/* ── from the log ── */
+/* ── log entries ── */
 
 static bool is_change(const unsigned char *bytes, size_t length, struct bw_member_change *out)
 {
-    return length > 0 && bytes[0] == BW_ROSTER_RECORD && bw_change_decode(out, bytes, length) == 0;
+    return length > 0 && bytes[0] == BW_MEMBER_CHANGE_RECORD &&
+           bw_change_decode(out, bytes, length) == 0;
 }
 
 bool bw_membership_learn(struct bw_membership *m, const unsigned char *bytes, size_t length)
@@ -57,18 +62,18 @@ bool bw_membership_learn(struct bw_membership *m, const unsigned char *bytes, si
     struct bw_member_change change;
     if (!is_change(bytes, length, &change))
         return false;
-    bw_roster_apply(&m->roster, &change);
+    bw_member_list_apply(&m->member_list, &change);
     return true;
 }
 
 void bw_membership_rewind(struct bw_membership *m)
 {
-    m->roster = m->applied;
+    m->member_list = m->applied;
 }
 
-void bw_membership_load(struct bw_membership *m, const struct bw_roster *roster)
+void bw_membership_load(struct bw_membership *m, const struct bw_member_list *member_list)
 {
-    m->applied = *roster;
+    m->applied = *member_list;
 }
 
 bool bw_membership_apply(struct bw_membership *m, const unsigned char *bytes, size_t length,
@@ -76,11 +81,11 @@ bool bw_membership_apply(struct bw_membership *m, const unsigned char *bytes, si
 {
     if (!is_change(bytes, length, out))
         return false;
-    bw_roster_apply(&m->applied, out);
+    bw_member_list_apply(&m->applied, out);
     return true;
 }
 
-/* ── who is connected to ── */
+/* ── connections ── */
 
 static bool is_among(bw_node node, const bw_node *nodes, uint32_t count)
 {
@@ -118,9 +123,9 @@ bool bw_membership_is_newcomer(const struct bw_membership *m, const struct bw_ra
 bool bw_membership_connects_back(const struct bw_membership *m, const struct bw_raft *raft,
                                  bw_node from)
 {
-    bool unheard_of = from > m->applied.highest && !is_member(raft, from);
+    bool unknown = from > m->applied.highest && !is_member(raft, from);
     return bw_membership_is_newcomer(m, raft) ||
-           (unheard_of && !BW_BUG(member_answers_the_known_alone));
+           (unknown && !BW_BUG(member_answers_the_known_alone));
 }
 
 enum bw_mesh_verdict bw_membership_judge(const struct bw_membership *m, const struct bw_raft *raft,
@@ -128,15 +133,15 @@ enum bw_mesh_verdict bw_membership_judge(const struct bw_membership *m, const st
 {
     bool gone =
         from <= m->applied.highest && !is_member(raft, from) && !bw_membership_is_newcomer(m, raft);
-    return gone && !BW_BUG(member_hears_the_removed) ? BW_MESH_REMOVED : BW_MESH_OK;
+    return gone && !BW_BUG(member_accepts_messages_of_the_removed) ? BW_MESH_REMOVED : BW_MESH_OK;
 }
 
-/* Only a member that never was there may begin with nothing: another has promised things that it
- * has forgotten (fault 25). */
+/* Only a member that has never started may begin with an empty directory. Any other member would
+ * have forgotten its promises (fault 25). */
 enum bw_mesh_verdict bw_membership_joins(const struct bw_membership *m, const char *host,
                                          uint16_t port, bw_node *id)
 {
-    const struct bw_replica_member *member = bw_roster_find_address(&m->applied, host, port);
+    const struct bw_replica_member *member = bw_member_list_find_address(&m->applied, host, port);
     if (!member)
         return BW_MESH_UNKNOWN;
     if (member->name[0] && !BW_BUG(member_joins_twice))
@@ -145,26 +150,76 @@ enum bw_mesh_verdict bw_membership_joins(const struct bw_membership *m, const ch
     return BW_MESH_OK;
 }
 
-bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts, bool born)
+/* Committed or not: the node itself published it. */
+static uint16_t known_incarnation(const struct bw_membership *m, bw_node node)
 {
-    uint16_t known = life_of(&m->applied, node), said = life_of(&m->roster, node);
-    known = said > known ? said : known; /* committed or not: the node itself said so */
-    if (known == UINT16_MAX || BW_BUG(member_put_back_is_heard))
+    uint16_t applied = incarnation_of(&m->applied, node),
+             logged = incarnation_of(&m->member_list, node);
+    return logged > applied ? logged : applied;
+}
+
+static bool is_older(uint16_t known, uint64_t starts, bool born)
+{
+    if (known == UINT16_MAX || BW_BUG(member_restored_from_backup_is_accepted))
         return false;
     return starts < known || (starts == known && known && !born);
 }
 
-/* ── changes ── */
+bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts, bool born)
+{
+    return is_older(known_incarnation(m, node), starts, born);
+}
+
+/* A node reports its incarnation on every connection, so this refusal ends here. Any other refusal
+ * lasts: only the first report shows what was on the disk. */
+void bw_membership_accepted(const struct bw_membership *m, bw_node node,
+                            struct bw_peer_check *check)
+{
+    check->accepted_at = known_incarnation(m, node);
+    if (check->starts && !BW_BUG(member_refuses_the_next_process))
+        check->refused = false;
+}
+
+enum bw_incarnation_verdict bw_membership_reported(const struct bw_membership *m, bw_node node,
+                                                   struct bw_peer_check *check, uint64_t starts,
+                                                   bool born)
+{
+    if (!bw_membership_is_stale(m, node, starts, born))
+        return BW_INCARNATION_CURRENT;
+    if (check->refused)
+        return BW_INCARNATION_STALE;
+    if (!is_older(check->accepted_at, starts, born) && !BW_BUG(member_refuses_an_overtaken_report))
+        return BW_INCARNATION_OVERTAKEN;
+    check->refused = true;
+    check->starts = (uint16_t)starts;
+    check->born = born;
+    return BW_INCARNATION_STALE;
+}
+
+void bw_membership_lost_data(struct bw_peer_check *check)
+{
+    check->refused = true;
+    check->starts = 0;
+    check->born = false;
+}
+
+bool bw_membership_is_refused(const struct bw_membership *m, uint64_t starts, bool born)
+{
+    return starts == 0 || (starts == m->starts && born == m->born) ||
+           BW_BUG(member_obeys_the_refusal_of_another);
+}
+
+/* ── changes of the members ── */
 
 static void gather(const struct bw_membership *m, const struct bw_membership_view *view,
                    bw_node node, struct bw_change_facts *facts)
 {
     bw_node ids[BW_RAFT_MEMBERS_MAX];
-    const struct bw_replica_member *member = bw_roster_find(&m->applied, node);
+    const struct bw_replica_member *member = bw_member_list_find(&m->applied, node);
     uint32_t count =
         bw_raft_members_at(view->raft, bw_raft_commit_index(view->raft), ids, &facts->voters);
     for (uint32_t i = 0; i < count; i++) {
-        bool heard = bw_raft_is_heard(view->raft, ids[i], view->now) &&
+        bool heard = bw_raft_is_responsive(view->raft, ids[i], view->now) &&
                      (ids[i] == m->self || view->connected(view->context, ids[i]));
         facts->alive += i < facts->voters && heard;
         if (ids[i] != node)
@@ -177,26 +232,25 @@ static void gather(const struct bw_membership *m, const struct bw_membership_vie
     facts->ready = member && member->name[0] && bw_raft_is_caught_up(view->raft, node, view->now);
 }
 
-/* The next number; nobody had it before. */
-static int name_newcomer(const struct bw_membership *m, struct bw_member_change *change)
+/* Assigns the next id, which was never used before. */
+static int assign_id(const struct bw_membership *m, struct bw_member_change *change)
 {
     bw_node highest =
-        m->roster.highest > m->applied.highest ? m->roster.highest : m->applied.highest;
-    if (highest >= BW_MEMBER_ID_MAX || m->roster.count >= BW_REPLICA_NODES)
+        m->member_list.highest > m->applied.highest ? m->member_list.highest : m->applied.highest;
+    if (highest >= BW_MEMBER_ID_MAX || m->member_list.count >= BW_REPLICA_NODES)
         return BW_ELIMIT;
     change->member.id = highest + 1;
-    for (bw_node id = 1; id <= highest && BW_BUG(member_number_again); id++)
-        if (!bw_roster_find(&m->roster, id)) {
-            change->member.id = id;
-            break;
-        }
+    if (BW_BUG(member_number_again))
+        for (bw_node id = highest; id > 0; id--)
+            if (!bw_member_list_find(&m->member_list, id))
+                change->member.id = id;
     return 0;
 }
 
-/* A version that was relied on already does not get lost again. */
+/* A member must not fall below the version that the cluster relies on. */
 static int judge_version(const struct bw_membership *m, const struct bw_replica_member *member)
 {
-    bool older = member->name[0] && (member->version ? member->version : 1) < m->roster.level;
+    bool older = member->name[0] && (member->version ? member->version : 1) < m->member_list.level;
     return older ? BW_EVERSION : 0;
 }
 
@@ -207,7 +261,7 @@ int bw_membership_try(const struct bw_membership *m, const struct bw_membership_
     gather(m, view, change->member.id, &facts);
     int error = bw_change_judge(change->op, &facts);
     if (!error && change->op == BW_MEMBER_ADD)
-        error = name_newcomer(m, change);
+        error = assign_id(m, change);
     if (!error && change->op == BW_MEMBER_UPDATE)
         error = judge_version(m, &change->member);
     return error;
@@ -254,25 +308,26 @@ bw_node bw_membership_promotable(const struct bw_membership *m,
     return BW_NODE_NONE;
 }
 
-static bool differs(const char *said, const char *known)
+static bool differs(const char *own, const char *known)
 {
-    return said[0] && strcmp(said, known) != 0;
+    return own[0] && strcmp(own, known) != 0;
 }
 
-bool bw_membership_publish(const struct bw_membership *m, const struct bw_replica_member *said,
+bool bw_membership_publish(const struct bw_membership *m, const struct bw_replica_member *own,
                            struct bw_member_change *out)
 {
-    const struct bw_replica_member *known = bw_roster_find(&m->applied, m->self);
-    bool says = m->ours.highest >= BW_VERSION_LIVES;
+    const struct bw_replica_member *known = bw_member_list_find(&m->applied, m->self);
+    bool publishes = m->ours.highest >= BW_VERSION_INCARNATIONS;
     if (!known)
         return false;
-    bool news = differs(said->name, known->name) || differs(said->client, known->client) ||
-                differs(said->host, known->host) || (said->host[0] && said->port != known->port);
-    if (!news && (!says || (known->starts == m->starts && known->version == m->ours.highest)))
+    bool changed = differs(own->name, known->name) || differs(own->client, known->client) ||
+                   differs(own->host, known->host) || (own->host[0] && own->port != known->port);
+    if (!changed &&
+        (!publishes || (known->starts == m->starts && known->version == m->ours.highest)))
         return false;
-    *out = (struct bw_member_change){.op = BW_MEMBER_UPDATE, .member = *said};
+    *out = (struct bw_member_change){.op = BW_MEMBER_UPDATE, .member = *own};
     out->member.id = m->self;
-    out->member.version = says ? (uint8_t)m->ours.highest : 0;
-    out->member.starts = says ? m->starts : 0;
+    out->member.version = publishes ? (uint8_t)m->ours.highest : 0;
+    out->member.starts = publishes ? m->starts : 0;
     return true;
 }

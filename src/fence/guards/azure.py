@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes an Azure blob unless a newer leader has written it: the blob remembers the highest token in its metadata.
+"""Writes an Azure blob unless a newer leader has written it. The blob keeps the highest token in its metadata.
 
-    azure.py BLOB_URL TOKEN <DATA        BLOB_URL carries a shared access signature with read, create and write
+    azure.py BLOB_URL TOKEN <DATA        BLOB_URL has a shared access signature with read, create and write permission
 
-The token is read, compared, and written with the data under If-Match of that same read: whoever wrote in between makes the
-write fail, and it is read again. Exit code 77: the token is older than the blob's (ESTALE). Every writer must go this way;
-a blob that is deleted forgets its token."""
+The guard reads the blob's token, compares it, and writes data and token on condition that the blob is unchanged (If-Match). If
+another client wrote in between, the write fails and the guard reads again. Exit code 77: the token is older than the blob's
+(ESTALE). Every writer must use this guard. A deleted blob loses its token."""
 import sys
 import urllib.error
 import urllib.request
@@ -22,7 +22,7 @@ def call(method, url, headers, data=None):
 
 
 def highest(url):
-    """The condition that the blob stays as it is, and the token it has."""
+    """Returns the condition that the blob is unchanged, and its token."""
     try:
         seen = call("HEAD", url, {})
     except urllib.error.HTTPError as error:
@@ -33,7 +33,7 @@ def highest(url):
 
 
 def guarded_write(url, token, data, tries=10):
-    """Raises Stale if a newer leader has written. Azure keeps the blob as it is in every other case of failure."""
+    """Raises Stale if a newer leader has written. After any other exception the blob may or may not have been written."""
     if token <= 0:
         raise ValueError("ENOTOKEN: no fencing token was given")
     for _ in range(tries):
@@ -47,7 +47,7 @@ def guarded_write(url, token, data, tries=10):
         except urllib.error.HTTPError as error:
             if error.code not in (409, 412):
                 raise
-    raise TimeoutError("others write this blob all the time")
+    raise TimeoutError("other clients changed the blob during every attempt")
 
 
 if __name__ == "__main__":

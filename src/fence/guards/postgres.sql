@@ -17,10 +17,10 @@ DROP TRIGGER IF EXISTS bellwether_guard_whole ON bellwether_guard;
 CREATE TRIGGER bellwether_guard_whole BEFORE TRUNCATE ON bellwether_guard
     FOR EACH STATEMENT EXECUTE FUNCTION bellwether_guard_stays();
 
--- First in every transaction that writes to a guarded resource:
+-- Call this first in every transaction that writes to a guarded resource:
 --   SELECT bellwether_guard('resource', TOKEN);
--- An older token aborts the transaction with an ESTALE message, SQLSTATE BW077; none with ENOTOKEN, BW064.
--- Transactions of one leadership share the row; that of a newer one waits until they have ended.
+-- An older token aborts the transaction with an ESTALE message, SQLSTATE BW077; a missing one with ENOTOKEN, BW064.
+-- Transactions of one leadership share the row; a transaction of a newer leadership waits until they have ended.
 CREATE OR REPLACE FUNCTION bellwether_guard(guarded text, shown bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

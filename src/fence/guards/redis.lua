@@ -1,16 +1,16 @@
--- Writes to Redis unless a newer leader has written: what shows an older fencing token is rejected.
---   KEYS  the register (it keeps the highest token seen), then every key the command touches
---   ARGV  the token, then a command of Redis with its arguments; without one the token is only checked
--- By redis-cli, with this text in guard.lua:
+-- Writes to Redis unless a newer leader has written: a write with an older fencing token is rejected.
+--   KEYS  the register (it keeps the highest token seen), then every key that the command uses
+--   ARGV  the token, then a Redis command with its arguments; without a command the token is only checked
+-- Example for redis-cli, with this text in guard.lua:
 --   redis-cli --eval guard.lua '{ledger}/guard' '{ledger}' , "$BELLWETHER_TOKEN" SET '{ledger}' hello
--- An older token ends in an error ESTALE, none in ENOTOKEN; the command is then not carried out. The register must outlive
--- every leadership: give it no expiry, keep it in a database that evicts nothing, and beside what it guards.
+-- An older token fails with ESTALE, a missing one with ENOTOKEN; the command is then not executed. The register must outlive
+-- every leadership: set no expiry, use a database without eviction, and keep it in the same database as the guarded keys.
 local shown = ARGV[1] or ''
 if not string.match(shown, '^[1-9]%d*$') then
-    return redis.error_reply('ENOTOKEN ' .. KEYS[1] .. ' guards: nothing is written without a token')
+    return redis.error_reply('ENOTOKEN ' .. KEYS[1] .. ' is guarded and accepts no write without a token')
 end
 local highest = redis.call('GET', KEYS[1]) or '0'
--- 64-bit numbers as text: Lua would round them.
+-- Tokens are compared as text, because Lua would round 64-bit numbers.
 if #shown < #highest or (#shown == #highest and shown < highest) then
     return redis.error_reply('ESTALE ' .. KEYS[1] .. ' has seen token ' .. highest .. ', this is ' .. shown)
 end

@@ -3,11 +3,12 @@
 
     zookeeper_guard.py HOSTS GUARD TOKEN [PATH VALUE]...
 
-GUARD is a znode that holds the highest token in digits. One transaction (a multi, here kazoo's) sets it, if it still has the
-version under which it was read, and writes the rest: ZooKeeper does all of it or nothing, and whoever wrote in between makes
-it fail and be tried again. In any language: get GUARD; compare; multi(setData GUARD TOKEN if version, setData PATH ...).
-Every writer must go this way; do not delete GUARD. Exit 0: written. 77: ESTALE, the token is old. 64: ENOTOKEN, or usage.
-74: ZooKeeper did not answer."""
+GUARD is a znode that contains the highest token in decimal digits. One transaction (a multi, here kazoo's) sets GUARD, if it
+still has the version that was read, and writes the other znodes. ZooKeeper does all of it or nothing. If another client wrote in
+between, the transaction fails and is tried again. In any language: get GUARD; compare the tokens; multi(setData GUARD TOKEN if
+version, setData PATH ...). Every writer must use this guard. Do not delete GUARD.
+
+Exit code 0: written. 77: ESTALE, the token is older. 64: ENOTOKEN, or wrong usage. 74: ZooKeeper did not answer."""
 import sys
 
 from kazoo.client import KazooClient
@@ -20,7 +21,7 @@ class Stale(Exception):
 
 
 def guarded_write(client, guard, token, pairs, tries=10):
-    """Raises Stale if a newer leader has written. In every other case of failure nothing was, or all of it."""
+    """Raises Stale if a newer leader has written. After any other exception either nothing or everything was written."""
     if token <= 0:
         raise ValueError("ENOTOKEN: no fencing token was given")
     for _ in range(tries):
@@ -45,7 +46,7 @@ def guarded_write(client, guard, token, pairs, tries=10):
         for error in failed:
             if not isinstance(error, again):
                 raise error
-    raise TimeoutError("others write behind this guard all the time, or a parent of a path is missing")
+    raise TimeoutError("other clients changed the guard during every attempt, or a parent of a path is missing")
 
 
 def main(hosts, guard, token, *words):

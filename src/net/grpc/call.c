@@ -1,7 +1,8 @@
-/* Calls: messages framed into a stream's bytes and back, and the status at its end; see grpc.h.
+/* Calls: converts messages to the bytes of a stream and back, and reads the final status; see
+ * grpc.h.
  *
- *   a message on the wire: 1 byte compressed (0), 4 bytes length (big-endian), the message
- *   the end: trailers grpc-status (decimal), grpc-message (percent-encoded) */
+ *   message on the wire: 1 byte compressed (0), 4 bytes length (big-endian), the message
+ *   end: trailers grpc-status (decimal), grpc-message (percent-encoded) */
 #include "net/grpc/state.h"
 
 #include "core/base/bug.h"
@@ -59,15 +60,15 @@ static void free_call(struct bw_grpc_call *call)
     free(call);
 }
 
-/* Not under the feet of its own hook. */
-static void free_when_told(struct bw_grpc_call *call)
+/* A call must not be freed while its own hook runs. */
+static void free_after_hook(struct bw_grpc_call *call)
 {
     call->gone = true;
-    if (!call->telling)
+    if (!call->in_hook)
         free_call(call);
 }
 
-/* ---- coming in ---- */
+/* ---- incoming ---- */
 
 static void refuse(struct bw_grpc_call *call, const char *why)
 {
@@ -82,7 +83,7 @@ static bool begin_message(struct bw_grpc_call *call)
     size_t length = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
     if (p[0] != 0 || length > BW_GRPC_MESSAGE_MAX) {
         refuse(call, p[0] ? "the server sent a compressed message"
-                          : "the server sent a message beyond all bounds");
+                          : "the server sent a message that is too long");
         return false;
     }
     if (length > call->in_size) {
@@ -90,7 +91,7 @@ static bool begin_message(struct bw_grpc_call *call)
         call->in = malloc(length);
         call->in_size = call->in ? length : 0;
         if (!call->in) {
-            refuse(call, "no memory for an answer");
+            refuse(call, "out of memory for a response");
             return false;
         }
     }
@@ -98,16 +99,17 @@ static bool begin_message(struct bw_grpc_call *call)
     return true;
 }
 
-/* False: the hook ended the call. `in_have` counts the prefix too. */
+/* Passes a complete message to the hook. Returns false if the hook ended the call. `in_have`
+ * includes the prefix. */
 static bool end_message(struct bw_grpc_call *call)
 {
     struct bw_grpc *channel = call->channel;
     size_t length = call->in_need;
     call->in_have = call->in_need = 0;
     channel->slow = channel->failed = 0;
-    call->telling = true;
+    call->in_hook = true;
     call->hooks.message(call->context, call->in, length);
-    call->telling = false;
+    call->in_hook = false;
     if (call->gone)
         free_call(call);
     else
@@ -143,7 +145,7 @@ static int digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One line for people, whatever the server wrote. */
+/* Keeps the server's text as one printable line. */
 static void keep_message(struct bw_grpc_call *call, const char *text, size_t length)
 {
     size_t used = 0;
@@ -183,16 +185,16 @@ static void on_ended(void *context, uint32_t code)
     if (call->http_status && call->http_status != 200)
         snprintf(why, sizeof why, "the server answered with HTTP status %d", call->http_status);
     else if (code != 0)
-        snprintf(why, sizeof why, "the server broke the call off (HTTP/2 error %u)", code);
-    call->result.sent = code != 7; /* REFUSED_STREAM: certainly not looked at */
+        snprintf(why, sizeof why, "the server reset the call (HTTP/2 error %u)", code);
+    call->result.sent = code != 7; /* REFUSED_STREAM: the server did not process it */
     grpc_call_end(call, BW_GRPC_UNAVAILABLE, why);
 }
 
 static const struct bw_h2_hooks stream_hooks = {on_header, on_data, on_ended};
 
-/* ---- beginning and ending ---- */
+/* ---- start and end ---- */
 
-/* A status of the server's stands; -1 is "none yet". An answer cut short is none. */
+/* Keeps a status that the server sent; -1: none yet. A truncated response is an error. */
 void grpc_call_end(struct bw_grpc_call *call, int code, const char *why)
 {
     struct bw_grpc_result *result = &call->result;
@@ -204,12 +206,12 @@ void grpc_call_end(struct bw_grpc_call *call, int code, const char *why)
     }
     if (result->code == BW_GRPC_OK && call->in_have != 0) {
         result->code = BW_GRPC_INTERNAL;
-        snprintf(result->why, sizeof result->why, "the server's answer is cut short");
+        snprintf(result->why, sizeof result->why, "the server's response is truncated");
     }
     struct bw_grpc *channel = call->channel;
     unlink_call(call);
     call->hooks.done(call->context, result);
-    free_when_told(call);
+    free_after_hook(call);
     grpc_begin_waiting(channel);
 }
 
@@ -330,6 +332,6 @@ void bw_grpc_cancel(struct bw_grpc_call *call)
     unlink_call(call);
     if (call->stream && call->channel->h2)
         bw_h2_cancel(call->stream);
-    free_when_told(call);
+    free_after_hook(call);
     grpc_begin_waiting(channel);
 }

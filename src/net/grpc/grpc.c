@@ -1,4 +1,4 @@
-/* The channel: one endpoint at a time, and whose time is up; see grpc.h. */
+/* The channel: chooses one endpoint at a time and enforces deadlines; see grpc.h. */
 #include "net/grpc/state.h"
 
 #include "core/base/error.h"
@@ -11,7 +11,7 @@
 #define TICK_MS      20u
 #define IDLE_TICK_MS 500u
 #define STALL_MS     ((uint64_t)2 * IDLE_TICK_MS)
-#define PING_MS      6000u /* above the 5 s that etcd's servers allow */
+#define PING_MS      6000u /* etcd's servers allow a PING every 5 s */
 #define PAUSE_MIN_MS 50u
 #define PAUSE_MAX_MS 1000u
 #define SLOW_MAX     3u
@@ -23,7 +23,7 @@ static bool is_connected(const struct bw_grpc *channel)
     return channel->state == GRPC_UP || channel->state == GRPC_READY;
 }
 
-/* The oldest of the lowest rank that may go now. */
+/* Returns the oldest call of the first rank that may start now. */
 static struct bw_grpc_call *next_to_begin(const struct bw_grpc *channel)
 {
     bool full = channel->at_once >= BW_GRPC_AT_ONCE;
@@ -61,7 +61,7 @@ void bw_grpc_ready(struct bw_grpc *channel)
     grpc_begin_waiting(channel);
 }
 
-/* Hooks may cancel other calls and make new ones: the list is looked at anew after each. */
+/* Hooks may cancel other calls and make new ones, so the search restarts after each. */
 static struct bw_grpc_call *next_to_end(const struct bw_grpc *channel, uint64_t newest,
                                         bool also_waiting)
 {
@@ -84,13 +84,13 @@ static void on_pause_over(uv_timer_t *timer)
     connect_next(timer->data);
 }
 
-/* All have failed in turn: wait a little, longer each round, never longer than the patience. */
+/* All endpoints have failed: waits, longer each round, but never longer than the timeout. */
 static void start_pause(struct bw_grpc *channel)
 {
     uint32_t round = channel->failed / channel->options.count;
     uint64_t most = PAUSE_MIN_MS << (round < 6 ? round : 6);
     most = most < PAUSE_MAX_MS ? most : PAUSE_MAX_MS;
-    most = most < channel->patience_ms ? most : channel->patience_ms;
+    most = most < channel->timeout_ms ? most : channel->timeout_ms;
     uint64_t pause = most / 2 + bw_rng_below(&channel->rng, most / 2 + 1);
     channel->state = GRPC_PAUSING;
     uv_timer_start(&channel->pause, on_pause_over, pause, 0);
@@ -136,7 +136,7 @@ static void connect_next(struct bw_grpc *channel)
                                     .host = endpoint->host,
                                     .port = endpoint->port,
                                     .tls = channel->options.tls,
-                                    .within_ms = channel->patience_ms,
+                                    .within_ms = channel->timeout_ms,
                                     .context = channel,
                                     .up = on_up,
                                     .down = on_down};
@@ -144,7 +144,7 @@ static void connect_next(struct bw_grpc *channel)
     channel->connection++;
     channel->h2 = bw_h2_open(&options);
     if (!channel->h2) {
-        snprintf(channel->why, sizeof channel->why, "no memory for a connection");
+        snprintf(channel->why, sizeof channel->why, "out of memory for a connection");
         channel->failed++;
         start_pause(channel);
     }
@@ -152,32 +152,32 @@ static void connect_next(struct bw_grpc *channel)
 
 /* ---- time ---- */
 
-static void check_life(struct bw_grpc *channel, uint64_t now)
+static void check_liveness(struct bw_grpc *channel, uint64_t now)
 {
     if (!is_connected(channel))
         return;
-    uint64_t heard = bw_h2_heard(channel->h2);
-    if (heard >= channel->pinged_ms)
+    uint64_t received_ms = bw_h2_received_ms(channel->h2);
+    if (received_ms >= channel->pinged_ms)
         channel->pinged_ms = 0;
-    if (channel->pinged_ms && now - channel->pinged_ms > channel->patience_ms) {
-        grpc_drop(channel, "the server gives no sign of life", false);
-    } else if (!channel->pinged_ms && now - heard > PING_MS) {
+    if (channel->pinged_ms && now - channel->pinged_ms > channel->timeout_ms) {
+        grpc_drop(channel, "the server does not answer a PING", false);
+    } else if (!channel->pinged_ms && now - received_ms > PING_MS) {
         channel->pinged_ms = now;
         bw_h2_ping(channel->h2);
     }
 }
 
-/* Returns true if the endpoint is to be left for it. */
-static bool run_out(struct bw_grpc *channel, struct bw_grpc_call *call)
+/* Ends a call whose deadline has passed. Returns true if the endpoint should be left. */
+static bool expire_call(struct bw_grpc *channel, struct bw_grpc_call *call)
 {
     bool begun = call->stream != NULL;
     uint64_t now = bw_h2_now_ms();
     if (!call->begun_ms && channel->state == GRPC_READY &&
-        now - call->made_ms < BW_GRPC_WAIT_MS) { /* others are before it */
+        now - call->made_ms < BW_GRPC_WAIT_MS) { /* other calls are before it */
         call->until_ms = now + call->head.within_ms;
         return false;
     }
-    bool silent = begun && bw_h2_heard(channel->h2) <= call->begun_ms;
+    bool silent = begun && bw_h2_received_ms(channel->h2) <= call->begun_ms;
     if (begun) {
         channel->slow++;
         bw_h2_cancel(call->stream);
@@ -204,17 +204,17 @@ static void on_tick(uv_timer_t *timer)
     struct bw_grpc_call *call;
     bool leave = false;
     channel->ticked_ms = now;
-    if (now - before > STALL_MS) /* we were away: first hear what came meanwhile */
+    if (now - before > STALL_MS) /* this process was paused: first process what arrived meanwhile */
         return;
     while (!channel->closed && (call = next_late(channel, newest, now)))
-        leave = run_out(channel, call) || leave;
+        leave = expire_call(channel, call) || leave;
     if (channel->closed)
         return;
     uv_timer_set_repeat(timer, channel->timed ? TICK_MS : IDLE_TICK_MS);
     if (leave && is_connected(channel))
         grpc_drop(channel, "the server does not answer", false);
     else
-        check_life(channel, now);
+        check_liveness(channel, now);
 }
 
 void grpc_tick_soon(struct bw_grpc *channel)
@@ -233,7 +233,7 @@ int bw_grpc_open(struct bw_grpc **out, const struct bw_grpc_options *options)
         return BW_ENOMEM;
     }
     channel->options = *options;
-    channel->patience_ms = BW_GRPC_PATIENCE_MS;
+    channel->timeout_ms = BW_GRPC_TIMEOUT_MS;
     bw_net_seed(&channel->rng);
     channel->at = (uint32_t)bw_rng_below(&channel->rng, options->count);
     uv_timer_init(options->loop, &channel->pause);
@@ -281,7 +281,7 @@ int bw_grpc_fd(const struct bw_grpc *channel)
     return is_connected(channel) && channel->h2 ? bw_h2_fd(channel->h2) : -1;
 }
 
-void bw_grpc_set_patience(struct bw_grpc *channel, uint64_t ms)
+void bw_grpc_set_timeout(struct bw_grpc *channel, uint64_t ms)
 {
-    channel->patience_ms = ms;
+    channel->timeout_ms = ms;
 }

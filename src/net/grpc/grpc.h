@@ -1,17 +1,21 @@
 /* A gRPC client: calls over one HTTP/2 connection to one of several equal endpoints.
  *
- * A channel connects by itself, to the next endpoint when one fails, with growing jittered pauses
- * when all have failed. Calls made while it connects wait for it; calls made while no endpoint
- * could be reached fail at once. A call ends exactly once: with the server's status, by its
- * deadline, or with the connection; `sent` then says whether the server may have seen it, which is
- * what tells "certainly not done" from "unknown". An endpoint that stays silent over a deadline is
- * left, and so is one that lets several calls in a row run out; a silent one is also found by PING,
- * rarely, since gRPC servers hang up on clients that ping more than every 5 s.
+ * A channel connects by itself. If an endpoint fails it tries the next; if all have failed it waits
+ * with backoff and jitter. Calls made while it connects wait. Calls made while no endpoint is
+ * reachable fail at once.
  *
- * Bounds: messages BW_GRPC_MESSAGE_MAX, headers as h2.h, calls BW_GRPC_CALLS_MAX. Compression is
- * not asked for and refused. No hook is called from within a call of yours. */
-#ifndef BW_NET_GRPC_H
-#define BW_NET_GRPC_H
+ * A call ends exactly once: with the server's status, at its deadline, or with the connection.
+ * `sent` then tells whether the server may have received it, which separates "certainly not
+ * executed" from "unknown".
+ *
+ * The channel leaves an endpoint that is silent for a whole deadline, and one that lets several
+ * calls in a row reach their deadline. It also detects a silent endpoint by PING, but rarely: gRPC
+ * servers close connections of clients that ping more often than every 5 s.
+ *
+ * Bounds: messages BW_GRPC_MESSAGE_MAX, headers as in h2.h, calls BW_GRPC_CALLS_MAX. Compression is
+ * not requested and is refused. No hook is called from within a call to this interface. */
+#ifndef BW_NET_GRPC_GRPC_H
+#define BW_NET_GRPC_GRPC_H
 
 #include "net/tls/tls.h"
 
@@ -19,19 +23,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What etcd allows in a request, and twice that for answers: pages of some hundred records fit. */
+/* etcd's limit for a request; a response with a page of some hundred records fits too. */
 #define BW_GRPC_MESSAGE_MAX (1536u << 10)
 #define BW_GRPC_CALLS_MAX   131072u
-/* Calls that a server works on at one time; more wait here, where the urgent ones can pass them. */
+/* Calls in progress at the server at one time. More wait here, where urgent ones can overtake
+ * them. */
 #define BW_GRPC_AT_ONCE       100u
 #define BW_GRPC_WAIT_MS       30000u
 #define BW_GRPC_ENDPOINTS_MAX 16u
 #define BW_GRPC_OWN_MAX       2u
-#define BW_GRPC_VALUE_MAX     127u /* characters of one of them; longer ones are cut */
+#define BW_GRPC_VALUE_MAX     127u /* characters of a header value; longer ones are cut */
 #define BW_GRPC_WHY_MAX       255u
-#define BW_GRPC_PATIENCE_MS   2000u
+#define BW_GRPC_TIMEOUT_MS    2000u
 
-enum bw_grpc_code { /* of the many, those that are told apart */
+enum bw_grpc_code { /* the codes that are distinguished here */
                     BW_GRPC_OK = 0,
                     BW_GRPC_CANCELLED = 1,
                     BW_GRPC_UNKNOWN = 2,
@@ -58,67 +63,72 @@ struct bw_grpc_options {
     struct uv_loop_s *loop;
     struct bw_grpc_endpoint endpoints[BW_GRPC_ENDPOINTS_MAX];
     uint32_t count;
-    struct bw_tls_config *tls; /* NULL: in the clear; borrowed */
+    struct bw_tls_config *tls; /* NULL: no TLS; borrowed */
     void *context;
-    /* Connected. True: calls may go. False: only early ones, until bw_grpc_ready. */
+    /* The channel is connected. Return true: calls may start. Return false: until bw_grpc_ready is
+     * called, only early calls may start. */
     bool (*up)(void *context);
-    /* The connection is gone; its calls have ended before. Another endpoint is tried by itself. */
+    /* The connection is gone; its calls have ended before. The channel tries another endpoint by
+     * itself. */
     void (*down)(void *context, const char *why);
 };
 
-/* Returns 0 or BW_ENOMEM. Begins to connect. */
+/* Returns 0 or BW_ENOMEM. Starts to connect. */
 int bw_grpc_open(struct bw_grpc **out, const struct bw_grpc_options *options);
-/* Calls are forgotten, no hook is called any more; the memory goes with the loop's handles. */
+/* Drops all calls and calls no more hooks. The memory is freed with the loop's handles. */
 void bw_grpc_close(struct bw_grpc *channel);
 
 /* How long an endpoint may take to answer a connection or a PING. */
-void bw_grpc_set_patience(struct bw_grpc *channel, uint64_t ms);
-/* A header of every call that begins from now on, except early ones: who we are. */
+void bw_grpc_set_timeout(struct bw_grpc *channel, uint64_t ms);
+/* Sets a header, such as the credentials, of every call that starts from now on, except early
+ * calls. */
 void bw_grpc_set_header(struct bw_grpc *channel, const char *name, const char *value);
-/* Lets the waiting calls go, after `up` said false. */
+/* Starts the waiting calls, after `up` returned false. */
 void bw_grpc_ready(struct bw_grpc *channel);
-/* This endpoint is of no use now (no leader, denied): on to the next one. `pause`: the fault may be
- * everywhere, so not at once. */
+/* Leaves this endpoint, which is not usable now (no leader, denied), and connects to the next one.
+ * `pause`: all endpoints may have the problem, so the channel waits first. */
 void bw_grpc_leave(struct bw_grpc *channel, const char *why, bool pause);
 
-/* Which connection it is, counted from 1; 0: not connected. And its socket, or -1: it stays the
- * channel's. */
+/* The number of the current connection, counted from 1; 0: not connected. */
 uint64_t bw_grpc_connection(const struct bw_grpc *channel);
+/* The socket of the current connection, or -1. The channel owns it. */
 int bw_grpc_fd(const struct bw_grpc *channel);
 
 struct bw_grpc_result {
-    int code; /* enum bw_grpc_code or another of gRPC's */
+    int code; /* enum bw_grpc_code or another gRPC code */
     bool sent;
-    char why[BW_GRPC_WHY_MAX + 1]; /* what the server said, or what failed; one line */
+    char why[BW_GRPC_WHY_MAX + 1]; /* the server's text, or what failed; one line */
 };
 
 struct bw_grpc_hooks {
     void (*message)(void *context, const uint8_t *bytes, size_t length);
-    void (*done)(void *context, const struct bw_grpc_result *result); /* the last; it is gone */
-    /* Optional: a header of the answer. */
+    /* The last hook of a call, which must not be used afterwards. */
+    void (*done)(void *context, const struct bw_grpc_result *result);
+    /* Optional: a header of the response. */
     void (*header)(void *context, const char *name, const char *value, size_t length);
 };
 
 struct bw_grpc_head {
     const char *path; /* "/package.Service/Method" */
-    /* Headers of its own, as far as they have a name. */
+    /* Additional headers; unused ones have no name. */
     struct {
         const char *name, *value;
     } own[BW_GRPC_OWN_MAX];
-    /* From when it is sent, or for a connection to be there; 0: none (streams). Waiting for others
-     * to be answered is not counted, up to BW_GRPC_WAIT_MS. */
+    /* Maximum time from sending the call to its end, and also for waiting until there is a
+     * connection; 0: no deadline (streams). Waiting behind other calls does not count, up to
+     * BW_GRPC_WAIT_MS. */
     uint64_t within_ms;
-    bool early;  /* before `ready` */
-    bool urgent; /* before others that wait */
+    bool early;  /* may start before bw_grpc_ready */
+    bool urgent; /* overtakes other waiting calls */
 };
 
-/* NULL: too many, no memory, or no endpoint can be reached (a line in why[BW_GRPC_WHY_MAX + 1]):
- * certainly not sent. */
+/* Starts a call. Returns NULL, with the reason in why[BW_GRPC_WHY_MAX + 1], if there are too many
+ * calls, no memory, or no reachable endpoint. The call was then certainly not sent. */
 struct bw_grpc_call *bw_grpc_call(struct bw_grpc *channel, const struct bw_grpc_head *head,
                                   const struct bw_grpc_hooks *hooks, void *context, char *why);
-/* A message; `last`: no other follows. Returns 0 or BW_ELIMIT. */
+/* Sends a message; `last`: it is the last one of this call. Returns 0 or BW_ELIMIT. */
 int bw_grpc_send(struct bw_grpc_call *call, const uint8_t *bytes, size_t length, bool last);
-/* Nobody waits for it any more: no hook is called. Its effect may still happen. */
+/* Cancels a call: no hook is called. It may still take effect on the server. */
 void bw_grpc_cancel(struct bw_grpc_call *call);
 
 #endif

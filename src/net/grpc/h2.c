@@ -1,7 +1,8 @@
-/* HTTP/2 on nghttp2 over a link; see h2.h. */
+/* HTTP/2 with nghttp2 over a link; see h2.h. */
 #include "net/grpc/h2.h"
 
 #include "core/base/error.h"
+#include "os/grow.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
@@ -17,12 +18,12 @@ struct bw_h2 {
     struct bw_h2_options options;
     struct bw_link *link;
     nghttp2_session *session;
-    uv_idle_t flusher; /* sends what the calls of this turn of the loop asked for */
-    uv_timer_t limit;  /* until `up`; then the messenger of a failure */
+    uv_idle_t flusher; /* sends what was requested in this turn of the loop */
+    uv_timer_t limit;  /* time limit until `up`; later it reports a failure */
     struct bw_h2_stream *streams;
     char authority[272];
     char why[BW_LINK_WHY_MAX + 1];
-    uint64_t heard;
+    uint64_t received_ms;
     bool up, down, closed;
     unsigned handles;
     uint8_t out[FLUSH_BYTES];
@@ -40,9 +41,9 @@ struct bw_h2_stream {
     bool last, deferred;
 };
 
-/* ---- coming to an end ---- */
+/* ---- failure ---- */
 
-static void on_told(uv_timer_t *timer)
+static void on_failed(uv_timer_t *timer)
 {
     struct bw_h2 *h2 = timer->data;
     h2->options.down(h2->options.context, h2->why);
@@ -54,12 +55,12 @@ static void fail(struct bw_h2 *h2, const char *why)
         return;
     h2->down = true;
     snprintf(h2->why, sizeof h2->why, "%s", why);
-    uv_timer_start(&h2->limit, on_told, 0, 0);
+    uv_timer_start(&h2->limit, on_failed, 0, 0);
 }
 
 static void on_late(uv_timer_t *timer)
 {
-    fail(timer->data, "the server does not speak HTTP/2 in time");
+    fail(timer->data, "no HTTP/2 SETTINGS from the server in time");
 }
 
 /* ---- streams ---- */
@@ -119,7 +120,7 @@ static void flush(struct bw_h2 *h2)
         bw_link_write(h2->link, h2->out, used);
     if (!h2->down && !nghttp2_session_want_read(h2->session) &&
         !nghttp2_session_want_write(h2->session))
-        fail(h2, "the server broke the rules of HTTP/2");
+        fail(h2, "the server violated HTTP/2");
 }
 
 static void on_flush(uv_idle_t *idle)
@@ -178,14 +179,8 @@ int bw_h2_send(struct bw_h2_stream *stream, const uint8_t *bytes, size_t length,
     size_t needed = stream->out_length + length;
     if (needed > BW_H2_STREAM_QUEUE_MAX || stream->last)
         return BW_ELIMIT;
-    if (needed > stream->out_size) {
-        size_t size = needed < 256 ? 256 : needed * 2;
-        uint8_t *out = realloc(stream->out, size);
-        if (!out)
-            return BW_ELIMIT;
-        stream->out = out;
-        stream->out_size = size;
-    }
+    if (!bw_grow(&stream->out, &stream->out_size, needed, 256, 1))
+        return BW_ELIMIT;
     if (length)
         memcpy(stream->out + stream->out_length, bytes, length);
     stream->out_length = needed;
@@ -202,14 +197,14 @@ void bw_h2_cancel(struct bw_h2_stream *stream)
 {
     struct bw_h2 *h2 = stream->h2;
     stream->hooks = NULL;
-    stream->last = true; /* nothing more to wait for */
+    stream->last = true; /* do not wait for more data */
     if (h2->down || h2->closed)
         return;
     nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     flush_soon(h2);
 }
 
-/* ---- what the server says ---- */
+/* ---- frames from the server ---- */
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
@@ -221,7 +216,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)flags;
     if (!stream || h2->closed || h2->down)
         return 0;
-    stream->header_bytes += name_length + value_length + 32; /* as RFC 9113, 6.5.2 counts */
+    stream->header_bytes += name_length + value_length + 32; /* RFC 9113, section 6.5.2 */
     if (stream->header_bytes > BW_H2_HEADERS_MAX)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the stream is reset */
     if (stream->hooks)
@@ -248,10 +243,10 @@ static int on_stream_end(nghttp2_session *session, int32_t id, uint32_t code, vo
     if (!stream)
         return 0;
     const struct bw_h2_hooks *hooks = h2->closed || h2->down ? NULL : stream->hooks;
-    void *whose = stream->context;
+    void *owner = stream->context;
     free_stream(stream);
     if (hooks)
-        hooks->ended(whose, code);
+        hooks->ended(owner, code);
     return 0;
 }
 
@@ -261,7 +256,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     (void)session;
     bool settings = frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK);
     if (frame->hd.type == NGHTTP2_GOAWAY) {
-        fail(h2, "the server says good-bye");
+        fail(h2, "the server sent GOAWAY");
     } else if (settings && !h2->up && !h2->down) {
         h2->up = true;
         uv_timer_stop(&h2->limit);
@@ -275,7 +270,7 @@ static void on_bytes(void *context, const uint8_t *bytes, size_t length)
     struct bw_h2 *h2 = context;
     if (h2->down || h2->closed)
         return;
-    h2->heard = bw_h2_now_ms();
+    h2->received_ms = bw_h2_now_ms();
     ssize_t taken = nghttp2_session_mem_recv(h2->session, bytes, length);
     if (h2->closed)
         return;
@@ -290,7 +285,7 @@ static void on_bytes(void *context, const uint8_t *bytes, size_t length)
 static void on_link_up(void *context)
 {
     struct bw_h2 *h2 = context;
-    h2->heard = bw_h2_now_ms();
+    h2->received_ms = bw_h2_now_ms();
     flush(h2);
 }
 
@@ -304,7 +299,7 @@ static int make_session(struct bw_h2 *h2)
     nghttp2_session_callbacks *callbacks;
     nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0}, /* of the server's own: none */
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0}, /* no pushed streams */
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, BW_H2_HEADERS_MAX}};
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
@@ -357,7 +352,7 @@ struct bw_h2 *bw_h2_open(const struct bw_h2_options *options)
     uv_timer_init(options->loop, &h2->limit);
     h2->flusher.data = h2->limit.data = h2;
     h2->handles = 2;
-    h2->heard = bw_h2_now_ms();
+    h2->received_ms = bw_h2_now_ms();
     uv_timer_start(&h2->limit, on_late, options->within_ms, 0);
     return h2;
 }
@@ -391,9 +386,9 @@ int bw_h2_fd(const struct bw_h2 *h2)
     return h2->link && h2->up && !h2->down && !h2->closed ? bw_link_fd(h2->link) : -1;
 }
 
-uint64_t bw_h2_heard(const struct bw_h2 *h2)
+uint64_t bw_h2_received_ms(const struct bw_h2 *h2)
 {
-    return h2->heard;
+    return h2->received_ms;
 }
 
 void bw_h2_ping(struct bw_h2 *h2)

@@ -1,5 +1,5 @@
-/* One outgoing connection; see link.h. The socket lives in its own block, so that a failed address
- * can be closed while the next one is tried. */
+/* One outgoing connection; see link.h. The socket has its own memory block, so that a failed
+ * address can be closed while the next one is tried. */
 #include "net/grpc/link.h"
 
 #include "core/base/error.h"
@@ -13,22 +13,22 @@
 #define ADDRESSES_MAX 8u
 #define CHUNK         65536u
 
-/* The request for a connection is told of its end even after the link is gone. */
+/* libuv completes the connect request even after the link is gone. */
 struct connection {
-    uv_tcp_t tcp; /* first: its address is the block's */
+    uv_tcp_t tcp; /* must be first: its address is the block's */
     uv_connect_t connecting;
 };
 
 struct resolving {
     uv_getaddrinfo_t request;
-    struct bw_link *link; /* NULL: nobody waits any more */
+    struct bw_link *link; /* NULL: the link is gone */
 };
 
 struct bw_link {
     struct bw_link_options options;
     char host[256];
-    uv_timer_t timer; /* the time limit, then the messenger of a failure */
-    uv_tcp_t *tcp;    /* of a struct connection */
+    uv_timer_t timer; /* before `up`: the time limit; afterwards: reports a failure from the loop */
+    uv_tcp_t *tcp;    /* part of a struct connection */
     struct resolving *resolving;
     struct sockaddr_storage addresses[ADDRESSES_MAX];
     uint32_t count, tried;
@@ -60,7 +60,7 @@ static void on_failed(uv_timer_t *timer)
     link->options.down(link->options.context, link->why);
 }
 
-/* Told from the loop, once. */
+/* Reports the failure from the loop, once. */
 static void fail(struct bw_link *link, const char *what, const char *why)
 {
     if (link->failed || link->closed)
@@ -76,7 +76,7 @@ static void on_late(uv_timer_t *timer)
     struct bw_link *link = timer->data;
     char what[BW_LINK_WHY_MAX / 2];
     snprintf(what, sizeof what, "%s within %llu ms",
-             link->resolving ? "the name was not found"
+             link->resolving ? "host name not resolved"
              : link->tls     ? "no TLS handshake"
                              : "no connection",
              (unsigned long long)link->options.within_ms);
@@ -110,7 +110,7 @@ static int write_socket(struct bw_link *link, const uint8_t *bytes, size_t lengt
     if (uv_stream_get_write_queue_size(stream) + length <= BW_LINK_QUEUE_MAX)
         writing = malloc(sizeof *writing + length - written);
     if (!writing) {
-        fail(link, "the server does not read what is sent", NULL);
+        fail(link, "the server does not read; too many bytes are queued", NULL);
         return BW_ELIMIT;
     }
     memcpy(writing->bytes, bytes + written, length - written);
@@ -174,7 +174,7 @@ static void read_tls(struct bw_link *link, const uint8_t *bytes, size_t length)
     uint8_t clear[16384];
     char why[BW_TLS_WHY_MAX + 1] = "";
     int error = bw_tls_feed(link->tls, bytes, length, why);
-    flush_tls(link); /* an alert to the server, too */
+    flush_tls(link); /* also sends an alert to the server */
     if (error == 0 && !link->up && bw_tls_is_up(link->tls))
         become_up(link);
     int got = 0;
@@ -191,7 +191,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     if (!link || got == 0)
         return;
     if (got < 0)
-        fail(link, "the connection broke",
+        fail(link, "connection lost",
              got == UV_EOF ? "closed by the server" : uv_strerror((int)got));
     else if (link->tls)
         read_tls(link, (const uint8_t *)buffer->base, (size_t)got);
@@ -217,7 +217,7 @@ static void on_connected(uv_connect_t *request, int status)
     if (!link->options.tls)
         become_up(link);
     else if (!(link->tls = bw_tls_new(link->options.tls, link->host)))
-        fail(link, "no memory for TLS", NULL);
+        fail(link, "out of memory for TLS", NULL);
     else
         flush_tls(link);
 }
@@ -229,7 +229,7 @@ static void try_next(struct bw_link *link)
         struct connection *new = malloc(sizeof *new);
         if (!new || uv_tcp_init(link->options.loop, &new->tcp) != 0) {
             free(new);
-            fail(link, "no memory for a connection", NULL);
+            fail(link, "out of memory for a connection", NULL);
             return;
         }
         link->tcp = &new->tcp;
@@ -260,7 +260,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
         for (const struct addrinfo *at = found; status == 0 && at; at = at->ai_next)
             add_address(link, at->ai_addr, at->ai_addrlen);
         if (status != 0)
-            fail(link, "cannot find the host", uv_strerror(status));
+            fail(link, "cannot resolve the host", uv_strerror(status));
         else if (!link->failed)
             try_next(link);
     }
@@ -268,7 +268,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     free(resolving);
 }
 
-/* Addresses need no resolver, and no thread of it. */
+/* Numeric addresses need no resolver and no thread for it. */
 static bool is_address(struct bw_link *link)
 {
     struct sockaddr_in four;
@@ -293,7 +293,7 @@ static void resolve(struct bw_link *link)
         return;
     }
     free(resolving);
-    fail(link, "cannot look for the host", NULL);
+    fail(link, "cannot resolve the host", NULL);
 }
 
 struct bw_link *bw_link_open(const struct bw_link_options *options)

@@ -1,18 +1,17 @@
 /* One outgoing TCP connection on a libuv loop, with or without TLS: bytes in, bytes out.
  *
- * Finding the name, connecting (to each of its addresses in turn) and the TLS handshake share one
- * time limit of the caller's: a hanging resolver, a half-open connection or a silent peer never
- * holds anybody longer. What waits to be written is bounded. No hook is called from within a call.
- */
-#ifndef BW_NET_LINK_H
-#define BW_NET_LINK_H
+ * Name resolution, connecting (to each address in turn) and the TLS handshake share one time limit.
+ * So a hanging resolver, a half-open connection or a silent peer never delays the caller longer.
+ * Unsent bytes are bounded. No hook is called from within a call to this interface. */
+#ifndef BW_NET_GRPC_LINK_H
+#define BW_NET_GRPC_LINK_H
 
 #include "net/tls/tls.h"
 
 #include <uv.h>
 
 #define BW_LINK_WHY_MAX 255u
-/* Bytes that may wait for a peer that does not read. */
+/* Maximum number of bytes queued for a peer that does not read. */
 #define BW_LINK_QUEUE_MAX (8u << 20)
 
 struct bw_link;
@@ -21,25 +20,27 @@ struct bw_link_options {
     uv_loop_t *loop;
     const char *host; /* copied */
     uint16_t port;
-    struct bw_tls_config *tls; /* NULL: in the clear; borrowed for the link's life */
-    uint64_t within_ms;        /* until `up` must have come */
+    struct bw_tls_config *tls; /* NULL: no TLS; borrowed for the lifetime of the link */
+    uint64_t within_ms;        /* time limit until `up` */
     void *context;
     void (*up)(void *context);
     void (*bytes)(void *context, const uint8_t *bytes, size_t length);
-    /* Once; nothing comes after it. The link still has to be closed. */
+    /* Called once, as the last hook. The link still has to be closed. */
     void (*down)(void *context, const char *why);
 };
 
-/* NULL: no memory. */
+/* Starts to connect. Returns NULL without memory. */
 struct bw_link *bw_link_open(const struct bw_link_options *options);
-/* No hook is called any more; the memory goes when the loop has closed the handles. May be called
- * from hooks. */
+/* Closes the link. No hook is called afterwards, and a hook may call this function. The memory is
+ * freed when the loop has closed the handles. */
 void bw_link_close(struct bw_link *link);
 
-/* Only while it is up. Returns 0, or BW_EIO / BW_ELIMIT: `down` then follows. */
+/* Queues bytes for sending. Call it only between `up` and `down`. Returns 0, or BW_EIO or
+ * BW_ELIMIT; after an error the loop calls `down`. */
 int bw_link_write(struct bw_link *link, const uint8_t *bytes, size_t length);
 
-/* Its socket while it is up, else -1. It stays the link's: who needs it for longer makes a copy. */
+/* The link's socket while it is up, else -1. The link owns it. A caller that needs the socket for
+ * longer than the link exists duplicates it. */
 int bw_link_fd(const struct bw_link *link);
 
 #endif

@@ -1,21 +1,22 @@
-/* The bytes of a sealed frame, and the ciphers under it; see seal.h.
+/* The byte format of a sealed frame, and its ciphers; see seal.h.
  *
  *    at  bytes
  *     0      1  version
  *     1      1  kind
  *     2      2  zero
- *     4      4  name of the ring's key (keyring.h)
+ *     4      4  id of the ring's key (keyring.h)
  *     8      8  cluster
  *    16      4  from (0: a client)
- *    20      4  to (0: whoever is there)
+ *    20      4  to (0: any node at the address)
  *    24     16  session of the sender's process
  *    40      8  counter; the two top bits are its lane
  *    48      n  payload, encrypted
  *  48+n     16  tag over all of the above
  *
- * Numbers are lowest byte first. AES-256-GCM under HKDF-SHA256(key of the ring, salt = session);
- * the nonce is `to` and the counter. A sender never uses a counter twice with the same `to` in a
- * session, and no two processes have the same session, so no nonce meets the same key again. */
+ * Numbers are little-endian. The cipher is AES-256-GCM under HKDF-SHA256(key of the ring, salt =
+ * session). The nonce is `to` and the counter. A sender never reuses a counter with the same `to`
+ * in a session, and no two processes have the same session. So a nonce is never used twice with a
+ * key. */
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "net/sealed/state.h"
@@ -68,7 +69,7 @@ void seal_read_header(struct header *out, const unsigned char *in)
     memcpy(out->session, in + 24, BW_SEAL_SESSION);
 }
 
-#define IV_AT 20u /* in the header: `to` and, behind the session, the counter */
+#define IV_AT 20u /* in the header: `to` and, after the session, the counter */
 
 static void make_iv(unsigned char iv[12], const unsigned char *header)
 {
@@ -76,7 +77,7 @@ static void make_iv(unsigned char iv[12], const unsigned char *header)
     memcpy(iv + 4, header + 40, 8);
 }
 
-/* The ring may have changed since the last frame. */
+/* Sets up the current key: the ring may have changed since the last frame. */
 static bool take_key(struct bw_seal *seal)
 {
     unsigned char key[BW_KEY_BYTES];

@@ -1,4 +1,4 @@
-/* Sealed frames by UDP; see datagram.h. */
+/* Sealed frames over UDP; see datagram.h. */
 #include "net/sealed/datagram.h"
 
 #include "core/base/error.h"
@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #define IN_BATCH       32u
-#define IN_BYTES       2048u /* longer than any of ours: too long is told from whole */
+#define IN_BYTES       2048u /* longer than any valid frame, so that a truncated one is detected */
 #define BATCHES_A_TURN 8u
 #define OUT_BATCH      64u
-#define OUT_MAX        512u /* a word to every member of a large cluster, twice */
+#define OUT_MAX        512u /* two messages to every member of a large cluster */
 #define BUFFER_BYTES   (1 << 20)
 
-struct letter {
+struct packet {
     struct sockaddr_storage to;
     socklen_t to_length;
     uint32_t length;
@@ -29,18 +29,18 @@ struct bw_datagram {
     struct bw_datagram_options options;
     int fd;
     uv_poll_t poll;
-    uv_prepare_t prepare; /* before the loop waits: what timers sent */
-    uv_check_t check;     /* after it: what frames caused */
+    uv_prepare_t prepare; /* before the loop waits: sends the frames that timers queued */
+    uv_check_t check;     /* after the loop waited: sends the frames that its events queued */
     uint32_t handles;
-    bool waiting, closing; /* `waiting`: for room in the socket */
+    bool waiting, closing; /* waiting: for space in the socket's buffer */
     void (*closed)(void *context);
     struct sockaddr_storage bound;
     struct bw_node_index index;
     struct sockaddr_storage *addresses; /* by position in the index */
     struct bw_datagram_counts counts;
     struct bw_sealed opened;
-    uint32_t first, last; /* of `out`: those in between wait */
-    struct letter out[OUT_MAX];
+    uint32_t first, last; /* range of `out` that is queued */
+    struct packet out[OUT_MAX];
     unsigned char in[IN_BATCH][IN_BYTES];
 };
 
@@ -58,7 +58,7 @@ int bw_listen_error(int code)
     return code == EADDRNOTAVAIL || code == EACCES || code == EAFNOSUPPORT ? BW_EINVAL : BW_EIO;
 }
 
-/* ---- out ---- */
+/* ---- outgoing ---- */
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
@@ -68,7 +68,7 @@ static void watch_socket(struct bw_datagram *d, bool writable)
     uv_poll_start(&d->poll, UV_READABLE | (writable ? UV_WRITABLE : 0), on_ready);
 }
 
-/* As many as the kernel takes in one call; false: it takes no more now. */
+/* Sends as many as the kernel accepts in one call. Returns false if it accepts no more now. */
 static bool push(struct bw_datagram *d)
 {
     struct mmsghdr heads[OUT_BATCH];
@@ -76,17 +76,17 @@ static bool push(struct bw_datagram *d)
     unsigned count = d->last - d->first < OUT_BATCH ? d->last - d->first : OUT_BATCH;
     memset(heads, 0, count * sizeof *heads);
     for (unsigned i = 0; i < count; i++) {
-        struct letter *letter = &d->out[d->first + i];
-        parts[i] = (struct iovec){letter->bytes, letter->length};
-        heads[i].msg_hdr = (struct msghdr){.msg_name = &letter->to,
-                                           .msg_namelen = letter->to_length,
+        struct packet *packet = &d->out[d->first + i];
+        parts[i] = (struct iovec){packet->bytes, packet->length};
+        heads[i].msg_hdr = (struct msghdr){.msg_name = &packet->to,
+                                           .msg_namelen = packet->to_length,
                                            .msg_iov = &parts[i],
                                            .msg_iovlen = 1};
     }
     int sent = sendmmsg(d->fd, heads, count, MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS))
         return false;
-    if (sent < 0) { /* that one cannot be sent; the others may */
+    if (sent < 0) { /* this one cannot be sent; try the others */
         d->counts.not_sent += errno != EINTR;
         d->first += errno != EINTR;
         return true;
@@ -101,15 +101,15 @@ static bool push(struct bw_datagram *d)
 
 void bw_datagram_flush(struct bw_datagram *d)
 {
-    bool room = true;
-    while (d->first < d->last && room)
-        room = push(d);
+    bool accepted = true;
+    while (d->first < d->last && accepted)
+        accepted = push(d);
     if (d->first == d->last)
         d->first = d->last = 0;
     uv_prepare_stop(&d->prepare);
     uv_check_stop(&d->check);
-    if (!d->closing && d->waiting == room)
-        watch_socket(d, !room);
+    if (!d->closing && d->waiting == accepted)
+        watch_socket(d, !accepted);
 }
 
 static void on_prepare(uv_prepare_t *handle)
@@ -122,27 +122,27 @@ static void on_check(uv_check_t *handle)
     bw_datagram_flush(handle->data);
 }
 
-/* A socket of IPv6 speaks to addresses of IPv4 by their mapped form. */
-static bool write_address(const struct bw_datagram *d, struct letter *letter,
+/* An IPv6 socket sends to IPv4 addresses in their mapped form. */
+static bool write_address(const struct bw_datagram *d, struct packet *packet,
                           const struct sockaddr *address)
 {
-    letter->to_length = bw_sockaddr_length(address);
-    if (letter->to_length == 0)
+    packet->to_length = bw_sockaddr_length(address);
+    if (packet->to_length == 0)
         return false;
-    memcpy(&letter->to, address, letter->to_length);
+    memcpy(&packet->to, address, packet->to_length);
     if (address->sa_family == AF_INET && d->bound.ss_family == AF_INET6) {
         const struct sockaddr_in *four = (const struct sockaddr_in *)address;
         struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = four->sin_port};
         six.sin6_addr.s6_addr[10] = six.sin6_addr.s6_addr[11] = 0xff;
         memcpy(&six.sin6_addr.s6_addr[12], &four->sin_addr, 4);
-        memcpy(&letter->to, &six, sizeof six);
-        letter->to_length = sizeof six;
+        memcpy(&packet->to, &six, sizeof six);
+        packet->to_length = sizeof six;
     }
     return true;
 }
 
-/* The place for one more, addressed; NULL with an error when there is none. */
-static struct letter *next_letter(struct bw_datagram *d, const struct sockaddr *address, int *error)
+/* Returns the next free, addressed packet; NULL with an error if the queue is full. */
+static struct packet *next_packet(struct bw_datagram *d, const struct sockaddr *address, int *error)
 {
     if (d->last == OUT_MAX)
         bw_datagram_flush(d);
@@ -151,16 +151,16 @@ static struct letter *next_letter(struct bw_datagram *d, const struct sockaddr *
         *error = BW_ELIMIT;
         return NULL;
     }
-    struct letter *letter = &d->out[d->last];
-    *error = write_address(d, letter, address) ? 0 : BW_EINVAL;
-    return *error ? NULL : letter;
+    struct packet *packet = &d->out[d->last];
+    *error = write_address(d, packet, address) ? 0 : BW_EINVAL;
+    return *error ? NULL : packet;
 }
 
-static int post(struct bw_datagram *d, struct letter *letter, int length)
+static int queue_packet(struct bw_datagram *d, struct packet *packet, int length)
 {
     if (length < 0)
         return length;
-    letter->length = (uint32_t)length;
+    packet->length = (uint32_t)length;
     d->last++;
     if (!d->closing) {
         uv_prepare_start(&d->prepare, on_prepare);
@@ -173,12 +173,12 @@ int bw_datagram_send_to(struct bw_datagram *d, const struct sockaddr *address, b
                         unsigned kind, const void *payload, size_t length)
 {
     int error;
-    struct letter *letter = next_letter(d, address, &error);
-    if (!letter)
+    struct packet *packet = next_packet(d, address, &error);
+    if (!packet)
         return error;
-    return post(d, letter,
-                bw_seal_make(d->options.seal, to, kind, payload, length, letter->bytes,
-                             sizeof letter->bytes));
+    return queue_packet(d, packet,
+                        bw_seal_make(d->options.seal, to, kind, payload, length, packet->bytes,
+                                     sizeof packet->bytes));
 }
 
 int bw_datagram_send(struct bw_datagram *d, bw_node to, unsigned kind, const void *payload,
@@ -188,26 +188,28 @@ int bw_datagram_send(struct bw_datagram *d, bw_node to, unsigned kind, const voi
     return address ? bw_datagram_send_to(d, address, to, kind, payload, length) : BW_ENOTMEMBER;
 }
 
-int bw_datagram_greet(struct bw_datagram *d, const struct sockaddr *address, bw_node to)
+int bw_datagram_start_handshake(struct bw_datagram *d, const struct sockaddr *address, bw_node to)
 {
     int error;
-    struct letter *letter = next_letter(d, address, &error);
-    if (!letter)
+    struct packet *packet = next_packet(d, address, &error);
+    if (!packet)
         return error;
-    return post(d, letter, bw_seal_greet(d->options.seal, to, letter->bytes, sizeof letter->bytes));
+    return queue_packet(
+        d, packet,
+        bw_seal_start_handshake(d->options.seal, to, packet->bytes, sizeof packet->bytes));
 }
 
-static void send_back(struct bw_datagram *d, const struct sockaddr *address)
+static void send_reply(struct bw_datagram *d, const struct sockaddr *address)
 {
     int error;
-    struct letter *letter = next_letter(d, address, &error);
-    if (!letter)
+    struct packet *packet = next_packet(d, address, &error);
+    if (!packet)
         return;
-    memcpy(letter->bytes, d->opened.reply, d->opened.reply_length);
-    post(d, letter, (int)d->opened.reply_length);
+    memcpy(packet->bytes, d->opened.reply, d->opened.reply_length);
+    queue_packet(d, packet, (int)d->opened.reply_length);
 }
 
-/* ---- in ---- */
+/* ---- incoming ---- */
 
 static void unmap(struct sockaddr_storage *address)
 {
@@ -230,7 +232,7 @@ static void take(struct bw_datagram *d, const unsigned char *bytes, size_t lengt
         return;
     unmap(from);
     if (result == BW_SEAL_REPLY)
-        send_back(d, address);
+        send_reply(d, address);
     if (result == BW_SEAL_FRAME && opened->kind <= BW_SEAL_KIND_MAX)
         options->frame(options->context, opened, address);
     if (opened->met && options->met)
@@ -239,7 +241,7 @@ static void take(struct bw_datagram *d, const unsigned char *bytes, size_t lengt
         options->lost(options->context, opened->from, address);
 }
 
-/* One batch; false: nothing more waits. */
+/* Receives one batch. Returns false if nothing more is waiting. */
 static bool pull(struct bw_datagram *d)
 {
     struct mmsghdr heads[IN_BATCH];
@@ -322,7 +324,7 @@ void bw_datagram_sweep(struct bw_datagram *d, bool (*keeps)(void *context, bw_no
     }
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static int open_socket(struct bw_datagram *d, char *why)
 {
@@ -373,7 +375,7 @@ int bw_datagram_open(struct bw_datagram **out, const struct bw_datagram_options 
     struct bw_datagram *d = NULL;
     int error = BW_EINVAL;
     if (bw_sockaddr_length(options->listen) == 0 || options->peers_max == 0) {
-        snprintf(why, BW_DATAGRAM_WHY_MAX + 1, "no address of IPv4 or IPv6 to listen on");
+        snprintf(why, BW_DATAGRAM_WHY_MAX + 1, "invalid listen address: expected IPv4 or IPv6");
         return error;
     }
     d = calloc(1, sizeof *d);
@@ -383,7 +385,7 @@ int bw_datagram_open(struct bw_datagram **out, const struct bw_datagram_options 
         d->addresses = calloc(options->peers_max, sizeof *d->addresses);
     }
     if (!d || !d->addresses || bw_node_index_init(&d->index, options->peers_max) != 0) {
-        snprintf(why, BW_DATAGRAM_WHY_MAX + 1, "no memory for datagrams");
+        snprintf(why, BW_DATAGRAM_WHY_MAX + 1, "out of memory for datagrams");
         error = BW_ENOMEM;
     } else if ((error = open_socket(d, why)) == 0) {
         error = start(d, why);

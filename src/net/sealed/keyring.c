@@ -35,7 +35,7 @@ struct bw_keyring {
     struct keys keys;
 };
 
-/* What a frame calls its key: a hash that only who has the key can make. */
+/* The id of a key in frames: a hash that only an owner of the key can compute. */
 static uint32_t name_key(const unsigned char *bytes)
 {
     unsigned char text[BW_KEY_BYTES + sizeof NAME_LABEL], digest[EVP_MAX_MD_SIZE] = {0};
@@ -66,7 +66,7 @@ static bool read_hex(const char *text, unsigned char *out)
     return wrong >= 0;
 }
 
-/* The one way to write it: whatever else decodes is a typing error. */
+/* Accepts only the canonical encoding: anything else is a typing error. */
 static bool read_base64(const char *text, unsigned char *out)
 {
     unsigned char bytes[BASE64_CHARS], again[BASE64_CHARS + 1];
@@ -94,13 +94,13 @@ static int add_key(struct keys *keys, const char *text, size_t length, unsigned 
                                           : false;
     if (!good || memcmp(key->bytes, zeroes, sizeof zeroes) == 0) {
         snprintf(why, BW_KEYRING_WHY_MAX + 1,
-                 "line %u is no key: 32 random bytes in hex or base64 are", line);
+                 "line %u: invalid key: expected 32 random bytes in hex or base64", line);
         return BW_EMALFORMED;
     }
     key->id = name_key(key->bytes);
     for (uint32_t i = 0; i < keys->count; i++)
         if (keys->key[i].id == key->id) {
-            snprintf(why, BW_KEYRING_WHY_MAX + 1, "line %u repeats a key", line);
+            snprintf(why, BW_KEYRING_WHY_MAX + 1, "line %u: duplicate key", line);
             return BW_EMALFORMED;
         }
     keys->count++;
@@ -127,11 +127,11 @@ static int read_lines(struct keys *keys, const char *text, size_t length, char *
     }
     if (keys->count > 0)
         return 0;
-    snprintf(why, BW_KEYRING_WHY_MAX + 1, "there is no key in it");
+    snprintf(why, BW_KEYRING_WHY_MAX + 1, "the file contains no key");
     return BW_EMALFORMED;
 }
 
-/* Group may read: that is how secrets are mounted for a service. */
+/* The group may read the file: that is how secrets are mounted for a service. */
 static int check_mode(int fd, char *why)
 {
     struct stat is;
@@ -143,9 +143,9 @@ static int check_mode(int fd, char *why)
     if (S_ISREG(is.st_mode) && ours && !(is.st_mode & (S_IRWXO | S_IWGRP)))
         return 0;
     snprintf(why, BW_KEYRING_WHY_MAX + 1, "%s",
-             !S_ISREG(is.st_mode) ? "is no ordinary file"
-             : ours               ? "others can read or change it: chmod 600"
-                                  : "belongs to somebody else");
+             !S_ISREG(is.st_mode) ? "not a regular file"
+             : ours               ? "accessible to other users; run chmod 600 on it"
+                                  : "must be owned by the current user or root");
     return BW_EDENIED;
 }
 
@@ -166,7 +166,7 @@ static int read_file(struct keys *keys, int fd, char *why)
         length += got > 0 ? (size_t)got : 0;
     }
     if (length > FILE_BYTES_MAX) {
-        snprintf(why, BW_KEYRING_WHY_MAX + 1, "is longer than %u bytes", FILE_BYTES_MAX);
+        snprintf(why, BW_KEYRING_WHY_MAX + 1, "longer than %u bytes", FILE_BYTES_MAX);
         error = BW_ELIMIT;
     } else {
         error = read_lines(keys, text, length, why);
@@ -188,7 +188,7 @@ static int read_keys(struct keys *keys, const char *file, char *why)
         close(fd);
     }
     if (error)
-        snprintf(why, BW_KEYRING_WHY_MAX + 1, "cannot take keys from %.120s: %.100s", file, reason);
+        snprintf(why, BW_KEYRING_WHY_MAX + 1, "cannot read keys from %.120s: %.100s", file, reason);
     return error;
 }
 
@@ -209,7 +209,7 @@ int bw_keyring_load(struct bw_keyring **out, const char *file, char *why)
     if (ring && (ring->file = strdup(file)))
         error = read_keys(&ring->keys, file, why);
     else
-        snprintf(why, BW_KEYRING_WHY_MAX + 1, "no memory for keys");
+        snprintf(why, BW_KEYRING_WHY_MAX + 1, "out of memory for keys");
     if (error)
         bw_keyring_free(ring);
     else

@@ -1,4 +1,4 @@
-/* Nodes by hash; see node_index.h. */
+/* A hash index of nodes; see node_index.h. */
 #include "net/sealed/node_index.h"
 
 #include "core/base/error.h"

@@ -1,7 +1,7 @@
-/* Positions of nodes in a dense table of fixed size, found by hash: what a table per node is kept
- * by. Who removes one moves the last row of the table into its place. */
-#ifndef BW_NET_NODE_INDEX_H
-#define BW_NET_NODE_INDEX_H
+/* A hash index of nodes: maps a node to its position in a dense table of fixed size. After a
+ * removal the caller moves the last row of its table into the free position. */
+#ifndef BW_NET_SEALED_NODE_INDEX_H
+#define BW_NET_SEALED_NODE_INDEX_H
 
 #include "core/base/types.h"
 
@@ -14,15 +14,15 @@ struct bw_node_index {
 
 #define BW_NODE_INDEX_NONE UINT32_MAX
 
-/* Returns 0 or BW_ENOMEM; deinit is fine after either. */
+/* Returns 0 or BW_ENOMEM; deinit is valid after either. */
 int bw_node_index_init(struct bw_node_index *index, uint32_t max);
 void bw_node_index_deinit(struct bw_node_index *index);
 
 /* The node's position, or BW_NODE_INDEX_NONE. */
 uint32_t bw_node_index_find(const struct bw_node_index *index, bw_node node);
-/* It must not be there. BW_NODE_INDEX_NONE: full. */
+/* The node must not be in the index. BW_NODE_INDEX_NONE: full. */
 uint32_t bw_node_index_add(struct bw_node_index *index, bw_node node);
-/* The node at the last position (`count`, afterwards) is now at this one. */
+/* The node at the last position (the new `count`) moves to this one. */
 void bw_node_index_remove(struct bw_node_index *index, uint32_t position);
 
 #endif

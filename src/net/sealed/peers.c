@@ -1,5 +1,5 @@
-/* Whose sessions are believed; see seal.h. Nodes lie in a table of fixed size with an index by
- * hash; clients, which come and go, in a few places of which the least used gives way. */
+/* Verified sessions; see seal.h. Nodes are in a table of fixed size with a hash index. Clients,
+ * which come and go, share a few slots; the least recently used one is replaced. */
 #include "core/base/bug.h"
 #include "net/sealed/state.h"
 
@@ -25,7 +25,8 @@ struct peer *seal_find_or_add(struct bw_seal *seal, bw_node node)
     return peer;
 }
 
-/* Counters to it must not come again, should it: a nonce would. Nor may an answer that waits. */
+/* Removes a node. If it returns, counters to it must not be reused, because that would reuse a
+ * nonce. Pending answers become invalid too. */
 void seal_remove(struct bw_seal *seal, struct peer *peer)
 {
     for (unsigned lane = 0; lane < SENT_LANES; lane++)
@@ -39,14 +40,14 @@ void seal_remove(struct bw_seal *seal, struct peer *peer)
 
 static bool is_session(const struct session *session, const struct header *header)
 {
-    return session->believed && memcmp(session->id, header->session, BW_SEAL_SESSION) == 0;
+    return session->verified && memcmp(session->id, header->session, BW_SEAL_SESSION) == 0;
 }
 
 static struct session *client_session(struct bw_seal *seal, const struct header *header)
 {
     for (uint32_t i = 0; i < BW_SEAL_CLIENTS_MAX; i++)
         if (is_session(&seal->clients[i].now, header)) {
-            seal->clients[i].heard = ++seal->heard;
+            seal->clients[i].last_used = ++seal->last_used;
             return &seal->clients[i].now;
         }
     return NULL;
@@ -70,24 +71,24 @@ uint32_t seal_generation(const struct bw_seal *seal, bw_node node)
     return node == BW_NODE_NONE ? seal->client_generation : peer ? peer->generation : 0;
 }
 
-static struct session *client_room(struct bw_seal *seal)
+static struct session *client_slot(struct bw_seal *seal)
 {
     struct client *oldest = &seal->clients[0];
     for (uint32_t i = 0; i < BW_SEAL_CLIENTS_MAX; i++)
-        if (seal->clients[i].heard < oldest->heard)
+        if (seal->clients[i].last_used < oldest->last_used)
             oldest = &seal->clients[i];
-    if (oldest->now.believed) /* its answer must not bring it back */
+    if (oldest->now.verified) /* a late answer must not restore the old session */
         seal->client_generation++;
-    oldest->heard = ++seal->heard;
+    oldest->last_used = ++seal->last_used;
     return &oldest->now;
 }
 
-static struct session *peer_room(struct bw_seal *seal, bw_node node, bool *restarted)
+static struct session *peer_slot(struct bw_seal *seal, bw_node node, bool *restarted)
 {
     struct peer *peer = seal_find_or_add(seal, node);
     if (!peer)
         return NULL;
-    *restarted = peer->now.believed;
+    *restarted = peer->now.verified;
     if (*restarted)
         peer->before = peer->now;
     if (!BW_BUG(seal_answer_is_good_twice))
@@ -95,23 +96,24 @@ static struct session *peer_room(struct bw_seal *seal, bw_node node, bool *resta
     return &peer->now;
 }
 
-/* What it sent to us before it answered was said to the process that we were before, or recorded:
- * heard, for us. Kept frames may have been sealed long ago and still be on their way. */
-bool seal_believe(struct bw_seal *seal, const struct header *header, const unsigned char *key,
-                  const uint64_t sent[SENT_LANES], bool *restarted)
+/* Frames sent before the answer were meant for an earlier process of ours, or were recorded, so
+ * they count as received. Kept frames may have been sealed long ago and still be in flight. */
+bool seal_mark_verified(struct bw_seal *seal, const struct header *header, const unsigned char *key,
+                        const uint64_t sent[SENT_LANES], bool *restarted)
 {
     *restarted = false;
     struct session *session =
-        header->from == BW_NODE_NONE ? client_room(seal) : peer_room(seal, header->from, restarted);
+        header->from == BW_NODE_NONE ? client_slot(seal) : peer_slot(seal, header->from, restarted);
     if (!session)
         return false;
-    session->believed = true;
+    session->verified = true;
     memcpy(session->id, header->session, BW_SEAL_SESSION);
     session->key_id = header->key_id;
     memcpy(session->key, key, BW_KEY_BYTES);
     for (unsigned lane = 0; lane < SENT_LANES; lane++)
-        bw_replay_init(&session->window[lane],
-                       BW_BUG(seal_hears_before_the_answer) ? 0 : sent[lane] & COUNTER_MASK);
+        bw_replay_init(&session->window[lane], BW_BUG(seal_accepts_frames_before_the_answer)
+                                                   ? 0
+                                                   : sent[lane] & COUNTER_MASK);
     bw_replay_init(&session->window[LANE_KEPT], 0);
     bw_replay_init(&session->window[LANE_OPEN], header->counter + 1);
     seal->counts.met++;

@@ -1,7 +1,7 @@
-/* Which counters were seen: the newest and the 1,023 before it, in any order. What is older counts
- * as seen. The usual sliding window (RFC 6479 does the same with blocks). Pure. */
-#ifndef BW_NET_REPLAY_H
-#define BW_NET_REPLAY_H
+/* Tracks received counters: the newest and the 1,023 before it, in any order. Older ones count as
+ * received. A sliding window as in RFC 6479, without its blocks. Pure. */
+#ifndef BW_NET_SEALED_REPLAY_H
+#define BW_NET_SEALED_REPLAY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,11 +10,11 @@
 #define BW_REPLAY_BITS 1024u
 
 struct bw_replay {
-    uint64_t next; /* one above the newest seen */
+    uint64_t next; /* one above the newest received */
     uint64_t seen[BW_REPLAY_BITS / 64];
 };
 
-/* Everything below `next` counts as seen. */
+/* Everything below `next` counts as received. */
 static inline void bw_replay_init(struct bw_replay *window, uint64_t next)
 {
     window->next = next;

@@ -1,5 +1,5 @@
-/* Sealing and opening; see seal.h. The bytes are in crypt.c, whose sessions are believed in
- * peers.c, how they come to be in greet.c. */
+/* Sealing and opening; see seal.h. crypt.c has the byte format, peers.c the verified sessions,
+ * handshake.c how sessions are verified. */
 #include "net/sealed/seal.h"
 
 #include "core/base/bug.h"
@@ -26,7 +26,7 @@ const char *bw_seal_drop_name(unsigned drop)
     return drop < BW_SEAL_DROPS ? drop_names[drop] : "unknown";
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 static bool set_up_ciphers(struct bw_seal *seal)
 {
@@ -48,7 +48,7 @@ int bw_seal_new(struct bw_seal **out, const struct bw_seal_options *options)
         return BW_ENOMEM;
     seal->options = *options;
     seal->epoch = 1;
-    seal->challenges.left = seal->answers.left = BW_SEAL_GREETINGS_PER_SECOND;
+    seal->challenges.left = seal->answers.left = BW_SEAL_HANDSHAKES_PER_SECOND;
     seal->peers = calloc(options->peers_max, sizeof *seal->peers);
     int error = bw_node_index_init(&seal->index, options->peers_max);
     if (!error && (!seal->peers || !set_up_ciphers(seal)))
@@ -109,7 +109,7 @@ static int make(struct bw_seal *seal, bw_node to, enum lane lane, unsigned kind,
     if (kind > BW_SEAL_KIND_STREAM_MAX)
         return BW_EINVAL;
     if (length > BW_SEAL_PAYLOAD_MAX || cap < length + BW_SEAL_OVERHEAD)
-        return BW_ELIMIT; /* before a counter is spent */
+        return BW_ELIMIT; /* before a counter is used up */
     lane = to == BW_NODE_NONE ? LANE_OPEN : lane;
     struct peer *peer = lane < SENT_LANES ? seal_find_or_add(seal, to) : NULL;
     if (lane < SENT_LANES && !peer)
@@ -145,8 +145,8 @@ int seal_drop(struct bw_seal *seal, struct bw_sealed *out, enum bw_seal_drop why
     return BW_EDENIED;
 }
 
-/* What can be told before anything is opened; BW_SEAL_DROPS: nothing is wrong. */
-static enum bw_seal_drop look_at(const struct bw_seal *seal, const struct header *header)
+/* Checks the header before anything is decrypted; BW_SEAL_DROPS: valid. */
+static enum bw_seal_drop check_header(const struct bw_seal *seal, const struct header *header)
 {
     const struct bw_seal_options *options = &seal->options;
     if (header->version != BW_SEAL_VERSION)
@@ -164,8 +164,8 @@ static enum bw_seal_drop look_at(const struct bw_seal *seal, const struct header
     return BW_SEAL_DROPS;
 }
 
-/* Unlocks it with the session's key, or with one that is derived now: of a stranger, or because the
- * sender's ring was rotated. False: dropped, out->drop says why. */
+/* Decrypts with the session's key. Derives a key if the sender is unverified or its ring was
+ * rotated. Returns false if the frame was dropped, with the reason in out->drop. */
 static bool unlock(struct bw_seal *seal, const struct header *header, struct session *session,
                    const unsigned char *in, size_t length, unsigned char key[BW_KEY_BYTES],
                    struct bw_sealed *out)
@@ -175,31 +175,31 @@ static bool unlock(struct bw_seal *seal, const struct header *header, struct ses
         seal_drop(seal, out, BW_SEAL_DROP_KEY);
         return false;
     }
-    bool at_hand = session && session->key_id == header->key_id;
-    if (at_hand)
+    bool cached = session && session->key_id == header->key_id;
+    if (cached)
         memcpy(key, session->key, BW_KEY_BYTES);
-    if ((!at_hand && !seal_derive(seal, of_ring, header->session, key)) ||
+    if ((!cached && !seal_derive(seal, of_ring, header->session, key)) ||
         !seal_unlock(seal, key, in, length)) {
         seal_drop(seal, out, BW_SEAL_DROP_FORGED);
         return false;
     }
-    if (session && !at_hand) {
+    if (session && !cached) {
         session->key_id = header->key_id;
         memcpy(session->key, key, BW_KEY_BYTES);
     }
     return true;
 }
 
-/* It is well sealed, and new if its session is believed. */
+/* The frame is authentic, and not a replay if its session is verified. */
 static int take(struct bw_seal *seal, const struct header *header, struct session *session,
                 const unsigned char *key, size_t length, struct bw_sealed *out)
 {
-    bool believed = session != NULL;
+    bool verified = session != NULL;
     if (header->kind == KIND_CHALLENGE)
-        return seal_take_challenge(seal, header, believed, length, out);
+        return seal_take_challenge(seal, header, verified, length, out);
     if (header->kind == KIND_ANSWER)
-        return seal_take_answer(seal, header, key, believed, length, out);
-    if (!believed && !BW_BUG(seal_believes_strangers))
+        return seal_take_answer(seal, header, key, verified, length, out);
+    if (!verified && !BW_BUG(seal_accepts_unknown_senders))
         return seal_challenge(seal, header, out);
     out->unaddressed = header->to == BW_NODE_NONE;
     out->kind = header->kind;
@@ -209,7 +209,7 @@ static int take(struct bw_seal *seal, const struct header *header, struct sessio
     return BW_SEAL_FRAME;
 }
 
-static void empty(struct bw_sealed *out)
+static void clear_result(struct bw_sealed *out)
 {
     memset(out, 0, offsetof(struct bw_sealed, reply));
     out->drop = BW_SEAL_DROPS;
@@ -220,11 +220,11 @@ int bw_seal_open(struct bw_seal *seal, const unsigned char *in, size_t length,
 {
     struct header header;
     unsigned char key[BW_KEY_BYTES];
-    empty(out);
+    clear_result(out);
     if (length < BW_SEAL_OVERHEAD || length > BW_SEAL_FRAME_MAX)
         return seal_drop(seal, out, BW_SEAL_DROP_MALFORMED);
     seal_read_header(&header, in);
-    enum bw_seal_drop wrong = look_at(seal, &header);
+    enum bw_seal_drop wrong = check_header(seal, &header);
     if (wrong != BW_SEAL_DROPS)
         return seal_drop(seal, out, wrong);
     struct session *session = seal_session(seal, &header);
@@ -241,12 +241,12 @@ int bw_seal_open(struct bw_seal *seal, const unsigned char *in, size_t length,
     return result;
 }
 
-/* ---- what is known ---- */
+/* ---- known nodes ---- */
 
 bool bw_seal_knows(const struct bw_seal *seal, bw_node node)
 {
     const struct peer *peer = seal_find(seal, node);
-    return peer && peer->now.believed;
+    return peer && peer->now.verified;
 }
 
 void bw_seal_forget(struct bw_seal *seal, bw_node node)
@@ -260,7 +260,7 @@ uint32_t bw_seal_sweep(struct bw_seal *seal, bool (*keeps)(void *context, bw_nod
                        void *context)
 {
     uint32_t before = seal->index.count;
-    for (uint32_t i = before; i > 0; i--) /* the last one takes a free place, and was asked */
+    for (uint32_t i = before; i > 0; i--) /* a row moved here was checked already */
         if (!keeps(context, seal->index.nodes[i - 1]))
             seal_remove(seal, &seal->peers[i - 1]);
     return before - seal->index.count;

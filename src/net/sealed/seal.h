@@ -1,36 +1,38 @@
-/* Frames between peers, sealed: encrypted, bound to who speaks to whom in which cluster, and good
- * for one hearing.
+/* Sealed frames between peers: encrypted, bound to sender, receiver and cluster, and accepted only
+ * once.
  *
- * Model: who has a key of the ring is trusted to be the node it says it is; everybody else may
- * record, drop, delay, repeat, redirect and make up whatever they like. Frames get lost and
- * reordered on their own anyway.
+ * Model. An owner of a key of the ring is trusted to be the node it claims to be. Everybody else
+ * may record, drop, delay, repeat, redirect and forge frames. Frames also get lost and reordered
+ * without an attacker.
  *
- * Each process draws a session, 128 random bits, and seals under a key derived from a key of the
- * ring and the session; every frame has its own counter in it. A receiver keeps, for each peer, the
- * session it believes in and a window of the last 1,024 counters: what it has seen, or what is
- * older than the window, is dropped.
+ * Each process draws a session, 128 random bits. It seals under a key derived from a key of the
+ * ring and the session, and every frame has its own counter. A receiver keeps, for each peer, the
+ * verified session and a window of the last 1,024 counters. It drops frames that it has received
+ * before or that are older than the window.
  *
- * A session that is not known is not believed, however well the frame is sealed: it may be a
- * recording. A CHALLENGE goes back; the frame is lost. Only a process that still lives and has the
- * session can send the ANSWER. So recordings are worth nothing, also after a restart of either
- * side. Challenges need no memory and are limited per second; an answer is good for some 10 to 20
- * seconds, and for one belief only.
+ * A frame of an unknown session is dropped even if it is authentic: it may be a recording. The
+ * receiver sends a CHALLENGE back. Only a running process with that session can send the ANSWER,
+ * which verifies the session. So recordings are useless, also after a restart of either side.
+ * Challenges need no memory and are limited per second. An answer is valid for 10 to 20 seconds and
+ * verifies only one session.
  *
- * Counters have four lanes, told apart by their two top bits, each with its own window: datagrams,
- * streams (two ways, two orders), kept frames, and frames to whoever is at an address (`to` is 0)
- * with the hand-shakes. A kept frame is sealed now and sent later, perhaps by somebody else when we
- * are dead; it is good once (for a process that has heard it and forgets neither itself nor us),
- * and still good when our next session is already believed.
+ * Counters have four lanes, each with its own window; the two top bits select the lane:
+ *   - datagrams,
+ *   - streams (they overtake datagrams and vice versa),
+ *   - kept frames,
+ *   - frames to any node at an address (`to` is 0), and handshakes.
+ * A kept frame is sealed now and sent later, perhaps by another process after our death. A receiver
+ * that keeps its memory of us accepts it once, even if it has already verified our next session.
  *
- * Not promised: that a frame within the window is fresh (an attacker may hold it back), that
- * lengths and who speaks to whom stay secret, or anything at all against somebody with a key. With
- * the public key that is everybody.
+ * Not guaranteed: that a frame within the window is fresh (an attacker may delay it); that lengths,
+ * senders and receivers stay secret; anything against an attacker with a key. With the public key
+ * that is everybody.
  *
- * No sockets and no clock: bytes in, bytes out, `now` from the caller. Nothing grows after
- * bw_seal_new, and a frame of a session that is believed allocates nothing at all. One seal is used
- * by one thread. */
-#ifndef BW_NET_SEAL_H
-#define BW_NET_SEAL_H
+ * No sockets and no clock: bytes in, bytes out, the caller supplies `now`. Memory does not grow
+ * after bw_seal_new, and a frame of a verified session allocates nothing. A seal must be used by
+ * one thread only. */
+#ifndef BW_NET_SEALED_SEAL_H
+#define BW_NET_SEALED_SEAL_H
 
 #include "core/base/codec.h"
 #include "core/base/types.h"
@@ -38,40 +40,41 @@
 
 #define BW_SEAL_VERSION 1u
 #define BW_SEAL_SESSION 16u
-/* What a seal adds to a payload: the header and the tag. */
+/* A seal adds a header and a tag to a payload. */
 #define BW_SEAL_HEADER   48u
 #define BW_SEAL_TAG      16u
 #define BW_SEAL_OVERHEAD (BW_SEAL_HEADER + BW_SEAL_TAG)
-/* The longest payload: one message of any kind with room for what the caller puts before it. */
+/* The longest payload: one message of any kind, plus space for the caller's own prefix. */
 #define BW_SEAL_PAYLOAD_MAX (BW_FRAME_MAX + 256u)
 #define BW_SEAL_FRAME_MAX   (BW_SEAL_PAYLOAD_MAX + BW_SEAL_OVERHEAD)
-/* The caller's kinds are 0 to here; then come the stream's own, and the seal's. */
+/* Kinds 0 to BW_SEAL_KIND_MAX belong to the caller, the next ones to streams, the last ones to the
+ * seal. */
 #define BW_SEAL_KIND_MAX        239u
 #define BW_SEAL_KIND_STREAM_MAX 253u
-/* The longest reply: a hand-shake. */
+/* The longest reply: a handshake. */
 #define BW_SEAL_REPLY_MAX (BW_SEAL_OVERHEAD + 64u)
-/* Counters that may come in any order. */
+/* Counters that may arrive in any order. */
 #define BW_SEAL_WINDOW 1024u
-/* Anonymous clients whose session is believed; the one heard longest ago gives way. */
+/* Anonymous clients with a verified session; the least recently used one is replaced. */
 #define BW_SEAL_CLIENTS_MAX 64u
-/* Challenges, and as many answers, that go out in a second: a thousand members that start at once
- * meet within seconds, and whoever replays recordings gets little traffic out of us. */
-#define BW_SEAL_GREETINGS_PER_SECOND 512u
+/* Challenges per second, and as many answers. A thousand members that start at once verify each
+ * other within seconds, and an attacker who replays recordings provokes little traffic. */
+#define BW_SEAL_HANDSHAKES_PER_SECOND 512u
 
 /* Why a frame was dropped: X(constant, name for metrics) */
 #define BW_SEAL_DROP_MAP(X)                                                                        \
-    X(MALFORMED, "malformed")      /* too short, too long, or an impossible header */              \
-    X(VERSION, "version")          /* of another version */                                        \
-    X(CLUSTER, "wrong_cluster")    /* of another cluster */                                        \
-    X(NOT_FOR_US, "not_for_us")    /* sealed for another node */                                   \
-    X(OURSELVES, "ourselves")      /* says it is from us: reflected, or a second node of our id */ \
-    X(KEY, "unknown_key")          /* names a key that is not in the ring */                       \
-    X(FORGED, "bad_key")           /* does not open: another key, or changed on the way */         \
-    X(REPLAY, "replay")            /* heard before, or older than the window */                    \
-    X(STRANGER, "unknown_session") /* well sealed, but of a session not believed; challenged */    \
-    X(FLOOD, "too_many_strangers") /* the same, and the second's challenges are used up */         \
-    X(ANSWER, "bad_answer")        /* an answer to nothing we asked, or too late */                \
-    X(FULL, "too_many_peers")      /* no room for another peer */
+    X(MALFORMED, "malformed")        /* too short, too long, or an invalid header */               \
+    X(VERSION, "version")            /* another version */                                         \
+    X(CLUSTER, "wrong_cluster")      /* another cluster */                                         \
+    X(NOT_FOR_US, "not_for_us")      /* sealed for another node */                                 \
+    X(OURSELVES, "ourselves")        /* claims to be from us: reflected, or a duplicate id */      \
+    X(KEY, "unknown_key")            /* names a key that is not in the ring */                     \
+    X(FORGED, "bad_key")             /* cannot be decrypted: wrong key, or changed */              \
+    X(REPLAY, "replay")              /* received before, or older than the window */               \
+    X(UNVERIFIED, "unknown_session") /* authentic, but of an unverified session; challenged */     \
+    X(FLOOD, "too_many_strangers")   /* the same, beyond the challenges per second */              \
+    X(ANSWER, "bad_answer")          /* an answer to no challenge of ours, or too late */          \
+    X(FULL, "too_many_peers")        /* the table of peers is full */
 
 enum bw_seal_drop {
 #define X(constant, name) BW_SEAL_DROP_##constant,
@@ -84,10 +87,10 @@ enum bw_seal_drop {
 const char *bw_seal_drop_name(unsigned drop);
 
 struct bw_seal_options {
-    struct bw_keyring *ring; /* borrowed for the seal's life; may be reloaded at any time */
+    struct bw_keyring *ring; /* borrowed for the seal's lifetime; may be reloaded at any time */
     uint64_t cluster;
     bw_node self;       /* BW_NODE_NONE: an anonymous client */
-    uint32_t peers_max; /* nodes that can be known at a time; 1 to BW_ELECTOR_MEMBERS_MAX */
+    uint32_t peers_max; /* maximum number of known nodes; 1 to BW_ELECTOR_MEMBERS_MAX */
 };
 
 struct bw_seal;
@@ -96,75 +99,79 @@ struct bw_seal;
 int bw_seal_new(struct bw_seal **out, const struct bw_seal_options *options);
 void bw_seal_free(struct bw_seal *seal);
 
-/* The time, on any clock that only goes forward: refills what is limited per second and lets
- * challenges age. Call it before a batch of frames is opened. */
+/* Sets the time, on any monotonic clock: refills the limits per second and ages challenges. Call it
+ * before opening a batch of frames. */
 void bw_seal_clock(struct bw_seal *seal, bw_time now);
 
-/* A frame to `to` (BW_NODE_NONE: to whoever is at the address, or to a client). Returns its bytes,
+/* Seals a frame to `to` (BW_NODE_NONE: any node at the address, or a client). Returns its length,
  * or BW_ELIMIT (payload, `cap` or peers_max too small) or BW_EINVAL (kind). */
 int bw_seal_make(struct bw_seal *seal, bw_node to, unsigned kind, const void *payload,
                  size_t length, unsigned char *out, size_t cap);
-/* The same for a connection, whose frames may arrive earlier or later than datagrams. */
+/* Seals a frame for a connection instead of a datagram. It uses the lane of streams, because its
+ * frames may arrive earlier or later than datagrams. */
 int bw_seal_make_stream(struct bw_seal *seal, bw_node to, unsigned kind, const void *payload,
                         size_t length, unsigned char *out, size_t cap);
-/* A frame to keep, sent later or never, by us or by somebody without a key. Make it anew after
- * bw_keyring_reload: who took the old key away cannot open it. */
+/* Seals a frame that is sent later or never, by us or by a process without a key. Make it again
+ * after bw_keyring_reload: a receiver without the old key cannot open it. */
 int bw_seal_make_kept(struct bw_seal *seal, bw_node to, unsigned kind, const void *payload,
                       size_t length, unsigned char *out, size_t cap);
-/* The first frame of a meeting: asks `to` to show that it lives, so that what is said afterwards
- * is heard on both sides. Not needed (whoever is spoken to asks by itself), but saves the loss of
- * the first frame. Returns bytes, or an error as make. BW_ELIMIT: also when too many went out. */
-int bw_seal_greet(struct bw_seal *seal, bw_node to, unsigned char *out, size_t cap);
+/* Starts a handshake: asks `to` to verify us, so that later frames are accepted in both directions.
+ * It is optional, because a receiver challenges by itself, but it saves the loss of the first
+ * frame. Returns the length, or an error as for bw_seal_make. BW_ELIMIT may also mean that too many
+ * handshakes were sent. */
+int bw_seal_start_handshake(struct bw_seal *seal, bw_node to, unsigned char *out, size_t cap);
 
 enum bw_seal_result {
     BW_SEAL_FRAME,  /* a frame of the caller's kinds */
-    BW_SEAL_REPLY,  /* no frame; `reply` goes back to where these bytes came from */
-    BW_SEAL_NOTHING /* a hand-shake is done; look at `met` */
+    BW_SEAL_REPLY,  /* no frame; send `reply` back to the sender's address */
+    BW_SEAL_NOTHING /* a handshake frame was processed; check `met` */
 };
 
 struct bw_sealed {
     bw_node from;     /* BW_NODE_NONE: a client; also set with REPLY and NOTHING */
-    bool unaddressed; /* sent to whoever is at our address */
-    /* The session of `from` is believed from this frame on. */
+    bool unaddressed; /* sent to any node at our address */
+    /* The session of `from` is verified from this frame on. */
     bool met;
-    /* ... and an earlier one was: that process is gone, or another has the same id. */
+    /* ... and replaces an earlier session: that process is gone, or two processes have this id. */
     bool restarted;
-    /* REPLY: it had not believed us, so what was sent to it before was lost: say it again. */
+    /* REPLY: the sender had not verified us, so what we sent to it before was lost: send it
+     * again. */
     bool lost;
     unsigned kind;
-    const unsigned char *payload; /* until the next call of any function of this seal */
+    const unsigned char *payload; /* valid until the next call with this seal */
     size_t length;
     size_t reply_length;
     unsigned char reply[BW_SEAL_REPLY_MAX];
-    enum bw_seal_drop drop; /* when a frame was dropped: why */
+    enum bw_seal_drop drop; /* why the frame was dropped */
 };
 
-/* Returns enum bw_seal_result, or BW_EDENIED: dropped and counted, out->drop says why. A dropped
- * stranger still has a reply: then BW_SEAL_REPLY is returned, and it is counted all the same. */
+/* Returns enum bw_seal_result, or BW_EDENIED: dropped and counted, with the reason in out->drop.
+ * For a frame of an unverified session it returns BW_SEAL_REPLY with a challenge, and counts the
+ * frame as dropped too. */
 int bw_seal_open(struct bw_seal *seal, const unsigned char *in, size_t length,
                  struct bw_sealed *out);
 
-/* Does this node's session stand? False: what is sent to it goes, but its answers will not be
- * believed at first. */
+/* Returns true if this node's session is verified. If not, frames to it are sent, but its answers
+ * are challenged first. */
 bool bw_seal_knows(const struct bw_seal *seal, bw_node node);
-/* Makes room: it has left for good. Should it come back, it is met anew; of what was heard from it
- * only kept frames could be heard again. */
+/* Removes a node that has left for good. If it returns, it is verified again. Of the frames
+ * received from it earlier, only kept frames could be accepted again. */
 void bw_seal_forget(struct bw_seal *seal, bw_node node);
-/* The same for every node of which `keeps` says no. Returns how many. */
+/* Removes every node for which `keeps` returns false. Returns how many were removed. */
 uint32_t bw_seal_sweep(struct bw_seal *seal, bool (*keeps)(void *context, bw_node node),
                        void *context);
 
 struct bw_seal_counts {
     uint64_t sealed, opened;
-    uint64_t greetings; /* hand-shake frames that went out */
-    uint64_t met;       /* sessions believed */
+    uint64_t greetings; /* handshake frames sent */
+    uint64_t met;       /* sessions verified */
     uint64_t dropped[BW_SEAL_DROPS];
     uint32_t peers; /* nodes known now */
 };
 
 void bw_seal_counts(const struct bw_seal *seal, struct bw_seal_counts *out);
 
-/* The cluster's number from its name. */
+/* Derives the cluster's number from its name. */
 uint64_t bw_seal_cluster(const char *name);
 
 #endif

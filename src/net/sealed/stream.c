@@ -1,9 +1,10 @@
-/* Frames over connections, whom they are from, and which connections there should be; see stream.h.
+/* Frames over connections, the identity of the other side, and the connections to keep; see
+ * stream.h.
  *
- * HELLO is the first frame of who dials, and again whenever the other side had not believed us; who
- * was dialled answers the first HELLO it believes with its own. So whoever has heard a HELLO knows
- * who is there, and that it is believed itself; only then payloads go out. BYE announces an end in
- * good order. */
+ * The side that dialled sends HELLO as its first frame, and again when the other side had not
+ * verified it. The other side answers the first HELLO it accepts with its own HELLO. So when a side
+ * receives a HELLO, it knows the sender, and it knows that the sender has verified it. Only then
+ * does it send payloads. BYE announces a clean close. */
 #include "net/sealed/stream.h"
 
 #include "core/base/error.h"
@@ -17,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KNOWN_WITHIN_MS 5000u
-#define STRANGERS_MAX   64u /* incoming that are not known yet; the oldest gives way */
-#define PAUSE_MIN_MS    5u
-#define PAUSE_MAX_MS    1000u
-#define BACKLOG         128
+#define KNOWN_WITHIN_MS  5000u
+#define UNIDENTIFIED_MAX 64u /* incoming and unidentified; the oldest one is replaced */
+#define PAUSE_MIN_MS     5u
+#define PAUSE_MAX_MS     1000u
+#define BACKLOG          128
 
 static void dial_keep(struct keep *keep);
 
@@ -36,7 +37,7 @@ void stream_release(struct bw_stream *stream)
         closed(context);
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static struct link *find_link(const struct bw_stream *stream, uint64_t id)
 {
@@ -46,7 +47,7 @@ static struct link *find_link(const struct bw_stream *stream, uint64_t id)
     return link;
 }
 
-/* One that is known, or else one that may become so. */
+/* Returns an identified connection, or else one that is being established. */
 static struct link *find_node(const struct bw_stream *stream, bw_node node)
 {
     struct link *coming = NULL;
@@ -73,7 +74,7 @@ static struct keep *find_keep(const struct bw_stream *stream, bw_node node)
     return keep;
 }
 
-/* ---- frames out ---- */
+/* ---- outgoing frames ---- */
 
 static int write_frame(struct link *link, unsigned kind, const void *payload, size_t length)
 {
@@ -153,7 +154,7 @@ static int send_on(struct link *link, unsigned kind, const void *payload, size_t
     return write_frame(link, kind, payload, length);
 }
 
-/* ---- frames in ---- */
+/* ---- incoming frames ---- */
 
 static void become_known(struct link *link, bw_node node)
 {
@@ -167,9 +168,9 @@ static void become_known(struct link *link, bw_node node)
     struct keep *keep = link->kept ? find_keep(stream, node) : NULL;
     if (keep)
         keep->failures = 0;
-    if (!link->dialled && !link->greeted)
+    if (!link->dialled && !link->hello_sent)
         write_frame(link, KIND_HELLO, NULL, 0);
-    link->greeted = true;
+    link->hello_sent = true;
     write_waiting(link);
     if (link->called && stream->options.called)
         stream->options.called(stream->options.context, link->id, NULL);
@@ -177,7 +178,7 @@ static void become_known(struct link *link, bw_node node)
         stream->options.up(stream->options.context, node);
 }
 
-/* A frame that is believed; false: hang up. */
+/* Processes a verified frame. Returns false to close the connection. */
 static bool take_frame(struct link *link)
 {
     struct bw_stream *stream = link->stream;
@@ -185,7 +186,7 @@ static bool take_frame(struct link *link)
     bool expected = link->called || !link->dialled ? !link->known || link->node == opened->from
                                                    : link->node == opened->from;
     if (!expected)
-        return false; /* another node has taken that address */
+        return false; /* another node uses that address now */
     stream->counts.frames_in++;
     if (opened->kind == KIND_HELLO && !link->known)
         become_known(link, opened->from);
@@ -196,8 +197,8 @@ static bool take_frame(struct link *link)
     return true;
 }
 
-/* What a seal drops on a connection is a stranger's, unless we know better: then it was overtaken
- * by a hand-shake elsewhere. */
+/* A dropped frame means that the sender is foreign. Exception: on an identified connection a frame
+ * may be late because of a handshake elsewhere. */
 static bool is_harmless(const struct link *link, enum bw_seal_drop drop)
 {
     return drop == BW_SEAL_DROP_FLOOD || (link->known && drop == BW_SEAL_DROP_REPLAY);
@@ -223,10 +224,10 @@ static bool open_frame(struct link *link, const unsigned char *bytes, size_t len
     return true;
 }
 
-/* The longest frame that this connection may send. */
+/* The longest frame accepted on this connection. */
 static size_t frame_max(const struct link *link)
 {
-    return link->known ? BW_SEAL_FRAME_MAX : STRANGER_FRAME_MAX;
+    return link->known ? BW_SEAL_FRAME_MAX : UNIDENTIFIED_FRAME_MAX;
 }
 
 bool stream_on_bytes(struct link *link)
@@ -247,7 +248,7 @@ bool stream_on_bytes(struct link *link)
     return true;
 }
 
-/* ---- the life of a link ---- */
+/* ---- connections ---- */
 
 void stream_on_up(struct link *link)
 {
@@ -256,7 +257,7 @@ void stream_on_up(struct link *link)
         write_frame(link, KIND_HELLO, NULL, 0);
 }
 
-static void try_later(struct keep *keep);
+static void retry_later(struct keep *keep);
 
 void stream_on_gone(struct link *link, const char *why)
 {
@@ -271,7 +272,7 @@ void stream_on_gone(struct link *link, const char *why)
         link->known && !link->bye && node != BW_NODE_NONE && !bw_stream_connected(stream, node);
     struct keep *keep = link->kept ? find_keep(stream, node) : NULL;
     if (keep)
-        try_later(keep);
+        retry_later(keep);
     if (!hint)
         return;
     stream->counts.hints++;
@@ -279,7 +280,7 @@ void stream_on_gone(struct link *link, const char *why)
         options->down(options->context, node);
 }
 
-/* In good order. */
+/* Closes cleanly. */
 static void end_link(struct link *link)
 {
     if (link->known)
@@ -295,7 +296,7 @@ void stream_on_time(struct link *link)
     }
     link->stream->counts.refused++;
     stream_link_close(link);
-    stream_on_gone(link, "the other side did not show in time that it is a node");
+    stream_on_gone(link, "the other side did not identify itself as a node in time");
 }
 
 static struct link *dial(struct bw_stream *stream, bw_node node, const struct sockaddr *address,
@@ -347,21 +348,21 @@ int bw_stream_answer(struct bw_stream *stream, uint64_t link, unsigned kind, con
     return found ? send_on(found, kind, payload, length) : BW_ENOTMEMBER;
 }
 
-void bw_stream_hang_up(struct bw_stream *stream, uint64_t link)
+void bw_stream_close_link(struct bw_stream *stream, uint64_t link)
 {
     struct link *found = find_link(stream, link);
     if (found)
         end_link(found);
 }
 
-/* ---- connections that should be there ---- */
+/* ---- connections to keep ---- */
 
 static void on_pause(uv_timer_t *timer)
 {
     dial_keep(timer->data);
 }
 
-static void try_later(struct keep *keep)
+static void retry_later(struct keep *keep)
 {
     uint64_t pause = (uint64_t)PAUSE_MIN_MS << (keep->failures < 8 ? keep->failures : 8);
     keep->failures++;
@@ -377,7 +378,7 @@ static void dial_keep(struct keep *keep)
     if (link)
         link->kept = true;
     else
-        try_later(keep);
+        retry_later(keep);
 }
 
 static struct link *kept_link(const struct bw_stream *stream, bw_node node)
@@ -443,7 +444,7 @@ static void on_keep_closed(uv_handle_t *handle)
     stream_release(stream);
 }
 
-void bw_stream_let_go(struct bw_stream *stream, bw_node node)
+void bw_stream_stop_keeping(struct bw_stream *stream, bw_node node)
 {
     struct link *link = kept_link(stream, node);
     for (struct keep **at = &stream->keeps; *at; at = &(*at)->next)
@@ -460,17 +461,18 @@ void bw_stream_let_go(struct bw_stream *stream, bw_node node)
 
 /* ---- listening ---- */
 
-/* Too many who have not shown who they are: the oldest goes, for whoever is honest is quick. */
-static void make_way(struct bw_stream *stream)
+/* Too many unidentified connections: closes the oldest. Nodes identify themselves quickly. */
+static void evict_unidentified(struct bw_stream *stream)
 {
     struct link *oldest = NULL;
-    uint32_t strangers = 0;
+    uint32_t unidentified = 0;
     for (struct link *link = stream->links; link; link = link->next)
         if (!link->known && !link->dialled) {
             oldest = link;
-            strangers++;
+            unidentified++;
         }
-    if (oldest && (strangers > STRANGERS_MAX || stream->counts.links > stream->options.links_max)) {
+    if (oldest &&
+        (unidentified > UNIDENTIFIED_MAX || stream->counts.links > stream->options.links_max)) {
         stream->counts.refused++;
         stream_link_close(oldest);
     }
@@ -480,10 +482,12 @@ static void on_accept(uv_stream_t *listener, int status)
 {
     struct bw_stream *stream = listener->data;
     struct link *link = status == 0 ? stream_link_new(stream) : NULL;
+    if (!link && status == 0)
+        bw_refuse(&stream->refuser);
     if (!link || !stream_link_accept(link, listener))
         return;
     stream_link_time(link, KNOWN_WITHIN_MS);
-    make_way(stream);
+    evict_unidentified(stream);
 }
 
 static int listen_on(struct bw_stream *stream, char *why)
@@ -509,7 +513,7 @@ int bw_stream_open(struct bw_stream **out, const struct bw_stream_options *optio
 {
     struct bw_stream *stream = calloc(1, sizeof *stream);
     if (!stream || options->links_max == 0) {
-        snprintf(why, BW_STREAM_WHY_MAX + 1, "no memory for connections");
+        snprintf(why, BW_STREAM_WHY_MAX + 1, "out of memory for connections");
         free(stream);
         return BW_ENOMEM;
     }
@@ -518,6 +522,9 @@ int bw_stream_open(struct bw_stream **out, const struct bw_stream_options *optio
     uv_tcp_init(options->loop, &stream->listener);
     stream->listener.data = stream;
     stream->handles = 1;
+    stream->refuser = (struct bw_refuser){.listener = (uv_stream_t *)&stream->listener,
+                                          .handles = &stream->handles,
+                                          .released = on_listener_closed};
     int error = options->listen ? listen_on(stream, why) : 0;
     if (error)
         uv_close((uv_handle_t *)&stream->listener, on_listener_closed);
@@ -531,7 +538,7 @@ void bw_stream_close(struct bw_stream *stream, void (*closed)(void *context))
     stream->closing = true;
     stream->closed = closed;
     while (stream->keeps)
-        bw_stream_let_go(stream, stream->keeps->node);
+        bw_stream_stop_keeping(stream, stream->keeps->node);
     while (stream->links)
         end_link(stream->links);
     uv_close((uv_handle_t *)&stream->listener, on_listener_closed);

@@ -1,22 +1,22 @@
-/* Sealed frames by TCP, and the hint that a closed connection is.
+/* Sealed frames over TCP, and the hint that a closed connection gives.
  *
- * For what does not fit a datagram, and to learn within a millisecond that a process has gone: the
- * kernel closes its connections. Each node keeps a connection to the one it follows, not to all. A
- * connection that closes without a word proves nothing; it is a hint that starts an election early.
- * Who closes in good order (idle, not needed any more) says so first, and that is no hint.
+ * Streams carry what does not fit into a datagram. They also show within a millisecond that a
+ * process has died, because the kernel closes its connections. Each node keeps a connection to its
+ * leader, not to all nodes. An abrupt close proves nothing; it is a hint that starts an election
+ * early. A side that closes cleanly (idle, not needed any more) announces it first; that is not a
+ * hint.
  *
- *   on the wire   4 length of the frame, the frame (seal.c); inside TLS where there are credentials
+ *   on the wire   4 length of the frame, the frame (seal.c); inside TLS if there are credentials
  *
- * With credentials both sides show certificates: for the host that was dialled, and, of who dials,
- * one that a server may show. The frames are sealed all the same.
+ * With credentials both sides present certificates: the dialled side for its host, the dialling
+ * side one that is valid for a server. The frames are sealed in addition.
  *
- * Bounds: connections, bytes that wait to be sent on each, the length of a frame; who connects and
- * says nothing believable within five seconds is hung up on; one that waits for an answer to its
- * connect as well.
+ * Bounds: connections, unsent bytes of each, the length of a frame. A connection that is not
+ * identified within five seconds is closed, also while it is being established.
  *
- * Hooks are called from the loop, never from within a call. */
-#ifndef BW_NET_STREAM_H
-#define BW_NET_STREAM_H
+ * Hooks are called from the loop, never from within a call to this interface. */
+#ifndef BW_NET_SEALED_STREAM_H
+#define BW_NET_SEALED_STREAM_H
 
 #include "net/sealed/seal.h"
 
@@ -24,9 +24,9 @@
 #include <uv.h>
 
 #define BW_STREAM_WHY_MAX 255u
-/* Bytes that may wait on one connection: a dozen of the longest frames. */
+/* Unsent bytes of one connection: a dozen of the longest frames. */
 #define BW_STREAM_QUEUE_MAX (1u << 20)
-/* A connection that was dialled to send something closes when it was not needed for so long. */
+/* A connection that was dialled to send something closes after being idle for this time. */
 #define BW_STREAM_IDLE_MS 30000u
 
 struct bw_stream;
@@ -35,58 +35,58 @@ struct bw_credentials;
 struct bw_stream_options {
     uv_loop_t *loop;
     struct bw_seal *seal;               /* borrowed; may be shared with datagrams */
-    const struct sockaddr *listen;      /* NULL: we only dial */
-    struct bw_credentials *credentials; /* NULL: sealed frames alone */
-    uint32_t links_max;                 /* connections at a time, both ways */
-    void *context;                      /* of the hooks; `frame` is a must */
-    /* A frame; pointers last for the call. `link` names the connection for bw_stream_answer. */
+    const struct sockaddr *listen;      /* NULL: only dial */
+    struct bw_credentials *credentials; /* NULL: sealed frames without TLS */
+    uint32_t links_max;                 /* maximum number of connections, both directions */
+    void *context;                      /* of the hooks; `frame` is mandatory */
+    /* A frame arrived; pointers are valid during the call. `link` identifies the connection for
+     * bw_stream_answer. */
     void (*frame)(void *context, const struct bw_sealed *frame, uint64_t link);
-    /* A node's session is believed; `restarted`: it had another one before. */
+    /* A node's session was verified; `restarted`: it had another one before. */
     void (*met)(void *context, bw_node node, bool restarted);
-    /* There is a connection to this node, either way, and it has shown that it is this node. */
+    /* There is a connection with this node, in either direction, and the node is identified. */
     void (*up)(void *context, bw_node node);
-    /* The last connection with this node closed without a word: the hint. */
+    /* The last connection with this node closed abruptly: the hint. */
     void (*down)(void *context, bw_node node);
-    /* A link that bw_stream_call made is up, or will never be (then why is a line). */
+    /* A link made by bw_stream_call is up, or failed (then `why` is the reason). */
     void (*called)(void *context, uint64_t link, const char *why);
 };
 
-/* Returns 0, or BW_EINVAL, BW_EBUSY (the address is in use), BW_EIO or BW_ENOMEM with a line in
+/* Returns 0, or BW_EINVAL, BW_EBUSY (the address is in use), BW_EIO or BW_ENOMEM with the reason in
  * why[BW_STREAM_WHY_MAX + 1]. */
 int bw_stream_open(struct bw_stream **out, const struct bw_stream_options *options, char *why);
-/* Says that it closes, and lets go; `closed` (or NULL) is called from the loop. */
+/* Closes all connections cleanly; `closed` (or NULL) is called from the loop. */
 void bw_stream_close(struct bw_stream *stream, void (*closed)(void *context));
 
-/* Keeps a connection to this node from now on, made anew whenever it breaks; calling again moves it
- * to another address. `host` is the name its certificate must have (NULL: the address in digits).
- * Returns 0, BW_ELIMIT or BW_ENOMEM. */
+/* Keeps a connection to this node from now on and reconnects whenever it breaks. Another call moves
+ * it to another address. `host` is the name in its certificate (NULL: the numeric address). Returns
+ * 0, BW_ELIMIT or BW_ENOMEM. */
 int bw_stream_keep(struct bw_stream *stream, bw_node node, const struct sockaddr *address,
                    const char *host);
-/* Not needed any more: closes in good order. */
-void bw_stream_let_go(struct bw_stream *stream, bw_node node);
+/* Stops keeping the connection and closes it cleanly. */
+void bw_stream_stop_keeping(struct bw_stream *stream, bw_node node);
 
-/* On any connection with the node; if there is none, one is made to `address` and the frame waits
- * for it. Returns 0, or BW_ELIMIT (too long, too much waits, too many links), BW_EINVAL, BW_ENOMEM.
- */
+/* Sends on any connection with the node. If there is none, dials `address` and queues the frame.
+ * Returns 0, or BW_ELIMIT (too long, queue full, too many links), BW_EINVAL, BW_ENOMEM. */
 int bw_stream_send(struct bw_stream *stream, bw_node to, const struct sockaddr *address,
                    unsigned kind, const void *payload, size_t length);
 
-/* One connection to whoever is at the address, for a client; `called` follows. */
+/* For a client: opens one connection to any node at the address; `called` follows. */
 int bw_stream_call(struct bw_stream *stream, const struct sockaddr *address, const char *host,
                    uint64_t *link);
-/* On this very connection. BW_ENOTMEMBER: it is gone. */
+/* Sends on this very connection. BW_ENOTMEMBER: it is gone. */
 int bw_stream_answer(struct bw_stream *stream, uint64_t link, unsigned kind, const void *payload,
                      size_t length);
-void bw_stream_hang_up(struct bw_stream *stream, uint64_t link);
+void bw_stream_close_link(struct bw_stream *stream, uint64_t link);
 
 bool bw_stream_connected(const struct bw_stream *stream, bw_node node);
 
 struct bw_stream_counts {
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
     uint64_t accepted, dialled, hints;
-    uint64_t refused; /* connections hung up on: too many, too slow, no frames of ours, TLS */
+    uint64_t refused; /* closed by us: too many, too slow, invalid frames, TLS */
     uint64_t queue_full;
-    uint32_t links; /* now */
+    uint32_t links; /* current number */
 };
 
 void bw_stream_counts(const struct bw_stream *stream, struct bw_stream_counts *out);

@@ -2,16 +2,17 @@
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "net/sealed/stream_state.h"
+#include "os/grow.h"
 
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE_BYTES   16384u /* a record of TLS */
+#define PIECE_BYTES   16384u /* one TLS record */
 #define SEALED_BYTES  (PIECE_BYTES + 256u)
 #define KEEP_ALIVE_S  2u
 #define NO_ACK_MS     5000
-#define IDLE_IN_BYTES 4096u /* room that a connection keeps while it has nothing to say */
+#define IDLE_IN_BYTES 4096u /* buffer kept by an idle connection */
 
 struct writing {
     uv_write_t request;
@@ -91,15 +92,15 @@ struct link *stream_link_new(struct bw_stream *stream)
     return link;
 }
 
-/* ---- out ---- */
+/* ---- outgoing ---- */
 
 static void on_written(uv_write_t *request, int status)
 {
-    (void)status; /* the reading side notices as well, and only there it is told */
+    (void)status; /* the reading side notices it too and reports it */
     free(request);
 }
 
-/* From the loop, by the end of reading: nobody is told from within a call. */
+/* Fails the connection by ending the reading side: no hook is called from within a call. */
 static bool fail(struct link *link)
 {
     int fd;
@@ -154,26 +155,18 @@ bool stream_link_write(struct link *link, const unsigned char *bytes, size_t len
     return true;
 }
 
-/* ---- in ---- */
+/* ---- incoming ---- */
 
-/* Room for `more` behind what is there. */
-static bool make_room(struct link *link, size_t more)
+/* Makes sure that `more` bytes fit. */
+static bool reserve_input(struct link *link, size_t more)
 {
-    size_t need = link->in_used + more;
-    if (need <= link->in_size)
-        return true;
-    unsigned char *larger = realloc(link->in, need);
-    if (!larger)
-        return false;
-    link->in = larger;
-    link->in_size = need;
-    return true;
+    return bw_grow(&link->in, &link->in_size, link->in_used + more, link->in_used + more, 1);
 }
 
-/* In the clear; false: hang up. */
+/* Plaintext arrived. Returns false to close the connection. */
 static bool take(struct link *link, const unsigned char *bytes, size_t length)
 {
-    if (!make_room(link, length))
+    if (!reserve_input(link, length))
         return false;
     memcpy(link->in + link->in_used, bytes, length);
     link->in_used += length;
@@ -196,7 +189,7 @@ static bool refuse(struct link *link, const char *why)
 static bool come_up(struct link *link)
 {
     if (!link->dialled && !bw_tls_peer_may_serve(link->tls))
-        return refuse(link, "its certificate is not one of a node");
+        return refuse(link, "its certificate is not valid for a node (server)");
     stream_on_up(link);
     return true;
 }
@@ -206,7 +199,7 @@ static bool take_sealed(struct link *link, const unsigned char *bytes, size_t le
     unsigned char clear[PIECE_BYTES];
     char why[BW_TLS_WHY_MAX + 1] = "";
     int error = bw_tls_feed(link->tls, bytes, length, why), got = 0;
-    flush_tls(link); /* an alert to the other side, too */
+    flush_tls(link); /* also sends an alert */
     if (error)
         return refuse(link, why);
     if (!bw_tls_is_up(link->tls))
@@ -233,20 +226,20 @@ static void on_read(uv_stream_t *tcp, ssize_t got, const uv_buf_t *buffer)
     if (!(link->tls ? take_sealed(link, bytes, (size_t)got) : take(link, bytes, (size_t)got)) &&
         !link->closing) {
         link->stream->counts.refused++;
-        gone(link, "the other side does not speak as a node does");
+        gone(link, "the other side sent invalid frames");
     }
 }
 
-static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct link *link = handle->data;
     (void)suggested;
     *out = uv_buf_init((char *)link->stream->chunk, sizeof link->stream->chunk);
 }
 
-/* ---- beginning ---- */
+/* ---- connecting ---- */
 
-/* A host that is silent is noticed by the kernel too, within seconds. */
+/* The kernel also detects a silent host, within seconds. */
 static void set_socket(uv_tcp_t *tcp)
 {
     int fd, no_ack_ms = NO_ACK_MS;
@@ -259,7 +252,7 @@ static void set_socket(uv_tcp_t *tcp)
 static void begin(struct link *link)
 {
     set_socket(&link->tcp);
-    uv_read_start((uv_stream_t *)&link->tcp, on_room, on_read);
+    uv_read_start((uv_stream_t *)&link->tcp, on_alloc, on_read);
     if (!link->stream->options.credentials)
         stream_on_up(link);
 }
@@ -273,7 +266,7 @@ static void on_connected(uv_connect_t *request, int status)
     if (status == 0 && credentials)
         link->tls = bw_tls_new(bw_credentials_client(credentials), link->host);
     if (status != 0 || (credentials && !link->tls)) {
-        gone(link, status ? uv_strerror(status) : "no memory for TLS");
+        gone(link, status ? uv_strerror(status) : "out of memory for TLS");
         return;
     }
     begin(link);
@@ -283,7 +276,7 @@ static void on_connected(uv_connect_t *request, int status)
 
 static void on_no_socket(uv_timer_t *timer)
 {
-    gone(timer->data, "no connection can be made to this address");
+    gone(timer->data, "cannot connect to this address");
 }
 
 void stream_link_dial(struct link *link)

@@ -1,4 +1,4 @@
-/* Files watched by their stamps, contents swapped whole; see credentials.h. */
+/* Watches the files by their stamps and replaces their contents as a whole; see credentials.h. */
 #include "net/tls/credentials.h"
 
 #include "core/base/error.h"
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TELL_MS  10000u
-#define LOOK_MS  2000u
-#define DAY_S    86400
-#define SAID_MAX 1024u
-#define FILES    3u
+#define REPORT_EVERY_MS 10000u
+#define CHECK_EVERY_MS  2000u
+#define DAY_S           86400
+#define LINE_BYTES      1024u
+#define FILES           4u
 
-struct set { /* what was loaded together */
+struct set { /* files that were loaded together */
     struct bw_tls_config *server, *client;
 };
 
@@ -23,8 +23,9 @@ struct bw_credentials {
     uv_timer_t timer;
     struct set now;
     struct bw_stamp loaded[FILES], refused[FILES];
-    uint64_t refusals, told_ms; /* how many, and when the last was told of */
-    int64_t warned_s;           /* when its end was last told */
+    uint64_t refusals;    /* number of connections that were refused */
+    uint64_t reported_ms; /* time of the last report of a refusal */
+    int64_t warned_s;     /* time of the last expiry warning */
 };
 
 static void set_free(struct set *set)
@@ -48,7 +49,7 @@ static int load(const struct bw_credentials *c, struct set *set, char *why)
 static void take_stamps(const struct bw_credentials *c, struct bw_stamp *stamps)
 {
     const struct bw_tls_files *files = &c->options.files;
-    const char *names[FILES] = {files->cert_file, files->key_file, files->ca_file};
+    const char *names[FILES] = {files->cert_file, files->key_file, files->ca_file, files->crl_file};
     for (unsigned i = 0; i < FILES; i++)
         stamps[i] = bw_stamp_of(names[i]);
 }
@@ -65,26 +66,27 @@ static void warn(struct bw_credentials *c)
 {
     int64_t now = (int64_t)time(NULL), ends = bw_tls_config_ends(c->now.server);
     int64_t left = ends - now;
-    char line[SAID_MAX];
+    char line[LINE_BYTES];
     if (ends == 0 || left > (int64_t)BW_CREDENTIALS_WARN_DAYS * DAY_S)
         return;
     if (c->warned_s && now - c->warned_s < DAY_S)
         return;
     c->warned_s = now;
     if (left <= 0)
-        snprintf(line, sizeof line, "the certificate of %s has ended: nobody will accept it",
+        snprintf(line, sizeof line,
+                 "the certificate %s has expired and is no longer accepted; renew it",
                  c->options.files.cert_file);
     else
-        snprintf(line, sizeof line, "the certificate of %s ends in %lld days: renew it",
+        snprintf(line, sizeof line, "the certificate %s expires in %lld days; renew it",
                  c->options.files.cert_file, (long long)(left / DAY_S));
     c->options.say(c->options.context, line);
 }
 
-void bw_credentials_look(struct bw_credentials *c)
+void bw_credentials_check(struct bw_credentials *c)
 {
     struct bw_stamp found[FILES];
     struct set set;
-    char why[BW_TLS_WHY_MAX + 1] = "", line[SAID_MAX];
+    char why[BW_TLS_WHY_MAX + 1] = "", line[LINE_BYTES];
     take_stamps(c, found);
     if (same(found, c->loaded)) {
         warn(c);
@@ -92,8 +94,8 @@ void bw_credentials_look(struct bw_credentials *c)
     }
     if (load(c, &set, why) != 0) {
         if (same(found, c->refused))
-            return; /* was told; half of a renewal may be missing still */
-        snprintf(line, sizeof line, "%s; the certificate from before stays in use", why);
+            return; /* already reported; a renewal may still be incomplete */
+        snprintf(line, sizeof line, "%s; the previous certificate stays in use", why);
         for (unsigned i = 0; i < FILES; i++)
             c->refused[i] = found[i];
         c->options.say(c->options.context, line);
@@ -104,7 +106,7 @@ void bw_credentials_look(struct bw_credentials *c)
     for (unsigned i = 0; i < FILES; i++)
         c->loaded[i] = found[i];
     c->warned_s = 0;
-    snprintf(line, sizeof line, "new connections use the new certificate of %s",
+    snprintf(line, sizeof line, "new connections use the new certificate from %s",
              c->options.files.cert_file);
     c->options.say(c->options.context, line);
     warn(c);
@@ -113,19 +115,19 @@ void bw_credentials_look(struct bw_credentials *c)
 void bw_credentials_refused(struct bw_credentials *c, const char *why)
 {
     uint64_t now = uv_now(c->options.loop);
-    char line[SAID_MAX];
+    char line[LINE_BYTES];
     c->refusals++;
-    if (c->told_ms && now - c->told_ms < TELL_MS)
+    if (c->reported_ms && now - c->reported_ms < REPORT_EVERY_MS)
         return;
-    c->told_ms = now ? now : 1;
-    snprintf(line, sizeof line, "refused a %s's connection: %s (%llu until now)", c->options.whose,
+    c->reported_ms = now ? now : 1;
+    snprintf(line, sizeof line, "refused a %s's connection: %s (%llu so far)", c->options.whose,
              why, (unsigned long long)c->refusals);
     c->options.say(c->options.context, line);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    bw_credentials_look(timer->data);
+    bw_credentials_check(timer->data);
 }
 
 int bw_credentials_open(struct bw_credentials **out, const struct bw_credentials_options *options,
@@ -133,11 +135,11 @@ int bw_credentials_open(struct bw_credentials **out, const struct bw_credentials
 {
     struct bw_credentials *c = calloc(1, sizeof *c);
     if (!c) {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "no memory for TLS");
+        snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
         return BW_ENOMEM;
     }
     c->options = *options;
-    take_stamps(c, c->loaded); /* before: a change in between is seen later */
+    take_stamps(c, c->loaded); /* before loading: a later change is noticed */
     int error = load(c, &c->now, why);
     if (error) {
         free(c);
@@ -145,7 +147,7 @@ int bw_credentials_open(struct bw_credentials **out, const struct bw_credentials
     }
     uv_timer_init(options->loop, &c->timer);
     c->timer.data = c;
-    uv_timer_start(&c->timer, on_timer, LOOK_MS, LOOK_MS);
+    uv_timer_start(&c->timer, on_timer, CHECK_EVERY_MS, CHECK_EVERY_MS);
     warn(c);
     *out = c;
     return 0;

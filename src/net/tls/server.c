@@ -1,4 +1,4 @@
-/* The serving side of TLS; see tls.h. */
+/* The server side of TLS; see tls.h. */
 #include "core/base/error.h"
 #include "net/tls/state.h"
 
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What HTTP/2 allows of TLS 1.2 (RFC 9113, appendix A): forward secrecy and authenticated bytes. */
+/* The ciphers that HTTP/2 allows with TLS 1.2 (RFC 9113, appendix A): forward secrecy and
+ * authenticated encryption. */
 #define CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 static bool offers(const unsigned char *offer, unsigned length, const char *name)
@@ -41,7 +42,7 @@ static void set_rules(SSL_CTX *context)
                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context, 0);
-    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); /* idle connections hold little */
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); /* idle connections hold little memory */
 }
 
 static int load(struct bw_tls_config *config, const struct bw_tls_files *files, char *why)
@@ -62,7 +63,10 @@ static int load(struct bw_tls_config *config, const struct bw_tls_files *files, 
     int error = tls_load_certificate(context, files, why);
     if (error || !files->ca_file)
         return error;
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    error = tls_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, files->crl_file,
+                       why);
+    if (error)
+        return error;
     SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(files->ca_file));
     return tls_load_authorities(context, files->ca_file, why);
 }
@@ -72,7 +76,7 @@ int bw_tls_config_new_server(struct bw_tls_config **out, const struct bw_tls_fil
 {
     struct bw_tls_config *config = calloc(1, sizeof *config);
     if (!config || !(config->context = SSL_CTX_new(TLS_server_method()))) {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "no memory for TLS");
+        snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
         free(config);
         return BW_ENOMEM;
     }

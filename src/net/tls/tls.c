@@ -1,4 +1,4 @@
-/* TLS by OpenSSL over memory buffers; see tls.h. */
+/* TLS with OpenSSL over memory buffers; see tls.h. */
 #include "core/base/error.h"
 #include "net/tls/state.h"
 
@@ -13,18 +13,18 @@
 
 static const char *const http2[] = {"h2", NULL};
 
-/* What the other side thinks of our certificate; NULL: it did not say. */
+/* Explains the alert that the other side sent about our certificate; NULL: no such alert. */
 static const char *alert_of(unsigned long error)
 {
     if (ERR_GET_LIB(error) != ERR_LIB_SSL)
         return NULL;
     switch (ERR_GET_REASON(error) - SSL_AD_REASON_OFFSET) {
     case SSL_AD_CERTIFICATE_REQUIRED:
-        return "the other side wants a certificate, and none was shown";
+        return "the other side requires a certificate, and none was sent";
     case SSL_AD_UNKNOWN_CA:
-        return "the other side does not know who signed our certificate";
+        return "the other side does not trust the authority of our certificate";
     case SSL_AD_CERTIFICATE_EXPIRED:
-        return "the other side says that our certificate has ended";
+        return "the other side reports that our certificate has expired";
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
     case SSL_AD_CERTIFICATE_REVOKED:
@@ -35,22 +35,21 @@ static const char *alert_of(unsigned long error)
     }
 }
 
-/* The newest error names the part of the library that gave up on a file; why it had to is the
- * oldest. */
-static const char *why_not(void)
+/* The newest error names the part of the library that failed; the oldest one has the cause. */
+static const char *openssl_reason(void)
 {
     unsigned long newest = ERR_peek_last_error(), oldest = ERR_peek_error();
     if (ERR_SYSTEM_ERROR(oldest))
         return strerror(ERR_GET_REASON(oldest));
     if (ERR_GET_REASON(newest) == ERR_R_PEM_LIB || ERR_GET_REASON(oldest) == PEM_R_NO_START_LINE)
-        return "it holds none in PEM form";
+        return "the file contains none in PEM format";
     const char *alert = alert_of(newest);
     return alert || !newest ? alert : ERR_reason_error_string(newest);
 }
 
-void tls_say_error(char *why, const char *what)
+void tls_format_error(char *why, const char *what)
 {
-    const char *reason = why_not();
+    const char *reason = openssl_reason();
     snprintf(why, BW_TLS_WHY_MAX + 1, "%s%s%s", what, reason ? ": " : "", reason ? reason : "");
     ERR_clear_error();
 }
@@ -62,9 +61,30 @@ int tls_load_authorities(SSL_CTX *context, const char *file, char *why)
     if (loaded == 1)
         return 0;
     char what[BW_TLS_WHY_MAX / 2];
-    snprintf(what, sizeof what, "cannot take authorities from %s",
+    snprintf(what, sizeof what, "cannot load authorities from %s",
              file ? file : "the system's store");
-    tls_say_error(why, what);
+    tls_format_error(why, what);
+    return BW_EINVAL;
+}
+
+static int accept_expired_list(int good, X509_STORE_CTX *store)
+{
+    return good || X509_STORE_CTX_get_error(store) == X509_V_ERR_CRL_HAS_EXPIRED;
+}
+
+int tls_verify(SSL_CTX *context, int mode, const char *crl_file, char *why)
+{
+    SSL_CTX_set_verify(context, mode, crl_file ? accept_expired_list : NULL);
+    if (!crl_file)
+        return 0;
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+    if (lookup && X509_load_crl_file(lookup, crl_file, X509_FILETYPE_PEM) > 0 &&
+        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1)
+        return 0;
+    char what[BW_TLS_WHY_MAX / 2];
+    snprintf(what, sizeof what, "cannot load revocation lists from %s", crl_file);
+    tls_format_error(why, what);
     return BW_EINVAL;
 }
 
@@ -73,20 +93,20 @@ int tls_load_certificate(SSL_CTX *context, const struct bw_tls_files *files, cha
     if (!files->cert_file && !files->key_file)
         return 0;
     if (!files->cert_file || !files->key_file) {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "a certificate and its key go together");
+        snprintf(why, BW_TLS_WHY_MAX + 1, "a certificate and its key go together; give both");
         return BW_EINVAL;
     }
     if (SSL_CTX_use_certificate_chain_file(context, files->cert_file) != 1) {
         char what[BW_TLS_WHY_MAX / 2];
-        snprintf(what, sizeof what, "cannot take the certificate of %s", files->cert_file);
-        tls_say_error(why, what);
+        snprintf(what, sizeof what, "cannot load the certificate from %s", files->cert_file);
+        tls_format_error(why, what);
         return BW_EINVAL;
     }
     if (SSL_CTX_use_PrivateKey_file(context, files->key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context) != 1) {
         char what[BW_TLS_WHY_MAX / 2];
-        snprintf(what, sizeof what, "cannot take the certificate's key of %s", files->key_file);
-        tls_say_error(why, what);
+        snprintf(what, sizeof what, "cannot load the certificate's key from %s", files->key_file);
+        tls_format_error(why, what);
         return BW_EINVAL;
     }
     return 0;
@@ -113,16 +133,17 @@ int bw_tls_config_new(struct bw_tls_config **out, const struct bw_tls_files *fil
     int error = BW_ENOMEM;
     if (config && (config->context = SSL_CTX_new(TLS_client_method()))) {
         SSL_CTX_set_min_proto_version(config->context, TLS1_2_VERSION);
-        SSL_CTX_set_verify(config->context, SSL_VERIFY_PEER, NULL);
         config->must_agree = true;
         error = tls_set_protocols(config, files->protocols ? files->protocols : http2, why);
         SSL_CTX_set_alpn_protos(config->context, config->protocols, config->protocols_length);
         if (error == 0)
             error = tls_load_authorities(config->context, files->ca_file, why);
         if (error == 0)
+            error = tls_verify(config->context, SSL_VERIFY_PEER, files->crl_file, why);
+        if (error == 0)
             error = tls_load_certificate(config->context, files, why);
     } else {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "no memory for TLS");
+        snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
     }
     if (error != 0) {
         bw_tls_config_free(config);
@@ -139,7 +160,7 @@ void bw_tls_config_free(struct bw_tls_config *config)
     free(config);
 }
 
-/* An address is compared with the certificate's addresses, a name with its names. */
+/* Compares an address with the certificate's addresses, and a name with its names. */
 static bool expect_host(SSL *ssl, const char *host)
 {
     unsigned char bytes[16];
@@ -182,7 +203,7 @@ struct bw_tls *bw_tls_new(struct bw_tls_config *config, const char *host)
     if (!tls)
         return NULL;
     SSL_set_connect_state(tls->ssl);
-    SSL_do_handshake(tls->ssl); /* wants an answer; the first bytes now wait to be taken */
+    SSL_do_handshake(tls->ssl); /* needs an answer; its first bytes are ready for bw_tls_take */
     ERR_clear_error();
     return tls;
 }
@@ -210,7 +231,7 @@ static int on_up(struct bw_tls *tls, char *why)
     return 0;
 }
 
-static int shake(struct bw_tls *tls, char *why)
+static int do_handshake(struct bw_tls *tls, char *why)
 {
     int done = SSL_do_handshake(tls->ssl);
     if (done == 1)
@@ -224,7 +245,7 @@ static int shake(struct bw_tls *tls, char *why)
                  tls->server ? "client" : "server", X509_verify_cert_error_string(verdict));
         ERR_clear_error();
     } else {
-        tls_say_error(why, "TLS handshake failed");
+        tls_format_error(why, "TLS handshake failed");
     }
     return BW_EIO;
 }
@@ -232,10 +253,10 @@ static int shake(struct bw_tls *tls, char *why)
 int bw_tls_feed(struct bw_tls *tls, const uint8_t *bytes, size_t length, char *why)
 {
     if (length > INT32_MAX || BIO_write(tls->in, bytes, (int)length) != (int)length) {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "no memory for TLS");
+        snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
         return BW_EIO;
     }
-    return tls->up ? 0 : shake(tls, why);
+    return tls->up ? 0 : do_handshake(tls, why);
 }
 
 bool bw_tls_is_up(const struct bw_tls *tls)
@@ -255,7 +276,7 @@ int bw_tls_read(struct bw_tls *tls, uint8_t *bytes, size_t size, char *why)
         snprintf(why, BW_TLS_WHY_MAX + 1, "the %s closed the connection",
                  tls->server ? "client" : "server");
     else
-        tls_say_error(why, "TLS failed");
+        tls_format_error(why, "TLS failed");
     return BW_EIO;
 }
 
@@ -263,7 +284,7 @@ int bw_tls_write(struct bw_tls *tls, const uint8_t *bytes, size_t length)
 {
     if (length == 0)
         return 0;
-    int done = SSL_write(tls->ssl, bytes, (int)length); /* memory takes all of it or fails */
+    int done = SSL_write(tls->ssl, bytes, (int)length); /* takes everything or fails */
     ERR_clear_error();
     return done == (int)length ? 0 : BW_EIO;
 }
@@ -300,7 +321,7 @@ bool bw_tls_peer_name(const struct bw_tls *tls, char *name, size_t size)
     unsigned char *text = NULL;
     int length =
         ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-    /* A name with a NUL in it is a trick. */
+    /* Reject a name with a NUL byte: a C string would show only the part before it. */
     bool fits = length > 0 && (size_t)length < size && !memchr(text, '\0', (size_t)length);
     if (fits) {
         memcpy(name, text, (size_t)length);

@@ -1,10 +1,10 @@
 /* Containment by cgroup v2, wherever it is mounted.
  *
- * The group is a child of the one we are in (which is what delegation gives us), made without
- * enabling controllers, so it costs nothing and needs no root where the parent is ours. The work is
- * born inside by clone3(CLONE_INTO_CGROUP): there is no moment at which it is outside. The name
- * holds the path below the hierarchy's root, not below a mount point, because another process may
- * see the mount elsewhere. */
+ * The group is a child of the group that this process is in, as delegation allows. It enables no
+ * controllers, so it costs nothing, and needs no root if this user owns the parent group. The work
+ * starts inside by clone3(CLONE_INTO_CGROUP); it is never outside, not even for a moment. The name
+ * holds the path below the root of the hierarchy, not below a mount point, because another process
+ * may see another mount point. */
 #include "run/contain/contain.h"
 
 #include "run/contain/proc.h"
@@ -27,11 +27,11 @@
 #endif
 
 struct mount {
-    char root[PATH_MAX / 4]; /* what of the hierarchy is seen at the mount point */
+    char root[PATH_MAX / 4]; /* part of the hierarchy that is visible at the mount point */
     char point[PATH_MAX / 4];
 };
 
-/* mountinfo: "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS ... - TYPE SOURCE ..." */
+/* Format of mountinfo: "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS ... - TYPE SOURCE ..." */
 static bool find_mount(struct mount *out)
 {
     char line[4096], kind[32];
@@ -48,7 +48,7 @@ static bool find_mount(struct mount *out)
     return found;
 }
 
-/* The "0::PATH" line of /proc/self/cgroup. */
+/* Reads the "0::PATH" line of /proc/self/cgroup. */
 static bool own_group(char *out, size_t size)
 {
     char line[PATH_MAX];
@@ -65,8 +65,8 @@ static bool own_group(char *out, size_t size)
     return found;
 }
 
-/* Where a path of the hierarchy is seen. */
-static bool seen_at(char *out, size_t size, const struct mount *mount, const char *group)
+/* Finds the file system path of a group of the hierarchy. */
+static bool visible_at(char *out, size_t size, const struct mount *mount, const char *group)
 {
     size_t skip = strcmp(mount->root, "/") == 0 ? 0 : strlen(mount->root);
     if (strncmp(group, mount->root, skip) != 0 || (skip && group[skip] && group[skip] != '/'))
@@ -103,13 +103,14 @@ static pid_t fork_into(struct bw_contain *contain)
     errno = error;
     if (pid >= 0 || (errno != ENOSYS && errno != EINVAL && errno != E2BIG && errno != EPERM))
         return pid;
-    pid = fork(); /* an older kernel, or a filter: the child moves itself */
+    /* no clone3 (older kernel or seccomp filter): the child moves itself into the group */
+    pid = fork();
     if (pid == 0 && put(contain->path, "cgroup.procs", "0") != 0)
         _exit(126);
     return pid;
 }
 
-/* Does it let a process in? Asked with one that ends at once. */
+/* True if a process can start in the group. Tries it with a process that exits at once. */
 static bool works(struct bw_contain *contain)
 {
     int status;
@@ -121,8 +122,9 @@ static bool works(struct bw_contain *contain)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Empty groups of guardians that were killed. A group's name ends in "-SPACE-PID-RANDOM": the PID
- * namespace in which the pid means something. rmdir removes nothing that holds a process. */
+/* Removes the empty groups of guardians that were killed. A group's name ends with
+ * "-SPACE-PID-RANDOM"; SPACE is the PID namespace in which the pid is valid. rmdir does not remove
+ * a group that contains a process. */
 static void sweep(const char *path, unsigned long long space)
 {
     char dir[PATH_MAX], old[PATH_MAX + 256];
@@ -154,19 +156,20 @@ static int cgroup_make(struct bw_contain *out, const char *election, char *why)
     char own[PATH_MAX / 2], group[PATH_MAX], label[64];
     unsigned long long space = bw_proc_namespace(0, "pid");
     if (!find_mount(&mount) || !own_group(own, sizeof own))
-        return bw_store_say(why, BW_EUNSUPPORTED, "cgroup v2 is not mounted here");
+        return bw_store_explain(why, BW_EUNSUPPORTED, "cgroup v2 is not mounted");
     bw_contain_label(label, sizeof label, election);
     snprintf(group, sizeof group, "%s/bellwether-%s-%llu-%d-%08x", strcmp(own, "/") == 0 ? "" : own,
              label, space, (int)getpid(), (unsigned)bw_contain_random());
-    if (!seen_at(out->path, sizeof out->path, &mount, group))
-        return bw_store_say(why, BW_EUNSUPPORTED, "our cgroup is not below the mounted one");
+    if (!visible_at(out->path, sizeof out->path, &mount, group))
+        return bw_store_explain(why, BW_EUNSUPPORTED,
+                                "the cgroup of this process is outside the mounted hierarchy");
     if (mkdir(out->path, 0755) != 0)
-        return bw_store_say(why, BW_EDENIED, "cannot make a cgroup in %.120s%.60s: %s", mount.point,
-                            own, strerror(errno));
+        return bw_store_explain(why, BW_EDENIED, "cannot create a cgroup in %.120s%.60s: %s",
+                                mount.point, own, strerror(errno));
     if (strlen(group) > BW_CONTAINMENT_MAX - 16 || !works(out)) {
         rmdir(out->path);
-        return bw_store_say(why, BW_EDENIED, "cannot start processes in a cgroup of our own: %s",
-                            strerror(errno));
+        return bw_store_explain(why, BW_EDENIED, "cannot start processes in a new cgroup: %s",
+                                strerror(errno));
     }
     snprintf(out->name, sizeof out->name, "cgroup:%.230s", group);
     sweep(out->path, space);
@@ -178,15 +181,15 @@ static enum bw_contain_found cgroup_find(struct bw_contain *out, const char *tex
     struct mount mount;
     const char *last = strrchr(text, '/');
     if (!last || strncmp(last, "/bellwether-", 12) != 0 || strstr(text, "/../"))
-        return BW_CONTAIN_NONSENSE;
-    if (!find_mount(&mount) || !seen_at(out->path, sizeof out->path, &mount, text))
+        return BW_CONTAIN_INVALID;
+    if (!find_mount(&mount) || !visible_at(out->path, sizeof out->path, &mount, text))
         return BW_CONTAIN_ELSEWHERE;
     if (access(out->path, F_OK) != 0)
         return errno == ENOENT ? BW_CONTAIN_GONE : BW_CONTAIN_ELSEWHERE;
     return BW_CONTAIN_HERE;
 }
 
-/* ---- everybody in it, also in groups the work made below ---- */
+/* ---- all processes of the group, including those in groups that the work created below it ---- */
 
 typedef void each_process(void *context, pid_t pid);
 
@@ -213,27 +216,28 @@ static void walk(const char *dir, unsigned depth, each_process *each, void *cont
         closedir(entries);
 }
 
-struct shot {
+struct signal_order {
     int signal;
     pid_t not_group;
 };
 
-/* The pid was just read from the group; a recycled one would have to be born in between, and is
- * hit at most by a signal that asks. KILL goes by cgroup.kill where the kernel has it. */
-static void shoot(void *context, pid_t pid)
+/* Signals one process of the group. Its pid was just read from the group, so a wrong process gets
+ * the signal only if the pid was recycled in between. SIGKILL takes this way only on kernels
+ * without cgroup.kill. */
+static void signal_one(void *context, pid_t pid)
 {
-    struct shot *shot = context;
+    struct signal_order *signal_order = context;
     struct bw_proc proc;
-    if (shot->not_group && getpgid(pid) == shot->not_group)
+    if (signal_order->not_group && getpgid(pid) == signal_order->not_group)
         return;
     if (bw_proc_read(pid, &proc) == 0)
-        bw_proc_signal(pid, proc.start, shot->signal);
+        bw_proc_signal(pid, proc.start, signal_order->signal);
 }
 
 static void cgroup_signal(struct bw_contain *contain, int signal, pid_t not_group)
 {
-    struct shot shot = {signal, not_group};
-    walk(contain->path, 0, shoot, &shot);
+    struct signal_order signal_order = {signal, not_group};
+    walk(contain->path, 0, signal_one, &signal_order);
 }
 
 static void cgroup_kill(struct bw_contain *contain)
@@ -255,13 +259,13 @@ static void remember(void *context, pid_t pid)
     }
 }
 
-static void cgroup_look(struct bw_contain *contain, struct bw_contain_left *out)
+static void cgroup_check(struct bw_contain *contain, struct bw_contain_left *out)
 {
     char path[PATH_MAX + 16], text[256] = "";
     snprintf(path, sizeof path, "%s/cgroup.events", contain->path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        out->empty = errno == ENOENT; /* removed, which is possible only when it is empty */
+        out->empty = errno == ENOENT; /* removed, which is possible only for an empty group */
         return;
     }
     ssize_t got = read(fd, text, sizeof text - 1);
@@ -297,7 +301,7 @@ const struct bw_contain_ops bw_contain_cgroup = {
     .fork = fork_into,
     .find = cgroup_find,
     .signal = cgroup_signal,
-    .look = cgroup_look,
+    .check = cgroup_check,
     .kill = cgroup_kill,
     .remove = cgroup_remove,
 };

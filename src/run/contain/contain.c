@@ -1,8 +1,9 @@
-/* The three kinds of containment behind one interface: choosing, naming, and the place a name
- * belongs to. */
+/* Common interface of the three kinds of containment: selects a kind, builds names, and checks the
+ * place where a name is valid. The kinds are in cgroup.c, pidns.c and subreaper.c. */
 #include "run/contain/contain.h"
 
 #include "core/base/assert.h"
+#include "os/clock.h"
 #include "run/contain/proc.h"
 
 #include <ctype.h>
@@ -49,11 +50,12 @@ uint64_t bw_contain_random(void)
 {
     uint64_t value = 0;
     if (getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value)
-        value = (uint64_t)bw_run_now() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
+        value = (uint64_t)bw_clock_boot() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
     return value;
 }
 
-/* "@BOOT-PIDNS-CGROUPNS": the first half of the boot id's bytes, the inodes of the namespaces. */
+/* Format: "@BOOT-PIDNS-CGROUPNS": the first half of the boot id, and the inodes of the
+ * namespaces. */
 static void place(char *out, size_t size)
 {
     char boot[40] = "";
@@ -67,8 +69,8 @@ static void place(char *out, size_t size)
              (unsigned long long)bw_proc_namespace(0, "cgroup"));
 }
 
-static int make_one(struct bw_contain *out, enum bw_contain_kind kind, const char *election,
-                    char *why)
+static int create(struct bw_contain *out, enum bw_contain_kind kind, const char *election,
+                  char *why)
 {
     char here[80];
     memset(out, 0, sizeof *out);
@@ -81,7 +83,7 @@ static int make_one(struct bw_contain *out, enum bw_contain_kind kind, const cha
     size_t used = strlen(out->name);
     if (used + strlen(here) > BW_CONTAINMENT_MAX) {
         bw_contain_remove(out);
-        return bw_store_say(why, BW_ELIMIT, "the path of its containment is too long");
+        return bw_store_explain(why, BW_ELIMIT, "the name of the containment is too long");
     }
     memcpy(out->name + used, here, strlen(here) + 1);
     return 0;
@@ -91,9 +93,9 @@ int bw_contain_make(struct bw_contain *out, enum bw_contain_kind kind, const cha
                     char *why)
 {
     if (kind != BW_CONTAIN_AUTO)
-        return make_one(out, kind, election, why);
+        return create(out, kind, election, why);
     for (unsigned i = 1; i < KINDS; i++)
-        if (make_one(out, (enum bw_contain_kind)i, election, why) == 0)
+        if (create(out, (enum bw_contain_kind)i, election, why) == 0)
             return 0;
     return BW_EUNSUPPORTED;
 }
@@ -105,13 +107,13 @@ enum bw_contain_found bw_contain_find(struct bw_contain *out, const char *name)
     memset(out, 0, sizeof *out);
     out->command_fd = -1;
     if (!at || !colon || colon > at || strlen(name) > BW_CONTAINMENT_MAX)
-        return BW_CONTAIN_NONSENSE;
+        return BW_CONTAIN_INVALID;
     for (unsigned i = 1; i < KINDS; i++)
         if (strlen(kinds[i]->word) == (size_t)(colon - name) &&
             memcmp(kinds[i]->word, name, (size_t)(colon - name)) == 0)
             out->kind = (enum bw_contain_kind)i;
     if (out->kind == BW_CONTAIN_AUTO)
-        return BW_CONTAIN_NONSENSE;
+        return BW_CONTAIN_INVALID;
     place(here, sizeof here);
     if (strcmp(at, here) != 0)
         return BW_CONTAIN_ELSEWHERE;
@@ -122,7 +124,7 @@ enum bw_contain_found bw_contain_find(struct bw_contain *out, const char *name)
 
 pid_t bw_contain_fork(struct bw_contain *contain)
 {
-    contain->clean_looks = 0;
+    contain->empty_scans = 0;
     return ops_of(contain)->fork(contain);
 }
 
@@ -141,13 +143,13 @@ void bw_contain_inherit(struct bw_contain *contain)
     contain->reaps = contain->kind == BW_CONTAIN_SUBREAPER;
 }
 
-void bw_contain_look(struct bw_contain *contain, struct bw_contain_left *out)
+void bw_contain_check(struct bw_contain *contain, struct bw_contain_left *out)
 {
     *out = (struct bw_contain_left){.empty = false};
-    ops_of(contain)->look(contain, out);
+    ops_of(contain)->check(contain, out);
 }
 
-bool bw_contain_lasts(const struct bw_contain *contain)
+bool bw_contain_is_reusable(const struct bw_contain *contain)
 {
     return contain->kind == BW_CONTAIN_SUBREAPER;
 }

@@ -1,18 +1,19 @@
-/* Where the work lives, so that all of it can be found, signalled, killed and known to be gone.
+/* Containments: where the work runs, so that all its processes can be found, signalled, killed and
+ * confirmed dead.
  *
- *   cgroup     a cgroup v2 group of its own; cgroup.kill, cgroup.events. Nothing leaves it without
- *              privilege: double forks, setsid and reparenting change nothing.
- *   pidns      a PID namespace whose init is ours; killing the init kills every process in it.
- *   subreaper  descendants of the guardian, and processes that carry its cookie in their
- *              environment. The work is proved dead by the process that inherits its orphans: the
- *              guardian, or the supervisor once the guardian is dead. When both are dead nobody
- *              can prove it any more: a successor waits until the lease has expired.
+ *   cgroup     A cgroup v2 group of its own (cgroup.kill, cgroup.events). No process can leave it
+ *              without privileges; double forks, setsid and reparenting do not help.
+ *   pidns      A PID namespace whose init is ours. Killing the init kills every process in it.
+ *   subreaper  Descendants of the guardian, and processes that carry its cookie in their
+ *              environment. Only the process that inherits the work's orphans can prove the work
+ *              dead: the guardian, or the supervisor once the guardian is dead. If both are dead,
+ *              a successor must wait until the lease has expired.
  *
- * A containment has a name that goes into the store's record, so that a successor on the same host
- * can empty it. The name ends in the place where it means something (boot, PID and cgroup
- * namespace): elsewhere it names nothing and nothing is touched. */
-#ifndef BW_RUN_CONTAIN_H
-#define BW_RUN_CONTAIN_H
+ * The name of a containment is stored in the election's record, so that a successor on the same
+ * host can kill the work. The name ends with the place where it is valid (boot, PID and cgroup
+ * namespace). In any other place it names nothing, and no process is touched. */
+#ifndef BW_RUN_CONTAIN_CONTAIN_H
+#define BW_RUN_CONTAIN_CONTAIN_H
 
 #include "core/base/types.h"
 #include "store/store.h"
@@ -29,86 +30,97 @@ struct bw_contain {
     char name[BW_CONTAINMENT_MAX + 1];
     char path[PATH_MAX];  /* cgroup: its directory */
     pid_t pid;            /* pidns: the init; subreaper: the guardian */
-    uint64_t start;       /* of that process */
-    uint64_t space;       /* pidns: the namespace */
-    char cookie[80];      /* subreaper: the entry in the environment, "NAME=VALUE" */
-    int command_fd;       /* pidns, maker only: signals for init to send; -1 otherwise */
-    unsigned clean_looks; /* pidns, subreaper: looks in a row that found nobody */
-    bool reaps; /* subreaper: this process inherits the work's orphans, so it can prove the end */
+    uint64_t start;       /* start time of that process */
+    uint64_t space;       /* pidns: inode of the namespace */
+    char cookie[80];      /* subreaper: the environment entry, "NAME=VALUE" */
+    int command_fd;       /* pidns, creator only: pipe for signals that init sends; -1 otherwise */
+    unsigned empty_scans; /* pidns, subreaper: consecutive scans that found no process */
+    /* Subreaper: this process inherits the work's orphans, so it can prove the work dead. */
+    bool reaps;
 };
 
-/* What is left in it. */
+/* Result of bw_contain_check. */
 struct bw_contain_left {
-    bool empty; /* subreaper: a proof if this process `reaps`, otherwise only nobody found */
-    pid_t pid;  /* one that is left, 0 = none was found */
+    /* Subreaper: a proof if this process `reaps`, otherwise it only means that no process was
+     * found. */
+    bool empty;
+    pid_t pid; /* one of the processes that still run; 0: none was found */
     char state;
 };
 
 enum bw_contain_found {
-    BW_CONTAIN_HERE,      /* exists and can be looked at */
-    BW_CONTAIN_GONE,      /* does not exist any more: nothing of it lives */
-    BW_CONTAIN_ELSEWHERE, /* another boot, host or namespace: cannot be judged from here */
-    BW_CONTAIN_NONSENSE   /* not a name of ours */
+    BW_CONTAIN_HERE, /* exists and can be examined */
+    BW_CONTAIN_GONE, /* no longer exists: all its processes are dead */
+    /* belongs to another boot, host or namespace: cannot be examined from here */
+    BW_CONTAIN_ELSEWHERE,
+    BW_CONTAIN_INVALID /* not a name of a containment */
 };
 
-const char *bw_contain_word(unsigned i); /* "auto", "cgroup", ...; NULL past the last */
+const char *bw_contain_word(unsigned i); /* "auto", "cgroup", ...; NULL after the last */
 
-/* Makes an empty containment; AUTO takes the first that works. To be called by the process that
- * will be the work's parent. Returns 0, or an error with a line in why[BW_WHY_MAX + 1]. */
+/* Creates an empty containment. AUTO takes the first kind that works. Must be called by the
+ * process that will be the parent of the work. Returns 0, or an error with a line in
+ * why[BW_WHY_MAX + 1]. */
 int bw_contain_make(struct bw_contain *out, enum bw_contain_kind kind, const char *election,
                     char *why);
 
-/* Forks into it. As fork(2): 0 in the child, which is already inside. */
+/* Forks a process into the containment. Like fork(2): returns 0 in the child, which already runs
+ * inside. */
 pid_t bw_contain_fork(struct bw_contain *contain);
 
-/* Finds a containment by its name: of our own guardian, or of a predecessor. */
+/* Finds a containment by name: that of our own guardian, or of a predecessor. */
 enum bw_contain_found bw_contain_find(struct bw_contain *out, const char *name);
 
-/* Can it be used again for the next work? A namespace is used up; a group may have been removed by
- * a successor, and Linux kills at birth who is cloned into a group that was killed before (seen on
- * 6.18: the group's kill count is compared with the one of the parent's group). */
-bool bw_contain_lasts(const struct bw_contain *contain);
+/* True if this containment can be used again for the next work. A namespace can be used only once.
+ * A cgroup may have been removed by a successor. Linux also kills a process that is cloned into a
+ * group that was killed before (seen on 6.18: it compares the group's kill count with the one of
+ * the parent's group). */
+bool bw_contain_is_reusable(const struct bw_contain *contain);
 
-/* Signals everybody in it. `not_group`: except members of this process group (they have got it
- * already); 0: everybody. */
+/* Signals all processes in the containment, except members of the process group `not_group`, which
+ * have already received the signal (0: no exception). */
 void bw_contain_signal(struct bw_contain *contain, int signal, pid_t not_group);
 
-/* SIGKILL for everybody in it; to be repeated until look() says that it is empty. */
+/* Sends SIGKILL to all processes in the containment. Repeat until bw_contain_check() reports it
+ * empty. */
 void bw_contain_kill(struct bw_contain *contain);
 
-/* Subreaper: the guardian is dead, and its orphans are children of this process, its parent. */
+/* Subreaper: the guardian is dead, and its orphans are now children of this process, its parent. */
 void bw_contain_inherit(struct bw_contain *contain);
 
-/* Subreaper, in the process that reaps: SIGKILL for its own children that started after the
- * guardian, except those that `spares` (may be NULL) names. It needs no scan of /proc, so it is
- * quick enough for a chain of processes that each fork the next one and exit. Other kinds: nothing.
- */
-void bw_contain_strike(struct bw_contain *contain, bool (*spares)(void *context, pid_t pid),
-                       void *context);
+/* Subreaper, in the process that reaps: kills its own children that started after the guardian,
+ * except those that `is_exempt` (may be NULL) selects. It needs no scan of /proc, so it is fast
+ * enough for a chain of processes that each fork the next one and exit. Other kinds: does
+ * nothing. */
+void bw_contain_kill_children(struct bw_contain *contain,
+                              bool (*is_exempt)(void *context, pid_t pid), void *context);
 
-void bw_contain_look(struct bw_contain *contain, struct bw_contain_left *out);
+void bw_contain_check(struct bw_contain *contain, struct bw_contain_left *out);
 
-/* A descriptor that gets POLLPRI when it may have become empty, or -1. The caller closes it. */
+/* A descriptor that gets POLLPRI when the containment may have become empty, or -1. The caller
+ * closes it. */
 int bw_contain_events(const struct bw_contain *contain);
 
-/* An empty containment is removed; a pidns init that waits for work ends. */
+/* Removes an empty containment. pidns: ends the init of the namespace, even if no work was ever
+ * started in it. */
 void bw_contain_remove(struct bw_contain *contain);
 
-/* One file per kind. */
+/* Operations of one kind; one file per kind. */
 struct bw_contain_ops {
     const char *word;
     int (*make)(struct bw_contain *out, const char *election, char *why);
     pid_t (*fork)(struct bw_contain *contain);
     enum bw_contain_found (*find)(struct bw_contain *out, const char *text);
     void (*signal)(struct bw_contain *contain, int signal, pid_t not_group);
-    void (*look)(struct bw_contain *contain, struct bw_contain_left *out);
+    void (*check)(struct bw_contain *contain, struct bw_contain_left *out);
     void (*kill)(struct bw_contain *contain);
     void (*remove)(struct bw_contain *contain);
 };
 
 extern const struct bw_contain_ops bw_contain_cgroup, bw_contain_pidns, bw_contain_subreaper;
 
-/* A letter for each byte of an election's name that may stand in a file name, '_' for others. */
+/* Copies an election's name for use in a file name: letters, digits and '-' stay, other bytes
+ * become '_'. */
 void bw_contain_label(char *out, size_t size, const char *election);
 uint64_t bw_contain_random(void);
 

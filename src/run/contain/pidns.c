@@ -1,15 +1,15 @@
 /* Containment by PID namespace.
  *
- * Its init is made beforehand, so that its name can stand in the store's record before any work
- * runs. It does nothing but reap and pass signals on; when it dies, the kernel kills everybody in
- * the namespace, and it is gone only after all of them are. It dies with its guardian
- * (PR_SET_PDEATHSIG, set before the guardian goes on; end of file on the command pipe as a second
- * way). The work itself is forked by the guardian into the namespace (setns), so the guardian is
- * its parent and learns how it ended.
+ * The init of the namespace starts first, so that its name can be written into the record before
+ * any work runs. It only reaps processes and passes on signals. When it dies, the kernel kills all
+ * processes in the namespace, and init is gone only after all of them are. It dies with its
+ * guardian: by PR_SET_PDEATHSIG, which it sets before the guardian continues, and by end of file on
+ * the command pipe. The guardian itself forks the work into the namespace (setns). So the guardian
+ * is the parent of the work and learns its exit status.
  *
- * A namespace whose init was killed by a successor while the guardian is stopped cannot finish,
- * because the guardian does not reap. Then it counts as empty when nobody but zombies was found in
- * it three times in a row after init began to exit: from then on nothing in it can fork. */
+ * If a successor kills the init while the guardian is stopped, the namespace cannot end, because
+ * the guardian does not reap. It then counts as empty after three consecutive scans that found only
+ * zombies, all after init began to exit. From then on no process in it can fork. */
 #include "run/contain/contain.h"
 
 #include "run/contain/proc.h"
@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CLEAN_LOOKS 3u
+#define EMPTY_SCANS 3u
 
 /* Closes every descriptor but one. */
 static void keep_only(int fd)
@@ -43,7 +43,7 @@ static _Noreturn void be_init(int commands, int ready)
     sigset_t none;
     prctl(PR_SET_NAME, "bw-init");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGCHLD, SIG_IGN); /* children are reaped by themselves */
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     (void)!write(ready, "r", 1);
@@ -88,7 +88,7 @@ static int start_init(struct bw_contain *out)
     return 0;
 }
 
-/* Into the namespace with the next child, and back again. */
+/* Forks a child into the namespace, and returns to the own namespace. */
 static pid_t fork_into(struct bw_contain *contain)
 {
     char path[48];
@@ -99,7 +99,7 @@ static pid_t fork_into(struct bw_contain *contain)
     if (there >= 0 && here >= 0 && setns(there, CLONE_NEWPID) == 0) {
         pid = fork();
         if (pid != 0 && setns(here, CLONE_NEWPID) != 0)
-            pid = pid > 0 ? pid : -1; /* the next containment fails to be made, and says so */
+            pid = pid > 0 ? pid : -1; /* the next containment cannot be created, and reports why */
     }
     int error = errno;
     if (there >= 0)
@@ -133,15 +133,16 @@ static int pidns_make(struct bw_contain *out, const char *election, char *why)
     struct bw_proc init;
     (void)election;
     if (start_init(out) != 0)
-        return bw_store_say(why, BW_EDENIED, "cannot make a PID namespace: %s", strerror(errno));
+        return bw_store_explain(why, BW_EDENIED, "cannot create a PID namespace: %s",
+                                strerror(errno));
     bool known = bw_proc_read(out->pid, &init) == 0;
     out->start = known ? init.start : 0;
     out->space = bw_proc_namespace(out->pid, "pid");
     if (!known || out->space == 0 || !works(out)) {
         kill(out->pid, SIGKILL);
         end_init(out);
-        return bw_store_say(why, BW_EUNSUPPORTED, "cannot start processes in a PID namespace: %s",
-                            strerror(errno));
+        return bw_store_explain(why, BW_EUNSUPPORTED,
+                                "cannot start processes in a PID namespace: %s", strerror(errno));
     }
     snprintf(out->name, sizeof out->name, "pidns:%d:%llu:%llu", (int)out->pid,
              (unsigned long long)out->start, (unsigned long long)out->space);
@@ -155,7 +156,7 @@ static enum bw_contain_found pidns_find(struct bw_contain *out, const char *text
     int pid;
     char rest;
     if (sscanf(text, "%d:%llu:%llu%c", &pid, &start, &space, &rest) != 3 || pid <= 1)
-        return BW_CONTAIN_NONSENSE;
+        return BW_CONTAIN_INVALID;
     out->pid = (pid_t)pid;
     out->start = start;
     out->space = space;
@@ -163,8 +164,8 @@ static enum bw_contain_found pidns_find(struct bw_contain *out, const char *text
     return there ? BW_CONTAIN_HERE : BW_CONTAIN_GONE;
 }
 
-/* Everybody in the namespace, or below it in one of its own. */
-static ssize_t inside(const struct bw_contain *contain, struct bw_proc **list)
+/* Marks all processes in the namespace and in namespaces below it. */
+static ssize_t list_inside(const struct bw_contain *contain, struct bw_proc **list)
 {
     ssize_t count = bw_proc_list(list);
     for (ssize_t i = 0; i < count; i++) {
@@ -184,7 +185,7 @@ static void pidns_signal(struct bw_contain *contain, int signal, pid_t not_group
     unsigned char number = (unsigned char)signal;
     if (contain->command_fd >= 0 && not_group == 0 && write(contain->command_fd, &number, 1) == 1)
         return;
-    ssize_t count = inside(contain, &list);
+    ssize_t count = list_inside(contain, &list);
     for (ssize_t i = 0; i < count; i++)
         if (list[i].marked && list[i].pid != contain->pid && getpgid(list[i].pid) != not_group)
             bw_proc_signal(list[i].pid, list[i].start, signal);
@@ -196,27 +197,27 @@ static void pidns_kill(struct bw_contain *contain)
     bw_proc_signal(contain->pid, contain->start, SIGKILL);
 }
 
-static void pidns_look(struct bw_contain *contain, struct bw_contain_left *out)
+static void pidns_check(struct bw_contain *contain, struct bw_contain_left *out)
 {
     struct bw_proc init, *list;
     bool there = bw_proc_read(contain->pid, &init) == 0 && init.start == contain->start;
     out->empty = !there || !bw_proc_lives(&init);
     if (out->empty)
         return;
-    ssize_t count = inside(contain, &list);
-    unsigned living = count < 0;
+    ssize_t count = list_inside(contain, &list);
+    unsigned running = count < 0;
     for (ssize_t i = 0; i < count; i++) {
         if (!list[i].marked || list[i].pid == contain->pid || !bw_proc_lives(&list[i]))
             continue;
-        living++;
+        running++;
         out->pid = list[i].pid;
         out->state = list[i].state;
     }
     free(list);
-    if (living == 0 && !init.exiting)
-        pidns_kill(contain); /* only init is left: nothing that deserves more time */
-    contain->clean_looks = living == 0 && init.exiting ? contain->clean_looks + 1 : 0;
-    out->empty = contain->clean_looks >= CLEAN_LOOKS;
+    if (running == 0 && !init.exiting)
+        pidns_kill(contain); /* only init is left, which needs no more time */
+    contain->empty_scans = running == 0 && init.exiting ? contain->empty_scans + 1 : 0;
+    out->empty = contain->empty_scans >= EMPTY_SCANS;
 }
 
 const struct bw_contain_ops bw_contain_pidns = {
@@ -225,7 +226,7 @@ const struct bw_contain_ops bw_contain_pidns = {
     .fork = fork_into,
     .find = pidns_find,
     .signal = pidns_signal,
-    .look = pidns_look,
+    .check = pidns_check,
     .kill = pidns_kill,
     .remove = end_init,
 };

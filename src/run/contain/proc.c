@@ -1,6 +1,8 @@
-/* Reading /proc with plain system calls: also used in a freshly forked child. Everything here is
- * advice by the kernel at one instant; who needs certainty asks again (contain.h). */
+/* Reads /proc with plain system calls, so that a freshly forked child can use it, too. Each result
+ * describes one instant and may be outdated at once; callers that need certainty repeat the check
+ * (contain.h). */
 #include "run/contain/proc.h"
+#include "os/grow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,20 +13,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PF_EXITING   0x4u
-#define STAT_START   18 /* fields behind the state: 0 = parent */
+#define STAT_START   18 /* index among the fields after the state; field 0 is the parent */
 #define STAT_THREADS 16
 #define STAT_FLAGS   5
-
-bw_time bw_run_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
 
 static ssize_t read_whole(const char *path, char *out, size_t size)
 {
@@ -38,7 +32,8 @@ static ssize_t read_whole(const char *path, char *out, size_t size)
     return got;
 }
 
-/* "PID (NAME) STATE PARENT ...": the name may hold anything, so count from the last ')'. */
+/* Format: "PID (NAME) STATE PARENT ...". The name may contain any byte, so parsing starts at the
+ * last ')'. */
 int bw_proc_read(pid_t pid, struct bw_proc *out)
 {
     char path[40], text[1024];
@@ -68,22 +63,16 @@ int bw_proc_read(pid_t pid, struct bw_proc *out)
     return 0;
 }
 
-/* The state is that of the first thread, which may have ended before the others. */
+/* The state is that of the first thread, which may end before the others. */
 bool bw_proc_lives(const struct bw_proc *proc)
 {
     return (proc->state != 'Z' && proc->state != 'X') || proc->threads > 1;
 }
 
-static int add(struct bw_proc **list, size_t *count, size_t *room, const struct bw_proc *proc)
+static int add(struct bw_proc **list, size_t *count, size_t *capacity, const struct bw_proc *proc)
 {
-    if (*count == *room) {
-        size_t more = *room ? *room * 2 : 256;
-        struct bw_proc *grown = realloc(*list, more * sizeof **list);
-        if (!grown)
-            return -1;
-        *list = grown;
-        *room = more;
-    }
+    if (!bw_grow(list, capacity, *count + 1, 256, sizeof **list))
+        return -1;
     (*list)[(*count)++] = *proc;
     return 0;
 }
@@ -96,7 +85,7 @@ static int by_pid(const void *a, const void *b)
 
 ssize_t bw_proc_list(struct bw_proc **out)
 {
-    size_t count = 0, room = 0;
+    size_t count = 0, capacity = 0;
     struct dirent *entry;
     struct bw_proc proc;
     DIR *dir = opendir("/proc");
@@ -105,7 +94,7 @@ ssize_t bw_proc_list(struct bw_proc **out)
         return -1;
     while ((entry = readdir(dir))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && bw_proc_read(pid, &proc) == 0 && add(out, &count, &room, &proc) != 0) {
+        if (pid > 0 && bw_proc_read(pid, &proc) == 0 && add(out, &count, &capacity, &proc) != 0) {
             free(*out);
             *out = NULL;
             closedir(dir);
@@ -118,15 +107,15 @@ ssize_t bw_proc_list(struct bw_proc **out)
     return (ssize_t)count;
 }
 
-size_t bw_proc_children(pid_t *out, size_t room)
+size_t bw_proc_children(pid_t *out, size_t max)
 {
     char text[2048];
     size_t count = 0;
     if (read_whole("/proc/thread-self/children", text, sizeof text) <= 0)
         return 0;
-    for (char *at = text, *end; count < room; at = end) {
+    for (char *at = text, *end; count < max; at = end) {
         long pid = strtol(at, &end, 10);
-        if (end == at || *end != ' ') /* the last one may be cut off */
+        if (end == at || *end != ' ') /* the last number may be cut off */
             break;
         out[count++] = (pid_t)pid;
     }
@@ -194,7 +183,7 @@ uint64_t bw_proc_namespace(pid_t pid, const char *kind)
     return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* Entries are divided by zero bytes; one that spans two reads is found by keeping its beginning. */
+/* Zero bytes separate the entries. The loop keeps the start of an entry that spans two reads. */
 static bool file_holds(const char *path, const char *text)
 {
     char buffer[8192];
@@ -214,7 +203,7 @@ static bool file_holds(const char *path, const char *text)
     return found;
 }
 
-/* A first thread that has ended shows no environment any more; the other threads do. */
+/* A first thread that has ended has no environment any more; the other threads do. */
 static bool thread_has_environment(pid_t pid, const char *text)
 {
     char path[80];
@@ -251,8 +240,8 @@ void bw_run_fill_streams(void)
         close(fd);
 }
 
-#define DESCRIPTORS_LEAST                                                                          \
-    12u /* free at start: fewer are not enough for a loop, a guardian and a store */
+/* Free descriptors required at start: a loop, a guardian and a store need that many. */
+#define DESCRIPTORS_LEAST 12u
 
 bool bw_run_has_descriptors(void)
 {

@@ -1,9 +1,9 @@
-/* Looking at processes through /proc, and signalling them without ever hitting a recycled pid.
+/* Reads processes from /proc, and signals them without ever hitting a recycled pid.
  *
- * A process is named by its pid and the tick of its start: together they are unique for one boot
- * and one PID namespace. */
-#ifndef BW_RUN_PROC_H
-#define BW_RUN_PROC_H
+ * A process is identified by its pid and the clock tick of its start. Together they are unique
+ * within one boot and one PID namespace. */
+#ifndef BW_RUN_CONTAIN_PROC_H
+#define BW_RUN_CONTAIN_PROC_H
 
 #include "core/base/types.h"
 
@@ -12,51 +12,51 @@
 struct bw_proc {
     pid_t pid, parent;
     uint64_t start;   /* clock ticks since boot */
-    unsigned threads; /* a zombie with more than one: the first ended, others run */
-    char state;       /* of the first thread: R S D T t Z X */
-    bool exiting;     /* the first thread is past the point where it can do anything */
-    bool marked;      /* for callers that choose some of them */
+    unsigned threads; /* a zombie with more than one thread: the first thread ended, others run */
+    char state;       /* state of the first thread: R S D T t Z X */
+    bool exiting;     /* the first thread is exiting and runs no more code */
+    bool marked;      /* set by callers that select some processes */
 };
 
-/* Returns 0, or -1 when there is no such process. */
+/* Returns 0, or -1 if there is no such process. */
 int bw_proc_read(pid_t pid, struct bw_proc *out);
 
-/* All processes by pid, none marked; the caller frees *out. Returns how many, or -1. */
+/* Lists all processes by pid, none marked. The caller frees *out. Returns the count, or -1. */
 ssize_t bw_proc_list(struct bw_proc **out);
 
-/* The children of the calling thread, at most `room` of them. Returns how many; 0 also where the
- * kernel does not list them (CONFIG_PROC_CHILDREN). */
-size_t bw_proc_children(pid_t *out, size_t room);
+/* Lists at most `max` children of the calling thread. Returns the count; also 0 if the kernel does
+ * not list children (CONFIG_PROC_CHILDREN). */
+size_t bw_proc_children(pid_t *out, size_t max);
 
-/* The number that the newest process or thread of this PID namespace got; 0: cannot tell. If it is
- * the same before and after, nothing was created meanwhile. */
+/* The pid of the newest process or thread of this PID namespace; 0: unknown. If two calls return
+ * the same number, nothing was created in between. */
 uint64_t bw_proc_last_created(void);
 
-/* The one with that pid, or NULL. `list` is as bw_proc_list() made it. */
+/* Returns the process with that pid, or NULL. `list` comes from bw_proc_list(). */
 const struct bw_proc *bw_proc_find(const struct bw_proc *list, size_t count, pid_t pid);
 
-/* Marks every descendant of a marked one. `list` is as bw_proc_list() made it. */
+/* Marks all descendants of marked processes. `list` comes from bw_proc_list(). */
 void bw_proc_mark_descendants(struct bw_proc *list, size_t count);
 
-/* Signals exactly that process. Returns 0; -1 with errno ESRCH when it is gone, EPERM... */
+/* Signals exactly that process. Returns 0, or -1 with errno: ESRCH if it is gone, EPERM and
+ * others. */
 int bw_proc_signal(pid_t pid, uint64_t start, int signal);
 
-/* True if it still runs, or could run again: not a zombie, not gone. */
+/* True if the process runs or can run again: neither a zombie nor gone. */
 bool bw_proc_lives(const struct bw_proc *proc);
 
-/* The inode of a namespace of a process ("pid", "cgroup"); 0: cannot tell. pid 0: our own. */
+/* Inode of a namespace ("pid", "cgroup") of a process; 0: unknown. pid 0: our own. */
 uint64_t bw_proc_namespace(pid_t pid, const char *kind);
 
-/* True if the environment the process was started with has the entry `text` ("NAME=value"). */
+/* True if the process was started with the environment entry `text` ("NAME=value"). */
 bool bw_proc_has_environment(const struct bw_proc *proc, const char *text);
 
-/* Standard streams that were closed at start must not become something else of ours. */
+/* Opens /dev/null for each standard stream that was closed at start. Otherwise a later descriptor
+ * of ours would become a standard stream. */
 void bw_run_fill_streams(void);
 
-/* Libuv aborts where it finds none for its own signals: look first. False with errno. */
+/* True if enough descriptors are free to start. Check this first: libuv aborts if it cannot create
+ * its signal pipe. False with errno. */
 bool bw_run_has_descriptors(void);
-
-/* Now, on CLOCK_BOOTTIME. */
-bw_time bw_run_now(void);
 
 #endif

@@ -1,12 +1,13 @@
-/* The guardian's loop: four descriptors in, the core's actions out. Nothing here waits for anything
- * but poll: neither for the work nor for the supervisor. */
+/* The guardian's loop: reads events from its descriptors and carries out the actions of the core.
+ * It blocks only in poll, never on the work or the supervisor. */
 #include "run/guardian/guardian.h"
 
 #include "core/base/assert.h"
 #include "core/guardian/guardian.h"
+#include "os/clock.h"
 #include "run/contain/proc.h"
-#include "run/guardian/farewell.h"
-#include "run/guardian/last_words.h"
+#include "run/guardian/clean_close.h"
+#include "run/guardian/death_notice.h"
 #include "run/guardian/wire.h"
 #include "store/sqlite/sqlite.h"
 
@@ -23,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_PAUSE_MAX_MS 20
-#define FAREWELL_NS       BW_SEC /* for the other side to hear it */
+#define CHECK_PAUSE_MAX_MS 20
+#define CLEAN_CLOSE_NS     BW_SEC /* time for the other side to read the clean close */
 
 enum { FD_SOCKET, FD_SUPERVISOR, FD_TIMER, FD_SIGNAL, FD_EVENTS, FD_COUNT };
 
@@ -32,21 +33,24 @@ struct guardian {
     const struct bw_guardian_config *config;
     struct bw_guardian_core core;
     struct bw_contain contain;
-    bool contained; /* there is one */
-    int fd[FD_COUNT], lock_fd, words_fd, mouth_fd;
-    unsigned char proof[BW_HOLD_PROOF]; /* of `lock_fd`, if it is a socket */
+    bool contained; /* `contain` is valid */
+    int fd[FD_COUNT], lock_fd, notices_fd, notice_socket_fd;
+    /* the proof to send in a clean close of `lock_fd`, if that is a socket */
+    unsigned char proof[BW_HOLD_PROOF];
     pid_t work;
     uint64_t work_start;
-    int status, look_pause_ms;
+    int status, check_pause_ms;
     bool ran, exited, done;
-    bool leaving;   /* of the connection that `lock_fd` is */
-    unsigned flags; /* of the message being handled */
+    bool leaving;   /* a clean close was sent on `lock_fd` */
+    bool unheard;   /* a message to the supervisor was lost */
+    unsigned flags; /* flags of the message being handled */
     bw_time armed_at;
 };
 
-static void tell(struct guardian *g, struct bw_wire *wire)
+static void send_message(struct guardian *g, struct bw_wire *wire)
 {
-    bw_wire_send(g->fd[FD_SOCKET], wire, -1);
+    if (g->fd[FD_SOCKET] >= 0 && bw_wire_send(g->fd[FD_SOCKET], wire, -1) != 0)
+        g->unheard = true;
 }
 
 static void feed(struct guardian *g, struct bw_guardian_event event);
@@ -57,7 +61,7 @@ static void prepare(struct guardian *g)
 {
     struct bw_wire wire = {.kind = BW_WIRE_READY};
     char why[BW_WHY_MAX + 1] = "";
-    bool fresh = !g->contained || !bw_contain_lasts(&g->contain);
+    bool fresh = !g->contained || !bw_contain_is_reusable(&g->contain);
     if (fresh && g->contained)
         bw_contain_remove(&g->contain);
     if (fresh) {
@@ -70,27 +74,27 @@ static void prepare(struct guardian *g)
     if (!g->contained)
         wire.kind = BW_WIRE_FAILED;
     snprintf(wire.text, sizeof wire.text, "%s", g->contained ? g->contain.name : why);
-    tell(g, &wire);
+    send_message(g, &wire);
 }
 
 static void spawn(struct guardian *g)
 {
     struct bw_proc proc;
     g->exited = false;
-    g->look_pause_ms = 1;
+    g->check_pause_ms = 1;
     g->work = g->contained ? bw_guardian_spawn(g->config, &g->contain, g->core.token) : -1;
     if (g->work < 0) {
         g->status = 126 << 8;
         bw_log_event(g->config->log, BW_LOG_ERROR, "start-failed", NULL,
                      "cannot start a process: %s", strerror(errno));
-        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_FAILED, .now = bw_run_now()});
+        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_FAILED, .now = bw_clock_boot()});
         return;
     }
     g->ran = true;
     g->work_start = bw_proc_read(g->work, &proc) == 0 ? proc.start : 0;
     struct bw_wire wire = {
         .kind = BW_WIRE_STARTED, .number = (int32_t)g->work, .token = g->core.token};
-    tell(g, &wire);
+    send_message(g, &wire);
 }
 
 static void pass_signal(struct guardian *g, int signal)
@@ -108,25 +112,25 @@ static void confirm(struct guardian *g)
                            .number = g->status,
                            .token = g->core.token,
                            .flags = g->ran ? BW_WIRE_RAN : 0};
-    tell(g, &wire);
+    send_message(g, &wire);
 }
 
 static void report(struct guardian *g)
 {
     struct bw_wire wire = {.kind = BW_WIRE_STUCK};
     struct bw_contain_left left;
-    bw_contain_look(&g->contain, &left);
-    snprintf(wire.text, sizeof wire.text, "pid %d (state %c) was killed and is not dead",
+    bw_contain_check(&g->contain, &left);
+    snprintf(wire.text, sizeof wire.text, "pid %d (state %c) is still alive after SIGKILL",
              (int)left.pid, left.state ? left.state : '?');
     if (g->core.gone)
         bw_log_event(g->config->log, BW_LOG_ERROR, "not-dead", NULL,
-                     "%s; its leadership is not released", wire.text);
+                     "%s; the leadership is not released", wire.text);
     else
-        tell(g, &wire);
+        send_message(g, &wire);
 }
 
-/* Puts a descriptor (-1: none) in the place of another. */
-static void keep(int *place, int fd)
+/* Closes *place and stores another descriptor (-1: none) there. */
+static void replace_fd(int *place, int fd)
 {
     if (*place >= 0)
         close(*place);
@@ -135,9 +139,9 @@ static void keep(int *place, int fd)
 
 static void forget(struct guardian *g)
 {
-    keep(&g->lock_fd, -1);
-    keep(&g->words_fd, -1);
-    keep(&g->mouth_fd, -1);
+    replace_fd(&g->lock_fd, -1);
+    replace_fd(&g->notices_fd, -1);
+    replace_fd(&g->notice_socket_fd, -1);
     g->ran = g->exited = false;
     g->status = 0;
     g->work = 0;
@@ -147,24 +151,25 @@ static void release(struct guardian *g, bw_token token)
 {
     if (g->lock_fd < 0)
         return;
-    g->leaving = bw_farewell_is_for(g->lock_fd);
-    int error = g->leaving ? bw_farewell_say(g->lock_fd, g->proof)
+    g->leaving = bw_clean_close_applies(g->lock_fd);
+    int error = g->leaving ? bw_clean_close_send(g->lock_fd, g->proof)
                            : bw_store_sqlite_release_fd(g->lock_fd, token);
     struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
-    bw_log_event(g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
-                 error ? "the supervisor died; the work is dead, token %llu could not be released"
-                       : "the supervisor died; the work is dead, token %llu is released",
-                 (unsigned long long)token);
+    bw_log_event(
+        g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
+        error ? "the supervisor died; the work is dead, but the guardian cannot release token %llu"
+              : "the supervisor died; the work is dead; released token %llu",
+        (unsigned long long)token);
 }
 
-static void speak(struct guardian *g)
+static void send_notices(struct guardian *g)
 {
-    uint32_t said = bw_last_words_say(g->words_fd, g->mouth_fd);
-    struct bw_log_field fields[] = {{"told", NULL, said}, BW_LOG_END};
-    if (g->core.spoken <= 1)
-        bw_log_event(g->config->log, BW_LOG_INFO, "guardian-spoke", fields,
-                     "the supervisor died; the work is dead, %u others are told so",
-                     (unsigned)said);
+    uint32_t sent = bw_death_notices_send(g->notices_fd, g->notice_socket_fd);
+    struct bw_log_field fields[] = {{"told", NULL, sent}, BW_LOG_END};
+    if (g->core.sent <= 1)
+        bw_log_event(g->config->log, BW_LOG_INFO, "death-notices-sent", fields,
+                     "the supervisor died; the work is dead; sent death notices to %u peers",
+                     (unsigned)sent);
 }
 
 static void carry_out(struct guardian *g, const struct bw_guardian_actions *actions)
@@ -178,7 +183,7 @@ static void carry_out(struct guardian *g, const struct bw_guardian_actions *acti
             pass_signal(g, actions->signal);
             break;
         case BW_GUARDIAN_DO_KILL:
-            bw_contain_strike(&g->contain, NULL, NULL);
+            bw_contain_kill_children(&g->contain, NULL, NULL);
             bw_contain_kill(&g->contain);
             break;
         case BW_GUARDIAN_DO_CONFIRM:
@@ -190,8 +195,8 @@ static void carry_out(struct guardian *g, const struct bw_guardian_actions *acti
         case BW_GUARDIAN_DO_RELEASE:
             release(g, actions->token);
             break;
-        case BW_GUARDIAN_DO_SPEAK:
-            speak(g);
+        case BW_GUARDIAN_DO_SEND_NOTICE:
+            send_notices(g);
             break;
         case BW_GUARDIAN_DO_FORGET:
             forget(g);
@@ -222,7 +227,7 @@ static void feed(struct guardian *g, struct bw_guardian_event event)
 {
     struct bw_guardian_actions actions;
     bw_guardian_step(&g->core, &event, &actions);
-    arm(g); /* the deadline stands before anything is started */
+    arm(g); /* set the deadline before anything starts */
     carry_out(g, &actions);
 }
 
@@ -235,40 +240,40 @@ static void on_gone(struct guardian *g)
         close(g->fd[FD_SUPERVISOR]);
     g->fd[FD_SOCKET] = g->fd[FD_SUPERVISOR] = -1;
     g->flags = BW_WIRE_ALL;
-    feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_GONE, .now = bw_run_now()});
+    feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_GONE, .now = bw_clock_boot()});
 }
 
-static int *place_of(struct guardian *g, uint32_t kind)
+static int *fd_for(struct guardian *g, uint32_t kind)
 {
-    if (kind == BW_WIRE_WORDS)
-        return &g->words_fd;
-    return kind == BW_WIRE_MOUTH ? &g->mouth_fd : &g->lock_fd;
+    if (kind == BW_WIRE_NOTICES)
+        return &g->notices_fd;
+    return kind == BW_WIRE_NOTICE_SOCKET ? &g->notice_socket_fd : &g->lock_fd;
 }
 
 static void on_message(struct guardian *g, const struct bw_wire *wire, int passed)
 {
     static const enum bw_guardian_event_kind kinds[] = {
-        [BW_WIRE_ARM] = BW_GUARDIAN_ARM,     [BW_WIRE_START] = BW_GUARDIAN_START,
-        [BW_WIRE_STOP] = BW_GUARDIAN_STOP,   [BW_WIRE_SIGNAL] = BW_GUARDIAN_SIGNAL,
-        [BW_WIRE_KILL] = BW_GUARDIAN_KILL,   [BW_WIRE_DISMISS] = BW_GUARDIAN_DISMISS,
-        [BW_WIRE_WORDS] = BW_GUARDIAN_WORDS,
+        [BW_WIRE_ARM] = BW_GUARDIAN_ARM,        [BW_WIRE_START] = BW_GUARDIAN_START,
+        [BW_WIRE_STOP] = BW_GUARDIAN_STOP,      [BW_WIRE_SIGNAL] = BW_GUARDIAN_SIGNAL,
+        [BW_WIRE_KILL] = BW_GUARDIAN_KILL,      [BW_WIRE_DISMISS] = BW_GUARDIAN_DISMISS,
+        [BW_WIRE_NOTICES] = BW_GUARDIAN_NOTICE,
     };
-    BW_ASSERT(wire->kind >= BW_WIRE_ARM && wire->kind <= BW_WIRE_MOUTH);
+    BW_ASSERT(wire->kind >= BW_WIRE_ARM && wire->kind <= BW_WIRE_NOTICE_SOCKET);
     if (passed >= 0)
-        keep(place_of(g, wire->kind), passed);
+        replace_fd(fd_for(g, wire->kind), passed);
     if (passed >= 0 && wire->kind == BW_WIRE_ARM)
         memcpy(g->proof, wire->proof, sizeof g->proof);
-    if (wire->kind == BW_WIRE_MOUTH)
+    if (wire->kind == BW_WIRE_NOTICE_SOCKET)
         return;
     g->flags = wire->flags;
     feed(g, (struct bw_guardian_event){.kind = kinds[wire->kind],
-                                       .now = bw_run_now(),
+                                       .now = bw_clock_boot(),
                                        .at = wire->at,
                                        .token = wire->token,
                                        .signal = wire->number});
     if (wire->kind == BW_WIRE_ARM) {
         struct bw_wire answer = {.kind = BW_WIRE_ARMED, .token = wire->token, .at = wire->at};
-        tell(g, &answer);
+        send_message(g, &answer);
     }
 }
 
@@ -285,7 +290,7 @@ static void read_messages(struct guardian *g)
     }
 }
 
-/* The work and whoever came to us when its parent died. */
+/* Reaps the work and the orphans that the guardian inherited. */
 static void reap(struct guardian *g)
 {
     struct signalfd_siginfo info;
@@ -299,61 +304,64 @@ static void reap(struct guardian *g)
         g->exited = true;
         g->status = status;
         g->flags = BW_WIRE_ALL;
-        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_EXITED, .now = bw_run_now()});
+        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_EXITED, .now = bw_clock_boot()});
     }
 }
 
-static bool wants_look(const struct guardian *g)
+static bool needs_check(const struct guardian *g)
 {
     return g->core.state == BW_GUARDIAN_KILLING ||
            (g->core.state == BW_GUARDIAN_ENDING && g->core.exited);
 }
 
-static void look(struct guardian *g)
+static void check_empty(struct guardian *g)
 {
     struct bw_contain_left left;
-    if (g->core.state == BW_GUARDIAN_KILLING) /* orphans that have come to us since the last blow */
-        bw_contain_strike(&g->contain, NULL, NULL);
-    bw_contain_look(&g->contain, &left);
+    if (g->core.state == BW_GUARDIAN_KILLING) /* orphans inherited since the last call */
+        bw_contain_kill_children(&g->contain, NULL, NULL);
+    bw_contain_check(&g->contain, &left);
     if (left.empty && g->exited)
-        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_EMPTY, .now = bw_run_now()});
+        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_EMPTY, .now = bw_clock_boot()});
     else
-        g->look_pause_ms =
-            g->look_pause_ms < LOOK_PAUSE_MAX_MS ? g->look_pause_ms + 1 : LOOK_PAUSE_MAX_MS;
+        g->check_pause_ms =
+            g->check_pause_ms < CHECK_PAUSE_MAX_MS ? g->check_pause_ms + 1 : CHECK_PAUSE_MAX_MS;
 }
 
 static void turn(struct guardian *g)
 {
     struct pollfd polled[FD_COUNT];
-    bool looking = wants_look(g);
+    bool checking = needs_check(g);
+    int pause_ms = g->unheard && g->fd[FD_SOCKET] >= 0 ? 0 : checking ? g->check_pause_ms : -1;
     for (int i = 0; i < FD_COUNT; i++)
         polled[i] = (struct pollfd){.fd = g->fd[i], .events = POLLIN};
     polled[FD_EVENTS].events = POLLPRI;
-    if (!looking)
+    if (!checking)
         polled[FD_EVENTS].fd = -1;
-    if (poll(polled, FD_COUNT, looking ? g->look_pause_ms : -1) < 0 && errno != EINTR)
+    if (poll(polled, FD_COUNT, pause_ms) < 0 && errno != EINTR)
         g->done = true;
     if (polled[FD_TIMER].revents) {
         uint64_t count;
         (void)!read(g->fd[FD_TIMER], &count, sizeof count);
         g->armed_at = -1;
     }
-    bool dead = polled[FD_SUPERVISOR].revents != 0;
+    /* a supervisor that missed a message would wait for it for ever: it notices our end instead */
+    bool dead = polled[FD_SUPERVISOR].revents != 0 || g->unheard;
     if (polled[FD_SOCKET].revents)
         read_messages(g);
     if (dead && g->fd[FD_SOCKET] >= 0)
         on_gone(g);
-    if (bw_run_now() >= bw_guardian_deadline(&g->core))
-        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_TIMER, .now = bw_run_now()});
+    if (bw_clock_boot() >= bw_guardian_deadline(&g->core))
+        feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_TIMER, .now = bw_clock_boot()});
     reap(g);
-    if (wants_look(g))
-        look(g);
+    if (needs_check(g))
+        check_empty(g);
     arm(g);
 }
 
 /* ---- the process ---- */
 
-/* Nothing of the supervisor's but the standard streams and our own end. */
+/* Closes all descriptors of the supervisor, except the standard streams and our end of the
+ * socket. */
 static void close_others(int socket, int supervisor)
 {
     int low = socket < supervisor || supervisor < 0 ? socket : supervisor;
@@ -365,10 +373,14 @@ static void close_others(int socket, int supervisor)
     syscall(SYS_close_range, (high > low ? high : low) + 1, ~0u, 0);
 }
 
-static _Noreturn void live(const struct bw_guardian_config *config, int socket, int supervisor)
+static _Noreturn void run_guardian(const struct bw_guardian_config *config, int socket,
+                                   int supervisor)
 {
-    struct guardian g = {
-        .config = config, .lock_fd = -1, .words_fd = -1, .mouth_fd = -1, .armed_at = BW_TIME_NEVER};
+    struct guardian g = {.config = config,
+                         .lock_fd = -1,
+                         .notices_fd = -1,
+                         .notice_socket_fd = -1,
+                         .armed_at = BW_TIME_NEVER};
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -392,7 +404,7 @@ static _Noreturn void live(const struct bw_guardian_config *config, int socket, 
     if (g.contained)
         bw_contain_remove(&g.contain);
     if (g.leaving)
-        bw_farewell_wait(g.lock_fd, FAREWELL_NS);
+        bw_clean_close_wait(g.lock_fd, CLEAN_CLOSE_NS);
     _exit(0);
 }
 
@@ -401,11 +413,12 @@ pid_t bw_guardian_start(const struct bw_guardian_config *config, int *socket)
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return -1;
-    int supervisor = (int)syscall(SYS_pidfd_open, getpid(), 0); /* the socket alone would do */
+    /* optional: the socket alone also reports the supervisor's death */
+    int supervisor = (int)syscall(SYS_pidfd_open, getpid(), 0);
     pid_t pid = fork();
     if (pid == 0) {
         close(pair[0]);
-        live(config, pair[1], supervisor);
+        run_guardian(config, pair[1], supervisor);
     }
     int error = errno;
     close(pair[1]);

@@ -1,9 +1,9 @@
-/* Starting the work: from the guardian into the containment, with nothing of ours but its
- * environment, its standard streams and a backup against the guardian's death.
+/* Starts the work: the guardian forks it into the containment. The work gets its environment, its
+ * standard streams, and PR_SET_PDEATHSIG as a backup against the guardian's death.
  *
- * PR_SET_PDEATHSIG follows the creating thread (the guardian has one), is cleared by a set-uid
- * exec, and says nothing if the parent died first, so the parent is looked at again after it. It is
- * only a backup: the containment is what counts. */
+ * PR_SET_PDEATHSIG refers to the creating thread (the guardian has only one). A set-uid exec clears
+ * it, and it has no effect if the parent has already died, so the child checks its parent
+ * afterwards. It is only a backup; the containment gives the guarantee. */
 #include "run/guardian/guardian.h"
 #include "run/guardian/wire.h"
 
@@ -41,7 +41,9 @@ static _Noreturn void become_work(const struct bw_guardian_config *config,
 {
     static char token_entry[BW_GUARDIAN_TOKEN_BYTES], cookie_entry[sizeof contain->cookie];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pid_t parent = getppid(); /* 0: outside our PID namespace, whose init dies with the guardian */
+    /* In a PID namespace getppid() returns 0, because the guardian is outside. Then the check is
+     * not needed: the namespace's init dies with the guardian. */
+    pid_t parent = getppid();
     if (parent != guardian && !(parent == 0 && contain->kind == BW_CONTAIN_PIDNS))
         _exit(126);
     if (bw_run_token(token) != BW_TOKEN_NONE) {

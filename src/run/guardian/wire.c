@@ -1,4 +1,4 @@
-/* Datagrams between supervisor and guardian, see wire.h. */
+/* Messages between supervisor and guardian, see wire.h. */
 #include "run/guardian/wire.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
-/* Asking for health over HTTP, see probe.h. */
+/* Health check over HTTP, see probe.h. */
 #include "run/health/probe.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -107,7 +107,7 @@ static bool send_request(int fd, const struct bw_probe_url *url)
            send_text(fd, head);
 }
 
-/* The first line is enough. */
+/* Reads the status line; the rest of the response is ignored. */
 static int read_status(int fd)
 {
     char line[512];

@@ -1,59 +1,63 @@
-/* A round: say what we run if that changed, see who is there, look at some of the shards that are
- * not ours. A store that does not answer ends the round; what runs goes on, each supervisor judges
- * its own lease. */
+/* A round: announces which shards we run if that has changed, lists the candidates, and reads the
+ * records of some shards that other candidates lead. If the store does not answer, the round ends.
+ * Running shards continue; each supervisor keeps track of its own lease. */
 #include "run/shards/state.h"
 
+#include "os/clock.h"
 #include "run/contain/proc.h"
 #include "run/shards/value.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void rest(struct launcher *l)
+static void end_round(struct launcher *l)
 {
     bw_time retry = l->order->retry_ns;
-    l->step = ROUND_REST;
-    l->round_at = bw_time_add(bw_run_now(), bw_rng_between(&l->rng, retry / 4 * 3, retry / 4 * 5));
+    l->step = ROUND_IDLE;
+    l->round_at =
+        bw_time_add(bw_clock_boot(), bw_rng_between(&l->rng, retry / 4 * 3, retry / 4 * 5));
 }
 
 static void ask(struct launcher *l, enum round_step step, enum bw_store_op op, const char *election)
 {
-    bool own = step == ROUND_ENTER || step == ROUND_LIST; /* a shard's candidates are others */
+    /* the other steps concern a shard's election, in which the launcher itself is not a
+     * candidate */
+    bool own = step == ROUND_ENTER || step == ROUND_LIST;
     struct bw_store_request request = {.op = op,
                                        .election = election,
                                        .candidate = own ? l->order->id : NULL,
                                        .value = op == BW_STORE_ENTER ? l->value : NULL,
                                        .ttl_ns = l->order->ttl_ns};
     l->step = step;
-    if (bw_asked_ask(l->asked, &request, bw_time_max(l->order->retry_ns, BW_SEC)) != 0)
-        rest(l);
+    if (bw_asker_client_request(l->asked, &request, bw_time_max(l->order->retry_ns, BW_SEC)) != 0)
+        end_round(l);
 }
 
-static void look_on(struct launcher *l)
+static void read_next(struct launcher *l)
 {
     char election[BW_ELECTION_NAME_MAX + 1];
-    l->looked = bw_shards_look_next(&l->core);
-    if (l->looked == BW_SHARD_NONE) {
-        rest(l);
+    l->current_shard = bw_shards_poll_next(&l->core);
+    if (l->current_shard == BW_SHARD_NONE) {
+        end_round(l);
         return;
     }
-    bw_shards_election(election, l->order->election, l->looked);
-    ask(l, ROUND_LOOK, BW_STORE_READ, election);
+    bw_shards_election(election, l->order->election, l->current_shard);
+    ask(l, ROUND_READ, BW_STORE_READ, election);
 }
 
 void bw_launcher_round(struct launcher *l)
 {
     struct bw_shard_set done, runs;
-    bw_shards_look_begin(&l->core);
+    bw_shards_poll_begin(&l->core);
     if (!l->lists) {
         bw_shards_view_end(&l->core);
-        look_on(l);
+        read_next(l);
         return;
     }
     bw_shards_done(&l->core, &done);
     bw_shards_running(&l->core, &runs);
     bw_shards_value_write(l->value, l->order->shards, &done, &runs);
-    bool again = bw_run_now() >= l->enter_again_at || strcmp(l->value, l->entered_value) != 0;
+    bool again = bw_clock_boot() >= l->enter_again_at || strcmp(l->value, l->entered_value) != 0;
     if (!l->entered || again)
         ask(l, ROUND_ENTER, BW_STORE_ENTER, l->order->election);
     else
@@ -67,7 +71,7 @@ static uint64_t key_of(const char *id)
     return bw_spread_key(id, strlen(id));
 }
 
-static void say_spread(struct launcher *l)
+static void log_spread(struct launcher *l)
 {
     uint32_t ours = bw_shards_ours(&l->core);
     struct bw_log_field fields[] = {{"candidates", NULL, l->core.count},
@@ -75,21 +79,21 @@ static void say_spread(struct launcher *l)
                                     {"ours", NULL, ours},
                                     BW_LOG_END};
     bw_log_event(&l->log, BW_LOG_INFO, "spread", fields,
-                 "%u candidate%s; %u of %u shards should be ours", l->core.count,
+                 "%u candidate%s; %u of %u shards belong to this one", l->core.count,
                  l->core.count == 1 ? "" : "s", ours, l->order->shards);
 }
 
-static void say_mismatch(struct launcher *l, const char *id, uint32_t shards)
+static void log_mismatch(struct launcher *l, const char *id, uint32_t shards)
 {
     struct bw_log_field fields[] = {{"candidate", id, 0}, {"shards", NULL, shards}, BW_LOG_END};
-    if (!l->said_mismatch)
-        bw_log_event(&l->log, BW_LOG_WARNING, "shards-differ", fields,
-                     "'%s' has %u shards and we have %u: it is not counted", id, shards,
-                     l->order->shards);
-    l->said_mismatch = true;
+    if (!l->mismatch_logged)
+        bw_log_event(&l->log, BW_LOG_WARNING, "shard-count-mismatch", fields,
+                     "candidate '%s' has --shards %u, but this one has --shards %u; ignoring it",
+                     id, shards, l->order->shards);
+    l->mismatch_logged = true;
 }
 
-static void view(struct launcher *l, const struct bw_store_reply *reply)
+static void on_list(struct launcher *l, const struct bw_store_reply *reply)
 {
     bool there = false;
     bw_shards_view_begin(&l->core);
@@ -98,9 +102,9 @@ static void view(struct launcher *l, const struct bw_store_reply *reply)
         struct bw_shard_set done;
         uint32_t shards = 0;
         if (bw_shards_value_read(one->value, &shards, &done) != 0)
-            continue; /* contends for the election itself, as a plain `run` does */
+            continue; /* a candidate without --shards: it contends for the election itself */
         if (shards != l->order->shards) {
-            say_mismatch(l, one->id, shards);
+            log_mismatch(l, one->id, shards);
             continue;
         }
         there = there || strcmp(one->id, l->order->id) == 0;
@@ -108,55 +112,56 @@ static void view(struct launcher *l, const struct bw_store_reply *reply)
     }
     l->entered = l->entered && there;
     if (bw_shards_view_end(&l->core))
-        say_spread(l);
+        log_spread(l);
 }
 
-static void on_look(struct launcher *l, const struct bw_store_record *record)
+static void on_record(struct launcher *l, const struct bw_store_record *record)
 {
     char election[BW_ELECTION_NAME_MAX + 1];
-    struct bw_shard_sight sight = {.held = record->held && !record->proved_dead,
-                                   .mine = strcmp(record->holder, l->order->id) == 0,
-                                   .version = record->version,
-                                   .ttl_ns = record->ttl_ns};
-    switch (bw_shards_saw(&l->core, l->looked, &sight, bw_run_now())) {
+    struct bw_shard_record sight = {.held = record->held && !record->proved_dead,
+                                    .mine = strcmp(record->holder, l->order->id) == 0,
+                                    .version = record->version,
+                                    .ttl_ns = record->ttl_ns};
+    switch (bw_shards_observe(&l->core, l->current_shard, &sight, bw_clock_boot())) {
     case BW_SHARD_KEEP:
         break;
     case BW_SHARD_END:
-        bw_shards_ending(&l->core, l->looked);
-        bw_launcher_end_shard(l, l->looked, "another leads it");
+        bw_shards_ending(&l->core, l->current_shard);
+        bw_launcher_end_shard(l, l->current_shard, "another candidate leads it");
         break;
     case BW_SHARD_ASK:
-        bw_shards_election(election, l->order->election, l->looked);
-        ask(l, ROUND_ASK, BW_STORE_LIST, election);
+        bw_shards_election(election, l->order->election, l->current_shard);
+        ask(l, ROUND_WAITING, BW_STORE_LIST, election);
         return;
     }
-    look_on(l);
+    read_next(l);
 }
 
 static void on_waiting(struct launcher *l, const struct bw_store_reply *reply)
 {
-    uint64_t owner = bw_shards_owner(&l->core, l->looked);
+    uint64_t owner = bw_shards_owner(&l->core, l->current_shard);
     bool waits = false;
     for (uint32_t i = 0; i < reply->count; i++)
         waits = waits || key_of(reply->candidates[i].id) == owner;
     if (waits) {
-        bw_shards_yield(&l->core, l->looked, bw_run_now());
-        bw_launcher_end_shard(l, l->looked, "its owner waits for it");
+        bw_shards_yield(&l->core, l->current_shard, bw_clock_boot());
+        bw_launcher_end_shard(l, l->current_shard, "its owner is waiting for it");
     }
-    look_on(l);
+    read_next(l);
 }
 
-/* Whoever is not listed gets no shard; it is tried again in every round. */
+/* Handles the answer to ENTER. Until the store lists this candidate, it gets no shard, and every
+ * round retries. */
 static void on_entered(struct launcher *l, const struct bw_store_reply *reply)
 {
     l->entered = reply->outcome == BW_OUTCOME_DONE;
-    l->enter_again_at = bw_time_add(bw_run_now(), l->order->ttl_ns / 2);
+    l->enter_again_at = bw_time_add(bw_clock_boot(), l->order->ttl_ns / 2);
     memcpy(l->entered_value, l->value, sizeof l->entered_value);
     bool refused = reply->outcome == BW_OUTCOME_REFUSED;
-    if (refused && !l->said_refused)
+    if (refused && !l->refusal_logged)
         bw_log_event(&l->log, BW_LOG_WARNING, "not-listed", NULL,
-                     "the store does not list us as a candidate: %s", reply->why);
-    l->said_refused = refused;
+                     "the store refuses to list this candidate: %s", reply->why);
+    l->refusal_logged = refused;
     ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);
 }
 
@@ -164,30 +169,30 @@ void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply)
 {
     bool good = reply->outcome == BW_OUTCOME_DONE;
     switch (l->step) {
-    case ROUND_REST:
+    case ROUND_IDLE:
         break;
     case ROUND_ENTER:
         on_entered(l, reply);
         break;
     case ROUND_LIST:
         if (good)
-            view(l, reply);
+            on_list(l, reply);
         if (good)
-            look_on(l);
+            read_next(l);
         else
-            rest(l);
+            end_round(l);
         break;
-    case ROUND_LOOK:
+    case ROUND_READ:
         if (good)
-            on_look(l, &reply->record);
+            on_record(l, &reply->record);
         else
-            rest(l);
+            end_round(l);
         break;
-    case ROUND_ASK:
+    case ROUND_WAITING:
         if (good)
             on_waiting(l, reply);
         else
-            rest(l);
+            end_round(l);
         break;
     }
 }

@@ -1,11 +1,14 @@
-/* The launcher's loop, see shards.h. Signals come through a signalfd as in the supervisor: one of
- * the terminal has reached the supervisors already, one that was sent to us alone is passed on. */
+/* The loop of the launcher, see shards.h. Signals arrive through a signalfd, as in the supervisor:
+ * a signal from the terminal has already reached the supervisors; a signal sent only to this
+ * process is passed on. */
 #include "run/shards/state.h"
 
 #include "core/base/error.h"
+#include "os/clock.h"
+#include "os/journal.h"
 #include "run/contain/contain.h"
 #include "run/contain/proc.h"
-#include "run/shards/told.h"
+#include "run/shards/peer_shards.h"
 #include "run/supervisor/supervisor.h"
 
 #include <errno.h>
@@ -16,12 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STARTS_MAX                                                                                 \
-    4u /* at once; then the loop breathes: nothing costs a store more than a start                 \
-        */
-#define BREATHE_NS (50 * BW_MS)
-#define LEAVE_NS   (200 * BW_MS)  /* nobody waits longer for our farewell */
-#define LINGER_NS  (1500 * BW_MS) /* peers: that all is done is said three times */
+/* Maximum number of supervisors started without a pause. A start is the most expensive operation
+ * for a store. */
+#define STARTS_MAX     4u
+#define START_PAUSE_NS (50 * BW_MS)
+#define LEAVE_NS       (200 * BW_MS) /* maximum wait for the answer to LEAVE */
+/* peers: time to announce three times that all shards are done */
+#define DRAIN_NS (1500 * BW_MS)
 
 static const int handled[] = {SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
                               SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
@@ -33,10 +37,10 @@ static bool any_left(const struct launcher *l)
     for (uint32_t i = 0; i < l->order->shards; i++)
         if (l->pids[i] > 0)
             return true;
-    return l->told && bw_told_waits(l->told);
+    return l->peer_shards && bw_peer_shards_waits(l->peer_shards);
 }
 
-static void tell_all(const struct launcher *l, int number)
+static void signal_all(const struct launcher *l, int number)
 {
     for (uint32_t i = 0; i < l->order->shards; i++)
         if (l->pids[i] > 0)
@@ -55,19 +59,20 @@ void bw_launcher_end(struct launcher *l, int code)
         .op = BW_STORE_LEAVE, .election = l->order->election, .candidate = l->order->id};
     l->ending = true;
     l->exit_code = code;
-    l->step = ROUND_REST;
+    bw_notify_send(&l->manager, "STOPPING=1");
+    l->step = ROUND_IDLE;
     l->round_at = BW_TIME_NEVER;
-    l->leaving = l->asked && l->lists && bw_asked_ask(l->asked, &leave, LEAVE_NS) == 0;
-    if (l->told)
-        tell_all(l, SIGTERM); /* who was told already ends no sooner */
+    l->leaving = l->asked && l->lists && bw_asker_client_request(l->asked, &leave, LEAVE_NS) == 0;
+    if (l->peer_shards)
+        /* a second SIGTERM has no effect on a supervisor that already stops */
+        signal_all(l, SIGTERM);
     stop_if_over(l);
 }
 
 void bw_launcher_end_shard(struct launcher *l, uint32_t shard, const char *reason)
 {
     struct bw_log_field fields[] = {{"shard", NULL, shard}, {"reason", reason, 0}, BW_LOG_END};
-    bw_log_event(&l->log, BW_LOG_INFO, "shard-end", fields, "shard %u is let go: %s", shard,
-                 reason);
+    bw_log_event(&l->log, BW_LOG_INFO, "shard-end", fields, "stopping shard %u: %s", shard, reason);
     if (l->pids[shard] > 0)
         kill(l->pids[shard], SIGTERM);
 }
@@ -81,58 +86,59 @@ static void start_shard(struct launcher *l, uint32_t shard, bw_time now)
     bw_shards_started(&l->core, shard, now);
     if (bw_launcher_spawn(l, shard) == 0) {
         bw_log_event(&l->log, BW_LOG_INFO, "shard-start", fields, "contending for shard %u%s",
-                     shard, ours || !l->lists ? "" : ": nobody leads it");
+                     shard, ours || !l->lists ? "" : ": it has no leader");
         return;
     }
     bw_shards_ended(&l->core, shard, 71, now);
     bw_log_event(&l->log, BW_LOG_ERROR, "shard-failed", fields,
-                 "shard %u: no process for its supervisor: %s", shard, strerror(errno));
+                 "cannot start the supervisor of shard %u: %s", shard, strerror(errno));
 }
 
 static void sleep_until(struct launcher *l, bw_time until, bw_time now)
 {
-    if (l->told)
-        bw_told_sleep(l->told, until, now);
+    if (l->peer_shards)
+        bw_peer_shards_sleep(l->peer_shards, until, now);
     else
-        bw_asked_alarm(l->asked, bw_time_min(until, l->step == ROUND_REST ? l->round_at : until));
+        bw_asker_client_alarm(l->asked,
+                              bw_time_min(until, l->step == ROUND_IDLE ? l->round_at : until));
 }
 
 void bw_launcher_act(struct launcher *l)
 {
-    bw_time now = bw_run_now();
+    bw_time now = bw_clock_boot();
     uint32_t shard;
-    if (l->ending || (!l->asked && !l->told))
+    if (l->ending || (!l->asked && !l->peer_shards))
         return;
-    if (l->told)
-        bw_told_act(l->told, now);
+    if (l->peer_shards)
+        bw_peer_shards_act(l->peer_shards, now);
     while ((shard = bw_shards_next_end(&l->core)) != BW_SHARD_NONE) {
         bw_shards_ending(&l->core, shard);
-        bw_launcher_end_shard(l, shard, "another has done it");
+        bw_launcher_end_shard(l, shard, "another candidate has completed it");
     }
-    for (unsigned i = 0; i < STARTS_MAX && now >= l->breathe_until; i++) {
+    for (unsigned i = 0; i < STARTS_MAX && now >= l->pause_until; i++) {
         shard = bw_shards_next_start(&l->core, now);
         if (shard == BW_SHARD_NONE)
             break;
         start_shard(l, shard, now);
         if (i + 1 == STARTS_MAX)
-            l->breathe_until = bw_time_add(now, BREATHE_NS);
+            l->pause_until = bw_time_add(now, START_PAUSE_NS);
     }
-    if (bw_shards_finished(&l->core) && l->told && l->linger_until == 0)
-        l->linger_until = bw_time_add(now, LINGER_NS);
-    if (bw_shards_finished(&l->core) && now >= l->linger_until) {
+    if (bw_shards_finished(&l->core) && l->peer_shards && l->drain_until == 0)
+        l->drain_until = bw_time_add(now, DRAIN_NS);
+    if (bw_shards_finished(&l->core) && now >= l->drain_until) {
         bw_log_event(&l->log, BW_LOG_INFO, "all-done", NULL, "all %u shards are done",
                      l->order->shards);
         bw_launcher_end(l, 0);
         return;
     }
-    bw_time next = bw_time_max(bw_shards_deadline(&l->core), l->breathe_until);
-    sleep_until(l, l->linger_until ? bw_time_min(next, l->linger_until) : next, now);
+    bw_time next = bw_time_max(bw_shards_deadline(&l->core), l->pause_until);
+    sleep_until(l, l->drain_until ? bw_time_min(next, l->drain_until) : next, now);
 }
 
 static void on_alarm(void *context, bw_time now)
 {
     struct launcher *l = context;
-    if (!l->ending && l->step == ROUND_REST && now >= l->round_at)
+    if (!l->ending && l->step == ROUND_IDLE && now >= l->round_at)
         bw_launcher_round(l);
     bw_launcher_act(l);
 }
@@ -152,23 +158,23 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
     }
 }
 
-static void on_away(void *context, bool away, int error, const char *why)
+static void on_availability(void *context, bool away, int error, const char *why)
 {
     struct launcher *l = context;
     struct bw_log_field fields[] = {{"store", l->order->store_shown, 0}, BW_LOG_END};
     if (away && !l->seen && bw_run_store_refuses(error)) {
-        l->refused = true; /* ended by the answer that follows */
-        fprintf(stderr, "bellwether run: --store: %s\n", why);
+        l->refused = true; /* the answer that follows ends the run */
+        bw_print_line(BW_PRIORITY_ERROR, "bellwether run: --store: %s", why);
     } else if (away)
-        bw_log_event(&l->log, BW_LOG_WARNING, "store-away", fields,
-                     "the store does not answer (%s); what runs goes on", why);
+        bw_log_event(&l->log, BW_LOG_WARNING, "store-unavailable", fields,
+                     "the store does not answer (%s); running shards continue", why);
     else
-        bw_log_event(&l->log, BW_LOG_INFO, "store-back", fields, "the store answers again");
+        bw_log_event(&l->log, BW_LOG_INFO, "store-available", fields, "the store answers again");
 }
 
 /* ---- signals ---- */
 
-static void say_ended(struct launcher *l, uint32_t shard, enum bw_shard_fate fate, int code)
+static void log_ended(struct launcher *l, uint32_t shard, enum bw_shard_fate fate, int code)
 {
     char pause[24];
     struct bw_log_field fields[] = {
@@ -178,16 +184,16 @@ static void say_ended(struct launcher *l, uint32_t shard, enum bw_shard_fate fat
     else if (fate == BW_SHARD_FAILED && !l->ending)
         bw_log_event(
             &l->log, BW_LOG_WARNING, "shard-failed", fields,
-            "shard %u ended with %d; contending for it again in %s", shard, code,
-            bw_log_span(pause, bw_time_max(0, l->core.at[shard].start_from - bw_run_now())));
+            "shard %u ended with exit code %d; contending for it again in %s", shard, code,
+            bw_log_span(pause, bw_time_max(0, l->core.at[shard].start_from - bw_clock_boot())));
 }
 
 void bw_launcher_ended(struct launcher *l, uint32_t shard, int status)
 {
     bool killed = WIFSIGNALED(status);
     int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    say_ended(l, shard,
-              (killed ? bw_shards_killed : bw_shards_ended)(&l->core, shard, code, bw_run_now()),
+    log_ended(l, shard,
+              (killed ? bw_shards_killed : bw_shards_ended)(&l->core, shard, code, bw_clock_boot()),
               code);
     stop_if_over(l);
 }
@@ -201,8 +207,8 @@ static void reap(struct launcher *l)
             if (l->pids[i] != pid)
                 continue;
             l->pids[i] = 0;
-            if (l->told)
-                bw_told_child_died(l->told, i, status);
+            if (l->peer_shards)
+                bw_peer_shards_child_died(l->peer_shards, i, status);
             else
                 bw_launcher_ended(l, i, status);
         }
@@ -224,10 +230,10 @@ static void on_signal(struct launcher *l, const struct signalfd_siginfo *info)
     case SIGHUP:
     case SIGQUIT:
         if (!terminal)
-            tell_all(l, number);
+            signal_all(l, number);
         if (l->ending)
             break;
-        bw_log_event(&l->log, BW_LOG_INFO, "signal", fields, "got SIG%s: ending",
+        bw_log_event(&l->log, BW_LOG_INFO, "signal", fields, "received SIG%s; stopping",
                      sigabbrev_np(number));
         bw_launcher_end(l, 128 + number);
         break;
@@ -235,10 +241,12 @@ static void on_signal(struct launcher *l, const struct signalfd_siginfo *info)
     case SIGUSR2:
     case SIGWINCH:
         if (!terminal)
-            tell_all(l, number);
+            signal_all(l, number);
         break;
     default:
-        break; /* Ctrl-Z and the terminal's stops: a leader cannot be suspended */
+        /* Ctrl-Z and other stop signals of the terminal are ignored: a suspended leader would do no
+         * work */
+        break;
     }
 }
 
@@ -252,7 +260,7 @@ static void on_readable(uv_poll_t *handle, int status, int events)
         on_signal(l, &info);
 }
 
-/* A signal that was ignored when we were started stays ignored. */
+/* Opens the signalfd. A signal that was ignored when this process started stays ignored. */
 static int open_signals(struct launcher *l)
 {
     struct sigaction now;
@@ -287,70 +295,72 @@ static void begin(struct launcher *l)
                                       .retry_ns = l->order->retry_ns,
                                       .lists = l->lists};
     bw_shards_init(&l->core, &config);
-    if (l->told)
+    if (l->peer_shards)
         bw_log_event(&l->log, BW_LOG_INFO, "shards", fields, "%u shards are spread over the peers",
                      l->order->shards);
     else if (l->lists)
         bw_log_event(&l->log, BW_LOG_INFO, "shards", fields,
                      "%u shards are spread over the candidates", l->order->shards);
     else
-        bw_log_event(&l->log, BW_LOG_WARNING, "shards", fields,
-                     "the store does not know its candidates: %u shards go to whoever has fewer "
-                     "when they become free, and are not moved when a candidate comes",
-                     l->order->shards);
-    l->round_at = bw_run_now();
-    if (l->told)
+        bw_log_event(
+            &l->log, BW_LOG_WARNING, "shards", fields,
+            "the store does not list candidates: each of the %u shards goes to the candidate "
+            "with fewer shards when it becomes free, and is not moved when one joins",
+            l->order->shards);
+    l->round_at = bw_clock_boot();
+    if (l->peer_shards)
         bw_launcher_act(l);
     else
-        bw_asked_alarm(l->asked, l->round_at);
+        bw_asker_client_alarm(l->asked, l->round_at);
 }
 
 static int cannot_open(struct launcher *l, int error, const char *why)
 {
-    if (bw_run_store_error_lasts(error)) {
-        fprintf(stderr, "bellwether run: --store: %s\n", why);
+    if (bw_run_store_error_is_permanent(error)) {
+        bw_print_line(BW_PRIORITY_ERROR, "bellwether run: --store: %s", why);
         return 64;
     }
     if (!l->away)
-        on_away(l, true, error, why);
+        on_availability(l, true, error, why);
     l->away = true;
     uint64_t pause = (uint64_t)(l->order->retry_ns / BW_MS) + 1;
     return uv_timer_start(&l->opening, on_opening, pause, 0) == 0 ? GO : 71;
 }
 
-/* The supervisors look at the store once more, each for itself; what they would all refuse is
- * refused here. */
+/* Opens the store. The supervisors open it again, each for itself. Errors that all of them would
+ * report are reported here once. */
 static int open_store(struct launcher *l)
 {
     char why[BW_WHY_MAX + 1] = "";
-    struct bw_asker_options options = {.context = l, .away = on_away};
-    struct bw_asked_hooks hooks = {.answer = on_answer, .alarm = on_alarm};
+    struct bw_asker_options options = {.context = l, .away = on_availability};
+    struct bw_asker_client_hooks hooks = {.answer = on_answer, .alarm = on_alarm};
     int error = bw_asker_open(&l->asker, l->order->store, &l->loop, &options, why);
     if (error)
         return cannot_open(l, error, why);
     unsigned traits = bw_asker_store_ops(l->asker)->traits;
     if (l->order->compares_clocks && !(traits & BW_STORE_WALL)) {
-        fprintf(stderr, "bellwether run: --clock-uncertainty: this store does not keep a lease's "
-                        "end by wall clock\n");
+        bw_print_line(BW_PRIORITY_ERROR,
+                      "bellwether run: cannot use --clock-uncertainty: this store does not keep "
+                      "the end of a lease as wall-clock time");
         return 64;
     }
     if (l->away)
-        on_away(l, false, 0, "");
+        on_availability(l, false, 0, "");
     l->lists = traits & BW_STORE_LISTS;
-    if (bw_asked_new(&l->asked, l->asker, NULL, &hooks, l) != 0)
+    if (bw_asker_client_new(&l->asked, l->asker, NULL, &hooks, l) != 0)
         return 71;
     begin(l);
     return GO;
 }
 
-/* A peer that cannot be opened is not tried again: nothing but its settings or its disk is in the
- * way. */
-static int open_told(struct launcher *l)
+/* A peer that cannot be opened is not retried: only its settings or its disk can be the cause. */
+static int open_peer(struct launcher *l)
 {
     char why[BW_WHY_MAX + 1] = "";
-    int error = bw_told_open(&l->told, l, why);
+    int error = bw_peer_shards_open(&l->peer_shards, l, why);
     if (error) {
-        fprintf(stderr, "bellwether peer: %s\n", why[0] ? why : bw_error_text(error));
+        bw_print_line(BW_PRIORITY_ERROR, "bellwether peer: %s",
+                      why[0] ? why : bw_error_text(error));
         return error == BW_ENOMEM ? 71 : 64;
     }
     begin(l);
@@ -367,14 +377,15 @@ static void on_opening(uv_timer_t *timer)
 
 static void close_all(struct launcher *l)
 {
-    bw_asked_free(l->asked);
+    bw_asker_client_free(l->asked);
     if (l->asker)
         bw_asker_close(l->asker);
-    if (l->told)
-        bw_told_close(l->told);
+    if (l->peer_shards)
+        bw_peer_shards_close(l->peer_shards);
     if (l->signals.loop)
         uv_close((uv_handle_t *)&l->signals, NULL);
     uv_close((uv_handle_t *)&l->opening, NULL);
+    bw_notify_close(&l->manager);
     while (uv_run(&l->loop, UV_RUN_DEFAULT) != 0)
         ;
     uv_loop_close(&l->loop);
@@ -398,8 +409,12 @@ int bw_shards_run(const struct bw_shards_order *order)
     l->opening.data = l;
     bw_log_init(&l->log, order->log, STDERR_FILENO, order->election, order->id);
     bw_rng_init(&l->rng, bw_contain_random());
-    int code = open_signals(l) == 0 ? (order->told ? open_told : open_store)(l) : 71;
+    bw_notify_open(&l->manager);
+    int code = open_signals(l) == 0 ? (order->is_peer ? open_peer : open_store)(l) : 71;
     if (code == GO) {
+        bw_notify_beat(&l->manager, &l->loop);
+        bw_notify_line(&l->manager, "STATUS=contending for %u shards", order->shards);
+        bw_notify_send(&l->manager, "READY=1");
         uv_run(&l->loop, UV_RUN_DEFAULT);
         code = l->exit_code;
     }

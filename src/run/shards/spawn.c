@@ -1,11 +1,12 @@
-/* A shard's supervisor: this very program again, with the same options, the shard's election and
- * BELLWETHER_SHARD and BELLWETHER_SHARDS in its environment, from where the work inherits them. Of
- * a peer BELLWETHER_PARENT says where to ask (store/parent/parent.h); the supervisor takes it away.
- * Everything it needs is made before the fork, because stores have threads. */
+/* Starts the supervisor of a shard: this program again, with the same options, the shard's
+ * election, and BELLWETHER_SHARD and BELLWETHER_SHARDS in its environment, which the work inherits.
+ * For a peer, BELLWETHER_PARENT names the socket for requests (store/parent/parent.h); the
+ * supervisor removes it from the environment. Everything the child needs is prepared before the
+ * fork, because stores have threads. */
 #include "run/shards/state.h"
 
 #include "core/base/error.h"
-#include "run/shards/told.h"
+#include "run/shards/peer_shards.h"
 #include "run/shards/value.h"
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define OWN_ARGUMENTS 8u /* program, run, election, id, --, and the end */
+#define OWN_ARGUMENTS 8u /* program, run, election, id, --, and the final NULL */
 #define OWN_ENTRIES   4u
 
 struct texts {
@@ -31,10 +32,10 @@ static char **make_arguments(const struct bw_shards_order *order, struct texts *
     if (!out)
         return NULL;
     out[used++] = (char *)"bellwether";
-    out[used++] = (char *)(order->told ? "peer" : "run");
+    out[used++] = (char *)(order->is_peer ? "peer" : "run");
     for (int i = 0; i < order->options_count; i++)
         out[used++] = order->options[i];
-    if (!order->told) {
+    if (!order->is_peer) {
         out[used++] = (char *)"--election";
         out[used++] = texts->election;
         out[used++] = (char *)"--id";
@@ -69,13 +70,14 @@ static char **make_environment(struct texts *texts)
     return out;
 }
 
-/* In the child: told to end when we die; nobody's input, since they would share it. */
+/* Runs in the child. It ends when the launcher dies. It gets no standard input, because the
+ * children would share it. */
 static _Noreturn void become(const struct launcher *l, pid_t parent, int socket, char **argv,
                              char **environment)
 {
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    /* Without its peer a supervisor can tell nobody anything: its guardian does the rest. */
-    prctl(PR_SET_PDEATHSIG, l->told ? SIGKILL : SIGTERM);
+    /* A supervisor without its peer cannot send requests; its guardian ends the work. */
+    prctl(PR_SET_PDEATHSIG, l->peer_shards ? SIGKILL : SIGTERM);
     if (getppid() != parent || input < 0 || (socket >= 0 && fcntl(socket, F_SETFD, 0) != 0))
         _exit(71);
     dup2(input, STDIN_FILENO);
@@ -91,12 +93,12 @@ int bw_launcher_spawn(struct launcher *l, uint32_t shard)
 {
     struct texts texts = {.parent = ""};
     pid_t parent = getpid(), pid = -1;
-    int socket = l->told ? bw_told_child(l->told, shard) : -1;
-    if (l->told && socket < 0)
+    int socket = l->peer_shards ? bw_peer_shards_child(l->peer_shards, shard) : -1;
+    if (l->peer_shards && socket < 0)
         return BW_ENOMEM;
-    if (l->told)
+    if (l->peer_shards)
         snprintf(texts.parent, sizeof texts.parent, "BELLWETHER_PARENT=%d:%d", socket,
-                 bw_told_token(l->told));
+                 bw_peer_shards_token(l->peer_shards));
     bw_shards_election(texts.election, l->order->election, shard);
     snprintf(texts.shard, sizeof texts.shard, "BELLWETHER_SHARD=%u", shard);
     snprintf(texts.shards, sizeof texts.shards, "BELLWETHER_SHARDS=%u", l->order->shards);

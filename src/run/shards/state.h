@@ -1,13 +1,15 @@
-/* The launcher's insides, shared by its files:
- *   shards.c           the loop: rounds, signals, beginning and end
- *   round.c     a round of questions to the store
- *   told.c      instead of rounds: the store, a peer of our own, says which are ours
- *   spawn.c     supervisors as processes */
+/* Internals of the launcher, shared by its files:
+ *
+ *   shards.c       the loop: rounds, signals, start and end
+ *   round.c        a round of requests to the store
+ *   peer_shards.c  instead of rounds: our own peer assigns the shards
+ *   spawn.c        supervisors as processes */
 #ifndef BW_RUN_SHARDS_STATE_H
 #define BW_RUN_SHARDS_STATE_H
 
 #include "core/base/rng.h"
-#include "core/shards/shards.h"
+#include "core/shards/run_shards.h"
+#include "os/sd_notify.h"
 #include "run/shards/shards.h"
 #include "store/asker/asker.h"
 
@@ -15,27 +17,28 @@
 #include <sys/types.h>
 #include <uv.h>
 
-/* Where a round is. One question at a time. */
+/* Step of a round. Only one request is in flight at a time. */
 enum round_step {
-    ROUND_REST,
-    ROUND_ENTER, /* say what we run */
-    ROUND_LIST,  /* who is there */
-    ROUND_LOOK,  /* at a shard's record */
-    ROUND_ASK    /* who waits for a shard that we should let go */
+    ROUND_IDLE,
+    ROUND_ENTER,  /* announce which shards we run */
+    ROUND_LIST,   /* list the candidates */
+    ROUND_READ,   /* read the record of a shard */
+    ROUND_WAITING /* list the candidates that wait for a shard that another one should lead */
 };
 
 struct launcher {
     const struct bw_shards_order *order;
     struct bw_log log;
     uv_loop_t loop;
-    struct told *told; /* NULL: rounds */
+    struct peer_shards *peer_shards; /* NULL: use rounds */
     struct bw_asker *asker;
-    struct bw_asked *asked;
+    struct bw_asker_client *asked;
     uv_poll_t signals;
-    uv_timer_t opening; /* a store that cannot be opened yet is tried again */
+    uv_timer_t opening; /* retries opening the store */
     int signal_fd;
-    bool away, seen, refused; /* the store; refused: from the start, and for good */
-    sigset_t mask;            /* as we were started, for those we start */
+    struct bw_notify manager; /* messages to the service manager */
+    bool away, seen, refused; /* state of the store; refused: from the start, permanently */
+    sigset_t mask;            /* signal mask at our start, for the supervisors */
     bool pipe_ignored;
     struct bw_rng rng;
 
@@ -43,14 +46,15 @@ struct launcher {
     pid_t pids[BW_SHARDS_MAX]; /* 0: none */
 
     enum round_step step;
-    uint32_t looked; /* the shard of LOOK and ASK */
-    bw_time round_at, breathe_until;
-    bw_time enter_again_at; /* stores forget a candidate that says nothing */
-    bool entered, lists, said_mismatch, said_refused;
+    uint32_t current_shard; /* the shard of READ and WAITING */
+    bw_time round_at, pause_until;
+    /* when to send ENTER again: stores forget a candidate that does not renew its entry */
+    bw_time enter_again_at;
+    bool entered, lists, mismatch_logged, refusal_logged;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 
-    bw_time linger_until; /* all is done, and said so until then; 0: not all */
-    bool ending, leaving; /* leaving: LEAVE is under way */
+    bw_time drain_until;  /* all shards are done, and announced until then; 0: not all */
+    bool ending, leaving; /* leaving: a LEAVE request is in flight */
     int exit_code;
 };
 
@@ -58,15 +62,18 @@ struct launcher {
 void bw_launcher_round(struct launcher *l);
 void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply);
 
-/* spawn.c: returns 0 with its pid in l->pids, or an error. */
+/* spawn.c: starts the supervisor of a shard and stores its pid in l->pids. Returns 0 or an
+ * error. */
 int bw_launcher_spawn(struct launcher *l, uint32_t shard);
 
 /* shards.c */
-/* What the decisions want done now; then sleeps until they may want more. */
+/* Carries out the current decisions, then sleeps until the next one is due. */
 void bw_launcher_act(struct launcher *l);
-/* Others may take our shards from now on; they get each when its work is confirmed dead. */
+/* Ends the launcher. Other candidates may take over our shards; they get each shard when its work
+ * is confirmed dead. */
 void bw_launcher_end(struct launcher *l, int code);
-/* A supervisor has ended (`status` is that of wait) and nothing of its work is left to wait for. */
+/* A supervisor has ended (`status` comes from wait), and there is no work of it left to wait
+ * for. */
 void bw_launcher_ended(struct launcher *l, uint32_t shard, int status);
 void bw_launcher_end_shard(struct launcher *l, uint32_t shard, const char *reason);
 

@@ -1,8 +1,8 @@
-/* Values of spread elections, see value.h. */
+/* Values of sharded elections, see value.h. */
 #include "run/shards/value.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "store/store.h"
 
 #include <stdio.h>
@@ -10,12 +10,12 @@
 
 static const char digits[] = "0123456789abcdef";
 
-struct text {
+struct output {
     char *out;
     size_t used;
 };
 
-static void put_done(struct text *text, uint32_t shards, const struct bw_shard_set *done)
+static void put_done(struct output *text, uint32_t shards, const struct bw_shard_set *done)
 {
     if (bw_shard_set_count(done, shards) == 0)
         return;
@@ -25,8 +25,8 @@ static void put_done(struct text *text, uint32_t shards, const struct bw_shard_s
     text->out[text->used] = '\0';
 }
 
-/* One run of shards; false: it found no room. */
-static bool put_run(struct text *text, const char *before, uint32_t first, uint32_t last)
+/* Appends a range of shards. Returns false if it does not fit. */
+static bool put_run(struct output *text, const char *before, uint32_t first, uint32_t last)
 {
     char part[40];
     int length = first == last ? snprintf(part, sizeof part, "%s%u", before, first)
@@ -40,7 +40,7 @@ static bool put_run(struct text *text, const char *before, uint32_t first, uint3
 void bw_shards_value_write(char *out, uint32_t shards, const struct bw_shard_set *done,
                            const struct bw_shard_set *runs)
 {
-    struct text text = {out, (size_t)snprintf(out, BW_VALUE_MAX + 1, "shards=%u", shards)};
+    struct output text = {out, (size_t)snprintf(out, BW_VALUE_MAX + 1, "shards=%u", shards)};
     const char *before = " runs=";
     put_done(&text, shards, done);
     for (uint32_t i = 0; i < shards; i++) {

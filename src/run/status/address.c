@@ -2,7 +2,7 @@
 #include "run/status/address.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

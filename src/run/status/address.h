@@ -1,6 +1,6 @@
-/* Where the status endpoint listens, as people write it. */
-#ifndef BW_RUN_HTTP_ADDRESS_H
-#define BW_RUN_HTTP_ADDRESS_H
+/* Address of the status endpoint, parsed from text. */
+#ifndef BW_RUN_STATUS_ADDRESS_H
+#define BW_RUN_STATUS_ADDRESS_H
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -8,11 +8,11 @@
 struct bw_http_address {
     struct sockaddr_storage bytes;
     socklen_t length;
-    bool loopback; /* nobody on another machine reaches it; a socket file counts */
+    bool loopback; /* unreachable from other machines; true for a socket file */
 };
 
-/* "127.0.0.1:8080", "[::1]:8080" or "unix:PATH"; numbers only, nothing is looked up. Port 0: any
- * free one. Returns 0 or BW_EINVAL. */
+/* Parses "127.0.0.1:8080", "[::1]:8080" or "unix:PATH". Host names are not resolved. Port 0: any
+ * free port. Returns 0 or BW_EINVAL. */
 int bw_http_address_read(const char *text, struct bw_http_address *out);
 
 #endif

@@ -1,8 +1,9 @@
-/* The status endpoint's connections, see http.h. Sockets are watched, not handed to libuv, as
- * everywhere in the supervisor: one timer on CLOCK_BOOTTIME serves all deadlines. */
+/* Connections of the status endpoint, see http.h. Sockets are watched with uv_poll, as everywhere
+ * in the supervisor: one timer on CLOCK_BOOTTIME serves all deadlines. */
 #include "run/status/http.h"
 
 #include "core/base/error.h"
+#include "os/clock.h"
 #include "run/contain/proc.h"
 #include "run/status/address.h"
 
@@ -16,13 +17,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ACCEPTS_MAX 16u    /* in one turn of the loop */
-#define BACKLOG     128    /* those that knock at once */
-#define LINGER_NS   BW_SEC /* for the asker to close after the answer */
+#define ACCEPTS_MAX 16u    /* per turn of the loop */
+#define BACKLOG     128    /* pending connections */
+#define DRAIN_NS    BW_SEC /* time for the client to close after the answer */
 
 struct connection {
     uv_poll_t poll;
-    struct bw_http *http;
+    struct bw_status_server *http;
     int fd;
     bw_time until;
     bool answered;
@@ -31,15 +32,15 @@ struct connection {
     char out[BW_HTTP_ANSWER_MAX];
 };
 
-struct bw_http {
+struct bw_status_server {
     uv_poll_t poll;
     int fd;
-    bw_http_look *look;
+    bw_status_fill_view *fill_view;
     void *context;
     struct connection *at[BW_HTTP_CONNECTIONS_MAX];
-    char where[160];
-    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* a socket file of ours; "": none */
-    struct stat made;                                     /* that file */
+    char address_text[160];
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* our socket file; "": none */
+    struct stat made;                                     /* identifies that file */
 };
 
 /* ---- a connection ---- */
@@ -61,8 +62,8 @@ static void drop(struct connection *c)
 
 static void on_ready(uv_poll_t *handle, int status, int events);
 
-/* As much of the answer as goes; then our side is closed and the asker's close waited for, because
- * closing with unread bytes would take the answer away from it. */
+/* Sends as much of the answer as possible. After the last byte it shuts down our side and waits for
+ * the client to close: closing with unread bytes would reset the connection and lose the answer. */
 static void send_answer(struct connection *c)
 {
     while (c->sent < c->length) {
@@ -80,23 +81,23 @@ static void send_answer(struct connection *c)
         c->sent += (size_t)n;
     }
     shutdown(c->fd, SHUT_WR);
-    c->until = bw_time_min(c->until, bw_time_add(bw_run_now(), LINGER_NS));
+    c->until = bw_time_min(c->until, bw_time_add(bw_clock_boot(), DRAIN_NS));
     uv_poll_start(&c->poll, UV_READABLE, on_ready);
 }
 
-static void answer(struct connection *c, int status, const struct bw_http_request *request)
+static void answer(struct connection *c, int status, const struct bw_status_request *request)
 {
-    struct bw_http_view view = {.election = "", .id = "", .leader = "", .value = ""};
-    c->http->look(c->http->context, &view);
+    struct bw_status_view view = {.election = "", .id = "", .leader = "", .value = ""};
+    c->http->fill_view(c->http->context, &view);
     c->length = bw_http_answer(&view, status, request, c->out);
     c->answered = true;
     send_answer(c);
 }
 
-/* One read each time, so that no client keeps the loop for itself. */
+/* Reads once per call, so that no client can occupy the loop. */
 static void read_more(struct connection *c)
 {
-    struct bw_http_request request = {.method = BW_HTTP_OTHER};
+    struct bw_status_request request = {.method = BW_HTTP_OTHER};
     char rest[1024];
     char *into = c->answered ? rest : c->in + c->got;
     ssize_t n = recv(c->fd, into, c->answered ? sizeof rest : sizeof c->in - c->got, 0);
@@ -127,7 +128,7 @@ static void on_ready(uv_poll_t *handle, int status, int events)
 
 /* ---- the listener ---- */
 
-static struct connection **free_place(struct bw_http *http)
+static struct connection **free_slot(struct bw_status_server *http)
 {
     unsigned oldest = 0;
     for (unsigned i = 0; i < BW_HTTP_CONNECTIONS_MAX; i++) {
@@ -140,7 +141,7 @@ static struct connection **free_place(struct bw_http *http)
     return &http->at[oldest];
 }
 
-static int begin(struct bw_http *http, int fd)
+static int begin(struct bw_status_server *http, int fd)
 {
     struct connection *c = malloc(sizeof *c);
     if (!c || uv_poll_init(http->poll.loop, &c->poll, fd) != 0) {
@@ -150,17 +151,17 @@ static int begin(struct bw_http *http, int fd)
     c->poll.data = c;
     c->http = http;
     c->fd = fd;
-    c->until = bw_time_add(bw_run_now(), BW_HTTP_WITHIN_NS);
+    c->until = bw_time_add(bw_clock_boot(), BW_HTTP_WITHIN_NS);
     c->answered = false;
     c->got = c->sent = c->length = 0;
-    *free_place(http) = c;
+    *free_slot(http) = c;
     uv_poll_start(&c->poll, UV_READABLE, on_ready);
     return 0;
 }
 
-static void on_knock(uv_poll_t *handle, int status, int events)
+static void on_connection(uv_poll_t *handle, int status, int events)
 {
-    struct bw_http *http = handle->data;
+    struct bw_status_server *http = handle->data;
     (void)events;
     for (unsigned i = 0; status >= 0 && i < ACCEPTS_MAX; i++) {
         int fd = accept4(http->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -171,7 +172,7 @@ static void on_knock(uv_poll_t *handle, int status, int events)
     }
 }
 
-/* A socket file that nobody answers is left from a process that was killed. */
+/* Removes a socket file that refuses connections: its process was killed. */
 static void remove_stale(const struct bw_http_address *address, const char *path)
 {
     struct stat st;
@@ -184,7 +185,7 @@ static void remove_stale(const struct bw_http_address *address, const char *path
         close(probe);
 }
 
-static int listen_at(struct bw_http *http, const struct bw_http_address *address)
+static int listen_at(struct bw_status_server *http, const struct bw_http_address *address)
 {
     int on = 1, family = address->bytes.ss_family;
     http->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -206,7 +207,7 @@ static int listen_at(struct bw_http *http, const struct bw_http_address *address
     return listen(http->fd, BACKLOG);
 }
 
-static void say_where(struct bw_http *http)
+static void set_address(struct bw_status_server *http)
 {
     char host[INET6_ADDRSTRLEN] = "";
     struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
@@ -215,63 +216,63 @@ static void say_where(struct bw_http *http)
     const struct sockaddr_in *v4 = (const void *)&name;
     const struct sockaddr_in6 *v6 = (const void *)&name;
     if (name.ss_family == AF_INET)
-        snprintf(http->where, sizeof http->where, "%s:%u",
+        snprintf(http->address_text, sizeof http->address_text, "%s:%u",
                  inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host), ntohs(v4->sin_port));
     else if (name.ss_family == AF_INET6)
-        snprintf(http->where, sizeof http->where, "[%s]:%u",
+        snprintf(http->address_text, sizeof http->address_text, "[%s]:%u",
                  inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host), ntohs(v6->sin6_port));
     else
-        snprintf(http->where, sizeof http->where, "unix:%s", http->path);
+        snprintf(http->address_text, sizeof http->address_text, "unix:%s", http->path);
 }
 
-static void discard(struct bw_http *http)
+static void discard(struct bw_status_server *http)
 {
     struct stat now;
     if (http->fd >= 0)
         close(http->fd);
     if (http->path[0] && stat(http->path, &now) == 0 && now.st_ino == http->made.st_ino &&
         now.st_dev == http->made.st_dev)
-        unlink(http->path); /* ours, not a successor's */
+        unlink(http->path); /* only if it is our file, not a successor's */
     free(http);
 }
 
-int bw_http_open(struct bw_http **out, uv_loop_t *loop, const char *address, bw_http_look *look,
-                 void *context, char *why, size_t size)
+int bw_status_open(struct bw_status_server **out, uv_loop_t *loop, const char *address,
+                   bw_status_fill_view *fill_view, void *context, char *why, size_t size)
 {
-    struct bw_http_address where;
-    struct bw_http *http = calloc(1, sizeof *http);
+    struct bw_http_address parsed;
+    struct bw_status_server *http = calloc(1, sizeof *http);
     *out = NULL;
     if (!http)
         return BW_ENOMEM;
     http->fd = -1;
-    http->look = look;
+    http->fill_view = fill_view;
     http->context = context;
-    if (bw_http_address_read(address, &where) != 0 || listen_at(http, &where) != 0 ||
+    if (bw_http_address_read(address, &parsed) != 0 || listen_at(http, &parsed) != 0 ||
         uv_poll_init(loop, &http->poll, http->fd) != 0) {
         snprintf(why, size, "cannot listen on %.100s: %s", address, strerror(errno));
         discard(http);
         return BW_EIO;
     }
     http->poll.data = http;
-    uv_poll_start(&http->poll, UV_READABLE, on_knock);
-    say_where(http);
+    uv_poll_start(&http->poll, UV_READABLE, on_connection);
+    set_address(http);
     *out = http;
     return 0;
 }
 
-const char *bw_http_where(const struct bw_http *http)
+const char *bw_status_address(const struct bw_status_server *http)
 {
-    return http->where;
+    return http->address_text;
 }
 
-void bw_http_tick(struct bw_http *http, bw_time now)
+void bw_status_tick(struct bw_status_server *http, bw_time now)
 {
     for (unsigned i = 0; http && i < BW_HTTP_CONNECTIONS_MAX; i++)
         if (http->at[i] && now >= http->at[i]->until)
             drop(http->at[i]);
 }
 
-bw_time bw_http_deadline(const struct bw_http *http)
+bw_time bw_status_deadline(const struct bw_status_server *http)
 {
     bw_time next = BW_TIME_NEVER;
     for (unsigned i = 0; http && i < BW_HTTP_CONNECTIONS_MAX; i++)
@@ -285,7 +286,7 @@ static void on_listener_closed(uv_handle_t *handle)
     discard(handle->data);
 }
 
-void bw_http_close(struct bw_http *http)
+void bw_status_close(struct bw_status_server *http)
 {
     for (unsigned i = 0; http && i < BW_HTTP_CONNECTIONS_MAX; i++)
         if (http->at[i])

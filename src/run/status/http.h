@@ -1,32 +1,33 @@
-/* A small HTTP/1.1 server on a libuv loop: one request per connection, answered from a view that is
- * taken when the request is whole.
+/* A small HTTP/1.1 server on a libuv loop. Each connection carries one request. The view for the
+ * answer is taken when the request is complete.
  *
- * Bounded: BW_HTTP_CONNECTIONS_MAX at a time (the oldest goes when another comes, so that slow
- * clients cannot shut a probe out), BW_HTTP_REQUEST_MAX bytes each, BW_HTTP_WITHIN_NS from the
- * first byte to the last. No TLS and no access control: it listens where only this host, or this
- * pod, can ask. */
-#ifndef BW_RUN_HTTP_H
-#define BW_RUN_HTTP_H
+ * Limits: BW_HTTP_CONNECTIONS_MAX connections at a time (a new one closes the oldest, so that slow
+ * clients cannot keep out a probe), BW_HTTP_REQUEST_MAX bytes per request, BW_HTTP_WITHIN_NS from
+ * the first byte to the last. There is no TLS and no access control: listen only where this host or
+ * this pod can connect. */
+#ifndef BW_RUN_STATUS_HTTP_H
+#define BW_RUN_STATUS_HTTP_H
 
-#include "run/status/answer.h"
+#include "run/status/pages.h"
 
 #include <uv.h>
 
 #define BW_HTTP_CONNECTIONS_MAX 64u
 #define BW_HTTP_WITHIN_NS       (5 * BW_SEC)
 
-struct bw_http; /* opaque */
+struct bw_status_server; /* opaque */
 
-typedef void bw_http_look(void *context, struct bw_http_view *view);
+typedef void bw_status_fill_view(void *context, struct bw_status_view *view);
 
-/* Listens. `look` is called once for each request. Returns 0, or an error with a sentence. */
-int bw_http_open(struct bw_http **out, uv_loop_t *loop, const char *address, bw_http_look *look,
-                 void *context, char *why, size_t size);
-/* Where it listens: as given, with the port that was free. */
-const char *bw_http_where(const struct bw_http *http);
-void bw_http_tick(struct bw_http *http, bw_time now);
-bw_time bw_http_deadline(const struct bw_http *http);
-/* The loop must turn once more after it; then all is freed. NULL: nothing. */
-void bw_http_close(struct bw_http *http);
+/* Starts to listen. `fill_view` is called once per request. Returns 0, or an error with a
+ * sentence. */
+int bw_status_open(struct bw_status_server **out, uv_loop_t *loop, const char *address,
+                   bw_status_fill_view *fill_view, void *context, char *why, size_t size);
+/* The listening address as given, with the actual port. */
+const char *bw_status_address(const struct bw_status_server *http);
+void bw_status_tick(struct bw_status_server *http, bw_time now);
+bw_time bw_status_deadline(const struct bw_status_server *http);
+/* Closes the server. The loop must run once more; then all memory is freed. NULL is ignored. */
+void bw_status_close(struct bw_status_server *http);
 
 #endif

@@ -1,10 +1,10 @@
-/* Requests, see request.h. */
+/* Parses HTTP requests, see request.h. */
 #include "run/status/request.h"
 
 #include <string.h>
 
-/* A piece of the request that is still to be read. */
-struct text {
+/* The part of the request that is still to be parsed. */
+struct slice {
     const char *at, *end;
 };
 
@@ -24,37 +24,38 @@ static bool is_control(char c)
     return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
 }
 
-/* The next line without its CRLF; false: not whole. */
-static bool take_line(struct text *text, struct text *line)
+/* Takes the next line without its CRLF. Returns false if the line is incomplete. */
+static bool take_line(struct slice *text, struct slice *line)
 {
     for (const char *at = text->at; at + 1 < text->end; at++)
         if (at[0] == '\r' && at[1] == '\n') {
-            *line = (struct text){text->at, at};
+            *line = (struct slice){text->at, at};
             text->at = at + 2;
             return true;
         }
     return false;
 }
 
-/* What stands before the next `c`, which is skipped; false: there is none, or nothing before it. */
-static bool take_until(struct text *text, char c, struct text *out)
+/* Takes the text before the next `c` and skips `c`. Returns false if there is no `c`, or no text
+ * before it. */
+static bool take_until(struct slice *text, char c, struct slice *out)
 {
     const char *found = memchr(text->at, c, (size_t)(text->end - text->at));
     if (!found || found == text->at)
         return false;
-    *out = (struct text){text->at, found};
+    *out = (struct slice){text->at, found};
     text->at = found + 1;
     return true;
 }
 
-static bool is_word(const struct text *text, const char *word)
+static bool is_word(const struct slice *text, const char *word)
 {
     size_t length = strlen(word);
     return (size_t)(text->end - text->at) == length && memcmp(text->at, word, length) == 0;
 }
 
-/* "/path?query", or with scheme and host before it as proxies are asked. */
-static int read_target(struct text target, struct bw_http_request *out)
+/* "/path?query", optionally with scheme and host, as sent to proxies. */
+static int read_target(struct slice target, struct bw_status_request *out)
 {
     static const char scheme[] = "http://";
     size_t length = sizeof scheme - 1;
@@ -77,7 +78,7 @@ static int read_target(struct text target, struct bw_http_request *out)
     return 200;
 }
 
-static int read_version(const struct text *version, bool *host_needed)
+static int read_version(const struct slice *version, bool *host_needed)
 {
     *host_needed = is_word(version, "HTTP/1.1");
     if (*host_needed || is_word(version, "HTTP/1.0"))
@@ -86,9 +87,9 @@ static int read_version(const struct text *version, bool *host_needed)
     return http ? 505 : 400;
 }
 
-static int read_first_line(struct text line, struct bw_http_request *out, bool *host_needed)
+static int read_first_line(struct slice line, struct bw_status_request *out, bool *host_needed)
 {
-    struct text method, target;
+    struct slice method, target;
     if (!take_until(&line, ' ', &method) || !take_until(&line, ' ', &target))
         return 400;
     for (const char *at = method.at; at < method.end; at++)
@@ -101,7 +102,7 @@ static int read_first_line(struct text line, struct bw_http_request *out, bool *
     return status == 200 ? read_target(target, out) : status;
 }
 
-static bool is_host(const struct text *name)
+static bool is_host(const struct slice *name)
 {
     static const char host[] = "host";
     if (name->end - name->at != 4)
@@ -112,14 +113,14 @@ static bool is_host(const struct text *name)
     return true;
 }
 
-/* One header; counts those that are Host. */
-static int read_header(struct text line, unsigned *hosts)
+/* Checks one header and counts Host headers. */
+static int read_header(struct slice line, unsigned *hosts)
 {
-    struct text name;
+    struct slice name;
     if (!take_until(&line, ':', &name))
         return 400;
     for (const char *at = name.at; at < name.end; at++)
-        if (!is_token(*at)) /* also a blank: folded lines, "Host :" */
+        if (!is_token(*at)) /* also rejects blanks: folded lines, "Host :" */
             return 400;
     for (const char *at = line.at; at < line.end; at++)
         if (is_control(*at))
@@ -128,14 +129,14 @@ static int read_header(struct text line, unsigned *hosts)
     return 200;
 }
 
-int bw_http_request_parse(const char *bytes, size_t length, struct bw_http_request *out)
+int bw_http_request_parse(const char *bytes, size_t length, struct bw_status_request *out)
 {
-    struct text text = {bytes, bytes + length}, line;
+    struct slice text = {bytes, bytes + length}, line;
     int more = length >= BW_HTTP_REQUEST_MAX ? 431 : BW_HTTP_MORE;
     bool host_needed = false;
     unsigned hosts = 0;
     if (length > 0 && !is_token(bytes[0]))
-        return 400; /* TLS, or noise: no use to wait for more */
+        return 400; /* TLS or garbage: more bytes cannot help */
     if (!take_line(&text, &line))
         return more;
     int status = read_first_line(line, out, &host_needed);

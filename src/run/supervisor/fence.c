@@ -1,7 +1,9 @@
-/* Fencing holders that cannot be seen from here, by a shell line or by a fence agent. What it says
- * last is shown when it fails: agents tell there what is wrong with a password or a plug. */
+/* Fences holders that cannot be examined from here, by a shell command or a fence agent. If fencing
+ * fails, the error shows the last line of the agent's output, which usually names the cause (a
+ * wrong password or plug). */
 #include "run/supervisor/state.h"
 
+#include "os/clock.h"
 #include "run/contain/proc.h"
 
 #include <fcntl.h>
@@ -9,21 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Keeps the last line that has anything in it; what is not printable is not ours to print. */
-static void listen_to(struct supervisor *s, const char *bytes, size_t length)
+/* Keeps the last line that is not empty, and replaces control characters. */
+static void record_output(struct supervisor *s, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)bytes[i];
         if (byte == '\n' || byte == '\r') {
-            s->fence_line_over = true;
+            s->fence_line_ended = true;
             continue;
         }
-        if (s->fence_line_over)
-            s->fence_said_count = 0;
-        s->fence_line_over = false;
-        if (s->fence_said_count + 1 < sizeof s->fence_said)
-            s->fence_said[s->fence_said_count++] = byte < 0x20 || byte == 0x7f ? '?' : (char)byte;
-        s->fence_said[s->fence_said_count] = '\0';
+        if (s->fence_line_ended)
+            s->fence_line_length = 0;
+        s->fence_line_ended = false;
+        if (s->fence_line_length + 1 < sizeof s->fence_last_line)
+            s->fence_last_line[s->fence_line_length++] =
+                byte < 0x20 || byte == 0x7f ? '?' : (char)byte;
+        s->fence_last_line[s->fence_line_length] = '\0';
     }
 }
 
@@ -32,7 +35,7 @@ static void read_output(struct supervisor *s)
     char bytes[1024];
     ssize_t got;
     while (s->fence_fd >= 0 && (got = read(s->fence_fd, bytes, sizeof bytes)) > 0)
-        listen_to(s, bytes, (size_t)got);
+        record_output(s, bytes, (size_t)got);
 }
 
 static void on_output(uv_poll_t *handle, int status, int events)
@@ -57,13 +60,13 @@ void bw_supervisor_fence_close(struct supervisor *s)
         uv_close((uv_handle_t *)&s->fence_output, on_closed);
 }
 
-/* One pipe for all of them, opened with the first. */
+/* Creates one pipe for all agents, when the first one starts. */
 static bool make_pipe(struct supervisor *s)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return false;
-    fcntl(ends[1], F_SETFL, 0); /* the agent waits, should we be slow */
+    fcntl(ends[1], F_SETFL, 0); /* the agent blocks if we read slowly */
     if (uv_poll_init(&s->loop, &s->fence_output, ends[0]) != 0) {
         close(ends[0]);
         close(ends[1]);
@@ -76,51 +79,51 @@ static bool make_pipe(struct supervisor *s)
     return true;
 }
 
-/* The end for the agent to write to; -1: what it says goes where ours goes. */
+/* Returns the end of the pipe for the agent's output; -1: its output goes to our standard error. */
 static int open_output(struct supervisor *s)
 {
     bool open = s->fence_fd >= 0 || make_pipe(s);
-    read_output(s); /* what the one before has left */
-    s->fence_said[0] = '\0';
-    s->fence_said_count = 0;
-    s->fence_line_over = false;
+    read_output(s); /* drain the output of the previous agent */
+    s->fence_last_line[0] = '\0';
+    s->fence_line_length = 0;
+    s->fence_line_ended = false;
     return open ? s->fence_write : -1;
 }
 
-static void say_failed(struct supervisor *s)
+static void log_failed(struct supervisor *s)
 {
     struct bw_log_field fields[] = {
-        {"holder", s->clearing.holder, 0}, {"said", s->fence_said, 0}, BW_LOG_END};
+        {"holder", s->cleanup.holder, 0}, {"said", s->fence_last_line, 0}, BW_LOG_END};
     bw_log_event(&s->log, BW_LOG_ERROR, "fence-failed", fields,
-                 "cannot fence earlier holder '%s'%s%s", s->clearing.holder,
-                 s->fence_said[0] ? ": " : "", s->fence_said);
+                 "cannot fence earlier holder '%s'%s%s", s->cleanup.holder,
+                 s->fence_last_line[0] ? ": " : "", s->fence_last_line);
 }
 
 static void on_fenced(void *context, bool good)
 {
     struct supervisor *s = context;
-    struct bw_log_field fields[] = {{"holder", s->clearing.holder, 0}, BW_LOG_END};
+    struct bw_log_field fields[] = {{"holder", s->cleanup.holder, 0}, BW_LOG_END};
     read_output(s);
     s->fencing = false;
-    if (!s->clearing_now)
-        return; /* stepped down meanwhile */
+    if (!s->cleaning_up)
+        return; /* stepped down in the meantime */
     if (!good) {
-        say_failed(s);
-        bw_supervisor_cannot_clear(s);
+        log_failed(s);
+        bw_supervisor_cleanup_failed(s);
         return;
     }
     bw_log_event(&s->log, BW_LOG_INFO, "fenced", fields, "earlier holder '%s' is fenced",
-                 s->clearing.holder);
-    bw_clearing_fenced(&s->clearing);
-    bw_supervisor_clear(s, bw_run_now());
+                 s->cleanup.holder);
+    bw_cleanup_fenced(&s->cleanup);
+    bw_supervisor_cleanup(s, bw_clock_boot());
 }
 
-/* The agents' own interface: key=value lines on standard input. */
+/* Starts the agent. Agents read key=value lines from standard input. */
 void bw_supervisor_fence(struct supervisor *s)
 {
     static char program[128], input[4096];
     char target[BW_CANDIDATE_ID_MAX + 40];
-    struct bw_hook_words words;
+    struct bw_hook_environment environment;
     const struct bw_run_config *config = s->config;
     struct bw_child_order order = {.shell = config->stonith,
                                    .limit_ns = config->fence_within_ns,
@@ -130,18 +133,18 @@ void bw_supervisor_fence(struct supervisor *s)
         return;
     if (!config->stonith) {
         bw_run_fence_program(config->fence_agent, program, sizeof program);
-        snprintf(input, sizeof input, "action=off\nplug=%s\nport=%s\n%.3500s\n", s->clearing.holder,
-                 s->clearing.holder, config->fence_input ? config->fence_input : "");
+        snprintf(input, sizeof input, "action=off\nplug=%s\nport=%s\n%.3500s\n", s->cleanup.holder,
+                 s->cleanup.holder, config->fence_input ? config->fence_input : "");
         order.program = program;
         order.input = input;
     }
-    bw_supervisor_words(&words, "fence", s->clearing.holder, "", s->token, "");
-    snprintf(target, sizeof target, "BELLWETHER_FENCE=%s", s->clearing.holder);
+    bw_supervisor_hook_environment(&environment, "fence", s->cleanup.holder, "", s->token, "");
+    snprintf(target, sizeof target, "BELLWETHER_FENCE=%s", s->cleanup.holder);
     order.entries[5] = target;
     order.output = open_output(s);
-    s->fencing = bw_supervisor_start(s, &order, &words) == 0;
+    s->fencing = bw_supervisor_start(s, &order, &environment) == 0;
     if (!s->fencing)
-        bw_supervisor_cannot_clear(s);
+        bw_supervisor_cleanup_failed(s);
 }
 
 void bw_run_fence_program(const char *agent, char *out, size_t size)

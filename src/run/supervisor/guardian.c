@@ -1,15 +1,16 @@
-/* The guardian, seen from the supervisor. It answers every ARM; one that does not (stopped) is
- * killed. When it is dead, what it left behind is killed from here until it is confirmed empty, the
- * leadership is stepped down from, and a new one is started.
+/* The guardian as seen from the supervisor. The guardian acknowledges every ARM; if it does not
+ * (for example because it is stopped), the supervisor kills it. After the guardian's death, the
+ * supervisor kills the work until it is confirmed dead, steps down, and starts a new guardian.
  *
- * With subreaper containment the confirmation is that this process has no children left. Hooks and
- * health checks are children too, and are waited for: their time limits are at most a TTL. A child
- * from before the guardian (left by the program that executed us) may live on for good. Then
- * nothing can be confirmed, and this process exits without a release: the lease expires. */
+ * With subreaper containment, the confirmation is that this process has no children left. Hooks and
+ * health checks are children, too, so it waits for them; their time limits are at most a TTL. A
+ * child that existed before the guardian (left by the program that executed us) may live forever.
+ * Then the supervisor cannot confirm the death, and exits without a release: the lease expires. */
 #include "run/supervisor/state.h"
 
+#include "os/clock.h"
 #include "run/contain/proc.h"
-#include "run/guardian/last_words.h"
+#include "run/guardian/death_notice.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,36 +21,38 @@
 
 #define RESTART_NS     (50 * BW_MS)
 #define RESTART_MAX_NS (5 * BW_SEC)
-#define STRIKE_NS      (20 * BW_MS)
-#define LOOK_NS        BW_MS
+#define KILL_PAUSE_NS  (20 * BW_MS)
+#define CHECK_PAUSE_NS BW_MS
 #define ACK_LEAST_NS   (100 * BW_MS)
 #define EXIT_UNPROVED  71
 
-void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed)
+void bw_supervisor_send(struct supervisor *s, struct bw_wire wire, int passed)
 {
     if (s->socket_fd >= 0)
         bw_wire_send(s->socket_fd, &wire, passed);
 }
 
-/* What is said if we die from here on. A leadership without them is only slower to follow. */
-static void hand_over_words(struct supervisor *s)
+/* Sends the guardian the death notices for the case that this process dies. Without the notices,
+ * the next leader takes over later, when the lease expires. */
+static void send_death_notices(struct supervisor *s)
 {
     const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
-    struct bw_last_words words;
-    if (!ops->last_words || !ops->last_words(bw_asker_store(s->asker), s->config->election, &words))
+    struct bw_death_notices notices;
+    if (!ops->death_notices ||
+        !ops->death_notices(bw_asker_store(s->asker), s->config->election, &notices))
         return;
-    int fd = bw_last_words_write(words.rows, words.count);
+    int fd = bw_death_notices_write(notices.rows, notices.count);
     if (fd < 0)
         return;
-    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_MOUTH}, words.socket);
-    bw_supervisor_tell(s, (struct bw_wire){.kind = BW_WIRE_WORDS, .token = s->token}, fd);
+    bw_supervisor_send(s, (struct bw_wire){.kind = BW_WIRE_NOTICE_SOCKET}, notices.socket);
+    bw_supervisor_send(s, (struct bw_wire){.kind = BW_WIRE_NOTICES, .token = s->token}, fd);
     close(fd);
 }
 
-void bw_supervisor_words_changed(struct supervisor *s)
+void bw_supervisor_death_notices_changed(struct supervisor *s)
 {
     if (s->token != BW_TOKEN_NONE && s->armed_token == s->token)
-        hand_over_words(s);
+        send_death_notices(s);
 }
 
 void bw_supervisor_arm(struct supervisor *s)
@@ -57,22 +60,22 @@ void bw_supervisor_arm(struct supervisor *s)
     const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
     struct bw_wire arm = {.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill};
     int held = ops->hold ? ops->hold(bw_asker_store(s->asker), s->config->election, arm.proof) : -1;
-    bw_supervisor_tell(s, arm, held);
-    hand_over_words(s);
-    bw_time patience = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
+    bw_supervisor_send(s, arm, held);
+    send_death_notices(s);
+    bw_time timeout = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
     if (s->ack_due == BW_TIME_NEVER)
-        s->ack_due = bw_time_add(bw_run_now(), patience);
+        s->ack_due = bw_time_add(bw_clock_boot(), timeout);
 }
 
 /* ---- messages ---- */
 
-static void say_containment(struct supervisor *s)
+static void log_containment(struct supervisor *s)
 {
     struct bw_log_field fields[] = {{"containment", s->containment, 0}, BW_LOG_END};
     bool weak = s->contain.kind == BW_CONTAIN_SUBREAPER;
-    if (s->said_kind == s->contain.kind)
+    if (s->logged_kind == s->contain.kind)
         return;
-    s->said_kind = s->contain.kind;
+    s->logged_kind = s->contain.kind;
     bw_log_event(&s->log, weak ? BW_LOG_WARNING : BW_LOG_INFO, "containment", fields,
                  "work will be contained by %s%s", bw_contain_word(s->contain.kind),
                  weak ? ": if both supervisor and guardian are killed, the next leader waits until "
@@ -87,7 +90,7 @@ void bw_supervisor_begin(struct supervisor *s)
         return;
     s->started = true;
     bw_supervisor_step(s, BW_LEASE_START, false);
-    bw_supervisor_judge_health(s);
+    bw_supervisor_update_health(s);
 }
 
 static void on_ready(struct supervisor *s, const char *name)
@@ -95,13 +98,13 @@ static void on_ready(struct supervisor *s, const char *name)
     snprintf(s->containment, sizeof s->containment, "%s", name);
     s->contain_known = bw_contain_find(&s->contain, name) == BW_CONTAIN_HERE;
     s->guardian = GUARDIAN_READY;
-    say_containment(s);
+    log_containment(s);
     if (!s->started) {
         bw_supervisor_begin(s);
         return;
     }
-    bw_supervisor_judge_health(s);
-    bw_asked_go(s->asked);
+    bw_supervisor_update_health(s);
+    bw_asker_client_send_held(s->asked);
 }
 
 static int code_of(int status)
@@ -114,13 +117,14 @@ static void on_dead(struct supervisor *s, const struct bw_wire *wire)
     if (wire->token != s->token || s->token == BW_TOKEN_NONE)
         return;
     bool by_itself =
-        (wire->flags & BW_WIRE_RAN) && !s->told_to_end && bw_run_now() < s->schedule.kill;
-    if (!by_itself && !s->told_to_end) /* killed at the deadline, or never started */
+        (wire->flags & BW_WIRE_RAN) && !s->stopping && bw_clock_boot() < s->schedule.kill;
+    if (!by_itself && !s->stopping) /* killed at the deadline, or never started */
         bw_supervisor_step(s, BW_LEASE_RESIGN, false);
     if (by_itself) {
         int code = code_of(wire->number);
         struct bw_log_field fields[] = {{"code", NULL, (uint64_t)code}, BW_LOG_END};
-        bw_log_event(&s->log, BW_LOG_INFO, "ended", fields, "the command ended with %d", code);
+        bw_log_event(&s->log, BW_LOG_INFO, "ended", fields, "the command ended with exit code %d",
+                     code);
     }
     s->finished = by_itself && code_of(wire->number) == 0;
     bw_supervisor_work_dead(s);
@@ -137,12 +141,13 @@ static void on_stuck(struct supervisor *s, const char *text)
 
 static void on_failed(struct supervisor *s, const char *why)
 {
-    bw_log_event(&s->log, BW_LOG_ERROR, "no-containment", NULL, "the work cannot be contained: %s",
-                 why);
+    bool chosen = s->config->containment != BW_CONTAIN_AUTO;
+    bw_log_event(&s->log, BW_LOG_ERROR, "no-containment", NULL, "cannot contain the work: %s%s",
+                 why, chosen ? "; use --containment auto" : "");
     if (!s->started)
-        bw_supervisor_end(s, 69);
+        bw_supervisor_end(s, chosen ? 64 : 71);
     else
-        kill(s->guardian_pid, SIGKILL); /* a new one tries again, after a pause */
+        kill(s->guardian_pid, SIGKILL); /* a new guardian retries after a pause */
 }
 
 static void on_message(struct supervisor *s, const struct bw_wire *wire)
@@ -163,9 +168,9 @@ static void on_message(struct supervisor *s, const struct bw_wire *wire)
                                         {"pid", NULL, (uint64_t)wire->number},
                                         BW_LOG_END};
         s->work = wire->number;
-        s->notified = bw_run_now();
+        s->notified = bw_clock_boot();
         bw_health_begin(&s->progress, s->notified);
-        bw_log_event(&s->log, BW_LOG_INFO, "started", fields, "the command runs as pid %d",
+        bw_log_event(&s->log, BW_LOG_INFO, "started", fields, "started the command (pid %d)",
                      (int)wire->number);
         break;
     }
@@ -193,10 +198,10 @@ static void on_socket(uv_poll_t *handle, int status, int events)
         on_message(s, &wire);
     }
     if (got < 0 && s->socket_fd >= 0)
-        uv_poll_stop(handle); /* its death is told by SIGCHLD */
+        uv_poll_stop(handle); /* SIGCHLD reports its death */
 }
 
-/* ---- birth and death ---- */
+/* ---- start and death of the guardian ---- */
 
 int bw_supervisor_guardian_start(struct supervisor *s)
 {
@@ -225,11 +230,11 @@ static void start_again(struct supervisor *s)
     if (bw_supervisor_guardian_start(s) == 0 && bw_supervisor_guardian_listen(s) == 0)
         return;
     s->restart_pause_ns = bw_time_min(s->restart_pause_ns * 2, RESTART_MAX_NS);
-    s->restart_at = bw_time_add(bw_run_now(), s->restart_pause_ns);
+    s->restart_at = bw_time_add(bw_clock_boot(), s->restart_pause_ns);
 }
 
-/* Libuv may still look at the old handle in this turn: it is closed, and the next one started when
- * that is done. */
+/* libuv may still use the old handle in this turn of the loop. The next guardian starts after the
+ * handle is closed. */
 static void on_socket_closed(uv_handle_t *handle)
 {
     struct supervisor *s = handle->data;
@@ -245,15 +250,15 @@ void bw_supervisor_guardian_dead(struct supervisor *s)
     uv_close((uv_handle_t *)&s->socket, on_socket_closed);
     if (s->stopped)
         return;
-    bw_log_event(&s->log, BW_LOG_ERROR, "guardian-lost", NULL,
-                 "the guardian is dead; the work is killed from here");
+    bw_log_event(&s->log, BW_LOG_ERROR, "guardian-died", NULL,
+                 "the guardian died; the supervisor kills the work");
     s->guardian = GUARDIAN_LOST;
     s->armed_token = BW_TOKEN_NONE;
-    s->strike_at = 0;
+    s->own_kill_at = 0;
     s->unproved_since = BW_TIME_NEVER;
     bw_contain_inherit(&s->contain);
-    bw_supervisor_judge_health(s);
-    bw_supervisor_guardian_tick(s, bw_run_now());
+    bw_supervisor_update_health(s);
+    bw_supervisor_guardian_tick(s, bw_clock_boot());
 }
 
 static bool is_hook(void *supervisor, pid_t pid)
@@ -265,30 +270,31 @@ static bool is_hook(void *supervisor, pid_t pid)
     return pid == s->guardian_pid;
 }
 
-/* Not confirmed dead yet. If nobody was found for a whole TTL, nobody will be: exit as if killed.
- */
+/* Called while the work is not confirmed dead. If no scan found a process of the work for a whole
+ * TTL, no later scan will. Then this process exits without releasing, and the lease expires. */
 static void wait_for_proof(struct supervisor *s, const struct bw_contain_left *left, bw_time now)
 {
     bool found = left->pid > 0 || s->contain.kind != BW_CONTAIN_SUBREAPER;
-    s->strike_at = now + (found ? LOOK_NS : STRIKE_NS);
+    s->own_kill_at = now + (found ? CHECK_PAUSE_NS : KILL_PAUSE_NS);
     if (found || s->unproved_since == BW_TIME_NEVER)
         s->unproved_since = found ? BW_TIME_NEVER : now;
     else if (now - s->unproved_since >= s->config->terms.ttl_ns) {
-        bw_log_event(&s->log, BW_LOG_ERROR, "not-proved-dead", NULL,
+        bw_log_event(&s->log, BW_LOG_ERROR, "death-not-confirmed", NULL,
                      "cannot confirm that the work is dead: this process has other children; "
                      "exiting without a release, so that the lease expires");
         _exit(EXIT_UNPROVED);
     }
 }
 
-/* What the guardian left is killed and looked at until nothing is there. */
-static void finish_off(struct supervisor *s, bw_time now)
+/* Kills the processes of the work that a dead guardian left behind, and checks whether all are
+ * dead. */
+static void kill_leftovers(struct supervisor *s, bw_time now)
 {
     struct bw_contain_left left = {.empty = true};
     if (s->contain_known) {
-        bw_contain_strike(&s->contain, is_hook, s);
+        bw_contain_kill_children(&s->contain, is_hook, s);
         bw_contain_kill(&s->contain);
-        bw_contain_look(&s->contain, &left);
+        bw_contain_check(&s->contain, &left);
     }
     if (!left.empty) {
         wait_for_proof(s, &left, now);
@@ -300,7 +306,7 @@ static void finish_off(struct supervisor *s, bw_time now)
     s->guardian = GUARDIAN_ABSENT;
     s->restart_at = now + s->restart_pause_ns;
     s->restart_pause_ns = bw_time_min(s->restart_pause_ns * 2, RESTART_MAX_NS);
-    s->strike_at = BW_TIME_NEVER;
+    s->own_kill_at = BW_TIME_NEVER;
     if (s->token != BW_TOKEN_NONE)
         bw_supervisor_work_dead(s);
 }
@@ -308,22 +314,22 @@ static void finish_off(struct supervisor *s, bw_time now)
 void bw_supervisor_guardian_orphans(struct supervisor *s)
 {
     if (s->guardian == GUARDIAN_LOST)
-        finish_off(s, bw_run_now());
+        kill_leftovers(s, bw_clock_boot());
 }
 
 void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now)
 {
-    if (s->guardian == GUARDIAN_LOST && now >= s->strike_at) {
-        finish_off(s, now);
-    } else if (now >= s->strike_at && s->token != BW_TOKEN_NONE && s->contain_known) {
-        bw_contain_kill(&s->contain); /* the guardian's own blow is overdue */
-        s->strike_at = now + STRIKE_NS;
+    if (s->guardian == GUARDIAN_LOST && now >= s->own_kill_at) {
+        kill_leftovers(s, now);
+    } else if (now >= s->own_kill_at && s->token != BW_TOKEN_NONE && s->contain_known) {
+        bw_contain_kill(&s->contain); /* the guardian has not killed the work in time */
+        s->own_kill_at = now + KILL_PAUSE_NS;
     }
     if (s->guardian == GUARDIAN_ABSENT && now >= s->restart_at && s->socket_fd < 0 && !s->stopped)
         start_again(s);
     if (now >= s->ack_due && s->guardian_pid > 0) {
-        bw_log_event(&s->log, BW_LOG_ERROR, "guardian-silent", NULL,
-                     "the guardian does not answer (stopped?); it is killed and replaced");
+        bw_log_event(&s->log, BW_LOG_ERROR, "guardian-unresponsive", NULL,
+                     "the guardian does not respond (stopped?); killing and replacing it");
         s->ack_due = BW_TIME_NEVER;
         kill(s->guardian_pid, SIGKILL);
     }
@@ -334,7 +340,7 @@ bw_time bw_supervisor_guardian_deadline(const struct supervisor *s)
     bw_time next = s->ack_due;
     bool strikes = s->guardian == GUARDIAN_LOST || s->token != BW_TOKEN_NONE;
     if (strikes)
-        next = bw_time_min(next, s->strike_at);
+        next = bw_time_min(next, s->own_kill_at);
     if (s->guardian == GUARDIAN_ABSENT && s->socket_fd < 0)
         next = bw_time_min(next, s->restart_at);
     return next;

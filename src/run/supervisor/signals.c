@@ -1,11 +1,12 @@
-/* Signals. They come through a signalfd, which tells a signal of the terminal (the whole process
- * group has got it, the work too) from one that was sent to us alone and must be passed on. A
- * signal that was ignored when we were started (nohup) stays ignored.
+/* Signals. They arrive through a signalfd, which shows the sender. A signal from the terminal went
+ * to the whole process group, including the work. A signal sent only to this process must be passed
+ * on. A signal that was ignored at our start (nohup) stays ignored.
  *
- *   TERM INT HUP QUIT   to the work, wait for its end, release, exit with 128+N
- *   USR1 USR2 WINCH     to the command's first process
- *   TSTP CONT           to the whole work; from the terminal (Ctrl-Z) the work is continued at
- * once, because a leader that is stopped holds the lead and does nothing */
+ *   TERM INT HUP QUIT   pass to the work, wait until it ends, release, exit with 128+N
+ *   USR1 USR2 WINCH     pass to the first process of the command
+ *   TSTP CONT           pass to the whole work. After a TSTP from the terminal (Ctrl-Z), the
+ *                       supervisor continues the work at once: a stopped leader would keep its
+ *                       leadership and do nothing. */
 #include "run/supervisor/state.h"
 
 #include <signal.h>
@@ -22,7 +23,8 @@ static void handled_set(sigset_t *set)
     struct sigaction now;
     sigemptyset(set);
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
-        /* A signalfd would get an ignored signal, too: blocked ones are kept. */
+        /* Ignored signals are left out: a signalfd would receive them, because blocked signals are
+         * kept. */
         bool ignored = sigaction(handled[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN;
         if (!ignored || handled[i] == SIGCHLD)
             sigaddset(set, handled[i]);
@@ -40,7 +42,7 @@ void bw_supervisor_block_signals(struct supervisor *s)
 
 static void pass_on(struct supervisor *s, int signal, unsigned flags)
 {
-    bw_supervisor_tell(
+    bw_supervisor_send(
         s, (struct bw_wire){.kind = BW_WIRE_SIGNAL, .number = signal, .flags = flags}, -1);
 }
 
@@ -49,13 +51,14 @@ static void on_stop_signal(struct supervisor *s, int signal, unsigned flags)
     struct bw_log_field fields[] = {{"signal", NULL, (uint64_t)signal}, BW_LOG_END};
     if (s->ending) {
         pass_on(s, signal, flags | BW_WIRE_ALL);
-        s->hurried = true;
+        s->urgent = true;
         return;
     }
-    bw_log_event(&s->log, BW_LOG_INFO, "signal", fields, "got SIG%s: ending", sigabbrev_np(signal));
+    bw_log_event(&s->log, BW_LOG_INFO, "signal", fields, "received SIG%s; stopping",
+                 sigabbrev_np(signal));
     s->stop_signal = signal;
     s->signal_flags = (int)flags;
-    if (s->told_to_end && s->token != BW_TOKEN_NONE)
+    if (s->stopping && s->token != BW_TOKEN_NONE)
         pass_on(s, signal, flags | BW_WIRE_ALL);
     bw_supervisor_end(s, 128 + signal);
 }
@@ -63,7 +66,7 @@ static void on_stop_signal(struct supervisor *s, int signal, unsigned flags)
 static void on_terminal_stop(struct supervisor *s)
 {
     bw_log_event(&s->log, BW_LOG_WARNING, "not-suspended", NULL,
-                 "a leader cannot be suspended; Ctrl-C ends it");
+                 "cannot suspend a leader; press Ctrl-C to stop it");
     pass_on(s, SIGCONT, BW_WIRE_ALL);
 }
 

@@ -1,38 +1,41 @@
-/* The supervisor's insides, shared by its files:
- *   supervisor.c           the loop: timer, opening, closing
- *   lease.c     the elector's actions, carried out in order
- *   store.c     the store and the elector, by the asker
- *   guardian.c  the guardian: messages, its death, its replacement
- *   beside.c    hooks, health
- *   fence.c     fencing, and what the agent said
- *   http.c      what the status endpoint sees
- *   notify.c    sd_notify messages of the work
- *   signals.c   signals in, children reaped */
+/* Internals of the supervisor, shared by its files:
+ *
+ *   supervisor.c  the loop: timer, opening, closing
+ *   lease.c       carries out the elector's actions
+ *   store.c       connects the store and the elector, through the asker
+ *   guardian.c    the guardian: messages, its death, its replacement
+ *   hooks.c       hooks, standby command, health
+ *   fence.c       fencing, and the output of the fence agent
+ *   http.c        data for the status endpoint
+ *   watchdog.c    sd_notify messages of the work
+ *   signals.c     receives signals, reaps children */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
 #define BW_RUN_SUPERVISOR_STATE_H
 
+#include "os/sd_notify.h"
 #include "run/guardian/guardian.h"
 #include "run/guardian/wire.h"
-#include "run/health/child.h"
 #include "run/status/http.h"
-#include "run/supervisor/clear.h"
+#include "run/status/tally.h"
+#include "run/supervisor/cleanup.h"
+#include "run/supervisor/side_command.h"
 #include "run/supervisor/supervisor.h"
 #include "store/asker/asker.h"
 
 #include <uv.h>
 
-/* What the guardian is to us. */
+/* State of the guardian. */
 enum guardian_state {
-    GUARDIAN_STARTING, /* no containment yet */
+    GUARDIAN_STARTING, /* the guardian has not created a containment yet */
     GUARDIAN_READY,
-    GUARDIAN_LOST,  /* dead; what it left behind is being killed by us */
-    GUARDIAN_ABSENT /* dead, nothing left; a new one starts soon */
+    GUARDIAN_LOST,  /* the guardian is dead; the supervisor kills the work that it left behind */
+    GUARDIAN_ABSENT /* guardian and work are dead; a new guardian starts soon */
 };
 
-/* Health as a child says it. */
+/* State of a health check that runs as a child process. */
 struct health_check {
     struct supervisor *supervisor;
-    const char *failed; /* the sentence */
+    const char *failed; /* message when it fails */
     bool good, runs, answered;
 };
 
@@ -46,62 +49,71 @@ struct supervisor {
     bool loop_done;
 
     struct bw_asker *asker;
-    struct bw_asked *asked; /* the elector */
-    bool store_away, store_seen;
-    bool store_refuses; /* from the start, and for good: the run ends */
-    bw_time open_at;    /* when opening it is tried again; NEVER: it is open */
-    bool started;       /* the elector */
+    struct bw_asker_client *asked; /* the elector */
+    bool store_down, store_seen;
+    bool store_refuses; /* refused from the start, permanently: the run ends */
+    bw_time open_at;    /* when to retry opening the store; NEVER: it is open */
+    bool started;       /* the elector has been started */
 
     struct bw_guardian_config guardian_config;
     enum guardian_state guardian;
     pid_t guardian_pid;
     bw_time restart_at, restart_pause_ns;
-    bw_time ack_due;        /* an ARM is unanswered */
-    bw_time unproved_since; /* the guardian is dead: since when nobody of the work was found */
+    bw_time ack_due; /* an ARM is unacknowledged; kill the guardian at this time */
+    /* after the death of the guardian: since when no process of the work was found */
+    bw_time unproved_since;
     char containment[BW_CONTAINMENT_MAX + 1], acquired_as[BW_CONTAINMENT_MAX + 1];
-    struct bw_contain contain; /* the same, for our own hands */
+    struct bw_contain contain; /* the same containment, for our own use */
     bool contain_known;
-    enum bw_contain_kind said_kind;
+    enum bw_contain_kind logged_kind;
 
-    /* The leadership we have. */
-    bw_token token;       /* NONE: none, or the work is dead */
-    bw_token armed_token; /* what the guardian was armed for and not yet dismissed from */
+    /* The current leadership. */
+    bw_token token;       /* NONE: not leading, or the work is dead */
+    bw_token armed_token; /* leadership for which the guardian is armed; NONE: not armed */
     struct bw_lease_schedule schedule;
-    bool clearing_now, settled, told_to_end, stuck_said;
+    bool cleaning_up, settled, stopping, stuck_logged;
     bool prepare_due, elected_once;
-    bw_time strike_at; /* our own blow, when the guardian's is overdue */
-    struct bw_clearing clearing;
+    bw_time own_kill_at; /* kill the work ourselves if the guardian has not done so by then */
+    struct bw_cleanup cleanup;
     pid_t work;
 
-    /* Beside the work. */
+    /* Processes beside the work. */
     struct bw_children children;
     struct bw_health_progress progress;
     struct health_check by_command, by_http;
-    bool look_good, told_healthy;
+    bool local_checks_good, reported_healthy;
     bool fencing;
-    uv_poll_t fence_output;    /* what the one at work says */
-    int fence_fd, fence_write; /* the pipe it says that by; -1: none yet */
-    size_t fence_said_count;
-    char fence_said[200]; /* the last line of it, as far as it has come */
-    bool fence_line_over; /* the next byte begins a new one */
+    uv_poll_t fence_output;    /* output of the running agent */
+    int fence_fd, fence_write; /* pipe for that output; -1: none yet */
+    size_t fence_line_length;
+    char fence_last_line[200]; /* last line of the output, as far as received */
+    bool fence_line_ended;     /* the next byte starts a new line */
     bw_time health_at;
-    pid_t standby; /* 0: does not run */
+    pid_t standby; /* 0: not running */
     bw_time standby_at, standby_kill_at;
     uv_poll_t notify;
     int notify_fd;
-    bw_time notified; /* when the work last said that it lives */
+    bw_time notified;         /* when the work last sent WATCHDOG=1 */
+    struct bw_notify manager; /* our own messages to the service manager */
 
     /* The status endpoint. */
-    struct bw_http *http; /* NULL: none */
-    bw_time yes_from;     /* a leader says so from here on */
+    struct bw_status_server *http; /* NULL: no endpoint */
+    bw_time yes_from;              /* a new leader reports that it leads only from this time on */
     uint64_t elections, losses[BW_HTTP_LOSSES];
-    uint64_t splits; /* two leaders seen */
-    bool recovering; /* --on-split-brain runs */
+    uint64_t splits; /* number of times two leaders were seen */
+    struct bw_tally tally;
+    bool recovering; /* --on-split-brain is running */
 
-    /* The end. */
+    /* The leader that --on-leader-change got last. At first the token is NONE and the leader "". */
+    char told_leader[BW_CANDIDATE_ID_MAX + 1], told_value[BW_VALUE_MAX + 1];
+    bw_token told_token;
+    bool vacant;                 /* there was no leader since then */
+    enum bw_lease_loss own_loss; /* how our own last leadership ended; KEPT: we had none since */
+
+    /* Shutdown. */
     bool finished; /* the work ended by itself, with 0 */
-    bool ending;   /* exit_code counts */
-    bool hurried;  /* told to end twice: hooks are not waited for */
+    bool ending;   /* shutting down with exit_code */
+    bool urgent;   /* a second stop signal came: do not wait for hooks */
     int exit_code, stop_signal, signal_flags;
     bw_time give_up_at, close_at;
     bool stopped;
@@ -112,43 +124,49 @@ void bw_supervisor_step(struct supervisor *s, enum bw_lease_event_kind kind, boo
 void bw_supervisor_act(void *supervisor, const struct bw_lease_action *action);
 void bw_supervisor_stepped(void *supervisor);
 void bw_supervisor_work_dead(struct supervisor *s);
-void bw_supervisor_clear(struct supervisor *s, bw_time now);
-/* Ends with this code, in good order; the first code counts. */
+void bw_supervisor_cleanup(struct supervisor *s, bw_time now);
+/* Shuts down cleanly with this exit code. The first call decides the code. */
 void bw_supervisor_end(struct supervisor *s, int code);
-/* Not elected in time: says so, and returns the exit code. reached: the store was. */
+/* Logs that this candidate was not elected in time and returns the exit code. `reached`: the store
+ * answered. */
 int bw_supervisor_give_up(struct supervisor *s, bool reached);
 
-void bw_supervisor_cannot_clear(struct supervisor *s);
+void bw_supervisor_cleanup_failed(struct supervisor *s);
 
-/* beside.c */
-struct bw_hook_words { /* entries of a hook's environment */
+/* hooks.c */
+/* Environment entries of a hook. */
+struct bw_hook_environment {
     char leader[BW_CANDIDATE_ID_MAX + 32], value[BW_VALUE_MAX + 32], token[64], reason[256],
         event[64];
 };
-void bw_supervisor_words(struct bw_hook_words *words, const char *event, const char *leader,
-                         const char *value, bw_token token, const char *reason);
+void bw_supervisor_hook_environment(struct bw_hook_environment *environment, const char *event,
+                                    const char *leader, const char *value, bw_token token,
+                                    const char *reason);
 int bw_supervisor_start(struct supervisor *s, struct bw_child_order *order,
-                        struct bw_hook_words *words);
+                        struct bw_hook_environment *environment);
 void bw_supervisor_hook(struct supervisor *s, const char *shell, const char *event,
                         const struct bw_lease_action *action);
 void bw_supervisor_prepare(struct supervisor *s);
-/* Two lead or led: --on-split-brain, one at a time. */
+/* The leader changed, as far as this candidate can see: runs --on-leader-change or --on-vacant. */
+void bw_supervisor_leader_changed(struct supervisor *s, const struct bw_lease_action *action);
+
+/* Two leaders were seen: runs --on-split-brain, one at a time. */
 void bw_supervisor_split(struct supervisor *s, const char *line);
 void bw_supervisor_health_init(struct supervisor *s);
 void bw_supervisor_health_tick(struct supervisor *s, bw_time now);
-void bw_supervisor_judge_health(struct supervisor *s);
-/* True when the standby command is not there (any more); else it is told to end. */
+void bw_supervisor_update_health(struct supervisor *s);
+/* True if the standby command does not run. Otherwise asks it to end. */
 bool bw_supervisor_standby_over(struct supervisor *s);
 
 /* fence.c */
 void bw_supervisor_fence(struct supervisor *s);
 void bw_supervisor_fence_close(struct supervisor *s);
 
-/* notify.c: sd_notify messages of the work. */
+/* watchdog.c: sd_notify messages from the work. */
 int bw_supervisor_notify_open(struct supervisor *s, char *out, size_t size);
 int bw_supervisor_notify_listen(struct supervisor *s);
-/* What has come so far. A loop that stood still runs its timers before it looks at its sockets:
- * ask this before the work is taken for silent. */
+/* Reads the messages received so far. After a pause of the process, the loop runs its timers before
+ * its sockets, so call this before concluding that the work is silent. */
 void bw_supervisor_notify_read(struct supervisor *s);
 bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 
@@ -158,23 +176,23 @@ void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
 
 /* store.c */
 #define BW_RUN_GO (-1) /* no exit code yet */
-/* Opens the store and makes the elector. A store that cannot be opened now is tried again.
- * BW_RUN_GO, or the exit code after a line. */
+/* Opens the store and creates the elector. A store that cannot be opened now is retried. Returns
+ * BW_RUN_GO, or an exit code after logging an error. */
 int bw_supervisor_store_open(struct supervisor *s);
 void bw_supervisor_store_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_store_close(struct supervisor *s);
 
 /* guardian.c */
 int bw_supervisor_guardian_start(struct supervisor *s);  /* forks it */
-int bw_supervisor_guardian_listen(struct supervisor *s); /* joins it to the loop */
-/* Starts the elector, once there are a store and a containment. */
+int bw_supervisor_guardian_listen(struct supervisor *s); /* adds it to the loop */
+/* Starts the elector once the store is open and a containment exists. */
 void bw_supervisor_begin(struct supervisor *s);
-void bw_supervisor_tell(struct supervisor *s, struct bw_wire wire, int passed);
+void bw_supervisor_send(struct supervisor *s, struct bw_wire wire, int passed);
 void bw_supervisor_arm(struct supervisor *s);
-/* What is said if we die is another thing from now on. */
-void bw_supervisor_words_changed(struct supervisor *s);
+/* The death notices have changed: sends the new ones to the guardian. */
+void bw_supervisor_death_notices_changed(struct supervisor *s);
 void bw_supervisor_guardian_dead(struct supervisor *s);
-/* Children have been waited for: others may be ours now. */
+/* Children were reaped, so orphans of the work may now be children of this process. */
 void bw_supervisor_guardian_orphans(struct supervisor *s);
 void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now);
 bw_time bw_supervisor_guardian_deadline(const struct supervisor *s);

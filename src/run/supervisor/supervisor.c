@@ -1,9 +1,10 @@
-/* The loop of `bellwether run`. Time is CLOCK_BOOTTIME: one timerfd, watched by libuv (whose own
- * timers are MONOTONIC and sleep with the machine), armed for whatever of ours is due next; the
- * asker keeps the elector's time in the same way. */
+/* The loop of `bellwether run`. All times are CLOCK_BOOTTIME. libuv's own timers use MONOTONIC,
+ * which stops during suspend. So the loop watches one timerfd, armed for the next deadline of the
+ * supervisor. The asker times the elector in the same way. */
 #include "run/supervisor/state.h"
 
 #include "core/base/error.h"
+#include "os/clock.h"
 #include "run/contain/proc.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CLEAR_LOOK_NS BW_MS
+#define CLEANUP_POLL_NS BW_MS
 
 /* ---- time ---- */
 
@@ -25,12 +26,12 @@ static bw_time next_due(const struct supervisor *s)
 {
     bw_time next = bw_time_min(bw_supervisor_guardian_deadline(s), s->open_at);
     next = bw_time_min(next, bw_supervisor_beside_deadline(s));
-    next = bw_time_min(next, bw_http_deadline(s->http));
+    next = bw_time_min(next, bw_status_deadline(s->http));
     next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
     if (s->stopped)
         next = bw_time_min(next, s->close_at);
-    if (s->clearing_now && !s->fencing)
-        next = bw_time_min(next, bw_run_now() + CLEAR_LOOK_NS);
+    if (s->cleaning_up && !s->fencing)
+        next = bw_time_min(next, bw_clock_boot() + CLEANUP_POLL_NS);
     return next;
 }
 
@@ -49,27 +50,28 @@ static void arm(struct supervisor *s)
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static bool namesake_leads(const struct supervisor *s)
+static bool duplicate_id_leads(const struct supervisor *s)
 {
     struct bw_lease_status status;
     if (!s->asked)
         return false;
-    bw_lease_status(bw_asked_lease(s->asked), &status);
+    bw_lease_status(bw_asker_client_lease(s->asked), &status);
     return strcmp(status.leader, s->config->id) == 0;
 }
 
 int bw_supervisor_give_up(struct supervisor *s, bool reached)
 {
-    static const char *const why[2][2] = {
-        {"the store was not reachable for all the time given", "not elected in the time given"},
-        {"the store cannot be reached, and -n says not to wait",
-         "not elected, and -n says not to wait"}};
+    static const char *const why[2][2] = {{"store unreachable for the whole --wait time; giving up",
+                                           "not elected within the --wait time; giving up"},
+                                          {"store unreachable, and -n forbids waiting; giving up",
+                                           "not elected, and -n forbids waiting; giving up"}};
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
     bw_log_event(&s->log, reached ? BW_LOG_WARNING : BW_LOG_ERROR, "gave-up", fields, "%s%s",
                  why[s->config->no_wait][reached],
-                 namesake_leads(s) ? "; a candidate with the same --id leads: another one, or an "
-                                     "earlier run of this one whose lease is not over"
-                                   : "");
+                 duplicate_id_leads(s)
+                     ? "; the leader has the same --id: it is another candidate, or "
+                       "an earlier run of this one whose lease has not expired"
+                     : "");
     return reached ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE;
 }
 
@@ -81,23 +83,23 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     (void)events;
     (void)!read(s->timer_fd, &count, sizeof count);
     s->armed_at = -1;
-    bw_time now = bw_run_now();
+    bw_time now = bw_clock_boot();
     bw_supervisor_store_tick(s, now);
     bw_supervisor_guardian_tick(s, now);
-    bw_supervisor_clear(s, now);
-    bw_http_tick(s->http, now);
+    bw_supervisor_cleanup(s, now);
+    bw_status_tick(s->http, now);
     if (s->started)
         bw_supervisor_health_tick(s, now);
     if (now >= s->give_up_at && !s->elected_once && !s->ending)
         bw_supervisor_end(s, bw_supervisor_give_up(s, s->store_seen));
 }
 
-/* Run by the loop before it waits. */
+/* The loop calls this before it waits. */
 static void on_prepare(uv_prepare_t *handle)
 {
     struct supervisor *s = handle->data;
-    bool waits = s->asked && bw_asked_waits(s->asked) && bw_run_now() < s->close_at;
-    if (s->stopped && !waits && (s->hurried || !bw_child_tells(&s->children)))
+    bool waits = s->asked && bw_asker_client_is_waiting(s->asked) && bw_clock_boot() < s->close_at;
+    if (s->stopped && !waits && (s->urgent || !bw_child_hook_runs(&s->children)))
         uv_stop(&s->loop);
     arm(s);
 }
@@ -116,13 +118,6 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* Our own service manager's are not the work's when it reports to us. */
-static bool is_watchdog(const char *text)
-{
-    return strncmp(text, "NOTIFY_SOCKET=", 14) == 0 || strncmp(text, "WATCHDOG_USEC=", 14) == 0 ||
-           strncmp(text, "WATCHDOG_PID=", 13) == 0;
-}
-
 static char *entry(const char *name, const char *value)
 {
     size_t size = strlen(name) + strlen(value) + 2;
@@ -132,7 +127,28 @@ static char *entry(const char *name, const char *value)
     return text;
 }
 
-/* Ours, less what we set ourselves; the guardian adds the token. */
+static void free_environment(char **environment)
+{
+    for (size_t i = 0; environment && environment[i]; i++) {
+        bool inherited = false; /* all other entries were made by entry() */
+        for (size_t k = 0; environ[k] && !inherited; k++)
+            inherited = environ[k] == environment[i];
+        if (!inherited)
+            free(environment[i]);
+    }
+    free(environment);
+}
+
+/* Appends an entry. An entry without memory would end the list: the work would run without the
+ * variables behind it. */
+static bool add_entry(char **environment, size_t *used, const char *name, const char *value)
+{
+    environment[*used] = entry(name, value);
+    return environment[(*used)++] != NULL;
+}
+
+/* Makes the environment of the work: inherited entries, except those that Bellwether sets, and then
+ * these. The guardian adds the token. Returns NULL if memory is exhausted. */
 static char **make_environment(struct supervisor *s)
 {
     const struct bw_run_config *config = s->config;
@@ -144,31 +160,21 @@ static char **make_environment(struct supervisor *s)
     if (!out)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (!is_ours(environ[i]) && !(config->watchdog_ns && is_watchdog(environ[i])))
+        if (!is_ours(environ[i]))
             out[used++] = environ[i];
-    out[used++] = entry("BELLWETHER_ELECTION", config->election);
-    out[used++] = entry("BELLWETHER_ID", config->id);
-    out[used++] = entry("BELLWETHER_STORE", config->store_shown);
-    if (config->store_file)
-        out[used++] = entry("BELLWETHER_STORE_FILE", config->store_file);
-    if (config->watchdog_ns && bw_supervisor_notify_open(s, text, sizeof text) == 0) {
-        out[used++] = entry("NOTIFY_SOCKET", text);
+    bool good = add_entry(out, &used, "BELLWETHER_ELECTION", config->election) &&
+                add_entry(out, &used, "BELLWETHER_ID", config->id) &&
+                add_entry(out, &used, "BELLWETHER_STORE", config->store_shown);
+    if (good && config->store_file)
+        good = add_entry(out, &used, "BELLWETHER_STORE_FILE", config->store_file);
+    if (good && config->watchdog_ns && bw_supervisor_notify_open(s, text, sizeof text) == 0) {
+        good = add_entry(out, &used, "NOTIFY_SOCKET", text);
         snprintf(text, sizeof text, "%lld", (long long)(config->watchdog_ns / BW_US));
-        out[used++] = entry("WATCHDOG_USEC", text);
+        good = good && add_entry(out, &used, "WATCHDOG_USEC", text);
     }
-    return out;
-}
-
-static void free_environment(char **environment)
-{
-    for (size_t i = 0; environment && environment[i]; i++) {
-        bool inherited = false; /* the others were made by entry() */
-        for (size_t k = 0; environ[k] && !inherited; k++)
-            inherited = environ[k] == environment[i];
-        if (!inherited)
-            free(environment[i]);
-    }
-    free(environment);
+    if (!good)
+        free_environment(out);
+    return good ? out : NULL;
 }
 
 static int open_timer(struct supervisor *s)
@@ -182,6 +188,10 @@ static int open_timer(struct supervisor *s)
 
 static int open_all(struct supervisor *s, uv_prepare_t *prepare)
 {
+    if (!s->guardian_config.environment) {
+        bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: out of memory");
+        return 71;
+    }
     if (!bw_run_has_descriptors() || bw_supervisor_guardian_start(s) != 0 ||
         uv_loop_init(&s->loop) != 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "cannot start: %s",
@@ -202,16 +212,16 @@ static int open_all(struct supervisor *s, uv_prepare_t *prepare)
     return bw_supervisor_http_open(s) == 0 ? BW_RUN_GO : 71;
 }
 
-/* The guardian ends when its socket closes. One that does not (stopped) has nothing left to guard:
- * the work is confirmed dead, or was never started. */
+/* The guardian ends when its socket closes. A guardian that does not end (stopped) is killed: the
+ * work is confirmed dead or was never started, so there is nothing left to guard. */
 static void dismiss_guardian(struct supervisor *s)
 {
-    bw_time until = bw_run_now() + BW_SEC;
+    bw_time until = bw_clock_boot() + BW_SEC;
     if (s->socket_fd >= 0)
         close(s->socket_fd);
     s->socket_fd = -1;
     while (s->guardian_pid > 0 && waitpid(s->guardian_pid, NULL, WNOHANG) == 0) {
-        if (bw_run_now() >= until)
+        if (bw_clock_boot() >= until)
             kill(s->guardian_pid, SIGKILL);
         struct timespec pause = {.tv_nsec = BW_MS / 2};
         nanosleep(&pause, NULL);
@@ -231,8 +241,9 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     close_handle((uv_handle_t *)&s->socket);
     close_handle((uv_handle_t *)&s->notify);
     close_handle((uv_handle_t *)prepare);
+    bw_notify_close(&s->manager);
     bw_supervisor_fence_close(s);
-    bw_http_close(s->http);
+    bw_status_close(s->http);
     bw_supervisor_store_close(s);
     if (prepare->loop) {
         uv_run(&s->loop, UV_RUN_DEFAULT);
@@ -250,9 +261,9 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     free(s);
 }
 
-/* A core dump is a file that others may come to read: whoever knows a secret leaves none. The work
- * and the hooks keep the limit we were started with. */
-static void keep_secrets(struct supervisor *s)
+/* Disables our own core dumps if we know a secret, because other users may be able to read the dump
+ * file. The work and the hooks keep the limit with which we were started. */
+static void disable_core_dumps(struct supervisor *s)
 {
     struct rlimit *before = &s->guardian_config.core;
     const struct bw_run_config *config = s->config;
@@ -268,19 +279,22 @@ int bw_run(const struct bw_run_config *config)
 {
     struct supervisor *s = calloc(1, sizeof *s);
     uv_prepare_t prepare = {.data = NULL};
-    if (!s)
+    if (!s) {
+        fputs("bellwether: cannot start: out of memory\n", stderr);
         return 71;
+    }
     bw_run_fill_streams();
     s->config = config;
     s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = s->fence_fd = -1;
-    s->armed_at = s->strike_at = s->restart_at = s->ack_due = s->close_at = s->open_at =
+    s->armed_at = s->own_kill_at = s->restart_at = s->ack_due = s->close_at = s->open_at =
         BW_TIME_NEVER;
     s->restart_pause_ns = 50 * BW_MS;
-    s->give_up_at = bw_time_add(bw_run_now(), config->wait_ns);
+    s->give_up_at = bw_time_add(bw_clock_boot(), config->wait_ns);
     bw_log_init(&s->log, config->log, STDERR_FILENO, config->election, config->id);
     bw_supervisor_block_signals(s);
-    keep_secrets(s);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dead guardian leaves comes to us */
+    disable_core_dumps(s);
+    bw_notify_open(&s->manager);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans of a dead guardian become our children */
     s->guardian_config.path = config->path;
     s->guardian_config.election = config->election;
     s->guardian_config.argv = config->argv;
@@ -291,8 +305,10 @@ int bw_run(const struct bw_run_config *config)
     s->children.environment = s->guardian_config.environment;
     s->children.mask = s->guardian_config.mask;
     bw_supervisor_health_init(s);
-    int code = s->guardian_config.environment ? open_all(s, &prepare) : 71;
+    int code = open_all(s, &prepare);
     if (code == BW_RUN_GO) {
+        bw_notify_beat(&s->manager, &s->loop);
+        bw_notify_send(&s->manager, "READY=1\nSTATUS=waiting for the first election");
         uv_run(&s->loop, UV_RUN_DEFAULT);
         code = s->exit_code;
     }

@@ -1,12 +1,13 @@
-/* The supervisor: `bellwether run`. Contends for one election, runs the command while it leads,
- * stops it in time, releases after confirmed death, contends again.
+/* The supervisor: `bellwether run`. It contends for one election, runs the command while it leads,
+ * stops it in time, releases the leadership after confirmed death, and contends again.
  *
- * Decisions are the lease elector's (core/lease/lease.h) and the guardian's
- * (core/guardian/guardian.h); here is the loop between them, the store, signals and processes.
- * Model: Linux; the supervisor may be stopped or killed at any instant (the guardian then ends the
- * work), as may the guardian (the supervisor then does). */
-#ifndef BW_RUN_SUPERVISOR_H
-#define BW_RUN_SUPERVISOR_H
+ * The lease elector (core/lease/lease.h) and the guardian (core/guardian/guardian.h) decide. This
+ * folder connects them with the store, signals and processes.
+ *
+ * Model: Linux. The supervisor may be stopped or killed at any instant; the guardian then ends the
+ * work. The guardian may be stopped or killed at any instant; the supervisor then ends the work. */
+#ifndef BW_RUN_SUPERVISOR_SUPERVISOR_H
+#define BW_RUN_SUPERVISOR_SUPERVISOR_H
 
 #include "core/lease/lease.h"
 #include "run/contain/contain.h"
@@ -20,49 +21,53 @@
 #define BW_RUN_EXIT_LOST        76
 
 struct bw_run_config {
-    const char *path; /* of the command, for lines about it: "bellwether run" */
-    const char *store_away_said, *store_back_said; /* "the store does not answer", "... again" */
-    const char *store_said;  /* what a line about the store begins with behind that: "--store: " */
-    bool promise;            /* say at start what the store promises */
-    const char *store;       /* URL as the store is opened */
-    const char *store_shown; /* the same without secrets: for the work and for people */
-    const char *store_file;  /* where it stands with them; NULL: nowhere. For the work */
+    const char *path; /* name of the command in messages: "bellwether run" */
+    const char *store_down_text, *store_up_text; /* "the store does not answer", "... again" */
+    const char *store_error_prefix; /* prefix of an error about the store: "--store: " */
+    bool promise;                   /* at start, log what the store guarantees */
+    const char *store;              /* URL to open */
+    const char *store_shown;        /* the same URL without secrets, for the work and for people */
+    /* File that holds the URL with its secrets, for the work; NULL: none. */
+    const char *store_file;
     const char *election, *id, *value;
     struct bw_lease_terms terms;
     bw_time renew_ns, grace_ns, retry_ns;
-    bw_time wait_ns; /* NEVER: for ever */
+    bw_time wait_ns; /* NEVER: no limit */
     bool no_wait, once, preferred;
     uint32_t priority;
     uint32_t exit_not_elected;
     enum bw_contain_kind containment;
     enum bw_log_form log;
-    /* Shell lines; NULL: none. */
-    const char *standby; /* runs while not leading, ends before the work starts */
-    const char *on_elected, *on_lost, *on_leader_change, *on_prepare, *health_cmd;
-    const char *on_split_brain; /* among peers: two led; takes the steps of a recovery */
-    const char *health_http;    /* asked by GET; 2xx: fit */
+    /* Shell commands; NULL: none. */
+    const char *standby; /* runs while not leading; ends before the work starts */
+    const char *on_elected, *on_lost, *on_leader_change, *on_vacant, *on_prepare, *health_cmd;
+    const char *on_split_brain; /* peers: runs after two leaders were seen, to recover from it */
+    const char *health_http;    /* requested by GET; 2xx means healthy */
     bw_time health_interval_ns;
     struct bw_health_limits health;
-    bw_time watchdog_ns;     /* the work must say WATCHDOG=1 (sd_notify) this often; 0: need not */
-    const char *stonith;     /* a shell line; BELLWETHER_FENCE names the holder to fence */
-    const char *fence_agent; /* or an agent's name */
-    const char *fence_input; /* more key=value lines for it */
+    /* The work must send WATCHDOG=1 (sd_notify) at least this often; 0: need not. */
+    bw_time watchdog_ns;
+    const char *stonith;     /* a shell command; BELLWETHER_FENCE names the holder to fence */
+    const char *fence_agent; /* alternative to stonith: the name of a fence agent */
+    const char *fence_input; /* additional key=value lines for the agent */
     bw_time fence_within_ns;
-    const char *http; /* where status is served, as in run/status/address.h; NULL: nowhere */
+    const char *http; /* address of the status endpoint (run/status/address.h); NULL: none */
     char **argv;      /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */
 };
 
-/* The program of a fence agent: "dummy" and "fence_dummy" are fence_dummy. */
+/* Program name of a fence agent: "dummy" and "fence_dummy" both give fence_dummy. */
 void bw_run_fence_program(const char *agent, char *out, size_t size);
 
-/* Opening a store failed so that waiting would not help: the URL, the file or its rights must be
- * changed first. */
-bool bw_run_store_error_lasts(int error);
-/* What a store answers to the very first requests, and would to all others: it does not let us in,
- * or cannot do what is asked. Later such an answer ends nobody. */
+/* True if a retry cannot open the store: the user must first change the URL, the file or its
+ * permissions. */
+bool bw_run_store_error_is_permanent(int error);
+/* True for errors that, as the answer to the very first requests, will not go away: access denied,
+ * or an unsupported operation or version. Once the store has worked, such an error does not end the
+ * run. */
 bool bw_run_store_refuses(int error);
 
-/* Runs until the command ended, a signal came, or what config says. Returns the exit code. */
+/* Runs until the command ends, a signal arrives, or the configured limits are reached. Returns the
+ * exit code. */
 int bw_run(const struct bw_run_config *config);
 
 #endif

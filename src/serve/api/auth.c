@@ -20,15 +20,16 @@ static const struct {
     const char *path;
     enum bw_role role;
 } least[] = {{"/etcdserverpb.KV/Range", BW_ROLE_OBSERVE},
-             {"/etcdserverpb.KV/Txn", BW_ROLE_OBSERVE}, /* if it only reads: known when applied */
+             {"/etcdserverpb.KV/Txn", BW_ROLE_OBSERVE}, /* if it only reads */
              {"/etcdserverpb.Watch/Watch", BW_ROLE_OBSERVE},
              {"/etcdserverpb.Lease/LeaseTimeToLive", BW_ROLE_OBSERVE},
-             {"/etcdserverpb.Cluster/MemberList", BW_ROLE_NONE}, /* asked before who it is */
+             {"/etcdserverpb.Cluster/MemberList", BW_ROLE_NONE}, /* needed before authentication */
              {"/etcdserverpb.Maintenance/Status", BW_ROLE_OBSERVE},
              {"/etcdserverpb.Maintenance/Alarm", BW_ROLE_OBSERVE},
              {"/v3electionpb.Election/Leader", BW_ROLE_OBSERVE},
              {"/v3electionpb.Election/Observe", BW_ROLE_OBSERVE},
-             {"/etcdserverpb.Auth/UserGet", BW_ROLE_OBSERVE}, /* of itself */
+             {"/bellwether.Dashboard/Observe", BW_ROLE_OBSERVE},
+             {"/etcdserverpb.Auth/UserGet", BW_ROLE_OBSERVE}, /* others: admin */
              {"/etcdserverpb.Auth/RoleGet", BW_ROLE_OBSERVE},
              {"/etcdserverpb.Auth/RoleList", BW_ROLE_OBSERVE},
              {"/etcdserverpb.KV/Put", BW_ROLE_CAMPAIGN},
@@ -59,13 +60,14 @@ static struct bw_slice name_of(const struct bw_caller *caller)
     return (struct bw_slice){(const unsigned char *)caller->name, strlen(caller->name)};
 }
 
-/* Who is known by a certificate is whoever has that name now. */
-struct bw_by bw_auth_by(struct bw_call *call)
+/* A certificate identifies the current user of that name. */
+struct bw_requester bw_auth_by(struct bw_call *call)
 {
     const struct bw_caller *caller = &call->caller;
     if (caller->name[0] == '\0')
-        return (struct bw_by){.kind = BW_BY_ANYBODY};
-    struct bw_by by = {.kind = BW_BY_USER, .name = name_of(caller), .since = caller->since};
+        return (struct bw_requester){.kind = BW_REQUESTER_UNKNOWN};
+    struct bw_requester by = {
+        .kind = BW_REQUESTER_USER, .name = name_of(caller), .since = caller->since};
     const struct bw_user *user = bw_registry_user(bw_service_registry(call->service), by.name);
     if (!by.since && user)
         by.since = user->since;
@@ -75,8 +77,18 @@ struct bw_by bw_auth_by(struct bw_call *call)
 bool bw_auth_may_as(struct bw_call *call, enum bw_role role)
 {
     const struct bw_registry *registry = bw_service_registry(call->service);
-    struct bw_by by = bw_auth_by(call);
-    enum bw_refusal refusal = bw_registry_may(registry, &by, role);
+    struct bw_requester by = bw_auth_by(call);
+    enum bw_refusal refusal = bw_registry_authorize(registry, &by, role);
+    if (refusal)
+        bw_service_refuse(call, call->caller.invalid ? BW_REFUSED_TOKEN : refusal);
+    return !refusal;
+}
+
+bool bw_auth_permits(struct bw_call *call, enum bw_perm_type needs, const struct bw_keys *keys)
+{
+    struct bw_requester by = bw_auth_by(call);
+    enum bw_refusal refusal =
+        bw_registry_permits(bw_service_registry(call->service), &by, needs, keys);
     if (refusal)
         bw_service_refuse(call, call->caller.invalid ? BW_REFUSED_TOKEN : refusal);
     return !refusal;
@@ -86,14 +98,14 @@ bool bw_auth_may(struct bw_call *call)
 {
     if (bw_service_awaits_users(call->service)) {
         bw_call_end(call, BW_CODE_UNAVAILABLE,
-                    "bellwether: the users of --users are not taken in yet: every member must have "
-                    "been there once");
+                    "bellwether: the users from --users are not imported yet; every member must "
+                    "have joined the cluster once");
         return false;
     }
     return bw_auth_may_as(call, role_for(call->method));
 }
 
-/* ── tokens ── */
+/* ---- tokens ---- */
 
 static bool make_mac(struct bw_service *service, const struct bw_user *user, uint64_t ends_s,
                      char out[MAC_CHARS + 1])
@@ -128,7 +140,7 @@ bool bw_auth_token(struct bw_service *service, const struct bw_user *user,
     return true;
 }
 
-/* Whose it is; NULL: it is none. */
+/* Returns the user of a token; NULL: invalid token. */
 static const struct bw_user *user_of(struct bw_service *service, const char *text, size_t length)
 {
     char mac[MAC_CHARS + 1], digits[17] = "", *end;

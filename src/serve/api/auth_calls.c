@@ -1,8 +1,8 @@
-/* etcd's Auth service: logging in; users and their roles. Roles themselves are fixed.
+/* etcd's Auth service: login, users and their roles. role_calls.c has the roles themselves.
  *
- * Passwords are hashed and compared on libuv's threads (password.h), and only their hashes go into
- * the log. What is told of users is read as keys are: after a quorum has confirmed what is known
- * here. */
+ * Passwords are hashed and compared on libuv's threads (password.h), and only their hashes enter
+ * the log. Reads of users are linearizable like reads of keys: a quorum confirms the leader
+ * first. */
 #include "core/base/error.h"
 #include "serve/api/auth.h"
 #include "serve/api/password.h"
@@ -23,19 +23,20 @@ void bw_auth_gone(struct bw_call *call)
     call->state = NULL;
 }
 
-/* Whom a call is about, kept while it waits; NULL: the call has ended. */
+/* Remembers the user that a call is about while it waits. Returns NULL after ending the call, or if
+ * one is already in progress. */
 static struct bw_password_job *job_new(struct bw_call *call, const char *name)
 {
     if (!call->state)
         call->state = bw_password_job_new(bw_service_passwords(call->service), call, name);
     else
-        return NULL; /* one is under way */
+        return NULL; /* in progress already */
     if (!call->state)
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
     return call->state;
 }
 
-/* ── logging in ── */
+/* ---- login ---- */
 
 static void answer_login(struct bw_password_job *job, bool right)
 {
@@ -79,9 +80,9 @@ void bw_auth_authenticate(struct bw_call *call, const ProtobufCMessage *message)
     bw_service_read(call, login_readable);
 }
 
-/* ── changes ── */
+/* ---- changes ---- */
 
-/* All their answers are a header. */
+/* The response of every change is just a header. */
 static void changed(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results)
 {
@@ -95,23 +96,25 @@ static void changed(struct bw_call *call, int64_t number, const struct bw_entry 
         BW_SERVICE_ANSWER(call, out);
 }
 
-static void propose(struct bw_call *call, const struct bw_users_change *change)
+void bw_auth_propose(struct bw_call *call, const struct bw_users_change *change)
 {
     struct bw_entry entry = {.kind = BW_ENTRY_USERS, .users = *change};
-    if (bw_service_knows(call, "users"))
+    bool roles = change->act > BW_USERS_IMPORT;
+    if (bw_service_knows(call, roles ? BW_REGISTRY_LEVEL_ROLES : BW_REGISTRY_LEVEL_USERS,
+                         roles ? "roles" : "users"))
         bw_service_propose(call, &entry, changed);
 }
 
-/* A user named `name`; false: the call has ended. */
+/* Checks a user name and copies it. Returns false after ending the call. */
 static bool take_name(struct bw_call *call, const char *name, struct bw_users_change *change)
 {
     if (name[0] == '\0') {
-        bw_service_refuse(call, BW_REFUSED_NOBODY);
+        bw_service_refuse(call, BW_REFUSED_NOT_AUTHENTICATED);
         return false;
     }
     if (!bw_user_name_is_good(slice_of(name))) {
         bw_call_end(call, BW_CODE_INVALID,
-                    "bellwether: a user's name has 1 to 63 of a-z A-Z 0-9 . _ @ -");
+                    "bellwether: invalid user name: expected 1 to 63 of a-z A-Z 0-9 . _ @ -");
         return false;
     }
     memcpy(change->user.name, name, strlen(name) + 1);
@@ -121,13 +124,13 @@ static bool take_name(struct bw_call *call, const char *name, struct bw_users_ch
 void bw_auth_enable(struct bw_call *call, const ProtobufCMessage *message)
 {
     (void)message;
-    propose(call, &(struct bw_users_change){.act = BW_USERS_ENABLE});
+    bw_auth_propose(call, &(struct bw_users_change){.act = BW_USERS_ENABLE});
 }
 
 void bw_auth_disable(struct bw_call *call, const ProtobufCMessage *message)
 {
     (void)message;
-    propose(call, &(struct bw_users_change){.act = BW_USERS_DISABLE});
+    bw_auth_propose(call, &(struct bw_users_change){.act = BW_USERS_DISABLE});
 }
 
 static void hashed(struct bw_password_job *job, bool done)
@@ -135,19 +138,20 @@ static void hashed(struct bw_password_job *job, bool done)
     struct bw_users_change change = {.act = job->adds ? BW_USERS_ADD : BW_USERS_PASSWORD,
                                      .user = job->user};
     if (!done)
-        bw_call_end(job->call, BW_CODE_EXHAUSTED, "bellwether: no memory for a hash");
+        bw_call_end(job->call, BW_CODE_EXHAUSTED,
+                    "bellwether: cannot hash the password: out of memory");
     else
-        propose(job->call, &change);
+        bw_auth_propose(job->call, &change);
 }
 
-/* Its password is hashed first. */
+/* Hashes the password, then proposes the change. */
 static void propose_hashed(struct bw_call *call, const struct bw_users_change *change,
                            const char *password, const char *hash)
 {
     if (hash[0] || password[0] == '\0' || strlen(password) > BW_PASSWORD_MAX) {
         bw_call_end(call, BW_CODE_INVALID,
-                    hash[0] ? "bellwether: passwords are hashed here: send the password"
-                            : "bellwether: a password has 1 to 255 bytes");
+                    hash[0] ? "bellwether: the server hashes passwords; send the plain password"
+                            : "bellwether: invalid password: expected 1 to 255 bytes");
         return;
     }
     struct bw_password_job *job = job_new(call, change->user.name);
@@ -166,7 +170,7 @@ void bw_auth_user_add(struct bw_call *call, const ProtobufCMessage *message)
     if (!take_name(call, in->name, &change))
         return;
     if (in->options && in->options->no_password)
-        propose(call, &change);
+        bw_auth_propose(call, &change);
     else
         propose_hashed(call, &change, in->password, in->hashedpassword);
 }
@@ -184,7 +188,7 @@ void bw_auth_user_delete(struct bw_call *call, const ProtobufCMessage *message)
 {
     struct bw_users_change change = {.act = BW_USERS_REMOVE};
     if (take_name(call, ((const Api__AuthUserDeleteRequest *)message)->name, &change))
-        propose(call, &change);
+        bw_auth_propose(call, &change);
 }
 
 static void propose_role(struct bw_call *call, enum bw_users_act act, const char *name,
@@ -193,10 +197,12 @@ static void propose_role(struct bw_call *call, enum bw_users_act act, const char
     struct bw_users_change change = {.act = act, .role = bw_role_named(slice_of(role))};
     if (!take_name(call, name, &change))
         return;
-    if (change.role == BW_ROLE_NONE)
-        bw_call_end(call, BW_CODE_PRECONDITION, "etcdserver: role name not found");
-    else
-        propose(call, &change);
+    if (change.role == BW_ROLE_NONE) { /* a role with permissions */
+        change.act = act == BW_USERS_GRANT ? BW_USERS_ROLE_GRANT : BW_USERS_ROLE_REVOKE;
+        if (!bw_role_take_name(call, role, &change, BW_REFUSED_ROLE_UNKNOWN))
+            return;
+    }
+    bw_auth_propose(call, &change);
 }
 
 void bw_auth_user_grant(struct bw_call *call, const ProtobufCMessage *message)
@@ -211,7 +217,7 @@ void bw_auth_user_revoke(struct bw_call *call, const ProtobufCMessage *message)
     propose_role(call, BW_USERS_REVOKE, in->name, in->role);
 }
 
-/* ── what there is ── */
+/* ---- reads ---- */
 
 static void status_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
 {
@@ -231,18 +237,8 @@ void bw_auth_status(struct bw_call *call, const ProtobufCMessage *message)
     bw_service_read(call, status_readable);
 }
 
-static char **role_names(struct bw_service *service, uint8_t roles, size_t *count)
-{
-    bw_service_room_clear(service);
-    char **out = bw_service_room(service, (BW_ROLE_ROOT + 1) * sizeof(char *));
-    *count = 0;
-    for (unsigned i = BW_ROLE_OBSERVE; i <= BW_ROLE_ROOT; i++)
-        if (roles >> i & 1)
-            out[(*count)++] = (char *)bw_role_name((enum bw_role)i);
-    return out;
-}
-
-/* Of others only an admin is told. */
+/* Sends the roles of a user. Every user may read its own roles; those of others require the role
+ * admin. */
 static void user_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
 {
     struct bw_password_job *job = call->state;
@@ -257,7 +253,7 @@ static void user_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
         bw_service_refuse(call, BW_REFUSED_USER_UNKNOWN);
         return;
     }
-    out.roles = role_names(call->service, user->roles, &out.n_roles);
+    out.roles = bw_role_names(call->service, user, &out.n_roles);
     BW_SERVICE_ANSWER(call, out);
 }
 
@@ -276,8 +272,8 @@ static void users_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
     (void)number;
     (void)ttl_ns;
     bw_registry_users_status(registry, &status);
-    bw_service_room_clear(service);
-    out.users = bw_service_room(service, (status.count + 1) * sizeof(char *));
+    bw_service_scratch_clear(service);
+    out.users = bw_service_scratch(service, (status.count + 1) * sizeof(char *));
     for (; out.n_users < status.count; out.n_users++)
         out.users[out.n_users] = (char *)bw_registry_user_at(registry, (uint32_t)out.n_users)->name;
     BW_SERVICE_ANSWER(call, out);
@@ -287,48 +283,4 @@ void bw_auth_user_list(struct bw_call *call, const ProtobufCMessage *message)
 {
     (void)message;
     bw_service_read(call, users_readable);
-}
-
-void bw_auth_role_list(struct bw_call *call, const ProtobufCMessage *message)
-{
-    Api__AuthRoleListResponse out = API__AUTH_ROLE_LIST_RESPONSE__INIT;
-    (void)message;
-    out.roles = role_names(call->service, UINT8_MAX, &out.n_roles);
-    BW_SERVICE_ANSWER(call, out);
-}
-
-/* All keys: etcd has no words for the rest of what a role may. */
-void bw_auth_role_get(struct bw_call *call, const ProtobufCMessage *message)
-{
-    enum bw_role role = bw_role_named(slice_of(((const Api__AuthRoleGetRequest *)message)->role));
-    Api__AuthRoleGetResponse out = API__AUTH_ROLE_GET_RESPONSE__INIT;
-    Api__Permission all = API__PERMISSION__INIT, *list = &all;
-    uint8_t end = 0;
-    if (role == BW_ROLE_NONE) {
-        bw_call_end(call, BW_CODE_PRECONDITION, "etcdserver: role name not found");
-        return;
-    }
-    all.permtype =
-        role == BW_ROLE_OBSERVE ? API__PERMISSION__TYPE__READ : API__PERMISSION__TYPE__READWRITE;
-    all.range_end = (ProtobufCBinaryData){.data = &end, .len = 1};
-    out.perm = &list;
-    out.n_perm = 1;
-    BW_SERVICE_ANSWER(call, out);
-}
-
-/* etcdctl adds `root` before it enables, and takes no for an answer: it is there. */
-void bw_auth_role_change(struct bw_call *call, const ProtobufCMessage *message)
-{
-    const char *name = ((const Api__AuthRoleChangeRequest *)message)->name;
-    bool adds = strcmp(call->method->path, "/etcdserverpb.Auth/RoleAdd") == 0;
-    enum bw_role role = bw_role_named(slice_of(name));
-    Api__AuthRoleChangeResponse out = API__AUTH_ROLE_CHANGE_RESPONSE__INIT;
-    if (adds && role == BW_ROLE_ROOT)
-        BW_SERVICE_ANSWER(call, out);
-    else if (adds && role != BW_ROLE_NONE)
-        bw_call_end(call, BW_CODE_PRECONDITION, "etcdserver: role name already exists");
-    else
-        bw_call_end(call, BW_CODE_UNIMPLEMENTED,
-                    "bellwether: roles are fixed: observe, campaign and admin, which is also "
-                    "called root");
 }

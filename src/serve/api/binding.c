@@ -1,24 +1,30 @@
-/* The leases of a connection, and their end after it; see binding.h. A revocation that fails (no
- * leader now) is tried again for as long as the lease is there and bound so: it names the binding,
- * so a late one does no harm. */
+/* The leases of a connection, and their revocation after it closes; see binding.h.
+ *
+ * A failed revocation (for example without a leader) is retried while the lease exists and is still
+ * bound to this connection. It names the binding, so a late revocation is harmless.
+ *
+ * The revocation is requested as the user of the connection: another user may have attached keys
+ * to the lease since, and a user must not delete keys that it may not write. */
 #include "serve/api/binding.h"
 
+#include "serve/api/auth.h"
 #include "serve/api/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
-#define NUMBER_BITS     48u /* above: the node */
-#define FIRST_ROOM      4u
-#define REVOKES_AT_ONCE 256u /* of one connection */
-#define AGAIN_NS        (100 * BW_MS)
+#define NUMBER_BITS     48u /* the bits above hold the node id */
+#define FIRST_CAPACITY  4u
+#define REVOKES_AT_ONCE 256u /* revocations in flight per connection */
+#define RETRY_NS        (100 * BW_MS)
 
 struct bw_bindings {
     struct bw_service *service;
     uv_timer_t timer;
     struct bw_binding *ended;
-    uint64_t next, armed_ns; /* armed: UINT64_MAX: not */
-    uint32_t leases;         /* room for them, of all */
+    uint64_t next, armed_ns; /* armed_ns: UINT64_MAX: timer not armed */
+    uint32_t leases;         /* capacity of all bindings together */
 };
 
 struct bw_binding {
@@ -27,15 +33,16 @@ struct bw_binding {
     enum bw_bind bind;
     bw_time hold_off_ns;
     int64_t *leases;
-    uint32_t count, room;
-    /* after its end */
+    uint32_t count, capacity;
+    struct bw_caller caller; /* the user that bound the leases */
+    /* used after the connection has closed: */
     struct bw_binding *next, **link;
-    struct bw_call call; /* on whose behalf leases are revoked */
+    struct bw_call call; /* the revocations belong to this call */
     uint64_t due_ns;
-    uint32_t asked;
+    uint32_t in_flight;
 };
 
-/* ---- while the connection is there ---- */
+/* ---- while the connection is open ---- */
 
 static void on_due(uv_timer_t *timer);
 
@@ -65,7 +72,7 @@ struct bw_binding *bw_binding_new(struct bw_service *service, bw_time hold_off_n
         return NULL;
     binding->all = all;
     binding->hold_off_ns = hold_off_ns;
-    /* Numbers begin anywhere: leases outlive this process and keep those of an earlier one. */
+    /* Numbers start at a random value: leases outlive this process and keep its earlier numbers. */
     binding->number = (uint64_t)service->options.self << NUMBER_BITS |
                       (++all->next & (((uint64_t)1 << NUMBER_BITS) - 1));
     return binding;
@@ -73,7 +80,7 @@ struct bw_binding *bw_binding_new(struct bw_service *service, bw_time hold_off_n
 
 void bw_binding_ask(struct bw_binding *binding, enum bw_bind bind)
 {
-    if (binding->bind != BW_BIND_FAREWELL)
+    if (binding->bind != BW_BIND_CLEAN_CLOSE)
         binding->bind = bind;
 }
 
@@ -101,8 +108,8 @@ static bool is_bound(const struct bw_binding *binding, int64_t lease)
            view.binding == binding->number;
 }
 
-/* Those that ended or were bound elsewhere make room. */
-static void forget_others(struct bw_binding *binding)
+/* Drops leases that ended or were bound to another connection. */
+static void drop_others(struct bw_binding *binding)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < binding->count; i++)
@@ -114,29 +121,40 @@ static void forget_others(struct bw_binding *binding)
 static void grow(struct bw_binding *binding)
 {
     struct bw_bindings *all = binding->all;
-    uint32_t room = binding->room ? 2 * binding->room : FIRST_ROOM;
-    if (room > BW_BOUND_MAX || all->leases + room - binding->room > BW_BOUND_ALL_MAX)
+    uint32_t capacity = binding->capacity ? 2 * binding->capacity : FIRST_CAPACITY;
+    if (capacity > BW_BOUND_MAX || all->leases + capacity - binding->capacity > BW_BOUND_ALL_MAX)
         return;
-    int64_t *larger = realloc(binding->leases, room * sizeof *larger);
+    int64_t *larger = realloc(binding->leases, capacity * sizeof *larger);
     if (!larger)
         return;
-    all->leases += room - binding->room;
+    all->leases += capacity - binding->capacity;
     binding->leases = larger;
-    binding->room = room;
+    binding->capacity = capacity;
 }
 
-void bw_binding_add(struct bw_binding *binding, int64_t lease)
+/* The leases of a second user on the same connection end by their TTL. */
+static bool remember_caller(struct bw_binding *binding, const struct bw_caller *caller)
 {
-    if (binding->count == binding->room) {
-        forget_others(binding);
-        if (2 * binding->count >= binding->room)
+    if (binding->caller.name[0] && strcmp(binding->caller.name, caller->name) != 0)
+        return false;
+    binding->caller = *caller;
+    return true;
+}
+
+void bw_binding_add(struct bw_binding *binding, const struct bw_caller *caller, int64_t lease)
+{
+    if (!remember_caller(binding, caller))
+        return;
+    if (binding->count == binding->capacity) {
+        drop_others(binding);
+        if (2 * binding->count >= binding->capacity)
             grow(binding);
     }
-    if (binding->count < binding->room)
+    if (binding->count < binding->capacity)
         binding->leases[binding->count++] = lease;
 }
 
-/* ---- after it ---- */
+/* ---- after it has closed ---- */
 
 static void binding_free(struct bw_binding *binding)
 {
@@ -145,7 +163,7 @@ static void binding_free(struct bw_binding *binding)
         if (binding->next)
             binding->next->link = binding->link;
     }
-    binding->all->leases -= binding->room;
+    binding->all->leases -= binding->capacity;
     free(binding->leases);
     free(binding);
 }
@@ -156,7 +174,7 @@ static void arm(struct bw_bindings *all, uint64_t at_ns)
     if (at_ns >= all->armed_ns)
         return;
     all->armed_ns = at_ns;
-    uv_update_time(all->timer.loop); /* a hold-off counts from now, not from when the loop woke */
+    uv_update_time(all->timer.loop); /* the hold-off starts now, not when the loop woke up */
     uv_timer_start(&all->timer, on_due, at_ns > now ? (at_ns - now) / (uint64_t)BW_MS + 1 : 0, 0);
 }
 
@@ -168,34 +186,34 @@ static bool end_lease(struct bw_binding *binding, int64_t lease)
 {
     struct bw_service *service = binding->all->service;
     struct bw_entry entry = {.kind = BW_ENTRY_REVOKE,
-                             .by = bw_registry_own(bw_service_registry(service)),
+                             .by = bw_auth_by(&binding->call),
                              .lease = {.id = lease, .binding = binding->number}};
     uint64_t request = bw_replica_propose(service->replica, &entry);
     struct bw_wait *wait = request ? bw_service_wait(&binding->call, request) : NULL;
-    binding->call.ended = false; /* no wait, no end: it is tried again */
+    binding->call.ended = false; /* without a wait the call goes on: it is retried */
     if (!wait)
         return false;
     wait->number = lease;
     wait->applied = on_revoked;
     wait->failed = on_not_revoked;
-    binding->asked++;
+    binding->in_flight++;
     return true;
 }
 
-/* It is gone when nothing is left to do. */
+/* Frees the binding when nothing is left to do. */
 static void revoke_some(struct bw_binding *binding)
 {
-    while (binding->count > 0 && binding->asked < REVOKES_AT_ONCE) {
+    while (binding->count > 0 && binding->in_flight < REVOKES_AT_ONCE) {
         int64_t lease = binding->leases[binding->count - 1];
         if (!is_elsewhere(binding, lease) && !end_lease(binding, lease)) {
-            binding->due_ns = uv_hrtime() + (uint64_t)AGAIN_NS;
+            binding->due_ns = uv_hrtime() + (uint64_t)RETRY_NS;
             arm(binding->all, binding->due_ns);
             return;
         }
         binding->count--;
     }
-    binding->due_ns = UINT64_MAX; /* answers carry it on */
-    if (binding->count == 0 && binding->asked == 0)
+    binding->due_ns = UINT64_MAX; /* the next response continues */
+    if (binding->count == 0 && binding->in_flight == 0)
         binding_free(binding);
 }
 
@@ -210,9 +228,9 @@ static void on_revoked(struct bw_call *call, int64_t lease, const struct bw_entr
     struct bw_binding *binding = binding_of(call);
     (void)lease;
     (void)entry;
-    (void)refusal; /* gone, or bound elsewhere: either way it is not ours to end any more */
+    (void)refusal; /* gone, bound elsewhere, or with keys of others: not ours to revoke */
     (void)results;
-    binding->asked--;
+    binding->in_flight--;
     if (binding->due_ns == UINT64_MAX)
         revoke_some(binding);
 }
@@ -221,9 +239,9 @@ static void on_not_revoked(struct bw_call *call, int64_t lease, int error)
 {
     struct bw_binding *binding = binding_of(call);
     (void)error;
-    binding->asked--;
+    binding->in_flight--;
     binding->leases[binding->count++] = lease;
-    binding->due_ns = uv_hrtime() + (uint64_t)AGAIN_NS;
+    binding->due_ns = uv_hrtime() + (uint64_t)RETRY_NS;
     arm(binding->all, binding->due_ns);
 }
 
@@ -243,21 +261,22 @@ static void on_due(uv_timer_t *timer)
         arm(all, next);
 }
 
-static void say_nothing(struct bw_call *call, enum bw_code code, const char *text)
+static void ignore_end(struct bw_call *call, enum bw_code code, const char *text)
 {
     (void)call;
     (void)code;
     (void)text;
 }
 
-void bw_binding_end(struct bw_binding *binding, enum bw_hangup hangup)
+void bw_binding_end(struct bw_binding *binding, enum bw_close_cause close_cause)
 {
     struct bw_bindings *all = binding->all;
-    if (binding->count == 0 || !bw_bind_ends(binding->bind, hangup)) {
+    if (binding->count == 0 || !bw_bind_ends(binding->bind, close_cause)) {
         binding_free(binding);
         return;
     }
-    binding->call = (struct bw_call){.service = all->service, .state = binding, .end = say_nothing};
+    binding->call = (struct bw_call){
+        .service = all->service, .state = binding, .end = ignore_end, .caller = binding->caller};
     binding->due_ns = uv_hrtime() + (uint64_t)binding->hold_off_ns;
     binding->next = all->ended;
     binding->link = &all->ended;

@@ -1,4 +1,4 @@
-/* Which close of a connection ends the leases bound to it, and when; see binding.h. */
+/* Decides which close of a connection ends the leases bound to it, and when; see binding.h. */
 #include "core/base/bug.h"
 #include "serve/api/binding.h"
 
@@ -16,7 +16,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A farewell without a hash could not be told from a forged one: such a lease is not bound. */
+/* A clean close without a hash could be forged, so such a lease is not bound. */
 enum bw_bind bw_bind_read(const char *text, size_t length, unsigned char hash[BW_BIND_PROOF])
 {
     size_t word = sizeof BW_BIND_WORD - 1;
@@ -30,7 +30,7 @@ enum bw_bind bw_bind_read(const char *text, size_t length, unsigned char hash[BW
             return BW_BIND_NOT;
         hash[i] = (unsigned char)(high << 4 | low);
     }
-    return BW_BIND_FAREWELL;
+    return BW_BIND_CLEAN_CLOSE;
 }
 
 bool bw_bind_is_proof(const unsigned char last[BW_BIND_BYTES],
@@ -51,16 +51,17 @@ bw_time bw_bind_hold_off(bool loopback, bw_time elsewhere_ns)
     return elsewhere_ns > 0 ? bw_time_max(elsewhere_ns, BW_BIND_LEAST_NS) : 0;
 }
 
-bool bw_bind_ends(enum bw_bind bind, enum bw_hangup hangup)
+bool bw_bind_ends(enum bw_bind bind, enum bw_close_cause close_cause)
 {
     switch (bind) {
     case BW_BIND_NOT:
         return false;
     case BW_BIND_CONNECTION:
-        return hangup != BW_HANGUP_OURS;
-    case BW_BIND_FAREWELL:
-        return hangup == BW_HANGUP_FAREWELL ||
-               (BW_BUG(binding_takes_a_death_for_farewell) && hangup == BW_HANGUP_CLIENTS);
+        return close_cause != BW_CLOSED_BY_US;
+    case BW_BIND_CLEAN_CLOSE:
+        return close_cause == BW_CLOSED_CLEANLY ||
+               (BW_BUG(binding_takes_a_death_for_a_clean_close) &&
+                close_cause == BW_CLOSED_BY_CLIENT);
     }
     return false;
 }

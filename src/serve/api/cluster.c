@@ -1,5 +1,6 @@
-/* Who is in the cluster and how it is; handing leadership of it over. */
+/* Members and status of the cluster; transfer of Raft leadership. */
 #include "core/base/error.h"
+#include "core/registry/alarm.h"
 #include "serve/api/service.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 static char *url_of(struct bw_service *service, const struct bw_replica_member *member)
 {
-    char *url = bw_service_room(service, sizeof member->host + 32);
+    char *url = bw_service_scratch(service, sizeof member->host + 32);
     snprintf(url, sizeof member->host + 32, "%s://%s:%u",
              bw_service_has_peer_tls(service) ? "https" : "http", member->host, member->port);
     return url;
@@ -16,10 +17,10 @@ static char *url_of(struct bw_service *service, const struct bw_replica_member *
 static Api__Member *to_member(struct bw_service *service, const struct bw_replica_member *member,
                               bool learner)
 {
-    Api__Member *out = bw_service_room(service, sizeof *out);
-    char **urls = bw_service_room(service, 2 * sizeof(char *));
-    char *name = bw_service_room(service, sizeof member->name);
-    char *client = bw_service_room(service, sizeof member->client);
+    Api__Member *out = bw_service_scratch(service, sizeof *out);
+    char **urls = bw_service_scratch(service, 2 * sizeof(char *));
+    char *name = bw_service_scratch(service, sizeof member->name);
+    char *client = bw_service_scratch(service, sizeof member->client);
     api__member__init(out);
     memcpy(name, member->name, sizeof member->name);
     memcpy(client, member->client, sizeof member->client);
@@ -39,8 +40,8 @@ Api__Member **bw_cluster_list(struct bw_service *service, size_t *count)
 {
     struct bw_replica_member members[BW_REPLICA_NODES];
     uint32_t voters, found = bw_replica_members(bw_service_replica(service), members, &voters);
-    bw_service_room_clear(service);
-    Api__Member **out = bw_service_room(service, (found + 1) * sizeof(Api__Member *));
+    bw_service_scratch_clear(service);
+    Api__Member **out = bw_service_scratch(service, (found + 1) * sizeof(Api__Member *));
     for (uint32_t i = 0; i < found; i++)
         out[i] = to_member(service, &members[i], i >= voters);
     *count = found;
@@ -73,12 +74,16 @@ void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message)
     bw_service_header(service, &header, 0);
     out.header = &header;
     out.version = (char *)BW_API_VERSION;
-    out.dbsize = (int64_t)(status.log_bytes + registry.bytes);
-    out.dbsizeinuse = (int64_t)registry.bytes;
+    out.dbsize = out.dbsizeinuse = (int64_t)registry.bytes; /* nothing is fragmented on disk */
     out.leader = status.leader;
     out.raftindex = status.commit;
     out.raftappliedindex = status.applied;
     out.raftterm = status.term;
+    char *errors[BW_ALARMS_MAX + 1] = {(char *)"etcdserver: no leader"};
+    size_t first = status.leader == BW_NODE_NONE;
+    bw_service_scratch_clear(service);
+    out.n_errors = first + bw_service_alarm_texts(service, errors + first);
+    out.errors = errors;
     out.islearner = !bw_replica_is_voter(bw_service_replica(service));
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);
@@ -119,7 +124,7 @@ static bool may_lead(const struct bw_replica *replica, uint64_t id)
     return false;
 }
 
-/* Known here as of now: the users, and who leads. */
+/* The read has confirmed the users and the leader. */
 static void transfer(struct bw_call *call, int64_t target, bw_time ttl_ns)
 {
     struct bw_replica *replica = bw_service_replica(call->service);
@@ -160,8 +165,8 @@ void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *messag
         wait->number = (int64_t)in->targetid;
 }
 
-/* gRPC's own question, as load balancers and probes put it: what /health says. Only the server as a
- * whole has a health, as with etcd. */
+/* gRPC's health check for load balancers and probes; it reports the same as /health. Only the
+ * server as a whole has a health status, as in etcd. */
 void bw_cluster_health(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__HealthCheckRequest *in = (const Api__HealthCheckRequest *)message;
@@ -178,9 +183,11 @@ void bw_cluster_health(struct bw_call *call, const ProtobufCMessage *message)
     bw_call_end(call, BW_CODE_OK, NULL);
 }
 
-void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message)
+/* There is nothing to defragment: a snapshot leaves no holes, and freed memory is used again. The
+ * response has no header, as in etcd. */
+void bw_cluster_defragment(struct bw_call *call, const ProtobufCMessage *message)
 {
-    Api__AlarmResponse out = API__ALARM_RESPONSE__INIT; /* none, and no header, as etcd has it */
+    Api__DefragmentResponse out = API__DEFRAGMENT_RESPONSE__INIT;
     (void)message;
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);

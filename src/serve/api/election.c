@@ -1,10 +1,10 @@
-/* Elections and locks as services: the recipe of Go's concurrency package, carried out here.
+/* Elections and locks as services: the server runs the recipe of Go's concurrency package.
  *
- * A campaign puts NAME/LEASE (hexadecimal) with the lease, then waits until no older key of NAME/
- * is left, looking at the one just before its own only. A lock is the same without a value.
+ * A campaign puts the key NAME/LEASE (hexadecimal) with the lease. It then waits until no older key
+ * below NAME/ is left, and watches only its direct predecessor. A lock is the same without a value.
  *
- * Who names no lease gets one of a minute, which nobody renews. Who goes before it was told that
- * its turn has come leaves the line, or it would lead one day without knowing. */
+ * A request without a lease gets one of 60 s that is not renewed. A client that disconnects before
+ * it is elected is removed from the queue; otherwise it would become leader without knowing it. */
 #include "core/base/error.h"
 #include "serve/api/auth.h"
 #include "serve/api/service.h"
@@ -15,19 +15,21 @@
 #include <string.h>
 
 #define NAME_MAX_BYTES 4096u
-#define OWN_TTL        (60 * BW_SEC) /* as Go's sessions have it */
+#define OWN_TTL        (60 * BW_SEC) /* as in Go's sessions */
 
-struct campaign { /* Campaign, Lock, Observe while they wait */
+struct campaign { /* a waiting Campaign, Lock or Observe */
     struct bw_watching watching;
     struct bw_call *call;
-    bw_ref watcher;          /* 0: none */
-    int64_t lease, revision; /* of the own key */
-    int64_t told;            /* Observe: the version last told */
+    bw_ref watcher;            /* 0: none */
+    int64_t lease, revision;   /* lease and create revision of the campaign's own key */
+    int64_t reported_revision; /* Observe: last reported revision */
     size_t name_length, prefix_length, key_length;
     unsigned char *key; /* "NAME/LEASE" */
-    unsigned char *end; /* of the range of all keys "NAME/..." */
+    unsigned char *end; /* end of the key range "NAME/..." */
     bool lock;
-    bool in_line; /* its key is there, and nobody was told that it is its turn */
+    bool own_lease;  /* made by us for this request; no other request has it */
+    bool queued;     /* its key exists, and the client was not notified of its turn yet */
+    int64_t version; /* of the key when this campaign entered */
     struct bw_slice value;
     unsigned char bytes[];
 };
@@ -37,8 +39,8 @@ static struct bw_slice data(ProtobufCBinaryData binary)
     return (struct bw_slice){binary.data, binary.len};
 }
 
-/* Here etcd's services are clients of their own: what they are refused comes out as an unknown
- * error. */
+/* In etcd these services are clients of the KV service, so a refusal reaches the caller as
+ * UNKNOWN. */
 static void refuse(struct bw_call *call, enum bw_refusal refusal)
 {
     if (refusal == BW_REFUSED_NO_LEASE)
@@ -49,15 +51,22 @@ static void refuse(struct bw_call *call, enum bw_refusal refusal)
         bw_service_refuse(call, refusal);
 }
 
+/* Returns NULL after ending the call if the name is too long or memory cannot be allocated. */
 static struct campaign *campaign_new(struct bw_call *call, ProtobufCBinaryData name, int64_t lease,
                                      ProtobufCBinaryData value)
 {
     char suffix[24];
+    if (name.len > NAME_MAX_BYTES) {
+        refuse(call, BW_REFUSED_TOO_LARGE);
+        return NULL;
+    }
     int suffix_length = snprintf(suffix, sizeof suffix, "%" PRIx64, (uint64_t)lease);
     struct campaign *c =
         calloc(1, sizeof *c + 2 * (name.len + 1) + (size_t)suffix_length + 1 + value.len);
-    if (!c)
+    if (!c) {
+        bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: no memory");
         return NULL;
+    }
     c->call = call;
     c->lease = lease;
     c->name_length = name.len;
@@ -85,56 +94,82 @@ static void stop_watching(struct campaign *c)
     c->watcher = 0;
 }
 
-/* Not if this node is going: its callers come back to another one, and to their place. */
-static void leave_line(struct campaign *c)
+static struct bw_keys key_range(const struct campaign *c)
+{
+    return (struct bw_keys){.key = {c->key, c->prefix_length}, .end = {c->end, c->prefix_length}};
+}
+
+/* Returns false after ending the call. */
+static bool may_use(const struct campaign *c, enum bw_perm_type needs)
+{
+    struct bw_keys keys = key_range(c);
+    return bw_auth_permits(c->call, needs, &keys);
+}
+
+/* Removes the candidate from the queue, unless this node shuts down: then its clients reconnect to
+ * another node and keep their place.
+ *
+ * This node may be behind: the client may have gone to another node with the same lease, and lead
+ * there by now. So the key is removed only if it cannot be the leader's, that is, if another key is
+ * older, and if no Campaign has put it again. Otherwise it stays until its lease ends. A lease that
+ * we made for this request is unknown to all others. */
+static void leave_queue(struct campaign *c)
 {
     struct bw_slice key = {c->key, c->key_length};
-    struct bw_compare same = {
-        .what = BW_COMPARE_CREATE, .keys = {.key = key}, .number = c->revision};
+    struct bw_compare same[] = {
+        {.what = BW_COMPARE_CREATE, .keys = {.key = key}, .number = c->revision},
+        {.what = BW_COMPARE_VERSION, .keys = {.key = key}, .number = c->version}};
+    struct bw_compare first = {.what = BW_COMPARE_CREATE,
+                               .how = BW_COMPARE_GREATER,
+                               .keys = key_range(c),
+                               .number = c->revision - 1};
     struct bw_op delete = {.kind = BW_OP_DELETE, .delete = {.keys = {.key = key}}};
-    struct bw_entry entry = {
-        .kind = BW_ENTRY_TXN,
-        .by = bw_auth_by(c->call),
-        .txn = {.compares = &same, .compare_count = 1, .then = &delete, .then_count = 1}};
+    struct bw_txn leave = {.compares = same, .compare_count = 2, .then = &delete, .then_count = 1};
+    struct bw_op behind = {.kind = BW_OP_TXN, .txn = leave};
+    struct bw_entry entry = {.kind = BW_ENTRY_TXN, .by = bw_auth_by(c->call), .txn = leave};
+    if (!c->own_lease)
+        entry.txn = (struct bw_txn){
+            .compares = &first, .compare_count = 1, .otherwise = &behind, .otherwise_count = 1};
     if (!bw_service_is_leaving(c->call->service))
         bw_replica_propose(bw_service_replica(c->call->service), &entry);
 }
 
-bool bw_election_is_in_line(const struct bw_call *call)
+bool bw_election_may_wait(const struct bw_call *call)
+{
+    return call->method && (call->method->message == bw_election_campaign ||
+                            call->method->message == bw_election_lock);
+}
+
+bool bw_election_is_queued(const struct bw_call *call)
 {
     const struct campaign *c = call->state;
-    return call->method && call->method->gone == bw_election_gone && c && c->in_line;
+    return call->method && call->method->gone == bw_election_gone && c && c->queued;
 }
 
 void bw_election_gone(struct bw_call *call)
 {
     struct campaign *c = call->state;
-    if (c && c->in_line)
-        leave_line(c);
+    if (c && c->queued)
+        leave_queue(c);
     if (c)
         stop_watching(c);
     free(c);
     call->state = NULL;
 }
 
-static struct bw_keys all_of(const struct campaign *c)
-{
-    return (struct bw_keys){.key = {c->key, c->prefix_length}, .end = {c->end, c->prefix_length}};
-}
-
-/* One version of the range, by creation; NULL: none. */
+/* Returns one key of the range, ordered by creation; NULL: none. */
 static const struct bw_kv *first_of(struct campaign *c, enum bw_sort_order order,
                                     int64_t create_max)
 {
     struct bw_service *service = c->call->service;
     struct bw_op_result result;
-    struct bw_range range = {.keys = all_of(c),
+    struct bw_range range = {.keys = key_range(c),
                              .limit = 1,
                              .order = order,
                              .target = BW_SORT_CREATE,
                              .create_max = create_max};
     if (bw_registry_range(bw_service_registry(service), &range, bw_service_results(service),
-                          &result) != BW_REFUSED_NOT)
+                          &result) != BW_REFUSED_NONE)
         return NULL;
     return result.kv_count ? result.kvs[0] : NULL;
 }
@@ -155,9 +190,9 @@ static void won(struct campaign *c)
     Api__CampaignResponse out = API__CAMPAIGN_RESPONSE__INIT;
     Api__LeaderKey leader = API__LEADER_KEY__INIT;
     Api__Header header;
-    if (c->call->ended || !bw_auth_may(c->call)) /* it may have waited for long */
+    if (c->call->ended || !bw_auth_may(c->call)) /* its rights may have changed meanwhile */
         return;
-    c->in_line = false;
+    c->queued = false;
     if (c->lock) {
         won_lock(c);
         return;
@@ -179,13 +214,14 @@ static const struct bw_kv *own_key(struct campaign *c)
     struct bw_op_result result;
     struct bw_range range = {.keys = {.key = {c->key, c->key_length}}};
     if (bw_registry_range(bw_service_registry(service), &range, bw_service_results(service),
-                          &result) != BW_REFUSED_NOT)
+                          &result) != BW_REFUSED_NONE)
         return NULL;
     return result.kv_count ? result.kvs[0] : NULL;
 }
 
-/* Is it our turn? Else wait for the one before us, and notice if our own key goes. */
-static void look(struct campaign *c)
+/* Checks whether it is this campaign's turn. If not, waits for its predecessor. Fails if its own
+ * key is gone. */
+static void check_turn(struct campaign *c)
 {
     const struct bw_kv *own = own_key(c);
     stop_watching(c);
@@ -204,18 +240,28 @@ static void look(struct campaign *c)
         bw_call_end(c->call, BW_CODE_EXHAUSTED, "etcdserver: too many watchers");
 }
 
-/* Only the present state counts, not what led to it. */
-static void drain(struct campaign *c, bw_ref ref)
+/* Skips pending events: only the current state counts. */
+static void skip_events(struct campaign *c, bw_ref ref)
 {
     struct bw_service *service = c->call->service;
     bw_watcher_skip(bw_service_watches(service), bw_service_registry(service), ref);
 }
 
-static void on_turn(struct bw_watching *watching, bw_ref ref)
+static void on_predecessor_gone(struct bw_watching *watching, bw_ref ref)
 {
     struct campaign *c = (struct campaign *)watching;
-    drain(c, ref);
-    look(c);
+    skip_events(c, ref);
+    check_turn(c);
+}
+
+/* The version of the key after our request; 0: unknown. */
+static int64_t entered_version(const struct campaign *c, const struct bw_results *results)
+{
+    if (results->succeeded)
+        return 1;
+    if (results->op_count == 0 || results->ops[0].kv_count == 0)
+        return 0;
+    return results->ops[0].kvs[0]->version + (c->lock ? 0 : 1); /* a Lock only reads the key */
 }
 
 static void entered(struct bw_call *call, int64_t number, const struct bw_entry *entry,
@@ -224,24 +270,26 @@ static void entered(struct bw_call *call, int64_t number, const struct bw_entry 
     struct campaign *c = call->state;
     (void)number;
     (void)entry;
-    (void)results;
     if (refusal) {
         refuse(call, refusal);
         return;
     }
     const struct bw_kv *own = own_key(c);
     c->revision = own ? own->create_revision : 0;
-    c->in_line = own != NULL;
-    look(c);
+    c->queued = own != NULL;
+    c->version = entered_version(c, results);
+    check_turn(c);
 }
 
-/* Put it unless it is there; if it is, a new value replaces the old one and the place stays. */
+/* Puts the key if it does not exist. If it exists, a campaign replaces its value and keeps its
+ * place. */
 static void enter(struct campaign *c)
 {
     struct bw_slice key = {c->key, c->key_length};
     struct bw_compare absent = {.what = BW_COMPARE_CREATE, .keys = {.key = key}};
-    struct bw_op put = {.kind = BW_OP_PUT,
-                        .put = {.key = key, .value = c->value, .lease = c->lease}};
+    struct bw_op put = {
+        .kind = BW_OP_PUT,
+        .put = {.key = key, .value = c->value, .lease = c->lease, .previous = true}};
     struct bw_op get = {.kind = BW_OP_RANGE, .range = {.keys = {.key = key}}};
     struct bw_entry entry = {.kind = BW_ENTRY_TXN,
                              .txn = {.compares = &absent,
@@ -269,14 +317,19 @@ static void begin(struct bw_call *call, ProtobufCBinaryData name, int64_t lease,
                   ProtobufCBinaryData value, bool lock)
 {
     int64_t id = lease ? lease : bw_lease_new_id();
-    struct campaign *c = name.len <= NAME_MAX_BYTES ? campaign_new(call, name, id, value) : NULL;
-    if (!c || id <= 0) {
-        refuse(call, c ? BW_REFUSED_NO_LEASE : BW_REFUSED_TOO_LARGE);
+    struct campaign *c = campaign_new(call, name, id, value);
+    if (!c)
+        return;
+    if (id <= 0) {
+        refuse(call, BW_REFUSED_NO_LEASE);
         return;
     }
+    c->own_lease = lease == 0;
     struct bw_entry entry = {.kind = BW_ENTRY_GRANT, .lease = {.id = id, .ttl_ns = OWN_TTL}};
-    c->watching.news = on_turn;
+    c->watching.notify = on_predecessor_gone;
     c->lock = lock;
+    if (!may_use(c, BW_PERM_READWRITE))
+        return;
     if (lease)
         enter(c);
     else
@@ -295,7 +348,7 @@ void bw_election_lock(struct bw_call *call, const ProtobufCMessage *message)
     begin(call, in->name, in->lease, (ProtobufCBinaryData){0}, true);
 }
 
-/* ── what a leader does with its key ── */
+/* ---- operations of a leader on its key ---- */
 
 static void end_with_header(struct bw_call *call, ProtobufCMessage *out, Api__Header **slot,
                             int64_t revision)
@@ -333,7 +386,7 @@ static void resigned(struct bw_call *call, int64_t number, const struct bw_entry
         end_with_header(call, &out.base, &out.header, results->revision);
 }
 
-/* An operation on the leader's key while it is the one that was created then. */
+/* Performs an operation if the key still has the given create revision. */
 static void while_leading(struct bw_call *call, const Api__LeaderKey *leader,
                           const struct bw_op *op,
                           void (*applied)(struct bw_call *, int64_t, const struct bw_entry *,
@@ -392,13 +445,13 @@ void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *message)
     bw_service_propose(call, &entry, unlocked);
 }
 
-/* ── who leads ── */
+/* ---- queries for the leader ---- */
 
 static void send_leader(struct bw_call *call, const struct bw_kv *kv)
 {
     Api__LeaderResponse out = API__LEADER_RESPONSE__INIT;
     Api__Header header;
-    bw_service_room_clear(call->service);
+    bw_service_scratch_clear(call->service);
     bw_service_header(call->service, &header, 0);
     out.header = &header;
     out.kv = bw_service_kv(call->service, kv, false);
@@ -410,6 +463,8 @@ static void leader_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
     const struct bw_kv *kv = first_of(call->state, BW_SORT_ASCEND, 0);
     (void)number;
     (void)ttl_ns;
+    if (!may_use(call->state, BW_PERM_READ))
+        return;
     if (!kv) {
         bw_call_end(call, BW_CODE_UNKNOWN, "election: no leader");
         return;
@@ -421,13 +476,14 @@ static void leader_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
 static void observe(struct campaign *c)
 {
     const struct bw_kv *kv = first_of(c, BW_SORT_ASCEND, 0);
-    if (!kv || kv->mod_revision == c->told || !bw_auth_may(c->call) || bw_call_is_full(c->call))
-        return; /* a caller that does not read hears of the latest leader when it does */
-    c->told = kv->mod_revision;
+    if (!kv || kv->mod_revision == c->reported_revision || !bw_auth_may(c->call) ||
+        !may_use(c, BW_PERM_READ) || bw_call_is_full(c->call))
+        return; /* a slow reader gets the latest leader when it reads again */
+    c->reported_revision = kv->mod_revision;
     send_leader(c->call, kv);
 }
 
-void bw_election_observe_room(struct bw_call *call)
+void bw_election_observe_writable(struct bw_call *call)
 {
     struct campaign *c = call->state;
     if (c && c->watcher)
@@ -437,17 +493,17 @@ void bw_election_observe_room(struct bw_call *call)
 static void on_observed(struct bw_watching *watching, bw_ref ref)
 {
     struct campaign *c = (struct campaign *)watching;
-    drain(c, ref);
+    skip_events(c, ref);
     observe(c);
 }
 
 static void observe_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
 {
     struct campaign *c = call->state;
-    struct bw_watcher_spec spec = {.keys = all_of(c)};
+    struct bw_watcher_spec spec = {.keys = key_range(c)};
     (void)number;
     (void)ttl_ns;
-    c->watching.news = on_observed;
+    c->watching.notify = on_observed;
     c->watcher = bw_service_watch(call->service, &c->watching, &spec);
     if (!c->watcher)
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many watchers");
@@ -459,12 +515,8 @@ static void read_then(struct bw_call *call, const ProtobufCMessage *message,
                       void (*answered)(struct bw_call *, int64_t, bw_time))
 {
     const Api__LeaderRequest *in = (const Api__LeaderRequest *)message;
-    if (call->state || in->name.len > NAME_MAX_BYTES ||
-        !campaign_new(call, in->name, 0, (ProtobufCBinaryData){0})) {
-        refuse(call, BW_REFUSED_TOO_LARGE);
-        return;
-    }
-    bw_service_read(call, answered);
+    if (campaign_new(call, in->name, 0, (ProtobufCBinaryData){0}))
+        bw_service_read(call, answered);
 }
 
 void bw_election_leader(struct bw_call *call, const ProtobufCMessage *message)

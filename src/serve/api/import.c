@@ -1,11 +1,13 @@
-/* The users of a file become the cluster's first ones: as one entry of the log, which is refused if
- * there have been users before. Until there are some nobody is served by a node that was given a
- * file: an operator who names users wants everybody asked, from the first request on. */
+/* Imports the users of a file as the cluster's first users, in one log entry. The entry is refused
+ * if the cluster ever had users.
+ *
+ * A node with a users file serves no requests until users exist: an operator who names users
+ * requires authentication from the first request. */
 #include "serve/api/state.h"
 
 #include <stdlib.h>
 
-#define AGAIN_MS 20u
+#define RETRY_MS 20u
 
 bool bw_service_awaits_users(const struct bw_service *service)
 {
@@ -16,28 +18,28 @@ bool bw_service_awaits_users(const struct bw_service *service)
     return status.revision == 0;
 }
 
-static void say_nothing(struct bw_call *call, enum bw_code code, const char *text)
+static void ignore_end(struct bw_call *call, enum bw_code code, const char *text)
 {
     (void)call;
     (void)code;
     (void)text;
 }
 
-static void taken(struct bw_call *call, int64_t number, const struct bw_entry *entry,
-                  enum bw_refusal refusal, const struct bw_results *results)
+static void imported(struct bw_call *call, int64_t number, const struct bw_entry *entry,
+                     enum bw_refusal refusal, const struct bw_results *results)
 {
     (void)call;
     (void)number;
     (void)entry;
-    (void)refusal; /* another node's came first */
+    (void)refusal; /* another node imported first */
     (void)results;
 }
 
-static void not_taken(struct bw_call *call, int64_t number, int error)
+static void not_imported(struct bw_call *call, int64_t number, int error)
 {
     (void)call;
     (void)number;
-    (void)error; /* tried again */
+    (void)error; /* the timer retries */
 }
 
 static void propose(struct bw_service *service)
@@ -59,8 +61,8 @@ static void propose(struct bw_service *service)
     call->ended = false;
     if (!wait)
         return;
-    wait->applied = taken;
-    wait->failed = not_taken;
+    wait->applied = imported;
+    wait->failed = not_imported;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -70,20 +72,20 @@ static void on_timer(uv_timer_t *timer)
     bw_registry_status(bw_replica_registry(service->replica), &status);
     if (!bw_service_awaits_users(service))
         uv_timer_stop(timer);
-    else if (!service->import.waits && status.level >= BW_REGISTRY_LEVEL)
+    else if (!service->import.waits && status.level >= BW_REGISTRY_LEVEL_USERS)
         propose(service);
 }
 
 void bw_service_import_open(struct bw_service *service)
 {
-    service->import = (struct bw_call){.service = service, .end = say_nothing};
+    service->import = (struct bw_call){.service = service, .end = ignore_end};
     uv_timer_t *timer = service->options.users ? malloc(sizeof *timer) : NULL;
     service->import_timer = timer;
     if (!timer)
         return;
     uv_timer_init(service->options.loop, timer);
     timer->data = service;
-    uv_timer_start(timer, on_timer, AGAIN_MS, AGAIN_MS);
+    uv_timer_start(timer, on_timer, RETRY_MS, RETRY_MS);
 }
 
 static void on_closed(uv_handle_t *handle)

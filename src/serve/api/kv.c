@@ -1,7 +1,8 @@
-/* Range, Put, DeleteRange, Compact: etcd's messages as entries and reads of the registry, and
- * results as etcd's messages. */
+/* Range, Put, DeleteRange, Compact: converts etcd's messages to log entries and registry reads, and
+ * results to etcd's messages. */
 #include "serve/api/kv.h"
 #include "core/base/error.h"
+#include "serve/api/auth.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,6 @@ struct bw_delete bw_kv_to_delete(const Api__DeleteRangeRequest *in)
                               .previous = in->prev_kv};
 }
 
-/* Enums and signs as the log can hold them. */
 bool bw_kv_range_is_sane(const struct bw_range *range)
 {
     return range->order <= BW_SORT_DESCEND && range->target <= BW_SORT_VALUE &&
@@ -54,7 +54,7 @@ static Api__KeyValue **to_kvs(struct bw_service *service, const struct bw_op_res
                               bool keys_only)
 {
     Api__KeyValue **kvs =
-        bw_service_room(service, (result->kv_count + 1) * sizeof(Api__KeyValue *));
+        bw_service_scratch(service, (result->kv_count + 1) * sizeof(Api__KeyValue *));
     for (uint32_t i = 0; i < result->kv_count; i++)
         kvs[i] = bw_service_kv(service, result->kvs[i], keys_only);
     return kvs;
@@ -87,42 +87,52 @@ void bw_kv_fill_delete(struct bw_service *service, Api__DeleteRangeResponse *out
     out->n_prev_kvs = result->kv_count;
 }
 
-/* ── Range ── */
+/* ---- Range ---- */
 
-struct range_state { /* the request while the round is under way */
+struct range_state { /* the request while the quorum is asked */
     struct bw_range range;
     unsigned char bytes[];
 };
 
-static void answer_range(struct bw_call *call, const struct bw_range *range)
+static size_t size_of(const struct bw_op_result *result, bool keys_only)
 {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < result->kv_count; i++)
+        bytes += sizeof(Api__KeyValue) + bw_kv_key(result->kvs[i]).length +
+                 (keys_only ? 0 : bw_kv_value(result->kvs[i]).length);
+    return bytes;
+}
+
+static void on_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
+{
+    const struct bw_range *range = &((struct range_state *)call->state)->range;
     struct bw_service *service = call->service;
     struct bw_op_result result;
     Api__RangeResponse out;
     Api__Header header;
+    (void)number;
+    (void)ttl_ns;
+    if (!bw_auth_permits(call, BW_PERM_READ, &range->keys))
+        return;
     enum bw_refusal refusal = bw_registry_range(bw_service_registry(service), range,
                                                 bw_service_results(service), &result);
     if (refusal) {
         bw_service_refuse(call, refusal);
         return;
     }
-    bw_service_room_clear(service);
+    size_t bytes = size_of(&result, range->keys_only);
+    if (bw_service_postpone(call, bytes, on_readable) ||
+        !bw_service_reserve(call, result.kv_count, sizeof(Api__KeyValue), BW_NO_MEMORY))
+        return;
     bw_kv_fill_range(service, &out, &result, range->keys_only);
     bw_service_header(service, &header, 0);
     out.header = &header;
     bw_call_send(call, &out.base);
     bw_call_end(call, BW_CODE_OK, NULL);
+    bw_service_built(service, bytes);
 }
 
-static void on_readable(struct bw_call *call, int64_t number, bw_time ttl_ns)
-{
-    struct range_state *state = call->state;
-    (void)number;
-    (void)ttl_ns;
-    answer_range(call, &state->range);
-}
-
-/* The request's bytes go with its message: keep what a read that waits still needs. */
+/* Copies what a waiting read still needs: the message's bytes are freed earlier. */
 static struct range_state *keep_range(const struct bw_range *range)
 {
     size_t key = range->keys.key.length, end = range->keys.end.length;
@@ -151,16 +161,15 @@ void bw_kv_range(struct bw_call *call, const ProtobufCMessage *message)
         bw_service_refuse(call, BW_REFUSED_NO_KEY);
         return;
     }
-    if (in->serializable) {
-        answer_range(call, &range);
-        return;
-    }
     call->state = keep_range(&range);
     if (!call->state) {
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: no memory");
         return;
     }
-    bw_service_read(call, on_readable);
+    if (in->serializable)
+        on_readable(call, 0, 0);
+    else
+        bw_service_read(call, on_readable);
 }
 
 void bw_kv_range_gone(struct bw_call *call)
@@ -168,9 +177,8 @@ void bw_kv_range_gone(struct bw_call *call)
     free(call->state);
 }
 
-/* ── changes ── */
+/* ---- changes ---- */
 
-/* True: refused, and the call has ended. */
 bool bw_kv_was_refused(struct bw_call *call, enum bw_refusal refusal,
                        const struct bw_results *results)
 {
@@ -190,7 +198,7 @@ static void put_applied(struct bw_call *call, int64_t number, const struct bw_en
     (void)entry;
     if (bw_kv_was_refused(call, refusal, results))
         return;
-    bw_service_room_clear(call->service);
+    bw_service_scratch_clear(call->service);
     bw_kv_fill_put(call->service, &out, &results->ops[0]);
     bw_service_header(call->service, &header, results->revision);
     out.header = &header;
@@ -221,7 +229,9 @@ static void delete_applied(struct bw_call *call, int64_t number, const struct bw
     (void)entry;
     if (bw_kv_was_refused(call, refusal, results))
         return;
-    bw_service_room_clear(call->service);
+    if (!bw_service_reserve(call, results->ops[0].kv_count, sizeof(Api__KeyValue),
+                            BW_NO_MEMORY_DONE))
+        return;
     bw_kv_fill_delete(call->service, &out, &results->ops[0]);
     bw_service_header(call->service, &header, results->revision);
     out.header = &header;
@@ -240,7 +250,7 @@ void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *message)
             delete_applied);
 }
 
-/* ── Compact ── */
+/* ---- Compact ---- */
 
 static void compact_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                             enum bw_refusal refusal, const struct bw_results *results)

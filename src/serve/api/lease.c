@@ -1,5 +1,6 @@
-/* Grant, Revoke, KeepAlive, TimeToLive, Leases. Seconds on the wire, as etcd has them. */
+/* Grant, Revoke, KeepAlive, TimeToLive, Leases. Times on the wire are in seconds, as in etcd. */
 #include "core/base/error.h"
+#include "serve/api/auth.h"
 #include "serve/api/binding.h"
 #include "serve/api/service.h"
 
@@ -21,7 +22,7 @@ static int64_t seconds(bw_time ns)
     return (ns + BW_SEC - 1) / BW_SEC;
 }
 
-/* The number a lease is to be bound by; 0: not at all. */
+/* Returns the connection number to bind a lease to; 0: do not bind. */
 static uint64_t bind_to(struct bw_call *call)
 {
     if (!call->binding)
@@ -40,7 +41,7 @@ static void grant_applied(struct bw_call *call, int64_t number, const struct bw_
         return;
     }
     if (call->binding)
-        bw_binding_add(call->binding, number);
+        bw_binding_add(call->binding, &call->caller, number);
     bw_service_header(call->service, &header, results->revision);
     out.header = &header;
     out.id = entry->lease.id;
@@ -100,9 +101,10 @@ void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *message)
     bw_service_propose(call, &entry, revoke_applied);
 }
 
-/* ── KeepAlive: a stream of requests, each answered when a quorum has confirmed us ── */
+/* ---- KeepAlive: a stream of requests; each is answered after a quorum has confirmed the leader
+ * ---- */
 
-static void *const no_more_mark = (void *)1;
+static void *const half_closed_mark = (void *)1;
 
 static void kept_alive(struct bw_call *call, int64_t id, bw_time ttl_ns)
 {
@@ -111,9 +113,9 @@ static void kept_alive(struct bw_call *call, int64_t id, bw_time ttl_ns)
     bw_service_header(call->service, &header, 0);
     out.header = &header;
     out.id = id;
-    out.ttl = seconds(ttl_ns); /* 0: there is no such lease */
+    out.ttl = seconds(ttl_ns); /* 0: no such lease */
     bw_call_send(call, &out.base);
-    if (call->state == no_more_mark && !call->waits)
+    if (call->state == half_closed_mark && !call->waits)
         bw_call_end(call, BW_CODE_OK, NULL);
 }
 
@@ -141,12 +143,12 @@ static void bind_applied(struct bw_call *call, int64_t id, const struct bw_entry
         bw_service_refuse(call, refusal);
         return;
     }
-    bw_binding_add(call->binding, id);
+    bw_binding_add(call->binding, &call->caller, id);
     keep_alive(call, id);
 }
 
-/* A lease of another connection, as far as is known here, is bound to this one before it is kept
- * alive: whoever hears that it was kept knows that it is bound. */
+/* A lease that is bound to another connection is bound to this one before it is renewed. So a
+ * client that receives the renewal knows that its lease is bound here. */
 static bool is_bound_here(struct bw_call *call, int64_t id)
 {
     struct bw_lease_view lease;
@@ -173,36 +175,39 @@ void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message)
     wait->binds = true;
 }
 
-void bw_lease_keep_alive_no_more(struct bw_call *call)
+void bw_lease_keep_alive_half_closed(struct bw_call *call)
 {
-    call->state = no_more_mark;
+    call->state = half_closed_mark;
     if (!call->waits)
         bw_call_end(call, BW_CODE_OK, NULL);
 }
 
-/* ── what is left, and which there are ── */
+/* ---- TimeToLive and Leases ---- */
 
 enum left_detail { LEFT_WITHOUT_KEYS, LEFT_WITH_KEYS };
 
-/* An ID that names no lease, a negative one included, is answered with itself and a TTL of -1. */
+/* An unknown id, including a negative one, is answered with that id and a TTL of -1. */
 static void send_left(struct bw_call *call, int64_t id, bw_time left_ns, enum left_detail detail)
 {
     struct bw_service *service = call->service;
     Api__LeaseTimeToLiveResponse out = API__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
     Api__Header header;
     struct bw_lease_view lease;
-    bw_service_room_clear(service);
+    bool found = left_ns >= 0 && bw_registry_lease(bw_service_registry(service), id, &lease);
+    if (!bw_service_reserve(call, found ? lease.keys : 0,
+                            sizeof(struct bw_slice) + sizeof(ProtobufCBinaryData), BW_NO_MEMORY))
+        return;
     bw_service_header(service, &header, 0);
     out.header = &header;
     out.id = id;
     out.ttl = -1;
-    if (left_ns >= 0 && bw_registry_lease(bw_service_registry(service), id, &lease)) {
+    if (found) {
         out.ttl = left_ns / BW_SEC;
         out.grantedttl = seconds(lease.ttl_ns);
-        struct bw_slice *keys = bw_service_room(service, (lease.keys + 1) * sizeof *keys);
+        struct bw_slice *keys = bw_service_scratch(service, (lease.keys + 1) * sizeof *keys);
         bw_registry_lease_keys(bw_service_registry(service), id, keys, lease.keys);
         out.n_keys = detail == LEFT_WITH_KEYS ? lease.keys : 0;
-        out.keys = bw_service_room(service, (lease.keys + 1) * sizeof *out.keys);
+        out.keys = bw_service_scratch(service, (lease.keys + 1) * sizeof *out.keys);
         for (uint32_t i = 0; i < lease.keys; i++)
             out.keys[i] =
                 (ProtobufCBinaryData){.data = (uint8_t *)keys[i].at, .len = keys[i].length};
@@ -218,7 +223,13 @@ static void left_known(struct bw_call *call, int64_t id, bw_time left_ns)
 
 static void left_known_with_keys(struct bw_call *call, int64_t id, bw_time left_ns)
 {
-    send_left(call, id, left_ns, LEFT_WITH_KEYS);
+    struct bw_requester by = bw_auth_by(call);
+    enum bw_refusal refusal =
+        bw_registry_permits_lease(bw_service_registry(call->service), &by, BW_PERM_READ, id);
+    if (refusal)
+        bw_service_refuse(call, refusal);
+    else
+        send_left(call, id, left_ns, LEFT_WITH_KEYS);
 }
 
 void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message)
@@ -245,11 +256,12 @@ static void leases_readable(struct bw_call *call, int64_t number, bw_time ttl_ns
     uint64_t cursor = 0;
     (void)number;
     (void)ttl_ns;
-    bw_service_room_clear(service);
     bw_registry_status(registry, &status);
-    out.leases = bw_service_room(service, (status.leases + 1) * sizeof(Api__LeaseStatus *));
+    if (!bw_service_reserve(call, status.leases, sizeof(Api__LeaseStatus), BW_NO_MEMORY))
+        return;
+    out.leases = bw_service_scratch(service, (status.leases + 1) * sizeof(Api__LeaseStatus *));
     while (out.n_leases < status.leases && bw_registry_next_lease(registry, &cursor, &lease)) {
-        Api__LeaseStatus *one = bw_service_room(service, sizeof *one);
+        Api__LeaseStatus *one = bw_service_scratch(service, sizeof *one);
         api__lease_status__init(one);
         one->id = lease.id;
         out.leases[out.n_leases++] = one;

@@ -1,8 +1,7 @@
-/* Changes of the members, asked for as etcd's clients do. A member has one address for the others.
- * One that is added to vote is a learner until it has caught up, and votes then without being
- * promoted by anybody. */
+/* Membership changes by etcd's clients. A member has one peer address. A member that is added as a
+ * voter starts as a learner; it becomes a voter automatically when it has caught up. */
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "serve/api/service.h"
 
 #include <stdio.h>
@@ -15,10 +14,10 @@ static const struct {
     const char *text;
 } refusals[] = {
     {BW_EBUSY, BW_CODE_PRECONDITION,
-     "etcdserver: another change of the members is not complete: try again when it is"},
+     "etcdserver: another membership change is in progress; retry when it is complete"},
     {BW_ENOQUORUM, BW_CODE_PRECONDITION,
-     "etcdserver: re-configuration failed due to not enough started members: too few that can be "
-     "reached would be left to agree"},
+     "etcdserver: re-configuration failed due to not enough started members: too few reachable "
+     "members would remain for a quorum"},
     {BW_ENOTMEMBER, BW_CODE_NOT_FOUND, "etcdserver: member not found"},
     {BW_EINVAL, BW_CODE_PRECONDITION, "etcdserver: can only promote a learner member"},
     {BW_ESTALE, BW_CODE_PRECONDITION,
@@ -37,7 +36,7 @@ static void refuse(struct bw_call *call, int64_t number, int error)
     bw_service_fail(call, error);
 }
 
-/* One URL, "http://HOST:PORT" or "https://HOST:PORT". */
+/* Expects one URL, "http://HOST:PORT" or "https://HOST:PORT". */
 static bool take_url(char **urls, size_t count, struct bw_replica_member *out)
 {
     const char *url = count == 1 ? urls[0] : "";
@@ -58,7 +57,7 @@ static bool take_url(char **urls, size_t count, struct bw_replica_member *out)
     return true;
 }
 
-/* Is somebody else there already? */
+/* Returns true if another member has this address. */
 static bool is_taken(const struct bw_replica *replica, const struct bw_replica_member *wanted)
 {
     struct bw_replica_member members[BW_REPLICA_NODES];
@@ -70,7 +69,7 @@ static bool is_taken(const struct bw_replica *replica, const struct bw_replica_m
     return false;
 }
 
-/* False: the call has ended. */
+/* Returns false after ending the call. */
 static bool take_address(struct bw_call *call, char **urls, size_t count,
                          struct bw_replica_member *out)
 {
@@ -89,36 +88,36 @@ static bool take_id(struct bw_call *call, uint64_t id, struct bw_member_change *
     return !call->ended;
 }
 
-struct asked { /* while it is confirmed that the caller may */
+struct request { /* the request while the caller's rights are confirmed */
     struct bw_member_change change;
     void (*done)(struct bw_call *call, int64_t number, bw_time id);
 };
 
 static void confirmed(struct bw_call *call, int64_t number, bw_time ttl_ns)
 {
-    const struct asked *asked = call->state;
-    struct bw_wait *wait =
-        bw_service_wait(call, bw_replica_change(bw_service_replica(call->service), &asked->change));
+    const struct request *request = call->state;
+    struct bw_wait *wait = bw_service_wait(
+        call, bw_replica_change(bw_service_replica(call->service), &request->change));
     (void)number;
     (void)ttl_ns;
     if (!wait)
         return;
-    wait->answered = asked->done;
+    wait->answered = request->done;
     wait->failed = refuse;
 }
 
-/* The members are not the registry's: a round makes sure that its users are known here as of now.
- */
+/* The registry does not hold the members, so the log cannot check the caller's rights. A quorum
+ * read makes sure that the users known here are current. */
 static void ask(struct bw_call *call, const struct bw_member_change *change,
                 void (*done)(struct bw_call *call, int64_t number, bw_time id))
 {
-    struct asked *asked = call->state ? NULL : malloc(sizeof *asked);
-    if (!asked) {
+    struct request *request = call->state ? NULL : malloc(sizeof *request);
+    if (!request) {
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
         return;
     }
-    *asked = (struct asked){.change = *change, .done = done};
-    call->state = asked;
+    *request = (struct request){.change = *change, .done = done};
+    call->state = request;
     bw_service_read(call, confirmed);
 }
 

@@ -1,4 +1,4 @@
-/* The table of all methods: where each is found, what it takes and gives, who answers it. */
+/* The table of all methods: paths, message types and handlers. */
 #include "serve/api/service.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
             function, NULL, NULL, NULL                                                             \
     }
 
-/* One that keeps something while it waits. */
+/* A unary method that keeps state while it waits. */
 #define KEEPING(path, json, request, response, function, gone)                                     \
     {                                                                                              \
         path, json, &api__##request##__descriptor, &api__##response##__descriptor, BW_UNARY,       \
@@ -35,10 +35,10 @@ const struct bw_method bw_methods[] = {
           lease_leases_response, bw_lease_leases),
     {"/etcdserverpb.Lease/LeaseKeepAlive", "/v3/lease/keepalive",
      &api__lease_keep_alive_request__descriptor, &api__lease_keep_alive_response__descriptor,
-     BW_BIDI_STREAM, bw_lease_keep_alive, bw_lease_keep_alive_no_more, NULL, NULL},
+     BW_BIDI_STREAM, bw_lease_keep_alive, bw_lease_keep_alive_half_closed, NULL, NULL},
     {"/etcdserverpb.Watch/Watch", "/v3/watch", &api__watch_request__descriptor,
      &api__watch_response__descriptor, BW_BIDI_STREAM, bw_watch_message, NULL, bw_watch_gone,
-     bw_watch_room},
+     bw_watch_writable},
     UNARY("/etcdserverpb.Cluster/MemberList", "/v3/cluster/member/list", member_list_request,
           member_list_response, bw_cluster_members),
     KEEPING("/etcdserverpb.Cluster/MemberAdd", "/v3/cluster/member/add", member_add_request,
@@ -59,6 +59,12 @@ const struct bw_method bw_methods[] = {
     {"/etcdserverpb.Maintenance/Snapshot", "/v3/maintenance/snapshot",
      &api__snapshot_request__descriptor, &api__snapshot_response__descriptor, BW_SERVER_STREAM,
      bw_cluster_snapshot, NULL, bw_cluster_snapshot_gone, NULL},
+    KEEPING("/etcdserverpb.Maintenance/Hash", "/v3/maintenance/hash", hash_request, hash_response,
+            bw_hash_all, bw_hash_gone),
+    KEEPING("/etcdserverpb.Maintenance/HashKV", "/v3/maintenance/hashkv", hash_kvrequest,
+            hash_kvresponse, bw_hash_kv, bw_hash_gone),
+    UNARY("/etcdserverpb.Maintenance/Defragment", "/v3/maintenance/defragment", defragment_request,
+          defragment_response, bw_cluster_defragment),
     UNARY("/etcdserverpb.Maintenance/Alarm", "/v3/maintenance/alarm", alarm_request, alarm_response,
           bw_cluster_alarm),
     KEEPING("/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate", authenticate_request,
@@ -84,18 +90,20 @@ const struct bw_method bw_methods[] = {
           auth_user_grant_role_response, bw_auth_user_grant),
     UNARY("/etcdserverpb.Auth/UserRevokeRole", "/v3/auth/user/revoke",
           auth_user_revoke_role_request, auth_user_revoke_role_response, bw_auth_user_revoke),
-    UNARY("/etcdserverpb.Auth/RoleGet", "/v3/auth/role/get", auth_role_get_request,
-          auth_role_get_response, bw_auth_role_get),
+    KEEPING("/etcdserverpb.Auth/RoleGet", "/v3/auth/role/get", auth_role_get_request,
+            auth_role_get_response, bw_auth_role_get, bw_auth_role_gone),
     UNARY("/etcdserverpb.Auth/RoleList", "/v3/auth/role/list", auth_role_list_request,
           auth_role_list_response, bw_auth_role_list),
-    UNARY("/etcdserverpb.Auth/RoleAdd", "/v3/auth/role/add", auth_role_change_request,
-          auth_role_change_response, bw_auth_role_change),
-    UNARY("/etcdserverpb.Auth/RoleDelete", "/v3/auth/role/delete", auth_role_change_request,
-          auth_role_change_response, bw_auth_role_change),
-    UNARY("/etcdserverpb.Auth/RoleGrantPermission", "/v3/auth/role/grant", auth_role_change_request,
-          auth_role_change_response, bw_auth_role_change),
+    UNARY("/etcdserverpb.Auth/RoleAdd", "/v3/auth/role/add", auth_role_add_request,
+          auth_role_add_response, bw_auth_role_add),
+    UNARY("/etcdserverpb.Auth/RoleDelete", "/v3/auth/role/delete", auth_role_delete_request,
+          auth_role_delete_response, bw_auth_role_delete),
+    UNARY("/etcdserverpb.Auth/RoleGrantPermission", "/v3/auth/role/grant",
+          auth_role_grant_permission_request, auth_role_grant_permission_response,
+          bw_auth_role_allow),
     UNARY("/etcdserverpb.Auth/RoleRevokePermission", "/v3/auth/role/revoke",
-          auth_role_change_request, auth_role_change_response, bw_auth_role_change),
+          auth_role_revoke_permission_request, auth_role_revoke_permission_response,
+          bw_auth_role_disallow),
     {"/v3electionpb.Election/Campaign", "/v3/election/campaign", &api__campaign_request__descriptor,
      &api__campaign_response__descriptor, BW_UNARY, bw_election_campaign, NULL, bw_election_gone,
      NULL},
@@ -105,13 +113,16 @@ const struct bw_method bw_methods[] = {
      &api__leader_response__descriptor, BW_UNARY, bw_election_leader, NULL, bw_election_gone, NULL},
     {"/v3electionpb.Election/Observe", "/v3/election/observe", &api__leader_request__descriptor,
      &api__leader_response__descriptor, BW_SERVER_STREAM, bw_election_observe, NULL,
-     bw_election_gone, bw_election_observe_room},
+     bw_election_gone, bw_election_observe_writable},
     UNARY("/v3electionpb.Election/Resign", "/v3/election/resign", resign_request, resign_response,
           bw_election_resign),
     {"/v3lockpb.Lock/Lock", "/v3/lock/lock", &api__lock_request__descriptor,
      &api__lock_response__descriptor, BW_UNARY, bw_election_lock, NULL, bw_election_gone, NULL},
     UNARY("/v3lockpb.Lock/Unlock", "/v3/lock/unlock", unlock_request, unlock_response,
           bw_election_unlock),
+    {"/bellwether.Dashboard/Observe", "/v3/dashboard/observe", &api__dashboard_request__descriptor,
+     &api__dashboard_response__descriptor, BW_SERVER_STREAM, bw_dashboard_observe, NULL,
+     bw_dashboard_gone, NULL},
     UNARY("/grpc.health.v1.Health/Check", NULL, health_check_request, health_check_response,
           bw_cluster_health),
     {NULL, NULL, NULL, NULL, BW_UNARY, NULL, NULL, NULL, NULL}};

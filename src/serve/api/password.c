@@ -1,4 +1,4 @@
-/* Passwords on threads; see password.h. */
+/* Password jobs on threads; see password.h. */
 #include "serve/api/password.h"
 
 #include <openssl/crypto.h>
@@ -19,7 +19,7 @@ struct bw_passwords *bw_passwords_new(uv_loop_t *loop)
     return all;
 }
 
-static void let_go(struct bw_passwords *all)
+static void free_if_unused(struct bw_passwords *all)
 {
     if (all->closed && all->working == 0)
         free(all);
@@ -28,7 +28,7 @@ static void let_go(struct bw_passwords *all)
 void bw_passwords_close(struct bw_passwords *all)
 {
     all->closed = true;
-    let_go(all);
+    free_if_unused(all);
 }
 
 static void job_free(struct bw_password_job *job)
@@ -82,10 +82,10 @@ static void on_worked(uv_work_t *work, int status)
     all->working--;
     OPENSSL_cleanse(job->password, sizeof job->password);
     if (job->call)
-        job->then(job, job->done && status == 0); /* it stays its call's */
+        job->then(job, job->done && status == 0); /* the call keeps the job */
     else
         job_free(job);
-    let_go(all);
+    free_if_unused(all);
 }
 
 static bool begin(struct bw_password_job *job, void (*then)(struct bw_password_job *job, bool done))

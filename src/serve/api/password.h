@@ -1,45 +1,45 @@
-/* Work with passwords, which is slow on purpose, on libuv's threads: a bounded number at one time.
+/* Hashes and compares passwords on libuv's threads, because both are slow on purpose. The number of
+ * concurrent jobs is bounded.
  *
- * A job belongs to a call while the call is there. One that is on a thread when its call leaves
- * ends there and tells nobody. */
-#ifndef BW_SERVE_PASSWORD_H
-#define BW_SERVE_PASSWORD_H
+ * A job belongs to its call. If the call goes while the job is on a thread, the job finishes and is
+ * freed without a callback. */
+#ifndef BW_SERVE_API_PASSWORD_H
+#define BW_SERVE_API_PASSWORD_H
 
 #include "serve/api/users.h"
 #include "serve/front/call.h"
 
 #include <uv.h>
 
-#define BW_PASSWORD_JOBS                                                                           \
-    16u /* on threads at one time: each takes memory and a thread for a while */
+#define BW_PASSWORD_JOBS 16u /* concurrent jobs: each takes a thread and memory */
 
 struct bw_passwords;
 
 struct bw_password_job {
     uv_work_t work;
     struct bw_passwords *all;
-    struct bw_call *call; /* NULL: it has left */
-    struct bw_user user;  /* whom it is about; the secret to compare with, or the one made */
-    bool adds;            /* the caller's own */
+    struct bw_call *call; /* NULL: the call is gone */
+    struct bw_user user;  /* the user, with the secret to compare with or the new one */
+    bool adds;            /* not used here: the caller stores its own data in it */
     bool hashes, working, good, done;
     void (*then)(struct bw_password_job *job, bool done);
     char password[BW_PASSWORD_MAX + 1];
 };
 
-/* NULL: no memory. */
+/* Creates the queue of password jobs. NULL: out of memory. */
 struct bw_passwords *bw_passwords_new(uv_loop_t *loop);
-/* What is on a thread may end later, on the loop. */
+/* Closes the queue. Jobs that already run on a thread finish later, on the loop. */
 void bw_passwords_close(struct bw_passwords *all);
 
-/* NULL: no memory. A name that cannot be one is nobody's. */
+/* Creates a job for a call. NULL: out of memory. An invalid name matches no user. */
 struct bw_password_job *bw_password_job_new(struct bw_passwords *all, struct bw_call *call,
                                             const char *name);
-/* Its call leaves. */
+/* Detaches the job from its call, which is gone. */
 void bw_password_job_leave(struct bw_password_job *job);
-/* One that is too long is nobody's. */
+/* A password that is too long matches no user. */
 void bw_password_set(struct bw_password_job *job, const char *password);
-/* `then`, later, if the call is still there: it is the user's; there is a new secret. False: too
- * many are under way. */
+/* Compare a password, or hash it into a new secret. Both call `then` later with the result, if the
+ * call still exists. They return false if too many jobs are in progress. */
 bool bw_password_compare(struct bw_password_job *job,
                          void (*then)(struct bw_password_job *job, bool right));
 bool bw_password_hash(struct bw_password_job *job,

@@ -1,9 +1,11 @@
-/* Calls that wait for the replica, headers, and errors in the words clients match; see service.h.
- */
+/* Calls that wait for the replica, response headers, and errors in the words that clients match;
+ * see service.h. */
 #include "serve/api/service.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
+#include "os/clock.h"
+#include "os/journal.h"
 #include "serve/api/auth.h"
 #include "serve/api/binding.h"
 #include "serve/api/state.h"
@@ -14,6 +16,9 @@
 #include <sys/mman.h>
 
 #define READ_KVS 262144u
+/* time without a leader after which new streams that require one are refused: etcd's default
+ * election timeout */
+#define NEW_STREAM_MS 1000u
 
 static struct bw_wait **bucket_of(const struct bw_service *service, uint64_t request)
 {
@@ -50,6 +55,8 @@ struct bw_wait *bw_service_propose(struct bw_call *call, struct bw_entry *entry,
                                                    const struct bw_results *))
 {
     entry->by = bw_auth_by(call);
+    if (!bw_service_has_space(call, entry))
+        return NULL;
     struct bw_wait *wait = bw_service_wait(call, bw_replica_propose(call->service->replica, entry));
     if (wait)
         wait->applied = applied;
@@ -68,15 +75,15 @@ struct bw_wait *bw_service_read(struct bw_call *call,
     return wait;
 }
 
-bool bw_service_knows(struct bw_call *call, const char *what)
+bool bw_service_knows(struct bw_call *call, uint32_t level, const char *what)
 {
     struct bw_registry_status status;
     char text[160];
     bw_registry_status(bw_service_registry(call->service), &status);
-    if (status.level >= BW_REGISTRY_LEVEL)
+    if (status.level >= level)
         return true;
     snprintf(text, sizeof text,
-             "bellwether: %s: every member must be of this version and have been there once", what);
+             "bellwether: %s: every member must run this version and have joined once", what);
     bw_call_end(call, BW_CODE_UNAVAILABLE, text);
     return false;
 }
@@ -93,7 +100,7 @@ static void unlink_wait(struct bw_service *service, struct bw_wait *wait)
         wait->next->link = wait->link;
 }
 
-/* Takes the wait for a request out; false: nobody waits any more. */
+/* Removes the wait for a request from the table. Returns false if the call no longer waits. */
 static bool take_wait(struct bw_service *service, uint64_t request, struct bw_wait *out)
 {
     struct bw_wait *at = *bucket_of(service, request);
@@ -107,9 +114,40 @@ static bool take_wait(struct bw_service *service, uint64_t request, struct bw_wa
     return !out->call->ended;
 }
 
-/* gRPC gives a wrong number of requests the status INTERNAL, as grpc-go does. */
+static struct bw_call_figures *figures_of(const struct bw_call *call)
+{
+    return call->method && call->service->figures
+               ? &call->service->figures[call->method - bw_methods]
+               : NULL;
+}
+
+static void count_started(struct bw_call *call)
+{
+    struct bw_call_figures *figures = figures_of(call);
+    if (call->since || !figures)
+        return;
+    call->since = bw_clock_boot();
+    figures->started++;
+}
+
+static void count_ended(struct bw_call *call, enum bw_code code)
+{
+    struct bw_call_figures *figures = figures_of(call);
+    if (!call->since || !figures)
+        return;
+    figures->handled[code]++;
+    bw_histogram_add(&figures->seconds, &bw_bounds_call, bw_clock_boot() - call->since);
+}
+
+const struct bw_call_figures *bw_service_figures(const struct bw_service *service)
+{
+    return service->figures;
+}
+
+/* A wrong number of request messages yields the status INTERNAL, as in grpc-go. */
 bool bw_call_may_take(struct bw_call *call)
 {
+    count_started(call);
     if (call->asked && call->method->arity != BW_BIDI_STREAM && !BW_BUG(call_takes_two_requests)) {
         bw_call_end(call, BW_CODE_INTERNAL,
                     "grpc: more than one request message for a call that takes one");
@@ -118,10 +156,19 @@ bool bw_call_may_take(struct bw_call *call)
     return bw_auth_may(call);
 }
 
-void bw_call_take(struct bw_call *call, const ProtobufCMessage *message)
+/* etcd bounds what it proposes; a Range and a stream propose nothing. */
+static bool is_too_large(const struct bw_call *call, size_t bytes)
+{
+    return bytes > BW_REQUEST_MAX && call->method->arity == BW_UNARY &&
+           call->method->request != &api__range_request__descriptor;
+}
+
+void bw_call_take(struct bw_call *call, const ProtobufCMessage *message, size_t bytes)
 {
     call->asked = true;
-    if (bw_service_may(call, message))
+    if (is_too_large(call, bytes))
+        bw_service_refuse(call, BW_REFUSED_TOO_LARGE);
+    else if (bw_service_may(call, message))
         call->method->message(call, message);
 }
 
@@ -146,6 +193,7 @@ void bw_call_end(struct bw_call *call, enum bw_code code, const char *text)
     if (call->ended)
         return;
     call->ended = true;
+    count_ended(call, code);
     call->end(call, code, code == BW_CODE_OK ? "" : text);
 }
 
@@ -155,19 +203,31 @@ void bw_call_leaderless(struct bw_call *call)
         bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: no leader");
 }
 
+/* After the leader's death a node of etcd still names it until the election timeout, whereas a node
+ * of ours knows at once. */
+void bw_call_check_leader(struct bw_call *call)
+{
+    if (bw_service_is_leaderless(call->service, NEW_STREAM_MS))
+        bw_call_leaderless(call);
+}
+
 void bw_call_gone(struct bw_call *call)
 {
     struct bw_service *service = call->service;
+    if (!call->ended)
+        count_ended(call, BW_CODE_CANCELLED);
     call->ended = true;
     while (call->waits) {
         struct bw_wait *wait = call->waits;
-        /* What is under way may still happen. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        /* The change may still be applied. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         if (wait->binds)
-            bw_binding_add(call->binding, wait->number);
+            bw_binding_add(call->binding, &call->caller, wait->number);
         bw_replica_forget(service->replica, wait->request); /* NOLINT(clang-analyzer-unix.Malloc) */
         unlink_wait(service, wait);
         free(wait);
     }
+    if (call->held)
+        bw_service_pace_forget(call->held);
     free(call->held);
     call->held = NULL;
     if (call->method && call->method->gone)
@@ -178,12 +238,13 @@ static void on_applied(void *context, uint64_t request, const struct bw_entry *e
                        enum bw_refusal refusal, const struct bw_results *results)
 {
     struct bw_wait wait;
+    bw_service_alarm_ended(context, request);
     if (take_wait(context, request, &wait) && wait.applied)
         wait.applied(wait.call, wait.number, entry, refusal, results);
 }
 
-/* The response is not built before the caller has read others. What is read then is newer, which a
- * read that is still under way may be. */
+/* Holds a read until the client has read earlier responses, and builds its response only then. It
+ * then returns newer state, which is allowed while a read is in progress. */
 static void hold(const struct bw_wait *wait, bw_time ttl_ns)
 {
     struct bw_call *call = wait->call;
@@ -193,11 +254,12 @@ static void hold(const struct bw_wait *wait, bw_time ttl_ns)
         return;
     }
     *call->held = *wait;
+    call->held->link = NULL;
     call->held->ttl_ns = ttl_ns;
-    call->awaits_room = true;
+    call->awaits_reader = true;
 }
 
-static void answer_held(struct bw_call *call)
+void bw_call_answer_held(struct bw_call *call)
 {
     struct bw_wait wait = *call->held;
     free(call->held);
@@ -209,20 +271,20 @@ static void answer_held(struct bw_call *call)
 bool bw_call_is_full(struct bw_call *call)
 {
     bool full = call->is_full(call);
-    call->awaits_room |= full;
+    call->awaits_reader |= full;
     return full;
 }
 
-void bw_call_room(struct bw_call *call)
+void bw_call_writable(struct bw_call *call)
 {
-    if (!call->awaits_room || call->ended ||
+    if (!call->awaits_reader || call->ended ||
         (call->held ? call->is_crowded(call) : call->is_full(call)))
         return;
-    call->awaits_room = false;
+    call->awaits_reader = false;
     if (call->held)
-        answer_held(call);
-    else if (call->method->room)
-        call->method->room(call);
+        bw_call_answer_held(call);
+    else if (call->method->writable)
+        call->method->writable(call);
 }
 
 static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
@@ -239,6 +301,7 @@ static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
 static void on_failed(void *context, uint64_t request, int error)
 {
     struct bw_wait wait;
+    bw_service_alarm_ended(context, request);
     if (!take_wait(context, request, &wait))
         return;
     if (wait.failed)
@@ -247,27 +310,44 @@ static void on_failed(void *context, uint64_t request, int error)
         bw_service_fail(wait.call, error);
 }
 
-/* Whoever keeps secrets is told once that there are some. */
-static void look_for_users(struct bw_service *service)
+/* Reports once that the cluster has users, so that the caller can protect its secrets. */
+static void report_users(struct bw_service *service)
 {
     struct bw_users_status status;
     bw_registry_users_status(bw_service_registry(service), &status);
-    if (service->users_told || status.revision == 0)
+    if (service->users_reported || status.revision == 0)
         return;
-    service->users_told = true;
+    service->users_reported = true;
     if (service->options.users_known)
         service->options.users_known(service->options.context, status.count);
 }
 
 static void on_changed(void *context, bool restored)
 {
-    look_for_users(context);
-    bw_service_news(context, restored);
+    struct bw_service *service = context;
+    service->restores += restored;
+    report_users(context);
+    bw_service_notify_watchers(context, restored);
+}
+
+/* Notes when the leader was lost. */
+static void note_leader(struct bw_service *service)
+{
+    struct bw_replica_status status;
+    uint64_t now_ms = uv_now(service->options.loop);
+    bw_replica_status(service->replica, &status);
+    bw_dashboard_note_leader(service, status.leader);
+    if (status.leader != BW_NODE_NONE)
+        service->leaderless_ms = 0;
+    else if (!service->leaderless_ms)
+        service->leaderless_ms = now_ms ? now_ms : 1;
 }
 
 static void on_led(void *context)
 {
     struct bw_service *service = context;
+    if (service->replica) /* NULL: opening */
+        note_leader(service);
     if (service->options.led)
         service->options.led(service->options.context);
 }
@@ -282,7 +362,7 @@ static const struct {
     enum bw_code code;
     const char *text;
 } refusals[] = {
-    [BW_REFUSED_NOT] = {BW_CODE_OK, ""},
+    [BW_REFUSED_NONE] = {BW_CODE_OK, ""},
     [BW_REFUSED_NO_KEY] = {BW_CODE_INVALID, "etcdserver: key is not provided"},
     [BW_REFUSED_KEY_UNKNOWN] = {BW_CODE_INVALID, "etcdserver: key not found"},
     [BW_REFUSED_VALUE_GIVEN] = {BW_CODE_INVALID, "etcdserver: value is provided"},
@@ -298,7 +378,7 @@ static const struct {
                               "etcdserver: mvcc: required revision has been compacted"},
     [BW_REFUSED_FUTURE] = {BW_CODE_OUT_OF_RANGE,
                            "etcdserver: mvcc: required revision is a future revision"},
-    [BW_REFUSED_NOBODY] = {BW_CODE_INVALID, "etcdserver: user name is empty"},
+    [BW_REFUSED_NOT_AUTHENTICATED] = {BW_CODE_INVALID, "etcdserver: user name is empty"},
     [BW_REFUSED_TOKEN] = {BW_CODE_UNAUTHENTICATED, "etcdserver: invalid auth token"},
     [BW_REFUSED_DENIED] = {BW_CODE_DENIED, "etcdserver: permission denied"},
     [BW_REFUSED_USER_EXISTS] = {BW_CODE_PRECONDITION, "etcdserver: user name already exists"},
@@ -309,8 +389,21 @@ static const struct {
     [BW_REFUSED_ROOT_ROLE] = {BW_CODE_PRECONDITION,
                               "etcdserver: root user does not have root role"},
     [BW_REFUSED_LAST_ADMIN] = {BW_CODE_INVALID, "etcdserver: invalid auth management"},
-    [BW_REFUSED_USERS_FULL] = {BW_CODE_EXHAUSTED, "bellwether: there are too many users"},
-    [BW_REFUSED_IMPORT] = {BW_CODE_PRECONDITION, "bellwether: there have been users already"}};
+    [BW_REFUSED_USERS_FULL] = {BW_CODE_EXHAUSTED, "bellwether: too many users"},
+    [BW_REFUSED_IMPORT] = {BW_CODE_PRECONDITION,
+                           "bellwether: cannot import users: the cluster already had users"},
+    [BW_REFUSED_ROLE_EXISTS] = {BW_CODE_PRECONDITION, "etcdserver: role name already exists"},
+    [BW_REFUSED_ROLE_UNKNOWN] = {BW_CODE_PRECONDITION, "etcdserver: role name not found"},
+    [BW_REFUSED_PERM_NOT_GRANTED] = {BW_CODE_PRECONDITION,
+                                     "etcdserver: permission is not granted to the role"},
+    [BW_REFUSED_ROLES_FULL] = {BW_CODE_EXHAUSTED,
+                               "bellwether: too many roles, permissions of a role, or roles of a "
+                               "user"}};
+
+uint64_t bw_service_quota(const struct bw_service *service)
+{
+    return service->options.quota;
+}
 
 void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal)
 {
@@ -331,14 +424,14 @@ void bw_service_fail(struct bw_call *call, int error)
                 text);
 }
 
-/* A learner may be far behind: only its own state and what may be old is told. */
+/* A learner may be far behind, so it serves only its own status and serializable reads. */
 bool bw_service_may(struct bw_call *call, const ProtobufCMessage *message)
 {
     const ProtobufCMessageDescriptor *kind = call->method->request;
-    bool old = kind == &api__range_request__descriptor &&
-               ((const Api__RangeRequest *)message)->serializable;
-    if (old || kind == &api__status_request__descriptor ||
-        bw_replica_is_voter(call->service->replica))
+    bool serializable = kind == &api__range_request__descriptor &&
+                        ((const Api__RangeRequest *)message)->serializable;
+    if (serializable || kind == &api__status_request__descriptor ||
+        kind == &api__dashboard_request__descriptor || bw_replica_is_voter(call->service->replica))
         return true;
     bw_call_end(call, BW_CODE_UNAVAILABLE, "etcdserver: rpc not supported for learner");
     return false;
@@ -357,35 +450,68 @@ void bw_service_header(const struct bw_service *service, Api__Header *header, in
     header->raft_term = status.term;
 }
 
-void *bw_service_room(struct bw_service *service, size_t bytes)
+/* Adds a block to the scratch memory. Returns false if memory is exhausted. */
+static bool add_scratch(struct bw_service *service, size_t bytes)
+{
+    size_t size = bytes > SCRATCH_BYTES ? bytes : SCRATCH_BYTES;
+    struct scratch *scratch = malloc(sizeof *scratch + size);
+    if (!scratch)
+        return false;
+    *scratch = (struct scratch){.next = service->scratch, .size = size};
+    service->scratch = scratch;
+    return true;
+}
+
+static bool has_scratch(const struct bw_service *service, size_t bytes)
+{
+    const struct scratch *scratch = service->scratch;
+    return scratch && scratch->size - scratch->used >= bytes;
+}
+
+void *bw_service_scratch(struct bw_service *service, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
-    struct room *room = service->room;
-    if (!room || room->size - room->used < bytes) {
-        size_t size = bytes > ROOM_BYTES ? bytes : ROOM_BYTES;
-        room = malloc(sizeof *room + size);
-        if (!room)
-            abort();
-        *room = (struct room){.next = service->room, .size = size};
-        service->room = room;
+    if (!has_scratch(service, bytes) && !add_scratch(service, bytes)) {
+        bw_print_line(BW_PRIORITY_ERROR,
+                      "bellwether: cannot build a response: out of memory; exiting");
+        abort();
     }
-    void *at = room->bytes + room->used;
-    room->used += bytes;
+    void *at = service->scratch->bytes + service->scratch->used;
+    service->scratch->used += bytes;
     return at;
 }
 
-/* One block is kept: most answers fit it. */
-void bw_service_room_clear(struct bw_service *service)
+bool bw_service_reserve(struct bw_call *call, size_t count, size_t bytes, const char *without)
 {
-    struct room *room = service->room;
-    while (room && room->next) {
-        struct room *next = room->next;
-        free(room);
-        room = next;
+    bw_service_scratch_clear(call->service);
+    return bw_service_extend(call, count, bytes, without);
+}
+
+bool bw_service_extend(struct bw_call *call, size_t count, size_t bytes, const char *without)
+{
+    struct bw_service *service = call->service;
+    size_t each = (bytes + 15 + 16) & ~(size_t)15; /* rounded up, and a pointer to it */
+    if (count <= SIZE_MAX / 2 / each) {
+        size_t all = count * each + SCRATCH_BYTES / 2;
+        if (has_scratch(service, all) || add_scratch(service, all))
+            return true;
     }
-    if (room)
-        room->used = 0;
-    service->room = room;
+    bw_call_end(call, BW_CODE_EXHAUSTED, without);
+    return false;
+}
+
+/* Keeps the first block: most responses fit into it. */
+void bw_service_scratch_clear(struct bw_service *service)
+{
+    struct scratch *scratch = service->scratch;
+    while (scratch && scratch->next) {
+        struct scratch *next = scratch->next;
+        free(scratch);
+        scratch = next;
+    }
+    if (scratch)
+        scratch->used = 0;
+    service->scratch = scratch;
 }
 
 static ProtobufCBinaryData binary(struct bw_slice slice)
@@ -395,7 +521,7 @@ static ProtobufCBinaryData binary(struct bw_slice slice)
 
 Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv, bool keys_only)
 {
-    Api__KeyValue *out = bw_service_room(service, sizeof *out);
+    Api__KeyValue *out = bw_service_scratch(service, sizeof *out);
     api__key_value__init(out);
     out->key = binary(bw_kv_key(kv));
     if (!keys_only)
@@ -425,6 +551,23 @@ uint64_t bw_service_cluster(const struct bw_service *service)
 struct bw_passwords *bw_service_passwords(struct bw_service *service)
 {
     return service->passwords;
+}
+
+bool bw_service_is_leaderless(const struct bw_service *service, uint64_t ms)
+{
+    uint64_t detect_ms = (uint64_t)(service->options.timeout_ns / BW_MS);
+    uint64_t least = ms > detect_ms ? ms : detect_ms;
+    return service->leaderless_ms &&
+           uv_now(service->options.loop) >= service->leaderless_ms + least;
+}
+
+void bw_service_list_clients(struct bw_service *service,
+                             uint32_t (*list)(void *context, struct bw_client_view *out,
+                                              uint32_t size),
+                             void *context)
+{
+    service->list_clients = list;
+    service->clients_context = context;
 }
 
 bool bw_service_has_peer_tls(const struct bw_service *service)
@@ -470,16 +613,17 @@ static int open_watches(struct bw_service *service)
                            WATCHERS_MAX);
 }
 
-static void let_go(struct bw_service *service)
+static void service_free(struct bw_service *service)
 {
-    bw_service_room_clear(service);
-    free(service->room);
+    bw_service_scratch_clear(service);
+    free(service->scratch);
     if (service->watch_memory)
         munmap(service->watch_memory, service->watch_bytes);
     free((void *)service->results.kvs);
     if (service->passwords)
         bw_passwords_close(service->passwords);
     free(service->buckets);
+    free(service->figures);
     free(service);
 }
 
@@ -489,6 +633,10 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
     if (!service)
         return BW_ENOMEM;
     service->options = *options;
+    size_t methods = 0;
+    while (bw_methods[methods].path)
+        methods++;
+    service->figures = calloc(methods + 1, sizeof *service->figures);
     service->buckets = calloc(WAIT_BUCKETS, sizeof(struct bw_wait *));
     service->results.kvs = malloc(READ_KVS * sizeof(const struct bw_kv *));
     service->results.kv_cap = READ_KVS;
@@ -514,16 +662,20 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .changed = on_changed,
                                          .led = on_led,
                                          .ended = on_ended};
-    bool room = service->buckets && service->results.kvs && service->passwords;
-    int error = room ? open_watches(service) : BW_ENOMEM;
+    bool allocated =
+        service->buckets && service->results.kvs && service->passwords && add_scratch(service, 0);
+    int error = allocated ? open_watches(service) : BW_ENOMEM;
     if (!error)
         error = bw_replica_open(&service->replica, &replica, why);
     if (error) {
-        let_go(service);
+        service_free(service);
         return error;
     }
-    bw_service_news_open(service);
+    note_leader(service);
+    bw_service_notify_open(service);
     bw_service_import_open(service);
+    if (bw_service_compactor_open(service) != 0)
+        fprintf(stderr, "bellwether: cannot compact automatically: out of memory\n");
     *out = service;
     return 0;
 }
@@ -533,7 +685,7 @@ static void on_closed(void *context)
     struct bw_service *service = context;
     void (*closed)(void *context) = service->closed;
     void *owner = service->options.context;
-    let_go(service);
+    service_free(service);
     if (closed)
         closed(owner);
 }
@@ -552,7 +704,9 @@ void bw_service_close(struct bw_service *service, void (*closed)(void *context))
 {
     service->closed = closed;
     bw_bindings_close(service);
-    bw_service_news_close(service);
+    bw_service_notify_close(service);
+    bw_service_pace_close(service);
     bw_service_import_close(service);
+    bw_service_compactor_close(service);
     bw_replica_close(service->replica, on_closed);
 }

@@ -1,41 +1,49 @@
-/* The services behind the wire: what a call means, carried to the replica and back.
+/* The services behind the wire: they turn calls into requests to the replica, and its results into
+ * responses.
  *
- *   service.c           waiting for the replica; headers; errors as etcd words them
- *   kv.c        Range, Put, DeleteRange, Compact
- *   txn.c       Txn
- *   lease.c     Grant, Revoke, KeepAlive, TimeToLive, Leases
- *   news.c      watchers are told, a bounded amount in each turn of the loop
- *   watch.c     Watch
- *   cluster.c   members, status, hand-over; what is not there
- *   member.c    changes of the members
- *   snapshot.c  all of it, for a backup
- *   auth_calls.c      users, roles, Authenticate
- *   import.c    the first users, from a file
- *   auth.c              who a caller is, and whether it may
- *   election.c  Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
-#ifndef BW_SERVE_SERVICE_H
-#define BW_SERVE_SERVICE_H
+ *   service.c       waiting for the replica; headers; errors in etcd's words
+ *   methods.c       the table of all methods
+ *   kv.c            Range, Put, DeleteRange, Compact
+ *   txn.c           Txn
+ *   compact.c       automatic compaction
+ *   lease.c         Grant, Revoke, KeepAlive, TimeToLive, Leases
+ *   binding.c       leases that end with their client's connection
+ *   watch.c         Watch
+ *   watch_notify.c  notifies watchers, a bounded amount in each turn of the loop
+ *   cluster.c       members, status, leadership transfer, health
+ *   member.c        membership changes
+ *   snapshot.c      the whole content, for a backup
+ *   hash.c          Hash, HashKV: a hash of the content
+ *   auth_calls.c    users, Authenticate
+ *   role_calls.c    roles
+ *   alarm.c         quota, Alarm
+ *   auth.c          identity and rights of a caller
+ *   import.c        the first users, from a file
+ *   dashboard.c     what the dashboard shows about this node
+ *   election.c      Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
+#ifndef BW_SERVE_API_SERVICE_H
+#define BW_SERVE_API_SERVICE_H
 
 #include "core/registry/watch.h"
 #include "net/api.pb-c.h"
 #include "serve/front/call.h"
 #include "serve/replica/replica.h"
 
-/* The API that clients are told. */
+/* The API version reported to clients. */
 #define BW_API_VERSION         "3.4.23"
 #define BW_API_CLUSTER_VERSION "3.4.0"
 
 struct bw_wait {
     struct bw_call *call;
     uint64_t request;
-    int64_t number;               /* the waiter's own */
-    struct bw_wait *chain;        /* same bucket */
-    struct bw_wait *next, **link; /* of the same call */
-    /* One of them, once. */
-    bool binds;     /* lease `number`, to the call's connection */
-    bool reads;     /* its caller must still be allowed to when it is answered */
-    bool large;     /* its response may be large, and is built only if the caller reads others */
-    bw_time ttl_ns; /* what the replica answered, while it is held for that */
+    int64_t number;               /* not used here: the waiting method stores its own data in it */
+    struct bw_wait *chain;        /* next in the same hash bucket */
+    struct bw_wait *next, **link; /* list of the call's waits */
+    bool binds;                   /* binds lease `number` to the call's connection */
+    bool reads;                   /* check the caller's rights again before the response */
+    bool large;     /* the response may be large: build it only while the client reads */
+    bw_time ttl_ns; /* the replica's answer, while the wait is held for that */
+    /* Exactly one of these three functions is called, once. */
     void (*applied)(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                     enum bw_refusal refusal, const struct bw_results *results);
     void (*answered)(struct bw_call *call, int64_t number, bw_time ttl_ns);
@@ -49,21 +57,49 @@ struct bw_service_options {
     bw_node self;
     const struct bw_replica_member *members;
     uint32_t count;
-    bool joins; /* these and the next: as of replica.h */
+    bool joins; /* from here to listen_port: see replica.h */
     struct bw_replica_member publish;
     const char *listen_host;
     uint16_t listen_port;
-    struct bw_credentials *credentials; /* of nodes among each other; NULL: in the clear */
-    const struct bw_users *users;       /* to begin with, if there never were any; NULL: none */
+    struct bw_credentials *credentials; /* for connections between nodes; NULL: no TLS */
+    const struct bw_users *users;       /* imported if the cluster never had users; NULL: none */
     bw_time heartbeat_ns, timeout_ns, ttl_min_ns;
+    bw_time progress_ns; /* between progress notifications of a watch; 0: 10 minutes, as in etcd */
+    /* Automatic compaction keeps this much of the history; both 0: it keeps everything. */
+    bw_time compact_period_ns;
+    int64_t compact_revisions;
     struct bw_registry_config registry;
+    uint64_t quota; /* bytes of content beyond which this node raises the alarm; 0: never */
     void *context;
-    void (*led)(void *context);                         /* who leads changed */
-    void (*users_known)(void *context, uint32_t count); /* from now on there are users */
+    void (*led)(void *context);                         /* the leader changed */
+    void (*users_known)(void *context, uint32_t count); /* the cluster has users from now on */
     void (*ended)(void *context, enum bw_replica_end end, const char *why);
 };
 
 struct bw_service;
+
+#define BW_CODES 17u     /* gRPC's status codes */
+struct bw_call_figures { /* of a method */
+    uint64_t started, handled[BW_CODES];
+    struct bw_histogram seconds; /* from the first message to the end */
+};
+/* One for each of bw_methods; NULL: no memory for them. */
+const struct bw_call_figures *bw_service_figures(const struct bw_service *service);
+uint64_t bw_service_quota(const struct bw_service *service);
+
+struct bw_client_view { /* a connected client */
+    char address[64];
+    char user[BW_USER_NAME_MAX + 1]; /* by its certificate; "": not identified by one */
+    const char *protocol;
+    bool tls;
+};
+
+/* The front tells the service which clients are connected: `list` returns their number and writes
+ * at most `size` of them to `out`. */
+void bw_service_list_clients(struct bw_service *service,
+                             uint32_t (*list)(void *context, struct bw_client_view *out,
+                                              uint32_t size),
+                             void *context);
 
 int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why);
 void bw_service_close(struct bw_service *service, void (*closed)(void *context));
@@ -71,39 +107,57 @@ struct bw_replica *bw_service_replica(struct bw_service *service);
 uv_loop_t *bw_service_loop(struct bw_service *service);
 uint64_t bw_service_cluster(const struct bw_service *service);
 struct bw_passwords *bw_service_passwords(struct bw_service *service);
-/* This node ends: that its calls do says nothing of their callers. */
+/* This node shuts down: calls end although their clients are still there. */
 void bw_service_leave(struct bw_service *service);
 bool bw_service_is_leaving(const struct bw_service *service);
-/* Users were given to begin with, and are not known yet. */
+/* Returns true if a users file was given and its users are not imported yet. */
 bool bw_service_awaits_users(const struct bw_service *service);
+/* Returns true if there has been no leader for this time, or for --detect if that is longer. An
+ * election takes milliseconds: a client that requires a leader is not disturbed by one. */
+bool bw_service_is_leaderless(const struct bw_service *service, uint64_t ms);
 bool bw_service_has_peer_tls(const struct bw_service *service);
 
-/* False: the call has ended, for a node that has no vote serves nobody (as etcd has it). */
+/* Returns false after ending the call: a node without a vote serves no clients, as in etcd. */
 bool bw_service_may(struct bw_call *call, const ProtobufCMessage *message);
 
-/* For the methods. A wait for what `request` (0: the replica takes no more) will bring; the call
- * ends with an error if there can be none. Returns NULL then. */
+/* For methods. Creates a wait for the result of `request` (0: the replica accepts no more). Ends
+ * the call with an error and returns NULL if that is not possible. */
 struct bw_wait *bw_service_wait(struct bw_call *call, uint64_t request);
-/* The same for a change on behalf of the call's user, and for a read. */
+/* Propose a change on behalf of the call's user, or start a read, and create the wait for the
+ * result. They return NULL like bw_service_wait. */
 struct bw_wait *bw_service_propose(struct bw_call *call, struct bw_entry *entry,
                                    void (*applied)(struct bw_call *, int64_t,
                                                    const struct bw_entry *, enum bw_refusal,
                                                    const struct bw_results *));
 struct bw_wait *bw_service_read(struct bw_call *call,
                                 void (*answered)(struct bw_call *, int64_t, bw_time));
-/* Do all members understand what this version writes into the log? False: the call has ended. */
-bool bw_service_knows(struct bw_call *call, const char *what);
+/* front/pace.c: for reads with a response of this size. Returns true if it must not be built
+ * now, because other large ones were; `answered` is called later. After each response that is built
+ * the method calls bw_service_built. */
+bool bw_service_postpone(struct bw_call *call, size_t bytes,
+                         void (*answered)(struct bw_call *, int64_t, bw_time));
+void bw_service_built(struct bw_service *service, size_t bytes);
+/* Returns true if all members understand this level of the registry. Otherwise ends the call. */
+bool bw_service_knows(struct bw_call *call, uint32_t level, const char *what);
 struct bw_registry *bw_service_registry(struct bw_service *service);
 struct bw_watches *bw_service_watches(struct bw_service *service);
-/* How many waits there are. */
+/* The number of waits. */
 uint32_t bw_service_waiting(const struct bw_service *service);
 bw_time bw_service_ttl_min(const struct bw_service *service);
-/* Room that lasts until the next call of it: for parts of an answer. */
-void *bw_service_room(struct bw_service *service, size_t bytes);
-void bw_service_room_clear(struct bw_service *service);
-/* A header as of now, or of the given revision. */
+/* Scratch memory for parts of a response, valid until the next clear. A response whose size depends
+ * on the content must reserve its memory first: without memory bw_service_scratch aborts. */
+void *bw_service_scratch(struct bw_service *service, size_t bytes);
+void bw_service_scratch_clear(struct bw_service *service);
+/* Clears the scratch memory and reserves room for `count` parts of `bytes` each, beside those of
+ * ordinary size. Without memory it ends the call with the given text and returns false. */
+bool bw_service_reserve(struct bw_call *call, size_t count, size_t bytes, const char *without);
+/* The same without clearing what the scratch memory holds. */
+bool bw_service_extend(struct bw_call *call, size_t count, size_t bytes, const char *without);
+#define BW_NO_MEMORY      "etcdserver: no memory"
+#define BW_NO_MEMORY_DONE "bellwether: the change was applied; no memory for its response"
+/* Fills a header for the given revision; 0: for the current one. */
 void bw_service_header(const struct bw_service *service, Api__Header *header, int64_t revision);
-/* The one answer of a call whose message begins with a header; ends it. */
+/* Sends the only response of a call whose message begins with a header, and ends the call. */
 #define BW_SERVICE_ANSWER(call, out)                                                               \
     do {                                                                                           \
         Api__Header header;                                                                        \
@@ -112,55 +166,67 @@ void bw_service_header(const struct bw_service *service, Api__Header *header, in
         bw_call_send(call, &(out).base);                                                           \
         bw_call_end(call, BW_CODE_OK, NULL);                                                       \
     } while (0)
-/* Ends the call as etcd would. */
+/* Ends the call with etcd's error. */
 void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal);
 void bw_service_fail(struct bw_call *call, int error);
-/* Room for answers of the registry to reads. */
+/* Memory for the registry's results of reads. */
 struct bw_results *bw_service_results(struct bw_service *service);
-/* A version as a message, in the room. */
+/* A key's version as a message, in scratch memory. */
 Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv, bool keys_only);
 
-/* Who is told of a watcher's news: the owner of every watcher begins with this. It reads them with
- * bw_watcher_next until there are none, or says bw_watcher_park. */
+/* alarm.c */
+#define BW_QUOTA_DEFAULT ((uint64_t)2 << 30) /* etcd's default */
+#define BW_QUOTA_MAX     ((uint64_t)8 << 30) /* etcd's recommended maximum */
+
+/* Returns false after refusing the call: the entry would exceed this node's quota. */
+bool bw_service_has_space(struct bw_call *call, const struct bw_entry *entry);
+/* A request of this node was applied or failed. */
+void bw_service_alarm_ended(struct bw_service *service, uint64_t request);
+/* The alarms in etcd's words, in scratch memory. `texts` has space for BW_ALARMS_MAX. Returns their
+ * number. */
+size_t bw_service_alarm_texts(struct bw_service *service, char **texts);
+
+/* The owner of a watcher begins with this struct. When `notify` is called, the owner reads events
+ * with bw_watcher_next until there are none, or calls bw_watcher_park. */
 struct bw_watching {
-    void (*news)(struct bw_watching *watching, bw_ref watcher);
+    void (*notify)(struct bw_watching *watching, bw_ref watcher);
 };
-/* 0: too many watchers. */
+/* Returns 0 if there are too many watchers. */
 bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching,
                         const struct bw_watcher_spec *spec);
-/* Tells watchers of what happened: a bounded amount now, the rest in later turns of the loop. An
- * owner that has read watchers it had parked calls it as well. */
-void bw_service_news(struct bw_service *service, bool restored);
+/* Notifies watchers of changes: a bounded amount now, the rest in later turns of the loop. An owner
+ * that has read watchers it had parked calls it too. */
+void bw_service_notify_watchers(struct bw_service *service, bool restored);
 
-/* For an owner that wants to know when all watchers that are not parked have been told of
- * everything up to now. Zeros at the beginning. */
+/* For an owner that waits until all watchers that are not parked have received everything up to
+ * now. Initialize to zeros. */
 struct bw_catch_up {
     void (*caught_up)(struct bw_catch_up *node);
-    struct bw_catch_up *next, **link; /* link NULL: it does not wait */
+    struct bw_catch_up *next, **link; /* link NULL: not waiting */
 };
-/* Once, perhaps from within. */
+/* Calls `caught_up` once, possibly from within. */
 void bw_service_catch_up(struct bw_service *service, struct bw_catch_up *node);
 void bw_service_catch_up_cancel(struct bw_catch_up *node);
 
-/* The methods of each file, named in the table of service.c. */
+/* The methods of each file; the table is in methods.c. */
 void bw_kv_range(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_range_gone(struct bw_call *call);
 void bw_kv_put(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_delete(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message);
 void bw_kv_compact(struct bw_call *call, const ProtobufCMessage *message);
-/* Positive, never 0 unless there is no chance to be had, and not guessable: who knows the id may
- * renew the lease. */
+/* Returns a random positive id, or 0 if the kernel has no random numbers. The id must not be
+ * guessable: a client that knows it can renew the lease. */
 int64_t bw_lease_new_id(void);
 void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message);
 void bw_lease_revoke(struct bw_call *call, const ProtobufCMessage *message);
 void bw_lease_keep_alive(struct bw_call *call, const ProtobufCMessage *message);
-void bw_lease_keep_alive_no_more(struct bw_call *call);
+void bw_lease_keep_alive_half_closed(struct bw_call *call);
 void bw_lease_time_to_live(struct bw_call *call, const ProtobufCMessage *message);
 void bw_lease_leases(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_message(struct bw_call *call, const ProtobufCMessage *message);
 void bw_watch_gone(struct bw_call *call);
-void bw_watch_room(struct bw_call *call);
+void bw_watch_writable(struct bw_call *call);
 void bw_auth_authenticate(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_enable(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_disable(struct bw_call *call, const ProtobufCMessage *message);
@@ -174,20 +240,38 @@ void bw_auth_user_grant(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_user_revoke(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_role_get(struct bw_call *call, const ProtobufCMessage *message);
 void bw_auth_role_list(struct bw_call *call, const ProtobufCMessage *message);
-void bw_auth_role_change(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_gone(struct bw_call *call);
+void bw_auth_role_add(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_delete(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_allow(struct bw_call *call, const ProtobufCMessage *message);
+void bw_auth_role_disallow(struct bw_call *call, const ProtobufCMessage *message);
+/* Proposes a change of users or roles; its response is just a header. */
+void bw_auth_propose(struct bw_call *call, const struct bw_users_change *change);
+/* Copies the name of a role with permissions. Returns false after ending the call: with `otherwise`
+ * if it is invalid, or with a text about names if that is BW_REFUSED_NONE. */
+bool bw_role_take_name(struct bw_call *call, const char *name, struct bw_users_change *change,
+                       enum bw_refusal otherwise);
+/* The names of a user's roles, in scratch memory. */
+char **bw_role_names(struct bw_service *service, const struct bw_user *user, size_t *count);
 void bw_auth_gone(struct bw_call *call);
+void bw_dashboard_observe(struct bw_call *call, const ProtobufCMessage *message);
+void bw_dashboard_gone(struct bw_call *call);
 void bw_cluster_members(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_add(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_remove(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_update(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_change_gone(struct bw_call *call);
 void bw_cluster_promote(struct bw_call *call, const ProtobufCMessage *message);
-/* The members as of now, in the room; *count of them. */
+/* The current members, in scratch memory; *count of them. */
 Api__Member **bw_cluster_list(struct bw_service *service, size_t *count);
 void bw_cluster_status(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_snapshot(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_snapshot_gone(struct bw_call *call);
+void bw_cluster_defragment(struct bw_call *call, const ProtobufCMessage *message);
+void bw_hash_all(struct bw_call *call, const ProtobufCMessage *message);
+void bw_hash_kv(struct bw_call *call, const ProtobufCMessage *message);
+void bw_hash_gone(struct bw_call *call);
 void bw_cluster_health(struct bw_call *call, const ProtobufCMessage *message);
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_campaign(struct bw_call *call, const ProtobufCMessage *message);
@@ -197,8 +281,11 @@ void bw_election_observe(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_resign(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_lock(struct bw_call *call, const ProtobufCMessage *message);
 void bw_election_unlock(struct bw_call *call, const ProtobufCMessage *message);
-bool bw_election_is_in_line(const struct bw_call *call); /* and waits for others to go */
+/* true if the call waits in the queue of an election */
+bool bw_election_is_queued(const struct bw_call *call);
+/* Returns true for methods whose response may never come: the client waits until it is elected. */
+bool bw_election_may_wait(const struct bw_call *call);
 void bw_election_gone(struct bw_call *call);
-void bw_election_observe_room(struct bw_call *call);
+void bw_election_observe_writable(struct bw_call *call);
 
 #endif

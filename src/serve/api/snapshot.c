@@ -1,7 +1,9 @@
-/* All of the registry, for a backup: a snapshot (snapshot_file.h) as of a moment when everything
- * before it was committed, in pieces. A copy of the process writes it into a pipe; what the caller
- * does not take stays in the pipe, and the copy waits. The SHA-256 at its end is computed here:
- * OpenSSL must not be called in a forked copy of a process with threads. */
+/* Streams a snapshot of the registry for a backup (snapshot_file.h). It contains everything that
+ * was committed before the request.
+ *
+ * A forked copy of the process writes the snapshot into a pipe. If the client does not read, the
+ * data stays in the pipe and the copy blocks. The parent computes the SHA-256 at the end: OpenSSL
+ * must not be called in a forked copy of a process with threads. */
 #include "core/base/error.h"
 #include "serve/api/service.h"
 
@@ -12,34 +14,33 @@
 #include <sys/wait.h>
 
 #define PIECE_BYTES 65536u
-#define AGAIN_MS    5u
-#define AT_ONCE_MAX                                                                                \
-    4u /* copies at one time: each may cost as much memory as is changed meanwhile */
+#define RETRY_MS    5u
+#define RUNNING_MAX 4u /* concurrent copies: each may cost as much memory as is changed meanwhile */
 
 struct backup {
     struct bw_call *call;
     pid_t writer;
     EVP_MD_CTX *sha;
     uv_pipe_t pipe;
-    uv_timer_t again; /* the caller does not read */
+    uv_timer_t retry; /* runs while the client does not read */
     unsigned handles;
     unsigned char piece[PIECE_BYTES];
 };
 
-static unsigned at_once;
+static unsigned running;
 
 static void on_closed(uv_handle_t *handle)
 {
     struct backup *backup = handle->data;
     if (--backup->handles > 0)
         return;
-    at_once--;
+    running--;
     EVP_MD_CTX_free(backup->sha);
     free(backup);
 }
 
-/* True: what the writer wrote is whole. */
-static bool bury(const struct backup *backup)
+/* Reaps the writer. Returns true if its snapshot is complete. */
+static bool reap(const struct backup *backup)
 {
     int status = -1;
     while (waitpid(backup->writer, &status, 0) < 0 && errno == EINTR)
@@ -47,13 +48,13 @@ static bool bury(const struct backup *backup)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void let_go(struct backup *backup)
+static void backup_close(struct backup *backup)
 {
     uv_close((uv_handle_t *)&backup->pipe, on_closed);
-    uv_close((uv_handle_t *)&backup->again, on_closed);
+    uv_close((uv_handle_t *)&backup->retry, on_closed);
 }
 
-static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct backup *backup = handle->data;
     (void)suggested;
@@ -62,12 +63,12 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 
 static void on_piece(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer);
 
-static void on_again(uv_timer_t *timer)
+static void on_retry(uv_timer_t *timer)
 {
     struct backup *backup = timer->data;
     if (!backup->call->is_full(backup->call)) {
         uv_timer_stop(timer);
-        uv_read_start((uv_stream_t *)&backup->pipe, on_room, on_piece);
+        uv_read_start((uv_stream_t *)&backup->pipe, on_alloc, on_piece);
     }
 }
 
@@ -86,15 +87,15 @@ static void finish(struct backup *backup)
     struct bw_call *call = backup->call;
     unsigned char sha[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    bool whole = bury(backup) && EVP_DigestFinal_ex(backup->sha, sha, &length) == 1;
-    if (whole)
+    bool complete = reap(backup) && EVP_DigestFinal_ex(backup->sha, sha, &length) == 1;
+    if (complete)
         send_piece(backup, sha, length);
     call->state = NULL;
-    let_go(backup);
-    if (whole)
+    backup_close(backup);
+    if (complete)
         bw_call_end(call, BW_CODE_OK, NULL);
     else
-        bw_call_end(call, BW_CODE_INTERNAL, "etcdserver: the snapshot could not be written");
+        bw_call_end(call, BW_CODE_INTERNAL, "etcdserver: cannot write the snapshot");
 }
 
 static void on_piece(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
@@ -109,12 +110,12 @@ static void on_piece(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     if (!backup->call->is_full(backup->call))
         return;
     uv_read_stop(stream);
-    uv_timer_start(&backup->again, on_again, AGAIN_MS, AGAIN_MS);
+    uv_timer_start(&backup->retry, on_retry, RETRY_MS, RETRY_MS);
 }
 
 static struct backup *backup_new(void)
 {
-    struct backup *backup = at_once < AT_ONCE_MAX ? calloc(1, sizeof *backup) : NULL;
+    struct backup *backup = running < RUNNING_MAX ? calloc(1, sizeof *backup) : NULL;
     if (!backup)
         return NULL;
     backup->sha = EVP_MD_CTX_new();
@@ -125,7 +126,7 @@ static struct backup *backup_new(void)
     return NULL;
 }
 
-/* Everything before the call is in the registry here. */
+/* Everything before the call has been applied here. */
 static void begin(struct bw_call *call, int64_t number, bw_time ttl_ns)
 {
     struct backup *backup = backup_new();
@@ -139,22 +140,22 @@ static void begin(struct bw_call *call, int64_t number, bw_time ttl_ns)
         bw_call_end(call, BW_CODE_EXHAUSTED, "etcdserver: too many requests");
         return;
     }
-    at_once++;
+    running++;
     backup->call = call;
     backup->handles = 2;
     uv_pipe_init(bw_service_loop(call->service), &backup->pipe, 0);
-    uv_timer_init(bw_service_loop(call->service), &backup->again);
-    backup->pipe.data = backup->again.data = backup;
+    uv_timer_init(bw_service_loop(call->service), &backup->retry);
+    backup->pipe.data = backup->retry.data = backup;
     call->state = backup;
     uv_pipe_open(&backup->pipe, fd);
-    uv_read_start((uv_stream_t *)&backup->pipe, on_room, on_piece);
+    uv_read_start((uv_stream_t *)&backup->pipe, on_alloc, on_piece);
 }
 
 void bw_cluster_snapshot(struct bw_call *call, const ProtobufCMessage *message)
 {
     (void)message;
     if (call->waits || call->state) {
-        bw_call_end(call, BW_CODE_INVALID, "etcdserver: one snapshot for each call");
+        bw_call_end(call, BW_CODE_INVALID, "etcdserver: only one snapshot per call");
         return;
     }
     bw_service_read(call, begin);
@@ -167,6 +168,6 @@ void bw_cluster_snapshot_gone(struct bw_call *call)
         return;
     call->state = NULL;
     kill(backup->writer, SIGKILL);
-    bury(backup);
-    let_go(backup);
+    reap(backup);
+    backup_close(backup);
 }

@@ -1,4 +1,5 @@
-/* Txn, with transactions inside it: etcd's messages as an entry, and its results as messages. */
+/* Txn with nested transactions: converts etcd's messages to a log entry, and its results to
+ * messages. */
 #include "core/base/error.h"
 #include "serve/api/kv.h"
 
@@ -9,17 +10,17 @@ static struct bw_slice slice(ProtobufCBinaryData data)
     return (struct bw_slice){data.data, data.len};
 }
 
-/* ── results ── */
+/* ---- results ---- */
 
-struct telling { /* results, in the order of what was done */
+struct result_cursor { /* iterates over results in the order of execution */
     struct bw_service *service;
     const struct bw_op_result *next;
 };
 
-static void tell_txn(struct telling *telling, const struct bw_txn *txn, bool succeeded,
-                     Api__TxnResponse *out);
+static void to_txn_response(struct result_cursor *result_cursor, const struct bw_txn *txn,
+                            bool succeeded, Api__TxnResponse *out);
 
-struct told { /* one operation's */
+struct op_response { /* response of one operation */
     Api__ResponseOp op;
     Api__RangeResponse range;
     Api__PutResponse put;
@@ -28,58 +29,59 @@ struct told { /* one operation's */
     Api__Header header;
 };
 
-/* Its depth is bounded by the transaction's shape */
-static Api__ResponseOp *tell(struct telling *telling, const struct bw_op *op)
+/* The shape of the transaction bounds the recursion. */
+static Api__ResponseOp *to_response_op(struct result_cursor *result_cursor, const struct bw_op *op)
 {
-    const struct bw_op_result *result = telling->next++;
-    struct told *out = bw_service_room(telling->service, sizeof *out);
+    const struct bw_op_result *result = result_cursor->next++;
+    struct op_response *out = bw_service_scratch(result_cursor->service, sizeof *out);
     api__response_op__init(&out->op);
-    bw_service_header(telling->service, &out->header, 0);
+    bw_service_header(result_cursor->service, &out->header, 0);
     switch (op->kind) {
     case BW_OP_RANGE:
-        bw_kv_fill_range(telling->service, &out->range, result, op->range.keys_only);
+        bw_kv_fill_range(result_cursor->service, &out->range, result, op->range.keys_only);
         out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
         out->op.response_range = &out->range;
         out->range.header = &out->header;
         break;
     case BW_OP_PUT:
-        bw_kv_fill_put(telling->service, &out->put, result);
+        bw_kv_fill_put(result_cursor->service, &out->put, result);
         out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
         out->op.response_put = &out->put;
         out->put.header = &out->header;
         break;
     case BW_OP_DELETE:
-        bw_kv_fill_delete(telling->service, &out->delete, result);
+        bw_kv_fill_delete(result_cursor->service, &out->delete, result);
         out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE;
         out->op.response_delete_range = &out->delete;
         out->delete.header = &out->header;
         break;
     case BW_OP_TXN:
-        tell_txn(telling, &op->txn, result->succeeded, &out->txn);
+        to_txn_response(result_cursor, &op->txn, result->succeeded, &out->txn);
         out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_TXN;
         out->op.response_txn = &out->txn;
-        api__header__init(&out->header); /* an empty one, as etcd has it */
+        api__header__init(&out->header); /* empty, as in etcd */
         out->txn.header = &out->header;
         break;
     }
     return &out->op;
 }
 
-static void tell_txn(struct telling *telling, const struct bw_txn *txn, bool succeeded,
-                     Api__TxnResponse *out)
+static void to_txn_response(struct result_cursor *result_cursor, const struct bw_txn *txn,
+                            bool succeeded, Api__TxnResponse *out)
 {
     const struct bw_op *ops = succeeded ? txn->then : txn->otherwise;
     uint32_t count = succeeded ? txn->then_count : txn->otherwise_count;
     api__txn_response__init(out);
     out->succeeded = succeeded;
-    out->responses = bw_service_room(telling->service, (count + 1) * sizeof(Api__ResponseOp *));
+    out->responses =
+        bw_service_scratch(result_cursor->service, (count + 1) * sizeof(Api__ResponseOp *));
     out->n_responses = count;
     for (uint32_t i = 0; i < count; i++)
-        out->responses[i] = tell(telling, &ops[i]);
+        out->responses[i] = to_response_op(result_cursor, &ops[i]);
 }
 
-/* The reads of a transaction may repeat each other, as often as it has operations: beyond that much
- * more than all there is, the response is not built. */
+/* The reads of a transaction may repeat each other once per operation. A response that exceeds the
+ * whole content by more than this is not built. */
 #define REPEATED_MAX ((uint64_t)32 << 20)
 
 static bool is_too_large(struct bw_service *service, const Api__TxnResponse *out)
@@ -92,14 +94,16 @@ static bool is_too_large(struct bw_service *service, const Api__TxnResponse *out
 static void txn_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                         enum bw_refusal refusal, const struct bw_results *results)
 {
-    struct telling telling = {.service = call->service, .next = results->ops};
+    struct result_cursor result_cursor = {.service = call->service, .next = results->ops};
     Api__TxnResponse out;
     Api__Header header;
     (void)number;
     if (bw_kv_was_refused(call, refusal, results))
         return;
-    bw_service_room_clear(call->service);
-    tell_txn(&telling, &entry->txn, results->succeeded, &out);
+    if (!bw_service_reserve(call, (size_t)results->kv_count + results->op_count,
+                            sizeof(struct op_response) + sizeof(Api__KeyValue), BW_NO_MEMORY_DONE))
+        return;
+    to_txn_response(&result_cursor, &entry->txn, results->succeeded, &out);
     bw_service_header(call->service, &header, results->revision);
     out.header = &header;
     if (is_too_large(call->service, &out)) {
@@ -111,7 +115,7 @@ static void txn_applied(struct bw_call *call, int64_t number, const struct bw_en
     bw_call_end(call, BW_CODE_OK, NULL);
 }
 
-/* ── requests ── */
+/* ---- requests ---- */
 
 static bool fill_compares(Api__Compare **in, size_t count, struct bw_compare *out)
 {
@@ -147,15 +151,15 @@ static bool fill_compares(Api__Compare **in, size_t count, struct bw_compare *ou
 }
 
 struct taking {
-    struct bw_entry_room *room;
-    enum bw_refusal refusal; /* why it cannot be taken */
-    bool unknown;            /* something that the log cannot hold */
+    struct bw_entry_scratch *room;
+    enum bw_refusal refusal; /* why the request is refused */
+    bool unknown;            /* contains something that the log cannot represent */
     bool nested;
 };
 
 static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out);
 
-/* The bytes were looked at before: it is shallow */
+/* bw_txn_is_shallow has bounded the recursion. */
 static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_op *out)
 {
     size_t key = 1;
@@ -191,7 +195,7 @@ static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_o
 static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
                      const struct bw_op **out, uint32_t *many)
 {
-    struct bw_op *ops = bw_room_ops(taking->room, count);
+    struct bw_op *ops = bw_scratch_ops(taking->room, count);
     if (!ops) {
         taking->refusal = BW_REFUSED_TOO_MANY;
         return false;
@@ -206,7 +210,7 @@ static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
 
 static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out)
 {
-    struct bw_compare *compares = bw_room_compares(taking->room, in->n_compare);
+    struct bw_compare *compares = bw_scratch_compares(taking->room, in->n_compare);
     if (!compares) {
         taking->refusal = BW_REFUSED_TOO_MANY;
         return false;
@@ -222,7 +226,7 @@ static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw
 
 void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message)
 {
-    static struct bw_entry_room room;
+    static struct bw_entry_scratch room;
     struct bw_entry entry = {.kind = BW_ENTRY_TXN};
     struct taking taking = {.room = &room};
     room.compare_count = room.op_count = 0;
@@ -230,16 +234,18 @@ void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message)
     if (taken)
         taking.refusal = bw_txn_shape(&entry.txn);
     if (taking.unknown)
-        bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: an unknown operation");
+        bw_call_end(call, BW_CODE_UNIMPLEMENTED,
+                    "bellwether: unknown operation or option in the transaction");
     else if (taking.refusal)
         bw_service_refuse(call, taking.refusal);
-    else if (!taking.nested || bw_service_knows(call, "a transaction inside a transaction"))
+    else if (!taking.nested ||
+             bw_service_knows(call, BW_REGISTRY_LEVEL_USERS, "a transaction inside a transaction"))
         bw_service_propose(call, &entry, txn_applied);
 }
 
-/* ── bytes ── */
+/* ---- bytes ---- */
 
-/* A number of the wire; false: the bytes are over. */
+/* Reads a varint. Returns false at the end of the bytes. */
 static bool take_number(const uint8_t **at, const uint8_t *end, uint64_t *out)
 {
     *out = 0;
@@ -252,7 +258,8 @@ static bool take_number(const uint8_t **at, const uint8_t *end, uint64_t *out)
     return false;
 }
 
-/* One field: its number, and its bytes if it has a length. False: no message goes on like this. */
+/* Reads one field: its number, and its bytes if it is length-delimited. Returns false if the
+ * message is malformed. */
 static bool take_field(const uint8_t **at, const uint8_t *end, uint64_t *field,
                        const uint8_t **bytes, size_t *length)
 {
@@ -279,8 +286,8 @@ static bool take_field(const uint8_t **at, const uint8_t *end, uint64_t *field,
     return true;
 }
 
-/* A TxnRequest has operations in fields 2 and 3, an operation a TxnRequest in field 4.
- * `depth` bounds it. */
+/* A TxnRequest holds operations in fields 2 and 3; an operation holds a TxnRequest in field 4.
+ * `depth` bounds the recursion. */
 static bool is_shallow(const uint8_t *at, size_t size, bool txn, unsigned depth)
 {
     const uint8_t *end = at + size, *bytes;

@@ -1,4 +1,4 @@
-/* The file of users, and passwords by scrypt; see users.h. */
+/* The users file, and passwords with scrypt; see users.h. */
 #include "serve/api/users.h"
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LN         14u /* 16 MiB and tens of milliseconds for one guess */
+#define LN         14u /* 16 MiB and tens of milliseconds per guess */
 #define R          8u
 #define P          1u
 #define LN_MAX     18u
@@ -27,8 +27,8 @@ static struct bw_slice slice_of(const char *text)
     return (struct bw_slice){(const unsigned char *)text, strlen(text)};
 }
 
-/* "NAME:ROLE" and what stands behind, at *rest. */
-static int take_who(struct bw_user *user, char *line, const char **rest, char *why)
+/* Parses "NAME:ROLE" and sets *rest to what follows; NULL: nothing. */
+static int take_name_and_role(struct bw_user *user, char *line, const char **rest, char *why)
 {
     char *role = strchr(line, ':');
     if (role)
@@ -37,14 +37,15 @@ static int take_who(struct bw_user *user, char *line, const char **rest, char *w
     if (end)
         *end++ = '\0';
     if (!bw_user_name_is_good(slice_of(line))) {
-        snprintf(why, BW_USERS_WHY + 1, "a name has 1 to %u of a-z A-Z 0-9 . _ @ -",
-                 BW_USER_NAME_MAX);
+        snprintf(why, BW_USERS_WHY + 1,
+                 "invalid user name: expected 1 to %u of a-z A-Z 0-9 . _ @ -", BW_USER_NAME_MAX);
         return BW_EINVAL;
     }
     enum bw_role named = role ? bw_role_named(slice_of(role)) : BW_ROLE_NONE;
     user->roles = (uint8_t)(1u << named);
     if (named == BW_ROLE_NONE) {
-        snprintf(why, BW_USERS_WHY + 1, "the role of %s must be observe, campaign or admin", line);
+        snprintf(why, BW_USERS_WHY + 1, "invalid role of %s: expected observe, campaign or admin",
+                 line);
         return BW_EINVAL;
     }
     memcpy(user->name, line, strlen(line) + 1);
@@ -82,13 +83,13 @@ static int take_line(struct bw_user *user, char *line, char *why)
 {
     const char *hash;
     *user = (struct bw_user){0};
-    int error = take_who(user, line, &hash, why);
+    int error = take_name_and_role(user, line, &hash, why);
     if (!error && !hash) {
-        snprintf(why, BW_USERS_WHY + 1, "a line is NAME:ROLE:HASH");
+        snprintf(why, BW_USERS_WHY + 1, "invalid line: expected NAME:ROLE:HASH");
         error = BW_EINVAL;
     } else if (!error && hash[0] && !take_hash(&user->secret, hash)) {
-        snprintf(why, BW_USERS_WHY + 1, "the hash of %s is none that --hash-password prints",
-                 user->name);
+        snprintf(why, BW_USERS_WHY + 1,
+                 "invalid password hash of %s: expected the output of --hash-password", user->name);
         error = BW_EINVAL;
     }
     return error;
@@ -109,7 +110,7 @@ static int add(struct bw_users *users, const struct bw_user *user, char *why)
         size_t size = users->count ? 2 * (size_t)users->count : 1;
         struct bw_user *larger = realloc(users->at, size * sizeof *larger);
         if (!larger) {
-            snprintf(why, BW_USERS_WHY + 1, "no memory");
+            snprintf(why, BW_USERS_WHY + 1, "out of memory");
             return BW_ENOMEM;
         }
         users->at = larger;
@@ -124,17 +125,18 @@ static int read_lines(struct bw_users *users, FILE *file, const char *path, char
     struct bw_user user;
     int error = 0;
     for (unsigned number = 1; !error && fgets(line, sizeof line, file); number++) {
-        bool whole = strchr(line, '\n') || feof(file);
+        bool complete = strchr(line, '\n') || feof(file);
         line[strcspn(line, "\r\n")] = '\0';
         if (line[0] == '\0' || line[0] == '#')
             continue;
-        error = whole ? take_line(&user, line, what) : BW_EINVAL;
-        if (!whole)
-            snprintf(what, sizeof what, "the line is too long");
+        error = complete ? take_line(&user, line, what) : BW_EINVAL;
+        if (!complete)
+            snprintf(what, sizeof what, "line too long");
         if (!error)
             error = add(users, &user, what);
         if (error)
-            snprintf(why, BW_USERS_WHY + 1, "%.200s:%u: %.250s", path, number, what);
+            snprintf(why, BW_USERS_WHY + 1, "users file %.200s, line %u: %.250s", path, number,
+                     what);
     }
     return error;
 }
@@ -145,7 +147,7 @@ static int sort(struct bw_users *users, const char *path, char *why)
         qsort(users->at, users->count, sizeof users->at[0], compare);
     for (uint32_t i = 1; i < users->count; i++)
         if (compare(&users->at[i - 1], &users->at[i]) == 0) {
-            snprintf(why, BW_USERS_WHY + 1, "%.200s: %s stands there twice", path,
+            snprintf(why, BW_USERS_WHY + 1, "users file %.200s: duplicate user %s", path,
                      users->at[i].name);
             return BW_EINVAL;
         }
@@ -154,8 +156,8 @@ static int sort(struct bw_users *users, const char *path, char *why)
         admin |= bw_user_role(&users->at[i]) == BW_ROLE_ADMIN;
     if (!admin)
         snprintf(why, BW_USERS_WHY + 1,
-                 users->count ? "%.200s: nobody in it is admin: nobody could change users later"
-                              : "%.200s: there is no user in it",
+                 users->count ? "users file %.200s: at least one user must have the role admin"
+                              : "users file %.200s: contains no users",
                  path);
     return admin ? 0 : BW_EINVAL;
 }
@@ -173,7 +175,8 @@ int bw_users_read(struct bw_users *out, const char *path, char *why)
     }
     int error = 0;
     if (stat.st_mode & 07) {
-        snprintf(why, BW_USERS_WHY + 1, "%.200s can be read by everybody: chmod o= it", path);
+        snprintf(why, BW_USERS_WHY + 1,
+                 "users file %.200s: readable by other users; run chmod o= on it", path);
         error = BW_EINVAL;
     }
     if (!error)
@@ -212,10 +215,10 @@ static bool hash_password(const struct bw_secret *secret, const char *password, 
 
 bool bw_user_password_is(const struct bw_secret *secret, const char *password)
 {
-    static const struct bw_secret nobody = {.ln = LN, .r = R, .p = P};
+    static const struct bw_secret no_user = {.ln = LN, .r = R, .p = P};
     unsigned char hash[BW_USER_HASH];
     bool known = secret && secret->ln;
-    return hash_password(known ? secret : &nobody, password, hash) && known &&
+    return hash_password(known ? secret : &no_user, password, hash) && known &&
            CRYPTO_memcmp(hash, secret->hash, BW_USER_HASH) == 0;
 }
 
@@ -231,18 +234,19 @@ int bw_user_line(char out[BW_USER_LINE], const char *name_and_role, const char *
     char who[LINE_BYTES], salt[64] = "", hash[64] = "";
     const char *rest = NULL;
     snprintf(who, sizeof who, "%s", name_and_role);
-    int error = take_who(&user, who, &rest, why);
+    int error = take_name_and_role(&user, who, &rest, why);
     if (!error && (rest || password[0] == '\0')) {
         snprintf(why, BW_USERS_WHY + 1,
-                 rest ? "write NAME:ROLE; the password comes by standard input"
-                      : "a password is not empty");
+                 rest ? "expected NAME:ROLE; the password is read from standard input"
+                      : "the password must not be empty");
         error = BW_EINVAL;
     }
     if (error)
         return error;
     const struct bw_secret *secret = &user.secret;
     if (!bw_user_hash(&user.secret, password)) {
-        snprintf(why, BW_USERS_WHY + 1, "no random numbers or no memory for a hash");
+        snprintf(why, BW_USERS_WHY + 1,
+                 "cannot hash the password: no random numbers or out of memory");
         return BW_EIO;
     }
     bw_base64_write(salt, secret->salt, BW_USER_SALT);

@@ -1,38 +1,59 @@
-/* Watch: many watchers on one stream. Events are read from the registry's history when the caller
- * can take them: a watcher that never drains is parked, costs nothing, and is cancelled once the
- * history has moved on.
+/* Watch: many watchers on one stream. Events are read from the registry's history when the client
+ * can receive them. A watcher whose client does not read is parked: it costs nothing, and it is
+ * cancelled when its position in the history is compacted.
  *
- * A progress request is answered once all watchers of the stream have been told of everything up to
- * then. Requests that come in between are answered by the same response. */
+ * A progress request is answered once all watchers of the stream have received everything up to
+ * then. One response answers all progress requests that arrive in the meantime.
+ *
+ * A watcher with progress_notify that received no event since the last tick of its stream gets a
+ * response without events: everything up to the revision of its header was delivered.
+ *
+ * The events of one revision are one response, unless the watcher accepts fragments. */
 #include "serve/api/service.h"
 
 #include "core/base/error.h"
 #include "serve/api/auth.h"
 #include "serve/api/state.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STREAM_WATCHES_MAX 10000u
 #define FIRST_BUCKETS      8u
-#define EVENTS_MAX         1024u /* in one answer; more of a revision come as the next */
+#define EVENTS_MAX         1024u /* per fragment; a response without fragments may have more */
+#define FRAGMENT_BYTES     (BW_REQUEST_MAX + 524288u) /* as in etcd */
+#define DENIED             "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+#define PROGRESS_NS        (600 * BW_SEC)
 
 struct watch { /* one watcher of a stream */
     struct bw_watching watching;
     struct stream *stream;
-    struct watch *chain;                         /* same bucket */
-    struct watch *parked_next, *parked_previous; /* of those that could not be told more */
+    struct watch *chain;                         /* next in the same hash bucket */
+    struct watch *parked_next, *parked_previous; /* list of the parked watchers */
     bw_ref watcher;
     int64_t id;
     bool previous, parked;
+    bool fragment; /* the client accepts fragments */
+    bool notified; /* the client wants progress notifications */
+    bool quiet;    /* no event was sent since the last tick */
+};
+
+struct ticker { /* of a stream with watchers that want progress notifications */
+    uv_timer_t timer;
+    struct stream *stream;
 };
 
 struct stream {
-    struct bw_catch_up catch_up; /* first: a progress request waits */
+    struct bw_catch_up catch_up; /* must be first; a waiting progress request */
     struct bw_call *call;
-    struct watch **buckets; /* by id; a power of two of them, NULL: no watch yet */
+    /* hash table by watch id; bucket_count is a power of two; NULL: no watch yet */
+    struct watch **buckets;
     uint32_t bucket_count, count;
     struct watch *parked_first, *parked_last;
-    bool progress; /* wanted once those that are parked were told */
+    bool progress;         /* a progress response is due when the parked watchers have caught up */
+    struct ticker *ticker; /* NULL: no watcher wanted notifications yet */
+    struct bw_catch_up notices; /* a tick waits until the watchers have caught up */
     int64_t next_id;
 };
 
@@ -45,7 +66,7 @@ static void answer(struct watch *watch, Api__WatchResponse *out, int64_t revisio
     bw_call_send(watch->stream->call, &out->base);
 }
 
-/* ---- the watches of a stream, by their ids ---- */
+/* ---- the watches of a stream, by id ---- */
 
 static struct watch **bucket_of(const struct stream *stream, int64_t id)
 {
@@ -61,8 +82,8 @@ static struct watch *find(const struct stream *stream, int64_t id)
     return watch;
 }
 
-/* Room for one more; false: no memory. */
-static bool make_room(struct stream *stream)
+/* Makes sure that one more watch fits. Returns false if memory cannot be allocated. */
+static bool reserve_one(struct stream *stream)
 {
     struct stream grown = *stream;
     if (stream->count < stream->bucket_count)
@@ -120,8 +141,8 @@ static void unpark(struct watch *watch)
     watch->parked = false;
 }
 
-/* It is in no bucket any more. */
-static void let_go(struct watch *watch)
+/* Frees a watch that was already removed from the hash table. */
+static void watch_free(struct watch *watch)
 {
     if (watch->parked)
         unpark(watch);
@@ -136,10 +157,10 @@ static void forget(struct stream *stream, struct watch *watch)
         at = &(*at)->chain;
     *at = watch->chain;
     stream->count--;
-    let_go(watch);
+    watch_free(watch);
 }
 
-static void too_late(struct watch *watch)
+static void cancel_compacted(struct watch *watch)
 {
     struct bw_service *service = watch->stream->call->service;
     struct bw_registry_status status;
@@ -152,11 +173,14 @@ static void too_late(struct watch *watch)
     forget(watch->stream, watch);
 }
 
-/* Deletions carry key and revision only. */
-static Api__Event *to_event(struct bw_service *service, const struct bw_happened *happened,
+_Static_assert(EVENTS_MAX *(sizeof(Api__Event) + 2 * sizeof(Api__KeyValue) + 48) <= SCRATCH_BYTES,
+               "one response of a watch needs no more scratch memory");
+
+/* Deletions carry only the key and the revision. */
+static Api__Event *to_event(struct bw_service *service, const struct bw_kv_event *happened,
                             bool previous)
 {
-    Api__Event *event = bw_service_room(service, sizeof *event);
+    Api__Event *event = bw_service_scratch(service, sizeof *event);
     api__event__init(event);
     event->kv = bw_service_kv(service, happened->kv, happened->deleted);
     const struct bw_kv *before = happened->deleted ? happened->kv : happened->previous;
@@ -170,19 +194,86 @@ static Api__Event *to_event(struct bw_service *service, const struct bw_happened
     return event;
 }
 
-/* The events of one revision, or a part of them, as one answer. */
-static void tell(struct watch *watch, Api__Event **events, size_t count, int64_t revision)
+struct batch { /* events of one revision that are sent together */
+    Api__Event **at,
+        **own; /* `own` has space for EVENTS_MAX; `at` is a larger array, or the same */
+    size_t count, cap, bytes;
+    int64_t revision;
+};
+
+static void send_events(struct watch *watch, struct batch *batch, bool fragment)
 {
     Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
-    if (count == 0)
+    if (batch->count == 0)
         return;
-    out.events = events;
-    out.n_events = count;
-    answer(watch, &out, revision);
-    bw_service_room_clear(watch->stream->call->service);
+    out.events = batch->at;
+    out.n_events = batch->count;
+    out.fragment = fragment;
+    answer(watch, &out, batch->revision);
+    watch->quiet = false;
+    bw_service_scratch_clear(watch->stream->call->service);
+    batch->count = batch->bytes = 0;
+    batch->at = batch->own; /* a larger array was in the scratch memory */
+    batch->cap = EVENTS_MAX;
 }
 
-/* False: the caller is not allowed to read any more, and the call has ended. */
+/* Makes space for all events of a large revision. Returns false after ending the call. */
+static bool enlarge(struct watch *watch, struct batch *batch)
+{
+    struct bw_call *call = watch->stream->call;
+    const struct bw_registry *registry = bw_service_registry(call->service);
+    size_t all = (size_t)(bw_registry_events_from(registry, batch->revision + 1) -
+                          bw_registry_events_from(registry, batch->revision));
+    if (!bw_service_extend(call, all, sizeof(Api__Event) + 2 * sizeof(Api__KeyValue) + 64,
+                           BW_NO_MEMORY))
+        return false;
+    Api__Event **more = bw_service_scratch(call->service, all * sizeof(Api__Event *));
+    memcpy(more, batch->at, batch->count * sizeof(Api__Event *));
+    batch->at = more;
+    batch->cap = all;
+    return true;
+}
+
+static size_t bytes_of(const struct bw_kv_event *happened, bool previous)
+{
+    const struct bw_kv *kv = happened->kv, *before = happened->previous;
+    size_t bytes = 64 + kv->key_length + (happened->deleted && !previous ? 0 : kv->value_length);
+    return bytes + (previous && before ? 64 + before->key_length + before->value_length : 0);
+}
+
+/* Sends a revision when the next one begins. Returns true after parking the watcher: its client has
+ * much to read already, and gets the event that begins the next revision later. */
+static bool has_sent_enough(struct watch *watch, struct batch *batch,
+                            const struct bw_kv_event *happened)
+{
+    struct bw_call *call = watch->stream->call;
+    if (batch->count == 0 || happened->revision == batch->revision)
+        return false;
+    send_events(watch, batch, false);
+    if (!bw_call_is_full(call))
+        return false;
+    bw_watcher_put_back(bw_service_watches(call->service), watch->watcher);
+    park(watch);
+    return true;
+}
+
+/* Adds an event of the same revision; sends first what does not belong to the same fragment.
+ * Returns false after ending the call. */
+static bool take_event(struct watch *watch, struct batch *batch, const struct bw_kv_event *happened)
+{
+    size_t bytes = bytes_of(happened, watch->previous);
+    if (batch->count && watch->fragment &&
+        (batch->count == EVENTS_MAX || batch->bytes + bytes > FRAGMENT_BYTES))
+        send_events(watch, batch, true);
+    else if (batch->count == batch->cap && !enlarge(watch, batch))
+        return false;
+    batch->revision = happened->revision;
+    batch->bytes += bytes;
+    batch->at[batch->count++] = to_event(watch->stream->call->service, happened, watch->previous);
+    return true;
+}
+
+/* Returns false if the caller may no longer read; the call has ended. */
 static bool may_read(struct watch *watch)
 {
     struct bw_service *service = watch->stream->call->service;
@@ -192,38 +283,53 @@ static bool may_read(struct watch *watch)
     return false;
 }
 
-static void on_news(struct bw_watching *watching, bw_ref ref)
+static bool is_permitted(struct bw_call *call, const struct bw_keys *keys)
+{
+    struct bw_requester by = bw_auth_by(call);
+    return !bw_registry_permits(bw_service_registry(call->service), &by, BW_PERM_READ, keys);
+}
+
+/* Returns false after cancelling a watch whose user may no longer read its keys. */
+static bool stays_permitted(struct watch *watch)
+{
+    struct bw_call *call = watch->stream->call;
+    struct bw_keys keys = bw_watcher_keys(bw_service_watches(call->service), watch->watcher);
+    Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
+    if (is_permitted(call, &keys))
+        return true;
+    out.canceled = true;
+    out.cancel_reason = (char *)DENIED;
+    answer(watch, &out, 0);
+    forget(watch->stream, watch);
+    return false;
+}
+
+static void on_events(struct bw_watching *watching, bw_ref ref)
 {
     struct watch *watch = (struct watch *)watching;
     struct bw_call *call = watch->stream->call;
     struct bw_service *service = call->service;
     Api__Event *events[EVENTS_MAX];
-    struct bw_happened happened;
-    size_t count = 0;
-    int64_t revision = 0;
-    bw_service_room_clear(service);
-    if (!may_read(watch))
+    struct batch batch = {.at = events, .own = events, .cap = EVENTS_MAX};
+    struct bw_kv_event happened;
+    bw_service_scratch_clear(service);
+    if (!may_read(watch) || !stays_permitted(watch))
         return;
     for (;;) {
-        if (count == 0 && bw_call_is_full(call)) {
+        if (batch.count == 0 && bw_call_is_full(call)) {
             park(watch);
             return;
         }
-        enum bw_watcher_news news =
+        enum bw_watcher_result result =
             bw_watcher_next(service->watches, bw_service_registry(service), ref, &happened);
-        if (news == BW_WATCHER_EVENT && count &&
-            (happened.revision != revision || count == EVENTS_MAX)) {
-            tell(watch, events, count, revision);
-            count = 0;
-        }
-        if (news == BW_WATCHER_EVENT) {
-            revision = happened.revision;
-            events[count++] = to_event(service, &happened, watch->previous);
+        if (result == BW_WATCHER_EVENT && !has_sent_enough(watch, &batch, &happened) &&
+            take_event(watch, &batch, &happened))
             continue;
-        }
-        tell(watch, events, count, revision);
-        if (news == BW_WATCHER_COMPACTED)
-            too_late(watch);
+        if (result == BW_WATCHER_EVENT)
+            return;
+        send_events(watch, &batch, false);
+        if (result == BW_WATCHER_COMPACTED)
+            cancel_compacted(watch);
         return;
     }
 }
@@ -231,13 +337,13 @@ static void on_news(struct bw_watching *watching, bw_ref ref)
 static void refuse(struct stream *stream, const char *reason)
 {
     Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
-    struct watch nobody = {.stream = stream, .id = -1};
+    struct watch no_watch = {.stream = stream, .id = -1};
     out.created = out.canceled = true;
     out.cancel_reason = (char *)reason;
-    answer(&nobody, &out, 0);
+    answer(&no_watch, &out, 0);
 }
 
-/* No key at all stands for the first one there can be, as in etcd. */
+/* An empty key means the smallest possible key, as in etcd. */
 static struct bw_keys keys_of(const Api__WatchCreateRequest *in)
 {
     static const unsigned char first = 0;
@@ -252,7 +358,7 @@ static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequ
 {
     struct bw_watcher_spec spec = {.keys = keys_of(in),
                                    .start = in->start_revision < 0 ? 0 : in->start_revision};
-    struct watch *watch = make_room(stream) ? calloc(1, sizeof *watch) : NULL;
+    struct watch *watch = reserve_one(stream) ? calloc(1, sizeof *watch) : NULL;
     if (!watch)
         return NULL;
     for (size_t i = 0; i < in->n_filters; i++) {
@@ -261,10 +367,12 @@ static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequ
     }
     while (find(stream, stream->next_id))
         stream->next_id++;
-    *watch = (struct watch){.watching = {on_news},
+    *watch = (struct watch){.watching = {on_events},
                             .stream = stream,
                             .id = in->watch_id ? in->watch_id : stream->next_id++,
-                            .previous = in->prev_kv};
+                            .previous = in->prev_kv,
+                            .fragment = in->fragment,
+                            .notified = in->progress_notify};
     watch->watcher = bw_service_watch(stream->call->service, &watch->watching, &spec);
     if (!watch->watcher) {
         free(watch);
@@ -273,12 +381,66 @@ static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequ
     return watch;
 }
 
+/* ---- progress notifications ---- */
+
+static void notify(struct watch *watch)
+{
+    Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
+    if (watch->quiet && !watch->parked)
+        answer(watch, &out, 0);
+    watch->quiet = true;
+}
+
+/* Called when no watcher has events to send. */
+static void on_notices(struct bw_catch_up *node)
+{
+    struct stream *stream =
+        (struct stream *)(void *)((char *)node - offsetof(struct stream, notices));
+    for (uint32_t i = 0; i < stream->bucket_count && !stream->call->ended; i++)
+        for (struct watch *at = stream->buckets[i]; at; at = at->chain)
+            if (at->notified && !bw_call_is_full(stream->call))
+                notify(at);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct stream *stream = ((struct ticker *)timer)->stream;
+    if (bw_auth_may(stream->call))
+        bw_service_catch_up(stream->call->service, &stream->notices);
+}
+
+static void on_ticker_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+/* Without memory for the timer, the watch works without notifications. */
+static void start_ticker(struct stream *stream)
+{
+    struct bw_service *service = stream->call->service;
+    bw_time every = service->options.progress_ns ? service->options.progress_ns : PROGRESS_NS;
+    uint64_t ms = every < BW_MS ? 1 : (uint64_t)(every / BW_MS);
+    if (stream->ticker)
+        return;
+    stream->ticker = calloc(1, sizeof *stream->ticker);
+    if (!stream->ticker)
+        return;
+    stream->ticker->stream = stream;
+    stream->notices.caught_up = on_notices;
+    uv_timer_init(bw_service_loop(service), &stream->ticker->timer);
+    uv_timer_start(&stream->ticker->timer, on_tick, ms, ms);
+}
+
 static void create(struct stream *stream, const Api__WatchCreateRequest *in)
 {
     Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
     struct bw_keys keys = keys_of(in);
     if (bw_keys_are_empty(&keys)) {
         refuse(stream, "mvcc: watcher range is empty");
+        return;
+    }
+    if (!is_permitted(stream->call, &keys)) {
+        refuse(stream, DENIED);
         return;
     }
     if (in->watch_id && find(stream, in->watch_id)) {
@@ -291,9 +453,11 @@ static void create(struct stream *stream, const Api__WatchCreateRequest *in)
         return;
     }
     add(stream, watch);
+    if (watch->notified)
+        start_ticker(stream);
     out.created = true;
     answer(watch, &out, 0);
-    bw_service_news(stream->call->service, false); /* what happened since its start revision */
+    bw_service_notify_watchers(stream->call->service, false); /* changes since its start revision */
 }
 
 static void cancel(struct stream *stream, int64_t id)
@@ -307,26 +471,26 @@ static void cancel(struct stream *stream, int64_t id)
     forget(stream, watch);
 }
 
-/* No watcher is ready; those that are parked may still be behind. */
+/* Called when no watcher has events to send. Parked watchers may still be behind. */
 static void on_caught_up(struct bw_catch_up *node)
 {
     struct stream *stream = (struct stream *)node;
     Api__WatchResponse out = API__WATCH_RESPONSE__INIT;
-    struct watch nobody = {.stream = stream, .id = -1};
+    struct watch no_watch = {.stream = stream, .id = -1};
     stream->progress = stream->parked_first || bw_call_is_full(stream->call);
     if (!stream->progress)
-        answer(&nobody, &out, 0);
+        answer(&no_watch, &out, 0);
 }
 
 static void progress(struct stream *stream)
 {
     if (stream->progress || stream->catch_up.link)
-        return; /* one response for all requests that wait */
-    bw_service_news(stream->call->service, false);
+        return; /* one response for all waiting requests */
+    bw_service_notify_watchers(stream->call->service, false);
     bw_service_catch_up(stream->call->service, &stream->catch_up);
 }
 
-void bw_watch_room(struct bw_call *call)
+void bw_watch_writable(struct bw_call *call)
 {
     struct stream *stream = call->state;
     if (!stream)
@@ -334,11 +498,11 @@ void bw_watch_room(struct bw_call *call)
     while (!call->ended && stream->parked_first && !bw_call_is_full(call)) {
         struct watch *watch = stream->parked_first;
         unpark(watch);
-        on_news(&watch->watching, watch->watcher);
+        on_events(&watch->watching, watch->watcher);
     }
     bool wanted = stream->progress && !stream->parked_first;
     stream->progress = stream->progress && !wanted;
-    bw_service_news(call->service, false);
+    bw_service_notify_watchers(call->service, false);
     if (wanted)
         bw_service_catch_up(call->service, &stream->catch_up);
 }
@@ -377,9 +541,12 @@ void bw_watch_gone(struct bw_call *call)
     for (uint32_t i = 0; i < stream->bucket_count; i++)
         for (struct watch *at = stream->buckets[i], *next; at; at = next) {
             next = at->chain;
-            let_go(at);
+            watch_free(at);
         }
     bw_service_catch_up_cancel(&stream->catch_up);
+    bw_service_catch_up_cancel(&stream->notices);
+    if (stream->ticker)
+        uv_close((uv_handle_t *)&stream->ticker->timer, on_ticker_closed);
     free(stream->buckets);
     free(stream);
 }

@@ -1,22 +1,24 @@
-/* The account of a connection: memory that is held for responses its client has not read. Every
- * buffer with responses is entered here by the transport that owns it, and every decision to wait
- * or to refuse is made from here, whatever method the response is of. Limits: front.h. Pure. */
-#ifndef BW_SERVE_ACCOUNT_H
-#define BW_SERVE_ACCOUNT_H
+/* The account of a connection: the bytes of memory that hold responses its client has not read.
+ *
+ * The transport that owns a response buffer enters its size here. Every decision to hold back or to
+ * refuse a response uses this account, whatever method the response belongs to. Limits: front.h.
+ * Pure. */
+#ifndef BW_SERVE_FRONT_ACCOUNT_H
+#define BW_SERVE_FRONT_ACCOUNT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 enum bw_account_of {
-    BW_ACCOUNT_CALLS,
-    BW_ACCOUNT_STREAMS
-}; /* of methods with one response; many */
+    BW_ACCOUNT_CALLS,  /* methods with one response */
+    BW_ACCOUNT_STREAMS /* methods with a stream of responses */
+};
 
 struct bw_account {
     size_t bytes[2];
 };
 
-/* A buffer changed its size. */
+/* Records that a buffer changed its size. */
 static inline void bw_account_change(struct bw_account *account, enum bw_account_of of, size_t from,
                                      size_t to)
 {

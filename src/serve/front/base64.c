@@ -7,14 +7,19 @@ static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 void bw_base64_write(char *out, const unsigned char *bytes, size_t length)
 {
-    for (size_t i = 0; i < length; i += 3) {
-        size_t left = length - i;
-        uint32_t three = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                         (left > 2 ? bytes[i + 2] : 0);
+    for (; length >= 3; bytes += 3, length -= 3) {
+        uint32_t three = (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
         *out++ = alphabet[three >> 18];
         *out++ = alphabet[three >> 12 & 63];
-        *out++ = left > 1 ? alphabet[three >> 6 & 63] : '=';
-        *out++ = left > 2 ? alphabet[three & 63] : '=';
+        *out++ = alphabet[three >> 6 & 63];
+        *out++ = alphabet[three & 63];
+    }
+    if (length > 0) {
+        uint32_t rest = (uint32_t)bytes[0] << 16 | (length > 1 ? (uint32_t)bytes[1] << 8 : 0);
+        *out++ = alphabet[rest >> 18];
+        *out++ = alphabet[rest >> 12 & 63];
+        *out++ = length > 1 ? alphabet[rest >> 6 & 63] : '=';
+        *out = '=';
     }
 }
 
@@ -50,7 +55,7 @@ bool bw_base64_read(const char *text, size_t length, unsigned char *out, size_t 
         }
         for (unsigned j = 0; j < 3 - pads; j++)
             out[used++] = (unsigned char)(four >> (16 - 8 * j));
-        if (four & ((1u << 8 * pads) - 1)) /* bits that no byte takes */
+        if (four & ((1u << 8 * pads) - 1)) /* the unused low bits must be zero */
             return false;
     }
     *out_length = used;

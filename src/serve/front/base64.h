@@ -1,7 +1,7 @@
-/* Base64 as RFC 4648 section 4 has it: padded, no line breaks, one way to write each string of
- * bytes. */
-#ifndef BW_SERVE_BASE64_H
-#define BW_SERVE_BASE64_H
+/* Base64 as in RFC 4648, section 4: padded, without line breaks, one encoding for each byte
+ * string. */
+#ifndef BW_SERVE_FRONT_BASE64_H
+#define BW_SERVE_FRONT_BASE64_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +11,10 @@ static inline size_t bw_base64_length(size_t bytes)
     return (bytes + 2) / 3 * 4;
 }
 
-/* Writes bw_base64_length(length) characters, no NUL. */
+/* Writes bw_base64_length(length) characters without a NUL. */
 void bw_base64_write(char *out, const unsigned char *bytes, size_t length);
-/* Into `out`, which has room for 3 bytes per 4 characters; false: it is no base64. */
+/* Decodes into `out`, which must hold 3 bytes for each 4 characters. Returns false if `text` is not
+ * valid base64. */
 bool bw_base64_read(const char *text, size_t length, unsigned char *out, size_t *out_length);
 
 #endif

@@ -1,11 +1,12 @@
-/* One remote call as the services see it, whatever wire it came on (gRPC over HTTP/2, JSON over
- * HTTP/1.1): messages in, messages out, one end.
+/* One remote call as the services see it, independent of its transport (gRPC over HTTP/2 or JSON
+ * over HTTP/1.1): request messages in, response messages out, one end.
  *
- * A method is told of each message, of the caller's having no more of them, and of the call being
- * gone (once, always, last). It answers with bw_call_send and bw_call_end; nothing may be sent
- * after the end, and a call that is gone takes nothing. */
-#ifndef BW_SERVE_CALL_H
-#define BW_SERVE_CALL_H
+ * The transport passes each request message to the method, then reports that the client
+ * half-closed, and last that the call is gone. It reports `gone` exactly once for every call. The
+ * method responds with bw_call_send and bw_call_end. It must not send anything after the end. A
+ * call that is gone ignores what is sent. */
+#ifndef BW_SERVE_FRONT_CALL_H
+#define BW_SERVE_FRONT_CALL_H
 
 #include "core/registry/users.h"
 
@@ -14,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum bw_code { /* gRPC's, those that are used */
+enum bw_code { /* the gRPC status codes in use */
                BW_CODE_OK = 0,
                BW_CODE_CANCELLED = 1,
                BW_CODE_UNKNOWN = 2,
@@ -36,51 +37,53 @@ struct bw_service;
 enum bw_arity {
     BW_UNARY,         /* one request, one response */
     BW_SERVER_STREAM, /* one request, many responses */
-    BW_BIDI_STREAM    /* many of both; as JSON the requests come in one body */
+    BW_BIDI_STREAM    /* many of both; JSON clients send all requests in one body */
 };
 
 struct bw_method {
-    const char *path; /* "/etcdserverpb.KV/Range" */
-    const char *json; /* "/v3/kv/range", NULL: not on the gateway */
+    const char *path; /* gRPC path, for example "/etcdserverpb.KV/Range" */
+    const char *json; /* gateway path, for example "/v3/kv/range"; NULL: not on the gateway */
     const ProtobufCMessageDescriptor *request, *response;
     enum bw_arity arity;
     void (*message)(struct bw_call *call, const ProtobufCMessage *request);
-    void (*no_more)(struct bw_call *call); /* NULL: nothing to do */
-    void (*gone)(struct bw_call *call);    /* NULL: nothing to do; its waits are forgotten anyway */
-    void (*room)(struct bw_call *call);    /* its caller reads again after bw_call_is_full */
+    void (*no_more)(struct bw_call *call);  /* the client half-closed; NULL: nothing to do */
+    void (*gone)(struct bw_call *call);     /* NULL: only the call's waits are cancelled */
+    void (*writable)(struct bw_call *call); /* the client reads again after bw_call_is_full */
 };
 
-/* All of them, ended by one without a path. */
+/* All methods; the last element has no path. */
 extern const struct bw_method bw_methods[];
 const struct bw_method *bw_method_find(const char *path, size_t length);
 
-struct bw_caller {                   /* by token or certificate (auth.h) */
-    char name[BW_USER_NAME_MAX + 1]; /* "": nobody */
-    uint64_t since;                  /* of the user the token is of; 0: by its name alone */
-    bool invalid;                    /* it showed a token that is none */
+struct bw_caller {                   /* identified by token or certificate (auth.h) */
+    char name[BW_USER_NAME_MAX + 1]; /* "": anonymous */
+    uint64_t since;                  /* `since` of the user in the token; 0: name only */
+    bool invalid;                    /* the client presented an invalid token */
 };
 
-struct bw_binding; /* of its connection (binding.h) */
-struct bw_wait;    /* something the replica was asked for on behalf of a call (service.h) */
+struct bw_binding; /* leases bound to the connection (binding.h) */
+struct bw_wait;    /* a request to the replica on behalf of a call (service.h) */
 
 struct bw_call {
     struct bw_service *service;
     const struct bw_method *method;
     void *state;                /* the method's own */
-    struct bw_wait *waits;      /* what it waits for */
-    bool asked;                 /* a request message has come */
+    struct bw_wait *waits;      /* pending requests to the replica */
+    bw_time since;              /* when the first message arrived; 0: none has */
+    bool asked;                 /* at least one request message has arrived */
     bool ended;                 /* nothing more may be sent */
-    bool awaits_room;           /* something is to be sent once its caller has read */
-    struct bw_wait *held;       /* a read that waits for that, see bw_call_room; NULL: none */
-    bool needs_leader;          /* `hasleader` was asked for */
-    struct bw_binding *binding; /* leases are to be bound to it; NULL: not, or not here */
-    bool bound;                 /* and one is: the answer's headers say so */
+    bool awaits_reader;         /* a response waits until the client has read earlier ones */
+    struct bw_wait *held;       /* a read that waits for that, see bw_call_writable; NULL: none */
+    bool needs_leader;          /* the client set `hasleader` */
+    struct bw_binding *binding; /* for bound leases; NULL: not requested or possible */
+    bool bound;                 /* a lease was bound: the response headers report it */
     struct bw_caller caller;
-    void *wire; /* the transport's */
+    void *wire; /* the transport's own */
     void (*send)(struct bw_call *call, const ProtobufCMessage *message);
     void (*end)(struct bw_call *call, enum bw_code code, const char *text);
-    /* The transport's account of its connection: is too much unread for one more of a stream's
-     * messages? For the response of a unary call? */
+    /* The transport decides by the account of the connection. is_full: too many bytes are unread
+     * for another message of a stream. is_crowded: too many are unread for the response of a unary
+     * call. */
     bool (*is_full)(struct bw_call *call);
     bool (*is_crowded)(struct bw_call *call);
 };
@@ -90,25 +93,31 @@ static inline bool bw_method_streams(const struct bw_method *method)
     return method->arity != BW_UNARY;
 }
 
-/* Every transport hands requests to a method through these three functions. */
+/* Every transport passes requests to a method through these three functions. */
 
-/* A request message is there, not parsed yet: is the caller allowed to make the call, and may the
- * method have one more message? False: the call has ended. */
+/* Checks, before a request message is parsed, whether the caller is authorized and whether the
+ * method accepts another message. Returns false after ending the call. */
 bool bw_call_may_take(struct bw_call *call);
-/* Hands the parsed message to the method; only after bw_call_may_take returned true. */
-void bw_call_take(struct bw_call *call, const ProtobufCMessage *message);
-/* The caller sends no more messages. */
+/* Passes the parsed message to the method; only after bw_call_may_take returned true. `bytes`: the
+ * size of the packed message. */
+void bw_call_take(struct bw_call *call, const ProtobufCMessage *message, size_t bytes);
+/* The client sends no more messages. */
 void bw_call_no_more(struct bw_call *call);
 void bw_call_send(struct bw_call *call, const ProtobufCMessage *message);
-/* `text` is copied; ignored when the code is OK. */
+/* Ends the call. `text` is copied; it is ignored if the code is OK. */
 void bw_call_end(struct bw_call *call, enum bw_code code, const char *text);
-/* True: send no more now; the method's `room` is called when there is room again. */
+/* Returns true if the method must stop sending for now. The transport calls the method's `writable`
+ * when the client has read enough. */
 bool bw_call_is_full(struct bw_call *call);
-/* The transport's: its caller has read. Methods go on, and reads that were held are answered. */
-void bw_call_room(struct bw_call *call);
-/* The transport's: nobody leads for long; a stream that asked for a leader ends, as etcd's do. */
+/* For the transport: the client has read. Streaming methods continue, and held reads are
+ * answered. */
+void bw_call_writable(struct bw_call *call);
+/* For the transport: ends a new stream that requires a leader if there has been none for long. */
+void bw_call_check_leader(struct bw_call *call);
+/* For the transport: there has been no leader for a while. Ends a stream that requires a leader, as
+ * etcd does. */
 void bw_call_leaderless(struct bw_call *call);
-/* The transport's: it is gone; the memory stays the transport's. */
+/* For the transport: the call is gone. The transport still owns the memory of `call`. */
 void bw_call_gone(struct bw_call *call);
 
 #endif

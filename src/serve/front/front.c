@@ -1,7 +1,10 @@
-/* Connections of callers: accepted, told apart, written to once per turn, closed; see front.h. */
+/* Client connections: accepts them, detects their protocol, flushes them once per turn and closes
+ * them; see front.h. */
 #include "serve/front/front.h"
 
 #include "core/base/error.h"
+#include "os/grow.h"
+#include "os/listen.h"
 #include "serve/front/state.h"
 
 #include <netinet/tcp.h>
@@ -14,7 +17,7 @@
 #define PREFACE_BYTES 24u
 #define READ_BYTES    65536u
 #define SWEEP_MS      1000u
-#define FAREWELL_MS   1000u /* for the rest of a stream that makes no sense any more */
+#define PROOF_WAIT_MS 1000u               /* time to read the rest of an invalid stream */
 #define BACKLOG_MAX   BW_FRONT_UNREAD_MAX /* no transport queues more than that here */
 
 static void release(struct bw_front *front)
@@ -49,15 +52,15 @@ static void leave_dirty(struct bw_conn *conn)
         *at = conn->next_dirty;
 }
 
-static void leave_resting(struct bw_conn *conn)
+static void leave_yielded(struct bw_conn *conn)
 {
-    struct bw_conn **at = &conn->front->resting;
-    if (!conn->rests)
+    struct bw_conn **at = &conn->front->yielding;
+    if (!conn->yielded)
         return;
     while (*at && *at != conn)
-        at = &(*at)->next_resting;
+        at = &(*at)->next_yielded;
     if (*at)
-        *at = conn->next_resting;
+        *at = conn->next_yielded;
 }
 
 void bw_conn_close(struct bw_conn *conn)
@@ -65,19 +68,19 @@ void bw_conn_close(struct bw_conn *conn)
     if (conn->closing)
         return;
     conn->closing = true;
-    if (conn->speech)
-        conn->speech->gone(conn);
+    if (conn->protocol)
+        conn->protocol->gone(conn);
     if (conn->binding)
-        bw_binding_end(conn->binding, conn->hangup);
+        bw_binding_end(conn->binding, conn->close_cause);
     leave_dirty(conn);
-    leave_resting(conn);
+    leave_yielded(conn);
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
     if (--conn->front->count == 0)
         uv_timer_stop(&conn->front->sweeper);
     if (conn->tls)
-        bw_conn_farewell(conn);
+        bw_conn_send_close_notify(conn);
     uv_close((uv_handle_t *)&conn->tcp, on_conn_closed);
 }
 
@@ -92,15 +95,12 @@ void bw_conn_dirty(struct bw_conn *conn)
 
 void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length)
 {
-    if (conn->out_size - conn->out_used < length) {
-        size_t size = conn->out_size ? conn->out_size : 4096;
-        while (size - conn->out_used < length)
-            size *= 2;
-        unsigned char *larger = realloc(conn->out, size);
-        if (!larger)
-            return; /* it is short of memory: the stream breaks, and its caller hangs up */
-        conn->out = larger;
-        conn->out_size = size;
+    if (conn->incomplete)
+        return;
+    if (!bw_grow(&conn->out, &conn->out_size, conn->out_used + length, 4096, 1)) {
+        conn->incomplete = true;
+        bw_conn_dirty(conn);
+        return;
     }
     memcpy(conn->out + conn->out_used, bytes, length);
     conn->out_used += length;
@@ -111,16 +111,17 @@ size_t bw_conn_backlog(const struct bw_conn *conn)
     return conn->out_used + uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
 }
 
-static bool is_farewell(const struct bw_conn *conn)
+static bool has_close_proof(const struct bw_conn *conn)
 {
     return conn->has_proof_hash && bw_bind_is_proof(conn->last, conn->proof_hash);
 }
 
-/* Errors that come of a close on the other side, and not of time or distance. */
+/* Recognizes the errors that mean that the client closed the connection. Timeouts and unreachable
+ * networks do not count. */
 static void note_end(struct bw_conn *conn, ssize_t error)
 {
     if (error == UV_EOF || error == UV_ECONNRESET || error == UV_EPIPE)
-        conn->hangup = is_farewell(conn) ? BW_HANGUP_FAREWELL : BW_HANGUP_CLIENTS;
+        conn->close_cause = has_close_proof(conn) ? BW_CLOSED_CLEANLY : BW_CLOSED_BY_CLIENT;
 }
 
 struct write {
@@ -141,14 +142,15 @@ static void on_written(uv_write_t *request, int status)
         return;
     }
     if (!conn->closing && bw_conn_backlog(conn) == 0)
-        bw_conn_dirty(conn); /* the transport sends on, and gives room to calls that wait for it */
+        bw_conn_dirty(conn); /* the transport sends more and resumes calls that wait for it */
 }
 
-/* What the socket does not take at once is handed to libuv, buffer and all. */
+/* Writes what the socket accepts and hands the rest to libuv together with its buffer. */
 static void send_out(struct bw_conn *conn)
 {
     uv_buf_t buffer = uv_buf_init((char *)conn->out, (unsigned)conn->out_used);
     int sent = 0;
+    conn->front->sent += conn->out_used;
     if (uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) == 0)
         sent = uv_try_write((uv_stream_t *)&conn->tcp, &buffer, 1);
     if (sent == (int)conn->out_used) {
@@ -174,27 +176,27 @@ static void send_out(struct bw_conn *conn)
     }
 }
 
-/* We hang up, perhaps because what the client sent makes no sense. If a lease of it ends by a
- * farewell, the client may have died in the middle of a record or frame: the rest of its stream is
- * read for that, and for nothing else. */
-static void hang_up(struct bw_conn *conn)
+/* Closes the connection, possibly because the client sent invalid data. If a lease of the client
+ * ends by a clean close, the client may have died in the middle of a record or frame. The server
+ * then reads the rest of the stream, only to find the proof. */
+static void close_or_await_proof(struct bw_conn *conn)
 {
-    if (is_farewell(conn))
-        conn->hangup = BW_HANGUP_FAREWELL;
-    if (is_farewell(conn) || !conn->has_proof_hash) {
+    if (has_close_proof(conn))
+        conn->close_cause = BW_CLOSED_CLEANLY;
+    if (has_close_proof(conn) || !conn->has_proof_hash) {
         bw_conn_close(conn);
         return;
     }
     conn->broken = true;
-    conn->deadline_ms = uv_now(conn->front->options.loop) + FAREWELL_MS;
+    conn->deadline_ms = uv_now(conn->front->options.loop) + PROOF_WAIT_MS;
 }
 
 static void flush(struct bw_conn *conn)
 {
     if (conn->broken)
         return;
-    if (conn->speech)
-        conn->speech->flush(conn);
+    if (conn->protocol)
+        conn->protocol->flush(conn);
     bool more = bw_conn_backlog(conn) >= BW_FRONT_QUEUE_MAX;
     if (conn->tls && !bw_conn_seal(conn)) {
         bw_conn_close(conn);
@@ -202,19 +204,21 @@ static void flush(struct bw_conn *conn)
     }
     if (conn->out_used)
         send_out(conn);
+    if (conn->incomplete)
+        bw_conn_close(conn);
     if (conn->closing)
         return;
     if (more && bw_conn_backlog(conn) == 0)
-        bw_conn_dirty(conn); /* the socket took all of it: the transport may have more */
+        bw_conn_dirty(conn); /* the socket accepted everything: the transport may have more */
     if (conn->out_used == 0 && conn->out_size > 65536) {
-        free(conn->out); /* idle connections hold little */
+        free(conn->out); /* idle connections hold little memory */
         conn->out = NULL;
         conn->out_size = 0;
     }
     if (bw_conn_backlog(conn) > BACKLOG_MAX)
         bw_conn_close(conn);
-    else if (conn->hang_up && !more && bw_conn_backlog(conn) == 0)
-        hang_up(conn);
+    else if (conn->close_when_sent && !more && bw_conn_backlog(conn) == 0)
+        close_or_await_proof(conn);
 }
 
 static void read_on(struct bw_conn *conn);
@@ -225,9 +229,9 @@ static void on_prepare(uv_prepare_t *prepare)
     struct bw_conn *conn;
     front->turn++;
     uv_idle_stop(&front->waker);
-    while ((conn = front->resting)) {
-        front->resting = conn->next_resting;
-        conn->rests = false;
+    while ((conn = front->yielding)) {
+        front->yielding = conn->next_yielded;
+        conn->yielded = false;
         read_on(conn);
         bw_conn_dirty(conn);
     }
@@ -238,37 +242,37 @@ static void on_prepare(uv_prepare_t *prepare)
     }
 }
 
-/* Enough bytes to know what it speaks? */
-static bool choose_speech(struct bw_conn *conn)
+/* Chooses the protocol when enough bytes have arrived. Returns false to close the connection. */
+static bool choose_protocol(struct bw_conn *conn)
 {
     bool may_be_h2 = memcmp(conn->first, PREFACE, conn->first_used) == 0;
     if (may_be_h2 && conn->first_used < PREFACE_BYTES)
         return true; /* not yet */
     if (may_be_h2 ? !bw_h2_begin(conn) : !bw_http1_begin(conn))
         return false;
-    conn->speech = may_be_h2 ? &bw_speech_h2 : &bw_speech_http1;
+    conn->protocol = may_be_h2 ? &bw_protocol_h2 : &bw_protocol_http1;
     if (may_be_h2)
         conn->deadline_ms = 0;
-    return conn->speech->bytes(conn, conn->first, conn->first_used);
+    return conn->protocol->bytes(conn, conn->first, conn->first_used);
 }
 
 bool bw_conn_take(struct bw_conn *conn, const unsigned char *bytes, size_t length)
 {
-    if (!conn->speech) {
+    if (!conn->protocol) {
         size_t want = PREFACE_BYTES - conn->first_used, take = length < want ? length : want;
         memcpy(conn->first + conn->first_used, bytes, take);
         conn->first_used += take;
-        if (!choose_speech(conn))
+        if (!choose_protocol(conn))
             return false;
         bytes += take;
         length -= take;
     }
-    return length == 0 || !conn->speech || conn->closing ||
-           conn->speech->bytes(conn, bytes, length);
+    return length == 0 || !conn->protocol || conn->closing ||
+           conn->protocol->bytes(conn, bytes, length);
 }
 
-/* The last bytes of the stream as it came, before TLS: whatever was being sent when the client
- * died, a farewell stands behind it. */
+/* Keeps the last bytes of the TCP stream, before TLS. A guardian appends the proof to whatever its
+ * client was sending when it died. */
 static void note_last(struct bw_conn *conn, const unsigned char *bytes, size_t length)
 {
     size_t keep = length < BW_BIND_BYTES ? BW_BIND_BYTES - length : 0;
@@ -276,12 +280,12 @@ static void note_last(struct bw_conn *conn, const unsigned char *bytes, size_t l
     memcpy(conn->last + keep, bytes + length - (BW_BIND_BYTES - keep), BW_BIND_BYTES - keep);
 }
 
-static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
-    static char room[READ_BYTES]; /* all of it is used before the next read */
+    static char buffer[READ_BYTES]; /* callers use its content before the next read */
     (void)handle;
     (void)suggested;
-    *out = uv_buf_init(room, sizeof room);
+    *out = uv_buf_init(buffer, sizeof buffer);
 }
 
 static void on_wake(uv_idle_t *waker)
@@ -289,46 +293,47 @@ static void on_wake(uv_idle_t *waker)
     (void)waker;
 }
 
-void bw_conn_rest(struct bw_conn *conn)
+void bw_conn_yield(struct bw_conn *conn)
 {
     struct bw_front *front = conn->front;
-    if (conn->closing || conn->rests)
+    if (conn->closing || conn->yielded)
         return;
     uv_read_stop((uv_stream_t *)&conn->tcp);
-    conn->rests = true;
-    conn->next_resting = front->resting;
-    front->resting = conn;
+    conn->yielded = true;
+    conn->next_yielded = front->yielding;
+    front->yielding = conn;
     uv_idle_start(&front->waker, on_wake);
 }
 
-/* One connection does not keep others from their turn: libuv would read on while there is something
- * to read. */
-static void rest_after(struct bw_conn *conn, size_t bytes)
+/* Keeps one connection from delaying the others: libuv would read on while data is available. */
+static void yield_after(struct bw_conn *conn, size_t bytes)
 {
     struct bw_front *front = conn->front;
     conn->turn_bytes = conn->turn == front->turn ? conn->turn_bytes + bytes : bytes;
     conn->turn = front->turn;
     if (conn->turn_bytes >= BW_FRONT_TURN_BYTES)
-        bw_conn_rest(conn);
+        bw_conn_yield(conn);
 }
 
 static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct bw_conn *conn = stream->data;
     const unsigned char *bytes = (const unsigned char *)buffer->base;
+    if (count > 0)
+        conn->front->received += (size_t)count;
     if (count > 0 && conn->binding)
         note_last(conn, bytes, (size_t)count);
-    if (count == UV_EOF && !conn->broken && conn->speech && conn->speech->no_more &&
-        conn->speech->no_more(conn))
+    if (count == UV_EOF && !conn->broken && conn->protocol && conn->protocol->no_more &&
+        conn->protocol->no_more(conn))
         return;
     if (count < 0) {
         note_end(conn, count);
         bw_conn_close(conn);
     } else if (!conn->broken &&
                !(conn->tls ? bw_conn_open_bytes : bw_conn_take)(conn, bytes, (size_t)count)) {
-        hang_up(conn);
+        close_or_await_proof(conn);
     } else {
-        rest_after(conn, (size_t)count);
+        yield_after(conn, (size_t)count);
     }
 }
 
@@ -340,8 +345,8 @@ void bw_conn_pause(struct bw_conn *conn)
 
 static void read_on(struct bw_conn *conn)
 {
-    if (!conn->closing && !conn->rests && !conn->paused)
-        uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
+    if (!conn->closing && !conn->yielded && !conn->paused)
+        uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_bytes);
 }
 
 void bw_conn_resume(struct bw_conn *conn)
@@ -350,7 +355,8 @@ void bw_conn_resume(struct bw_conn *conn)
     read_on(conn);
 }
 
-/* JSON callers send header and body apart; the kernel forgets it from time to time. */
+/* JSON clients send header and body separately. The kernel clears this flag on its own, so set it
+ * again and again. */
 void bw_conn_quick(struct bw_conn *conn)
 {
     int fd, one = 1;
@@ -367,7 +373,7 @@ static bool is_loopback(const struct sockaddr_storage *address)
            (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
 }
 
-/* One proof for all leases of a connection. */
+/* All leases of a connection share one proof. */
 static bool takes_proof(struct bw_conn *conn, const unsigned char hash[BW_BIND_PROOF])
 {
     if (!conn->has_proof_hash)
@@ -388,26 +394,14 @@ struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind,
         if (hold_off > 0)
             conn->binding = bw_binding_new(conn->front->options.service, hold_off);
     }
-    if (!conn->binding || (bind == BW_BIND_FAREWELL && !takes_proof(conn, hash)))
+    if (!conn->binding || (bind == BW_BIND_CLEAN_CLOSE && !takes_proof(conn, hash)))
         return NULL;
     bw_binding_ask(conn->binding, bind);
     return conn->binding;
 }
 
-/* An election takes milliseconds: who asked for a leader is not disturbed by one. */
-static bool is_leaderless(struct bw_front *front, uint64_t now)
-{
-    struct bw_replica_status status;
-    bw_replica_status(bw_service_replica(front->options.service), &status);
-    if (status.leader != BW_NODE_NONE)
-        front->leaderless_ms = 0;
-    else if (!front->leaderless_ms)
-        front->leaderless_ms = now;
-    return front->leaderless_ms && now >= front->leaderless_ms + BW_FRONT_LEADERLESS_MS;
-}
-
-/* A slow client that reads is not cut off. */
-static void look_at_queue(struct bw_conn *conn, uint64_t now)
+/* A client that reads slowly is not disconnected. */
+static void check_progress(struct bw_conn *conn, uint64_t now)
 {
     size_t size = uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp);
     if (conn->unread_ms && size != conn->unread_size)
@@ -419,13 +413,13 @@ static void on_sweep(uv_timer_t *timer)
 {
     struct bw_front *front = timer->data;
     uint64_t now = uv_now(timer->loop);
-    bool leaderless = is_leaderless(front, now);
+    bool leaderless = bw_service_is_leaderless(front->options.service, BW_FRONT_LEADERLESS_MS);
     for (struct bw_conn *conn = front->conns, *next; conn; conn = next) {
         next = conn->next;
-        look_at_queue(conn, now);
+        check_progress(conn, now);
         if ((conn->deadline_ms && now >= conn->deadline_ms) ||
             (conn->unread_ms && now >= conn->unread_ms + BW_FRONT_UNREAD_MS) ||
-            (conn->speech && !conn->speech->sweep(conn, now, leaderless)))
+            (conn->protocol && !conn->protocol->sweep(conn, now, leaderless)))
             bw_conn_close(conn);
     }
 }
@@ -434,8 +428,11 @@ static void on_accept(uv_stream_t *listener, int status)
 {
     struct bw_front *front = listener->data;
     struct bw_conn *conn = status == 0 ? calloc(1, sizeof *conn) : NULL;
-    if (!conn)
+    if (!conn) {
+        if (status == 0)
+            bw_refuse(&front->refuser);
         return;
+    }
     conn->front = front;
     uv_tcp_init(front->options.loop, &conn->tcp);
     conn->tcp.data = conn;
@@ -457,21 +454,15 @@ static void on_accept(uv_stream_t *listener, int status)
     conn->deadline_ms = uv_now(front->options.loop) + BW_FRONT_IDLE_MS;
     if (!uv_is_active((uv_handle_t *)&front->sweeper))
         uv_timer_start(&front->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
-    uv_read_start((uv_stream_t *)&conn->tcp, on_room, on_bytes);
+    uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_bytes);
 }
 
 static int listen_on(struct bw_front *front, char *why)
 {
     struct sockaddr_storage address;
     const struct bw_front_options *options = &front->options;
-    int error = uv_ip4_addr(options->host, options->port, (struct sockaddr_in *)&address);
     int length = sizeof address;
-    if (error)
-        error = uv_ip6_addr(options->host, options->port, (struct sockaddr_in6 *)&address);
-    if (!error)
-        error = uv_tcp_bind(&front->listener, (struct sockaddr *)&address, 0);
-    if (!error)
-        error = uv_listen((uv_stream_t *)&front->listener, 1024, on_accept);
+    int error = bw_listen(&front->listener, options->host, options->port, 1024, on_accept);
     if (!error)
         error = uv_tcp_getsockname(&front->listener, (struct sockaddr *)&address, &length);
     if (error) {
@@ -490,6 +481,34 @@ static void on_handle_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
+static void describe(const struct bw_conn *conn, struct bw_client_view *out)
+{
+    struct sockaddr_storage address;
+    int length = sizeof address;
+    char host[INET6_ADDRSTRLEN] = "";
+    *out = (struct bw_client_view){.protocol = conn->protocol == &bw_protocol_h2      ? "HTTP/2"
+                                               : conn->protocol == &bw_protocol_http1 ? "HTTP/1.1"
+                                                                                      : "",
+                                   .tls = conn->tls};
+    memcpy(out->user, conn->caller.name, sizeof out->user);
+    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &length) != 0)
+        return;
+    uv_ip_name((struct sockaddr *)&address, host, sizeof host);
+    bool six = address.ss_family == AF_INET6;
+    unsigned port = ntohs(six ? ((struct sockaddr_in6 *)&address)->sin6_port
+                              : ((struct sockaddr_in *)&address)->sin_port);
+    snprintf(out->address, sizeof out->address, six ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+static uint32_t list_clients(void *context, struct bw_client_view *out, uint32_t size)
+{
+    const struct bw_front *front = context;
+    uint32_t used = 0;
+    for (const struct bw_conn *conn = front->conns; conn && used < size; conn = conn->next)
+        describe(conn, &out[used++]);
+    return front->count;
+}
+
 int bw_front_open(struct bw_front **out, const struct bw_front_options *options, char *why)
 {
     struct bw_front *front = calloc(1, sizeof *front);
@@ -502,12 +521,16 @@ int bw_front_open(struct bw_front **out, const struct bw_front_options *options,
     uv_idle_init(options->loop, &front->waker);
     front->listener.data = front->sender.data = front->sweeper.data = front->waker.data = front;
     front->handles = 4;
+    front->refuser = (struct bw_refuser){.listener = (uv_stream_t *)&front->listener,
+                                         .handles = &front->handles,
+                                         .released = on_handle_closed};
     int error = listen_on(front, why);
     if (error) {
         bw_front_close(front, NULL, NULL);
         return error;
     }
     uv_prepare_start(&front->sender, on_prepare);
+    bw_service_list_clients(options->service, list_clients, front);
     *out = front;
     return 0;
 }
@@ -521,6 +544,7 @@ void bw_front_close(struct bw_front *front, void (*closed)(void *context), void 
 {
     front->closing = true;
     bw_service_leave(front->options.service);
+    bw_service_list_clients(front->options.service, NULL, NULL);
     front->closed = closed;
     front->context = context;
     while (front->conns)

@@ -1,16 +1,19 @@
-/* Paths, JSON requests and answers; see gateway.h. */
+/* Routes paths, reads JSON requests and writes responses; see gateway.h. */
 #include "serve/front/gateway.h"
 
 #include "core/base/error.h"
+#include "core/registry/alarm.h"
 #include "serve/api/auth.h"
-#include "serve/api/metrics.h"
+#include "serve/front/dashboard_page.h"
 #include "serve/front/json.h"
+#include "serve/front/metrics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PATH_MAX_BYTES 128u
+#define SIZE_TEXT      96u
 
 static const struct {
     unsigned status;
@@ -23,7 +26,6 @@ static const struct {
                {405, "Method Not Allowed"},
                {408, "Request Timeout"},
                {412, "Precondition Failed"},
-               {413, "Content Too Large"},
                {417, "Expectation Failed"},
                {429, "Too Many Requests"},
                {431, "Request Header Fields Too Large"},
@@ -32,7 +34,7 @@ static const struct {
                {503, "Service Unavailable"},
                {505, "HTTP Version Not Supported"}};
 
-const char *bw_http_reason(unsigned status)
+const char *bw_http_status_text(unsigned status)
 {
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (reasons[i].status == status)
@@ -69,15 +71,16 @@ static unsigned status_of(enum bw_code code)
     }
 }
 
-static void say(struct bw_gateway *gateway, unsigned status, const char *type, const char *body,
-                size_t length)
+static void respond(struct bw_gateway *gateway, unsigned status, const char *type, const char *body,
+                    size_t length)
 {
     gateway->begun = true;
     gateway->wire->head(gateway, status, type, (int64_t)length);
     gateway->wire->body(gateway, body, length);
 }
 
-static void say_error(struct bw_gateway *gateway, unsigned status, int code, const char *message)
+static void respond_error(struct bw_gateway *gateway, unsigned status, int code,
+                          const char *message)
 {
     struct bw_json_text text = {0};
     char digits[32];
@@ -87,21 +90,47 @@ static void say_error(struct bw_gateway *gateway, unsigned status, int code, con
     bw_json_put_string(&text, message);
     snprintf(digits, sizeof digits, ",\"code\":%d}", code);
     bw_json_put(&text, digits);
-    say(gateway, status, "application/json", text.at, text.failed ? 0 : text.used);
+    respond(gateway, status, "application/json", text.at, text.failed ? 0 : text.used);
     free(text.at);
 }
 
 void bw_gateway_refuse(struct bw_gateway *gateway, unsigned status, const char *message)
 {
     enum bw_code code = status == 404                    ? BW_CODE_NOT_FOUND
+                        : status == 429                  ? BW_CODE_EXHAUSTED
                         : status == 405 || status == 501 ? BW_CODE_UNIMPLEMENTED
                                                          : BW_CODE_INVALID;
     gateway->call.ended = true;
-    say_error(gateway, status, code, message ? message : bw_http_reason(status));
+    respond_error(gateway, status, code, message ? message : bw_http_status_text(status));
     gateway->wire->end(gateway);
 }
 
-/* ── answers of a method ── */
+/* ---- too large requests, in the words of grpc-go ---- */
+
+static void size_text(char out[SIZE_TEXT], uint64_t bytes)
+{
+    snprintf(out, SIZE_TEXT, "grpc: received message larger than max (%llu vs. %u)",
+             (unsigned long long)bytes, BW_FRONT_MESSAGE_MAX);
+}
+
+void bw_gateway_refuse_size(struct bw_gateway *gateway, uint64_t bytes)
+{
+    char text[SIZE_TEXT];
+    size_text(text, bytes);
+    bw_gateway_refuse(gateway, 429, text);
+}
+
+bool bw_call_is_oversize(struct bw_call *call, size_t bytes)
+{
+    char text[SIZE_TEXT];
+    if (bytes <= BW_FRONT_MESSAGE_MAX)
+        return false;
+    size_text(text, bytes);
+    bw_call_end(call, BW_CODE_EXHAUSTED, text);
+    return true;
+}
+
+/* ---- responses of a method ---- */
 
 static void begin_stream(struct bw_gateway *gateway, unsigned status)
 {
@@ -128,7 +157,7 @@ static void on_send(struct bw_call *call, const ProtobufCMessage *message)
         begin_stream(gateway, 200);
         gateway->wire->body(gateway, text.at, text.used);
     } else {
-        say(gateway, 200, "application/json", text.at, text.used);
+        respond(gateway, 200, "application/json", text.at, text.used);
     }
     free(text.at);
 }
@@ -143,7 +172,7 @@ static void end_stream_with(struct bw_gateway *gateway, enum bw_code code, const
     bw_json_put(&text, numbers);
     bw_json_put_string(&text, message);
     bw_json_put(&text, ",\"http_status\":");
-    bw_json_put_string(&text, bw_http_reason(status));
+    bw_json_put_string(&text, bw_http_status_text(status));
     bw_json_put(&text, "}}\n");
     begin_stream(gateway, status);
     gateway->wire->body(gateway, text.at, text.failed ? 0 : text.used);
@@ -158,7 +187,7 @@ static void on_end(struct bw_call *call, enum bw_code code, const char *message)
     else if (bw_method_streams(call->method))
         begin_stream(gateway, 200);
     else if (!gateway->begun)
-        say_error(gateway, status_of(code), code, message);
+        respond_error(gateway, status_of(code), code, message);
     gateway->wire->end(gateway);
 }
 
@@ -174,14 +203,14 @@ static bool on_is_full(struct bw_call *call)
     return gateway->wire->is_full(gateway);
 }
 
-/* ── requests ── */
+/* ---- requests ---- */
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Older names of the same paths: /v3beta/…, /v3alpha/…, and leases below kv. */
+/* Accepts the older names of the same paths: /v3beta/…, /v3alpha/…, and leases below kv. */
 static const struct bw_method *find_method(const char *path)
 {
     char plain[PATH_MAX_BYTES];
@@ -200,12 +229,13 @@ static const struct bw_method *find_method(const char *path)
     return NULL;
 }
 
-/* One message of the body to the method; false: the call has ended, or the body has. */
+/* Passes one message of the body to the method. Returns false at the end of the call or of the
+ * body. */
 static bool take_message(struct bw_call *call, const char **body, size_t *length)
 {
     ProtobufCMessage *message;
     char why[BW_JSON_WHY_MAX + 1];
-    size_t used;
+    size_t used, packed;
     if (!bw_call_may_take(call))
         return false;
     if (bw_json_read(call->method->request, *body, *length, &message, &used, why) != 0) {
@@ -218,8 +248,8 @@ static bool take_message(struct bw_call *call, const char **body, size_t *length
         ++*body, --*length;
     if (*length && call->method->arity != BW_BIDI_STREAM)
         bw_call_end(call, BW_CODE_INVALID, "json: unexpected data after the request");
-    else
-        bw_call_take(call, message);
+    else if (!bw_call_is_oversize(call, packed = protobuf_c_message_get_packed_size(message)))
+        bw_call_take(call, message, packed);
     protobuf_c_message_free_unpacked(message, NULL);
     return !call->ended && *length;
 }
@@ -227,7 +257,6 @@ static bool take_message(struct bw_call *call, const char **body, size_t *length
 static void ask_method(struct bw_gateway *gateway, const struct bw_method *method, const char *body,
                        size_t length)
 {
-    struct bw_replica_status status;
     struct bw_call *call = &gateway->call;
     *call = (struct bw_call){.service = gateway->front->options.service,
                              .method = method,
@@ -238,16 +267,14 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
                              .end = on_end,
                              .is_full = on_is_full,
                              .is_crowded = on_is_crowded};
-    bw_replica_status(bw_service_replica(call->service), &status);
-    if (status.leader == BW_NODE_NONE)
-        bw_call_leaderless(call);
+    bw_call_check_leader(call);
     if (call->ended)
         return;
     if (bw_method_streams(method) && length == 0) {
         bw_call_end(call, BW_CODE_INVALID, "json: no request in the body");
         return;
     }
-    if (!bw_auth_may(call)) /* nothing is parsed for a caller without the right to ask */
+    if (!bw_auth_may(call)) /* parse nothing for an unauthorized caller */
         return;
     if (!bw_json_is_bounded(body, length)) {
         bw_call_end(call, BW_CODE_INVALID, "json: too many messages or fields in one body");
@@ -258,37 +285,75 @@ static void ask_method(struct bw_gateway *gateway, const struct bw_method *metho
     bw_call_no_more(call);
 }
 
-static void say_version(struct bw_gateway *gateway)
+static void respond_version(struct bw_gateway *gateway, const char *query)
 {
+    (void)query;
     static const char text[] =
         "{\"etcdserver\":\"" BW_API_VERSION "\",\"etcdcluster\":\"" BW_API_CLUSTER_VERSION "\"}";
-    say(gateway, 200, "application/json", text, sizeof text - 1);
+    respond(gateway, 200, "application/json", text, sizeof text - 1);
 }
 
-static void say_health(struct bw_gateway *gateway)
+/* Whether the query has this parameter: `word` is its name and value. */
+static bool asks_for(const char *query, const char *word)
+{
+    size_t length = strlen(word);
+    for (; *query; query += strcspn(query, "&")) {
+        query += strspn(query, "?&");
+        if (strncmp(query, word, length) == 0 && (query[length] == '&' || query[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* As in etcd, a node is unhealthy while there is an alarm, except if the client excludes it. */
+static void respond_health(struct bw_gateway *gateway, const char *query)
 {
     struct bw_replica_status status;
     bw_replica_status(bw_service_replica(gateway->front->options.service), &status);
-    bool healthy = status.leader && !bw_service_awaits_users(gateway->front->options.service);
+    struct bw_service *service = gateway->front->options.service;
+    bool alarm = bw_registry_alarms(bw_service_registry(service))->count > 0 &&
+                 !asks_for(query, "exclude=NOSPACE");
+    bool healthy = status.leader && !bw_service_awaits_users(service) && !alarm;
     const char *text = healthy ? "{\"health\":\"true\"}" : "{\"health\":\"false\"}";
-    say(gateway, healthy ? 200 : 503, "application/json", text, strlen(text));
+    respond(gateway, healthy ? 200 : 503, "application/json", text, strlen(text));
 }
 
-static void say_metrics(struct bw_gateway *gateway)
+static void respond_metrics(struct bw_gateway *gateway, const char *query)
 {
+    (void)query;
     struct bw_json_text text = {0};
     bw_metrics_write(&text, gateway->front);
-    say(gateway, text.failed ? 503 : 200, "text/plain; version=0.0.4; charset=utf-8", text.at,
-        text.failed ? 0 : text.used);
+    respond(gateway, text.failed ? 503 : 200, "text/plain; version=0.0.4; charset=utf-8", text.at,
+            text.failed ? 0 : text.used);
     free(text.at);
+}
+
+/* The page is static: it asks the API for everything that it shows. Browsers check for a new
+ * version of the program at every visit. */
+static void respond_page(struct bw_gateway *gateway, const char *query)
+{
+    static const struct bw_http_field fields[] = {{"content-security-policy", bw_dashboard_policy},
+                                                  {"x-frame-options", "DENY"},
+                                                  {"x-content-type-options", "nosniff"},
+                                                  {"referrer-policy", "no-referrer"},
+                                                  {"cross-origin-opener-policy", "same-origin"},
+                                                  {"cache-control", "no-cache"},
+                                                  {NULL, NULL}};
+    (void)query;
+    gateway->fields = fields;
+    respond(gateway, 200, "text/html; charset=utf-8", bw_dashboard_page, bw_dashboard_page_length);
 }
 
 static const struct {
     const char *path;
-    void (*say)(struct bw_gateway *gateway);
-} plain_paths[] = {{"/version", say_version}, {"/health", say_health}, {"/metrics", say_metrics}};
+    void (*respond)(struct bw_gateway *gateway, const char *query);
+} plain_paths[] = {{"/", respond_page},
+                   {"/version", respond_version},
+                   {"/health", respond_health},
+                   {"/metrics", respond_metrics}};
 
-static bool ask_plain(struct bw_gateway *gateway, enum bw_verb verb, const char *path)
+static bool ask_plain(struct bw_gateway *gateway, enum bw_verb verb, const char *path,
+                      const char *query)
 {
     for (size_t i = 0; i < sizeof plain_paths / sizeof plain_paths[0]; i++) {
         if (strcmp(path, plain_paths[i].path) != 0)
@@ -299,11 +364,32 @@ static bool ask_plain(struct bw_gateway *gateway, enum bw_verb verb, const char 
             return true;
         }
         gateway->call.ended = true;
-        plain_paths[i].say(gateway);
+        plain_paths[i].respond(gateway, query);
         gateway->wire->end(gateway);
         return true;
     }
     return false;
+}
+
+/* Refuses requests that pages of other sites make a browser send (origin.h). With TLS, a foreign
+ * name does not match the certificate; with users, a foreign page has no token. */
+static bool refuses_origin(struct bw_gateway *gateway)
+{
+    struct bw_users_status users;
+    bw_registry_users_status(bw_service_registry(gateway->front->options.service), &users);
+    if (gateway->origin == BW_ORIGIN_FOREIGN)
+        bw_gateway_refuse(gateway, 403,
+                          "bellwether: refused a request from a page of another site (the Origin "
+                          "field differs from Host)");
+    else if (gateway->origin == BW_ORIGIN_NAME && !gateway->front->options.credentials &&
+             !users.enabled)
+        bw_gateway_refuse(
+            gateway, 403,
+            "bellwether: refused a request from a browser by host name; open the page "
+            "by IP address or localhost, or enable TLS or users");
+    else
+        return false;
+    return true;
 }
 
 void bw_gateway_ask(struct bw_gateway *gateway, enum bw_verb verb, const char *path,
@@ -313,11 +399,13 @@ void bw_gateway_ask(struct bw_gateway *gateway, enum bw_verb verb, const char *p
     size_t end = strcspn(path, "?");
     if (end < sizeof plain)
         memcpy(plain, path, end);
-    if (ask_plain(gateway, verb, plain))
+    if (ask_plain(gateway, verb, plain, path + end))
         return;
     const struct bw_method *method = find_method(plain);
     if (!method)
         bw_gateway_refuse(gateway, 404, NULL);
+    else if (refuses_origin(gateway))
+        return;
     else if (verb == BW_VERB_POST)
         ask_method(gateway, method, length ? body : "", length);
     else {

@@ -1,12 +1,13 @@
-/* gRPC over HTTP/2 (RFC 9113, and gRPC's own PROTOCOL-HTTP2) on nghttp2, the serving side. What is
- * not gRPC by its content type goes to the gateway, as on HTTP/1.1.
+/* Server side of gRPC over HTTP/2 (RFC 9113 and gRPC's PROTOCOL-HTTP2) on nghttp2. Requests whose
+ * content type is not gRPC go to the gateway, as on HTTP/1.1.
  *
- * A request is a stream: headers, then messages with five bytes of head each. An answer is headers,
- * messages, trailers with the status; an error before any message is trailers only. Compression is
- * refused. Floods of SETTINGS, PING, resets and CONTINUATION end the connection (nghttp2's own
- * bounds and ours). */
+ * A request is a stream: headers, then messages with a five-byte head each. A response is headers,
+ * messages and trailers with the status; an error before any message is trailers only. Compression
+ * is refused. Floods of SETTINGS, PING, resets and CONTINUATION end the connection, by limits of
+ * nghttp2 and of this file. */
 #include "core/base/bug.h"
 #include "core/base/error.h"
+#include "os/grow.h"
 #include "serve/api/auth.h"
 #include "serve/api/kv.h"
 #include "serve/front/gateway.h"
@@ -19,11 +20,11 @@
 
 #define PATH_MAX_BYTES 128u
 #define GRPC_HEAD      5u
-#define RESETS_MAX     2000u /* streams that a caller opened and reset, beyond those it let end */
+#define RESETS_MAX     2000u /* streams reset by the client minus streams that ended normally */
 #define TEXT_MAX       512u
-#define OUT_KEPT       4096u /* an idle stream's buffers */
+#define OUT_KEPT       4096u /* buffer size kept by an idle stream */
 #define OUT_GROWS      ((size_t)1 << 20)
-#define UNREAD_MAX     (4 * BW_FRONT_QUEUE_MAX) /* bytes of requests that are not whole */
+#define UNREAD_MAX     (4 * BW_FRONT_QUEUE_MAX) /* bytes of incomplete requests */
 
 struct stream {
     struct bw_call call;
@@ -33,23 +34,23 @@ struct stream {
     struct bw_h2_head head;
     char path[PATH_MAX_BYTES];
     enum bw_verb verb;
-    struct bw_gateway *gateway;   /* of what is not gRPC */
-    bool grpc, compressed, begun; /* begun: the answer's headers are out */
-    bool malformed;               /* and reset */
-    bool opened, whole;           /* head; all of the request: is there */
-    uint64_t slow_ms;             /* since when it is waited for; 0: see h2_sweep */
-    enum bw_bind bind;            /* asked for */
+    struct bw_gateway *gateway;   /* requests that are not gRPC */
+    bool grpc, compressed, begun; /* begun: the response headers were submitted */
+    bool malformed;               /* the request was malformed, and the stream was reset */
+    bool opened, complete;        /* the head is complete; the whole request is complete */
+    uint64_t slow_ms;             /* since when the client is late, see h2_sweep; 0: it is not */
+    enum bw_bind bind;            /* requested kind of lease binding */
     unsigned char proof_hash[BW_BIND_PROOF];
     size_t headers;
-    unsigned char *in; /* messages that are not whole, or held back */
+    unsigned char *in; /* incomplete or held-back messages */
     size_t in_used, in_size;
-    bool held_back;     /* its caller reads no responses: further messages are not taken */
-    size_t owed;        /* bytes of the flow-control window that are given back then */
-    unsigned char *out; /* messages to be sent; `out_size` is in the connection's account */
+    bool held_back;     /* the client reads no responses: no further message is taken */
+    size_t unconsumed;  /* received bytes whose flow-control window is not returned yet */
+    unsigned char *out; /* messages to send; the account counts `out_size` */
     size_t out_used, out_at, out_size;
-    uint64_t unread_ms; /* since when none of it was taken, see is_never_read */
+    uint64_t unread_ms; /* since when nothing was taken, see is_never_read */
     size_t unread_left;
-    bool deferred, finished, trailers; /* the source: waits; nothing more comes; trailers are due */
+    bool deferred, finished, trailers; /* waits for data; no more data comes; trailers are due */
     enum bw_code code;
     char text[TEXT_MAX];
 };
@@ -57,9 +58,9 @@ struct stream {
 struct session {
     nghttp2_session *h2;
     struct stream *first;
-    int64_t resets;   /* less what ended well */
-    size_t unread;    /* bytes of requests that are not whole, of all streams */
-    bool awaits_room; /* some call does, or some stream is held back */
+    int64_t resets;     /* reset streams minus normally ended ones */
+    size_t unread;      /* bytes of incomplete requests of all streams */
+    bool awaits_reader; /* a call waits for the client to read, or a stream is held back */
 };
 
 static nghttp2_nv nv(const char *name, const char *value)
@@ -73,7 +74,7 @@ static struct session *session_of(const struct stream *stream)
     return stream->conn->state;
 }
 
-/* Percent-encoding, as gRPC wants its messages. */
+/* Percent-encodes a text for grpc-message. */
 static void encode_text(const char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -93,7 +94,7 @@ static enum bw_account_of account_of(const struct stream *stream)
     return call->method && bw_method_streams(call->method) ? BW_ACCOUNT_STREAMS : BW_ACCOUNT_CALLS;
 }
 
-/* False: no memory. */
+/* Changes the size of the output buffer. Returns false if memory cannot be allocated. */
 static bool resize_out(struct stream *stream, size_t size)
 {
     unsigned char *other = size ? realloc(stream->out, size) : NULL;
@@ -107,7 +108,7 @@ static bool resize_out(struct stream *stream, size_t size)
     return true;
 }
 
-/* What is held for a client shrinks as it reads, or it could pin all of a response by leaving a
+/* Frees memory as the client reads. Otherwise a client could pin a whole response by leaving one
  * byte of it. */
 static void shrink_out(struct stream *stream)
 {
@@ -122,15 +123,15 @@ static void shrink_out(struct stream *stream)
         resize_out(stream, left > OUT_KEPT ? left : OUT_KEPT);
 }
 
-static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t size,
-                         uint32_t *flags, nghttp2_data_source *source, void *context)
+static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
+                         nghttp2_data_source *source, void *context)
 {
     struct stream *stream = source->ptr;
     (void)id;
     (void)context;
     size_t left = stream->out_used - stream->out_at, take = left < size ? left : size;
     if (take) {
-        memcpy(room, stream->out + stream->out_at, take);
+        memcpy(to, stream->out + stream->out_at, take);
         stream->out_at += take;
     }
     shrink_out(stream);
@@ -186,9 +187,9 @@ static size_t largest_out(const struct session *session)
     return largest;
 }
 
-/* One response is admitted whatever its size; it waits for others, or is refused for them. It takes
- * no room from them: while a client reads a large one, its leases are kept, its watches go on, and
- * its writes are answered. */
+/* Decides whether a response may be queued. One response is admitted whatever its size; a second
+ * large one is held or refused. The large response does not count against the others: while a
+ * client reads it, its leases are renewed, its watches continue and its writes are answered. */
 static bool admits(const struct stream *stream, size_t bytes)
 {
     size_t unread = bw_account_total(&stream->conn->account);
@@ -197,7 +198,7 @@ static bool admits(const struct stream *stream, size_t bytes)
            BW_BUG(account_is_ignored);
 }
 
-static unsigned char *out_room(struct stream *stream, size_t bytes)
+static unsigned char *grow_out(struct stream *stream, size_t bytes)
 {
     if (stream->out_size - stream->out_used < bytes) {
         size_t least = stream->out_used + bytes;
@@ -215,7 +216,7 @@ static void on_call_send(struct bw_call *call, const ProtobufCMessage *message)
 {
     struct stream *stream = call->wire;
     size_t length = protobuf_c_message_get_packed_size(message);
-    unsigned char *at = admits(stream, length) ? out_room(stream, GRPC_HEAD + length) : NULL;
+    unsigned char *at = admits(stream, length) ? grow_out(stream, GRPC_HEAD + length) : NULL;
     if (!at) {
         bw_call_end(call, BW_CODE_EXHAUSTED, BW_GATEWAY_UNREAD);
         return;
@@ -252,14 +253,14 @@ static bool is_full(const struct stream *stream)
 {
     bool full = stream->conn->account.bytes[BW_ACCOUNT_STREAMS] > BW_FRONT_QUEUE_MAX ||
                 bw_conn_backlog(stream->conn) > BW_FRONT_QUEUE_MAX;
-    session_of(stream)->awaits_room |= full;
+    session_of(stream)->awaits_reader |= full;
     return full;
 }
 
 static bool is_crowded(const struct stream *stream)
 {
     bool crowded = stream->conn->account.bytes[BW_ACCOUNT_CALLS] > BW_FRONT_QUEUE_MAX;
-    session_of(stream)->awaits_room |= crowded;
+    session_of(stream)->awaits_reader |= crowded;
     return crowded;
 }
 
@@ -273,7 +274,7 @@ static bool on_call_is_crowded(struct bw_call *call)
     return is_crowded(call->wire);
 }
 
-/* ── what is not gRPC ── */
+/* ---- requests that are not gRPC ---- */
 
 static void answer_head(struct bw_gateway *gateway, unsigned status, const char *type,
                         int64_t length)
@@ -282,12 +283,15 @@ static void answer_head(struct bw_gateway *gateway, unsigned status, const char 
     char digits[8], bytes[24];
     snprintf(digits, sizeof digits, "%u", status);
     snprintf(bytes, sizeof bytes, "%lld", (long long)length);
-    nghttp2_nv headers[4] = {nv(":status", digits), nv("content-type", type)};
+    nghttp2_nv headers[4 + BW_GATEWAY_FIELDS_MAX] = {nv(":status", digits),
+                                                     nv("content-type", type)};
     size_t count = 2;
     if (length >= 0)
         headers[count++] = nv("content-length", bytes);
     if (gateway->allow)
         headers[count++] = nv("allow", gateway->allow);
+    for (const struct bw_http_field *field = gateway->fields; field && field->name; field++)
+        headers[count++] = nv(field->name, field->value);
     nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read_body};
     stream->begun = true;
     nghttp2_submit_response(session_of(stream)->h2, stream->id, headers, count,
@@ -298,7 +302,7 @@ static void answer_head(struct bw_gateway *gateway, unsigned status, const char 
 static void answer_body(struct bw_gateway *gateway, const void *bytes, size_t length)
 {
     struct stream *stream = gateway->owner;
-    unsigned char *at = length && stream->verb != BW_VERB_HEAD ? out_room(stream, length) : NULL;
+    unsigned char *at = length && stream->verb != BW_VERB_HEAD ? grow_out(stream, length) : NULL;
     if (at)
         memcpy(at, bytes, length);
     more_to_send(stream);
@@ -342,6 +346,7 @@ static void open_gateway(struct stream *stream)
                                            .wire = &wire,
                                            .owner = stream,
                                            .needs_leader = stream->call.needs_leader,
+                                           .origin = stream->head.origin,
                                            .caller = stream->call.caller};
 }
 
@@ -377,7 +382,7 @@ static bool is(const uint8_t *at, size_t length, const char *text)
     return length == strlen(text) && memcmp(at, text, length) == 0;
 }
 
-/* The request is not well formed; nothing more of it is heard. */
+/* Resets the stream of a malformed request and ignores the rest of it. */
 static void reset(struct stream *stream)
 {
     stream->malformed = true;
@@ -436,7 +441,6 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 
 static void open_call(struct stream *stream)
 {
-    struct bw_replica_status status;
     struct bw_call *call = &stream->call;
     stream->opened = true;
     if (!bw_h2_head_end(&stream->head)) {
@@ -450,13 +454,12 @@ static void open_call(struct stream *stream)
     if (stream->bind != BW_BIND_NOT)
         call->binding = bw_conn_binding(stream->conn, stream->bind, stream->proof_hash);
     call->method = bw_method_find(stream->path, strlen(stream->path));
-    bw_replica_status(bw_service_replica(call->service), &status);
     if (!call->method)
-        bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: this part of the API is not there");
+        bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: method not implemented");
     else if (stream->compressed)
         bw_call_end(call, BW_CODE_UNIMPLEMENTED, "bellwether: compression is not supported");
-    else if (status.leader == BW_NODE_NONE)
-        bw_call_leaderless(call);
+    else
+        bw_call_check_leader(call);
 }
 
 static void take_message(struct stream *stream, const unsigned char *bytes, size_t length)
@@ -465,27 +468,28 @@ static void take_message(struct stream *stream, const unsigned char *bytes, size
     if (!bw_call_may_take(call))
         return;
     bool deep = call->method->request == &api__txn_request__descriptor &&
-                !bw_txn_is_shallow(bytes, length); /* unpacking would follow it to any depth */
+                !bw_txn_is_shallow(bytes, length); /* unpacking would recurse to any depth */
     ProtobufCMessage *message =
         deep ? NULL : protobuf_c_message_unpack(call->method->request, NULL, length, bytes);
     if (!message) {
         bw_call_end(call, BW_CODE_INTERNAL, "grpc: error unmarshalling request");
         return;
     }
-    bw_call_take(call, message);
+    bw_call_take(call, message, length);
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* As a server with a thread for each stream would block while it sends. */
+/* Returns true if the client does not read this stream's responses. A server with one thread per
+ * stream would block in send at this point. */
 static bool is_unread(const struct stream *stream)
 {
     bool unread = stream->out_used - stream->out_at > BW_FRONT_STREAM_QUEUE &&
                   !BW_BUG(stream_requests_are_never_held);
-    session_of(stream)->awaits_room |= unread;
+    session_of(stream)->awaits_reader |= unread;
     return unread;
 }
 
-/* Messages that are whole. */
+/* Passes all messages that have arrived completely to the method. */
 static void take_messages(struct stream *stream)
 {
     size_t used = 0;
@@ -495,12 +499,13 @@ static void take_messages(struct stream *stream)
             break;
         const unsigned char *at = stream->in + used;
         size_t length = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
-        if (at[0] != 0 || length > BW_FRONT_MESSAGE_MAX) {
-            bw_call_end(&stream->call, at[0] ? BW_CODE_UNIMPLEMENTED : BW_CODE_EXHAUSTED,
-                        at[0] ? "bellwether: compression is not supported"
-                              : "grpc: received message larger than max");
+        if (at[0] != 0) {
+            bw_call_end(&stream->call, BW_CODE_UNIMPLEMENTED,
+                        "bellwether: compression is not supported");
             break;
         }
+        if (bw_call_is_oversize(&stream->call, length))
+            break;
         if (stream->in_used - used - GRPC_HEAD < length)
             break;
         take_message(stream, at + GRPC_HEAD, length);
@@ -509,7 +514,7 @@ static void take_messages(struct stream *stream)
     }
     if (stream->call.ended)
         used = stream->in_used;
-    if (used > 0) /* a message in many small frames is not moved for each of them */
+    if (used > 0) /* avoids moving a message once per small frame */
         memmove(stream->in, stream->in + used, stream->in_used - used);
     stream->in_used -= used;
     session_of(stream)->unread -= used;
@@ -520,17 +525,17 @@ static void take_messages(struct stream *stream)
     }
 }
 
-/* Gives the window of what was received back, but not of a stream that is held back. */
+/* Returns the flow-control window of received bytes, except for a stream that is held back. */
 static void consume(struct stream *stream, size_t length)
 {
-    stream->owed += length;
-    if (stream->held_back || stream->owed == 0)
+    stream->unconsumed += length;
+    if (stream->held_back || stream->unconsumed == 0)
         return;
-    nghttp2_session_consume(session_of(stream)->h2, stream->id, stream->owed);
-    stream->owed = 0;
+    nghttp2_session_consume(session_of(stream)->h2, stream->id, stream->unconsumed);
+    stream->unconsumed = 0;
 }
 
-/* False: hang up. */
+/* Returns false to close the connection. */
 static bool take_data(struct stream *stream, const uint8_t *bytes, size_t length)
 {
     struct session *session = session_of(stream);
@@ -542,23 +547,15 @@ static bool take_data(struct stream *stream, const uint8_t *bytes, size_t length
         return true;
     if (session->unread + length > UNREAD_MAX)
         return false;
-    if (stream->in_size - stream->in_used < length) {
-        size_t size = stream->in_used + length;
-        if (size < 2 * stream->in_size)
-            size = 2 * stream->in_size;
-        unsigned char *larger = realloc(stream->in, size);
-        if (!larger)
-            return false;
-        stream->in = larger;
-        stream->in_size = size;
-    }
+    if (!bw_grow(&stream->in, &stream->in_size, stream->in_used + length, length, 1))
+        return false;
     memcpy(stream->in + stream->in_used, bytes, length);
     stream->in_used += length;
     session->unread += length;
     if (!stream->gateway)
         take_messages(stream);
-    else if (stream->in_used > BW_FRONT_MESSAGE_MAX)
-        bw_gateway_refuse(stream->gateway, 413, NULL);
+    else if (stream->in_used > BW_FRONT_BODY_MAX)
+        bw_gateway_refuse_size(stream->gateway, stream->in_used);
     return true;
 }
 
@@ -581,7 +578,7 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
 static void no_more(struct stream *stream)
 {
     struct bw_call *call = &stream->call;
-    stream->whole = true;
+    stream->complete = true;
     if (!stream->malformed && !bw_h2_head_whole(&stream->head))
         reset(stream);
     if (stream->malformed)
@@ -610,18 +607,18 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *conte
     return 0;
 }
 
-/* Its caller reads: calls go on, and messages that were held back are taken. */
-static void give_room(struct session *session)
+/* The client reads again: resumes calls and takes the messages that were held back. */
+static void resume_calls(struct session *session)
 {
-    session->awaits_room = false;
+    session->awaits_reader = false;
     for (struct stream *stream = session->first; stream; stream = stream->next) {
         if (stream->held_back) {
             take_messages(stream);
             consume(stream, 0);
-            if (stream->whole)
+            if (stream->complete)
                 no_more(stream);
         }
-        bw_call_room(stream->gateway ? &stream->gateway->call : &stream->call);
+        bw_call_writable(stream->gateway ? &stream->gateway->call : &stream->call);
     }
 }
 
@@ -630,14 +627,14 @@ static void stream_free(struct stream *stream)
     *stream->link = stream->next;
     if (stream->next)
         stream->next->link = stream->link;
-    resize_out(stream, 0); /* while it is known what it is of */
+    resize_out(stream, 0); /* while the account it belongs to is known */
     bw_call_gone(&stream->call);
     if (stream->gateway)
         bw_gateway_gone(stream->gateway);
     free(stream->gateway);
     session_of(stream)->unread -= stream->in_used;
-    if (stream->owed)
-        nghttp2_session_consume_connection(session_of(stream)->h2, stream->owed);
+    if (stream->unconsumed)
+        nghttp2_session_consume_connection(session_of(stream)->h2, stream->unconsumed);
     free(stream->in);
     free(stream);
 }
@@ -668,7 +665,7 @@ static nghttp2_session *session_new(struct bw_conn *conn)
         nghttp2_session_callbacks_del(callbacks);
         return NULL;
     }
-    nghttp2_option_set_no_http_messaging(option, 1); /* h2_head.h has these rules */
+    nghttp2_option_set_no_http_messaging(option, 1); /* h2_head.h implements these rules */
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
@@ -718,10 +715,10 @@ static void h2_flush(struct bw_conn *conn)
     while (bw_conn_backlog(conn) < BW_FRONT_QUEUE_MAX &&
            (length = nghttp2_session_mem_send(session->h2, &bytes)) > 0)
         bw_conn_put(conn, bytes, (size_t)length);
-    if (session->awaits_room)
-        give_room(session);
+    if (session->awaits_reader)
+        resume_calls(session);
     if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
-        conn->hang_up = true;
+        conn->close_when_sent = true;
 }
 
 static void h2_gone(struct bw_conn *conn)
@@ -735,19 +732,20 @@ static void h2_gone(struct bw_conn *conn)
     free(session);
 }
 
-/* Does its caller owe us something? One with many messages sends them when it likes, but none by
- * halves; and who was told the end should end its part. */
-static bool is_waited_for(const struct stream *stream)
+/* Returns true if the client should send something next, so that the time until then is limited. A
+ * client that streams may pause between messages, but not inside one. After the server has ended
+ * the call, the client must end its side. */
+static bool is_client_late(const struct stream *stream)
 {
     const struct bw_call *call = &stream->call;
     bool streams = call->method && bw_method_streams(call->method);
-    return !stream->whole && !stream->held_back &&
+    return !stream->complete && !stream->held_back &&
            (stream->in_used > 0 || call->ended || (!streams && !call->asked));
 }
 
-/* The window of a response stays closed: a client of a unary call reads its response at once, so
- * nobody waits for this one. While the socket has bytes to take, it is the connection that is slow.
- */
+/* Returns true if a client leaves the flow-control window of a unary response closed for
+ * BW_FRONT_UNREAD_MS. Clients read such a response at once, so this one has been abandoned. While
+ * the socket still has bytes to send, the connection is slow and not the stream. */
 static bool is_never_read(struct stream *stream, uint64_t now_ms)
 {
     size_t left = stream->out_used - stream->out_at;
@@ -759,7 +757,8 @@ static bool is_never_read(struct stream *stream, uint64_t now_ms)
            now_ms >= stream->unread_ms + BW_FRONT_UNREAD_MS;
 }
 
-/* A stream that is too slow is reset; one whose head never ends holds up all others. */
+/* Resets streams that are too slow. A head that never ends blocks all other streams, so it ends the
+ * connection. */
 static bool h2_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
 {
     struct session *session = conn->state;
@@ -770,7 +769,7 @@ static bool h2_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
             bw_conn_dirty(conn);
             continue;
         }
-        if (!is_waited_for(at))
+        if (!is_client_late(at))
             at->slow_ms = 0;
         else if (!at->slow_ms)
             at->slow_ms = now_ms;
@@ -786,4 +785,4 @@ static bool h2_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
     return true;
 }
 
-const struct bw_speech bw_speech_h2 = {h2_bytes, h2_flush, h2_gone, NULL, h2_sweep};
+const struct bw_protocol bw_protocol_h2 = {h2_bytes, h2_flush, h2_gone, NULL, h2_sweep};

@@ -20,9 +20,10 @@ static unsigned pseudo(const uint8_t *name, size_t length)
                                             : 0;
 }
 
-/* Fields of HTTP/1.1's connections: a request that has one was translated by mistake. */
-static bool is_of_a_connection(const uint8_t *name, size_t name_length, const uint8_t *value,
-                               size_t value_length)
+/* Fields that describe an HTTP/1.1 connection. A proxy that forwards them has translated the
+ * request wrongly, so the request is malformed (RFC 9113, section 8.2.2). */
+static bool is_connection_specific(const uint8_t *name, size_t name_length, const uint8_t *value,
+                                   size_t value_length)
 {
     static const char *const names[] = {"connection", "keep-alive", "proxy-connection",
                                         "transfer-encoding", "upgrade"};
@@ -47,14 +48,32 @@ static bool take_length(struct bw_h2_head *head, const uint8_t *value, size_t le
     return true;
 }
 
+/* A longer authority is kept as empty, which equals no origin. */
+static void take_authority(struct bw_h2_head *head, const uint8_t *value, size_t length)
+{
+    head->authority_length = length <= sizeof head->authority ? length : 0;
+    memcpy(head->authority, value, head->authority_length);
+}
+
 static enum bw_h2_field pseudo_field(struct bw_h2_head *head, unsigned which, const uint8_t *value,
                                      size_t length)
 {
-    bool bad = !which || (head->seen & which) || head->plain || head->ended ||
+    bool bad = !which || (head->seen & which) || head->regular || head->ended ||
                !nghttp2_check_header_value(value, length) ||
                ((which & (METHOD | SCHEME | PATH)) && length == 0);
     head->seen |= which;
+    if (which == AUTHORITY && !bad)
+        take_authority(head, value, length);
     return bad ? BW_H2_BAD : BW_H2_TAKE;
+}
+
+static bool take_origin(struct bw_h2_head *head, const uint8_t *value, size_t length)
+{
+    if (head->origin != BW_ORIGIN_NONE)
+        return false;
+    head->origin =
+        bw_origin_judge((const char *)value, length, head->authority, head->authority_length);
+    return true;
 }
 
 enum bw_h2_field bw_h2_head_field(struct bw_h2_head *head, const uint8_t *name, size_t name_length,
@@ -62,12 +81,14 @@ enum bw_h2_field bw_h2_head_field(struct bw_h2_head *head, const uint8_t *name, 
 {
     if (name_length && name[0] == ':')
         return pseudo_field(head, pseudo(name, name_length), value, value_length);
-    head->plain = true;
+    head->regular = true;
     if (!nghttp2_check_header_name(name, name_length) ||
         !nghttp2_check_header_value(value, value_length))
         return BW_H2_PASS;
-    if (is_of_a_connection(name, name_length, value, value_length))
+    if (is_connection_specific(name, name_length, value, value_length))
         return BW_H2_BAD;
+    if (!head->ended && is(name, name_length, "origin"))
+        return take_origin(head, value, value_length) ? BW_H2_TAKE : BW_H2_BAD;
     if (!head->ended && is(name, name_length, "content-length"))
         return take_length(head, value, value_length) ? BW_H2_TAKE : BW_H2_BAD;
     return BW_H2_TAKE;

@@ -1,11 +1,13 @@
-/* HTTP/1.1 on the service's port: one request after the other in the order they came, each handed
- * to the gateway when it is whole. What is wrong with a request is said (4xx), then the connection
- * ends, and what its caller still sends is passed over for a moment, so that the answer arrives.
+/* HTTP/1.1 on the service's port. Requests are processed in order, each handed to the gateway when
+ * it is complete. An invalid request is answered with a 4xx status, and then the connection is
+ * closed. Before it closes, the server discards incoming bytes for DRAIN_MS, so that the response
+ * is not lost to a reset.
  *
- * Bounds: BW_FRONT_HEADERS_MAX, BW_FRONT_MESSAGE_MAX; a head and a body must come in WITHIN_MS
- * each; who sends requests ahead is not read from beyond AHEAD_MAX. */
+ * Bounds: BW_FRONT_HEADERS_MAX, BW_FRONT_BODY_MAX; a head and a body must each arrive within
+ * WITHIN_MS; the server stops reading from a client that pipelines more than AHEAD_MAX bytes. */
 #include "core/base/bug.h"
 #include "core/base/error.h"
+#include "os/grow.h"
 #include "serve/api/auth.h"
 #include "serve/front/gateway.h"
 #include "serve/front/http1_head.h"
@@ -16,8 +18,8 @@
 #include <time.h>
 
 #define WITHIN_MS     20000u
-#define KEEP_MS       300000u /* between requests */
-#define LINGER_MS     2000u
+#define KEEP_MS       300000u /* idle time between requests */
+#define DRAIN_MS      2000u
 #define AHEAD_MAX     65536u
 #define CHUNK_LINE    256u
 #define IDLE_BYTES    4096u
@@ -25,16 +27,16 @@
 #define TRAILERS_MAX  8192u
 #define CONTINUE_TEXT "HTTP/1.1 100 Continue\r\n\r\n"
 
-struct buffer { /* `used` bytes from `from` on */
+struct buffer { /* `used` bytes starting at `from` */
     unsigned char *at;
     size_t from, used, size;
 };
 
 enum stage {
     HEAD,
-    BODY,       /* `left` bytes of it are still to come */
+    BODY,       /* `left` bytes are still missing */
     CHUNK_SIZE, /* a line */
-    CHUNK,      /* `left` bytes, and the end of the line */
+    CHUNK,      /* `left` bytes and the CRLF behind them */
     TRAILERS,
     ANSWERING,
     DISCARD
@@ -42,16 +44,16 @@ enum stage {
 
 struct http1 {
     struct buffer in, body;
-    struct buffer answer; /* beyond what the connection's queue takes; in the account */
-    size_t scanned;       /* of `in`: no end of the head in it */
+    struct buffer answer; /* what the connection's queue does not take; counted in the account */
+    size_t scanned;       /* bytes of `in` without an end of the head */
     size_t left, trailers;
     enum stage stage;
     struct bw_http1_head head;
     struct bw_gateway ask;
-    bool in_pieces, done; /* of the answer */
-    bool paused, ended;   /* reading: for now; nothing more comes */
-    uint64_t turn;        /* the last in which it asked something */
-    unsigned asked;       /* in that turn */
+    bool chunked_answer, answered; /* the response: chunked; complete */
+    bool paused, ended;            /* reading: paused; the client half-closed */
+    uint64_t turn;                 /* the last turn in which a request was processed */
+    unsigned asked;                /* requests processed in that turn */
 };
 
 static unsigned char *start(const struct buffer *buffer)
@@ -65,16 +67,8 @@ static bool put(struct buffer *buffer, const void *bytes, size_t length)
         memmove(buffer->at, start(buffer), buffer->used);
         buffer->from = 0;
     }
-    if (buffer->size - buffer->from - buffer->used < length) {
-        size_t size = buffer->size ? 2 * buffer->size : 1024;
-        if (size < buffer->used + length)
-            size = buffer->used + length;
-        unsigned char *larger = realloc(buffer->at, size);
-        if (!larger)
-            return false;
-        buffer->at = larger;
-        buffer->size = size;
-    }
+    if (!bw_grow(&buffer->at, &buffer->size, buffer->from + buffer->used + length, 1024, 1))
+        return false;
     if (length)
         memcpy(start(buffer) + buffer->used, bytes, length);
     buffer->used += length;
@@ -85,13 +79,13 @@ static void drop(struct buffer *buffer, size_t length)
 {
     buffer->used -= length;
     buffer->from = buffer->used ? buffer->from + length : 0;
-    if (buffer->used == 0 && buffer->size > IDLE_BYTES) { /* idle connections hold little */
+    if (buffer->used == 0 && buffer->size > IDLE_BYTES) { /* idle connections hold little memory */
         free(buffer->at);
         *buffer = (struct buffer){0};
     }
 }
 
-/* ── the answer ── */
+/* ---- the response ---- */
 
 static struct http1 *http1_of(const struct bw_gateway *gateway)
 {
@@ -103,21 +97,29 @@ static void answer_head(struct bw_gateway *gateway, unsigned status, const char 
 {
     struct http1 *h = http1_of(gateway);
     char text[512], date[64], framing[64] = "";
+    const struct bw_http_field *field = gateway->fields;
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
-    h->in_pieces = length < 0 && !h->head.old;
-    h->head.close |= length < 0 && h->head.old;
+    h->chunked_answer = length < 0 && !h->head.is_http10;
+    h->head.close |= length < 0 && h->head.is_http10;
     if (length >= 0)
         snprintf(framing, sizeof framing, "Content-Length: %lld\r\n", (long long)length);
-    else if (h->in_pieces)
+    else if (h->chunked_answer)
         snprintf(framing, sizeof framing, "Transfer-Encoding: chunked\r\n");
-    int used = snprintf(text, sizeof text,
-                        "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: %s\r\n%s%s%s%s%s\r\n", status,
-                        bw_http_reason(status), date, type, framing,
-                        gateway->allow ? "Allow: " : "", gateway->allow ? gateway->allow : "",
-                        gateway->allow ? "\r\n" : "", h->head.close ? "Connection: close\r\n" : "");
+    int used =
+        snprintf(text, sizeof text, "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: %s\r\n%s%s%s%s%s",
+                 status, bw_http_status_text(status), date, type, framing,
+                 gateway->allow ? "Allow: " : "", gateway->allow ? gateway->allow : "",
+                 gateway->allow ? "\r\n" : "", h->head.close ? "Connection: close\r\n" : "");
     bw_conn_put(gateway->owner, text, (size_t)used);
+    for (; field && field->name; field++) {
+        bw_conn_put(gateway->owner, field->name, strlen(field->name));
+        bw_conn_put(gateway->owner, ": ", 2);
+        bw_conn_put(gateway->owner, field->value, strlen(field->value));
+        bw_conn_put(gateway->owner, "\r\n", 2);
+    }
+    bw_conn_put(gateway->owner, "\r\n", 2);
     bw_conn_dirty(gateway->owner);
 }
 
@@ -127,7 +129,7 @@ static enum bw_account_of account_of(const struct http1 *h)
     return method && bw_method_streams(method) ? BW_ACCOUNT_STREAMS : BW_ACCOUNT_CALLS;
 }
 
-/* The connection's queue is filled, and again when the client has read it. */
+/* Refills the connection's queue as the client reads. */
 static void pump(struct bw_conn *conn, struct http1 *h)
 {
     size_t before = h->answer.size;
@@ -139,18 +141,20 @@ static void pump(struct bw_conn *conn, struct http1 *h)
     bw_account_change(&conn->account, account_of(h), before, h->answer.size);
 }
 
-/* A response is whole, however long it is: what the queue does not take now waits here. */
-static void say(struct bw_conn *conn, const void *bytes, size_t length)
+/* Queues a part of the response. The connection's queue has a limit, a response has none: what does
+ * not fit waits in `answer`. */
+static void queue_response(struct bw_conn *conn, const void *bytes, size_t length)
 {
     struct http1 *h = conn->state;
     size_t before = h->answer.size;
     bw_conn_dirty(conn);
-    if (h->answer.used == 0 && bw_conn_backlog(conn) + length <= BW_FRONT_QUEUE_MAX) {
+    if (BW_BUG(http1_queues_whole_responses) ||
+        (h->answer.used == 0 && bw_conn_backlog(conn) + length <= BW_FRONT_QUEUE_MAX)) {
         bw_conn_put(conn, bytes, length);
         return;
     }
     if (!put(&h->answer, bytes, length))
-        conn->hang_up = true; /* no memory; the length or the last chunk that is missing shows it */
+        conn->incomplete = true; /* out of memory */
     bw_account_change(&conn->account, account_of(h), before, h->answer.size);
 }
 
@@ -160,19 +164,20 @@ static void answer_body(struct bw_gateway *gateway, const void *bytes, size_t le
     char size[32];
     if (h->head.verb == BW_VERB_HEAD || length == 0)
         return;
-    if (h->in_pieces)
-        say(gateway->owner, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", length));
-    say(gateway->owner, bytes, length);
-    if (h->in_pieces)
-        say(gateway->owner, "\r\n", 2);
+    if (h->chunked_answer)
+        queue_response(gateway->owner, size,
+                       (size_t)snprintf(size, sizeof size, "%zx\r\n", length));
+    queue_response(gateway->owner, bytes, length);
+    if (h->chunked_answer)
+        queue_response(gateway->owner, "\r\n", 2);
 }
 
 static void answer_end(struct bw_gateway *gateway)
 {
     struct http1 *h = http1_of(gateway);
-    if (h->in_pieces && h->head.verb != BW_VERB_HEAD)
-        say(gateway->owner, "0\r\n\r\n", 5);
-    h->done = true;
+    if (h->chunked_answer && h->head.verb != BW_VERB_HEAD)
+        queue_response(gateway->owner, "0\r\n\r\n", 5);
+    h->answered = true;
     bw_conn_dirty(gateway->owner);
 }
 
@@ -182,7 +187,7 @@ static bool answer_is_full(struct bw_gateway *gateway)
     return bw_conn_backlog(conn) + bw_account_total(&conn->account) > BW_FRONT_QUEUE_MAX;
 }
 
-/* One response at a time. */
+/* HTTP/1.1 processes one response at a time. */
 static bool answer_is_crowded(struct bw_gateway *gateway)
 {
     (void)gateway;
@@ -201,30 +206,50 @@ static const struct bw_gateway_wire wire = {answer_head,    answer_body,       a
 
 static void new_ask(struct bw_conn *conn, struct http1 *h)
 {
-    h->ask = (struct bw_gateway){
-        .front = conn->front, .wire = &wire, .owner = conn, .needs_leader = h->head.needs_leader};
+    h->ask = (struct bw_gateway){.front = conn->front,
+                                 .wire = &wire,
+                                 .owner = conn,
+                                 .needs_leader = h->head.needs_leader,
+                                 .origin = h->head.origin};
     h->ask.caller = conn->caller;
     bw_auth_take_token(conn->front->options.service, h->head.token, strlen(h->head.token),
                        &h->ask.caller);
-    h->done = h->in_pieces = false;
+    h->answered = h->chunked_answer = false;
 }
 
-/* ── the request ── */
+/* ---- the request ---- */
 
-static void within(struct bw_conn *conn, uint64_t ms)
+static void set_deadline(struct bw_conn *conn, uint64_t ms)
 {
     conn->deadline_ms = ms ? uv_now(conn->front->options.loop) + ms : 0;
 }
 
-static void refuse(struct bw_conn *conn, struct http1 *h, unsigned status)
+static void begin_refusal(struct bw_conn *conn, struct http1 *h)
 {
     new_ask(conn, h);
     h->head.close = true;
-    bw_gateway_refuse(&h->ask, status, NULL);
+}
+
+static void end_refusal(struct bw_conn *conn, struct http1 *h)
+{
     bw_gateway_gone(&h->ask);
     h->stage = DISCARD;
     drop(&h->in, h->in.used);
-    within(conn, 0); /* see http1_sweep */
+    set_deadline(conn, 0); /* http1_sweep sets the deadline */
+}
+
+static void refuse(struct bw_conn *conn, struct http1 *h, unsigned status)
+{
+    begin_refusal(conn, h);
+    bw_gateway_refuse(&h->ask, status, NULL);
+    end_refusal(conn, h);
+}
+
+static void refuse_size(struct bw_conn *conn, struct http1 *h, uint64_t bytes)
+{
+    begin_refusal(conn, h);
+    bw_gateway_refuse_size(&h->ask, bytes);
+    end_refusal(conn, h);
 }
 
 static void ask(struct bw_conn *conn, struct http1 *h)
@@ -232,7 +257,7 @@ static void ask(struct bw_conn *conn, struct http1 *h)
     uint64_t turn = conn->front->turn;
     h->asked = h->turn == turn ? h->asked + 1 : 1;
     h->turn = turn;
-    within(conn, 0);
+    set_deadline(conn, 0);
     new_ask(conn, h);
     h->stage = ANSWERING;
     bw_gateway_ask(&h->ask, h->head.verb, h->head.path, (const char *)start(&h->body),
@@ -242,18 +267,18 @@ static void ask(struct bw_conn *conn, struct http1 *h)
 static void to_stage(struct bw_conn *conn, struct http1 *h, enum stage stage)
 {
     h->stage = stage;
-    within(conn, WITHIN_MS);
-    if (h->head.waits && h->in.used == 0) {
+    set_deadline(conn, WITHIN_MS);
+    if (h->head.expects_continue && h->in.used == 0) {
         bw_conn_put(conn, CONTINUE_TEXT, sizeof CONTINUE_TEXT - 1);
         bw_conn_dirty(conn);
     }
-    bw_conn_quick(conn); /* some send the body only after the head was acknowledged */
+    bw_conn_quick(conn); /* some clients send the body only after the head was acknowledged */
 }
 
 static void begin_body(struct bw_conn *conn, struct http1 *h)
 {
-    if (h->head.length > BW_FRONT_MESSAGE_MAX) {
-        refuse(conn, h, 413);
+    if (h->head.length > BW_FRONT_BODY_MAX) {
+        refuse_size(conn, h, h->head.length);
         return;
     }
     h->left = h->head.length;
@@ -266,10 +291,11 @@ static void begin_body(struct bw_conn *conn, struct http1 *h)
         ask(conn, h);
 }
 
-/* Each of these returns false if it needs more bytes. */
+/* The functions take_... each process one stage of a request. They return false if more bytes must
+ * arrive first. */
 static bool take_head(struct bw_conn *conn, struct http1 *h)
 {
-    size_t empty = 0; /* lines before a request are passed over */
+    size_t empty = 0; /* empty lines before a request are ignored */
     while (empty + 2 <= h->in.used && memcmp(start(&h->in) + empty, "\r\n", 2) == 0)
         empty += 2;
     if (empty) {
@@ -288,7 +314,7 @@ static bool take_head(struct bw_conn *conn, struct http1 *h)
     }
     if (!end) {
         if (h->scanned == 0)
-            within(conn, WITHIN_MS);
+            set_deadline(conn, WITHIN_MS);
         h->scanned = h->in.used;
         return false;
     }
@@ -302,7 +328,8 @@ static bool take_head(struct bw_conn *conn, struct http1 *h)
     return true;
 }
 
-/* Moves what is there of the body; false: no memory. */
+/* Moves the received part of the body from the input buffer to `body`. Returns false if memory
+ * cannot be allocated. */
 static bool move_body(struct http1 *h)
 {
     size_t take = h->in.used < h->left ? h->in.used : h->left;
@@ -325,7 +352,7 @@ static bool take_body(struct bw_conn *conn, struct http1 *h)
     return true;
 }
 
-/* The length of a line with its end; 0: not whole. */
+/* Returns the length of a line including CRLF; 0: incomplete; SIZE_MAX: longer than `most`. */
 static size_t line_length(const struct http1 *h, size_t most)
 {
     const unsigned char *end = h->in.used ? memmem(start(&h->in), h->in.used, "\r\n", 2) : NULL;
@@ -344,8 +371,8 @@ static bool take_chunk_size(struct bw_conn *conn, struct http1 *h)
         refuse(conn, h, 400);
         return true;
     }
-    if (size > BW_FRONT_MESSAGE_MAX - h->body.used) {
-        refuse(conn, h, 413);
+    if (size > BW_FRONT_BODY_MAX - h->body.used) {
+        refuse_size(conn, h, size > UINT64_MAX - h->body.used ? size : size + h->body.used);
         return true;
     }
     drop(&h->in, length);
@@ -386,21 +413,21 @@ static bool take_trailer(struct bw_conn *conn, struct http1 *h)
     return true;
 }
 
-/* The answer is said: the next request, if there may be one. */
+/* Called when the response is complete: prepares for the next request, or closes the connection. */
 static bool take_end(struct bw_conn *conn, struct http1 *h)
 {
-    if (!h->done || h->answer.used)
+    if (!h->answered || h->answer.used)
         return false;
     bw_gateway_gone(&h->ask);
     drop(&h->body, h->body.used);
-    h->done = false;
+    h->answered = false;
     if (h->head.close) {
         h->stage = DISCARD;
-        conn->hang_up = true; /* once all of it is read, however slowly */
+        conn->close_when_sent = true; /* after the client has read everything, however slowly */
         return false;
     }
     h->stage = HEAD;
-    within(conn, KEEP_MS);
+    set_deadline(conn, KEEP_MS);
     return true;
 }
 
@@ -408,42 +435,53 @@ static bool (*const takes[])(struct bw_conn *conn, struct http1 *h) = {
     [HEAD] = take_head,   [BODY] = take_body,        [CHUNK_SIZE] = take_chunk_size,
     [CHUNK] = take_chunk, [TRAILERS] = take_trailer, [ANSWERING] = take_end};
 
-/* Who sends no more may still read: what it asked for whole is answered, but a stream, which has
- * no end of its own, is not held for it. */
+/* A half-closed client still receives its responses: every complete request is answered. A
+ * streaming method never ends by itself, so the server does not keep it for such a client. */
 static bool has_nothing_left(const struct bw_conn *conn, const struct http1 *h)
 {
     const struct bw_method *method = h->ask.call.method;
-    return h->ended && !conn->rests &&
+    return h->ended && !conn->yielded &&
            (h->stage != ANSWERING || (method && bw_method_streams(method)));
 }
 
-/* Requests that were sent ahead do not keep others from their turn: some are answered at once, and
- * cost more than they take to send. */
-static bool has_enough(const struct bw_conn *conn, const struct http1 *h)
+/* Limits the pipelined requests per turn, so that other connections get their turn. A short request
+ * may be expensive to answer. */
+static bool used_its_share(const struct bw_conn *conn, const struct http1 *h)
 {
     return h->stage == HEAD && h->in.used && h->turn == conn->front->turn &&
            h->asked >= BW_FRONT_TURN_REQUESTS && !BW_BUG(requests_ahead_are_all_taken);
 }
 
-static void go_on(struct bw_conn *conn)
+/* Streams, and candidates in the queue of an election. The server reads on meanwhile, because it
+ * would otherwise not notice a disconnect; it closes the connection of a client that pipelines
+ * more than AHEAD_MAX behind such a call. */
+static bool may_never_end(const struct http1 *h)
+{
+    const struct bw_call *call = &h->ask.call;
+    return h->stage == ANSWERING && call->method &&
+           (bw_method_streams(call->method) || bw_election_may_wait(call)) &&
+           !BW_BUG(http1_pauses_candidates);
+}
+
+static void advance(struct bw_conn *conn)
 {
     struct http1 *h = conn->state;
     pump(conn, h);
-    if (h->stage == ANSWERING && !h->done)
-        bw_call_room(&h->ask.call);
-    while (h->stage != DISCARD && !has_enough(conn, h) && takes[h->stage](conn, h))
+    if (h->stage == ANSWERING && !h->answered)
+        bw_call_writable(&h->ask.call);
+    while (h->stage != DISCARD && !used_its_share(conn, h) && takes[h->stage](conn, h))
         ;
-    if (has_enough(conn, h))
-        bw_conn_rest(conn);
+    if (used_its_share(conn, h))
+        bw_conn_yield(conn);
     if (has_nothing_left(conn, h))
-        conn->hang_up = true;
-    if (h->paused && h->in.used <= AHEAD_MAX) {
+        conn->close_when_sent = true;
+    if (h->paused && (h->in.used <= AHEAD_MAX || may_never_end(h))) {
         h->paused = false;
         bw_conn_resume(conn);
     }
 }
 
-/* ── the connection ── */
+/* ---- the connection ---- */
 
 bool bw_http1_begin(struct bw_conn *conn)
 {
@@ -458,25 +496,27 @@ static bool http1_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t
         return true;
     if (!put(&h->in, bytes, length))
         return false;
-    go_on(conn);
+    advance(conn);
+    bw_conn_dirty(conn); /* it may have refilled the connection's queue */
     if (h->stage == ANSWERING && h->in.used > AHEAD_MAX) {
-        if (h->ask.call.method && bw_method_streams(h->ask.call.method))
-            return false; /* a stream may never end */
+        if (may_never_end(h))
+            return false;
         h->paused = true;
         bw_conn_pause(conn);
     }
     return true;
 }
 
-/* Who has said all may still read, and is answered. But an answer that waits for others may be long
- * in coming: nobody half closes for that, and who stands in line must not stay there for nobody. */
+/* A half-closed client still receives its responses. The exception is a call that waits in an
+ * election's queue. Its response may take long, and a candidate that has gone must not keep its
+ * place. */
 static bool http1_no_more(struct bw_conn *conn)
 {
     struct http1 *h = conn->state;
-    if (bw_election_is_in_line(&h->ask.call))
+    if (bw_election_is_queued(&h->ask.call))
         return false;
     h->ended = true;
-    go_on(conn);
+    advance(conn);
     bw_conn_dirty(conn);
     return !has_nothing_left(conn, h) || bw_conn_backlog(conn) > 0;
 }
@@ -491,18 +531,18 @@ static void http1_gone(struct bw_conn *conn)
     free(h);
 }
 
-/* Slow requests have the connection's deadline. Who was refused has a moment from when it was sent
- * its answers: earlier ones may be long, and read slowly. */
+/* Slow requests are ended by the connection's deadline. A refused client gets DRAIN_MS, counted
+ * from when all responses were sent: earlier responses may be long and read slowly. */
 static bool http1_sweep(struct bw_conn *conn, uint64_t now_ms, bool leaderless)
 {
     struct http1 *h = conn->state;
     (void)now_ms;
     if (h->stage == DISCARD && !conn->deadline_ms && bw_conn_backlog(conn) == 0)
-        within(conn, LINGER_MS);
+        set_deadline(conn, DRAIN_MS);
     if (leaderless)
         bw_call_leaderless(&h->ask.call);
-    return !h->ended || !bw_election_is_in_line(&h->ask.call);
+    return !h->ended || !bw_election_is_queued(&h->ask.call);
 }
 
-const struct bw_speech bw_speech_http1 = {http1_bytes, go_on, http1_gone, http1_no_more,
-                                          http1_sweep};
+const struct bw_protocol bw_protocol_http1 = {http1_bytes, advance, http1_gone, http1_no_more,
+                                              http1_sweep};

@@ -14,6 +14,11 @@ static bool same(struct span span, const char *text)
     return span.length == strlen(text) && strncasecmp(span.at, text, span.length) == 0;
 }
 
+/* The fields that bw_origin_judge compares, in the text of the head. */
+struct origin_fields {
+    struct span origin, host;
+};
+
 enum bw_verb bw_verb_of(const char *text, size_t length)
 {
     if (length == 3 && memcmp(text, "GET", 3) == 0)
@@ -91,13 +96,13 @@ static unsigned take_first_line(struct bw_http1_head *head, struct span line)
     if (path.length == 0 || (path.at[0] != '/' && path.at[0] != '*'))
         return 400;
     head->verb = bw_verb_of(verb.at, verb.length);
-    head->old = head->close = version.at[7] == '0';
+    head->is_http10 = head->close = version.at[7] == '0';
     if (path.length <= BW_HTTP1_PATH_MAX)
         memcpy(head->path, path.at, path.length);
     return 0;
 }
 
-/* Options of Connection stand in a list. */
+/* The Connection field holds a comma-separated list of options. */
 static void take_connection(struct bw_http1_head *head, struct span value)
 {
     while (value.length) {
@@ -110,14 +115,15 @@ static void take_connection(struct bw_http1_head *head, struct span value)
             one.length--;
         if (same(one, "close"))
             head->close = true;
-        else if (same(one, "keep-alive") && head->old)
+        else if (same(one, "keep-alive") && head->is_http10)
             head->close = false;
         value.at += step;
         value.length -= step;
     }
 }
 
-static unsigned take_field(struct bw_http1_head *head, struct span name, struct span value)
+static unsigned take_field(struct bw_http1_head *head, struct origin_fields *fields,
+                           struct span name, struct span value)
 {
     if (same(name, "content-length")) {
         uint64_t length;
@@ -133,12 +139,17 @@ static unsigned take_field(struct bw_http1_head *head, struct span name, struct 
     } else if (same(name, "connection")) {
         take_connection(head, value);
     } else if (same(name, "expect")) {
-        head->waits = same(value, "100-continue");
-        return head->waits ? 0 : 417;
+        head->expects_continue = same(value, "100-continue");
+        return head->expects_continue ? 0 : 417;
     } else if (same(name, "host")) {
         if (head->has_host)
             return 400;
         head->has_host = true;
+        fields->host = value;
+    } else if (same(name, "origin")) {
+        if (fields->origin.at)
+            return 400;
+        fields->origin = value;
     } else if (same(name, "grpc-metadata-hasleader")) {
         head->needs_leader = same(value, "true");
     } else if (same(name, "authorization") || same(name, "grpc-metadata-token")) {
@@ -149,7 +160,8 @@ static unsigned take_field(struct bw_http1_head *head, struct span name, struct 
     return 0;
 }
 
-static unsigned take_line(struct bw_http1_head *head, struct span line)
+static unsigned take_line(struct bw_http1_head *head, struct origin_fields *fields,
+                          struct span line)
 {
     const char *colon = memchr(line.at, ':', line.length);
     if (!colon)
@@ -163,12 +175,13 @@ static unsigned take_line(struct bw_http1_head *head, struct span line)
     while (value.length &&
            (value.at[value.length - 1] == ' ' || value.at[value.length - 1] == '\t'))
         value.length--;
-    return take_field(head, name, value);
+    return take_field(head, fields, name, value);
 }
 
 unsigned bw_http1_head_read(struct bw_http1_head *head, const char *text, size_t length)
 {
     const char *end = text + length;
+    struct origin_fields fields = {{NULL, 0}, {NULL, 0}};
     bool first = true;
     *head = (struct bw_http1_head){0};
     while (text < end) {
@@ -178,13 +191,15 @@ unsigned bw_http1_head_read(struct bw_http1_head *head, const char *text, size_t
         struct span line = {text, (size_t)(stop - 1 - text)};
         if (line.length == 0)
             break;
-        unsigned status = first ? take_first_line(head, line) : take_line(head, line);
+        unsigned status = first ? take_first_line(head, line) : take_line(head, &fields, line);
         if (status)
             return status;
         first = false;
         text = stop + 1;
     }
-    if (first || (head->chunked && (head->has_length || head->old)))
+    head->origin =
+        bw_origin_judge(fields.origin.at, fields.origin.length, fields.host.at, fields.host.length);
+    if (first || (head->chunked && (head->has_length || head->is_http10)))
         return 400;
-    return head->has_host || head->old ? 0 : 400;
+    return head->has_host || head->is_http10 ? 0 : 400;
 }

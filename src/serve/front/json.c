@@ -1,4 +1,4 @@
-/* Reading: jansson's tree, then a walk over the message's fields; see json.h. */
+/* Reads JSON: jansson parses a tree, then a walk over it fills the message's fields; see json.h. */
 #include "serve/front/json.h"
 
 #include "core/base/bug.h"
@@ -33,10 +33,10 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct reading *r, int e
 
 static int wrong(struct reading *r, const ProtobufCFieldDescriptor *field, const char *wanted)
 {
-    return refuse(r, BW_EMALFORMED, "json: field \"%s\": %s expected", field->name, wanted);
+    return refuse(r, BW_EMALFORMED, "json: field \"%s\": expected %s", field->name, wanted);
 }
 
-/* "range_end" is also "rangeEnd". */
+/* "range_end" may also be written "rangeEnd". */
 static bool is_camel_of(const char *name, const char *given)
 {
     for (; *name; name++, given++) {
@@ -78,7 +78,7 @@ size_t bw_json_field_size(const ProtobufCFieldDescriptor *field)
     }
 }
 
-/* Digits in a string, or a number: as 64 bits of the field's own sign. */
+/* Reads a number or a string of digits into 64 bits, with the signedness of the field. */
 static int take_integer(struct reading *r, const ProtobufCFieldDescriptor *field,
                         const json_t *value, int64_t *out)
 {
@@ -87,7 +87,7 @@ static int take_integer(struct reading *r, const ProtobufCFieldDescriptor *field
     char *end = NULL;
     if (json_is_integer(value)) {
         *out = json_integer_value(value);
-        return plain && *out < 0 ? wrong(r, field, "no negative number") : 0;
+        return plain && *out < 0 ? wrong(r, field, "a number >= 0") : 0;
     }
     if (!text || !(*text == '-' || (*text >= '0' && *text <= '9')) || (plain && *text == '-'))
         return wrong(r, field, "an integer");
@@ -105,7 +105,7 @@ static int take_small(struct reading *r, const ProtobufCFieldDescriptor *field, 
     if (error)
         return error;
     if (number < (plain ? 0 : INT32_MIN) || number > (plain ? (int64_t)UINT32_MAX : INT32_MAX))
-        return wrong(r, field, "an integer of 32 bits");
+        return wrong(r, field, "a 32-bit integer");
     *out = (int32_t)number;
     return 0;
 }
@@ -118,7 +118,7 @@ static int take_enum(struct reading *r, const ProtobufCFieldDescriptor *field, c
     const ProtobufCEnumValue *known =
         protobuf_c_enum_descriptor_get_value_by_name(field->descriptor, json_string_value(value));
     if (!known)
-        return wrong(r, field, "another name");
+        return wrong(r, field, "a known enum name");
     *out = known->value;
     return 0;
 }
@@ -128,12 +128,12 @@ static int take_bytes(struct reading *r, const ProtobufCFieldDescriptor *field, 
 {
     size_t length = json_string_length(value);
     if (!json_is_string(value) || out->data)
-        return wrong(r, field, out->data ? "one value" : "base64 in a string");
+        return wrong(r, field, out->data ? "a single value" : "base64 in a string");
     if (length == 0)
         return 0;
     out->data = malloc(length);
     if (!out->data)
-        return refuse(r, BW_ENOMEM, "json: no memory");
+        return refuse(r, BW_ENOMEM, "json: out of memory");
     if (!bw_base64_read(json_string_value(value), length, out->data, &out->len))
         return wrong(r, field, "base64 in a string");
     return 0;
@@ -143,9 +143,9 @@ static int take_string(struct reading *r, const ProtobufCFieldDescriptor *field,
                        const json_t *value, char **out)
 {
     if (!json_is_string(value) || (*out && *out != field->default_value))
-        return wrong(r, field, "one string");
+        return wrong(r, field, "a single string");
     *out = strdup(json_string_value(value));
-    return *out ? 0 : refuse(r, BW_ENOMEM, "json: no memory");
+    return *out ? 0 : refuse(r, BW_ENOMEM, "json: out of memory");
 }
 
 static int take_message(struct reading *r, const ProtobufCFieldDescriptor *field,
@@ -153,10 +153,10 @@ static int take_message(struct reading *r, const ProtobufCFieldDescriptor *field
 {
     const ProtobufCMessageDescriptor *descriptor = field->descriptor;
     if (!json_is_object(value) || *out)
-        return wrong(r, field, "one object");
+        return wrong(r, field, "a single object");
     *out = calloc(1, descriptor->sizeof_message);
     if (!*out)
-        return refuse(r, BW_ENOMEM, "json: no memory");
+        return refuse(r, BW_ENOMEM, "json: out of memory");
     descriptor->message_init(*out);
     return fill(r, *out, value);
 }
@@ -185,28 +185,28 @@ static int take_value(struct reading *r, const ProtobufCFieldDescriptor *field, 
     case PROTOBUF_C_TYPE_MESSAGE:
         return take_message(r, field, value, at);
     default:
-        return wrong(r, field, "nothing");
+        return wrong(r, field, "no value (unsupported type)");
     }
 }
 
-/* The count grows with each, before it is filled: what is there can always be freed. */
+/* The count grows before each element is filled, so that a partly filled list can be freed. */
 static int take_list(struct reading *r, const ProtobufCFieldDescriptor *field, const json_t *list,
                      ProtobufCMessage *message)
 {
     size_t *count = (size_t *)((char *)message + field->quantifier_offset);
     void **array = (void **)((char *)message + field->offset);
     if (!json_is_array(list) || *array)
-        return wrong(r, field, "one list");
+        return wrong(r, field, "a single list");
     size_t size = bw_json_field_size(field), length = json_array_size(list);
     if (length == 0)
         return 0;
     *array = calloc(length, size);
     if (!*array)
-        return refuse(r, BW_ENOMEM, "json: no memory");
+        return refuse(r, BW_ENOMEM, "json: out of memory");
     for (size_t i = 0; i < length; i++) {
         const json_t *value = json_array_get(list, i);
         if (json_is_null(value))
-            return wrong(r, field, "no null in the list");
+            return wrong(r, field, "a list without null");
         ++*count;
         int error = take_value(r, field, value, (char *)*array + i * size);
         if (error)
@@ -225,7 +225,7 @@ static int take_field(struct reading *r, const ProtobufCFieldDescriptor *field, 
     if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
         uint32_t *which = (uint32_t *)((char *)message + field->quantifier_offset);
         if (*which)
-            return wrong(r, field, "nothing else beside it");
+            return wrong(r, field, "at most one of these alternatives");
         *which = field->id;
     }
     return take_value(r, field, value, (char *)message + field->offset);
@@ -237,7 +237,7 @@ static int fill(struct reading *r, ProtobufCMessage *message, const json_t *obje
     json_t *value;
     int error = 0;
     if (++r->depth > DEPTH_MAX)
-        return refuse(r, BW_ELIMIT, "json: nested too deep");
+        return refuse(r, BW_ELIMIT, "json: nested too deeply");
     json_object_foreach((json_t *)object, name, value)
     {
         const ProtobufCFieldDescriptor *field = find_field(message->descriptor, name);
@@ -261,9 +261,9 @@ bool bw_json_is_bounded(const char *text, size_t length)
     return parts <= BW_JSON_PARTS_MAX;
 }
 
-/* Where the object or list at the beginning of the text ends; all of the text if it does not, or if
- * the text begins with something else. No byte behind the end is looked at: many messages in one
- * body cost time in proportion to the body. */
+/* Returns the end of the object or list at the start of the text. Returns `length` if the value
+ * does not end, or if the text starts with something else. The scan stops at that end, so many
+ * messages in one body cost time in proportion to the body. */
 static size_t first_value(const char *text, size_t length)
 {
     size_t depth = 0;
@@ -293,7 +293,7 @@ static json_t *parse(struct reading *r, const char *text, size_t length, size_t 
     else
         *used = (size_t)error.position;
     if (tree && !json_is_object(tree)) {
-        refuse(r, 0, "json: an object expected");
+        refuse(r, 0, "json: expected an object");
         json_decref(tree);
         tree = NULL;
     }
@@ -313,15 +313,14 @@ int bw_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text,
         ++*used;
     if (!BW_BUG(json_scans_the_whole_body))
         length = *used + first_value(text + *used, length - *used);
-    if (!bw_json_is_bounded(text,
-                            length)) /* what a tree of it costs is known before there is one */
+    if (!bw_json_is_bounded(text, length)) /* bounds the cost of the tree before it is built */
         return refuse(&r, BW_ELIMIT, "json: more than %u parts", BW_JSON_PARTS_MAX);
     if (*used < length && !(tree = parse(&r, text, length, used)))
         return BW_EMALFORMED;
     *out = calloc(1, descriptor->sizeof_message);
     if (*out)
         descriptor->message_init(*out);
-    error = !*out ? refuse(&r, BW_ENOMEM, "json: no memory") : tree ? fill(&r, *out, tree) : 0;
+    error = !*out ? refuse(&r, BW_ENOMEM, "json: out of memory") : tree ? fill(&r, *out, tree) : 0;
     json_decref(tree);
     if (error && *out) {
         protobuf_c_message_free_unpacked(*out, NULL);

@@ -1,4 +1,5 @@
-/* Writing messages as JSON, straight into a text that grows; see json.h. */
+/* Writes messages as JSON into a growing buffer; see json.h. */
+#include "os/grow.h"
 #include "serve/front/base64.h"
 #include "serve/front/json.h"
 
@@ -7,21 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *room(struct bw_json_text *text, size_t bytes)
+static char *reserve(struct bw_json_text *text, size_t bytes)
 {
     if (text->failed)
         return NULL;
-    if (text->size - text->used < bytes) {
-        size_t size = text->size ? text->size : 512;
-        while (size - text->used < bytes)
-            size *= 2;
-        char *larger = realloc(text->at, size);
-        if (!larger) {
-            text->failed = true;
-            return NULL;
-        }
-        text->at = larger;
-        text->size = size;
+    if (!bw_grow(&text->at, &text->size, text->used + bytes, 512, 1)) {
+        text->failed = true;
+        return NULL;
     }
     text->used += bytes;
     return text->at + text->used - bytes;
@@ -29,7 +22,7 @@ static char *room(struct bw_json_text *text, size_t bytes)
 
 static void append(struct bw_json_text *text, const char *bytes, size_t length)
 {
-    char *at = room(text, length);
+    char *at = reserve(text, length);
     if (at)
         memcpy(at, bytes, length);
 }
@@ -57,7 +50,7 @@ void bw_json_put_string(struct bw_json_text *text, const char *string)
 static void put_bytes(struct bw_json_text *text, const ProtobufCBinaryData *bytes)
 {
     size_t length = bw_base64_length(bytes->len);
-    char *at = room(text, length + 2);
+    char *at = reserve(text, length + 2);
     if (!at)
         return;
     at[0] = at[length + 1] = '"';

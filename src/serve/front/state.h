@@ -1,7 +1,8 @@
-/* The inside of the door: a connection, and what it speaks. */
+/* Internal state of the front: connections and their protocols. */
 #ifndef BW_SERVE_FRONT_STATE_H
 #define BW_SERVE_FRONT_STATE_H
 
+#include "os/refuse.h"
 #include "serve/api/binding.h"
 #include "serve/front/account.h"
 #include "serve/front/front.h"
@@ -9,86 +10,93 @@
 struct bw_front {
     struct bw_front_options options;
     uv_tcp_t listener;
+    struct bw_refuser refuser;
     uv_prepare_t sender;
-    uv_timer_t sweeper; /* looks for deadlines while there are connections */
-    uv_idle_t waker;    /* while a connection rests: the next turn comes without events */
+    uv_timer_t sweeper; /* checks deadlines while there are connections */
+    uv_idle_t waker;    /* active while a connection yields: wakes the loop for its next turn */
     struct bw_conn *conns, *dirty;
-    struct bw_conn *resting; /* had enough in this turn of the loop */
+    struct bw_conn *yielding; /* connections that used up their share of this turn */
     uint64_t turn;
     uint32_t count, handles;
-    uint64_t leaderless_ms; /* since when nobody leads; 0: somebody does */
     uint16_t port;
     bool closing;
     void (*closed)(void *context);
     void *context;
+    uint64_t received, sent; /* bytes from and to clients */
 };
 
-struct bw_speech { /* what a connection speaks */
-    /* False: hang up. */
+struct bw_protocol { /* HTTP/1.1 or HTTP/2 */
+    /* Bytes arrived. Returns false to close the connection. */
     bool (*bytes)(struct bw_conn *conn, const unsigned char *bytes, size_t length);
-    /* Puts what must be sent into the connection's buffer (bw_conn_put). */
+    /* Puts everything to be sent into the connection's buffer (bw_conn_put). */
     void (*flush)(struct bw_conn *conn);
     void (*gone)(struct bw_conn *conn);
-    /* Its caller sends no more. False: hang up; NULL: hang up at once. */
+    /* The client half-closed. Returns false to close the connection; NULL: close at once. */
     bool (*no_more)(struct bw_conn *conn);
-    /* Every so often, with the loop's time: what is too slow ends; `leaderless`: nobody leads for
-     * long. False: hang up. */
+    /* Called periodically with the loop's time to end slow requests. `leaderless`: there has been
+     * no leader for BW_FRONT_LEADERLESS_MS. Returns false to close the connection. */
     bool (*sweep)(struct bw_conn *conn, uint64_t now_ms, bool leaderless);
 };
 
 struct bw_conn {
     struct bw_front *front;
-    struct bw_conn *next, **link; /* all */
-    struct bw_conn *next_dirty, *next_resting;
-    bool dirty, closing, hang_up; /* hang_up: when everything is sent */
-    bool paused, rests;           /* not read from: by the speech; until the next turn */
-    uint64_t turn;                /* the last in which it was read from */
-    size_t turn_bytes;            /* in that turn */
-    struct bw_account account;    /* beside `out` and the socket's queue: bw_conn_backlog */
-    const struct bw_speech *speech;
-    void *state; /* the speech's */
+    struct bw_conn *next, **link; /* list of all connections */
+    struct bw_conn *next_dirty, *next_yielded;
+    bool dirty, closing, close_when_sent; /* close_when_sent: close after the last byte is sent */
+    /* out of memory: `out` lacks bytes. Nothing is sent after the gap: the connection is closed. */
+    bool incomplete;
+    /* the server does not read from it: paused by the protocol; yielded until the next turn */
+    bool paused, yielded;
+    uint64_t turn;             /* the last turn of the loop in which the server read from it */
+    size_t turn_bytes;         /* bytes read in that turn */
+    struct bw_account account; /* excludes `out` and the socket's queue (bw_conn_backlog) */
+    const struct bw_protocol *protocol;
+    void *state; /* the protocol's own */
     uv_tcp_t tcp;
-    struct bw_tls *tls;         /* NULL: in the clear */
-    struct bw_caller caller;    /* by its certificate */
-    struct bw_binding *binding; /* of leases; NULL: nobody asked for it */
-    enum bw_hangup hangup;
-    unsigned char proof_hash[BW_BIND_PROOF]; /* of the leases that end by a farewell */
+    struct bw_tls *tls;         /* NULL: no TLS */
+    struct bw_caller caller;    /* identified by its certificate */
+    struct bw_binding *binding; /* leases bound to it; NULL: none requested */
+    enum bw_close_cause close_cause;
+    /* SHA-256 of the proof with which a clean close ends the bound leases */
+    unsigned char proof_hash[BW_BIND_PROOF];
     bool has_proof_hash;
-    bool broken;                       /* its bytes make no sense; the last may be a farewell */
-    unsigned char last[BW_BIND_BYTES]; /* of the TCP stream, while leases are bound */
-    unsigned char first[32];           /* before it is known what it speaks */
+    /* the client sent invalid bytes: only a clean close at the end of the stream still counts */
+    bool broken;
+    unsigned char last[BW_BIND_BYTES]; /* end of the TCP stream, if leases are bound */
+    /* first bytes of the connection, kept until they show the protocol */
+    unsigned char first[32];
     size_t first_used;
-    uint64_t deadline_ms; /* of the loop's clock; 0: none */
-    uint64_t unread_ms;   /* since when its caller has read nothing of what is sent; 0: all */
-    size_t unread_size;   /* of the socket's queue when it was last looked at */
+    uint64_t deadline_ms; /* on the loop's clock; 0: none */
+    uint64_t unread_ms;   /* since when the client has read nothing; 0: nothing is unread */
+    size_t unread_size;   /* size of the socket's queue at the last check */
     unsigned char *out;
     size_t out_used, out_size;
 };
 
 void bw_conn_close(struct bw_conn *conn);
 void bw_conn_dirty(struct bw_conn *conn);
-/* What leases are bound to. NULL: not from where its client is, no memory, or another proof than
- * before. */
+/* Returns the binding for leases of this connection. Returns NULL if the client's address is not
+ * eligible, memory is exhausted, or the proof hash differs from an earlier one. */
 struct bw_binding *bw_conn_binding(struct bw_conn *conn, enum bw_bind bind,
                                    const unsigned char hash[BW_BIND_PROOF]);
 void bw_conn_put(struct bw_conn *conn, const void *bytes, size_t length);
 size_t bw_conn_backlog(const struct bw_conn *conn);
-void bw_conn_pause(struct bw_conn *conn); /* reads no more */
+void bw_conn_pause(struct bw_conn *conn); /* stops reading */
 void bw_conn_resume(struct bw_conn *conn);
-/* It had enough in this turn: it is read from and flushed again in the next one. */
-void bw_conn_rest(struct bw_conn *conn);
-void bw_conn_quick(struct bw_conn *conn); /* acknowledges what came at once */
+/* The connection has used up its share of this turn. Reads and flushes it again in the next one. */
+void bw_conn_yield(struct bw_conn *conn);
+void bw_conn_quick(struct bw_conn *conn); /* makes the kernel acknowledge received bytes at once */
 
-/* Bytes in the clear to the speech; false: hang up. */
+/* Passes plaintext to the protocol. Returns false to close the connection. */
 bool bw_conn_take(struct bw_conn *conn, const unsigned char *bytes, size_t length);
 
 /* TLS. */
-bool bw_conn_secure(struct bw_conn *conn); /* false: no memory */
+bool bw_conn_secure(struct bw_conn *conn); /* starts TLS; returns false if out of memory */
 bool bw_conn_open_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t length);
 bool bw_conn_seal(struct bw_conn *conn);
-void bw_conn_farewell(struct bw_conn *conn);
+void bw_conn_send_close_notify(struct bw_conn *conn);
 
-extern const struct bw_speech bw_speech_h2, bw_speech_http1;
+extern const struct bw_protocol bw_protocol_h2, bw_protocol_http1;
 bool bw_h2_begin(struct bw_conn *conn);
 bool bw_http1_begin(struct bw_conn *conn);
 

@@ -1,12 +1,12 @@
-/* TLS on the service's port: bytes are opened before a speech sees them, and sealed when they are
- * sent; see net/tls/tls.h.
+/* TLS on the service's port. Bytes are decrypted before the protocol sees them and encrypted when
+ * they are sent; see net/tls/tls.h.
  *
- * Until the handshake is done the connection has no more than its deadline. */
+ * The handshake must finish within the connection's first deadline. */
 #include "serve/front/state.h"
 
 #include <stdlib.h>
 
-#define PIECE_BYTES 16384u /* a record of TLS */
+#define PIECE_BYTES 16384u /* one TLS record */
 
 bool bw_conn_secure(struct bw_conn *conn)
 {
@@ -25,7 +25,7 @@ static void take_sealed(struct bw_conn *conn)
         bw_conn_put(conn, piece, length);
 }
 
-/* What is to be sent was put in the clear; all of it is sealed, and nothing is sent in between. */
+/* Encrypts the whole plaintext in `out`. Nothing is sent in between. */
 bool bw_conn_seal(struct bw_conn *conn)
 {
     unsigned char *clear = conn->out;
@@ -38,13 +38,13 @@ bool bw_conn_seal(struct bw_conn *conn)
         sealed = bw_tls_write(conn->tls, clear + at, piece) == 0;
         take_sealed(conn);
     }
-    take_sealed(conn); /* what TLS itself has to say */
+    take_sealed(conn); /* messages of TLS itself */
     free(clear);
     return sealed;
 }
 
-/* What is left to say goes out if the socket takes it: nobody waits for it. */
-void bw_conn_farewell(struct bw_conn *conn)
+/* Sends close_notify if the socket accepts it at once; does not wait. */
+void bw_conn_send_close_notify(struct bw_conn *conn)
 {
     bw_tls_end(conn->tls);
     if (conn->out_used == 0 && uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) == 0) {
@@ -57,16 +57,16 @@ void bw_conn_farewell(struct bw_conn *conn)
 
 bool bw_conn_open_bytes(struct bw_conn *conn, const unsigned char *bytes, size_t length)
 {
-    static uint8_t clear[PIECE_BYTES]; /* all of it is used before the next read */
+    static uint8_t clear[PIECE_BYTES]; /* callers use its content before the next read */
     char why[BW_TLS_WHY_MAX + 1] = "";
     if (bw_tls_feed(conn->tls, bytes, length, why) != 0) {
         bw_credentials_refused(conn->front->options.credentials, why);
         return false;
     }
-    bw_conn_dirty(conn); /* TLS may have something to say */
+    bw_conn_dirty(conn); /* TLS may have produced bytes to send */
     if (!bw_tls_is_up(conn->tls))
         return true;
-    if (!conn->speech)
+    if (!conn->protocol)
         bw_tls_peer_name(conn->tls, conn->caller.name, sizeof conn->caller.name);
     int got = 0;
     while (!conn->closing && (got = bw_tls_read(conn->tls, clear, sizeof clear, why)) > 0)

@@ -1,18 +1,20 @@
-/* Who is connected to; see mesh.h. Outgoing connections are made again and again with a short,
- * jittered pause: a node that comes back is there within milliseconds. */
+/* The set of peers; see mesh.h. Outgoing connections are retried after a short pause with jitter,
+ * so a node that returns is connected within milliseconds. */
 #include "serve/mesh/mesh.h"
 
 #include "core/base/error.h"
 #include "net/seed.h"
+#include "os/listen.h"
 #include "serve/mesh/state.h"
 
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PAUSE_MIN_MS 2u
 #define PAUSE_MAX_MS 250u
-#define ANSWER_MS    5000u /* a connection that is not agreed on by then is given up */
+#define ANSWER_MS    5000u /* timeout of connecting and handshake */
 #define INCOMING_MAX 64u
 
 static void dial(struct peer *peer);
@@ -36,8 +38,8 @@ struct peer *mesh_find(const struct bw_mesh *mesh, bw_node node)
     return NULL;
 }
 
-/* Time to try again, or to give up what was tried. */
-static void on_pause(uv_timer_t *timer)
+/* Retries, or gives up a connection attempt. */
+static void on_retry(uv_timer_t *timer)
 {
     struct peer *peer = timer->data;
     if (peer->wire && !peer->wire->up)
@@ -46,7 +48,7 @@ static void on_pause(uv_timer_t *timer)
         dial(peer);
 }
 
-void mesh_try_later(struct peer *peer)
+void mesh_retry_later(struct peer *peer)
 {
     if (peer->mesh->closing || peer->removed)
         return;
@@ -54,7 +56,7 @@ void mesh_try_later(struct peer *peer)
     peer->failures++;
     pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
     uint64_t jitter = bw_rng_below(&peer->mesh->rng, pause / 2 + 1);
-    uv_timer_start(&peer->timer, on_pause, pause + jitter, 0);
+    uv_timer_start(&peer->timer, on_retry, pause + jitter, 0);
 }
 
 void mesh_forget_incoming(struct wire *wire)
@@ -80,7 +82,7 @@ static void on_connected(uv_connect_t *request, int status)
     struct bw_credentials *credentials = wire->mesh->options.credentials;
     wire_begin(wire);
     if (!credentials) {
-        wire_greet(wire);
+        wire_handshake(wire);
         return;
     }
     wire->tls = bw_tls_new(bw_credentials_client(credentials), wire->peer->member.host);
@@ -92,24 +94,24 @@ static void connect_to(struct peer *peer, const struct sockaddr *address)
 {
     struct wire *wire = wire_new(peer->mesh, peer);
     if (!wire) {
-        mesh_try_later(peer);
+        mesh_retry_later(peer);
         return;
     }
     peer->wire = wire;
     wire->connect.data = wire;
-    uv_timer_start(&peer->timer, on_pause, ANSWER_MS, 0);
+    uv_timer_start(&peer->timer, on_retry, ANSWER_MS, 0);
     if (uv_tcp_connect(&wire->connect, &wire->tcp, address, on_connected) != 0)
         wire_close(wire);
 }
 
-static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
     struct peer *peer = request->data;
-    peer->looking = false;
+    peer->resolving = false;
     if (status == 0 && !peer->removed && !peer->mesh->closing)
         connect_to(peer, found->ai_addr);
     else if (status != 0)
-        mesh_try_later(peer);
+        mesh_retry_later(peer);
     uv_freeaddrinfo(found);
     mesh_release(peer->mesh);
 }
@@ -118,16 +120,16 @@ static void dial(struct peer *peer)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     char port[8];
-    if (peer->wire || peer->looking || peer->removed)
+    if (peer->wire || peer->resolving || peer->removed)
         return;
     snprintf(port, sizeof port, "%u", peer->member.port);
     peer->lookup.data = peer;
-    if (uv_getaddrinfo(peer->mesh->options.loop, &peer->lookup, on_found, peer->member.host, port,
-                       &hints) != 0) {
-        mesh_try_later(peer);
+    if (uv_getaddrinfo(peer->mesh->options.loop, &peer->lookup, on_resolved, peer->member.host,
+                       port, &hints) != 0) {
+        mesh_retry_later(peer);
         return;
     }
-    peer->looking = true;
+    peer->resolving = true;
     peer->mesh->handles++;
 }
 
@@ -137,7 +139,7 @@ int bw_mesh_add(struct bw_mesh *mesh, const struct bw_replica_member *member)
         return 0;
     for (uint32_t i = 0; i < BW_REPLICA_NODES; i++) {
         struct peer *peer = &mesh->peer[i];
-        if (peer->used || peer->looking)
+        if (peer->used || peer->resolving)
             continue;
         *peer = (struct peer){.mesh = mesh, .member = *member, .used = true};
         uv_timer_init(mesh->options.loop, &peer->timer);
@@ -223,17 +225,50 @@ bool bw_mesh_knows(const struct bw_mesh *mesh, bw_node node)
     return mesh_find(mesh, node);
 }
 
-bool bw_mesh_send(struct bw_mesh *mesh, bw_node to, enum bw_peer_frame kind,
+bool bw_mesh_send(struct bw_mesh *mesh, bw_node to, enum bw_mesh_frame kind, enum bw_mesh_lane lane,
                   const struct bw_part *parts, uint32_t count)
 {
     struct peer *peer = mesh_find(mesh, to);
-    return peer && peer->connected && wire_send(peer->wire, kind, parts, count);
+    if (!peer)
+        return false;
+    if (!peer->connected || !wire_send(peer->wire, kind, lane, parts, count)) {
+        peer->unsent++;
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        peer->sent += parts[i].length;
+    return true;
+}
+
+void bw_mesh_traffic(const struct bw_mesh *mesh, bw_node node, uint64_t *sent, uint64_t *unsent)
+{
+    const struct peer *peer = mesh_find(mesh, node);
+    *sent = peer ? peer->sent : 0;
+    *unsent = peer ? peer->unsent : 0;
+}
+
+bool bw_mesh_round_trip(const struct bw_mesh *mesh, bw_node node, bw_time *out)
+{
+    const struct peer *peer = mesh_find(mesh, node);
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    uv_os_fd_t fd;
+    if (!peer || !peer->connected || uv_fileno((const uv_handle_t *)&peer->wire->tcp, &fd) != 0 ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return false;
+    *out = (bw_time)info.tcpi_rtt * 1000;
+    return true;
+}
+
+bool bw_mesh_is_behind(const struct bw_mesh *mesh)
+{
+    return mesh->behind || uv_is_active((const uv_handle_t *)&mesh->waker);
 }
 
 size_t bw_mesh_backlog(const struct bw_mesh *mesh, bw_node node)
 {
     const struct peer *peer = mesh_find(mesh, node);
-    return peer && peer->wire ? uv_stream_get_write_queue_size((uv_stream_t *)&peer->wire->tcp) : 0;
+    return peer && peer->wire ? wire_queued(peer->wire) : 0;
 }
 
 bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node)
@@ -242,7 +277,7 @@ bool bw_mesh_connected(const struct bw_mesh *mesh, bw_node node)
     return peer && peer->connected;
 }
 
-bool bw_mesh_hears(const struct bw_mesh *mesh, bw_node node)
+bool bw_mesh_receives_from(const struct bw_mesh *mesh, bw_node node)
 {
     for (const struct wire *wire = mesh->incoming; wire; wire = wire->next)
         if (wire->from == node)
@@ -250,9 +285,23 @@ bool bw_mesh_hears(const struct bw_mesh *mesh, bw_node node)
     return false;
 }
 
-/* Too many: the oldest that has not said who it is goes, for whoever connects must do so at once.
- */
-static void make_way(struct bw_mesh *mesh)
+void mesh_close_incoming(struct bw_mesh *mesh, bw_node node, const struct wire *except)
+{
+    for (struct wire *wire = mesh->incoming, *next; wire; wire = next) {
+        next = wire->next;
+        if (wire->from == node && wire != except)
+            wire_close(wire);
+    }
+}
+
+void bw_mesh_disconnect_from(struct bw_mesh *mesh, bw_node node)
+{
+    mesh_close_incoming(mesh, node, NULL);
+}
+
+/* If there are too many incoming connections, closes the oldest one whose sender has not identified
+ * itself. A node of the cluster identifies itself as soon as it is connected. */
+static void evict_unidentified(struct bw_mesh *mesh)
 {
     struct wire *oldest = NULL;
     for (struct wire *wire = mesh->incoming; wire; wire = wire->next)
@@ -266,8 +315,11 @@ static void on_accept(uv_stream_t *listener, int status)
 {
     struct bw_mesh *mesh = listener->data;
     struct wire *wire = status == 0 ? wire_new(mesh, NULL) : NULL;
-    if (!wire)
+    if (!wire) {
+        if (status == 0)
+            bw_refuse(&mesh->refuser);
         return;
+    }
     wire->next = mesh->incoming;
     mesh->incoming = wire;
     mesh->incoming_count++;
@@ -279,29 +331,43 @@ static void on_accept(uv_stream_t *listener, int status)
         return;
     }
     wire_begin(wire);
-    make_way(mesh);
+    evict_unidentified(mesh);
 }
 
 static int listen_on(struct bw_mesh *mesh, char *why)
 {
-    struct sockaddr_storage address;
     const struct bw_mesh_options *options = &mesh->options;
-    int error = uv_ip4_addr(options->host, options->port, (struct sockaddr_in *)&address);
+    int error = bw_listen(&mesh->listener, options->host, options->port, 128, on_accept);
     if (error)
-        error = uv_ip6_addr(options->host, options->port, (struct sockaddr_in6 *)&address);
-    if (!error)
-        error = uv_tcp_bind(&mesh->listener, (struct sockaddr *)&address, 0);
-    if (!error)
-        error = uv_listen((uv_stream_t *)&mesh->listener, 128, on_accept);
-    if (error)
-        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot listen for peers on %s:%u: %s", options->host,
-                 options->port, uv_strerror(error));
+        snprintf(why, BW_REPLICA_WHY_MAX + 1,
+                 "cannot listen for peers on %s:%u: %s; --peer-listen gives another address",
+                 options->host, options->port, uv_strerror(error));
     return error ? BW_EIO : 0;
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     mesh_release(handle->data);
+}
+
+static void close_handles(struct bw_mesh *mesh)
+{
+    uv_close((uv_handle_t *)&mesh->listener, on_handle_closed);
+    uv_close((uv_handle_t *)&mesh->waker, on_handle_closed);
+    uv_close((uv_handle_t *)&mesh->turn, on_handle_closed);
+}
+
+/* A turn of the loop ends: connections that had more to read than one turn allows go on. */
+static void on_turn(uv_check_t *turn)
+{
+    struct bw_mesh *mesh = turn->data;
+    mesh->behind = uv_is_active((uv_handle_t *)&mesh->waker);
+    uv_idle_stop(&mesh->waker);
+    for (uint32_t i = 0; i < BW_REPLICA_NODES; i++)
+        if (mesh->peer[i].used && mesh->peer[i].wire)
+            wire_continue(mesh->peer[i].wire);
+    for (struct wire *wire = mesh->incoming; wire; wire = wire->next)
+        wire_continue(wire);
 }
 
 int bw_mesh_open(struct bw_mesh **out, const struct bw_mesh_options *options, char *why)
@@ -313,11 +379,17 @@ int bw_mesh_open(struct bw_mesh **out, const struct bw_mesh_options *options, ch
     bw_net_seed(&mesh->rng);
     mesh->level = 1;
     uv_tcp_init(options->loop, &mesh->listener);
-    mesh->listener.data = mesh;
-    mesh->handles = 1;
+    uv_idle_init(options->loop, &mesh->waker);
+    uv_check_init(options->loop, &mesh->turn);
+    uv_check_start(&mesh->turn, on_turn);
+    mesh->listener.data = mesh->waker.data = mesh->turn.data = mesh;
+    mesh->handles = 3;
+    mesh->refuser = (struct bw_refuser){.listener = (uv_stream_t *)&mesh->listener,
+                                        .handles = &mesh->handles,
+                                        .released = on_handle_closed};
     int error = options->port ? listen_on(mesh, why) : 0;
     if (error)
-        uv_close((uv_handle_t *)&mesh->listener, on_listener_closed);
+        close_handles(mesh);
     else
         *out = mesh;
     return error;
@@ -332,5 +404,5 @@ void bw_mesh_close(struct bw_mesh *mesh, void (*closed)(void *context))
             drop(&mesh->peer[i]);
     while (mesh->incoming) /* each unlinks itself */
         wire_close(mesh->incoming);
-    uv_close((uv_handle_t *)&mesh->listener, on_listener_closed);
+    close_handles(mesh);
 }

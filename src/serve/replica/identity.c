@@ -1,9 +1,9 @@
-/* Whose data a directory holds; see identity.h. */
+/* The identity of a data directory; see identity.h. */
 #include "serve/replica/identity.h"
 
 #include "core/base/error.h"
 #include "core/base/little.h"
-#include "serve/crash.h"
+#include "os/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,17 +17,17 @@
 #include <xxhash.h>
 
 #define HEAD      (24u + BW_REPLICA_NAME_MAX + 1u + 4u)
-#define BYTES_MAX (HEAD + BW_ROSTER_BYTES_MAX + 8u)
+#define BYTES_MAX (HEAD + BW_MEMBER_LIST_BYTES_MAX + 8u)
 #define JOINED    1u
 #define FILE_NAME "identity"
-#define MAKING    "identity.tmp"
-#define NUMBER    "new" /* meet.c */
+#define TEMPORARY "identity.tmp"
+#define NUMBER    "new" /* bootstrap.c */
 #define LOCK      "lock"
 
 static const unsigned char magic[8] = {'B', 'W', 'N', 'O',
-                                       'D', 'E', 0,   1}; /* the last is the version */
+                                       'D', 'E', 0,   1}; /* the last byte is the version */
 
-static int say(char *why, int error, const char *what, const char *directory)
+static int errno_text(char *why, int error, const char *what, const char *directory)
 {
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s %.300s: %s", what, directory, strerror(errno));
     return error;
@@ -41,7 +41,7 @@ static size_t encode(const struct bw_identity *identity, unsigned char *bytes)
     bw_put32(bytes + 16, identity->self);
     bw_put32(bytes + 20, identity->joined ? JOINED : 0);
     memcpy(bytes + 24, identity->name, sizeof identity->name);
-    size_t length = bw_roster_encode(&identity->first, bytes + HEAD);
+    size_t length = bw_member_list_encode(&identity->first, bytes + HEAD);
     bw_put32(bytes + HEAD - 4, (uint32_t)length);
     bw_put64(bytes + HEAD + length, XXH3_64bits(bytes, HEAD + length));
     return HEAD + length + 8;
@@ -55,7 +55,7 @@ static int decode(struct bw_identity *out, const unsigned char *bytes, size_t si
         return BW_EVERSION;
     size_t length = bw_get32(bytes + HEAD - 4);
     if (length != size - HEAD - 8 || bw_get64(bytes + size - 8) != XXH3_64bits(bytes, size - 8) ||
-        bw_roster_decode(&out->first, bytes + HEAD, length) != 0)
+        bw_member_list_decode(&out->first, bytes + HEAD, length) != 0)
         return BW_EDAMAGED;
     out->cluster = bw_get64(bytes + 8);
     out->self = bw_get32(bytes + 16);
@@ -80,7 +80,7 @@ static DIR *list(int directory)
     return dir;
 }
 
-/* Any segment: the first one goes when there is a snapshot. */
+/* Looks for any segment: the first one is removed after a snapshot. */
 static bool has_log(int directory)
 {
     DIR *dir = list(directory);
@@ -93,7 +93,7 @@ static bool has_log(int directory)
     return found;
 }
 
-/* A lock file that was removed while its lock was waited for is nobody's. */
+/* Fails if the lock file was removed or replaced while this process waited for its lock. */
 int bw_directory_lock(int directory)
 {
     struct stat here, there;
@@ -117,21 +117,21 @@ static int read_from(struct bw_identity *out, int directory, const char *path, c
     int fd = openat(directory, FILE_NAME, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && has_log(directory)) {
         snprintf(why, BW_REPLICA_WHY_MAX + 1,
-                 "%.300s holds a log, but not whose it is (the file " FILE_NAME
-                 " is gone): bring it back, or remove this node and let it join anew",
+                 "%.300s holds a log, but the file " FILE_NAME
+                 " is missing; restore it, or remove this node and let it join again",
                  path);
         return BW_EDAMAGED;
     }
     if (fd < 0)
-        return errno == ENOENT ? 0 : say(why, BW_EIO, "cannot read " FILE_NAME " in", path);
+        return errno == ENOENT ? 0 : errno_text(why, BW_EIO, "cannot read " FILE_NAME " in", path);
     ssize_t got = read(fd, bytes, sizeof bytes);
     close(fd);
     int error = got < 0 ? BW_EIO : decode(out, bytes, (size_t)got);
     if (error)
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s/" FILE_NAME " %s", path,
                  error == BW_EVERSION ? "was written by a newer version of bellwether"
-                                      : "is damaged: bring it back, or remove this node and let it "
-                                        "join anew");
+                                      : "is damaged; restore it, or remove this node and let it "
+                                        "join again");
     return error;
 }
 
@@ -140,7 +140,7 @@ int bw_identity_read(struct bw_identity *out, const char *directory, char *why)
     *out = (struct bw_identity){0};
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return errno == ENOENT ? 0 : say(why, BW_EIO, "cannot open", directory);
+        return errno == ENOENT ? 0 : errno_text(why, BW_EIO, "cannot open", directory);
     int error = read_from(out, fd, directory, why);
     close(fd);
     if (error)
@@ -150,18 +150,8 @@ int bw_identity_read(struct bw_identity *out, const char *directory, char *why)
 
 static bool write_file(int directory, const unsigned char *bytes, size_t length)
 {
-    BW_CRASH("identity.before-create");
-    int fd = openat(directory, MAKING, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    BW_CRASH("identity.after-create");
-    bool good = fd >= 0 && write(fd, bytes, length) == (ssize_t)length && fsync(fd) == 0;
-    BW_CRASH("identity.before-rename");
-    good = good && renameat(directory, MAKING, directory, FILE_NAME) == 0;
-    BW_CRASH("identity.after-rename");
-    good = good && fsync(directory) == 0;
-    BW_CRASH("identity.after-sync-of-directory");
-    if (fd >= 0)
-        close(fd);
-    return good;
+    return bw_file_replace(directory, TEMPORARY, FILE_NAME, 0600, bytes, length,
+                           BW_CRASH_FILE("identity"));
 }
 
 static int make_locked(const struct bw_identity *identity, int directory, const char *path,
@@ -169,14 +159,15 @@ static int make_locked(const struct bw_identity *identity, int directory, const 
 {
     static unsigned char bytes[BYTES_MAX];
     if (faccessat(directory, FILE_NAME, F_OK, 0) == 0 || has_log(directory)) {
-        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s is a node's already", path);
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s already belongs to a node", path);
         return BW_EBUSY;
     }
     size_t length = encode(identity, bytes);
-    return write_file(directory, bytes, length) ? 0 : say(why, BW_EIO, "cannot write in", path);
+    return write_file(directory, bytes, length) ? 0
+                                                : errno_text(why, BW_EIO, "cannot write in", path);
 }
 
-/* Under the lock of whoever runs there. */
+/* Makes the identity under the lock of the directory. */
 int bw_identity_make(const struct bw_identity *identity, const char *directory, char *why)
 {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -188,7 +179,7 @@ int bw_identity_make(const struct bw_identity *identity, const char *directory, 
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.300s is in use by another process", directory);
         error = BW_EBUSY;
     } else {
-        error = say(why, BW_EIO, "cannot open", directory);
+        error = errno_text(why, BW_EIO, "cannot open", directory);
     }
     if (lock >= 0)
         close(lock);
@@ -197,9 +188,9 @@ int bw_identity_make(const struct bw_identity *identity, const char *directory, 
     return error;
 }
 
-static bool is_of_a_start(const char *name)
+static bool is_start_file(const char *name)
 {
-    return is_segment(name) || strcmp(name, FILE_NAME) == 0 || strcmp(name, MAKING) == 0 ||
+    return is_segment(name) || strcmp(name, FILE_NAME) == 0 || strcmp(name, TEMPORARY) == 0 ||
            strcmp(name, NUMBER) == 0;
 }
 
@@ -210,7 +201,7 @@ void bw_identity_unmake(const char *directory)
     DIR *dir = lock < 0 ? NULL : list(fd);
     const struct dirent *entry;
     while (dir && (entry = readdir(dir)))
-        if (is_of_a_start(entry->d_name))
+        if (is_start_file(entry->d_name))
             unlinkat(fd, entry->d_name, 0);
     if (dir) {
         closedir(dir);

@@ -1,4 +1,4 @@
-/* A node's log in memory; see log.h. */
+/* The log of a node in memory; see log.h. */
 #include "serve/replica/log.h"
 
 #include "core/base/error.h"
@@ -41,6 +41,12 @@ static int grow(struct bw_log_store *log)
     return 0;
 }
 
+/* `end` of the entry before slot `i`. */
+static uint64_t end_of(const struct bw_log_store *log, uint32_t i)
+{
+    return i ? slot(log, i - 1)->end : log->base_end;
+}
+
 int bw_log_append(struct bw_log_store *log, const struct bw_log_entry *entry)
 {
     if (log->count == log->cap && grow(log) != 0)
@@ -52,6 +58,7 @@ int bw_log_append(struct bw_log_store *log, const struct bw_log_entry *entry)
         return BW_ENOMEM;
     if (entry->length)
         memcpy(copy->bytes, entry->bytes, entry->length);
+    copy->end = end_of(log, log->count) + BW_LOG_ENTRY_HEAD + entry->length;
     log->count++;
     log->bytes += entry->length;
     return 0;
@@ -64,6 +71,18 @@ const struct bw_log_entry *bw_log_at(const struct bw_log_store *log, bw_index in
                : NULL;
 }
 
+static uint64_t end_at(const struct bw_log_store *log, bw_index index)
+{
+    if (index <= log->base)
+        return log->base_end;
+    return end_of(log, index < bw_log_last(log) ? (uint32_t)(index - log->base) : log->count);
+}
+
+uint64_t bw_log_bytes_between(const struct bw_log_store *log, bw_index from, bw_index to)
+{
+    return to > from ? end_at(log, to) - end_at(log, from) : 0;
+}
+
 void bw_log_truncate(struct bw_log_store *log, bw_index from)
 {
     while (log->count && bw_log_last(log) >= from)
@@ -73,6 +92,7 @@ void bw_log_truncate(struct bw_log_store *log, bw_index from)
 void bw_log_compact(struct bw_log_store *log, bw_index index)
 {
     while (log->count && log->base < index) {
+        log->base_end = slot(log, 0)->end;
         drop(log, 0);
         log->first = (log->first + 1) & (log->cap - 1);
         log->count--;

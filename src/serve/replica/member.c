@@ -1,6 +1,7 @@
-/* Members that come and go: what is decided about them (membership.h) is carried out. */
+/* Membership changes: carries out what membership.h decides. */
 #include "core/base/error.h"
 #include "core/base/little.h"
+#include "os/clock.h"
 #include "serve/replica/state.h"
 
 #include <stdio.h>
@@ -10,8 +11,8 @@
 
 static const unsigned char *record_of(const struct bw_log_entry *entry, size_t *length)
 {
-    *length = entry->length > BW_SESSION_HEAD ? entry->length - BW_SESSION_HEAD : 0;
-    return *length ? entry->bytes + BW_SESSION_HEAD : NULL;
+    *length = entry->length > BW_ROUTER_HEAD ? entry->length - BW_ROUTER_HEAD : 0;
+    return *length ? entry->bytes + BW_ROUTER_HEAD : NULL;
 }
 
 void replica_roster_learn(struct bw_replica *r, const struct bw_log_entry *entry)
@@ -24,7 +25,7 @@ void replica_roster_learn(struct bw_replica *r, const struct bw_log_entry *entry
 void replica_roster_rebuild(struct bw_replica *r)
 {
     bw_membership_rewind(&r->members);
-    for (bw_index i = r->session.applied + 1; i <= bw_log_last(&r->log); i++) {
+    for (bw_index i = r->router.applied + 1; i <= bw_log_last(&r->log); i++) {
         const struct bw_log_entry *entry = bw_log_at(&r->log, i);
         if (entry)
             replica_roster_learn(r, entry);
@@ -32,7 +33,7 @@ void replica_roster_rebuild(struct bw_replica *r)
     r->resync = true;
 }
 
-/* ── who is connected to ── */
+/* ---- connections to peers ---- */
 
 void replica_mesh_sync(struct bw_replica *r)
 {
@@ -43,13 +44,14 @@ void replica_mesh_sync(struct bw_replica *r)
     bw_mesh_level(r->mesh, r->members.applied.level);
     r->voter = bw_raft_is_voter(r->raft, r->options.self);
     for (uint32_t i = 0; i < count; i++) {
-        const struct bw_replica_member *member = bw_roster_find(&r->members.roster, ids[i]);
+        const struct bw_replica_member *member =
+            bw_member_list_find(&r->members.member_list, ids[i]);
         if (!member)
-            member = bw_roster_find(&r->members.applied, ids[i]);
+            member = bw_member_list_find(&r->members.applied, ids[i]);
         if (!member || ids[i] == r->options.self || !member->port)
             continue;
         bw_mesh_add(r->mesh, member);
-        if (!newcomer) /* it knows where they were long ago, and was told by themselves */
+        if (!newcomer) /* its list may be outdated; the peers report their addresses themselves */
             bw_mesh_move(r->mesh, member);
     }
     if (!newcomer)
@@ -58,7 +60,7 @@ void replica_mesh_sync(struct bw_replica *r)
 
 void replica_agree(struct bw_replica *r)
 {
-    bw_session_agree(&r->session, r->members.applied.level >= BW_MESH_REGISTRY);
+    bw_router_set_agreed(&r->router, r->members.applied.level >= BW_MESH_REGISTRY);
 }
 
 enum bw_mesh_verdict replica_judge(struct bw_replica *r, const struct bw_replica_member *from)
@@ -67,7 +69,10 @@ enum bw_mesh_verdict replica_judge(struct bw_replica *r, const struct bw_replica
         bw_mesh_add(r->mesh, from);
         bw_mesh_move(r->mesh, from);
     }
-    return bw_membership_judge(&r->members, r->raft, from->id);
+    enum bw_mesh_verdict verdict = bw_membership_judge(&r->members, r->raft, from->id);
+    if (verdict == BW_MESH_OK)
+        replica_rejoin_accepted(r, from->id);
+    return verdict;
 }
 
 enum bw_mesh_verdict replica_joins(struct bw_replica *r, const char *host, uint16_t port,
@@ -75,7 +80,7 @@ enum bw_mesh_verdict replica_joins(struct bw_replica *r, const char *host, uint1
 {
     enum bw_mesh_verdict verdict = bw_membership_joins(&r->members, host, port, id);
     if (verdict == BW_MESH_OK)
-        *length = bw_roster_encode(&r->members.first, out);
+        *length = bw_member_list_encode(&r->members.first, out);
     return verdict;
 }
 
@@ -94,20 +99,20 @@ void replica_removed(struct bw_replica *r)
         return;
     r->removed = true;
     snprintf(why, sizeof why,
-             "this node was removed from the cluster and takes no part any more; to use its "
-             "machine again, add it anew and start it with --join on an empty --data directory "
-             "(%.200s is of no use now)",
+             "this node was removed from the cluster; to use its machine again, add it with "
+             "`bellwether cluster add` and start it with --join on an empty --data directory "
+             "(%.200s cannot be reused)",
              r->options.directory);
     r->options.ended(r->options.context, BW_REPLICA_REMOVED, why);
 }
 
-/* ── changes that are asked for ── */
+/* ---- requested changes ---- */
 
 static uint64_t ask(struct bw_replica *r, const struct bw_member_change *change, bw_node origin)
 {
     unsigned char bytes[BW_CHANGE_BYTES_MAX];
     size_t length = bw_change_encode(change, bytes);
-    uint64_t id = bw_session_change(&r->session, bytes, length, origin);
+    uint64_t id = bw_router_change(&r->router, bytes, length, origin);
     replica_keep_sweeping(r);
     return id;
 }
@@ -126,7 +131,7 @@ static bool connected(void *context, bw_node node)
 static struct bw_membership_view view_of(struct bw_replica *r)
 {
     return (struct bw_membership_view){
-        .raft = r->raft, .now = replica_now(), .context = r, .connected = connected};
+        .raft = r->raft, .now = bw_clock_boot(), .context = r, .connected = connected};
 }
 
 static void step_change(struct bw_replica *r, struct bw_request *request,
@@ -145,23 +150,24 @@ void replica_change_try(struct bw_replica *r, struct bw_request *request)
 {
     struct bw_member_change change;
     struct bw_membership_view view = view_of(r);
-    int error = bw_membership_try_written(&r->members, &view, request->bytes + BW_SESSION_HEAD,
-                                          request->length - BW_SESSION_HEAD, &change);
+    int error = bw_membership_try_written(&r->members, &view, request->bytes + BW_ROUTER_HEAD,
+                                          request->length - BW_ROUTER_HEAD, &change);
     if (error)
-        bw_session_fail(&r->session, request, error);
+        bw_router_fail(&r->router, request, error);
     else if (bw_membership_op(change.op) == BW_CHANGE_NONE)
-        bw_session_log(&r->session, request);
+        bw_router_log(&r->router, request);
     else
         step_change(r, request, &change);
 }
 
-/* A learner that was added to vote does so as soon as it can. Looked at now and then: a loop that
- * is busy runs no timers of heartbeats, for what it sends are heartbeats too. */
+/* Promotes a learner that was added as a voter as soon as it has caught up. Called in every turn,
+ * not by a timer: a busy loop sends no heartbeats by timer, because its messages count as
+ * heartbeats. */
 void replica_promote_ready(struct bw_replica *r)
 {
-    if (!r->session.leading || r->session.last_turn < r->promote_at)
+    if (!r->router.leading || r->router.last_turn < r->promote_at)
         return;
-    r->promote_at = r->session.last_turn + PROMOTE_EVERY;
+    r->promote_at = r->router.last_turn + PROMOTE_EVERY;
     struct bw_membership_view view = view_of(r);
     bw_node ready = bw_membership_promotable(&r->members, &view);
     struct bw_member_change change = {.op = BW_MEMBER_PROMOTE, .member.id = ready};
@@ -169,15 +175,15 @@ void replica_promote_ready(struct bw_replica *r)
         ask(r, &change, BW_NODE_NONE);
 }
 
-/* ── changes that were made ── */
+/* ---- applied changes ---- */
 
 void replica_publish(struct bw_replica *r)
 {
     struct bw_member_change change;
-    if (r->session.leader == BW_NODE_NONE || r->closing ||
-        bw_session_find(&r->session, r->publishing) ||
+    if (r->router.leader == BW_NODE_NONE || r->closing ||
+        bw_router_find(&r->router, r->publishing) ||
         !bw_membership_publish(&r->members, &r->options.publish, &change) ||
-        !replica_life_may_say(r))
+        !replica_incarnation_may_publish(r))
         return;
     r->members.born = true;
     r->publishing = ask(r, &change, r->options.self);
@@ -188,7 +194,7 @@ bool replica_is_member_entry(const struct bw_log_entry *entry)
     struct bw_member_change change;
     size_t length;
     const unsigned char *bytes = record_of(entry, &length);
-    return entry->change || (length && bytes[0] == BW_ROSTER_RECORD &&
+    return entry->change || (length && bytes[0] == BW_MEMBER_CHANGE_RECORD &&
                              bw_change_decode(&change, bytes, length) == 0);
 }
 
@@ -199,12 +205,12 @@ void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *ent
     const unsigned char *bytes = record_of(entry, &length);
     r->resync = true;
     if (bw_membership_apply(&r->members, bytes, length, &change))
-        bw_session_done(&r->session, bw_get64(entry->bytes), change.member.id);
+        bw_router_complete(&r->router, bw_get64(entry->bytes), change.member.id);
     replica_agree(r);
     r->options.led(r->options.context);
     if (entry->change == BW_CHANGE_REMOVE && entry->node == r->options.self)
         replica_removed(r);
     if (bw_membership_is_stale(&r->members, r->options.self, r->members.starts, r->members.born))
-        replica_back_end(r);
+        replica_rejoin_end(r);
     replica_publish(r);
 }

@@ -1,8 +1,9 @@
-/* One node of the replicated registry: opening and recovering, closing, facts; see replica.h. */
+/* Opening, recovery, closing and status of a replica; see replica.h. */
 #include "serve/replica/replica.h"
 
 #include "core/base/error.h"
-#include "serve/crash.h"
+#include "os/clock.h"
+#include "os/crash.h"
 #include "serve/replica/identity.h"
 #include "serve/replica/state.h"
 
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int say(char *why, int error, const char *what, const char *directory)
+static int errno_text(char *why, int error, const char *what, const char *directory)
 {
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s %s: %s", what, directory, strerror(errno));
     return error;
@@ -25,14 +26,14 @@ static int say(char *why, int error, const char *what, const char *directory)
 #define LOCK_TURNS    200u
 #define LOCK_PAUSE_NS 5000000
 
-/* One process per directory. */
+/* Locks the directory: one process per directory. */
 static int lock_directory(struct bw_replica *r, char *why)
 {
     int directory = open(r->options.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
-        return say(why, BW_EIO, "cannot open the data in", r->options.directory);
+        return errno_text(why, BW_EIO, "cannot open the data in", r->options.directory);
     BW_CRASH("lock.before-create");
-    /* A killed node's writer of snapshots dies with it, but a moment later. */
+    /* The snapshot writer of a killed node dies with it, but slightly later. */
     for (unsigned turn = 0; turn < LOCK_TURNS; turn++) {
         r->lock_fd = bw_directory_lock(directory);
         if (r->lock_fd >= 0 || errno != EWOULDBLOCK)
@@ -46,12 +47,12 @@ static int lock_directory(struct bw_replica *r, char *why)
     if (r->lock_fd >= 0)
         return 0;
     if (error != EWOULDBLOCK)
-        return say(why, BW_EIO, "cannot open the data in", r->options.directory);
+        return errno_text(why, BW_EIO, "cannot open the data in", r->options.directory);
     snprintf(why, BW_REPLICA_WHY_MAX + 1, "%s is in use by another process", r->options.directory);
     return BW_EBUSY;
 }
 
-/* ── what the log on disk says, while it is read ── */
+/* ---- contents of the log on disk, while it is read ---- */
 
 static void found_entry(void *context, const struct bw_wal_entry *found)
 {
@@ -61,12 +62,15 @@ static void found_entry(void *context, const struct bw_wal_entry *found)
                                  .node = found->node,
                                  .length = (uint32_t)found->length,
                                  .bytes = (unsigned char *)found->bytes};
-    if (found->index <= r->log.base) { /* the snapshot has it, or has something else there */
+    if (found->index <= r->log.base) { /* covered by the snapshot, or in conflict with it */
         bw_log_truncate(&r->log, r->log.base + 1);
-        r->strays = found->index == r->log.base && found->term != r->snapshot_term;
+        r->diverged = found->index == r->log.base && found->term != r->snapshot_term;
         return;
     }
-    if (r->strays)
+    /* Terms never decrease in a log, so such an entry does not continue the snapshot. Entry `base`,
+     * which would show it too, may have been in a segment that is lost. */
+    r->diverged = r->diverged || found->term < r->snapshot_term;
+    if (r->diverged)
         return;
     bw_log_truncate(&r->log, found->index);
     if (bw_log_last(&r->log) + 1 != found->index || bw_log_append(&r->log, &entry) != 0)
@@ -84,18 +88,18 @@ static void found_truncate(void *context, bw_index from)
     bw_log_truncate(&r->log, from > r->log.base ? from : r->log.base + 1);
 }
 
-/* A snapshot from the leader replaced everything: what the log held before it is void. One of our
- * own changes nothing here: the file was read already. Entries that continue something else than
- * the snapshot (`strays`: it came because they did) are void even if the node died before it wrote
- * this record. */
+/* A snapshot from the leader replaced the whole state: earlier contents of the log are void. A
+ * snapshot of our own changes nothing here: its file was loaded already. Entries that do not
+ * continue the snapshot (`diverged`) are void even if the node died before it wrote this record. */
 static void found_snapshot(void *context, bw_index index, bw_term term)
 {
     struct bw_replica *r = context;
     const struct bw_log_entry *entry = bw_log_at(&r->log, index);
-    r->strays = r->strays && index != r->log.base;
+    r->diverged = r->diverged && index != r->log.base;
+    r->snapshot_recorded |= index == r->log.base;
     if (index > bw_log_last(&r->log) || (entry && entry->term != term)) {
         if (index > r->log.base)
-            r->recovery = BW_EDAMAGED; /* its file is gone */
+            r->recovery = BW_EDAMAGED; /* the snapshot's file is missing */
     }
 }
 
@@ -121,16 +125,17 @@ static int open_wal(struct bw_replica *r, char *why)
     if (error)
         return error;
     r->handles++;
-    if (r->strays) /* what is written from now on continues the snapshot, and must be known to */
+    /* Later records continue the snapshot. The record also shows if its file is lost later. */
+    if (r->snapshot_index && (r->diverged || !r->snapshot_recorded))
         bw_wal_snapshot(r->wal, r->log.base, r->snapshot_term);
     if (!r->recovery)
         return 0;
-    snprintf(why, BW_REPLICA_WHY_MAX + 1, "the log in %s does not continue its snapshot",
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "the log in %s does not continue the snapshot",
              r->options.directory);
     return r->recovery;
 }
 
-/* ── Raft ── */
+/* ---- Raft ---- */
 
 static void survey(const struct bw_log_store *log, struct bw_raft_saved *saved,
                    struct bw_term_run *runs, struct bw_raft_change *changes)
@@ -177,11 +182,11 @@ static void configure(struct bw_replica *r, struct bw_elector_config *config,
     bw_elector_defaults(config, BW_MS, heartbeat_of(options));
     config->timeout_min_ns = timeout_of(options);
     config->timeout_max_ns = 2 * config->timeout_min_ns;
-    r->disk_patience = 2 * config->timeout_max_ns;
-    config->batch_max = 1024;
+    r->disk_timeout = 2 * config->timeout_max_ns;
+    config->batch_max = REPLICA_BATCH_MAX;
     config->untimed = true;
     if (getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
-        config->seed = (uint64_t)replica_now();
+        config->seed = (uint64_t)bw_clock_boot();
 }
 
 static int open_raft(struct bw_replica *r)
@@ -206,16 +211,17 @@ static int open_raft(struct bw_replica *r)
     return bw_elect_raft.init(r->raft, &config);
 }
 
-/* ── peers ── */
+/* ---- peers ---- */
 
-static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
+static void on_frame(void *context, bw_node from, enum bw_mesh_frame kind,
                      const unsigned char *bytes, size_t length)
 {
     struct bw_replica *r = context;
+    replica_measure_received(r, from, length);
     if (!r->started && kind != BW_FRAME_MEET && kind != BW_FRAME_WELCOME &&
-        (kind != BW_FRAME_BACK || r->meeting))
+        (kind != BW_FRAME_BACK || r->bootstrapping))
         return;
-    if (kind != BW_FRAME_BACK && replica_back_is_deaf(r, from))
+    if (kind != BW_FRAME_BACK && replica_rejoin_is_refused(r, from))
         return;
     switch (kind) {
     case BW_FRAME_RAFT:
@@ -224,20 +230,20 @@ static void on_frame(void *context, bw_node from, enum bw_peer_frame kind,
     case BW_FRAME_ASK:
         replica_asked(r, from, bytes, length);
         break;
-    case BW_FRAME_TOLD:
-        bw_session_told(&r->session, from, bytes, length);
+    case BW_FRAME_REPLY:
+        bw_router_receive_reply(&r->router, from, bytes, length);
         break;
     case BW_FRAME_PIECE:
         replica_snapshot_piece(r, from, bytes, length);
         break;
     case BW_FRAME_MEET:
-        replica_meet_asked(r, from, bytes, length);
+        replica_bootstrap_asked(r, from, bytes, length);
         break;
     case BW_FRAME_WELCOME:
-        replica_meet_welcome(r, from, bytes, length);
+        replica_bootstrap_confirmed(r, from, bytes, length);
         break;
     case BW_FRAME_BACK:
-        replica_back_heard(r, from, bytes, length);
+        replica_rejoin_received(r, from, bytes, length);
         break;
     default:
         break;
@@ -263,8 +269,11 @@ static void on_refused(void *context, bw_node node, enum bw_mesh_verdict verdict
 static void on_peer_closed(void *context, bw_node node)
 {
     struct bw_event event = {.kind = BW_EVENT_HINT, .node = node};
-    replica_back_closed(context, node);
-    if (((struct bw_replica *)context)->started)
+    replica_rejoin_closed(context, node);
+    replica_send_lost(context, node);
+    struct bw_replica *r = context;
+    /* a node that has connected again is not dead: the new connection replaced this one */
+    if (r->started && !bw_mesh_receives_from(r->mesh, node))
         replica_step(context, &event);
 }
 
@@ -272,21 +281,22 @@ static void on_peer_opened(void *context, bw_node node)
 {
     struct bw_replica *r = context;
     if (bw_mesh_connected(r->mesh, node)) {
-        replica_meet_opened(r, node);
-        replica_back_opened(r, node);
+        replica_bootstrap_opened(r, node);
+        replica_rejoin_opened(r, node);
         replica_admit_opened(r);
     }
-    if (node == r->session.leader)
-        bw_session_place(&r->session); /* what waited for the way to it */
+    if (node == r->router.leader)
+        bw_router_reroute(&r->router); /* requests that waited for the connection to the leader */
 }
 
 static int open_peers(struct bw_replica *r, char *why)
 {
-    const struct bw_replica_member *self = bw_roster_find(&r->members.roster, r->options.self);
-    const struct bw_replica_member *said = &r->options.publish;
+    const struct bw_replica_member *self =
+        bw_member_list_find(&r->members.member_list, r->options.self);
+    const struct bw_replica_member *published = &r->options.publish;
     const char *listen = r->options.listen_host;
-    if (said->host[0] || !self)
-        self = said;
+    if (published->host[0] || !self)
+        self = published;
     struct bw_mesh_options options = {.loop = r->options.loop,
                                       .cluster = r->options.cluster,
                                       .self = r->options.self,
@@ -310,7 +320,7 @@ static int open_peers(struct bw_replica *r, char *why)
     return 0;
 }
 
-/* ── life ── */
+/* ---- opening and closing ---- */
 
 static void start_handles(struct bw_replica *r)
 {
@@ -318,12 +328,12 @@ static void start_handles(struct bw_replica *r)
     bw_silence_init(&r->silence, heartbeat_of(&r->options), timeout_of(&r->options));
     uv_timer_init(loop, &r->timer);
     uv_timer_init(loop, &r->sweeper);
-    uv_timer_init(loop, &r->hurry);
+    uv_timer_init(loop, &r->start_timer);
     uv_check_init(loop, &r->check);
     uv_idle_init(loop, &r->turn);
-    r->timer.data = r->sweeper.data = r->hurry.data = r->check.data = r->turn.data = r;
+    r->timer.data = r->sweeper.data = r->start_timer.data = r->check.data = r->turn.data = r;
     r->handles += 5;
-    r->session.last_turn = replica_now();
+    r->router.last_turn = bw_clock_boot();
 }
 
 void replica_start(struct bw_replica *r)
@@ -331,12 +341,13 @@ void replica_start(struct bw_replica *r)
     struct bw_start begin = {.durable = r->durable};
     struct bw_event event = {.kind = BW_EVENT_START, .start = &begin};
     r->started = true;
+    replica_remove_leftovers(r); /* not earlier: a node that is refused changes nothing */
     replica_step(r, &event);
     uv_check_start(&r->check, replica_check);
     replica_arm(r);
 }
 
-static void let_go(struct bw_replica *r)
+static void replica_free(struct bw_replica *r)
 {
     if (r->lock_fd >= 0)
         close(r->lock_fd);
@@ -349,24 +360,24 @@ static void let_go(struct bw_replica *r)
     free(r->raft);
     free(r->actions);
     free(r->held);
-    free(r->session.room);
-    free(r->session.results.ops);
-    free((void *)r->session.results.kvs);
-    free(r->session.buckets);
+    free(r->router.room);
+    free(r->router.results.ops);
+    free((void *)r->router.results.kvs);
+    free(r->router.buckets);
     free(r->scratch);
     free(r);
 }
 
-/* Who they are, and whether this program speaks what they have come to rely on. */
-static int know_members(struct bw_replica *r, char *why)
+/* Rebuilds the members and checks that this program supports the protocol version they rely on. */
+static int load_members(struct bw_replica *r, char *why)
 {
     replica_roster_rebuild(r);
-    if (r->members.roster.level <= BW_MESH_VERSION)
-        return replica_life_begin(r, why);
+    if (r->members.member_list.level <= BW_MESH_VERSION)
+        return replica_incarnation_begin(r, why);
     snprintf(why, BW_REPLICA_WHY_MAX + 1,
-             "the members in %.300s rely on version %u of their protocol, and this version of "
+             "the members in %.300s rely on version %u of their protocol, but this version of "
              "bellwether speaks %u",
-             r->options.directory, r->members.roster.level, BW_MESH_VERSION);
+             r->options.directory, r->members.member_list.level, BW_MESH_VERSION);
     return BW_EVERSION;
 }
 
@@ -381,9 +392,9 @@ static int open_parts(struct bw_replica *r, char *why)
     if (!error)
         error = lock_directory(r, why);
     if (!error)
-        error = replica_life_allowed(r, why);
+        error = replica_incarnation_allowed(r, why);
     if (!error)
-        error = replica_registry_make(r);
+        error = replica_registry_make(r, why);
     if (!error)
         error = replica_snapshot_find(r, why);
     BW_CRASH("open.after-snapshot");
@@ -391,7 +402,7 @@ static int open_parts(struct bw_replica *r, char *why)
         error = open_wal(r, why);
     BW_CRASH("open.after-log");
     if (!error)
-        error = know_members(r, why);
+        error = load_members(r, why);
     if (!error)
         error = open_raft(r);
     if (!error) {
@@ -401,25 +412,26 @@ static int open_parts(struct bw_replica *r, char *why)
             r->found_term = r->durable.term;
     }
     if (!error)
-        error = replica_meet_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0, why);
+        error =
+            replica_bootstrap_begin(r, r->durable.starts == 0 && bw_log_last(&r->log) == 0, why);
     if (!error)
         error = open_peers(r, why);
     return error;
 }
 
-/* What to do about data that cannot be used. */
+/* Appends what to do about data that cannot be used. */
 static void advise(char *why, int error, uint32_t nodes)
 {
     size_t used = strlen(why);
     const char *advice = "";
     if (error == BW_EDAMAGED && nodes > 1)
         advice =
-            ". It takes no part with it: remove this node from the cluster and add it anew, with "
-            "an empty directory; the others have everything";
+            ". Remove this node from the cluster and add it again with an empty directory; the "
+            "other nodes have all data";
     else if (error == BW_EDAMAGED)
-        advice = ". Bring this node's data back from a copy";
+        advice = ". Restore this node's data from a backup";
     else if (error == BW_EDENIED)
-        advice = ". Give every node a --data of its own, and the --cluster it began with";
+        advice = ". Give every node its own --data, and the --cluster it was created with";
     else if (error == BW_EVERSION)
         advice = ". Start the version that wrote it, or a newer one";
     snprintf(why + used, BW_REPLICA_WHY_MAX + 1 - used, "%s", advice);
@@ -446,11 +458,11 @@ int bw_replica_open(struct bw_replica **out, const struct bw_replica_options *op
             bw_wal_close(r->wal);
         if (r->mesh)
             bw_mesh_close(r->mesh, NULL);
-        let_go(r);
+        replica_free(r);
         return error;
     }
     start_handles(r);
-    if (!r->meeting)
+    if (!r->bootstrapping)
         replica_admit_begin(r);
     *out = r;
     return 0;
@@ -462,7 +474,7 @@ void replica_release(struct bw_replica *r)
         return;
     void (*closed)(void *context) = r->closed;
     void *context = r->options.context;
-    let_go(r);
+    replica_free(r);
     if (closed)
         closed(context);
 }
@@ -485,11 +497,11 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
     bw_wal_commit(r->wal);
     r->closing = true;
     r->closed = closed;
-    bw_session_clear(&r->session);
+    bw_router_clear(&r->router);
     replica_snapshot_stop(r);
     uv_close((uv_handle_t *)&r->timer, on_handle_closed);
     uv_close((uv_handle_t *)&r->sweeper, on_handle_closed);
-    uv_close((uv_handle_t *)&r->hurry, on_handle_closed);
+    uv_close((uv_handle_t *)&r->start_timer, on_handle_closed);
     uv_close((uv_handle_t *)&r->check, on_handle_closed);
     uv_close((uv_handle_t *)&r->turn, on_handle_closed);
     bw_mesh_close(r->mesh, on_peers_closed);
@@ -499,25 +511,26 @@ void bw_replica_close(struct bw_replica *r, void (*closed)(void *context))
 
 struct bw_registry *bw_replica_registry(struct bw_replica *r)
 {
-    return r->session.registry;
+    return r->router.registry;
 }
 
 void bw_replica_status(const struct bw_replica *r, struct bw_replica_status *out)
 {
-    const struct bw_replica_member *self = bw_roster_find(&r->members.applied, r->options.self);
+    const struct bw_replica_member *self =
+        bw_member_list_find(&r->members.applied, r->options.self);
     *out = (struct bw_replica_status){.self = r->options.self,
-                                      .leader = r->session.leader,
-                                      .leading = r->session.leading,
+                                      .leader = r->router.leader,
+                                      .leading = r->router.leading,
                                       .term = r->term,
                                       .commit = r->commit,
-                                      .applied = r->session.applied,
+                                      .applied = r->router.applied,
                                       .last = bw_log_last(&r->log),
                                       .leader_changes = r->leader_changes,
-                                      .proposals = r->session.proposals,
-                                      .proposals_failed = r->session.proposals_failed,
+                                      .proposals = r->router.proposals,
+                                      .proposals_failed = r->router.proposals_failed,
                                       .log_bytes = bw_wal_bytes(r->wal),
                                       .level = r->members.applied.level,
-                                      .life = self ? self->starts : 0};
+                                      .incarnation = self ? self->starts : 0};
 }
 
 uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member *out,
@@ -526,7 +539,7 @@ uint32_t bw_replica_members(const struct bw_replica *r, struct bw_replica_member
     bw_node ids[BW_RAFT_MEMBERS_MAX];
     uint32_t count = bw_raft_members_at(r->raft, bw_raft_commit_index(r->raft), ids, voters);
     for (uint32_t i = 0; i < count; i++) {
-        const struct bw_replica_member *member = bw_roster_find(&r->members.applied, ids[i]);
+        const struct bw_replica_member *member = bw_member_list_find(&r->members.applied, ids[i]);
         out[i] = member ? *member : (struct bw_replica_member){.id = ids[i]};
     }
     return count;

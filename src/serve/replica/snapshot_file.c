@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "core/registry/snapshot.h"
-#include "serve/crash.h"
+#include "os/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,12 +20,11 @@
 #include <xxhash.h>
 
 static const unsigned char magic[8] = {'B', 'W', 'S', 'N',
-                                       'A', 'P', 0,   2}; /* the last is the version */
+                                       'A', 'P', 0,   2}; /* the last byte is the version */
 static const unsigned char trailer[8] = {'B', 'W', 'B', 'A', 'C', 'K', 'U', 'P'};
-#define BLOCK      512u
-#define MAKING     "snapshot-next.tmp"
-#define PATH_SIZE  4352u
-#define ROOM_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
+#define BLOCK         512u
+#define PATH_SIZE     4352u
+#define SCRATCH_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
 
 void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index)
 {
@@ -52,13 +51,14 @@ struct sink {
     bool failed;
 };
 
-/* A forked copy of a process with threads writes snapshots: a lock that another thread held at the
- * fork is held for ever there. So what writes one calls no library but libc, and does not allocate;
- * its room is mapped. */
-static unsigned char *room_map(void)
+/* A forked copy of a process with threads writes snapshots. A lock that another thread held at the
+ * fork stays locked there forever. So the writer calls no library but libc, does not allocate, and
+ * maps its scratch memory. */
+static unsigned char *scratch_map(void)
 {
-    void *room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return room == MAP_FAILED ? NULL : room;
+    void *scratch =
+        mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return scratch == MAP_FAILED ? NULL : scratch;
 }
 
 static void put(struct sink *sink, const unsigned char *bytes, size_t length)
@@ -76,7 +76,7 @@ static void put(struct sink *sink, const unsigned char *bytes, size_t length)
 }
 
 static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
-                    struct bw_registry *registry, unsigned char *room)
+                    struct bw_registry *registry, unsigned char *scratch)
 {
     struct bw_saving saving;
     unsigned char bytes[BW_SNAPSHOT_HEAD], sum[8];
@@ -85,34 +85,30 @@ static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
     BW_CRASH("snapshot.save.before-head");
     put(sink, bytes, sizeof bytes);
     BW_CRASH("snapshot.save.after-head");
-    length = bw_roster_encode(&head->roster, room);
+    length = bw_member_list_encode(&head->member_list, scratch);
     bw_put32(sum, (uint32_t)length);
     put(sink, sum, 4);
-    put(sink, room, length);
+    put(sink, scratch, length);
     bw_registry_save_begin(registry, &saving);
-    while (!sink->failed && (length = bw_registry_save(registry, &saving, room, ROOM_BYTES)) > 0) {
-        BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, room, length, -1);
-        put(sink, room, length);
+    while (!sink->failed &&
+           (length = bw_registry_save(registry, &saving, scratch, SCRATCH_BYTES)) > 0) {
+        BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, scratch, length, -1);
+        put(sink, scratch, length);
     }
     bw_put64(sum, XXH3_64bits_digest(&sink->sum));
     BW_CRASH("snapshot.save.before-sum");
     put(sink, sum, sizeof sum);
 }
 
-/* Under its own name only when it is whole and durable. */
+/* Gives the file its name only when it is complete and durable. */
 static int finish(const char *directory, struct sink *sink, bw_index index)
 {
-    char from[PATH_SIZE], to[PATH_SIZE];
+    char path[PATH_SIZE];
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    snprintf(from, sizeof from, "%s/" MAKING, directory);
-    bw_snapshot_name(to, sizeof to, directory, index);
-    BW_CRASH("snapshot.save.before-sync");
-    bool good = !sink->failed && fd >= 0 && fsync(sink->fd) == 0;
-    BW_CRASH("snapshot.save.before-rename");
-    good = good && rename(from, to) == 0;
-    BW_CRASH("snapshot.save.after-rename");
-    good = good && fsync(fd) == 0;
-    BW_CRASH("snapshot.save.after-sync-of-directory");
+    bw_snapshot_name(path, sizeof path, directory, index);
+    bool good = !sink->failed && fd >= 0 &&
+                bw_file_publish(fd, sink->fd, BW_SNAPSHOT_NEXT, strrchr(path, '/') + 1,
+                                BW_CRASH_FILE("snapshot.save"));
     if (fd >= 0)
         close(fd);
     return good ? 0 : BW_EIO;
@@ -122,24 +118,26 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
                       struct bw_registry *registry)
 {
     char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/" MAKING, directory);
+    snprintf(path, sizeof path, "%s/" BW_SNAPSHOT_NEXT, directory);
     BW_CRASH("snapshot.save.before-create");
-    unsigned char *room = room_map();
+    unsigned char *scratch = scratch_map();
     struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
     int error = BW_EIO;
-    if (room && sink.fd >= 0) {
+    if (scratch && sink.fd >= 0) {
         XXH3_64bits_reset(&sink.sum);
-        put_all(&sink, head, registry, room);
+        put_all(&sink, head, registry, scratch);
         error = finish(directory, &sink, head->index);
     }
     if (sink.fd >= 0)
         close(sink.fd);
-    if (room)
-        munmap(room, ROOM_BYTES);
+    if (error) /* it may have filled the disk */
+        unlink(path);
+    if (scratch)
+        munmap(scratch, SCRATCH_BYTES);
     return error;
 }
 
-/* What makes it a backup as etcd's tools know them, but for the SHA-256. */
+/* Adds what makes it a backup in the form that etcd's tools accept, except for the SHA-256. */
 static void put_trailer(struct sink *sink)
 {
     unsigned char block[BLOCK] = {0};
@@ -152,24 +150,24 @@ static void put_trailer(struct sink *sink)
 
 int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_registry *registry)
 {
-    unsigned char *room = room_map();
+    unsigned char *scratch = scratch_map();
     struct sink sink = {.fd = fd};
-    if (!room)
+    if (!scratch)
         return BW_EIO;
     XXH3_64bits_reset(&sink.sum);
-    put_all(&sink, head, registry, room);
+    put_all(&sink, head, registry, scratch);
     put_trailer(&sink);
-    munmap(room, ROOM_BYTES);
+    munmap(scratch, SCRATCH_BYTES);
     return sink.failed ? BW_EIO : 0;
 }
 
-struct view { /* a file in memory */
+struct view { /* a mapped file */
     const unsigned char *bytes;
     size_t size, mapped;
 };
 
-/* Without what a backup has behind it. */
-static size_t size_within(const unsigned char *bytes, size_t size)
+/* The size without a backup's trailer. */
+static size_t size_without_trailer(const unsigned char *bytes, size_t size)
 {
     if (size % BLOCK != 32 || size < BW_SNAPSHOT_HEAD + 8 + BLOCK + 32)
         return size;
@@ -186,30 +184,31 @@ static int view_open(struct view *view, const char *path, char *why)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     void *bytes = MAP_FAILED;
     bool known = fd >= 0 && fstat(fd, &stat) == 0;
-    bool whole = known && stat.st_size >= (off_t)BW_SNAPSHOT_HEAD + 8;
-    if (whole)
+    bool complete = known && stat.st_size >= (off_t)BW_SNAPSHOT_HEAD + 8;
+    if (complete)
         bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot read %.400s: %s", path,
-                 known && !whole ? "it is cut short, or no snapshot" : strerror(errno));
+                 known && !complete ? "truncated, or not a snapshot" : strerror(errno));
     if (fd >= 0)
         close(fd);
     if (bytes == MAP_FAILED)
         return BW_EDAMAGED;
-    *view = (struct view){bytes, size_within(bytes, (size_t)stat.st_size), (size_t)stat.st_size};
+    *view = (struct view){bytes, size_without_trailer(bytes, (size_t)stat.st_size),
+                          (size_t)stat.st_size};
     return 0;
 }
 
-/* Where the registry begins; 0: the members before it cannot be read. */
-static size_t body_of(const struct view *view, struct bw_roster *roster)
+/* Where the registry begins; 0: the members before it are invalid. */
+static size_t body_of(const struct view *view, struct bw_member_list *member_list)
 {
     size_t rest = view->size - BW_SNAPSHOT_HEAD - 8;
-    *roster = (struct bw_roster){0};
+    *member_list = (struct bw_member_list){0};
     if (view->bytes[7] == 1)
         return BW_SNAPSHOT_HEAD;
     size_t length = rest >= 4 ? bw_get32(view->bytes + BW_SNAPSHOT_HEAD) : SIZE_MAX;
     if (length > rest - 4 ||
-        bw_roster_decode(roster, view->bytes + BW_SNAPSHOT_HEAD + 4, length) != 0)
+        bw_member_list_decode(member_list, view->bytes + BW_SNAPSHOT_HEAD + 4, length) != 0)
         return 0;
     return BW_SNAPSHOT_HEAD + 4 + length;
 }
@@ -222,7 +221,7 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
     int error = BW_EDAMAGED;
     if (memcmp(bytes, magic, 7) != 0 ||
         bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
-        what = "is damaged, or no snapshot";
+        what = "is damaged, or not a snapshot";
     else if (bytes[7] == 0 || bytes[7] > magic[7])
         error = BW_EVERSION, what = "was written by a newer version of bellwether";
     else if (cluster && bw_get64(bytes + 8) != cluster)
@@ -232,10 +231,10 @@ static int head_check(const struct view *view, const char *path, uint64_t cluste
                                       .term = bw_get64(bytes + 24),
                                       .voters = bw_get32(bytes + 32),
                                       .members = bw_get32(bytes + 36)};
-    if (!what &&
-        (head->members == 0 || head->members > BW_RAFT_MEMBERS_MAX || head->voters == 0 ||
-         head->voters > head->members || head->index == 0 || body_of(view, &head->roster) == 0))
-        what = "makes no sense";
+    if (!what && (head->members == 0 || head->members > BW_RAFT_MEMBERS_MAX || head->voters == 0 ||
+                  head->voters > head->members || head->index == 0 ||
+                  body_of(view, &head->member_list) == 0))
+        what = "is invalid: unexpected members or index";
     if (what) {
         snprintf(why, BW_REPLICA_WHY_MAX + 1, "%.400s %s", path, what);
         return error;
@@ -259,8 +258,8 @@ int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_hea
 static int load(const char *path, const struct view *view, struct bw_registry *registry, char *why)
 {
     struct bw_loading loading = {0};
-    struct bw_roster roster;
-    size_t body = body_of(view, &roster), length = view->size - body - 8;
+    struct bw_member_list member_list;
+    size_t body = body_of(view, &member_list), length = view->size - body - 8;
     int64_t took = bw_registry_load(registry, &loading, view->bytes + body, length);
     if (took == (int64_t)length && loading.ended)
         return 0;
@@ -272,12 +271,13 @@ static int load(const char *path, const struct view *view, struct bw_registry *r
 static int adopt(const struct view *view, const char *directory,
                  const struct bw_snapshot_head *head, char *why)
 {
-    static unsigned char members[BW_ROSTER_BYTES_MAX];
-    struct bw_roster before;
+    static unsigned char members[BW_MEMBER_LIST_BYTES_MAX];
+    struct bw_member_list before;
     unsigned char bytes[BW_SNAPSHOT_HEAD], number[8];
     char path[PATH_SIZE];
-    size_t body = body_of(view, &before), length = bw_roster_encode(&head->roster, members);
-    snprintf(path, sizeof path, "%s/" MAKING, directory);
+    size_t body = body_of(view, &before),
+           length = bw_member_list_encode(&head->member_list, members);
+    snprintf(path, sizeof path, "%s/" BW_SNAPSHOT_NEXT, directory);
     struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
     sink.failed = sink.fd < 0;
     if (!sink.failed) {
@@ -317,7 +317,7 @@ int bw_snapshot_adopt(const char *path, const char *directory, struct bw_snapsho
     return error;
 }
 
-/* The index in a snapshot's name, 0: not one. */
+/* The index in a snapshot's name; 0: not a snapshot. */
 static bw_index index_of(const char *name)
 {
     char again[64];

@@ -1,92 +1,32 @@
-/* Raft's steps and their actions, and the turn of the loop that ends with one write and one sync.
+/* Runs Raft: passes events to the core and carries out the actions it returns. At the end of each
+ * turn of the loop, all new records go to the disk with one write and one sync.
  *
- * Records for the disk keep their order by themselves: they go into the log's next batch. What must
- * not be heard of before a record is durable (everything behind a PERSIST) waits: held.c.
- */
+ * Records keep their order: each goes into the next batch of the write-ahead log. Actions after a
+ * PERSIST wait until its record is durable (durable_barrier.c). */
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "core/base/little.h"
-#include "serve/crash.h"
+#include "os/clock.h"
+#include "os/crash.h"
+#include "os/journal.h"
 #include "serve/replica/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-bw_time replica_now(void)
+static void announce(struct bw_replica *r, const struct bw_announcement *announced)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * BW_SEC + now.tv_nsec;
-}
-
-static unsigned char *scratch(struct bw_replica *r, size_t bytes)
-{
-    if (bytes > r->scratch_size) {
-        unsigned char *larger = realloc(r->scratch, bytes);
-        if (!larger)
-            return NULL;
-        r->scratch = larger;
-        r->scratch_size = bytes;
-    }
-    return r->scratch;
-}
-
-/* Entries behind an APPEND: each its length and its bytes. False: the log does not hold them. */
-static bool attach(struct bw_replica *r, const struct bw_message *msg, size_t *length)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < msg->append.runs; i++)
-        count += msg->append.run[i].count;
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct bw_log_entry *entry = bw_log_at(&r->log, msg->append.prev_index + 1 + i);
-        if (!entry)
-            return false;
-        bytes += 4 + entry->length;
-    }
-    unsigned char *at = scratch(r, bytes);
-    if (!at)
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct bw_log_entry *entry = bw_log_at(&r->log, msg->append.prev_index + 1 + i);
-        bw_put32(at, entry->length);
-        if (entry->length)
-            memcpy(at + 4, entry->bytes, entry->length);
-        at += 4 + entry->length;
-    }
-    *length = bytes;
-    return true;
-}
-
-static void send_message(struct bw_replica *r, const struct bw_message *msg)
-{
-    static unsigned char frame[BW_FRAME_MAX];
-    unsigned char head[4];
-    size_t entries = 0;
-    if (msg->kind == BW_MSG_RAFT_APPEND && !attach(r, msg, &entries))
+    bw_node before = r->router.leader;
+    if (announced->leader == before && announced->term == r->term)
         return;
-    if (msg->kind == BW_MSG_RAFT_SNAPSHOT)
-        replica_snapshot_send(r, msg->to);
-    int length = bw_message_encode(msg, frame, sizeof frame);
-    if (length < 0)
-        return;
-    bw_put32(head, (uint32_t)length);
-    struct bw_part parts[] = {{head, 4}, {frame, (size_t)length}, {r->scratch, entries}};
-    bw_mesh_send(r->mesh, msg->to, BW_FRAME_RAFT, parts, 3);
-}
-
-static void announce(struct bw_replica *r, const struct bw_announcement *said)
-{
-    bw_node before = r->session.leader;
-    if (said->leader == before && said->term == r->term)
-        return;
-    r->leader_changes += said->leader != before && said->leader != BW_NODE_NONE;
-    r->term = said->term;
+    if (announced->leader != r->options.self)
+        replica_send_stop(r);
+    r->leader_changes += announced->leader != before && announced->leader != BW_NODE_NONE;
+    r->term = announced->term;
     replica_agree(r);
-    bw_session_led(&r->session, said->leader);
-    if (said->leader != before)
+    bw_router_set_leader(&r->router, announced->leader);
+    if (announced->leader != before)
         bw_silence_forget(&r->silence);
     replica_publish(r);
     r->options.led(r->options.context);
@@ -96,7 +36,7 @@ void replica_carry_out(struct bw_replica *r, const struct bw_action *action)
 {
     switch (action->kind) {
     case BW_ACTION_SEND:
-        send_message(r, &action->msg);
+        replica_send(r, &action->msg);
         break;
     case BW_ACTION_ANNOUNCE:
         announce(r, &action->announce);
@@ -105,7 +45,7 @@ void replica_carry_out(struct bw_replica *r, const struct bw_action *action)
         replica_apply(r, action->log.first);
         break;
     case BW_ACTION_ANSWER:
-        bw_session_answer(&r->session, &action->answer);
+        bw_router_raft_answered(&r->router, &action->answer);
         break;
     default:
         break;
@@ -117,16 +57,22 @@ void replica_remember(struct bw_replica *r, bw_index index, bw_term term)
     uint32_t cap = sizeof r->marks / sizeof r->marks[0];
     uint64_t commit = bw_wal_next(r->wal);
     struct mark *last = r->mark_count ? &r->marks[(r->mark_first + r->mark_count - 1) % cap] : NULL;
-    /* While the disk stands still no more than these are told apart: later is safe. */
+    /* If the disk stalls and the list is full, the last mark covers later entries too, which is
+     * safe. */
     if (!last || (last->commit != commit && r->mark_count < cap))
         last = &r->marks[(r->mark_first + r->mark_count++) % cap];
     *last = (struct mark){.commit = commit, .index = index, .term = term};
 }
 
-static void keep(struct bw_replica *r, bw_index index, const struct bw_log_entry *entry)
+static void append_entry(struct bw_replica *r, bw_index index, const struct bw_log_entry *entry)
 {
-    if (bw_log_append(&r->log, entry) != 0)
-        abort(); /* without memory for the log nothing can be promised any more */
+    if (bw_log_append(&r->log, entry) != 0) {
+        /* a node that cannot store entries must not acknowledge them */
+        bw_print_line(BW_PRIORITY_ERROR,
+                      "bellwether: cannot store an entry of %u bytes: out of memory; exiting",
+                      (unsigned)entry->length);
+        abort();
+    }
     replica_roster_learn(r, entry);
     bw_wal_entry(r->wal, &(struct bw_wal_entry){.index = index,
                                                 .term = entry->term,
@@ -134,6 +80,7 @@ static void keep(struct bw_replica *r, bw_index index, const struct bw_log_entry
                                                 .node = entry->node,
                                                 .bytes = entry->bytes,
                                                 .length = entry->length});
+    replica_remember(r, index, entry->term);
 }
 
 static bw_term term_of(const struct bw_append_part *part, uint32_t entry)
@@ -146,7 +93,7 @@ static bw_term term_of(const struct bw_append_part *part, uint32_t entry)
     return 0;
 }
 
-/* Entries that came with the message being stepped; their lengths were checked. */
+/* Appends entries from the message being stepped; their lengths were checked. */
 static void append_received(struct bw_replica *r, const struct bw_log_action *log,
                             const struct bw_message *msg)
 {
@@ -160,18 +107,18 @@ static void append_received(struct bw_replica *r, const struct bw_log_action *lo
                                      .length = length,
                                      .bytes = (unsigned char *)at + 4};
         if (i >= log->skip)
-            keep(r, log->first + i - log->skip, &entry);
+            append_entry(r, log->first + i - log->skip, &entry);
         at += 4 + length;
     }
 }
 
-/* Entries born here: proposals, a change of the members, or Raft's own. */
+/* Appends entries created on this node: proposals, a membership change, or Raft's own. */
 static void append_own(struct bw_replica *r, const struct bw_log_action *log)
 {
     const struct bw_request *request =
-        log->request ? bw_session_batch(&r->session, log->request) : NULL;
+        log->request ? bw_router_batch(&r->router, log->request) : NULL;
     if (log->change.op)
-        request = bw_session_find(&r->session, log->request);
+        request = bw_router_find(&r->router, log->request);
     for (uint32_t i = 0; i < log->count; i++) {
         bool change = log->change.op && log->change.entry == i;
         struct bw_log_entry entry = {.term = log->term,
@@ -179,7 +126,7 @@ static void append_own(struct bw_replica *r, const struct bw_log_action *log)
                                      .node = change ? log->change.node : BW_NODE_NONE,
                                      .length = request ? request->length : 0,
                                      .bytes = request ? request->bytes : NULL};
-        keep(r, log->first + i, &entry);
+        append_entry(r, log->first + i, &entry);
         request = request ? request->with : NULL;
     }
 }
@@ -200,7 +147,6 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
             append_received(r, &action->log, msg);
         else
             append_own(r, &action->log);
-        replica_remember(r, bw_log_last(&r->log), action->log.term);
         BW_CRASH("raft.entries.after-collecting");
         break;
     case BW_ACTION_LOG_TRUNCATE:
@@ -220,17 +166,17 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
     case BW_ACTION_TRACE:
         break;
     default:
-        replica_say(r, action);
+        replica_act_when_durable(r, action);
     }
 }
 
-/* Carrying out an action may lead to another step: the list is used again only when it is done. */
+/* An action of a step may cause another, nested step, so each depth has its own list of actions. */
 void replica_step(struct bw_replica *r, struct bw_event *event)
 {
     struct bw_action *list = r->actions + (size_t)r->depth * r->actions_max;
     struct bw_actions actions = {.at = list, .cap = r->actions_max};
     BW_ASSERT(r->depth < REPLICA_DEPTH);
-    event->now = replica_now();
+    event->now = bw_clock_boot();
     bw_elect_raft.step(r->raft, event, &actions);
     r->depth++;
     for (uint32_t i = 0; i < actions.count; i++)
@@ -243,7 +189,7 @@ void replica_step(struct bw_replica *r, struct bw_event *event)
         replica_mesh_sync(r);
 }
 
-/* Entries behind an append: as many as it says, each whole. */
+/* Checks that an append is followed by exactly the entries it announces. */
 static bool payload_fits(const struct bw_message *msg, const unsigned char *at, size_t length)
 {
     uint32_t count = 0;
@@ -277,12 +223,14 @@ void replica_message(struct bw_replica *r, bw_node from, const unsigned char *by
         return;
     }
     struct bw_event event = {.kind = BW_EVENT_MESSAGE, .node = from, .msg = &msg};
-    replica_back_note(r, &msg);
+    replica_rejoin_note(r, &msg);
     r->payload = payload;
     replica_step(r, &event);
     r->payload = NULL;
-    if (msg.kind == BW_MSG_RAFT_APPEND && from == r->session.leader)
-        bw_silence_heard(&r->silence, event.now);
+    if (msg.kind == BW_MSG_RAFT_APPEND_REPLY)
+        replica_send_more(r, from);
+    if (msg.kind == BW_MSG_RAFT_APPEND && from == r->router.leader)
+        bw_silence_received(&r->silence, event.now);
 }
 
 void replica_durable(struct bw_replica *r, uint64_t commit)
@@ -290,7 +238,8 @@ void replica_durable(struct bw_replica *r, uint64_t commit)
     uint32_t cap = sizeof r->marks / sizeof r->marks[0];
     struct mark mark = {0};
     r->durable_commit = commit;
-    r->disk_since = commit + 1 < bw_wal_next(r->wal) ? replica_now() : 0;
+    replica_remove_durable(r, commit);
+    r->disk_since = commit + 1 < bw_wal_next(r->wal) ? bw_clock_boot() : 0;
     if (r->barrier && r->barrier <= commit)
         r->barrier = 0;
     BW_CRASH("raft.durable.before-speaking");
@@ -310,22 +259,22 @@ void replica_durable(struct bw_replica *r, uint64_t commit)
 
 static void on_idle(uv_idle_t *idle)
 {
-    (void)
-        idle; /* the loop does not sleep while there is one: the check that follows does the work */
+    (void)idle; /* an active idle handle keeps the loop awake; replica_check does the work */
 }
 
-/* Something was asked for or collected: it goes out at the end of this turn of the loop, or of the
- * next one if nothing else happens in this. */
+/* Makes sure that replica_check runs soon: at the end of this turn of the loop, or of the next
+ * one. */
 void replica_turn(struct bw_replica *r)
 {
     uv_idle_start(&r->turn, on_idle);
 }
 
-/* A timer of whole milliseconds: never early. The loop counts them from when its turn began. */
+/* Rounds up to whole milliseconds, so the timer is never early. The loop counts from the start of
+ * its turn. */
 void replica_arm(struct bw_replica *r)
 {
-    bw_time now = replica_now(), at = bw_elect_raft.deadline(r->raft);
-    at = bw_time_min(at, bw_session_deadline(&r->session));
+    bw_time now = bw_clock_boot(), at = bw_elect_raft.deadline(r->raft);
+    at = bw_time_min(at, bw_router_deadline(&r->router));
     at = bw_time_min(at, bw_silence_deadline(&r->silence));
     if (at == r->armed_for)
         return;
@@ -339,50 +288,77 @@ void replica_arm(struct bw_replica *r)
     uv_timer_start(&r->timer, replica_timer, (uint64_t)((left + BW_MS - 1) / BW_MS), 0);
 }
 
-/* A leader whose disk stands still can promise nothing of its own, and all that its followers took
- * piles up in its memory: it lets another one lead (fault 26). It cannot be elected again before
- * its disk has taken the vote. */
-static void mind_disk(struct bw_replica *r, bw_time now)
+/* A leader whose disk stalls cannot store entries itself, while the entries that its followers
+ * accept accumulate in its memory. It resigns (fault 26 in docs/reference/faults.md). It cannot be
+ * elected again before its disk has stored the vote. */
+static void check_disk(struct bw_replica *r, bw_time now)
 {
     struct bw_event event = {.kind = BW_EVENT_COMMAND, .command = {.kind = BW_COMMAND_RESIGN}};
-    if (!r->session.leading || r->disk_since == 0 || now - r->disk_since < r->disk_patience)
+    if (!r->router.leading || r->disk_since == 0 || now - r->disk_since < r->disk_timeout)
         return;
-    fprintf(stderr, "bellwether: the disk under %s has stood still for %lld ms: stepping down\n",
-            r->options.directory, (long long)((now - r->disk_since) / BW_MS));
+    bw_print_line(BW_PRIORITY_WARNING,
+                  "bellwether: the disk of %s has not completed a write for %lld ms; stepping down",
+                  r->options.directory, (long long)((now - r->disk_since) / BW_MS));
     replica_step(r, &event);
 }
 
 void replica_timer(uv_timer_t *timer)
 {
     struct bw_replica *r = timer->data;
-    bw_time now = replica_now();
+    r->timer_due = true;
+    replica_turn(r);
+}
+
+/* A node that was stopped or starved comes late to its timer, while messages of the others wait in
+ * its sockets. It reads them before it judges that the others are silent: timers run at the end of
+ * a turn, and those of a follower wait while it has more to read than one turn allows. The wait is
+ * bounded, so a peer that sends without end cannot prevent an election. */
+static bool must_read_first(struct bw_replica *r)
+{
+    bool first = !r->router.leading && r->postponed < POSTPONED_MAX && bw_mesh_is_behind(r->mesh);
+    r->postponed = first ? r->postponed + 1 : 0;
+    if (first)
+        replica_turn(r);
+    return first;
+}
+
+static void run_timers(struct bw_replica *r)
+{
+    bw_time now = bw_clock_boot();
+    r->timer_due = false;
     r->armed_for = 0;
     if (now >= bw_elect_raft.deadline(r->raft)) {
         struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
         replica_step(r, &event);
     }
     if (now >= bw_silence_deadline(&r->silence) && bw_silence_over(&r->silence, now)) {
-        struct bw_event event = {.kind = BW_EVENT_SUSPECT, .node = r->session.leader};
+        struct bw_event event = {.kind = BW_EVENT_SUSPECT, .node = r->router.leader};
         replica_step(r, &event);
     }
-    mind_disk(r, now);
+    check_disk(r, now);
     replica_expire(r);
     replica_arm(r);
 }
 
-/* Once per turn of the loop: proposals and reads to Raft, records to the disk, news to watchers. */
+/* Once per turn of the loop: passes proposals and reads to Raft, records to the disk, changes to
+ * watchers. */
 void replica_check(uv_check_t *check)
 {
     struct bw_replica *r = check->data;
     uv_idle_stop(&r->turn);
-    bw_session_flush(&r->session);
+    if (r->timer_due && !must_read_first(r))
+        run_timers(r);
+    bw_router_flush(&r->router);
     replica_promote_ready(r);
     replica_feed(r);
-    /* A follower has nothing to do meanwhile; a leader hears its followers. */
-    bw_wal_place(r->wal, r->session.leading ? BW_WAL_ANY_CORE : BW_WAL_LOOP_CORE);
+    replica_release_memory(r);
+    replica_compact_when_possible(r);
+    replica_measure(r);
+    /* A follower is idle while the log is written; a leader receives messages of its followers. */
+    bw_wal_place(r->wal, r->router.leading ? BW_WAL_ANY_CORE : BW_WAL_LOOP_CORE);
     uint64_t commit = bw_wal_commit(r->wal);
     if (r->disk_since == 0 && commit > r->durable_commit)
-        r->disk_since = replica_now();
+        r->disk_since = bw_clock_boot();
     if (r->changed) {
         r->changed = false;
         r->options.changed(r->options.context, false);

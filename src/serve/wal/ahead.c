@@ -1,16 +1,16 @@
-/* The next segment of the log, made before it is needed: a piece at a time, by a thread of the
- * loop's pool, in step with what is written into the present one. Taking it is then a head, two
- * syncs and a name. If a piece is not done in time, or cannot be done, who needs the segment does
- * it; so a disk that is full is told of when it matters, and as before. */
+/* Creates the next segment of the log before it is needed: a piece at a time, by a pool thread, in
+ * step with what is written to the current segment. To take it, the writer then only writes a head,
+ * syncs twice and renames. If a piece is late or fails, the writer does it itself. So a full disk
+ * is reported only when the space is needed. */
 #include "serve/wal/state.h"
 
-/* On a thread of the pool. The file is the pool's while it is WORKING. */
+/* Runs on a pool thread, which owns the file while the state is WORKING. */
 static void fill(uv_work_t *work)
 {
     struct bw_wal *wal = work->data;
     size_t size = wal->segments.bytes, from, to;
     uv_mutex_lock(&wal->mutex);
-    bool ours = wal->ahead == WAL_AHEAD_QUEUED; /* or it was taken meanwhile */
+    bool ours = wal->ahead == WAL_AHEAD_QUEUED; /* false: the writer has taken the file meanwhile */
     if (ours)
         wal->ahead = WAL_AHEAD_WORKING;
     from = wal->ahead_filled;
@@ -42,10 +42,10 @@ static void on_filled(uv_work_t *work, int status)
     if (wal->closing)
         wal_end(wal);
     else
-        wal_ahead_mind(wal);
+        wal_ahead_update(wal);
 }
 
-void wal_ahead_mind(struct bw_wal *wal)
+void wal_ahead_update(struct bw_wal *wal)
 {
     if (wal->filler_queued)
         return;

@@ -1,7 +1,7 @@
-/* The bytes of the log. Numbers are little-endian.
+/* The byte format of the log. Numbers are little-endian.
  *
- *   segment   wal-NNNNNNNNNNNNNNNN.log, NN... its number in hexadecimal, 1 and up without gaps
- *             head of 4096 bytes, then batches one behind the other, then zeros
+ *   segment   wal-NNNNNNNNNNNNNNNN.log, NN... its number in hexadecimal, from 1 without gaps
+ *             head of 4096 bytes, then consecutive batches, then zeros
  *   head      8  "BWWAL\0\0\1"      the last byte is the version
  *             8  cluster
  *             4  node
@@ -10,9 +10,9 @@
  *             8  index of the last entry before this segment
  *             8  checksum of the above
  *   batch     4  length of the records, a multiple of 8
- *             4  checksum of the length, seeded with cluster, node, segment and place
- *             8  checksum of the records, seeded likewise
- *             .. records, veiled: no sector that was written is all zeros
+ *             4  checksum of the length, seeded with cluster, node, segment and offset
+ *             8  checksum of the records, with the same seed
+ *             .. records, masked: no sector that was written is all zeros
  *   record    1  kind, 1 change, 2 0, 4 length of its bytes without padding
  *             .. fields by kind, bytes, zeros up to a multiple of 8
  *             ENTRY     8 index, 8 term, 4 node, 4 0, bytes
@@ -69,8 +69,9 @@ static inline uint64_t wal_records_sum(uint64_t seed, const unsigned char *recor
     return XXH3_64bits_withSeed(records, length, seed);
 }
 
-/* Veils and unveils: each word with its own pattern of the place. Length is a multiple of 8. */
-static inline void wal_veil(uint64_t seed, unsigned char *to, const unsigned char *from,
+/* Masks or unmasks: XORs each word with its own pattern, derived from the offset. `length` is a
+ * multiple of 8. */
+static inline void wal_mask(uint64_t seed, unsigned char *to, const unsigned char *from,
                             size_t length)
 {
     for (size_t i = 0; i < length; i += 8) {

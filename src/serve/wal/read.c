@@ -1,11 +1,11 @@
-/* Opening a log that is there: every batch is checked, every record handed over, and the end found.
+/* Opens an existing log: checks every batch, hands over every record, and finds the end.
  *
- * The end of the log is the first place where no batch stands. There, a head of zeros is a clean
- * end. A batch that does not fit its checksum is a torn tail only if a sector in it is all zeros
- * (its write never became whole, so nobody was told of it) and nothing follows it; else it is
+ * The log ends at the first offset without a valid batch. A head of zeros there is a clean end. A
+ * batch that does not match its checksum is a torn tail only if nothing follows it and one of its
+ * sectors is all zeros: its write never completed, so no commit was reported. Everything else is
  * damage. */
 #include "core/base/error.h"
-#include "serve/crash.h"
+#include "os/crash.h"
 #include "serve/wal/state.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@
 
 struct scan {
     struct bw_wal *wal;
-    const unsigned char *bytes; /* of the segment */
+    const unsigned char *bytes; /* the whole segment */
     size_t size;
     uint64_t number;
     char *why;
 };
 
-static int say(const struct scan *scan, int error, const char *what, size_t place)
+static int report(const struct scan *scan, int error, const char *what, size_t place)
 {
     char name[WAL_NAME_MAX];
     wal_segment_name(name, scan->number);
@@ -36,7 +36,7 @@ static int say(const struct scan *scan, int error, const char *what, size_t plac
 
 static int damaged(const struct scan *scan, const char *what, size_t place)
 {
-    return say(scan, BW_EDAMAGED, what, place);
+    return report(scan, BW_EDAMAGED, what, place);
 }
 
 static bool is_zero(const unsigned char *at, size_t length)
@@ -47,9 +47,8 @@ static bool is_zero(const unsigned char *at, size_t length)
     return true;
 }
 
-/* A sector, or the part of one that lies in the batch, that was never written. The batch's own
- * zeros (padding, values) do not count: a whole sector of them is written with a checksum that
- * fits. */
+/* Returns true if a sector of the batch (or the part of a sector inside it) was never written: it
+ * is all zeros. A written sector never is, because records are masked. */
 static bool has_unwritten_sector(const struct scan *scan, size_t from, size_t to)
 {
     for (size_t at = from; at < to;) {
@@ -90,6 +89,7 @@ static int take_state(struct bw_wal *wal, const unsigned char *at, size_t length
                                .promised_ns = (bw_time)bw_get64(at + 48)};
     wal->state = state;
     wal->has_state = true;
+    wal->kept[wal->kept_count - 1].holds_state = true;
     wal->options.found_state(wal->options.context, &state);
     return 0;
 }
@@ -119,7 +119,7 @@ static int take_record(struct bw_wal *wal, const unsigned char *at, size_t lengt
     }
 }
 
-/* The records of a batch, unveiled. */
+/* Hands over the unmasked records of a batch. */
 static int take_batch(const struct scan *scan, size_t place, const unsigned char *records,
                       size_t length)
 {
@@ -127,12 +127,12 @@ static int take_batch(const struct scan *scan, size_t place, const unsigned char
     while (at < length) {
         size_t bytes = length - at >= WAL_RECORD_HEAD ? bw_get32(records + at + 4) : SIZE_MAX;
         if (bytes > length - at - WAL_RECORD_HEAD)
-            return damaged(scan, "a record that does not end", place + at);
+            return damaged(scan, "damage: a record exceeds its batch", place + at);
         int error = take_record(scan->wal, records + at, bytes);
         if (error == BW_EVERSION)
-            return say(scan, error, "a record of a newer version of bellwether", place + at);
+            return report(scan, error, "a record of a newer version of bellwether", place + at);
         if (error)
-            return damaged(scan, "a record that makes no sense", place + at);
+            return damaged(scan, "damage: an invalid record", place + at);
         at += WAL_RECORD_HEAD + (bytes + 7) / 8 * 8;
     }
     return 0;
@@ -145,7 +145,7 @@ static uint64_t seed_of(const struct scan *scan, size_t place)
     return wal_seed(&where);
 }
 
-/* Length of the records of the batch whose head stands at `place`, 0: none does. */
+/* Returns the length of the records of the batch at `place`; 0: no batch. */
 static size_t batch_length(const struct scan *scan, size_t place)
 {
     const unsigned char *head = scan->bytes + place;
@@ -173,28 +173,29 @@ static bool is_followed(const struct scan *scan, size_t place)
     return false;
 }
 
-/* What stands from `place` on, up to `extent` as far as one can tell, is no batch. */
+/* Decides whether the bytes at `place`, which are not a valid batch, are the end of the log, a torn
+ * tail or damage. They extend to `extent`, as far as known. */
 static int judge_end(const struct scan *scan, size_t place, size_t extent, bool last)
 {
     extent = extent < scan->size ? extent : scan->size;
     if (is_zero(scan->bytes + place, scan->size - place))
         return 0;
     if (!last)
-        return damaged(scan, "damage (a later segment exists)", place);
+        return damaged(scan, "damage: an invalid batch before the last segment", place);
     if (!has_unwritten_sector(scan, place, extent))
-        return damaged(scan, "damage: a batch does not fit its checksum", place);
+        return damaged(scan, "damage: a batch does not match its checksum", place);
     if (is_followed(scan, place))
-        return damaged(scan, "damage: a batch is missing before others", place);
+        return damaged(scan, "damage: an invalid batch before valid ones", place);
     scan->wal->torn = true;
     return 0;
 }
 
-static int unveil_batch(const struct scan *scan, size_t place, size_t length)
+static int unmask_batch(const struct scan *scan, size_t place, size_t length)
 {
     unsigned char *records = malloc(length);
     if (!records)
-        return say(scan, BW_ENOMEM, "no memory for a batch", place);
-    wal_veil(seed_of(scan, place), records, scan->bytes + place + WAL_BATCH_HEAD, length);
+        return report(scan, BW_ENOMEM, "out of memory for a batch", place);
+    wal_mask(seed_of(scan, place), records, scan->bytes + place + WAL_BATCH_HEAD, length);
     int error = take_batch(scan, place, records, length);
     free(records);
     return error;
@@ -210,7 +211,7 @@ static int scan_segment(const struct scan *scan, bool last, size_t *end)
             return judge_end(scan, place, place + WAL_BATCH_HEAD, last);
         if (!is_batch(scan, place, length))
             return judge_end(scan, place, place + WAL_BATCH_HEAD + length, last);
-        int error = unveil_batch(scan, place, length);
+        int error = unmask_batch(scan, place, length);
         if (error)
             return error;
         place += WAL_BATCH_HEAD + length;
@@ -221,16 +222,19 @@ static int check_head(const struct scan *scan)
 {
     bw_index before;
     if (scan->size < WAL_HEAD)
-        return damaged(scan, "a segment without a head", 0);
+        return damaged(scan, "damage: a segment without a head", 0);
     int error = wal_head_check(&scan->wal->segments, scan->bytes, scan->number, &before);
     if (error == BW_EDENIED)
-        return say(scan, error, "a log of another cluster or node", 0);
+        return report(scan, error, "a log of another cluster or node", 0);
     if (error == BW_EVERSION)
-        return say(scan, error, "a log of a newer version of bellwether", 0);
+        return report(scan, error, "a log of a newer version of bellwether", 0);
     if (error)
         return damaged(scan, "damage in a segment's head", 0);
     scan->wal->kept[scan->wal->kept_count++] =
-        (struct wal_kept){.number = scan->number, .before = before};
+        (struct wal_kept){.number = scan->number,
+                          .before = before,
+                          .bytes = scan->size,
+                          .holds_state = !scan->wal->has_state};
     return 0;
 }
 
@@ -241,7 +245,7 @@ static int read_mapped(struct bw_wal *wal, uint64_t number, bool last, int fd, s
     struct scan scan = {.wal = wal, .bytes = bytes, .size = size, .number = number};
     scan.why = why;
     if (bytes == MAP_FAILED)
-        return say(&scan, BW_ENOMEM, strerror(errno), 0);
+        return report(&scan, BW_ENOMEM, strerror(errno), 0);
     int error = check_head(&scan);
     if (!error)
         error = scan_segment(&scan, last, end);
@@ -263,7 +267,7 @@ int wal_read_segment(struct bw_wal *wal, uint64_t number, bool last, size_t *end
         return BW_EIO;
     }
     if (stat.st_size < (off_t)WAL_HEAD) {
-        snprintf(why, BW_WAL_WHY_MAX + 1, "%s/%s is cut short", wal->options.directory, name);
+        snprintf(why, BW_WAL_WHY_MAX + 1, "%s/%s is truncated", wal->options.directory, name);
         close(fd);
         return BW_EDAMAGED;
     }
@@ -277,7 +281,7 @@ int wal_read_segment(struct bw_wal *wal, uint64_t number, bool last, size_t *end
     return 0;
 }
 
-/* A torn tail is made zeros again, so that what is written next is not mistaken for its rest. */
+/* Zeroes a torn tail, so that the next batch is not mistaken for its rest. */
 int wal_clear_tail(struct bw_wal *wal, char *why)
 {
     static const unsigned char zeros[65536];

@@ -1,9 +1,9 @@
-/* Files of the log; see segment.h. A segment is written under another name and renamed when it
- * is whole, so that a name that is there is a segment that was made. */
+/* Segment files of the log; see segment.h. A segment is created under a temporary name and renamed
+ * when it is complete, so a segment with its final name is always complete. */
 #include "serve/wal/segment.h"
 
 #include "core/base/error.h"
-#include "serve/crash.h"
+#include "os/crash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MAKING "wal-next.tmp"
+#define TEMPORARY "wal-next.tmp"
 
 static const unsigned char magic[8] = {'B', 'W', 'W', 'A',
-                                       'L', 0,   0,   1}; /* the last is the version */
+                                       'L', 0,   0,   1}; /* the last byte is the version */
 
 void wal_segment_name(char *name, uint64_t number)
 {
@@ -62,7 +62,7 @@ static int reserve(int fd, size_t size)
 int wal_segment_begin(const struct wal_segments *s, size_t size)
 {
     BW_CRASH("wal.segment.before-create");
-    int fd = openat(s->directory, MAKING, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = openat(s->directory, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
     BW_CRASH("wal.segment.after-create");
@@ -72,8 +72,8 @@ int wal_segment_begin(const struct wal_segments *s, size_t size)
     return -1;
 }
 
-/* Real zeros, not only room: what is written over them later changes no block but its own, and
- * nothing that the file system keeps about the file. Its sync is shorter by a write of that. */
+/* Writes real zeros instead of only reserving space: later writes then change no metadata of the
+ * file, which makes their sync cheaper. */
 int wal_segment_fill(int fd, size_t from, size_t to)
 {
     static const unsigned char zeros[65536];
@@ -107,7 +107,7 @@ static int give_name(const struct wal_segments *s, uint64_t number)
     char name[WAL_NAME_MAX];
     wal_segment_name(name, number);
     BW_CRASH("wal.segment.before-rename");
-    if (renameat(s->directory, MAKING, s->directory, name) != 0)
+    if (renameat(s->directory, TEMPORARY, s->directory, name) != 0)
         return -1;
     BW_CRASH("wal.segment.after-rename");
     if (fsync(s->directory) != 0)
@@ -132,11 +132,11 @@ void wal_segment_abandon(const struct wal_segments *s, int fd)
 {
     int error = errno;
     close(fd);
-    unlinkat(s->directory, MAKING, 0);
+    unlinkat(s->directory, TEMPORARY, 0);
     errno = error;
 }
 
-/* The number in a segment's name; 0: not one. */
+/* The number in a segment's name; 0: not a segment. */
 static uint64_t number_of(const char *name)
 {
     char again[WAL_NAME_MAX];

@@ -1,35 +1,48 @@
-/* The inside of the log. Fields above the line belong to the loop's thread, those below to whoever
- * holds the mutex, `fd` and `offset` to the writer's thread. The loop's thread never waits for the
- * disk: only the writer and the pool write, sync and remove. */
+/* Internal state of the log.
+ *
+ * Three owners: the first fields belong to the loop's thread, the next ones are protected by the
+ * mutex, and the last ones belong to the writer's thread. The loop's thread never waits for the
+ * disk: only the writer and pool threads write, sync and remove. */
 #ifndef BW_SERVE_WAL_STATE_H
 #define BW_SERVE_WAL_STATE_H
 
+#include "os/crash.h"
+#include "os/histogram.h"
 #include "serve/wal/segment.h"
 
 #include <uv.h>
 
 #define WAL_SEGMENTS_MAX 65536u
-/* The first segment is small: a node that starts with an empty directory serves at once. */
+/* The first segment is small, so that a node with an empty directory serves at once. */
 #define WAL_FIRST ((size_t)2 << 20)
 
 struct wal_kept {
     uint64_t number;
-    bw_index before; /* of the last entry before it */
+    bw_index before; /* index of the last entry before it */
+    size_t bytes;    /* size of its file */
+    /* It has a state record, or none was written before it: older segments may be removed without
+     * losing the state. A crash can leave a new segment without one. */
+    bool holds_state;
 };
 
-struct wal_buffer { /* a batch being put together, room for its head included */
+struct wal_buffer { /* a batch being collected, including space for its head */
     unsigned char *at;
     size_t used, size;
-    bw_index last_index; /* after it */
+    bw_index last_index; /* index of the last entry in the batch */
     uint64_t commit;
-    struct bw_durable
-        state; /* as it was when the batch was handed over: a new segment begins with it */
+    struct bw_durable state; /* state at hand-over; a new segment begins with it */
     bool has_state;
-    bool names_file; /* a snapshot's: the directory is synced before the batch is written */
+    bool holds_state; /* a record of the batch is a state */
+    bool names_file;  /* records a snapshot: sync the directory before the batch is written */
+    struct wal_buffer *next; /* waits for the writer: the next batch */
 };
 
-/* The next segment, while it is made ahead (ahead.c). TAKEN: the writer is making it the
- * present one, under the name that all are made under. */
+/* Size of a batch, unless one record is larger. What is durable is reported after each batch, so a
+ * small record never waits for more than two batches. */
+#define WAL_BATCH_MAX BW_CRASH_OR((size_t)4 << 20, (size_t)64 << 10)
+
+/* State of the next segment while it is created ahead (ahead.c). TAKEN: the writer is turning it
+ * into the current one; its temporary name is in use. */
 enum wal_ahead_state {
     WAL_AHEAD_IDLE,
     WAL_AHEAD_QUEUED,
@@ -42,43 +55,47 @@ struct bw_wal {
     struct bw_wal_options options;
     struct wal_segments segments;
     bw_index last_index;
-    struct bw_durable state; /* the newest */
+    struct bw_durable state; /* the newest state */
     bool has_state;
-    bool dirty; /* collected since the last commit */
+    bool dirty; /* records were collected since the last commit */
     uint64_t commits;
     struct wal_buffer collecting;
+    struct wal_buffer *full, **full_end; /* batches that wait for the writer, oldest first */
+    struct wal_buffer spare;             /* memory for a later batch */
     enum bw_wal_core place;
-    int writer_core; /* the one that the writer is bound to; -1: any of `cores` */
+    int writer_core; /* core that the writer is bound to; -1: any of `cores` */
     cpu_set_t cores;
-    uv_poll_t done; /* the writer has made a batch durable: reading end of done_pipe */
+    uv_poll_t done; /* polls done_pipe, by which the writer reports that a batch is durable */
     uv_thread_t writer;
     uv_mutex_t mutex;
-    /* Loop to writer, writer to loop: a byte means that there is something to see. Pipes, because
-     * the kernel then lets the thread that is woken run on the core of the one that is about to
-     * sleep. A condition variable wakes the other core, which costs more than the hand-over. */
+    /* Loop to writer, and writer to loop: a byte signals new work. Pipes are used because the
+     * kernel then runs the woken thread on the core of the thread that is about to sleep. A
+     * condition variable wakes the other core, which costs more than the hand-over. */
     int wake[2], done_pipe[2];
     uv_work_t filler;
-    bool filler_queued, closing, closed; /* closed: the handle is; the memory goes with the last */
-    /* ── under the mutex ── */
-    struct wal_buffer writing; /* used == 0: the writer has nothing to do */
+    bool filler_queued, closing, closed; /* closed: the handle is closed */
+    /* ---- protected by the mutex ---- */
+    struct wal_buffer writing; /* used == 0: the writer is idle */
     uint64_t durable;
     bool stop;
-    /* The segments in the directory, oldest first; the last is being written. The writer adds a
-     * new one once the batch that begins it is durable, and removes the oldest. */
+    /* The segments in the directory, oldest first; the last one is being written. The writer adds a
+     * segment once its first batch is durable, and removes the oldest. */
     struct wal_kept *kept;
     uint32_t kept_count;
-    bw_index unneeded;          /* segments that end at or before it are to be removed */
-    size_t reached, reached_of; /* bytes of the segment that are written, and its size */
+    bw_index unneeded;          /* remove segments that end at or before this index */
+    size_t reached, reached_of; /* bytes written to the current segment, and its size */
     enum wal_ahead_state ahead;
-    int ahead_fd; /* -1: nothing is begun */
+    int ahead_fd; /* -1: not begun */
     size_t ahead_filled;
     uv_cond_t ahead_done;
-    /* ── the writer ── */
-    bw_index written_index; /* of the last entry written */
+    struct bw_histogram syncs;
+    /* ---- owned by the writer ---- */
+    bw_index written_index; /* index of the last entry written */
     int fd;
     uint64_t number;
     size_t offset, segment_size;
-    bool torn; /* found when opening: what lies behind `offset` must be made zeros again */
+    bw_time sync_ns; /* duration of the last sync */
+    bool torn; /* a torn tail was found when opening: the bytes after `offset` must be zeroed */
 };
 
 static inline bw_index bw_wal_max(bw_index a, bw_index b)
@@ -91,20 +108,20 @@ int wal_read_segment(struct bw_wal *wal, uint64_t number, bool last, size_t *end
 int wal_clear_tail(struct bw_wal *wal, char *why);
 
 #define WAL_STATE_RECORD (WAL_RECORD_HEAD + WAL_STATE_BYTES)
-/* wal.c: a state record into `at`. */
+/* wal.c: writes a state record to `at`. */
 void wal_state_record(unsigned char *at, const struct bw_durable *state);
-/* wal.c: the memory goes, once neither the handle nor the pool needs it. */
+/* wal.c: frees the memory once neither the handle nor the pool uses it. */
 void wal_end(struct bw_wal *wal);
 
-/* ahead.c, on the loop's thread: a piece of the next segment is filled, if it is time to. */
-void wal_ahead_mind(struct bw_wal *wal);
-/* The writer: what there is of the next segment, -1: nothing; it is the caller's then, and
- * no other is begun before `ahead` is IDLE again. */
+/* ahead.c, on the loop's thread: queues the next piece to fill, if it is due. */
+void wal_ahead_update(struct bw_wal *wal);
+/* For the writer: takes over the file of the next segment, of which *filled bytes are filled.
+ * Returns -1 if it was not begun. No other segment is begun before `ahead` is IDLE again. */
 int wal_ahead_take(struct bw_wal *wal, size_t *filled);
 
-/* How many bytes of the next segment should be filled when `reached` of `size` are written in this
- * one: all of it when this one is half full. Whole pieces, so that the disk is left alone until
- * there is one to write. */
+/* Returns how many bytes of the next segment should be filled when `reached` of `size` bytes are
+ * written in this one. The next segment is filled completely when this one is half full. The result
+ * counts whole pieces, so that the disk is not disturbed for less. */
 #define WAL_PIECE ((size_t)1 << 20)
 static inline size_t wal_ahead_due(size_t reached, size_t size, size_t next)
 {
@@ -115,10 +132,12 @@ static inline size_t wal_ahead_due(size_t reached, size_t size, size_t next)
 
 /* write.c */
 void wal_write_loop(void *argument);
-void wal_fail(const struct bw_wal *wal, const char *what);
-/* One byte into a pipe; nothing if the pipe is full, because then there is enough to be seen. */
+/* Writes the batch in `writing`, which belongs to the calling thread until `used` is 0 again. */
+void wal_write_one(struct bw_wal *wal);
+_Noreturn void wal_fail(const struct bw_wal *wal, const char *what);
+/* Writes one byte into a pipe. A full pipe is fine: it already signals. */
 void wal_signal(int fd);
-/* Takes all signals there are; waits for one if `fd` blocks. */
+/* Reads all pending signals; waits for one if `fd` blocks. */
 void wal_await_signal(int fd);
 
 #endif

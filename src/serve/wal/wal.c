@@ -1,9 +1,10 @@
-/* The log as the loop sees it: collecting, committing, hearing what is durable; see wal.h. */
+/* The loop's side of the log: collects, commits and reports what is durable; see wal.h. */
 #include "serve/wal/wal.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
-#include "serve/crash.h"
+#include "os/crash.h"
+#include "os/grow.h"
 #include "serve/wal/state.h"
 
 #include <errno.h>
@@ -16,29 +17,50 @@
 
 #define BUFFER_FIRST ((size_t)64 << 10)
 
-/* Room for `bytes` more; without memory the log cannot keep its promises. */
+/* The collected records become a batch with a commit number of its own. */
+static void seal_collecting(struct bw_wal *wal)
+{
+    wal->commits += wal->dirty;
+    wal->dirty = false;
+    wal->collecting.commit = wal->commits;
+    wal->collecting.last_index = wal->last_index;
+    wal->collecting.state = wal->state;
+    wal->collecting.has_state = wal->has_state;
+}
+
+/* The batch is full: it waits for the writer, and the next one begins. */
+static void begin_next(struct bw_wal *wal)
+{
+    struct wal_buffer *full = malloc(sizeof *full);
+    if (!full)
+        wal_fail(wal, "out of memory for the log");
+    seal_collecting(wal);
+    *full = wal->collecting;
+    full->next = NULL;
+    *(wal->full ? wal->full_end : &wal->full) = full;
+    wal->full_end = &full->next;
+    wal->collecting = wal->spare;
+    wal->spare = (struct wal_buffer){0};
+}
+
+/* Reserves `bytes` more. If memory is exhausted, ends the process: the log could not store entries
+ * that Raft relies on. */
 static unsigned char *collect(struct bw_wal *wal, size_t bytes)
 {
     struct wal_buffer *buffer = &wal->collecting;
+    if (buffer->used > WAL_BATCH_HEAD && buffer->used + bytes > WAL_BATCH_MAX)
+        begin_next(wal);
     if (buffer->used == 0)
         buffer->used = WAL_BATCH_HEAD;
-    if (buffer->size - buffer->used < bytes || !buffer->at) {
-        size_t size = buffer->size ? buffer->size : BUFFER_FIRST;
-        while (size - buffer->used < bytes)
-            size *= 2;
-        unsigned char *larger = realloc(buffer->at, size);
-        if (!larger)
-            wal_fail(wal, "no memory for the log");
-        buffer->at = larger;
-        buffer->size = size;
-    }
+    if (!bw_grow(&buffer->at, &buffer->size, buffer->used + bytes, BUFFER_FIRST, 1))
+        wal_fail(wal, "out of memory for the log");
     unsigned char *at = buffer->at + buffer->used;
     buffer->used += bytes;
     wal->dirty = true;
     return at;
 }
 
-/* A record's head, zeroed fields and padding; returns where the fields begin. */
+/* Writes a record's head and zeroes its padding. Returns where the fields begin. */
 static unsigned char *record(struct bw_wal *wal, enum wal_record kind, uint8_t change,
                              size_t length)
 {
@@ -81,9 +103,10 @@ void wal_state_record(unsigned char *at, const struct bw_durable *state)
 
 void bw_wal_state(struct bw_wal *wal, const struct bw_durable *state)
 {
+    wal_state_record(collect(wal, WAL_STATE_RECORD), state);
     wal->state = *state;
     wal->has_state = true;
-    wal_state_record(collect(wal, WAL_STATE_RECORD), state);
+    wal->collecting.holds_state = true;
 }
 
 void bw_wal_truncate(struct bw_wal *wal, bw_index from)
@@ -101,8 +124,8 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
     wal->collecting.names_file = true;
 }
 
-/* The scheduler may have moved the loop since the last batch: the writer follows. It is only a
- * matter of speed, so failures are ignored. */
+/* The scheduler may have moved the loop since the last batch, so the writer follows. This only
+ * affects speed; failures are ignored. */
 static void place_writer(struct bw_wal *wal)
 {
     int core = wal->place == BW_WAL_LOOP_CORE ? sched_getcpu() : -1;
@@ -121,32 +144,52 @@ void bw_wal_place(struct bw_wal *wal, enum bw_wal_core core)
     wal->place = core;
 }
 
-/* Hands what was collected to the writer, if it is idle. */
+/* Keeps the memory of a written batch for a later one, unless there is enough already. */
+static void recycle(struct bw_wal *wal, const struct wal_buffer *written)
+{
+    struct wal_buffer idle = {.at = written->at, .size = written->size};
+    if (!wal->collecting.at)
+        wal->collecting = idle;
+    else if (!wal->spare.at)
+        wal->spare = idle;
+    else
+        free(idle.at);
+}
+
+/* Chooses the batch to be written: the oldest one that waits, or the collected records. The writer
+ * is idle, so it also takes records that no commit has asked for yet. Call under the mutex. */
+static void make_batch(struct bw_wal *wal)
+{
+    struct wal_buffer written = wal->writing, *full = wal->full;
+    if (full) {
+        wal->writing = *full;
+        wal->full = full->next;
+        free(full);
+    } else {
+        seal_collecting(wal);
+        wal->writing = wal->collecting;
+        wal->collecting = wal->spare;
+        wal->spare = (struct wal_buffer){0};
+    }
+    recycle(wal, &written);
+    BW_CRASH("wal.commit.before-handing-over");
+}
+
+/* Hands the collected records to the writer if it is idle. */
 static void hand_over(struct bw_wal *wal)
 {
     uv_mutex_lock(&wal->mutex);
-    bool free = wal->writing.used == 0 && wal->collecting.used > 0;
-    if (free) {
-        struct wal_buffer idle = wal->writing;
-        wal->commits += wal->dirty; /* the writer is idle: no need to wait to be told */
-        wal->dirty = false;
-        wal->collecting.commit = wal->commits;
-        wal->collecting.last_index = wal->last_index;
-        wal->collecting.state = wal->state;
-        wal->collecting.has_state = wal->has_state;
-        wal->writing = wal->collecting;
-        wal->collecting = idle;
-        wal->collecting.names_file = false;
-        BW_CRASH("wal.commit.before-handing-over");
-    }
+    bool idle_writer = wal->writing.used == 0 && (wal->full || wal->collecting.used > 0);
+    if (idle_writer)
+        make_batch(wal);
     uv_mutex_unlock(&wal->mutex);
-    if (free) {
+    if (idle_writer) {
         place_writer(wal);
         wal_signal(wal->wake[1]);
     }
 }
 
-/* What the writer has done since the loop last heard of it. */
+/* The writer made a batch durable. */
 static void on_done(uv_poll_t *done, int status, int events)
 {
     struct bw_wal *wal = done->data;
@@ -156,7 +199,7 @@ static void on_done(uv_poll_t *done, int status, int events)
     uint64_t durable = wal->durable;
     uv_mutex_unlock(&wal->mutex);
     hand_over(wal);
-    wal_ahead_mind(wal);
+    wal_ahead_update(wal);
     BW_CRASH("wal.commit.durable-but-not-told");
     wal->options.durable(wal->options.context, durable);
     BW_CRASH("wal.commit.durable-and-told");
@@ -185,10 +228,19 @@ void bw_wal_drop(struct bw_wal *wal, bw_index index)
 
 uint64_t bw_wal_bytes(struct bw_wal *wal)
 {
+    uint64_t bytes = 0;
     uv_mutex_lock(&wal->mutex);
-    uint32_t count = wal->kept_count;
+    for (uint32_t i = 0; i < wal->kept_count; i++)
+        bytes += wal->kept[i].bytes;
     uv_mutex_unlock(&wal->mutex);
-    return (uint64_t)count * wal->segments.bytes;
+    return bytes;
+}
+
+void bw_wal_syncs(struct bw_wal *wal, struct bw_histogram *out)
+{
+    uv_mutex_lock(&wal->mutex);
+    *out = wal->syncs;
+    uv_mutex_unlock(&wal->mutex);
 }
 
 static int first_segment(struct bw_wal *wal, char *why)
@@ -206,30 +258,51 @@ static int first_segment(struct bw_wal *wal, char *why)
     wal->number = 1;
     wal->offset = WAL_HEAD;
     wal->segment_size = size;
-    wal->kept[wal->kept_count++] = (struct wal_kept){.number = 1};
+    wal->kept[wal->kept_count++] =
+        (struct wal_kept){.number = 1, .bytes = size, .holds_state = true};
     BW_CRASH("wal.open.after-first-segment");
     return 0;
 }
 
-static int missing(const struct bw_wal *wal, char *why)
+static int missing(const struct bw_wal *wal, const char *which, char *why)
 {
-    snprintf(why, BW_WAL_WHY_MAX + 1, "a segment of the log is missing in %s",
+    snprintf(why, BW_WAL_WHY_MAX + 1, "%s segment of the log is missing in %s", which,
              wal->options.directory);
     return BW_EDAMAGED;
 }
 
-/* Segments are missing before number `run`, and older ones are still there. They are what a removal
- * left behind (power failed before the directory was durable; earlier versions forgot some) if the
- * snapshot covers every entry before `run`, and `run` has the state: then they are removed. */
+/* Whether the snapshot covers every entry before the segments that were read. */
+static bool start_is_covered(const struct bw_wal *wal)
+{
+    return wal->kept[0].before <= wal->options.covered;
+}
+
+/* Handles missing segments before number `run` while older ones still exist. They are leftovers of
+ * a removal (after a power failure before the directory was durable, or from earlier versions) if
+ * two conditions hold: the snapshot covers every entry before `run`, and `run` has the state. Then
+ * the older segments are removed. */
 static int close_gap(struct bw_wal *wal, uint64_t run, char *why)
 {
-    bool covered = wal->kept[0].before <= wal->options.covered && wal->has_state;
+    bool covered = start_is_covered(wal) && wal->has_state;
     if (!covered && !BW_BUG(wal_gap_ignored))
-        return missing(wal, why);
+        return missing(wal, "a", why);
     if (wal_segments_remove_below(&wal->segments, run) == 0)
         return 0;
     snprintf(why, BW_WAL_WHY_MAX + 1, "cannot remove old segments of the log in %s: %s",
              wal->options.directory, strerror(errno));
+    return BW_EIO;
+}
+
+/* A process that was killed may have written what this one has read, without a sync. The node now
+ * acts on it, so it must be durable: the last batch, and the names of segments and snapshots. */
+static int make_found_durable(const struct bw_wal *wal, char *why)
+{
+    BW_CRASH("wal.open.before-sync");
+    if (BW_BUG(wal_trusts_what_it_found) ||
+        (fsync(wal->fd) == 0 && fsync(wal->segments.directory) == 0))
+        return 0;
+    snprintf(why, BW_WAL_WHY_MAX + 1, "cannot sync the log in %s: %s", wal->options.directory,
+             strerror(errno));
     return BW_EIO;
 }
 
@@ -246,7 +319,7 @@ static int find_log(struct bw_wal *wal, char *why)
     uint64_t run = wal_segments_run(&wal->segments, last);
     size_t end = 0;
     if (last - run >= WAL_SEGMENTS_MAX)
-        return missing(wal, why);
+        return missing(wal, "a", why);
     for (uint64_t number = run; number <= last; number++) {
         BW_CRASH("wal.open.before-reading");
         int error = wal_read_segment(wal, number, number == last, &end, why);
@@ -259,17 +332,64 @@ static int find_log(struct bw_wal *wal, char *why)
         int error = close_gap(wal, run, why);
         if (error)
             return error;
+    } else if (!start_is_covered(wal)) { /* no gap shows that older segments existed */
+        return missing(wal, "the oldest", why);
     }
-    return wal->torn ? wal_clear_tail(wal, why) : 0;
+    int error = wal->torn ? wal_clear_tail(wal, why) : 0;
+    return error ? error : make_found_durable(wal, why);
 }
 
-/* A full pipe does not block the sender, and libuv wants its end so. The writer waits at its end.
- */
+/* A full pipe must not block the sender, and libuv needs a non-blocking end. The writer's end
+ * blocks. */
 static int open_pipes(struct bw_wal *wal)
 {
     if (pipe2(wal->wake, O_CLOEXEC) != 0 || pipe2(wal->done_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
         return BW_ENOMEM;
     return fcntl(wal->wake[1], F_SETFL, O_NONBLOCK) == 0 ? 0 : BW_ENOMEM;
+}
+
+static void close_pipe(const int pipe[2])
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (pipe[i] >= 0)
+            close(pipe[i]);
+}
+
+static void wal_free(struct bw_wal *wal)
+{
+    close_pipe(wal->wake);
+    close_pipe(wal->done_pipe);
+    if (wal->fd >= 0)
+        close(wal->fd);
+    if (wal->segments.directory >= 0)
+        close(wal->segments.directory);
+    while (wal->full) {
+        struct wal_buffer *full = wal->full;
+        wal->full = full->next;
+        free(full->at);
+        free(full);
+    }
+    free(wal->collecting.at);
+    free(wal->writing.at);
+    free(wal->spare.at);
+    free(wal->kept);
+    free(wal);
+}
+
+void wal_end(struct bw_wal *wal)
+{
+    if (!wal->closed || wal->filler_queued)
+        return;
+    uv_mutex_destroy(&wal->mutex);
+    uv_cond_destroy(&wal->ahead_done);
+    wal_free(wal);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct bw_wal *wal = handle->data;
+    wal->closed = true;
+    wal_end(wal);
 }
 
 static int begin(struct bw_wal *wal, char *why)
@@ -285,8 +405,12 @@ static int begin(struct bw_wal *wal, char *why)
     if (error)
         return error;
     BW_CRASH("wal.open.after-reading");
-    if (open_pipes(wal) != 0 || uv_poll_init(wal->options.loop, &wal->done, wal->done_pipe[0]) != 0)
+    if (open_pipes(wal) != 0 ||
+        uv_poll_init(wal->options.loop, &wal->done, wal->done_pipe[0]) != 0) {
+        snprintf(why, BW_WAL_WHY_MAX + 1, "cannot open a pipe for the log in %s: %s",
+                 wal->options.directory, strerror(errno));
         return BW_ENOMEM;
+    }
     wal->done.data = wal;
     uv_poll_start(&wal->done, UV_READABLE, on_done);
     wal->written_index = wal->last_index;
@@ -296,30 +420,14 @@ static int begin(struct bw_wal *wal, char *why)
     uv_cond_init(&wal->ahead_done);
     wal->writer_core = -1;
     pthread_getaffinity_np(pthread_self(), sizeof wal->cores, &wal->cores);
-    if (uv_thread_create(&wal->writer, wal_write_loop, wal) != 0)
-        wal_fail(wal, "no thread for the log");
-    return 0;
-}
-
-static void close_pipe(const int pipe[2])
-{
-    for (unsigned i = 0; i < 2; i++)
-        if (pipe[i] >= 0)
-            close(pipe[i]);
-}
-
-static void let_go(struct bw_wal *wal)
-{
-    close_pipe(wal->wake);
-    close_pipe(wal->done_pipe);
-    if (wal->fd >= 0)
-        close(wal->fd);
-    if (wal->segments.directory >= 0)
-        close(wal->segments.directory);
-    free(wal->collecting.at);
-    free(wal->writing.at);
-    free(wal->kept);
-    free(wal);
+    error = uv_thread_create(&wal->writer, wal_write_loop, wal);
+    if (!error)
+        return 0;
+    snprintf(why, BW_WAL_WHY_MAX + 1, "cannot start a thread for the log in %s: %s",
+             wal->options.directory, strerror(-error));
+    wal->closing = true;
+    uv_close((uv_handle_t *)&wal->done, on_closed); /* frees the log */
+    return BW_ENOMEM;
 }
 
 int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char *why)
@@ -328,6 +436,8 @@ int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char 
     size_t bytes = options->segment_bytes ? options->segment_bytes : ordinary;
     struct bw_wal *wal = calloc(1, sizeof *wal);
     if (!wal || bytes < BW_WAL_SEGMENT_MIN) {
+        snprintf(why, BW_WAL_WHY_MAX + 1, "cannot open the log in %s: %s", options->directory,
+                 bw_error_text(wal ? BW_EINVAL : BW_ENOMEM));
         free(wal);
         return wal ? BW_EINVAL : BW_ENOMEM;
     }
@@ -337,27 +447,11 @@ int bw_wal_open(struct bw_wal **out, const struct bw_wal_options *options, char 
     wal->fd = wal->ahead_fd = -1;
     wal->wake[0] = wal->wake[1] = wal->done_pipe[0] = wal->done_pipe[1] = -1;
     int error = begin(wal, why);
-    if (error)
-        let_go(wal);
-    else
+    if (!error)
         *out = wal;
-    return error;
-}
-
-void wal_end(struct bw_wal *wal)
-{
-    if (!wal->closed || wal->filler_queued)
-        return;
-    uv_mutex_destroy(&wal->mutex);
-    uv_cond_destroy(&wal->ahead_done);
-    let_go(wal);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct bw_wal *wal = handle->data;
-    wal->closed = true;
-    wal_end(wal);
+    else if (!wal->closing)
+        wal_free(wal);
+    return error; /* NOLINT(clang-analyzer-unix.Malloc): on_closed frees it */
 }
 
 void bw_wal_close(struct bw_wal *wal)
@@ -369,10 +463,14 @@ void bw_wal_close(struct bw_wal *wal)
     uv_mutex_unlock(&wal->mutex);
     wal_signal(wal->wake[1]);
     uv_thread_join(&wal->writer);
+    while (wal->commits > wal->durable) { /* commits that came while the writer was busy */
+        make_batch(wal);
+        wal_write_one(wal);
+    }
     BW_CRASH("wal.close.after-the-last-write");
     wal->closing = true;
     int next = wal_ahead_take(wal, &filled);
-    if (next >= 0) /* now: the directory may be somebody else's soon */
+    if (next >= 0) /* now, because another process may use the directory soon */
         wal_segment_abandon(&wal->segments, next);
     uv_close((uv_handle_t *)&wal->done, on_closed);
 }

@@ -1,7 +1,9 @@
-/* The log's own thread: one batch after the other, each one write and one fdatasync, and old
- * segments removed between them. What fails here ends the process. */
+/* The log's own thread. It writes one batch after the other, each with one write and one fdatasync,
+ * and removes old segments in between. Any failure ends the process. */
 #include "core/base/bug.h"
-#include "serve/crash.h"
+#include "os/clock.h"
+#include "os/crash.h"
+#include "os/journal.h"
 #include "serve/wal/state.h"
 
 #include <errno.h>
@@ -11,9 +13,9 @@
 
 void wal_fail(const struct bw_wal *wal, const char *what)
 {
-    fprintf(stderr,
-            "bellwether: %s in %s: %s; ending, because what was promised may not be durable\n",
-            what, wal->options.directory, strerror(errno));
+    bw_print_line(BW_PRIORITY_ERROR,
+                  "bellwether: %s in %s: %s; exiting, because promised data may not be durable",
+                  what, wal->options.directory, strerror(errno));
     abort();
 }
 
@@ -44,14 +46,15 @@ static void write_all(struct bw_wal *wal, const unsigned char *bytes, size_t len
     }
 }
 
-/* Head and veil; the batch is ready for its place then. */
+/* Completes a batch before it is written: masks its records and writes the head. Mask and checksums
+ * depend on segment and offset. */
 static void seal(const struct bw_wal *wal, unsigned char *batch, size_t used)
 {
     size_t length = used - WAL_BATCH_HEAD;
     struct wal_place place = {wal->segments.cluster, wal->segments.node, wal->number, wal->offset};
     uint64_t seed = wal_seed(&place);
     unsigned char *records = batch + WAL_BATCH_HEAD;
-    wal_veil(seed, records, records, length);
+    wal_mask(seed, records, records, length);
     bw_put32(batch, (uint32_t)length);
     bw_put32(batch + 4, wal_length_sum(seed, (uint32_t)length));
     bw_put64(batch + 8, wal_records_sum(seed, records, length));
@@ -67,8 +70,8 @@ static void write_sealed(struct bw_wal *wal, unsigned char *batch, size_t used)
 
 #define STATE_BATCH (WAL_BATCH_HEAD + WAL_STATE_RECORD)
 
-/* The batch does not fit: the next segment takes over, and begins with the state, so that the older
- * ones may go. The batch's own sync makes that durable too. */
+/* Called when a batch does not fit: continues in the next segment. It begins with the state, so
+ * that older segments may be removed. The sync of the batch makes the state durable too. */
 static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_index before)
 {
     unsigned char state[STATE_BATCH];
@@ -115,25 +118,29 @@ static void write_batch(struct bw_wal *wal, struct wal_buffer *batch, bw_index b
     BW_CRASH("wal.batch.before-write");
     write_sealed(wal, batch->at, batch->used);
     BW_CRASH("wal.batch.before-sync");
+    bw_time begun = bw_clock_boot();
     if (fdatasync(wal->fd) != 0)
         wal_fail(wal, "cannot sync the log");
+    wal->sync_ns = bw_clock_boot() - begun;
     BW_CRASH("wal.batch.after-sync");
 }
 
-/* A new segment was begun. Under the mutex. The list must have every segment that is in the
- * directory: one that it lacks is never removed, and the log has a gap once those around it are. */
+/* Records a new segment. Call under the mutex. The list must name every segment in the directory: a
+ * segment missing from it would never be removed, and would leave a gap in the log when its
+ * neighbours are. */
 static void record_segment(struct bw_wal *wal)
 {
     if (wal->kept_count == WAL_SEGMENTS_MAX)
         wal_fail(wal, "too many segments");
     if (BW_BUG(wal_large_segment_not_recorded) && wal->segment_size > wal->segments.bytes)
         return;
-    wal->kept[wal->kept_count++] =
-        (struct wal_kept){.number = wal->number, .before = wal->written_index};
+    wal->kept[wal->kept_count++] = (struct wal_kept){.number = wal->number,
+                                                     .before = wal->written_index,
+                                                     .bytes = wal->segment_size,
+                                                     .holds_state = true};
 }
 
-/* The batch in `writing`, which is ours until `used` is 0 again. */
-static void write_one(struct bw_wal *wal)
+void wal_write_one(struct bw_wal *wal)
 {
     uint64_t number = wal->number;
     write_batch(wal, &wal->writing, wal->written_index);
@@ -141,7 +148,10 @@ static void write_one(struct bw_wal *wal)
     if (wal->number != number) {
         record_segment(wal);
         wal->ahead = WAL_AHEAD_IDLE;
+    } else if (wal->writing.holds_state) {
+        wal->kept[wal->kept_count - 1].holds_state = true;
     }
+    bw_histogram_add(&wal->syncs, &bw_bounds_disk, wal->sync_ns);
     wal->written_index = wal->writing.last_index;
     wal->durable = wal->writing.commit;
     wal->reached = wal->offset;
@@ -150,13 +160,16 @@ static void write_one(struct bw_wal *wal)
     uv_mutex_unlock(&wal->mutex);
 }
 
-/* The oldest segment is not needed any more. Under the mutex. */
+/* Returns true if the oldest segment is not needed any more. Call under the mutex. */
 static bool is_unneeded(const struct bw_wal *wal)
 {
-    return wal->kept_count > 1 && wal->kept[1].before <= wal->unneeded;
+    bool has_state =
+        wal->kept_count > 1 && (wal->kept[1].holds_state || BW_BUG(wal_drops_the_only_state));
+    return has_state && wal->kept[1].before <= wal->unneeded;
 }
 
-/* Oldest first. Under the mutex, which is released meanwhile; only this thread changes the list. */
+/* Removes segments, oldest first. Call under the mutex, which is released meanwhile; only this
+ * thread changes the list. */
 static void remove_unneeded(struct bw_wal *wal)
 {
     char name[WAL_NAME_MAX];
@@ -167,7 +180,7 @@ static void remove_unneeded(struct bw_wal *wal)
         bool gone = unlinkat(wal->segments.directory, name, 0) == 0 || errno == ENOENT;
         BW_CRASH("wal.drop.after-unlink");
         uv_mutex_lock(&wal->mutex);
-        if (!gone) { /* tried again with the next snapshot */
+        if (!gone) { /* retried with the next snapshot */
             wal->unneeded = 0;
             return;
         }
@@ -198,7 +211,7 @@ void wal_write_loop(void *argument)
         if (wal->writing.used == 0)
             continue;
         uv_mutex_unlock(&wal->mutex);
-        write_one(wal);
+        wal_write_one(wal);
         BW_CRASH("wal.batch.before-telling");
         wal_signal(wal->done_pipe[1]);
         BW_CRASH("wal.batch.after-telling");

@@ -1,7 +1,8 @@
-/* The asker: one store, one timer, and a heap of who is due next; see asker.h. */
+/* The asker: one store, one timer, and a heap of clients by due time; see asker.h. */
 #include "store/asker/state.h"
 
 #include "core/base/assert.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,27 +13,19 @@
 #include <unistd.h>
 
 #define FIRST_CAPACITY 16u
-/* Who is due again at once has not moved on: an elector that would keep the loop busy is let to
- * breathe. */
+/* A client that is due again immediately waits this long, so that it cannot keep the loop busy. */
 #define AGAIN_NS BW_MS
 
-bw_time bw_asker_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
+/* ---- clients: by the high half of their request ids, and by due time ---- */
 
-/* ---- who asks: by the high half of their request ids, and by when they are due ---- */
-
-static struct bw_asked **bucket(const struct bw_asker *asker, uint32_t high)
+static struct bw_asker_client **bucket(const struct bw_asker *asker, uint32_t high)
 {
     return &asker->buckets[high & (asker->capacity - 1)];
 }
 
-static struct bw_asked *find(const struct bw_asker *asker, uint32_t high)
+static struct bw_asker_client *find(const struct bw_asker *asker, uint32_t high)
 {
-    struct bw_asked *at = asker->capacity ? *bucket(asker, high) : NULL;
+    struct bw_asker_client *at = asker->capacity ? *bucket(asker, high) : NULL;
     while (at && at->high != high)
         at = at->chain;
     return at;
@@ -43,7 +36,7 @@ bool bw_asker_high_taken(const struct bw_asker *asker, uint32_t high)
     return high == 0 || find(asker, high);
 }
 
-void bw_asker_name(struct bw_asker *asker, struct bw_asked *asked, uint32_t high)
+void bw_asker_set_high(struct bw_asker *asker, struct bw_asker_client *asked, uint32_t high)
 {
     asked->high = high;
     asked->chain = *bucket(asker, high);
@@ -53,10 +46,11 @@ void bw_asker_name(struct bw_asker *asker, struct bw_asked *asked, uint32_t high
 static int grow(struct bw_asker *asker)
 {
     uint32_t capacity = asker->capacity ? asker->capacity * 2 : FIRST_CAPACITY;
-    struct bw_asked **heap = realloc(asker->heap, capacity * sizeof(struct bw_asked *));
+    struct bw_asker_client **heap =
+        realloc(asker->heap, capacity * sizeof(struct bw_asker_client *));
     if (heap)
         asker->heap = heap;
-    struct bw_asked **buckets = calloc(capacity, sizeof(struct bw_asked *));
+    struct bw_asker_client **buckets = calloc(capacity, sizeof(struct bw_asker_client *));
     if (!heap || !buckets) {
         free(buckets);
         return BW_ENOMEM;
@@ -66,17 +60,17 @@ static int grow(struct bw_asker *asker)
     asker->capacity = capacity;
     for (uint32_t i = 0; i < asker->count; i++)
         if (heap[i]->high)
-            bw_asker_name(asker, heap[i], heap[i]->high);
+            bw_asker_set_high(asker, heap[i], heap[i]->high);
     return 0;
 }
 
-static void put(struct bw_asker *asker, struct bw_asked *asked, uint32_t at)
+static void put(struct bw_asker *asker, struct bw_asker_client *asked, uint32_t at)
 {
     asker->heap[at] = asked;
     asked->place = at;
 }
 
-void bw_asker_moved(struct bw_asker *asker, struct bw_asked *asked)
+void bw_asker_moved(struct bw_asker *asker, struct bw_asker_client *asked)
 {
     uint32_t at = asked->place;
     while (at > 0 && asked->due < asker->heap[(at - 1) / 2]->due) {
@@ -95,7 +89,7 @@ void bw_asker_moved(struct bw_asker *asker, struct bw_asked *asked)
     put(asker, asked, at);
 }
 
-int bw_asker_add(struct bw_asker *asker, struct bw_asked *asked)
+int bw_asker_add(struct bw_asker *asker, struct bw_asker_client *asked)
 {
     if (asker->count == asker->capacity && grow(asker) != 0)
         return BW_ENOMEM;
@@ -104,16 +98,16 @@ int bw_asker_add(struct bw_asker *asker, struct bw_asked *asked)
     return 0;
 }
 
-void bw_asker_remove(struct bw_asker *asker, struct bw_asked *asked)
+void bw_asker_remove(struct bw_asker *asker, struct bw_asker_client *asked)
 {
-    struct bw_asked *last = asker->heap[--asker->count];
+    struct bw_asker_client *last = asker->heap[--asker->count];
     if (last != asked) {
         put(asker, last, asked->place);
         bw_asker_moved(asker, last);
     }
     if (!asked->high)
         return;
-    struct bw_asked **at = bucket(asker, asked->high);
+    struct bw_asker_client **at = bucket(asker, asked->high);
     while (*at != asked)
         at = &(*at)->chain;
     *at = asked->chain;
@@ -121,8 +115,8 @@ void bw_asker_remove(struct bw_asker *asker, struct bw_asked *asked)
 
 /* ---- answers ---- */
 
-/* The first reason of an absence need not be the one that matters: a few more are told as they come
- * up, each once. */
+/* The first cause of an outage is not always the important one. A few more are reported, each
+ * once. */
 static bool is_new_reason(struct bw_asker *asker, const char *why)
 {
     uint32_t hash = 2166136261u;
@@ -137,12 +131,13 @@ static bool is_new_reason(struct bw_asker *asker, const char *why)
     return true;
 }
 
-void bw_asker_said(struct bw_asker *asker, const struct bw_store_reply *reply)
+void bw_asker_replied(struct bw_asker *asker, const struct bw_store_reply *reply)
 {
     bool answered = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
     if (answered && !asker->away)
         return;
-    if (reply->op == BW_STORE_LEAVE) /* who never got in leaves without asking anybody */
+    /* a candidate that never entered leaves without a request to the server */
+    if (reply->op == BW_STORE_LEAVE)
         return;
     if (answered)
         asker->reason_count = 0;
@@ -156,9 +151,9 @@ void bw_asker_said(struct bw_asker *asker, const struct bw_store_reply *reply)
 static void on_reply(void *context, const struct bw_store_reply *reply)
 {
     struct bw_asker *asker = context;
-    struct bw_asked *asked = find(asker, (uint32_t)(reply->id >> 32));
+    struct bw_asker_client *asked = find(asker, (uint32_t)(reply->id >> 32));
     if (asked)
-        bw_asked_reply(asked, reply);
+        bw_asker_client_reply(asked, reply);
 }
 
 /* ---- time ---- */
@@ -171,10 +166,10 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     (void)events;
     (void)!read(asker->timer_fd, &count, sizeof count);
     asker->armed_at = -1;
-    bw_time now = bw_asker_now();
+    bw_time now = bw_clock_boot();
     while (asker->count > 0 && asker->heap[0]->due <= now) {
-        struct bw_asked *asked = asker->heap[0];
-        bw_asked_due(asked, now);
+        struct bw_asker_client *asked = asker->heap[0];
+        bw_asker_client_due(asked, now);
         if (asked->due <= now) {
             asked->due = now + AGAIN_NS;
             bw_asker_moved(asker, asked);
@@ -253,7 +248,7 @@ static void on_ended(void *context, int error, const char *line)
 static void on_words(void *context, const char *election)
 {
     struct bw_asker *asker = context;
-    (void)election; /* whoever asks has one */
+    (void)election; /* each client has one election */
     if (asker->options.words)
         asker->options.words(asker->options.context);
 }
@@ -272,7 +267,7 @@ int bw_asker_open(struct bw_asker **out, const char *url, struct uv_loop_s *loop
         return BW_EINVAL;
     struct bw_asker *asker = calloc(1, sizeof *asker);
     if (!asker)
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     asker->loop = loop;
     asker->ops = ops;
     asker->timer_fd = -1;
@@ -287,7 +282,7 @@ int bw_asker_open(struct bw_asker **out, const char *url, struct uv_loop_s *loop
     int error = open_timer(asker);
     if (error) {
         free_self(asker);
-        return bw_store_say(why, BW_ENOMEM, "cannot create a timer: %s", strerror(-error));
+        return bw_store_explain(why, BW_ENOMEM, "cannot create a timer: %s", strerror(-error));
     }
     error = ops->open(&asker->store, url, loop, &store_options, why);
     if (error)

@@ -1,4 +1,4 @@
-/* The asker's insides: asker.c (the store, the timer, who is due) and asked.c (one who asks). */
+/* Internals of the asker: asker.c (store, timer, heap of due clients) and client.c (one client). */
 #ifndef BW_STORE_ASKER_STATE_H
 #define BW_STORE_ASKER_STATE_H
 
@@ -6,43 +6,44 @@
 
 #include <uv.h>
 
-/* Requests of one elector in flight: read or acquire or release, watch, two renewals, and a few
- * notes, of which the oldest make room. */
-#define ASKED_PENDING_MAX 8u
-/* Reasons of one absence that are told; a store that fails in ever new ways fills no log. */
+/* Requests of one elector in flight: a read, acquire or release; a watch; two renewals; and a few
+ * notes. If there are too many, a note or the oldest request is cancelled. */
+#define ASKER_PENDING_MAX 8u
+/* Maximum number of causes reported during one outage, so that a store that keeps failing in new
+ * ways does not fill the log. */
 #define ASKER_REASONS_MAX 4u
-/* Steps that wait for the end of another one. */
-#define ASKED_STEPS_MAX 8u
+/* Maximum number of steps that hooks may queue while the elector makes another step. */
+#define ASKER_STEPS_MAX 8u
 
-struct asked_pending {
+struct asker_pending {
     uint64_t id; /* 0: free */
     enum bw_store_op op;
     bw_time until;
-    bool refused; /* the store did not take it: UNAVAILABLE, not UNKNOWN */
+    bool refused; /* the store did not accept it: the outcome is UNAVAILABLE, not UNKNOWN */
 };
 
-struct asked_step {
+struct asker_step {
     enum bw_lease_event_kind kind;
     bool yes;
     char to[BW_CANDIDATE_ID_MAX + 1];
 };
 
-struct bw_asked {
+struct bw_asker_client {
     struct bw_asker *asker;
-    struct bw_asked_hooks hooks;
+    struct bw_asker_client_hooks hooks;
     void *context;
-    struct bw_lease *lease; /* NULL: none */
+    struct bw_lease *lease; /* NULL: the client has no elector */
     struct bw_lease_config config;
-    uint32_t high;          /* high half of all its request ids, unique in the asker; 0: not yet */
-    struct bw_asked *chain; /* same bucket by `high` */
-    uint32_t next_low;      /* without an elector: the next id */
-    struct asked_pending pending[ASKED_PENDING_MAX];
-    struct bw_store_request held; /* held back; id 0: none */
-    struct asked_step waiting[ASKED_STEPS_MAX];
+    uint32_t high; /* high half of its request ids, unique in the asker; 0: none yet */
+    struct bw_asker_client *chain; /* next client in the same hash bucket */
+    uint32_t next_low;             /* without an elector: low half of the last id */
+    struct asker_pending pending[ASKER_PENDING_MAX];
+    struct bw_store_request held; /* request held back by the `before` hook; id 0: none */
+    struct asker_step waiting[ASKER_STEPS_MAX];
     unsigned waiting_count;
     bool stepping;
     bw_time alarm, due;
-    uint32_t place; /* in the heap */
+    uint32_t place; /* index in the heap */
 };
 
 struct bw_asker {
@@ -51,28 +52,29 @@ struct bw_asker {
     const struct bw_store_ops *ops;
     struct bw_store *store;
     uv_poll_t timer;
-    uv_prepare_t prepare; /* arms the timer before the loop waits */
+    uv_prepare_t prepare; /* arms the timer before the loop blocks */
     int timer_fd;
     unsigned handles;
     bw_time armed_at;
     bool away;
-    uint32_t reasons[ASKER_REASONS_MAX], reason_count; /* hashes of those told since it is away */
-    struct bw_asked **heap;                            /* by `due`, the earliest first */
-    struct bw_asked **buckets;
-    uint32_t count, capacity; /* of heap and buckets */
+    /* hashes of the causes reported in this outage */
+    uint32_t reasons[ASKER_REASONS_MAX], reason_count;
+    struct bw_asker_client **heap; /* binary heap by `due`, earliest first */
+    struct bw_asker_client **buckets;
+    uint32_t count, capacity; /* capacity: of heap and buckets */
     struct bw_store_reply late;
 };
 
 /* asker.c */
-void bw_asker_said(struct bw_asker *asker, const struct bw_store_reply *reply);
-int bw_asker_add(struct bw_asker *asker, struct bw_asked *asked);
-void bw_asker_remove(struct bw_asker *asker, struct bw_asked *asked);
-void bw_asker_moved(struct bw_asker *asker, struct bw_asked *asked); /* its `due` changed */
+void bw_asker_replied(struct bw_asker *asker, const struct bw_store_reply *reply);
+int bw_asker_add(struct bw_asker *asker, struct bw_asker_client *asked);
+void bw_asker_remove(struct bw_asker *asker, struct bw_asker_client *asked);
+void bw_asker_moved(struct bw_asker *asker, struct bw_asker_client *asked); /* `due` changed */
 bool bw_asker_high_taken(const struct bw_asker *asker, uint32_t high);
-void bw_asker_name(struct bw_asker *asker, struct bw_asked *asked, uint32_t high);
+void bw_asker_set_high(struct bw_asker *asker, struct bw_asker_client *asked, uint32_t high);
 
-/* asked.c */
-void bw_asked_reply(struct bw_asked *asked, const struct bw_store_reply *reply);
-void bw_asked_due(struct bw_asked *asked, bw_time now);
+/* client.c */
+void bw_asker_client_reply(struct bw_asker_client *asked, const struct bw_store_reply *reply);
+void bw_asker_client_due(struct bw_asker_client *asked, bw_time now);
 
 #endif

@@ -1,5 +1,5 @@
-/* One call of Azure's Blob REST; see client.h. Shared Key as "Authorize with Shared Key" in the
- * Azure Storage services REST reference has it, for the Blob service. */
+/* One call of Azure's Blob REST API; see client.h. The signature follows "Authorize with Shared
+ * Key" in the Azure Storage services REST reference, for the Blob service. */
 #include "store/azure/client.h"
 
 #include "store/azure/text.h"
@@ -18,7 +18,7 @@
 struct draft {
     char bytes[HEADERS_MAX];
     size_t used;
-    const char *field[FIELDS_MAX + 1]; /* "Name: value", in alphabetical order, NULL-ended */
+    const char *field[FIELDS_MAX + 1]; /* "Name: value", in alphabetical order, NULL-terminated */
     size_t fields;
     bool full;
 };
@@ -27,10 +27,10 @@ static void add(struct draft *draft, const char *name, const char *value)
 {
     if (!value || draft->full)
         return;
-    size_t room = sizeof draft->bytes - draft->used;
+    size_t capacity = sizeof draft->bytes - draft->used;
     char *at = draft->bytes + draft->used;
-    int length = snprintf(at, room, "%s: %s", name, value);
-    if (length < 0 || (size_t)length >= room || draft->fields == FIELDS_MAX) {
+    int length = snprintf(at, capacity, "%s: %s", name, value);
+    if (length < 0 || (size_t)length >= capacity || draft->fields == FIELDS_MAX) {
         draft->full = true;
         return;
     }
@@ -54,7 +54,7 @@ static void add_fields(struct draft *draft, const struct azure_call *call)
     add(draft, "x-ms-version", VERSION);
 }
 
-/* The string to sign; false: no room. `path` is the URL's. */
+/* Writes the string to sign; false if it does not fit. `path` is the URL's path. */
 static bool canonical(const struct azure_settings *s, const struct azure_call *call,
                       const struct draft *draft, const char *path, char *out, size_t size)
 {
@@ -96,7 +96,7 @@ static bool authorize(const struct azure_rest *rest, const struct azure_call *ca
     char text[AZURE_TOKEN_MAX + 16];
     const struct azure_settings *s = rest->settings;
     if (s->sas[0])
-        return true; /* stands in the URL */
+        return true; /* the URL already contains the SAS token */
     if (s->key_length) {
         if (!sign(s, call, path, draft, text, sizeof text))
             return false;
@@ -124,7 +124,7 @@ static bool make_url(const struct azure_settings *s, const struct azure_call *ca
     return length > 0 && (size_t)length < size;
 }
 
-/* The path of a URL, as it is signed. */
+/* Copies the path of a URL, without the query, for the string to sign. */
 static void path_of(const char *url, char *out, size_t size)
 {
     const char *path = strchr(strstr(url, "://") + 3, '/');

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define WITHIN_NS  (5 * BW_SEC)
-#define AGAIN_MS   1000u /* after a failure, and half of it by chance */
+#define AGAIN_MS   1000u /* delay after a failure, plus up to half of it at random */
 #define LONGEST_S  86400
 #define SHORTEST_S 60
 
@@ -20,7 +20,7 @@ static void on_timer(uv_timer_t *timer)
     ask(timer->data);
 }
 
-static void later(struct azure_identity *identity, uint64_t ms)
+static void ask_later(struct azure_identity *identity, uint64_t ms)
 {
     uv_timer_start(identity->timer, on_timer, ms, 0);
 }
@@ -32,7 +32,7 @@ static long long seconds_of(const json_t *value)
     return seconds > LONGEST_S ? LONGEST_S : seconds;
 }
 
-/* True if the answer held a token. */
+/* Returns true if the answer contains a valid token. */
 static bool keep(struct azure_identity *identity, const struct bw_http_answer *answer)
 {
     json_t *json = json_loadb(answer->body, answer->length, 0, NULL);
@@ -43,7 +43,7 @@ static bool keep(struct azure_identity *identity, const struct bw_http_answer *a
     if (good) {
         snprintf(identity->token, sizeof identity->token, "%s", token);
         identity->expires_ms = uv_now(identity->timer->loop) + (uint64_t)seconds * 1000;
-        later(identity, (uint64_t)seconds * 500);
+        ask_later(identity, (uint64_t)seconds * 500);
     }
     json_decref(json);
     return good;
@@ -57,11 +57,12 @@ static void on_answer(void *context, const struct bw_http_answer *answer)
         return;
     if (answer->status)
         snprintf(identity->why, sizeof identity->why,
-                 "the managed identity's endpoint answers %d without a token", answer->status);
+                 "the managed identity's endpoint returned HTTP %d and no valid token",
+                 answer->status);
     else
-        snprintf(identity->why, sizeof identity->why, "the managed identity gives no token: %.180s",
-                 answer->why);
-    later(identity, AGAIN_MS + bw_rng_below(&identity->rng, AGAIN_MS / 2));
+        snprintf(identity->why, sizeof identity->why,
+                 "cannot get a token of the managed identity: %.180s", answer->why);
+    ask_later(identity, AGAIN_MS + bw_rng_below(&identity->rng, AGAIN_MS / 2));
 }
 
 static void ask(struct azure_identity *identity)
@@ -71,13 +72,13 @@ static void ask(struct azure_identity *identity)
                                .url = identity->url,
                                .headers = headers,
                                .within_ns = WITHIN_NS,
-                               .urgent = true, /* everything else waits for it */
+                               .urgent = true, /* all other requests wait for it */
                                .answer = on_answer,
                                .context = identity};
     if (!identity->asked)
         identity->asked = bw_http_send(identity->http, &asks);
     if (!identity->asked)
-        later(identity, AGAIN_MS);
+        ask_later(identity, AGAIN_MS);
 }
 
 int bw_azure_identity_open(struct azure_identity *identity, uv_loop_t *loop, struct bw_http *http,
@@ -92,7 +93,7 @@ int bw_azure_identity_open(struct azure_identity *identity, uv_loop_t *loop, str
         return BW_ENOMEM;
     uv_timer_init(loop, identity->timer);
     identity->timer->data = identity;
-    snprintf(identity->why, sizeof identity->why, "the managed identity has not given a token yet");
+    snprintf(identity->why, sizeof identity->why, "no token of the managed identity yet");
     ask(identity);
     return 0;
 }
@@ -106,7 +107,7 @@ const char *bw_azure_identity_token(const struct azure_identity *identity)
 void bw_azure_identity_refused(struct azure_identity *identity)
 {
     if (identity->timer && !identity->asked)
-        later(identity, AGAIN_MS);
+        ask_later(identity, AGAIN_MS);
 }
 
 static void on_timer_closed(uv_handle_t *handle)

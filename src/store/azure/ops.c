@@ -1,12 +1,15 @@
-/* The steps of each request, one REST call after the other.
+/* The steps of each request, one REST call after another.
  *
- * ACQUIRE reads, leases the blob under an id that no other request has, and writes the record with
- * the next token under that lease and If-Match of what was read: lease operations leave the ETag
- * alone, so nobody has written in between. Only the written record makes a holder; a lease that got
- * no record is given back. RENEW and RELEASE find the lease's id again from the record's request
- * and the process' nonce: nobody else can. A release says so in the record before it lets go of the
- * lease. Nothing is tried again by itself but what a lost race left undone, a few times; no job
- * outlasts the lease it asks for. */
+ * ACQUIRE reads the blob, leases it under an id that no other request has, and writes the record
+ * with the next token. The write requires that lease and, by If-Match, the ETag that was read.
+ * Lease operations do not change the ETag, so no other write happened in between. Only the written
+ * record makes a holder; a lease without a record is released.
+ *
+ * RENEW and RELEASE derive the lease's id from the record's request and the process's nonce, which
+ * no other process has. RELEASE writes the release to the record before it releases the lease.
+ *
+ * The store repeats only steps that lost a race, up to TRIES_MAX times. No job lasts longer than
+ * the lease it asks for. */
 #include "store/azure/state.h"
 
 #include "store/kit/record.h"
@@ -23,7 +26,7 @@
 static void lease_or_make(struct azure_work *work);
 static void note_seen(struct azure_work *work);
 
-static const struct bw_store_request *asked(const struct azure_work *work)
+static const struct bw_store_request *request_of(const struct azure_work *work)
 {
     return &work->job->request;
 }
@@ -39,9 +42,9 @@ static void mark_lost(struct azure_work *work)
     store->lost[store->lost_next++ % AZURE_LOST_MAX] = work->kept.request;
 }
 
-/* A lease nobody counts on goes back without waiting for an answer; if that is lost, it ends by its
- * own time. */
-static void give_back(struct azure_work *work)
+/* Releases a lease without record, without waiting for the answer. If the call is lost, the lease
+ * expires. */
+static void release_unused(struct azure_work *work)
 {
     struct azure_call call = {.verb = "PUT",
                               .blob = work->blob,
@@ -58,7 +61,7 @@ void bw_azure_free(struct azure_work *work)
 {
     if (work->call)
         bw_http_cancel(bw_azure_store(work)->rest.http, work->call);
-    give_back(work);
+    release_unused(work);
     free(work);
 }
 
@@ -68,8 +71,9 @@ static void put_record(struct azure_work *work,
     char json[BW_RECORD_JSON_MAX], packed[AZURE_META_MAX + 1];
     int length = bw_record_pack(&work->kept, json, sizeof json);
     if (length <= 0 || !bw_azure_pack(json, packed, sizeof packed)) {
-        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_ELIMIT,
-                     "the record does not fit into a blob's metadata (%u bytes)", AZURE_META_MAX);
+        bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_ELIMIT,
+                           "the record is too long for a blob's metadata (limit: %u bytes)",
+                           AZURE_META_MAX);
         return;
     }
     struct azure_call call = {.verb = "PUT",
@@ -80,7 +84,7 @@ static void put_record(struct azure_work *work,
                               .if_match = work->seen.etag,
                               .metadata = packed};
     if (bw_azure_ask(work, &call, answer))
-        work->leased = false; /* from here on somebody may count on it */
+        work->leased = false; /* from here on the record may have been written */
 }
 
 static void lease_call(struct azure_work *work, const char *action,
@@ -94,11 +98,11 @@ static void lease_call(struct azure_work *work, const char *action,
                               .lease_action = action,
                               .lease_id = acquires ? NULL : work->lease_id,
                               .proposed_lease_id = acquires ? work->lease_id : NULL,
-                              .lease_seconds = acquires ? seconds_of(asked(work)->ttl_ns) : 0};
+                              .lease_seconds = acquires ? seconds_of(request_of(work)->ttl_ns) : 0};
     bw_azure_ask(work, &call, answer);
 }
 
-/* The blob now carries what was written: its new ETag is the answer's. */
+/* Takes the blob's new ETag from the answer of a write. */
 static bool take_etag(struct azure_work *work, const struct bw_http_answer *answer)
 {
     const char *etag = bw_http_header(answer, "ETag");
@@ -118,19 +122,19 @@ static bool is_refusal(const struct bw_http_answer *answer)
 static void held_by_another(struct azure_work *work)
 {
     char why[BW_WHY_MAX + 1];
-    if (!work->shown.held && ++work->tries < TRIES_MAX) { /* free again meanwhile */
+    if (!work->shown.held && ++work->tries < TRIES_MAX) { /* the blob has become free again */
         lease_or_make(work);
         return;
     }
-    snprintf(why, sizeof why, "%s holds it",
-             work->shown.holder[0] ? work->shown.holder : "somebody");
+    snprintf(why, sizeof why, "held by %s",
+             work->shown.holder[0] ? work->shown.holder : "another client");
     bw_azure_refuse(work, BW_EBUSY, why);
 }
 
 static void write_holder(struct azure_work *work);
 
-/* Somebody led between our reading and our lease: the token is behind. While the lease is ours,
- * what is read now stays; Azure tells by its id whether it is. */
+/* Another candidate led between our read and our lease, so our token is out of date. While we have
+ * the lease, a new read stays valid; the write fails if the lease id is no longer ours. */
 static void write_again(struct azure_work *work)
 {
     if (work->exists && work->shown.held)
@@ -150,7 +154,8 @@ static void on_written(void *context, const struct bw_http_answer *answer)
     }
     bool raced = answer->status == 412 && strcmp(bw_azure_code(answer), "ConditionNotMet") == 0;
     work->leased =
-        raced || (!answer->status && !answer->sent); /* surely ours, surely not written */
+        /* the lease is certainly ours, and the record certainly not written */
+        raced || (!answer->status && !answer->sent);
     if (raced && ++work->tries < TRIES_MAX)
         bw_azure_read(work, write_again);
     else if (is_refusal(answer) || answer->status == 404)
@@ -163,10 +168,12 @@ static void write_holder(struct azure_work *work)
 {
     bw_token last = work->kept.token;
     if (last == UINT64_MAX) {
-        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED, "no token is left");
+        bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
+                           "the token has reached its maximum");
         return;
     }
-    /* A holder that only Azure knew is owed like one that wrote itself down. */
+    /* If the last holder was a foreign client, which wrote no record, its work is listed as not
+     * confirmed dead, like that of a recorded holder. */
     struct bw_store_record next = work->kept;
     if (!work->kept.held && strcmp(work->shown.holder, work->kept.holder) != 0 &&
         !work->shown.held) {
@@ -174,7 +181,7 @@ static void write_holder(struct azure_work *work)
         next.containment[0] = '\0';
         next.clean = false;
     }
-    bw_record_take(&next, asked(work));
+    bw_record_acquire(&next, request_of(work));
     next.token = last + 1;
     work->kept = next;
     put_record(work, on_written);
@@ -213,7 +220,7 @@ static void on_container_made(void *context, const struct bw_http_answer *answer
     bool being_deleted = strcmp(bw_azure_code(answer), "ContainerBeingDeleted") == 0;
     if ((answer->status != 201 && answer->status != 409) || being_deleted)
         bw_azure_fail(work, answer, false);
-    else if (asked(work)->op == BW_STORE_NOTE)
+    else if (request_of(work)->op == BW_STORE_NOTE)
         note_seen(work);
     else
         make_blob(work);
@@ -225,7 +232,7 @@ static void make_container(struct azure_work *work)
     bw_azure_ask(work, &call, on_container_made);
 }
 
-/* 409: somebody else made it, which is as good. */
+/* 409: another client created it, which is equally good. */
 static void on_blob_made(void *context, const struct bw_http_answer *answer)
 {
     struct azure_work *work = context;
@@ -243,31 +250,31 @@ static void on_blob_made(void *context, const struct bw_http_answer *answer)
         bw_azure_fail(work, answer, false);
 }
 
-/* Free, as far as was read. */
+/* Continues an ACQUIRE after the read: leases the blob if it is free, or creates it first. */
 static void lease_or_make(struct azure_work *work)
 {
     if (work->shown.held) {
-        if (bw_record_is_answer(&work->shown, asked(work)))
-            bw_azure_done(work); /* asked twice */
+        if (bw_record_is_result_of(&work->shown, request_of(work)))
+            bw_azure_done(work); /* the same request was sent twice */
         else
             held_by_another(work);
     } else if (!work->exists) {
         if (++work->tries < TRIES_MAX)
             make_blob(work);
         else
-            bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EIO, "blob %.150s does not stay",
-                         work->blob);
+            bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_EIO,
+                               "blob %.150s disappears after each creation", work->blob);
     } else {
         work->leased = true;
-        bw_azure_set_time(work, asked(work)->ttl_ns);
+        bw_azure_set_time(work, request_of(work)->ttl_ns);
         lease_call(work, "acquire", on_leased);
     }
 }
 
 /* ---- RENEW and RELEASE ---- */
 
-/* A call that writes the note's blob: what is kept of it, and what this one sets. False: no room.
- */
+/* Builds the call that writes the blob of the note: the note in `kept` and the lost request.
+ * Returns false if the note does not fit. */
 static bool note_call(const struct azure_work *work, struct azure_call *call, char *packed,
                       size_t size, char *lost)
 {
@@ -294,9 +301,10 @@ static bool note_call(const struct azure_work *work, struct azure_call *call, ch
     return true;
 }
 
-/* Somebody else has the lease of a record that says it is ours: others cannot know. Nobody waits
- * for the answer; the next look of this process sees whether it came through. */
-static void tell_lost(struct azure_work *work)
+/* The record names this process, but another client has the lease. Other processes cannot know
+ * that, so this call reports it in the note's blob. Its answer is not awaited; the next read of
+ * this process shows whether it succeeded. */
+static void report_lost(struct azure_work *work)
 {
     char packed[AZURE_META_MAX + 1], lost[AZURE_LOST_DIGITS + 1];
     struct azure_call call;
@@ -313,8 +321,8 @@ static void tell_lost(struct azure_work *work)
 
 static void not_ours(struct azure_work *work)
 {
-    tell_lost(work);
-    bw_azure_refuse(work, BW_ENOTLEADER, "the leadership is over or another's");
+    report_lost(work);
+    bw_azure_refuse(work, BW_ENOTLEADER, "this candidate does not hold the leadership");
 }
 
 static void lost(struct azure_work *work)
@@ -350,12 +358,12 @@ static void on_renewed(void *context, const struct bw_http_answer *answer)
     }
     bw_time ttl = work->kept.ttl_ns;
     work->seen.lease = AZURE_LEASED;
-    if (bw_record_renew(&work->kept, asked(work))) {
+    if (bw_record_renew(&work->kept, request_of(work))) {
         work->kept.ttl_ns = ttl;
         work->written = true;
         put_record(work, on_renewal_written);
     } else {
-        work->kept.ttl_ns = ttl; /* a lease keeps the time it was acquired for */
+        work->kept.ttl_ns = ttl; /* a lease keeps its original duration */
         bw_azure_done(work);
     }
 }
@@ -364,7 +372,7 @@ static void on_released(void *context, const struct bw_http_answer *answer)
 {
     struct azure_work *work = context;
     work->call = NULL;
-    if (answer->status == 200 || is_refusal(answer)) { /* refused: over, as it should be */
+    if (answer->status == 200 || is_refusal(answer)) { /* refused: the lease has already ended */
         work->seen.lease = AZURE_FREE;
         bw_azure_done(work);
     } else {
@@ -386,12 +394,12 @@ static void on_release_written(void *context, const struct bw_http_answer *answe
     }
 }
 
-/* The record says whether it speaks of this leadership; Azure, by the lease's id, whether of this
- * process'. */
+/* Continues a RENEW or RELEASE after the read. The record shows whether the request names the
+ * current leadership; Azure checks by the lease id that it belongs to this process. */
 static void keep_seen(struct azure_work *work)
 {
-    const struct bw_store_request *request = asked(work);
-    if (!work->exists || !work->kept.held || !bw_record_is(&work->kept, request)) {
+    const struct bw_store_request *request = request_of(work);
+    if (!work->exists || !work->kept.held || !bw_record_is_leadership(&work->kept, request)) {
         not_ours(work);
         return;
     }
@@ -400,8 +408,8 @@ static void keep_seen(struct azure_work *work)
         bw_record_release(&work->kept, request->clean);
         put_record(work, on_release_written);
     } else if (seconds_of(request->ttl_ns) > seconds_of(work->kept.ttl_ns)) {
-        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
-                     "a lease keeps the time it was acquired for: release and acquire it");
+        bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
+                           "a lease keeps its duration: to lengthen it, release and acquire it");
     } else {
         lease_call(work, "renew", on_renewed);
     }
@@ -432,20 +440,20 @@ static void note_seen(struct azure_work *work)
 {
     char packed[AZURE_META_MAX + 1], lost[AZURE_LOST_DIGITS + 1];
     struct azure_call call;
-    bw_record_note_apart(&work->kept, &asked(work)->note);
+    bw_record_put_separate_note(&work->kept, &request_of(work)->note);
     if (note_call(work, &call, packed, sizeof packed, lost))
         bw_azure_ask(work, &call, on_noted);
     else
-        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_ELIMIT, "the note is too long");
+        bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_ELIMIT, "the note is too long");
 }
 
-/* ---- looking ---- */
+/* ---- READ and WATCH ---- */
 
 #define POLL_MS 1000u
 
 static void watch_seen(struct azure_work *work)
 {
-    if (work->shown.version != asked(work)->version) {
+    if (work->shown.version != request_of(work)->version) {
         bw_azure_done(work);
         return;
     }
@@ -454,7 +462,7 @@ static void watch_seen(struct azure_work *work)
     work->poll_at_ms = uv_now(store->poll.loop) + POLL_MS / 2 + jitter;
 }
 
-void bw_azure_look(struct azure_work *work)
+void bw_azure_poll(struct azure_work *work)
 {
     work->poll_at_ms = 0;
     work->begun = false; /* a poll is not urgent */
@@ -463,15 +471,15 @@ void bw_azure_look(struct azure_work *work)
 
 static void read_seen(struct azure_work *work)
 {
-    tell_lost(work);
+    report_lost(work);
     bw_azure_done(work);
 }
 
 void bw_azure_start(struct azure_work *work)
 {
-    switch (asked(work)->op) {
+    switch (request_of(work)->op) {
     case BW_STORE_ACQUIRE:
-        bw_azure_lease_id(bw_azure_store(work)->nonce, asked(work)->id, work->lease_id);
+        bw_azure_lease_id(bw_azure_store(work)->nonce, request_of(work)->id, work->lease_id);
         bw_azure_read(work, lease_or_make);
         break;
     case BW_STORE_RENEW:
@@ -482,7 +490,7 @@ void bw_azure_start(struct azure_work *work)
         bw_azure_read(work, note_seen);
         break;
     case BW_STORE_WATCH:
-        bw_azure_look(work);
+        bw_azure_poll(work);
         break;
     case BW_STORE_LIST:
         bw_azure_list(work);

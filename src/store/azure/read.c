@@ -1,16 +1,19 @@
-/* What stands in an election's blob, and what it means.
+/* Reads an election's blobs and derives the record.
  *
- *   blob NAME         no content; x-ms-meta-bellwether: the record as JSON, percent-encoded;
- *                     its lease is the leadership, whoever has it
- *   blob NAME%note    no content; x-ms-meta-bellwether: the last note. Apart, because only the
- *                     holder can write to a leased blob. x-ms-meta-lost: the id, in hexadecimal,
- *                     of the request whose leadership was lost to somebody else
+ *   blob NAME         no content; x-ms-meta-bellwether: the record as JSON, percent-encoded.
+ *                     Its lease is the leadership, whichever client has it
+ *   blob NAME%note    no content; x-ms-meta-bellwether: the last note. A separate blob, because
+ *                     only the holder can write to a leased blob. x-ms-meta-lost: the request id,
+ *                     in hexadecimal, of a leadership that was lost to another client
  *
- * Azure shows whether a blob is leased, not by whom. The record says who wrote itself there last;
- * it wrote under its own lease and says so again when it lets go. A holder whose lease Azure
- * refuses to renew cannot write the record any more; it says so beside it (`lost`). A lease that no
- * record explains is somebody's who knows nothing of records: held, unknown. Until the former
- * holder notices, nobody can tell its lease from a stranger's. */
+ * Azure shows whether a blob is leased, but not by which client. The record names the last holder
+ * that wrote it. A holder writes the record under its own lease, and again when it releases. A
+ * holder whose renewal Azure rejects can no longer write the record; it reports the loss in the
+ * note's blob (`lost`).
+ *
+ * A lease that no record explains belongs to a foreign client: it is shown as held by an unknown
+ * holder. Until the former holder notices the loss, its lease and a foreign client's look the same.
+ */
 #include "store/azure/state.h"
 
 #include "store/kit/record.h"
@@ -36,7 +39,8 @@ bool bw_azure_is_lost(const struct azure_work *work)
     return request != 0 && (request == work->lost || is_lost(bw_azure_store(work), request));
 }
 
-/* Differs whenever the record, the lease's being there, what it means or the note does. */
+/* Computes the version for readers. It changes with the record, the note, the state of the lease,
+ * and a report that the leadership was lost. */
 static uint64_t version_of(const struct azure_work *work)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -86,10 +90,10 @@ static bool unpack(const struct azure_blob *blob, char *text, size_t size)
 
 static void damaged(struct azure_work *work, const char *blob)
 {
-    bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
-                 "the metadata of blob %.100s is not a record of an election; name another "
-                 "container or election, or remove the blob",
-                 blob);
+    bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
+                       "the metadata of blob %.100s is not a record of an election; choose another "
+                       "container or election, or remove the blob",
+                       blob);
 }
 
 static bool parse_note(struct azure_work *work, const struct bw_http_answer *answer)
@@ -101,7 +105,7 @@ static bool parse_note(struct azure_work *work, const struct bw_http_answer *ans
         (text[0] && bw_note_unpack(text, strlen(text), &work->kept.note) != 0))
         return false;
     memcpy(work->note_etag, blob.etag, sizeof work->note_etag);
-    work->lost = strtoull(blob.lost, NULL, 16); /* anything else names no request */
+    work->lost = strtoull(blob.lost, NULL, 16); /* an invalid value matches no request */
     return true;
 }
 
@@ -151,17 +155,17 @@ static void on_blob(void *context, const struct bw_http_answer *answer)
         return;
     }
     if (work->exists && (work->seen.foreign || work->seen.lost[0])) {
-        bw_azure_say(
+        bw_azure_fail_with(
             work, BW_OUTCOME_UNAVAILABLE, BW_EDAMAGED,
-            "blob %.100s holds something of somebody else's (content, or fields of its own); name "
+            "blob %.100s was not created by Bellwether (it has content or other metadata); choose "
             "another container or election, or remove the blob",
             work->blob);
         return;
     }
     if (work->exists)
-        work->kept.version = 1; /* there is a record */
+        work->kept.version = 1; /* a record exists */
     if (!work->exists && work->job->request.op == BW_STORE_ACQUIRE) {
-        bw_azure_show(work); /* of no election yet nobody asks anything */
+        bw_azure_show(work); /* ACQUIRE creates the blob; it does not need the note */
         work->then(work);
         return;
     }

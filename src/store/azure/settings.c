@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define DEVELOPMENT "devstoreaccount1"
-/* Published by Microsoft for the development storage; it opens nothing else. */
+/* Published by Microsoft for the development storage; it gives no other access. */
 #define DEVELOPMENT_KEY                                                                            \
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 #define IDENTITY_ENDPOINT "http://169.254.169.254/metadata/identity/oauth2/token"
@@ -33,20 +33,22 @@ static int set_place(struct azure_settings *s, const struct bw_url *url, char *w
 {
     if (url->hosts != 1 || url->host[0].port || url->user[0] || url->password[0] ||
         !is_name(url->host[0].name, 3, 24, false))
-        return bw_store_say(why, BW_EINVAL,
-                            "azure://ACCOUNT/CONTAINER: an account has 3 to 24 small letters and "
-                            "digits, and nothing else stands there");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "azure://ACCOUNT/CONTAINER: invalid account: expected 3 to 24 lowercase letters and "
+            "digits, without user or port");
     snprintf(s->account, sizeof s->account, "%.24s", url->host[0].name);
     size_t length = strcspn(url->path, "/");
     snprintf(s->container, sizeof s->container, "%.*s", (int)length, url->path);
     if (length >= sizeof s->container || !is_name(s->container, 3, 63, true))
-        return bw_store_say(why, BW_EINVAL,
-                            "azure://ACCOUNT/CONTAINER: a container has 3 to 63 small letters, "
-                            "digits and dashes");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "azure://ACCOUNT/CONTAINER: invalid container: expected 3 to 63 lowercase letters, "
+            "digits and '-'");
     const char *blob = url->path + length + (url->path[length] == '/');
     size_t last = strlen(blob);
     if (last && (blob[last - 1] == '/' || blob[last - 1] == '.'))
-        return bw_store_say(why, BW_EINVAL, "a blob's name ends neither in '/' nor in '.'");
+        return bw_store_explain(why, BW_EINVAL, "invalid blob name: it must not end in '/' or '.'");
     snprintf(s->blob, sizeof s->blob, "%s", blob);
     return 0;
 }
@@ -60,18 +62,20 @@ static int set_endpoint(struct azure_settings *s, const char *text, char *why)
     while (length && text[length - 1] == '/')
         length--;
     bool path = memchr(host, '/', (size_t)(text + length - host)) != NULL;
-    bool adds = !path && strcmp(s->account, DEVELOPMENT) == 0; /* it has no host per account */
+    /* the emulator has no host per account */
+    bool adds = !path && strcmp(s->account, DEVELOPMENT) == 0;
     int wrote = snprintf(s->endpoint, sizeof s->endpoint, "%.*s%s", (int)length, text,
                          adds ? "/" DEVELOPMENT : "");
     return wrote < (int)sizeof s->endpoint ? 0
-                                           : bw_store_say(why, BW_EINVAL, "endpoint: is too long");
+                                           : bw_store_explain(why, BW_EINVAL, "endpoint: too long");
 }
 
 static int set_key(struct azure_settings *s, const char *text, const char *from, char *why)
 {
     s->key_length = bw_azure_unbase64(text, s->key, sizeof s->key);
-    return s->key_length ? 0
-                         : bw_store_say(why, BW_EINVAL, "%s does not hold an account's key", from);
+    return s->key_length
+               ? 0
+               : bw_store_explain(why, BW_EINVAL, "%s does not contain a valid account key", from);
 }
 
 static int set_sas(struct azure_settings *s, const char *text, const char *from, char *why)
@@ -79,12 +83,13 @@ static int set_sas(struct azure_settings *s, const char *text, const char *from,
     text += text[0] == '?';
     size_t length = strlen(text);
     if (!strstr(text, "sig=") || strcspn(text, " \r\n\t") != length || length >= sizeof s->sas)
-        return bw_store_say(why, BW_EINVAL, "%s does not hold a shared access signature", from);
+        return bw_store_explain(why, BW_EINVAL, "%s does not contain a shared access signature",
+                                from);
     memcpy(s->sas, text, length + 1);
     return 0;
 }
 
-/* The value of NAME= between semicolons; false: not there, or too long. */
+/* Finds the value of NAME= between semicolons; false if it is missing or too long. */
 static bool part_of(const char *text, const char *name, char *out, size_t size)
 {
     size_t length = strlen(name);
@@ -108,7 +113,7 @@ static int set_connection(struct azure_settings *s, const char *text, char *why)
     char part[AZURE_SECRET_MAX + 1], url[600], protocol[8] = "https";
     int error = 0;
     if (part_of(text, "AccountName", part, sizeof part) && strcmp(part, s->account) != 0)
-        return bw_store_say(why, BW_EINVAL, CONNECTION " is of another account");
+        return bw_store_explain(why, BW_EINVAL, CONNECTION " belongs to another account");
     if (part_of(text, "BlobEndpoint", part, sizeof part)) {
         error = set_endpoint(s, part, why);
     } else if (part_of(text, "EndpointSuffix", part, 256)) {
@@ -128,9 +133,11 @@ static int set_identity(struct azure_settings *s, const struct bw_url *url, char
     const char *from = bw_url_query(url, "identity-endpoint");
     const char *client = bw_url_query(url, "client-id");
     if (from && strncmp(from, "http://", 7) != 0 && strncmp(from, "https://", 8) != 0)
-        return bw_store_say(why, BW_EINVAL, "identity-endpoint: write http://HOST[:PORT]/PATH");
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid identity-endpoint: expected http://HOST[:PORT]/PATH");
     if (client && strspn(client, "0123456789abcdefABCDEF-") != strlen(client))
-        return bw_store_say(why, BW_EINVAL, "client-id: write the identity's id");
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid client-id: expected hexadecimal digits and '-'");
     s->identity = true;
     snprintf(s->identity_url, sizeof s->identity_url, "%s?%s%s%s", from ? from : IDENTITY_ENDPOINT,
              IDENTITY_QUERY, client ? "&client_id=" : "", client ? client : "");
@@ -162,7 +169,7 @@ static int set_credentials(struct azure_settings *s, const struct bw_url *url, c
     char secret[AZURE_SECRET_MAX + 1] = "";
     const char *auth = bw_url_query(url, "auth"), *connection = getenv(CONNECTION);
     if (auth && strcmp(auth, "identity") != 0)
-        return bw_store_say(why, BW_EINVAL, "auth: the only word is 'identity'");
+        return bw_store_explain(why, BW_EINVAL, "invalid auth: expected 'identity'");
     if (auth)
         return set_identity(s, url, why);
     int error = read_secrets(s, url, secret, why);
@@ -179,23 +186,23 @@ static int set_credentials(struct azure_settings *s, const struct bw_url *url, c
 int bw_azure_settings(struct azure_settings *s, const char *text, char *why)
 {
     struct bw_url url;
-    char usual[128];
+    char fallback[128];
     memset(s, 0, sizeof *s);
     int error = bw_url_parse(&url, text, why);
     if (error == 0)
-        error = bw_url_only(&url, keys, why);
+        error = bw_url_check_keys(&url, keys, why);
     if (error == 0)
         error = set_place(s, &url, why);
     if (error != 0)
         return error;
     const char *endpoint = bw_url_query(&url, "endpoint"), *ca = bw_url_query(&url, "ca-file");
-    snprintf(usual, sizeof usual, "https://%s.blob.core.windows.net", s->account);
+    snprintf(fallback, sizeof fallback, "https://%s.blob.core.windows.net", s->account);
     if (strcmp(s->account, DEVELOPMENT) == 0)
-        snprintf(usual, sizeof usual, "http://127.0.0.1:10000");
-    error = set_endpoint(s, usual, why);
+        snprintf(fallback, sizeof fallback, "http://127.0.0.1:10000");
+    error = set_endpoint(s, fallback, why);
     if (error == 0)
         error = set_credentials(s, &url, why);
-    if (error == 0 && endpoint) /* over what a connection string says */
+    if (error == 0 && endpoint) /* overrides a connection string */
         error = set_endpoint(s, endpoint, why);
     snprintf(s->ca_file, sizeof s->ca_file, "%s", ca ? ca : "");
     return error;

@@ -1,15 +1,13 @@
-/* The Azure Blob lease store, as its files share it. See store.c. */
-#ifndef BW_STORE_AZURE_H
-#define BW_STORE_AZURE_H
+/* Internal state of the Azure Blob lease store; see store.c. */
+#ifndef BW_STORE_AZURE_STATE_H
+#define BW_STORE_AZURE_STATE_H
 
 #include "core/base/rng.h"
 #include "store/azure/client.h"
 #include "store/azure/text.h"
 #include "store/kit/job.h"
 
-#define AZURE_LOST_MAX                                                                             \
-    1024u /* leaderships known to be lost: more than elections one process loses at                \
-             one time matter to nobody */
+#define AZURE_LOST_MAX 1024u /* remembered lost leaderships; older ones are overwritten */
 
 struct bw_store {
     struct bw_jobs jobs;
@@ -17,67 +15,68 @@ struct bw_store {
     struct azure_identity identity;
     struct azure_rest rest;
     uv_timer_t poll;   /* for WATCH */
-    struct bw_rng rng; /* for pauses */
+    struct bw_rng rng; /* for retry delays */
     unsigned char nonce[16];
-    char bound[BW_ELECTION_NAME_MAX + 1]; /* the election of the URL's blob; "": none yet */
-    char server[128];                     /* as it calls itself */
+    char bound[BW_ELECTION_NAME_MAX + 1]; /* election of the URL's blob; "": none yet */
+    char server[128];                     /* the Server header */
     uint64_t lost[AZURE_LOST_MAX];
     uint32_t lost_next;
-    unsigned handles; /* that close */
+    unsigned handles; /* handles still to close */
     bool closed;
 };
 
-/* What hangs on a job. */
+/* The state of a job. */
 struct azure_work {
     struct bw_job *job;
     struct bw_http_request *call;
-    void (*then)(struct azure_work *work); /* behind a reading */
+    void (*then)(struct azure_work *work); /* called after a read */
     char blob[AZURE_NAME_MAX + 1], note_blob[AZURE_NAME_MAX + 8];
     bool exists, note_exists;
-    struct azure_blob seen; /* the blob */
+    struct azure_blob seen; /* the blob's properties */
     char note_etag[AZURE_ETAG_MAX + 1];
-    uint64_t lost; /* the request whose leadership its holder gave up for lost; 0: none is known */
-    struct bw_store_record kept;  /* as the blob's metadata has it */
-    struct bw_store_record shown; /* as readers see it */
+    uint64_t lost; /* request of the leadership that its holder reported lost; 0: none */
+    struct bw_store_record kept;  /* the record in the blob's metadata */
+    struct bw_store_record shown; /* the record as readers see it */
     char lease_id[AZURE_LEASE_ID_MAX + 1];
-    bool leased; /* the lease may be ours, and nobody counts on it yet: to be given back */
+    bool leased; /* the lease may be ours but has no record yet: release it on failure */
     bool begun;
-    bool written; /* something of the request may stand */
+    bool written; /* a change of this request may have taken effect */
     unsigned tries;
     uint64_t until_ms, poll_at_ms; /* on the loop's clock */
 };
 
-/* Starts what a job asks for. */
+/* Starts the job's operation. */
 void bw_azure_start(struct azure_work *work);
-/* Lets go of what hangs on a job: its call, a lease that nobody counts on. */
+/* Frees the job's state: cancels its call and releases a lease without record. */
 void bw_azure_free(struct azure_work *work);
-/* WATCH: looks again. */
-void bw_azure_look(struct azure_work *work);
+/* WATCH: polls once more. */
+void bw_azure_poll(struct azure_work *work);
 
-/* ---- reading: the blob, its note, and what they mean together ---- */
+/* ---- reading the blob and its note ---- */
 
 void bw_azure_read(struct azure_work *work, void (*then)(struct azure_work *work));
-/* Is the leadership of the kept record over, although somebody has the lease? */
+/* True if the holder in the record has lost its lease: it reported that in the note's blob, or it
+ * is in this process and noticed it. */
 bool bw_azure_is_lost(const struct azure_work *work);
-/* `shown` anew, from the blob, the note and what this process knows. */
+/* Computes `shown` from the blob, the note and what this process knows. */
 void bw_azure_show(struct azure_work *work);
 
-/* ---- for both ---- */
+/* ---- shared by ops.c and read.c ---- */
 
-/* Sends a call that belongs to the job. False: it could not be sent, and the job is answered. */
+/* Sends a call of the job. If it cannot be sent, answers the job and returns false. */
 bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
                   void (*answer)(void *context, const struct bw_http_answer *answer));
-/* How long the calls of the job may take from now on; 0: as long as any. */
+/* Sets a deadline for the job's further calls; 0: the default. */
 void bw_azure_set_time(struct azure_work *work, bw_time within_ns);
 struct bw_store *bw_azure_store(const struct azure_work *work);
 
-/* The answers; each takes the work away with its job. */
+/* These answer the job and free the work. */
 void bw_azure_done(struct azure_work *work);
 void bw_azure_list(struct azure_work *work);
 void bw_azure_refuse(struct azure_work *work, int error, const char *why);
-/* As the answer of a call has it; `writes`: the call was to change something. */
+/* Fails the job with a call's answer; `writes`: the call was a write. */
 void bw_azure_fail(struct azure_work *work, const struct bw_http_answer *answer, bool writes);
-void bw_azure_say(struct azure_work *work, enum bw_outcome outcome, int error, const char *format,
-                  ...) __attribute__((format(printf, 4, 5)));
+void bw_azure_fail_with(struct azure_work *work, enum bw_outcome outcome, int error,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,14 +1,15 @@
-/* The Azure Blob lease store, as the Leader Election sample of the Azure Architecture Center uses
- * leases: who has the lease of the blob leads, whatever program it is.
+/* The Azure Blob lease store, as in the Leader Election sample of the Azure Architecture Center:
+ * the client that has the blob's lease leads, whatever program it is.
  *
- * Model: Azure's own clock ends a lease, 15 to 60 s after it was acquired or renewed; answers may
- * be late or lost; connections break. Azure cannot notify: who waits looks again. A lease is never
- * broken for somebody else: `resign` and `transfer` ask by a note.
+ * Model: Azure's clock expires a lease 15 to 60 s after it was acquired or renewed. Answers may be
+ * late or lost; connections break. Azure cannot notify, so waiting candidates poll. Bellwether
+ * never breaks another client's lease: `resign` and `transfer` send a note.
  *
- * Guarantees: one holder per blob as Azure's leases give it; a token that grows with every
- * leadership, written under the lease's id before the leadership is told of. Not: that a holder's
- * name is known if it is no Bellwether. See read.c for the layout, ops.c for the
- * order of calls. */
+ * Guarantees: one holder per blob, by Azure's leases; a token that grows with every leadership,
+ * written under the lease's id before the leadership is announced.
+ *
+ * Not guaranteed: that the holder's name is known if it is a foreign client. See read.c for the
+ * layout, ops.c for the order of calls. */
 #include "store/azure/state.h"
 
 #include "net/seed.h"
@@ -22,7 +23,7 @@
 
 #define TTL_MIN      (15 * BW_SEC)
 #define TTL_MAX      (60 * BW_SEC)
-#define WITHIN_MS    10000u /* a request without a TTL */
+#define WITHIN_MS    10000u /* timeout of a request without a TTL */
 #define POLL_EACH_MS 250u
 
 struct bw_store *bw_azure_store(const struct azure_work *work)
@@ -32,7 +33,7 @@ struct bw_store *bw_azure_store(const struct azure_work *work)
 
 /* ---- answers ---- */
 
-/* The job without its work, ready to be answered. */
+/* Detaches the job from its work, ready to be answered. */
 static struct bw_job *take_job(struct azure_work *work)
 {
     struct bw_job *job = work->job;
@@ -59,8 +60,8 @@ void bw_azure_refuse(struct azure_work *work, int error, const char *why)
     bw_job_refuse(take_job(work), &record, error, "%s", why);
 }
 
-void bw_azure_say(struct azure_work *work, enum bw_outcome outcome, int error, const char *format,
-                  ...)
+void bw_azure_fail_with(struct azure_work *work, enum bw_outcome outcome, int error,
+                        const char *format, ...)
 {
     char why[BW_WHY_MAX + 1];
     va_list arguments;
@@ -72,19 +73,20 @@ void bw_azure_say(struct azure_work *work, enum bw_outcome outcome, int error, c
 
 void bw_azure_fail(struct azure_work *work, const struct bw_http_answer *answer, bool writes)
 {
-    bool may_stand =
+    bool may_have_happened =
         work->written || (writes && (answer->status ? answer->status >= 500 : answer->sent));
-    enum bw_outcome outcome = may_stand ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
+    enum bw_outcome outcome = may_have_happened ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
     const char *code = bw_azure_code(answer);
     int status = answer->status;
     if (status == 401)
         bw_azure_identity_refused(&bw_azure_store(work)->identity);
     if (status == 0)
-        bw_azure_say(work, outcome, answer->error, "Azure: %.200s", answer->why);
+        bw_azure_fail_with(work, outcome, answer->error, "Azure: %.200s", answer->why);
     else if (status == 401 || status == 403)
-        bw_azure_say(work, outcome, BW_EDENIED, "Azure denies it: %d %.150s", status, code);
+        bw_azure_fail_with(work, outcome, BW_EDENIED, "Azure denied access: HTTP %d %.150s", status,
+                           code);
     else
-        bw_azure_say(work, outcome, BW_EIO, "Azure answers %d %.150s", status, code);
+        bw_azure_fail_with(work, outcome, BW_EIO, "Azure returned HTTP %d %.150s", status, code);
 }
 
 /* ---- requests ---- */
@@ -95,14 +97,14 @@ static uint64_t now_ms(const struct bw_store *store)
     return uv_now(store->poll.loop);
 }
 
-/* What a holder asks goes ahead of what others ask. */
-static bool is_owners(enum bw_store_op op)
+/* Renewals and releases go before other requests. */
+static bool is_holder_op(enum bw_store_op op)
 {
     return op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
 }
 
-/* A job that has begun goes ahead of new ones: between its lease and its record no time is to be
- * lost. */
+/* The next step of a job goes before new jobs, so that the record follows its lease without delay.
+ */
 bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
                   void (*answer)(void *context, const struct bw_http_answer *answer))
 {
@@ -110,25 +112,25 @@ bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
     uint64_t now = now_ms(store);
     enum bw_outcome outcome = work->written ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
     if (now >= work->until_ms) {
-        bw_azure_say(work, outcome, BW_ETIMEDOUT, "Azure answers too slowly");
+        bw_azure_fail_with(work, outcome, BW_ETIMEDOUT, "Azure did not reply in time");
         return false;
     }
     call->within_ns = (bw_time)(work->until_ms - now) * BW_MS;
     call->answer = answer;
     call->context = work;
-    call->urgent = work->begun || is_owners(work->job->request.op);
+    call->urgent = work->begun || is_holder_op(work->job->request.op);
     work->begun = true;
     work->call = bw_azure_send(&store->rest, call);
     if (work->call)
         return true;
     const struct azure_identity *identity = &store->identity;
     bool waits = store->settings.identity && !bw_azure_identity_token(identity);
-    bw_azure_say(work, outcome, waits ? BW_EIO : BW_ELIMIT, "%s",
-                 waits ? identity->why : "too many requests at once");
+    bw_azure_fail_with(work, outcome, waits ? BW_EIO : BW_ELIMIT, "%s",
+                       waits ? identity->why : "too many requests in progress");
     return false;
 }
 
-/* False: the URL names one blob, and it is another election's. */
+/* Returns false if the URL names one blob and it serves another election. */
 static bool name_blob(struct bw_store *store, struct azure_work *work, const char *election)
 {
     const char *fixed = store->settings.blob;
@@ -165,10 +167,11 @@ static int ask(struct bw_store *store, const struct bw_store_request *request)
     if (name_blob(store, work, request->election))
         bw_azure_start(work);
     else
-        bw_azure_say(work, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
-                     "the store's URL names one blob, and '%s' is elected on it: leave the blob "
-                     "out for several elections",
-                     store->bound);
+        bw_azure_fail_with(
+            work, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
+            "the store URL names one blob, which serves election '%s': omit the blob "
+            "for several elections",
+            store->bound);
     return 0;
 }
 
@@ -192,12 +195,12 @@ static void on_poll(uv_timer_t *timer)
         next = job->next;
         if (work && work->poll_at_ms && work->poll_at_ms <= now) {
             bw_azure_set_time(work, 0);
-            bw_azure_look(work);
+            bw_azure_poll(work);
         }
     }
 }
 
-/* ---- opening and closing ---- */
+/* ---- open and close ---- */
 
 static void count_closed(struct bw_store *store)
 {
@@ -240,7 +243,7 @@ static int open_parts(struct bw_store *store, uv_loop_t *loop,
     if (bw_jobs_open(&store->jobs, loop, options, forget, store) != 0) {
         explicit_bzero(store, sizeof *store);
         free(store);
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
     if (bw_http_open(&store->rest.http, loop, &http, why) != 0) {
         store->handles = 1;
@@ -256,7 +259,7 @@ static int open_parts(struct bw_store *store, uv_loop_t *loop,
     if (store->settings.identity && bw_azure_identity_open(&store->identity, loop, store->rest.http,
                                                            store->settings.identity_url) != 0) {
         close_store(store);
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
     return 0;
 }
@@ -266,10 +269,10 @@ static int open_store(struct bw_store **out, const char *url, struct uv_loop_s *
 {
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     int error = bw_azure_settings(&store->settings, url, why);
     if (error == 0 && getrandom(store->nonce, sizeof store->nonce, 0) != sizeof store->nonce)
-        error = bw_store_say(why, BW_EIO, "no random numbers");
+        error = bw_store_explain(why, BW_EIO, "cannot read random numbers from the kernel");
     if (error != 0) {
         explicit_bzero(store, sizeof *store);
         free(store);
@@ -293,8 +296,8 @@ static const struct bw_store_ops ops = {
     .ttl_min_ns = TTL_MIN,
     .ttl_unit_ns = BW_SEC,
     .ttl_max_ns = TTL_MAX,
-    .summary = "one holder per blob by Azure's lease of 15 to 60 s; cannot notify, so who waits "
-               "looks again",
+    .summary = "one holder per blob by Azure's lease of 15 to 60 s; cannot notify, so waiting "
+               "candidates poll",
     .clock = "Azure's",
     .about = about,
     .open = open_store,

@@ -1,4 +1,4 @@
-/* Text as Azure's REST wants it; see text.h. */
+/* Text formats of Azure's REST API; see text.h. */
 #include "store/azure/text.h"
 
 #include <openssl/evp.h>
@@ -102,7 +102,7 @@ size_t bw_azure_unpack(const char *text, char *out, size_t size)
     return used;
 }
 
-/* In English whatever the locale. */
+/* In English, whatever the locale. */
 void bw_azure_date(time_t now, char *out)
 {
     static const char days[] = "SunMonTueWedThuFriSat";

@@ -1,4 +1,4 @@
-/* Text as Azure's REST wants it: base64, names in URLs, values in headers, dates, ids of leases. No
+/* Text formats of Azure's REST API: base64, names in URLs, values in headers, dates, lease ids. No
  * I/O. */
 #ifndef BW_STORE_AZURE_TEXT_H
 #define BW_STORE_AZURE_TEXT_H
@@ -11,22 +11,23 @@
 
 #define AZURE_LEASE_ID_MAX 36u
 #define AZURE_DATE_MAX     64u
-#define AZURE_NAME_MAX     512u /* of a blob, every sign of an election's name escaped */
+/* length of a blob name, with every character of the election's name escaped */
+#define AZURE_NAME_MAX 512u
 
-/* The bytes, or 0 if it is not base64 or does not fit. */
+/* Returns the number of bytes; 0 if the text is not base64 or does not fit. */
 size_t bw_azure_unbase64(const char *text, unsigned char *out, size_t size);
-/* out[AZURE_NAME_MAX + 1]: the blob of an election. Plain names are themselves; '%', '\' and a '.'
- * at the end, which Azure or its clients treat as something else, become %25, %5C and %2E in the
- * name. No name holds another '%': what is ours beside it is told from it by "%WORD" at its end. */
+/* Writes the blob name of an election to out[AZURE_NAME_MAX + 1]. Plain names stay unchanged. '%',
+ * '\\' and a '.' at the end become %25, %5C and %2E, because Azure or its clients treat them
+ * specially. A name contains no other '%', so a suffix "%WORD" marks further blobs of ours. */
 void bw_azure_blob_name(const char *election, char *out);
-/* Percent-encoding of a path, '/' kept. False: it does not fit. */
+/* Percent-encodes a path, except '/'. Returns false if it does not fit. */
 bool bw_azure_path(const char *name, char *out, size_t size);
-/* A header's value of signs without blanks, the others percent-encoded; and back. Length, or 0 if
- * it does not fit or is malformed. */
+/* Percent-encodes a header's value except printable ASCII without blanks; and decodes it. Return
+ * the length, or 0 if the result does not fit or the input is malformed. */
 size_t bw_azure_pack(const char *text, char *out, size_t size);
 size_t bw_azure_unpack(const char *text, char *out, size_t size);
 void bw_azure_date(time_t now, char *out);
-/* The lease of one request: unlike any other's, and only who knows the nonce can tell it. */
+/* Derives the lease id of one request. It is unique, and computing it requires the nonce. */
 void bw_azure_lease_id(const unsigned char nonce[16], uint64_t request, char *out);
 
 #endif

@@ -65,7 +65,8 @@ static int parse_note(struct dynamodb_seen *seen, const json_t *item)
     return 0;
 }
 
-/* A lock client's holder stands behind the one we knew last, and owes what that one left. */
+/* A lock client's holder came after the last Bellwether holder, and inherits what that one left
+ * unconfirmed. */
 static void follow_foreign(struct bw_store_record *kept, const char *owner, bw_time ttl_ns)
 {
     char id[BW_CANDIDATE_ID_MAX + 1];
@@ -76,7 +77,7 @@ static void follow_foreign(struct bw_store_record *kept, const char *owner, bw_t
     struct bw_store_request taker = {.candidate = id, .ttl_ns = ttl_ns};
     bw_token token = kept->token;
     kept->version = 1;
-    bw_record_take(kept, &taker);
+    bw_record_acquire(kept, &taker);
     kept->token = token;
 }
 
@@ -105,12 +106,12 @@ static int parse_lock(struct dynamodb_seen *seen, const json_t *item)
     return 0;
 }
 
-/* What was found under a key of ours, and is not ours. */
-static int judge_item(struct dynamodb_seen *seen, const char *election, const char *suffix,
+/* An item under one of our keys that has an unexpected form. */
+static int check_item(struct dynamodb_seen *seen, const char *election, const char *suffix,
                       int error)
 {
     if (error)
-        snprintf(seen->odd, sizeof seen->odd, "%s%s", election, suffix);
+        snprintf(seen->unexpected_key, sizeof seen->unexpected_key, "%s%s", election, suffix);
     return error ? BW_EDAMAGED : 0;
 }
 
@@ -123,15 +124,16 @@ static int parse_items(struct dynamodb_seen *seen, const json_t *items, const ch
     seen->noted = note != NULL;
     seen->lock = lock != NULL;
     if (lasting)
-        error = judge_item(seen, election, LASTING, parse_lasting(seen, lasting));
+        error = check_item(seen, election, LASTING, parse_lasting(seen, lasting));
     seen->counter = seen->kept.token;
     if (note && error == 0)
-        error = judge_item(seen, election, NOTE, parse_note(seen, note));
+        error = check_item(seen, election, NOTE, parse_note(seen, note));
     if (lock && error == 0)
-        error = judge_item(seen, election, "", parse_lock(seen, lock));
+        error = check_item(seen, election, "", parse_lock(seen, lock));
     seen->kept.held = lock && !seen->released;
     seen->pending = seen->kept.held && !seen->foreign && seen->kept.token == 0;
-    if (!seen->kept.held && seen->kept.token < seen->counter) /* counted, and never written */
+    /* counted, but never written to the lock */
+    if (!seen->kept.held && seen->kept.token < seen->counter)
         seen->kept.token = seen->counter;
     seen->kept.version = lock || lasting ? 1 : 0;
     return error;
@@ -160,8 +162,8 @@ static uint64_t hash_of(uint64_t hash, const char *text)
     return (hash ^ '|') * 0x100000001b3u;
 }
 
-/* A holder whose token is not written yet is nobody's finished leadership: its request is not
- * shown, so that who made it does not take it for one. */
+/* A holder without a token has not finished its acquisition. Its request is not shown, so that the
+ * candidate does not mistake it for a leadership. */
 void bw_dynamodb_show(struct dynamodb_seen *seen)
 {
     struct bw_store_record *shown = &seen->shown;

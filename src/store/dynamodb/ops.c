@@ -1,11 +1,12 @@
-/* The steps of each request, one call after the other; every change of the lock compares the
- * version that was read.
+/* Carries out each request as a sequence of calls. Every change of the lock item is conditional on
+ * the version that was read.
  *
- * ACQUIRE writes the lock without a token, counts the token up in the counter's item, and writes it
- * into the lock if it is still the one it made: so tokens grow in the order of the locks, though no
- * transaction binds the two items. Only the lock with its token makes a holder; one that got none
- * is given back, or is stolen after a TTL like any that stands still. A change that was sent twice
- * finds the version it gave and takes it for done. */
+ * ACQUIRE writes the lock without a token, increments the counter, and writes the new token into
+ * the lock if it is still the one it wrote. So tokens grow in the order of the locks, although no
+ * transaction covers both items. A candidate is the holder only when the lock contains its token. A
+ * candidate that fails before releases the lock; otherwise another candidate takes it after a TTL.
+ *
+ * If a change was sent twice, the second attempt finds its own version and counts as done. */
 #include "store/dynamodb/state.h"
 
 #include "store/kit/record.h"
@@ -20,7 +21,7 @@
 
 static void take_seen(struct dynamodb_work *work);
 
-static const struct bw_store_request *asked(const struct dynamodb_work *work)
+static const struct bw_store_request *request_of(const struct dynamodb_work *work)
 {
     return &work->job->request;
 }
@@ -33,7 +34,7 @@ static const char *table_of(const struct dynamodb_work *work)
 static void new_version(struct dynamodb_work *work)
 {
     unsigned char b[16] = {0};
-    if (getrandom(b, sizeof b, 0) != sizeof b) { /* never without entropy for so little */
+    if (getrandom(b, sizeof b, 0) != sizeof b) { /* cannot fail for 16 bytes */
         uint64_t now = uv_hrtime();
         memcpy(b, &now, sizeof now);
     }
@@ -45,7 +46,7 @@ static void new_version(struct dynamodb_work *work)
              b[15]);
 }
 
-/* Does the lock carry the version that our own write gave it? */
+/* True if the lock has the version that our own write gave it. */
 static bool is_written(const struct dynamodb_work *work)
 {
     return work->seen.lock && strcmp(work->seen.rvn, work->rvn) == 0;
@@ -54,15 +55,15 @@ static bool is_written(const struct dynamodb_work *work)
 static void parse_read(struct dynamodb_work *work, const struct bw_http_answer *answer)
 {
     enum bw_outcome outcome = work->written ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
-    int error = bw_dynamodb_parse(&work->seen, table_of(work), asked(work)->election, answer->body,
-                                  answer->length);
+    int error = bw_dynamodb_parse(&work->seen, table_of(work), request_of(work)->election,
+                                  answer->body, answer->length);
     if (error == BW_EDAMAGED)
-        bw_dynamodb_say(work, outcome, error,
-                        "item '%.100s' of table %.60s cannot be understood: it is not an "
-                        "election's; name another table or election, or remove the item",
-                        work->seen.odd, table_of(work));
+        bw_dynamodb_fail_with(work, outcome, error,
+                              "item '%.100s' of table %.60s is not an "
+                              "election's; choose another table or election, or remove the item",
+                              work->seen.unexpected_key, table_of(work));
     else if (error)
-        bw_dynamodb_say(work, outcome, error, "the answer of DynamoDB cannot be understood");
+        bw_dynamodb_fail_with(work, outcome, error, "unexpected reply from DynamoDB");
     else
         work->then(work);
 }
@@ -80,12 +81,12 @@ static void on_read(void *context, const struct bw_http_answer *answer)
 static void read_items(struct dynamodb_work *work, void (*then)(struct dynamodb_work *work))
 {
     work->then = then;
-    bw_dynamodb_ask(work, "BatchGetItem", bw_dynamodb_get(table_of(work), asked(work)->election),
-                    on_read);
+    bw_dynamodb_ask(work, "BatchGetItem",
+                    bw_dynamodb_get(table_of(work), request_of(work)->election), on_read);
 }
 
-/* The lock that nobody counts on, if it is still as we made it. */
-static void give_back(struct dynamodb_work *work)
+/* Releases a lock without token, if it is still as we wrote it. */
+static void release_unused(struct dynamodb_work *work)
 {
     struct bw_store *store = bw_dynamodb_store(work);
     struct dynamodb_seen made = {.lock = true};
@@ -93,17 +94,17 @@ static void give_back(struct dynamodb_work *work)
     if (!work->locked || store->closed)
         return;
     memcpy(made.rvn, work->rvn, sizeof made.rvn);
-    bw_record_release(&kept, true); /* no work of it ever began */
-    bw_dynamodb_tell(store, "UpdateItem",
-                     bw_dynamodb_change_lock(table_of(work), asked(work)->election, &made, &kept,
-                                             work->rvn, store->session));
+    bw_record_release(&kept, true); /* no work has started */
+    bw_dynamodb_send(store, "UpdateItem",
+                     bw_dynamodb_change_lock(table_of(work), request_of(work)->election, &made,
+                                             &kept, work->rvn, store->session));
 }
 
 void bw_dynamodb_free(struct dynamodb_work *work)
 {
     if (work->call)
         bw_http_cancel(bw_dynamodb_store(work)->http, work->call);
-    give_back(work);
+    release_unused(work);
     free(work);
 }
 
@@ -112,8 +113,8 @@ void bw_dynamodb_free(struct dynamodb_work *work)
 static void refuse_holder(struct dynamodb_work *work)
 {
     char why[BW_WHY_MAX + 1];
-    snprintf(why, sizeof why, "%s holds it",
-             work->seen.shown.holder[0] ? work->seen.shown.holder : "somebody");
+    snprintf(why, sizeof why, "held by %s",
+             work->seen.shown.holder[0] ? work->seen.shown.holder : "another client");
     bw_dynamodb_refuse(work, BW_EBUSY, why);
 }
 
@@ -125,7 +126,8 @@ static void become_holder(struct dynamodb_work *work)
     bw_dynamodb_done(work);
 }
 
-/* Whether or not it came through: it only serves who follows a lock client. */
+/* The result does not matter: the lasting record is only for candidates that follow a lock client.
+ */
 static void on_lasting(void *context, const struct bw_http_answer *answer)
 {
     struct dynamodb_work *work = context;
@@ -139,13 +141,14 @@ static void keep_lasting(struct dynamodb_work *work,
 {
     bw_dynamodb_ask(
         work, "UpdateItem",
-        bw_dynamodb_put_lasting(table_of(work), asked(work)->election, &work->seen.kept), answer);
+        bw_dynamodb_put_lasting(table_of(work), request_of(work)->election, &work->seen.kept),
+        answer);
 }
 
 static void token_seen(struct dynamodb_work *work)
 {
     if (is_written(work) && work->seen.kept.token && !work->seen.pending)
-        bw_dynamodb_done(work); /* sent twice */
+        bw_dynamodb_done(work); /* the request was sent twice */
     else
         refuse_holder(work);
 }
@@ -159,7 +162,8 @@ static void on_token_written(void *context, const struct bw_http_answer *answer)
         keep_lasting(work, on_lasting);
         return;
     }
-    work->locked = !answer->status && !answer->sent; /* surely ours, surely not written */
+    /* the lock is certainly ours, and the token certainly not written */
+    work->locked = !answer->status && !answer->sent;
     if (end == DYNAMODB_CONDITION)
         read_items(work, token_seen);
     else
@@ -178,28 +182,29 @@ static void on_counted(void *context, const struct bw_http_answer *answer)
     }
     work->seen.kept.token = bw_dynamodb_number(answer->body, answer->length, "token");
     if (work->seen.kept.token == 0) {
-        bw_dynamodb_say(work, BW_OUTCOME_UNKNOWN, BW_EMALFORMED, "the counter is no number");
+        bw_dynamodb_fail_with(work, BW_OUTCOME_UNKNOWN, BW_EMALFORMED,
+                              "attribute 'token' of the counter's item is not a number");
         return;
     }
     memcpy(made.rvn, work->rvn, sizeof made.rvn);
     if (bw_dynamodb_ask(work, "UpdateItem",
-                        bw_dynamodb_change_lock(table_of(work), asked(work)->election, &made,
+                        bw_dynamodb_change_lock(table_of(work), request_of(work)->election, &made,
                                                 &work->seen.kept, work->rvn, store->session),
                         on_token_written))
-        work->locked = false; /* from here on somebody may count on it */
+        work->locked = false; /* from here on the token may be written */
 }
 
 static void count(struct dynamodb_work *work)
 {
-    bw_dynamodb_ask(work, "UpdateItem", bw_dynamodb_count(table_of(work), asked(work)->election),
-                    on_counted);
+    bw_dynamodb_ask(work, "UpdateItem",
+                    bw_dynamodb_count(table_of(work), request_of(work)->election), on_counted);
 }
 
 static void lock_seen(struct dynamodb_work *work)
 {
     bool ours = is_written(work);
     work->locked = ours;
-    if (ours) /* sent twice */
+    if (ours) /* the request was sent twice */
         count(work);
     else
         take_seen(work);
@@ -221,14 +226,14 @@ static void on_locked(void *context, const struct bw_http_answer *answer)
 static void lock(struct dynamodb_work *work)
 {
     struct bw_store_record kept = work->seen.kept;
-    bw_record_take(&kept, asked(work));
+    bw_record_acquire(&kept, request_of(work));
     kept.token = 0;
     new_version(work);
-    char *body = bw_dynamodb_put_lock(table_of(work), asked(work)->election, &work->seen, &kept,
-                                      work->rvn, bw_dynamodb_store(work)->session);
+    char *body = bw_dynamodb_put_lock(table_of(work), request_of(work)->election, &work->seen,
+                                      &kept, work->rvn, bw_dynamodb_store(work)->session);
     work->seen.kept = kept;
     work->locked = true;
-    bw_dynamodb_set_time(work, asked(work)->ttl_ns);
+    bw_dynamodb_set_time(work, request_of(work)->ttl_ns);
     bw_dynamodb_ask(work, "PutItem", body, on_locked);
 }
 
@@ -236,9 +241,9 @@ static void take_seen(struct dynamodb_work *work)
 {
     const struct bw_store_record *shown = &work->seen.shown;
     work->locked = false;
-    if (shown->held && bw_record_is_answer(shown, asked(work)))
-        bw_dynamodb_done(work); /* asked twice */
-    else if (!bw_record_may_take(shown, asked(work)))
+    if (shown->held && bw_record_is_result_of(shown, request_of(work)))
+        bw_dynamodb_done(work); /* the same request was sent twice */
+    else if (!bw_record_may_acquire(shown, request_of(work)))
         refuse_holder(work);
     else
         lock(work);
@@ -250,14 +255,15 @@ static void keep_seen(struct dynamodb_work *work);
 
 static void not_ours(struct dynamodb_work *work)
 {
-    bw_dynamodb_refuse(work, BW_ENOTLEADER, "the leadership is over or another's");
+    bw_dynamodb_refuse(work, BW_ENOTLEADER, "this candidate does not hold the leadership");
 }
 
 static void change_seen(struct dynamodb_work *work)
 {
-    if (is_written(work)) /* sent twice */
+    if (is_written(work)) /* the request was sent twice */
         bw_dynamodb_done(work);
-    else if (++work->tries < TRIES_MAX) /* another renewal of ours was quicker, or it is lost */
+    /* another renewal of ours was faster, or the lock is lost */
+    else if (++work->tries < TRIES_MAX)
         keep_seen(work);
     else
         not_ours(work);
@@ -283,7 +289,7 @@ static void change(struct dynamodb_work *work)
 {
     new_version(work);
     bw_dynamodb_ask(work, "UpdateItem",
-                    bw_dynamodb_change_lock(table_of(work), asked(work)->election, &work->seen,
+                    bw_dynamodb_change_lock(table_of(work), request_of(work)->election, &work->seen,
                                             &work->seen.kept, work->rvn,
                                             bw_dynamodb_store(work)->session),
                     on_changed);
@@ -295,17 +301,17 @@ static void on_lasting_changed(void *context, const struct bw_http_answer *answe
     work->call = NULL;
     if (bw_dynamodb_end(answer) == DYNAMODB_BAD)
         bw_dynamodb_fail(work, answer, true);
-    else /* a newer token was counted: the lock itself will tell */
+    else /* the lasting record has a newer token; the lock decides */
         change(work);
 }
 
 static void keep_seen(struct dynamodb_work *work)
 {
-    const struct bw_store_request *request = asked(work);
+    const struct bw_store_request *request = request_of(work);
     struct dynamodb_seen *seen = &work->seen;
     bool ours = seen->kept.held && !seen->foreign && !seen->pending &&
                 strcmp(seen->session, bw_dynamodb_store(work)->session) == 0 &&
-                bw_record_is(&seen->kept, request);
+                bw_record_is_leadership(&seen->kept, request);
     bool changed = true;
     if (!ours) {
         not_ours(work);
@@ -321,7 +327,7 @@ static void keep_seen(struct dynamodb_work *work)
         change(work);
 }
 
-/* ---- NOTE and looking ---- */
+/* ---- NOTE, READ and WATCH ---- */
 
 static void on_noted(void *context, const struct bw_http_answer *answer)
 {
@@ -331,7 +337,7 @@ static void on_noted(void *context, const struct bw_http_answer *answer)
         bw_dynamodb_fail(work, answer, true);
         return;
     }
-    bw_record_note_apart(&work->seen.kept, &asked(work)->note);
+    bw_record_put_separate_note(&work->seen.kept, &request_of(work)->note);
     work->seen.kept.note.serial = bw_dynamodb_number(answer->body, answer->length, "serial");
     work->seen.noted = true;
     bw_dynamodb_done(work);
@@ -340,15 +346,15 @@ static void on_noted(void *context, const struct bw_http_answer *answer)
 static void note_seen(struct dynamodb_work *work)
 {
     struct bw_store_record noted = work->seen.kept;
-    bw_record_note_apart(&noted, &asked(work)->note);
+    bw_record_put_separate_note(&noted, &request_of(work)->note);
     bw_dynamodb_ask(work, "UpdateItem",
-                    bw_dynamodb_put_note(table_of(work), asked(work)->election, &noted.note),
+                    bw_dynamodb_put_note(table_of(work), request_of(work)->election, &noted.note),
                     on_noted);
 }
 
 static void watch_seen(struct dynamodb_work *work)
 {
-    if (work->seen.shown.version != asked(work)->version) {
+    if (work->seen.shown.version != request_of(work)->version) {
         bw_dynamodb_done(work);
         return;
     }
@@ -357,7 +363,7 @@ static void watch_seen(struct dynamodb_work *work)
     work->poll_at_ms = uv_now(store->poll.loop) + POLL_MS / 2 + jitter;
 }
 
-void bw_dynamodb_look(struct dynamodb_work *work)
+void bw_dynamodb_poll(struct dynamodb_work *work)
 {
     work->poll_at_ms = 0;
     work->begun = false; /* a poll is not urgent */
@@ -366,7 +372,7 @@ void bw_dynamodb_look(struct dynamodb_work *work)
 
 void bw_dynamodb_start(struct dynamodb_work *work)
 {
-    switch (asked(work)->op) {
+    switch (request_of(work)->op) {
     case BW_STORE_ACQUIRE:
         read_items(work, take_seen);
         break;
@@ -378,7 +384,7 @@ void bw_dynamodb_start(struct dynamodb_work *work)
         read_items(work, note_seen);
         break;
     case BW_STORE_WATCH:
-        bw_dynamodb_look(work);
+        bw_dynamodb_poll(work);
         break;
     case BW_STORE_LIST:
         bw_dynamodb_list(work);

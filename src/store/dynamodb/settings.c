@@ -9,31 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL   "abcdefghijklmnopqrstuvwxyz0123456789-"
-#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_." SMALL
-#define LINE    5120u
+#define LOWERCASE "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define LETTERS   "ABCDEFGHIJKLMNOPQRSTUVWXYZ_." LOWERCASE
+#define LINE      5120u
 
 static const char *const keys[] = {"endpoint",          "create",  "profile",
                                    "metadata-endpoint", "ca-file", NULL};
 
-static bool is_made_of(const char *text, const char *signs, size_t least, size_t most)
+static bool is_made_of(const char *text, const char *characters, size_t least, size_t most)
 {
     size_t length = strlen(text);
-    return strspn(text, signs) == length && length >= least && length <= most;
+    return strspn(text, characters) == length && length >= least && length <= most;
 }
 
 static int set_place(struct dynamodb_settings *s, const struct bw_url *url, char *why)
 {
     const char *region = url->host[0].name;
     if (url->hosts != 1 || url->host[0].port || url->user[0] || url->password[0] ||
-        !is_made_of(region, SMALL, 1, 40))
-        return bw_store_say(why, BW_EINVAL,
-                            "dynamodb://REGION/TABLE: a region is like eu-central-1, and nothing "
-                            "else stands there");
+        !is_made_of(region, LOWERCASE, 1, 40))
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "dynamodb://REGION/TABLE: invalid region: expected a name like eu-central-1, without "
+            "user or port");
     if (!is_made_of(url->path, LETTERS, 3, 255))
-        return bw_store_say(why, BW_EINVAL,
-                            "dynamodb://REGION/TABLE: a table has 3 to 255 letters, digits, '_', "
-                            "'-' and '.'");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "dynamodb://REGION/TABLE: invalid table: expected 3 to 255 letters, digits, '_', "
+            "'-' and '.'");
     snprintf(s->region, sizeof s->region, "%.40s", region);
     snprintf(s->table, sizeof s->table, "%.255s", url->path);
     snprintf(s->signing, sizeof s->signing, "aws:amz:%s:dynamodb", s->region);
@@ -95,7 +97,7 @@ static void read_line(struct profile *found, char *line)
         keep(found->token, sizeof found->token, value);
 }
 
-/* The lines of [PROFILE]. */
+/* Reads the lines of section [PROFILE]. */
 static void read_profile(FILE *file, const char *profile, struct profile *found)
 {
     char line[LINE], head[160];
@@ -110,26 +112,27 @@ static void read_profile(FILE *file, const char *profile, struct profile *found)
     explicit_bzero(line, sizeof line);
 }
 
-/* A file or profile that was asked for must be there; the usual ones may be missing. */
+/* A file or profile that the user named must exist; the default ones may be missing. */
 static int read_file(struct dynamodb_settings *s, const char *profile, char *why)
 {
-    char usual[512];
+    char fallback[512];
     const char *path = getenv("AWS_SHARED_CREDENTIALS_FILE"), *home = getenv("HOME");
     bool wanted = path || profile;
-    snprintf(usual, sizeof usual, "%s/.aws/credentials", home ? home : "");
-    FILE *file = fopen(path ? path : usual, "re");
+    snprintf(fallback, sizeof fallback, "%s/.aws/credentials", home ? home : "");
+    FILE *file = fopen(path ? path : fallback, "re");
     if (!file)
-        return wanted ? bw_store_say(why, BW_EINVAL, "cannot read %s: %s", path ? path : usual,
-                                     strerror(errno))
+        return wanted ? bw_store_explain(why, BW_EINVAL, "cannot read %s: %s",
+                                         path ? path : fallback, strerror(errno))
                       : 0;
     struct profile found = {.id = ""};
     read_profile(file, profile ? profile : "default", &found);
     fclose(file);
     bool good = bw_dynamodb_set_keys(&s->keys, found.id, found.secret, found.token);
     explicit_bzero(&found, sizeof found);
-    return good || !wanted ? 0
-                           : bw_store_say(why, BW_EINVAL, "%s holds no keys for profile %s",
-                                          path ? path : usual, profile ? profile : "default");
+    return good || !wanted
+               ? 0
+               : bw_store_explain(why, BW_EINVAL, "%s contains no valid keys for profile %s",
+                                  path ? path : fallback, profile ? profile : "default");
 }
 
 static int set_keys(struct dynamodb_settings *s, const struct bw_url *url, char *why)
@@ -139,14 +142,15 @@ static int set_keys(struct dynamodb_settings *s, const struct bw_url *url, char 
         if (bw_dynamodb_set_keys(&s->keys, id, getenv("AWS_SECRET_ACCESS_KEY"),
                                  getenv("AWS_SESSION_TOKEN")))
             return 0;
-        return bw_store_say(why, BW_EINVAL,
-                            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY do not hold keys");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY do not contain valid keys");
     }
     return read_file(s, profile ? profile : getenv("AWS_PROFILE"), why);
 }
 
-/* As in the AWS SDKs: an authorization token goes out and keys come back, so without TLS it is this
- * machine or a container agent's link-local address. */
+/* As in the AWS SDKs: an authorization token is sent and keys are returned. So without TLS only
+ * loopback and a container agent's link-local address are allowed. */
 static int check_container(const char *url, char *why)
 {
     static const char *const agents[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", NULL};
@@ -158,12 +162,13 @@ static int check_container(const char *url, char *why)
         if (strncmp(host, agents[i], length) == 0 && (!host[length] || strchr(":/", host[length])))
             return 0;
     }
-    return bw_store_say(why, BW_EINVAL,
-                        "AWS_CONTAINER_CREDENTIALS_FULL_URI: write https://HOST/PATH; http:// is "
-                        "for loopback and container agents (169.254.170.2, 169.254.170.23) only");
+    return bw_store_explain(
+        why, BW_EINVAL,
+        "invalid AWS_CONTAINER_CREDENTIALS_FULL_URI: expected https://HOST/PATH; http:// is "
+        "for loopback and container agents (169.254.170.2, 169.254.170.23) only");
 }
 
-/* Where keys are asked for that stand nowhere. */
+/* Where keys are requested that neither the environment nor a file contains. */
 static int set_sources(struct dynamodb_settings *s, const struct bw_url *url, char *why)
 {
     const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
@@ -177,7 +182,8 @@ static int set_sources(struct dynamodb_settings *s, const struct bw_url *url, ch
         snprintf(s->container_url, sizeof s->container_url, "%s", full);
     snprintf(s->metadata, sizeof s->metadata, "%s", machine ? machine : "http://169.254.169.254");
     if (strncmp(s->metadata, "http://", 7) != 0 && strncmp(s->metadata, "https://", 8) != 0)
-        return bw_store_say(why, BW_EINVAL, "metadata-endpoint: write http://HOST[:PORT]");
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid metadata-endpoint: expected http://HOST[:PORT]");
     bool asks_full = !s->keys.user[0] && full && *full && !(relative && *relative);
     return asks_full ? check_container(full, why) : 0;
 }
@@ -188,7 +194,7 @@ int bw_dynamodb_settings(struct dynamodb_settings *s, const char *text, char *wh
     memset(s, 0, sizeof *s);
     int error = bw_url_parse(&url, text, why);
     if (error == 0)
-        error = bw_url_only(&url, keys, why);
+        error = bw_url_check_keys(&url, keys, why);
     if (error == 0)
         error = set_place(s, &url, why);
     if (error != 0)
@@ -196,7 +202,7 @@ int bw_dynamodb_settings(struct dynamodb_settings *s, const char *text, char *wh
     const char *endpoint = bw_url_query(&url, "endpoint"), *create = bw_url_query(&url, "create");
     const char *ca = bw_url_query(&url, "ca-file");
     if (create && strcmp(create, "yes") != 0)
-        return bw_store_say(why, BW_EINVAL, "create: the only word is 'yes'");
+        return bw_store_explain(why, BW_EINVAL, "invalid create: expected 'yes'");
     s->create = create != NULL;
     snprintf(s->ca_file, sizeof s->ca_file, "%s", ca ? ca : "");
     if (endpoint)

@@ -1,7 +1,8 @@
-/* Where a DynamoDB store lies, from its URL: dynamodb://REGION/TABLE, with ?endpoint=URL
- * ?create=yes ?profile=NAME ?metadata-endpoint=URL ?ca-file=FILE; and the keys that stand in the
- * environment or in the shared credentials file. Without any, they are asked for (keys.h).
- */
+/* Settings of a DynamoDB store, from its URL: dynamodb://REGION/TABLE, with ?endpoint=URL
+ * ?create=yes ?profile=NAME ?metadata-endpoint=URL ?ca-file=FILE.
+ *
+ * Keys come from the environment or the shared credentials file; otherwise they are requested
+ * (credentials.h). */
 #ifndef BW_STORE_DYNAMODB_SETTINGS_H
 #define BW_STORE_DYNAMODB_SETTINGS_H
 
@@ -16,16 +17,16 @@ struct dynamodb_keys {
 
 struct dynamodb_settings {
     char region[64], table[256], endpoint[512], ca_file[512];
-    char signing[128]; /* CURLOPT_AWS_SIGV4 */
+    char signing[128]; /* for CURLOPT_AWS_SIGV4 */
     bool create;
     struct dynamodb_keys keys;
-    char container_url[512]; /* asked for keys; "": the machine's metadata is */
-    char metadata[512];      /* of the machine */
+    char container_url[512]; /* where keys are requested; "": from the machine's metadata */
+    char metadata[512];      /* the machine's metadata endpoint */
 };
 
-/* Returns 0, or BW_EINVAL with a line that shows no secret. */
+/* Returns 0, or BW_EINVAL with a line that contains no secret. */
 int bw_dynamodb_settings(struct dynamodb_settings *settings, const char *text, char *why);
-/* False: they do not fit, or hold what cannot be sent. */
+/* Returns false if the keys do not fit or contain invalid characters. */
 bool bw_dynamodb_set_keys(struct dynamodb_keys *keys, const char *id, const char *secret,
                           const char *token);
 

@@ -1,10 +1,10 @@
-/* The DynamoDB store, as its files share it. See store.c. */
-#ifndef BW_STORE_DYNAMODB_H
-#define BW_STORE_DYNAMODB_H
+/* Internal state of the DynamoDB store; see store.c. */
+#ifndef BW_STORE_DYNAMODB_STATE_H
+#define BW_STORE_DYNAMODB_STATE_H
 
 #include "core/base/rng.h"
+#include "store/dynamodb/credentials.h"
 #include "store/dynamodb/item.h"
-#include "store/dynamodb/keys.h"
 #include "store/kit/job.h"
 
 #define DYNAMODB_TYPE_MAX 127u
@@ -15,54 +15,54 @@ struct bw_store {
     struct dynamodb_asker asker;
     struct bw_http *http;
     uv_timer_t poll;   /* for WATCH */
-    struct bw_rng rng; /* for pauses */
-    char session[33];  /* this process' */
-    unsigned handles;  /* that close */
+    struct bw_rng rng; /* for retry delays */
+    char session[33];  /* identifies this process */
+    unsigned handles;  /* handles still to close */
     bool closed;
 };
 
-/* What hangs on a job. */
+/* The state of a job. */
 struct dynamodb_work {
     struct bw_job *job;
     struct bw_http_request *call;
-    void (*then)(struct dynamodb_work *work); /* behind a reading */
+    void (*then)(struct dynamodb_work *work); /* called after a read */
     struct dynamodb_seen seen;
-    char rvn[DYNAMODB_RVN_MAX + 1]; /* what our next write of the lock gives it */
-    bool locked; /* the lock may be ours, and nobody counts on it yet: to be given back */
+    char rvn[DYNAMODB_RVN_MAX + 1]; /* version that our next write gives the lock */
+    bool locked; /* the lock may be ours but has no token yet: release it on failure */
     bool begun;
-    bool written; /* something of the request may stand */
+    bool written; /* a change of this request may have taken effect */
     unsigned tries;
     uint64_t until_ms, poll_at_ms; /* on the loop's clock */
 };
 
-/* What a call came to. */
+/* The result of a call. */
 enum dynamodb_end { DYNAMODB_GOOD, DYNAMODB_CONDITION, DYNAMODB_BAD };
 
-/* Starts what a job asks for. */
+/* Starts the job's operation. */
 void bw_dynamodb_start(struct dynamodb_work *work);
-/* Lets go of what hangs on a job: its call, a lock that nobody counts on. */
+/* Frees the job's state: cancels its call and releases a lock without token. */
 void bw_dynamodb_free(struct dynamodb_work *work);
-/* WATCH: looks again. */
-void bw_dynamodb_look(struct dynamodb_work *work);
+/* WATCH: polls once more. */
+void bw_dynamodb_poll(struct dynamodb_work *work);
 
-/* Sends a call that belongs to the job and frees `body`. False: it could not be sent, and the job
- * is answered. */
+/* Sends a call of the job and frees `body`. If it cannot be sent, answers the job and returns
+ * false. */
 bool bw_dynamodb_ask(struct dynamodb_work *work, const char *action, char *body,
                      void (*answer)(void *context, const struct bw_http_answer *answer));
-/* The same for a call nobody waits for. */
-void bw_dynamodb_tell(struct bw_store *store, const char *action, char *body);
+/* Sends a call whose answer is not awaited, and frees `body`. */
+void bw_dynamodb_send(struct bw_store *store, const char *action, char *body);
 enum dynamodb_end bw_dynamodb_end(const struct bw_http_answer *answer);
-/* How long the calls of the job may take from now on; 0: as long as any. */
+/* Sets a deadline for the job's further calls; 0: the default. */
 void bw_dynamodb_set_time(struct dynamodb_work *work, bw_time within_ns);
 struct bw_store *bw_dynamodb_store(const struct dynamodb_work *work);
 
-/* The answers; each takes the work away with its job. */
+/* These answer the job and free the work. */
 void bw_dynamodb_done(struct dynamodb_work *work);
 void bw_dynamodb_list(struct dynamodb_work *work);
 void bw_dynamodb_refuse(struct dynamodb_work *work, int error, const char *why);
-/* As the answer of a call has it; `writes`: the call was to change something. */
+/* Fails the job with a call's answer; `writes`: the call was a write. */
 void bw_dynamodb_fail(struct dynamodb_work *work, const struct bw_http_answer *answer, bool writes);
-void bw_dynamodb_say(struct dynamodb_work *work, enum bw_outcome outcome, int error,
-                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+void bw_dynamodb_fail_with(struct dynamodb_work *work, enum bw_outcome outcome, int error,
+                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,14 +1,13 @@
-/* The DynamoDB store, in the layout of AWS' lock client (amazon-dynamodb-lock-client): a candidate
- * and a lock client contend for the same item and exclude each other.
+/* The DynamoDB store, in the layout of AWS's lock client (amazon-dynamodb-lock-client). Bellwether
+ * candidates and lock clients contend for the same item and exclude each other.
  *
- * Model: conditional writes and consistent reads of single items; no clock of the server's decides
- * anything. A holder changes the item's version with every renewal; whoever sees it stand still for
- * a whole TTL on its own clock may take it by comparing that version. Answers may be late or lost.
- * DynamoDB cannot notify here: who waits looks again.
+ * Model: conditional writes and consistent reads of single items. No clock of the server is used. A
+ * holder changes the item's version with every renewal. A candidate that sees it unchanged for a
+ * whole TTL on its own clock may take the item by comparing that version. Answers may be late or
+ * lost. DynamoDB cannot notify here, so waiting candidates poll.
  *
- * Guarantees: one holder at a time as far as leases give it, and a token that only grows as long as
- * the counter's item stays. See item.h for the layout, ops.c for the order of
- * calls. */
+ * Guarantees: one holder at a time, within the limits of leases; a token that only grows while the
+ * counter's item exists. See item.h for the layout, ops.c for the order of calls. */
 #include "store/dynamodb/state.h"
 
 #include "net/seed.h"
@@ -21,7 +20,7 @@
 #include <sys/random.h>
 
 #define TTL_MIN      BW_SEC
-#define WITHIN_MS    30000u /* of any request; who asks has a time of its own and cancels */
+#define WITHIN_MS    30000u /* for any request; the caller has its own timeout and cancels */
 #define POLL_EACH_MS 250u
 #define UNDO_NS      (5 * BW_SEC)
 
@@ -32,7 +31,7 @@ struct bw_store *bw_dynamodb_store(const struct dynamodb_work *work)
 
 /* ---- answers ---- */
 
-/* The job without its work, ready to be answered. */
+/* Detaches the job from its work, ready to be answered. */
 static struct bw_job *take_job(struct dynamodb_work *work)
 {
     struct bw_job *job = work->job;
@@ -59,8 +58,8 @@ void bw_dynamodb_refuse(struct dynamodb_work *work, int error, const char *why)
     bw_job_refuse(take_job(work), &record, error, "%s", why);
 }
 
-void bw_dynamodb_say(struct dynamodb_work *work, enum bw_outcome outcome, int error,
-                     const char *format, ...)
+void bw_dynamodb_fail_with(struct dynamodb_work *work, enum bw_outcome outcome, int error,
+                           const char *format, ...)
 {
     char why[BW_WHY_MAX + 1];
     va_list arguments;
@@ -92,36 +91,39 @@ static bool is_denied(const char *type)
     return false;
 }
 
-/* No table, and the URL allows to make it: told to be made, it is there for one of the next tries.
- */
+/* The table does not exist. If the URL allows it, the store creates the table, and a later attempt
+ * finds it. */
 static void no_table(struct dynamodb_work *work, enum bw_outcome outcome)
 {
     struct bw_store *store = bw_dynamodb_store(work);
     if (store->settings.create)
-        bw_dynamodb_tell(store, "CreateTable", bw_dynamodb_create(store->settings.table));
-    bw_dynamodb_say(work, outcome, BW_EIO,
-                    store->settings.create
-                        ? "table %.120s is being made"
-                        : "there is no table %.120s: see `bellwether store init --print`, or write "
-                          "?create=yes",
-                    store->settings.table);
+        bw_dynamodb_send(store, "CreateTable", bw_dynamodb_create(store->settings.table));
+    bw_dynamodb_fail_with(
+        work, outcome, BW_EIO,
+        store->settings.create
+            ? "table %.120s is being created"
+            : "table %.120s does not exist: see `bellwether store init --print`, or add "
+              "?create=yes",
+        store->settings.table);
 }
 
 void bw_dynamodb_fail(struct dynamodb_work *work, const struct bw_http_answer *answer, bool writes)
 {
     char type[DYNAMODB_TYPE_MAX + 1];
     int status = answer->status;
-    bool may_stand = work->written || (writes && (status ? status >= 500 : answer->sent));
-    enum bw_outcome outcome = may_stand ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
+    bool may_have_happened = work->written || (writes && (status ? status >= 500 : answer->sent));
+    enum bw_outcome outcome = may_have_happened ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
     bw_dynamodb_type(answer->body, answer->length, type, sizeof type);
     if (status == 0)
-        bw_dynamodb_say(work, outcome, answer->error, "DynamoDB: %.200s", answer->why);
+        bw_dynamodb_fail_with(work, outcome, answer->error, "DynamoDB: %.200s", answer->why);
     else if (status == 400 && strcmp(type, "ResourceNotFoundException") == 0)
         no_table(work, outcome);
     else if (status == 403 || is_denied(type))
-        bw_dynamodb_say(work, outcome, BW_EDENIED, "DynamoDB denies it: %d %.120s", status, type);
+        bw_dynamodb_fail_with(work, outcome, BW_EDENIED, "DynamoDB denied access: HTTP %d %.120s",
+                              status, type);
     else
-        bw_dynamodb_say(work, outcome, BW_EIO, "DynamoDB answers %d %.120s", status, type);
+        bw_dynamodb_fail_with(work, outcome, BW_EIO, "DynamoDB returned HTTP %d %.120s", status,
+                              type);
 }
 
 /* ---- requests ---- */
@@ -153,9 +155,9 @@ static struct bw_http_request *post(struct bw_store *store, const char *action, 
     return bw_http_send(store->http, ask);
 }
 
-/* What a holder asks goes ahead of what others ask, and a job that has begun ahead of new ones:
- * between the lock and its token no time is to be lost. */
-static bool is_owners(enum bw_store_op op)
+/* Renewals and releases go before other requests. The next step of a job goes before new jobs, so
+ * that the token follows its lock without delay. */
+static bool is_holder_op(enum bw_store_op op)
 {
     return op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
 }
@@ -168,25 +170,26 @@ bool bw_dynamodb_ask(struct dynamodb_work *work, const char *action, char *body,
     enum bw_outcome outcome = work->written ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
     struct bw_http_ask ask = {.answer = answer,
                               .context = work,
-                              .urgent = work->begun || is_owners(work->job->request.op)};
+                              .urgent = work->begun || is_holder_op(work->job->request.op)};
     work->begun = true;
-    bool late = now >= work->until_ms;
+    bool late = now >= work->until_ms, sent = false;
     if (body && !late) {
         ask.within_ns = (bw_time)(work->until_ms - now) * BW_MS;
         work->call = post(store, action, body, &ask);
+        sent = work->call != NULL;
     }
     free(body);
-    if (body && !late && work->call)
+    if (sent)
         return true;
     bool keyless = !store->settings.keys.user[0];
-    bw_dynamodb_say(work, outcome, keyless ? BW_EIO : BW_ELIMIT, "%s",
-                    late      ? "DynamoDB answers too slowly"
-                    : keyless ? store->asker.why
-                              : "too many requests at once, or one too long");
+    bw_dynamodb_fail_with(work, outcome, keyless ? BW_EIO : BW_ELIMIT, "%s",
+                          late      ? "DynamoDB did not reply in time"
+                          : keyless ? store->asker.why
+                                    : "too many requests in progress, or the request is too long");
     return false;
 }
 
-void bw_dynamodb_tell(struct bw_store *store, const char *action, char *body)
+void bw_dynamodb_send(struct bw_store *store, const char *action, char *body)
 {
     struct bw_http_ask ask = {.within_ns = UNDO_NS};
     if (body)
@@ -237,12 +240,12 @@ static void on_poll(uv_timer_t *timer)
         next = job->next;
         if (work && work->poll_at_ms && work->poll_at_ms <= now) {
             bw_dynamodb_set_time(work, 0);
-            bw_dynamodb_look(work);
+            bw_dynamodb_poll(work);
         }
     }
 }
 
-/* ---- opening and closing ---- */
+/* ---- open and close ---- */
 
 static void count_closed(struct bw_store *store)
 {
@@ -285,7 +288,7 @@ static int open_parts(struct bw_store *store, uv_loop_t *loop,
     if (bw_jobs_open(&store->jobs, loop, options, forget, store) != 0) {
         explicit_bzero(store, sizeof *store);
         free(store);
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
     if (bw_http_open(&store->http, loop, &http, why) != 0) {
         store->handles = 1;
@@ -298,7 +301,7 @@ static int open_parts(struct bw_store *store, uv_loop_t *loop,
     uv_timer_start(&store->poll, on_poll, POLL_EACH_MS, POLL_EACH_MS);
     if (bw_dynamodb_asker_open(&store->asker, loop, store->http, &store->settings) != 0) {
         close_store(store);
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
     return 0;
 }
@@ -309,10 +312,10 @@ static int open_store(struct bw_store **out, const char *url, struct uv_loop_s *
     uint64_t nonce[2];
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     int error = bw_dynamodb_settings(&store->settings, url, why);
     if (error == 0 && getrandom(nonce, sizeof nonce, 0) != sizeof nonce)
-        error = bw_store_say(why, BW_EIO, "no random numbers");
+        error = bw_store_explain(why, BW_EIO, "cannot read random numbers from the kernel");
     if (error != 0) {
         explicit_bzero(store, sizeof *store);
         free(store);
@@ -326,7 +329,7 @@ static int open_store(struct bw_store **out, const char *url, struct uv_loop_s *
     return error;
 }
 
-/* For who makes the table by hand. */
+/* For users who create the table themselves. */
 static char *schema(const char *url, char *why)
 {
     struct dynamodb_settings settings;
@@ -339,7 +342,7 @@ static char *schema(const char *url, char *why)
                  "PAY_PER_REQUEST\n",
                  settings.region, settings.table) < 0) {
         text = NULL;
-        bw_store_say(why, BW_ENOMEM, "no memory left");
+        bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
     explicit_bzero(&settings, sizeof settings);
     return text;
@@ -350,8 +353,8 @@ static const struct bw_store_ops ops = {
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTES,
     .ttl_min_ns = TTL_MIN,
     .ttl_unit_ns = BW_MS,
-    .summary = "one holder per item by conditional writes; who waits looks again, and takes over "
-               "what stood still for a TTL",
+    .summary = "one holder per item by conditional writes; waiting candidates poll, and take over "
+               "an item unchanged for a TTL",
     .open = open_store,
     .request = ask_store,
     .cancel = cancel,

@@ -1,4 +1,4 @@
-/* Messages, tokens and streams over a gRPC channel; see client.h. */
+/* Protobuf messages, authentication and streams over a gRPC channel; see client.h. */
 #include "store/etcd/client.h"
 
 #include "core/base/bug.h"
@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <uv.h>
 
-/* What unpacking one answer may take: small messages grow in memory. */
+/* Memory that unpacking one response may use: small messages grow when they are unpacked. */
 #define UNPACK_MAX (16u << 20)
 
 const struct etcd_method etcd_txn_method = {"/etcdserverpb.KV/Txn", &api__txn_response__descriptor};
@@ -26,11 +26,11 @@ const struct etcd_method etcd_status_method = {"/etcdserverpb.Maintenance/Status
 static const struct etcd_method authenticate_method = {"/etcdserverpb.Auth/Authenticate",
                                                        &api__authenticate_response__descriptor};
 
-/* A call on its way, or waiting for a new token to be made again. */
-struct asking {
+/* A call in flight, or one that waits for a new auth token to be sent again. */
+struct pending_call {
     struct etcd_client *client;
-    struct asking *next, *previous; /* all there are */
-    struct asking *after;           /* waiting for a token */
+    struct pending_call *next, *previous; /* list of all calls */
+    struct pending_call *after;           /* next call that waits for a token */
     const struct etcd_method *method;
     etcd_done done;
     void *context;
@@ -54,43 +54,46 @@ struct etcd_stream {
 struct etcd_client {
     struct etcd_client_options options;
     struct bw_grpc *grpc;
-    uint64_t patience_ms;
-    bool authenticating, bound; /* bound: as the answer that is being told says */
+    uint64_t timeout_ms;
+    bool authenticating, bound; /* bound: from the response being delivered */
     unsigned char proof[BW_BIND_PROOF];
     char bind[sizeof BW_BIND_WORD +
-              2 * (size_t)BW_BIND_PROOF]; /* metadata; "": leases are not bound */
-    bool denied; /* user or password were refused, and nothing has been accepted since */
-    struct asking *askings;
-    struct asking *refused; /* of them: wait for a new token */
+              2 * (size_t)BW_BIND_PROOF]; /* metadata of a bound lease; "": leases are not bound */
+    bool denied; /* the server rejected user or password, and has accepted nothing since */
+    struct pending_call *pending_calls;
+    struct pending_call *refused; /* calls that wait for a new token */
     struct etcd_stream *streams;
 };
 
-static int ask(struct asking *asking, char *why);
+static int ask(struct pending_call *pending, char *why);
 
-static struct asking *new_asking(struct etcd_client *client, const struct etcd_method *method,
-                                 const ProtobufCMessage *request, etcd_done done, void *context)
+static struct pending_call *new_pending(struct etcd_client *client,
+                                        const struct etcd_method *method,
+                                        const ProtobufCMessage *request, etcd_done done,
+                                        void *context)
 {
     size_t length = protobuf_c_message_get_packed_size(request);
-    struct asking *asking = calloc(1, sizeof *asking + length);
-    if (!asking)
+    struct pending_call *pending = calloc(1, sizeof *pending + length);
+    if (!pending)
         return NULL;
-    *asking = (struct asking){
+    *pending = (struct pending_call){
         .client = client, .method = method, .done = done, .context = context, .length = length};
-    protobuf_c_message_pack(request, asking->bytes);
-    if ((asking->next = client->askings))
-        asking->next->previous = asking;
-    client->askings = asking;
-    return asking;
+    protobuf_c_message_pack(request, pending->bytes);
+    if ((pending->next = client->pending_calls))
+        pending->next->previous = pending;
+    client->pending_calls = pending;
+    return pending;
 }
 
-static void free_asking(struct asking *asking)
+static void free_pending(struct pending_call *pending)
 {
-    *(asking->previous ? &asking->previous->next : &asking->client->askings) = asking->next;
-    if (asking->next)
-        asking->next->previous = asking->previous;
-    if (asking->reply)
-        protobuf_c_message_free_unpacked(asking->reply, NULL);
-    free(asking);
+    *(pending->previous ? &pending->previous->next : &pending->client->pending_calls) =
+        pending->next;
+    if (pending->next)
+        pending->next->previous = pending->previous;
+    if (pending->reply)
+        protobuf_c_message_free_unpacked(pending->reply, NULL);
+    free(pending);
 }
 
 static void free_stream(struct etcd_stream *stream)
@@ -129,11 +132,11 @@ static ProtobufCMessage *unpack(const struct etcd_method *method, const uint8_t 
 
 static void on_message(void *context, const uint8_t *bytes, size_t length)
 {
-    struct asking *asking = context;
-    if (asking->reply)
-        protobuf_c_message_free_unpacked(asking->reply, NULL);
-    asking->reply = unpack(asking->method, bytes, length);
-    asking->malformed = !asking->reply;
+    struct pending_call *pending = context;
+    if (pending->reply)
+        protobuf_c_message_free_unpacked(pending->reply, NULL);
+    pending->reply = unpack(pending->method, bytes, length);
+    pending->malformed = !pending->reply;
 }
 
 enum bw_outcome etcd_outcome(const struct bw_grpc_result *result)
@@ -145,25 +148,25 @@ enum bw_outcome etcd_outcome(const struct bw_grpc_result *result)
     case BW_GRPC_INTERNAL:
     case BW_GRPC_UNAVAILABLE:
         return result->sent ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
-    default: /* the server looked at it and said no */
+    default: /* the server rejected the request without carrying it out */
         return BW_OUTCOME_UNAVAILABLE;
     }
 }
 
-/* ---- who we are ---- */
+/* ---- authentication ---- */
 
 static void retry_refused(struct etcd_client *client)
 {
-    struct asking *next = client->refused;
+    struct pending_call *next = client->refused;
     client->refused = NULL;
     while (next) {
-        struct asking *asking = next;
+        struct pending_call *pending = next;
         struct bw_grpc_result result = {.code = BW_GRPC_UNAVAILABLE};
-        next = asking->after;
-        if (ask(asking, result.why) == 0)
+        next = pending->after;
+        if (ask(pending, result.why) == 0)
             continue;
-        asking->done(asking->context, NULL, &result);
-        free_asking(asking);
+        pending->done(pending->context, NULL, &result);
+        free_pending(pending);
     }
 }
 
@@ -172,14 +175,16 @@ static void on_authenticated(void *context, const ProtobufCMessage *message,
 {
     struct etcd_client *client = context;
     const Api__AuthenticateResponse *reply = (const Api__AuthenticateResponse *)message;
-    bool open = result->code == BW_GRPC_PRECONDITION; /* nobody needs to: no users there */
+    /* authentication is not enabled on the server */
+    bool open = result->code == BW_GRPC_PRECONDITION;
     const char *token = reply && reply->token ? reply->token : "";
     client->authenticating = false;
     bw_grpc_set_header(client->grpc, "token", token);
     client->denied = !open && (result->code == BW_GRPC_INVALID || result->code == BW_GRPC_DENIED ||
                                result->code == BW_GRPC_UNAUTHENTICATED);
     if (!open && !token[0]) {
-        bw_grpc_leave(client->grpc, result->why[0] ? result->why : "no token was given", true);
+        bw_grpc_leave(client->grpc, result->why[0] ? result->why : "the server sent no auth token",
+                      true);
         retry_refused(client);
         return;
     }
@@ -193,14 +198,14 @@ static bool authenticate(struct etcd_client *client)
     Api__AuthenticateRequest request = API__AUTHENTICATE_REQUEST__INIT;
     request.name = client->options.user;
     request.password = client->options.password;
-    struct asking *asking =
-        new_asking(client, &authenticate_method, &request.base, on_authenticated, client);
+    struct pending_call *pending =
+        new_pending(client, &authenticate_method, &request.base, on_authenticated, client);
     char why[BW_GRPC_WHY_MAX + 1];
-    if (!asking)
+    if (!pending)
         return false;
-    asking->early = asking->again = true;
-    if (ask(asking, why) != 0) {
-        free_asking(asking);
+    pending->early = pending->again = true;
+    if (ask(pending, why) != 0) {
+        free_pending(pending);
         return false;
     }
     client->authenticating = true;
@@ -214,17 +219,17 @@ static bool is_token_refused(const struct bw_grpc_result *result)
                                                 strstr(result->why, "user name is empty")));
 }
 
-/* True: it waits for a new token. */
-static bool wait_for_token(struct asking *asking, const struct bw_grpc_result *result)
+/* Returns true if the call now waits for a new token. */
+static bool wait_for_token(struct pending_call *pending, const struct bw_grpc_result *result)
 {
-    struct etcd_client *client = asking->client;
-    if (!client->options.user[0] || asking->again || !is_token_refused(result))
+    struct etcd_client *client = pending->client;
+    if (!client->options.user[0] || pending->again || !is_token_refused(result))
         return false;
     if (!client->authenticating && !authenticate(client))
         return false;
-    asking->again = true;
-    asking->after = client->refused;
-    client->refused = asking;
+    pending->again = true;
+    pending->after = client->refused;
+    client->refused = pending;
     return true;
 }
 
@@ -237,37 +242,38 @@ bool etcd_client_denied(const struct etcd_client *client)
 
 static void on_done(void *context, const struct bw_grpc_result *result)
 {
-    struct asking *asking = context;
-    struct bw_grpc_result told = *result;
-    if (wait_for_token(asking, result))
+    struct pending_call *pending = context;
+    struct bw_grpc_result final = *result;
+    if (wait_for_token(pending, result))
         return;
-    if (told.code == BW_GRPC_OK && !asking->reply) {
-        told.code = BW_GRPC_INTERNAL;
-        snprintf(told.why, sizeof told.why, "the server's answer %s",
-                 asking->malformed ? "cannot be read" : "is missing");
+    if (final.code == BW_GRPC_OK && !pending->reply) {
+        final.code = BW_GRPC_INTERNAL;
+        snprintf(final.why, sizeof final.why, "the server's response %s",
+                 pending->malformed ? "is malformed" : "is missing");
     }
-    bool good = told.code == BW_GRPC_OK;
-    asking->client->bound = good && asking->bound;
-    asking->done(asking->context, good ? asking->reply : NULL, &told);
-    free_asking(asking);
+    bool good = final.code == BW_GRPC_OK;
+    pending->client->bound = good && pending->bound;
+    pending->done(pending->context, good ? pending->reply : NULL, &final);
+    free_pending(pending);
 }
 
-/* The server's word that it took the binding; others know nothing of it. */
-static bool is_bound(const char *name, size_t length)
+/* The response header by which the server confirms the binding. etcd itself does not send it. */
+static bool confirms_binding(const char *name, size_t length)
 {
     return length > 0 && strcmp(name, "bellwether-bound") == 0;
 }
 
 static void on_header(void *context, const char *name, const char *value, size_t length)
 {
-    struct asking *asking = context;
+    struct pending_call *pending = context;
     (void)value;
-    asking->bound = asking->bound || is_bound(name, length);
+    pending->bound = pending->bound || confirms_binding(name, length);
 }
 
 static const struct bw_grpc_hooks call_hooks = {on_message, on_done, on_header};
 
-/* The guardian of a work that may outlive us says so when it is dead: nothing less ends a lease. */
+/* Binds the lease to this connection: only the guardian's proof that the work is dead ends it
+ * early. */
 static void add_bind(const struct etcd_client *client, struct bw_grpc_head *head)
 {
     if (!client->bind[0])
@@ -276,19 +282,19 @@ static void add_bind(const struct etcd_client *client, struct bw_grpc_head *head
     head->own[1].value = client->bind;
 }
 
-static int ask(struct asking *asking, char *why)
+static int ask(struct pending_call *pending, char *why)
 {
-    struct etcd_client *client = asking->client;
-    struct bw_grpc_head head = {.path = asking->method->path,
-                                .within_ms = client->patience_ms,
-                                .early = asking->early,
-                                .urgent = asking->urgent && !BW_BUG(etcd_forgets_urgency)};
-    if (asking->method == &etcd_grant_method)
+    struct etcd_client *client = pending->client;
+    struct bw_grpc_head head = {.path = pending->method->path,
+                                .within_ms = client->timeout_ms,
+                                .early = pending->early,
+                                .urgent = pending->urgent && !BW_BUG(etcd_forgets_urgency)};
+    if (pending->method == &etcd_grant_method)
         add_bind(client, &head);
-    struct bw_grpc_call *call = bw_grpc_call(client->grpc, &head, &call_hooks, asking, why);
+    struct bw_grpc_call *call = bw_grpc_call(client->grpc, &head, &call_hooks, pending, why);
     if (!call)
         return BW_EIO;
-    if (bw_grpc_send(call, asking->bytes, asking->length, true) == 0)
+    if (bw_grpc_send(call, pending->bytes, pending->length, true) == 0)
         return 0;
     bw_grpc_cancel(call);
     snprintf(why, BW_GRPC_WHY_MAX + 1, "the request is too large");
@@ -299,15 +305,15 @@ int etcd_client_ask(struct etcd_client *client, const struct etcd_method *method
                     const ProtobufCMessage *request, bool urgent, etcd_done done, void *context,
                     char *why)
 {
-    struct asking *asking = new_asking(client, method, request, done, context);
-    if (!asking) {
+    struct pending_call *pending = new_pending(client, method, request, done, context);
+    if (!pending) {
         snprintf(why, BW_GRPC_WHY_MAX + 1, "no memory for a request");
         return BW_EIO;
     }
-    asking->urgent = urgent;
-    int error = ask(asking, why);
+    pending->urgent = urgent;
+    int error = ask(pending, why);
     if (error)
-        free_asking(asking);
+        free_pending(pending);
     return error;
 }
 
@@ -318,7 +324,7 @@ static void on_stream_message(void *context, const uint8_t *bytes, size_t length
     struct etcd_stream *stream = context;
     ProtobufCMessage *message = unpack(stream->method, bytes, length);
     if (!message) {
-        bw_grpc_leave(stream->client->grpc, "the server's answer cannot be read", true);
+        bw_grpc_leave(stream->client->grpc, "the server's response is malformed", true);
         return;
     }
     stream->client->bound = stream->bound;
@@ -326,17 +332,18 @@ static void on_stream_message(void *context, const uint8_t *bytes, size_t length
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* A member without a leader, or one that no longer knows us, is of no use: try another. */
+/* Switches to another member if this one has no leader; authenticates again if it rejects our
+ * token. */
 static void on_stream_done(void *context, const struct bw_grpc_result *result)
 {
     struct etcd_stream *stream = context;
     struct etcd_client *client = stream->client;
-    struct bw_grpc_result told = *result;
-    stream->done(stream->context, NULL, &told);
+    struct bw_grpc_result final = *result;
+    stream->done(stream->context, NULL, &final);
     free_stream(stream);
-    if (told.code == BW_GRPC_UNAVAILABLE && strstr(told.why, "no leader"))
-        bw_grpc_leave(client->grpc, told.why, false);
-    else if (client->options.user[0] && is_token_refused(&told) && !client->authenticating)
+    if (final.code == BW_GRPC_UNAVAILABLE && strstr(final.why, "no leader"))
+        bw_grpc_leave(client->grpc, final.why, false);
+    else if (client->options.user[0] && is_token_refused(&final) && !client->authenticating)
         authenticate(client);
 }
 
@@ -344,7 +351,7 @@ static void on_stream_header(void *context, const char *name, const char *value,
 {
     struct etcd_stream *stream = context;
     (void)value;
-    stream->bound = stream->bound || is_bound(name, length);
+    stream->bound = stream->bound || confirms_binding(name, length);
 }
 
 static const struct bw_grpc_hooks stream_hooks = {on_stream_message, on_stream_done,
@@ -415,7 +422,8 @@ static bool on_up(void *context)
             bw_grpc_leave(client->grpc, "no memory to authenticate", true);
         return false;
     }
-    client->options.up(client->options.context); /* what it asks goes as soon as we return */
+    /* requests made in this hook are sent as soon as it returns */
+    client->options.up(client->options.context);
     return true;
 }
 
@@ -426,8 +434,8 @@ static void on_down(void *context, const char *why)
     client->options.down(client->options.context);
 }
 
-/* One proof for all connections: it is shown when this process is dead. Without one, leases are not
- * bound. */
+/* One proof for all connections. The guardian reveals it when this process is dead. Without a
+ * proof, leases are not bound. */
 static void make_proof(struct etcd_client *client)
 {
     unsigned char hash[SHA256_DIGEST_LENGTH];
@@ -453,7 +461,7 @@ int etcd_client_open(struct etcd_client **out, const struct etcd_client_options 
     client->options.grpc.context = client;
     client->options.grpc.up = on_up;
     client->options.grpc.down = on_down;
-    client->patience_ms = BW_GRPC_PATIENCE_MS;
+    client->timeout_ms = BW_GRPC_TIMEOUT_MS;
     if (options->binds)
         make_proof(client);
     int error = bw_grpc_open(&client->grpc, &client->options.grpc);
@@ -467,10 +475,12 @@ int etcd_client_open(struct etcd_client **out, const struct etcd_client_options 
 void etcd_client_close(struct etcd_client *client)
 {
     bw_grpc_close(client->grpc);
-    while (client->askings)
-        free_asking(client->askings); /* NOLINT(clang-analyzer-unix.Malloc): it unlinks itself */
+    while (client->pending_calls)
+        /* The call unlinks itself. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        free_pending(client->pending_calls);
     while (client->streams)
-        free_stream(client->streams); /* NOLINT(clang-analyzer-unix.Malloc): it unlinks itself */
+        /* The stream unlinks itself. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        free_stream(client->streams);
     memset(client->options.password, 0, sizeof client->options.password);
     free(client);
 }
@@ -480,8 +490,8 @@ void etcd_client_leave(struct etcd_client *client, const char *why)
     bw_grpc_leave(client->grpc, why, true);
 }
 
-void etcd_client_set_patience(struct etcd_client *client, uint64_t ms)
+void etcd_client_set_timeout(struct etcd_client *client, uint64_t ms)
 {
-    client->patience_ms = ms;
-    bw_grpc_set_patience(client->grpc, ms);
+    client->timeout_ms = ms;
+    bw_grpc_set_timeout(client->grpc, ms);
 }

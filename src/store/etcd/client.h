@@ -1,11 +1,12 @@
-/* One user of an etcd cluster: calls with messages instead of bytes, and who we are. With a user
- * name it authenticates on every new connection, before anything else goes, and again when the
- * server no longer takes the token; the call that found out is repeated once (it was refused, so it
- * was not carried out). */
+/* Client of an etcd cluster: calls with protobuf messages instead of bytes, and authentication.
+ *
+ * With a user name, the client authenticates on every new connection before it sends anything else,
+ * and again when the server rejects the auth token. The rejected call is then sent once more; the
+ * server did not carry it out the first time. */
 #ifndef BW_STORE_ETCD_CLIENT_H
 #define BW_STORE_ETCD_CLIENT_H
 
-#include "net/bind_proof.h"
+#include "net/clean_close_proof.h"
 #include "net/grpc/grpc.h"
 #include "store/store.h"
 
@@ -14,37 +15,38 @@
 struct etcd_client;
 
 struct etcd_client_options {
-    struct bw_grpc_options grpc; /* endpoints, TLS, loop; hooks are set here */
+    struct bw_grpc_options grpc; /* endpoints, TLS, loop; the client sets the hooks */
     char user[128], password[512];
-    bool binds; /* leases are bound to the connection, where the server does that */
+    bool binds; /* bind leases to the connection, if the server supports it */
     void *context;
-    void (*up)(void *context);   /* calls may go */
-    void (*down)(void *context); /* streams have ended */
+    void (*up)(void *context);   /* connected and authenticated: calls may be sent */
+    void (*down)(void *context); /* disconnected: all streams have ended */
 };
 
 /* Returns 0 or BW_ENOMEM. */
 int etcd_client_open(struct etcd_client **out, const struct etcd_client_options *options);
-/* No hook is called any more. */
+/* Calls no hook any more. */
 void etcd_client_close(struct etcd_client *client);
 
-/* Now, for the store's own instants. */
+/* The current time, for the store's own deadlines. */
 uint64_t etcd_now_ms(void);
 
-/* The connection, counted from 1 (0: none), and its socket (-1: none), which stays the client's. */
+/* The number of the connection, counted from 1 (0: none), and its socket (-1: none), owned by the
+ * client. */
 uint64_t etcd_client_connection(const struct etcd_client *client);
 int etcd_client_fd(const struct etcd_client *client);
-/* What ends a lease that is bound to the connection (net/bind_proof.h). */
+/* The proof that ends a lease bound to the connection (net/clean_close_proof.h). */
 void etcd_client_proof(const struct etcd_client *client, unsigned char proof[BW_BIND_PROOF]);
-/* In a hook: the answer said that the lease it speaks of is bound to this connection. */
+/* Inside a hook: did the response confirm that its lease is bound to this connection? */
 bool etcd_client_bound(const struct etcd_client *client);
 
-/* How long a call, a connection or a sign of life may take. */
-void etcd_client_set_patience(struct etcd_client *client, uint64_t ms);
+/* Sets the timeout of calls, connection attempts and keepalives. */
+void etcd_client_set_timeout(struct etcd_client *client, uint64_t ms);
 
-/* Its answers cannot be used: on to another endpoint. */
+/* Leaves this endpoint, whose responses are unusable, and connects to another. */
 void etcd_client_leave(struct etcd_client *client, const char *why);
 
-/* Are user and password refused? */
+/* Did the server reject user or password? */
 bool etcd_client_denied(const struct etcd_client *client);
 
 struct etcd_method {
@@ -55,27 +57,27 @@ struct etcd_method {
 extern const struct etcd_method etcd_txn_method, etcd_grant_method, etcd_keep_alive_method,
     etcd_watch_method, etcd_status_method;
 
-/* `message` is NULL unless the code is OK; it is gone afterwards. */
+/* `message` is NULL unless the code is OK. It is freed after the callback. */
 typedef void (*etcd_done)(void *context, const ProtobufCMessage *message,
                           const struct bw_grpc_result *result);
 
-/* Asks once; `urgent`: before others that wait. Returns 0 (done will be called, not from here), or
- * BW_EIO with a line in why[BW_GRPC_WHY_MAX + 1]: certainly not sent. */
+/* Sends one call. `urgent`: before other calls that wait. Returns 0 (`done` follows, not from
+ * within this call), or BW_EIO and a line in why[BW_GRPC_WHY_MAX + 1]: certainly not sent. */
 int etcd_client_ask(struct etcd_client *client, const struct etcd_method *method,
                     const ProtobufCMessage *request, bool urgent, etcd_done done, void *context,
                     char *why);
 
-/* A stream: `message` for each answer, then `done` with a NULL message. NULL: not connected. */
+/* Opens a stream. Calls `message` for each response, then `done` with a NULL message. NULL: not
+ * connected. */
 struct etcd_stream;
 struct etcd_stream *etcd_stream_open(struct etcd_client *client, const struct etcd_method *method,
                                      void (*message)(void *context,
                                                      const ProtobufCMessage *message),
                                      etcd_done done, void *context);
-/* False: it cannot take more. */
+/* Returns false if the message cannot be sent. */
 bool etcd_stream_send(struct etcd_stream *stream, const ProtobufCMessage *request);
 
-/* What an answer that is not OK says about the request: refused before anything was done, or maybe
- * done. */
+/* Maps a result that is not OK: UNAVAILABLE if it was certainly not carried out, else UNKNOWN. */
 enum bw_outcome etcd_outcome(const struct bw_grpc_result *result);
 
 #endif

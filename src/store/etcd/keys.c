@@ -23,7 +23,7 @@ void etcd_names_make(struct etcd_names *names, const char *prefix, const char *e
     memcpy(out, "/", 2);
 }
 
-void etcd_key_seat(struct etcd_key *key, const struct etcd_names *names, int64_t lease)
+void etcd_key_campaign(struct etcd_key *key, const struct etcd_names *names, int64_t lease)
 {
     snprintf(key->text, sizeof key->text, "%s%" PRIx64, names->election, (uint64_t)lease);
 }
@@ -33,19 +33,20 @@ void etcd_key_candidate(struct etcd_key *key, const struct etcd_names *names, in
     snprintf(key->text, sizeof key->text, "%scandidates/%" PRIx64, names->side, (uint64_t)lease);
 }
 
-bool etcd_key_is_ours(const struct etcd_names *names, const char *seat_key)
+bool etcd_key_is_ours(const struct etcd_names *names, const char *campaign_key)
 {
     char mark[16];
     size_t length = strlen(names->election);
     snprintf(mark, sizeof mark, "%" PRIx64, (uint64_t)ETCD_LEASE_OURS);
-    return strlen(seat_key) == length + 16 && strncmp(seat_key + length, mark, strlen(mark)) == 0;
+    return strlen(campaign_key) == length + 16 &&
+           strncmp(campaign_key + length, mark, strlen(mark)) == 0;
 }
 
 void etcd_key_candidate_of(struct etcd_key *key, const struct etcd_names *names,
-                           const char *seat_key)
+                           const char *campaign_key)
 {
     snprintf(key->text, sizeof key->text, "%scandidates/%.64s", names->side,
-             seat_key + strlen(names->election));
+             campaign_key + strlen(names->election));
 }
 
 void etcd_key_mail(struct etcd_key *key, const struct etcd_names *names, const char *id)
@@ -104,7 +105,7 @@ void etcd_txn_if_mod(struct etcd_txn *txn, const char *key, int64_t revision)
     new->mod_revision = revision;
 }
 
-/* The place of one operation; both branches may share it. */
+/* Reserves the memory of one operation. Both branches may share an operation. */
 static unsigned add(struct etcd_txn *txn, enum etcd_branch branch)
 {
     BW_ASSERT(txn->used < ETCD_OPS_MAX);

@@ -1,14 +1,16 @@
-/* Where an election lies in etcd, and transactions over such keys.
+/* Keys of an election in etcd, and transactions over them.
  *
- *   PREFIX/NAME/LEASE                     one candidate, as Go's concurrency.Election has it: LEASE
- * in hexadecimal; the value is what it publishes; the smallest create revision leads
- *   /bellwether/ELECTION/candidates/LEASE id, value and priority of that candidate (JSON)
- *   /bellwether/ELECTION/mail/ID          touched when candidate ID is asked to prepare
- *   /bellwether/ELECTION/note             the last note (JSON)
- *   /bellwether/ELECTION/record           who led last, with which token, how it ended (JSON)
+ *   PREFIX/NAME/LEASE                      one candidate, as in Go's concurrency.Election. LEASE is
+ *                                          its lease id in hexadecimal; the value is what it
+ *                                          publishes. The candidate with the smallest create
+ *                                          revision leads.
+ *   /bellwether/ELECTION/candidates/LEASE  id, value and priority of that candidate (JSON)
+ *   /bellwether/ELECTION/mail/ID           written to wake candidate ID when it is asked to prepare
+ *   /bellwether/ELECTION/note              the last note (JSON)
+ *   /bellwether/ELECTION/record            the last leader, its token, and how it ended (JSON)
  *
- * ELECTION is PREFIX/NAME with '/' as %2F and '%' as %25. Names hold no '/', so nothing of ours
- * ever begins like an election without a prefix, and no two elections share a key. */
+ * ELECTION is PREFIX/NAME with '/' as %2F and '%' as %25. Names contain no '/'. So none of our own
+ * keys has the form of an election key without a prefix, and no two elections share a key. */
 #ifndef BW_STORE_ETCD_KEYS_H
 #define BW_STORE_ETCD_KEYS_H
 
@@ -29,22 +31,22 @@ struct etcd_key {
 };
 
 void etcd_names_make(struct etcd_names *names, const char *prefix, const char *election);
-void etcd_key_seat(struct etcd_key *key, const struct etcd_names *names, int64_t lease);
+void etcd_key_campaign(struct etcd_key *key, const struct etcd_names *names, int64_t lease);
 void etcd_key_candidate(struct etcd_key *key, const struct etcd_names *names, int64_t lease);
 void etcd_key_mail(struct etcd_key *key, const struct etcd_names *names, const char *id);
-/* Lease ids are chosen by us, so that a key tells whose it is: 32 bits that say so, 32 of chance.
- */
+/* We choose the lease ids, so that a key shows that it is ours: 32 fixed bits, then 32 random
+ * bits. */
 #define ETCD_LEASE_OURS INT64_C(0x62777468)
-bool etcd_key_is_ours(const struct etcd_names *names, const char *seat_key);
-/* The candidate's key that belongs to a place's. */
+bool etcd_key_is_ours(const struct etcd_names *names, const char *campaign_key);
+/* The key candidates/LEASE that belongs to an election key. */
 void etcd_key_candidate_of(struct etcd_key *key, const struct etcd_names *names,
-                           const char *seat_key);
-/* "record", "note", "candidates/"; "none" is never there. */
+                           const char *campaign_key);
+/* A key below /bellwether/ELECTION/: "record", "note" or "candidates/". "none" never exists. */
 void etcd_key_side(struct etcd_key *key, const struct etcd_names *names, const char *what);
-/* The end of all keys that begin with a text that ends in '/'. */
+/* The range end for all keys with a prefix that ends in '/'. */
 void etcd_key_after(struct etcd_key *end, const char *prefix);
 
-/* A transaction in fixed memory. Its texts must live until it is packed. */
+/* A transaction in fixed memory. Its texts must stay valid until it is packed. */
 #define ETCD_OPS_MAX      24u
 #define ETCD_COMPARES_MAX 2u
 
@@ -65,7 +67,7 @@ struct etcd_txn {
 void etcd_txn_init(struct etcd_txn *txn);
 void etcd_txn_if_create(struct etcd_txn *txn, const char *key, int64_t revision);
 void etcd_txn_if_mod(struct etcd_txn *txn, const char *key, int64_t revision);
-/* To refine; `end` NULL: one key. */
+/* Adds a range request, which the caller may refine. `end` NULL: a single key. */
 Api__RangeRequest *etcd_txn_range(struct etcd_txn *txn, enum etcd_branch branch, const char *key,
                                   const char *end);
 void etcd_txn_put(struct etcd_txn *txn, enum etcd_branch branch, const char *key, const char *value,

@@ -1,6 +1,8 @@
-/* LIST: who stands in line, strangers too, in the order of service, page by page. Our candidates
- * were written with their places, so a page of candidates in the order of creation covers the page
- * of places that begins at the same revision. */
+/* LIST: the candidates in the queue, foreign ones included, in the order of service, page by page.
+ *
+ * The candidates/ key of a Bellwether candidate is created together with its election key. A page
+ * of candidates/ keys in the order of creation therefore covers the page of election keys that
+ * starts at the same revision. */
 #include "store/etcd/state.h"
 
 #include "store/kit/record_json.h"
@@ -13,7 +15,8 @@
 
 static void ask_page(struct etcd_task *task);
 
-/* The candidate of ours that belongs to a place, or NULL. */
+/* Returns the candidates/ entry that belongs to an election key. NULL: a foreign candidate has
+ * none. */
 static const Api__KeyValue *candidate_of(const struct etcd_names *names, const Api__KeyValue *place,
                                          const Api__RangeResponse *ours)
 {
@@ -77,7 +80,7 @@ static void on_page(struct etcd_task *task, const Api__TxnResponse *response)
         etcd_task_end(task);
     else if (!good || !read_page(task, pages[0], pages[1]))
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_EMALFORMED,
-                       "the server's answer is not what was asked for");
+                       "unexpected response from the server");
     else if (pages[0]->more && pages[0]->n_kvs > 0 && task->list_count < LIST_MAX)
         ask_page(task);
     else {

@@ -1,6 +1,6 @@
-/* The etcd store's insides, shared by its files: store.c (open, URL), seat.c (places in line
- * and their leases), task.c (requests on their way), ops.c (what each request does),
- * list.c and watch.c. */
+/* Internals of the etcd store: store.c (open, URL), campaign.c (candidates of this process and
+ * their leases), task.c (requests in flight), ops.c (what each request does), list.c and
+ * watch.c. */
 #ifndef BW_STORE_ETCD_STATE_H
 #define BW_STORE_ETCD_STATE_H
 
@@ -9,79 +9,85 @@
 #include "store/kit/job.h"
 #include "store/kit/url.h"
 
-/* Candidates of this process; each has a lease of its own. */
-#define ETCD_SEATS_MAX    65536u
-#define ETCD_SEAT_BUCKETS 1024u
+/* Maximum number of candidates of this process. Each has its own lease. */
+#define ETCD_CAMPAIGNS_MAX    65536u
+#define ETCD_CAMPAIGN_BUCKETS 1024u
 
 struct etcd_task;
 struct etcd_watch;
 
 enum etcd_keep {
-    ETCD_KEEP_NONE, /* not asked */
+    ETCD_KEEP_NONE, /* no keepalive sent */
     ETCD_KEEP_ASKED,
-    ETCD_KEPT,      /* it goes on for a whole TTL from after it was asked */
-    ETCD_KEEP_GONE, /* the server does not know it any more */
-    ETCD_KEEP_SILENT
+    ETCD_KEPT,      /* the lease lasts a whole TTL from after the keepalive was sent */
+    ETCD_KEEP_GONE, /* the server does not know the lease */
+    ETCD_KEEP_TIMEOUT
 };
 
-/* One candidate of this process in one election: its lease, its key, its place in line. */
-struct etcd_seat {
+/* One candidate of this process in one election: its lease, its election key, its position in the
+ * queue.
+ *
+ * Invariants:
+ * - tasks that change a campaign run one at a time, in the order of their requests
+ * - taken implies: first in the queue, and the record names this leadership
+ * - fresh implies: first in the queue, not taken, and no attempt to take since `view` was read */
+struct etcd_campaign {
     struct bw_store *store;
-    struct etcd_seat *chain; /* same bucket */
-    struct etcd_seat *next;  /* all seats */
+    struct etcd_campaign *chain; /* next in the same hash bucket */
+    struct etcd_campaign *next;  /* list of all campaigns */
     char election[BW_ELECTION_NAME_MAX + 1], candidate[BW_CANDIDATE_ID_MAX + 1];
     struct etcd_names names;
     int64_t lease; /* 0: none */
     int64_t granted_s;
-    int64_t create; /* revision of its key; 0: no place that we know of */
-    uint64_t bound; /* the connection its lease is bound to; 0: none */
-    bool wanted;    /* in line, or should be */
-    bool taken;     /* leads, as far as we know */
-    bool fresh;     /* `view` says: first in line, not taken; and nothing was tried since */
+    int64_t create; /* create revision of its key; 0: not in the queue, as far as known */
+    uint64_t bound; /* number of the connection that its lease is bound to; 0: none */
+    bool wanted;    /* is in the queue, or should be */
+    bool taken;     /* leads, as far as known */
+    bool fresh;     /* may take the record now, according to `view` */
     uint64_t asked_ms, kept_ms;
-    uint64_t keeps_sent, keeps_heard; /* signs of life on this stream */
-    char value[BW_VALUE_MAX + 1];     /* what it publishes */
-    int64_t revision;                 /* of the newest view; older ones are no news */
-    struct etcd_view view;            /* the newest that saw it first in line */
+    uint64_t keeps_sent, keeps_received; /* keepalives on the current stream */
+    char value[BW_VALUE_MAX + 1];        /* value that it publishes */
+    int64_t revision;                    /* revision of the newest view; older views are ignored */
+    struct etcd_view view;               /* newest view in which it was first */
     struct etcd_known known;
-    struct etcd_stranger stranger;  /* the last one before us, if it was none of ours */
-    struct etcd_task *first, *last; /* requests that change it, one at a time */
+    struct etcd_foreign foreign;    /* predecessor that is not a Bellwether candidate */
+    struct etcd_task *first, *last; /* queue of tasks that change it */
 };
 
-/* A request on its way. Those of a seat wait for each other. */
+/* A request in flight. Tasks of one campaign run one after the other. */
 struct etcd_task {
     struct bw_store *store;
-    struct etcd_task *next, *previous; /* all tasks */
-    struct etcd_task *behind;          /* of the same seat */
-    struct bw_job *job;                /* NULL: nobody waits any more */
-    struct etcd_seat *seat;            /* whose view it takes; NULL: nobody's */
+    struct etcd_task *next, *previous; /* list of all tasks */
+    struct etcd_task *behind;          /* next task of the same campaign */
+    struct bw_job *job;                /* NULL: the request was cancelled */
+    struct etcd_campaign *campaign;    /* campaign whose view it reads; NULL: none */
     struct etcd_names names;
-    bool queued;             /* it stands in the seat's line */
-    bool asking;             /* the server has not answered yet */
-    bool light;              /* what is known was not searched for */
-    bool looking;            /* may still look for more */
-    struct etcd_known known; /* what the look was made with */
+    bool queued;             /* in the queue of its campaign */
+    bool in_flight;          /* waits for the server's response */
+    bool light;              /* read known keys instead of searching */
+    bool looking;            /* may still read once more */
+    struct etcd_known known; /* known keys that the read used */
     void (*step)(struct etcd_task *task, const Api__TxnResponse *response);
     void (*failed)(struct etcd_task *task, const struct bw_grpc_result *result);
-    void (*then)(struct etcd_task *task); /* when its seat has a place */
+    void (*then)(struct etcd_task *task); /* called when its campaign is in the queue */
     unsigned tries;
-    int64_t floor; /* the store's revision when it was asked */
+    int64_t floor; /* the store's revision when it was sent */
     struct etcd_view view;
-    /* ACQUIRE, RENEW: done when both the transaction and the lease have answered. */
+    /* ACQUIRE, RENEW: DONE when both the transaction and the keepalive were answered. */
     bool seen;
     enum etcd_keep keep;
     uint64_t keep_number, keep_until_ms, keep_term;
     struct etcd_watch *watch[2]; /* WATCH */
-    bool lost, watched;          /* WATCH: to begin again when connected; has begun once */
+    bool lost, watched;          /* WATCH: must start again when connected; has started once */
     struct bw_candidate *list;   /* LIST */
     uint32_t list_count;
     int64_t list_from;
 };
 
-/* One watch of the server's. */
+/* One watch on the server. */
 struct etcd_watch {
     struct etcd_watch *next, *previous;
-    struct etcd_task *task; /* NULL: nobody's any more */
+    struct etcd_task *task; /* NULL: its task has ended */
     unsigned which;
     int64_t id; /* -1: not yet created */
 };
@@ -90,80 +96,87 @@ struct bw_store {
     const struct bw_store_ops *ops;
     struct bw_jobs jobs;
     uv_loop_t *loop;
-    uv_timer_t beat;
+    uv_timer_t timer;
     struct etcd_client *client;
     struct bw_tls_config *tls;
     char prefix[ETCD_PREFIX_MAX + 1];
-    char version[32]; /* what the first server said; "": nothing yet */
-    uint64_t cluster; /* the first that answered; 0: none yet */
-    int64_t
-        revision; /* the highest that was seen: what is asked from now on is answered no lower */
-    uint64_t quiet_until_ms; /* the server has lost data: leaders we saw may still be at work */
+    char version[32]; /* version reported by the first server; "": none yet */
+    uint64_t cluster; /* cluster id of the first response; 0: none yet */
+    /* highest revision seen; a later request must not be answered with a lower one */
+    int64_t revision;
+    /* the server has lost data: leaders seen before may still work until then */
+    uint64_t quiet_until_ms;
     bw_time ttl_least, ttl_most;
-    uint64_t patience_ms;
-    struct etcd_seat *buckets[ETCD_SEAT_BUCKETS], *seats;
-    uint32_t seat_count;
+    uint64_t timeout_ms;
+    struct etcd_campaign *buckets[ETCD_CAMPAIGN_BUCKETS], *campaigns;
+    uint32_t campaign_count;
     struct etcd_task *tasks;
     struct etcd_stream *keeper, *watcher;
-    struct etcd_watch *watches, *watches_last; /* in the order they were asked for */
+    struct etcd_watch *watches, *watches_last; /* in the order of their requests */
     unsigned handles;
     bool closed;
 };
 
 /* ---- store.c ---- */
-/* From now on the seats and lost watches are looked after. */
-void etcd_beat(struct bw_store *store);
+/* Starts the timer that keeps leases alive and restarts lost watches. */
+void etcd_start_timer(struct bw_store *store);
 
 /* ---- task.c ---- */
-/* NULL: no memory. */
+/* Creates the task of a job. NULL: out of memory. */
 struct etcd_task *etcd_task_new(struct bw_store *store, struct bw_job *job);
-/* Gone, its job answered or not; the next of its seat begins. */
+/* Frees the task, whether its job was answered or not. The campaign's next task begins. */
 void etcd_task_end(struct etcd_task *task);
-/* Asks the transaction; `step` hears the answer. False: failed, and the task has ended. */
+/* Sends the transaction; `step` gets the response. If it cannot be sent, ends the task and returns
+ * false. */
 bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
                    void (*step)(struct etcd_task *task, const Api__TxnResponse *response));
-/* Reads the view of an answer; false: it was not readable and the task has ended, or it was not
- * enough and `step` will hear a better one. */
+/* Reads the view in a response. Returns false if it was malformed and the task has ended, or if it
+ * was insufficient and `step` will get a better one. */
 bool etcd_task_view(struct etcd_task *task, const Api__TxnResponse *response);
-/* A transaction of the view's reads alone, then `step`; what is known is not searched for. */
-void etcd_task_look(struct etcd_task *task,
+/* Sends a transaction that only reads the view, then `step`. Known keys are read directly, without
+ * a search. */
+void etcd_task_read(struct etcd_task *task,
                     void (*step)(struct etcd_task *task, const Api__TxnResponse *response));
-/* The view's reads, with the seat's own place if it has one. */
+/* Adds the view's reads to a transaction, with the campaign's own key if it has one. */
 void etcd_task_add_view(struct etcd_task *task, struct etcd_txn *txn, struct etcd_view_keys *keys);
-/* Answers, and the end of the task. */
+/* Answer the job and end the task. */
 void etcd_task_done(struct etcd_task *task);
 void etcd_task_refuse(struct etcd_task *task, int error, const char *why);
 void etcd_task_fail(struct etcd_task *task, enum bw_outcome outcome, int error, const char *why);
+/* BW_EDENIED if the server refuses the user, otherwise BW_EIO. */
+int etcd_error(const struct bw_grpc_result *result);
 
-/* ---- seat.c ---- */
-/* NULL: none, or no memory for one. */
-struct etcd_seat *etcd_seat_find(struct bw_store *store, const char *election,
-                                 const char *candidate, bool make);
-/* Behind the tasks of the seat that are there; begins it when it is its turn. */
-void etcd_seat_queue(struct etcd_seat *seat, struct etcd_task *task);
-void etcd_seat_next(struct etcd_seat *seat, struct etcd_task *ended);
-/* Gets a lease if there is none and puts the candidate into line; then `then`, with the view. */
-void etcd_seat_take_place(struct etcd_task *task, void (*then)(struct etcd_task *task));
-/* What a view says about the seat. */
-void etcd_seat_learn(struct etcd_seat *seat, const struct etcd_view *view);
-/* The server knows nothing of them any more. */
-void etcd_seats_forget(struct bw_store *store);
-/* A sign of life for its lease. False: not connected. */
-bool etcd_seat_keep(struct etcd_seat *seat);
-/* The seat's line is empty: this task, not queued, gets it its place back. */
-void etcd_seat_take_back(struct etcd_seat *seat, struct etcd_task *task,
-                         void (*then)(struct etcd_task *task));
-/* The socket that the lease of our leader there is bound to; -1: none. */
-int etcd_seats_hold(struct bw_store *store, const char *election,
-                    unsigned char proof[BW_HOLD_PROOF]);
-/* Every so often: leases of those in line, renewals without answer. */
-void etcd_seats_beat(struct bw_store *store);
-void etcd_seats_free(struct bw_store *store);
+/* ---- campaign.c ---- */
+/* Finds a campaign, or makes one. NULL: none found, or out of memory. */
+struct etcd_campaign *etcd_campaign_find(struct bw_store *store, const char *election,
+                                         const char *candidate, bool make);
+/* Queues a task behind the other tasks of the campaign, and begins it when it is its turn. */
+void etcd_campaign_queue_task(struct etcd_campaign *campaign, struct etcd_task *task);
+void etcd_campaign_end_task(struct etcd_campaign *campaign, struct etcd_task *ended);
+/* Gets a lease if there is none, puts the candidate into the queue, and calls `then` with the
+ * view. */
+void etcd_campaign_join(struct etcd_task *task, void (*then)(struct etcd_task *task));
+/* Updates a campaign from a view. */
+void etcd_campaign_update(struct etcd_campaign *campaign, const struct etcd_view *view);
+/* Resets all campaigns: the server has lost their data. */
+void etcd_campaigns_forget(struct bw_store *store);
+/* Sends a keepalive for the campaign's lease. Returns false if not connected. */
+bool etcd_campaign_keep_alive(struct etcd_campaign *campaign);
+/* Puts a candidate back into the queue after its lease expired. The campaign has no other task, and
+ * this task was not queued. */
+void etcd_campaign_rejoin(struct etcd_campaign *campaign, struct etcd_task *task,
+                          void (*then)(struct etcd_task *task));
+/* Returns the socket that the lease of our leader in this election is bound to; -1: none. */
+int etcd_campaigns_hold(struct bw_store *store, const char *election,
+                        unsigned char proof[BW_HOLD_PROOF]);
+/* Called by the timer: keeps leases of waiting candidates alive, and times out keepalives. */
+void etcd_campaigns_tick(struct bw_store *store);
+void etcd_campaigns_free(struct bw_store *store);
 
 /* ---- ops.c, list.c, watch.c: begin a request ---- */
 void etcd_begin(struct etcd_task *task);
-/* The lease's answer to a task that waits for it. */
-void etcd_kept(struct etcd_task *task, enum etcd_keep keep, uint64_t term);
+/* Delivers the result of a keepalive to the task that waits for it. */
+void etcd_keep_answered(struct etcd_task *task, enum etcd_keep keep, uint64_t term);
 void etcd_list_begin(struct etcd_task *task);
 void etcd_watch_begin(struct etcd_task *task);
 void etcd_watch_drop(struct etcd_task *task);

@@ -1,12 +1,14 @@
-/* The etcd store: URL, opening and closing. Layout and rules: keys.h, view.h,
- * seat.c.
+/* The etcd store: URL, opening and closing. Layout and rules: keys.h, view.h, campaign.c.
  *
- * Model: a cluster that answers linearizably; leases whose whole seconds its leader counts; a new
- * leader of the cluster gives every lease its whole TTL again. Guarantees: of Bellwether's
- * candidates and those of Go's recipe exactly one is first in line; its token is the create
- * revision of its key and grows from leader to leader, over restarts and whoever led. Not
- * guaranteed: that a stranger stopped its work when its key went; it counts as not confirmed dead.
- */
+ * Model: a cluster that answers linearizably. Its leader counts leases in whole seconds. A new
+ * cluster leader gives every lease its whole TTL again.
+ *
+ * Guarantees: among Bellwether's candidates and those of Go's concurrency.Election, exactly one is
+ * first in the queue. Its token is the create revision of its key. The token grows from leader to
+ * leader, also across restarts and foreign leaders.
+ *
+ * Not guaranteed: that a foreign candidate stopped its work when its key disappeared. Its work
+ * counts as not confirmed dead. */
 #include "store/etcd/state.h"
 #include "store/module.h"
 
@@ -14,23 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PORT            2379u
-#define PATIENCE_MIN_MS 150u
-#define PATIENCE_MAX_MS 5000u
+#define PORT           2379u
+#define TIMEOUT_MIN_MS 150u
+#define TIMEOUT_MAX_MS 5000u
 
-/* Part of a TTL that a call may take: two fit before a renewal is overdue. */
-#define PATIENCE_PARTS 7
+/* A call may take this fraction (1/7) of a TTL: two calls fit before a renewal is overdue. */
+#define TIMEOUT_DIVISOR 7
 
-static void set_patience(struct bw_store *store, bw_time ttl_ns)
+static void set_timeout(struct bw_store *store, bw_time ttl_ns)
 {
     store->ttl_most = bw_time_max(store->ttl_most, ttl_ns);
     if (ttl_ns <= 0 || (store->ttl_least && ttl_ns >= store->ttl_least))
         return;
     store->ttl_least = ttl_ns;
-    bw_time ms = ttl_ns / BW_MS / PATIENCE_PARTS;
-    ms = bw_time_min(bw_time_max(ms, PATIENCE_MIN_MS), PATIENCE_MAX_MS);
-    store->patience_ms = (uint64_t)ms;
-    etcd_client_set_patience(store->client, store->patience_ms);
+    bw_time ms = ttl_ns / BW_MS / TIMEOUT_DIVISOR;
+    ms = bw_time_min(bw_time_max(ms, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
+    store->timeout_ms = (uint64_t)ms;
+    etcd_client_set_timeout(store->client, store->timeout_ms);
 }
 
 /* ---- requests ---- */
@@ -41,11 +43,11 @@ static void forget(struct bw_job *job)
     if (!task)
         return;
     task->job = NULL;
-    if (!task->asking && !task->queued)
+    if (!task->in_flight && !task->queued)
         etcd_task_end(task);
 }
 
-static bool changes_seat(enum bw_store_op op)
+static bool changes_campaign(enum bw_store_op op)
 {
     return op == BW_STORE_ACQUIRE || op == BW_STORE_RENEW || op == BW_STORE_RELEASE ||
            op == BW_STORE_ENTER || op == BW_STORE_LEAVE;
@@ -56,10 +58,10 @@ static int request(struct bw_store *store, const struct bw_store_request *asked)
     if (bw_store_request_check(asked, store->ops->ttl_min_ns) != 0)
         return BW_EINVAL;
     bool make = asked->op == BW_STORE_ACQUIRE || asked->op == BW_STORE_ENTER;
-    struct etcd_seat *seat = NULL;
+    struct etcd_campaign *campaign = NULL;
     if (asked->candidate)
-        seat = etcd_seat_find(store, asked->election, asked->candidate, make);
-    if (make && !seat)
+        campaign = etcd_campaign_find(store, asked->election, asked->candidate, make);
+    if (make && !campaign)
         return BW_ELIMIT;
     struct bw_job *job = bw_jobs_add(&store->jobs, asked);
     struct etcd_task *task = job ? etcd_task_new(store, job) : NULL;
@@ -69,14 +71,14 @@ static int request(struct bw_store *store, const struct bw_store_request *asked)
         return BW_ELIMIT;
     }
     if (make || asked->op == BW_STORE_RENEW)
-        set_patience(store, asked->ttl_ns);
-    if (seat && changes_seat(asked->op)) {
-        etcd_seat_queue(seat, task);
+        set_timeout(store, asked->ttl_ns);
+    if (campaign && changes_campaign(asked->op)) {
+        etcd_campaign_queue_task(campaign, task);
         return 0;
     }
-    task->seat = seat;
-    if (seat)
-        seat->asked_ms = etcd_now_ms();
+    task->campaign = campaign;
+    if (campaign)
+        campaign->asked_ms = etcd_now_ms();
     etcd_begin(task);
     return 0;
 }
@@ -93,7 +95,7 @@ static void on_status(void *context, const ProtobufCMessage *message,
 {
     struct bw_store *store = context;
     const Api__StatusResponse *status = (const Api__StatusResponse *)message;
-    (void)result; /* who does not say it is no worse */
+    (void)result; /* a server that does not answer it is still usable */
     if (status)
         snprintf(store->version, sizeof store->version, "%s", status->version);
 }
@@ -111,22 +113,22 @@ static void on_up(void *context)
 
 static void on_down(void *context)
 {
-    (void)context; /* streams and calls have been told */
+    (void)context; /* streams and calls have ended themselves */
 }
 
-static void on_beat(uv_timer_t *timer)
+static void on_timer(uv_timer_t *timer)
 {
     struct bw_store *store = timer->data;
-    etcd_seats_beat(store);
+    etcd_campaigns_tick(store);
     etcd_watches_restart(store);
-    uv_timer_set_repeat(timer, store->patience_ms / 4);
+    uv_timer_set_repeat(timer, store->timeout_ms / 4);
 }
 
-/* Only who has candidates or lost a connection has something to do every so often. */
-void etcd_beat(struct bw_store *store)
+/* The timer runs only if there are candidates or lost watches. */
+void etcd_start_timer(struct bw_store *store)
 {
-    if (!uv_is_active((uv_handle_t *)&store->beat))
-        uv_timer_start(&store->beat, on_beat, store->patience_ms / 4, store->patience_ms / 4);
+    if (!uv_is_active((uv_handle_t *)&store->timer))
+        uv_timer_start(&store->timer, on_timer, store->timeout_ms / 4, store->timeout_ms / 4);
 }
 
 static bool about_server(struct bw_store *store, char *about)
@@ -146,22 +148,23 @@ static bool is_tls(const struct bw_url *url)
 
 static int check_url(const struct bw_url *url, char *why)
 {
-    int error = bw_url_only(url, settings, why);
+    int error = bw_url_check_keys(url, settings, why);
     if (error)
         return error;
     if (url->hosts == 0)
-        return bw_store_say(why, BW_EINVAL, "the %s: URL names no host; write %s://HOST",
-                            url->scheme, url->scheme);
+        return bw_store_explain(why, BW_EINVAL, "invalid %s: URL: missing host; expected %s://HOST",
+                                url->scheme, url->scheme);
     for (int i = 0; i < 3; i++)
         if (!is_tls(url) && bw_url_query(url, settings[i]))
-            return bw_store_say(why, BW_EINVAL, "%s is for TLS: write %ss://", settings[i],
-                                url->scheme);
+            return bw_store_explain(why, BW_EINVAL, "%s needs TLS; use %ss://", settings[i],
+                                    url->scheme);
     if (strlen(url->path) > ETCD_PREFIX_MAX)
-        return bw_store_say(why, BW_EINVAL, "the prefix in the %s: URL is longer than %u bytes",
-                            url->scheme, ETCD_PREFIX_MAX);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid %s: URL: the prefix is longer than %u bytes", url->scheme,
+                                ETCD_PREFIX_MAX);
     if (url->path[0] == '/')
-        return bw_store_say(why, BW_EINVAL, "the prefix in the %s: URL begins with '/'",
-                            url->scheme);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid %s: URL: the prefix must not begin with '/'", url->scheme);
     return 0;
 }
 
@@ -177,10 +180,10 @@ static int read_url(struct bw_store *store, const char *text, struct etcd_client
                               sizeof options->password, why);
     memset(url.password, 0, sizeof url.password);
     if (error == 0 && url.user[0] && !options->password[0])
-        error = bw_store_say(why, BW_EINVAL,
-                             "user %.60s has no password: give ?password-file=FILE or "
-                             "ETCDCTL_PASSWORD",
-                             url.user);
+        error = bw_store_explain(why, BW_EINVAL,
+                                 "missing password of user %.60s: use ?password-file=FILE or "
+                                 "ETCDCTL_PASSWORD",
+                                 url.user);
     if (error)
         return error;
     memcpy(options->user, url.user, sizeof options->user);
@@ -203,7 +206,7 @@ static int read_url(struct bw_store *store, const char *text, struct etcd_client
 
 static void free_store(struct bw_store *store)
 {
-    etcd_seats_free(store);
+    etcd_campaigns_free(store);
     bw_tls_config_free(store->tls);
     free(store);
 }
@@ -232,9 +235,9 @@ static int open_client(struct bw_store *store, struct etcd_client_options *optio
     options->context = store;
     options->up = on_up;
     options->down = on_down;
-    store->patience_ms = BW_GRPC_PATIENCE_MS;
+    store->timeout_ms = BW_GRPC_TIMEOUT_MS;
     if (etcd_client_open(&store->client, options) != 0)
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     return 0;
 }
 
@@ -245,24 +248,24 @@ static int open_store(struct bw_store **out, const char *url, struct uv_loop_s *
     struct etcd_client_options client = {.user = ""};
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     store->ops = ops;
     store->loop = loop;
     int error = read_url(store, url, &client, why);
     if (error == 0 && bw_jobs_open(&store->jobs, loop, options, forget, store) != 0)
-        error = bw_store_say(why, BW_ENOMEM, "no memory left");
+        error = bw_store_explain(why, BW_ENOMEM, "no memory left");
     if (error) {
         free_store(store);
         return error;
     }
     store->handles = 2;
-    uv_timer_init(loop, &store->beat);
-    store->beat.data = store;
+    uv_timer_init(loop, &store->timer);
+    store->timer.data = store;
     error = open_client(store, &client, why);
     memset(client.password, 0, sizeof client.password);
     if (error) {
         bw_jobs_close(&store->jobs, on_jobs_closed);
-        uv_close((uv_handle_t *)&store->beat, on_timer_closed);
+        uv_close((uv_handle_t *)&store->timer, on_timer_closed);
         return error;
     }
     *out = store;
@@ -278,11 +281,11 @@ static void close_store(struct bw_store *store)
     while (store->tasks)
         etcd_task_end(store->tasks);
     etcd_watches_free(store);
-    uv_close((uv_handle_t *)&store->beat, on_timer_closed);
+    uv_close((uv_handle_t *)&store->timer, on_timer_closed);
 }
 
-/* Two seconds are what a server with default settings grants at least, and whole seconds are what
- * it counts; it may grant more than was asked for, and the holder counts what it asked for. */
+/* A server with default settings grants at least two seconds and counts whole seconds. It may grant
+ * more than requested; the holder counts what it requested. */
 #define TRAITS                                                                                     \
     (BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES)
 
@@ -307,12 +310,12 @@ static void close_store(struct bw_store *store)
     }
 
 ETCD_OPS(etcd_ops, "etcd",
-         "etcd: one leader as long as a majority of the cluster lives; candidates of Go's "
-         "concurrency.Election and etcdctl elect take part; served in order",
+         "etcd: one leader while a majority of the cluster is up; candidates of Go's "
+         "concurrency.Election and etcdctl elect take part; elected in order",
          NULL)
 ETCD_OPS(bellwether_ops, "bellwether",
-         "bellwether serve: one leader as long as a majority of the cluster lives; served in order",
-         etcd_seats_hold)
+         "bellwether serve: one leader while a majority of the cluster is up; elected in order",
+         etcd_campaigns_hold)
 
 static const struct bw_store_ops *find(const char *url, char *why)
 {

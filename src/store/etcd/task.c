@@ -1,5 +1,5 @@
-/* Requests on their way: one transaction at a time, its answer, and the reply. A task whose job was
- * cancelled goes on until the server has answered what is out, so that its seat stays true. */
+/* Requests in flight: one transaction at a time, its response, and the reply. A task whose request
+ * was cancelled continues until the server has responded, so that its campaign stays correct. */
 #include "store/etcd/state.h"
 
 #include <stdlib.h>
@@ -22,15 +22,15 @@ struct etcd_task *etcd_task_new(struct bw_store *store, struct bw_job *job)
 
 void etcd_task_end(struct etcd_task *task)
 {
-    struct etcd_seat *seat = task->queued ? task->seat : NULL;
+    struct etcd_campaign *campaign = task->queued ? task->campaign : NULL;
     etcd_watch_drop(task);
     if (task->job)
         task->job->context = NULL;
     *(task->previous ? &task->previous->next : &task->store->tasks) = task->next;
     if (task->next)
         task->next->previous = task->previous;
-    if (seat)
-        etcd_seat_next(seat, task);
+    if (campaign)
+        etcd_campaign_end_task(campaign, task);
     free(task->list);
     free(task);
 }
@@ -39,7 +39,7 @@ void etcd_task_done(struct etcd_task *task)
 {
     struct bw_store_record record;
     if (task->job) {
-        etcd_view_record(&task->view, task->seat ? &task->seat->stranger : NULL, &record);
+        etcd_view_record(&task->view, task->campaign ? &task->campaign->foreign : NULL, &record);
         task->job->context = NULL;
         bw_job_done(task->job, &record);
         task->job = NULL;
@@ -51,7 +51,7 @@ void etcd_task_refuse(struct etcd_task *task, int error, const char *why)
 {
     struct bw_store_record record;
     if (task->job) {
-        etcd_view_record(&task->view, task->seat ? &task->seat->stranger : NULL, &record);
+        etcd_view_record(&task->view, task->campaign ? &task->campaign->foreign : NULL, &record);
         task->job->context = NULL;
         bw_job_refuse(task->job, &record, error, "%s", why);
         task->job = NULL;
@@ -71,19 +71,22 @@ void etcd_task_fail(struct etcd_task *task, enum bw_outcome outcome, int error, 
     etcd_task_end(task);
 }
 
+int etcd_error(const struct bw_grpc_result *result)
+{
+    bool denied = result->code == BW_GRPC_DENIED || result->code == BW_GRPC_UNAUTHENTICATED;
+    return denied ? BW_EDENIED : BW_EIO;
+}
+
 static void on_failed(struct etcd_task *task, const struct bw_grpc_result *result)
 {
-    int error = result->code == BW_GRPC_DENIED || result->code == BW_GRPC_UNAUTHENTICATED
-                    ? BW_EDENIED
-                    : BW_EIO;
-    etcd_task_fail(task, etcd_outcome(result), error, result->why);
+    etcd_task_fail(task, etcd_outcome(result), etcd_error(result), result->why);
 }
 
 static void on_answer(void *context, const ProtobufCMessage *message,
                       const struct bw_grpc_result *result)
 {
     struct etcd_task *task = context;
-    task->asking = false;
+    task->in_flight = false;
     if (message)
         task->step(task, (const Api__TxnResponse *)message);
     else
@@ -100,46 +103,50 @@ bool etcd_task_ask(struct etcd_task *task, struct etcd_txn *txn,
         task->failed = on_failed;
     enum bw_store_op op = task->job ? task->job->request.op : BW_STORE_READ;
     bool urgent = op == BW_STORE_RENEW || op == BW_STORE_RELEASE;
-    task->asking = etcd_client_ask(task->store->client, &etcd_txn_method, &txn->request.base,
-                                   urgent, on_answer, task, result.why) == 0;
-    if (task->asking)
+    task->in_flight = etcd_client_ask(task->store->client, &etcd_txn_method, &txn->request.base,
+                                      urgent, on_answer, task, result.why) == 0;
+    if (task->in_flight)
         return true;
     task->failed(task, &result);
     return false;
 }
 
-static void look(struct etcd_task *task);
+static void start_read(struct etcd_task *task);
 
-/* Searches for what turned out to be gone; asks for a name that a search cannot show. Once. */
-static bool look_better(struct etcd_task *task)
+/* Reads again, once: by search if known keys are gone, or directly if the search did not show a
+ * name. */
+static bool read_again(struct etcd_task *task)
 {
-    struct etcd_seat *seat = task->seat;
+    struct etcd_campaign *campaign = task->campaign;
     bool stale = task->light && etcd_view_is_stale(&task->view, &task->known);
     bool unnamed = !task->light && task->view.unnamed && task->looking;
     if (!stale && !unnamed)
         return false;
-    if (seat)
-        seat->known.valid = false;
+    if (campaign)
+        campaign->known.valid = false;
     task->known = (struct etcd_known){.valid = unnamed,
                                       .own = task->view.own.create,
                                       .head = task->view.head,
                                       .before = task->view.before};
     task->looking = stale;
-    look(task);
+    start_read(task);
     return true;
 }
 
-/* A backup was put back, or the disk is new. Whom we saw leading may not know it yet, so nobody of
- * ours leads before that one's time is over. Tokens begin anew with the revisions. */
+/* The server's revision went backwards: a backup was restored, or its disk is new.
+ *
+ * A leader seen before may not have noticed yet. No candidate of ours acquires before that leader's
+ * lease has expired. Tokens start over with the revisions. */
 static int on_lost_data(struct bw_store *store, int64_t revision, char *why)
 {
     long long seen = store->revision;
     store->revision = revision;
     store->quiet_until_ms = etcd_now_ms() + (uint64_t)(store->ttl_most / BW_MS);
-    etcd_seats_forget(store);
-    return bw_store_say(why, BW_EDAMAGED,
-                        "the server has lost data: it is at revision %lld, and %lld was seen",
-                        (long long)revision, seen);
+    etcd_campaigns_forget(store);
+    return bw_store_explain(
+        why, BW_EDAMAGED,
+        "the server has lost data: its revision is %lld, but %lld was seen before",
+        (long long)revision, seen);
 }
 
 static int read_view(struct etcd_task *task, const Api__TxnResponse *response, char *why)
@@ -152,8 +159,8 @@ static int read_view(struct etcd_task *task, const Api__TxnResponse *response, c
     if (store->cluster == 0)
         store->cluster = view->cluster;
     if (store->cluster != view->cluster)
-        return bw_store_say(why, BW_EDENIED,
-                            "the hosts of the store URL belong to several clusters");
+        return bw_store_explain(why, BW_EDENIED,
+                                "invalid store URL: its hosts belong to different clusters");
     if (view->revision < task->floor && view->revision < store->revision)
         return on_lost_data(store, view->revision, why);
     if (view->revision > store->revision)
@@ -175,40 +182,40 @@ bool etcd_task_view(struct etcd_task *task, const Api__TxnResponse *response)
         etcd_task_fail(task, changed ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
         return false;
     }
-    if (task->job && look_better(task))
+    if (task->job && read_again(task))
         return false;
-    if (task->seat)
-        etcd_seat_learn(task->seat, &task->view);
+    if (task->campaign)
+        etcd_campaign_update(task->campaign, &task->view);
     return true;
 }
 
 void etcd_task_add_view(struct etcd_task *task, struct etcd_txn *txn, struct etcd_view_keys *keys)
 {
     task->light = task->looking = false;
-    etcd_view_ask(txn, keys, &task->names, task->seat ? task->seat->lease : 0,
-                  task->seat ? task->seat->create : 0, NULL);
+    etcd_view_ask(txn, keys, &task->names, task->campaign ? task->campaign->lease : 0,
+                  task->campaign ? task->campaign->create : 0, NULL);
 }
 
-static void look(struct etcd_task *task)
+static void start_read(struct etcd_task *task)
 {
     struct etcd_txn txn;
     struct etcd_view_keys keys;
-    const struct etcd_seat *seat = task->seat;
+    const struct etcd_campaign *campaign = task->campaign;
     etcd_txn_init(&txn);
     task->light = task->known.valid;
-    etcd_view_ask(&txn, &keys, &task->names, seat ? seat->lease : 0, seat ? seat->create : 0,
-                  task->light ? &task->known : NULL);
+    etcd_view_ask(&txn, &keys, &task->names, campaign ? campaign->lease : 0,
+                  campaign ? campaign->create : 0, task->light ? &task->known : NULL);
     etcd_task_ask(task, &txn, task->step);
 }
 
-void etcd_task_look(struct etcd_task *task,
+void etcd_task_read(struct etcd_task *task,
                     void (*step)(struct etcd_task *task, const Api__TxnResponse *response))
 {
-    const struct etcd_seat *seat = task->seat;
+    const struct etcd_campaign *campaign = task->campaign;
     task->step = step;
     task->looking = true;
     task->known.valid = false;
-    if (seat && seat->known.valid && seat->known.own == seat->create)
-        task->known = seat->known;
-    look(task);
+    if (campaign && campaign->known.valid && campaign->known.own == campaign->create)
+        task->known = campaign->known;
+    start_read(task);
 }

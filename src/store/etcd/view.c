@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In this order behind a transaction's own operations; all of them, always. */
+/* The reads that make up a view. A transaction always contains all of them, in this order, after
+ * its own operations. */
 enum { READ_HEAD, READ_CANDIDATE, READ_RECORD, READ_NOTE, READ_OWN, READ_BEFORE, READS };
 
 static void search(struct etcd_txn *txn, const struct etcd_names *names, const char *end,
@@ -30,7 +31,7 @@ void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
     etcd_key_side(&keys->record, names, "record");
     etcd_key_side(&keys->note, names, "note");
     etcd_key_side(&keys->none, names, "none");
-    etcd_key_seat(&keys->seat, names, lease);
+    etcd_key_campaign(&keys->campaign, names, lease);
     if (known) {
         etcd_key_candidate_of(&keys->candidate, names, known->head.key);
         etcd_txn_range(txn, ETCD_BOTH, known->head.key, NULL);
@@ -41,7 +42,7 @@ void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
     }
     etcd_txn_range(txn, ETCD_BOTH, keys->record.text, NULL);
     etcd_txn_range(txn, ETCD_BOTH, keys->note.text, NULL);
-    etcd_txn_range(txn, ETCD_BOTH, lease ? keys->seat.text : none, NULL);
+    etcd_txn_range(txn, ETCD_BOTH, lease ? keys->campaign.text : none, NULL);
     if (create && !known)
         search(txn, names, end, API__RANGE_REQUEST__SORT_ORDER__DESCEND, create - 1);
     else
@@ -66,7 +67,7 @@ void etcd_text(char *out, size_t max, const ProtobufCBinaryData *bytes)
 {
     size_t length = bytes->len < max ? bytes->len : max;
     while (length > 0 && length < bytes->len && (bytes->data[length] & 0xc0) == 0x80)
-        length--; /* not through the middle of a sign */
+        length--; /* do not cut a UTF-8 character */
     bool good = length == 0 || is_utf8((const char *)bytes->data, length);
     for (size_t i = 0; i < length; i++) {
         unsigned char c = bytes->data[i];
@@ -94,7 +95,8 @@ static void read_entry(struct etcd_entry *entry, const Api__RangeResponse *range
     etcd_text(entry->text, BW_VALUE_MAX, &kv->value);
 }
 
-/* Somebody to wait for who wrote no record. */
+/* True if the reader must wait for the candidate at the head of the queue, although it wrote no
+ * record. */
 static bool shows_head(const struct etcd_view *view)
 {
     return view->head.there && !etcd_view_is_taken(view) && !etcd_view_is_first(view) &&
@@ -118,24 +120,27 @@ static int read_side(struct etcd_view *view, const Api__RangeResponse *record,
     const Api__KeyValue *kv = first_of(record);
     if (kv) {
         view->record_mod = kv->mod_revision;
-        if (bw_record_unpack((const char *)kv->value.data, kv->value.len, &view->kept) != 0)
-            return bw_store_say(
+        int error = bw_record_unpack((const char *)kv->value.data, kv->value.len, &view->kept);
+        if (error == BW_ENOMEM)
+            return bw_store_explain(why, BW_ENOMEM, "no memory for the record");
+        if (error)
+            return bw_store_explain(
                 why, BW_EDAMAGED,
-                "the key %.*s holds something else than a record: use another prefix, or delete it",
+                "key %.*s does not contain a record; use another prefix, or delete the key",
                 kv->key.len < 120 ? (int)kv->key.len : 120, (const char *)kv->key.data);
     }
     if (!(kv = first_of(note)))
         return 0;
     view->note_mod = kv->mod_revision;
     if (bw_note_unpack((const char *)kv->value.data, kv->value.len, &view->note) != 0)
-        return bw_store_say(
+        return bw_store_explain(
             why, BW_EDAMAGED,
-            "the key %.*s holds something else than a note: use another prefix, or delete it",
+            "key %.*s does not contain a note; use another prefix, or delete the key",
             kv->key.len < 120 ? (int)kv->key.len : 120, (const char *)kv->key.data);
     return 0;
 }
 
-/* The reads are the last of the answers. */
+/* The view's reads are the last responses of the transaction. */
 static int find_reads(const Api__TxnResponse *response, const Api__RangeResponse **reads)
 {
     if (response->n_responses < READS)
@@ -155,7 +160,7 @@ int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
     const Api__RangeResponse *reads[READS] = {NULL};
     memset(view, 0, sizeof *view);
     if (!response->header || find_reads(response, reads) != 0)
-        return bw_store_say(why, BW_EMALFORMED, "the server's answer is not what was asked for");
+        return bw_store_explain(why, BW_EMALFORMED, "unexpected response from the server");
     view->revision = response->header->revision;
     view->cluster = response->header->cluster_id;
     view->term = response->header->raft_term;
@@ -179,7 +184,7 @@ bool etcd_view_is_taken(const struct etcd_view *view)
            view->kept.token == (bw_token)view->head.create;
 }
 
-/* Any change of anything changes it; 0 is kept for "never existed". */
+/* The version changes with every change of the view. 0 is reserved for "never existed". */
 static uint64_t version_of(const struct etcd_view *view)
 {
     const int64_t parts[] = {view->head.create, view->head.mod, view->record_mod, view->note_mod};
@@ -192,27 +197,29 @@ static uint64_t version_of(const struct etcd_view *view)
     return any == 0 ? 0 : hash ? hash : 1;
 }
 
-void etcd_view_last(const struct etcd_view *view, const struct etcd_stranger *stranger,
+void etcd_view_last(const struct etcd_view *view, const struct etcd_foreign *foreign,
                     struct bw_store_record *record)
 {
     *record = view->kept;
     record->note = view->note;
     record->version = view->record_mod ? 1 : 0;
-    if (!stranger || stranger->create <= (int64_t)record->token)
+    if (!foreign || foreign->create <= (int64_t)record->token)
         return;
     record->version = 1;
-    if (record->held && record->holder[0]) { /* it ended without a word: owed before the stranger */
-        struct bw_store_request in_between = {.candidate = stranger->name};
-        bw_record_take(record, &in_between);
+    /* the recorded leader did not release: list its work as unconfirmed */
+    if (record->held && record->holder[0]) {
+        struct bw_store_request in_between = {.candidate = foreign->name};
+        bw_record_acquire(record, &in_between);
     }
-    snprintf(record->holder, sizeof record->holder, "%s", stranger->name);
-    record->token = (bw_token)stranger->create;
+    snprintf(record->holder, sizeof record->holder, "%s", foreign->name);
+    record->token = (bw_token)foreign->create;
     record->held = true;
     record->clean = false;
     record->containment[0] = '\0';
 }
 
-/* Led by somebody who wrote no record: a stranger, or ours just before it does. */
+/* Shows a head that wrote no record: a foreign candidate, or one of ours before it writes the
+ * record. */
 static void show_head(const struct etcd_view *view, struct bw_store_record *record)
 {
     const char *name = view->head_id[0]     ? view->head_id
@@ -228,14 +235,14 @@ static void show_head(const struct etcd_view *view, struct bw_store_record *reco
     record->containment[0] = '\0';
 }
 
-void etcd_view_record(const struct etcd_view *view, const struct etcd_stranger *stranger,
+void etcd_view_record(const struct etcd_view *view, const struct etcd_foreign *foreign,
                       struct bw_store_record *record)
 {
     bool taken = etcd_view_is_taken(view);
-    etcd_view_last(view, taken ? NULL : stranger, record);
+    etcd_view_last(view, taken ? NULL : foreign, record);
     if (shows_head(view)) {
         show_head(view, record);
-    } else if (!taken && record->held) { /* its lease ran out */
+    } else if (!taken && record->held) { /* its lease expired */
         record->held = record->clean = false;
         record->value[0] = '\0';
     }

@@ -1,9 +1,9 @@
-/* An election as one transaction saw it, and the record that follows for a reader.
+/* An election as one transaction saw it, and the record for a reader.
  *
- * Who leads is what Go's recipe says: the candidate with the smallest create revision. Ours that
- * leads has also written the record: holder, request id, token (its create revision), containment,
- * what is owed. Before it has done so nobody leads yet; who stands in line behind it is shown it as
- * the one to wait for. */
+ * The leader is the one that Go's concurrency.Election defines: the candidate with the smallest
+ * create revision. If it is one of ours, it also writes the record: holder, request id, token (its
+ * create revision), containment, owed work. Until then there is no leader; the candidates behind it
+ * see it as the holder, so that they wait for it. */
 #ifndef BW_STORE_ETCD_VIEW_H
 #define BW_STORE_ETCD_VIEW_H
 
@@ -13,66 +13,67 @@ struct etcd_entry {
     bool there;
     int64_t create, mod;
     char key[ETCD_ELECTION_MAX + 32];
-    char text[BW_VALUE_MAX + 1]; /* of a candidate: its value, made printable */
+    char text[BW_VALUE_MAX + 1]; /* value of a candidate, made printable */
 };
 
 struct etcd_view {
     int64_t revision;
-    uint64_t cluster, term;   /* who answered, in which term of the cluster's own leader */
-    bool succeeded;           /* the transaction's compares held */
-    struct etcd_entry head;   /* first in line */
-    struct etcd_entry own;    /* whose view it is */
-    struct etcd_entry before; /* next before that one */
-    char head_id[BW_CANDIDATE_ID_MAX + 1]; /* "": it is not ours, or cannot be told */
+    uint64_t cluster, term;                /* responding cluster, and its Raft term */
+    bool succeeded;                        /* all comparisons of the transaction were true */
+    struct etcd_entry head;                /* first in the queue */
+    struct etcd_entry own;                 /* the reader's own key */
+    struct etcd_entry before;              /* the key just before the own one */
+    char head_id[BW_CANDIDATE_ID_MAX + 1]; /* candidate id of the head; "": foreign or unknown */
     bool head_ours, before_ours;
-    bool unnamed; /* the head is ours, has not led yet, and was searched for: its id is not here */
-    int64_t record_mod, note_mod; /* 0: not there */
-    struct bw_store_record kept;  /* as it stands in the record's key */
+    bool unnamed; /* the head is ours and has not led yet, but a search does not show its id */
+    int64_t record_mod, note_mod; /* 0: does not exist */
+    struct bw_store_record kept;  /* content of the record's key */
     struct bw_note note;
 };
 
-/* What was seen of a stranger before us, who leaves no record. */
-struct etcd_stranger {
-    int64_t create; /* 0: nobody */
+/* A foreign candidate before us. It leaves no record. */
+struct etcd_foreign {
+    int64_t create; /* create revision; 0: none */
     char name[BW_CANDIDATE_ID_MAX + 1];
 };
 
-/* Places that were seen. Nobody can come before them, so as long as they stand they need not be
- * searched for among a thousand others: that is what a server pays most for. */
+/* Keys that were seen. No candidate can get before them. While they exist, the server can read them
+ * directly instead of searching all candidates, which is its most expensive operation. */
 struct etcd_known {
     bool valid;
-    int64_t own; /* for whose place */
+    int64_t own; /* create revision of the own key */
     struct etcd_entry head, before;
 };
 
-/* Room for the texts of a view's part of a transaction. */
+/* Memory for the keys of a view's part of a transaction. */
 struct etcd_view_keys {
-    struct etcd_key seat, election_end, candidate, record, note, none;
+    struct etcd_key campaign, election_end, candidate, record, note, none;
 };
 
-/* Adds the view's reads to both branches, behind everything else. `lease` 0: of nobody; `create` 0:
- * its place is not known, so who is before it cannot be asked. `known` NULL: search. */
+/* Adds the view's reads to both branches, after everything else. `lease` 0: no own key. `create` 0:
+ * the own position is unknown, so the predecessor cannot be read. `known` NULL: search. */
 void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
                    const struct etcd_names *names, int64_t lease, int64_t create,
                    const struct etcd_known *known);
-/* True if places that were known are gone: search. */
+/* Returns true if known keys are gone: search again. */
 bool etcd_view_is_stale(const struct etcd_view *view, const struct etcd_known *known);
-/* Returns 0, or BW_EMALFORMED / BW_EDAMAGED with a line in why[BW_WHY_MAX + 1]. */
+/* Returns 0, or BW_EMALFORMED / BW_EDAMAGED and a line in why[BW_WHY_MAX + 1]. */
 int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
                    const Api__TxnResponse *response, char *why);
 
-/* Is `own` first in line? */
+/* Is `own` first in the queue? */
 bool etcd_view_is_first(const struct etcd_view *view);
-/* Does the record speak of the one who is first in line? */
+/* Does the record belong to the head of the queue? */
 bool etcd_view_is_taken(const struct etcd_view *view);
-/* What stands in the record, with a stranger that led after it: before a taking. */
-void etcd_view_last(const struct etcd_view *view, const struct etcd_stranger *stranger,
+/* Describes the latest leadership, for an ACQUIRE that follows it: the one in the record, or that
+ * of a foreign candidate that led after it. */
+void etcd_view_last(const struct etcd_view *view, const struct etcd_foreign *foreign,
                     struct bw_store_record *record);
-/* For a reader. */
-void etcd_view_record(const struct etcd_view *view, const struct etcd_stranger *stranger,
+/* Computes the record that a reader gets. */
+void etcd_view_record(const struct etcd_view *view, const struct etcd_foreign *foreign,
                       struct bw_store_record *record);
 
-/* At most `max` bytes, printable, whole UTF-8 signs or '?'. */
+/* Copies at most `max` bytes of text, printable: whole UTF-8 characters, or '?'. */
 void etcd_text(char *out, size_t max, const ProtobufCBinaryData *bytes);
 
 #endif

@@ -1,19 +1,20 @@
-/* WATCH: look, and if nothing has changed, wait for events from the revision of that look on, so
- * that nothing is missed in between.
+/* WATCH: reads the election. If nothing has changed, waits for events after the revision of that
+ * read, so that no change is missed.
  *
- * Who stands in line waits as Go's recipe does: for the next one before it, so that of a thousand
- * who wait one wakes; and for its mail. When that one goes and another stands before it, it waits
- * for that one, in silence. Everybody else, the leader too, watches the first in line (or all
- * places while there is none), the record and the note.
+ * - A candidate that waits in the queue watches its predecessor, as Go's concurrency.Election does,
+ *   so that of a thousand waiting candidates only one wakes up. It also watches its own mail/ key.
+ *   If the predecessor goes and there is another one, it watches that one without answering.
+ * - All others, the leader included, watch the head of the queue (or all keys while the queue is
+ *   empty), the record and the note.
  *
- * All watches share one stream. With the connection they are gone; they begin again, from a new
- * look, on the next one. */
+ * All watches share one stream. If the connection is lost, they start again on the next one, with a
+ * new read. */
 #include "store/etcd/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void on_looked(struct etcd_task *task, const Api__TxnResponse *response);
+static void on_watch_read(struct etcd_task *task, const Api__TxnResponse *response);
 
 /* ---- the stream ---- */
 
@@ -36,7 +37,7 @@ static void send_cancel(struct bw_store *store, int64_t id)
         etcd_stream_send(store->watcher, &request.base);
 }
 
-/* One that is not yet created is cancelled when it is. */
+/* A watch that is not yet created is cancelled when it has been created. */
 static void drop_watch(struct etcd_task *task, unsigned which)
 {
     struct etcd_watch *watch = task->watch[which];
@@ -56,14 +57,14 @@ void etcd_watch_drop(struct etcd_task *task)
     drop_watch(task, 1);
 }
 
-static void look(struct etcd_task *task)
+static void start_read(struct etcd_task *task)
 {
     etcd_watch_drop(task);
     task->lost = false;
-    etcd_task_look(task, on_looked);
+    etcd_task_read(task, on_watch_read);
 }
 
-/* Created answers come in the order of the requests. */
+/* The server confirms watches in the order of the requests. */
 static void on_created(struct bw_store *store, int64_t id)
 {
     struct etcd_watch *watch = store->watches;
@@ -92,15 +93,15 @@ static void on_watched(void *context, const ProtobufCMessage *message)
         watch = watch->next;
     struct etcd_task *task = watch ? watch->task : NULL;
     bool place = watch && watch->which == 0;
-    if (response->canceled && watch) { /* compacted, or refused: from a new look on */
+    if (response->canceled && watch) { /* compacted or rejected: start with a new read */
         if (task)
             task->watch[watch->which] = NULL;
         unlink_watch(store, watch);
     }
-    if (task && task->seat && place)
-        task->seat->known.valid = false; /* search at once */
+    if (task && task->campaign && place)
+        task->campaign->known.valid = false; /* search immediately */
     if (task)
-        look(task);
+        start_read(task);
 }
 
 static void on_watcher_done(void *context, const ProtobufCMessage *message,
@@ -151,7 +152,7 @@ static bool add_watch(struct etcd_task *task, unsigned which, const char *key, c
 
 /* ---- the request ---- */
 
-static bool wait_in_line(struct etcd_task *task)
+static bool watch_predecessor(struct etcd_task *task)
 {
     struct etcd_key mail;
     etcd_key_mail(&mail, &task->names, task->job->request.candidate);
@@ -160,50 +161,50 @@ static bool wait_in_line(struct etcd_task *task)
            add_watch(task, 1, mail.text, NULL, from);
 }
 
-static bool wait_beside(struct etcd_task *task)
+static bool watch_head(struct etcd_task *task)
 {
     struct etcd_key end, note, after_record;
     const struct etcd_view *view = &task->view;
     int64_t from = view->revision + 1;
     etcd_key_after(&end, task->names.election);
     etcd_key_side(&note, &task->names, "note");
-    etcd_key_side(&after_record, &task->names, "recore"); /* one behind "record" */
+    etcd_key_side(&after_record, &task->names, "recore"); /* the key after "record" */
     bool head = view->head.there;
     return add_watch(task, 0, head ? view->head.key : task->names.election, head ? NULL : end.text,
                      from) &&
            add_watch(task, 1, note.text, after_record.text, from);
 }
 
-/* In line and not first: only the first look of a request tells what others changed. */
-static bool is_news(const struct etcd_task *task)
+/* A waiting candidate that is not first reports changes of others only on its first read. */
+static bool has_changed(const struct etcd_task *task)
 {
     struct bw_store_record record;
     const struct etcd_view *view = &task->view;
     const struct bw_store_request *request = &task->job->request;
-    etcd_view_record(view, task->seat ? &task->seat->stranger : NULL, &record);
+    etcd_view_record(view, task->campaign ? &task->campaign->foreign : NULL, &record);
     if (record.version == request->version)
         return false;
     return !task->watched || !view->before.there || strcmp(view->note.to, request->candidate) == 0;
 }
 
-/* Not connected any more, but it was: silence until we are again. */
-static void on_look_failed(struct etcd_task *task, const struct bw_grpc_result *result)
+/* The connection was lost after a successful start: waits silently for the next connection. */
+static void on_read_failed(struct etcd_task *task, const struct bw_grpc_result *result)
 {
     if (task->watched && task->job && result->code == BW_GRPC_UNAVAILABLE)
         task->lost = true;
     else
-        etcd_task_fail(task, etcd_outcome(result), BW_EIO, result->why);
+        etcd_task_fail(task, etcd_outcome(result), etcd_error(result), result->why);
 }
 
-static void on_back(struct etcd_task *task)
+static void on_rejoined(struct etcd_task *task)
 {
     task->queued = false;
-    etcd_seat_next(task->seat, task);
-    task->failed = on_look_failed;
-    etcd_task_look(task, on_looked);
+    etcd_campaign_end_task(task->campaign, task);
+    task->failed = on_read_failed;
+    etcd_task_read(task, on_watch_read);
 }
 
-static void on_looked(struct etcd_task *task, const Api__TxnResponse *response)
+static void on_watch_read(struct etcd_task *task, const Api__TxnResponse *response)
 {
     if (!etcd_task_view(task, response))
         return;
@@ -211,33 +212,34 @@ static void on_looked(struct etcd_task *task, const Api__TxnResponse *response)
         etcd_task_end(task);
         return;
     }
-    struct etcd_seat *seat = task->seat;
-    bool placed = seat && task->view.own.there;
-    if (seat && seat->wanted && !placed && !seat->first) {
-        etcd_seat_take_back(seat, task, on_back); /* our lease ran out: to the end of the line */
+    struct etcd_campaign *campaign = task->campaign;
+    bool placed = campaign && task->view.own.there;
+    if (campaign && campaign->wanted && !placed && !campaign->first) {
+        etcd_campaign_rejoin(campaign, task,
+                             on_rejoined); /* our lease expired: join the end of the queue */
         return;
     }
-    if (is_news(task)) {
+    if (has_changed(task)) {
         etcd_task_done(task);
         return;
     }
     if (placed && !etcd_view_is_first(&task->view) && !task->view.before.there &&
-        task->tries++ == 0) { /* our place was not known before this look */
-        etcd_task_look(task, on_looked);
+        task->tries++ == 0) { /* our position was not known before this read */
+        etcd_task_read(task, on_watch_read);
         return;
     }
     task->watched = true;
-    if (!(task->view.before.there ? wait_in_line(task) : wait_beside(task))) {
+    if (!(task->view.before.there ? watch_predecessor(task) : watch_head(task))) {
         etcd_watch_drop(task);
-        task->lost = true; /* until the next connection */
-        etcd_beat(task->store);
+        task->lost = true; /* wait for the next connection */
+        etcd_start_timer(task->store);
     }
 }
 
 void etcd_watch_begin(struct etcd_task *task)
 {
-    task->failed = on_look_failed;
-    look(task);
+    task->failed = on_read_failed;
+    start_read(task);
 }
 
 static struct etcd_task *next_lost(struct bw_store *store)
@@ -248,13 +250,13 @@ static struct etcd_task *next_lost(struct bw_store *store)
     return task;
 }
 
-/* At most each of them once: those that are lost again wait for the next connection. */
+/* Restarts each lost watch at most once. Those that are lost again wait for the next connection. */
 void etcd_watches_restart(struct bw_store *store)
 {
     uint32_t bound = BW_JOBS_MAX;
     struct etcd_task *task;
     while (bound-- > 0 && (task = next_lost(store))) {
-        look(task);
+        start_read(task);
         if (store->tasks && task == next_lost(store))
             return; /* still not connected */
     }

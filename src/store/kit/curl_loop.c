@@ -61,8 +61,8 @@ static void act(struct bw_curl_loop *curl, curl_socket_t fd, int flags)
     curl->turned(curl->context);
 }
 
-/* An error of the socket is libcurl's to find, by using it: it knows whether a kept connection may
- * be replaced. */
+/* If polling the socket failed, reports it as readable and writable. libcurl then uses the socket,
+ * sees the error itself, and can replace a closed kept connection by a new one. */
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct bw_curl_socket *each = poll->data;

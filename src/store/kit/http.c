@@ -1,13 +1,16 @@
 /* HTTP requests of a store; see http.h.
  *
- * Every request has a timer of its own that counts from the moment it was asked, the time in the
- * queue for a connection, name look-up and handshake included: what hangs anywhere ends there.
- * libcurl only fills buffers; lines and answers are told when it has returned. A request on a kept
- * connection that turns out to be closed is sent again by libcurl on a new one: what is sent here
- * must bear to arrive twice. An http:// URL carries secrets to loopback or to the link-local
- * address of a cloud's metadata, so it ignores http_proxy; https:// follows https_proxy. */
+ * - Each request has its own timer, which starts when the request is made. The timeout includes
+ *   waiting for a connection, name lookup and handshake.
+ * - libcurl callbacks only fill buffers. Lines and answers reach the caller after libcurl has
+ *   returned.
+ * - If a kept connection turns out to be closed, libcurl sends the request again on a new one.
+ *   Callers may therefore only send requests that may arrive twice.
+ * - http:// ignores http_proxy, because such URLs carry secrets to loopback or to the link-local
+ *   address of a cloud's metadata service. https:// follows https_proxy. */
 #include "store/kit/http.h"
 
+#include "os/grow.h"
 #include "store/kit/curl_loop.h"
 
 #include <stdio.h>
@@ -15,47 +18,48 @@
 #include <string.h>
 #include <strings.h>
 
-#define AT_ONCE_MAX 64u /* requests on the wire; the others wait. Streams do not count. */
+#define AT_ONCE_MAX 64u /* requests sent at the same time; others wait; streams do not count */
 
-struct text {
+struct http_buffer {
     char *bytes;
     size_t used, size;
 };
 
 struct bw_http_request {
     struct bw_http *http;
-    struct bw_http_request *next, *previous; /* in one of the lists */
-    struct list *list;
+    struct bw_http_request *next, *previous; /* neighbours in `list` */
+    struct request_list *list;
     CURL *easy;
     struct curl_slist *fields;
     uv_timer_t timer;
-    struct text headers, body; /* of a stream: what is not told yet */
-    size_t header_bytes;       /* of all answers, interim ones included */
+    struct http_buffer headers, body; /* body of a stream: bytes not delivered yet */
+    /* bytes of all header blocks, including those of interim responses (1xx) */
+    size_t header_bytes;
     bool (*line)(void *context, const char *line, size_t length);
     void (*answer)(void *context, const struct bw_http_answer *answer);
     void *context;
-    const char *wrong; /* why this side ended it; NULL: it did not */
+    const char *abort_reason; /* why this side aborted the transfer; NULL: it did not */
     int error;
     bool paused, fresh, ended;
     char detail[CURL_ERROR_SIZE];
 };
 
-struct list {
+struct request_list {
     struct bw_http_request *first, *last;
     uint32_t count;
 };
 
 struct bw_http {
     struct bw_curl_loop curl;
-    CURL *model; /* with the options every request has */
-    struct list urgent, waiting, running, streams;
-    uint32_t requests; /* whose memory is not freed yet */
+    CURL *model; /* template with the options that all requests share */
+    struct request_list urgent, waiting, running, streams;
+    uint32_t requests; /* requests whose memory is not freed yet */
     bool closing, curl_closed;
     void (*closed)(void *context);
     void *context;
 };
 
-static void put(struct list *list, struct bw_http_request *request)
+static void put(struct request_list *list, struct bw_http_request *request)
 {
     request->list = list;
     request->next = NULL;
@@ -67,36 +71,31 @@ static void put(struct list *list, struct bw_http_request *request)
 
 static void take(struct bw_http_request *request)
 {
-    struct list *list = request->list;
+    struct request_list *list = request->list;
     *(request->previous ? &request->previous->next : &list->first) = request->next;
     *(request->next ? &request->next->previous : &list->last) = request->previous;
     list->count--;
     request->list = NULL;
 }
 
-/* Room for `more` bytes and a NUL; `max` bounds all of it. Returns 0, BW_ELIMIT or BW_ENOMEM. */
-static int append(struct text *text, const char *bytes, size_t more, size_t max)
+/* Appends bytes and a NUL; the buffer holds at most `max` bytes. Returns 0, BW_ELIMIT or
+ * BW_ENOMEM. */
+static int append(struct http_buffer *text, const char *bytes, size_t more, size_t max)
 {
     if (more > max - text->used)
         return BW_ELIMIT;
-    if (text->used + more + 1 > text->size) {
-        size_t size = 2 * (text->used + more) + 512;
-        char *grown = realloc(text->bytes, size);
-        if (!grown)
-            return BW_ENOMEM;
-        text->bytes = grown;
-        text->size = size;
-    }
+    if (!bw_grow(&text->bytes, &text->size, text->used + more + 1, 512, 1))
+        return BW_ENOMEM;
     memcpy(text->bytes + text->used, bytes, more);
     text->used += more;
     text->bytes[text->used] = '\0';
     return 0;
 }
 
-static size_t fail(struct bw_http_request *request, int error, const char *wrong)
+static size_t abort_transfer(struct bw_http_request *request, int error, const char *abort_reason)
 {
     request->error = error;
-    request->wrong = error == BW_ENOMEM ? "no memory for the answer" : wrong;
+    request->abort_reason = error == BW_ENOMEM ? "no memory for the response" : abort_reason;
     return 0; /* ends the transfer */
 }
 
@@ -117,18 +116,19 @@ static size_t on_header(char *bytes, size_t one, size_t count, void *context)
     struct bw_http_request *request = context;
     request->header_bytes += one * count;
     if (count >= 5 && strncmp(bytes, "HTTP/", 5) == 0)
-        request->headers.used = 0; /* an interim answer went before */
+        request->headers.used = 0; /* an interim response came before */
     int error = request->header_bytes > BW_HTTP_HEADERS_MAX
                     ? BW_ELIMIT
                     : append(&request->headers, bytes, one * count, BW_HTTP_HEADERS_MAX);
     if (error != 0)
-        return fail(request, error, "the headers of the answer are too long");
-    if (count <= 2 && is_stream(request)) /* the empty line: they are there */
+        return abort_transfer(request, error, "response headers too long");
+    if (count <= 2 && is_stream(request)) /* the empty line: all headers are here */
         uv_timer_stop(&request->timer);
     return one * count;
 }
 
-/* A stream that outruns its reader pauses until its whole lines are told. */
+/* Pauses a stream that is faster than its reader, until the reader has received all complete
+ * lines. */
 static size_t on_body(char *bytes, size_t one, size_t count, void *context)
 {
     struct bw_http_request *request = context;
@@ -139,8 +139,8 @@ static size_t on_body(char *bytes, size_t one, size_t count, void *context)
         return CURL_WRITEFUNC_PAUSE;
     }
     if (error != 0)
-        return fail(request, error,
-                    stream ? "a line of the answer is too long" : "the answer is too long");
+        return abort_transfer(request, error,
+                              stream ? "response line too long" : "response too long");
     request->fresh = stream;
     return one * count;
 }
@@ -181,7 +181,7 @@ static void start_next(struct bw_http *http)
     }
 }
 
-/* Off the wire and out of all lists; what is left is its memory. */
+/* Removes the request from libcurl and from its list. Only its memory remains. */
 static void detach(struct bw_http_request *request)
 {
     struct bw_http *http = request->http;
@@ -195,8 +195,8 @@ static void detach(struct bw_http_request *request)
     start_next(http);
 }
 
-/* Each line of the headers ends in NULs, without blanks before them. */
-static void split(struct text *headers)
+/* Ends each header line with NULs instead of CR, LF and trailing blanks. */
+static void split(struct http_buffer *headers)
 {
     for (size_t i = 0; i < headers->used; i++)
         if (headers->bytes[i] == '\r' || headers->bytes[i] == '\n') {
@@ -214,15 +214,16 @@ static void describe(struct bw_http_answer *answer, const struct bw_http_request
     answer->sent = sent > 0;
     answer->request = request;
     answer->body = "";
-    if (code == CURLE_OK && !request->wrong) {
+    if (code == CURLE_OK && !request->abort_reason) {
         answer->status = (int)status_of(request);
         answer->length = request->line && answer->status == 200 ? 0 : request->body.used;
         answer->body = answer->length ? request->body.bytes : "";
         return;
     }
-    answer->error = request->wrong ? request->error : BW_EIO;
+    answer->error = request->abort_reason ? request->error : BW_EIO;
     const char *why = request->detail[0] ? request->detail : curl_easy_strerror(code);
-    snprintf(answer->why, sizeof answer->why, "%s", request->wrong ? request->wrong : why);
+    snprintf(answer->why, sizeof answer->why, "%s",
+             request->abort_reason ? request->abort_reason : why);
 }
 
 static void finish(struct bw_http_request *request, CURLcode code)
@@ -236,44 +237,46 @@ static void finish(struct bw_http_request *request, CURLcode code)
     uv_close((uv_handle_t *)&request->timer, on_request_closed);
 }
 
-static void on_late(uv_timer_t *timer)
+static void on_timeout(uv_timer_t *timer)
 {
     struct bw_http_request *request = timer->data;
-    fail(request, BW_ETIMEDOUT, "no answer in time");
+    abort_transfer(request, BW_ETIMEDOUT, "no answer in time");
     finish(request, CURLE_OPERATION_TIMEDOUT);
 }
 
-/* The whole lines to the reader, in place; the rest moves up. The reader may cancel the request or
- * close everything: its memory stays until the loop's next turn. */
-static void tell_lines(struct bw_http_request *request)
+/* Delivers the complete lines to the reader, in place, and moves the rest to the front. The reader
+ * may cancel the request or close everything: the request's memory stays valid until the loop's
+ * next turn. */
+static void deliver_lines(struct bw_http_request *request)
 {
-    struct text *body = &request->body;
-    size_t told = 0;
+    struct http_buffer *body = &request->body;
+    size_t delivered = 0;
     char *end;
     request->fresh = false;
-    while (told < body->used && (end = memchr(body->bytes + told, '\n', body->used - told))) {
-        char *line = body->bytes + told;
+    while (delivered < body->used &&
+           (end = memchr(body->bytes + delivered, '\n', body->used - delivered))) {
+        char *line = body->bytes + delivered;
         *end = '\0';
-        told += (size_t)(end - line) + 1;
+        delivered += (size_t)(end - line) + 1;
         bool more = request->line(request->context, line, (size_t)(end - line));
         if (!more && !request->ended)
             finish(request, CURLE_OK);
         if (request->ended)
             return;
     }
-    body->used -= told;
-    if (told)
-        memmove(body->bytes, body->bytes + told, body->used + 1);
+    body->used -= delivered;
+    if (delivered)
+        memmove(body->bytes, body->bytes + delivered, body->used + 1);
 }
 
-static void tell_stream(struct bw_http_request *request)
+static void deliver_stream(struct bw_http_request *request)
 {
-    tell_lines(request);
+    deliver_lines(request);
     if (request->ended || !request->paused)
         return;
     request->paused = false;
     curl_easy_pause(request->easy, CURLPAUSE_CONT); /* may fill the buffer at once */
-    if (request->wrong)
+    if (request->abort_reason)
         finish(request, CURLE_WRITE_ERROR);
 }
 
@@ -285,15 +288,15 @@ static struct bw_http_request *fresh_stream(struct bw_http *http)
     return request;
 }
 
-/* What a stream said before it ended is told before its end; a last line without its newline counts
- * only if the end was orderly. */
+/* Delivers the stream's remaining lines before its end. A last line without a newline counts only
+ * if the transfer ended without an error. */
 static void end_transfer(struct bw_http_request *request, CURLcode code)
 {
     if (request->line && status_of(request) == 200) {
         if (code == CURLE_OK && request->body.used &&
             request->body.bytes[request->body.used - 1] != '\n')
             append(&request->body, "\n", 1, BW_HTTP_BODY_MAX + 1);
-        tell_lines(request);
+        deliver_lines(request);
     }
     if (!request->ended)
         finish(request, code);
@@ -306,7 +309,7 @@ static void on_turned(void *context)
     CURLMsg *message;
     int left;
     while (!http->closing && (request = fresh_stream(http)))
-        tell_stream(request);
+        deliver_stream(request);
     while (!http->closing && (message = curl_multi_info_read(http->curl.multi, &left))) {
         CURLcode code = message->data.result;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&request);
@@ -317,7 +320,7 @@ static void on_turned(void *context)
 static void set_pem(CURL *easy, CURLoption option, const char *pem)
 {
     struct curl_blob blob = {.flags = CURL_BLOB_COPY};
-    memcpy(&blob.data, &pem, sizeof pem); /* libcurl only reads it, and its type does not say so */
+    memcpy(&blob.data, &pem, sizeof pem); /* libcurl only reads it, but its type is not const */
     blob.len = pem ? strlen(pem) : 0;
     if (pem)
         curl_easy_setopt(easy, option, &blob);
@@ -329,7 +332,8 @@ static CURL *make_model(const struct bw_http_options *options)
     if (!easy)
         return NULL;
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a hanging look-up of a name delays nobody */
+    /* do not wait for a slow name lookup when closing */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L); /* for streams */
@@ -345,7 +349,8 @@ static CURL *make_model(const struct bw_http_options *options)
         curl_easy_setopt(easy, CURLOPT_CAPATH, options->ca_directory);
     curl_easy_setopt(easy, CURLOPT_SSLCERT, options->cert_file);
     curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file);
-    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 60L); /* certificates are renewed under us */
+    /* operators replace certificates while we run */
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 60L);
     set_pem(easy, CURLOPT_CAINFO_BLOB, options->ca_pem);
     set_pem(easy, CURLOPT_SSLCERT_BLOB, options->cert_pem);
     set_pem(easy, CURLOPT_SSLKEY_BLOB, options->key_pem);
@@ -360,12 +365,12 @@ int bw_http_open(struct bw_http **out, struct uv_loop_s *loop,
     struct bw_http *http = calloc(1, sizeof *http);
     if (!http || bw_curl_loop_open(&http->curl, loop, (long)AT_ONCE_MAX, on_turned, http) != 0) {
         free(http);
-        return bw_store_say(why, BW_ENOMEM, "no memory for HTTP");
+        return bw_store_explain(why, BW_ENOMEM, "cannot create an HTTP client: out of memory");
     }
     http->model = make_model(options ? options : &none);
     if (!http->model) {
         bw_http_close(http, NULL, NULL);
-        return bw_store_say(why, BW_ENOMEM, "no memory for HTTP");
+        return bw_store_explain(why, BW_ENOMEM, "cannot create an HTTP client: out of memory");
     }
     *out = http;
     return 0;
@@ -386,7 +391,7 @@ static bool set_fields(struct bw_http_request *request, const struct bw_http_ask
         good = add_field(request, ask->headers[i]);
         typed = typed || strncasecmp(ask->headers[i], "Content-Type:", 13) == 0;
     }
-    if (good && !typed) /* not libcurl's own guess */
+    if (good && !typed) /* an empty Content-Type: otherwise libcurl adds its own */
         good = add_field(request, "Content-Type:");
     return good && curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
 }
@@ -412,7 +417,7 @@ static bool set_ask(struct bw_http_request *request, const struct bw_http_ask *a
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->detail);
-    if (strncmp(ask->url, "http://", 7) == 0) /* clear text must not leave this machine */
+    if (strncmp(ask->url, "http://", 7) == 0) /* plain text must not leave this machine */
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
     bool good = curl_easy_setopt(easy, CURLOPT_URL, ask->url) == CURLE_OK &&
                 set_fields(request, ask) && set_body(easy, ask);
@@ -452,7 +457,7 @@ struct bw_http_request *bw_http_send(struct bw_http *http, const struct bw_http_
     if (!request)
         return NULL;
     uv_update_time(http->curl.loop);
-    uv_timer_start(&request->timer, on_late, (uint64_t)(ask->within_ns / BW_MS), 0);
+    uv_timer_start(&request->timer, on_timeout, (uint64_t)(ask->within_ns / BW_MS), 0);
     if (ask->line) {
         put(&http->streams, request);
         curl_multi_add_handle(http->curl.multi, request->easy);
@@ -475,7 +480,7 @@ void bw_http_cancel(struct bw_http *http, struct bw_http_request *request)
 
 const char *bw_http_header_next(const struct bw_http_answer *answer, const char *line)
 {
-    const struct text *headers = answer->request ? &answer->request->headers : NULL;
+    const struct http_buffer *headers = answer->request ? &answer->request->headers : NULL;
     if (!headers || !headers->bytes)
         return NULL;
     const char *end = headers->bytes + headers->used;
@@ -504,7 +509,7 @@ static void on_curl_closed(void *context)
 
 void bw_http_close(struct bw_http *http, void (*closed)(void *context), void *context)
 {
-    struct list *lists[] = {&http->urgent, &http->waiting, &http->running, &http->streams};
+    struct request_list *lists[] = {&http->urgent, &http->waiting, &http->running, &http->streams};
     http->closing = true;
     http->closed = closed;
     http->context = context;

@@ -1,5 +1,5 @@
-/* Requests on their way through a store; see job.h. Answers are told by an idle handle: the next
- * turn of the loop, whatever else is ready. */
+/* Pending requests of a store; see job.h. An idle handle delivers answers in the next turn of the
+ * loop, even if other events are ready. */
 #include "store/kit/job.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 1024u /* a power of two */
+#define BUCKETS 1024u /* must be a power of two */
 
 static struct bw_job **bucket_of(struct bw_jobs *jobs, uint64_t id)
 {
@@ -39,22 +39,23 @@ static void free_job(struct bw_job *job)
     free(job);
 }
 
-/* A hook may cancel what is still to be told, or close the store: one job at a time. */
-static void tell(uv_idle_t *teller)
+/* Delivers one answer at a time, because the reply callback may cancel other jobs or close the
+ * store. */
+static void deliver(uv_idle_t *deliver_handle)
 {
-    struct bw_jobs *jobs = teller->data;
-    for (uint32_t i = 0; i < BW_JOBS_MAX && jobs->told; i++) {
-        struct bw_job *job = jobs->told;
-        if (!(jobs->told = job->next))
-            jobs->told_end = &jobs->told;
+    struct bw_jobs *jobs = deliver_handle->data;
+    for (uint32_t i = 0; i < BW_JOBS_MAX && jobs->answered; i++) {
+        struct bw_job *job = jobs->answered;
+        if (!(jobs->answered = job->next))
+            jobs->answered_end = &jobs->answered;
         unchain(job);
         jobs->options.reply(jobs->options.context, job->reply);
         free_job(job);
         if (jobs->closed)
             return;
     }
-    if (!jobs->told)
-        uv_idle_stop(teller);
+    if (!jobs->answered)
+        uv_idle_stop(deliver_handle);
 }
 
 int bw_jobs_open(struct bw_jobs *jobs, struct uv_loop_s *loop,
@@ -62,13 +63,13 @@ int bw_jobs_open(struct bw_jobs *jobs, struct uv_loop_s *loop,
                  void *context)
 {
     *jobs = (struct bw_jobs){.options = *options, .forget = forget, .context = context};
-    jobs->told_end = &jobs->told;
+    jobs->answered_end = &jobs->answered;
     jobs->bucket_count = BUCKETS;
     jobs->buckets = calloc(BUCKETS, sizeof(struct bw_job *));
     if (!jobs->buckets)
         return BW_ENOMEM;
-    uv_idle_init(loop, &jobs->teller);
-    jobs->teller.data = jobs;
+    uv_idle_init(loop, &jobs->deliver_handle);
+    jobs->deliver_handle.data = jobs;
     return 0;
 }
 
@@ -81,13 +82,13 @@ static void forget(struct bw_job *job)
     free_job(job);
 }
 
-static void untell(struct bw_job *job)
+static void drop_answer(struct bw_job *job)
 {
-    struct bw_job **at = &job->jobs->told;
+    struct bw_job **at = &job->jobs->answered;
     while (*at != job)
         at = &(*at)->next;
     if (!(*at = job->next))
-        job->jobs->told_end = at;
+        job->jobs->answered_end = at;
     unchain(job);
     free_job(job);
 }
@@ -103,15 +104,15 @@ void bw_jobs_close(struct bw_jobs *jobs, void (*closed)(struct bw_jobs *jobs))
     jobs->closed = true;
     while (jobs->first)
         forget(jobs->first); /* NOLINT(clang-analyzer-unix.Malloc): it unlinks itself */
-    while (jobs->told)
-        untell(jobs->told); /* NOLINT(clang-analyzer-unix.Malloc) */
+    while (jobs->answered)
+        drop_answer(jobs->answered); /* NOLINT(clang-analyzer-unix.Malloc) */
     free(jobs->buckets);
     jobs->buckets = NULL;
     jobs->on_closed = closed;
-    uv_close((uv_handle_t *)&jobs->teller, on_closed);
+    uv_close((uv_handle_t *)&jobs->deliver_handle, on_closed);
 }
 
-/* The strings of a request, in one order for measuring and copying. */
+/* The strings of a request, in a fixed order for measuring and copying. */
 #define STRINGS 4u
 
 static void strings_of(struct bw_store_request *request, const char **at[STRINGS])
@@ -179,13 +180,13 @@ void bw_jobs_cancel(struct bw_jobs *jobs, uint64_t id)
 {
     struct bw_job *job = find_any(jobs, id);
     if (job && job->reply)
-        untell(job);
+        drop_answer(job);
     else if (job)
         forget(job);
 }
 
-/* Without memory for an answer there can be none but the caller's own time-out, which is UNKNOWN
- * too: the job is forgotten. */
+/* Makes the reply of a job. If memory is exhausted, drops the job and returns NULL; the caller's
+ * own timeout then reports UNKNOWN. */
 static struct bw_store_reply *answer(struct bw_job *job, enum bw_outcome outcome, int error)
 {
     struct bw_store_reply *reply = calloc(1, sizeof *reply);
@@ -200,14 +201,14 @@ static struct bw_store_reply *answer(struct bw_job *job, enum bw_outcome outcome
     return reply;
 }
 
-static void tell_later(struct bw_job *job, struct bw_store_reply *reply)
+static void deliver_later(struct bw_job *job, struct bw_store_reply *reply)
 {
     struct bw_jobs *jobs = job->jobs;
     unlink_waiting(job);
     job->reply = reply;
-    *jobs->told_end = job;
-    jobs->told_end = &job->next;
-    uv_idle_start(&jobs->teller, tell);
+    *jobs->answered_end = job;
+    jobs->answered_end = &job->next;
+    uv_idle_start(&jobs->deliver_handle, deliver);
 }
 
 void bw_job_done(struct bw_job *job, const struct bw_store_record *record)
@@ -216,10 +217,10 @@ void bw_job_done(struct bw_job *job, const struct bw_store_record *record)
     if (!reply)
         return;
     reply->record = *record;
-    tell_later(job, reply);
+    deliver_later(job, reply);
 }
 
-static void say(struct bw_store_reply *reply, const char *format, va_list arguments)
+static void format_why(struct bw_store_reply *reply, const char *format, va_list arguments)
 {
     vsnprintf(reply->why, sizeof reply->why, format, arguments);
 }
@@ -232,10 +233,10 @@ void bw_job_refuse(struct bw_job *job, const struct bw_store_record *record, int
         return;
     va_list arguments;
     va_start(arguments, format);
-    say(reply, format, arguments);
+    format_why(reply, format, arguments);
     va_end(arguments);
     reply->record = *record;
-    tell_later(job, reply);
+    deliver_later(job, reply);
 }
 
 void bw_job_fail(struct bw_job *job, enum bw_outcome outcome, int error, const char *format, ...)
@@ -245,16 +246,17 @@ void bw_job_fail(struct bw_job *job, enum bw_outcome outcome, int error, const c
         return;
     va_list arguments;
     va_start(arguments, format);
-    say(reply, format, arguments);
+    format_why(reply, format, arguments);
     va_end(arguments);
-    tell_later(job, reply);
+    deliver_later(job, reply);
 }
 
 void bw_job_list(struct bw_job *job, const struct bw_candidate *candidates, uint32_t count)
 {
     struct bw_candidate *copies = calloc(count ? count : 1, sizeof *copies);
     if (!copies) {
-        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for %u candidates", count);
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM,
+                    "cannot list %u candidates: out of memory", count);
         return;
     }
     struct bw_store_reply *reply = answer(job, BW_OUTCOME_DONE, 0);
@@ -265,5 +267,5 @@ void bw_job_list(struct bw_job *job, const struct bw_candidate *candidates, uint
     memcpy(copies, candidates, count * sizeof *copies);
     reply->candidates = copies;
     reply->count = count;
-    tell_later(job, reply);
+    deliver_later(job, reply);
 }

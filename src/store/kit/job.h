@@ -1,67 +1,71 @@
-/* Requests on their way through a store: copied when they come in, found again by id, answered once
- * and never from within a call of the caller's. What every store on a network needs.
+/* Pending requests ("jobs") of a store that talks to a server.
  *
- * A store's `request` checks (bw_store_request_check), adds a job and starts it; whatever it learns
- * later ends in one of the answers below, which frees the job. `cancel` and `close` forget jobs;
- * the store's `forget` hook then lets go of what hangs on them (a watch, a pending HTTP request).
- */
-#ifndef BW_STORE_JOB_H
-#define BW_STORE_JOB_H
+ * A job copies a request, can be found by the request's id, and is answered exactly once, never
+ * from within a call of the caller.
+ *
+ * How a store uses it:
+ * - `request` checks the request (bw_store_request_check), adds a job and starts it.
+ * - Later the store calls one of bw_job_done, _refuse, _fail, _list, which answers and frees the
+ *   job.
+ * - `cancel` and `close` forget jobs. The store's `forget` hook then releases what belongs to the
+ *   job (a watch, an HTTP request in flight). */
+#ifndef BW_STORE_KIT_JOB_H
+#define BW_STORE_KIT_JOB_H
 
 #include "store/store.h"
 
 #include <uv.h>
 
-/* Requests unanswered at one time, in one store. */
+/* Maximum number of unanswered requests of one store. */
 #define BW_JOBS_MAX 65536u
 
 struct bw_jobs;
 
 struct bw_job {
     struct bw_jobs *jobs;
-    struct bw_job *next, *previous;  /* in the store's list of unanswered ones, oldest first */
-    struct bw_job *chain;            /* same bucket of the table by id */
-    struct bw_store_request request; /* its strings are the job's own */
-    void *context;                   /* the store's: what hangs on this job */
-    unsigned step;                   /* the store's: how far it is */
-    struct bw_store_reply *reply;    /* answered, not yet told */
+    struct bw_job *next, *previous;  /* list of unanswered jobs, oldest first */
+    struct bw_job *chain;            /* next job in the same hash bucket */
+    struct bw_store_request request; /* with its own copies of the strings */
+    void *context;                   /* the store's data for this job */
+    unsigned step;                   /* the store's progress with this job */
+    struct bw_store_reply *reply;    /* answered, but not yet delivered; NULL: unanswered */
     char text[];
 };
 
 struct bw_jobs {
     struct bw_store_options options;
-    void (*forget)(struct bw_job *job); /* a job nobody waits for; may be NULL */
-    struct bw_job *first, *last;        /* unanswered */
-    struct bw_job *told, **told_end;    /* answered, to be told from the loop */
+    void (*forget)(struct bw_job *job);      /* a job was cancelled; may be NULL */
+    struct bw_job *first, *last;             /* unanswered */
+    struct bw_job *answered, **answered_end; /* answered; the loop delivers them */
     struct bw_job **buckets;
     uint32_t count, bucket_count;
     bool closed;
     void *context; /* the store */
     void (*on_closed)(struct bw_jobs *jobs);
-    uv_idle_t teller;
+    uv_idle_t deliver_handle;
 };
 
-/* Returns 0 or BW_ENOMEM. `context` is the store, for hooks; handles of the loop are started when
- * needed only. */
+/* Returns 0 or BW_ENOMEM. `context` is the store, for its hooks. The loop handle is active only
+ * while answers wait for delivery. */
 int bw_jobs_open(struct bw_jobs *jobs, struct uv_loop_s *loop,
                  const struct bw_store_options *options, void (*forget)(struct bw_job *job),
                  void *context);
-/* Forgets all jobs; no answer comes any more. `closed` is called from the loop when the struct may
- * be freed. */
+/* Forgets all jobs: no answer follows. The loop calls `closed` when the struct may be freed. */
 void bw_jobs_close(struct bw_jobs *jobs, void (*closed)(struct bw_jobs *jobs));
 
-/* A copy of the request; NULL: no memory, or too many (BW_ELIMIT for the caller). */
+/* Adds a job with a copy of the request. NULL: out of memory, or too many jobs (report
+ * BW_ELIMIT). */
 struct bw_job *bw_jobs_add(struct bw_jobs *jobs, const struct bw_store_request *request);
-/* The unanswered job of a request id, NULL if there is none. */
+/* Returns the unanswered job with this request id, or NULL. */
 struct bw_job *bw_jobs_find(struct bw_jobs *jobs, uint64_t id);
-/* The store's `cancel`: forgets the job if it is still there, answered but untold ones included. */
+/* Implements the store's `cancel`: forgets the job, also if its answer is not yet delivered. */
 void bw_jobs_cancel(struct bw_jobs *jobs, uint64_t id);
 
-/* The answers; each takes the job away. The record is copied. */
+/* Answer a job; the job must not be used afterwards. The record is copied. */
 void bw_job_done(struct bw_job *job, const struct bw_store_record *record);
 void bw_job_refuse(struct bw_job *job, const struct bw_store_record *record, int error,
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* UNAVAILABLE: certainly not carried out. UNKNOWN: may have been. */
+/* UNAVAILABLE: certainly not carried out. UNKNOWN: may have been carried out. */
 void bw_job_fail(struct bw_job *job, enum bw_outcome outcome, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* LIST: the candidates are copied. */

@@ -1,4 +1,4 @@
-/* The rules over one record; see record.h. */
+/* Changes of one record; see record.h. */
 #include "store/kit/record.h"
 
 #include "core/base/bug.h"
@@ -6,15 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MORE_OWED "*\t\n" /* stands for the lines that found no room */
+#define MORE_OWED "*\t\n" /* replaces the lines that did not fit */
 
 static void copy_text(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text ? text : "");
 }
 
-/* The last holder's line goes behind the others; the same line twice says nothing new. */
-static void owe(struct bw_store_record *record)
+/* Appends a line with the last holder and its containment to `owed`, unless the line is already
+ * there. */
+static void add_owed(struct bw_store_record *record)
 {
     char line[BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 3];
     int length = snprintf(line, sizeof line, "%s\t%s\n", record->holder, record->containment);
@@ -22,10 +23,10 @@ static void owe(struct bw_store_record *record)
     if (found && (found == record->owed || found[-1] == '\n'))
         return;
     size_t used = strlen(record->owed), added = (size_t)length;
-    while (used + added > BW_OWED_MAX) { /* the oldest make room, and it is said */
+    while (used + added > BW_OWED_MAX) { /* drop the oldest lines and mark that */
         size_t more = strlen(MORE_OWED);
-        bool told = strncmp(record->owed, MORE_OWED, more) == 0;
-        char *oldest = record->owed + (told ? more : 0);
+        bool marked = strncmp(record->owed, MORE_OWED, more) == 0;
+        char *oldest = record->owed + (marked ? more : 0);
         char *end = strchr(oldest, '\n');
         const char *rest = end ? end + 1 : "";
         memmove(record->owed + more, rest, strlen(rest) + 1);
@@ -35,13 +36,13 @@ static void owe(struct bw_store_record *record)
     memcpy(record->owed + used, line, added + 1);
 }
 
-void bw_record_take(struct bw_store_record *record, const struct bw_store_request *request)
+void bw_record_acquire(struct bw_store_record *record, const struct bw_store_request *request)
 {
     bool unclean = record->version != 0 && record->holder[0] && (record->held || !record->clean);
-    if (unclean && BW_BUG(store_owes_only_the_last))
+    if (unclean && BW_BUG(store_keeps_only_the_last_unconfirmed))
         record->owed[0] = '\0';
     if (unclean)
-        owe(record);
+        add_owed(record);
     record->held = true;
     record->clean = false;
     copy_text(record->holder, sizeof record->holder, request->candidate);
@@ -50,7 +51,8 @@ void bw_record_take(struct bw_store_record *record, const struct bw_store_reques
     record->request = request->id;
     record->ttl_ns = request->ttl_ns;
     record->until_wall_ns = request->until_wall_ns;
-    record->note.kind = BW_NOTE_NONE; /* it was meant for the leadership before; serials go on */
+    /* the note was meant for the previous leadership; its serial continues */
+    record->note.kind = BW_NOTE_NONE;
 }
 
 static bool change_text(char *out, size_t size, const char *text)
@@ -83,7 +85,7 @@ void bw_record_release(struct bw_store_record *record, bool clean)
         record->containment[0] = '\0';
 }
 
-void bw_record_note(struct bw_store_record *record, const struct bw_note *note)
+void bw_record_put_note(struct bw_store_record *record, const struct bw_note *note)
 {
     record->note.kind = note->kind;
     record->note.serial++;
@@ -91,9 +93,9 @@ void bw_record_note(struct bw_store_record *record, const struct bw_note *note)
     copy_text(record->note.to, sizeof record->note.to, note->to);
 }
 
-void bw_record_note_apart(struct bw_store_record *record, const struct bw_note *note)
+void bw_record_put_separate_note(struct bw_store_record *record, const struct bw_note *note)
 {
-    bw_record_note(record, note);
+    bw_record_put_note(record, note);
     record->note.token = record->token;
 }
 
@@ -105,22 +107,23 @@ void bw_record_present(struct bw_store_record *record)
         record->note.kind = BW_NOTE_NONE;
 }
 
-bool bw_record_may_take(const struct bw_store_record *record,
-                        const struct bw_store_request *request)
+bool bw_record_may_acquire(const struct bw_store_record *record,
+                           const struct bw_store_request *request)
 {
     bool same = request->steal_request == 0 || request->steal_request == record->request ||
                 BW_BUG(store_steals_by_version_alone);
     return !record->held || (request->steal != 0 && request->steal == record->version && same);
 }
 
-bool bw_record_is(const struct bw_store_record *record, const struct bw_store_request *request)
+bool bw_record_is_leadership(const struct bw_store_record *record,
+                             const struct bw_store_request *request)
 {
     return record->version != 0 && record->token == request->token &&
            strcmp(record->holder, request->candidate) == 0;
 }
 
-bool bw_record_is_answer(const struct bw_store_record *record,
-                         const struct bw_store_request *request)
+bool bw_record_is_result_of(const struct bw_store_record *record,
+                            const struct bw_store_request *request)
 {
     return record->held && record->request == request->id &&
            strcmp(record->holder, request->candidate) == 0;

@@ -1,6 +1,6 @@
-/* Records, notes and candidates as JSON objects; see record_json.h. One table per object names its
- * fields, so that what is written is what is read. 64-bit numbers are strings: JSON readers in
- * other languages round them. */
+/* Records, notes and candidates as JSON objects; see record_json.h. One table per object lists its
+ * fields, for writing and for reading. 64-bit numbers are strings, because JSON readers in other
+ * languages round them. */
 #include "store/kit/record_json.h"
 
 #include <inttypes.h>
@@ -50,27 +50,46 @@ static json_t *number_out(const void *at)
     char digits[24];
     memcpy(&value, at, sizeof value);
     snprintf(digits, sizeof digits, "%" PRIu64, value);
-    return value ? json_string(digits) : NULL;
+    return json_string(digits);
 }
 
-/* NULL: not set, or no memory; the object then lacks the field, which the reader takes for unset.
- */
+/* A field that is not set is not written. */
+static bool is_set(const struct field *field, const void *object)
+{
+    const char *at = (const char *)object + field->at;
+    uint64_t number;
+    int32_t small;
+    switch (field->kind) {
+    case NUMBER:
+        memcpy(&number, at, sizeof number);
+        return number != 0;
+    case SMALL:
+        memcpy(&small, at, sizeof small);
+        return small != 0;
+    case TEXT:
+    case YES:
+        break;
+    }
+    return *at != 0;
+}
+
+/* Returns NULL if memory is exhausted. */
 static json_t *field_out(const struct field *field, const void *object)
 {
     const char *at = (const char *)object + field->at;
     int32_t small;
     switch (field->kind) {
     case TEXT:
-        return *at ? json_string_nocheck(at) : NULL;
+        return json_string_nocheck(at);
     case NUMBER:
         return number_out(at);
     case YES:
-        return *(const bool *)at ? json_true() : NULL;
+        return json_true();
     case SMALL:
         break;
     }
     memcpy(&small, at, sizeof small);
-    return small ? json_integer(small) : NULL;
+    return json_integer(small);
 }
 
 static int pack(const struct field *fields, const void *object, char *text, size_t size)
@@ -79,8 +98,9 @@ static int pack(const struct field *fields, const void *object, char *text, size
     if (!json)
         return BW_ENOMEM;
     for (; fields->name; fields++) {
-        json_t *value = field_out(fields, object);
-        if (value && json_object_set_new(json, fields->name, value) != 0) {
+        /* a record that lacks a field, such as the token or the TTL, must not be written */
+        if (is_set(fields, object) &&
+            json_object_set_new(json, fields->name, field_out(fields, object)) != 0) {
             json_decref(json);
             return BW_ENOMEM;
         }
@@ -147,8 +167,10 @@ static int field_in(const struct field *field, void *object, const json_t *value
 
 static int unpack(const struct field *fields, void *object, const char *text, size_t length)
 {
-    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-    int error = json_is_object(json) ? 0 : BW_EMALFORMED;
+    json_error_t cause;
+    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &cause);
+    bool no_memory = !json && json_error_code(&cause) == json_error_out_of_memory;
+    int error = json_is_object(json) ? 0 : no_memory ? BW_ENOMEM : BW_EMALFORMED;
     for (; fields->name && error == 0; fields++) {
         const json_t *value = json_object_get(json, fields->name);
         if (value)

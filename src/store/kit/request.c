@@ -1,14 +1,15 @@
-/* What every store needs: the bounds of store.h, checked once for all of them; lines for people. */
+/* Checks that all stores share: sizes and TTLs of store.h; and messages for the user. */
 #include "store/store.h"
 
 #include "core/base/bug.h"
 #include "core/base/limits.h"
+#include "core/base/parse_values.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-int bw_store_say(char *why, int error, const char *format, ...)
+int bw_store_explain(char *why, int error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -29,14 +30,15 @@ bw_time bw_store_ttl_default(const struct bw_store_ops *ops)
 
 int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why)
 {
-    double least = (double)ops->ttl_min_ns / (double)BW_SEC;
-    double most = (double)ops->ttl_max_ns / (double)BW_SEC;
+    char least[BW_SPAN_TEXT], most[BW_SPAN_TEXT];
+    bw_span_exact(least, ops->ttl_min_ns);
+    bw_span_exact(most, ops->ttl_max_ns);
     if (ops->ttl_max_ns && (ttl_ns < ops->ttl_min_ns || ttl_ns > ops->ttl_max_ns))
-        return bw_store_say(why, BW_EINVAL, "leases of the %s store last %gs to %gs", ops->scheme,
-                            least, most);
+        return bw_store_explain(why, BW_EINVAL, "the %s store supports leases from %s to %s",
+                                ops->scheme, least, most);
     if (ttl_ns < ops->ttl_min_ns)
-        return bw_store_say(why, BW_EINVAL, "leases of the %s store last %gs or longer",
-                            ops->scheme, least);
+        return bw_store_explain(why, BW_EINVAL, "the %s store supports leases of %s or more",
+                                ops->scheme, least);
     return 0;
 }
 
@@ -45,7 +47,7 @@ static size_t length_of(const char *text, size_t max)
     return strnlen(text, max + 1);
 }
 
-/* Printable: no control bytes; bytes above 127 are UTF-8 and nobody's business here. */
+/* Printable: no control bytes. Bytes above 127 (UTF-8) are accepted unchecked. */
 static bool is_printable(const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at; at++)

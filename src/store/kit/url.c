@@ -1,7 +1,7 @@
-/* Takes a store's URL apart; see url.h. */
+/* Parses a store's URL; see url.h. */
 #include "store/kit/url.h"
 
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "net/loopback.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes percent-encoding. A part that does not fit or holds a NUL is refused. */
+/* Decodes percent-encoding. Rejects a part that is too long or contains a NUL. */
 static int decode(char *out, size_t size, const char *text, size_t length, const char *part,
                   char *why)
 {
@@ -29,13 +29,13 @@ static int decode(char *out, size_t size, const char *text, size_t length, const
             int high = i + 2 < length ? digit(text[i + 1]) : -1;
             int low = high >= 0 ? digit(text[i + 2]) : -1;
             if (low < 0 || (high == 0 && low == 0))
-                return bw_store_say(why, BW_EINVAL, "bad %% sequence in the %s of the store URL",
-                                    part);
+                return bw_store_explain(why, BW_EINVAL,
+                                        "invalid store URL: bad %% sequence in the %s", part);
             c = (char)(high << 4 | low);
             i += 2;
         }
         if (used + 1 >= size)
-            return bw_store_say(why, BW_EINVAL, "the %s of the store URL is too long", part);
+            return bw_store_explain(why, BW_EINVAL, "invalid store URL: the %s is too long", part);
         out[used++] = c;
     }
     out[used] = '\0';
@@ -57,8 +57,9 @@ static int parse_port(struct bw_url_host *host, const char *text, size_t length,
 {
     uint64_t port;
     if (bw_text_number(text, length, 65535, &port) != 0 || port == 0)
-        return bw_store_say(why, BW_EINVAL, "'%.*s' is no port, in the store URL",
-                            length < 32 ? (int)length : 32, text);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid store URL: port '%.*s' is not a number from 1 to 65535",
+                                length < 32 ? (int)length : 32, text);
     host->port = (uint16_t)port;
     return 0;
 }
@@ -66,25 +67,26 @@ static int parse_port(struct bw_url_host *host, const char *text, size_t length,
 static int parse_host(struct bw_url *url, const char *text, size_t length, char *why)
 {
     if (url->hosts == BW_URL_HOSTS_MAX)
-        return bw_store_say(why, BW_EINVAL, "more than %u hosts in the store URL",
-                            BW_URL_HOSTS_MAX);
+        return bw_store_explain(why, BW_EINVAL, "invalid store URL: more than %u hosts",
+                                BW_URL_HOSTS_MAX);
     struct bw_url_host *host = &url->host[url->hosts++];
     const char *end = text + length, *name = text, *name_end, *colon;
     if (length && text[0] == '[') {
         name = text + 1;
         name_end = memchr(text, ']', length);
         if (!name_end)
-            return bw_store_say(why, BW_EINVAL, "']' is missing in the store URL");
+            return bw_store_explain(why, BW_EINVAL, "invalid store URL: missing ']'");
         colon = name_end + 1 < end ? name_end + 1 : NULL;
     } else {
         colon = memchr(text, ':', length);
         name_end = colon ? colon : end;
     }
     if (colon && *colon != ':')
-        return bw_store_say(why, BW_EINVAL, "a port or ',' must follow ']' in the store URL");
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid store URL: expected ':PORT' or ',' after ']'");
     int error = decode(host->name, sizeof host->name, name, (size_t)(name_end - name), "host", why);
     if (error == 0 && !host->name[0])
-        error = bw_store_say(why, BW_EINVAL, "an empty host in the store URL");
+        error = bw_store_explain(why, BW_EINVAL, "invalid store URL: empty host");
     if (error == 0 && colon)
         error = parse_port(host, colon + 1, (size_t)(end - colon - 1), why);
     return error;
@@ -109,7 +111,7 @@ static int parse_authority(struct bw_url *url, const char *text, size_t length, 
         if (error != 0)
             return error;
         if (comma && comma + 1 == end)
-            return bw_store_say(why, BW_EINVAL, "an empty host in the store URL");
+            return bw_store_explain(why, BW_EINVAL, "invalid store URL: empty host");
         text = comma ? comma + 1 : end;
     }
     return 0;
@@ -120,8 +122,8 @@ static int parse_query(struct bw_url *url, const char *text, char *why)
     while (*text) {
         size_t length = strcspn(text, "&"), key = strcspn(text, "=&");
         if (url->queries == BW_URL_QUERY_MAX)
-            return bw_store_say(why, BW_EINVAL, "more than %u settings in the store URL",
-                                BW_URL_QUERY_MAX);
+            return bw_store_explain(why, BW_EINVAL, "invalid store URL: more than %u settings",
+                                    BW_URL_QUERY_MAX);
         char *name = url->query[url->queries].key, *value = url->query[url->queries].value;
         size_t skip = key < length ? key + 1 : key;
         int error = decode(name, sizeof url->query[0].key, text, key, "query", why);
@@ -141,10 +143,10 @@ int bw_url_parse(struct bw_url *url, const char *text, char *why)
     memset(url, 0, sizeof *url);
     const char *colon = strstr(text, "://");
     if (!colon || colon == text)
-        return bw_store_say(why, BW_EINVAL, "a store URL begins with SCHEME://");
+        return bw_store_explain(why, BW_EINVAL, "invalid store URL: expected SCHEME://...");
     if (strlen(text) > BW_URL_TEXT_MAX)
-        return bw_store_say(why, BW_EINVAL, "the store URL is longer than %u bytes",
-                            BW_URL_TEXT_MAX);
+        return bw_store_explain(why, BW_EINVAL, "invalid store URL: longer than %u bytes",
+                                BW_URL_TEXT_MAX);
     int error =
         decode(url->scheme, sizeof url->scheme, text, (size_t)(colon - text), "scheme", why);
     const char *authority = colon + 3;
@@ -168,7 +170,7 @@ const char *bw_url_query(const struct bw_url *url, const char *key)
     return NULL;
 }
 
-int bw_url_only(const struct bw_url *url, const char *const *keys, char *why)
+int bw_url_check_keys(const struct bw_url *url, const char *const *keys, char *why)
 {
     for (uint32_t i = 0; i < url->queries; i++) {
         const char *const *known = keys, *near = NULL;
@@ -178,9 +180,9 @@ int bw_url_only(const struct bw_url *url, const char *const *keys, char *why)
             known++;
         }
         if (!*known)
-            return bw_store_say(why, BW_EINVAL, "unknown setting '%s' in the %s: URL%s%s%s",
-                                url->query[i].key, url->scheme, near ? "; did you mean '" : "",
-                                near ? near : "", near ? "'?" : "");
+            return bw_store_explain(why, BW_EINVAL, "unknown setting '%s' in the %s: URL%s%s%s",
+                                    url->query[i].key, url->scheme, near ? "; did you mean '" : "",
+                                    near ? near : "", near ? "'?" : "");
     }
     return 0;
 }
@@ -189,14 +191,15 @@ static int read_secret(const char *path, char *out, size_t size, char *why)
 {
     FILE *file = fopen(path, "re");
     if (!file)
-        return bw_store_say(why, BW_EINVAL, "cannot read %s: %s", path, strerror(errno));
+        return bw_store_explain(why, BW_EINVAL, "cannot read %s: %s", path, strerror(errno));
     size_t length = fread(out, 1, size, file);
     bool failed = ferror(file) != 0;
     fclose(file);
     if (failed || length >= size || memchr(out, '\0', length)) {
         memset(out, 0, size);
-        return bw_store_say(why, BW_EINVAL, "%s does not hold a secret of at most %zu bytes", path,
-                            size - 1);
+        return bw_store_explain(why, BW_EINVAL,
+                                "cannot use %s: expected a secret of at most %zu bytes", path,
+                                size - 1);
     }
     while (length && (out[length - 1] == '\n' || out[length - 1] == '\r'))
         length--;
@@ -219,7 +222,7 @@ int bw_url_secret(const struct bw_url *url, const char *key, const char *environ
     if (!value)
         return 0;
     if (strlen(value) >= size)
-        return bw_store_say(why, BW_EINVAL, "the %s is longer than %zu bytes", key, size - 1);
+        return bw_store_explain(why, BW_EINVAL, "the %s is longer than %zu bytes", key, size - 1);
     memcpy(out, value, strlen(value) + 1);
     return 0;
 }
@@ -231,12 +234,13 @@ const char *bw_url_endpoint(const char *text, bool may_have_path, char *why)
     bool tls = strncmp(text, "https://", 8) == 0, plain = strncmp(text, "http://", 7) == 0;
     const char *host = text + (tls ? 8 : plain ? 7 : strlen(text));
     if (!*host || strpbrk(host, may_have_path ? "?#@ " : "/?#@ ")) {
-        bw_store_say(why, 0, "endpoint: write https://HOST[:PORT]%s",
-                     may_have_path ? "[/PATH]" : "");
+        bw_store_explain(why, 0, "invalid endpoint: expected https://HOST[:PORT]%s",
+                         may_have_path ? "[/PATH]" : "");
         return NULL;
     }
     if (plain && !bw_net_address_is_loopback(host)) {
-        bw_store_say(why, 0, "endpoint: http:// is for this machine only");
+        bw_store_explain(why, 0,
+                         "invalid endpoint: http:// is for this machine only; use https://");
         return NULL;
     }
     return host;

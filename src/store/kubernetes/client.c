@@ -1,17 +1,17 @@
 /* Requests to an API server; see client.h. */
 #include "store/kubernetes/client.h"
 
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
-#define COLLECTION  "/apis/coordination.k8s.io/v1/namespaces/%s/leases"
-#define ADDRESS_MAX 2048u
-#define QUIET_MAX_S 10u /* no server may silence a candidate for longer */
-#define BEARER      "Authorization: Bearer "
+#define COLLECTION        "/apis/coordination.k8s.io/v1/namespaces/%s/leases"
+#define ADDRESS_MAX       2048u
+#define RETRY_AFTER_MAX_S 10u /* longest Retry-After that is obeyed */
+#define BEARER            "Authorization: Bearer "
 
 static const char agent[] = "User-Agent: bellwether/" BW_VERSION;
 
@@ -34,7 +34,7 @@ static int set_bearer(struct bw_kube_api *api, const char *token, char *why)
 {
     size_t length = strcspn(token, "\r\n");
     if (length == 0 || token[length + strspn(token + length, "\r\n")])
-        return bw_store_say(why, BW_EDENIED, "the token is empty or has several lines");
+        return bw_store_explain(why, BW_EDENIED, "the token is empty or has more than one line");
     forget_bearer(api);
     if (asprintf(&api->bearer, BEARER "%.*s", (int)length, token) < 0)
         api->bearer = NULL;
@@ -47,7 +47,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* A pod's token lies in memory and is a few hundred bytes: reading it delays nobody. */
+/* A pod's token is a few hundred bytes on a memory file system, so reading it does not block. */
 static int refresh_bearer(struct bw_kube_api *api, char *why)
 {
     const char *path = api->config.token_file;
@@ -59,7 +59,7 @@ static int refresh_bearer(struct bw_kube_api *api, char *why)
         return 0;
     char *token = bw_kube_read_file(path, BW_KUBE_TOKEN_MAX, &length, why);
     if (!token)
-        return api->bearer ? 0 : BW_EDENIED; /* the old one may still do */
+        return api->bearer ? 0 : BW_EDENIED; /* the old token may still be valid */
     int error = set_bearer(api, token, why);
     explicit_bzero(token, length);
     free(token);
@@ -93,16 +93,16 @@ void bw_kube_api_close(struct bw_kube_api *api, void (*closed)(void *context), v
     bw_http_close(api->http, closed, context);
 }
 
-/* ---- asking ---- */
+/* ---- sending ---- */
 
-bool bw_kube_api_is_quiet(const struct bw_kube_api *api)
+bool bw_kube_api_must_wait(const struct bw_kube_api *api)
 {
-    return now_ms() < api->quiet_until_ms;
+    return now_ms() < api->retry_after_ms;
 }
 
 static void write_address(char *out, const struct bw_kube_api *api, const struct bw_kube_ask *ask)
 {
-    snprintf(out, ADDRESS_MAX, "%s" COLLECTION "%s%s%s%s", api->config.server, api->space,
+    snprintf(out, ADDRESS_MAX, "%s" COLLECTION "%s%s%s%s", api->config.server, api->namespace,
              ask->name ? "/" : "", ask->name ? ask->name : "", ask->query ? "?" : "",
              ask->query ? ask->query : "");
 }
@@ -118,7 +118,7 @@ struct bw_http_request *bw_kube_api_send(struct bw_kube_api *api, const struct b
                              ask->body ? api->bearer : NULL, NULL};
     char *body = ask->body ? json_dumps(ask->body, JSON_COMPACT) : NULL;
     if (ask->body && !body) {
-        bw_store_say(why, BW_EINVAL, "no memory, or a text that is not UTF-8");
+        bw_store_explain(why, BW_EINVAL, "out of memory, or a text is not valid UTF-8");
         return NULL;
     }
     write_address(address, api, ask);
@@ -135,25 +135,25 @@ struct bw_http_request *bw_kube_api_send(struct bw_kube_api *api, const struct b
     struct bw_http_request *request = bw_http_send(api->http, &http);
     free(body);
     if (!request)
-        bw_store_say(why, BW_ELIMIT, "too many requests at once");
+        bw_store_explain(why, BW_ELIMIT, "too many requests in progress");
     return request;
 }
 
-/* ---- judging ---- */
+/* ---- failed answers ---- */
 
-static void keep_quiet(struct bw_kube_api *api, const struct bw_http_answer *answer)
+static void obey_retry_after(struct bw_kube_api *api, const struct bw_http_answer *answer)
 {
     const char *text = bw_http_header(answer, "Retry-After");
     uint64_t seconds;
     if (!text || bw_text_number(text, strlen(text), UINT32_MAX, &seconds) != 0)
-        return; /* none, or a date, which would need a clock */
-    if (seconds > QUIET_MAX_S)
-        seconds = QUIET_MAX_S;
-    api->quiet_until_ms = now_ms() + seconds * 1000;
+        return; /* missing, or a date, which would need a wall clock */
+    if (seconds > RETRY_AFTER_MAX_S)
+        seconds = RETRY_AFTER_MAX_S;
+    api->retry_after_ms = now_ms() + seconds * 1000;
 }
 
-/* The message of the Status in the body, one line of it. */
-static void server_says(char *out, size_t size, const struct bw_http_answer *answer)
+/* Copies the message of the Status in the body, as one line. */
+static void copy_message(char *out, size_t size, const struct bw_http_answer *answer)
 {
     json_t *status = json_loadb(answer->body, answer->length, 0, NULL);
     const char *message = json_string_value(json_object_get(status, "message"));
@@ -176,25 +176,25 @@ static int error_of(int status)
 void bw_kube_judge(struct bw_kube_api *api, const struct bw_http_answer *answer, bool wrote,
                    struct bw_kube_verdict *verdict)
 {
-    char said[160];
+    char message_text[160];
     int status = answer->status;
-    api->away = true;
+    api->unreachable = true;
     bool undone = status ? status >= 300 && status < 500 && status != 408 : !answer->sent;
     verdict->outcome = undone || !wrote ? BW_OUTCOME_UNAVAILABLE : BW_OUTCOME_UNKNOWN;
     if (status == 0) {
         verdict->error = answer->error ? answer->error : BW_EIO;
-        bw_store_say(verdict->why, 0, "%.60s: %.180s", api->config.server, answer->why);
+        bw_store_explain(verdict->why, 0, "%.60s: %.180s", api->config.server, answer->why);
         return;
     }
     verdict->error = error_of(status);
     if (status == 429 || status == 503)
-        keep_quiet(api, answer);
+        obey_retry_after(api, answer);
     if (status == 401 && api->config.token_file)
         forget_bearer(api);
-    server_says(said, sizeof said, answer);
+    copy_message(message_text, sizeof message_text, answer);
     if (verdict->error == BW_EMALFORMED)
-        bw_store_say(verdict->why, 0, "the API server's answer is not what Leases look like");
+        bw_store_explain(verdict->why, 0, "the API server's answer is not a valid Lease");
     else
-        bw_store_say(verdict->why, 0, "the API server answers %d%s%s", status, said[0] ? ": " : "",
-                     said);
+        bw_store_explain(verdict->why, 0, "the API server returned HTTP %d%s%s", status,
+                         message_text[0] ? ": " : "", message_text);
 }

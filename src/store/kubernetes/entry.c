@@ -1,8 +1,8 @@
-/* What is known of each election; see state.h.
+/* The known state of each election; see state.h.
  *
- * A Lease that was deleted proves nothing about its holder: to those who have seen it, it stays
- * held under a new version, to be watched standing still for a whole TTL like any other. Its holder
- * sees a token above its own and steps down. */
+ * A deleted Lease does not prove that its holder has stopped. Candidates that have seen it treat it
+ * as held, under a new version, and wait until it is unchanged for a whole TTL. Its holder sees a
+ * token above its own and steps down. */
 #include "store/kubernetes/state.h"
 
 #include "store/kit/record.h"
@@ -95,7 +95,7 @@ struct bw_store_record bw_kube_show(const struct bw_kube_entry *entry)
     return record;
 }
 
-/* Also if a foreign client has dropped the annotations. */
+/* Restores our record if a foreign client has removed the annotations. */
 static void keep_own(const struct bw_kube_entry *entry, struct bw_store_record *record)
 {
     if (record->request == 0 && entry->record.request == entry->lead_request) {
@@ -107,9 +107,9 @@ static void keep_own(const struct bw_kube_entry *entry, struct bw_store_record *
     record->request = entry->lead_request;
 }
 
-/* Our own leadership keeps the token it was given, whatever others do to the annotations; a foreign
- * one keeps the version under which it was first seen. */
-static void settle_token(struct bw_kube_store *store, struct bw_kube_entry *entry,
+/* Our own leadership keeps its token, whatever other clients do to the annotations. A foreign
+ * leadership keeps the version under which it was first seen. */
+static void choose_token(struct bw_kube_store *store, struct bw_kube_entry *entry,
                          const json_t *lease, struct bw_store_record *record)
 {
     bool ours = is_ours(store, lease);
@@ -117,7 +117,7 @@ static void settle_token(struct bw_kube_store *store, struct bw_kube_entry *entr
     if (ours && entry->lead_token != 0 &&
         (record->request == entry->lead_request || record->request == 0)) {
         keep_own(entry, record);
-    } else if (ours) { /* taken by a request whose answer was lost */
+    } else if (ours) { /* acquired by a request whose answer was lost */
         entry->lead_token = record->token;
         entry->lead_request = record->request;
     } else {
@@ -127,24 +127,25 @@ static void settle_token(struct bw_kube_store *store, struct bw_kube_entry *entr
         record->token = entry->record.token;
 }
 
-/* A Lease that was deleted while it was held and is made anew, free: its holder did not let go. It
- * counts as held, to be watched like any other, until somebody takes it. */
-static void haunt(struct bw_kube_entry *entry, const json_t *lease, struct bw_store_record *record)
+/* A Lease that was deleted while held and was recreated free: its holder did not release. It counts
+ * as held, and candidates wait for a whole TTL, until a candidate takes it. */
+static void keep_orphaned(struct bw_kube_entry *entry, const json_t *lease,
+                          struct bw_store_record *record)
 {
     const char *uid = bw_kube_lease_uid(lease);
     bool other = entry->uid[0] && strcmp(entry->uid, uid) != 0;
     snprintf(entry->uid, sizeof entry->uid, "%s", uid);
-    entry->haunted = !record->held && entry->record.held && (other || entry->haunted);
-    if (!entry->haunted)
+    entry->orphaned = !record->held && entry->record.held && (other || entry->orphaned);
+    if (!entry->orphaned)
         return;
-    struct bw_store_record ghost = entry->record;
-    ghost.version = ghost.token = record->version;
-    ghost.note = record->note;
-    ghost.request = 0;
-    *record = ghost;
+    struct bw_store_record orphan = entry->record;
+    orphan.version = orphan.token = record->version;
+    orphan.note = record->note;
+    orphan.request = 0;
+    *record = orphan;
 }
 
-static void tell_waiting(struct bw_kube_entry *entry)
+static void answer_watches(struct bw_kube_entry *entry)
 {
     struct bw_store_record record = bw_kube_show(entry);
     struct bw_kube_call *next;
@@ -158,7 +159,8 @@ static void tell_waiting(struct bw_kube_entry *entry)
     }
 }
 
-#define GONE_BIT (UINT64_C(1) << 63) /* in versions: no resourceVersion has it */
+/* set in versions of deleted Leases; no resourceVersion has it */
+#define GONE_BIT (UINT64_C(1) << 63)
 
 static void learn_gone(struct bw_kube_entry *entry, uint64_t version)
 {
@@ -168,11 +170,11 @@ static void learn_gone(struct bw_kube_entry *entry, uint64_t version)
     entry->lease = NULL;
     entry->gone = true;
     entry->lead_token = 0;
-    entry->record.request = 0; /* nobody's any more: not to be given back */
-    entry->known++;            /* the deletion itself took a revision, if not a later one */
+    entry->record.request = 0; /* must not match a later release */
+    entry->known++;            /* the deletion took at least one revision */
     entry->record.version = entry->known | GONE_BIT;
     entry->record.token = entry->record.held ? entry->known : entry->record.token;
-    tell_waiting(entry);
+    answer_watches(entry);
 }
 
 void bw_kube_rewind(struct bw_kube_store *store, struct bw_kube_entry *entry, uint64_t version)
@@ -194,14 +196,14 @@ int bw_kube_learn(struct bw_kube_store *store, struct bw_kube_entry *entry, json
     if (error != 0 || record.version <= entry->known)
         return error;
     entry->known = record.version;
-    settle_token(store, entry, lease, &record);
-    haunt(entry, lease, &record);
+    choose_token(store, entry, lease, &record);
+    keep_orphaned(entry, lease, &record);
     json_decref(entry->lease);
     entry->lease = json_incref(lease);
     entry->gone = false;
     entry->record = record;
     if (source == BW_KUBE_ASKED)
         bw_kube_expect(store, entry);
-    tell_waiting(entry);
+    answer_watches(entry);
     return 0;
 }

@@ -1,9 +1,9 @@
 /* Leases as records; see lease.h.
  *
- * client-go compares the spec with whole seconds of renewTime and takes over when it has stood
- * still for leaseDurationSeconds. So the seconds written are rounded up, and one more is added: a
- * renewal within the same second as the one before is invisible to it. Our own candidates read the
- * exact TTL from the annotation. */
+ * client-go compares renewTime in whole seconds and takes over when the spec is unchanged for
+ * leaseDurationSeconds. So the written duration is rounded up, plus one second: client-go does not
+ * see a renewal within the same second as the one before. Our own candidates read the exact TTL
+ * from the annotation. */
 #include "store/kubernetes/lease.h"
 
 #include "core/base/bug.h"
@@ -22,7 +22,7 @@
 #define ENCODED  "bw32-"
 
 #define SPEC_MAX 512u
-#define UNKNOWN  "*" /* a holder that left no name behind: nobody that could be fenced */
+#define UNKNOWN  "*" /* a holder without a name: it cannot be fenced */
 
 /* ---- names ---- */
 
@@ -103,7 +103,7 @@ static long long number_of(const json_t *spec, const char *key)
     return json_integer_value(json_object_get(spec, key));
 }
 
-/* One leadership's part of the spec: renewals leave it as it is. */
+/* The part of the spec that identifies a leadership; renewals do not change it. */
 static void fingerprint(char text[SPEC_MAX], const json_t *lease)
 {
     const json_t *spec = json_object_get(lease, "spec");
@@ -119,8 +119,8 @@ bool bw_kube_lease_same(const json_t *lease, const json_t *before)
     return strcmp(one, two) == 0;
 }
 
-/* What people shall see of an identity: without the part that tells processes apart, if it is like
- * ours; printable; cut if need be. */
+/* The identity as shown to people: without the process suffix, if it has the form of ours;
+ * printable; truncated if necessary. */
 static void show_identity(char id[BW_CANDIDATE_ID_MAX + 1], const char *identity)
 {
     size_t length = strlen(identity);
@@ -130,14 +130,15 @@ static void show_identity(char id[BW_CANDIDATE_ID_MAX + 1], const char *identity
         length -= BW_KUBE_SUFFIX + 1;
     if (length > BW_CANDIDATE_ID_MAX)
         length = BW_CANDIDATE_ID_MAX;
-    while (length && (identity[length] & 0xc0) == 0x80) /* not within a sign of UTF-8 */
+    while (length && (identity[length] & 0xc0) == 0x80) /* not inside a UTF-8 sequence */
         length--;
     for (size_t i = 0; i < length; i++)
         id[i] = (unsigned char)identity[i] < 0x20 || identity[i] == 0x7f ? '?' : identity[i];
     id[length] = '\0';
 }
 
-/* Was the record in the annotations this holder's, whatever else in the spec has changed? */
+/* True if this holder wrote the record in the annotations, whatever else in the spec has changed.
+ */
 static bool wrote_annotations(const json_t *lease, const char *identity)
 {
     const char *of = annotation(lease, SPEC);
@@ -145,14 +146,15 @@ static bool wrote_annotations(const json_t *lease, const char *identity)
     return length && strncmp(of, identity, length) == 0 && of[length] == ' ';
 }
 
-/* Held or released by a client that knows no annotations: whoever stands in them came before it. */
+/* A foreign client, which does not write annotations, holds or has released the Lease. The holder
+ * in the annotations led before it. */
 static void read_foreign(const json_t *lease, struct bw_store_record *record)
 {
     const json_t *spec = json_object_get(lease, "spec");
     const char *identity = text_of(spec, "holderIdentity");
     char holder[BW_CANDIDATE_ID_MAX + 1] = UNKNOWN;
     if (!identity[0] && !text_of(spec, "acquireTime")[0] && !record->holder[0])
-        return; /* made, and never held */
+        return; /* created, but never held */
     if (identity[0])
         show_identity(holder, identity);
     long long seconds = number_of(spec, "leaseDurationSeconds");
@@ -162,7 +164,7 @@ static void read_foreign(const json_t *lease, struct bw_store_record *record)
     if (record->held && wrote_annotations(lease, identity))
         record->ttl_ns = taking.ttl_ns;
     else
-        bw_record_take(record, &taking);
+        bw_record_acquire(record, &taking);
     if (!identity[0])
         bw_record_release(record, false);
     record->token = record->version;
@@ -172,7 +174,7 @@ static void read_note(const json_t *lease, struct bw_note *note)
 {
     const char *text = annotation(lease, NOTE);
     if (text[0])
-        bw_note_unpack(text, strlen(text), note); /* a foreign one is none */
+        bw_note_unpack(text, strlen(text), note); /* an invalid note counts as no note */
 }
 
 int bw_kube_lease_read(const json_t *lease, struct bw_store_record *record)
@@ -196,7 +198,7 @@ int bw_kube_lease_read(const json_t *lease, struct bw_store_record *record)
     if (!known)
         read_foreign(lease, record);
     else if (record->token == 0 || BW_BUG(kubernetes_token_moves_with_renewals))
-        record->token = record->version; /* the update that made it: nobody has written since */
+        record->token = record->version; /* this version is the acquisition: no write followed it */
     read_note(lease, &record->note);
     return 0;
 }
@@ -222,7 +224,7 @@ static bool set_number(json_t *object, const char *key, json_int_t number)
     return json_object_set_new(object, key, json_integer(number)) == 0;
 }
 
-static json_int_t seconds_for_others(bw_time ttl_ns)
+static json_int_t seconds_for_client_go(bw_time ttl_ns)
 {
     json_int_t unseen = BW_BUG(kubernetes_forgets_the_unseen_second) ? 0 : 1;
     return (json_int_t)((ttl_ns + BW_SEC - 1) / BW_SEC) + unseen;
@@ -254,7 +256,7 @@ static bool write_spec(const struct bw_kube_draft *draft, json_t *spec)
                 set_text(spec, "renewTime", now) &&
                 set_number(spec, "leaseTransitions", transitions(draft, spec)) &&
                 set_number(spec, "leaseDurationSeconds",
-                           release ? 1 : seconds_for_others(draft->record->ttl_ns));
+                           release ? 1 : seconds_for_client_go(draft->record->ttl_ns));
     return good && (draft->change == BW_KUBE_RENEW || set_text(spec, "acquireTime", now));
 }
 
@@ -263,7 +265,7 @@ static bool write_record(const struct bw_kube_draft *draft, json_t *lease, json_
     char text[BW_RECORD_JSON_MAX], of[SPEC_MAX];
     fingerprint(of, lease);
     if (draft->change == BW_KUBE_NOTE && strcmp(annotation(lease, SPEC), of) != 0)
-        return true; /* of a foreign holder there is no record but its spec */
+        return true; /* a foreign holder has no record, only its spec */
     return bw_record_pack(draft->record, text, sizeof text) > 0 &&
            set_text(annotations, RECORD, text) && set_text(annotations, SPEC, of);
 }
@@ -284,11 +286,11 @@ static bool write_annotations(const struct bw_kube_draft *draft, json_t *lease, 
 static json_t *new_lease(const struct bw_kube_draft *draft)
 {
     return json_pack("{s:s, s:s, s:{s:s, s:s}, s:{}}", "apiVersion", "coordination.k8s.io/v1",
-                     "kind", "Lease", "metadata", "name", draft->name, "namespace", draft->space,
-                     "spec");
+                     "kind", "Lease", "metadata", "name", draft->name, "namespace",
+                     draft->namespace, "spec");
 }
 
-/* The object under `key`, made if there is none; borrowed. */
+/* Returns the object under `key`, created if missing; borrowed. */
 static json_t *child(json_t *object, const char *key)
 {
     json_t *found = json_object_get(object, key);

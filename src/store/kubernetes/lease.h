@@ -1,17 +1,17 @@
-/* A Lease of coordination.k8s.io/v1 as a record, and back.
+/* Converts a Lease of coordination.k8s.io/v1 to a record, and back.
  *
- * The spec is what client-go's leaderelection writes and reads: holderIdentity,
- * leaseDurationSeconds, acquireTime, renewTime, leaseTransitions. What client-go does not know
- * stands in annotations, which it carries along untouched; they count only while the spec is the
- * one they were written for.
+ * The spec has the fields of client-go's leaderelection: holderIdentity, leaseDurationSeconds,
+ * acquireTime, renewTime, leaseTransitions. Fields that client-go does not have are in annotations,
+ * which it keeps unchanged. Annotations count only while the spec is the one they were written for.
  *
- *   bellwether/record     the record as JSON (record_json.h), without what the spec says
+ *   bellwether/record     the record as JSON (record_json.h), without the fields of the spec
  *   bellwether/spec       "IDENTITY ACQUIRETIME TRANSITIONS" of the spec that the record belongs to
  *   bellwether/note       the note as JSON
- *   bellwether/election   the election's name, where the Lease's is not the same
+ *   bellwether/election   the election's name, if the Lease's name differs
  *
- * The version is the resourceVersion; the token is the resourceVersion of the update that made the
- * holder: 0 in the annotation until the next write, which can know it. */
+ * The version is the resourceVersion. The token is the resourceVersion of the update that made the
+ * holder. That update cannot know its own resourceVersion, so the annotation has token 0 until the
+ * next write. */
 #ifndef BW_STORE_KUBERNETES_LEASE_H
 #define BW_STORE_KUBERNETES_LEASE_H
 
@@ -19,45 +19,46 @@
 
 #include <jansson.h>
 
-#define BW_KUBE_NAME_MAX     253u /* of an object: a DNS subdomain */
+#define BW_KUBE_NAME_MAX     253u /* length of the name of an object, which is a DNS subdomain */
 #define BW_KUBE_IDENTITY_MAX 127u /* ID_SUFFIX, as we write it */
-#define BW_KUBE_SUFFIX       16u  /* digits behind '_' that tell one process from another */
+#define BW_KUBE_SUFFIX       16u  /* digits after '_' that identify the process */
 
-/* A DNS subdomain, as names of objects must be. */
+/* True if the name is a DNS subdomain, as names of objects must be. */
 bool bw_kube_is_name(const char *name);
-/* The Lease of an election: its own name where that is a DNS subdomain, else "bw32-" and base 32.
- */
+/* The Lease's name for an election: the election's name if it is a DNS subdomain, otherwise "bw32-"
+ * and the name in base 32. */
 void bw_kube_name(char name[BW_KUBE_NAME_MAX + 1], const char *election);
 
-/* The resourceVersion in an object's or a list's metadata; 0: there is none, or it is no number. */
+/* The resourceVersion in an object's or a list's metadata; 0 if it is missing or not a number. */
 uint64_t bw_kube_version(const json_t *object);
 /* metadata.name, metadata.uid and spec.holderIdentity; "" if absent. */
 const char *bw_kube_lease_name(const json_t *lease);
 const char *bw_kube_lease_uid(const json_t *lease);
 const char *bw_kube_lease_identity(const json_t *lease);
 
-/* What stands in a Lease, as it is kept (record.h). Returns 0, BW_EMALFORMED if it is no Lease, or
- * BW_EUNSUPPORTED if its resourceVersion is no number. */
+/* Reads a Lease into the form that is stored (record.h). Returns 0, BW_EMALFORMED if the object is
+ * not a Lease, or BW_EUNSUPPORTED if its resourceVersion is not a number. */
 int bw_kube_lease_read(const json_t *lease, struct bw_store_record *record);
-/* Is the leadership in `lease` the one that is in `before`, whoever renewed it? */
+/* True if `lease` and `before` show the same leadership, ignoring renewals. */
 bool bw_kube_lease_same(const json_t *lease, const json_t *before);
 
 enum bw_kube_change { BW_KUBE_TAKE, BW_KUBE_RENEW, BW_KUBE_RELEASE, BW_KUBE_NOTE };
 
 struct bw_kube_draft {
     enum bw_kube_change change;
-    const json_t *before; /* NULL: there is no such Lease */
-    const char *space, *name, *election;
-    const char *identity;                 /* of the holder; not for NOTE */
-    const struct bw_store_record *record; /* as it shall stand */
-    int64_t now_us;        /* wall clock: for people and renewTime, decides nothing */
-    bool renewed_long_ago; /* RENEW: over a second since the last one: renewTime must show it */
+    const json_t *before; /* NULL: the Lease does not exist */
+    const char *namespace, *name, *election;
+    const char *identity;                 /* identity of the holder; not used for NOTE */
+    const struct bw_store_record *record; /* the record to write */
+    int64_t now_us;        /* wall clock, for renewTime and for people; decides nothing */
+    bool renewed_long_ago; /* RENEW: more than 1 s since the last renewal: renewTime must change */
 };
 
-/* The Lease to be written, a new reference; NULL: no memory, or a text that is not UTF-8. */
+/* Returns the Lease to write, a new reference; NULL if memory is exhausted or a text is not UTF-8.
+ */
 json_t *bw_kube_lease_make(const struct bw_kube_draft *draft);
 
-/* RFC 3339 with six digits of a second, in UTC, as client-go writes it. */
+/* Writes RFC 3339 with microseconds, in UTC, as client-go does. */
 void bw_kube_time(char text[32], int64_t us);
 
 #endif

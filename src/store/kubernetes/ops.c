@@ -1,19 +1,18 @@
-/* One request of the store from its start to its answer; see state.h.
+/* One request of the store, from start to answer; see state.h.
  *
- * A write is an update of the Lease as last seen, with its resourceVersion and uid as
- * preconditions: one round trip where nothing has changed. On a conflict the Lease is read and
- * everything is decided anew. So whatever arrives late, twice, or after a deletion is refused by
- * the server itself. */
+ * A write updates the Lease as last seen, with its resourceVersion and uid as preconditions. This
+ * takes one round trip if nothing has changed. On a conflict the store reads the Lease and decides
+ * again. So the server itself rejects a write that arrives late, twice, or after a deletion. */
 #include "store/kubernetes/state.h"
 
+#include "os/clock.h"
 #include "store/kit/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define TRIES_MAX     6u /* of a write, each lost to somebody else's */
+#define TRIES_MAX     6u /* attempts of a write that conflicts with writes of other clients */
 #define WITHIN_MIN_NS (500 * BW_MS)
 #define WITHIN_MAX_NS (15 * BW_SEC)
 
@@ -37,7 +36,7 @@ void bw_kube_call_free(struct bw_kube_call *call)
 static void done(struct bw_kube_call *call)
 {
     call->store->api.answered = true;
-    call->store->api.away = false;
+    call->store->api.unreachable = false;
     struct bw_store_record record = bw_kube_show(call->entry);
     struct bw_job *job = call->job;
     bw_kube_call_free(call);
@@ -59,14 +58,16 @@ static void fail(struct bw_kube_call *call, enum bw_outcome outcome, int error, 
     bw_job_fail(job, outcome, error, "%s", why);
 }
 
-static void fail_by(struct bw_kube_call *call, const struct bw_http_answer *answer, bool wrote)
+static void fail_with_answer(struct bw_kube_call *call, const struct bw_http_answer *answer,
+                             bool wrote)
 {
     struct bw_kube_verdict verdict;
     bw_kube_judge(&call->store->api, answer, wrote, &verdict);
     fail(call, verdict.outcome, verdict.error, verdict.why);
 }
 
-/* Nobody waits longer than a part of its TTL; who asks only once has its own patience. */
+/* Timeout of a request: half of its TTL, within limits. A request without TTL gets the maximum; its
+ * caller has its own timeout. */
 static bw_time within(const struct bw_kube_call *call)
 {
     bw_time ttl = call->job->request.ttl_ns;
@@ -75,8 +76,8 @@ static bw_time within(const struct bw_kube_call *call)
     return bw_time_min(bw_time_max(ttl / 2, WITHIN_MIN_NS), WITHIN_MAX_NS);
 }
 
-/* What a holder asks goes ahead of what others ask, and a request that has begun ahead of new ones,
- * unless it is a watch, which begins again and again. */
+/* True if the call goes before others in the HTTP queue: renewals, releases, and later steps of a
+ * request. A watch is never urgent, because it sends many calls. */
 static bool is_urgent(struct bw_kube_call *call)
 {
     enum bw_store_op op = call->job->request.op;
@@ -111,9 +112,7 @@ void bw_kube_read(struct bw_kube_call *call)
 
 static int64_t wall_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return bw_clock_wall() / BW_US;
 }
 
 static enum bw_kube_change change_of(enum bw_store_op op)
@@ -128,7 +127,7 @@ static void change_record(struct bw_store_record *record, const struct bw_store_
 {
     switch (request->op) {
     case BW_STORE_ACQUIRE:
-        bw_record_take(record, request);
+        bw_record_acquire(record, request);
         record->token = 0; /* not known before it is written */
         break;
     case BW_STORE_RENEW:
@@ -138,7 +137,7 @@ static void change_record(struct bw_store_record *record, const struct bw_store_
         bw_record_release(record, request->clean);
         break;
     default:
-        bw_record_note(record, &request->note);
+        bw_record_put_note(record, &request->note);
     }
 }
 
@@ -153,7 +152,7 @@ static void write_lease(struct bw_kube_call *call)
         bw_kube_identity(call->store, identity, request->candidate);
     struct bw_kube_draft draft = {.change = change_of(request->op),
                                   .before = entry->lease,
-                                  .space = call->store->api.space,
+                                  .namespace = call->store->api.namespace,
                                   .name = entry->name,
                                   .election = entry->election,
                                   .identity = identity,
@@ -163,7 +162,8 @@ static void write_lease(struct bw_kube_call *call)
                                       bw_kube_now_ms() - entry->lead_renewed_ms > 1000};
     json_t *lease = bw_kube_lease_make(&draft);
     if (!lease) {
-        fail(call, BW_OUTCOME_UNAVAILABLE, BW_EINVAL, "no memory, or a text that is not UTF-8");
+        fail(call, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
+             "out of memory, or a text is not valid UTF-8");
         return;
     }
     call->creates = !entry->lease;
@@ -182,15 +182,15 @@ static void decide_acquire(struct bw_kube_call *call)
 {
     const struct bw_store_request *request = &call->job->request;
     const struct bw_kube_entry *entry = call->entry;
-    bool ours = entry->lead_token != 0 && bw_record_is_answer(&entry->record, request);
+    bool ours = entry->lead_token != 0 && bw_record_is_result_of(&entry->record, request);
     if (ours)
         done(call);
-    else if (bw_record_may_take(&entry->record, request))
+    else if (bw_record_may_acquire(&entry->record, request))
         write_lease(call);
     else if (entry->gone)
-        refuse(call, BW_EBUSY, "its Lease was deleted; its holder may still work");
+        refuse(call, BW_EBUSY, "the Lease was deleted; its holder may still be working");
     else
-        refuse(call, BW_EBUSY, "somebody else holds it");
+        refuse(call, BW_EBUSY, "held by another candidate");
 }
 
 static void decide_write(struct bw_kube_call *call)
@@ -202,15 +202,15 @@ static void decide_write(struct bw_kube_call *call)
     else if (op == BW_STORE_NOTE && entry->lease)
         write_lease(call);
     else if (op == BW_STORE_NOTE)
-        refuse(call, BW_EINVAL, "there is no such Lease: nobody reads notes of it");
+        refuse(call, BW_EINVAL, "the Lease does not exist, so no holder would read the note");
     else if (bw_kube_leads(call->store, entry, &call->job->request))
         write_lease(call);
     else
         refuse(call, BW_ENOTLEADER,
-               entry->gone ? "the Lease was deleted" : "it is not ours (any more)");
+               entry->gone ? "the Lease was deleted" : "this candidate does not hold the Lease");
 }
 
-/* `version` of the whole: what the read has seen everything up to. */
+/* `version`: resourceVersion of the collection, up to which the read has seen everything. */
 static void decide(struct bw_kube_call *call, uint64_t version)
 {
     const struct bw_store_request *request = &call->job->request;
@@ -222,17 +222,19 @@ static void decide(struct bw_kube_call *call, uint64_t version)
     else if (call->tries < TRIES_MAX)
         decide_write(call);
     else
-        fail(call, BW_OUTCOME_UNAVAILABLE, BW_EBUSY, "others change the Lease all the time");
+        fail(call, BW_OUTCOME_UNAVAILABLE, BW_EBUSY,
+             "other clients changed the Lease during every attempt");
 }
 
 /* ---- answers ---- */
 
-/* The one item of a list, NULL if it is empty. False: it is no such list. */
+/* Finds the single item of a list; NULL if the list is empty. Returns false if it is not a list of
+ * this Lease. */
 static bool item_of(const json_t *list, const struct bw_kube_entry *entry, json_t **item)
 {
     const json_t *items = json_object_get(list, "items");
     *item = json_array_get(items, 0);
-    if (json_is_null(items)) /* Go's way to write an empty one */
+    if (json_is_null(items)) /* Go encodes an empty list so */
         return true;
     return json_is_array(items) && json_array_size(items) <= 1 &&
            (!*item || strcmp(bw_kube_lease_name(*item), entry->name) == 0);
@@ -241,18 +243,18 @@ static bool item_of(const json_t *list, const struct bw_kube_entry *entry, json_
 static void refuse_versions(struct bw_kube_call *call, enum bw_outcome outcome)
 {
     fail(call, outcome, BW_EUNSUPPORTED,
-         "the API server's resourceVersions are no numbers: there can be no fencing token");
+         "the API server's resourceVersions are not numbers: no fencing token is possible");
 }
 
 static void on_list(struct bw_kube_call *call, const struct bw_http_answer *answer,
                     uint64_t version, json_t *item)
 {
-    if (version < call->floor) /* lost state, or a backup was put back */
+    if (version < call->floor) /* the server lost state, or a backup was restored */
         bw_kube_rewind(call->store, call->entry, version);
     if (version == 0)
         refuse_versions(call, BW_OUTCOME_UNAVAILABLE);
     else if (bw_kube_learn(call->store, call->entry, item, version, BW_KUBE_ASKED) != 0)
-        fail_by(call, answer, false);
+        fail_with_answer(call, answer, false);
     else
         decide(call, version);
 }
@@ -265,26 +267,27 @@ static void on_read(void *context, const struct bw_http_answer *answer)
     if (answer->status == 200)
         list = json_loadb(answer->body, answer->length, JSON_REJECT_DUPLICATES, NULL);
     if (!list || !item_of(list, call->entry, &item))
-        fail_by(call, answer, false);
+        fail_with_answer(call, answer, false);
     else
         on_list(call, answer, bw_kube_version(list), item);
     json_decref(list);
 }
 
-/* The write was done; but the stream may have told by now that it is over again. */
-static void told_of_write(struct bw_kube_call *call)
+/* Answers a request whose write succeeded. The stream may already have reported a later change by
+ * another candidate; then the request is refused. */
+static void confirm_write(struct bw_kube_call *call)
 {
     const struct bw_store_request *request = &call->job->request;
     const struct bw_kube_entry *entry = call->entry;
-    bool acquired = entry->lead_token != 0 && bw_record_is_answer(&entry->record, request);
+    bool acquired = entry->lead_token != 0 && bw_record_is_result_of(&entry->record, request);
     if ((request->op == BW_STORE_ACQUIRE && !acquired) ||
         (request->op == BW_STORE_RENEW && !bw_kube_leads(call->store, entry, request)))
-        refuse(call, BW_ENOTLEADER, "it was taken meanwhile");
+        refuse(call, BW_ENOTLEADER, "another candidate acquired the Lease meanwhile");
     else
         done(call);
 }
 
-/* A Lease as we wrote it. */
+/* Handles the answer to a write, which contains the Lease as written. */
 static void on_new_lease(struct bw_kube_call *call, const struct bw_http_answer *answer)
 {
     struct bw_kube_entry *entry = call->entry;
@@ -294,10 +297,10 @@ static void on_new_lease(struct bw_kube_call *call, const struct bw_http_answer 
         refuse_versions(call, BW_OUTCOME_UNKNOWN);
     } else if (!whole || bw_kube_learn(call->store, entry, lease, bw_kube_version(lease),
                                        BW_KUBE_ASKED) != 0) {
-        fail_by(call, answer, true);
+        fail_with_answer(call, answer, true);
     } else {
         entry->lead_renewed_ms = bw_kube_now_ms();
-        told_of_write(call);
+        confirm_write(call);
     }
     json_decref(lease);
 }
@@ -310,22 +313,22 @@ static void on_written(void *context, const struct bw_http_answer *answer)
     if (status == (call->creates ? 201 : 200))
         on_new_lease(call, answer);
     else if (status == 409 || (status == 404 && !call->creates))
-        bw_kube_read(call); /* somebody was quicker: look again */
+        bw_kube_read(call); /* conflict with a write of another client: read again */
     else
-        fail_by(call, answer, true);
+        fail_with_answer(call, answer, true);
 }
 
-/* ---- the start ---- */
+/* ---- starting a request ---- */
 
-/* Whoever holds a lease or gives one back may ask a server that wants to be left alone. */
-static bool must_keep_quiet(const struct bw_kube_call *call)
+/* Renewals and releases ignore a Retry-After. */
+static bool must_wait(const struct bw_kube_call *call)
 {
     enum bw_store_op op = call->job->request.op;
     return op != BW_STORE_RENEW && op != BW_STORE_RELEASE &&
-           bw_kube_api_is_quiet(&call->store->api);
+           bw_kube_api_must_wait(&call->store->api);
 }
 
-/* Can a write be tried on what is known, without a look? Only if what is known would allow it. */
+/* True if the request can write without a read first: the known state must allow the write. */
 static bool may_try(const struct bw_kube_call *call)
 {
     const struct bw_store_request *request = &call->job->request;
@@ -333,7 +336,7 @@ static bool may_try(const struct bw_kube_call *call)
     if (!entry->lease && !entry->gone)
         return false;
     if (request->op == BW_STORE_ACQUIRE)
-        return bw_record_may_take(&entry->record, request);
+        return bw_record_may_acquire(&entry->record, request);
     if (request->op == BW_STORE_NOTE)
         return entry->lease && bw_kube_is_synced(call->store, entry);
     return (request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE) &&
@@ -346,9 +349,9 @@ void bw_kube_start(struct bw_kube_call *call)
     bool knows = request->op == BW_STORE_WATCH && bw_kube_is_synced(call->store, call->entry);
     if (knows)
         decide(call, call->store->stream.since);
-    else if (must_keep_quiet(call))
+    else if (must_wait(call))
         fail(call, BW_OUTCOME_UNAVAILABLE, BW_EBUSY,
-             "the API server asked to be left alone a while");
+             "the API server asked clients to wait (Retry-After)");
     else if (may_try(call))
         decide_write(call);
     else

@@ -20,14 +20,14 @@ char *bw_kube_read_file(const char *path, size_t max, size_t *length, char *why)
     FILE *file = fopen(path, "re");
     char *text = malloc(max + 1);
     if (!file || !text) {
-        bw_store_say(why, BW_EINVAL, "cannot read %s: %s", path,
-                     file ? "no memory" : strerror(errno));
+        bw_store_explain(why, BW_EINVAL, "cannot read %s: %s", path,
+                         file ? "no memory" : strerror(errno));
         goto failed;
     }
     *length = fread(text, 1, max + 1, file);
     if (ferror(file) || *length > max) {
-        bw_store_say(why, BW_EINVAL, "cannot read %s: %s", path,
-                     *length > max ? "it is too long" : strerror(EIO));
+        bw_store_explain(why, BW_EINVAL, "cannot read %s: %s", path,
+                         *length > max ? "the file is too long" : strerror(EIO));
         goto failed;
     }
     text[*length] = '\0';
@@ -66,21 +66,23 @@ static int load_account(struct bw_kube_config *config, const char *directory, ch
     bool bare6 = host && strchr(host, ':') && host[0] != '[';
     size_t length;
     if (!host)
-        return bw_store_say(why, BW_EINVAL, "KUBERNETES_SERVICE_HOST is not set: not in a pod?");
+        return bw_store_explain(why, BW_EINVAL,
+                                "KUBERNETES_SERVICE_HOST is not set: is this process in a pod?");
     int used = snprintf(config->server, sizeof config->server, "https://%s%s%s:%s",
                         bare6 ? "[" : "", host, bare6 ? "]" : "", port ? port : "443");
     if (used >= (int)sizeof config->server)
-        return bw_store_say(why, BW_EINVAL, "KUBERNETES_SERVICE_HOST is too long");
-    char *space_file = path_in(directory, "namespace");
+        return bw_store_explain(why, BW_EINVAL, "KUBERNETES_SERVICE_HOST is too long");
+    char *namespace_file = path_in(directory, "namespace");
     config->token_file = path_in(directory, "token");
     config->ca_file = path_in(directory, "ca.crt");
-    char *space = space_file && access(space_file, R_OK) == 0
-                      ? bw_kube_read_file(space_file, 63, &length, why)
-                      : NULL;
-    if (space)
-        snprintf(config->space, sizeof config->space, "%.*s", (int)strcspn(space, "\r\n"), space);
-    free(space);
-    free(space_file);
+    char *namespace = namespace_file && access(namespace_file, R_OK) == 0
+                          ? bw_kube_read_file(namespace_file, 63, &length, why)
+                          : NULL;
+    if (namespace)
+        snprintf(config->namespace, sizeof config->namespace, "%.*s",
+                 (int)strcspn(namespace, "\r\n"), namespace);
+    free(namespace);
+    free(namespace_file);
     return config->token_file && config->ca_file ? 0 : BW_ENOMEM;
 }
 
@@ -97,7 +99,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text && text[0] ? text : NULL;
 }
 
-/* The entry of that name in a list of {name, KIND}. */
+/* Finds the entry with that name in a list of {name, KIND}. */
 static const json_t *named(const struct file *file, const char *list, const char *kind,
                            const char *name)
 {
@@ -112,7 +114,7 @@ static const json_t *named(const struct file *file, const char *list, const char
     return NULL;
 }
 
-/* Relative paths count from the kubeconfig's own directory. */
+/* Relative paths are relative to the kubeconfig's directory. */
 static int take_path(const struct file *file, const json_t *object, const char *key, char **out)
 {
     const char *path = text_of(object, key), *slash = strrchr(file->path, '/');
@@ -139,9 +141,10 @@ static int take_data(const struct file *file, const json_t *object, const char *
         length % 4 == 0 ? EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length) : -1;
     if (used < 0) {
         free(bytes);
-        return bw_store_say(why, BW_EINVAL, "%s: %s is not base 64", file->path, key);
+        return bw_store_explain(why, BW_EINVAL, "%s: %s is not valid base64", file->path, key);
     }
-    bytes[used] = '\0'; /* PEM: padding decodes to NULs behind it */
+    /* EVP_DecodeBlock decodes padding to NULs, which end the PEM text earlier */
+    bytes[used] = '\0';
     *out = (char *)bytes;
     return 0;
 }
@@ -151,12 +154,13 @@ static int take_cluster(struct bw_kube_config *config, const struct file *file,
 {
     const char *server = text_of(cluster, "server"),
                *off = text_of(cluster, "insecure-skip-tls-verify");
-    static const char *const strange[] = {"proxy-url", "tls-server-name", NULL};
-    for (size_t i = 0; strange[i]; i++)
-        if (text_of(cluster, strange[i]))
-            return bw_store_say(why, BW_EINVAL, "%s: %s is not supported", file->path, strange[i]);
+    static const char *const unsupported[] = {"proxy-url", "tls-server-name", NULL};
+    for (size_t i = 0; unsupported[i]; i++)
+        if (text_of(cluster, unsupported[i]))
+            return bw_store_explain(why, BW_EINVAL, "%s: %s is not supported", file->path,
+                                    unsupported[i]);
     if (!server || strlen(server) >= sizeof config->server)
-        return bw_store_say(why, BW_EINVAL, "%s: the cluster has no server", file->path);
+        return bw_store_explain(why, BW_EINVAL, "%s: the cluster has no server", file->path);
     snprintf(config->server, sizeof config->server, "%s", server);
     size_t length = strlen(config->server);
     while (length && config->server[length - 1] == '/')
@@ -170,15 +174,16 @@ static int take_cluster(struct bw_kube_config *config, const struct file *file,
 
 static int refuse_user(const struct file *file, const json_t *user, char *why)
 {
-    static const char *const strange[] = {"exec", "auth-provider", "username", "password",
-                                          "as",   "as-groups",     "as-uid",   "as-user-extra",
-                                          NULL};
-    for (size_t i = 0; strange[i]; i++)
-        if (json_object_get(user, strange[i]))
-            return bw_store_say(why, BW_EINVAL,
-                                "%s: users with '%s' are not supported: give a token, tokenFile or "
-                                "client certificate, for instance a service account's",
-                                file->path, strange[i]);
+    static const char *const unsupported[] = {"exec", "auth-provider", "username", "password",
+                                              "as",   "as-groups",     "as-uid",   "as-user-extra",
+                                              NULL};
+    for (size_t i = 0; unsupported[i]; i++)
+        if (json_object_get(user, unsupported[i]))
+            return bw_store_explain(
+                why, BW_EINVAL,
+                "%s: users with '%s' are not supported: give a token, tokenFile or "
+                "client certificate, for instance a service account's",
+                file->path, unsupported[i]);
     return 0;
 }
 
@@ -192,7 +197,7 @@ static int take_user(struct bw_kube_config *config, const struct file *file, con
     if (error == 0 && token && !config->token_file) /* the file wins, as in client-go */
         error = (config->token = strdup(token)) ? 0 : BW_ENOMEM;
     if (error == 0 && token && strlen(token) > BW_KUBE_TOKEN_MAX)
-        error = bw_store_say(why, BW_EINVAL, "%s: the token is too long", file->path);
+        error = bw_store_explain(why, BW_EINVAL, "%s: the token is too long", file->path);
     if (error == 0)
         error = take_path(file, user, "client-certificate", &config->cert_file);
     if (error == 0)
@@ -208,19 +213,19 @@ static int take_context(struct bw_kube_config *config, const struct file *file, 
     if (!name)
         name = text_of(file->root, "current-context");
     if (!name)
-        return bw_store_say(why, BW_EINVAL,
-                            "%s has no current-context: name one by ?context=", file->path);
+        return bw_store_explain(why, BW_EINVAL,
+                                "%s has no current-context: choose one with ?context=", file->path);
     const json_t *context = named(file, "contexts", "context", name);
     const char *cluster = text_of(context, "cluster"), *user = text_of(context, "user");
-    const char *space = text_of(context, "namespace");
+    const char *namespace = text_of(context, "namespace");
     if (!context || !cluster)
-        return bw_store_say(why, BW_EINVAL, "%s has no context '%s'", file->path, name);
+        return bw_store_explain(why, BW_EINVAL, "%s has no context '%s'", file->path, name);
     const json_t *the_cluster = named(file, "clusters", "cluster", cluster);
     const json_t *the_user = user ? named(file, "users", "user", user) : NULL;
     if (!the_cluster || (user && !the_user))
-        return bw_store_say(why, BW_EINVAL, "%s has no %s '%s'", file->path,
-                            the_cluster ? "user" : "cluster", the_cluster ? user : cluster);
-    snprintf(config->space, sizeof config->space, "%s", space ? space : "default");
+        return bw_store_explain(why, BW_EINVAL, "%s has no %s '%s'", file->path,
+                                the_cluster ? "user" : "cluster", the_cluster ? user : cluster);
+    snprintf(config->namespace, sizeof config->namespace, "%s", namespace ? namespace : "default");
     int error = take_cluster(config, file, the_cluster, why);
     return error || !the_user ? error : take_user(config, file, the_user, why);
 }
@@ -237,7 +242,7 @@ static int load_file(struct bw_kube_config *config, const char *path, const char
     explicit_bzero(text, length);
     free(text);
     if (!file.root)
-        return bw_store_say(why, BW_EINVAL, "%s: %s", path, problem);
+        return bw_store_explain(why, BW_EINVAL, "%s: %s", path, problem);
     int error = take_context(config, &file, context, why);
     json_decref(file.root);
     return error;
@@ -246,37 +251,39 @@ static int load_file(struct bw_kube_config *config, const char *path, const char
 static int check(const struct bw_kube_config *config, char *why)
 {
     bool tls = strncmp(config->server, "https://", 8) == 0;
-    if (strchr(config->server, '@')) /* and it would stand in every message */
-        return bw_store_say(why, BW_EINVAL, "no user or password can stand in a server's address");
+    if (strchr(config->server, '@')) /* the URL contains a password, and messages show the URL */
+        return bw_store_explain(why, BW_EINVAL,
+                                "the server's address must not contain a user or password");
     if (!tls && strncmp(config->server, "http://", 7) != 0)
-        return bw_store_say(why, BW_EINVAL,
-                            "'%.100s' is no http:// or https:// address of an API server",
-                            config->server);
-    bool stays_here = BW_BUG(kubernetes_loopback_by_prefix)
-                          ? strncmp(config->server, "http://127.", 11) == 0
-                          : !tls && bw_net_address_is_loopback(config->server + 7);
-    if (!tls && !stays_here && (config->token || config->token_file))
-        return bw_store_say(why, BW_EINVAL,
-                            "cannot send a token to %.100s without TLS: use https://; http:// is "
-                            "for loopback addresses only",
-                            config->server);
+        return bw_store_explain(
+            why, BW_EINVAL, "invalid API server '%.100s': expected an https:// or http:// address",
+            config->server);
+    bool loopback = BW_BUG(kubernetes_loopback_by_prefix)
+                        ? strncmp(config->server, "http://127.", 11) == 0
+                        : !tls && bw_net_address_is_loopback(config->server + 7);
+    if (!tls && !loopback && (config->token || config->token_file))
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "cannot send a token to %.100s without TLS: use https://; http:// is "
+            "for loopback addresses only",
+            config->server);
     return 0;
 }
 
-/* The first of all that are there. */
+/* Loads the first source that exists. */
 static int load_first(struct bw_kube_config *config, const struct bw_url *url, char *why)
 {
-    const char *told = bw_url_query(url, "kubeconfig"), *named_by = getenv("KUBECONFIG");
+    const char *by_url = bw_url_query(url, "kubeconfig"), *by_environment = getenv("KUBECONFIG");
     const char *home = getenv("HOME");
     const char *account = bw_url_query(url, "service-account");
     const char *context = bw_url_query(url, "context");
     char at_home[BW_KUBE_PATH_MAX + 1];
-    if (told)
-        return load_file(config, told, context, why);
-    if (!account && named_by && strchr(named_by, ':'))
-        return bw_store_say(why, BW_EINVAL, "KUBECONFIG names several files: give one");
-    if (!account && named_by && named_by[0])
-        return load_file(config, named_by, context, why);
+    if (by_url)
+        return load_file(config, by_url, context, why);
+    if (!account && by_environment && strchr(by_environment, ':'))
+        return bw_store_explain(why, BW_EINVAL, "KUBECONFIG names several files: expected one");
+    if (!account && by_environment && by_environment[0])
+        return load_file(config, by_environment, context, why);
     if (account || (getenv("KUBERNETES_SERVICE_HOST") && !context))
         return load_account(config, account ? account : ACCOUNT, why);
     snprintf(at_home, sizeof at_home, "%s/.kube/config", home ? home : "");
@@ -291,7 +298,7 @@ int bw_kube_config_load(struct bw_kube_config *config, const struct bw_url *url,
     if (error == 0)
         error = check(config, why);
     if (error == BW_ENOMEM && !why[0])
-        bw_store_say(why, error, "no memory for the Kubernetes credentials");
+        bw_store_explain(why, error, "no memory for the Kubernetes credentials");
     if (error != 0)
         bw_kube_config_clear(config);
     return error;

@@ -1,14 +1,17 @@
 /* Kubernetes Leases as a store: kubernetes://NAMESPACE and kubernetes://NAMESPACE/LEASE.
  *
  * Model: an API server whose reads without a resourceVersion are linearizable and whose updates
- * compare resourceVersions, which are etcd's revisions: one number that only grows, whatever is
- * deleted and made again. Nobody's clock decides: a Lease is over when its resourceVersion has
- * stood still for a whole TTL on the watcher's own clock, the rule of client-go's leaderelection,
- * whose layout this is, so that both contend for the same leadership.
+ * compare resourceVersions. These are etcd's revisions: one number that only grows, across
+ * deletions and recreations. No other machine's clock is used. A Lease expires when a candidate has
+ * seen its resourceVersion unchanged for a whole TTL on its own clock. This is the rule of
+ * client-go's leaderelection. The layout is client-go's too, so both contend for the same
+ * leadership.
  *
  * Guarantees: the token is the resourceVersion of the update that made the holder. A server whose
- * resourceVersions are no numbers is refused. Not: a candidate that has never seen a Lease takes a
- * deleted one for a new one (docs/stores/kubernetes.md). */
+ * resourceVersions are not numbers is rejected.
+ *
+ * Not guaranteed: that a candidate which has never seen a Lease recognises that it was deleted
+ * while held. Such a candidate treats it as new (docs/reference/stores/kubernetes.md). */
 #include "store/kubernetes/state.h"
 
 #include "store/module.h"
@@ -20,7 +23,7 @@
 
 static const char *const settings[] = {"context", "kubeconfig", "service-account", NULL};
 
-/* ---- opening and closing ---- */
+/* ---- open and close ---- */
 
 static bool is_label(const char *text)
 {
@@ -32,17 +35,22 @@ static bool is_label(const char *text)
 
 static int take_names(struct bw_kube_store *store, const struct bw_url *url, char *why)
 {
-    const char *space = url->hosts ? url->host[0].name : store->api.config.space;
+    const char *namespace = url->hosts ? url->host[0].name : store->api.config.namespace;
     if (url->hosts > 1 || (url->hosts && url->host[0].port) || url->user[0] || url->password[0])
-        return bw_store_say(
+        return bw_store_explain(
             why, BW_EINVAL,
-            "kubernetes://NAMESPACE[/LEASE] names no servers or users: a kubeconfig "
-            "or the pod's service account does");
-    if (!is_label(space))
-        return bw_store_say(why, BW_EINVAL, "'%.64s' is no namespace", space);
-    snprintf(store->api.space, sizeof store->api.space, "%s", space);
+            "kubernetes://NAMESPACE[/LEASE] must not name servers or users: use a kubeconfig "
+            "or the pod's service account");
+    if (!is_label(namespace))
+        return bw_store_explain(
+            why, BW_EINVAL, "invalid namespace '%.64s': expected lowercase letters, digits and '-'",
+            namespace);
+    snprintf(store->api.namespace, sizeof store->api.namespace, "%s", namespace);
     if (url->path[0] && !bw_kube_is_name(url->path))
-        return bw_store_say(why, BW_EINVAL, "'%.64s' is no name of a Lease", url->path);
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid Lease name '%.64s': expected lowercase letters, digits, '-' and '.'",
+            url->path);
     memcpy(store->lease, url->path, strnlen(url->path, BW_KUBE_NAME_MAX));
     return 0;
 }
@@ -51,7 +59,7 @@ static int make_suffix(struct bw_kube_store *store, char *why)
 {
     uint64_t word;
     if (getrandom(&word, sizeof word, 0) != (ssize_t)sizeof word)
-        return bw_store_say(why, BW_EIO, "no random numbers");
+        return bw_store_explain(why, BW_EIO, "cannot read random numbers from the kernel");
     snprintf(store->suffix, sizeof store->suffix, "%016llx", (unsigned long long)word);
     return 0;
 }
@@ -61,7 +69,7 @@ static int configure(struct bw_kube_store *store, const char *text, char *why)
     struct bw_url url;
     int error = bw_url_parse(&url, text, why);
     if (error == 0)
-        error = bw_url_only(&url, settings, why);
+        error = bw_url_check_keys(&url, settings, why);
     if (error == 0)
         error = bw_kube_config_load(&store->api.config, &url, why);
     if (error == 0)
@@ -104,7 +112,7 @@ static int kube_open(struct bw_store **out, const char *url, struct uv_loop_s *l
 {
     struct bw_kube_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory");
+        return bw_store_explain(why, BW_ENOMEM, "no memory");
     store->stream.serial = 1;
     int error = configure(store, url, why);
     if (error == 0 && (error = bw_jobs_open(&store->jobs, loop, options, forget, store)) == 0) {
@@ -137,7 +145,7 @@ static void kube_close(struct bw_store *opaque)
 
 /* ---- requests ---- */
 
-/* A URL that names a Lease serves one election: another name would be the same leadership. */
+/* A URL that names a Lease serves one election: a second name would mean the same leadership. */
 static bool is_other_election(struct bw_kube_store *store, const char *election)
 {
     if (!store->lease[0])
@@ -152,7 +160,8 @@ static void begin(struct bw_kube_store *store, struct bw_job *job)
     const struct bw_store_request *request = &job->request;
     static const struct bw_store_record none = {.clean = true};
     struct bw_kube_call *call = NULL;
-    if (request->op == BW_STORE_LEAVE && !store->api.away) { /* nobody is ever listed */
+    if (request->op == BW_STORE_LEAVE &&
+        !store->api.unreachable) { /* no candidate is ever listed */
         bw_job_done(job, &none);
         return;
     }
@@ -161,12 +170,13 @@ static void begin(struct bw_kube_store *store, struct bw_job *job)
         return;
     }
     if (request->op == BW_STORE_ENTER || request->op == BW_STORE_LIST) {
-        bw_job_refuse(job, &none, BW_EUNSUPPORTED, "Leases do not list candidates");
+        bw_job_refuse(job, &none, BW_EUNSUPPORTED, "the Kubernetes store does not list candidates");
         return;
     }
     if (is_other_election(store, request->election)) {
         bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
-                    "the store URL names the one Lease %s: it cannot serve another election too",
+                    "the store URL names the Lease %s, which serves one election: it cannot serve "
+                    "another election",
                     store->lease);
         return;
     }
@@ -203,8 +213,9 @@ static void kube_cancel(struct bw_store *opaque, uint64_t id)
 static bool kube_about(struct bw_store *opaque, char *about)
 {
     const struct bw_kube_store *store = (const struct bw_kube_store *)opaque;
-    bw_store_say(about, 0, "the API server %.140s; namespace %s%s%.60s", store->api.config.server,
-                 store->api.space, store->lease[0] ? ", Lease " : "", store->lease);
+    bw_store_explain(about, 0, "the API server %.140s; namespace %s%s%.60s",
+                     store->api.config.server, store->api.namespace,
+                     store->lease[0] ? ", Lease " : "", store->lease);
     return store->api.answered;
 }
 
@@ -214,7 +225,7 @@ static const struct bw_store_ops ops = {
     .ttl_min_ns = BW_SEC,
     .ttl_unit_ns = 1,
     .summary =
-        "a Lease shared with client-go; over when it stands still for a TTL on the watcher's "
+        "a Lease shared with client-go; it expires when unchanged for a TTL on the candidate's "
         "clock; tokens are etcd's revisions",
     .open = kube_open,
     .request = kube_request,

@@ -1,24 +1,27 @@
-/* The one watch stream of a store: it serves all elections that are waited for. With one of them it
- * asks for that Lease alone (fieldSelector, so that permission for this one is enough), with more
- * for all of the namespace.
+/* The store's single watch stream, which serves all elections with waiting requests. With one
+ * election it watches only that Lease (by fieldSelector, so permission for this Lease is enough);
+ * with more it watches all Leases of the namespace.
  *
- * It starts at the resourceVersion of a read of the Lease, so nothing falls between the two. It
- * ends by the server's time-out (and goes on from where it was), by 410 Gone (all is read again),
- * or by a failure: then those who wait are told, and the next of them starts another. A stream that
- * does not tell what was learned otherwise is dead, whatever its connection says. */
+ * The stream starts at the resourceVersion of a read of the Lease, so no change is missed. It ends:
+ *   - by the server's timeout: it continues from where it was;
+ *   - by 410 Gone: the waiting requests read again;
+ *   - by a failure: the waiting requests fail, and the next request starts another stream.
+ * If the stream does not report a change that was learned from another source, the store considers
+ * it dead, whatever the state of its connection. */
 #include "store/kubernetes/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TICK_MS      500u
-#define IDLE_MS      5000u /* without anybody waiting */
-#define PATIENCE_MS  3000u /* until it must have told what is known otherwise */
-#define SHORT_MS     1000u /* a stream that ends sooner has failed */
-#define WITHIN_NS    (10 * BW_SEC)
-#define TIMEOUT_S    290u
-#define EXPIRED_CODE 410
+#define TICK_MS 500u
+#define IDLE_MS 5000u /* the stream ends after this time without a waiting request */
+/* time for the stream to report a change that was learned from another source */
+#define REPORT_TIMEOUT_MS 3000u
+#define SHORT_MS          1000u /* a stream that ends sooner has failed */
+#define WITHIN_NS         (10 * BW_SEC)
+#define TIMEOUT_S         290u
+#define EXPIRED_CODE      410
 
 static void start(struct bw_kube_store *store);
 
@@ -47,14 +50,14 @@ static struct bw_kube_call *any_waiting(struct bw_kube_store *store)
     return NULL;
 }
 
-/* The stream is gone, and nobody knows what it missed. Those who wait are told so, or, if the
- * server only forgot where we were, read for themselves. */
-static void broken(struct bw_kube_store *store, int error, const char *why)
+/* The stream ended, and changes may have been missed. If the server no longer has the version, the
+ * waiting requests read again; otherwise they fail. */
+static void stream_broken(struct bw_kube_store *store, int error, const char *why)
 {
     struct bw_kube_call *call;
     bool expired = store->stream.expired;
     store->stream = (struct bw_kube_stream){.serial = store->stream.serial + 1};
-    uint32_t most = store->watches; /* reading may put one of them back */
+    uint32_t most = store->watches; /* bw_kube_read may add a call to the list again */
     for (uint32_t i = 0; i < most && (call = any_waiting(store)); i++) {
         struct bw_job *job = call->job;
         *call->previous = call->next;
@@ -71,15 +74,15 @@ static void broken(struct bw_kube_store *store, int error, const char *why)
     }
 }
 
-static void cut(struct bw_kube_store *store, int error, const char *why)
+static void drop_stream(struct bw_kube_store *store, int error, const char *why)
 {
     if (store->stream.http)
         bw_http_cancel(store->api.http, store->stream.http);
     store->stream.http = NULL;
-    broken(store, error, why);
+    stream_broken(store, error, why);
 }
 
-/* ---- what it says ---- */
+/* ---- events ---- */
 
 static void seen(struct bw_kube_stream *stream, uint64_t version)
 {
@@ -100,7 +103,7 @@ static void on_event(struct bw_kube_store *store, const char *type, json_t *obje
     bw_kube_learn(store, entry, deleted ? NULL : object, version, BW_KUBE_STREAMED);
 }
 
-/* False ends the stream. */
+/* Returns false to end the stream. */
 static bool on_line(void *context, const char *line, size_t length)
 {
     struct bw_kube_store *store = context;
@@ -132,15 +135,16 @@ static void on_end(void *context, const struct bw_http_answer *answer)
         return;
     }
     if (stream->expired || (answer->status == 200 && lasted)) {
-        broken(store, BW_EIO, "the watch ended");
+        stream_broken(store, BW_EIO, "the watch ended");
         return;
     }
     bw_kube_judge(&store->api, answer, false, &verdict);
-    broken(store, verdict.error,
-           answer->status == 200 ? "the API server ends watches at once" : verdict.why);
+    stream_broken(store, verdict.error,
+                  answer->status == 200 ? "the API server closes watches immediately"
+                                        : verdict.why);
 }
 
-/* ---- starting it ---- */
+/* ---- starting the stream ---- */
 
 static void start(struct bw_kube_store *store)
 {
@@ -162,7 +166,7 @@ static void start(struct bw_kube_store *store)
     stream->started_ms = stream->idle_ms = stream->expected_ms = bw_kube_now_ms();
     stream->http = bw_kube_api_send(&store->api, &ask, why);
     if (!stream->http)
-        broken(store, BW_EIO, why);
+        stream_broken(store, BW_EIO, why);
 }
 
 static void on_tick(uv_timer_t *ticker)
@@ -172,10 +176,10 @@ static void on_tick(uv_timer_t *ticker)
     uint64_t now = bw_kube_now_ms();
     if (store->watches)
         stream->idle_ms = now;
-    if (stream->http && stream->expected && now - stream->expected_ms > PATIENCE_MS)
-        cut(store, BW_EIO, "the watch has gone silent");
+    if (stream->http && stream->expected && now - stream->expected_ms > REPORT_TIMEOUT_MS)
+        drop_stream(store, BW_EIO, "the watch stopped reporting changes");
     else if (stream->http && now - stream->idle_ms > IDLE_MS)
-        cut(store, BW_EIO, "nobody waits");
+        drop_stream(store, BW_EIO, "no request waits");
     if (!stream->http)
         uv_timer_stop(ticker);
 }
@@ -197,7 +201,8 @@ void bw_kube_wait(struct bw_kube_call *call, uint64_t version)
         stream->only = entry;
         uv_timer_start(&store->ticker, on_tick, TICK_MS, TICK_MS);
         start(store);
-    } else if (stream->only && stream->only != entry) { /* from where it is, for all */
+    } else if (stream->only && stream->only != entry) {
+        /* continue from the same version, for all Leases */
         bw_http_cancel(store->api.http, stream->http);
         stream->only = NULL;
         start(store);
@@ -207,7 +212,7 @@ void bw_kube_wait(struct bw_kube_call *call, uint64_t version)
 void bw_kube_stream_rewind(struct bw_kube_store *store, uint64_t version)
 {
     if (store->stream.http && version < store->stream.since)
-        cut(store, BW_EIO, "the API server has forgotten what it had shown");
+        drop_stream(store, BW_EIO, "the API server lost state that it had shown");
 }
 
 void bw_kube_stream_close(struct bw_kube_store *store)

@@ -10,7 +10,7 @@
 
 struct reading {
     yaml_document_t document;
-    unsigned left; /* values that may still be made */
+    unsigned left; /* values that may still be created */
 };
 
 static json_t *convert(struct reading *r, int index, unsigned depth);
@@ -66,18 +66,19 @@ json_t *bw_kube_yaml(const char *text, size_t length, char *why)
     yaml_parser_t parser;
     json_t *root = NULL;
     if (!yaml_parser_initialize(&parser)) {
-        bw_store_say(why, BW_ENOMEM, "no memory to read YAML");
+        bw_store_explain(why, BW_ENOMEM, "no memory to read YAML");
         return NULL;
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
     if (!yaml_parser_load(&parser, &r.document)) {
-        bw_store_say(why, BW_EINVAL, "line %zu is no YAML: %s", parser.problem_mark.line + 1,
-                     parser.problem ? parser.problem : "unreadable");
+        bw_store_explain(why, BW_EINVAL, "invalid YAML in line %zu: %s",
+                         parser.problem_mark.line + 1,
+                         parser.problem ? parser.problem : "unreadable");
     } else {
         if (yaml_document_get_root_node(&r.document))
             root = convert(&r, 1, 0);
         if (!root)
-            bw_store_say(why, BW_EINVAL, "it is empty, too deep or too large");
+            bw_store_explain(why, BW_EINVAL, "the YAML document is empty, too deep or too large");
         yaml_document_delete(&r.document);
     }
     yaml_parser_delete(&parser);

@@ -63,10 +63,10 @@ int bw_parent_receive(int fd, void *packet, size_t bytes, int passed[2])
         if (passed[i] >= 0)
             close(passed[i]);
     passed[0] = passed[1] = -1;
-    return got == 0 ? -1 : got == 1 ? BW_PARENT_FAREWELL : 0;
+    return got == 0 ? -1 : got == 1 ? BW_PARENT_CLEAN_CLOSE : 0;
 }
 
-bool bw_parent_read(struct bw_parent_ask *ask)
+bool bw_parent_read(struct bw_parent_request *ask)
 {
     struct bw_store_request *request = &ask->request;
     ask->election[sizeof ask->election - 1] = ask->candidate[sizeof ask->candidate - 1] = '\0';

@@ -1,7 +1,7 @@
-/* The store that our launcher has open; see parent.h. */
+/* Client side of the launcher's store; see parent.h. */
 #include "store/parent/parent.h"
 
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "store/kit/job.h"
 
 #include <fcntl.h>
@@ -17,19 +17,19 @@ struct bw_store {
     struct bw_store_options options;
     struct bw_jobs jobs;
     uv_poll_t poll;
-    int fd, words_fd, mouth_fd;
+    int fd, notices_fd, notices_socket;
     unsigned handles;
     bool gone;
-    struct bw_last_word *words;
-    struct bw_parent_ask ask;
-    struct bw_parent_tell tell;
+    struct bw_death_notice *words;
+    struct bw_parent_request ask;
+    struct bw_parent_message message;
 };
 
-/* ---- what it says ---- */
+/* ---- messages from the launcher ---- */
 
 static void on_reply(struct bw_store *store)
 {
-    struct bw_store_reply *reply = &store->tell.reply;
+    struct bw_store_reply *reply = &store->message.reply;
     struct bw_job *job = bw_jobs_find(&store->jobs, reply->id);
     reply->why[BW_WHY_MAX] = '\0';
     if (!job)
@@ -51,26 +51,26 @@ static void keep(int *place, int fd)
     *place = fd;
 }
 
-static void on_told(struct bw_store *store, int passed[2])
+static void on_message(struct bw_store *store, int passed[2])
 {
-    struct bw_parent_tell *tell = &store->tell;
+    struct bw_parent_message *message = &store->message;
     const struct bw_store_options *o = &store->options;
-    tell->event[sizeof tell->event - 1] = tell->line[sizeof tell->line - 1] = '\0';
-    switch (tell->kind) {
+    message->event[sizeof message->event - 1] = message->line[sizeof message->line - 1] = '\0';
+    switch (message->kind) {
     case BW_PARENT_REPLY:
         on_reply(store);
         break;
     case BW_PARENT_EVENT:
         if (o->event)
-            o->event(o->context, tell->event, tell->line);
+            o->event(o->context, message->event, message->line);
         break;
     case BW_PARENT_ENDED:
         if (o->ended)
-            o->ended(o->context, tell->error, tell->line);
+            o->ended(o->context, message->error, message->line);
         break;
-    case BW_PARENT_WORDS:
-        keep(&store->words_fd, passed[0]);
-        keep(&store->mouth_fd, passed[1]);
+    case BW_PARENT_DEATH_NOTICES:
+        keep(&store->notices_fd, passed[0]);
+        keep(&store->notices_socket, passed[1]);
         passed[0] = passed[1] = -1;
         if (o->words)
             o->words(o->context, "");
@@ -78,14 +78,14 @@ static void on_told(struct bw_store *store, int passed[2])
     }
 }
 
-static void on_gone(struct bw_store *store)
+static void on_launcher_gone(struct bw_store *store)
 {
     struct bw_job *next = NULL;
     store->gone = true;
     uv_poll_stop(&store->poll);
     for (struct bw_job *job = store->jobs.first; job; job = next) {
         next = job->next;
-        bw_job_fail(job, BW_OUTCOME_UNKNOWN, BW_EIO, "the launcher is gone");
+        bw_job_fail(job, BW_OUTCOME_UNKNOWN, BW_EIO, "the launcher exited");
     }
 }
 
@@ -95,17 +95,18 @@ static void on_readable(uv_poll_t *handle, int status, int events)
     int passed[2], got;
     (void)status;
     (void)events;
-    while ((got = bw_parent_receive(store->fd, &store->tell, sizeof store->tell, passed)) > 0) {
-        on_told(store, passed);
+    while ((got = bw_parent_receive(store->fd, &store->message, sizeof store->message, passed)) >
+           0) {
+        on_message(store, passed);
         for (int i = 0; i < 2; i++)
             if (passed[i] >= 0)
                 close(passed[i]);
     }
     if (got < 0)
-        on_gone(store);
+        on_launcher_gone(store);
 }
 
-/* ---- what we ask ---- */
+/* ---- requests to the launcher ---- */
 
 static void copy(char *to, size_t size, const char *from, bool *has)
 {
@@ -115,7 +116,7 @@ static void copy(char *to, size_t size, const char *from, bool *has)
 
 static int parent_request(struct bw_store *store, const struct bw_store_request *request)
 {
-    struct bw_parent_ask *ask = &store->ask;
+    struct bw_parent_request *ask = &store->ask;
     bool always;
     if (bw_store_request_check(request, TTL_MIN_NS) != 0)
         return BW_EINVAL;
@@ -142,26 +143,28 @@ static void parent_cancel(struct bw_store *store, uint64_t id)
     (void)bw_parent_send(store->fd, &store->ask, sizeof store->ask, -1, -1);
 }
 
-static bool parent_last_words(struct bw_store *store, const char *election,
-                              struct bw_last_words *out)
+static bool parent_death_notices(struct bw_store *store, const char *election,
+                                 struct bw_death_notices *out)
 {
     struct stat status;
     (void)election;
-    if (store->words_fd < 0 || store->mouth_fd < 0 || fstat(store->words_fd, &status) != 0 ||
-        status.st_size <= 0 || status.st_size > (off_t)(BW_LAST_WORDS_MAX * sizeof *store->words))
+    if (store->notices_fd < 0 || store->notices_socket < 0 ||
+        fstat(store->notices_fd, &status) != 0 || status.st_size <= 0 ||
+        status.st_size > (off_t)(BW_DEATH_NOTICES_MAX * sizeof *store->words))
         return false;
     if (!store->words)
-        store->words = calloc(BW_LAST_WORDS_MAX, sizeof *store->words);
+        store->words = calloc(BW_DEATH_NOTICES_MAX, sizeof *store->words);
     if (!store->words ||
-        pread(store->words_fd, store->words, (size_t)status.st_size, 0) != status.st_size)
+        pread(store->notices_fd, store->words, (size_t)status.st_size, 0) != status.st_size)
         return false;
-    *out = (struct bw_last_words){.rows = store->words,
+    *out =
+        (struct bw_death_notices){.rows = store->words,
                                   .count = (uint32_t)((size_t)status.st_size / sizeof *out->rows),
-                                  .socket = store->mouth_fd};
+                                  .socket = store->notices_socket};
     return true;
 }
 
-/* What the guardian says farewell by. */
+/* The socket on which the guardian confirms that the work is dead. */
 static int parent_hold(struct bw_store *store, const char *election,
                        unsigned char proof[BW_HOLD_PROOF])
 {
@@ -176,8 +179,8 @@ static void one_closed(struct bw_store *store)
 {
     if (--store->handles > 0)
         return;
-    keep(&store->words_fd, -1);
-    keep(&store->mouth_fd, -1);
+    keep(&store->notices_fd, -1);
+    keep(&store->notices_socket, -1);
     close(store->fd);
     free(store->words);
     free(store);
@@ -204,17 +207,19 @@ static int parent_open(struct bw_store **out, const char *url, struct uv_loop_s 
                 uv_poll_init(loop, &store->poll, (int)fd) == 0;
     if (!good) {
         free(store);
-        return bw_store_say(why, BW_EINVAL, "this store is a launcher's, for its supervisors");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid store URL: parent: is internal; a launcher sets it for its supervisors");
     }
     store->options = *options;
     store->fd = (int)fd;
-    store->words_fd = store->mouth_fd = -1;
+    store->notices_fd = store->notices_socket = -1;
     store->poll.data = store;
     store->handles = 2;
     if (bw_jobs_open(&store->jobs, loop, options, NULL, store) != 0) {
         store->handles--;
         uv_close((uv_handle_t *)&store->poll, on_poll_closed);
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "out of memory");
     }
     uv_poll_start(&store->poll, UV_READABLE, on_readable);
     *out = store;
@@ -230,10 +235,11 @@ static void parent_close(struct bw_store *store)
 #define PARENT_OPS(more)                                                                           \
     {                                                                                              \
         .scheme = "parent",                                                                        \
-        .traits = BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_TOLD | (more),    \
+        .traits =                                                                                  \
+            BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_LATE_RELEASE | (more),  \
         .ttl_min_ns = TTL_MIN_NS, .ttl_unit_ns = BW_MS, .summary = "the store of our launcher",    \
         .open = parent_open, .request = parent_request, .cancel = parent_cancel,                   \
-        .close = parent_close, .hold = parent_hold, .last_words = parent_last_words,               \
+        .close = parent_close, .hold = parent_hold, .death_notices = parent_death_notices,         \
     }
 
 static const struct bw_store_ops with_token = PARENT_OPS(BW_STORE_TOKEN);

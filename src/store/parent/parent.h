@@ -1,26 +1,27 @@
-/* The store that another process of ours has open: `parent:FD:TOKEN`. A launcher that is a peer
- * (run/shards/told.c) has one supervisor per shard in a process of its own; they ask it through a
- * socket that they inherit, packet by packet, and it asks its store. FD is that socket, TOKEN is 1
- * if the store gives tokens.
+/* The store `parent:FD:TOKEN`: a store in our parent process, the launcher.
  *
- * Both sides are the same program: packets are plain structs. Whatever is not as long as one is
- * dropped, and an answer that got lost is UNKNOWN to the asker, as with any store. Last words
- * (store.h) come as descriptors beside a packet.
+ * A launcher that is a peer (run/shards/peer_shards.c) runs one supervisor process per shard. Each
+ * supervisor sends its requests to the launcher through an inherited socket, one per packet, and
+ * the launcher passes them to its own store. FD is the socket. TOKEN is 1 if the launcher's store
+ * gives tokens.
  *
- * A supervisor shares its socket with its guardian. If the supervisor dies, the guardian confirms
- * that the work is dead by a packet of one byte (run/guardian/farewell.h). End of file without it
- * means that both are dead, and proves nothing about the work. */
-#ifndef BW_STORE_PARENT_H
-#define BW_STORE_PARENT_H
+ * - Both sides are the same program, so packets are plain structs.
+ * - A packet of any other length is dropped. A lost reply is UNKNOWN, as with any store.
+ * - Death notices (store.h) arrive as descriptors attached to a packet.
+ * - The supervisor shares its socket with its guardian. If the supervisor dies, the guardian
+ *   confirms that the work is dead by a packet of one byte (run/guardian/clean_close.h).
+ * - End of file without that packet means that both died. It proves nothing about the work. */
+#ifndef BW_STORE_PARENT_PARENT_H
+#define BW_STORE_PARENT_PARENT_H
 
 #include "store/store.h"
 
 #define BW_PARENT_SCHEME "parent:"
 
-struct bw_parent_ask {
-    bool cancel; /* forget request.id */
+struct bw_parent_request {
+    bool cancel; /* cancel the request request.id */
     bool has_candidate, has_value, has_containment;
-    struct bw_store_request request; /* its strings are these: */
+    struct bw_store_request request; /* its strings are in the fields below */
     char election[BW_ELECTION_NAME_MAX + 1], candidate[BW_CANDIDATE_ID_MAX + 1];
     char value[BW_VALUE_MAX + 1], containment[BW_CONTAINMENT_MAX + 1];
 };
@@ -29,28 +30,37 @@ enum bw_parent_kind {
     BW_PARENT_REPLY,
     BW_PARENT_EVENT, /* store.h: event */
     BW_PARENT_ENDED, /* store.h: ended */
-    BW_PARENT_WORDS  /* two descriptors: a file of struct bw_last_word, and the socket for them */
+    /* two descriptors: a file of death notices, and the socket to send them from */
+    BW_PARENT_DEATH_NOTICES
 };
 
-struct bw_parent_tell {
+struct bw_parent_message {
     enum bw_parent_kind kind;
     struct bw_store_reply reply;
     int error;
     char event[32], line[BW_WHY_MAX + 1];
 };
 
-/* The store of a URL with that scheme; NULL with a line in `why`. */
+/* Returns the store of a URL with this scheme. */
 const struct bw_store_ops *bw_store_parent_find(const char *url);
 
-/* One packet out, with up to two descriptors (-1: none). False: it did not go. */
+/* Sends one packet with up to two descriptors (-1: none). Returns false if it was not sent. */
 bool bw_parent_send(int fd, const void *packet, size_t bytes, int one, int other);
-#define BW_PARENT_FAREWELL 2
+#define BW_PARENT_CLEAN_CLOSE 2
 
-/* One packet in, exactly `bytes` long. 1; BW_PARENT_FAREWELL: it was the guardian's; 0: none there,
- * or a wrong one; -1: the other side is gone. Descriptors are the caller's. */
+/* Receives one packet of exactly `bytes` bytes.
+ *
+ * Returns:
+ * - 1: received
+ * - BW_PARENT_CLEAN_CLOSE: the guardian's confirmation that the work is dead
+ * - 0: no packet, or one of a wrong length
+ * - -1: the other side has closed the socket
+ *
+ * The caller owns the received descriptors. */
 int bw_parent_receive(int fd, void *packet, size_t bytes, int passed[2]);
 
-/* The strings of what was asked, back in their places. False: no request that anybody may make. */
-bool bw_parent_read(struct bw_parent_ask *ask);
+/* Sets the string pointers in `request` to the fields of the received packet. Returns false if the
+ * request is invalid. */
+bool bw_parent_read(struct bw_parent_request *ask);
 
 #endif

@@ -1,9 +1,9 @@
-/* The store whose elections are decided by peers instead of by a server; see store.c for the model.
- */
-#ifndef BW_STORE_PEER_H
-#define BW_STORE_PEER_H
+/* The store `peer:`: peers decide its elections, without a server. Model and guarantees:
+ * store.c. */
+#ifndef BW_STORE_PEER_PEER_H
+#define BW_STORE_PEER_PEER_H
 
-#include "core/shards/seat.h"
+#include "core/peer/leader_slot.h"
 #include "net/sealed/keyring.h"
 #include "net/tls/credentials.h"
 #include "peer/node.h"
@@ -11,27 +11,28 @@
 #include "store/peer/settings.h"
 
 /* One election: the only one, or with shards=N one of NAME.0 to NAME.(N-1). */
-struct peer_place {
-    uint32_t number; /* among the peers' elections */
+struct peer_shard {
+    uint32_t number; /* index among the peers' elections */
     char election[BW_ELECTION_NAME_MAX + 1];
-    struct peer_seat seat;
-    /* What readers see beside the seat. */
+    struct leader_slot slot;
+    /* Shown to readers in addition to the slot. */
     uint64_t version, request;
     char candidate[BW_CANDIDATE_ID_MAX + 1], value[BW_VALUE_MAX + 1];
     char containment[BW_CONTAINMENT_MAX + 1];
     struct bw_note note;
-    bw_node heir; /* who is to follow us; NONE: whoever the peers elect */
-    /* Who was asked to get ready for that; NONE: nobody. And how it was called. */
-    bw_node asked;
-    bw_time asked_until; /* when it may be asked again */
-    char asked_name[BW_CANDIDATE_ID_MAX + 1];
-    /* The last transfer that somebody asked for: to whom (NONE: none), why it came to nothing (0:
-     * it has not), and when the peer named is taken for silent (NEVER: it has answered). */
-    bw_node sought;
-    int sought_error;
-    bw_time sought_until;
-    char contender[BW_CANDIDATE_ID_MAX + 1]; /* who stands in line here */
-    bool done;                               /* its work has ended for good, here or elsewhere */
+    bw_node successor; /* chosen successor; NONE: any peer */
+    /* The peer that was asked to prepare as successor (NONE: none), and its name in the note. */
+    bw_node preparing;
+    bw_time prepare_again_at; /* when it may be asked again */
+    char preparing_name[BW_CANDIDATE_ID_MAX + 1];
+    /* The last requested transfer: its target (NONE: none), why it failed (0: it has not), and when
+     * the target counts as not answering (NEVER: it has answered). */
+    bw_node transfer_to;
+    int transfer_error;
+    bw_time transfer_until;
+    char queued[BW_CANDIDATE_ID_MAX + 1]; /* our candidate in the queue */
+    /* the election's work has ended for good, on this peer or another */
+    bool done;
 };
 
 struct bw_store {
@@ -42,36 +43,34 @@ struct bw_store {
     struct bw_peer *peer;
     struct bw_keyring *keyring;
     struct bw_credentials *credentials; /* NULL: no TLS */
-    uv_timer_t timer;                   /* until a seat must be looked at again */
-    uv_fs_poll_t key_watch;             /* the key file, while there is one */
-    unsigned handles;                   /* to be closed before it is freed */
-    char ended[BW_WHY_MAX + 1];         /* why it can take no part any more; "": it can */
-    struct peer_place *places;          /* settings.shards of them, or one */
-    uint32_t places_count;
-    struct bw_last_word *words;
-    struct bw_peer_letter *letters;
+    uv_timer_t timer;                   /* next deadline of any slot */
+    uv_fs_poll_t key_watch;             /* polls the key file, if there is one */
+    unsigned handles;                   /* handles to close before freeing */
+    char ended[BW_WHY_MAX + 1];         /* why this peer can no longer take part; "": it can */
+    struct peer_shard *shards;          /* settings.shards elements, or one */
+    uint32_t shards_count;
+    struct bw_death_notice *notices;
+    struct bw_peer_death_notice *messages;
 };
-
-/* Now, on the clock of announcements. */
-bw_time peers_now(void);
 
 /* ---- ops.c: requests ---- */
 
-int peers_ask(struct bw_store *store, const struct bw_store_request *request);
-/* Something changed or time passed: answers what waited for it, and keeps the timer. */
-void peers_look(struct bw_store *store, struct peer_place *place, bool changed);
-/* The place of an election; NULL: these peers do not elect for it. */
-struct peer_place *peers_place(struct bw_store *store, const char *election);
-/* Somebody asks us, the leader, to hand over. */
+int peers_request(struct bw_store *store, const struct bw_store_request *request);
+/* Call this when the shard changed or time has passed. Answers the pending requests that can now be
+ * answered, and arms the timer. */
+void peers_update(struct bw_store *store, struct peer_shard *shard, bool changed);
+/* Returns the shard with this election name; NULL: these peers do not run that election. */
+struct peer_shard *peers_shard(struct bw_store *store, const char *election);
+/* Handles an order from another peer or a user: hand over, prepare, or the answer to a PREPARE. */
 void peers_ordered(struct bw_store *store, const struct bw_peer_order *order);
-/* What has become of the transfer to `to`: 0, or why it came to nothing. */
+/* Returns the outcome of the transfer to `to`: 0, or why it failed. */
 int peers_outcome(struct bw_store *store, uint32_t election, bw_node to);
 
 /* ---- record.c ---- */
 
-void peers_record(struct bw_store *store, const struct peer_place *place,
+void peers_record(struct bw_store *store, const struct peer_shard *shard,
                   struct bw_store_record *record);
-/* The node of that name among the members; NONE: nobody. */
-bw_node peers_named(struct bw_store *store, const char *name);
+/* Finds a member by name, or by number. NONE: no such member. */
+bw_node peers_find_member(struct bw_store *store, const char *name);
 
 #endif

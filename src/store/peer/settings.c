@@ -1,17 +1,16 @@
-/* What a peer URL says; see settings.h. */
+/* Settings of a peer URL; see settings.h. */
 #include "store/peer/settings.h"
 
+#include "core/base/bug.h"
+#include "core/base/drift.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "net/loopback.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define TTL_NS     (10 * BW_SEC)
-#define PERIOD_NS  (100 * BW_MS)
-#define DETECT_NS  (500 * BW_MS)
-#define LATENCY_NS (50 * BW_MS)
+#define TTL_NS (10 * BW_SEC)
 
 static const char *const keys[] = {
     "id",        "listen", "advertise", "join",          "data",         "members",
@@ -25,7 +24,7 @@ static int read_text(const struct bw_url *url, const char *key, char *out, size_
     const char *value = bw_url_query(url, key);
     int length = snprintf(out, size, "%s", value ? value : "");
     if (length < 0 || (size_t)length >= size)
-        return bw_store_say(why, BW_EINVAL, "%s= is too long in the peer URL", key);
+        return bw_store_explain(why, BW_EINVAL, "invalid peer URL: %s= is too long", key);
     return 0;
 }
 
@@ -51,8 +50,9 @@ static int read_texts(struct peer_settings *s, const struct bw_url *url, char *w
             return error;
     }
     if (strlen(url->path) > BW_ELECTION_NAME_MAX)
-        return bw_store_say(why, BW_EINVAL, "the election's name has more than %u bytes",
-                            BW_ELECTION_NAME_MAX);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid peer URL: the election name has more than %u bytes",
+                                BW_ELECTION_NAME_MAX);
     memcpy(s->election, url->path, strlen(url->path) + 1);
     return 0;
 }
@@ -71,8 +71,9 @@ static int read_numbers(struct peer_settings *s, const struct bw_url *url, char 
         const char *text = bw_url_query(url, numbers[i].key);
         uint64_t number = 0;
         if (text && bw_text_number(text, strlen(text), numbers[i].max, &number) != 0)
-            return bw_store_say(why, BW_EINVAL, "%s=%.60s: no number up to %llu, in the peer URL",
-                                numbers[i].key, text, (unsigned long long)numbers[i].max);
+            return bw_store_explain(why, BW_EINVAL,
+                                    "invalid peer URL: %s=%.60s: expected a number up to %llu",
+                                    numbers[i].key, text, (unsigned long long)numbers[i].max);
         *numbers[i].out = (uint32_t)number;
     }
     return 0;
@@ -84,25 +85,29 @@ static int read_times(struct peer_settings *s, const struct bw_url *url, char *w
         const char *key;
         bw_time *out, otherwise;
     } times[] = {{"ttl", &s->ttl_ns, TTL_NS},
-                 {"period", &s->period_ns, PERIOD_NS},
-                 {"detect", &s->detect_ns, DETECT_NS},
-                 {"latency", &s->latency_ns, LATENCY_NS}};
+                 {"period", &s->times.period_ns, 0},
+                 {"detect", &s->times.detect_ns, 0},
+                 {"latency", &s->times.latency_ns, 0}};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         const char *text = bw_url_query(url, times[i].key);
         *times[i].out = times[i].otherwise;
         if (text && (bw_text_duration(text, strlen(text), times[i].out) != 0 ||
                      *times[i].out < BW_MS || *times[i].out > BW_LEASE_TTL_MAX))
-            return bw_store_say(why, BW_EINVAL, "%s=%.60s: no time from 1ms on, in the peer URL",
-                                times[i].key, text);
+            return bw_store_explain(
+                why, BW_EINVAL, "invalid peer URL: %s=%.60s: expected a duration of 1ms or more",
+                times[i].key, text);
     }
     const char *drift = bw_url_query(url, "drift");
     double ratio = 0.01;
     if (drift && (bw_text_ratio(drift, strlen(drift), &ratio) != 0 || ratio > 0.3))
-        return bw_store_say(why, BW_EINVAL, "drift=%.60s: write 1%%, at most 30%%", drift);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid peer URL: drift=%.60s: expected a percentage up to 30%%",
+                                drift);
     s->drift_ppm = (uint32_t)(ratio * 1e6 + 0.5);
-    if (s->detect_ns < 3 * s->period_ns)
-        return bw_store_say(why, BW_EINVAL,
-                            "it must hold that detect >= 3 period: one lost beat is no silence");
+    bw_peer_times_derive(&s->times);
+    if (!bw_peer_times_fit(&s->times))
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid peer URL: detect= must be at least 3 times period=");
     return 0;
 }
 
@@ -119,7 +124,8 @@ static int read_switches(struct peer_settings *s, const struct bw_url *url, char
         const char *text = bw_url_query(url, switches[i].key);
         *switches[i].out = text && strcmp(text, "1") == 0;
         if (text && !*switches[i].out && strcmp(text, "0") != 0)
-            return bw_store_say(why, BW_EINVAL, "%s= is 0 or 1 in the peer URL", switches[i].key);
+            return bw_store_explain(why, BW_EINVAL, "invalid peer URL: %s= must be 0 or 1",
+                                    switches[i].key);
     }
     return 0;
 }
@@ -134,21 +140,26 @@ static int read_choices(struct peer_settings *s, const struct bw_url *url, char 
         detector = "phi";
     s->algorithm = bw_elector_find(algorithm);
     if (!s->algorithm)
-        return bw_store_say(why, BW_EINVAL, "unknown algorithm '%.60s' in the peer URL", algorithm);
+        return bw_store_explain(why, BW_EINVAL, "invalid peer URL: unknown algorithm '%.60s'",
+                                algorithm);
     s->detector = bw_detector_find(detector);
     if (!s->detector && strcmp(detector, "none") != 0)
-        return bw_store_say(why, BW_EINVAL, "unknown detector '%.60s' in the peer URL", detector);
+        return bw_store_explain(why, BW_EINVAL, "invalid peer URL: unknown detector '%.60s'",
+                                detector);
     if (!s->detector && !(s->algorithm->traits & BW_TRAIT_OWN_TIMERS))
-        return bw_store_say(why, BW_EINVAL, "%s notices no dead leader without a detector",
-                            s->algorithm->name);
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid peer URL: algorithm %s needs a detector to notice a dead leader",
+            s->algorithm->name);
     if (s->quorum && !(s->algorithm->traits & BW_TRAIT_GUARDABLE))
-        return bw_store_say(
-            why, BW_EINVAL, "no quorum guard fits around %s%s", s->algorithm->name,
-            s->algorithm->traits & BW_TRAIT_MAY_SPLIT ? "" : ": it does not split anyway");
+        return bw_store_explain(
+            why, BW_EINVAL, "invalid peer URL: quorum=1 cannot be used with algorithm %s%s",
+            s->algorithm->name,
+            s->algorithm->traits & BW_TRAIT_MAY_SPLIT ? "" : ", which does not split anyway");
     return 0;
 }
 
-/* The hosts of the URL, as `join` has them. */
+/* Appends the hosts of the URL to `join`. */
 static int read_join(struct peer_settings *s, const struct bw_url *url, char *why)
 {
     const char *given = bw_url_query(url, "join");
@@ -157,48 +168,52 @@ static int read_join(struct peer_settings *s, const struct bw_url *url, char *wh
         const struct bw_url_host *host = &url->host[i];
         bool six = strchr(host->name, ':') != NULL;
         if (host->port == 0)
-            return bw_store_say(why, BW_EINVAL, "%.60s: which port? In the peer URL", host->name);
+            return bw_store_explain(why, BW_EINVAL, "invalid peer URL: host %.60s: missing port",
+                                    host->name);
         if (used >= 0 && (size_t)used < sizeof s->join)
             used += snprintf(s->join + used, sizeof s->join - (size_t)used, "%s%s%s%s:%u",
                              used ? "," : "", six ? "[" : "", host->name, six ? "]" : "",
                              (unsigned)host->port);
     }
     if (used < 0 || (size_t)used >= sizeof s->join)
-        return bw_store_say(why, BW_EINVAL, "join= is too long in the peer URL");
+        return bw_store_explain(why, BW_EINVAL, "invalid peer URL: join= is too long");
     return 0;
 }
 
 static int check(const struct peer_settings *s, char *why)
 {
     if (s->id == 0)
-        return bw_store_say(why, BW_EINVAL, "which peer is this? id=N in the peer URL, from 1");
+        return bw_store_explain(why, BW_EINVAL, "invalid peer URL: missing id=N (1 or more)");
     if (!s->listen[0] || !s->data[0])
-        return bw_store_say(why, BW_EINVAL, "%s= is missing in the peer URL",
-                            s->listen[0] ? "data" : "listen");
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid peer URL: missing %s=", s->listen[0] ? "data" : "listen");
     if (!s->members[0] && !s->join[0] && s->expect != 1)
-        return bw_store_say(why, BW_EINVAL,
-                            "whom to join? join= or members=, or expect=1 to be alone");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid peer URL: need join= or members=, or expect=1 for a single peer");
     if (s->shards && (!s->election[0] || strlen(s->election) + 11 > BW_ELECTION_NAME_MAX))
-        return bw_store_say(why, BW_EINVAL,
-                            "shards= needs the election's name in the peer URL, of at most %u "
-                            "bytes",
-                            BW_ELECTION_NAME_MAX - 11);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid peer URL: shards= needs an election name of at most %u "
+                                "bytes",
+                                BW_ELECTION_NAME_MAX - 11);
     if (s->shards > 1 && !s->detector)
-        return bw_store_say(why, BW_EINVAL,
-                            "shards are spread over who is alive: a detector is needed");
+        return bw_store_explain(why, BW_EINVAL, "invalid peer URL: shards= needs a detector");
     if (s->shards > 1 && s->algorithm == &bw_elect_lowest)
-        return bw_store_say(why, BW_EINVAL,
-                            "%s has one leader for all: it cannot spread shards over the peers",
-                            s->algorithm->name);
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid peer URL: algorithm %s has one leader for all shards; use another",
+            s->algorithm->name);
     if (!s->tls_cert[0] != !s->tls_key[0] || !s->tls_cert[0] != !s->tls_ca[0])
-        return bw_store_say(why, BW_EINVAL,
-                            "tls-cert-file, tls-key-file and tls-ca-file go together");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid peer URL: tls-cert-file, tls-key-file and tls-ca-file must be given together");
     if (!s->key_file[0] && !s->insecure && !bw_net_address_is_loopback(s->listen))
-        return bw_store_say(why, BW_EDENIED,
-                            "%.80s can be reached by others, who could pose as a peer: give all "
-                            "peers one key (bellwether peer keygen) by key-file, or allow it: "
-                            "insecure",
-                            s->listen);
+        return bw_store_explain(
+            why, BW_EDENIED,
+            "%.80s is reachable from other machines without authentication; use "
+            "the same key-file= for all peers (bellwether peer keygen), or "
+            "insecure=1",
+            s->listen);
     return 0;
 }
 
@@ -208,7 +223,7 @@ int peer_settings_read(struct peer_settings *settings, const char *text, char *w
     memset(settings, 0, sizeof *settings);
     int error = bw_url_parse(&url, text, why);
     if (!error)
-        error = bw_url_only(&url, keys, why);
+        error = bw_url_check_keys(&url, keys, why);
     if (!error)
         error = read_texts(settings, &url, why);
     if (!error)
@@ -234,11 +249,16 @@ static const char *or_null(const char *text)
     return text[0] ? text : NULL;
 }
 
-/* A promise given at t must still have a TTL left for a renewal that comes up to a period after the
- * beat that it answered, on clocks that run wrong by the drift on both sides. */
+/* Duration of a voter's promise. When a renewal arrives, up to a period after the heartbeat that
+ * the promise answered, a TTL must be left, with clocks that drift on both sides. All peers must
+ * use the same duration; it depends on the drift only above 9 %, where a quarter is too little. */
 static bw_time promise(const struct peer_settings *s)
 {
-    return bw_time_add(s->ttl_ns + s->ttl_ns / 4, 2 * s->period_ns);
+    bw_time periods = 2 * s->times.period_ns;
+    bw_time usual = bw_time_add(s->ttl_ns + s->ttl_ns / 4, periods);
+    if (s->drift_ppm <= 90000u || BW_BUG(peer_promise_ignores_drift))
+        return usual;
+    return bw_drift_lengthen(s->ttl_ns + s->ttl_ns / 8 + periods, s->drift_ppm);
 }
 
 void peer_settings_fill(const struct peer_settings *s, struct bw_peer_options *options)
@@ -259,13 +279,13 @@ void peer_settings_fill(const struct peer_settings *s, struct bw_peer_options *o
     options->elections = s->shards ? s->shards : 1;
     options->priority = s->priority;
     options->ordinary = s->ordinary;
-    options->elect.count = s->expect; /* for time-outs that grow with the ring */
-    bw_elector_defaults(&options->elect, s->latency_ns, s->period_ns);
-    options->elect.timeout_min_ns = s->detect_ns;
-    options->elect.timeout_max_ns = s->detect_ns + s->detect_ns * 2 / 5;
+    options->elect.count = s->expect; /* for timeouts that grow with the ring */
+    bw_elector_defaults(&options->elect, s->times.latency_ns, s->times.period_ns);
+    options->elect.timeout_min_ns = s->times.detect_ns;
+    options->elect.timeout_max_ns = s->times.detect_ns + s->times.detect_ns * 2 / 5;
     options->elect.promise_ns = promise(s);
     options->elect.drift_ppm = s->drift_ppm;
-    bw_detector_defaults(&options->detect, s->period_ns);
-    options->detect.timeout_ns = s->detect_ns;
-    options->detect.limit_ns = bw_time_max(options->detect.limit_ns, s->detect_ns);
+    bw_detector_defaults(&options->detect, s->times.period_ns);
+    options->detect.timeout_ns = s->times.detect_ns;
+    options->detect.limit_ns = bw_time_max(options->detect.limit_ns, s->times.detect_ns);
 }

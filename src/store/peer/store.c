@@ -1,16 +1,22 @@
-/* Peers as a store: the elections are decided by the instances themselves (peer/node.h), and this
- * one is one of them.
+/* The store `peer:`. The peers decide the elections themselves (peer/node.h); this process is one
+ * of them.
  *
- * Model: a process crashes, pauses and restarts; the network loses, delays and cuts; nobody who has
- * a key lies. What is promised in a partition is the algorithm's own sentence (elector.h). With
- * Raft or the quorum guard a leadership has a token that only grows, and nobody leads before
- * whoever led can no longer act: the promise to it has run out, or its work is known to be dead.
- * Without them two may lead in a partition, and there is no token.
+ * Model: a process crashes, pauses and restarts. The network loses, delays and partitions. No
+ * process that has a key lies.
  *
- * There is no record anywhere: what a reader sees is made up here from what this peer was told. So
- * there are no candidates to list, and what an earlier holder left behind is known by name only. */
+ * Guarantees:
+ * - In a partition: what the algorithm promises (elector.h).
+ * - With Raft or the quorum guard: each leadership has a token that only grows. A peer leads only
+ *   when no earlier leader can act any more: the promise to it has expired, or its work is known to
+ *   be dead.
+ * - Without them: two peers may lead in a partition, and there is no token.
+ *
+ * No record is stored anywhere: each peer derives the record it shows from the announcements it
+ * received. So there is no list of candidates, and of an earlier holder only its name is known. */
 #include "store/peer/peer.h"
 
+#include "os/clock.h"
+#include "os/loop.h"
 #include "store/module.h"
 
 #include <stdio.h>
@@ -18,12 +24,12 @@
 #include <string.h>
 
 #define TTL_MIN_NS     (100 * BW_MS)
-#define KEY_LOOK_MS    1000u
+#define KEY_POLL_MS    1000u
 #define WHY_BYTES(why) (int)BW_WHY_MAX, (why)
 
-/* ---- what the peer says ---- */
+/* ---- callbacks of the peer ---- */
 
-static void say(struct bw_store *store, const char *event, const char *line)
+static void report_event(struct bw_store *store, const char *event, const char *line)
 {
     if (store->options.event)
         store->options.event(store->options.context, event, line);
@@ -33,25 +39,26 @@ static void on_announced(void *context, uint32_t election,
                          const struct bw_announcement *announcement)
 {
     struct bw_store *store = context;
-    struct peer_place *place = &store->places[election];
-    peers_look(store, place, peer_seat_hear(&place->seat, announcement, peers_now()));
+    struct peer_shard *shard = &store->shards[election];
+    peers_update(store, shard, leader_slot_announce(&shard->slot, announcement, bw_clock_boot()));
 }
 
 static void on_held(void *context, uint32_t election, bool held)
 {
     struct bw_store *store = context;
-    struct peer_place *place = &store->places[election];
-    say(store, held ? "held" : "resumed", held ? "a recovery holds all work" : "work may go on");
-    peers_look(store, place, peer_seat_hold(&place->seat, held, peers_now()));
+    struct peer_shard *shard = &store->shards[election];
+    report_event(store, held ? "held" : "resumed",
+                 held ? "a recovery has stopped all work" : "work may continue");
+    peers_update(store, shard, leader_slot_hold(&shard->slot, held, bw_clock_boot()));
 }
 
 static const char *name_of(struct bw_store *store, bw_node node)
 {
     const char *name = bw_peer_name(store->peer, node);
-    return name ? name : "somebody unknown";
+    return name ? name : "an unknown peer";
 }
 
-/* Of the two the one with the lower number recovers, so that one does. */
+/* Of the two leaders, the one with the lower number recovers, so that exactly one does. */
 static void on_split(void *context, uint32_t election, const struct bw_peer_claim *one,
                      const struct bw_peer_claim *other)
 {
@@ -62,7 +69,7 @@ static void on_split(void *context, uint32_t election, const struct bw_peer_clai
     (void)election;
     if (!store->options.event)
         return;
-    snprintf(line, sizeof line, "two led at once: '%.100s' (term %llu) and '%.100s' (term %llu)",
+    snprintf(line, sizeof line, "two leaders: '%.100s' (term %llu) and '%.100s' (term %llu)",
              name_of(store, one->node), (unsigned long long)one->term, name_of(store, other->node),
              (unsigned long long)other->term);
     store->options.event(store->options.context, low == self ? "split-brain" : "split-seen", line);
@@ -71,22 +78,22 @@ static void on_split(void *context, uint32_t election, const struct bw_peer_clai
 static void on_differs(void *context, bw_node node, const char *line)
 {
     (void)node;
-    say(context, "settings-differ", line);
+    report_event(context, "settings-differ", line);
 }
 
 static void on_formed(void *context)
 {
     struct bw_store *store = context;
-    for (uint32_t i = 0; i < store->places_count; i++)
-        peers_look(store, &store->places[i], true);
+    for (uint32_t i = 0; i < store->shards_count; i++)
+        peers_update(store, &store->shards[i], true);
 }
 
-/* Its work has ended for good somewhere. */
+/* The work of this shard has ended for good on some peer. */
 static void on_done(void *context, uint32_t election)
 {
     struct bw_store *store = context;
-    store->places[election].done = true;
-    peers_look(store, &store->places[election], true);
+    store->shards[election].done = true;
+    peers_update(store, &store->shards[election], true);
 }
 
 static void on_ordered(void *context, const struct bw_peer_order *order)
@@ -99,25 +106,25 @@ static int on_outcome(void *context, uint32_t election, bw_node to)
     return peers_outcome(context, election, to);
 }
 
-/* Nobody leads here any more, and what is asked from here on is refused with this line; only that
- * our work is dead is still told. */
+/* Called when this peer can no longer take part. It leads nothing any more, and requests fail with
+ * the text `why`. Only RELEASE is still accepted, to notify the others that our work is dead. */
 static void on_ended(void *context, int error, const char *why)
 {
     struct bw_store *store = context;
-    struct bw_announcement nobody = {.leader = BW_NODE_NONE};
+    struct bw_announcement no_leader = {.leader = BW_NODE_NONE};
     snprintf(store->ended, sizeof store->ended, "%.*s", WHY_BYTES(why));
     if (store->options.ended)
         store->options.ended(store->options.context, error, why);
-    for (uint32_t i = 0; i < store->places_count; i++)
-        peers_look(store, &store->places[i],
-                   peer_seat_hear(&store->places[i].seat, &nobody, peers_now()));
+    for (uint32_t i = 0; i < store->shards_count; i++)
+        peers_update(store, &store->shards[i],
+                     leader_slot_announce(&store->shards[i].slot, &no_leader, bw_clock_boot()));
 }
 
-static void on_letters(void *context, uint32_t election)
+static void on_notices_changed(void *context, uint32_t election)
 {
     struct bw_store *store = context;
     if (store->options.words)
-        store->options.words(store->options.context, store->places[election].election);
+        store->options.words(store->options.context, store->shards[election].election);
 }
 
 /* ---- opening and closing ---- */
@@ -127,9 +134,9 @@ static void free_store(struct bw_store *store)
     if (store->credentials)
         bw_credentials_close(store->credentials);
     bw_keyring_free(store->keyring);
-    free(store->places);
-    free(store->words);
-    free(store->letters);
+    free(store->shards);
+    free(store->notices);
+    free(store->messages);
     free(store);
 }
 
@@ -154,22 +161,22 @@ static void on_peer_closed(void *context)
     one_closed(context);
 }
 
-/* A file that cannot be used leaves the keys in force. Last words are sealed anew: the key of the
- * old ones may have gone. */
+/* Reloads the key file when it changes. If that fails, the old keys stay in force. Death notices
+ * are sealed again, because their key may have been removed. */
 static void on_key_file(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
                         const uv_stat_t *after)
 {
     struct bw_store *store = handle->data;
-    char why[BW_KEYRING_WHY_MAX + 1] = "the key file cannot be found";
+    char why[BW_KEYRING_WHY_MAX + 1] = "cannot find the key file";
     (void)before;
     (void)after;
     if (status != 0 || bw_keyring_reload(store->keyring, why) != 0) {
-        say(store, "keys-refused", why);
+        report_event(store, "keys-refused", why);
         return;
     }
-    say(store, "keys-read", "the key file changed: its keys are in force");
-    for (uint32_t i = 0; i < store->places_count; i++)
-        on_letters(store, i);
+    report_event(store, "keys-read", "key file reloaded; new keys are in force");
+    for (uint32_t i = 0; i < store->shards_count; i++)
+        on_notices_changed(store, i);
 }
 
 static int open_keys(struct bw_store *store, char *why)
@@ -178,16 +185,16 @@ static int open_keys(struct bw_store *store, char *why)
     char line[BW_KEYRING_WHY_MAX + 1] = "";
     if (!file[0]) {
         store->keyring = bw_keyring_public();
-        return store->keyring ? 0 : bw_store_say(why, BW_ENOMEM, "no memory left");
+        return store->keyring ? 0 : bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
     int error = bw_keyring_load(&store->keyring, file, line);
     bool lasts = error == BW_EIO || error == BW_EMALFORMED || error == BW_ELIMIT;
-    return error ? bw_store_say(why, lasts ? BW_EINVAL : error, "%s", line) : 0;
+    return error ? bw_store_explain(why, lasts ? BW_EINVAL : error, "%s", line) : 0;
 }
 
-static void on_tls_said(void *context, const char *line)
+static void on_tls_event(void *context, const char *line)
 {
-    say(context, "tls", line);
+    report_event(context, "tls", line);
 }
 
 static int open_tls(struct bw_store *store, char *why)
@@ -200,11 +207,11 @@ static int open_tls(struct bw_store *store, char *why)
         .whose = "peer",
         .dials = true,
         .context = store,
-        .say = on_tls_said};
+        .say = on_tls_event};
     if (!s->tls_cert[0])
         return 0;
     int error = bw_credentials_open(&store->credentials, &options, line);
-    return error ? bw_store_say(why, error == BW_EIO ? BW_EINVAL : error, "%s", line) : 0;
+    return error ? bw_store_explain(why, error == BW_EIO ? BW_EINVAL : error, "%s", line) : 0;
 }
 
 static int open_peer(struct bw_store *store, char *why)
@@ -216,7 +223,7 @@ static int open_peer(struct bw_store *store, char *why)
                                       .context = store,
                                       .formed = on_formed,
                                       .announced = on_announced,
-                                      .letters = on_letters,
+                                      .death_notices_changed = on_notices_changed,
                                       .ordered = on_ordered,
                                       .outcome = on_outcome,
                                       .held = on_held,
@@ -226,26 +233,26 @@ static int open_peer(struct bw_store *store, char *why)
                                       .ended = on_ended};
     peer_settings_fill(&store->settings, &options);
     int error = bw_peer_open(&store->peer, &options, line);
-    return error ? bw_store_say(why, error, "%.*s", WHY_BYTES(line)) : 0;
+    return error ? bw_store_explain(why, error, "%.*s", WHY_BYTES(line)) : 0;
 }
 
-static int make_places(struct bw_store *store, char *why)
+static int make_shards(struct bw_store *store, char *why)
 {
     const struct peer_settings *s = &store->settings;
-    store->places_count = s->shards ? s->shards : 1;
-    store->places = calloc(store->places_count, sizeof *store->places);
-    if (!store->places)
-        return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
-    for (uint32_t i = 0; i < store->places_count; i++) {
-        struct peer_place *place = &store->places[i];
-        place->number = i;
-        place->version = 1;
-        peer_seat_init(&place->seat, s->id, s->ttl_ns);
+    store->shards_count = s->shards ? s->shards : 1;
+    store->shards = calloc(store->shards_count, sizeof *store->shards);
+    if (!store->shards)
+        return bw_store_explain(why, BW_ENOMEM, "no memory for a peer");
+    for (uint32_t i = 0; i < store->shards_count; i++) {
+        struct peer_shard *shard = &store->shards[i];
+        shard->number = i;
+        shard->version = 1;
+        leader_slot_init(&shard->slot, s->id, s->ttl_ns);
         if (s->shards)
-            snprintf(place->election, sizeof place->election, "%.*s.%u",
+            snprintf(shard->election, sizeof shard->election, "%.*s.%u",
                      (int)BW_ELECTION_NAME_MAX - 11, s->election, (unsigned)i);
         else
-            snprintf(place->election, sizeof place->election, "%s", s->election);
+            snprintf(shard->election, sizeof shard->election, "%s", s->election);
     }
     return 0;
 }
@@ -254,9 +261,11 @@ static int open_parts(struct bw_store *store, const char *url, char *why)
 {
     int error = peer_settings_read(&store->settings, url, why);
     if (!error)
-        error = make_places(store, why);
+        error = make_shards(store, why);
     if (!error)
         error = open_keys(store, why);
+    if (!error && store->settings.key_file[0] && bw_loop_start_pool(store->loop) != 0)
+        error = bw_store_explain(why, BW_ENOMEM, "cannot start threads to watch the key file");
     if (!error)
         error = open_tls(store, why);
     return error ? error : open_peer(store, why);
@@ -272,7 +281,7 @@ static void start_handles(struct bw_store *store)
     uv_fs_poll_init(store->loop, &store->key_watch);
     store->key_watch.data = store;
     store->handles++;
-    uv_fs_poll_start(&store->key_watch, on_key_file, store->settings.key_file, KEY_LOOK_MS);
+    uv_fs_poll_start(&store->key_watch, on_key_file, store->settings.key_file, KEY_POLL_MS);
 }
 
 static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *loop,
@@ -280,7 +289,7 @@ static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *l
 {
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
+        return bw_store_explain(why, BW_ENOMEM, "no memory for a peer");
     store->loop = loop;
     store->options = *options;
     int error = open_parts(store, url, why);
@@ -295,7 +304,7 @@ static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *l
         uv_close((uv_handle_t *)&store->timer, on_handle_closed);
         if (store->settings.key_file[0])
             uv_close((uv_handle_t *)&store->key_watch, on_handle_closed);
-        return bw_store_say(why, BW_ENOMEM, "no memory for a peer");
+        return bw_store_explain(why, BW_ENOMEM, "no memory for a peer");
     }
     *out = store;
     return 0;
@@ -314,7 +323,8 @@ static void peer_close(struct bw_store *store)
 
 static int peer_request(struct bw_store *store, const struct bw_store_request *request)
 {
-    return bw_store_request_check(request, TTL_MIN_NS) != 0 ? BW_EINVAL : peers_ask(store, request);
+    return bw_store_request_check(request, TTL_MIN_NS) != 0 ? BW_EINVAL
+                                                            : peers_request(store, request);
 }
 
 static void peer_cancel(struct bw_store *store, uint64_t id)
@@ -331,38 +341,39 @@ static bool peer_about(struct bw_store *store, char *about)
     return true;
 }
 
-/* ---- last words ---- */
+/* ---- death notices ---- */
 
-static bool make_room(struct bw_store *store)
+static bool allocate_notices(struct bw_store *store)
 {
-    if (!store->words)
-        store->words = calloc(BW_LAST_WORDS_MAX, sizeof *store->words);
-    if (!store->letters)
-        store->letters = calloc(BW_LAST_WORDS_MAX, sizeof *store->letters);
-    return store->words && store->letters;
+    if (!store->notices)
+        store->notices = calloc(BW_DEATH_NOTICES_MAX, sizeof *store->notices);
+    if (!store->messages)
+        store->messages = calloc(BW_DEATH_NOTICES_MAX, sizeof *store->messages);
+    return store->notices && store->messages;
 }
 
-static bool put_word(struct bw_last_word *word, const struct bw_peer_letter *letter)
+static bool copy_notice(struct bw_death_notice *word, const struct bw_peer_death_notice *notice)
 {
-    if (letter->to_length > sizeof word->to || letter->length > sizeof word->bytes)
+    if (notice->to_length > sizeof word->to || notice->length > sizeof word->bytes)
         return false;
-    word->to_length = (uint16_t)letter->to_length;
-    word->length = (uint16_t)letter->length;
-    memcpy(word->to, &letter->to, letter->to_length);
-    memcpy(word->bytes, letter->bytes, letter->length);
+    word->to_length = (uint16_t)notice->to_length;
+    word->length = (uint16_t)notice->length;
+    memcpy(word->to, &notice->to, notice->to_length);
+    memcpy(word->bytes, notice->bytes, notice->length);
     return true;
 }
 
-static bool peer_last_words(struct bw_store *store, const char *election, struct bw_last_words *out)
+static bool peer_death_notices(struct bw_store *store, const char *election,
+                               struct bw_death_notices *out)
 {
-    const struct peer_place *place = peers_place(store, election);
-    if (!place || !make_room(store))
+    const struct peer_shard *shard = peers_shard(store, election);
+    if (!shard || !allocate_notices(store))
         return false;
     uint32_t count =
-        bw_peer_last_words(store->peer, place->number, store->letters, BW_LAST_WORDS_MAX);
-    *out = (struct bw_last_words){.rows = store->words, .socket = bw_peer_socket(store->peer)};
+        bw_peer_death_notices(store->peer, shard->number, store->messages, BW_DEATH_NOTICES_MAX);
+    *out = (struct bw_death_notices){.rows = store->notices, .socket = bw_peer_socket(store->peer)};
     for (uint32_t i = 0; i < count; i++)
-        out->count += put_word(&store->words[out->count], &store->letters[i]);
+        out->count += copy_notice(&store->notices[out->count], &store->messages[i]);
     return out->count > 0;
 }
 
@@ -370,17 +381,17 @@ static bool peer_last_words(struct bw_store *store, const char *election, struct
 
 static uint32_t peer_counts(struct bw_store *store, struct bw_store_count out[BW_STORE_COUNTS_MAX])
 {
-    static const char dropped[] = "peer_frames_dropped_total", why[] = "Frames that were not heard";
+    static const char dropped[] = "peer_frames_dropped_total", why[] = "Frames dropped";
     struct bw_peer_counters c;
     const char *reason;
     uint64_t number = 0;
     bw_peer_counters(store->peer, &c);
     const struct bw_store_count rows[] = {
-        {"peer_frames_received_total", "Frames of other peers that were heard", NULL, c.frames_in},
-        {"peer_frames_sent_total", "Frames that were sent", NULL, c.frames_out},
-        {"peer_bytes_sent_total", "Their bytes", NULL, c.bytes_out},
+        {"peer_frames_received_total", "Frames received from other peers", NULL, c.frames_in},
+        {"peer_frames_sent_total", "Frames sent to other peers", NULL, c.frames_out},
+        {"peer_bytes_sent_total", "Bytes sent to other peers", NULL, c.bytes_out},
         {dropped, why, "not_a_frame", c.malformed},
-        {dropped, why, "no_member", c.strangers}};
+        {dropped, why, "no_member", c.unknown_senders}};
     uint32_t count = sizeof rows / sizeof rows[0];
     memcpy(out, rows, sizeof rows);
     for (unsigned i = 0;
@@ -390,20 +401,21 @@ static uint32_t peer_counts(struct bw_store *store, struct bw_store_count out[BW
     return count;
 }
 
-static const char whose_clock[] = "every peer's own clock, counted from what it promised";
+static const char whose_clock[] = "each peer's own clock, from the moment of its promise";
 
 #define PEER_OPS(more, text)                                                                       \
     {                                                                                              \
         .scheme = "peer",                                                                          \
-        .traits = BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_TOLD | (more),    \
+        .traits =                                                                                  \
+            BW_STORE_QUEUE | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_LATE_RELEASE | (more),  \
         .ttl_min_ns = TTL_MIN_NS, .ttl_unit_ns = BW_MS, .summary = (text), .open = peer_open,      \
         .request = peer_request, .cancel = peer_cancel, .close = peer_close, .clock = whose_clock, \
-        .about = peer_about, .last_words = peer_last_words, .counts = peer_counts,                 \
+        .about = peer_about, .death_notices = peer_death_notices, .counts = peer_counts,           \
     }
 
-static const struct bw_store_ops with_token =
-    PEER_OPS(BW_STORE_TOKEN, "peers with a quorum: one leads at a time, with a token that grows; a "
-                             "minority has no leader");
+static const struct bw_store_ops with_token = PEER_OPS(
+    BW_STORE_TOKEN, "peers with a quorum: one leader at a time, with a token that grows; a "
+                    "minority has no leader");
 static const struct bw_store_ops without_token =
     PEER_OPS(0, "peers without a quorum: two may lead in a partition, and there is no token");
 

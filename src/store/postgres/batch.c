@@ -1,10 +1,10 @@
 /* Many requests in one transaction, in one round trip: libpq's pipeline with one sync at its end.
  *
- * What waits while a batch is under way goes into the next one; renewals and releases first. A
- * batch commits as a whole, so nothing of it is believed before its sync has come back. When one
- * statement fails, the server has done nothing of the batch: each of it is then tried alone. The
- * rows of a batch are taken in the order of their names, so that two processes do not wait for each
- * other. */
+ * Requests that arrive while a batch is in progress go into the next one; renewals and releases
+ * first. A batch commits as a whole, so no result is used before the sync has returned. If one
+ * statement fails, the server executes nothing of the batch, and the store sends each task again
+ * alone. A batch locks its rows in the order of their names, so that two processes cannot deadlock.
+ */
 #include "store/postgres/state.h"
 
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static void insert_by_name(struct bw_pg_task **list, struct bw_pg_task *task)
     *list = task;
 }
 
-/* The next batch, by name; one that must go alone goes alone. */
+/* Takes the next batch, sorted by name. A task that must go alone forms its own batch. */
 static struct bw_pg_task *take_batch(struct bw_store *store)
 {
     struct bw_pg_task *list = NULL;
@@ -138,8 +138,9 @@ static bool is_cancelled(const struct bw_pg_task *task)
     return !task->job && !task->own;
 }
 
-/* All of it again, each alone, in the same order: what goes in front goes last first. */
-static void divide(struct bw_store *store, struct bw_pg_task *task)
+/* Queues all tasks again, each alone, in the same order. Each task goes to the front of the queue,
+ * so the last one is queued first. */
+static void retry_alone(struct bw_store *store, struct bw_pg_task *task)
 {
     struct bw_pg_task *reversed = NULL, *next;
     for (; task; task = next) {
@@ -163,7 +164,7 @@ static void finish_batch(struct bw_store *store)
     bool failed = store->failed;
     store->sent = store->at = NULL;
     if (failed && task && task->next) {
-        divide(store, task);
+        retry_alone(store, task);
         return;
     }
     for (; task; task = next) {
@@ -181,7 +182,7 @@ void bw_pg_batch_result(struct bw_store *store, PGresult *result)
 {
     ExecStatusType status = result ? PQresultStatus(result) : PGRES_EMPTY_QUERY;
     if (!result && !store->at) {
-        bw_pg_link_drop(store, "the server answers more than it was asked");
+        bw_pg_link_drop(store, "the server sent an unexpected reply");
     } else if (!result) {
         store->at = store->at->next;
     } else if (status == PGRES_PIPELINE_SYNC) {
@@ -197,13 +198,13 @@ void bw_pg_batch_result(struct bw_store *store, PGresult *result)
     }
 }
 
-/* ---- the connection is gone ---- */
+/* ---- the connection ended ---- */
 
 static void fail_task(struct bw_store *store, struct bw_pg_task *task, bool sent, const char *why)
 {
     bool unknown = sent && bw_pg_task_writes(task);
     if (task->own && !task->entered)
-        task->row->looking = task->row->again = false;
+        task->row->reading = task->row->read_again = false;
     if (task->job)
         bw_job_fail(task->job, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE,
                     bw_pg_link_error(store), "%s", why);

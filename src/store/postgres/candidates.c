@@ -1,13 +1,13 @@
-/* Who contends, on PostgreSQL. A candidate is listed while its process enters it again and again,
- * also on another server or one that has forgotten it; by the server's clock, which is good enough
- * for a list and is asked nothing else. */
+/* Candidate entries on PostgreSQL. A candidate is listed while its process renews its entry. The
+ * process also enters it on a new server or one that lost the entry. The server's clock decides
+ * which entries are recent; it decides nothing else. */
 #include "store/postgres/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REFRESH_MS 10000u /* a row counts for 45 s */
+#define REFRESH_MS 10000u /* an entry counts for 45 s */
 
 static void copy_candidate(struct bw_candidate *out, const PGresult *result, int row)
 {
@@ -21,8 +21,7 @@ void bw_pg_list_answer(struct bw_job *job, const PGresult *result)
 {
     int count = PQntuples(result);
     if (PQnfields(result) != 4 || count < 0 || (unsigned)count > BW_PG_LISTED_MAX) {
-        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EMALFORMED,
-                    "the server's answer makes no sense");
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EMALFORMED, "unexpected reply from the server");
         return;
     }
     struct bw_candidate *list = calloc((size_t)count + 1, sizeof *list);
@@ -36,7 +35,7 @@ void bw_pg_list_answer(struct bw_job *job, const PGresult *result)
     free(list);
 }
 
-/* ---- ours ---- */
+/* ---- entries of this process ---- */
 
 static struct bw_pg_entered *copy_entered(const struct bw_store_request *request)
 {
@@ -79,7 +78,7 @@ static void on_refresh(uv_timer_t *timer)
     bw_pg_enter_again(timer->data);
 }
 
-/* Without memory the candidate is listed for a while only. */
+/* If memory is exhausted, the entry is not renewed and expires. */
 void bw_pg_enter(struct bw_store *store, const struct bw_store_request *request)
 {
     bw_pg_leave(store, request);

@@ -1,11 +1,11 @@
-/* One connection to PostgreSQL, and another one when it breaks.
+/* The connection to PostgreSQL, which the store replaces when it breaks.
  *
- * Every address of every host is tried in turn, each within the limit; then all again, after a
- * pause that grows and is jittered. No call blocks: names are resolved by the loop's workers and
- * libpq is given addresses. A statement without an answer within the limit ends the connection,
- * however alive the kernel believes it is.
+ * The store tries each address of each host in turn, each within the timeout, and then starts again
+ * after a jittered backoff. No call blocks: the loop's worker threads resolve names and libpq gets
+ * addresses. A statement without a reply within the timeout ends the connection, even if the kernel
+ * considers it alive.
  *
- * Requests wait while a connection is being made and fail while there is none in sight. */
+ * Requests wait while a connection attempt runs and fail during the backoff. */
 #include "store/postgres/state.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #define RETRY_MIN_MS 50u
 #define RETRY_MAX_MS 1000u
-#define SETTLED_MS   1000u /* a connection that broke sooner is not replaced at once */
+#define SETTLED_MS   1000u /* a connection that broke sooner is replaced only after a backoff */
 #define KEYWORDS_MAX 40u
 
 /* ---- the socket ---- */
@@ -35,7 +35,7 @@ static void forget_socket(struct bw_pg_link *link)
 
 static void on_socket(uv_poll_t *poll, int status, int events);
 
-/* libpq may replace its socket at any step of connecting, under the same number. */
+/* libpq may replace its socket at any step of connecting and reuse the descriptor number. */
 static bool watch_socket(struct bw_store *store, int events)
 {
     struct bw_pg_link *link = &store->link;
@@ -73,7 +73,7 @@ static void on_retry(uv_timer_t *timer)
     bw_pg_link_start(timer->data);
 }
 
-static void give_up_for_now(struct bw_store *store)
+static void back_off(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     unsigned shift = link->failures < 6 ? link->failures : 6;
@@ -87,7 +87,7 @@ static void give_up_for_now(struct bw_store *store)
     bw_pg_watch_fail(store, link->why);
 }
 
-static void say(struct bw_store *store, const char *format, va_list arguments)
+static void set_why(struct bw_store *store, const char *format, va_list arguments)
 {
     struct bw_pg_link *link = &store->link;
     char text[1024], line[BW_WHY_MAX + 1];
@@ -96,17 +96,17 @@ static void say(struct bw_store *store, const char *format, va_list arguments)
     bw_pg_line(line, text);
     bool placed = link->place < link->place_count && place->host[0];
     if (!placed || strncmp(line, "connection to server", 20) == 0)
-        bw_store_say(link->why, 0, "PostgreSQL: %s", line);
+        bw_store_explain(link->why, 0, "PostgreSQL: %s", line);
     else
-        bw_store_say(link->why, 0, "PostgreSQL at %s:%u: %s", place->host,
-                     place->port ? place->port : 5432u, line);
+        bw_store_explain(link->why, 0, "PostgreSQL at %s:%u: %s", place->host,
+                         place->port ? place->port : 5432u, line);
 }
 
 void bw_pg_link_next(struct bw_store *store, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(store, format, arguments);
+    set_why(store, format, arguments);
     va_end(arguments);
     close_connection(store);
     store->link.place++;
@@ -118,7 +118,7 @@ void bw_pg_link_drop(struct bw_store *store, const char *format, ...)
     struct bw_pg_link *link = &store->link;
     va_list arguments;
     va_start(arguments, format);
-    say(store, format, arguments);
+    set_why(store, format, arguments);
     va_end(arguments);
     bool settled = uv_now(store->loop) - link->ready_at >= SETTLED_MS;
     close_connection(store);
@@ -127,7 +127,7 @@ void bw_pg_link_drop(struct bw_store *store, const char *format, ...)
     if (settled)
         bw_pg_link_start(store);
     else
-        give_up_for_now(store);
+        back_off(store);
 }
 
 static void on_limit(uv_timer_t *timer)
@@ -136,11 +136,11 @@ static void on_limit(uv_timer_t *timer)
     struct bw_pg_link *link = &store->link;
     double seconds = (double)store->limit_ns / BW_SEC;
     if (link->state == BW_PG_READY)
-        bw_pg_link_drop(store, "no answer in %.1f s", seconds);
+        bw_pg_link_drop(store, "no reply in %.1f s", seconds);
     else if (link->state == BW_PG_RESOLVING)
         bw_pg_resolve(store);
     else
-        bw_pg_link_next(store, "no answer in %.1f s", seconds);
+        bw_pg_link_next(store, "no reply in %.1f s", seconds);
 }
 
 int bw_pg_link_error(const struct bw_store *store)
@@ -179,7 +179,7 @@ static void add_word(struct words *words, const char *key, const char *value)
     words->value[words->count++] = value;
 }
 
-/* The later of two words of the same key counts: what the URL says comes last. */
+/* If a keyword occurs twice, libpq uses the last one, so the URL's settings are added last. */
 static PGconn *begin(const struct bw_pg_settings *settings, const struct bw_pg_place *place)
 {
     struct words words = {.count = 0};
@@ -196,8 +196,8 @@ static PGconn *begin(const struct bw_pg_settings *settings, const struct bw_pg_p
     add_word(&words, "fallback_application_name", "bellwether");
     add_word(&words, "gssencmode", "disable"); /* its handshake blocks */
     add_word(&words, "target_session_attrs", "read-write");
-    for (unsigned i = 0; bw_pg_passed_on[i]; i++)
-        add_word(&words, bw_pg_passed_on[i], bw_url_query(&settings->url, bw_pg_passed_on[i]));
+    for (unsigned i = 0; bw_pg_libpq_keys[i]; i++)
+        add_word(&words, bw_pg_libpq_keys[i], bw_url_query(&settings->url, bw_pg_libpq_keys[i]));
     return PQconnectStartParams(words.key, words.value, 0);
 }
 
@@ -205,7 +205,7 @@ void bw_pg_link_attempt(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     if (link->place >= link->place_count) {
-        give_up_for_now(store);
+        back_off(store);
         return;
     }
     link->state = BW_PG_CONNECTING;
@@ -213,7 +213,7 @@ void bw_pg_link_attempt(struct bw_store *store)
     if (!link->conn || PQstatus(link->conn) == CONNECTION_BAD)
         bw_pg_link_next(store, "%s", link->conn ? PQerrorMessage(link->conn) : "no memory");
     else if (!watch_socket(store, UV_WRITABLE))
-        bw_pg_link_next(store, "its socket cannot be watched");
+        bw_pg_link_next(store, "cannot poll the socket");
     else {
         PQsetErrorVerbosity(link->conn, PQERRORS_VERBOSE);
         bw_pg_link_limit(store);
@@ -229,11 +229,11 @@ static void connected(struct bw_store *store)
     if (watch_socket(store, UV_READABLE))
         bw_pg_setup_begin(store);
     else
-        bw_pg_link_next(store, "its socket cannot be watched");
+        bw_pg_link_next(store, "cannot poll the socket");
 }
 
-/* Authentication failed, or there is no right to connect: SQLSTATE class 28, which the message
- * names as long as it is asked to be verbose. */
+/* True if authentication failed or the user may not connect: SQLSTATE class 28. libpq's message
+ * contains the SQLSTATE only at verbose verbosity. */
 static bool is_denial(const char *message)
 {
     return strstr(message, ":  28P01: ") || strstr(message, ":  28000: ");
@@ -245,12 +245,12 @@ static void cannot_connect(struct bw_store *store)
     snprintf(message, sizeof message, "%s", PQerrorMessage(store->link.conn));
     char *location = strstr(message, "\nLOCATION:");
     if (location)
-        *location = '\0'; /* in the server's source */
+        *location = '\0'; /* position in the server's source code */
     store->link.denied += is_denial(message);
     bw_pg_link_next(store, "%s", message);
 }
 
-static void go_on_connecting(struct bw_store *store)
+static void continue_connecting(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     PostgresPollingStatusType status = PQconnectPoll(link->conn);
@@ -259,10 +259,10 @@ static void go_on_connecting(struct bw_store *store)
     else if (status == PGRES_POLLING_FAILED)
         cannot_connect(store);
     else if (!watch_socket(store, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE))
-        bw_pg_link_next(store, "its socket cannot be watched");
+        bw_pg_link_next(store, "cannot poll the socket");
 }
 
-/* ---- in use ---- */
+/* ---- sending and receiving ---- */
 
 static void fail(struct bw_store *store, const char *why)
 {
@@ -294,10 +294,10 @@ void bw_pg_link_ready(struct bw_store *store)
     link->ready_at = uv_now(store->loop);
     uv_timer_stop(&link->limit);
     bw_pg_poll_start(store);
-    bw_pg_enter_again(store); /* sends what waits, too */
+    bw_pg_enter_again(store); /* also sends the waiting requests */
 }
 
-/* False: the connection is gone. */
+/* Returns false if the connection ended. */
 static bool take_input(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
@@ -307,13 +307,13 @@ static bool take_input(struct bw_store *store)
     if (PQconsumeInput(link->conn) != 1)
         fail(store, PQerrorMessage(link->conn));
     else if (link->received > BW_PG_ANSWER_MAX)
-        fail(store, "its answer has no end");
+        fail(store, "the reply is larger than 16 MiB");
     else
         return true;
     return false;
 }
 
-/* What came makes no sense to libpq, or was the server's last word. */
+/* libpq cannot parse the input, or the server closed the session with an error. */
 static void fail_with(struct bw_store *store, PGresult *result)
 {
     char line[BW_WHY_MAX + 1];
@@ -358,7 +358,7 @@ static void on_socket(uv_poll_t *poll, int status, int events)
     struct bw_pg_link *link = &store->link;
     unsigned generation = link->generation;
     if (link->state == BW_PG_CONNECTING) {
-        go_on_connecting(store);
+        continue_connecting(store);
         return;
     }
     if (status == 0 && (events & UV_WRITABLE)) {
@@ -370,7 +370,7 @@ static void on_socket(uv_poll_t *poll, int status, int events)
         take_results(store);
 }
 
-/* ---- coming and going ---- */
+/* ---- open and close ---- */
 
 int bw_pg_link_open(struct bw_store *store)
 {
@@ -378,7 +378,7 @@ int bw_pg_link_open(struct bw_store *store)
     uv_timer_init(store->loop, &link->limit);
     uv_timer_init(store->loop, &link->retry);
     link->limit.data = link->retry.data = store;
-    bw_store_say(link->why, 0, "PostgreSQL: not yet connected");
+    bw_store_explain(link->why, 0, "PostgreSQL: not yet connected");
     return 0;
 }
 

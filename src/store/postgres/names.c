@@ -1,5 +1,5 @@
-/* The addresses of the hosts that a URL names. They are looked up by the loop's workers, each
- * within the limit, since libpq would block over it; all that is found is tried in turn. */
+/* The addresses of the URL's hosts. The loop's worker threads look up the names, each within the
+ * timeout, because libpq would block. The store tries all addresses in turn. */
 #include "store/postgres/state.h"
 
 #include "os/loop.h"
@@ -11,7 +11,7 @@
 
 struct bw_pg_resolving {
     uv_getaddrinfo_t request;
-    struct bw_store *store; /* NULL: nobody waits any more */
+    struct bw_store *store; /* NULL: cancelled */
     uint32_t host;
 };
 
@@ -54,8 +54,8 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
         for (struct addrinfo *at = found; status == 0 && at; at = at->ai_next)
             add_address(store, resolving->host, at->ai_addr);
         if (status != 0)
-            bw_store_say(store->link.why, 0, "PostgreSQL at %s: %s",
-                         store->settings.url.host[resolving->host].name, uv_strerror(status));
+            bw_store_explain(store->link.why, 0, "PostgreSQL at %s: %s",
+                             store->settings.url.host[resolving->host].name, uv_strerror(status));
     }
     uv_freeaddrinfo(found);
     free(resolving);
@@ -98,14 +98,14 @@ static bool ask_resolver(struct bw_store *store, uint32_t host)
     return true;
 }
 
-/* The next host whose addresses are not known by themselves; then the first attempt. */
+/* Resolves the next host that is not an address; after the last one starts the first attempt. */
 void bw_pg_resolve(struct bw_store *store)
 {
     struct bw_pg_link *link = &store->link;
     const struct bw_url *url = &store->settings.url;
-    if (link->resolver) { /* out of time */
-        bw_store_say(link->why, 0, "PostgreSQL at %s: its name is not resolved in time",
-                     url->host[link->resolver->host].name);
+    if (link->resolver) { /* the lookup timed out */
+        bw_store_explain(link->why, 0, "PostgreSQL at %s: name lookup timed out",
+                         url->host[link->resolver->host].name);
         bw_pg_resolve_stop(store);
     }
     while (link->resolving < url->hosts) {

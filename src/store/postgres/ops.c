@@ -1,9 +1,13 @@
-/* What a request makes of a row, and what it says to the server about it.
+/* The statements that a request sends, and its answers.
  *
- * Model: a row changes only by statements that compare its version; the last committed one holds.
- * Guarantees: a leadership is taken from a holder only under the version somebody watched standing
- * still; nothing is refused without having asked the server; an answer is DONE only after commit.
- */
+ * Model: a row changes only by statements that compare its version; the last committed statement
+ * determines the row.
+ *
+ * Guarantees:
+ *   - A candidate takes over from a holder only if the row still has the version that it watched
+ *     for a whole TTL.
+ *   - A request is refused only after the server was asked.
+ *   - A request is answered DONE only after the commit. */
 #include "store/postgres/state.h"
 
 #include "store/kit/record.h"
@@ -34,7 +38,7 @@ static bool send_statement(struct bw_store *store, struct bw_pg_task *task,
 static bool send_read(struct bw_store *store, struct bw_pg_task *task)
 {
     const char *values[] = {task->row->election};
-    task->step = BW_PG_ASKING;
+    task->step = BW_PG_READING;
     return send_statement(store, task, BW_PG_READ, 1, values);
 }
 
@@ -43,13 +47,13 @@ static bool send_write(struct bw_store *store, struct bw_pg_task *task,
 {
     char text[BW_RECORD_JSON_MAX], note[1024], seen[24], new[24], floor[24];
     struct bw_store_record kept = *record;
-    kept.token = 0; /* the column has it */
+    kept.token = 0; /* stored in its own column */
     snprintf(seen, sizeof seen, "%" PRIu64, task->row->version);
     snprintf(new, sizeof new, "%" PRIu64, (bw_rng_next(&store->rng) >> 1) | 1);
     snprintf(floor, sizeof floor, "%" PRIu64, task->row->highest + 1);
     if (bw_record_pack(&kept, text, sizeof text) < 0 ||
         bw_note_pack(&record->note, note, sizeof note) < 0)
-        return send_read(store, task); /* refused there: see bw_pg_task_result */
+        return send_read(store, task); /* bw_pg_task_result then fails the request */
     const char *values[] = {task->row->election,     seen, new, text, note,
                             take ? "true" : "false", floor};
     task->step = BW_PG_WRITING;
@@ -102,7 +106,7 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
     }
     if (!task->row->known || task->row->stale || bw_pg_row_record(task->row, &record) != 0)
         return send_read(store, task);
-    struct bw_pg_verdict verdict = bw_pg_decide(&record, request, task->row->ghost != 0);
+    struct bw_pg_verdict verdict = bw_pg_decide(&record, request, task->row->lost_version != 0);
     return verdict.change ? send_write(store, task, &record, verdict.take) : send_read(store, task);
 }
 
@@ -116,7 +120,7 @@ static void end_with(struct bw_store *store, struct bw_pg_task *task, enum bw_ou
     if (task->job)
         bw_job_fail(task->job, outcome, error, "%s", why);
     if (look)
-        bw_pg_look_done(store, row);
+        bw_pg_row_refreshed(store, row);
     bw_pg_task_free(store, task);
 }
 
@@ -139,36 +143,38 @@ static void answer(struct bw_store *store, struct bw_pg_task *task,
     bw_pg_task_free(store, task);
 }
 
-/* The row is fresh: what does the request make of it? */
-static void judge(struct bw_store *store, struct bw_pg_task *task)
+/* The row was just read: decides the request. */
+static void decide(struct bw_store *store, struct bw_pg_task *task)
 {
     char text[BW_RECORD_JSON_MAX];
     struct bw_store_record record, changed;
     int error = bw_pg_row_record(task->row, &record);
     if (error != 0) {
-        end_with(store, task, BW_OUTCOME_UNAVAILABLE, error, "the row of this election is damaged");
+        end_with(store, task, BW_OUTCOME_UNAVAILABLE, error,
+                 "the election's row is not a valid record");
         return;
     }
     changed = record;
     struct bw_pg_verdict verdict =
-        bw_pg_decide(&changed, &task->job->request, task->row->ghost != 0);
+        bw_pg_decide(&changed, &task->job->request, task->row->lost_version != 0);
     if (!verdict.change)
         answer(store, task, &verdict, &record);
     else if (bw_record_pack(&changed, text, sizeof text) < 0)
         end_with(store, task, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,
-                 "names and values must be UTF-8 to be kept in PostgreSQL");
+                 "PostgreSQL stores only UTF-8: the id or value is not valid UTF-8");
     else
-        try_again(store, task, "the row changes faster than it can be written");
+        try_again(store, task, "other clients changed the row during every attempt");
 }
 
 static void written(struct bw_store *store, struct bw_pg_task *task)
 {
     struct bw_store_record record;
     struct bw_pg_verdict done = {.outcome = BW_OUTCOME_DONE};
-    if (PQgetisnull(task->result, 0, BW_PG_VERSION)) { /* another was faster: ask again */
+    /* another client changed the row first: read again */
+    if (PQgetisnull(task->result, 0, BW_PG_VERSION)) {
         task->row->stale = true;
-        task->step = BW_PG_ASKING;
-        try_again(store, task, "the row changes faster than it can be written");
+        task->step = BW_PG_READING;
+        try_again(store, task, "other clients changed the row during every attempt");
         return;
     }
     int error = bw_pg_row_store(store, task->row, task->result);
@@ -177,10 +183,10 @@ static void written(struct bw_store *store, struct bw_pg_task *task)
     if (error == 0)
         answer(store, task, &done, &record);
     else
-        end_with(store, task, BW_OUTCOME_UNKNOWN, error, "the server's answer makes no sense");
+        end_with(store, task, BW_OUTCOME_UNKNOWN, error, "unexpected reply from the server");
 }
 
-/* A pooler gave us another session: what we listen to is heard elsewhere. */
+/* A pooler switched to another server session, which does not receive our notifications. */
 static void check_session(struct bw_store *store, const struct bw_pg_task *task)
 {
     const PGresult *result = task->result;
@@ -188,7 +194,7 @@ static void check_session(struct bw_store *store, const struct bw_pg_task *task)
     if (store->polled || !has || atoi(PQgetvalue(result, 0, BW_PG_PID)) == store->link.pid)
         return;
     store->polled = true;
-    bw_pg_about(store, "a pooler swaps sessions");
+    bw_pg_about(store, "a pooler switches sessions");
     bw_pg_poll_start(store);
 }
 
@@ -201,16 +207,16 @@ void bw_pg_task_result(struct bw_store *store, struct bw_pg_task *task)
         bw_pg_task_free(store, task);
     } else if (PQntuples(task->result) != 1 || PQnfields(task->result) != 5) {
         end_with(store, task, BW_OUTCOME_UNKNOWN, BW_EMALFORMED,
-                 "the server's answer makes no sense");
+                 "unexpected reply from the server");
     } else if (task->step == BW_PG_WRITING) {
         written(store, task);
     } else {
         int error = bw_pg_row_store(store, row, task->result);
         if (error != 0)
             end_with(store, task, BW_OUTCOME_UNAVAILABLE, error,
-                     "the row of this election is damaged");
+                     "the election's row is not a valid record");
         else if (task->job)
-            judge(store, task);
+            decide(store, task);
         else
             end_with(store, task, BW_OUTCOME_DONE, 0, "");
     }
@@ -218,15 +224,15 @@ void bw_pg_task_result(struct bw_store *store, struct bw_pg_task *task)
 
 /* ---- errors of the server ---- */
 
-/* Errors after which a commit may all the same have happened: the server was ended while it waited
- * for a standby, or its session broke. */
-static bool leaves_doubt(const char *state)
+/* True for errors after which the transaction may have been committed: the server was stopped while
+ * it waited for a standby, or the session broke. */
+static bool may_have_committed(const char *state)
 {
     return strncmp(state, "57P", 3) == 0 || strncmp(state, "58", 2) == 0 ||
            strncmp(state, "XX", 2) == 0 || strncmp(state, "08", 2) == 0 || state[0] == '\0';
 }
 
-static bool is_passing(const char *state)
+static bool is_transient(const char *state)
 {
     return strncmp(state, "40", 2) == 0 || strcmp(state, "55P03") == 0;
 }
@@ -238,17 +244,17 @@ void bw_pg_task_error(struct bw_store *store, struct bw_pg_task *task)
     char state[6] = "";
     snprintf(state, sizeof state, "%s", found ? found : "");
     bw_pg_error_line(why, task->result);
-    bool doubt = leaves_doubt(state) && bw_pg_task_writes(task);
-    if (is_passing(state)) {
+    bool unknown = may_have_committed(state) && bw_pg_task_writes(task);
+    if (is_transient(state)) {
         task->row->stale = true;
-        task->step = BW_PG_ASKING;
+        task->step = BW_PG_READING;
         try_again(store, task, why);
         return;
     }
     int error = strcmp(state, "42501") == 0 ? BW_EDENIED : BW_EIO;
-    end_with(store, task, doubt ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
+    end_with(store, task, unknown ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE, error, why);
     if (strcmp(state, "25006") == 0)
         bw_pg_link_drop(store, "the server is read-only: a standby, or no longer the primary");
     else if (strcmp(state, "42P01") == 0 || strcmp(state, "3F000") == 0)
-        bw_pg_link_drop(store, "the tables are gone: %s", why);
+        bw_pg_link_drop(store, "the tables were removed: %s", why);
 }

@@ -1,6 +1,6 @@
-/* The rows last seen. A kept row is only a guess that saves a round trip: a write compares its
- * version at the server, and nothing is refused without asking there. What a server has forgotten
- * of it is remembered here, as long as somebody uses the row. */
+/* Cache of rows. A cached row only saves a round trip: a write compares its version at the server,
+ * and no request is refused without asking the server. If the server loses a leadership, the cached
+ * row keeps it while a request or watch uses the row. */
 #include "store/postgres/state.h"
 
 #include "store/kit/record.h"
@@ -12,7 +12,7 @@
 
 #define BUCKETS 1024u
 
-/* ---- the table ---- */
+/* ---- the cache ---- */
 
 static struct bw_pg_row **bucket_of(struct bw_store *store, const char *election)
 {
@@ -40,12 +40,13 @@ static void free_row(struct bw_pg_row *row)
 {
     free(row->record);
     free(row->note);
-    free(row->lost);
+    free(row->lost_record);
     free(row);
 }
 
-/* The oldest that nobody uses, if there are too many; those in use are bounded by their users. */
-static void make_room(struct bw_store *store)
+/* Frees the oldest unused row if there are too many. The number of used rows is limited by their
+ * users. */
+static void evict_row(struct bw_store *store)
 {
     struct bw_pg_row *row = store->oldest;
     if (store->row_count < BW_PG_ROWS_MAX)
@@ -81,7 +82,7 @@ struct bw_pg_row *bw_pg_row_get(struct bw_store *store, const char *election)
         link_newest(store, row);
         return row;
     }
-    make_room(store);
+    evict_row(store);
     struct bw_pg_row **bucket = bucket_of(store, election);
     row = calloc(1, sizeof *row + strlen(election) + 1);
     if (!row)
@@ -103,7 +104,7 @@ void bw_pg_row_leave(struct bw_store *store, struct bw_pg_row *row)
 {
     row->users--;
     if (row->users == 0 && store->row_count > BW_PG_ROWS_MAX)
-        make_room(store);
+        evict_row(store);
 }
 
 void bw_pg_rows_free(struct bw_store *store)
@@ -117,7 +118,7 @@ void bw_pg_rows_free(struct bw_store *store)
     store->buckets = NULL;
 }
 
-/* ---- what a row says ---- */
+/* ---- contents of a row ---- */
 
 void bw_pg_present(struct bw_store_record *record)
 {
@@ -141,20 +142,20 @@ static int unpack(const struct bw_pg_row *row, struct bw_store_record *record)
 int bw_pg_row_record(const struct bw_pg_row *row, struct bw_store_record *record)
 {
     int error = unpack(row, record);
-    if (error != 0 || !row->ghost)
+    if (error != 0 || !row->lost_version)
         return error;
     struct bw_note note = record->note;
     *record = (struct bw_store_record){.note = note};
-    error = bw_record_unpack(row->lost, strlen(row->lost), record);
-    record->version = row->ghost;
+    error = bw_record_unpack(row->lost_record, strlen(row->lost_record), record);
+    record->version = row->lost_version;
     record->token = row->highest;
-    record->request = 0; /* whoever asked for it has lost it */
+    record->request = 0; /* the request that acquired it is lost */
     return error;
 }
 
 uint64_t bw_pg_shown_version(const struct bw_pg_row *row)
 {
-    return row->ghost ? row->ghost : row->version;
+    return row->lost_version ? row->lost_version : row->version;
 }
 
 static int number_of(const PGresult *result, int column, uint64_t *out)
@@ -170,7 +171,7 @@ static char *text_of(const PGresult *result, int column)
     return strdup(PQgetvalue(result, 0, column));
 }
 
-/* What a result says. Somebody else, or an administrator, may have written anything: it must be a
+/* Reads a row from a result. Other programs may have written anything, so it must parse as a
  * record. */
 static int read_result(struct bw_pg_row *new, const PGresult *result, bool *held)
 {
@@ -191,25 +192,25 @@ static int read_result(struct bw_pg_row *new, const PGresult *result, bool *held
     return error;
 }
 
-/* A copy was put back, or a standby without the newest writes took over: the row is older than what
- * we have seen. Its holder does not know yet. */
+/* A backup was restored, or a standby without the newest writes took over: the row is older than
+ * the one this process has seen. Its holder does not know this yet. */
 static void remember_lost(struct bw_store *store, struct bw_pg_row *row,
                           const struct bw_pg_row *new)
 {
     struct bw_store_record record;
-    if (!row->known || row->ghost || new->token >= row->token || unpack(row, &record) != 0 ||
+    if (!row->known || row->lost_version || new->token >= row->token || unpack(row, &record) != 0 ||
         !record.held)
         return;
-    row->lost = row->record;
+    row->lost_record = row->record;
     row->record = NULL;
-    row->ghost = (bw_rng_next(&store->rng) >> 1) | 1;
+    row->lost_version = (bw_rng_next(&store->rng) >> 1) | 1;
 }
 
 static void forget_lost(struct bw_pg_row *row)
 {
-    free(row->lost);
-    row->lost = NULL;
-    row->ghost = 0;
+    free(row->lost_record);
+    row->lost_record = NULL;
+    row->lost_version = 0;
 }
 
 static int replace(struct bw_store *store, struct bw_pg_row *row, const PGresult *result)
@@ -244,6 +245,6 @@ int bw_pg_row_store(struct bw_store *store, struct bw_pg_row *row, const PGresul
         return BW_EMALFORMED;
     int error = replace(store, row, result);
     if (error == 0)
-        bw_pg_tell_watchers(store, row);
+        bw_pg_notify_watchers(store, row);
     return error;
 }

@@ -1,34 +1,34 @@
 /* The schema and the statements of the PostgreSQL store.
  *
  *   ELECTION            one row per election
- *     version           another random number after every change: no restored copy can bring back
- *                       one that somebody has seen
- *     token             of the last leadership; from the sequence, and above the row's last one
- *     record, note      JSON, as record_json.h has them
- *   ELECTION_candidate  who contends; listed while `seen` is young. For lists only: no clock of the
+ *     version           a new random number after every change, so that a restored backup cannot
+ *                       bring back a version that a candidate has seen
+ *     token             of the last leadership; from the sequence, higher than the row's last one
+ *     record, note      JSON, see record_json.h
+ *   ELECTION_candidate  candidates; listed while `seen` is recent. For lists only: no clock of the
  *                       server decides about a leadership
  *   ELECTION_token      the sequence
  *
- * Every statement is a transaction of its own, or one with others that are independent of it: no
- * session is needed, so that any pooler may stand between. A write compares the version it was made
- * for, and notifies. An answer to a write counts on its being on the disk, whatever the server's
- * habit: a renewal that a crash takes back would let a successor in too early. */
+ * Every statement is its own transaction, or shares one with independent statements. It needs no
+ * session state, so any pooler may be in between. A write compares the expected version, and
+ * notifies. A write is answered only after it is on disk, whatever the server's default: if a crash
+ * undid a renewal, a successor could start too early. */
 #include "store/postgres/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Marks: @E the elections' table, @C the candidates', @T the sequence, @S the schema, @N the
- * channel, @K the comment that says it is ours. */
+/* Placeholders: @E elections table, @C candidates table, @T sequence, @S schema, @N channel, @K
+ * comment on the table. */
 static const char schema_text[] =
-    "-- What the PostgreSQL store of Bellwether needs. Whoever uses it needs also:\n"
-    "--   GRANT USAGE ON SCHEMA @S TO somebody;\n"
-    "--   GRANT SELECT, INSERT, UPDATE ON @E TO somebody;\n"
-    "--   GRANT SELECT, INSERT, UPDATE, DELETE ON @C TO somebody;\n"
-    "--   GRANT USAGE ON SEQUENCE @T TO somebody;\n"
+    "-- Tables of Bellwether's PostgreSQL store. A role that uses the store also needs:\n"
+    "--   GRANT USAGE ON SCHEMA @S TO role;\n"
+    "--   GRANT SELECT, INSERT, UPDATE ON @E TO role;\n"
+    "--   GRANT SELECT, INSERT, UPDATE, DELETE ON @C TO role;\n"
+    "--   GRANT USAGE ON SEQUENCE @T TO role;\n"
     "BEGIN;\n"
-    "SELECT pg_advisory_xact_lock(7022364301936219122); -- two may come first\n"
+    "SELECT pg_advisory_xact_lock(7022364301936219122); -- one client at a time\n"
     "DO $$ BEGIN IF to_regnamespace('@S') IS NULL THEN CREATE SCHEMA @S; END IF; END $$;\n"
     "CREATE SEQUENCE IF NOT EXISTS @T;\n"
     "CREATE TABLE IF NOT EXISTS @E (\n"
@@ -53,7 +53,7 @@ static const char schema_text[] =
 
 #define ROW " one.pid, r.version, r.token, r.record, r.note"
 #define ONE "(SELECT pg_backend_pid() AS pid) AS one"
-/* A row was written: it shall be on the disk, and be known. */
+/* After a write: notify the watchers, and force a commit to disk. */
 #define WRITTEN                                                                                    \
     " RETURNING version, token, record, note,"                                                     \
     " pg_notify('@N', version || ' ' || election),"                                                \
@@ -61,7 +61,7 @@ static const char schema_text[] =
     " THEN set_config('synchronous_commit', 'on', true) END"
 
 static const char *const texts[BW_PG_STATEMENTS] = {
-    [BW_PG_LOOK] =
+    [BW_PG_INSPECT] =
         "SELECT t.place IS NOT NULL, obj_description(t.place, 'pg_class'), pg_is_in_recovery(),"
         " current_setting('server_version'), pg_backend_pid(), current_setting('fsync'),"
         " current_database(), current_user FROM (SELECT to_regclass($1) AS place) AS t",
@@ -101,7 +101,8 @@ void bw_pg_table_name(const struct bw_pg_settings *settings, char out[2 * BW_PG_
     snprintf(out, 2 * BW_PG_NAME_MAX + 8, "\"%s\".\"%s\"", settings->schema, settings->table);
 }
 
-/* What a mark stands for. Names hold letters, digits, _ and - only: they need no more quoting. */
+/* Expands a placeholder. Names contain letters, digits, _ and - only, so they need no further
+ * quoting. */
 static void mark_value(const struct bw_pg_settings *settings, char mark, char out[128])
 {
     const char *schema = settings->schema, *table = settings->table;

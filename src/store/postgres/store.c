@@ -1,15 +1,15 @@
 /* The PostgreSQL store: a lease is a row.
  *
- * Model: one primary that keeps what it has committed. Whoever may lead is decided by the row
- * alone: by comparing its version in a statement of its own, never by a session, so that a pooler,
- * a broken connection or a failover with all its data changes nothing. No clock of the server is
- * asked: a holder is followed when its row has stood still for a whole TTL before the eyes of who
- * follows.
+ * Model: one primary that keeps what it has committed. Only the row decides who may lead, by
+ * statements that compare its version. No session state is involved, so a pooler, a broken
+ * connection or a failover without data loss changes nothing. The server's clock is not used: a
+ * candidate takes over after it has watched the holder's row unchanged for a whole TTL.
  *
- * Guarantees: tokens come from a sequence, in the statement that takes the leadership; an answer
- * that says so was on the server's disk before. Not guaranteed: anything about writes that a
- * failover to an asynchronous standby, or a copy put back, has forgotten; guards that remember the
- * highest token refuse what comes of it. */
+ * Guarantees: tokens come from a sequence, in the statement that takes the leadership. That
+ * statement is on the server's disk before the store answers.
+ *
+ * Not guaranteed: anything about writes lost in a failover to an asynchronous standby or by
+ * restoring a backup. Guards that remember the highest token reject the resulting stale writes. */
 #include "store/postgres/state.h"
 
 #include "store/module.h"
@@ -19,7 +19,7 @@
 #include <sys/random.h>
 
 #define TTL_MIN_NS   (100 * BW_MS)
-#define LIMIT_MIN_NS BW_SEC /* a machine under load is not a dead one */
+#define LIMIT_MIN_NS BW_SEC /* so that a server under load does not count as dead */
 #define LIMIT_MAX_NS (5 * BW_SEC)
 
 /* ---- requests ---- */
@@ -145,11 +145,11 @@ static int pg_open(struct bw_store **out, const char *url, struct uv_loop_s *loo
 {
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory for a store");
+        return bw_store_explain(why, BW_ENOMEM, "no memory for a store");
     int error = bw_pg_settings_read(&store->settings, url, why);
     if (error == 0 &&
         (!make_texts(store) || bw_jobs_open(&store->jobs, loop, options, forget, store) != 0))
-        error = bw_store_say(why, BW_ENOMEM, "no memory for a store");
+        error = bw_store_explain(why, BW_ENOMEM, "no memory for a store");
     if (error != 0) {
         free_store(store);
         return error;
@@ -181,7 +181,7 @@ static char *pg_schema(const char *url, char *why)
     struct bw_pg_settings settings;
     char *text = NULL;
     if (bw_pg_settings_read(&settings, url, why) == 0 && !(text = bw_pg_schema_text(&settings)))
-        bw_store_say(why, 0, "no memory");
+        bw_store_explain(why, 0, "no memory");
     explicit_bzero(&settings, sizeof settings);
     return text;
 }
@@ -193,7 +193,7 @@ static const struct bw_store_ops ops = {
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = 1,
     .summary = "as durable as the database: one primary decides; a failover to an asynchronous "
-               "standby may forget the newest leaderships; candidates race",
+               "standby may lose the newest leaderships; candidates race",
     .open = pg_open,
     .request = pg_request,
     .cancel = pg_cancel,
@@ -202,7 +202,7 @@ static const struct bw_store_ops ops = {
     .schema = pg_schema,
 };
 
-/* A URL that cannot be meant is refused here, before anything is opened. */
+/* Rejects an invalid URL before anything is opened. */
 static const struct bw_store_ops *find(const char *url, char *why)
 {
     struct bw_pg_settings settings;

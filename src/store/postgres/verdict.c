@@ -1,5 +1,6 @@
-/* See verdict.h. A leadership is taken from a holder only under the version that somebody
- * watched standing still, and kept only by the one whose token the row has. */
+/* The effect of a request; see verdict.h. An acquire takes over from a holder only if the row still
+ * has the version that the candidate watched for a whole TTL. A renewal and a release need the
+ * row's token. */
 #include "store/postgres/verdict.h"
 
 #include "core/base/bug.h"
@@ -13,26 +14,26 @@ static struct bw_pg_verdict refused(int error, const char *why)
 static struct bw_pg_verdict acquire(struct bw_store_record *record,
                                     const struct bw_store_request *request)
 {
-    if (bw_record_is_answer(record, request))
-        return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE}; /* the first reply was lost */
+    if (bw_record_is_result_of(record, request))
+        /* the reply to the first attempt was lost */
+        return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE};
     bool any = request->steal != 0 && BW_BUG(postgres_steals_any_version);
-    if (!bw_record_may_take(record, request) && !any)
-        return refused(BW_EBUSY, "held by another");
-    bw_record_take(record, request);
+    if (!bw_record_may_acquire(record, request) && !any)
+        return refused(BW_EBUSY, "held by another candidate");
+    bw_record_acquire(record, request);
     return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE, .change = true, .take = true};
 }
 
 static struct bw_pg_verdict keep(struct bw_store_record *record,
-                                 const struct bw_store_request *request, bool ghost)
+                                 const struct bw_store_request *request, bool lost)
 {
     bool release = request->op == BW_STORE_RELEASE;
-    if (ghost && !BW_BUG(postgres_keeps_what_was_forgotten))
-        return refused(BW_ESTALE, "the server has forgotten this leadership");
-    if (!bw_record_is(record, request) && !BW_BUG(postgres_renews_anothers))
+    if (lost && !BW_BUG(postgres_keeps_what_was_forgotten))
+        return refused(BW_ESTALE, "the server lost this leadership");
+    if (!bw_record_is_leadership(record, request) && !BW_BUG(postgres_renews_anothers))
         return refused(BW_ESTALE, "another leadership has begun");
-    if (!record->held && release)
-        return (struct bw_pg_verdict){.outcome =
-                                          BW_OUTCOME_DONE}; /* before, by a request unheard of */
+    if (!record->held && release) /* already released; that reply was lost */
+        return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE};
     if (!record->held)
         return refused(BW_ESTALE, "this leadership was released");
     if (release)
@@ -43,16 +44,16 @@ static struct bw_pg_verdict keep(struct bw_store_record *record,
 }
 
 struct bw_pg_verdict bw_pg_decide(struct bw_store_record *record,
-                                  const struct bw_store_request *request, bool ghost)
+                                  const struct bw_store_request *request, bool lost)
 {
     switch (request->op) {
     case BW_STORE_ACQUIRE:
         return acquire(record, request);
     case BW_STORE_RENEW:
     case BW_STORE_RELEASE:
-        return keep(record, request, ghost);
+        return keep(record, request, lost);
     case BW_STORE_NOTE:
-        bw_record_note(record, &request->note);
+        bw_record_put_note(record, &request->note);
         return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE, .change = true};
     default:
         return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE};

@@ -1,5 +1,5 @@
-/* What a request makes of the record in a row: pure, so that it is decided from what is known
- * before asking and again from what the server said. */
+/* The effect of a request on the record in a row. Pure: the store calls it with the cached row
+ * before it sends a statement, and again with the row that the server returned. */
 #ifndef BW_STORE_POSTGRES_VERDICT_H
 #define BW_STORE_POSTGRES_VERDICT_H
 
@@ -12,9 +12,9 @@ struct bw_pg_verdict {
     const char *why;
 };
 
-/* `record` is changed to what shall be written. `ghost`: the server has forgotten a leadership that
+/* Changes `record` to the content that must be written. `lost`: the server lost a leadership that
  * this process saw. */
 struct bw_pg_verdict bw_pg_decide(struct bw_store_record *record,
-                                  const struct bw_store_request *request, bool ghost);
+                                  const struct bw_store_request *request, bool lost);
 
 #endif

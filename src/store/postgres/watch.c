@@ -1,16 +1,16 @@
-/* Who watches which row.
+/* Watches of rows.
  *
- * A watch is answered from a look that began after it, so nothing is missed between two: the
- * connection listens before anything is read on it, and news that come during a look cause another
- * one. A notification is no more than a hint, since anybody on the database may send one. */
+ * A watch is answered from a read that began after the watch, so no change is missed: the
+ * connection listens before it reads anything, and a notification during a read causes another
+ * read. A notification is only a hint, because any client of the database can send one. */
 #include "store/postgres/state.h"
 
 #include <stdlib.h>
 
-/* With notifications: one may be lost with a silent connection. */
+/* With notifications: detects one that was lost with a silent connection. */
 #define HEARTBEAT_NS (5 * BW_SEC)
 
-void bw_pg_tell_watchers(struct bw_store *store, struct bw_pg_row *row)
+void bw_pg_notify_watchers(struct bw_store *store, struct bw_pg_row *row)
 {
     struct bw_job **at = &row->watchers;
     struct bw_store_record record;
@@ -30,25 +30,25 @@ void bw_pg_tell_watchers(struct bw_store *store, struct bw_pg_row *row)
     }
 }
 
-static void look(struct bw_store *store, struct bw_pg_row *row)
+static void refresh_row(struct bw_store *store, struct bw_pg_row *row)
 {
-    if (row->looking) {
-        row->again = true;
+    if (row->reading) {
+        row->read_again = true;
         return;
     }
     struct bw_pg_task *task = bw_pg_task_new(NULL, row);
     if (!task)
-        return; /* the next look of the timer finds memory, or the watch ends by its time */
-    row->looking = true;
+        return; /* the timer retries, or the watch times out */
+    row->reading = true;
     bw_pg_queue_add(store, task);
 }
 
-void bw_pg_look_done(struct bw_store *store, struct bw_pg_row *row)
+void bw_pg_row_refreshed(struct bw_store *store, struct bw_pg_row *row)
 {
-    bool again = row->again && row->watchers;
-    row->looking = row->again = false;
-    if (again)
-        look(store, row);
+    bool read_again = row->read_again && row->watchers;
+    row->reading = row->read_again = false;
+    if (read_again)
+        refresh_row(store, row);
 }
 
 void bw_pg_watch(struct bw_store *store, struct bw_job *job)
@@ -61,7 +61,7 @@ void bw_pg_watch(struct bw_store *store, struct bw_job *job)
     bw_pg_row_use(row);
     job->context = row->watchers;
     row->watchers = job;
-    look(store, row);
+    refresh_row(store, row);
 }
 
 void bw_pg_unwatch(struct bw_store *store, struct bw_job *job)
@@ -84,8 +84,8 @@ void bw_pg_notified(struct bw_store *store, const char *payload)
     if (end == payload || *end != ' ')
         return;
     struct bw_pg_row *row = bw_pg_row_find(store, end + 1);
-    if (row && row->watchers && (row->looking || row->version != version))
-        look(store, row);
+    if (row && row->watchers && (row->reading || row->version != version))
+        refresh_row(store, row);
 }
 
 void bw_pg_watch_fail(struct bw_store *store, const char *why)
@@ -102,14 +102,14 @@ void bw_pg_watch_fail(struct bw_store *store, const char *why)
     }
 }
 
-/* ---- again and again ---- */
+/* ---- polling ---- */
 
 static void on_poll(uv_timer_t *timer)
 {
     struct bw_store *store = timer->data;
     for (struct bw_pg_row *row = store->newest; row; row = row->older)
-        if (row->watchers && !row->looking)
-            look(store, row);
+        if (row->watchers && !row->reading)
+            refresh_row(store, row);
     bw_pg_batch_send(store);
     bw_pg_poll_start(store);
 }

@@ -1,5 +1,5 @@
-/* One connection; see client.h. Each address of the name is tried in turn, within the time of
- * whoever opened it. */
+/* One connection; see client.h. It tries each address of the host name in turn, within the owner's
+ * time limit. */
 #include "store/redis/client.h"
 
 #include "os/loop.h"
@@ -11,7 +11,7 @@
 #define CHUNK 65536u
 
 #if HIREDIS_MAJOR < 1
-typedef int redis_count; /* of an array's elements */
+typedef int redis_count; /* number of elements of an array */
 #else
 typedef size_t redis_count;
 #endif
@@ -30,8 +30,8 @@ struct redis_wire {
     redisReplyObjectFunctions functions;
     void *(*create_array)(const redisReadTask *task, redis_count elements);
     bool looking_up, has_tcp, ready, closed;
-    unsigned pending; /* call-backs of the loop that still refer to this */
-    size_t parsed;    /* bytes fed to the reader since its last whole reply */
+    unsigned pending; /* loop callbacks that still refer to this struct */
+    size_t parsed;    /* bytes passed to the reader since its last complete reply */
     char chunk[CHUNK];
 };
 
@@ -61,9 +61,9 @@ static void end(struct redis_wire *wire, const char *why)
         wire->events.end(wire->events.context, why);
 }
 
-/* ---- what comes in ---- */
+/* ---- receiving ---- */
 
-/* hiredis' own, but for the length of arrays. */
+/* As hiredis does, but with a limit on the number of elements. */
 static void *create_array(const redisReadTask *task, redis_count elements)
 {
     const struct redis_wire *wire = task->privdata;
@@ -97,9 +97,9 @@ static void parse(struct redis_wire *wire, const char *bytes, size_t length)
         freeReplyObject(reply);
     }
     if (!good)
-        end(wire, "the server does not speak Redis' protocol");
+        end(wire, "the server does not use the Redis protocol");
     else if (wire->parsed > REDIS_REPLY_BYTES_MAX)
-        end(wire, "the server's reply has no end");
+        end(wire, "the server's reply is larger than 8 MiB");
 }
 
 static void become_ready(struct redis_wire *wire)
@@ -112,7 +112,7 @@ static void flush_tls(struct redis_wire *wire);
 
 static void decrypt(struct redis_wire *wire, const char *bytes, size_t length)
 {
-    static const char over[] = "TLS: the server ended the connection";
+    static const char over[] = "TLS: the server closed the connection";
     char why[BW_WHY_MAX + 1], plain[16384];
     if (redis_tls_feed(wire->tls, bytes, length) != 0) {
         end(wire, over);
@@ -146,7 +146,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     struct redis_wire *wire = stream->data;
     if (wire->closed || got == 0)
         return;
-    wire->pending++; /* an event may close the wire */
+    wire->pending++; /* an event callback may close the connection */
     if (got < 0)
         end(wire, got == UV_EOF ? "the server closed the connection" : uv_strerror((int)got));
     else if (wire->tls)
@@ -156,7 +156,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     release(wire);
 }
 
-/* ---- what goes out ---- */
+/* ---- sending ---- */
 
 static void on_written(uv_write_t *write, int status)
 {
@@ -168,7 +168,7 @@ static void on_written(uv_write_t *write, int status)
     release(wire);
 }
 
-/* What the socket takes at once needs no copy. */
+/* Bytes that the socket accepts at once are not copied. */
 static int write_bytes(struct redis_wire *wire, const char *bytes, size_t length)
 {
     uv_stream_t *stream = (uv_stream_t *)&wire->tcp;
@@ -186,7 +186,7 @@ static int write_bytes(struct redis_wire *wire, const char *bytes, size_t length
         return 0;
     struct outgoing *outgoing = malloc(sizeof *outgoing + length);
     if (!outgoing)
-        return BW_EIO; /* part of it may be out: only a new connection is in order again */
+        return BW_EIO; /* a part may already be sent: only a new connection is usable */
     outgoing->wire = wire;
     memcpy(outgoing->bytes, bytes, length);
     buffer = uv_buf_init(outgoing->bytes, (unsigned)length);
@@ -204,7 +204,7 @@ static void flush_tls(struct redis_wire *wire)
     size_t length;
     while (!wire->closed && (length = redis_tls_drain(wire->tls, bytes, sizeof bytes)) > 0)
         if (write_bytes(wire, bytes, length) != 0)
-            return; /* the read side will say so */
+            return; /* the read side reports the failure */
 }
 
 int redis_wire_send(struct redis_wire *wire, const char *bytes, size_t length)
@@ -220,7 +220,7 @@ int redis_wire_send(struct redis_wire *wire, const char *bytes, size_t length)
     return error;
 }
 
-/* ---- beginning and end ---- */
+/* ---- open and close ---- */
 
 static void on_tcp_closed(uv_handle_t *handle)
 {
@@ -312,7 +312,7 @@ struct redis_wire *redis_wire_open(uv_loop_t *loop, const char *host, uint16_t p
     snprintf(wire->host, sizeof wire->host, "%s", host);
     snprintf(service, sizeof service, "%u", (unsigned)port);
     wire->lookup.data = wire;
-    wire->pending = 2; /* the owner and the look-up */
+    wire->pending = 2; /* the owner and the name lookup */
     wire->looking_up = true;
     if (!wire->reader ||
         bw_loop_look_up(loop, &wire->lookup, on_lookup, host, service, &hints) != 0) {

@@ -1,11 +1,13 @@
-/* One connection to one Redis server: the name looked up, TCP, TLS where wanted, commands out,
- * replies in by hiredis' reader. It lives once: when it ends it says why, and its owner opens
- * another. Time limits are the owner's: a wire never gives up by itself.
+/* One connection to one Redis server: name lookup, TCP, optional TLS, commands out, replies in
+ * (parsed by hiredis' reader).
  *
- * Hostile bytes are bounded: a reply may have REDIS_REPLY_BYTES_MAX bytes and
- * REDIS_REPLY_ELEMENTS_MAX parts, what is not yet written REDIS_UNSENT_MAX. */
-#ifndef BW_STORE_REDIS_WIRE_H
-#define BW_STORE_REDIS_WIRE_H
+ * A connection is used once. When it ends, it reports why, and the owner opens a new one. The owner
+ * also sets all time limits: a connection never times out by itself.
+ *
+ * Limits on data from the server: a reply has at most REDIS_REPLY_BYTES_MAX bytes and
+ * REDIS_REPLY_ELEMENTS_MAX elements. At most REDIS_UNSENT_MAX bytes wait to be written. */
+#ifndef BW_STORE_REDIS_CLIENT_H
+#define BW_STORE_REDIS_CLIENT_H
 
 #include "store/redis/tls.h"
 
@@ -19,21 +21,23 @@
 struct redis_wire_events {
     void *context;
     void (*ready)(void *context);
-    /* The reply is freed after the call. */
+    /* The reply is freed after the callback returns. */
     void (*reply)(void *context, const redisReply *reply);
-    /* It is over; nothing more comes. Never from within a call of the owner's. */
+    /* The connection ended; no further event follows. Never called from within a call of the owner.
+     */
     void (*end)(void *context, const char *why);
 };
 
 struct redis_wire;
 
-/* NULL: no memory. `tls` is NULL, or outlives the wire. */
+/* Returns NULL if memory is exhausted. `tls` is NULL or outlives the connection. */
 struct redis_wire *redis_wire_open(uv_loop_t *loop, const char *host, uint16_t port,
                                    struct redis_tls_context *tls,
                                    const struct redis_wire_events *events);
-/* 0 once the bytes are on their way; BW_ELIMIT or BW_EIO: none of them is. Only when ready. */
+/* Call only after `ready`. Returns 0 if the bytes were written or queued; BW_ELIMIT or BW_EIO if
+ * not. */
 int redis_wire_send(struct redis_wire *wire, const char *bytes, size_t length);
-/* No event comes any more; it frees itself from the loop. */
+/* No event follows. The connection frees itself from the loop. */
 void redis_wire_close(struct redis_wire *wire);
 
 #endif

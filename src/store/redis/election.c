@@ -1,5 +1,6 @@
-/* The elections a store knows: found by name, kept while somebody asks for them, and a few thousand
- * more by last use, so that the next request need not read first. */
+/* The elections that a store has seen, indexed by name. An election stays in memory while a request
+ * refers to it. Up to REDIS_IDLE_MAX more stay by last use, so that their next request can skip the
+ * read. */
 #include "store/redis/state.h"
 
 #include <stdio.h>
@@ -8,7 +9,9 @@
 
 #define BUCKETS (sizeof((struct bw_store *)0)->bucket / sizeof(struct redis_election *))
 #define SIDE    "}/bellwether"
-/* Beyond a TTL, for clocks that run apart. */
+/* Elections that one request examines to find idle ones. */
+#define EVICT_LOOKS 8u
+/* Added to the TTL for clock drift. */
 #define FORGOTTEN_MS 50u
 
 static struct redis_election **bucket_of(struct bw_store *store, const char *name)
@@ -54,19 +57,20 @@ static void drop(struct redis_election *election)
     free(election);
 }
 
-/* Only those nobody refers to, and only as many as are too many. */
-static void make_room(struct bw_store *store)
+/* Frees idle elections, oldest first, until there is space for one more. An election in use counts
+ * as used now, so that it does not hide idle ones. Looks at EVICT_LOOKS elections at most: the cost
+ * of a request does not grow with the number of elections in use. */
+static void evict_idle(struct bw_store *store)
 {
-    struct redis_election *election = store->oldest;
-    while (election && store->elections >= REDIS_IDLE_MAX) {
-        struct redis_election *next = election->next;
-        if (election->asks == 0) {
+    for (unsigned i = 0; i < EVICT_LOOKS && store->elections >= REDIS_IDLE_MAX; i++) {
+        struct redis_election *election = store->oldest;
+        if (election->asks == 0) { /* NOLINT(clang-analyzer-unix.Malloc): drop unlinks it */
             redis_watch_forget(election);
             drop(election);
         } else {
-            return; /* the oldest is in use: so are many, and looking on would cost each time */
+            unlink_use(election);
+            link_newest(election);
         }
-        election = next;
     }
 }
 
@@ -78,7 +82,7 @@ struct redis_election *redis_election_get(struct bw_store *store, const char *na
         link_newest(election);
         return election;
     }
-    make_room(store);
+    evict_idle(store);
     election = calloc(1, sizeof *election);
     if (!election)
         return NULL;
@@ -121,20 +125,21 @@ struct redis_election *redis_election_of_side(struct bw_store *store, const char
     return find(store, name);
 }
 
-bool redis_election_mourns(const struct redis_election *election)
+bool redis_election_lock_is_forgotten(const struct redis_election *election)
 {
     return uv_now(election->store->loop) < election->forgotten_until_ms && election->state.locked &&
            election->state.lock_hash == election->forgotten_hash;
 }
 
-/* A failover or a restart can take back what the server had said. Who held the lock then may still
- * work for a TTL; its own process knows better. */
+/* A failover or a restart can lose writes that the server had confirmed. The holder of a lost lock
+ * may still work until its TTL expires, so other stores treat the lock as held until then. A lock
+ * of this store is not restored: the holder's own process knows its state. */
 static void note_forgotten(struct redis_election *election, const struct redis_state *state)
 {
     const struct redis_state *before = &election->state;
     bw_time ttl = bw_time_max(before->kept.ttl_ns, before->left_ns);
     if (!election->known || state->n >= before->n || !before->locked || before->endless ||
-        redis_lock_is_of(before->lock, election->store->nonce))
+        redis_lock_is_ours(before->lock, election->store->nonce))
         return;
     memcpy(election->forgotten, before->lock, sizeof election->forgotten);
     election->forgotten_hash = before->lock_hash;
@@ -142,7 +147,7 @@ static void note_forgotten(struct redis_election *election, const struct redis_s
         uv_now(election->store->loop) + (uint64_t)(ttl / BW_MS) + FORGOTTEN_MS;
 }
 
-static void mourn(struct redis_election *election)
+static void restore_forgotten(struct redis_election *election)
 {
     struct redis_state *state = &election->state;
     uint64_t now = uv_now(election->store->loop);
@@ -159,13 +164,13 @@ void redis_election_set(struct redis_election *election, const struct redis_stat
     struct redis_state before = election->state;
     note_forgotten(election, state);
     election->state = *state;
-    mourn(election);
+    restore_forgotten(election);
     redis_state_follow(&election->state, &before);
     election->known = true;
     election->seen_ms = uv_now(election->store->loop);
     if (state->token > election->highest)
         election->highest = state->token;
-    redis_watch_news(election);
+    redis_watch_notify(election);
 }
 
 void redis_elections_free(struct bw_store *store)

@@ -1,7 +1,7 @@
 /* Keeps one Redis instance connected; see link.h. */
 #include "store/redis/link.h"
 
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 #include "store/redis/sentinel.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 #define PAUSE_FIRST_MS 20u
 #define PAUSE_MOST_MS  1000u
-#define PING_MS        1000u /* how often a subscriber that hears nothing asks */
-#define LATE_MS        20u   /* a timer that comes so late tells that the loop was not run */
+#define PING_MS        1000u /* ping interval of an idle subscriber */
+#define LATE_MS        20u /* a timer that fires later than this shows that the loop did not run */
 
 static void connect_now(struct redis_link *link);
 static void on_timer(uv_timer_t *timer);
@@ -55,20 +55,21 @@ static void arm(struct redis_link *link, unsigned ms)
     uv_timer_start(&link->timer, on_timer, ms, 0);
 }
 
-/* Behind all that was sent; a socket that does not take it is dropped by the loop's next look. */
+/* Appends the command to the unanswered ones. If the socket rejects it, the timer ends the
+ * connection in the next turn of the loop. */
 static void put_on_wire(struct redis_link *link, struct redis_command *command)
 {
     if (!link->unanswered) {
-        uv_update_time(link->loop); /* who asks may not have run the loop for long */
-        link->heard_ms = uv_now(link->loop);
-        link->doubted = false;
-        arm(link, link->patience_ms);
+        uv_update_time(link->loop); /* the caller may not have run the loop for a long time */
+        link->received_ms = uv_now(link->loop);
+        link->overdue_once = false;
+        arm(link, link->timeout_ms);
     }
     command->sent_ms = uv_now(link->loop);
     append(&link->unanswered_end, command);
     if (redis_wire_send(link->wire, command->bytes, command->length) != 0) {
-        link->heard_ms = 0;
-        link->doubted = true;
+        link->received_ms = 0;
+        link->overdue_once = true;
         arm(link, 0);
     }
 }
@@ -114,7 +115,7 @@ void redis_command_forget(struct redis_command *command)
     command->context = NULL;
 }
 
-/* ---- coming and going ---- */
+/* ---- connect and disconnect ---- */
 
 bool redis_is_denial(const char *error)
 {
@@ -135,8 +136,8 @@ static void become_down(struct redis_link *link, const char *why)
     if (link->sentinel)
         redis_sentinel_stop(link->sentinel);
     link->up = link->connecting = false;
-    link->greetings = 0;
-    link->born_ms = 0;
+    link->handshake_pending = 0;
+    link->started_ms = 0;
     arm(link, (unsigned)bw_rng_between(&link->rng, link->pause_ms / 2, link->pause_ms));
     link->pause_ms = link->pause_ms * 2 < PAUSE_MOST_MS ? link->pause_ms * 2 : PAUSE_MOST_MS;
     fail_all(link);
@@ -175,9 +176,9 @@ void redis_link_drop(struct redis_link *link, const char *why)
     become_down(link, why);
 }
 
-/* ---- greeting ---- */
+/* ---- handshake ---- */
 
-/* The value of a line "key:value" of INFO; "" if there is none. */
+/* Copies the value of an INFO line "key:value"; "" if there is no such line. */
 static void info_value(const redisReply *info, const char *key, char *value, size_t size)
 {
     const char *at = strstr(info->str, key);
@@ -199,7 +200,7 @@ static void note_info(struct redis_link *link, const redisReply *info)
     info_value(info, "maxmemory_policy:", evicts, sizeof evicts);
     info_value(info, "aof_enabled:", appends, sizeof appends);
     if (bw_text_number(uptime, strlen(uptime), now / 1000, &seconds) == 0)
-        link->born_ms = now - seconds * 1000;
+        link->started_ms = now - seconds * 1000;
     snprintf(link->about, sizeof link->about,
              "Redis %s, %s with %s replicas, append-only file %s, maxmemory-policy %s", version,
              role, replicas, strcmp(appends, "1") == 0 ? "on" : "off", evicts);
@@ -211,8 +212,8 @@ static bool is_replica(const redisReply *reply)
            strcmp(reply->element[0]->str, "master") != 0;
 }
 
-/* A user who may not ask INFO or ROLE may still lead. */
-static void on_greeted(struct redis_command *command, const redisReply *reply, bool sent)
+/* NOPERM is accepted: a user without permission for INFO or ROLE can still lead. */
+static void on_handshake_reply(struct redis_command *command, const redisReply *reply, bool sent)
 {
     struct redis_link *link = command->link;
     char why[BW_WHY_MAX + 1];
@@ -228,24 +229,24 @@ static void on_greeted(struct redis_command *command, const redisReply *reply, b
     if (reply->type == REDIS_REPLY_STRING)
         note_info(link, reply);
     if (link->sentinel && is_replica(reply)) {
-        become_down(link, "it is a replica; the sentinels have not made up their minds");
+        become_down(link, "the server is a replica; the sentinels have not finished the failover");
         return;
     }
-    if (--link->greetings == 0)
+    if (--link->handshake_pending == 0)
         become_up(link);
 }
 
-static void greet(struct redis_link *link, unsigned count, const char *const *words)
+static void send_handshake(struct redis_link *link, unsigned count, const char *const *words)
 {
     struct redis_command *command = new_command(link, count, words, NULL);
     if (!command) {
-        link->greetings++; /* never answered: the attempt runs out of time */
+        link->handshake_pending++; /* no command was sent: the attempt times out */
         return;
     }
-    command->answer = on_greeted;
+    command->answer = on_handshake_reply;
     command->context = link;
     link->count++;
-    link->greetings++;
+    link->handshake_pending++;
     append(&link->unanswered_end, command);
     redis_wire_send(link->wire, command->bytes, command->length);
 }
@@ -260,18 +261,18 @@ static void on_ready(void *context)
     const char *select[] = {"SELECT", database};
     const char *ping[] = {"PING"}, *role[] = {"ROLE"}, *info[] = {"INFO"};
     if (login->user[0])
-        greet(link, 3, named);
+        send_handshake(link, 3, named);
     else if (login->password[0])
-        greet(link, 2, unnamed);
+        send_handshake(link, 2, unnamed);
     snprintf(database, sizeof database, "%u", login->database);
     if (login->database != 0)
-        greet(link, 2, select);
+        send_handshake(link, 2, select);
     if (link->sentinel)
-        greet(link, 1, role);
-    greet(link, 1, link->events.message ? ping : info);
+        send_handshake(link, 1, role);
+    send_handshake(link, 1, link->events.message ? ping : info);
 }
 
-/* ---- the wire's and the sentinels' news ---- */
+/* ---- events of the connection and of the sentinels ---- */
 
 static bool is_message(const redisReply *reply)
 {
@@ -283,14 +284,14 @@ static bool is_message(const redisReply *reply)
 static void on_reply(void *context, const redisReply *reply)
 {
     struct redis_link *link = context;
-    link->heard_ms = uv_now(link->loop);
-    link->doubted = false;
+    link->received_ms = uv_now(link->loop);
+    link->overdue_once = false;
     if (link->events.message && is_message(reply)) {
         link->events.message(link, reply->element[1], reply->element[2]);
         return;
     }
     if (!link->unanswered) {
-        become_down(link, "the server answers what nobody asked");
+        become_down(link, "unexpected reply from the server; reconnecting");
         return;
     }
     struct redis_command *command = take_first(&link->unanswered, &link->unanswered_end);
@@ -298,7 +299,7 @@ static void on_reply(void *context, const redisReply *reply)
         link->up && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "READONLY", 8) == 0;
     answer(command, reply, true);
     if (moved && link->sentinel)
-        become_down(link, "it is a replica now");
+        become_down(link, "the server became a replica");
 }
 
 static void on_end(void *context, const char *why)
@@ -329,14 +330,14 @@ static void on_master(void *context, const struct bw_url_host *master, const cha
 static void connect_now(struct redis_link *link)
 {
     link->connecting = true;
-    arm(link, link->patience_ms);
+    arm(link, link->timeout_ms);
     if (link->sentinel)
-        redis_sentinel_ask(link->sentinel, link->patience_ms / 3, on_master, link);
+        redis_sentinel_ask(link->sentinel, link->timeout_ms / 3, on_master, link);
     else
         open_wire(link);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static void on_pong(struct redis_command *command, const redisReply *reply, bool sent)
 {
@@ -345,22 +346,23 @@ static void on_pong(struct redis_command *command, const redisReply *reply, bool
     (void)sent;
 }
 
-/* Also a server that talks owes the oldest answer. After a stop of this very process the answer may
- * lie in the socket already: the loop reads before the silence counts. */
-static void look_at_silence(struct redis_link *link)
+/* The oldest reply can be overdue even if the server still sends others. If this process was
+ * suspended, the reply may already be in the socket. So the first overdue check only waits for the
+ * loop to read once more; the second one ends the connection. */
+static void check_silence(struct redis_link *link)
 {
     static const char *const ping[] = {"PING"};
-    uint64_t now = uv_now(link->loop), silent = now - link->heard_ms;
+    uint64_t now = uv_now(link->loop), silent = now - link->received_ms;
     bool overdue =
-        link->unanswered && (silent >= link->patience_ms ||
-                             now - link->unanswered->sent_ms >= 2 * (uint64_t)link->patience_ms);
-    if (overdue && !link->doubted) {
-        link->doubted = true;
+        link->unanswered && (silent >= link->timeout_ms ||
+                             now - link->unanswered->sent_ms >= 2 * (uint64_t)link->timeout_ms);
+    if (overdue && !link->overdue_once) {
+        link->overdue_once = true;
         arm(link, 1);
     } else if (overdue) {
-        become_down(link, "no answer in time");
+        become_down(link, "no reply within the timeout");
     } else if (link->unanswered) {
-        arm(link, link->patience_ms - (unsigned)silent);
+        arm(link, link->timeout_ms - (unsigned)silent);
     } else if (link->events.message) {
         redis_link_send(link, 1, ping, NULL, on_pong, link);
     }
@@ -371,22 +373,22 @@ static void on_timer(uv_timer_t *timer)
     struct redis_link *link = timer->data;
     bool late = uv_now(link->loop) - link->due_ms > LATE_MS;
     if (link->up)
-        look_at_silence(link);
+        check_silence(link);
     else if (link->connecting && late)
-        arm(link, link->patience_ms); /* it was the loop that slept, not the server */
+        arm(link, link->timeout_ms); /* the loop was late, not the server */
     else if (link->connecting)
-        become_down(link, "no connection in time");
+        become_down(link, "cannot connect within the timeout");
     else
         connect_now(link);
 }
 
-void redis_link_patience(struct redis_link *link, unsigned ms)
+void redis_link_limit_timeout(struct redis_link *link, unsigned ms)
 {
-    if (ms < link->patience_ms)
-        link->patience_ms = ms;
+    if (ms < link->timeout_ms)
+        link->timeout_ms = ms;
 }
 
-/* ---- opening and closing ---- */
+/* ---- open and close ---- */
 
 void redis_link_open(struct redis_link *link, uint64_t seed)
 {

@@ -1,12 +1,14 @@
-/* Keeps one Redis instance connected: greets it (AUTH, SELECT, ROLE, INFO), carries commands in
- * order, and connects again by itself with a jittered, bounded pause.
+/* Keeps one Redis instance connected. A link performs the handshake (AUTH, SELECT, ROLE, INFO),
+ * sends commands in order, and reconnects after a jittered, bounded backoff.
  *
- * A command is answered exactly once, from the loop, unless it is forgotten: with a reply, or
- * without one and whether it had been sent. While an attempt to connect is under way commands wait
- * for it; while it pauses they are not taken. Nobody waits for a kernel's time-out: an attempt, and
- * a server that owes an answer and is silent, have `patience_ms`.
+ * Guarantees:
+ *   - Each accepted command is answered exactly once, from the loop, unless the caller forgets it.
+ *     The answer is a reply, or no reply and whether the command had been sent.
+ *   - While a connection attempt runs, commands wait for it. During the backoff they are rejected.
+ *   - An attempt fails after `timeout_ms`. A connection ends if the server owes a reply and stays
+ *     silent for `timeout_ms`. The link never waits for a kernel timeout.
  *
- * With sentinels, each attempt asks them first who the master is. */
+ * With sentinels, each attempt first asks them for the current master. */
 #ifndef BW_STORE_REDIS_LINK_H
 #define BW_STORE_REDIS_LINK_H
 
@@ -14,7 +16,7 @@
 #include "store/redis/client.h"
 #include "store/redis/settings.h"
 
-#define REDIS_COMMANDS_MAX 200000u /* of one link, waiting or unanswered */
+#define REDIS_COMMANDS_MAX 200000u /* per link, waiting or unanswered */
 
 struct redis_link;
 struct redis_sentinel;
@@ -23,8 +25,8 @@ struct redis_command {
     struct redis_link *link;
     struct redis_command *next;
     void (*answer)(struct redis_command *command, const redisReply *reply, bool sent);
-    void *context; /* NULL after it was forgotten: `answer` is not called then */
-    unsigned node; /* the owner's */
+    void *context; /* NULL after redis_command_forget: `answer` is not called */
+    unsigned node; /* number of the instance */
     uint64_t sent_ms;
     size_t length;
     char bytes[];
@@ -33,8 +35,8 @@ struct redis_command {
 struct redis_link_events {
     void *context;
     void (*up)(struct redis_link *link);
-    void (*down)(struct redis_link *link); /* also when an attempt failed; `why` says it */
-    /* A subscriber's message: channel and payload. NULL: this link does not subscribe. */
+    void (*down)(struct redis_link *link); /* also after a failed attempt; the reason is in `why` */
+    /* Pub/sub message: channel and payload. NULL: this link does not subscribe. */
     void (*message)(struct redis_link *link, const redisReply *channel, const redisReply *payload);
 };
 
@@ -44,45 +46,45 @@ struct redis_link {
     struct bw_url_host host;
     const struct redis_login *login;
     struct redis_tls_context *tls;
-    struct redis_sentinel *sentinel; /* NULL: `host` is where to connect */
+    struct redis_sentinel *sentinel; /* NULL: connect to `host` */
     bool up, connecting, closed;
-    bool doubted;  /* it was silent for too long when the loop last looked */
-    unsigned node; /* the owner's number of it */
+    bool overdue_once; /* the last check found a reply overdue */
+    unsigned node;     /* the owner's number of this instance */
     struct redis_wire *wire;
-    struct redis_command *waiting, **waiting_end;       /* for the connection */
-    struct redis_command *unanswered, **unanswered_end; /* in the order they were sent */
+    struct redis_command *waiting, **waiting_end;       /* until the connection is up */
+    struct redis_command *unanswered, **unanswered_end; /* in sending order */
     uint32_t count;
-    unsigned greetings;        /* not yet answered */
-    uint64_t heard_ms, due_ms; /* the last answer; the timer */
-    uint64_t generation;       /* of connections that were up */
-    uint64_t born_ms; /* when the server started, on the loop's clock; 0: long ago or unknown */
-    unsigned patience_ms, pause_ms;
+    unsigned handshake_pending;   /* handshake commands without a reply */
+    uint64_t received_ms, due_ms; /* time of the last reply; when the timer fires */
+    uint64_t generation;          /* number of connections that came up */
+    uint64_t started_ms;          /* server start on the loop's clock; 0: long ago or unknown */
+    unsigned timeout_ms, pause_ms;
     struct bw_rng rng;
     uv_timer_t timer;
     void (*on_closed)(struct redis_link *link);
-    char why[BW_WHY_MAX + 1];   /* why it is down */
-    bool denied;                /* ... the server does not let us in */
-    char about[BW_WHY_MAX + 1]; /* what the server says of itself; "": nothing yet */
+    char why[BW_WHY_MAX + 1];   /* why the link is down */
+    bool denied;                /* the link is down because the server denied access */
+    char about[BW_WHY_MAX + 1]; /* server version and settings; "": not known yet */
 };
 
-/* The struct is the caller's and filled from `loop` to `sentinel`, with node and patience; starts
- * to connect. */
+/* The caller owns the struct and has set `loop` to `sentinel`, `node` and `timeout_ms`. Starts to
+ * connect. */
 void redis_link_open(struct redis_link *link, uint64_t seed);
-/* Forgets all commands; `closed` is called from the loop. */
+/* Drops all commands without an answer. `closed` is called from the loop. */
 void redis_link_close(struct redis_link *link, void (*closed)(struct redis_link *link));
-/* NULL: not taken, and surely not sent (link->why). */
+/* Returns NULL if the command was rejected and certainly not sent; the reason is in link->why. */
 struct redis_command *redis_link_send(struct redis_link *link, unsigned count,
                                       const char *const *words, const size_t *lengths,
                                       void (*answer)(struct redis_command *command,
                                                      const redisReply *reply, bool sent),
                                       void *context);
-/* Does an error of the server say that we may not? It will say so again. */
+/* True if the server's error means that access is denied. A retry would fail the same way. */
 bool redis_is_denial(const char *error);
-/* Its answer is of no use any more; its effect may still happen. */
+/* The caller no longer needs the answer. The command may still take effect. */
 void redis_command_forget(struct redis_command *command);
-/* The connection is of no use (the server became a replica): connect anew. */
+/* Ends the connection (for example because the server became a replica) and reconnects. */
 void redis_link_drop(struct redis_link *link, const char *why);
-/* A shorter time-out than the one so far. */
-void redis_link_patience(struct redis_link *link, unsigned ms);
+/* Shortens the timeout to `ms`; never lengthens it. */
+void redis_link_limit_timeout(struct redis_link *link, unsigned ms);
 
 #endif

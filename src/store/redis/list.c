@@ -1,6 +1,6 @@
-/* Candidates: who has entered, kept on the server until they leave or their process falls silent.
- * An entry lives for a few TTLs and is put again well before that by the store itself, as long as
- * its process runs; order is by when they first came. */
+/* Candidate entries on the server. An entry lives for three TTLs (at least 3 s). The store renews
+ * it after a third of that time while its process runs. Entries are listed in the order in which
+ * the candidates entered. */
 #include "store/kit/record_json.h"
 #include "store/redis/state.h"
 
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_MAX   65536u
-#define LIFE_LEAST_MS 3000u
-#define TICK_MS       500u
-#define DIGITS        24u
+#define ENTRIES_MAX     65536u
+#define LIFETIME_MIN_MS 3000u
+#define TICK_MS         500u
+#define DIGITS          24u
 
 static void send_entry(struct redis_ask *ask, bool whole);
 
-/* ---- what this process has entered ---- */
+/* ---- entries of this process ---- */
 
 static struct redis_entry **find(struct bw_store *store, const char *election, const char *id)
 {
@@ -26,10 +26,10 @@ static struct redis_entry **find(struct bw_store *store, const char *election, c
     return at;
 }
 
-static uint64_t life_of(const struct bw_store_request *request)
+static uint64_t lifetime_of(const struct bw_store_request *request)
 {
     uint64_t ms = (uint64_t)(request->ttl_ns / BW_MS) * 3;
-    return ms > LIFE_LEAST_MS ? ms : LIFE_LEAST_MS;
+    return ms > LIFETIME_MIN_MS ? ms : LIFETIME_MIN_MS;
 }
 
 static struct redis_entry *keep(struct bw_store *store, const struct bw_store_request *request)
@@ -46,8 +46,8 @@ static struct redis_entry *keep(struct bw_store *store, const struct bw_store_re
     snprintf(candidate->id, sizeof candidate->id, "%s", request->candidate);
     snprintf(candidate->value, sizeof candidate->value, "%s", request->value ? request->value : "");
     candidate->priority = request->priority;
-    entry->life_ms = life_of(request);
-    entry->due_ms = uv_now(store->loop) + entry->life_ms / 3;
+    entry->lifetime_ms = lifetime_of(request);
+    entry->due_ms = uv_now(store->loop) + entry->lifetime_ms / 3;
     if (!uv_is_active((uv_handle_t *)&store->renews))
         uv_timer_start(&store->renews, redis_list_renew, TICK_MS, TICK_MS);
     return entry;
@@ -75,19 +75,19 @@ void redis_list_free(struct bw_store *store)
 /* ---- the script ---- */
 
 struct entry_words {
-    char key[REDIS_KEY_MAX], life[DIGITS], owner[DIGITS];
+    char key[REDIS_KEY_MAX], lifetime[DIGITS], owner[DIGITS];
     char text[BW_RECORD_JSON_MAX + 2 * DIGITS];
 };
 
-/* The entry names the process that put it: two candidates may have been given the same id, and the
- * one that leaves must not remove the other. */
+/* The entry names the process that wrote it. Two candidates may have the same id, and a candidate
+ * that leaves must not remove the other's entry. */
 static int fill_words(struct entry_words *words, const struct bw_store *store,
                       struct redis_election *election, const struct redis_entry *entry)
 {
     char packed[BW_RECORD_JSON_MAX];
     redis_election_candidates(election, words->key);
     words->text[0] = '\0';
-    snprintf(words->life, sizeof words->life, "%" PRIu64, entry ? entry->life_ms : 0);
+    snprintf(words->lifetime, sizeof words->lifetime, "%" PRIu64, entry ? entry->lifetime_ms : 0);
     snprintf(words->owner, sizeof words->owner, "%016" PRIx64, store->nonce);
     int length = entry ? bw_candidate_pack(&entry->candidate, packed, sizeof packed) : 0;
     if (length > 0)
@@ -102,11 +102,11 @@ static void send_words(struct redis_ask *ask, const char *op, const char *id,
 {
     struct entry_words filled;
     if (fill_words(&filled, ask->store, ask->election, entry) != 0) {
-        snprintf(ask->why, sizeof ask->why, "an id or value that is no UTF-8");
+        snprintf(ask->why, sizeof ask->why, "candidate id or value is not valid UTF-8");
         redis_ask_fail(ask);
         return;
     }
-    const char *words[] = {"1", filled.key, op, id, filled.life, filled.text, filled.owner};
+    const char *words[] = {"1", filled.key, op, id, filled.lifetime, filled.text, filled.owner};
     if (redis_ask_send(ask, 0, REDIS_SCRIPT_CANDIDATES, whole, 7, words, answer) != 0)
         redis_ask_fail(ask);
 }
@@ -116,9 +116,9 @@ static bool needs_whole(const redisReply *reply)
     return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0;
 }
 
-/* False: it was answered with the failure. */
-static bool is_good(struct redis_ask *ask, const struct redis_command *command,
-                    const redisReply *reply, bool sent, int type)
+/* Returns false if it has answered the request with the failure. */
+static bool check_reply(struct redis_ask *ask, const struct redis_command *command,
+                        const redisReply *reply, bool sent, int type)
 {
     ask->vote[0].command = NULL;
     ask->open = 0;
@@ -130,7 +130,7 @@ static bool is_good(struct redis_ask *ask, const struct redis_command *command,
     snprintf(ask->why, sizeof ask->why, "%.200s",
              !reply                             ? command->link->why
              : reply->type == REDIS_REPLY_ERROR ? reply->str
-                                                : "Redis' answer makes no sense");
+                                                : "unexpected reply from Redis");
     redis_ask_fail(ask);
     return false;
 }
@@ -143,7 +143,7 @@ static void on_entered(struct redis_command *command, const redisReply *reply, b
     if (needs_whole(reply)) {
         ask->vote[0].command = NULL;
         send_entry(ask, true);
-    } else if (is_good(ask, command, reply, sent, REDIS_REPLY_INTEGER)) {
+    } else if (check_reply(ask, command, reply, sent, REDIS_REPLY_INTEGER)) {
         redis_ask_done(ask);
     }
 }
@@ -179,7 +179,7 @@ static uint32_t read_list(const redisReply *reply, struct listed *listed)
         memset(next, 0, sizeof *next);
         if (serial->type != REDIS_REPLY_STRING || text->type != REDIS_REPLY_STRING ||
             bw_candidate_unpack(text->str, text->len, &next->candidate) != 0)
-            continue; /* not one of ours */
+            continue; /* not a Bellwether entry */
         next->serial = strtoull(serial->str, NULL, 10);
         count++;
     }
@@ -217,7 +217,7 @@ static void on_listed(struct redis_command *command, const redisReply *reply, bo
     if (needs_whole(reply)) {
         ask->vote[0].command = NULL;
         send_words(ask, "list", "", NULL, true, on_listed);
-    } else if (is_good(ask, command, reply, sent, REDIS_REPLY_ARRAY)) {
+    } else if (check_reply(ask, command, reply, sent, REDIS_REPLY_ARRAY)) {
         answer_list(ask, reply);
     }
 }
@@ -235,13 +235,14 @@ void redis_list_start(struct redis_ask *ask)
     const struct bw_store_request *request = &ask->job->request;
     struct bw_store *store = ask->store;
     if (store->nodes > 1 && request->op != BW_STORE_LEAVE) {
-        redis_ask_refuse(ask, BW_EUNSUPPORTED, "Redlock keeps no list of candidates; ");
+        redis_ask_refuse(ask, BW_EUNSUPPORTED, "Redlock does not store candidates; ");
     } else if (store->nodes > 1) {
-        redis_ask_done(ask); /* nothing was entered */
+        redis_ask_done(ask); /* Redlock has no entries */
     } else if (request->op == BW_STORE_LIST) {
         redis_ask_round(ask, "read", 0, 0, after_read);
     } else if (request->op == BW_STORE_ENTER && !keep(store, request)) {
-        snprintf(ask->why, sizeof ask->why, "more than %u candidates of one process", ENTRIES_MAX);
+        snprintf(ask->why, sizeof ask->why, "too many candidates in this process (limit: %u)",
+                 ENTRIES_MAX);
         redis_ask_fail(ask);
     } else {
         if (request->op == BW_STORE_LEAVE)
@@ -250,7 +251,7 @@ void redis_list_start(struct redis_ask *ask)
     }
 }
 
-/* ---- staying listed ---- */
+/* ---- renewing entries ---- */
 
 static void on_renewed(struct redis_command *command, const redisReply *reply, bool sent)
 {
@@ -265,10 +266,14 @@ static void renew(struct bw_store *store, struct redis_entry *entry)
     struct redis_election *election = redis_election_get(store, entry->election);
     if (!election || fill_words(&filled, store, election, entry) != 0)
         return;
-    const char *words[] = {"EVAL",      redis_script_text(REDIS_SCRIPT_CANDIDATES),
-                           "1",         filled.key,
-                           "enter",     entry->candidate.id,
-                           filled.life, filled.text,
+    const char *words[] = {"EVAL",
+                           redis_script_text(REDIS_SCRIPT_CANDIDATES),
+                           "1",
+                           filled.key,
+                           "enter",
+                           entry->candidate.id,
+                           filled.lifetime,
+                           filled.text,
                            filled.owner};
     redis_link_send(&store->node[0].link, 9, words, NULL, on_renewed, store);
 }
@@ -279,7 +284,7 @@ void redis_list_renew(uv_timer_t *timer)
     uint64_t now = uv_now(store->loop);
     for (struct redis_entry *entry = store->entries; entry; entry = entry->next)
         if (entry->due_ms <= now) {
-            entry->due_ms = now + entry->life_ms / 3;
+            entry->due_ms = now + entry->lifetime_ms / 3;
             renew(store, entry);
         }
     if (!store->entries)

@@ -1,22 +1,25 @@
-/* What acquire, renew, release and note change, and the rounds they take.
+/* The changes that acquire, renew, release and note make, and the rounds they take.
  *
- * One instance: one script, made from the state as last seen and not carried out over a later one;
- * then once more from that. Several (Redlock, Sanfilippo 2014): lock on all, a majority in time
- * counts, its validity is the TTL less the time it took less drift; then the side record under the
- * lock; whatever fails is unlocked everywhere. What may be asked of a leadership is asked of the
- * lock of this very process. */
-#include "core/lease/validity.h"
+ * One instance: one script writes the change that was computed from the last known state. If the
+ * server has a later state, the script rejects the change and the store computes it again.
+ *
+ * Several instances (Redlock, Sanfilippo 2014): the store locks all instances. A majority within
+ * the validity time counts; the validity is the TTL minus the elapsed time minus drift. The store
+ * then writes the side record under the lock. If a step fails, it unlocks all instances.
+ *
+ * Renew and release require that this process holds the lock. */
+#include "core/lease/redlock_validity.h"
+#include "os/clock.h"
 #include "store/kit/record.h"
 #include "store/redis/state.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#define SPLIT_PAUSE_MS 20u /* nobody got a majority: up to this, per try, before the next */
+#define SPLIT_PAUSE_MS 20u /* no candidate got a majority: longest pause before the next try */
 
-static void go_on(struct redis_ask *ask);
-static void give_back(struct redis_ask *ask);
+static void proceed(struct redis_ask *ask);
+static void unlock_all(struct redis_ask *ask);
 
 static const struct bw_store_request *request_of(const struct redis_ask *ask)
 {
@@ -33,9 +36,9 @@ static bool is_redlock(const struct redis_ask *ask)
 static void after_unconfirmed(struct redis_ask *ask)
 {
     redis_ask_learn(ask);
-    if (ask->done > 0) { /* taken back: certainly not held */
+    if (ask->done > 0) { /* the lock was released again: certainly not held */
         ask->done = 0;
-        snprintf(ask->why, sizeof ask->why, "too few replicas confirmed it (wait=%u)",
+        snprintf(ask->why, sizeof ask->why, "too few replicas confirmed the write (wait=%u)",
                  ask->store->settings.wait);
     }
     redis_ask_fail(ask);
@@ -54,14 +57,14 @@ static void on_confirmed(struct redis_command *command, const redisReply *reply,
         return;
     }
     ask->lost = 1;
-    snprintf(ask->why, sizeof ask->why, "too few replicas confirmed it (wait=%u)",
+    snprintf(ask->why, sizeof ask->why, "too few replicas confirmed the write (wait=%u)",
              ask->store->settings.wait);
     if (request_of(ask)->op != BW_STORE_ACQUIRE || strcmp(state->lock, ask->lock) != 0) {
         redis_ask_fail(ask);
         return;
     }
     ask->record = state->kept;
-    bw_record_release(&ask->record, true); /* its work never began */
+    bw_record_release(&ask->record, true); /* no work has started */
     redis_ask_round(ask, "release", state->n, state->n + 1, after_unconfirmed);
 }
 
@@ -69,9 +72,9 @@ static void confirm(struct redis_ask *ask)
 {
     char count[16], ms[24];
     const char *words[] = {"WAIT", count, ms};
-    bw_time patience = request_of(ask)->ttl_ns / 12 / BW_MS;
+    bw_time timeout = request_of(ask)->ttl_ns / 12 / BW_MS;
     snprintf(count, sizeof count, "%u", ask->store->settings.wait);
-    snprintf(ms, sizeof ms, "%lld", (long long)(patience < 20 ? 20 : patience));
+    snprintf(ms, sizeof ms, "%lld", (long long)(timeout < 20 ? 20 : timeout));
     ask->vote[0].command =
         redis_link_send(&ask->store->node[0].link, 3, words, NULL, on_confirmed, ask);
     if (ask->vote[0].command)
@@ -80,16 +83,14 @@ static void confirm(struct redis_ask *ask)
     redis_ask_fail(ask);
 }
 
-/* ---- time ---- */
+/* ---- validity ---- */
 
 static bool is_valid(const struct redis_ask *ask)
 {
-    struct timespec now;
     enum bw_store_op op = request_of(ask)->op;
     if (!is_redlock(ask) || (op != BW_STORE_ACQUIRE && op != BW_STORE_RENEW))
-        return true; /* the caller counts from when it asked */
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    bw_time elapsed = (bw_time)now.tv_sec * BW_SEC + now.tv_nsec - ask->started;
+        return true; /* the caller counts the lease from when it sent the request */
+    bw_time elapsed = bw_clock_boot() - ask->started;
     return bw_redlock_validity(request_of(ask)->ttl_ns, elapsed) > 0;
 }
 
@@ -108,7 +109,7 @@ static void succeed(struct redis_ask *ask)
 static void after_read(struct redis_ask *ask)
 {
     if (redis_ask_learn(ask))
-        go_on(ask);
+        proceed(ask);
     else
         redis_ask_fail(ask);
 }
@@ -123,7 +124,8 @@ static void after_write(struct redis_ask *ask)
     bool learned = redis_ask_learn(ask);
     if (ask->done >= ask->store->majority) {
         if (!is_valid(ask)) {
-            snprintf(ask->why, sizeof ask->why, "it took longer than the lease lasts");
+            snprintf(ask->why, sizeof ask->why,
+                     "the instances replied after the lease had expired");
             redis_ask_fail(ask);
         } else {
             succeed(ask);
@@ -131,7 +133,7 @@ static void after_write(struct redis_ask *ask)
     } else if (!learned || ++ask->tries >= REDIS_TRIES_MAX) {
         redis_ask_fail(ask);
     } else {
-        go_on(ask);
+        proceed(ask);
     }
 }
 
@@ -140,10 +142,10 @@ static void after_write(struct redis_ask *ask)
 static void take(struct redis_ask *ask)
 {
     const struct redis_state *state = &ask->election->state;
-    bool forgotten = redis_election_mourns(ask->election);
+    bool forgotten = redis_election_lock_is_forgotten(ask->election);
     if ((ask->fresh || forgotten) && state->locked && strcmp(state->lock, ask->lock) != 0) {
         redis_ask_refuse(ask, BW_EBUSY,
-                         forgotten ? "the server forgot it, and until its TTL is over " : "");
+                         forgotten ? "the server lost the lock; until its TTL expires it is " : "");
         return;
     }
     redis_state_take(state, request_of(ask), &ask->record);
@@ -157,10 +159,10 @@ static void after_commit(struct redis_ask *ask)
         redis_ask_learn(ask);
         redis_ask_done(ask);
     } else if (ask->again > 0 && ++ask->tries < REDIS_TRIES_MAX && redis_ask_merge(ask, &merged)) {
-        ask->record.note = merged.kept.note; /* all else is ours to write under the lock */
+        ask->record.note = merged.kept.note; /* the lock protects all other fields */
         redis_ask_round(ask, "commit", merged.n, merged.n + 1, after_commit);
     } else {
-        give_back(ask);
+        unlock_all(ask);
     }
 }
 
@@ -168,10 +170,11 @@ static void after_lock(struct redis_ask *ask)
 {
     struct redis_state merged;
     if (ask->done < ask->store->majority || !is_valid(ask) || !redis_ask_merge(ask, &merged)) {
-        give_back(ask);
+        unlock_all(ask);
         return;
     }
-    memcpy(merged.stranger, ask->election->state.stranger, sizeof merged.stranger);
+    memcpy(merged.foreign_holder, ask->election->state.foreign_holder,
+           sizeof merged.foreign_holder);
     redis_state_take(&merged, request_of(ask), &ask->record);
     redis_ask_round(ask, "commit", merged.n, merged.n + 1, after_commit);
 }
@@ -179,28 +182,27 @@ static void after_lock(struct redis_ask *ask)
 static void refuse_split(struct redis_ask *ask)
 {
     redis_ask_refuse(ask, BW_EBUSY,
-                     ask->election->state.locked ? "no majority of the instances was free: "
-                                                 : "no majority of the instances was free");
+                     ask->election->state.locked ? "no majority of the instances is free: "
+                                                 : "no majority of the instances is free");
 }
 
+/* The instances that replied are unlocked. Only those without a reply may still have our lock. If
+ * they are a minority (`learned`), the acquisition has certainly failed. */
 static void after_drop(struct redis_ask *ask)
 {
     bool learned = redis_ask_learn(ask);
-    if (ask->lost > 0 || !learned) {
-        ask->done = 0; /* unlocked there: what is unknown is what did not answer */
+    if (!learned || ask->too_few) {
+        ask->done = 0;
         redis_ask_fail(ask);
-    } else if (ask->too_few) {
-        ask->done = 0; /* whatever was locked is free again */
-        redis_ask_fail(ask);
-    } else if (ask->election->state.locked && !ask->election->state.in_doubt) {
+    } else if (ask->election->state.locked && !ask->election->state.uncertain) {
         redis_ask_refuse(ask, BW_EBUSY, "");
-    } else { /* several took some each: they must not meet again at once */
+    } else { /* several candidates locked a minority each: a random pause separates them */
         unsigned ms = (unsigned)bw_rng_between(&ask->store->rng, 1, SPLIT_PAUSE_MS);
         redis_ask_pause(ask, ms, refuse_split);
     }
 }
 
-static void give_back(struct redis_ask *ask)
+static void unlock_all(struct redis_ask *ask)
 {
     ask->too_few = ask->unsent + ask->lost > ask->store->nodes - ask->store->majority;
     redis_ask_round(ask, "drop", 0, 0, after_drop);
@@ -215,11 +217,11 @@ static bool is_leadership(const struct redis_ask *ask)
            strcmp(state->lock, state->owner) == 0 && state->token == request_of(ask)->token;
 }
 
-/* It lapsed before the release came, and nobody has followed. */
+/* True if the lease expired before the release arrived and no other candidate has acquired it. */
 static bool has_lapsed(const struct redis_ask *ask)
 {
     struct redis_state state = ask->election->state;
-    if (state.locked || !state.kept.held || state.stranger[0] ||
+    if (state.locked || !state.kept.held || state.foreign_holder[0] ||
         request_of(ask)->op != BW_STORE_RELEASE)
         return false;
     state.locked = true;
@@ -252,11 +254,11 @@ static void put_note(struct redis_ask *ask)
 {
     const struct redis_state *state = &ask->election->state;
     ask->record = state->kept;
-    bw_record_note(&ask->record, &request_of(ask)->note);
+    bw_record_put_note(&ask->record, &request_of(ask)->note);
     redis_ask_round(ask, "note", state->n, state->n + 1, after_write);
 }
 
-static void go_on(struct redis_ask *ask)
+static void proceed(struct redis_ask *ask)
 {
     enum bw_store_op op = request_of(ask)->op;
     if (op == BW_STORE_NOTE)
@@ -264,7 +266,7 @@ static void go_on(struct redis_ask *ask)
     else if (op == BW_STORE_ACQUIRE)
         take(ask);
     else if (!is_leadership(ask) && !has_lapsed(ask))
-        redis_ask_refuse(ask, BW_ENOTLEADER, ask->election->state.locked ? "" : "nobody holds it");
+        redis_ask_refuse(ask, BW_ENOTLEADER, ask->election->state.locked ? "" : "not held");
     else if (op == BW_STORE_RENEW)
         renew(ask);
     else
@@ -280,8 +282,9 @@ void redis_change_start(struct redis_ask *ask)
         uint64_t wait = redis_turn_wait(&election->turn, &election->state, request->candidate,
                                         uv_now(ask->store->loop));
         redis_lock_value(ask->lock, request->candidate, request->id, ask->store->nonce);
-        if (is_redlock(ask) && redis_election_mourns(election))
-            redis_ask_refuse(ask, BW_EBUSY, "the instances forgot it, and until its TTL is over ");
+        if (is_redlock(ask) && redis_election_lock_is_forgotten(election))
+            redis_ask_refuse(ask, BW_EBUSY,
+                             "the instances lost the lock; until its TTL expires it is ");
         else if (is_redlock(ask))
             redis_ask_round(ask, "lock", 0, 0, after_lock);
         else if (wait)
@@ -291,7 +294,7 @@ void redis_change_start(struct redis_ask *ask)
         else
             read_first(ask);
     } else if (known && (request->op == BW_STORE_NOTE || is_leadership(ask))) {
-        go_on(ask);
+        proceed(ask);
     } else {
         read_first(ask);
     }

@@ -1,7 +1,7 @@
 /* Asks sentinels for the master; see sentinel.h. */
 #include "store/redis/sentinel.h"
 
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void on_end(void *context, const char *why)
 
 static void on_timer(uv_timer_t *timer)
 {
-    on_end(timer->data, "no answer in time");
+    on_end(timer->data, "no reply within the timeout");
 }
 
 static bool read_master(const redisReply *reply, struct bw_url_host *master)
@@ -54,12 +54,12 @@ static void on_reply(void *context, const redisReply *reply)
 {
     struct redis_sentinel *sentinel = context;
     struct bw_url_host master;
-    char why[BW_WHY_MAX + 1] = "knows no such master";
+    char why[BW_WHY_MAX + 1] = "unknown master name";
     if (reply->type == REDIS_REPLY_ERROR) {
         snprintf(why, sizeof why, "%.160s", reply->str);
         on_end(sentinel, why);
     } else if (--sentinel->replies > 0) {
-        return; /* of AUTH */
+        return; /* reply to AUTH */
     } else if (!read_master(reply, &master)) {
         on_end(sentinel, why);
     } else {

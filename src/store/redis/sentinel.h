@@ -1,5 +1,5 @@
-/* Asks Redis sentinels, one after the other, which server is the master now. The next question
- * begins with the sentinel that answered last; each has its own share of the time. */
+/* Asks Redis sentinels for the current master, one sentinel after another. Each sentinel has
+ * `share_ms` to answer. The next query starts with the sentinel that answered last. */
 #ifndef BW_STORE_REDIS_SENTINEL_H
 #define BW_STORE_REDIS_SENTINEL_H
 
@@ -10,7 +10,7 @@ struct redis_sentinel {
     struct bw_url_host host[BW_URL_HOSTS_MAX];
     uint32_t hosts, first, tried;
     char master[256];
-    char password[512]; /* the sentinels' own; "": none */
+    char password[512]; /* for the sentinels; "": none */
     struct redis_tls_context *tls;
     struct redis_wire *wire;
     unsigned replies;
@@ -22,14 +22,14 @@ struct redis_sentinel {
     char why[BW_WHY_MAX + 1];
 };
 
-/* The struct is the caller's and filled down to `tls`. */
+/* The caller owns the struct and has set all fields up to `tls`. */
 void redis_sentinel_open(struct redis_sentinel *sentinel);
-/* `answer` comes once, from the loop: the master, or NULL and why none is known. */
+/* `answer` is called once, from the loop: with the master, or with NULL and the reason. */
 void redis_sentinel_ask(struct redis_sentinel *sentinel, unsigned share_ms,
                         void (*answer)(void *context, const struct bw_url_host *master,
                                        const char *why),
                         void *context);
-/* No answer will come. */
+/* `answer` is not called any more. */
 void redis_sentinel_stop(struct redis_sentinel *sentinel);
 void redis_sentinel_close(struct redis_sentinel *sentinel,
                           void (*closed)(struct redis_sentinel *sentinel));

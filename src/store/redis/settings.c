@@ -1,7 +1,7 @@
-/* What a Redis URL says; see settings.h. */
+/* Settings in a Redis URL; see settings.h. */
 #include "store/redis/settings.h"
 
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,9 @@ static int read_database(struct redis_settings *settings, const char *text, char
 {
     uint64_t number = 0;
     if (text[0] && bw_text_number(text, strlen(text), DATABASE_MAX, &number) != 0)
-        return bw_store_say(why, BW_EINVAL, "'%.60s' is no number of a Redis database", text);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid Redis database '%.60s': expected a number from 0 to 65535",
+                                text);
     settings->login.database = (unsigned)number;
     return 0;
 }
@@ -30,10 +32,11 @@ static int read_path(struct redis_settings *settings, const struct bw_url *url, 
         return read_database(settings, url->path, why);
     size_t length = strcspn(url->path, "/");
     if (length == 0)
-        return bw_store_say(why, BW_EINVAL,
-                            "which master? Write " SENTINEL "://HOST,HOST,HOST/MASTER");
+        return bw_store_explain(why, BW_EINVAL,
+                                "missing master name: write " SENTINEL "://HOST,HOST,HOST/MASTER");
     if (length >= sizeof settings->master)
-        return bw_store_say(why, BW_EINVAL, "the master's name is too long");
+        return bw_store_explain(why, BW_EINVAL,
+                                "master name is too long: expected at most 255 bytes");
     memcpy(settings->master, url->path, length);
     return read_database(settings, url->path + length + (url->path[length] == '/'), why);
 }
@@ -42,11 +45,12 @@ static int read_hosts(struct redis_settings *settings, const struct bw_url *url,
 {
     bool sentinels = strcmp(url->scheme, SENTINEL) == 0;
     if (url->hosts == 0)
-        return bw_store_say(why, BW_EINVAL, "no host in the %s: URL", url->scheme);
+        return bw_store_explain(why, BW_EINVAL, "no host in the %s: URL", url->scheme);
     if (url->hosts == 2 && !sentinels)
-        return bw_store_say(why, BW_EINVAL,
-                            "two instances have no majority when one is away: name one, or three "
-                            "and more for Redlock");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "two instances have no majority when one fails: use one instance, or three "
+            "or more for Redlock");
     settings->hosts = url->hosts;
     memcpy(settings->host, url->host, sizeof settings->host);
     for (uint32_t i = 0; i < url->hosts; i++) {
@@ -55,8 +59,8 @@ static int read_hosts(struct redis_settings *settings, const struct bw_url *url,
         for (uint32_t j = 0; j < i; j++)
             if (settings->host[i].port == settings->host[j].port &&
                 strcmp(settings->host[i].name, settings->host[j].name) == 0)
-                return bw_store_say(why, BW_EINVAL, "%s:%u stands twice in the store URL",
-                                    settings->host[i].name, (unsigned)settings->host[i].port);
+                return bw_store_explain(why, BW_EINVAL, "duplicate host %s:%u in the store URL",
+                                        settings->host[i].name, (unsigned)settings->host[i].port);
     }
     return 0;
 }
@@ -66,7 +70,7 @@ static int copy_text(char *out, size_t size, const struct bw_url *url, const cha
     const char *value = bw_url_query(url, key);
     int length = snprintf(out, size, "%s", value ? value : "");
     if (length < 0 || (size_t)length >= size)
-        return bw_store_say(why, BW_EINVAL, "%s is too long in the store URL", key);
+        return bw_store_explain(why, BW_EINVAL, "%s is too long in the store URL", key);
     return 0;
 }
 
@@ -76,7 +80,8 @@ static int read_word(const struct bw_url *url, const char *key, const char *word
     const char *value = bw_url_query(url, key);
     *out = value != NULL;
     if (value && strcmp(value, word) != 0)
-        return bw_store_say(why, BW_EINVAL, "%s= may only be '%s' in the store URL", key, word);
+        return bw_store_explain(why, BW_EINVAL, "invalid %s= in the store URL: expected '%s'", key,
+                                word);
     return 0;
 }
 
@@ -86,8 +91,10 @@ static int read_numbers(struct redis_settings *settings, const struct bw_url *ur
     uint64_t number = 0;
     bool tls = false, redlock = settings->hosts > 1 && !settings->master[0];
     if (wait && (bw_text_number(wait, strlen(wait), 100, &number) != 0 || redlock))
-        return bw_store_say(why, BW_EINVAL,
-                            "wait= is a number of replicas, of one master, in the store URL");
+        return bw_store_explain(
+            why, BW_EINVAL,
+            "invalid wait= in the store URL: expected a number of replicas from 0 "
+            "to 100, and a single master");
     settings->wait = (unsigned)number;
     int error = read_word(url, "tls", "yes", &tls, why);
     if (error == 0)
@@ -105,9 +112,9 @@ static int read_files(struct redis_settings *settings, const struct bw_url *url,
         error = copy_text(settings->key_file, sizeof settings->key_file, url, "key-file", why);
     bool files = settings->ca_file[0] || settings->cert_file[0] || settings->key_file[0];
     if (error == 0 && files && !settings->tls)
-        return bw_store_say(why, BW_EINVAL,
-                            "certificates need TLS: write rediss:// (or tls=yes "
-                            "with sentinels)");
+        return bw_store_explain(why, BW_EINVAL,
+                                "certificates need TLS: write rediss:// (or tls=yes "
+                                "with sentinels)");
     return error;
 }
 
@@ -121,10 +128,10 @@ static int read_secrets(struct redis_settings *settings, const struct bw_url *ur
         error = bw_url_secret(url, "sentinel-password", "REDIS_SENTINEL_PASSWORD",
                               settings->sentinel_password, sizeof settings->sentinel_password, why);
     if (error == 0 && login->user[0] && !login->password[0])
-        return bw_store_say(why, BW_EINVAL,
-                            "user '%.60s' has no password: write password-file=FILE, or set "
-                            "REDIS_PASSWORD",
-                            login->user);
+        return bw_store_explain(why, BW_EINVAL,
+                                "user '%.60s' has no password: write password-file=FILE, or set "
+                                "REDIS_PASSWORD",
+                                login->user);
     return error;
 }
 
@@ -134,7 +141,7 @@ int redis_settings_read(struct redis_settings *settings, const char *text, char 
     memset(settings, 0, sizeof *settings);
     int error = bw_url_parse(&url, text, why);
     if (error == 0)
-        error = bw_url_only(&url, keys, why);
+        error = bw_url_check_keys(&url, keys, why);
     if (error == 0)
         error = read_hosts(settings, &url, why);
     if (error == 0)

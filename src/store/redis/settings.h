@@ -1,13 +1,19 @@
-/* What a Redis URL says:
+/* Settings in a Redis URL:
  *
  *   redis://[USER@]HOST[:PORT][/DATABASE]          one server
- *   redis://HOST,HOST,HOST...[/DATABASE]           three to nine: Redlock
- *   rediss://...                                   the same by TLS
+ *   redis://HOST,HOST,HOST...[/DATABASE]           three to nine servers: Redlock
+ *   rediss://...                                   the same with TLS
  *   redis+sentinel://HOST,.../MASTER[/DATABASE]    the master that the sentinels name
  *
- * and its settings: prefix, password-file (or REDIS_PASSWORD), sentinel-password-file (or
- * REDIS_SENTINEL_PASSWORD), ca-file, cert-file, key-file, tls (sentinel only), wait (replicas that
- * must confirm), restarts=durable (Redlock: restarted instances keep every lock). */
+ * Query parameters:
+ *
+ *   prefix                   prefix of all keys
+ *   password-file            file with the password (or environment REDIS_PASSWORD)
+ *   sentinel-password-file   the same for the sentinels (or REDIS_SENTINEL_PASSWORD)
+ *   ca-file, cert-file, key-file
+ *   tls=yes                  TLS (sentinel URLs only)
+ *   wait                     number of replicas that must confirm an acquire or a renewal
+ *   restarts=durable         Redlock: a restarted instance still has every lock */
 #ifndef BW_STORE_REDIS_SETTINGS_H
 #define BW_STORE_REDIS_SETTINGS_H
 
@@ -25,7 +31,7 @@ struct redis_settings {
     struct bw_url_host host[BW_URL_HOSTS_MAX];
     uint32_t hosts;
     bool tls;
-    char master[256]; /* "": no sentinels; else `host` are they */
+    char master[256]; /* "": no sentinels; otherwise `host` lists the sentinels */
     struct redis_login login;
     char sentinel_password[512];
     char prefix[REDIS_PREFIX_MAX + 1];

@@ -1,14 +1,17 @@
-/* The Redis store, on hiredis' protocol: one server, the master that sentinels name, or Redlock
- * over several.
+/* The Redis store, on hiredis' protocol parser: one server, the master that sentinels name, or
+ * Redlock over several servers.
  *
- * Model: each server runs scripts one after the other and ends leases by its own wall clock. One
- * server gives a token from a counter beside the lock; it only grows as long as the server keeps
- * its data, and never falls below what any candidate that asks has seen. A failover or a restart
- * can forget the newest writes: a candidate that saw the forgotten leadership waits it out; for one
- * that did not there are guards, and `wait` and min-replicas-to-write make it rarer.
- * Redlock survives the loss of a minority but gives no token. Not for a Redis Cluster.
+ * Model: each server runs scripts one after another and expires leases by its own wall clock.
  *
- * The layout is in view.h; the parts are named in state.h. */
+ * One server issues tokens from a counter beside the lock. The token only grows while the server
+ * keeps its data, and it never falls below the highest token that the asking candidate has seen. A
+ * failover or a restart can lose the newest writes. A candidate that saw the lost leadership waits
+ * until its TTL expires. A candidate that did not see it may lead too early; guards reject the late
+ * writes of the old leader. `wait` and min-replicas-to-write make such a loss less likely.
+ *
+ * Redlock survives the loss of a minority of the servers but issues no token.
+ *
+ * Redis Cluster is not supported. view.h describes the keys, state.h lists the files. */
 #include "store/module.h"
 #include "store/redis/state.h"
 
@@ -17,9 +20,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define FIRST_PATIENCE_MS 2000u
-#define TTL_MIN_ONE       (10 * BW_MS)
-#define TTL_MIN_SEVERAL   (100 * BW_MS) /* drift and expiry take 1 % and 2 ms of it */
+#define FIRST_TIMEOUT_MS 2000u
+#define TTL_MIN_ONE      (10 * BW_MS)
+#define TTL_MIN_SEVERAL  (100 * BW_MS) /* drift and expiry take 1 % and 2 ms of the TTL */
 
 /* ---- links ---- */
 
@@ -43,7 +46,7 @@ static void open_link(struct bw_store *store, struct redis_link *link,
     link->host = settings->host[node];
     link->login = &settings->login;
     link->tls = store->tls;
-    link->patience_ms = FIRST_PATIENCE_MS;
+    link->timeout_ms = FIRST_TIMEOUT_MS;
     if (settings->master[0]) {
         sentinel->loop = store->loop;
         memcpy(sentinel->host, settings->host, sizeof sentinel->host);
@@ -64,12 +67,12 @@ static void open_node(struct bw_store *store, unsigned i)
     struct redis_node *node = &store->node[i];
     node->link.events =
         (struct redis_link_events){.context = store, .up = on_link_up, .down = on_link_down};
-    node->ear.events = (struct redis_link_events){.context = store,
-                                                  .up = redis_watch_up,
-                                                  .down = redis_watch_down,
-                                                  .message = redis_watch_message};
+    node->subscriber.events = (struct redis_link_events){.context = store,
+                                                         .up = redis_watch_up,
+                                                         .down = redis_watch_down,
+                                                         .message = redis_watch_message};
     open_link(store, &node->link, &node->find_link, i);
-    open_link(store, &node->ear, &node->find_ear, i);
+    open_link(store, &node->subscriber, &node->find_subscriber, i);
 }
 
 /* ---- opening and closing ---- */
@@ -112,7 +115,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void open_timers(struct bw_store *store)
 {
-    uv_timer_t *timers[] = {&store->stragglers, &store->looks, &store->renews};
+    uv_timer_t *timers[] = {&store->stragglers, &store->refreshes, &store->renews};
     for (unsigned i = 0; i < 3; i++) {
         uv_timer_init(store->loop, timers[i]);
         timers[i]->data = store;
@@ -129,7 +132,7 @@ static int set_up(struct bw_store *store, const char *url, char *why)
         return error;
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed ||
         getrandom(&store->nonce, sizeof store->nonce, 0) != sizeof store->nonce)
-        return bw_store_say(why, BW_EIO, "no random numbers");
+        return bw_store_explain(why, BW_EIO, "cannot read random numbers from the kernel");
     bw_rng_init(&store->rng, seed);
     store->nodes = settings->master[0] ? 1 : settings->hosts;
     store->majority = store->nodes / 2 + 1;
@@ -148,11 +151,11 @@ static int redis_open(struct bw_store **out, const char *url, struct uv_loop_s *
 {
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory for the Redis store");
+        return bw_store_explain(why, BW_ENOMEM, "no memory for the Redis store");
     store->loop = loop;
     int error = set_up(store, url, why);
     if (error == 0 && bw_jobs_open(&store->jobs, loop, options, redis_ask_forget, store) != 0)
-        error = bw_store_say(why, BW_ENOMEM, "no memory for the Redis store");
+        error = bw_store_explain(why, BW_ENOMEM, "no memory for the Redis store");
     if (error != 0) {
         free_store(store);
         return error;
@@ -182,10 +185,10 @@ static void redis_close(struct bw_store *store)
         redis_ask_free(store->asks);
     for (unsigned i = 0; i < store->nodes; i++) {
         close_link(&store->node[i].link);
-        close_link(&store->node[i].ear);
+        close_link(&store->node[i].subscriber);
     }
     uv_close((uv_handle_t *)&store->stragglers, on_timer_closed);
-    uv_close((uv_handle_t *)&store->looks, on_timer_closed);
+    uv_close((uv_handle_t *)&store->refreshes, on_timer_closed);
     uv_close((uv_handle_t *)&store->renews, on_timer_closed);
 }
 
@@ -220,7 +223,8 @@ static void redis_cancel(struct bw_store *store, uint64_t id)
     bw_jobs_cancel(&store->jobs, id);
 }
 
-/* Of several instances: the first that has said anything, and how many are there. */
+/* Describes the first instance that has reported its version; with several instances also how many
+ * are connected. */
 static bool redis_about(struct bw_store *store, char *about)
 {
     const char *first = NULL;
@@ -240,8 +244,9 @@ static bool redis_about(struct bw_store *store, char *about)
     return true;
 }
 
-static const char whose_clock[] = "the Redis server's wall clock: setting it ends leases early or "
-                                  "late";
+static const char whose_clock[] =
+    "the Redis server's wall clock: setting it expires leases early or "
+    "late";
 
 static const struct bw_store_ops one = {
     .scheme = "redis",
@@ -249,9 +254,9 @@ static const struct bw_store_ops one = {
     .ttl_min_ns = TTL_MIN_ONE,
     .ttl_unit_ns = BW_MS,
     .summary =
-        "one Redis master: a release names who is next, though newcomers and strangers race; "
-        "the token grows while the server keeps its data, or some candidate that saw it "
-        "lives; one that knows nothing of what a failover forgot may lead too early",
+        "one Redis master: a release names the next candidate, but new and foreign clients race; "
+        "the token grows while the server keeps its data or a candidate that saw it runs; "
+        "a candidate that did not see a leadership lost in a failover may lead too early",
     .open = redis_open,
     .request = request_one,
     .cancel = redis_cancel,
@@ -266,8 +271,8 @@ static const struct bw_store_ops several = {
     .ttl_min_ns = TTL_MIN_SEVERAL,
     .ttl_unit_ns = BW_MS,
     .summary =
-        "Redlock: works while a majority of the instances does; their wall clocks end leases; "
-        "it gives no token, so nothing can reject the late writes of a leader that paused",
+        "Redlock: available while a majority of the instances is; their wall clocks expire leases; "
+        "no token, so no guard can reject the late writes of a paused leader",
     .open = redis_open,
     .request = request_several,
     .cancel = redis_cancel,

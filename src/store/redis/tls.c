@@ -28,14 +28,14 @@ static int load_files(SSL_CTX *ssl, const char *ca_file, const char *cert_file,
 {
     if (ca_file ? SSL_CTX_load_verify_locations(ssl, ca_file, NULL) != 1
                 : SSL_CTX_set_default_verify_paths(ssl) != 1)
-        return bw_store_say(why, BW_EINVAL, "cannot load certificate authorities from %s: %s",
-                            ca_file ? ca_file : "the system", newest_error());
+        return bw_store_explain(why, BW_EINVAL, "cannot load certificate authorities from %s: %s",
+                                ca_file ? ca_file : "the system", newest_error());
     if (cert_file && SSL_CTX_use_certificate_chain_file(ssl, cert_file) != 1)
-        return bw_store_say(why, BW_EINVAL, "cannot load the certificate %s: %s", cert_file,
-                            newest_error());
+        return bw_store_explain(why, BW_EINVAL, "cannot load the certificate %s: %s", cert_file,
+                                newest_error());
     const char *key = key_file ? key_file : cert_file;
     if (key && SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
-        return bw_store_say(why, BW_EINVAL, "cannot load the key %s: %s", key, newest_error());
+        return bw_store_explain(why, BW_EINVAL, "cannot load the key %s: %s", key, newest_error());
     return 0;
 }
 
@@ -47,7 +47,7 @@ struct redis_tls_context *redis_tls_context_new(const char *ca_file, const char 
     if (context)
         context->ssl = SSL_CTX_new(TLS_client_method());
     if (!context || !context->ssl) {
-        bw_store_say(why, BW_ENOMEM, "no memory for TLS");
+        bw_store_explain(why, BW_ENOMEM, "no memory for TLS");
         free(context);
         return NULL;
     }
@@ -128,9 +128,9 @@ int redis_tls_handshake(struct redis_tls *tls, char *why)
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
         return 0;
     long verified = SSL_get_verify_result(tls->ssl);
-    return bw_store_say(why, BW_EDENIED, "TLS: %s",
-                        verified != X509_V_OK ? X509_verify_cert_error_string(verified)
-                                              : newest_error());
+    return bw_store_explain(why, BW_EDENIED, "TLS: %s",
+                            verified != X509_V_OK ? X509_verify_cert_error_string(verified)
+                                                  : newest_error());
 }
 
 int redis_tls_read(struct redis_tls *tls, char *bytes, size_t size)

@@ -1,10 +1,13 @@
-/* Whose turn it is after a release: who is next in line has a while before the others learn that it
- * is free. So a release makes one candidate ask, not all, and candidates lead in turn. It is a
- * courtesy and no lock: whoever did not hear of the release knows of no turn.
+/* Turns after a release: the next candidate in the queue gets a head start, and the other
+ * candidates learn of the release later. So a release makes one candidate send a request instead of
+ * all, and candidates lead in turn.
  *
- * The while doubles with each turn that the same candidate has missed, so that one that is only
- * slow gets the lead in the end; after REDIS_MISSED_MOST it goes to the end of the line (in the
- * script), so that one that is gone or may not lead does not hold the others up each time. */
+ * Not guaranteed: a turn is not a lock. A candidate that did not receive the release message
+ * ignores the turn and may acquire at once.
+ *
+ * The head start doubles with each turn that the same candidate misses, so that a slow candidate is
+ * elected in the end. After REDIS_MISSED_MOST missed turns the script moves the candidate to the
+ * end of the queue. So a candidate that is gone or cannot lead does not delay every election. */
 #ifndef BW_STORE_REDIS_TURN_H
 #define BW_STORE_REDIS_TURN_H
 
@@ -12,17 +15,19 @@
 #include "store/redis/view.h"
 
 struct redis_turn {
-    uint64_t n;        /* of the state that it is about: any later one ends it */
+    uint64_t n;        /* the state this turn belongs to; a later state ends the turn */
     uint64_t until_ms; /* on the loop's clock */
     char candidate[BW_CANDIDATE_ID_MAX + 1];
 };
 
-/* State `n` is free, and somebody is next. */
+/* Begins the turn of candidate `next`, after the release that led to state `n`. */
 void redis_turn_begin(struct redis_turn *turn, const struct redis_next *next, uint64_t n,
                       uint64_t now_ms, struct bw_rng *rng);
-/* It is free, and somebody's turn. */
-bool redis_turn_is(const struct redis_turn *turn, const struct redis_state *state, uint64_t now_ms);
-/* How long the candidate stands aside, 0: not at all. NULL: one that does not contend. */
+/* True if the lock is free and the turn has not ended. */
+bool redis_turn_is_open(const struct redis_turn *turn, const struct redis_state *state,
+                        uint64_t now_ms);
+/* How long the candidate must wait, 0 if not at all. `candidate` is NULL for a client that only
+ * observes. */
 uint64_t redis_turn_wait(const struct redis_turn *turn, const struct redis_state *state,
                          const char *candidate, uint64_t now_ms);
 

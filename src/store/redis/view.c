@@ -48,7 +48,7 @@ static void set_lock(struct redis_state *state, const struct part *part)
     memcpy(state->lock, part->text, length);
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)state->lock[i] < 0x20 || (unsigned char)state->lock[i] >= 0x7f)
-            state->lock[i] = '?'; /* ours are plain text */
+            state->lock[i] = '?'; /* our lock values are printable ASCII */
     state->lock[length] = '\0';
     state->lock_hash = mix(MIX_START, part->text, part->length);
 }
@@ -108,8 +108,8 @@ int redis_state_parse(const redisReply *reply, struct redis_state *state,
     return fill(state, parts, reply->element[2]->integer);
 }
 
-int redis_state_parse_told(const char *text, size_t length, struct redis_state *state,
-                           struct redis_next *next)
+int redis_state_parse_published(const char *text, size_t length, struct redis_state *state,
+                                struct redis_next *next)
 {
     struct part parts[REDIS_STATE_PARTS] = {{NULL, 0}};
     json_t *json = json_loadb(text, length, 0, NULL);
@@ -148,7 +148,8 @@ static bool is_known(const struct redis_state *state)
     return state->locked && strcmp(state->lock, state->owner) == 0;
 }
 
-/* When fewer than `enough` of these will have it: the enough-th longest of what is left. */
+/* Time until fewer than `enough` of these instances have the lock: the `enough`-th longest of the
+ * remaining times. */
 static bw_time time_left(const struct redis_state *lock, const struct redis_state *const *states,
                          unsigned count, unsigned enough)
 {
@@ -172,8 +173,8 @@ static unsigned votes_for(const struct redis_state *lock, const struct redis_sta
     return same;
 }
 
-/* The lock that most of them have, and how many; of two alike, the one whose record stands beside
- * it. */
+/* Finds the lock that most instances have, and their number. If two locks are equally frequent, the
+ * one whose side record is present wins. */
 static const struct redis_state *most_locked(const struct redis_state *const *states,
                                              unsigned count, unsigned *most)
 {
@@ -189,7 +190,7 @@ static const struct redis_state *most_locked(const struct redis_state *const *st
     return best;
 }
 
-/* The last record; of two alike, the one of this lock. */
+/* Finds the newest side record; of two with the same n, the one of this lock. */
 static const struct redis_state *newest_of(const struct redis_state *const *states, unsigned count,
                                            const char *lock)
 {
@@ -205,12 +206,12 @@ void redis_state_merge(struct redis_state *out, const struct redis_state *const 
                        unsigned count, unsigned total)
 {
     unsigned majority = total / 2 + 1, votes;
-    unsigned silent = BW_BUG(redlock_forgets_the_silent) ? 0 : total - count;
+    unsigned silent = BW_BUG(redlock_forgets_silent_instances) ? 0 : total - count;
     const struct redis_state *lock = most_locked(states, count, &votes);
     bool held = votes > 0 && (votes + silent >= majority || BW_BUG(redlock_believes_a_minority));
     struct redis_state merged = *newest_of(states, count, held ? lock->lock : "");
     merged.locked = held;
-    merged.in_doubt = held && votes < majority;
+    merged.uncertain = held && votes < majority;
     merged.endless = held && lock->endless;
     merged.left_ns = held ? time_left(lock, states, count, majority - silent) : 0;
     if (held) {
@@ -220,7 +221,7 @@ void redis_state_merge(struct redis_state *out, const struct redis_state *const 
     *out = merged;
 }
 
-/* ---- whose it is ---- */
+/* ---- lock values ---- */
 
 void redis_lock_value(char lock[REDIS_LOCK_MAX + 1], const char *candidate, uint64_t request,
                       uint64_t nonce)
@@ -228,8 +229,9 @@ void redis_lock_value(char lock[REDIS_LOCK_MAX + 1], const char *candidate, uint
     snprintf(lock, REDIS_LOCK_MAX + 1, "%s:%016" PRIx64 ":%016" PRIx64, candidate, request, nonce);
 }
 
-/* A lock value as we write it: the length of its id, 0 if it is none, and its request. */
-static size_t take_apart(const char *lock, uint64_t *request)
+/* Splits a lock value that Bellwether wrote. Returns the length of the candidate id and the
+ * request, or 0 if the value is a foreign client's. */
+static size_t split_lock(const char *lock, uint64_t *request)
 {
     size_t length = strlen(lock);
     const char *tail = lock + length - TAIL;
@@ -245,24 +247,25 @@ bool redis_lock_is(const struct redis_state *state, const char *candidate, uint6
 {
     char expected[REDIS_LOCK_MAX + 1];
     uint64_t request;
-    if (!state->locked || take_apart(state->lock, &request) == 0)
+    if (!state->locked || split_lock(state->lock, &request) == 0)
         return false;
     redis_lock_value(expected, candidate, request, nonce);
     return strcmp(state->lock, expected) == 0;
 }
 
-bool redis_lock_is_of(const char *lock, uint64_t nonce)
+bool redis_lock_is_ours(const char *lock, uint64_t nonce)
 {
     uint64_t request;
-    size_t length = take_apart(lock, &request);
+    size_t length = split_lock(lock, &request);
     return length && strtoull(lock + length + HEX_DIGITS + 2, NULL, 16) == nonce;
 }
 
-/* Whoever holds a lock that the side record does not know. */
-static void name_stranger(const char *lock, char name[BW_CANDIDATE_ID_MAX + 1], uint64_t *request)
+/* Names the holder of a lock that the side record does not describe. */
+static void name_foreign_holder(const char *lock, char name[BW_CANDIDATE_ID_MAX + 1],
+                                uint64_t *request)
 {
     *request = 0;
-    size_t length = take_apart(lock, request);
+    size_t length = split_lock(lock, request);
     if (length == 0)
         length = strnlen(lock, BW_CANDIDATE_ID_MAX);
     memcpy(name, lock, length);
@@ -275,9 +278,9 @@ void redis_state_follow(struct redis_state *state, const struct redis_state *bef
 {
     uint64_t request;
     if (state->locked && !is_known(state))
-        name_stranger(state->lock, state->stranger, &request);
+        name_foreign_holder(state->lock, state->foreign_holder, &request);
     else if (!state->locked && strcmp(state->owner, before->owner) == 0)
-        memcpy(state->stranger, before->stranger, sizeof state->stranger);
+        memcpy(state->foreign_holder, before->foreign_holder, sizeof state->foreign_holder);
 }
 
 /* ---- what readers see ---- */
@@ -313,10 +316,10 @@ void redis_state_present(const struct redis_state *state, struct bw_store_record
     record->clean = !state->kept.held && state->kept.clean;
     record->left_ns = state->endless ? BW_TIME_NEVER : state->left_ns;
     if (state->locked && !is_known(state)) {
-        name_stranger(state->lock, name, &request);
+        name_foreign_holder(state->lock, name, &request);
         replace_holder(record, name, request);
-    } else if (!state->locked && state->stranger[0]) {
-        replace_holder(record, state->stranger, 0);
+    } else if (!state->locked && state->foreign_holder[0]) {
+        replace_holder(record, state->foreign_holder, 0);
     }
     bw_record_present(record);
 }
@@ -326,9 +329,11 @@ void redis_state_take(const struct redis_state *state, const struct bw_store_req
 {
     *record = state->kept;
     record->version = 1;
-    if (state->stranger[0]) { /* it came after the one we kept, and nobody saw it end its work */
-        struct bw_store_request stranger = {.candidate = state->stranger};
-        bw_record_take(record, &stranger);
+    /* The foreign client held the lock after the recorded leader. The end of its work is
+     * not confirmed. */
+    if (state->foreign_holder[0]) {
+        struct bw_store_request foreign_holder = {.candidate = state->foreign_holder};
+        bw_record_acquire(record, &foreign_holder);
     }
-    bw_record_take(record, request);
+    bw_record_acquire(record, request);
 }

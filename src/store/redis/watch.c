@@ -1,32 +1,33 @@
-/* Waiting for news. Every script that changes a state publishes it; a second connection per
- * instance listens. A watch is put behind the confirmed subscription and a look at the state after
- * it, so that no change falls in between.
+/* Watches. Every script that changes a state publishes it, and a second connection per instance
+ * subscribes. The store subscribes, then reads the state, and only then relies on messages, so that
+ * no change is missed.
  *
- * What nobody publishes is looked for: a lease that may run out, when its time is over and a little
- * more, drawn by lot; a stranger's lock, every second or so, unless the server tells of deleted and
- * expired keys (notify-keyspace-events with K, g and x). */
+ * Two changes are not published. The store reads the state to find them:
+ *   - A lease may expire: one read after its end plus a random delay.
+ *   - A foreign client's lock may change: a read every 0.5 to 1 s, unless the server reports
+ *     deleted and expired keys (notify-keyspace-events with K, g and x). */
 #include "store/redis/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STRANGER_MS 1000u /* a stranger publishes nothing: how often is looked, at the most */
-#define LOT_MS      20u   /* how far apart those who wait look at a lease that ran out */
+#define FOREIGN_MS 1000u /* longest interval between reads of a foreign client's lock */
+#define JITTER_MS  20u   /* random delay that spreads the reads of an expired lease */
 
-static void arm_looks(struct bw_store *store)
+static void arm_refresh(struct bw_store *store)
 {
     uint64_t due = UINT64_MAX, now = uv_now(store->loop);
     for (const struct redis_election *e = store->oldest; e; e = e->next)
         if (e->due_ms && e->due_ms < due)
             due = e->due_ms;
     if (due == UINT64_MAX)
-        uv_timer_stop(&store->looks);
+        uv_timer_stop(&store->refreshes);
     else
-        uv_timer_start(&store->looks, redis_watch_looks, due > now ? due - now : 0, 0);
+        uv_timer_start(&store->refreshes, redis_watch_refresh, due > now ? due - now : 0, 0);
 }
 
-void redis_watch_looks(uv_timer_t *timer)
+void redis_watch_refresh(uv_timer_t *timer)
 {
     struct bw_store *store = timer->data;
     uint64_t now = uv_now(store->loop);
@@ -35,13 +36,13 @@ void redis_watch_looks(uv_timer_t *timer)
         if (e->due_ms && e->due_ms <= now) {
             e->due_ms = 0;
             if (e->watchers)
-                redis_ask_look(e);
+                redis_ask_refresh(e);
         }
     }
-    arm_looks(store);
+    arm_refresh(store);
 }
 
-static bool hears_keys(const struct bw_store *store)
+static bool all_report_keys(const struct bw_store *store)
 {
     for (unsigned i = 0; i < store->nodes; i++)
         if (!store->node[i].keyspace)
@@ -52,35 +53,36 @@ static bool hears_keys(const struct bw_store *store)
 static bool is_denied(const struct redis_election *election)
 {
     for (unsigned i = 0; i < election->store->nodes; i++)
-        if (election->heard[i] == REDIS_DENIED)
+        if (election->subscription[i] == REDIS_SUBSCRIPTION_DENIED)
             return true;
     return false;
 }
 
-static void plan_look(struct redis_election *election)
+static void plan_refresh(struct redis_election *election)
 {
     struct bw_store *store = election->store;
     const struct redis_state *state = &election->state;
-    bool stranger = state->locked && strcmp(state->lock, state->owner) != 0;
-    uint64_t lot = bw_rng_below(&store->rng, LOT_MS), due = 0, now = uv_now(store->loop);
+    bool foreign_holder = state->locked && strcmp(state->lock, state->owner) != 0;
+    uint64_t jitter = bw_rng_below(&store->rng, JITTER_MS), due = 0, now = uv_now(store->loop);
     if (state->locked && !state->endless)
-        due = election->seen_ms + (uint64_t)(state->left_ns / BW_MS) + 1 + lot;
-    uint64_t soon = now + STRANGER_MS / 2 + bw_rng_below(&store->rng, STRANGER_MS / 2);
-    if (((stranger && !hears_keys(store)) || is_denied(election)) && (!due || soon < due))
+        due = election->seen_ms + (uint64_t)(state->left_ns / BW_MS) + 1 + jitter;
+    uint64_t soon = now + FOREIGN_MS / 2 + bw_rng_below(&store->rng, FOREIGN_MS / 2);
+    if (((foreign_holder && !all_report_keys(store)) || is_denied(election)) &&
+        (!due || soon < due))
         due = soon;
-    if (redis_turn_is(&election->turn, state, now) && (!due || election->turn.until_ms < due))
+    if (redis_turn_is_open(&election->turn, state, now) && (!due || election->turn.until_ms < due))
         due = election->turn.until_ms;
     if (due == election->due_ms)
         return;
     election->due_ms = due;
-    uint64_t armed = uv_is_active((uv_handle_t *)&store->looks)
-                         ? now + uv_timer_get_due_in(&store->looks)
+    uint64_t armed = uv_is_active((uv_handle_t *)&store->refreshes)
+                         ? now + uv_timer_get_due_in(&store->refreshes)
                          : UINT64_MAX;
     if (due && due < armed)
-        uv_timer_start(&store->looks, redis_watch_looks, due > now ? due - now : 0, 0);
+        uv_timer_start(&store->refreshes, redis_watch_refresh, due > now ? due - now : 0, 0);
 }
 
-void redis_watch_news(struct redis_election *election)
+void redis_watch_notify(struct redis_election *election)
 {
     struct bw_store_record record;
     uint64_t now = uv_now(election->store->loop);
@@ -93,25 +95,26 @@ void redis_watch_news(struct redis_election *election)
             redis_ask_done(ask);
     }
     if (election->watchers)
-        plan_look(election);
+        plan_refresh(election);
     else
         election->due_ms = 0;
 }
 
-/* ---- listening ---- */
+/* ---- subscribing ---- */
 
 static void on_subscribed(struct redis_command *command, const redisReply *reply, bool sent)
 {
     struct redis_election *election = command->context;
-    uint8_t *heard = &election->heard[command->node];
+    uint8_t *subscription = &election->subscription[command->node];
     (void)sent;
     election->asks--;
-    *heard = REDIS_DEAF;
+    *subscription = REDIS_SUBSCRIPTION_NONE;
     if (!reply)
-        return; /* the link is down: redis_watch_down answers who waits */
-    *heard = reply->type == REDIS_REPLY_ERROR ? REDIS_DENIED : REDIS_HEARS;
+        return; /* the link is down: redis_watch_down answers the watches */
+    *subscription =
+        reply->type == REDIS_REPLY_ERROR ? REDIS_SUBSCRIPTION_DENIED : REDIS_SUBSCRIPTION_ACTIVE;
     if (election->watchers)
-        redis_ask_look(election);
+        redis_ask_refresh(election);
 }
 
 static void on_nothing(struct redis_command *command, const redisReply *reply, bool sent)
@@ -121,22 +124,22 @@ static void on_nothing(struct redis_command *command, const redisReply *reply, b
     (void)sent;
 }
 
-static void listen_to(struct redis_election *election, unsigned node)
+static void subscribe(struct redis_election *election, unsigned node)
 {
     struct bw_store *store = election->store;
-    struct redis_link *ear = &store->node[node].ear;
+    struct redis_link *subscriber = &store->node[node].subscriber;
     char side[REDIS_KEY_MAX], key[REDIS_KEY_MAX], events[REDIS_KEY_MAX + 32];
     const char *words[] = {"SUBSCRIBE", side}, *more[] = {"SUBSCRIBE", events};
-    if (election->heard[node] != REDIS_DEAF)
+    if (election->subscription[node] != REDIS_SUBSCRIPTION_NONE)
         return;
     redis_election_side(election, side);
     redis_election_key(election, key);
     snprintf(events, sizeof events, "__keyspace@%u__:%s", store->settings.login.database, key);
     if (store->node[node].keyspace)
-        redis_link_send(ear, 2, more, NULL, on_nothing, store);
-    if (!redis_link_send(ear, 2, words, NULL, on_subscribed, election))
+        redis_link_send(subscriber, 2, more, NULL, on_nothing, store);
+    if (!redis_link_send(subscriber, 2, words, NULL, on_subscribed, election))
         return;
-    election->heard[node] = REDIS_ASKED;
+    election->subscription[node] = REDIS_SUBSCRIPTION_PENDING;
     election->asks++;
 }
 
@@ -149,20 +152,21 @@ void redis_watch_forget(struct redis_election *election)
     redis_election_key(election, key);
     snprintf(events, sizeof events, "__keyspace@%u__:%s", store->settings.login.database, key);
     for (unsigned i = 0; i < store->nodes; i++) {
-        if (election->heard[i] != REDIS_HEARS)
+        if (election->subscription[i] != REDIS_SUBSCRIPTION_ACTIVE)
             continue;
-        redis_link_send(&store->node[i].ear, 2, words, NULL, on_nothing, store);
+        redis_link_send(&store->node[i].subscriber, 2, words, NULL, on_nothing, store);
         if (store->node[i].keyspace)
-            redis_link_send(&store->node[i].ear, 2, more, NULL, on_nothing, store);
+            redis_link_send(&store->node[i].subscriber, 2, more, NULL, on_nothing, store);
     }
 }
 
-static unsigned ears_open(const struct bw_store *store)
+static unsigned subscribers_open(const struct bw_store *store)
 {
     unsigned open = 0;
     for (unsigned i = 0; i < store->nodes; i++) {
         const struct redis_node *node = &store->node[i];
-        open += (node->ear.up || node->ear.connecting) && (node->link.up || node->link.connecting);
+        open += (node->subscriber.up || node->subscriber.connecting) &&
+                (node->link.up || node->link.connecting);
     }
     return open;
 }
@@ -189,52 +193,53 @@ void redis_watch_start(struct redis_ask *ask)
 {
     struct redis_election *election = ask->election;
     struct bw_store *store = ask->store;
-    if (ears_open(store) < store->majority) {
+    if (subscribers_open(store) < store->majority) {
         const struct redis_node *node = &store->node[0];
         snprintf(ask->why, sizeof ask->why, "%s",
-                 node->ear.why[0] ? node->ear.why : node->link.why);
+                 node->subscriber.why[0] ? node->subscriber.why : node->link.why);
         redis_ask_fail(ask);
         return;
     }
-    bool hears = election->known;
+    bool subscribed = election->known;
     for (unsigned i = 0; i < store->nodes; i++) {
-        hears &= election->heard[i] == REDIS_HEARS;
-        listen_to(election, i);
+        subscribed &= election->subscription[i] == REDIS_SUBSCRIPTION_ACTIVE;
+        subscribe(election, i);
     }
     park(ask);
-    if (hears)
-        redis_watch_news(election);
+    if (subscribed)
+        redis_watch_notify(election);
     else
-        redis_ask_look(election);
+        redis_ask_refresh(election);
 }
 
-/* ---- the ears' news ---- */
+/* ---- pub/sub messages ---- */
 
 static bool starts_with(const redisReply *text, const char *start)
 {
     return strncmp(text->str, start, strlen(start)) == 0;
 }
 
-/* The state is not what it was; what it is now is read at once if somebody waits, else when
- * somebody asks. */
-static void look_or_doubt(struct redis_election *election)
+/* The known state is out of date. It is read at once if a watch waits, otherwise by the next
+ * request. */
+static void read_or_invalidate(struct redis_election *election)
 {
     if (election->watchers) {
-        redis_ask_look(election);
+        redis_ask_refresh(election);
     } else {
         election->known = false;
-        election->doubts++;
+        election->invalidations++;
     }
 }
 
-/* What candidates do with their locks they publish themselves, with whose turn it is then. */
+/* True if the lock is one of ours. Candidates publish changes of their own locks, with the next
+ * candidate. */
 static bool is_published(const struct redis_election *election)
 {
     const struct redis_state *state = &election->state;
     return election->known && state->locked && strcmp(state->lock, state->owner) == 0;
 }
 
-/* "__keyspace@0__:KEY": only what takes a key away or puts it there. */
+/* "__keyspace@0__:KEY": only events that delete, expire or set the key matter. */
 static void on_key(struct bw_store *store, const redisReply *channel, const redisReply *payload)
 {
     const char *key = strstr(channel->str, "__:");
@@ -246,15 +251,15 @@ static void on_key(struct bw_store *store, const redisReply *channel, const redi
     snprintf(side, sizeof side, "{%s}/bellwether", key + 3);
     struct redis_election *election = redis_election_of_side(store, side);
     if (election && (expired || !is_published(election)))
-        look_or_doubt(election);
+        read_or_invalidate(election);
 }
 
-/* A published state is as good as one that was read, unless it is older than what we know: two
- * connections keep no order between them. */
-void redis_watch_message(struct redis_link *ear, const redisReply *channel,
+/* A published state counts like one that was read, unless it is older than the known one: messages
+ * and replies use two connections, which have no common order. */
+void redis_watch_message(struct redis_link *subscriber, const redisReply *channel,
                          const redisReply *payload)
 {
-    struct bw_store *store = ear->events.context;
+    struct bw_store *store = subscriber->events.context;
     struct redis_state state;
     struct redis_next next;
     if (starts_with(channel, "__keyspace@")) {
@@ -265,28 +270,28 @@ void redis_watch_message(struct redis_link *ear, const redisReply *channel,
     if (!election)
         return;
     if (store->nodes > 1 ||
-        redis_state_parse_told(payload->str, payload->len, &state, &next) != 0 ||
+        redis_state_parse_published(payload->str, payload->len, &state, &next) != 0 ||
         !election->known || state.n < election->state.n) {
-        look_or_doubt(election);
+        read_or_invalidate(election);
     } else if (state.n > election->state.n) {
         if (next.candidate[0])
             redis_turn_begin(&election->turn, &next, state.n, uv_now(store->loop), &store->rng);
-        election->told++;
+        election->published_states++;
         redis_election_set(election, &state);
     }
 }
 
-void redis_watch_up(struct redis_link *ear)
+void redis_watch_up(struct redis_link *subscriber)
 {
-    struct bw_store *store = ear->events.context;
+    struct bw_store *store = subscriber->events.context;
     for (struct redis_election *e = store->oldest; e; e = e->next)
         if (e->watchers)
-            listen_to(e, ear->node);
+            subscribe(e, subscriber->node);
 }
 
 void redis_watch_fail(struct bw_store *store, const char *why)
 {
-    if (ears_open(store) >= store->majority)
+    if (subscribers_open(store) >= store->majority)
         return;
     for (struct redis_ask *ask = store->asks, *next; ask; ask = next) {
         next = ask->next;
@@ -297,15 +302,15 @@ void redis_watch_fail(struct bw_store *store, const char *why)
     }
 }
 
-void redis_watch_down(struct redis_link *ear)
+void redis_watch_down(struct redis_link *subscriber)
 {
-    struct bw_store *store = ear->events.context;
+    struct bw_store *store = subscriber->events.context;
     for (struct redis_election *e = store->oldest; e; e = e->next)
-        e->heard[ear->node] = REDIS_DEAF;
-    redis_watch_fail(store, ear->why);
+        e->subscription[subscriber->node] = REDIS_SUBSCRIPTION_NONE;
+    redis_watch_fail(store, subscriber->why);
 }
 
-/* ---- does the server tell of keys? ---- */
+/* ---- does the server report key events? ---- */
 
 static void on_config(struct redis_command *command, const redisReply *reply, bool sent)
 {
@@ -317,14 +322,15 @@ static void on_config(struct redis_command *command, const redisReply *reply, bo
         return;
     const char *flags = reply->element[1]->str;
     bool all = strchr(flags, 'A') != NULL;
-    bool tells = strchr(flags, 'K') && (all || (strchr(flags, 'g') && strchr(flags, 'x')));
-    if (!tells || node->keyspace)
+    bool reports = strchr(flags, 'K') && (all || (strchr(flags, 'g') && strchr(flags, 'x')));
+    if (!reports || node->keyspace)
         return;
     node->keyspace = true;
     for (struct redis_election *e = store->oldest; e; e = e->next)
-        if (e->heard[command->node] == REDIS_HEARS) {
-            e->heard[command->node] = REDIS_DEAF; /* once more, with its keys */
-            listen_to(e, command->node);
+        if (e->subscription[command->node] == REDIS_SUBSCRIPTION_ACTIVE) {
+            /* subscribe again, with the key events */
+            e->subscription[command->node] = REDIS_SUBSCRIPTION_NONE;
+            subscribe(e, command->node);
         }
 }
 

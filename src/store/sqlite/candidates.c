@@ -1,8 +1,13 @@
-/* Who contends. A candidate is listed as long as its process lives: each process that enters one
- * keeps a byte of the file `@alive` locked, and the byte's number stands in its candidates' rows.
- * Locks need no renewal and know no reused process ids; rows of another boot are dead by
- * themselves. Order is the order of entering; it tells, it does not bind: candidates race. */
+/* The list of candidates.
+ *
+ * - A candidate is listed while its process runs. Each process that enters a candidate keeps one
+ *   byte of the file `@alive` locked, and its candidates' rows hold that byte's offset.
+ * - Such a lock needs no renewal and is immune to reused process ids. Rows of another boot are
+ *   dead.
+ * - Candidates are listed in the order in which they entered. The order is only informative:
+ *   candidates race. */
 #include "core/base/bug.h"
+#include "os/grow.h"
 #include "store/sqlite/work.h"
 
 #include <sqlite3.h>
@@ -13,13 +18,13 @@
 
 struct view {
     struct bw_sqlite_worker *worker;
-    int alive_fd; /* another description of the file: sees our own locks too */
+    int alive_fd; /* a second open file description, which also sees our own locks */
     struct bw_sqlite_candidate *at;
     size_t count, cap;
-    bool keep; /* collect the living; else the dead */
+    bool want_running; /* true: collect running candidates; false: dead ones */
 };
 
-static bool lives(const struct view *view, const struct bw_sqlite_candidate *candidate)
+static bool is_running(const struct view *view, const struct bw_sqlite_candidate *candidate)
 {
     const struct bw_sqlite_place *self = &view->worker->place;
     return view->alive_fd >= 0 && strcmp(candidate->boot, self->boot) == 0 &&
@@ -29,33 +34,27 @@ static bool lives(const struct view *view, const struct bw_sqlite_candidate *can
 static int collect(void *context, const struct bw_sqlite_candidate *candidate)
 {
     struct view *view = context;
-    if (lives(view, candidate) != view->keep)
+    if (is_running(view, candidate) != view->want_running)
         return 0;
-    if (view->count == view->cap) {
-        size_t cap = view->cap ? view->cap * 2 : 8;
-        struct bw_sqlite_candidate *at = realloc(view->at, cap * sizeof *at);
-        if (!at)
-            return SQLITE_NOMEM;
-        view->at = at;
-        view->cap = cap;
-    }
+    if (!bw_grow(&view->at, &view->cap, view->count + 1, 8, sizeof *view->at))
+        return SQLITE_NOMEM;
     view->at[view->count++] = *candidate;
     return 0;
 }
 
-static int gather(struct bw_sqlite_worker *worker, const char *election, bool keep,
+static int gather(struct bw_sqlite_worker *worker, const char *election, bool want_running,
                   struct view *view)
 {
     *view = (struct view){.worker = worker,
-                          .alive_fd = bw_sqlite_side_look(&worker->paths, BW_SQLITE_ALIVE),
-                          .keep = keep};
+                          .alive_fd = bw_sqlite_side_open_readonly(&worker->paths, BW_SQLITE_ALIVE),
+                          .want_running = want_running};
     int result = bw_sqlite_db_candidates(&worker->db, election, view, collect);
     if (view->alive_fd >= 0)
         close(view->alive_fd);
     return result;
 }
 
-/* Our own byte, taken at the first need. */
+/* Locks our own byte, when it is first needed. */
 static bool be_alive(struct bw_sqlite_worker *worker)
 {
     if (worker->alive_fd >= 0)
@@ -73,7 +72,7 @@ static bool be_alive(struct bw_sqlite_worker *worker)
     return false;
 }
 
-static int bury(struct bw_sqlite_worker *worker, const char *election)
+static int remove_dead(struct bw_sqlite_worker *worker, const char *election)
 {
     struct view dead;
     int result = gather(worker, election, false, &dead);
@@ -83,19 +82,20 @@ static int bury(struct bw_sqlite_worker *worker, const char *election)
     return result;
 }
 
-/* Is there room for this candidate, and is it the only process with its id? */
+/* Is there space for this candidate, and is its id not used by another process? */
 static int admit(struct bw_sqlite_worker *worker, const struct bw_store_request *request,
                  enum bw_sqlite_entrance *out)
 {
-    struct view living = {0};
-    int result = gather(worker, request->election, true, &living);
-    *out = living.count >= BW_SQLITE_CANDIDATES_MAX ? BW_SQLITE_FULL : BW_SQLITE_ADMITTED;
-    for (size_t i = 0; i < living.count; i++)
-        if (strcmp(living.at[i].shown.id, request->candidate) == 0)
-            *out = living.at[i].alive == worker->alive || BW_BUG(store_enters_over_the_living)
-                       ? BW_SQLITE_ADMITTED
-                       : BW_SQLITE_DUPLICATE;
-    free(living.at);
+    struct view running = {0};
+    int result = gather(worker, request->election, true, &running);
+    *out = running.count >= BW_SQLITE_CANDIDATES_MAX ? BW_SQLITE_FULL : BW_SQLITE_ADMITTED;
+    for (size_t i = 0; i < running.count; i++)
+        if (strcmp(running.at[i].shown.id, request->candidate) == 0)
+            *out =
+                running.at[i].alive == worker->alive || BW_BUG(store_joins_over_a_running_candidate)
+                    ? BW_SQLITE_ADMITTED
+                    : BW_SQLITE_DUPLICATE;
+    free(running.at);
     return result;
 }
 
@@ -106,7 +106,7 @@ int bw_sqlite_enter(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task
     struct bw_sqlite_candidate candidate = {0};
     if (!be_alive(worker))
         return SQLITE_CANTOPEN;
-    int result = bury(worker, request->election);
+    int result = remove_dead(worker, request->election);
     if (result == 0)
         result = admit(worker, request, out);
     if (result || *out != BW_SQLITE_ADMITTED)
@@ -125,25 +125,25 @@ int bw_sqlite_list_candidates(struct bw_sqlite_worker *worker, struct bw_sqlite_
     struct bw_sqlite_row row;
     struct bw_sqlite_mark mark;
     bool lock_free;
-    struct view living;
+    struct view running;
     const char *election = task->request.election;
-    int result = bw_sqlite_look(worker, election, &row, &mark, &lock_free);
+    int result = bw_sqlite_read(worker, election, &row, &mark, &lock_free);
     if (result)
         return result;
-    result = gather(worker, election, true, &living);
-    struct bw_candidate *shown = calloc(living.count + 1, sizeof *shown);
+    result = gather(worker, election, true, &running);
+    struct bw_candidate *shown = calloc(running.count + 1, sizeof *shown);
     if (result == 0 && !shown)
         result = SQLITE_NOMEM;
-    for (size_t i = 0; i < living.count && result == 0; i++) {
-        shown[i] = living.at[i].shown;
+    for (size_t i = 0; i < running.count && result == 0; i++) {
+        shown[i] = running.at[i].shown;
         shown[i].holder = row.record.held && strcmp(shown[i].id, row.record.holder) == 0;
     }
-    free(living.at);
+    free(running.at);
     if (result) {
         free(shown);
         return result;
     }
     task->reply->candidates = shown; /* freed with the task */
-    task->reply->count = (uint32_t)living.count;
+    task->reply->count = (uint32_t)running.count;
     return 0;
 }

@@ -1,27 +1,29 @@
-/* Claims: how a leader is known although its database and its lock files were removed.
+/* Claims: how a candidate notices a leader whose database and lock files were removed.
  *
- * A new database knows nothing of a leader that still works under the one that was removed. So a
- * process that leads also locks a byte of the directory that holds the database, and a byte of that
- * directory's parent: `rm -rf` of the database and of PATH.locks leaves both, `rm -rf` of the
- * directory leaves the second. A lock for reading needs no right to write, and F_OFD_GETLK sees it
- * from any process that can open the directory. A process that finds a claim under another database
- * at the same path acquires nothing until that claim is gone.
+ * Problem. A new database knows nothing of a leader that still works under the removed one.
  *
- * A claim is dropped when the owner of the last leadership under it says that the work is dead
- * (RELEASE), not when the record has moved on: a holder that finds another database in the place of
- * its own still has to end its work.
+ * A process that leads also locks one byte of the directory that holds the database, and one byte
+ * of that directory's parent. `rm -rf` of the database and of PATH.locks leaves both locks; `rm
+ * -rf` of the directory leaves the second. A read lock needs no write permission, and any process
+ * that can open the directory sees it by F_OFD_GETLK. A process that finds a claim under another
+ * database at the same path acquires nothing until that claim is gone.
  *
- * The taker claims first and then looks whether its database is still at the path; whoever creates
- * another one does so before it looks for claims. So one of the two sees the other.
+ * A claim ends when the owner of the last leadership under it confirms that the work is dead
+ * (RELEASE). It does not end when the record changes: a holder that finds its database replaced
+ * still has to stop its work.
  *
- * One claim per process, because the kernel keeps the locks of a file in a list. The byte, of a
- * file that may be 2^63 - 1 bytes long:
+ * Order of steps. A process that acquires first claims and then checks that its database is still
+ * at the path. A process that creates a new database does so before it looks for claims. One of the
+ * two therefore sees the other.
  *
- *     bits 62..23   hash of the database's path below that directory
- *     bits 22..0    hash of the database file's device and inode; a descriptor keeps the inode from
- *                   being used again
+ * A process has one claim for all its leaderships, because the kernel keeps a file's locks in a
+ * linear list. The offset of the locked byte (file offsets go up to 2^63 - 1):
  *
- * Not guaranteed: anything where the directory cannot be read (mode 0711 and another user), or was
+ *     bits 62..23   hash of the database's path relative to that directory
+ *     bits 22..0    hash of the database file's device and inode; an open descriptor keeps the
+ *                   inode from being reused
+ *
+ * Not guaranteed: anything if the directory cannot be read (mode 0711 and another user), or was
  * replaced together with its parent. */
 #include "core/base/bug.h"
 #include "store/sqlite/files.h"
@@ -42,7 +44,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 32);
 }
 
-/* The end of the database's path that begins below directory `level`. */
+/* The part of the database's path below the directory `level` levels up. */
 static const char *name_below(const struct bw_sqlite_paths *paths, unsigned level)
 {
     const char *at = strrchr(paths->db, '/');
@@ -53,7 +55,7 @@ static const char *name_below(const struct bw_sqlite_paths *paths, unsigned leve
     return at + 1;
 }
 
-/* The first byte of the database's path; its files follow. */
+/* The lowest offset for the database's path; the file hash is added to it. */
 static uint64_t base_of(const struct bw_sqlite_paths *paths, unsigned level)
 {
     uint64_t hash = level;
@@ -76,7 +78,8 @@ static int open_level(const struct bw_sqlite_paths *paths, unsigned level)
     return bw_sqlite_open_path(dir, O_RDONLY | O_DIRECTORY);
 }
 
-/* The errno of a failed open if it says nothing about the directory; else 0. */
+/* Returns the errno if the open failed for lack of resources; otherwise 0. Other failures mean that
+ * the directory cannot be read: then there is no claim. */
 static int shortage(int fd)
 {
     return fd < 0 && bw_sqlite_error_of(errno) == BW_ENOMEM ? errno : 0;
@@ -97,8 +100,8 @@ void bw_sqlite_claims_init(struct bw_sqlite_claims *claims)
         claims->fd[level] = -1;
 }
 
-/* A child of this process may have copies of the descriptors, so the lock is dropped by name.
- * Closing one that only names the database (O_PATH) drops none of SQLite's own locks. */
+/* Unlocks explicitly, because a child of this process may have copies of the descriptors. `file_fd`
+ * is an O_PATH descriptor: closing it does not drop SQLite's own locks on the database. */
 void bw_sqlite_claims_close(struct bw_sqlite_claims *claims)
 {
     struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
@@ -161,7 +164,7 @@ static bool is_locked(int fd, uint64_t from, uint64_t to)
     return from < to && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-int bw_sqlite_claims_look(const struct bw_sqlite_paths *paths, bool *claimed)
+int bw_sqlite_claims_check(const struct bw_sqlite_paths *paths, bool *claimed)
 {
     *claimed = false;
     for (unsigned level = 0; level < BW_SQLITE_CLAIM_LEVELS && !*claimed; level++) {

@@ -1,10 +1,10 @@
-/* Opening, checking and closing the database; transactions; what errors mean.
+/* Opens, checks and closes the database; transactions; meaning of errors.
  *
- * WAL mode, so that a killed process leaves nothing half done and readers do not block the writer.
- * Commits are synced where a power failure could otherwise take back a token (rules.h says
- * when); other commits survive every crash but a power failure, after which nobody believes them.
- */
+ * WAL mode: a killed process leaves nothing half done, and readers do not block the writer. A
+ * commit is synced to disk if a power failure could otherwise revoke a token (rules.h). Other
+ * commits survive every crash except a power failure; after a reboot no process relies on them. */
 #include "store/sqlite/db.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define APPLICATION_ID   0x42576c31 /* "BWl1" */
-#define SCHEMA_VERSION   2
-#define SCHEMA_OLDEST    1 /* brought up to date when it is opened */
-#define OPEN_PATIENCE_NS (5 * BW_SEC)
-/* Damage is looked for at every open as long as that takes no longer than opening itself. */
+#define APPLICATION_ID  0x42576c31 /* "BWl1" */
+#define SCHEMA_VERSION  2
+#define SCHEMA_OLDEST   1 /* upgraded when it is opened */
+#define OPEN_TIMEOUT_NS (5 * BW_SEC)
+/* Databases up to this size are checked for damage on every open: that is as fast as opening
+ * them. */
 #define CHECKED_BYTES_MAX (16 << 20)
-/* Pages in the write-ahead log that make it worth copying back; SQLite's own default. */
+/* Checkpoint the write-ahead log when it has this many pages; SQLite's own default. */
 #define LOG_PAGES_MAX 1000
 
 static const char schema[] =
@@ -41,8 +42,9 @@ static const char schema[] =
     " PRIMARY KEY(election, id)) WITHOUT ROWID;"
     "PRAGMA application_id=1113025585; PRAGMA user_version=2;";
 
-/* Version 1 knew no wall-clock ends. A program of that version that has the database open works on:
- * it names its columns, the new ones have defaults, and a token it gives makes them void. */
+/* Version 1 had no wall-clock ends. A program of version 1 that has the database open keeps
+ * working: it names its columns, the new columns have defaults, and a token that it gives makes
+ * them invalid. */
 static const char upgrade[] =
     "ALTER TABLE election ADD COLUMN until_wall_ns INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE election ADD COLUMN until_token INTEGER NOT NULL DEFAULT 0;"
@@ -50,11 +52,12 @@ static const char upgrade[] =
 
 _Static_assert(APPLICATION_ID == 1113025585, "the schema says the same");
 
-/* Called while another process has the lock we need; sleeps a little and more each time. */
+/* SQLite's busy handler, called while another process has the lock we need. It sleeps longer each
+ * time. */
 static int on_busy(void *context, int count)
 {
     struct bw_sqlite_db *db = context;
-    if (bw_sqlite_now() >= db->busy_until || (db->stop && atomic_load(db->stop)))
+    if (bw_clock_boot() >= db->busy_until || (db->stop && atomic_load(db->stop)))
         return 0;
     bw_time most = count < 10 ? ((bw_time)count + 1) * 100 * BW_US : 2 * BW_MS;
     bw_time pause = bw_rng_between(&db->rng, most / 2, most);
@@ -75,7 +78,7 @@ void bw_sqlite_db_tidy(struct bw_sqlite_db *db)
 {
     if (!db->handle || db->log_pages < LOG_PAGES_MAX)
         return;
-    db->log_pages = 0; /* what cannot be done now is tried after another commit */
+    db->log_pages = 0; /* if it fails, it is retried after another commit */
     sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
 
@@ -94,22 +97,24 @@ struct meaning {
 static const struct meaning meanings[] = {
     {SQLITE_BUSY, BW_EBUSY, "is locked by another process"},
     {SQLITE_LOCKED, BW_EBUSY, "is locked by another process"},
-    {SQLITE_NOMEM, BW_ENOMEM, "needs more memory than there is"},
-    {SQLITE_READONLY, BW_EDENIED, "is read-only, or its directory is"},
-    {SQLITE_PERM, BW_EDENIED, "may not be used by this user"},
-    {SQLITE_AUTH, BW_EDENIED, "may not be used by this user"},
+    {SQLITE_NOMEM, BW_ENOMEM, "cannot be used: out of memory"},
+    {SQLITE_READONLY, BW_EDENIED, "or its directory is read-only"},
+    {SQLITE_PERM, BW_EDENIED, "is not accessible to this user"},
+    {SQLITE_AUTH, BW_EDENIED, "is not accessible to this user"},
     {SQLITE_IOERR, BW_EIO, "cannot be read or written"},
-    {SQLITE_CORRUPT, BW_EDAMAGED, "is damaged; it was left as it is: restore it or move it away"},
-    {SQLITE_NOTADB, BW_EDAMAGED, "is not a database; it was left as it is"},
+    {SQLITE_CORRUPT, BW_EDAMAGED,
+     "is damaged; not changed; restore it from a backup or move it away"},
+    {SQLITE_NOTADB, BW_EDAMAGED, "is not a database; not changed"},
     {SQLITE_FULL, BW_EIO, "cannot grow: the disk is full"},
     {SQLITE_CANTOPEN, BW_EIO, "or its side files cannot be opened"},
-    {SQLITE_SCHEMA, BW_EDAMAGED, "does not have the tables it should have"},
-    {SQLITE_ERROR, BW_EDAMAGED, "does not have the tables it should have"},
+    {SQLITE_SCHEMA, BW_EDAMAGED, "does not have the expected tables"},
+    {SQLITE_ERROR, BW_EDAMAGED, "does not have the expected tables"},
 };
 
-/* The errno behind a failure; 0: none is known. SQLite does not keep it for files that it opens
- * inside a transaction; then the likely cause, a shortage of descriptors, is looked for. (Never by
- * opening the database itself: closing that descriptor would drop SQLite's locks.) */
+/* Returns the errno behind a failure, or 0 if unknown. SQLite does not keep the errno of files it
+ * opens inside a transaction. In that case this function tests for the likely cause, a lack of
+ * descriptors. (It must not open the database itself: closing that descriptor would drop SQLite's
+ * locks.) */
 static int system_error(const struct bw_sqlite_db *db, int result)
 {
     int error = db->handle ? sqlite3_system_errno(db->handle) : 0;
@@ -133,9 +138,9 @@ int bw_sqlite_db_explain(const struct bw_sqlite_db *db, int result, char *why)
     int error = found ? found->error : BW_EIO;
     if (tell && bw_sqlite_error_of(system) == BW_ENOMEM)
         error = BW_ENOMEM;
-    return bw_store_say(why, error, "%s %s (%s%s%s)", db->paths->shown,
-                        found ? found->text : "cannot be used", sqlite3_errstr(result),
-                        tell ? ": " : "", tell ? strerror(system) : "");
+    return bw_store_explain(why, error, "%s %s (%s%s%s)", db->paths->shown,
+                            found ? found->text : "cannot be used", sqlite3_errstr(result),
+                            tell ? ": " : "", tell ? strerror(system) : "");
 }
 
 struct sqlite3_stmt *bw_sqlite_db_sql(struct bw_sqlite_db *db, enum bw_sqlite_sql which)
@@ -180,7 +185,7 @@ struct identity {
     int64_t application, version, tables;
 };
 
-/* The three from one snapshot: another process may fill the file between them. */
+/* Reads all three from one snapshot, because another process may initialise the file in between. */
 static int read_identity(struct bw_sqlite_db *db, struct identity *id)
 {
     bool alone = sqlite3_get_autocommit(db->handle) != 0;
@@ -210,17 +215,18 @@ static bool is_old(const struct identity *id)
 static int check_identity(const struct bw_sqlite_db *db, const struct identity *id, char *why)
 {
     if (id->application != APPLICATION_ID)
-        return bw_store_say(why, BW_EDAMAGED,
-                            "%s is a database of another program; it was left as it is",
-                            db->paths->shown);
+        return bw_store_explain(
+            why, BW_EDAMAGED, "%s is a database of another program; not changed", db->paths->shown);
     if (id->version < SCHEMA_OLDEST || id->version > SCHEMA_VERSION)
-        return bw_store_say(why, BW_EVERSION,
-                            "%s has schema version %lld, this program knows %d: use the other one",
-                            db->paths->shown, (long long)id->version, SCHEMA_VERSION);
+        return bw_store_explain(why, BW_EVERSION,
+                                "%s has schema version %lld, this program supports up to %d; use a "
+                                "matching program version",
+                                db->paths->shown, (long long)id->version, SCHEMA_VERSION);
     return 0;
 }
 
-/* Several processes may find the file empty, or old, at once; the first to lock it changes it. */
+/* Several processes may find the file empty, or old, at the same time. The first one to lock it
+ * changes it. */
 static int make_schema(struct bw_sqlite_db *db)
 {
     struct identity id;
@@ -239,7 +245,7 @@ static int make_schema(struct bw_sqlite_db *db)
     return result;
 }
 
-/* Changing to WAL wants the file alone and does not always ask the busy handler. */
+/* Switching to WAL needs exclusive access and does not always call the busy handler. */
 static int enter_wal(struct bw_sqlite_db *db, char *mode, size_t size)
 {
     int result, tries = 0;
@@ -249,13 +255,13 @@ static int enter_wal(struct bw_sqlite_db *db, char *mode, size_t size)
     return result;
 }
 
-/* A page that could not be read for want of memory, or by an error of the disk, says nothing about
- * the database: SQLite tells the code in its sentence. */
+/* A page that cannot be read for lack of memory or because of a disk error does not prove damage.
+ * SQLite reports the error code only in the text of its verdict. */
 static int judge_pages(const char *verdict)
 {
-    static const char said[] = "error code=";
-    const char *found = strstr(verdict, said);
-    int code = found ? (int)strtol(found + strlen(said), NULL, 10) & 0xff : 0;
+    static const char code_label[] = "error code=";
+    const char *found = strstr(verdict, code_label);
+    int code = found ? (int)strtol(found + strlen(code_label), NULL, 10) & 0xff : 0;
     if (strcmp(verdict, "ok") == 0)
         return SQLITE_OK;
     return code == SQLITE_NOMEM || code == SQLITE_IOERR ? code : SQLITE_CORRUPT;
@@ -271,7 +277,7 @@ static int check_pages(struct bw_sqlite_db *db)
     return result == SQLITE_OK ? judge_pages(verdict) : result;
 }
 
-/* Returns an SQLite code, or 0 with *error set when it is our own refusal. */
+/* Returns an SQLite code. Returns 0 with *error set if we reject the database ourselves. */
 static int set_up(struct bw_sqlite_db *db, int *error, char *why)
 {
     struct identity id;
@@ -299,11 +305,12 @@ int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why)
     memset(db->sql, 0, sizeof db->sql);
     int result = sqlite3_open_v2(db->paths->db, &db->handle,
                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    db->busy_until = bw_sqlite_now() + OPEN_PATIENCE_NS;
+    db->busy_until = bw_clock_boot() + OPEN_TIMEOUT_NS;
     if (result == SQLITE_OK) {
         sqlite3_extended_result_codes(db->handle, 1);
         sqlite3_busy_handler(db->handle, on_busy, db);
-        sqlite3_wal_hook(db->handle, on_commit, db); /* instead of copying back inside a commit */
+        /* replaces SQLite's automatic checkpoint inside a commit */
+        sqlite3_wal_hook(db->handle, on_commit, db);
         sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         result = set_up(db, &error, why);
     }
@@ -335,7 +342,7 @@ void bw_sqlite_db_close(struct bw_sqlite_db *db)
 
 int bw_sqlite_db_begin(struct bw_sqlite_db *db, bool write)
 {
-    db->busy_until = bw_sqlite_now() + db->busy_ns;
+    db->busy_until = bw_clock_boot() + db->busy_ns;
     db->version = 0;
     return bw_sqlite_db_run(db, write ? BW_SQL_BEGIN_WRITE : BW_SQL_BEGIN_READ);
 }

@@ -1,5 +1,5 @@
-/* The database of the embedded store: opening and checking it, transactions, rows. Blocking; used
- * by one thread at a time. Functions return 0 or SQLite's result code, kept for
+/* The database of the embedded store: open and check it, transactions, rows. Calls block; one
+ * thread uses it at a time. Functions return 0 or SQLite's result code, for
  * bw_sqlite_db_explain. */
 #ifndef BW_STORE_SQLITE_DB_H
 #define BW_STORE_SQLITE_DB_H
@@ -34,42 +34,41 @@ struct bw_sqlite_db {
     struct sqlite3_stmt *sql[BW_SQL_COUNT];
     const struct bw_sqlite_paths *paths;
     struct bw_rng rng;
-    atomic_bool *stop; /* give up waiting for others */
+    atomic_bool *stop; /* set to stop waiting for other processes */
     bw_time busy_until, busy_ns;
-    bool full;        /* commits are synced */
-    int log_pages;    /* in the write-ahead log after the last commit */
-    uint64_t version; /* last one given in this transaction; 0: not read yet */
+    bool full;        /* commits are synced to disk */
+    int log_pages;    /* write-ahead log size after the last commit */
+    uint64_t version; /* last version given in this transaction; 0: not read yet */
 };
 
-/* Open an existing file; an empty one becomes a database of ours. A file that is not ours, damaged,
- * read-only or of a newer schema is refused with a line and left as it is. Returns an enum
- * bw_error.
- */
+/* Opens an existing file; an empty one is initialised. Rejects, without changing it, a file that is
+ * not ours, damaged, read-only or of a newer schema. Returns an enum bw_error and a line. */
 int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why);
 void bw_sqlite_db_close(struct bw_sqlite_db *db);
 
 int bw_sqlite_db_begin(struct bw_sqlite_db *db, bool write);
-/* `sync`: on the disk before it returns. */
+/* Chooses whether commits are on disk when bw_sqlite_db_commit returns. */
 int bw_sqlite_db_sync(struct bw_sqlite_db *db, bool sync); /* outside of transactions */
 int bw_sqlite_db_commit(struct bw_sqlite_db *db);
 void bw_sqlite_db_rollback(struct bw_sqlite_db *db);
 
-/* Copy the log back into the database if it has grown long. Takes a few syncs, so it is done when
- * everybody has been answered. */
+/* Checkpoints the write-ahead log if it has grown long. This takes a few syncs, so the worker does
+ * it after all requests have been answered. */
 void bw_sqlite_db_tidy(struct bw_sqlite_db *db);
 
-/* A row that does not exist loads as all zero. */
+/* A row that does not exist is loaded as all zero. */
 int bw_sqlite_db_load(struct bw_sqlite_db *db, const char *election, struct bw_sqlite_row *row);
 /* Gives the row a new version. */
 int bw_sqlite_db_save(struct bw_sqlite_db *db, const char *election, struct bw_sqlite_row *row,
                       enum bw_sqlite_change change);
 int bw_sqlite_db_last_version(struct bw_sqlite_db *db, uint64_t *version);
-/* The rows with a version above `since`, oldest change first. `each` returns 0 or stops it. */
+/* Calls `each` for the rows with a version above `since`, oldest change first. A nonzero return
+ * stops. */
 int bw_sqlite_db_changed(struct bw_sqlite_db *db, uint64_t since, void *context,
                          int (*each)(void *context, const char *election,
                                      struct bw_sqlite_row *row));
 
-/* A candidate as stored: `alive` is its process' lock in the file of that name. */
+/* A candidate as stored. `alive` is the offset of its process's lock in the file `@alive`. */
 struct bw_sqlite_candidate {
     struct bw_candidate shown;
     char boot[BW_SQLITE_BOOT_MAX + 1];
@@ -78,16 +77,17 @@ struct bw_sqlite_candidate {
 
 int bw_sqlite_db_enter(struct bw_sqlite_db *db, const char *election,
                        const struct bw_sqlite_candidate *candidate);
-/* Only the row that the process with this lock entered: another one may have the same id. */
+/* Deletes only the row that the process with this lock entered: another process may have the same
+ * id. */
 int bw_sqlite_db_leave(struct bw_sqlite_db *db, const char *election, const char *candidate,
                        uint64_t alive);
 int bw_sqlite_db_candidates(struct bw_sqlite_db *db, const char *election, void *context,
                             int (*each)(void *context,
                                         const struct bw_sqlite_candidate *candidate));
 
-/* What a result code means: an enum bw_error and a line for people. */
+/* Explains a result code: returns an enum bw_error and writes a line for the user. */
 int bw_sqlite_db_explain(const struct bw_sqlite_db *db, int result, char *why);
-/* True if the connection is of no use any more and must be opened again. */
+/* True if the connection is unusable and must be opened again. */
 bool bw_sqlite_db_broken(int result);
 
 struct sqlite3_stmt *bw_sqlite_db_sql(struct bw_sqlite_db *db, enum bw_sqlite_sql which);

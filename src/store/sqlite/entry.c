@@ -1,8 +1,8 @@
-/* The elections this process holds or watches, by name, and the locks it holds.
+/* Elections that this process holds or watches, by name, and the locks it holds.
  *
- * A lock is taken inside the transaction that makes the process holder and becomes the entry's own
- * when that is committed. In doubt, it is kept: if the commit did happen after all, the lock must
- * be there. */
+ * A lock is taken inside the transaction that makes this process the holder. It becomes the entry's
+ * own when the transaction commits. If it is unknown whether the commit happened, the lock is kept,
+ * because the commit may have happened. */
 #include "store/sqlite/work.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct bw_sqlite_entry *bw_sqlite_entry_find(struct bw_sqlite_worker *worker, co
     return entry;
 }
 
-/* Twice the buckets; without memory for them the chains just grow. */
+/* Doubles the number of buckets. If memory is exhausted, the chains get longer instead. */
 static bool grow(struct bw_sqlite_worker *worker)
 {
     uint32_t old_count = worker->bucket_count;
@@ -84,7 +84,7 @@ struct bw_sqlite_entry *bw_sqlite_entry_get(struct bw_sqlite_worker *worker, con
 
 void bw_sqlite_entry_tidy(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry)
 {
-    if (entry->fd >= 0 || entry->touched || entry->watches || entry->told_version != 0 ||
+    if (entry->fd >= 0 || entry->touched || entry->watches || entry->death_version != 0 ||
         entry->claimed != BW_TOKEN_NONE)
         return;
     uv_mutex_lock(&worker->mutex);
@@ -124,13 +124,13 @@ int bw_sqlite_entry_lock(struct bw_sqlite_worker *worker, const char *name,
         close(fd);
         return error;
     }
-    if (entry->fresh_fd >= 0) { /* held and released and held again in one transaction */
+    if (entry->fresh_fd >= 0) { /* acquired, released and acquired again in one transaction */
         close(entry->fresh_fd);
         bw_sqlite_claim_drop(&worker->claims);
     }
     entry->fresh_fd = fd;
     entry->fresh_token = row->record.token;
-    entry->told_version = 0;
+    entry->death_version = 0;
     row->lock_dev = st.st_dev;
     row->lock_ino = st.st_ino;
     return 0;
@@ -142,7 +142,7 @@ static void unclaim(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *ent
         return;
     bw_sqlite_claim_drop(&worker->claims);
     entry->claimed = BW_TOKEN_NONE;
-    entry->in_doubt = false;
+    entry->uncertain = false;
 }
 
 void bw_sqlite_entry_unclaim(struct bw_sqlite_worker *worker, const char *name, bw_token token)
@@ -154,13 +154,14 @@ void bw_sqlite_entry_unclaim(struct bw_sqlite_worker *worker, const char *name, 
     bw_sqlite_entry_tidy(worker, entry);
 }
 
-/* A commit in doubt shows in the row, or it did not happen: then nobody leads by it. */
+/* Resolves an uncertain commit: if the row has a lower token, the commit did not happen and the
+ * claim is dropped. */
 static void resolve(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
                     const struct bw_sqlite_row *row)
 {
-    if (entry->in_doubt && row->record.token < entry->claimed)
+    if (entry->uncertain && row->record.token < entry->claimed)
         unclaim(worker, entry);
-    entry->in_doubt = false;
+    entry->uncertain = false;
 }
 
 void bw_sqlite_entry_outdated(struct bw_sqlite_worker *worker, const char *name,
@@ -195,10 +196,10 @@ static void settle(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entr
         close(entry->fresh_fd);
         bw_sqlite_claim_drop(&worker->claims);
     } else if (entry->fresh_fd >= 0) {
-        unclaim(worker, entry); /* an earlier leadership of this process that nobody released */
+        unclaim(worker, entry); /* an earlier leadership of this process that was never released */
         entry->claimed = entry->fresh_token;
-        entry->in_doubt = end == BW_SQLITE_IN_DOUBT;
-        if (end == BW_SQLITE_COMMITTED) /* a second memory of the token, behind the commit */
+        entry->uncertain = end == BW_SQLITE_UNCERTAIN;
+        if (end == BW_SQLITE_COMMITTED) /* keep the token in a second place too, after the commit */
             bw_sqlite_mark_write(entry->fresh_fd,
                                  &(struct bw_sqlite_mark){.token = entry->fresh_token});
         set_lock(worker, entry, entry->fresh_fd, entry->fresh_token);

@@ -1,21 +1,21 @@
-/* Where the database may live, and the files beside it.
+/* Checks where the database is stored, and manages the files beside it.
  *
  * Model: one kernel sees all users of the database. File systems that several hosts may share are
- * refused, because neither SQLite's shared memory nor our locks and file events reach over them. A
- * database file mounted alone into a container is refused too: its side files would not be shared.
- */
+ * rejected: SQLite's shared memory, our locks and file events work on one host only. A database
+ * file that is mounted alone into a container is rejected too, because its side files would not be
+ * shared. */
 #include "store/sqlite/files.h"
 
 #include "store/sqlite/sqlite.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FUSE_TYPE 0x65735546u
@@ -42,7 +42,7 @@ const char *bw_sqlite_shared_fs(uint64_t type, const char *kind)
             return shared[i].name;
     if ((uint32_t)type != FUSE_TYPE)
         return NULL;
-    /* A FUSE file system is whatever its server makes of it; these two are known to be local. */
+    /* A FUSE file system can be anything. These two are known to be local. */
     bool local = strcmp(kind, "fuseblk") == 0 || strcmp(kind, "fuse.fuse-overlayfs") == 0;
     return local ? NULL : "FUSE";
 }
@@ -56,13 +56,6 @@ const char *bw_sqlite_path(const char *url)
             path += 2;
     }
     return path;
-}
-
-bw_time bw_sqlite_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
 }
 
 static void read_line(const char *path, char *out, size_t size)
@@ -85,7 +78,7 @@ void bw_sqlite_place_read(struct bw_sqlite_place *out)
     for (size_t i = 0; i < 3; i++) {
         char text[40] = "";
         ssize_t got = readlink(links[i], text, sizeof text - 1);
-        if (got <= 0 && i == 0) { /* no /proc: nothing can be compared */
+        if (got <= 0 && i == 0) { /* no /proc: unknown */
             out->spaces[0] = '\0';
             return;
         }
@@ -94,7 +87,7 @@ void bw_sqlite_place_read(struct bw_sqlite_place *out)
     }
 }
 
-/* What the mount table calls the file system with this mount id. */
+/* Writes the type that the mount table has for the file system with this mount id. */
 static void mount_kind(uint64_t id, char *out, size_t size)
 {
     out[0] = '\0';
@@ -127,7 +120,8 @@ int bw_sqlite_error_of(int system)
 
 static int refuse_errno(char *why, const char *what, const char *path)
 {
-    return bw_store_say(why, bw_sqlite_error_of(errno), "%s %s: %s", what, path, strerror(errno));
+    return bw_store_explain(why, bw_sqlite_error_of(errno), "%s %s: %s", what, path,
+                            strerror(errno));
 }
 
 static int check_file_system(const struct bw_sqlite_paths *paths, uint64_t mount, char *why)
@@ -135,16 +129,15 @@ static int check_file_system(const struct bw_sqlite_paths *paths, uint64_t mount
     struct statfs fs;
     char kind[64];
     if (statfs(paths->db, &fs) != 0)
-        return refuse_errno(why, "cannot look at the file system of", paths->shown);
+        return refuse_errno(why, "cannot read the file system type of", paths->shown);
     mount_kind(mount, kind, sizeof kind);
     const char *name = bw_sqlite_shared_fs((uint64_t)fs.f_type, kind);
     if (!name)
         return 0;
-    return bw_store_say(
-        why, BW_EUNSUPPORTED,
-        "%s is on a network file system (%s): sqlite: works on one host's own disk; use "
-        "a store made for several hosts",
-        paths->shown, name);
+    return bw_store_explain(why, BW_EUNSUPPORTED,
+                            "%s is on a network file system (%s): sqlite: needs a local disk; use "
+                            "a store for several hosts",
+                            paths->shown, name);
 }
 
 static int check_file(struct bw_sqlite_paths *paths, char *why)
@@ -157,24 +150,25 @@ static int check_file(struct bw_sqlite_paths *paths, char *why)
     unsigned mask = STATX_BASIC_STATS | STATX_MNT_ID;
     if (statx(AT_FDCWD, paths->db, 0, mask, &file) != 0 ||
         statx(AT_FDCWD, dir, 0, mask, &parent) != 0)
-        return refuse_errno(why, "cannot look at", paths->shown);
+        return refuse_errno(why, "cannot read the attributes of", paths->shown);
     if (!S_ISREG(file.stx_mode))
-        return bw_store_say(why, BW_EINVAL, "%s is not a file", paths->shown);
+        return bw_store_explain(why, BW_EINVAL, "%s is not a regular file", paths->shown);
     if (file.stx_nlink > 1)
-        return bw_store_say(why, BW_EUNSUPPORTED,
-                            "%s has several names (hard links): its users would not see each other",
-                            paths->shown);
-    if ((file.stx_mask & STATX_MNT_ID) && file.stx_mnt_id != parent.stx_mnt_id)
-        return bw_store_say(
+        return bw_store_explain(
             why, BW_EUNSUPPORTED,
-            "%s is mounted alone: mount its whole directory, so that its side files are "
+            "%s has several hard links: its users would not see each other; remove the others",
+            paths->shown);
+    if ((file.stx_mask & STATX_MNT_ID) && file.stx_mnt_id != parent.stx_mnt_id)
+        return bw_store_explain(
+            why, BW_EUNSUPPORTED,
+            "%s is mounted as a single file: mount its directory, so that its side files are "
             "shared too",
             paths->shown);
     paths->mode = file.stx_mode & 0666;
     return check_file_system(paths, file.stx_mnt_id, why);
 }
 
-/* Readable means searchable for a directory. */
+/* A directory that is readable must be searchable too. */
 static mode_t dir_mode(mode_t mode)
 {
     return mode | (mode & 0444) >> 2;
@@ -185,7 +179,7 @@ static int make_dir(struct bw_sqlite_paths *paths, char *why)
     snprintf(paths->dir, sizeof paths->dir, "%s.locks", paths->db);
     if (mkdir(paths->dir, 0700) == 0) {
         if (geteuid() == 0 && chown(paths->dir, paths->uid, paths->gid) != 0)
-            return refuse_errno(why, "cannot give its owner to", paths->dir);
+            return refuse_errno(why, "cannot set the owner of", paths->dir);
         if (chmod(paths->dir, dir_mode(paths->mode)) != 0)
             return refuse_errno(why, "cannot set the mode of", paths->dir);
     } else if (errno != EEXIST) {
@@ -196,7 +190,21 @@ static int make_dir(struct bw_sqlite_paths *paths, char *why)
     return 0;
 }
 
-/* The file appears with mode 0660 less the umask; whoever comes second finds it. */
+/* Returns whether the directory of the file exists. */
+static bool has_directory(const char *path)
+{
+    char directory[PATH_MAX];
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (!slash || length >= sizeof directory)
+        return !slash;
+    memcpy(directory, length ? path : "/", length ? length : 1);
+    directory[length ? length : 1] = '\0';
+    return stat(directory, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Creates the file with mode 0660 minus the umask. If another process was faster, uses its file. */
 static int create_file(const char *path, char *why)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
@@ -206,8 +214,12 @@ static int create_file(const char *path, char *why)
     }
     if (errno == EEXIST)
         return 0;
+    if (errno == ENOENT && has_directory(path))
+        return bw_store_explain(why, BW_EINVAL,
+                                "cannot create %s: its file system does not allow new files", path);
     if (errno == ENOENT || errno == ENOTDIR)
-        return bw_store_say(why, BW_EINVAL, "cannot create %s: its directory does not exist", path);
+        return bw_store_explain(why, BW_EINVAL, "cannot create %s: its directory does not exist",
+                                path);
     return refuse_errno(why, "cannot create", path);
 }
 
@@ -226,9 +238,9 @@ int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url, char *w
     struct stat db;
     memset(paths, 0, sizeof *paths);
     if (!path[0])
-        return bw_store_say(why, BW_EINVAL, "no path in store URL '%s'", url);
-    if (strlen(path) > PATH_MAX - 300) /* room for side files behind it */
-        return bw_store_say(why, BW_EINVAL, "path too long: %.60s...", path);
+        return bw_store_explain(why, BW_EINVAL, "invalid store URL '%s': missing path", url);
+    if (strlen(path) > PATH_MAX - 300) /* space for the names of side files */
+        return bw_store_explain(why, BW_EINVAL, "path too long: %.60s...", path);
     if (access(path, F_OK) != 0) {
         int error = create_file(path, why);
         if (error)
@@ -237,14 +249,14 @@ int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url, char *w
     if (!realpath(path, paths->db) || stat(paths->db, &db) != 0)
         return refuse_errno(why, "cannot open", path);
     if (strlen(paths->db) > PATH_MAX - 300)
-        return bw_store_say(why, BW_EINVAL, "path too long: %.60s...", paths->db);
+        return bw_store_explain(why, BW_EINVAL, "path too long: %.60s...", paths->db);
     show(paths);
     int error = check_file(paths, why);
     if (error)
         return error;
     if (access(paths->db, R_OK | W_OK) != 0)
-        return bw_store_say(why, BW_EDENIED, "%s cannot be written: %s", paths->shown,
-                            strerror(errno));
+        return bw_store_explain(why, BW_EDENIED, "cannot write %s: %s", paths->shown,
+                                strerror(errno));
     paths->dev = db.st_dev;
     paths->ino = db.st_ino;
     paths->uid = db.st_uid;
@@ -256,8 +268,8 @@ int bw_sqlite_paths_check(const struct bw_sqlite_paths *paths, char *why)
 {
     struct stat db;
     if (stat(paths->db, &db) != 0)
-        return refuse_errno(why, "the database is gone:", paths->shown);
+        return refuse_errno(why, "cannot find the database", paths->shown);
     if (db.st_dev != paths->dev || db.st_ino != paths->ino)
-        return bw_store_say(why, BW_EIO, "%s was replaced by another file", paths->shown);
+        return bw_store_explain(why, BW_EIO, "%s was replaced by another file", paths->shown);
     return 0;
 }

@@ -1,14 +1,15 @@
-/* Lock files: one per election, and what is written in them.
+/* Lock files: one per election, and the mark in each.
  *
- * The holder of token T keeps byte T of its election's file locked by an open-file-description lock
- * (fcntl F_OFD_SETLK), shared with its guardian over fork. Locking by token and not the whole file
- * lets a successor in although the old holder is merely stopped, and still tells for each
- * leadership whether anybody looks after it. F_OFD_GETLK looks without taking, so lookers cannot
- * get in each other's way. The kernel writes no news when a lock goes, but inotify's IN_CLOSE_WRITE
- * comes exactly when the last copy of the descriptor is closed: that is the bell for a death.
+ * The holder of token T keeps byte T of its election's file locked with an open-file-description
+ * lock (fcntl F_OFD_SETLK), and shares it with its guardian through fork.
+ * - Locking the token's byte, not the whole file, lets a successor acquire although the old holder
+ *   is only stopped. It still shows for each leadership whether a process supervises it.
+ * - F_OFD_GETLK tests a lock without taking it, so readers do not disturb each other.
+ * - The kernel sends no event when a lock is dropped. But inotify reports IN_CLOSE_WRITE exactly
+ *   when the last copy of the descriptor is closed: that event signals a death.
  *
- * A free lock proves something only on the very file the holder locked: its device and inode stand
- * in the row, so a directory that was wiped or copied proves nothing.
+ * A free lock proves something only for the very file that the holder locked. The row holds its
+ * device and inode, so a directory that was wiped or copied proves nothing.
  *
  * The mark, at offset 0, one write of 32 bytes, little-endian:
  *
@@ -17,8 +18,8 @@
  *    16   8  1 = held, 2 = released after confirmed death
  *    24   8  check: the three words above, combined
  *
- * The guardian releases by this mark alone. It is no more durable than the page cache, and needs
- * not be: after a reboot nobody believes a word of the old boot. */
+ * The guardian releases by writing this mark. The mark is only as durable as the page cache, which
+ * is sufficient: after a reboot no process relies on marks of the old boot. */
 #include "store/sqlite/files.h"
 
 #include "store/sqlite/sqlite.h"
@@ -38,9 +39,9 @@ enum mark_state { MARK_HELD = 1, MARK_RELEASED = 2 };
 
 static const char mark_magic[8] = {'B', 'W', 'M', 'A', 'R', 'K', '1', '\n'};
 
-/* Letters, digits and "._-" stand for themselves behind "e-", the rest as %XX. A name that grows
- * too long that way is written in hexadecimal behind "x": 127 bytes then fit exactly. */
-static bool stands_for_itself(unsigned char byte)
+/* File names: "e-", then letters, digits and "._-" as they are, and other bytes as %XX. If the name
+ * becomes too long, "x" and all bytes in hexadecimal: 127 bytes then fit exactly. */
+static bool is_unescaped(unsigned char byte)
 {
     return isalnum(byte) || byte == '.' || byte == '_' || byte == '-';
 }
@@ -50,7 +51,7 @@ void bw_sqlite_file_name(const char *election, char out[BW_SQLITE_FILE_MAX + 1])
     static const char digits[] = "0123456789ABCDEF";
     size_t length = 2;
     for (const char *at = election; *at; at++)
-        length += stands_for_itself((unsigned char)*at) ? 1 : 3;
+        length += is_unescaped((unsigned char)*at) ? 1 : 3;
     bool hex = length > BW_SQLITE_FILE_MAX;
     char *to = out;
     *to++ = hex ? 'x' : 'e';
@@ -58,7 +59,7 @@ void bw_sqlite_file_name(const char *election, char out[BW_SQLITE_FILE_MAX + 1])
         *to++ = '-';
     for (const char *at = election; *at; at++) {
         unsigned char byte = (unsigned char)*at;
-        if (!hex && stands_for_itself(byte)) {
+        if (!hex && is_unescaped(byte)) {
             *to++ = (char)byte;
             continue;
         }
@@ -109,7 +110,7 @@ static void side_path(const struct bw_sqlite_paths *paths, const char *file, cha
     snprintf(out, size, "%s/%s", paths->dir, file);
 }
 
-/* Ten thousand held elections are ten thousand descriptors: use what the hard limit allows. */
+/* Ten thousand held elections need ten thousand descriptors: use what the hard limit allows. */
 static bool raise_limit(void)
 {
     struct rlimit limit;
@@ -117,7 +118,7 @@ static bool raise_limit(void)
         return false;
     limit.rlim_cur = limit.rlim_max;
     bool raised = setrlimit(RLIMIT_NOFILE, &limit) == 0;
-    errno = EMFILE; /* still what was wrong */
+    errno = EMFILE; /* keep the original error */
     return raised;
 }
 
@@ -134,8 +135,8 @@ int bw_sqlite_open_path(const char *path, int flags)
     return open_file(path, flags, 0);
 }
 
-/* As SQLite does with its own side files: who may use the database may use them. Where that cannot
- * be arranged the file stays as it is, and others will be told that they may not. */
+/* Lets every user of the database use its side files, as SQLite does with its own. If that is not
+ * possible, the file stays as it is, and other users get an error. */
 static void share(const struct bw_sqlite_paths *paths, int fd)
 {
     struct stat st;
@@ -162,7 +163,7 @@ int bw_sqlite_side_open(const struct bw_sqlite_paths *paths, const char *file)
     return fd;
 }
 
-int bw_sqlite_side_look(const struct bw_sqlite_paths *paths, const char *file)
+int bw_sqlite_side_open_readonly(const struct bw_sqlite_paths *paths, const char *file)
 {
     char path[BW_SQLITE_PATH_MAX];
     side_path(paths, file, path, sizeof path);
@@ -190,7 +191,7 @@ void bw_sqlite_lock_drop(int fd, uint64_t at)
 bool bw_sqlite_lock_held(int fd, uint64_t at)
 {
     struct flock lock = range(F_WRLCK, at);
-    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK; /* in doubt: held */
+    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK; /* unknown: assume held */
 }
 
 static void put_word(unsigned char *at, uint64_t word)
@@ -247,7 +248,7 @@ void bw_sqlite_inspect(const struct bw_sqlite_paths *paths, const struct bw_sqli
     *mark = (struct bw_sqlite_mark){0};
     *lock_free = false;
     bw_sqlite_file_name(election, file);
-    int fd = bw_sqlite_side_look(paths, file);
+    int fd = bw_sqlite_side_open_readonly(paths, file);
     if (fd < 0) {
         mark->unread = errno == ENOENT ? 0 : errno;
         return;

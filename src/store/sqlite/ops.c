@@ -2,6 +2,7 @@
 #include "store/sqlite/work.h"
 
 #include "core/base/bug.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <sqlite3.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the lock file tells. Our own lock needs no looking for: we hold it. */
+/* Reads the mark and the state of the lock. Our own lock needs no test: we hold it. */
 static void inspect(struct bw_sqlite_worker *worker, const char *election,
                     const struct bw_sqlite_row *row, struct bw_sqlite_mark *mark, bool *lock_free)
 {
@@ -33,8 +34,8 @@ static int save(struct bw_sqlite_worker *worker, const char *election, struct bw
     return bw_sqlite_db_save(&worker->db, election, row, change);
 }
 
-/* A reader overtaken by a writer cannot write now: it says what it sees, under the version that
- * stands, and a watch looks again soon. */
+/* Saves a guardian's release. If another writer was faster, this reader cannot write now: it
+ * reports what it sees, under the current version, and a watch reads again soon. */
 static int save_fold(struct bw_sqlite_worker *worker, const char *election,
                      struct bw_sqlite_row *row)
 {
@@ -48,7 +49,7 @@ static int save_fold(struct bw_sqlite_worker *worker, const char *election,
     return 0;
 }
 
-int bw_sqlite_look(struct bw_sqlite_worker *worker, const char *election, struct bw_sqlite_row *row,
+int bw_sqlite_read(struct bw_sqlite_worker *worker, const char *election, struct bw_sqlite_row *row,
                    struct bw_sqlite_mark *mark, bool *lock_free)
 {
     int result = bw_sqlite_db_load(&worker->db, election, row);
@@ -69,13 +70,13 @@ void bw_sqlite_answer(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     if (task->reply) {
         task->reply->outcome = outcome;
         if (row)
-            bw_sqlite_present(row, &worker->place, lock_free, bw_sqlite_now(),
+            bw_sqlite_present(row, &worker->place, lock_free, bw_clock_boot(),
                               &task->reply->record);
     }
     bw_sqlite_list_add(&job->done, task);
 }
 
-static void say(struct bw_sqlite_task *task, int error, const char *why, const char *detail)
+static void explain(struct bw_sqlite_task *task, int error, const char *why, const char *detail)
 {
     task->reply->error = error;
     snprintf(task->reply->why, sizeof task->reply->why, "%s%s%s", why, detail ? ": " : "",
@@ -88,25 +89,27 @@ static struct bw_sqlite_verdict decide(struct bw_sqlite_worker *worker,
 {
     switch (request->op) {
     case BW_STORE_ACQUIRE:
-        return bw_sqlite_acquire(row, request, &worker->place, mark, bw_sqlite_now());
+        return bw_sqlite_acquire(row, request, &worker->place, mark, bw_clock_boot());
     case BW_STORE_RENEW:
-        return bw_sqlite_renew(row, request, bw_sqlite_now());
+        return bw_sqlite_renew(row, request, bw_clock_boot());
     case BW_STORE_RELEASE:
         return bw_sqlite_release(row, request);
     case BW_STORE_NOTE:
         return bw_sqlite_note(row, request);
-    default: /* read only */
+    default: /* read-only */
         return (struct bw_sqlite_verdict){.outcome = BW_OUTCOME_DONE};
     }
 }
 
-static void say_no_lock(struct bw_sqlite_task *task, int error)
+static void explain_lock_failure(struct bw_sqlite_task *task, int error)
 {
     bool short_of = bw_sqlite_error_of(error) == BW_ENOMEM;
-    say(task, short_of ? BW_ELIMIT : BW_EIO, "cannot lock the election's file", strerror(error));
+    explain(task, short_of ? BW_ELIMIT : BW_EIO, "cannot lock the election's file",
+            strerror(error));
 }
 
-/* The mark knows a later leadership than the database, and somebody looks after it. */
+/* True if the mark has a higher token than the database and a process still supervises that
+ * leadership. */
 static bool is_marked(struct bw_sqlite_worker *worker, const char *election,
                       const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
 {
@@ -114,49 +117,50 @@ static bool is_marked(struct bw_sqlite_worker *worker, const char *election,
     if (mark->token <= row->record.token || mark->released)
         return false;
     bw_sqlite_file_name(election, file);
-    int fd = bw_sqlite_side_look(&worker->paths, file);
-    bool held = fd < 0 || bw_sqlite_lock_held(fd, mark->token); /* in doubt: held */
+    int fd = bw_sqlite_side_open_readonly(&worker->paths, file);
+    bool held = fd < 0 || bw_sqlite_lock_held(fd, mark->token); /* unknown: assume held */
     if (fd >= 0)
         close(fd);
     return held;
 }
 
-/* Looked at once per transaction: nobody can begin to claim the old database now (claim.c).
- */
-static int look_for_claims(struct bw_sqlite_worker *worker, bool *claimed)
+/* Checks once per transaction: after it has begun, no process can begin to claim the old database
+ * (claim.c). */
+static int check_claims(struct bw_sqlite_worker *worker, bool *claimed)
 {
     int error = 0;
     if (worker->claims_seen_in != worker->transactions)
-        error = bw_sqlite_claims_look(&worker->paths, &worker->claimed_elsewhere);
+        error = bw_sqlite_claims_check(&worker->paths, &worker->claimed_elsewhere);
     if (error == 0)
         worker->claims_seen_in = worker->transactions;
     *claimed = worker->claimed_elsewhere;
     return error;
 }
 
-/* The database was removed or replaced under a living holder. It has noticed by file events, and
- * ends its work. */
-static bool unknown_holder(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
-                           const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+/* True if the database was removed or replaced while a leader runs. That leader notices by file
+ * events and stops its work. */
+static bool is_led_elsewhere(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                             const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
 {
     bool claimed;
-    int error = look_for_claims(worker, &claimed);
-    if (error) { /* in doubt nobody leads */
-        say_no_lock(task, error);
+    int error = check_claims(worker, &claimed);
+    if (error) { /* unknown: do not acquire */
+        explain_lock_failure(task, error);
         return true;
     }
     bool led = claimed || is_marked(worker, task->request.election, row, mark);
     if (led)
-        say(task, BW_EBUSY,
-            "the database was removed or replaced while somebody leads; waiting for that leader "
-            "to stop",
-            NULL);
+        explain(task, BW_EBUSY,
+                "the database was removed or replaced while a leader runs; waiting for that leader "
+                "to stop",
+                NULL);
     return led;
 }
 
-/* A leader whose database was replaced has ended its work: the next one's token goes on behind. */
-static void leave_token(struct bw_sqlite_worker *worker, const struct bw_store_request *request,
-                        const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+/* A leader whose database was replaced has stopped its work. Writes its token into the mark, so
+ * that the next token is higher. */
+static void save_token(struct bw_sqlite_worker *worker, const struct bw_store_request *request,
+                       const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
 {
     char file[BW_SQLITE_FILE_MAX + 1];
     if (request->token <= row->record.token || request->token <= mark->token)
@@ -169,31 +173,31 @@ static void leave_token(struct bw_sqlite_worker *worker, const struct bw_store_r
     close(fd);
 }
 
-/* A new leadership needs its lock, a mark that was read (it may know higher tokens than the
- * database), and a disk that knows its tokens. True if it has all three. */
-static bool secure(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
-                   struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark,
-                   enum bw_sqlite_change change)
+/* Prepares a new leadership. It needs a lock, a readable mark (which may have a higher token than
+ * the database), and tokens that are reserved on disk. Returns true if it has all three. */
+static bool prepare_leadership(struct bw_sqlite_worker *worker, struct bw_sqlite_task *task,
+                               struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark,
+                               enum bw_sqlite_change change)
 {
     if (mark->unread && !BW_BUG(store_ignores_unread_marks)) {
-        say_no_lock(task, mark->unread);
+        explain_lock_failure(task, mark->unread);
         return false;
     }
     if (change == BW_SQLITE_SYNC && !worker->db.full) {
-        worker->insist = true;
-        say(task, BW_EBUSY, "the token counter must be synced first; ask again", NULL);
+        worker->force_sync = true;
+        explain(task, BW_EBUSY, "the token counter must be synced to disk first; try again", NULL);
         return false;
     }
     row->pid = getpid();
     int error = bw_sqlite_claim_take(&worker->claims, &worker->paths);
     if (error == ESTALE) {
-        say(task, BW_EBUSY, "the database was removed or replaced just now", NULL);
+        explain(task, BW_EBUSY, "the database was removed or replaced just now", NULL);
         return false;
     }
     if (error == 0 && (error = bw_sqlite_entry_lock(worker, task->request.election, row)) != 0)
         bw_sqlite_claim_drop(&worker->claims);
     if (error)
-        say_no_lock(task, error);
+        explain_lock_failure(task, error);
     return error == 0;
 }
 
@@ -204,16 +208,16 @@ static int change_row(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     struct bw_sqlite_mark mark;
     bool lock_free;
     const char *election = task->request.election;
-    int result = bw_sqlite_look(worker, election, &row, &mark, &lock_free);
+    int result = bw_sqlite_read(worker, election, &row, &mark, &lock_free);
     if (result)
         return result;
     before = row;
     struct bw_sqlite_verdict verdict = decide(worker, &task->request, &row, &mark);
     bool took = task->request.op == BW_STORE_ACQUIRE && verdict.change != BW_SQLITE_SAME;
     if (task->request.op == BW_STORE_RELEASE && verdict.outcome == BW_OUTCOME_REFUSED)
-        leave_token(worker, &task->request, &before, &mark);
-    if (took && (unknown_holder(worker, task, &before, &mark) ||
-                 !secure(worker, task, &row, &mark, verdict.change))) {
+        save_token(worker, &task->request, &before, &mark);
+    if (took && (is_led_elsewhere(worker, task, &before, &mark) ||
+                 !prepare_leadership(worker, task, &row, &mark, verdict.change))) {
         bw_sqlite_answer(worker, job, task, BW_OUTCOME_UNAVAILABLE, &before, lock_free);
         return 0;
     }
@@ -224,7 +228,7 @@ static int change_row(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     if (result)
         return result;
     if (verdict.why)
-        say(task, verdict.error, verdict.why, NULL);
+        explain(task, verdict.error, verdict.why, NULL);
     bw_sqlite_answer(worker, job, task, verdict.outcome, &row, lock_free && !took);
     return 0;
 }
@@ -240,17 +244,18 @@ static int change_candidates(struct bw_sqlite_worker *worker, struct bw_sqlite_j
     int result = 0;
     if (request->op == BW_STORE_ENTER)
         result = bw_sqlite_enter(worker, task, &entrance);
-    else if (worker->alive_fd >= 0) /* else this process has entered nobody */
+    else if (worker->alive_fd >= 0) /* -1: this process has entered no candidate */
         result =
             bw_sqlite_db_leave(&worker->db, request->election, request->candidate, worker->alive);
     if (result == 0)
-        result = bw_sqlite_look(worker, request->election, &row, &mark, &lock_free);
+        result = bw_sqlite_read(worker, request->election, &row, &mark, &lock_free);
     if (result)
         return result;
     if (entrance == BW_SQLITE_FULL)
-        say(task, BW_ELIMIT, "too many candidates", NULL);
+        explain(task, BW_ELIMIT, "too many candidates", NULL);
     else if (entrance == BW_SQLITE_DUPLICATE)
-        say(task, BW_EBUSY, "another process has entered a candidate with this id", NULL);
+        explain(task, BW_EBUSY, "another process has already entered a candidate with this id",
+                NULL);
     bw_sqlite_answer(worker, job, task,
                      entrance == BW_SQLITE_ADMITTED ? BW_OUTCOME_DONE : BW_OUTCOME_REFUSED, &row,
                      lock_free);
@@ -262,7 +267,7 @@ static int list(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
 {
     int result = bw_sqlite_list_candidates(worker, task);
     if (result == SQLITE_NOMEM) {
-        say(task, BW_ENOMEM, "no memory for the list of candidates", NULL);
+        explain(task, BW_ENOMEM, "no memory for the list of candidates", NULL);
         bw_sqlite_answer(worker, job, task, BW_OUTCOME_UNAVAILABLE, NULL, false);
         return 0;
     }
@@ -275,7 +280,8 @@ int bw_sqlite_execute(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
                       struct bw_sqlite_task *task)
 {
     task->reply = calloc(1, sizeof *task->reply);
-    if (!task->reply || atomic_load(&task->cancelled)) { /* nothing happens without a reply */
+    /* without a reply, nothing is carried out */
+    if (!task->reply || atomic_load(&task->cancelled)) {
         bw_sqlite_list_add(&job->done, task);
         return 0;
     }

@@ -1,5 +1,5 @@
-/* Rows in and out of SQLite. Unsigned 64-bit numbers are stored as the signed number with the same
- * bits. Text that is too long for its field (another program wrote it) is cut, never overrun. */
+/* Reads and writes rows. Unsigned 64-bit numbers are stored as the signed number with the same
+ * bits. Text that is too long for its field (written by another program) is truncated. */
 #include "store/sqlite/db.h"
 
 #include "core/base/bug.h"
@@ -98,7 +98,7 @@ static void get_row(sqlite3_stmt *stmt, struct bw_sqlite_row *row)
     record->note.serial = get_number(stmt, 21);
     GET_TEXT(stmt, 22, record->note.from);
     GET_TEXT(stmt, 23, record->note.to);
-    /* A program of schema 1 that took over left the end of the one before it. */
+    /* A program of schema 1 that took over leaves the previous holder's value in this column. */
     bool declared = get_number(stmt, 25) == record->token;
     record->until_wall_ns = declared ? sqlite3_column_int64(stmt, 24) : 0;
 }
@@ -171,9 +171,9 @@ int bw_sqlite_db_last_version(struct bw_sqlite_db *db, uint64_t *version)
     return result == SQLITE_ROW ? 0 : result;
 }
 
-/* Versions grow by a random step from a random start: a database that was created again, or put
- * back from a copy, does not repeat one that a candidate remembers. Steps of 16 bits last for 2^46
- * changes. */
+/* Versions grow by random steps from a random start, so that a database that was created again, or
+ * restored from a copy, does not repeat a version that a candidate remembers. With steps of 16
+ * bits, versions last for 2^46 changes. */
 static uint64_t next_version(struct bw_sqlite_db *db)
 {
     uint64_t bits = BW_BUG(store_counts_versions_from_one) ? 0 : bw_rng_next(&db->rng);

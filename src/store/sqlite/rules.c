@@ -1,12 +1,14 @@
-/* Who may take, renew and release, decided over one row.
+/* Decides ACQUIRE, RENEW, RELEASE and NOTE over one row.
  *
- * Model: rows change one at a time (SQLite's write lock); readers compare versions; clocks of two
- * boots or time namespaces are never compared. A row's token only grows, also across releases,
- * reboots and a database that was put back from a copy (the lock file's mark is a second memory).
+ * Model: rows change one at a time (SQLite's write lock). Readers compare versions. Clocks of two
+ * boots or two time namespaces are never compared. A row's token only grows, also across releases,
+ * reboots and a database that was restored from a copy (the lock file's mark holds the token too).
  *
- * Guarantees: at most one leadership per token; a taker inherits every predecessor whose work
- * nobody confirmed dead. Not guaranteed: that the holder of a stolen row has noticed. It judges its
- * own deadline, and the token fences what it does late. */
+ * Guarantees: at most one leadership per token; a new holder inherits every predecessor whose work
+ * is not confirmed dead.
+ *
+ * Not guaranteed: that the holder of a stolen row has noticed. It watches its own deadline, and the
+ * token fences its late writes. */
 #include "store/sqlite/rules.h"
 
 #include "core/base/bug.h"
@@ -48,7 +50,8 @@ bool bw_sqlite_fold(struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark
     return true;
 }
 
-/* The next token; true if it needs a new promise to the disk. */
+/* Sets the next token. Returns true if it exceeds the tokens reserved on disk, so that the commit
+ * must be synced. */
 static bool next_token(struct bw_sqlite_row *row, const struct bw_sqlite_place *self, bw_token seen)
 {
     bw_token last = row->record.token > seen ? row->record.token : seen;
@@ -70,13 +73,13 @@ struct bw_sqlite_verdict bw_sqlite_acquire(struct bw_sqlite_row *row,
                                            const struct bw_sqlite_mark *mark, bw_time now)
 {
     struct bw_store_record *record = &row->record;
-    if (bw_record_is_answer(record, request))
-        return done(BW_SQLITE_SAME); /* asked twice: the first reply was lost */
+    if (bw_record_is_result_of(record, request))
+        return done(BW_SQLITE_SAME); /* repeated request: the first reply was lost */
     bool any = request->steal != 0 && BW_BUG(store_steals_any_version);
-    if (!bw_record_may_take(record, request) && !any)
-        return refused(BW_EBUSY, "held by another");
+    if (!bw_record_may_acquire(record, request) && !any)
+        return refused(BW_EBUSY, "held by another candidate");
     bool sync = next_token(row, self, mark->token);
-    bw_record_take(record, request);
+    bw_record_acquire(record, request);
     row->place = *self;
     row->deadline = bw_time_add(now, request->ttl_ns);
     return done(sync ? BW_SQLITE_SYNC : BW_SQLITE_ALL);
@@ -86,7 +89,7 @@ struct bw_sqlite_verdict bw_sqlite_renew(struct bw_sqlite_row *row,
                                          const struct bw_store_request *request, bw_time now)
 {
     struct bw_store_record *record = &row->record;
-    if (!bw_record_is(record, request))
+    if (!bw_record_is_leadership(record, request))
         return refused(BW_ESTALE, "another leadership has begun");
     if (!record->held)
         return refused(BW_ESTALE, "this leadership was released");
@@ -99,10 +102,11 @@ struct bw_sqlite_verdict bw_sqlite_release(struct bw_sqlite_row *row,
                                            const struct bw_store_request *request)
 {
     struct bw_store_record *record = &row->record;
-    if (!bw_record_is(record, request))
+    if (!bw_record_is_leadership(record, request))
         return refused(BW_ESTALE, "another leadership has begun");
     if (!record->held)
-        return done(BW_SQLITE_SAME); /* released before: by a lost request or by its guardian */
+        /* already released, by a request whose reply was lost or by its guardian */
+        return done(BW_SQLITE_SAME);
     bw_record_release(&row->record, request->clean);
     return done(BW_SQLITE_ALL);
 }
@@ -110,7 +114,7 @@ struct bw_sqlite_verdict bw_sqlite_release(struct bw_sqlite_row *row,
 struct bw_sqlite_verdict bw_sqlite_note(struct bw_sqlite_row *row,
                                         const struct bw_store_request *request)
 {
-    bw_record_note(&row->record, &request->note);
+    bw_record_put_note(&row->record, &request->note);
     return done(BW_SQLITE_ALL);
 }
 

@@ -1,5 +1,5 @@
-/* The rules of the embedded store over one row, without I/O: who may take, renew, release, and what
- * a reader may conclude. */
+/* The rules of the embedded store over one row, without I/O: which requests are allowed, and what a
+ * reader may conclude. */
 #ifndef BW_STORE_SQLITE_RULES_H
 #define BW_STORE_SQLITE_RULES_H
 
@@ -8,55 +8,57 @@
 #define BW_SQLITE_BOOT_MAX   63u
 #define BW_SQLITE_SPACES_MAX 127u
 
-/* Tokens promised to the disk ahead of use. Within one boot nothing that was committed is
- * forgotten, synced or not, so only a power failure could take a token back, and after it counting
- * goes on behind the promise. One sync then serves this many leaderships, and a hand-over needs
- * none. */
+/* Number of tokens reserved on disk ahead of use.
+ *
+ * Within one boot no committed token is lost, synced or not. Only a power failure could revert a
+ * commit; counting then continues after the reserved tokens. One sync thus serves this many
+ * leaderships, and a hand-over needs none. */
 #define BW_SQLITE_TOKENS_AHEAD 64u
 
-/* Where a process lives: what must be equal before a clock or a lock proves anything. */
+/* Environment of a process. Two processes may compare clocks and locks only if theirs are equal. */
 struct bw_sqlite_place {
-    char boot[BW_SQLITE_BOOT_MAX + 1];     /* "" = unknown: proves nothing */
-    char spaces[BW_SQLITE_SPACES_MAX + 1]; /* PID, time and cgroup namespace; "" = unknown */
+    char boot[BW_SQLITE_BOOT_MAX + 1];     /* boot id; "": unknown, proves nothing */
+    char spaces[BW_SQLITE_SPACES_MAX + 1]; /* PID, time and cgroup namespaces; "": unknown */
 };
 
 struct bw_sqlite_row {
     int64_t id;                    /* 0: not stored yet */
-    struct bw_store_record record; /* its `clean` as record.h says */
+    struct bw_store_record record; /* with `clean` as kept (record.h) */
     struct bw_sqlite_place place;
-    bw_time deadline; /* CLOCK_BOOTTIME of `place` */
+    bw_time deadline; /* on CLOCK_BOOTTIME of `place` */
     uint64_t lock_dev, lock_ino;
-    bw_token reserved; /* tokens up to here are promised to the disk ... */
-    char
-        reserved_boot[BW_SQLITE_BOOT_MAX + 1]; /* ... and may be used without a sync in this boot */
-    int64_t pid;                               /* for people */
+    bw_token reserved;                          /* highest token reserved on disk */
+    char reserved_boot[BW_SQLITE_BOOT_MAX + 1]; /* boot in which reserved tokens need no sync */
+    int64_t pid;                                /* for the user */
 };
 
-/* What a lock file says beside being locked (lock.c). */
+/* Content of a lock file (lock.c). */
 struct bw_sqlite_mark {
-    bw_token token; /* highest token known there; 0: none */
-    bool released;  /* its guardian confirmed the work's death and released */
-    int unread;     /* errno: the file exists, perhaps, but could not be opened: nothing is known */
+    bw_token token; /* highest token written there; 0: none */
+    bool released;  /* the guardian confirmed that the work is dead, and released */
+    /* errno if the file could not be opened, so that its content is unknown; 0: it was read */
+    int unread;
 };
 
-/* What a step changed. */
+/* Which part of a row a decision changed. */
 enum bw_sqlite_change {
     BW_SQLITE_SAME,
-    BW_SQLITE_LEASE, /* version, TTL and deadline only */
+    BW_SQLITE_LEASE, /* version, TTL, deadline and wall-clock end only */
     BW_SQLITE_ALL,
-    BW_SQLITE_SYNC /* all, and it must be on the disk before it is spoken of */
+    BW_SQLITE_SYNC /* all, and the commit must be on disk before the reply */
 };
 
 struct bw_sqlite_verdict {
     enum bw_outcome outcome;
     enum bw_sqlite_change change;
     int error;
-    const char *why; /* static; NULL when DONE */
+    const char *why; /* static text; NULL if DONE */
 };
 
 bool bw_sqlite_same_place(const struct bw_sqlite_row *row, const struct bw_sqlite_place *self);
 
-/* A guardian's mark for the current token is a release. True if the row changed. */
+/* Applies a guardian's mark: a mark with the current token is a release. Returns true if the row
+ * changed. */
 bool bw_sqlite_fold(struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark);
 
 struct bw_sqlite_verdict bw_sqlite_acquire(struct bw_sqlite_row *row,
@@ -70,12 +72,14 @@ struct bw_sqlite_verdict bw_sqlite_release(struct bw_sqlite_row *row,
 struct bw_sqlite_verdict bw_sqlite_note(struct bw_sqlite_row *row,
                                         const struct bw_store_request *request);
 
-/* Does a free lock prove that the work of this row's holder can be ended by name? A process that
- * lost both its supervisor and its guardian is found in a cgroup or a PID namespace; without them
- * nobody can tell whether it lives, and the lease must expire first. */
+/* Does a free lock prove that this holder's work can be found and killed?
+ *
+ * Yes, if the work runs in a cgroup or a PID namespace: a successor finds it there after its
+ * supervisor and guardian died. Otherwise no process can tell whether the work still runs, and the
+ * lease must expire first. */
 bool bw_sqlite_lock_proves(const struct bw_sqlite_row *row);
 
-/* Fill in what depends on the reader: clean, proved_dead, left_ns. */
+/* Fills in the fields that depend on the reader: clean, proved_dead, left_ns. */
 void bw_sqlite_present(const struct bw_sqlite_row *row, const struct bw_sqlite_place *self,
                        bool lock_free, bw_time now, struct bw_store_record *out);
 

@@ -1,19 +1,26 @@
-/* `sqlite:PATH`, the embedded store: the loop's side.
+/* `sqlite:PATH`, the embedded store: the part that runs on the loop.
  *
  * Model: processes and users of one host, also in containers, share a directory on a local file
- * system; any of them may be killed or stopped at any instant, the host may lose power, clocks may
- * be set. Guarantees: one holder at a time by the record; tokens that only grow; a record's version
- * that changes with every change; a released or proved-dead leadership is told without polling. Not
- * guaranteed: anything across hosts; progress while another process is stopped in the middle of a
- * transaction (it holds the database's lock: requests are then UNAVAILABLE).
+ * system. Any process may be killed or stopped at any instant, the host may lose power, clocks may
+ * be set.
  *
- * Requests of one loop turn go to one worker thread as one job and are one transaction, so the loop
- * never waits for a disk and ten thousand renewals are ten commits. While a job is out, what
- * happens is collected for the next, in which renewals and releases stand first: a leadership
- * depends on the one, others wait for the other. */
+ * Guarantees:
+ * - one holder at a time, according to the record
+ * - tokens that only grow
+ * - a version that changes with every change of the record
+ * - watchers learn of a release or a proved death without polling
+ *
+ * Not guaranteed: anything across hosts; progress while another process is stopped in the middle of
+ * a transaction (it holds the database's lock: requests are then UNAVAILABLE).
+ *
+ * The requests of one loop turn go to one worker thread as one job and form one transaction. The
+ * loop therefore never waits for a disk, and ten thousand renewals need ten commits. Requests that
+ * arrive while a job runs wait for the next job. Renewals and releases come first in it: a
+ * leadership depends on the former, and other candidates wait for the latter. */
 #include "store/sqlite/sqlite.h"
 
-#include "store/sqlite/bell.h"
+#include "os/clock.h"
+#include "store/sqlite/wakeup.h"
 #include "store/sqlite/work.h"
 
 #include <pthread.h>
@@ -24,30 +31,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TABLE_BUCKETS 4096u
-#define WORKER_STACK  ((size_t)256 * 1024)
-#define TTL_MIN_NS    (10 * BW_MS)
-#define EAR_RETRY_NS  BW_SEC /* a bell that could not be opened is tried again */
+#define TABLE_BUCKETS   4096u
+#define WORKER_STACK    ((size_t)256 * 1024)
+#define TTL_MIN_NS      (10 * BW_MS)
+#define WAKEUP_RETRY_NS BW_SEC /* interval to retry if change notifications cannot be opened */
 
 struct bw_sqlite {
     uv_loop_t *loop;
     struct bw_store_options options;
-    uv_idle_t flush;  /* at the end of the turn in which a request came */
-    uv_async_t back;  /* the worker is done with a job, or gone */
-    uv_timer_t again; /* look again */
-    uv_poll_t bell;
-    int bell_fd; /* -1: none, then `again` polls */
+    uv_idle_t flush;  /* runs at the end of a turn in which a request arrived */
+    uv_async_t back;  /* the worker has finished a job, or has exited */
+    uv_timer_t again; /* poll again */
+    uv_poll_t wakeup;
+    int wakeup_fd; /* -1: none, then `again` polls */
     char dir[PATH_MAX + 8], db[PATH_MAX];
-    bool closing, sweep, look_all, news;
-    unsigned handles;                    /* not closed yet */
+    bool closing, sweep, read_all, changes;
+    unsigned handles;                    /* loop handles not closed yet */
     struct bw_sqlite_list urgent, queue; /* to be submitted */
     uint32_t outstanding, watches;
-    struct bw_sqlite_task *table[TABLE_BUCKETS]; /* by request id */
-    struct bw_sqlite_job *job;                   /* being filled, or out */
-    struct bw_sqlite_job *next; /* collects lock files with news while the other is out */
-    bool out;
+    struct bw_sqlite_task *table[TABLE_BUCKETS]; /* hash table by request id */
+    struct bw_sqlite_job *job;                   /* being filled, or at the worker */
+    /* collects changed lock files while the other job is at the worker */
+    struct bw_sqlite_job *next;
+    bool working;
     uv_thread_t thread;
-    uv_mutex_t mutex; /* guards the four below */
+    uv_mutex_t mutex; /* guards the four flags below */
     uv_cond_t wake;
     bool handed, returned, quit, gone;
     struct bw_sqlite_worker worker;
@@ -78,7 +86,7 @@ static void work(void *context)
         uv_mutex_lock(&self->mutex);
     }
     uv_mutex_unlock(&self->mutex);
-    if (self->worker.db.handle) /* may copy the log back and sync: not on the loop */
+    if (self->worker.db.handle) /* may checkpoint and sync: must not run on the loop */
         bw_sqlite_db_close(&self->worker.db);
     uv_mutex_lock(&self->mutex);
     self->gone = true;
@@ -86,7 +94,7 @@ static void work(void *context)
     uv_mutex_unlock(&self->mutex);
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks all signals in the worker: the program's own threads handle them. */
 static int start_thread(struct bw_sqlite *self)
 {
     sigset_t all, before;
@@ -103,7 +111,7 @@ static void job_clear(struct bw_sqlite_job *job)
     bw_sqlite_list_init(&job->tasks);
     bw_sqlite_list_init(&job->done);
     job->names = 0;
-    job->look_all = job->sweep = false;
+    job->read_all = job->sweep = false;
     job->again_ns = job->poll_ns = 0;
 }
 
@@ -119,8 +127,8 @@ static void update_ref(struct bw_sqlite *self)
 static void submit(struct bw_sqlite *self)
 {
     bool asked = self->urgent.first || self->queue.first;
-    bool wanted = asked || self->sweep || self->look_all || self->news;
-    if (self->out || self->closing || !wanted)
+    bool wanted = asked || self->sweep || self->read_all || self->changes;
+    if (self->working || self->closing || !wanted)
         return;
     struct bw_sqlite_job *job = self->next;
     self->next = self->job;
@@ -131,9 +139,9 @@ static void submit(struct bw_sqlite *self)
         bw_sqlite_list_add(&job->tasks, bw_sqlite_list_take(from));
     }
     job->sweep = self->sweep;
-    job->look_all = self->look_all;
-    self->sweep = self->look_all = self->news = false;
-    self->out = true;
+    job->read_all = self->read_all;
+    self->sweep = self->read_all = self->changes = false;
+    self->working = true;
     uv_mutex_lock(&self->mutex);
     self->handed = true;
     uv_cond_signal(&self->wake);
@@ -148,7 +156,7 @@ static void on_flush(uv_idle_t *handle)
 
 static void submit_soon(struct bw_sqlite *self)
 {
-    if (!self->out && !self->closing)
+    if (!self->working && !self->closing)
         uv_idle_start(&self->flush, on_flush);
 }
 
@@ -157,79 +165,79 @@ static void on_lock_file(void *context, const char *election)
     struct bw_sqlite *self = context;
     struct bw_sqlite_job *next = self->next;
     if (next->names == BW_SQLITE_NAMES_MAX) {
-        self->look_all = true;
+        self->read_all = true;
         return;
     }
     if (next->names > 0 && strcmp(next->name[next->names - 1], election) == 0)
-        return; /* written and closed: one piece of news */
+        return; /* written and closed: one change */
     strncpy(next->name[next->names], election, BW_ELECTION_NAME_MAX + 1);
     next->names++;
 }
 
-static void on_bell_closed(uv_handle_t *handle);
+static void on_wakeup_closed(uv_handle_t *handle);
 
-static void close_bell(struct bw_sqlite *self)
+static void close_wakeup(struct bw_sqlite *self)
 {
-    if (self->bell_fd < 0)
+    if (self->wakeup_fd < 0)
         return;
-    uv_poll_stop(&self->bell);
-    uv_close((uv_handle_t *)&self->bell, on_bell_closed);
+    uv_poll_stop(&self->wakeup);
+    uv_close((uv_handle_t *)&self->wakeup, on_wakeup_closed);
 }
 
-static void on_bell(uv_poll_t *handle, int status, int events)
+static void on_wakeup(uv_poll_t *handle, int status, int events)
 {
     struct bw_sqlite *self = handle->data;
-    struct bw_sqlite_news news;
+    struct bw_sqlite_changes changes;
     (void)events;
-    bw_sqlite_bell_read(self->bell_fd, &news, self, on_lock_file);
-    if (news.broken || status < 0)
-        close_bell(self);
-    if (self->watches == 0) { /* nobody wants to know */
+    bw_sqlite_wakeup_read(self->wakeup_fd, &changes, self, on_lock_file);
+    if (changes.broken || status < 0)
+        close_wakeup(self);
+    if (self->watches == 0) { /* no watches */
         self->next->names = 0;
         return;
     }
-    self->news = self->news || news.any;
-    self->look_all = self->look_all || news.lost;
+    self->changes = self->changes || changes.any;
+    self->read_all = self->read_all || changes.lost;
     submit_soon(self);
 }
 
-static void open_bell(struct bw_sqlite *self)
+static void open_wakeup(struct bw_sqlite *self)
 {
-    if (self->bell_fd >= 0 || self->closing)
+    if (self->wakeup_fd >= 0 || self->closing)
         return;
-    int fd = bw_sqlite_bell_open(self->dir, self->db);
-    if (fd < 0 || uv_poll_init(self->loop, &self->bell, fd) != 0) {
+    int fd = bw_sqlite_wakeup_open(self->dir, self->db);
+    if (fd < 0 || uv_poll_init(self->loop, &self->wakeup, fd) != 0) {
         if (fd >= 0)
             close(fd);
         return;
     }
-    self->bell_fd = fd;
-    self->bell.data = self;
+    self->wakeup_fd = fd;
+    self->wakeup.data = self;
     self->handles++;
-    uv_poll_start(&self->bell, UV_READABLE, on_bell);
-    uv_unref((uv_handle_t *)&self->bell);
-    self->look_all = true; /* what happened while nobody listened */
+    uv_poll_start(&self->wakeup, UV_READABLE, on_wakeup);
+    uv_unref((uv_handle_t *)&self->wakeup);
+    self->read_all = true; /* changes may have been missed meanwhile */
 }
 
 static void on_again(uv_timer_t *handle)
 {
     struct bw_sqlite *self = handle->data;
-    if (self->bell_fd < 0) {
-        open_bell(self);
-        self->look_all = true;
+    if (self->wakeup_fd < 0) {
+        open_wakeup(self);
+        self->read_all = true;
     }
-    self->news = true;
+    self->changes = true;
     submit_soon(self);
 }
 
-/* When the worker wants to look again, or nobody tells us of changes. */
+/* Starts the timer if the worker wants to read again, or if there are no change notifications. */
 static void arm(struct bw_sqlite *self, const struct bw_sqlite_job *job)
 {
     bw_time wait = job->again_ns;
-    if (self->bell_fd < 0 && job->poll_ns > 0) {
-        bw_time poll = job->poll_ns - job->poll_ns / 5; /* between 4/5 and all of it */
-        poll += (bw_time)((uint64_t)bw_sqlite_now() % (uint64_t)(job->poll_ns / 5 + 1));
-        poll = bw_time_min(poll, EAR_RETRY_NS);
+    if (self->wakeup_fd < 0 && job->poll_ns > 0) {
+        bw_time poll = job->poll_ns - job->poll_ns / 5; /* between 4/5 and 5/5 of the interval */
+        poll += (bw_time)((uint64_t)bw_clock_boot() % (uint64_t)(job->poll_ns / 5 + 1));
+        poll = bw_time_min(poll, WAKEUP_RETRY_NS);
         wait = wait == 0 ? poll : bw_time_min(wait, poll);
     }
     if (wait == 0)
@@ -259,12 +267,12 @@ static void reply(struct bw_sqlite *self, const struct bw_sqlite_task *task)
         self->options.reply(self->options.context, task->reply);
         return;
     }
-    struct bw_store_reply poor = {.id = task->request.id,
-                                  .op = task->request.op,
-                                  .outcome = BW_OUTCOME_UNAVAILABLE,
-                                  .error = BW_ENOMEM,
-                                  .why = "out of memory"};
-    self->options.reply(self->options.context, &poor);
+    struct bw_store_reply no_memory = {.id = task->request.id,
+                                       .op = task->request.op,
+                                       .outcome = BW_OUTCOME_UNAVAILABLE,
+                                       .error = BW_ENOMEM,
+                                       .why = "out of memory"};
+    self->options.reply(self->options.context, &no_memory);
 }
 
 static void take_out(struct bw_sqlite *self, struct bw_sqlite_task *task)
@@ -277,7 +285,7 @@ static void take_out(struct bw_sqlite *self, struct bw_sqlite_task *task)
     self->watches -= task->request.op == BW_STORE_WATCH;
 }
 
-/* A callback may ask, cancel and close. */
+/* The reply callback may send requests, cancel and close. */
 static void deliver(struct bw_sqlite *self, struct bw_sqlite_job *job)
 {
     struct bw_sqlite_task *task;
@@ -303,7 +311,7 @@ static void on_back(uv_async_t *handle)
         deliver(self, self->job);
         arm(self, self->job);
         job_clear(self->job);
-        self->out = false;
+        self->working = false;
         submit(self);
     }
     if (gone)
@@ -324,23 +332,23 @@ static void on_closed(uv_handle_t *handle)
         free_self(self);
 }
 
-static void on_bell_closed(uv_handle_t *handle)
+static void on_wakeup_closed(uv_handle_t *handle)
 {
     struct bw_sqlite *self = handle->data;
-    if (self->bell_fd >= 0)
-        close(self->bell_fd);
-    self->bell_fd = -1;
+    if (self->wakeup_fd >= 0)
+        close(self->wakeup_fd);
+    self->wakeup_fd = -1;
     if (--self->handles == 0) {
         free_self(self);
         return;
     }
-    if (!self->closing) { /* poll until it can be opened again */
-        self->look_all = true;
+    if (!self->closing) { /* poll until notifications can be opened again */
+        self->read_all = true;
         submit_soon(self);
     }
 }
 
-/* The worker has ended: what is left is the loop's. */
+/* The worker thread has exited: closes the rest on the loop. */
 static void finish_close(struct bw_sqlite *self)
 {
     struct bw_sqlite_job rest;
@@ -359,8 +367,8 @@ static void finish_close(struct bw_sqlite *self)
     uv_close((uv_handle_t *)&self->flush, on_closed);
     uv_close((uv_handle_t *)&self->again, on_closed);
     uv_close((uv_handle_t *)&self->back, on_closed);
-    if (self->bell_fd >= 0 && !uv_is_closing((uv_handle_t *)&self->bell))
-        close_bell(self);
+    if (self->wakeup_fd >= 0 && !uv_is_closing((uv_handle_t *)&self->wakeup))
+        close_wakeup(self);
 }
 
 static void sqlite_close(struct bw_store *store)
@@ -379,7 +387,7 @@ static void sqlite_close(struct bw_store *store)
     uv_mutex_unlock(&self->mutex);
 }
 
-/* 0 or a negative errno. */
+/* Returns 0 or a negative errno. */
 static int start(struct bw_sqlite *self)
 {
     int error = uv_async_init(self->loop, &self->back, on_back);
@@ -416,7 +424,7 @@ static struct bw_sqlite *new_self(uv_loop_t *loop, const struct bw_store_options
     }
     self->loop = loop;
     self->options = *options;
-    self->bell_fd = -1;
+    self->wakeup_fd = -1;
     job_clear(self->job);
     job_clear(self->next);
     bw_sqlite_list_init(&self->urgent);
@@ -433,7 +441,7 @@ static int sqlite_open(struct bw_store **out, const char *url, struct uv_loop_s 
         if (self)
             free_self(self);
         else
-            snprintf(why, BW_WHY_MAX + 1, "no memory left for the store");
+            snprintf(why, BW_WHY_MAX + 1, "cannot open the store: out of memory");
         return error;
     }
     snprintf(self->dir, sizeof self->dir, "%s", self->worker.paths.dir);
@@ -467,7 +475,7 @@ static int sqlite_request(struct bw_store *store, const struct bw_store_request 
     bw_sqlite_list_add(urgent ? &self->urgent : &self->queue, task);
     if (request->op == BW_STORE_WATCH) {
         self->watches++;
-        open_bell(self); /* before the look, so that no change falls between */
+        open_wakeup(self); /* before the first read, so that no change is missed */
     }
     update_ref(self);
     submit_soon(self);
@@ -494,7 +502,7 @@ int bw_store_sqlite_lock_fd(struct bw_store *store, const char *election)
 
 static int hold(struct bw_store *store, const char *election, unsigned char proof[BW_HOLD_PROOF])
 {
-    memset(proof, 0, BW_HOLD_PROOF); /* a lock needs none */
+    memset(proof, 0, BW_HOLD_PROOF); /* a lock needs no proof */
     return bw_store_sqlite_lock_fd(store, election);
 }
 
@@ -508,7 +516,7 @@ static bool sqlite_about(struct bw_store *store, char *about)
 const struct bw_store_ops bw_store_sqlite = {
     .scheme = "sqlite",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
-              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_TOLD,
+              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_LATE_RELEASE,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = 1,
     .summary = "one host, no server: survives crashes, reboots and clock changes; candidates race",

@@ -1,5 +1,5 @@
-/* Requests as they travel between the loop and the worker: one block each, in one list at a time.
- */
+/* Requests on their way between the loop and the worker. Each is one block of memory, in one list
+ * at a time. */
 #include "store/sqlite/work.h"
 
 #include <stdlib.h>

@@ -1,30 +1,34 @@
-/* Requests that wait for news: a record that changed, or a holder that is proved dead.
+/* WATCH requests: they wait for a changed record or for a holder that is proved dead.
  *
- * Changes are found by version: every change gives its row the next number of the whole database,
- * so one look at the numbers above the last one seen finds them all. A death changes no row. It is
- * looked for when the holder's lock file has news; the kernel tells of the last close a moment
- * before it drops the lock, so a lock that is still there is looked at again a few times, soon. */
+ * Changes are found by version. Every change gives its row the next version of the whole database,
+ * so one query for versions above the last one seen finds all changes.
+ *
+ * A death changes no row. The worker tests the holder's lock when the lock file has an event. The
+ * kernel reports the last close shortly before it drops the lock. If the lock is still held, the
+ * worker tests it again a few times, soon. */
+#include "os/clock.h"
+#include "os/grow.h"
 #include "store/sqlite/work.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS           6u            /* after the news of a close ... */
-#define FIRST_LOOK_NS   (BW_MS / 2)   /* ... at 0.5, 1.5, 3.5, ... ms */
-#define RETELL_MIN_NS   (100 * BW_MS) /* a death that nobody acts on is told again, not at once */
-#define POLL_DEFAULT_NS BW_SEC        /* where nobody holds */
+#define TESTS           6u            /* tests after a close event ... */
+#define FIRST_TEST_NS   (BW_MS / 2)   /* ... at 0.5, 1.5, 3.5, ... ms */
+#define REPORT_AGAIN_NS (100 * BW_MS) /* minimum interval between two reports of the same death */
+#define POLL_DEFAULT_NS BW_SEC        /* poll interval if there is no holder */
 
-static void look_later(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry, bw_time at)
+static void test_later(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry, bw_time at)
 {
-    if (entry->look_at == 0 || at < entry->look_at)
-        entry->look_at = at;
-    worker->looking = true;
+    if (entry->test_at == 0 || at < entry->test_at)
+        entry->test_at = at;
+    worker->test_pending = true;
 }
 
-/* Does a free lock prove that the holder in this row is dead? A reader's row may be history: since
- * its transaction began the holder may have released in good order, which frees the lock behind the
- * commit. If a later transaction still sees the row, nobody has released it. */
+/* Does a free lock prove that the holder in this row is dead? A reader's row may be outdated: since
+ * its transaction began, the holder may have released properly, which frees the lock after the
+ * commit. If a later transaction still reads the same row, the holder has not released. */
 static bool proves_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
                          const struct bw_sqlite_row *row, bool lock_free)
 {
@@ -36,29 +40,30 @@ static bool proves_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry
         return true;
     entry->free_version = row->record.version;
     entry->free_in = worker->transactions;
-    look_later(worker, entry, bw_sqlite_now());
+    test_later(worker, entry, bw_clock_boot());
     return false;
 }
 
-static bool may_tell_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
-                           const struct bw_sqlite_row *row)
+static bool may_report_death(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry,
+                             const struct bw_sqlite_row *row)
 {
-    bw_time now = bw_sqlite_now();
-    bw_time pause = bw_time_max(row->record.ttl_ns / 3, RETELL_MIN_NS);
-    if (entry->told_version == row->record.version && now < bw_time_add(entry->told_at, pause)) {
-        look_later(worker, entry, bw_time_add(entry->told_at, pause));
+    bw_time now = bw_clock_boot();
+    bw_time pause = bw_time_max(row->record.ttl_ns / 3, REPORT_AGAIN_NS);
+    if (entry->death_version == row->record.version &&
+        now < bw_time_add(entry->death_reported_at, pause)) {
+        test_later(worker, entry, bw_time_add(entry->death_reported_at, pause));
         return false;
     }
-    entry->told_version = row->record.version;
-    entry->told_at = now;
+    entry->death_version = row->record.version;
+    entry->death_reported_at = now;
     return true;
 }
 
-/* The row moved on: what was told of its holder's death is history. */
+/* The row has changed: a death reported for its earlier version no longer counts. */
 static void forget_death(struct bw_sqlite_entry *entry, const struct bw_sqlite_row *row)
 {
-    if (entry && entry->told_version != row->record.version)
-        entry->told_version = 0;
+    if (entry && entry->death_version != row->record.version)
+        entry->death_version = 0;
 }
 
 static void note_ttl(struct bw_sqlite_worker *worker, const struct bw_sqlite_row *row)
@@ -75,18 +80,18 @@ int bw_sqlite_watch(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
     struct bw_sqlite_mark mark;
     bool lock_free;
     const char *election = task->request.election;
-    int result = bw_sqlite_look(worker, election, &row, &mark, &lock_free);
+    int result = bw_sqlite_read(worker, election, &row, &mark, &lock_free);
     if (result)
         return result;
     struct bw_sqlite_entry *entry = bw_sqlite_entry_get(worker, election);
-    bool news = row.record.version != task->request.version;
+    bool changed = row.record.version != task->request.version;
     forget_death(entry, &row);
-    if (!entry && !news)
+    if (!entry && !changed)
         return SQLITE_NOMEM;
     bool dead = proves_death(worker, entry, &row, lock_free);
-    if (!news && dead)
-        news = may_tell_death(worker, entry, &row);
-    if (news) {
+    if (!changed && dead)
+        changed = may_report_death(worker, entry, &row);
+    if (changed) {
         bw_sqlite_answer(worker, job, task, BW_OUTCOME_DONE, &row, dead);
         if (entry)
             bw_sqlite_entry_tidy(worker, entry);
@@ -105,18 +110,18 @@ int bw_sqlite_watch(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
     return 0;
 }
 
-/* Answer those watches of an entry for whom the row is news. */
+/* Answers those watches of an entry for which the row has changed. */
 static void answer_watches(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
                            struct bw_sqlite_entry *entry, const struct bw_sqlite_row *row,
                            bool lock_free)
 {
     forget_death(entry, row);
     bool dead = proves_death(worker, entry, row, lock_free);
-    bool tell_death = dead && may_tell_death(worker, entry, row);
+    bool report_death = dead && may_report_death(worker, entry, row);
     struct bw_sqlite_task **at = &entry->watches;
     while (*at) {
         struct bw_sqlite_task *task = *at;
-        if (task->request.version == row->record.version && !tell_death) {
+        if (task->request.version == row->record.version && !report_death) {
             at = &task->next;
             continue;
         }
@@ -128,15 +133,15 @@ static void answer_watches(struct bw_sqlite_worker *worker, struct bw_sqlite_job
         note_ttl(worker, row);
 }
 
-/* `news`: the lock file was written to or closed. */
-static int look(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
-                struct bw_sqlite_entry *entry, bool news)
+/* `event`: the lock file was written to or closed. */
+static int read_entry(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
+                      struct bw_sqlite_entry *entry, bool event)
 {
     struct bw_sqlite_row row;
     struct bw_sqlite_mark mark;
     bool lock_free;
-    entry->look_at = 0;
-    int result = bw_sqlite_look(worker, entry->name, &row, &mark, &lock_free);
+    entry->test_at = 0;
+    int result = bw_sqlite_read(worker, entry->name, &row, &mark, &lock_free);
     if (result)
         return result;
     answer_watches(worker, job, entry, &row, lock_free);
@@ -144,12 +149,12 @@ static int look(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
     bool waits =
         row.record.held && !ours && !lock_free && bw_sqlite_same_place(&row, &worker->place);
     bool unsaved = mark.released && mark.token == row.record.token && entry->watches;
-    if (news)
-        entry->looks = LOOKS;
-    if (entry->looks > 0 && (waits || unsaved) && entry->watches) {
-        bw_time pause = FIRST_LOOK_NS << (LOOKS - entry->looks);
-        look_later(worker, entry, bw_sqlite_now() + pause);
-        entry->looks--;
+    if (event)
+        entry->tests_left = TESTS;
+    if (entry->tests_left > 0 && (waits || unsaved) && entry->watches) {
+        bw_time pause = FIRST_TEST_NS << (TESTS - entry->tests_left);
+        test_later(worker, entry, bw_clock_boot() + pause);
+        entry->tests_left--;
     }
     bw_sqlite_entry_tidy(worker, entry);
     return 0;
@@ -169,56 +174,51 @@ static int collect(void *context, const char *election, struct bw_sqlite_row *ro
     struct bw_sqlite_entry *entry = bw_sqlite_entry_find(changes->worker, election);
     if (!entry || !entry->watches)
         return 0;
-    if (changes->count == changes->cap) {
-        size_t cap = changes->cap ? changes->cap * 2 : 16;
-        struct bw_sqlite_entry **at = realloc(changes->at, cap * sizeof(struct bw_sqlite_entry *));
-        if (!at)
-            return SQLITE_NOMEM;
-        changes->at = at;
-        changes->cap = cap;
-    }
+    if (!bw_grow(&changes->at, &changes->cap, changes->count + 1, 16,
+                 sizeof(struct bw_sqlite_entry *)))
+        return SQLITE_NOMEM;
     changes->at[changes->count++] = entry;
     return 0;
 }
 
-static int look_at_changes(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
+static int read_changes(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
 {
     struct changes changes = {.worker = worker, .last = worker->seen};
     int result = bw_sqlite_db_changed(&worker->db, worker->seen, &changes, collect);
     for (size_t i = 0; i < changes.count && result == 0; i++)
-        result = look(worker, job, changes.at[i], false);
+        result = read_entry(worker, job, changes.at[i], false);
     free(changes.at);
     if (result == 0)
         worker->seen = changes.last;
     return result;
 }
 
-/* All entries for which something is due, or all that have watches. */
-static int look_around(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job, bool all)
+/* Reads all entries that are due, or all entries with watches. */
+static int read_due(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job, bool all)
 {
-    bw_time now = bw_sqlite_now();
+    bw_time now = bw_clock_boot();
     int result = 0;
-    worker->looking = false;
+    worker->test_pending = false;
     for (uint32_t i = 0; i < worker->bucket_count && result == 0; i++)
         for (struct bw_sqlite_entry *entry = worker->buckets[i], *next; entry; entry = next) {
             next = entry->chain;
-            bool due = entry->look_at != 0 && now >= entry->look_at;
+            bool due = entry->test_at != 0 && now >= entry->test_at;
             if (entry->watches && (due || all) && result == 0)
-                result = look(worker, job, entry, all);
-            else if (entry->look_at != 0)
-                worker->looking = true;
+                result = read_entry(worker, job, entry, all);
+            else if (entry->test_at != 0)
+                worker->test_pending = true;
         }
     return result;
 }
 
-int bw_sqlite_watches_look(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
+int bw_sqlite_watches_read(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
 {
     if (worker->watch_count == 0) {
         worker->seen_known = false;
         worker->shortest_ttl = 0;
         return 0;
     }
-    bool all = job->look_all || !worker->seen_known;
+    bool all = job->read_all || !worker->seen_known;
     int result = 0;
     if (!worker->seen_known)
         result = bw_sqlite_db_last_version(&worker->db, &worker->seen);
@@ -226,14 +226,14 @@ int bw_sqlite_watches_look(struct bw_sqlite_worker *worker, struct bw_sqlite_job
     if (all)
         worker->shortest_ttl = 0;
     if (result == 0)
-        result = look_at_changes(worker, job);
+        result = read_changes(worker, job);
     for (unsigned i = 0; i < job->names && result == 0; i++) {
         struct bw_sqlite_entry *entry = bw_sqlite_entry_find(worker, job->name[i]);
         if (entry && entry->watches)
-            result = look(worker, job, entry, true);
+            result = read_entry(worker, job, entry, true);
     }
-    if (result == 0 && (all || worker->looking))
-        result = look_around(worker, job, all);
+    if (result == 0 && (all || worker->test_pending))
+        result = read_due(worker, job, all);
     return result;
 }
 
@@ -259,10 +259,10 @@ void bw_sqlite_watches_sweep(struct bw_sqlite_worker *worker, struct bw_sqlite_j
 
 bw_time bw_sqlite_watches_next(struct bw_sqlite_worker *worker)
 {
-    bw_time next = BW_TIME_NEVER, now = bw_sqlite_now();
-    for (uint32_t i = 0; worker->looking && i < worker->bucket_count; i++)
+    bw_time next = BW_TIME_NEVER, now = bw_clock_boot();
+    for (uint32_t i = 0; worker->test_pending && i < worker->bucket_count; i++)
         for (struct bw_sqlite_entry *entry = worker->buckets[i]; entry; entry = entry->chain)
-            if (entry->look_at != 0 && entry->watches)
-                next = bw_time_min(next, entry->look_at);
+            if (entry->test_at != 0 && entry->watches)
+                next = bw_time_min(next, entry->test_at);
     return next == BW_TIME_NEVER ? 0 : bw_time_max(next - now, 1);
 }

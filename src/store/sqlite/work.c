@@ -1,9 +1,10 @@
-/* The worker's side: one job, one transaction, and what becomes of its requests when that fails.
+/* The worker: carries out one job as one transaction, and answers its requests if that fails.
  *
- * Nothing is answered before the commit is known. A failure before the commit has changed nothing:
- * UNAVAILABLE. A commit that failed on its way to the disk may yet turn up in the log when it is
- * recovered: UNKNOWN, and the connection is opened anew before anything else is said. */
+ * No request is answered before the commit is known. A failure before the commit has changed
+ * nothing: UNAVAILABLE. A commit that failed with an I/O error may still appear when the log is
+ * recovered: UNKNOWN, and the worker opens the connection again before it answers anything else. */
 #include "store/sqlite/work.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,35 +17,34 @@
 #include <time.h>
 #include <unistd.h>
 
-static int open_bell(struct bw_sqlite_worker *worker)
+static int open_wakeup(struct bw_sqlite_worker *worker)
 {
-    if (worker->bell_fd >= 0)
-        close(worker->bell_fd);
-    worker->bell_fd = bw_sqlite_side_open(&worker->paths, BW_SQLITE_BELL);
-    return worker->bell_fd < 0 ? BW_EIO : 0;
+    if (worker->wakeup_fd >= 0)
+        close(worker->wakeup_fd);
+    worker->wakeup_fd = bw_sqlite_side_open(&worker->paths, BW_SQLITE_WAKEUP);
+    return worker->wakeup_fd < 0 ? BW_EIO : 0;
 }
 
-/* Everybody who watches the directory hears it. A lost bell costs a watcher its speed, nothing
- * else.
- */
-static void ring(struct bw_sqlite_worker *worker)
+/* Wakes all processes that watch the directory. A lost wake-up only delays a watcher. */
+static void wake_watchers(struct bw_sqlite_worker *worker)
 {
     struct stat st;
-    if (fstat(worker->bell_fd, &st) != 0 || st.st_nlink == 0)
-        open_bell(worker);
-    (void)!pwrite(worker->bell_fd, "", 1, 0);
+    if (fstat(worker->wakeup_fd, &st) != 0 || st.st_nlink == 0)
+        open_wakeup(worker);
+    (void)!pwrite(worker->wakeup_fd, "", 1, 0);
 }
 
 static int open_side_files(struct bw_sqlite_worker *worker, char *why)
 {
-    if (open_bell(worker) != 0)
-        return bw_store_say(why, bw_sqlite_error_of(errno),
-                            "cannot open %s.locks/" BW_SQLITE_BELL ": %s", worker->paths.shown,
-                            strerror(errno));
+    if (open_wakeup(worker) != 0)
+        return bw_store_explain(why, bw_sqlite_error_of(errno),
+                                "cannot open %s.locks/" BW_SQLITE_WAKEUP ": %s",
+                                worker->paths.shown, strerror(errno));
     struct flock probe = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
-    if (fcntl(worker->bell_fd, F_OFD_GETLK, &probe) != 0)
-        return bw_store_say(why, BW_EUNSUPPORTED, "%s: this file system has no locks: %s",
-                            worker->paths.shown, strerror(errno));
+    if (fcntl(worker->wakeup_fd, F_OFD_GETLK, &probe) != 0)
+        return bw_store_explain(why, BW_EUNSUPPORTED,
+                                "cannot use %s: its file system does not support locks: %s",
+                                worker->paths.shown, strerror(errno));
     return 0;
 }
 
@@ -52,14 +52,14 @@ int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url, char
 {
     uint64_t seed = 0;
     memset(worker, 0, sizeof *worker);
-    worker->bell_fd = worker->alive_fd = -1;
+    worker->wakeup_fd = worker->alive_fd = -1;
     bw_sqlite_claims_init(&worker->claims);
     int error = bw_sqlite_paths_open(&worker->paths, url, why);
     if (error)
         return error;
     bw_sqlite_place_read(&worker->place);
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
-        seed = (uint64_t)bw_sqlite_now() ^ (uint64_t)getpid() << 32;
+        seed = (uint64_t)bw_clock_boot() ^ (uint64_t)getpid() << 32;
     bw_rng_init(&worker->db.rng, seed);
     worker->db.paths = &worker->paths;
     worker->db.stop = &worker->stop;
@@ -72,19 +72,20 @@ int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url, char
     if (error) {
         if (worker->db.handle)
             bw_sqlite_db_close(&worker->db);
-        if (worker->bell_fd >= 0)
-            close(worker->bell_fd);
+        if (worker->wakeup_fd >= 0)
+            close(worker->wakeup_fd);
     }
     return error;
 }
 
-/* Locks of leaderships that were not released stay: their work may still run in this process. */
+/* Keeps the locks of leaderships that were not released: their work may still run in this
+ * process. */
 void bw_sqlite_worker_close(struct bw_sqlite_worker *worker)
 {
     if (worker->db.handle)
         bw_sqlite_db_close(&worker->db);
-    if (worker->bell_fd >= 0)
-        close(worker->bell_fd);
+    if (worker->wakeup_fd >= 0)
+        close(worker->wakeup_fd);
     if (worker->alive_fd >= 0)
         close(worker->alive_fd);
     bw_sqlite_claims_close(&worker->claims);
@@ -103,8 +104,8 @@ static bool writes(enum bw_store_op op)
     return op != BW_STORE_READ && op != BW_STORE_WATCH && op != BW_STORE_LIST;
 }
 
-/* The database may have been moved, removed or put back under us. Only the file at the path counts:
- * others will open that one. */
+/* The database may have been moved, removed or restored from a copy. Only the file at the path
+ * counts, because other processes will open that one. */
 static int ensure_open(struct bw_sqlite_worker *worker, char *why)
 {
     if (worker->db.handle && bw_sqlite_paths_check(&worker->paths, why) == 0)
@@ -115,9 +116,9 @@ static int ensure_open(struct bw_sqlite_worker *worker, char *why)
     struct bw_sqlite_paths now;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", worker->paths.db);
-    if (access(path, F_OK) != 0) /* never created again behind the users' back */
-        return bw_store_say(why, BW_EIO, "the database is gone: %s: %s", worker->paths.shown,
-                            strerror(errno));
+    if (access(path, F_OK) != 0) /* never create it again silently */
+        return bw_store_explain(why, BW_EIO, "cannot find the database %s: %s", worker->paths.shown,
+                                strerror(errno));
     int error = bw_sqlite_paths_open(&now, path, why);
     if (error)
         return error;
@@ -146,12 +147,12 @@ static void fail(struct bw_sqlite_task *task, enum bw_outcome outcome, int error
     snprintf(task->reply->why, sizeof task->reply->why, "%s", why);
 }
 
-/* All requests of the job, answered or not, share its fate. */
-static void fail_all(struct bw_sqlite_job *job, bool in_doubt, int error, const char *why)
+/* All requests of the job fail together, whether they were already decided or not. */
+static void fail_all(struct bw_sqlite_job *job, bool uncertain, int error, const char *why)
 {
     for (struct bw_sqlite_task *task = job->done.first; task; task = task->next)
         fail(task,
-             in_doubt && writes(task->request.op) ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE,
+             uncertain && writes(task->request.op) ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE,
              error, why);
     struct bw_sqlite_task *task;
     while ((task = bw_sqlite_list_take(&job->tasks))) {
@@ -160,8 +161,8 @@ static void fail_all(struct bw_sqlite_job *job, bool in_doubt, int error, const 
     }
 }
 
-/* Does one of the acquisitions need a synced commit? Asked before anything is changed, because
- * SQLite cannot change its mind inside a transaction. */
+/* Does one of the ACQUIREs need a synced commit? Tested before any change, because SQLite cannot
+ * change this setting inside a transaction. */
 static int needs_sync(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job, bool *sync)
 {
     struct bw_sqlite_row row;
@@ -185,19 +186,19 @@ static bool is_writing(const struct bw_sqlite_job *job)
     return false;
 }
 
-/* SQLite's lock is no queue: whoever takes it again at once, time after time, leaves the others
- * hardly a moment in which to find it free. */
-static void let_others(const struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
+/* SQLite's lock has no queue: a process that takes it again and again immediately leaves the others
+ * hardly any moment in which it is free. */
+static void yield_to_others(const struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
 {
-    bw_time pause = worker->others_until - bw_sqlite_now();
-    if (pause <= 0 || pause > BW_SQLITE_BREATH_NS || job->urgent || !is_writing(job))
+    bw_time pause = worker->others_until - bw_clock_boot();
+    if (pause <= 0 || pause > BW_SQLITE_YIELD_NS || job->urgent || !is_writing(job))
         return;
     nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 }
 
 static int begin(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
 {
-    bool write = is_writing(job), sync = worker->insist;
+    bool write = is_writing(job), sync = worker->force_sync;
     worker->transactions++;
     worker->writing = write;
     int result = bw_sqlite_db_sync(&worker->db, sync);
@@ -211,7 +212,7 @@ static int begin(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *jo
         if (result == 0)
             result = bw_sqlite_db_begin(&worker->db, write);
     }
-    worker->insist = false;
+    worker->force_sync = false;
     return result;
 }
 
@@ -224,18 +225,18 @@ static int carry_out(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
         if (result)
             bw_sqlite_list_add(&job->done, task);
     }
-    return result ? result : bw_sqlite_watches_look(worker, job);
+    return result ? result : bw_sqlite_watches_read(worker, job);
 }
 
-static void give_up(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job, int result,
-                    bool committing)
+static void roll_back(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job, int result,
+                      bool committing)
 {
     char why[BW_WHY_MAX + 1];
     int error = bw_sqlite_db_explain(&worker->db, result, why);
-    bool in_doubt = committing && (result & 0xff) == SQLITE_IOERR;
+    bool uncertain = committing && (result & 0xff) == SQLITE_IOERR;
     bw_sqlite_db_rollback(&worker->db);
-    bw_sqlite_entries_settle(worker, in_doubt ? BW_SQLITE_IN_DOUBT : BW_SQLITE_ROLLED_BACK);
-    fail_all(job, in_doubt, error, why);
+    bw_sqlite_entries_settle(worker, uncertain ? BW_SQLITE_UNCERTAIN : BW_SQLITE_ROLLED_BACK);
+    fail_all(job, uncertain, error, why);
     if (bw_sqlite_db_broken(result))
         bw_sqlite_db_close(&worker->db);
 }
@@ -245,30 +246,30 @@ static void transact(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
     uint64_t seen = worker->seen;
     bool seen_known = worker->seen_known, committing = false;
     worker->changed = false;
-    let_others(worker, job);
+    yield_to_others(worker, job);
     int result = begin(worker, job);
-    bw_time begun = bw_sqlite_now();
+    bw_time begun = bw_clock_boot();
     if (result == 0)
         result = carry_out(worker, job);
     if (result == 0) {
         committing = true;
         result = bw_sqlite_db_commit(&worker->db);
     }
-    bw_time ended = bw_sqlite_now();
+    bw_time ended = bw_clock_boot();
     if (ended - begun > BW_SQLITE_LONG_NS)
-        worker->others_until = ended + BW_SQLITE_BREATH_NS;
+        worker->others_until = ended + BW_SQLITE_YIELD_NS;
     if (result) {
         worker->seen = seen;
         worker->seen_known = seen_known && worker->seen_known;
-        give_up(worker, job, result, committing);
+        roll_back(worker, job, result, committing);
         return;
     }
     bw_sqlite_entries_settle(worker, BW_SQLITE_COMMITTED);
     if (worker->changed)
-        ring(worker);
+        wake_watchers(worker);
 }
 
-/* The work of these is dead, whether or not the database could be told. */
+/* A clean RELEASE confirms that the work is dead, whether or not the database could be written. */
 static void drop_claims(struct bw_sqlite_worker *worker, const struct bw_sqlite_job *job)
 {
     for (const struct bw_sqlite_task *task = job->done.first; task; task = task->next)
@@ -282,7 +283,7 @@ void bw_sqlite_work(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job)
     if (job->sweep)
         bw_sqlite_watches_sweep(worker, job, false);
     int error = ensure_open(worker, why);
-    if (error) { /* who only waits is told, too: a holder wants to know at once */
+    if (error) { /* watches fail too: a holder must know immediately */
         bw_sqlite_watches_sweep(worker, job, true);
         fail_all(job, false, error, why);
     } else {

@@ -1,5 +1,5 @@
-/* The library's calls in one form; see client.h. The library keeps what is handed to it
- * until the answer comes, so each call is a block of its own. */
+/* The library's calls in one form; see client.h. Each call has its own memory block, because the
+ * library keeps the pointer until the reply arrives. */
 #include "core/base/assert.h"
 #include "store/zookeeper/client.h"
 
@@ -8,8 +8,8 @@
 
 struct bw_zk_call {
     struct bw_zk_client *client;
-    struct bw_zk_call *next; /* sent behind it */
-    enum bw_zk_shape shape;  /* of its answer */
+    struct bw_zk_call *next; /* the call sent after this one */
+    enum bw_zk_shape shape;  /* form of the reply */
     unsigned parts;
     bw_zk_done done;
     void *context;
@@ -44,7 +44,7 @@ static int sent(struct bw_zk_call *call, int rc)
     return ZOK;
 }
 
-/* Answers come in the order of the calls. */
+/* Replies arrive in the order of the calls. */
 static void answer(const void *data, const struct bw_zk_reply *reply)
 {
     struct bw_zk_call *call = (struct bw_zk_call *)data;
@@ -110,7 +110,7 @@ static void on_created(int rc, const char *text, const struct Stat *stat, const 
                      .rc = rc, .text = text, .length = text ? (int)strlen(text) : 0, .stat = stat});
 }
 
-/* All watches of a session also hear of its connection: that is said elsewhere. */
+/* The library also reports session events to every watch; on_session in client.c handles them. */
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *number)
 {
     struct bw_zk_client *client = (struct bw_zk_client *)zoo_get_context(zh);
@@ -120,7 +120,8 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
         client->hooks.changed(client, (uintptr_t)number);
 }
 
-/* The library carries a pointer; what a number stands for may be gone when it comes back. */
+/* The library passes a pointer through. It carries a number, because the watch's owner may be freed
+ * before the watch fires. */
 static void *as_context(uint64_t number)
 {
     uintptr_t word = (uintptr_t)number;

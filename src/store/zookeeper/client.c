@@ -1,10 +1,11 @@
 /* One ZooKeeper session on the loop; see client.h.
  *
- * The library is called from two places only, `process` and `turn`; what it says about the session
- * is acted on after it has returned (`settle`), as a handle cannot be closed from within. Its
- * socket is polled by a duplicate: the library closes and opens sockets when it likes, and libuv
- * must not poll a descriptor that is somebody else's by now. */
+ * Only `process` and `call_library` call the library. `handle_session_events` acts on what the
+ * library reported after it has returned, because a handle cannot be closed from within
+ * the library. The client polls a duplicate of the library's socket: the library opens and closes
+ * sockets at any time, and libuv must not poll a descriptor number that was reused. */
 #include "store/zookeeper/client.h"
+#include "os/grow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +19,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FRAMES_PER_TURN 64     /* replies read before others on the loop have their turn */
-#define BACKOFF_MIN_MS  50u    /* doubled up to TTL/12 while no server answers */
-#define LIMIT_MIN_MS    100u   /* however short the TTL is */
-#define WHOLE_MAX       65536u /* bytes of a frame that are awaited before it is looked at */
-#define RECEIVE_BYTES   262144 /* ... and must therefore fit into the kernel's buffer */
+#define FRAMES_PER_TURN 64     /* frames read before other handles of the loop run */
+#define BACKOFF_MIN_MS  50u    /* doubled up to TTL/12 while no server is reachable */
+#define LIMIT_MIN_MS    100u   /* lower bound for short TTLs */
+#define WHOLE_MAX       65536u /* frames up to this size are checked as a whole */
+#define RECEIVE_BYTES   262144 /* so they must fit into the kernel's receive buffer */
 #define REST_MS         2u
 #define IDLE_MS         60000u
 #define HOSTS_TEXT_MAX  (BW_ZK_ADDRESSES_MAX * (BW_ZK_ADDRESS_MAX + 1) + 1)
@@ -30,7 +31,7 @@
 struct bw_zk_socket {
     uv_poll_t poll;
     struct bw_zk_client *client;
-    int fd; /* the duplicate */
+    int fd; /* duplicate descriptor */
     ino_t inode;
     int interest;
 };
@@ -44,7 +45,7 @@ static uint64_t ttl_ms(const struct bw_zk_client *client)
     return (uint64_t)(client->ttl_ns / BW_MS);
 }
 
-/* How long a server may keep us waiting. */
+/* Longest time to wait for a server. */
 static uint64_t limit_ms(const struct bw_zk_client *client)
 {
     uint64_t limit = ttl_ms(client) / 8;
@@ -61,7 +62,7 @@ static uint64_t jittered(struct bw_zk_client *client, uint64_t span)
     return span / 2 + bw_rng_below(&client->rng, span / 2 + 1);
 }
 
-/* ---- the socket ---- */
+/* ---- socket ---- */
 
 static void on_socket_closed(uv_handle_t *handle)
 {
@@ -79,29 +80,25 @@ static void drop_socket(struct bw_zk_client *client)
     close(s->fd);
 }
 
-/* The library then finds its connection broken, and takes the next server. */
+/* The library then finds its connection broken and tries the next server. */
 static void break_socket(struct bw_zk_client *client)
 {
     if (client->socket)
         shutdown(client->socket->fd, SHUT_RDWR);
 }
 
-static void settle(struct bw_zk_client *client);
+static void handle_session_events(struct bw_zk_client *client);
 
-/* Whole, so that it can be looked at; large ones, lists of many candidates, only begin so: the
- * kernel would not hold them. */
-static enum gate look_at_frame(struct bw_zk_client *client, uint32_t length)
+/* Checks the next frame. A frame is peeked as a whole if it is small. Of a large one (a list of
+ * many candidates) only the header is checked, because the kernel buffer would not hold the rest.
+ */
+static enum gate check_frame(struct bw_zk_client *client, uint32_t length)
 {
     struct bw_zk_expected expected;
     size_t whole = 4 + (size_t)length, wanted = whole < WHOLE_MAX ? whole : 4 + BW_ZK_HEADER;
     bw_zk_calls_expect(client, &expected);
-    if (wanted > client->frame_size) {
-        unsigned char *frame = realloc(client->frame, wanted);
-        if (!frame)
-            return GATE_SHUT;
-        client->frame = frame;
-        client->frame_size = wanted;
-    }
+    if (!bw_grow(&client->frame, &client->frame_size, wanted, wanted, 1))
+        return GATE_SHUT;
     ssize_t got = recv(client->socket->fd, client->frame, wanted, MSG_PEEK | MSG_DONTWAIT);
     if (got < (ssize_t)wanted)
         return GATE_WAIT;
@@ -112,24 +109,24 @@ static enum gate look_at_frame(struct bw_zk_client *client, uint32_t length)
     return bw_zk_frame_is_good(client->frame + 4, length, &expected) ? GATE_OPEN : GATE_SHUT;
 }
 
-/* May the library read? Of a connected server it reads one frame at a time. */
+/* Decides whether the library may read. From a connected server it reads one frame at a time. */
 static enum gate gate(struct bw_zk_client *client)
 {
     unsigned char bytes[4];
-    bool connected = zoo_state(client->zh) == ZOO_CONNECTED_STATE; /* its watcher hears later */
+    bool connected = zoo_state(client->zh) == ZOO_CONNECTED_STATE; /* the watcher is called later */
     if (!connected || client->passing || !client->socket)
         return GATE_OPEN;
     ssize_t got = recv(client->socket->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return GATE_NOTHING; /* what comes from now on has not been looked at */
+        return GATE_NOTHING; /* frames that arrive from now on are not yet checked */
     if (got <= 0)
-        return GATE_OPEN; /* the library is told of an end or an error */
+        return GATE_OPEN; /* the library handles the end of the stream or the error */
     if (got < (ssize_t)sizeof bytes)
         return GATE_WAIT;
     uint32_t length = bw_zk_frame_length(bytes);
     if (length < BW_ZK_HEADER || length > BW_ZK_FRAME_MAX)
         return GATE_SHUT;
-    return look_at_frame(client, length);
+    return check_frame(client, length);
 }
 
 static int process(struct bw_zk_client *client, int flags)
@@ -141,7 +138,7 @@ static int process(struct bw_zk_client *client, int flags)
     return rc;
 }
 
-/* As many frames as are there, up to a bound. */
+/* Reads the available frames, up to a limit. */
 static void read_frames(struct bw_zk_client *client)
 {
     enum gate state = GATE_OPEN;
@@ -149,13 +146,14 @@ static void read_frames(struct bw_zk_client *client)
     for (int i = 0; i < FRAMES_PER_TURN && rc == ZOK && !client->lost; i++) {
         if ((state = gate(client)) != GATE_OPEN)
             break;
-        client->heard_at = uv_now(client->loop);
+        client->received_at = uv_now(client->loop);
         rc = process(client, ZOOKEEPER_READ);
     }
     if (state == GATE_SHUT) {
         break_socket(client);
-        client->lost = client->lied = true; /* the library must not read what is there */
-    } else if (state == GATE_WAIT) {        /* the rest of a frame: not by asking all the time */
+        client->lost = client->bad_reply = true; /* the library must not read these bytes */
+    } else if (state == GATE_WAIT) {
+        /* wait for the rest of the frame with a timer, not by polling */
         uv_poll_stop(&client->socket->poll);
         client->socket->interest = 0;
         client->rest_at = uv_now(client->loop) + REST_MS;
@@ -173,7 +171,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         rc = process(client, ZOOKEEPER_WRITE);
     if (rc == ZOK && (status < 0 || (events & UV_READABLE)))
         read_frames(client);
-    settle(client);
+    handle_session_events(client);
     drive(client);
 }
 
@@ -193,13 +191,13 @@ static struct bw_zk_socket *open_socket(struct bw_zk_client *client, int fd, ino
     }
     int bytes = RECEIVE_BYTES;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-    fcntl(fd, F_SETFD, FD_CLOEXEC); /* the work we start has no business with it */
+    fcntl(fd, F_SETFD, FD_CLOEXEC); /* child processes must not inherit it */
     s->poll.data = s;
     return s;
 }
 
-/* Polls the library's socket for what it wants now. */
-static void adopt(struct bw_zk_client *client, int fd, int interest)
+/* Polls the library's socket for the events the library waits for. */
+static void poll_socket(struct bw_zk_client *client, int fd, int interest)
 {
     struct stat status;
     if (fd < 0 || fstat(fd, &status) != 0) {
@@ -210,7 +208,7 @@ static void adopt(struct bw_zk_client *client, int fd, int interest)
         drop_socket(client);
     if (!client->socket) {
         client->socket = open_socket(client, fd, status.st_ino);
-        client->tried_at = client->heard_at = uv_now(client->loop);
+        client->tried_at = client->received_at = uv_now(client->loop);
         if (!client->socket)
             return;
     }
@@ -222,7 +220,7 @@ static void adopt(struct bw_zk_client *client, int fd, int interest)
     uv_poll_start(&client->socket->poll, events, on_poll);
 }
 
-/* ---- handles: one per connection ---- */
+/* ---- library handles: one per connection ---- */
 
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
@@ -247,34 +245,34 @@ static void retry_later(struct bw_zk_client *client, const char *why)
     client->open_at = uv_now(client->loop) + jittered(client, client->backoff);
     client->backoff = client->backoff * 2 < most ? client->backoff * 2 : client->backoff;
     client->failed = true;
-    bw_store_say(client->why, 0, "%s", why);
+    bw_store_explain(client->why, 0, "%s", why);
 }
 
 static void open_handle(struct bw_zk_client *client)
 {
     char hosts[HOSTS_TEXT_MAX];
     bw_zk_hosts_text(&client->hosts, client->first++, hosts, sizeof hosts);
-    zoo_deterministic_conn_order(1); /* we turn the list ourselves */
+    zoo_deterministic_conn_order(1); /* this client rotates the list itself */
     client->lost = client->ready = client->passing = false;
     if (hosts[0])
         client->zh = zookeeper_init2(hosts, on_session, client->wanted_ms, &client->id, client,
                                      ZOO_NO_LOG_CLIENTENV, no_log);
     if (!client->zh) {
-        retry_later(client, hosts[0] ? "no memory for a ZooKeeper handle"
-                                     : "no host of the ZooKeeper URL has an address");
+        retry_later(client, hosts[0] ? "no memory for a ZooKeeper connection"
+                                     : "cannot resolve any host of the ZooKeeper URL");
         return;
     }
-    /* Its hosts are addresses. It would look up each of them again at every turn. */
+    /* The hosts are addresses. Without this call the library would resolve them again each time. */
     zoo_set_servers_resolution_delay(client->zh, -1);
-    client->tried_at = client->heard_at = uv_now(client->loop);
+    client->tried_at = client->received_at = uv_now(client->loop);
     client->retry_at = 0;
     if (!client->failed)
-        bw_store_say(client->why, 0, "no ZooKeeper server of %s answers", hosts);
+        bw_store_explain(client->why, 0, "no reply from the ZooKeeper servers %s", hosts);
     if (client->auth)
         zoo_add_auth(client->zh, "digest", client->auth, (int)strlen(client->auth), NULL, NULL);
 }
 
-/* Calls under way are answered from here, with ZCLOSING. */
+/* Pending calls get their reply, ZCLOSING, from here. */
 static void close_handle(struct bw_zk_client *client)
 {
     zhandle_t *zh = client->zh;
@@ -297,15 +295,15 @@ static void on_lost(struct bw_zk_client *client)
 {
     int state = zoo_state(client->zh);
     bool expired = state == ZOO_EXPIRED_SESSION_STATE, denied = state == ZOO_AUTH_FAILED_STATE;
-    bool lied = client->lied;
+    bool bad_reply = client->bad_reply;
     close_handle(client);
-    client->lost = client->lied = false;
+    client->lost = client->bad_reply = false;
     client->failed = true;
     client->open_at = uv_now(client->loop);
     if (denied)
-        retry_later(client, "ZooKeeper does not accept the user and password");
-    else if (lied)
-        retry_later(client, "a server sent what is not ZooKeeper's protocol");
+        retry_later(client, "ZooKeeper rejected the user name or the password");
+    else if (bad_reply)
+        retry_later(client, "a server sent an invalid ZooKeeper reply");
     client->hooks.lost(client);
     if (expired)
         forget_session(client);
@@ -322,8 +320,8 @@ static void on_ready(struct bw_zk_client *client)
     client->hooks.ready(client);
 }
 
-/* What the library said about the session while it was called. */
-static void settle(struct bw_zk_client *client)
+/* Handles what the library reported about the session. */
+static void handle_session_events(struct bw_zk_client *client)
 {
     if (client->closed || !client->zh)
         return;
@@ -335,38 +333,38 @@ static void settle(struct bw_zk_client *client)
         on_ready(client);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
-/* A server that keeps us waiting is left for the next one. */
-static void judge(struct bw_zk_client *client, uint64_t now)
+/* Ends the connection to a server that does not reply in time; the library tries the next one. */
+static void check_server(struct bw_zk_client *client, uint64_t now)
 {
     uint64_t limit = limit_ms(client);
     if (client->ready)
         client->seen_at = now;
     bool slow = !client->ready && client->socket && now >= client->tried_at + limit;
-    uint64_t patience = limit + limit / 3; /* TTL/6: no elector waits longer for an answer */
-    bool silent = client->ready && client->pending > 0 && now >= client->pending_since + patience &&
-                  now >= client->heard_at + patience;
+    uint64_t timeout = limit + limit / 3; /* TTL/6: an elector does not wait longer for a reply */
+    bool silent = client->ready && client->pending > 0 && now >= client->pending_since + timeout &&
+                  now >= client->received_at + timeout;
     if (slow || silent)
         break_socket(client);
 }
 
-/* Without a connection for a whole TTL all leads are over by their holders' own count, and a new
- * session is begun: each try to go on with the old one that reaches a server late would keep it
- * alive there, and its nodes with it. */
-static void judge_session(struct bw_zk_client *client, uint64_t now)
+/* After a whole TTL without a connection, each holder has ended its leadership by its own clock,
+ * and the client starts a new session. A late attempt to resume the old session would keep it and
+ * its nodes alive. */
+static void check_session(struct bw_zk_client *client, uint64_t now)
 {
     if (client->ready || client->id.client_id == 0 || now < client->seen_at + ttl_ms(client))
         return;
     close_handle(client);
     client->lost = false;
     client->open_at = now;
-    client->given_up = client->id;
+    client->abandoned = client->id;
     forget_session(client);
 }
 
-/* The library's turn: it connects, pings, and says what it waits for. */
-static void turn(struct bw_zk_client *client, uint64_t now)
+/* Lets the library connect and ping, and polls for the events it waits for. */
+static void call_library(struct bw_zk_client *client, uint64_t now)
 {
     int fd = -1, interest = 0;
     struct timeval span = {0, 0};
@@ -378,13 +376,14 @@ static void turn(struct bw_zk_client *client, uint64_t now)
     uint64_t ms = (uint64_t)span.tv_sec * 1000 + (uint64_t)span.tv_usec / 1000;
     client->library_at = now + ms + 1;
     if (rc == ZOK && fd >= 0) {
-        adopt(client, fd, interest);
+        poll_socket(client, fd, interest);
         return;
     }
     drop_socket(client);
     client->failed = true;
     uint64_t most = ttl_ms(client) / 12;
-    uint64_t pause = rc == ZOK ? jittered(client, client->backoff) : 1; /* else the next server */
+    /* after an error of the library (rc != ZOK), try the next server at once */
+    uint64_t pause = rc == ZOK ? jittered(client, client->backoff) : 1;
     if (rc == ZOK && client->backoff * 2 < most)
         client->backoff *= 2;
     client->retry_at = client->library_at = now + pause;
@@ -396,7 +395,7 @@ static void begin(struct bw_zk_client *client, uint64_t now)
     if (bw_zk_hosts_find(&client->hosts))
         open_handle(client);
     else
-        bw_store_say(client->why, 0, "the hosts of the ZooKeeper URL are not resolved yet");
+        bw_store_explain(client->why, 0, "the hosts of the ZooKeeper URL are not resolved yet");
 }
 
 static void on_hosts(struct bw_zk_hosts *hosts)
@@ -420,7 +419,7 @@ static void on_timer(uv_timer_t *timer)
     drive(timer->data);
 }
 
-/* When something is to be done next. */
+/* Time of the next action. */
 static uint64_t next_at(const struct bw_zk_client *client, uint64_t now)
 {
     uint64_t next = min_ms(client->tick_at, now + IDLE_MS), limit = limit_ms(client);
@@ -441,9 +440,9 @@ static void drive(struct bw_zk_client *client)
     uv_update_time(client->loop);
     uint64_t now = uv_now(client->loop);
     if (client->zh)
-        judge(client, now);
-    judge_session(client, now);
-    if (client->closed) /* by a hook */
+        check_server(client, now);
+    check_session(client, now);
+    if (client->closed) /* a hook has closed the client */
         return;
     if (!client->zh && client->hosts.busy && now >= client->tried_at + limit_ms(client)) {
         bw_zk_hosts_stop(&client->hosts);
@@ -453,8 +452,8 @@ static void drive(struct bw_zk_client *client)
     }
     tick(client, now);
     if (client->zh)
-        turn(client, now);
-    settle(client);
+        call_library(client, now);
+    handle_session_events(client);
     if (client->closed)
         return;
     uint64_t at = next_at(client, now);
@@ -464,10 +463,10 @@ static void drive(struct bw_zk_client *client)
 void bw_zk_client_flush(struct bw_zk_client *client)
 {
     if (client->zh && client->ready)
-        turn(client, uv_now(client->loop));
+        call_library(client, uv_now(client->loop));
 }
 
-/* ---- opening and closing ---- */
+/* ---- open and close ---- */
 
 int bw_zk_session_ms(bw_time ttl_ns)
 {
@@ -495,7 +494,7 @@ int bw_zk_client_open(struct bw_zk_client *client, const struct bw_url *url, uv_
     zoo_set_debug_level((ZooLogLevel)0);
     uv_timer_init(loop, &client->timer);
     client->timer.data = client;
-    bw_store_say(client->why, 0, "the ZooKeeper session is not open yet");
+    bw_store_explain(client->why, 0, "the ZooKeeper session is not open yet");
     uv_timer_start(&client->timer, on_timer, 0, 0);
     return 0;
 }
@@ -513,7 +512,8 @@ void bw_zk_client_close(struct bw_zk_client *client, bool end,
     bool open = client->ready && poll(&writable, 1, 0) == 1 && writable.revents == POLLOUT;
     client->closed = true;
     client->on_closed = closed;
-    if (!end || !open) /* the library would wait for its goodbye to be sent */
+    /* break the connection first: the library would block until its close request is sent */
+    if (!end || !open)
         break_socket(client);
     bw_zk_hosts_stop(&client->hosts);
     close_handle(client);

@@ -1,14 +1,18 @@
 /* One ZooKeeper session on the loop, by the single-threaded client library.
  *
- * Model: a session lives at the servers for `granted_ms` after they last heard of it, whatever
- * becomes of its connections. So losing a connection is not losing the session: `lost` says that
- * watches and answers under way are gone, `expired` that the session is, by the server's own word,
- * or given up because no server answered for a whole TTL; its nodes may then still stand a while.
+ * Model: the servers keep a session for `granted_ms` after they last received something from it,
+ * across connections. So a lost connection is not a lost session:
+ *   - `lost`: the connection ended; watches and pending replies are gone.
+ *   - `expired`: the server reported that the session expired, or this client abandoned it because
+ *     no server answered for a whole TTL. In the second case its nodes may still exist for a while.
  *
- * Every connection is a handle of the library of its own, given the id and password of the session:
- * the library would otherwise put all watches back in one packet, which a server may refuse for its
- * size, for ever. Time-outs are ours, not the kernel's or the library's: a connection attempt is
- * given up after TTL/8 and a server that does not answer after TTL/6, and the next one is asked. */
+ * Each connection uses its own library handle, which gets the session's id and password. Otherwise
+ * the library would restore all watches in one packet, and a server may reject that packet for its
+ * size every time.
+ *
+ * The client sets its own timeouts, shorter than the kernel's and the library's. It ends a
+ * connection attempt after TTL/8 and a connection without reply after TTL/6, and then tries the
+ * next server. */
 #ifndef BW_STORE_ZOOKEEPER_CLIENT_H
 #define BW_STORE_ZOOKEEPER_CLIENT_H
 
@@ -20,7 +24,7 @@
 
 #define BW_ZK_MULTI_MAX 3u
 
-/* What came back; which fields are set follows from what was asked. rc is the library's code. */
+/* A reply. Which fields are set depends on the call. `rc` is the library's return code. */
 struct bw_zk_reply {
     int rc;
     const char *text;
@@ -39,65 +43,68 @@ struct bw_zk_hooks {
     void (*ready)(struct bw_zk_client *client);
     void (*lost)(struct bw_zk_client *client);
     void (*expired)(struct bw_zk_client *client);
-    /* Every TTL/8. True: nodes stand for which the servers must hear of the session. */
+    /* Called every TTL/8. Returns true if nodes exist that require the client to send a sign of
+     * life. */
     bool (*tick)(struct bw_zk_client *client);
-    /* A watch set with this number fired. */
+    /* The watch with this number fired. */
     void (*changed)(struct bw_zk_client *client, uint64_t number);
 };
 
-struct bw_zk_socket; /* the library's connection as libuv polls it */
+struct bw_zk_socket; /* the library's connection, polled by libuv */
 
 struct bw_zk_client {
     uv_loop_t *loop;
     struct bw_zk_hooks hooks;
     const char *auth;             /* "USER:PASSWORD" for the digest scheme, or NULL; borrowed */
-    const struct ACL_vector *acl; /* of what is created; borrowed */
+    const struct ACL_vector *acl; /* ACL of created nodes; borrowed */
     bw_time ttl_ns;
     int wanted_ms, granted_ms;
     struct bw_zk_hosts hosts;
     struct bw_rng rng;
     uv_timer_t timer;
-    zhandle_t *zh; /* NULL: between two connections */
+    zhandle_t *zh; /* NULL: not connected */
     struct bw_zk_socket *socket;
     clientid_t id;
-    clientid_t given_up; /* the last session that ended by our own count; 0: none, or expired */
-    uint64_t generation; /* counts sessions */
-    bool ready, lost, lied, closed;
-    bool failed;    /* all servers were tried in vain since it was ready */
-    unsigned first; /* the server asked first */
-    struct bw_zk_call *first_call, *last_call; /* without an answer, oldest first */
+    clientid_t abandoned; /* the last session this client abandoned; 0: none, or expired */
+    uint64_t generation;  /* number of sessions so far */
+    bool ready, lost, bad_reply, closed;
+    bool failed;    /* all servers failed since the client was last ready */
+    unsigned first; /* index of the server to try first */
+    struct bw_zk_call *first_call, *last_call; /* calls without a reply, oldest first */
     unsigned pending;
-    uint64_t answers;     /* that came, ever */
-    unsigned char *frame; /* what comes next, as looked at before the library reads it */
+    uint64_t answers;     /* number of replies received */
+    unsigned char *frame; /* the next frame, checked before the library reads it */
     size_t frame_size;
-    bool passing; /* it is a large one, and the library is reading it */
-    /* Instants of uv_now(), ms. */
-    uint64_t pending_since, heard_at, seen_at, tried_at, open_at, retry_at, rest_at, library_at,
+    bool passing; /* the library is reading a large frame */
+    /* Times of uv_now(), in ms. */
+    uint64_t pending_since, received_at, seen_at, tried_at, open_at, retry_at, rest_at, library_at,
         tick_at;
     uint64_t backoff;
-    char why[BW_WHY_MAX + 1]; /* why it is not ready */
+    char why[BW_WHY_MAX + 1]; /* why the client is not ready */
     void (*on_closed)(struct bw_zk_client *client);
 };
 
-/* The time-out of a session under which a holder may count on a lease of `ttl_ns`: half as much
- * again. A server that dies takes with it what it had not yet told the leader about the sessions it
- * served: at most what came since the last report (reports go out twice a tick, and a tick is at
- * most half of the shortest session) and since the client's own last sign of life, which comes
- * every TTL/8. */
+/* Returns the session timeout for a lease of `ttl_ns`: 1.5 times the TTL.
+ *
+ * The added half covers the crash of a server. Such a server loses the pings that it had not yet
+ * reported to the ensemble's leader. So the leader may believe that the client was silent for the
+ * time since the server's last report plus TTL/8, the client's ping interval. Servers report twice
+ * per tick, and a tick is at most half of the shortest session. */
 int bw_zk_session_ms(bw_time ttl_ns);
 
 int bw_zk_client_open(struct bw_zk_client *client, const struct bw_url *url, uv_loop_t *loop,
                       bw_time ttl_ns, const struct bw_zk_hooks *hooks);
-/* `end`: tell the server that the session is over, so that its nodes go at once; else they stand
- * until it expires. `closed` is called from the loop when the struct may be freed. */
+/* With `end`, the client closes the session at the server, and its nodes are removed at once.
+ * Otherwise they exist until the session expires. `closed` is called from the loop when the struct
+ * may be freed. */
 void bw_zk_client_close(struct bw_zk_client *client, bool end,
                         void (*closed)(struct bw_zk_client *client));
-/* After calls from outside of a hook: see to it that they are sent. */
+/* Sends calls that were made outside of a hook. */
 void bw_zk_client_flush(struct bw_zk_client *client);
 
-/* Calls; answered once by `done`, also when the connection goes (ZCONNECTIONLOSS, ZCLOSING: it may
- * have been carried out). They return ZOK, or an error if nothing was sent and nothing will come.
- * `watch` 0: none. */
+/* Calls. `done` is called once per call, also when the connection is lost (ZCONNECTIONLOSS,
+ * ZCLOSING: the call may have taken effect). A call returns ZOK, or an error if it sent nothing and
+ * `done` is not called. `watch` 0: no watch. */
 int bw_zk_sync(struct bw_zk_client *client, const char *path, bw_zk_done done, void *context);
 int bw_zk_exists(struct bw_zk_client *client, const char *path, uint64_t watch, bw_zk_done done,
                  void *context);
@@ -110,7 +117,7 @@ int bw_zk_delete(struct bw_zk_client *client, const char *path, bw_zk_done done,
 int bw_zk_multi(struct bw_zk_client *client, const zoo_op_t *ops, int count, bw_zk_done done,
                 void *context);
 
-/* For the client: what the next answer must look like. */
+/* Internal: describes the form of the next expected reply. */
 void bw_zk_calls_expect(const struct bw_zk_client *client, struct bw_zk_expected *expected);
 
 #endif

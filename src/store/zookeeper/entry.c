@@ -1,9 +1,9 @@
 /* A candidate's node: an ephemeral sequential child of the election's path.
  *
- * A create whose answer is lost may have been carried out, so its name carries a GUID, and the
- * next try looks for that GUID, behind a sync, before it creates again. A node found so is ours
- * only if it belongs to our session: one of an earlier session may still stand until the servers
- * have ended that. Each session therefore gets new GUIDs. */
+ * A create whose reply is lost may have taken effect. So the node's name contains a GUID, and the
+ * next attempt does a sync and searches for that GUID before it creates a node again. The found
+ * node is ours only if our session owns it: a node of an earlier session may exist until the
+ * servers have expired that session. So each session gets new GUIDs. */
 #include "store/kit/record_json.h"
 #include "store/zookeeper/state.h"
 
@@ -12,14 +12,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define CREATES_MAX 4u /* parents may be removed under us: containers are, when they are empty */
+#define CREATES_MAX 4u /* parents may disappear: servers remove empty containers */
 
 static void seek(struct bw_zk_entry *entry);
 
 static void new_guid(struct bw_zk_entry *entry)
 {
     unsigned char random[16];
-    if (getrandom(random, sizeof random, 0) != sizeof random) /* never without entropy for so few */
+    if (getrandom(random, sizeof random, 0) != sizeof random) /* cannot fail for 16 bytes */
         memset(random, 0, sizeof random);
     bw_zk_guid_make(entry->guid, random);
     entry->tried = false;
@@ -47,7 +47,7 @@ struct bw_zk_entry *bw_zk_entry_make(struct bw_zk_session *session, struct bw_zk
     bw_zk_target_add(session->store, &entry->target);
     entry->next = election->entries;
     election->entries = entry;
-    entry->next_here = session->entries;
+    entry->next_in_session = session->entries;
     session->entries = entry;
     return entry;
 }
@@ -104,7 +104,7 @@ void bw_zk_op_compare_failed(struct bw_zk_op *op)
 
 /* ---- creating ---- */
 
-/* The node stands, or cannot be made now: those who wait go on. */
+/* The node exists, or cannot be created now: continues or fails the waiting requests. */
 static void place_all(struct bw_zk_entry *entry, int rc)
 {
     entry->creating = false;
@@ -125,7 +125,7 @@ static void place_all(struct bw_zk_entry *entry, int rc)
     bw_zk_entry_free_if_left(entry);
 }
 
-static void stands(struct bw_zk_entry *entry, int64_t czxid)
+static void confirm_node(struct bw_zk_entry *entry, int64_t czxid)
 {
     entry->czxid = czxid;
     entry->tried = false;
@@ -148,7 +148,7 @@ static void on_created(void *context, const struct bw_zk_reply *reply)
     if (reply->rc == ZOK) {
         const char *slash = strrchr(reply->text, '/');
         snprintf(entry->node, sizeof entry->node, "%s", slash ? slash + 1 : reply->text);
-        stands(entry, reply->stat->czxid);
+        confirm_node(entry, reply->stat->czxid);
     } else if (reply->rc == ZNONODE && entry->tries++ < CREATES_MAX) {
         entry->tried = false;
         int rc = make_parents(entry->session, entry->election, on_parents, entry);
@@ -172,14 +172,14 @@ static void create(struct bw_zk_entry *entry)
         place_all(entry, rc);
 }
 
-/* ---- finding again ---- */
+/* ---- finding an existing node ---- */
 
 static void on_found(void *context, const struct bw_zk_reply *reply)
 {
     struct bw_zk_entry *entry = context;
     int64_t session = entry->session->client.id.client_id;
     if (reply->rc == ZOK && reply->stat->ephemeralOwner == session) {
-        stands(entry, reply->stat->czxid);
+        confirm_node(entry, reply->stat->czxid);
         return;
     }
     entry->node[0] = '\0';
@@ -266,7 +266,7 @@ void bw_zk_entry_describe(struct bw_zk_entry *entry)
     bw_zk_create(&entry->session->client, path, text, ZOO_EPHEMERAL, NULL, NULL);
 }
 
-/* ---- going ---- */
+/* ---- leaving ---- */
 
 void bw_zk_entry_lost(struct bw_zk_entry *entry)
 {
@@ -292,7 +292,8 @@ static void unlink_entry(struct bw_zk_entry *entry)
 static void on_removed(void *context, const struct bw_zk_reply *reply)
 {
     struct bw_zk_entry *entry = context;
-    bool again = reply->rc == ZCONNECTIONLOSS || reply->rc == ZCLOSING; /* with the next one */
+    /* retry with the next connection */
+    bool again = reply->rc == ZCONNECTIONLOSS || reply->rc == ZCLOSING;
     entry->removing = false;
     entry->uses--;
     if (!again)
@@ -300,7 +301,7 @@ static void on_removed(void *context, const struct bw_zk_reply *reply)
     bw_zk_entry_free_if_left(entry);
 }
 
-/* Until the server has said so, the node may stand as long as the session does. */
+/* Until the server confirms the delete, the node may exist for as long as the session. */
 static void remove_node(struct bw_zk_entry *entry)
 {
     char path[BW_ZK_PATH_MAX + 1];
@@ -313,20 +314,20 @@ static void remove_node(struct bw_zk_entry *entry)
     entry->uses++;
 }
 
-void bw_zk_entry_leave(struct bw_zk_entry *entry, bool standing)
+void bw_zk_entry_leave(struct bw_zk_entry *entry, bool has_node)
 {
     char path[BW_ZK_PATH_MAX + 1];
     entry->left = true;
     entry->leads = false;
     unlink_entry(entry);
-    if (!standing)
+    if (!has_node)
         entry->node[0] = '\0';
     remove_node(entry);
     if (entry->priority != 0 || entry->value[0]) {
         bw_zk_side_path(path, &entry->election->paths, "at-", entry->guid);
         bw_zk_delete(&entry->session->client, path, NULL, NULL);
     }
-    entry->uses++; /* what its watches start must not free it under us */
+    entry->uses++; /* keeps the entry while its watches run */
     bw_zk_watches_fire(entry->session->store, entry->target.number);
     entry->uses--;
     bw_zk_entry_free_if_left(entry);
@@ -345,26 +346,26 @@ static void free_entry(struct bw_zk_entry *entry)
 {
     struct bw_zk_entry **at = &entry->session->entries;
     while (*at != entry)
-        at = &(*at)->next_here;
-    *at = entry->next_here;
+        at = &(*at)->next_in_session;
+    *at = entry->next_in_session;
     destroy(entry);
 }
 
 void bw_zk_entry_free_if_left(struct bw_zk_entry *entry)
 {
     bool busy = entry->uses > 0 || entry->creating || entry->waiting.first;
-    bool stands_maybe = entry->node[0] || entry->tried;
-    if (entry->left && !busy && !stands_maybe)
+    bool may_exist = entry->node[0] || entry->tried;
+    if (entry->left && !busy && !may_exist)
         free_entry(entry);
 }
 
-/* ---- all of a session ---- */
+/* ---- all entries of a session ---- */
 
 void bw_zk_entries_expired(struct bw_zk_session *session)
 {
     struct bw_zk_entry *next;
     for (struct bw_zk_entry *entry = session->entries; entry; entry = next) {
-        next = entry->next_here;
+        next = entry->next_in_session;
         bool led = entry->leads;
         bw_zk_entry_lost(entry);
         if (led || entry->left)
@@ -376,7 +377,7 @@ void bw_zk_entries_replace(struct bw_zk_session *session)
 {
     struct bw_zk_entry *next;
     for (struct bw_zk_entry *entry = session->entries; entry; entry = next) {
-        next = entry->next_here;
+        next = entry->next_in_session;
         if (entry->left && entry->node[0])
             remove_node(entry);
         else if (!entry->creating && !entry->node[0])
@@ -390,9 +391,9 @@ bool bw_zk_entries_lapse(struct bw_zk_session *session)
     bool leads = false;
     struct bw_zk_entry *next;
     for (struct bw_zk_entry *entry = session->entries; entry; entry = next) {
-        next = entry->next_here;
+        next = entry->next_in_session;
         uint64_t span = entry->leads ? entry->ttl_ms : 3 * entry->ttl_ms;
-        if (!entry->left && !entry->creating && now > entry->asked_at + span)
+        if (!entry->left && !entry->creating && now > entry->requested_at + span)
             bw_zk_entry_leave(entry, true);
         else
             leads = leads || entry->leads;
@@ -404,7 +405,7 @@ void bw_zk_entries_free(struct bw_zk_session *session)
 {
     struct bw_zk_entry *next;
     for (struct bw_zk_entry *entry = session->entries; entry; entry = next) {
-        next = entry->next_here;
+        next = entry->next_in_session;
         destroy(entry);
     }
     session->entries = NULL;

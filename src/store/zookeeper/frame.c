@@ -1,4 +1,4 @@
-/* Is what a server sent what we asked for? See frame.h. */
+/* Checks a server's frame; see frame.h. */
 #include "store/zookeeper/frame.h"
 
 #define STAT_BYTES 68u
@@ -6,7 +6,7 @@
 enum { XID_EVENT = -1, XID_PING = -2, XID_AUTH = -4, XID_WATCHES = -8 };
 enum { PART_ERROR = -1, PART_CREATE = 1, PART_DELETE = 2, PART_SET = 5, PART_CHECK = 13 };
 
-/* What is left to read. */
+/* The unread part of a frame. */
 struct reader {
     const unsigned char *at;
     size_t left;

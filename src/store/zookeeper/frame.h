@@ -1,13 +1,18 @@
-/* Is what a server sent what we asked for? Looked at before the client library reads it: the
- * library takes memory for any length it is told, stops the program at an answer nobody asked for,
- * and does not mind where a field ends. Pure.
+/* Checks a server's frame before the client library reads it. The library needs this check: it
+ * allocates memory for any length, aborts the program at an unexpected reply, and reads past the
+ * end of fields. Pure.
  *
- *   frame    length (4 bytes, of what follows), then header and body; numbers are big-endian
- *   header   xid (4; -1 event, -2 ping, -4 auth, -8 watches), zxid (8), err (4; then no body)
- *   text     length (4; -1 none), bytes          stat   68 bytes
- *   event    type (4), state (4), text           data   text, stat         names  count (4), texts
- *   multi    per part: type (4), done (1), err (4), then by type: -1 error (4), 1 text, 5 stat, 2
- * and 13 nothing; behind the last a part of done = 1 */
+ * All numbers are big-endian.
+ *
+ *   frame    length (4 bytes, of what follows), then header and body
+ *   header   xid (4; -1 event, -2 ping, -4 auth, -8 watches), zxid (8), err (4; if not 0, no body)
+ *   text     length (4; -1: none), bytes
+ *   stat     68 bytes
+ *   event    type (4), state (4), text
+ *   data     text, stat
+ *   names    count (4), texts
+ *   multi    per part: type (4), done (1), err (4), then by type: -1 error (4), 1 text, 5 stat,
+ *            2 and 13 nothing; after the last part one more with done = 1 */
 #ifndef BW_STORE_ZOOKEEPER_FRAME_H
 #define BW_STORE_ZOOKEEPER_FRAME_H
 
@@ -15,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Servers send no more than their jute.maxbuffer, which is 1 MiB unless somebody raised it. */
+/* Servers send at most jute.maxbuffer bytes, 1 MiB by default. */
 #define BW_ZK_FRAME_MAX (4u << 20)
 #define BW_ZK_HEADER    16u
 
@@ -29,18 +34,18 @@ enum bw_zk_shape {
     BW_ZK_MULTI
 };
 
-/* The oldest call without an answer. */
+/* The oldest call without a reply. */
 struct bw_zk_expected {
     bool any;
     enum bw_zk_shape shape;
-    unsigned parts; /* of a multi */
+    unsigned parts; /* BW_ZK_MULTI: number of its parts */
 };
 
 uint32_t bw_zk_frame_length(const unsigned char length[4]);
-/* The start of a frame, header included: may it be read at all? */
+/* Checks the header of a frame. */
 bool bw_zk_frame_begins(const unsigned char *header, uint32_t length,
                         const struct bw_zk_expected *expected);
-/* The whole of it, without its length. */
+/* Checks a whole frame, without its length field. */
 bool bw_zk_frame_is_good(const unsigned char *frame, size_t length,
                          const struct bw_zk_expected *expected);
 

@@ -11,7 +11,7 @@
 
 struct bw_zk_lookup {
     uv_getaddrinfo_t request;
-    struct bw_zk_hosts *hosts; /* NULL: nobody waits any more */
+    struct bw_zk_hosts *hosts; /* NULL: cancelled */
     struct bw_zk_lookup *next;
     uint16_t port;
 };
@@ -22,7 +22,7 @@ void bw_zk_hosts_init(struct bw_zk_hosts *hosts, const struct bw_url *url, uv_lo
     *hosts = (struct bw_zk_hosts){.url = url, .loop = loop, .done = done, .context = context};
 }
 
-/* The library cuts at the last ':', so an IPv6 address needs no brackets. */
+/* The library splits at the last ':', so an IPv6 address needs no brackets. */
 static void add(struct bw_zk_hosts *hosts, const char *address, uint16_t port)
 {
     if (hosts->count < BW_ZK_ADDRESSES_MAX)

@@ -1,4 +1,4 @@
-/* Names in a ZooKeeper tree; see names.h. */
+/* Paths and node names in ZooKeeper; see names.h. */
 #include "store/zookeeper/names.h"
 
 #include <ctype.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 
 #define SIDE     ".bellwether"
-#define RESERVED "zookeeper" /* the server's own, at the root */
-#define DIGITS   10u         /* of the number the server adds */
+#define RESERVED "zookeeper" /* reserved by the server, at the root */
+#define DIGITS   10u         /* digits of the sequence number that the server appends */
 
-/* Length of the UTF-8 sequence at `at` if ZooKeeper takes its character, else 0. It refuses control
- * characters, surrogates and private ones (up to U+F8FF), U+FFF0 to U+FFFF; beyond the first plane
- * Java's pairs of surrogates make it refuse everything. */
+/* Returns the length of the UTF-8 sequence at `at` if ZooKeeper accepts its character, otherwise 0.
+ * ZooKeeper rejects control characters, surrogates, private characters (up to U+F8FF) and U+FFF0 to
+ * U+FFFF. It also rejects everything beyond U+FFFF, because Java encodes it in surrogates. */
 static size_t allowed_length(const unsigned char *at)
 {
     unsigned long code;
@@ -34,7 +34,8 @@ static size_t allowed_length(const unsigned char *at)
     return refused ? 0 : length;
 }
 
-/* `text` with '%', '/' and what ZooKeeper refuses as %XX; its first sign too if `first`. */
+/* Writes `text` with '%', '/' and rejected characters as %XX; with `first` also its first
+ * character. */
 static void escape(char *out, size_t size, const char *text, bool first)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -80,7 +81,8 @@ bool bw_zk_base_check(const char *base, char *why)
     for (const unsigned char *at = (const unsigned char *)base; *at;) {
         size_t length = allowed_length(at);
         if (length == 0) {
-            bw_store_say(why, BW_EINVAL, "the path holds a character ZooKeeper does not take");
+            bw_store_explain(why, BW_EINVAL,
+                             "invalid path: it contains a character that ZooKeeper rejects");
             return false;
         }
         at += length;
@@ -90,7 +92,7 @@ bool bw_zk_base_check(const char *base, char *why)
     dots = dots || (end >= 2 && strcmp(base + end - 2, "/.") == 0) ||
            (end >= 3 && strcmp(base + end - 3, "/..") == 0);
     if (dots)
-        bw_store_say(why, BW_EINVAL, "the path has an empty part, '.' or '..'");
+        bw_store_explain(why, BW_EINVAL, "invalid path: it contains an empty part, '.' or '..'");
     return !dots;
 }
 
@@ -113,7 +115,7 @@ void bw_zk_node_prefix(char out[BW_ZK_NODE_MAX + 1], enum bw_zk_recipe recipe, c
                  guid + 12, guid + 16, guid + 20);
 }
 
-/* The GUID that stands at `text`, with or without hyphens; "" if none does. */
+/* Reads the GUID at `text`, with or without hyphens; "" if there is none. */
 static void read_guid(char out[BW_ZK_GUID_MAX + 1], const char *text, bool hyphens)
 {
     size_t used = 0;
@@ -126,7 +128,8 @@ static void read_guid(char out[BW_ZK_GUID_MAX + 1], const char *text, bool hyphe
     out[used == BW_ZK_GUID_MAX ? used : 0] = '\0';
 }
 
-/* Where the number at the end of a name starts ("0000000012", "-2147483648"); NULL: no number. */
+/* Start of the ten-digit number at the end of a name ("0000000012", "-2147483648"); NULL: no
+ * number. */
 static const char *number_at(const char *name)
 {
     size_t length = strlen(name), digits = 0;

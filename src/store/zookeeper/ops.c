@@ -1,11 +1,12 @@
-/* Taking, keeping and giving back the lead.
+/* ACQUIRE, RENEW and RELEASE.
  *
- * Every write is a multi of two parts, carried out both or not at all: the own node stands (or is
- * removed), and the record is as it was read. A renewal that changes nothing is such a multi with
- * the first part alone: a transaction that a majority of the servers has agreed to, so the session
- * was alive, under a leader that was one, after the renewal was sent. A mere read, or the pings
- * inside of the library, would not prove that: a server cut off from the majority still answers
- * them. */
+ * Every write is a multi of two parts that succeed or fail together: our node exists (or is
+ * deleted), and the record has the version that was read.
+ *
+ * A renewal without changes is a multi with the first part only. A majority of the servers has
+ * agreed to this transaction. So the session was alive, under the ensemble's actual leader, after
+ * the renewal was sent. A read or the library's pings would not prove this: a server cut off from
+ * the majority still answers them. */
 #include "store/kit/record_json.h"
 #include "store/zookeeper/state.h"
 
@@ -13,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct bw_store_request *asked(const struct bw_zk_op *op)
+static const struct bw_store_request *request_of(const struct bw_zk_op *op)
 {
     return &op->job->request;
 }
 
-/* Nobody waits any more: what was not sent yet is not done. */
+/* The caller no longer waits: the op sends nothing more. */
 static bool forgotten(struct bw_zk_op *op)
 {
     if (op->job)
@@ -27,15 +28,15 @@ static bool forgotten(struct bw_zk_op *op)
     return true;
 }
 
-static void refuse_by_look(struct bw_zk_op *op)
+static void refuse_by_view(struct bw_zk_op *op)
 {
     char why[BW_WHY_MAX + 1];
     struct bw_store_record record;
     bw_zk_view_record(op, &record);
     if (record.held)
-        bw_store_say(why, 0, "%.100s holds it", record.holder);
+        bw_store_explain(why, 0, "held by %.100s", record.holder);
     else
-        bw_store_say(why, 0, "nobody holds it");
+        bw_store_explain(why, 0, "not held");
     bw_zk_op_refuse(op, BW_EBUSY, why);
 }
 
@@ -48,7 +49,7 @@ static void acquire_read(struct bw_zk_op *op)
     if (op->rc != ZOK) {
         bw_zk_op_broken(op, op->rc);
     } else if (!ours) {
-        bw_zk_op_fail(op, BW_EIO, "the record changed behind the lead");
+        bw_zk_op_fail(op, BW_EIO, "another program changed the record of this leadership");
     } else {
         op->entry->record_version = op->view.record_version;
         op->view.own_found = op->view.own_first = op->view.has_first = true;
@@ -64,14 +65,14 @@ static void on_acquired(void *context, const struct bw_zk_reply *reply)
     if (reply->rc == ZOK) {
         op->entry->leads = true;
         op->election->highest = (bw_token)op->entry->czxid;
-        bw_zk_watches_fire(op->store, op->entry->target.number); /* it has more to look at now */
+        bw_zk_watches_fire(op->store, op->entry->target.number); /* a leader watches more */
     } else if (op->rc == ZOK) {
         op->rc = reply->rc;
     }
-    bw_zk_op_came(op);
+    bw_zk_op_replied(op);
 }
 
-/* A compare failed: the record changed, the side path is not there yet, or our own node went. */
+/* A compare failed: the record changed, the side path does not exist yet, or our node is gone. */
 static void acquire_written(struct bw_zk_op *op)
 {
     if (op->wrote || op->entry->leads) {
@@ -92,7 +93,7 @@ static void record_op(struct bw_zk_op *op, zoo_op_t *part, const char *text, int
         zoo_create_op_init(part, path, text, length, op->session->client.acl, 0, NULL, 0);
 }
 
-static void write_lead(struct bw_zk_op *op)
+static void write_leadership(struct bw_zk_op *op)
 {
     char path[BW_ZK_PATH_MAX + 1], text[BW_RECORD_JSON_MAX];
     struct bw_zk_entry *entry = op->entry;
@@ -104,7 +105,7 @@ static void write_lead(struct bw_zk_op *op)
         return;
     }
     bw_zk_view_base(op, entry->record);
-    bw_record_take(entry->record, asked(op));
+    bw_record_acquire(entry->record, request_of(op));
     entry->record->token = (bw_token)entry->czxid;
     entry->record->version = 1;
     entry->dirty = false;
@@ -116,16 +117,17 @@ static void write_lead(struct bw_zk_op *op)
     op->then = acquire_written;
     op->waits = 1;
     bw_zk_op_called(op, bw_zk_multi(&op->session->client, parts, 2, on_acquired, op));
-    bw_zk_look_record(op);
-    bw_zk_op_came(op);
+    bw_zk_read_record(op);
+    bw_zk_op_replied(op);
 }
 
 static bool is_answer(const struct bw_zk_op *op)
 {
-    return op->entry->leads && op->entry->record && op->entry->record->request == asked(op)->id;
+    return op->entry->leads && op->entry->record &&
+           op->entry->record->request == request_of(op)->id;
 }
 
-static void acquire_looked(struct bw_zk_op *op)
+static void acquire_viewed(struct bw_zk_op *op)
 {
     char why[BW_WHY_MAX + 1];
     bw_token token = (bw_token)op->entry->czxid;
@@ -137,13 +139,14 @@ static void acquire_looked(struct bw_zk_op *op)
     } else if (op->view.own_first && is_answer(op)) {
         bw_zk_op_done(op);
     } else if (!op->view.own_first || op->entry->leads) {
-        refuse_by_look(op);
+        refuse_by_view(op);
     } else if (token <= op->election->highest) {
-        bw_store_say(why, 0, "ZooKeeper counts from the start again: token %llu comes after %llu",
-                     (unsigned long long)token, (unsigned long long)op->election->highest);
+        bw_store_explain(
+            why, 0, "ZooKeeper's transaction ids restarted: token %llu is not higher than %llu",
+            (unsigned long long)token, (unsigned long long)op->election->highest);
         bw_zk_op_fail(op, BW_ESTALE, why);
     } else {
-        write_lead(op);
+        write_leadership(op);
     }
 }
 
@@ -154,41 +157,41 @@ static void acquire_placed(struct bw_zk_op *op)
     if (turn) {
         op->view = *turn;
         free(turn);
-        acquire_looked(op);
+        acquire_viewed(op);
     } else if (!forgotten(op)) {
-        bw_zk_look(op, acquire_looked);
+        bw_zk_read_tree(op, acquire_viewed);
     }
 }
 
 bool bw_zk_session_serves(struct bw_zk_op *op)
 {
     char why[BW_WHY_MAX + 1];
-    int needed = bw_zk_session_ms(asked(op)->ttl_ns), granted = op->session->client.granted_ms;
+    int needed = bw_zk_session_ms(request_of(op)->ttl_ns), granted = op->session->client.granted_ms;
     if (granted >= needed)
         return true;
-    bw_store_say(why, 0,
-                 "the servers grant sessions of %d ms, and this TTL needs %d ms: take a shorter "
-                 "TTL, or raise their maxSessionTimeout",
-                 granted, needed);
+    bw_store_explain(why, 0,
+                     "the servers grant sessions of %d ms, but this TTL needs %d ms: use a shorter "
+                     "TTL, or raise their maxSessionTimeout",
+                     granted, needed);
     bw_zk_op_fail(op, BW_EUNSUPPORTED, why);
     return false;
 }
 
 void bw_zk_acquire(struct bw_zk_op *op)
 {
-    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
+    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, request_of(op)->candidate);
     if (!bw_zk_session_serves(op))
         return;
     if (!entry)
-        entry = bw_zk_entry_make(op->session, op->election, asked(op)->candidate);
+        entry = bw_zk_entry_make(op->session, op->election, request_of(op)->candidate);
     if (!entry) {
         bw_zk_op_fail(op, BW_ENOMEM, "no memory left");
         return;
     }
     op->session = entry->session;
     bw_zk_op_use(op, entry);
-    entry->asked_at = uv_now(op->store->loop);
-    entry->ttl_ms = (uint64_t)(asked(op)->ttl_ns / BW_MS);
+    entry->requested_at = uv_now(op->store->loop);
+    entry->ttl_ms = (uint64_t)(request_of(op)->ttl_ns / BW_MS);
     bw_zk_entry_place(op, acquire_placed);
 }
 
@@ -197,15 +200,16 @@ void bw_zk_acquire(struct bw_zk_op *op)
 static bool holds(const struct bw_zk_op *op)
 {
     const struct bw_zk_entry *entry = op->entry;
-    return entry && entry->leads && entry->record && bw_record_is(entry->record, asked(op));
+    return entry && entry->leads && entry->record &&
+           bw_record_is_leadership(entry->record, request_of(op));
 }
 
-static void lost_looked(struct bw_zk_op *op)
+static void lost_viewed(struct bw_zk_op *op)
 {
-    refuse_by_look(op);
+    refuse_by_view(op);
 }
 
-/* The own node is gone, or the record was changed by a hand that is not ours. */
+/* Our node is gone, or another program changed the record. */
 static void on_compare_failed(struct bw_zk_op *op)
 {
     if (op->rc == ZBADVERSION && op->view.record.token == op->entry->record->token) {
@@ -215,7 +219,7 @@ static void on_compare_failed(struct bw_zk_op *op)
     }
     bw_zk_entry_leave(op->entry, true);
     if (!forgotten(op))
-        bw_zk_look(op, lost_looked);
+        bw_zk_read_tree(op, lost_viewed);
 }
 
 static void on_written(void *context, const struct bw_zk_reply *reply)
@@ -225,10 +229,10 @@ static void on_written(void *context, const struct bw_zk_reply *reply)
     op->wrote = reply->rc == ZOK || lost;
     if (reply->rc != ZOK && op->rc == ZOK)
         op->rc = reply->rc;
-    bw_zk_op_came(op);
+    bw_zk_op_replied(op);
 }
 
-/* Both parts go, or neither; then what stands there is read. */
+/* Sends both parts in one multi, then reads the result. */
 static void write_held(struct bw_zk_op *op, bool release, bool record)
 {
     char path[BW_ZK_PATH_MAX + 1], text[BW_RECORD_JSON_MAX];
@@ -248,8 +252,8 @@ static void write_held(struct bw_zk_op *op, bool release, bool record)
     op->wrote_record = record;
     op->waits = 1;
     bw_zk_op_called(op, bw_zk_multi(&op->session->client, parts, record ? 2 : 1, on_written, op));
-    bw_zk_look_record(op);
-    bw_zk_op_came(op);
+    bw_zk_read_record(op);
+    bw_zk_op_replied(op);
 }
 
 static void renewed(struct bw_zk_op *op)
@@ -270,17 +274,17 @@ static void renewed(struct bw_zk_op *op)
 
 void bw_zk_renew(struct bw_zk_op *op)
 {
-    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
+    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, request_of(op)->candidate);
     bw_zk_op_use(op, entry);
     if (!holds(op)) {
-        bw_zk_look(op, lost_looked);
+        bw_zk_read_tree(op, lost_viewed);
         return;
     }
     op->session = entry->session;
-    entry->asked_at = uv_now(op->store->loop);
+    entry->requested_at = uv_now(op->store->loop);
     op->then = renewed;
-    if (bw_record_renew(entry->record, asked(op)))
-        entry->dirty = true; /* until a write of it was answered */
+    if (bw_record_renew(entry->record, request_of(op)))
+        entry->dirty = true; /* until a write is confirmed */
     write_held(op, false, entry->dirty);
 }
 
@@ -299,14 +303,14 @@ static void released(struct bw_zk_op *op)
 
 void bw_zk_release(struct bw_zk_op *op)
 {
-    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, asked(op)->candidate);
+    struct bw_zk_entry *entry = bw_zk_entry_find(op->election, request_of(op)->candidate);
     bw_zk_op_use(op, entry);
     if (!holds(op)) {
-        bw_zk_look(op, lost_looked);
+        bw_zk_read_tree(op, lost_viewed);
         return;
     }
     op->session = entry->session;
-    bw_record_release(entry->record, asked(op)->clean);
+    bw_record_release(entry->record, request_of(op)->clean);
     op->then = released;
     write_held(op, true, true);
 }

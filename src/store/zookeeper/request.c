@@ -1,5 +1,4 @@
-/* Requests on their way, the elections they are about, and the watches they wait for; see
- * state.h. */
+/* Requests in progress, their elections, and their watches; see state.h. */
 #include "store/zookeeper/state.h"
 
 #include <stdio.h>
@@ -44,7 +43,7 @@ static void free_election(struct bw_zk_election *election)
     free(election);
 }
 
-/* Of those that nobody uses: all in one bucket. */
+/* Frees the unused elections of one bucket. */
 static void forget_idle(struct bw_store *store, unsigned bucket)
 {
     struct bw_zk_election **at = &store->elections[bucket];
@@ -92,7 +91,7 @@ void bw_zk_elections_free(struct bw_store *store)
         }
 }
 
-/* ---- targets of watches, by number: a watch may fire when its owner is long gone ---- */
+/* ---- targets of watches, by number: a watch may fire after its owner is freed ---- */
 
 static struct bw_zk_target **target_bucket(struct bw_store *store, uint64_t number)
 {
@@ -115,7 +114,7 @@ void bw_zk_target_remove(struct bw_store *store, struct bw_zk_target *target)
     *at = target->chain;
 }
 
-/* ---- the life of a request ---- */
+/* ---- lifecycle of a request ---- */
 
 struct bw_zk_op *bw_zk_op_new(struct bw_zk_session *session, struct bw_zk_election *election,
                               struct bw_job *job)
@@ -158,7 +157,7 @@ void bw_zk_op_free(struct bw_zk_op *op)
     free(op);
 }
 
-/* The job's own end: nobody waits for the op any more. */
+/* Detaches the job: the caller no longer waits for this op. */
 static struct bw_job *take_job(struct bw_zk_op *op)
 {
     struct bw_job *job = op->job;
@@ -174,11 +173,11 @@ void bw_zk_forget(struct bw_job *job)
     if (!op)
         return;
     op->job = NULL;
-    if (op->list) /* nothing of it is at a server */
+    if (op->list) /* no call is pending at a server */
         bw_zk_op_free(op);
 }
 
-/* For the connection; another server may be behind the one we had. */
+/* The next connection may be to a server that is behind, so the op must sync again. */
 static void wait_for_connection(struct bw_zk_op *op)
 {
     op->fresh = false;
@@ -200,7 +199,7 @@ void bw_zk_op_again(struct bw_zk_op *op)
     if (!op->job)
         bw_zk_op_free(op);
     else if (++op->tries >= BW_ZK_TRIES_MAX)
-        bw_zk_op_fail(op, BW_EBUSY, "others change this election all the time");
+        bw_zk_op_fail(op, BW_EBUSY, "other clients changed the election during every attempt");
     else
         bw_zk_op_start(op);
 }
@@ -254,15 +253,15 @@ void bw_zk_op_broken(struct bw_zk_op *op, int rc)
 {
     char why[BW_WHY_MAX + 1];
     if (rc == ZNOAUTH || rc == ZAUTHFAILED) {
-        bw_store_say(why, 0, "ZooKeeper does not permit this below %.100s: look at user and ACL",
-                     op->election->paths.latch);
+        bw_store_explain(why, 0, "ZooKeeper denied access below %.100s: check the user and the ACL",
+                         op->election->paths.latch);
         bw_zk_op_fail(op, BW_EDENIED, why);
     } else if (is_connection(rc) && !op->wrote && op->job) {
         wait_for_connection(op);
     } else if (is_connection(rc)) {
         bw_zk_op_fail(op, BW_EIO, "the connection to ZooKeeper was lost");
     } else {
-        bw_store_say(why, 0, "ZooKeeper: %s", zerror(rc));
+        bw_store_explain(why, 0, "ZooKeeper: %s", zerror(rc));
         bw_zk_op_fail(op, BW_EIO, why);
     }
 }
@@ -275,7 +274,7 @@ void bw_zk_op_called(struct bw_zk_op *op, int rc)
         op->rc = rc;
 }
 
-void bw_zk_op_came(struct bw_zk_op *op)
+void bw_zk_op_replied(struct bw_zk_op *op)
 {
     if (--op->waits == 0)
         op->then(op);
@@ -296,8 +295,8 @@ void bw_zk_waiting_start(struct bw_zk_session *session)
     }
 }
 
-/* A first connection is waited for; if there is none to be had, that is said before an elector's
- * own patience (TTL/6) makes an UNKNOWN of it. */
+/* Requests wait for the first connection. If no server is reachable, they fail before an elector's
+ * own timeout (TTL/6) turns the answer into UNKNOWN. */
 void bw_zk_waiting_expire(struct bw_zk_session *session)
 {
     uint64_t ttl = (uint64_t)(session->client.ttl_ns / BW_MS);

@@ -1,27 +1,33 @@
 /* The ZooKeeper store: zookeeper://[USER@]HOST[:PORT],.../PATH
  *
- * Model: an ensemble that orders all writes by a transaction number (zxid) and ends a session that
- * it has not heard of for the session's time-out. A candidate is an ephemeral sequential node below
- * the election's path, named as Curator's LeaderLatch names it (or kazoo's Election), and the first
- * in line leads: Bellwether and those clients exclude each other.
+ * Model: an ensemble orders all writes by a transaction id (zxid). It expires a session from which
+ * it has received nothing for the session's timeout. A candidate is an ephemeral sequential node
+ * below the election's path, named as Curator's LeaderLatch or kazoo's Election names it. The first
+ * node leads, so Bellwether and those clients exclude each other.
  *
- * The token is the czxid of the leader's node: the number of the transaction that created it. It
- * grows from leader to leader. The server numbers the nodes of one path in the order of their
- * creating transactions, so of two nodes that stand at the same time the one in front has the lower
- * czxid; it leads first, and the other can lead only when it is gone. A node that is created after
- * one has led has a higher czxid than any before it. A candidate that waited long keeps its old
- * czxid, but everybody who led before it was in front of it, hence lower; one that lost its place
- * gets a new node, behind. What stands in the record and in memory is compared all the same: an
- * ensemble that was wiped and counts from the start is refused, not followed.
+ * The token is the czxid of the leader's node: the id of the transaction that created it. It grows
+ * from leader to leader:
+ *   - The server numbers the nodes of one path in the order of their creating transactions. So of
+ *     two existing nodes, the one in front has the lower czxid and leads first.
+ *   - A node created after some node has led has a higher czxid than that node.
+ *   - A candidate that waited long keeps its czxid, but every leader before it was in front of it
+ *     and so had a lower one. A candidate that lost its place gets a new node at the end.
+ * The store still compares the token with the record and with the highest token in memory. It
+ * refuses to lead on an ensemble that was wiped and restarted its transaction ids.
  *
- * Expiry is the servers'. The holder's window is the elector's own, from when it sent its renewal,
- * and the session is asked for half as much again (client.h says why). A session has one
- * time-out for all that hangs on it, so each length of lease has a session of its own, up to eight
- * of them in a process; a lease beyond those takes one that is longer.
+ * The servers expire leases. The holder's deadline is the elector's own and counts from when it
+ * sent its renewal; the session timeout is 1.5 times the TTL (client.h explains why). A session has
+ * one timeout, so each lease length has its own session, up to eight per process. Further lengths
+ * use a session that is longer.
  *
- * Guarantees: two leaders never hold valid windows at the same time while clock rates keep to the
- * declared bound; tokens grow; waiters are served in order, and a leader's end wakes one of them.
- * Not: a leader is not dead because its node is gone; its work is `owed` until it is confirmed. */
+ * Guarantees:
+ *   - Two leaders never have valid leases at the same time while clock rates keep to the declared
+ *     bound.
+ *   - Tokens grow.
+ *   - Waiting candidates are served in order, and the end of a leadership wakes one of them.
+ *
+ * Not guaranteed: that a leader's work is dead when its node is gone. The work is listed in `owed`
+ * until its end is confirmed. */
 #include "store/module.h"
 #include "store/zookeeper/state.h"
 
@@ -30,7 +36,7 @@
 #include <string.h>
 
 #define TTL_MIN_NS     BW_SEC
-#define TTL_DEFAULT_NS (10 * BW_SEC) /* of those who only look */
+#define TTL_DEFAULT_NS (10 * BW_SEC) /* for requests without a TTL */
 
 /* ---- sessions ---- */
 
@@ -39,7 +45,7 @@ static void on_ready(struct bw_zk_client *client)
     struct bw_zk_session *session = client->hooks.context;
     bw_zk_entries_replace(session);
     bw_zk_waiting_start(session);
-    bw_zk_bury(session);
+    bw_zk_end_old_session(session);
 }
 
 static void on_lost(struct bw_zk_client *client)
@@ -87,7 +93,7 @@ static struct bw_zk_session *open_session(struct bw_store *store, bw_time ttl_ns
     return session;
 }
 
-/* One of that length; else a new one, else the shortest that is longer. */
+/* Returns the session of that length; otherwise a new one; otherwise the shortest longer one. */
 static struct bw_zk_session *session_for(struct bw_store *store, bw_time ttl_ns)
 {
     struct bw_zk_session *longer = NULL;
@@ -131,8 +137,9 @@ static int zk_request(struct bw_store *store, const struct bw_store_request *req
         bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory left");
         return 0;
     }
-    if (entry && !entry->leads) /* whoever asks is still there; a leader must renew */
-        entry->asked_at = uv_now(store->loop);
+    /* any request shows that a candidate is alive; a leader must renew */
+    if (entry && !entry->leads)
+        entry->requested_at = uv_now(store->loop);
     op->start = starts[request->op];
     bw_zk_op_start(op);
     bw_zk_client_flush(&session->client);
@@ -144,7 +151,7 @@ static void zk_cancel(struct bw_store *store, uint64_t id)
     bw_jobs_cancel(&store->jobs, id);
 }
 
-/* ---- opening and closing ---- */
+/* ---- open and close ---- */
 
 static int read_auth(struct bw_store *store, char *why)
 {
@@ -154,9 +161,9 @@ static int read_auth(struct bw_store *store, char *why)
     if (error)
         return error;
     if (!store->url.user[0] != !password[0])
-        error = bw_store_say(why, BW_EINVAL,
-                             "a user and a password belong together: "
-                             "zookeeper://USER@HOST/PATH?password-file=FILE");
+        error = bw_store_explain(why, BW_EINVAL,
+                                 "user and password must be given together: "
+                                 "zookeeper://USER@HOST/PATH?password-file=FILE");
     else if (password[0])
         snprintf(store->auth, sizeof store->auth, "%s:%s", store->url.user, password);
     explicit_bzero(password, sizeof password);
@@ -170,9 +177,10 @@ static int read_acl(struct bw_store *store, char *why)
         acl = store->auth[0] ? "creator" : "open";
     bool open = strcmp(acl, "open") == 0, creator = strcmp(acl, "creator") == 0;
     if (!open && !creator && strcmp(acl, "read") != 0)
-        return bw_store_say(why, BW_EINVAL, "acl is '%.40s'; it may be open, creator or read", acl);
+        return bw_store_explain(why, BW_EINVAL,
+                                "invalid acl '%.40s': expected open, creator or read", acl);
     if (!open && !store->auth[0])
-        return bw_store_say(why, BW_EINVAL, "acl=%s needs a user and a password", acl);
+        return bw_store_explain(why, BW_EINVAL, "acl=%s needs a user and a password", acl);
     store->acls[0] = ZOO_CREATOR_ALL_ACL.data[0];
     store->acls[1] = ZOO_READ_ACL_UNSAFE.data[0];
     store->own_acl = (struct ACL_vector){.count = 2, .data = store->acls};
@@ -185,21 +193,22 @@ static int read_url(struct bw_store *store, const char *text, char *why)
     static const char *const keys[] = {"recipe", "acl", "password-file", NULL};
     int error = bw_url_parse(&store->url, text, why);
     if (!error)
-        error = bw_url_only(&store->url, keys, why);
+        error = bw_url_check_keys(&store->url, keys, why);
     if (error)
         return error;
     const char *recipe = bw_url_query(&store->url, "recipe");
     if (recipe && strcmp(recipe, "kazoo") != 0 && strcmp(recipe, "curator") != 0)
-        return bw_store_say(why, BW_EINVAL, "recipe is '%.40s'; it may be curator or kazoo",
-                            recipe);
+        return bw_store_explain(why, BW_EINVAL, "invalid recipe '%.40s': expected curator or kazoo",
+                                recipe);
     store->recipe = recipe && strcmp(recipe, "kazoo") == 0 ? BW_ZK_KAZOO : BW_ZK_CURATOR;
     if (store->url.hosts == 0 || !store->url.host[0].name[0])
-        return bw_store_say(why, BW_EINVAL, "no host in the zookeeper: URL");
+        return bw_store_explain(why, BW_EINVAL, "no host in the zookeeper: URL");
     size_t length = strlen(store->url.path);
     while (length > 0 && store->url.path[length - 1] == '/')
         length--;
     if (length >= BW_ZK_BASE_MAX)
-        return bw_store_say(why, BW_EINVAL, "the path is longer than %u bytes", BW_ZK_BASE_MAX - 1);
+        return bw_store_explain(why, BW_EINVAL, "invalid path: longer than %u bytes",
+                                BW_ZK_BASE_MAX - 1);
     if (length > 0)
         snprintf(store->base, sizeof store->base, "/%.*s", (int)length, store->url.path);
     if (!bw_zk_base_check(store->base, why))
@@ -213,7 +222,7 @@ static int zk_open(struct bw_store **out, const char *url, struct uv_loop_s *loo
 {
     struct bw_store *store = calloc(1, sizeof *store);
     if (!store)
-        return bw_store_say(why, BW_ENOMEM, "no memory left");
+        return bw_store_explain(why, BW_ENOMEM, "no memory left");
     store->loop = loop;
     int error = read_url(store, url, why);
     if (!error)
@@ -249,13 +258,14 @@ static void on_client_closed(struct bw_zk_client *client)
 
 static bool leads(const struct bw_zk_session *session)
 {
-    for (const struct bw_zk_entry *entry = session->entries; entry; entry = entry->next_here)
+    for (const struct bw_zk_entry *entry = session->entries; entry; entry = entry->next_in_session)
         if (entry->leads)
             return true;
     return false;
 }
 
-/* A lead that was not released stands until its session ends by itself: the work may be alive. */
+/* A leadership that was not released keeps its session until the session expires: the work may
+ * still run. */
 static void zk_close(struct bw_store *store)
 {
     store->closing = 1 + store->session_count;
@@ -263,16 +273,17 @@ static void zk_close(struct bw_store *store)
     for (unsigned i = 0; i < store->session_count; i++) {
         struct bw_zk_session *session = store->sessions[i];
         bw_zk_client_close(&session->client, !leads(session), on_client_closed);
-        if (session->burying) {
+        if (session->ending_old) {
             store->closing++;
-            bw_zk_bury_stop(session, on_client_closed);
+            bw_zk_end_old_session_stop(session, on_client_closed);
         }
         bw_zk_entries_free(session);
     }
     bw_zk_elections_free(store);
 }
 
-/* The protocol names no version. What sessions it grants says which TTLs it can serve. */
+/* The protocol does not report a version. The granted session timeout shows which TTLs are
+ * possible. */
 static bool zk_about(struct bw_store *store, char *about)
 {
     for (unsigned i = 0; i < store->session_count; i++) {
@@ -280,7 +291,7 @@ static bool zk_about(struct bw_store *store, char *about)
         if (client->granted_ms <= 0)
             continue;
         snprintf(about, BW_WHY_MAX + 1,
-                 "ZooKeeper, which names no version; granted a session of %d ms, asked for %d ms",
+                 "ZooKeeper (version unknown); granted a session of %d ms, requested %d ms",
                  client->granted_ms, client->wanted_ms);
         return true;
     }
@@ -292,8 +303,8 @@ static const struct bw_store_ops ops = {
     .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = BW_MS,
-    .summary = "ZooKeeper: the servers end a lease with its session, which outlasts the holder's "
-               "window; candidates are served in order; the token is a czxid",
+    .summary = "ZooKeeper: a lease expires with its session, after the holder's own "
+               "deadline; candidates are served in order; the token is a czxid",
     .open = zk_open,
     .request = zk_request,
     .cancel = zk_cancel,

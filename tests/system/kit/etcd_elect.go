@@ -1,8 +1,10 @@
-// etcd_elect: a candidate as Go programs are, on clientv3/concurrency. For the tests of the etcd store.
+// etcd_elect: a candidate that uses etcd's Go client (clientv3/concurrency). The tests of the etcd store
+// run it as a foreign candidate.
 //
 //    etcd_elect ENDPOINTS PREFIX VALUE TTL
 //
-// Says READY when it has a session, LEADER TOKEN when it leads; a line "resign" on its input resigns.
+// It prints READY when it has a session, and "LEADER TOKEN" when it leads. When it reads the line
+// "resign" on its standard input, it resigns.
 package main
 
 import (

@@ -1,19 +1,20 @@
-"""Hosts that are network namespaces: joined by a bridge, cut apart and made lossy by nftables.
+"""Hosts as network namespaces: connected by a bridge, partitioned and made lossy by nftables.
 
     with Network(5) as net:
         process = net[1].start(["bellwether", ...])     # a Host; addresses are net[1].address
-        net.cut(1, 2)                                   # neither hears the other
-        net.cut_one_way(1, 2)                           # 2 does not hear 1
+        net.cut(1, 2)                                   # no packets in either direction
+        net.cut_one_way(1, 2)                           # no packets from 1 to 2
         net.split([1, 2], [3, 4, 5])
-        net.loss(20)                                    # percent of what arrives anywhere
+        net.loss(20)                                    # percent of all arriving packets
         net.heal()
 
-The bridge stands in a namespace of its own, so nothing of it is seen from outside and any number of networks can
-stand side by side with the same addresses. Filters sit where packets arrive. Delay is the relay's business
-(tests/tools/relay.c, class Relay): many kernels have no netem.
+The bridge has its own namespace, so it is invisible from outside, and any number of networks can use the same addresses at the
+same time. Filters act where packets arrive. The relay (tests/tools/relay.c, class Relay) adds delay, because many kernels have
+no netem.
 
-All of it goes when the block ends, however it ends, with every process that is still inside; what a killed test left is
-removed by the next one, for the names bear the pid of who made them. Without root, nft or ip: `why_not()` says so, for tests to be skipped by name."""
+The network and all processes in it are removed when the block ends, however it ends. The next test removes what a killed test
+left: the names contain the pid of their creator. Without root, nft or ip, `why_not()` returns the reason, so that tests can be
+skipped by name."""
 import atexit
 import concurrent.futures
 import itertools
@@ -36,7 +37,7 @@ def run(*words, check=True, text=None):
 
 
 def why_not():
-    """Why there can be no network here; None: there can."""
+    """Why a network cannot be created here; None if it can."""
     if os.geteuid() != 0:
         return "needs root for network namespaces"
     for program in ("ip", "nft", "nsenter"):
@@ -61,7 +62,7 @@ def names():
 
 
 def remove_space(name):
-    """A namespace with all that still lives in it."""
+    """Removes a namespace and kills all processes in it."""
     for pid in run("ip", "netns", "pids", name, check=False).stdout.split():
         try:
             os.kill(int(pid), signal.SIGKILL)
@@ -71,14 +72,14 @@ def remove_space(name):
 
 
 def sweep():
-    """Removes networks whose makers are gone."""
+    """Removes networks whose creators are dead."""
     for name in names():
         pid = re.match(rf"{PREFIX}-(\d+)-", name)
         if pid and not os.path.exists(f"/proc/{pid[1]}"):
             remove_space(name)
 
 
-networks = set()  # that stand now
+networks = set()  # that exist now
 
 
 def remove_all(*_):
@@ -88,7 +89,7 @@ def remove_all(*_):
 
 def on_term(*_):
     remove_all()
-    os._exit(1)  # tests in threads are not waited for
+    os._exit(1)  # does not wait for tests in threads
 
 
 atexit.register(remove_all)
@@ -100,7 +101,7 @@ class Host:
     def __init__(self, net, number):
         self.number, self.address = number, f"{NETWORK}.{number}"
         self.space = f"{net.prefix}-h{number}"
-        self.cut_from = set()   # numbers of hosts that are not heard
+        self.cut_from = set()   # numbers of hosts whose packets are dropped
         self.lost_from = {}     # number, or None for all: percent lost
         self.processes = []
         far = f"h{number}"
@@ -114,7 +115,7 @@ class Host:
                  "add chain inet cut arrive { type filter hook input priority 0; policy accept; }\n")
 
     def words(self, words):
-        """The same command inside: only the network is another one, and the pid stays the command's own."""
+        """The command line that runs a command on this host: only its network differs, and the pid is that of the command."""
         return ["nsenter", f"--net=/run/netns/{self.space}", "--", *words]
 
     def start(self, words, **options):
@@ -130,7 +131,7 @@ class Host:
         run(*self.words(["nft", "-f", "-"]), text=script)
 
     def filter(self):
-        """All rules anew, at once."""
+        """Replaces all rules atomically."""
         rules = ["flush chain inet cut arrive"]
         for number in sorted(self.cut_from):
             rules.append(f"add rule inet cut arrive ip saddr {NETWORK}.{number} drop")
@@ -178,7 +179,7 @@ class Network:
         self.remove()
 
     def remove(self):
-        """Every process that was started here, then the namespaces; more than once does no harm."""
+        """Kills every process that was started here, then removes the namespaces. May be called more than once."""
         if self.gone:
             return
         self.gone = True
@@ -196,7 +197,7 @@ class Network:
     # ---- faults ----
 
     def cut_one_way(self, source, target):
-        """`target` does not hear `source`."""
+        """Drops packets from `source` to `target`."""
         self.hosts[target].cut_from.add(source)
         self.hosts[target].filter()
 
@@ -208,7 +209,7 @@ class Network:
         self.split([number], [other for other in self.hosts if other != number])
 
     def split(self, *groups):
-        """On all hosts at the same time, as far as one can: half a cut is another fault."""
+        """Applies the filters on all hosts at nearly the same time: half a partition is another fault."""
         for i, group in enumerate(groups):
             for others in groups[i + 1:]:
                 for a in group:
@@ -222,7 +223,7 @@ class Network:
             list(pool.map(lambda host: host.filter(), self.hosts.values()))
 
     def loss(self, percent, source=None, target=None):
-        """Of what arrives at `target` (None: anywhere) from `source` (None: anybody); 0 ends it."""
+        """Drops a percentage of the packets that arrive at `target` (None: all hosts) from `source` (None: all hosts); 0 ends it."""
         for number, host in self.hosts.items():
             if target in (None, number):
                 if percent:
@@ -239,7 +240,7 @@ class Network:
 
 
 class Relay:
-    """A slow line to target ("ADDRESS:PORT"), on `host` or, without one, here; listens on `address`."""
+    """A slow connection to target ("ADDRESS:PORT"), on `host` or, without one, on this host; listens on `address`."""
 
     def __init__(self, program, target, delay_ms, jitter_ms=0, loss=0, seed=1, host=None, listen="127.0.0.1:0"):
         words = [program, listen, target, "--delay", str(delay_ms), "--jitter", str(jitter_ms), "--loss", str(loss),

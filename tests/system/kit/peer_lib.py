@@ -1,7 +1,7 @@
-"""Peers of `bellwether peer` as real processes on loopback, seen by the witness of run_lib.
+"""Peers of `bellwether peer` as real processes on loopback, checked by the witness of run_lib.
 
-A PeerRoom is a Room whose candidates are peers: named by their number, each with a port and a directory of its own that
-stay when it is started again."""
+A PeerRoom is a Room whose candidates are peers. Each peer is named by its number, and keeps its port and directory when it is
+restarted."""
 import json
 import os
 import subprocess
@@ -21,7 +21,7 @@ class PeerRoom(Room):
         self.ports = {str(i): port for i, port in enumerate(free_ports(size, host), 1)}
         self.expect = size
         self.keys = ()
-        self.others = None  # what to join, or the words that say who the others are; None: all ports
+        self.others = None  # addresses to join, or options that name the other peers; None: all ports
 
     def address(self, name):
         return f"[{self.host}]:{self.ports[name]}" if ":" in self.host else f"{self.host}:{self.ports[name]}"
@@ -33,24 +33,30 @@ class PeerRoom(Room):
                 os.path.join(self.dir, "data" + name), "--election", self.election, *expect, *self.keys]
 
     def add(self, name):
-        """A port for one more."""
+        """Adds a port for one more peer."""
         self.ports[name] = free_port(self.host)
         self.expect = 0
 
     def start(self, *modes):
-        """One peer for each port."""
+        """Starts one peer for each port."""
         return [self.candidate(name, *modes) for name in self.ports]
 
     def ask(self, *words, keys=None, at=None):
-        """A client's command: exit code, what it printed, what it complained of."""
+        """Runs a client command. Returns its exit code, output and error output."""
         joins = ",".join(map(self.address, at or self.ports))
         line = [self.bellwether, "peer", *words, "--join", joins, "--election", self.election,
                 *(self.keys if keys is None else keys)]
         done = subprocess.run(self.from_where(line), capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
+    def done(self, *words, **more):
+        """Runs a client command that must succeed. Returns its output."""
+        code, out, errors = self.ask(*words, **more)
+        assert code == 0, f"{' '.join(words)}: exit {code}, output {out!r}, errors {errors!r}"
+        return out
+
     def from_where(self, line):
-        """A client's command as it is run: here, or on a host of the test's own."""
+        """The command line of a client: on this host, or on a host of the test."""
         return line
 
     def json(self, *words, **more):
@@ -59,7 +65,7 @@ class PeerRoom(Room):
         return json.loads(out)
 
     def all_alive(self, count, seconds=HANG_S):
-        """Waits until one of them sees so many members alive."""
+        """Waits until one of them sees `count` members alive."""
         def seen():
             code, out, _ = self.ask("members", "--json")
             if code != 0:
@@ -69,7 +75,7 @@ class PeerRoom(Room):
         wait_for(seen, seconds, 0.05)
 
     def agreed(self, seconds=HANG_S):
-        """Waits until all see the same leader; its number."""
+        """Waits until all see the same leader. Returns its number."""
         def same():
             code, out, _ = self.ask("status", "--json")
             if code != 0:

@@ -1,7 +1,7 @@
-"""Candidates of `bellwether run` as real processes, and what their witness saw.
+"""Candidates of `bellwether run` as real processes, and the log of their witness.
 
 A Room is a directory with a database, a witness log and its lock; a Candidate is a supervisor with its guardian.
-Nothing here trusts what Bellwether says about itself where the witness (run_witness.c) or the kernel can be asked."""
+Where possible, checks rely on the witness (run_witness.c) or the kernel, not on the output of Bellwether."""
 import json
 import os
 import random
@@ -12,19 +12,20 @@ import subprocess
 import tempfile
 import threading
 import time
+import traceback
 
-# However this was started (nohup, a background job): what is tested starts with nothing ignored.
+# The tested programs start with no ignored signals, however this program was started (nohup, a background job).
 for _number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(_number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ELECTION = "e"
-HANG_S = 60.0  # nothing is judged by it: what must be quick is measured by the witness
-STORY_LINES = 60  # of each, when a test fails
+HANG_S = 60.0  # only detects a hang; the witness measures what must be fast
+STORY_LINES = 60  # lines per log that are shown when a test fails
 
 
 def wait_for(what, seconds=HANG_S, pause=0.002):
-    """The first true value of what(), or an AssertionError that names it."""
+    """Waits for the first true value of what() and returns it; raises an AssertionError that names it otherwise."""
     until = time.monotonic() + seconds
     while True:
         value = what()
@@ -36,7 +37,7 @@ def wait_for(what, seconds=HANG_S, pause=0.002):
 
 
 def text_of(path):
-    """What others have written so far; a file that is not there yet is empty."""
+    """The current content of a file; empty if it does not exist yet."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -45,7 +46,7 @@ def text_of(path):
 
 
 def stat_of(pid):
-    """State letter, parent and start tick of a process; None: gone."""
+    """State letter, parent and start tick of a process; None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             rest = file.read().rsplit(")", 1)[1].split()
@@ -72,7 +73,7 @@ def private_dirty_kb(pid):
 
 
 def cpu_seconds(pid):
-    """By the scheduler's nanoseconds, not by ticks."""
+    """CPU time of a process, from the scheduler's nanoseconds, not from ticks."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
@@ -80,14 +81,23 @@ def cpu_seconds(pid):
     return total / 1e9
 
 
-HELD = []  # the names of the ports this program was given: they are let go with it
+BROKEN = []  # exceptions that ended a thread of the test: without this, the test would not notice
+
+
+def keep_exception(broken):
+    if broken.exc_type is not SystemExit:
+        BROKEN.append("".join(traceback.format_exception(broken.exc_type, broken.exc_value, broken.exc_traceback)))
+
+
+threading.excepthook = keep_exception
+HELD = []  # sockets that reserve the ports of this program; released when it ends
 
 
 def is_free(port, host):
-    """For TCP and UDP, now; and no other program of these tests was given it, bound or not."""
+    """True if the port is free for TCP and UDP and not reserved by another test program."""
     name, family = socket.socket(socket.AF_UNIX), socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as tcp, socket.socket(family, socket.SOCK_DGRAM) as udp:
-        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what another thread's child inherited is in nobody's way
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # an inherited descriptor must not block the port
         try:
             name.bind(f"\0bellwether-test-port-{port}")
             tcp.bind((host, port))
@@ -100,7 +110,7 @@ def is_free(port, host):
 
 
 def free_ports(count=1, host="127.0.0.1"):
-    """Ports of a host that is ours, below those the kernel gives to connections by itself: one whose server is down stays ours."""
+    """Reserves ports below the range that the kernel gives to connections: a port stays reserved while its server is down."""
     ports = []
     for port in random.SystemRandom().sample(range(15000, 32000), 2000):
         if is_free(port, host):
@@ -111,9 +121,9 @@ def free_ports(count=1, host="127.0.0.1"):
 
 
 def install(source, path, text=None):
-    """Puts a program in place to be executed. Another process writes it: a descriptor that this one had open for writing would be
-    inherited by whatever another thread forks at that moment, and until that has become its own program nobody could execute the
-    file ("Text file busy")."""
+    """Writes a program to be executed. Another process writes it: if this one had the file open for writing, a child that another
+    thread forks at that moment would inherit the descriptor, and until the child execs, the file could not be executed
+    ("Text file busy")."""
     subprocess.run(["install", "-m", "755", source, path], input=text, check=True, encoding="utf-8", timeout=60)
     return path
 
@@ -122,25 +132,33 @@ def install_script(path, text):
     return install("/dev/stdin", path, "#!/bin/sh\n" + text)
 
 
+def why_not_contained(kind):
+    """Why this machine does not permit this containment; empty if it does. Bellwether itself has no say in it."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "containment.sh")
+    done = subprocess.run([script, kind], capture_output=True, text=True, check=False, timeout=HANG_S)
+    return "" if done.returncode == 0 else (done.stdout + done.stderr).strip() or f"{script} {kind} failed"
+
+
 class Room:
-    """Where candidates meet. The programs come from the test's command line."""
+    """The environment of one test. The programs come from the test's command line."""
 
     def __init__(self, bellwether, witness, containment="auto", ttl="1500ms", kill_after="200ms", retry=None,
-                 store=None):
+                 store=None, env=None):
         base = os.environ.get("TMPDIR", "/tmp")
         self.dir = tempfile.mkdtemp(prefix="bellwether-run-", dir=base)
         self.db = os.path.join(self.dir, "elections.db")
-        self.given_store = store
+        self.given_store, self.env = store, env or {}
         self.bellwether, self.witness, self.containment = bellwether, witness, containment
         self.options = [*(["--ttl", ttl] if ttl else []), "--kill-after", kill_after, "--containment", containment, "--log", "json"]
         if retry:
             self.options += ["--retry", retry]
         self.candidates = []
+        self.epochs = []  # numbers of starts when the store lost its state, so that tokens begin again
         self.election = ELECTION
 
     @property
     def store(self):
-        """The URL: the one given, or the database, which a test may put elsewhere."""
+        """The store URL: the given one, or the database, which a test may move."""
         return self.given_store or "sqlite:" + self.db
 
     def __enter__(self):
@@ -151,17 +169,29 @@ class Room:
             error.add_note(self.story())
         for candidate in self.candidates:
             candidate.destroy()
+        self.kill_the_rest()
         shutil.rmtree(self.dir, ignore_errors=True)
 
+    def kill_the_rest(self):
+        """Kills processes whose command lines contain the directory of this test: if a test killed both supervisor and guardian,
+        nothing else ends their work."""
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    if self.dir.encode() in file.read() and int(entry) != os.getpid():
+                        send(int(entry), signal.SIGKILL)
+            except OSError:
+                pass
+
     def story(self):
-        """What the witness and the candidates wrote, for whoever must understand a failure."""
+        """The logs of the witness and the candidates, to explain a failure."""
         parts = ["witness:"] + [" ".join(line) for line in self.lines()[-STORY_LINES:]]
         for candidate in self.candidates:
             parts += [candidate.name + ":"] + candidate.text().splitlines()[-STORY_LINES:]
         return "\n".join(parts)
 
     def words(self, name):
-        """How a candidate of that name is started."""
+        """The command line of a candidate."""
         return [self.bellwether, "run", "--store", self.store, "--election", self.election, "--id", name]
 
     def candidate(self, name, *modes, options=(), command=None, env=None, shim=None):
@@ -177,7 +207,7 @@ class Room:
         return [line for line in self.lines() if line[0] == "start"]
 
     def started(self, count=1, seconds=HANG_S):
-        """Waits until so many works have started; the last one's line."""
+        """Waits until `count` commands have started. Returns the line of the last one."""
         def enough():
             return len(self.starts()) >= count
         enough.__doc__ = f"start number {count}; the witness saw {self.starts()}"
@@ -185,21 +215,22 @@ class Room:
         return self.starts()[count - 1]
 
     def leader(self, count=1, seconds=HANG_S):
-        """The candidate that runs work number `count`, the last so far. Its own log may come later than the witness'."""
+        """The candidate that runs command number `count`, the last one so far. Its own log may lag behind the witness log."""
         self.started(count, seconds)
 
         def told():
-            """the candidates to tell what they started"""
+            """the candidates to log what they started"""
             return sum(len(c.events("started")) for c in self.candidates) >= count
         wait_for(told, seconds)
         return max((c for c in self.candidates if c.events("started")), key=lambda c: c.events("started")[-1]["time"])
 
     def judge(self):
-        """What must hold whatever happened: never two at once, tokens only grow."""
+        """Checks what must always hold: never two commands at once, and tokens only grow."""
         overlaps = [line for line in self.lines() if line[0] == "overlap"]
         assert not overlaps, f"two at once: {overlaps}"
         tokens = [int(line[1]) for line in self.starts()]
-        assert tokens == sorted(set(tokens)), f"tokens do not grow: {tokens}"
+        for begin, end in zip([0, *self.epochs], [*self.epochs, len(tokens)]):
+            assert tokens[begin:end] == sorted(set(tokens[begin:end])), f"tokens do not grow: {tokens}"
 
 
 class Candidate:
@@ -209,7 +240,7 @@ class Candidate:
         words = room.words(name) + room.options + options + ["--"]
         words += command if command is not None else [room.witness, room.dir] + modes
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
-        environment.update(env or {})
+        environment.update({**room.env, **(env or {})})
         if shim:
             environment["LD_PRELOAD"] = shim
         self.err = open(self.errors, "ab")
@@ -218,7 +249,7 @@ class Candidate:
         self.pid = self.process.pid
 
     def events(self, kind=None):
-        """Its own log, to see reasons; proofs come from the witness."""
+        """Events of its own log, for reasons; proofs come from the witness."""
         found = []
         with open(self.errors, encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -264,7 +295,7 @@ class Candidate:
         return self.process.wait(seconds)
 
     def leads(self):
-        """Is the last work it started the last one the witness saw? The witness may be quicker than the log."""
+        """True if the last command it started is the last one the witness saw. The witness may be faster than the log."""
         until = time.monotonic() + 2
         while time.monotonic() < until:
             started = self.events("started")
@@ -317,5 +348,8 @@ class Tap:
             print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
 
     def end(self):
+        """Prints the plan and returns the exit code. A thread that an exception ended fails the test program."""
+        if BROKEN:
+            self.result(False, "every thread of the test ends without an exception", "\n".join(BROKEN))
         print(f"1..{self.count}")
         return 1 if self.failed else 0

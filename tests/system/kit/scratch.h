@@ -1,6 +1,6 @@
-/* A directory of its own for a test, gone afterwards. */
-#ifndef BW_TESTS_SYSTEM_SCRATCH_H
-#define BW_TESTS_SYSTEM_SCRATCH_H
+/* A scratch directory for one test, removed afterwards. */
+#ifndef BW_TESTS_SYSTEM_KIT_SCRATCH_H
+#define BW_TESTS_SYSTEM_KIT_SCRATCH_H
 
 #include <ftw.h>
 #include <stdio.h>

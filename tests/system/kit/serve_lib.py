@@ -1,4 +1,5 @@
-"""Nodes of `bellwether serve` and a real etcd for the tests of the service, asked by etcdctl and by JSON over HTTP."""
+"""Nodes of `bellwether serve` and a real etcd for the tests of the service, reached with etcdctl and JSON over
+HTTP."""
 import base64
 import http.client
 import json
@@ -9,18 +10,35 @@ import subprocess
 import threading
 
 from run_lib import wait_for
-from store_lib import PATIENCE_S, Server, Skip, free_ports, program
+from store_lib import TIMEOUT_S, Server, Skip, free_ports, program
 
 
 HERE = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+
+
+def newest_version():
+    """The newest version of the protocol between nodes that the source knows."""
+    header = os.path.join(os.path.dirname(__file__), "../../../src/core/replica/protocol.h")
+    with open(header, encoding="utf-8") as file:
+        return int(re.search(r"#define BW_MESH_VERSION (\d+)u", file.read()).group(1))
 
 
 def b64(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
 
 
+def await_joined(nodes):
+    """Waits until users can be changed. Before that, one error is right: not every member has joined yet."""
+    def joined(port):
+        status, answer = nodes.post("/v3/auth/user/delete", {"name": "nobody"}, port)
+        assert status != 503 or "every member must run this version and have joined once" in answer["message"], answer
+        return status != 503
+    for port in nodes.ports:
+        wait_for(lambda p=port: joined(p), TIMEOUT_S, 0.02)
+
+
 class Target:
-    """Something that speaks etcd's API on ports of loopback."""
+    """A service with etcd's API on loopback ports."""
 
     ports, servers = (), ()
 
@@ -38,7 +56,7 @@ class Target:
 
     def ask(self, verb, path, body=None, headers=None, port=None):
         """(status, body, headers) of one request."""
-        link = http.client.HTTPConnection("127.0.0.1", port or self.ports[0], timeout=PATIENCE_S)
+        link = http.client.HTTPConnection("127.0.0.1", port or self.ports[0], timeout=TIMEOUT_S)
         try:
             link.request(verb, path, body=body, headers=headers or {})
             answer = link.getresponse()
@@ -46,12 +64,12 @@ class Target:
         finally:
             link.close()
 
-    def post(self, path, body, port=None):
-        status, text, _ = self.ask("POST", path, json.dumps(body), port=port)
+    def post(self, path, body, port=None, headers=None):
+        status, text, _ = self.ask("POST", path, json.dumps(body), headers, port)
         return status, json.loads(text)
 
-    def stream(self, path, body, port=None):
-        return Stream(port or self.ports[0], path, body)
+    def stream(self, path, body, port=None, headers=None):
+        return Stream(port or self.ports[0], path, body, headers)
 
     def is_healthy(self, port):
         try:
@@ -60,7 +78,7 @@ class Target:
             return False
 
     def leader(self):
-        """The number of the node that leads."""
+        """The number of the leader's node."""
         def known():
             """a leader"""
             for i, port in enumerate(self.ports):
@@ -70,15 +88,15 @@ class Target:
                 except (OSError, http.client.HTTPException):
                     pass
             return None
-        return wait_for(known, PATIENCE_S, 0.02)[0]
+        return wait_for(known, TIMEOUT_S, 0.02)[0]
 
 
 class Stream:
-    """A stream of the gateway: a line for each message."""
+    """A stream of the gateway: one line per message."""
 
-    def __init__(self, port, path, body):
-        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-        self.link.request("POST", path, body=json.dumps(body))
+    def __init__(self, port, path, body, headers=None):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+        self.link.request("POST", path, body=json.dumps(body), headers=headers or {})
         self.answer = self.link.getresponse()
 
     def line(self):
@@ -89,9 +107,9 @@ class Stream:
 
 
 class Link:
-    """One connection that is kept open; a failure is an OSError, and nobody knows then what was done."""
+    """One connection that is kept open. A failure raises OSError; then the outcome of the request is unknown."""
 
-    def __init__(self, port, host="127.0.0.1", patience=PATIENCE_S):
+    def __init__(self, port, host="127.0.0.1", patience=TIMEOUT_S):
         self.port, self.host, self.patience, self.link = port, host, patience, None
 
     def post(self, path, body):
@@ -112,7 +130,7 @@ class Link:
 
 
 class Nodes(Target):
-    """One node of ours, or several that are one cluster."""
+    """One node of ours, or several that form a cluster."""
 
     def __init__(self, place, bellwether, count=1, options=(), wait=True):
         ports = free_ports(2 * count)
@@ -132,7 +150,7 @@ class Nodes(Target):
 
 
 class Cluster(Target):
-    """Nodes that come and go; by name."""
+    """Nodes that join and leave, by name."""
 
     def __init__(self, place, bellwether, count=3, options=()):
         self.bellwether, self.options = os.path.abspath(bellwether), list(options)
@@ -159,7 +177,7 @@ class Cluster(Target):
         return self.nodes[name]
 
     def all_live(self):
-        """One that could not begin keeps the others waiting: then it is the one to hear of."""
+        """A node that could not start keeps the others waiting, so report that one."""
         for node in self.nodes.values():
             assert not node.process or node.process.poll() in (None, 0, -9), node.tail()
         return True
@@ -185,7 +203,7 @@ class Cluster(Target):
         return next(i for i, m in self.members(at).items() if m.get("name") == name)
 
     def add(self, name, at, *words):
-        """Adds it and starts it; not waited for."""
+        """Adds and starts the node, without waiting for it."""
         self.give_ports(name)
         self.ctl("member", "add", name, f"--peer-urls=http://{self.peers(name)}", *words, endpoints=self.at(at))
         return self.joiner(name, [n for n in self.nodes if n != name]).start(wait=False)
@@ -200,36 +218,41 @@ class Cluster(Target):
             return mine and not mine[0].get("isLearner")
         voter.__doc__ = f"{name} to vote"
         try:
-            wait_for(voter, PATIENCE_S, 0.05)
+            wait_for(voter, TIMEOUT_S, 0.05)
         except AssertionError as why:
             raise AssertionError(f"{why}; of {self.members(at)}, it says: {self.nodes[name].tail()}") from why
 
     def leads(self):
-        """The name of the node that leads."""
+        """The name of the leader's node."""
         running = [name for name, node in list(self.nodes.items()) if node.process and node.process.poll() is None]
         return running[self.leader()]
 
     def ends(self, name):
         """Exit code and last lines of a node that ends by itself."""
-        return self.nodes[name].process.wait(PATIENCE_S), self.nodes[name].tail()
+        return self.nodes[name].process.wait(TIMEOUT_S), self.nodes[name].tail()
 
 
 class Etcd(Target):
-    """A real etcd, one member: what ours is measured by."""
+    """A real etcd, the reference for ours: one member, or several that form a cluster."""
 
-    def __init__(self, place):
-        port, peer = free_ports(2)
-        self.ports = [port]
-        self.servers = [Server(place, "etcd", [
-            program("etcd", "etcd-server"), "--name", "m0", "--data-dir", place.folder("etcd"), "--logger", "zap", "--log-level",
-            "error", "--listen-client-urls", f"http://127.0.0.1:{port}", "--advertise-client-urls", f"http://127.0.0.1:{port}",
-            "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-            "--initial-cluster", f"m0=http://127.0.0.1:{peer}"], port=port, ready=lambda: self.is_healthy(port))]
-        self.servers[0].start()
+    def __init__(self, place, count=1, options=()):
+        ports = free_ports(2 * count)
+        self.ports, peers = ports[:count], ports[count:]
+        cluster = ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, peer in enumerate(peers))
+        self.servers = [Server(place, f"etcd-m{i}", [
+            program("etcd", "etcd-server"), "--name", f"m{i}", "--data-dir", place.folder(f"etcd{i}"), "--logger", "zap",
+            "--log-level", "error", "--listen-client-urls", f"http://127.0.0.1:{port}", "--advertise-client-urls",
+            f"http://127.0.0.1:{port}", "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls",
+            f"http://127.0.0.1:{peer}", "--initial-cluster", cluster, *options],
+            port=port, ready=lambda port=port: self.is_healthy(port)) for i, (port, peer) in enumerate(zip(self.ports, peers))]
+        for server in self.servers:
+            server.start(wait=False)
+        for server in self.servers:
+            server.wait_ready()
 
 
 class Authority:
-    """A certificate authority of the test's own."""
+    """A certificate authority for the test."""
 
     def __init__(self, place, name):
         self.dir = place.folder(name)
@@ -247,7 +270,7 @@ class Authority:
         subprocess.run([program("openssl", "openssl"), *words], check=True, capture_output=True, timeout=60)
 
     def sign(self, name, days=365, usage=None, cn=None, names=HERE):
-        """Paths of a certificate and its key. -1 days: it ended yesterday."""
+        """Paths of a certificate and its key. -1 days: it expired yesterday."""
         ext, csr, crt = self.path(name + ".ext"), self.path(name + ".csr"), self.path(name + ".crt")
         with open(ext, "w", encoding="utf-8") as file:
             file.write(names + "\n" + (f"extendedKeyUsage={usage}\n" if usage else ""))
@@ -257,15 +280,30 @@ class Authority:
         return crt, self.path(name + ".key")
 
 
+    def revoke(self, *pairs):
+        """Path of the revocation list, with these certificates and all that were revoked before."""
+        settings, index, crl = self.path("ca.conf"), self.path("index"), self.path("crl.pem")
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(f"[ca]\ndefault_ca=this\n[this]\ndatabase={index}\ndefault_md=sha256\ndefault_crl_days=30\n")
+        with open(index, "a", encoding="utf-8"):
+            pass
+        signer = ("-config", settings, "-keyfile", self.key, "-cert", self.crt)
+        for pair in pairs:
+            self.openssl("ca", *signer, "-revoke", pair[0])
+        self.openssl("ca", *signer, "-gencrl", "-out", crl + ".new")
+        os.replace(crl + ".new", crl)
+        return crl
+
+
 def certificate_words(pair, ca=None, prefix="--"):
     return [f"{prefix}cert", pair[0], f"{prefix}key", pair[1], *([f"{prefix}ca", ca] if ca and prefix != "--" else [])]
 
 
-BUILDING = threading.Lock()  # tests of one program run side by side
+BUILDING = threading.Lock()  # tests of one program run in parallel
 
 
 def go_program(beside):
-    """A candidate on Go's own package, built once beside the tests' programs; skipped where there is no Go."""
+    """A candidate with Go's own package, built once next to the tests' programs; skipped without Go."""
     built, source = os.path.join(beside, "etcd_elect"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "etcd_elect.go")
     with BUILDING:
         build_go(built, source, beside)
@@ -279,7 +317,7 @@ def build_go(built, source, beside):
             raise Skip("Go's etcd client is not here: install golang-etcd-server-dev")
         new = f"{built}.{os.getpid()}"
         env = dict(os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOFLAGS="-p=2")
-        if not env.get("HOME"):  # where Go keeps what it compiled: minutes of work that every clone and build directory shares
+        if not env.get("HOME"):  # Go's build cache: minutes of work that all clones and build directories share
             env["GOCACHE"] = os.path.join(beside, "gocache")
         subprocess.run([go, "build", "-o", new, source], check=True, timeout=1200, capture_output=True, env=env)
         os.replace(new, built)

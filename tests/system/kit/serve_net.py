@@ -1,7 +1,8 @@
-"""Nodes of `bellwether serve`, each in a network of its own: namespaces joined by a bridge, cut one way or both.
+"""Nodes of `bellwether serve`, each in its own network namespace; a bridge joins them, and links can be cut one
+way or both.
 
-The caller's own network namespace becomes the hub, so nothing of it is seen or left behind elsewhere. A cut is a wrong hardware
-address for one neighbour: what is sent to it is lost on the way, without a word to anybody, in that direction alone."""
+The caller's own network namespace becomes the hub, so nothing is visible or left behind elsewhere. A cut sets a
+wrong hardware address for one neighbour: packets to it are lost silently, in that direction only."""
 import ctypes
 import http.client
 import os
@@ -10,7 +11,7 @@ import subprocess
 
 from run_lib import wait_for
 from serve_lib import Link
-from store_lib import PATIENCE_S, Skip, program
+from store_lib import TIMEOUT_S, Skip, program
 
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 CLIENTS, PEERS = 2379, 2380
@@ -18,7 +19,7 @@ NOWHERE = "02:00:00:00:ff:ff"
 
 
 def own_network():
-    """This process, and all it starts from now on, in a network of its own."""
+    """Moves this process, and all it starts from now on, into its own network."""
     program("ip", "iproute2")
     if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK) != 0:
         raise Skip("networks of one's own need root")
@@ -43,13 +44,13 @@ class NetNode:
         self.number, self.name, self.log = number, f"n{number}", os.path.join(place.dir, f"n{number}.log")
         self.env = dict(os.environ, **(env or {}))
         self.process, self.stopped = None, False
-        # It holds the network and ends with us, however we end.
+        # It holds the namespace and ends with this process, however that ends.
         self.holder = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.words = ["nsenter", "-t", str(self.holder.pid), "-n", *words, "--node", self.name, "--data", place.folder(self.name),
                       "--listen", f"{address(number)}:{CLIENTS}", "--insecure"]
 
     def connect(self):
-        wait_for(self.is_apart, PATIENCE_S)
+        wait_for(self.is_apart, TIMEOUT_S)
         pid, number, link = self.holder.pid, self.number, f"v{self.number}"
         do("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         do("ip", "link", "set", link, "master", "hub", "up")
@@ -58,7 +59,7 @@ class NetNode:
         do("ip", "link", "set", "lo", "up", inside=pid)
 
     def is_apart(self):
-        """a network of its own"""
+        """a separate network"""
         return os.stat(f"/proc/{self.holder.pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino
 
     def start(self):
@@ -82,7 +83,7 @@ class NetNode:
     def lives(self):
         return self.process is not None and self.process.poll() is None
 
-    def ask(self, path, patience=PATIENCE_S):
+    def ask(self, path, patience=TIMEOUT_S):
         link = http.client.HTTPConnection(address(self.number), CLIENTS, timeout=patience)
         try:
             link.request("GET", path)
@@ -100,7 +101,7 @@ class NetNode:
     def leads(self):
         return not self.stopped and self.lives() and b"\netcd_server_is_leader 1" in self.ask("/metrics", 2)[1]
 
-    def link(self, patience=PATIENCE_S):
+    def link(self, patience=TIMEOUT_S):
         return Link(CLIENTS, address(self.number), patience)
 
     def tail(self):
@@ -115,7 +116,8 @@ class NetNode:
 
 
 class Net:
-    """So many nodes, one cluster; the caller stands in the middle and reaches all of them, whatever is cut between them."""
+    """`count` nodes in one cluster. The caller is in the middle and reaches all of them, whatever is cut between
+    them."""
 
     def __init__(self, place, bellwether, count, options=()):
         cluster = ",".join(f"n{i}={address(i)}:{PEERS}" for i in range(count))
@@ -150,16 +152,16 @@ class Net:
 
     def wait_ready(self):
         for node in self.nodes:
-            wait_for(node.ready, PATIENCE_S, 0.02)
+            wait_for(node.ready, TIMEOUT_S, 0.02)
 
     def leader(self):
         def known():
             """a leader"""
             return [node for node in self.nodes if node.leads()]
-        return wait_for(known, PATIENCE_S, 0.02)[-1]
+        return wait_for(known, TIMEOUT_S, 0.02)[-1]
 
     def cut(self, sender, receiver):
-        """What the one sends to the other is lost."""
+        """Packets from the sender to the receiver are lost."""
         self.cuts.add((sender, receiver))
         self.neighbour(sender, receiver, NOWHERE)
 

@@ -1,5 +1,6 @@
-/* Failures on order. Only calls on database files (those SQLite makes) are counted and failed: ours
- * go to lock files and bells, whose loss is harmless and tested elsewhere. */
+/* Injects failures. Only calls on database files (those of SQLite) are counted and fail. Calls of
+ * Bellwether itself go to lock files and wake-up files; losing those is harmless and tested
+ * elsewhere. */
 #include "system/kit/shim.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
-"""Real servers for the tests of stores, a proxy that misbehaves in front of them, and the frame of such a test.
+"""Real servers for store tests, a fault-injecting proxy in front of them, and the frame of a test program.
 
     store_NAME.py BELLWETHER WITNESS CONFORMANCE [NAME...]
 
-A test program makes its servers in a Place, hands their URL to the conformance suite, and adds what only this store must
-show. A server that is not on the machine skips its tests by name, never silently."""
+A test program starts its servers in a Place, runs the conformance suite on their URL, and adds tests of this store only.
+If a server is not installed, its tests are skipped by name, never silently."""
 import asyncio
 import concurrent.futures
 import json
@@ -19,12 +19,14 @@ import threading
 import time
 import traceback
 
+import stall
 from run_lib import Room, Tap, free_ports, send, wait_for
 
-SANITIZED = "ASAN_OPTIONS" in os.environ  # memory then costs several times as much: bounds on it mean nothing
+SANITIZED = "ASAN_OPTIONS" in os.environ  # sanitizers multiply memory use: do not check bounds on it
 SHARES = 3  # processes that share the conformance suite
-PATIENCE_S = 60.0  # until a server must answer; nothing is judged by it
-# What builds with sanitizers run of a store: its code from end to end, and what strangers send it.
+TIMEOUT_S = 60.0  # timeout of waits; no result depends on it
+STALL_S = 0.25  # a shorter stall does not let a command miss its --timeout of a second
+# Tests that sanitizer builds run: the conformance suite, and hostile input.
 SMALL = re.compile("^conformance|hostile|garbage|endless|that_lie")
 
 
@@ -33,10 +35,10 @@ class Skip(Exception):
 
 
 def program(name, package, *places):
-    """The path of a server's program; skips the test, naming the package, where there is none."""
+    """Path of a server's program. Skips the test, naming the package, if it is not installed."""
     found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", *places]))
     if not found:
-        raise Skip(f"{name} is not here: install {package}")
+        raise Skip(f"{name} is not installed: install {package}")
     return found
 
 
@@ -47,7 +49,7 @@ def listens(port):
 
 
 class Server:
-    """One process of a server. Killed by pid, with all it started, when the place is left."""
+    """One server process. Killed by process group, with all its children, when the Place exits."""
 
     def __init__(self, place, name, words, port=None, env=None, cwd=None, ready=None, user=None):
         self.place, self.name, self.words, self.port = place, name, words, port
@@ -70,14 +72,14 @@ class Server:
             assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}:\n{self.tail()}"
             return self.ready()
         is_ready.__doc__ = f"{self.name} to be ready"
-        wait_for(is_ready, PATIENCE_S, 0.02)
+        wait_for(is_ready, TIMEOUT_S, 0.02)
 
     def tail(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return "".join(file.readlines()[-20:])
 
     def group(self, number):
-        """The whole session of the server: Java and others start helpers."""
+        """Signals the whole process group of the server: some servers start helper processes."""
         if self.process and self.process.poll() is None:
             try:
                 os.killpg(self.process.pid, number)
@@ -101,7 +103,7 @@ class Server:
 
 
 class Place:
-    """A directory, the servers in it and the proxies before them; all gone when it is left."""
+    """A directory, the servers in it and the proxies in front of them. All are removed on exit."""
 
     def __init__(self, name):
         self.name = name
@@ -139,12 +141,12 @@ class Place:
 
 
 class Proxy:
-    """A TCP relay to a port of loopback with a will of its own. Settings take effect at once, on open connections too.
+    """A TCP relay to a loopback port that injects faults. Settings take effect immediately, also on open connections.
 
-    cut()      closes every connection and refuses new ones     drop()     swallows all bytes, both ways; connections stay open
-    mute()     swallows the server's answers only               heal()     behaves again (what was swallowed stays lost)
-    delay(s)   holds every byte for s seconds, both ways        limit(n)   closes a connection after n bytes of answers
-    replace(f) passes each chunk of an answer through f"""
+    cut()      closes every connection and refuses new ones     drop()     drops all bytes, both ways; connections stay open
+    mute()     drops the server's responses only                heal()     works normally again (dropped bytes stay lost)
+    delay(s)   delays every byte by s seconds, both ways        limit(n)   closes a connection after n response bytes
+    replace(f) passes each chunk of a response through f"""
 
     def __init__(self, target):
         self.target, self.seconds, self.mode, self.bytes, self.change = target, 0.0, "pass", None, None
@@ -237,8 +239,8 @@ class Proxy:
 
 
 class Suite:
-    """Tests of one store, run one after the other; a test that raises Skip is skipped by name. With TEST_SIZE=small in the
-    environment only those that SMALL names, unless they are asked for by name or there are none."""
+    """Tests of one store. A test that raises Skip is skipped by name. With TEST_SIZE=small in the environment only tests that
+    match SMALL run, unless tests are requested by name or none matches."""
 
     def __init__(self):
         self.tests, self.lanes, self.quiet = [], {}, set()
@@ -252,12 +254,12 @@ class Suite:
         return function
 
     def alone(self, function):
-        """A test that measures: before the others, beside nobody."""
+        """A test that measures: runs before the others, with no other test in parallel."""
         self.quiet.add(function.__name__)
         return self.test(function)
 
     def lane(self, name):
-        """For tests that share what they hurt: those of a lane one after the other, beside the other lanes."""
+        """For tests that damage something they share: tests of one lane run one after the other, in parallel to other lanes."""
         def add(function):
             self.lanes[function.__name__] = name
             return self.test(function)
@@ -269,8 +271,8 @@ class Suite:
         return not self.small or SMALL.search(name) is not None
 
     def run_conformance(self, label, url, env=None, only=None):
-        """The whole suite on a URL (or those that a pattern names; with a '-', all others), each of its tests under the label's name.
-        Several processes share it: most of its tests wait."""
+        """Runs the conformance suite on a URL and reports each test under the label. `only`: a pattern; with a leading '-', all others.
+        Several processes share the suite, because most of its tests wait."""
         shares = [[f"{i}/{SHARES}"] for i in range(SHARES)] if only is None or only[0] == "-" else [[]]
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
             for _ in pool.map(lambda share: self.run_share(label, url, env, share + ([only] if only else [])), shares):
@@ -284,9 +286,11 @@ class Suite:
         results = re.findall(r"^(not ok|ok) \d+ (?:- (.*)|# SKIP (.*))$", text, re.M)
         for verdict, name, skipped in results:
             if skipped:
-                self.tap.skip(f"{label}: {skipped}", "not a trait of this store")
+                self.tap.comment(f"{label}: {skipped} does not apply: the store lacks the trait")
             else:
                 self.tap.result(verdict == "ok", f"{label}: {name}", "" if verdict == "ok" else text[-6000:])
+        for line in re.findall(r"^# (the machine stalled .*)$", text, re.M):
+            self.tap.comment(f"{label}: {line}")
         if not results or (done.returncode and all(v == "ok" for v, _, s in results if not s)):
             self.tap.result(False, f"{label}: the suite ended with {done.returncode}", text[-6000:])
 
@@ -294,36 +298,36 @@ class Suite:
         return Room(self.bellwether, self.witness, store=url, **more)
 
     def command(self, *words, env=None, timeout=120):
-        """A bellwether command; (status, output, errors)."""
+        """Runs a bellwether command; returns (exit code, stdout, stderr)."""
         done = subprocess.run([self.bellwether, *words], env=dict(os.environ, **(env or {})), capture_output=True, text=True,
                               timeout=timeout, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def answer(self, *words, env=None):
-        """As `command`, of a server that answers: one that has not in the time given is asked again, for that says nothing but how slow
-        the machine is."""
-        until = time.monotonic() + PATIENCE_S
-        while True:
+        """Like `command`, but repeats a command that timed out waiting for the server, if the machine stalled meanwhile."""
+        for _ in range(stall.ATTEMPTS):
+            watch = stall.Watch()
             code, out, err = self.command(*words, env=env)
-            if code != 69 or not re.search("no answer from .* in time", err) or time.monotonic() > until:
-                return code, out, err
+            if code != 69 or not re.search("no response from .* in time", err) or not watch.excuses(STALL_S, " ".join(words[:2])):
+                break
+        return code, out, err
 
     def resign(self, room, *words):
-        """Asks the leader to step down; what came of it."""
+        """Asks the leader to step down; returns the outcome."""
         code, out, err = self.command("resign", "--store", room.store, "--election", room.election, "--json", *words)
         assert code == 0, (code, out, err)
-        told = json.loads(out)
-        assert told["outcome"] == "resigned", told
-        return told
+        result = json.loads(out)
+        assert result["outcome"] == "resigned", result
+        return result
 
     def preferred_candidate_gets_the_lead(self, url, ttl="2s"):
-        """A candidate with --preferred that comes second leads in the end, though the first one stays alive and well."""
+        """A candidate with --preferred that arrives second becomes the leader, although the first one stays healthy."""
         with self.room(url, ttl=ttl, kill_after="200ms") as room:
             first = room.candidate("first")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             second = room.candidate("second", options=["--preferred"])
-            assert room.leader(2, PATIENCE_S) is second
-            first.said("step-down", PATIENCE_S)
+            assert room.leader(2, TIMEOUT_S) is second
+            first.said("step-down", TIMEOUT_S)
             assert first.events("step-down")[0]["reason"] == "transferred", first.events("step-down")
             room.judge()
 
@@ -336,11 +340,11 @@ class Suite:
             self.tap.comment(f"{name}: {time.monotonic() - begun:.1f} s")
         except Skip as why:
             self.tap.skip(name, str(why))
-        except Exception:  # noqa: BLE001 a test that breaks is a test that failed
+        except Exception:  # noqa: BLE001 any exception fails the test
             self.tap.result(False, name, traceback.format_exc())
 
     def main(self, at_once=1):
-        """First, alone, conformance and what measures; then the others, which mostly wait, so many at once."""
+        """Runs conformance and measuring tests first, one at a time; then the others, `at_once` in parallel, as they mostly wait."""
         self.small = self.small and any(SMALL.search(f.__name__) for f in self.tests)
         chosen = [f for f in self.tests if self.wants(f.__name__)]
         alone = [f for f in chosen if f.__name__ in self.quiet or

@@ -1,7 +1,7 @@
-/* The register as a file, with real files, locks and processes. */
-#include "fence/event.h"
+/* The token register as a file, with real files, locks and processes. */
 #include "fence/guard.h"
 #include "fence/register.h"
+#include "fence/split_brain_event.h"
 #include "system/kit/scratch.h"
 #include "unit/unit.h"
 
@@ -54,7 +54,7 @@ static bw_token standing(void)
     return now.highest;
 }
 
-static void older_tokens_are_refused_for_ever(void **state)
+static void older_tokens_are_always_refused(void **state)
 {
     struct bw_guard *guard = opened();
     struct bw_guard_verdict verdict;
@@ -62,7 +62,7 @@ static void older_tokens_are_refused_for_ever(void **state)
     assert_int_equal(bw_guard_check(guard, 5, NULL, why), 0);
     assert_int_equal(bw_guard_check(guard, 5, NULL, why), 0);
     bw_guard_close(guard);
-    guard = opened(); /* as another process would */
+    guard = opened(); /* as another process would open it */
     assert_int_equal(bw_guard_check(guard, 4, &verdict, why), BW_ESTALE);
     assert_int_equal(verdict.token, 4);
     assert_int_equal(verdict.highest, 5);
@@ -89,7 +89,7 @@ static size_t read_file(const char *name, char *bytes, size_t size)
     return length;
 }
 
-static void a_damaged_register_is_refused_and_left_alone(void **state)
+static void damaged_register_is_refused_and_not_changed(void **state)
 {
     char bytes[64], after[64];
     (void)state;
@@ -105,16 +105,16 @@ static void a_damaged_register_is_refused_and_left_alone(void **state)
     assert_int_equal(check(900), BW_EDAMAGED);
 }
 
-static void a_lost_register_is_not_taken_for_a_new_one(void **state)
+static void lost_register_is_not_mistaken_for_a_new_one(void **state)
 {
     (void)state;
     assert_int_equal(check(5), 0);
     unlink(side);
     assert_int_equal(check(1), BW_EDAMAGED);
-    assert_non_null(strstr(why, "is gone"));
+    assert_non_null(strstr(why, "ledger.guard is missing"));
 }
 
-static void a_register_whose_mark_was_lost_in_a_crash_gets_it_back(void **state)
+static void register_mark_lost_in_a_crash_is_restored(void **state)
 {
     char lock[SCRATCH_MAX + 40];
     (void)state;
@@ -126,7 +126,7 @@ static void a_register_whose_mark_was_lost_in_a_crash_gets_it_back(void **state)
     assert_int_equal(check(1), BW_EDAMAGED);
 }
 
-static void half_a_new_register_from_a_crash_does_no_harm(void **state)
+static void partial_new_register_after_a_crash_is_ignored(void **state)
 {
     char fresh[SCRATCH_MAX + 40];
     (void)state;
@@ -139,14 +139,14 @@ static void half_a_new_register_from_a_crash_does_no_harm(void **state)
     assert_int_equal(standing(), 6);
 }
 
-/* Whatever the moment of the kill: a token that was accepted stands. */
-static void a_killed_writer_never_loses_what_it_accepted(void **state)
+/* A killed process never loses an accepted token, whenever it was killed. */
+static void accepted_token_survives_kill_of_the_writer(void **state)
 {
     (void)state;
     for (int round = 0; round < 30; round++) {
-        int told[2];
+        int pipe_fds[2];
         bw_token last = 0, one;
-        assert_int_equal(pipe(told), 0);
+        assert_int_equal(pipe(pipe_fds), 0);
         pid_t pid = fork();
         if (pid == 0) {
             struct bw_guard *guard;
@@ -155,23 +155,23 @@ static void a_killed_writer_never_loses_what_it_accepted(void **state)
                 _exit(1);
             for (one = (bw_token)round * 100000 + 2;; one++)
                 if (bw_guard_check(guard, one, NULL, line) != 0 ||
-                    write(told[1], &one, sizeof one) != sizeof one)
+                    write(pipe_fds[1], &one, sizeof one) != sizeof one)
                     _exit(1);
         }
-        close(told[1]);
+        close(pipe_fds[1]);
         for (int i = 0; i <= round % 7; i++)
-            assert_int_equal(read(told[0], &last, sizeof last), sizeof last);
+            assert_int_equal(read(pipe_fds[0], &last, sizeof last), sizeof last);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
-        while (read(told[0], &one, sizeof one) == sizeof one)
+        while (read(pipe_fds[0], &one, sizeof one) == sizeof one)
             last = one;
-        close(told[0]);
+        close(pipe_fds[0]);
         assert_true(standing() >= last);
         assert_int_equal(check(last - 1), BW_ESTALE);
     }
 }
 
-static void a_full_disk_accepts_nothing(void **state)
+static void no_token_is_accepted_when_the_disk_is_full(void **state)
 {
     struct rlimit before, none;
     (void)state;
@@ -188,7 +188,7 @@ static void a_full_disk_accepts_nothing(void **state)
     assert_int_equal(check(5), 0);
 }
 
-static void many_processes_never_lower_it(void **state)
+static void concurrent_processes_never_lower_the_token(void **state)
 {
     (void)state;
     enum { PROCESSES = 6, EACH = 40 };
@@ -214,7 +214,7 @@ static void many_processes_never_lower_it(void **state)
 
 /* ---- guarded work ---- */
 
-/* A child that holds the work's lock until its end of the pipe is closed. */
+/* Starts a child that holds the lock of the work until its end of the pipe is closed. */
 static pid_t start_work(bw_token token, int *hold)
 {
     int go[2], ready[2];
@@ -239,7 +239,7 @@ static pid_t start_work(bw_token token, int *hold)
     return pid;
 }
 
-static void work_never_interleaves_and_waiting_has_an_end(void **state)
+static void guarded_work_never_interleaves_and_waiting_times_out(void **state)
 {
     int hold;
     (void)state;
@@ -249,7 +249,8 @@ static void work_never_interleaves_and_waiting_has_an_end(void **state)
     assert_int_equal(bw_guard_hold(guard, 6, 0, &verdict, why), BW_EBUSY);
     assert_int_equal(verdict.error, 0);
     assert_int_equal(bw_guard_hold(guard, 6, 30 * BW_MS, &verdict, why), BW_EBUSY);
-    assert_int_equal(standing(), 6); /* though it waits, the old one can begin nothing new */
+    /* the old work still runs, but its token is already rejected */
+    assert_int_equal(standing(), 6);
     assert_int_equal(check(5), BW_ESTALE);
     close(hold);
     waitpid(pid, NULL, 0);
@@ -257,8 +258,8 @@ static void work_never_interleaves_and_waiting_has_an_end(void **state)
     bw_guard_close(guard);
 }
 
-/* Token 6 waits for token 5's work; meanwhile 7 is elected: 6 must not begin. */
-static void one_that_waited_looks_again(void **state)
+/* Token 6 waits for the work of token 5. Meanwhile 7 is elected, so 6 must not start. */
+static void waiter_checks_its_token_again_after_waiting(void **state)
 {
     int hold, status;
     (void)state;
@@ -270,7 +271,7 @@ static void one_that_waited_looks_again(void **state)
         _exit(bw_guard_hold(guard, 6, BW_TIME_NEVER, NULL, why) == BW_ESTALE ? 0 : 1);
     }
     for (int ms = 0; standing() != 6 && ms < 5000; ms++)
-        usleep(1000); /* it raises, then waits */
+        usleep(1000); /* the child raises the register, then waits */
     assert_int_equal(check(7), 0);
     close(hold);
     waitpid(work, NULL, 0);
@@ -317,7 +318,7 @@ static void guarded_work_inside_guarded_work_does_not_wait_for_itself(void **sta
 
 /* ---- recovery, events ---- */
 
-static void a_closed_register_serves_the_recovery_alone(void **state)
+static void closed_register_accepts_only_the_recovery(void **state)
 {
     struct bw_guard *guard = opened();
     (void)state;
@@ -336,7 +337,7 @@ static void a_closed_register_serves_the_recovery_alone(void **state)
     bw_guard_close(guard);
 }
 
-static void rejections_are_told_and_counted(void **state)
+static void rejections_are_reported_and_counted(void **state)
 {
     struct bw_guard *guard = opened();
     struct bw_guard_verdict verdict = {.error = BW_ESTALE, .token = 41, .highest = 42};
@@ -350,7 +351,7 @@ static void rejections_are_told_and_counted(void **state)
     assert_non_null(strstr(text, "ledger\"} 3\n"));
     bw_guard_close(guard);
     FILE *out = fmemopen(line, sizeof line, "w");
-    bw_guard_tell(out, &verdict, "a\"b", true);
+    bw_guard_report(out, &verdict, "a\"b", true);
     fclose(out);
     assert_string_equal(line,
                         "{\"event\":\"split_brain\",\"how\":\"token\",\"resource\":\"a\\\"b\","
@@ -373,20 +374,20 @@ static void paths_that_cannot_be_guarded_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(older_tokens_are_refused_for_ever),
-        TEST(a_damaged_register_is_refused_and_left_alone),
-        TEST(a_lost_register_is_not_taken_for_a_new_one),
-        TEST(a_register_whose_mark_was_lost_in_a_crash_gets_it_back),
-        TEST(half_a_new_register_from_a_crash_does_no_harm),
-        TEST(a_killed_writer_never_loses_what_it_accepted),
-        TEST(a_full_disk_accepts_nothing),
-        TEST(many_processes_never_lower_it),
-        TEST(work_never_interleaves_and_waiting_has_an_end),
-        TEST(one_that_waited_looks_again),
+        TEST(older_tokens_are_always_refused),
+        TEST(damaged_register_is_refused_and_not_changed),
+        TEST(lost_register_is_not_mistaken_for_a_new_one),
+        TEST(register_mark_lost_in_a_crash_is_restored),
+        TEST(partial_new_register_after_a_crash_is_ignored),
+        TEST(accepted_token_survives_kill_of_the_writer),
+        TEST(no_token_is_accepted_when_the_disk_is_full),
+        TEST(concurrent_processes_never_lower_the_token),
+        TEST(guarded_work_never_interleaves_and_waiting_times_out),
+        TEST(waiter_checks_its_token_again_after_waiting),
         TEST(killed_work_keeps_the_lock_while_its_children_live),
         TEST(guarded_work_inside_guarded_work_does_not_wait_for_itself),
-        TEST(a_closed_register_serves_the_recovery_alone),
-        TEST(rejections_are_told_and_counted),
+        TEST(closed_register_accepts_only_the_recovery),
+        TEST(rejections_are_reported_and_counted),
         TEST(paths_that_cannot_be_guarded_are_refused),
     };
     return cmocka_run_group_tests_name("fence file", tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The guard inside a user's own database: by call and by trigger, with two real connections. */
+/* The guard inside a user's own database: by function call and by trigger, with two real
+ * connections. */
 #include "fence/guard_sqlite.h"
 #include "system/kit/scratch.h"
 #include "unit/unit.h"
@@ -29,7 +30,7 @@ static int setup(void **state)
     db = connect_to("app.db");
     other = connect_to("app.db");
     assert_int_equal(bw_guard_sqlite_create(db, why), 0);
-    assert_int_equal(bw_guard_sqlite_create(db, why), 0); /* again is fine */
+    assert_int_equal(bw_guard_sqlite_create(db, why), 0); /* may be repeated */
     assert_int_equal(run(db, "CREATE TABLE ledger (id INTEGER PRIMARY KEY, what TEXT)"), 0);
     return 0;
 }
@@ -62,8 +63,9 @@ static int guarded_write(sqlite3 *on, bw_token token)
     return error;
 }
 
-/* The pause: a leader stops, another leads and writes, the first wakes and writes. */
-static void a_paused_leaders_write_is_rejected(void **state)
+/* A paused leader: it stops, another one leads and writes, then the first one wakes up and
+ * writes. */
+static void write_of_a_paused_leader_is_rejected(void **state)
 {
     struct bw_guard_verdict verdict;
     (void)state;
@@ -77,11 +79,11 @@ static void a_paused_leaders_write_is_rejected(void **state)
     assert_int_equal(bw_guard_sqlite(db, "ledger", 40, &verdict, why), BW_ESTALE);
     assert_int_equal(verdict.highest, 42);
     assert_int_equal(bw_guard_sqlite(db, "elsewhere", 1, NULL, why),
-                     0); /* its own line of tokens */
+                     0); /* another resource has its own tokens */
     assert_int_equal(run(db, "ROLLBACK"), 0);
 }
 
-static void a_rolled_back_write_leaves_the_register_as_it_was(void **state)
+static void rolled_back_write_leaves_the_register_unchanged(void **state)
 {
     (void)state;
     assert_int_equal(guarded_write(db, 41), 0);
@@ -91,8 +93,8 @@ static void a_rolled_back_write_leaves_the_register_as_it_was(void **state)
     assert_int_equal(guarded_write(db, 41), 0);
 }
 
-/* From the check to the commit nobody else can raise the row. */
-static void the_check_keeps_others_out_until_the_commit(void **state)
+/* No other connection can raise the row between the check and the commit. */
+static void check_locks_out_other_writers_until_the_commit(void **state)
 {
     (void)state;
     assert_int_equal(guarded_write(db, 41), 0);
@@ -108,7 +110,8 @@ static void the_check_keeps_others_out_until_the_commit(void **state)
 static void misuse_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(bw_guard_sqlite(db, "ledger", 5, NULL, why), BW_EINVAL); /* no transaction */
+    /* no transaction is open */
+    assert_int_equal(bw_guard_sqlite(db, "ledger", 5, NULL, why), BW_EINVAL);
     assert_int_equal(guarded_write(db, 0), BW_ENOTOKEN);
     assert_int_equal(guarded_write(db, UINT64_C(1) << 63), BW_ELIMIT);
     assert_int_equal(guarded_write(db, 5), 0);
@@ -126,7 +129,7 @@ static void install(const char *table, const char *column)
     FILE *out = fmemopen(sql, sizeof sql, "w");
     assert_int_equal(bw_guard_sqlite_print(out, table, column), 0);
     fclose(out);
-    for (int i = 0; i < 2; i++) /* again is fine */
+    for (int i = 0; i < 2; i++) /* may be repeated */
         if (run(db, sql) != 0)
             fail_msg("%s\n%s", sqlite3_errmsg(db), sql);
 }
@@ -156,7 +159,7 @@ static void triggers_guard_writers_in_any_language(void **state)
     refused("DELETE FROM orders WHERE id = 1", "ESTALE");
     assert_int_equal(run(db, "UPDATE orders SET bw_token = 43 WHERE id = 1"), 0);
     assert_int_equal(run(db, "DELETE FROM orders WHERE id = 1"), 0);
-    refused("DELETE FROM orders WHERE id = 2", "ESTALE"); /* 42 is the past by now */
+    refused("DELETE FROM orders WHERE id = 2", "ESTALE"); /* token 42 is stale by now */
     assert_int_equal(run(db, "INSERT OR REPLACE INTO orders VALUES (2, 'd', 44)"), 0);
     assert_int_equal(number("SELECT token FROM bellwether_guard WHERE resource = 'orders'"), 44);
 }
@@ -173,7 +176,7 @@ static void calls_and_triggers_share_the_row(void **state)
     assert_int_equal(run(db, "INSERT INTO \"odd 'name\"\"\" VALUES (42)"), 0);
 }
 
-static void names_that_are_none_are_refused(void **state)
+static void invalid_names_are_rejected(void **state)
 {
     char long_name[300];
     (void)state;
@@ -190,13 +193,13 @@ static void names_that_are_none_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_paused_leaders_write_is_rejected),
-        TEST(a_rolled_back_write_leaves_the_register_as_it_was),
-        TEST(the_check_keeps_others_out_until_the_commit),
+        TEST(write_of_a_paused_leader_is_rejected),
+        TEST(rolled_back_write_leaves_the_register_unchanged),
+        TEST(check_locks_out_other_writers_until_the_commit),
         TEST(misuse_is_refused),
         TEST(triggers_guard_writers_in_any_language),
         TEST(calls_and_triggers_share_the_row),
-        TEST(names_that_are_none_are_refused),
+        TEST(invalid_names_are_rejected),
     };
     return cmocka_run_group_tests_name("fence sqlite", tests, NULL, NULL);
 }

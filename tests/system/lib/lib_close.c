@@ -1,20 +1,21 @@
-/* bw_close against an election that happens at the worst moment.
+/* bw_close while the candidacy is being elected, at every possible moment.
  *
- * The program defines pthread_mutex_lock itself, so the library calls this one. It holds the
- * closing thread before its n-th lock until the candidacy was elected, for every n that bw_close
- * reaches. Every order of the two events on the handle's mutex is tried, on any machine. */
+ * The program defines pthread_mutex_lock itself, so the library calls this definition. It blocks
+ * the closing thread before its n-th lock until the candidacy is elected, for every n that bw_close
+ * reaches. So every order of the two events on the handle's mutex is tested, on any machine. */
 #include "system/lib/lib_common.h"
 
 #include <dlfcn.h>
 
 #define E       "nightly"
-#define HOLD_MS 500 /* for an election that never comes, because the candidacy has ended */
+#define HOLD_MS 500 /* maximum block: if the candidacy has ended, it is never elected */
 
 static atomic_int elected, lost;
-static struct bw_leadership *obstacle; /* leads until the closing thread is held */
+static struct bw_leadership *obstacle; /* leads until the closing thread is blocked */
 
-/* Of the closing thread: */
-static _Thread_local int locks_left, hold_ms; /* locks until it is held (0: never), and how long */
+/* Set in the closing thread. locks_left: the call of pthread_mutex_lock that blocks, counted from
+ * now (0: none). hold_ms: for how long it blocks at most. */
+static _Thread_local int locks_left, hold_ms;
 
 static void let_the_candidate_be_elected(void)
 {
@@ -63,8 +64,8 @@ static struct bw_handle *open_candidate(void)
     return h;
 }
 
-/* Closes while the candidacy is elected before the n-th lock. Returns false when bw_close took
- * fewer than n locks. */
+/* Closes the handle while the candidacy is elected before the n-th lock. Returns false if bw_close
+ * took fewer than n locks. */
 static bool close_races_an_election(struct bw_handle *leader, int n)
 {
     struct bw_handle *h = open_candidate();
@@ -73,12 +74,14 @@ static bool close_races_an_election(struct bw_handle *leader, int n)
     atomic_store(&lost, 0);
     assert_int_equal(bw_campaign(leader, E, NULL, HANG_MS, &obstacle), 0);
     assert_int_equal(bw_contend(h, E, NULL, &l), 0);
-    hold_ms = n == 1 ? HANG_MS : HOLD_MS; /* before the first lock nothing has ended */
+    /* before the first lock, the candidacy cannot have ended */
+    hold_ms = n == 1 ? HANG_MS : HOLD_MS;
     locks_left = n;
     int error = bw_close(h);
     bool held = locks_left == 0;
     locks_left = 0;
-    if (error) { /* it leads, and the program has not given the leadership back */
+    /* bw_close refused: the candidate leads, and the program has not released the leadership */
+    if (error) {
         assert_int_equal(error, BW_EBUSY);
         assert_non_null(strstr(bw_why(), E));
         assert_true(bw_is_leader(l));
@@ -92,7 +95,7 @@ static bool close_races_an_election(struct bw_handle *leader, int n)
     return held;
 }
 
-static void close_refuses_when_a_candidacy_is_elected_meanwhile(void **state)
+static void close_returns_busy_when_a_candidacy_is_elected_meanwhile(void **state)
 {
     (void)state;
     struct bw_handle *leader = open_as("leader", HANG_MS);
@@ -100,15 +103,15 @@ static void close_refuses_when_a_candidacy_is_elected_meanwhile(void **state)
     assert_non_null(leader);
     for (; close_races_an_election(leader, n); n++)
         refused += atomic_load(&elected);
-    assert_true(n > 2);       /* it was held, */
-    assert_true(refused > 0); /* and elections did happen */
+    assert_true(n > 2);       /* bw_close was blocked at more than one lock */
+    assert_true(refused > 0); /* in some cases the candidate was elected first */
     assert_int_equal(bw_close(leader), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_scratch(close_refuses_when_a_candidacy_is_elected_meanwhile),
+        in_scratch(close_returns_busy_when_a_candidacy_is_elected_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

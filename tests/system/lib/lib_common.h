@@ -1,7 +1,7 @@
-/* Shared by the tests of the library: a database of their own, child processes, and a page of
- * memory in which they meet. Tests use the public header only. */
-#ifndef BW_TESTS_SYSTEM_LIB_COMMON_H
-#define BW_TESTS_SYSTEM_LIB_COMMON_H
+/* Shared by the tests of the library: a database per test, child processes, and a shared page of
+ * memory. Tests use only the public header. */
+#ifndef BW_TESTS_SYSTEM_LIB_LIB_COMMON_H
+#define BW_TESTS_SYSTEM_LIB_LIB_COMMON_H
 
 #include "system/kit/scratch.h"
 #include "unit/unit.h"
@@ -17,15 +17,14 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define HANG_MS 60000 /* nothing is judged by it */
+#define HANG_MS 60000 /* only detects a hang; no assertion depends on it */
 
 struct page {
-    atomic_int inside, most_inside; /* who leads at this moment, by their own word */
+    atomic_int inside, most_inside; /* processes that lead now, by their own report */
     atomic_int turns[8];            /* leaderships of each process */
-    atomic_int phase;               /* what the child has come to */
+    atomic_int phase;               /* progress of the child */
     atomic_int wrong;
-    atomic_llong at_ns; /* when */
-    atomic_llong resigned_ns;
+    atomic_llong at_ns; /* time of the last step */
     atomic_llong value;
 };
 
@@ -63,7 +62,7 @@ static inline int tear_down(void **state)
     return 0;
 }
 
-/* A child process that runs `part` and ends with what it returns. */
+/* Starts a child process that runs `part` and exits with its result. */
 static inline pid_t spawn(int (*part)(int number), int number)
 {
     pid_t pid = fork();
@@ -118,7 +117,7 @@ static inline struct bw_handle *open_as(const char *id, int64_t ttl_ms)
     return h;
 }
 
-/* Nobody can write to the database until it is unlocked: the store is away for all. */
+/* Locks the database: no process can write to it, so the store is unavailable. */
 static inline sqlite3 *lock_database(void)
 {
     sqlite3 *db;
@@ -132,6 +131,29 @@ static inline void unlock_database(sqlite3 *db)
 {
     assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
+}
+
+/* Waits until the candidate is registered for its election. */
+static inline bool is_listed(const char *id)
+{
+    sqlite3 *db;
+    sqlite3_stmt *stmt = NULL;
+    bool found = false;
+    if (sqlite3_open(path, &db) != SQLITE_OK)
+        return false;
+    sqlite3_busy_timeout(db, HANG_MS);
+    for (long waited = 0; waited < HANG_MS && !found; waited++) {
+        if (sqlite3_prepare_v2(db, "SELECT 1 FROM candidate WHERE id=?", -1, &stmt, NULL) ==
+                SQLITE_OK &&
+            sqlite3_bind_text(stmt, 1, id, -1, SQLITE_STATIC) == SQLITE_OK)
+            found = sqlite3_step(stmt) == SQLITE_ROW;
+        sqlite3_finalize(stmt);
+        stmt = NULL;
+        if (!found)
+            pause_ms(1);
+    }
+    sqlite3_close(db);
+    return found;
 }
 
 #define in_scratch(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

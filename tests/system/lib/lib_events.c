@@ -80,7 +80,7 @@ static bool becomes(atomic_int *count, int least)
     return false;
 }
 
-static void callbacks_come_from_a_thread_of_the_library(void **state)
+static void callbacks_run_on_the_library_thread(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", false);
@@ -94,11 +94,11 @@ static void callbacks_come_from_a_thread_of_the_library(void **state)
     assert_int_equal(bw_dispatch(h), BW_EINVAL);
     bw_resign(l);
     assert_int_equal(bw_close(h), 0);
-    assert_int_equal(atomic_load(&lost), 0); /* it was our own will */
+    assert_int_equal(atomic_load(&lost), 0); /* the program itself ended it */
     assert_int_equal(atomic_load(&page->wrong), 0);
 }
 
-static void a_loss_waits_for_the_works_end_before_anybody_follows(void **state)
+static void lost_leadership_is_released_only_after_the_work_ended(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", false), *other = open_as("ben", 900);
@@ -109,20 +109,20 @@ static void a_loss_waits_for_the_works_end_before_anybody_follows(void **state)
     assert_true(becomes(&lost, 1));
     assert_int_equal(atomic_load(&last_reason), BW_LOSS_UNREACHABLE);
     unlock_database(db);
-    /* The work goes on winding up; the record is ours while it does. */
+    /* The work still winds up; until then, the record is ours. */
     assert_int_equal(bw_campaign(other, E, NULL, 1500, &m), BW_ETIMEDOUT);
     assert_int_equal(bw_leader(other, E, &info), 0);
     assert_string_equal(info.id, "ada");
     assert_string_equal(info.value, "here:80");
     assert_int_equal(bw_release(l), 0);
-    assert_true(becomes(&elected, 2)); /* and it contends again */
+    assert_true(becomes(&elected, 2)); /* the candidate contends again and is elected */
     bw_resign(l);
     assert_int_equal(bw_close(h), 0);
     assert_int_equal(bw_close(other), 0);
     assert_int_equal(atomic_load(&page->wrong), 0);
 }
 
-static void a_callback_may_end_its_own_leadership(void **state)
+static void callback_may_end_its_own_leadership(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", false), *other = open_as("ben", 900);
@@ -142,7 +142,7 @@ static bool readable(struct bw_handle *h, int timeout_ms)
     return poll(&fd, 1, timeout_ms) == 1;
 }
 
-static void with_a_loop_callbacks_come_inside_dispatch_only(void **state)
+static void pollable_callbacks_run_only_inside_dispatch(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", true);
@@ -161,7 +161,7 @@ static void with_a_loop_callbacks_come_inside_dispatch_only(void **state)
     sqlite3 *db = lock_database();
     assert_true(readable(h, HANG_MS));
     assert_int_equal(atomic_load(&lost), 0);
-    assert_false(bw_is_leader(l)); /* true before anybody is told */
+    assert_false(bw_is_leader(l)); /* already false before the callback runs */
     assert_true(bw_dispatch(h) >= 1);
     assert_int_equal(atomic_load(&lost), 1);
     unlock_database(db);
@@ -170,7 +170,7 @@ static void with_a_loop_callbacks_come_inside_dispatch_only(void **state)
     assert_int_equal(atomic_load(&page->wrong), 0);
 }
 
-static void an_observer_hears_who_leads_and_never_does(void **state)
+static void observer_is_notified_of_leaders_and_never_leads(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", false), *other = open_as("ben", 900);
@@ -185,11 +185,11 @@ static void an_observer_hears_who_leads_and_never_does(void **state)
     assert_true(becomes(&changes, 2));
     pause_ms(50);
     assert_int_equal(atomic_load(&elected), 0);
-    assert_int_equal(bw_close(h), 0); /* ends what does not lead */
+    assert_int_equal(bw_close(h), 0); /* ends the candidacy, which does not lead */
     assert_int_equal(bw_close(other), 0);
 }
 
-static void who_is_not_healthy_loses_the_lead_and_contends_when_it_is_again(void **state)
+static void unhealthy_leader_steps_down_and_contends_when_healthy_again(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", false);
@@ -200,7 +200,7 @@ static void who_is_not_healthy_loses_the_lead_and_contends_when_it_is_again(void
     assert_true(becomes(&lost, 1));
     assert_int_equal(atomic_load(&last_reason), BW_LOSS_UNHEALTHY);
     assert_int_equal(bw_release(l), 0);
-    pause_ms(700); /* it is free, and more than a retry interval has passed */
+    pause_ms(700); /* the election is free, and more than a retry interval has passed */
     assert_int_equal(atomic_load(&elected), 1);
     assert_int_equal(bw_healthy(l, true), 0);
     assert_true(becomes(&elected, 2));
@@ -230,25 +230,25 @@ static struct bw_handle *open_that_prepares(const char *id)
     return h;
 }
 
-static void a_transfer_waits_for_the_successors_word(void **state)
+static void transfer_waits_for_the_successor_to_be_prepared(void **state)
 {
     (void)state;
     struct bw_handle *h = open_with_callbacks("ada", false), *other = open_that_prepares("ben");
     struct bw_leadership *l = contend(h), *m;
     assert_true(becomes(&elected, 1));
     assert_int_equal(bw_contend(other, E, NULL, &m), 0);
-    assert_int_equal(bw_prepared(m, true), 0); /* nobody asked */
-    for (int waited = 0; waited < HANG_MS / 50 && atomic_load(&asked) == 0; waited++) {
-        assert_int_equal(bw_transfer(l, "ben"), 0); /* ben may not be there yet */
-        pause_ms(50);
-    }
+    assert_int_equal(bw_prepared(m, true), 0); /* no request is pending */
+    assert_true(is_listed("ben"));
+    assert_int_equal(bw_transfer(l, "ben"), 0);
+    assert_true(becomes(&asked, 1));
     assert_int_equal(bw_prepared(m, false), 0);
     pause_ms(200);
     assert_true(bw_is_leader(l));
     assert_int_equal(atomic_load(&lost), 0);
-    int before = atomic_load(&asked);
     assert_int_equal(bw_transfer(l, "ben"), 0);
-    assert_true(becomes(&asked, before + 1));
+    assert_true(becomes(&asked, 2));
+    assert_true(bw_is_leader(l));
+    assert_int_equal(atomic_load(&lost), 0);
     assert_int_equal(bw_prepared(m, true), 0);
     assert_true(becomes(&lost, 1));
     assert_int_equal(atomic_load(&last_reason), BW_LOSS_TRANSFERRED);
@@ -265,13 +265,13 @@ static void a_transfer_waits_for_the_successors_word(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_scratch(callbacks_come_from_a_thread_of_the_library),
-        in_scratch(a_loss_waits_for_the_works_end_before_anybody_follows),
-        in_scratch(a_callback_may_end_its_own_leadership),
-        in_scratch(with_a_loop_callbacks_come_inside_dispatch_only),
-        in_scratch(an_observer_hears_who_leads_and_never_does),
-        in_scratch(who_is_not_healthy_loses_the_lead_and_contends_when_it_is_again),
-        in_scratch(a_transfer_waits_for_the_successors_word),
+        in_scratch(callbacks_run_on_the_library_thread),
+        in_scratch(lost_leadership_is_released_only_after_the_work_ended),
+        in_scratch(callback_may_end_its_own_leadership),
+        in_scratch(pollable_callbacks_run_only_inside_dispatch),
+        in_scratch(observer_is_notified_of_leaders_and_never_leads),
+        in_scratch(unhealthy_leader_steps_down_and_contends_when_healthy_again),
+        in_scratch(transfer_waits_for_the_successor_to_be_prepared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The examples do what they say: several instances at once, one leader at a time, tokens that grow.
-# An election may be shared with `bellwether run`: what that left running is dead before a program leads.
-#     lib_examples.sh SOURCE COORDINATOR PERIODIC_JOB POLLABLE_LOOP BELLWETHER
+# The examples work as described: several instances at once, one leader at a time, tokens that grow.
+# An election may be shared with `bellwether run`: work that it left running is dead before a program leads.
+#     lib_examples.sh SOURCE COORDINATOR PERIODIC_JOB POLLABLE_LOOP BELLWETHER LIBRARY
 set -u
 . "$1/tests/tap.sh"
 coordinator=$2 periodic=$3 loop=$4 bellwether=$5
@@ -10,14 +10,35 @@ trap 'rm -rf "$work"' EXIT
 store=$work/elections.db
 found=$work/found
 
-# What the page shows is a whole program.
+# The docs page shows a complete program. Two instances of it: the second leads when the first gets SIGTERM.
 awk -v fence="$(printf '\140\140\140')" '$0 == fence { on = 0 } on; $0 == fence "c" { on = 1 }' \
-    "$1/docs/library.md" >"$work/program.c"
+    "$1/docs/guides/library.md" >"$work/program.c"
 grep -q bw_run_while_leader "$work/program.c" || echo "the page shows no program" >"$found"
-cc -Wall -Wextra -Werror -fsyntax-only -I "$1/include" "$work/program.c" 2>>"$found"
-tap_empty "docs/library.md: the worked example compiles as it stands" "$found"
+libdir=$(cd "$(dirname "$6")" && pwd)
+sanitizer=$(nm -D "$6" | grep -q __asan_init && echo -fsanitize=address,undefined)
+cc -Wall -Wextra -Werror $sanitizer -I "$1/include" "$work/program.c" -o "$work/program" -L "$libdir" -lbellwether \
+    -Wl,-rpath,"$libdir" 2>>"$found"
+tap_empty "docs/guides/library.md: the worked example compiles as it stands" "$found"
+if [ -x "$work/program" ]; then
+    timeout 60 "$work/program" "sqlite:$store" >"$work/first" 2>&1 &
+    first=$!
+    until grep -q 'token 1$' "$work/first" || ! kill -0 "$first" 2>/dev/null; do sleep 0.05; done
+    timeout 60 "$work/program" "sqlite:$store" >"$work/second" 2>&1 &
+    second=$!
+    kill "$first"
+    wait "$first" || echo "the first one ended with $?" >>"$found"
+    until grep -q 'token 2$' "$work/second" || ! kill -0 "$second" 2>/dev/null; do sleep 0.05; done
+    kill "$second"
+    wait "$second" || echo "the second one ended with $?" >>"$found"
+    echo 'report: working with token 1' | cmp -s - "$work/first" || cat "$work/first" >>"$found"
+    echo 'report: working with token 2' | cmp -s - "$work/second" || cat "$work/second" >>"$found"
+    timeout 60 "$work/program" "sqlite:$work/none/e.db" 2>"$work/third" && echo "a store that cannot be opened is no error" >>"$found"
+    grep -q '^E[A-Z]*: .' "$work/third" || cat "$work/third" >>"$found"
+    tap_empty "docs/guides/library.md: the worked example hands over on SIGTERM" "$found"
+fi
 
-# Three instances of the job, four rounds each: rounds of one token stand together, in order.
+: >"$found"
+# Three instances of the job, four rounds each: rounds of one token are contiguous and in order.
 for i in 1 2 3; do
     timeout 60 "$periodic" "$store" "$work/lines" 5 4 2>>"$found" &
 done
@@ -28,7 +49,7 @@ awk '$2 < token { print "token " $2 " after " token }
      END { if (lines != 12) print lines " lines" }' "$work/lines" >>"$found"
 tap_empty "periodic_job: each instance has its turn, one at a time" "$found"
 
-# 2262 primes below 20,000, whoever coordinates.
+# There are 2262 primes below 20,000, whichever instance coordinates.
 : >"$found"
 for i in 1 2; do
     timeout 60 "$coordinator" "$store" "$work/sum" 20 2>>"$found" &
@@ -37,7 +58,7 @@ wait
 grep -qx 'primes 2262 token 2' "$work/sum" || cat "$work/sum" >>"$found"
 tap_empty "coordinator: the results of its workers are aggregated" "$found"
 
-# The second waits for the first; one that is told to end resigns in good order.
+# The second instance waits for the first; an instance that gets SIGTERM resigns cleanly.
 : >"$found"
 timeout 60 "$loop" "$store" first 1000000 >"$work/first" 2>&1 &
 first=$!
@@ -52,8 +73,8 @@ grep -qx 'elected loop token 1' "$work/first" && grep -qx 'elected loop token 2'
     grep -qx done "$work/first" && grep -qx done "$work/second" || cat "$work/first" "$work/second" >>"$found"
 tap_empty "pollable_loop: the next one leads when the first is told to end" "$found"
 
-# Supervisor and guardian are killed at once; what was started in the background, in a session of its own, lives on,
-# unless in a pid namespace. Its pid may mean nothing out here: it is alive as long as its lock is held.
+# Supervisor and guardian are killed at once. A background process in its own session survives, unless it is in a PID namespace.
+# Its pid may be meaningless here: it is alive while its lock is held.
 : >"$found"
 rm -f "$work/lines"*
 "$bellwether" run --store "$store" --election periodic-job -- \
@@ -61,7 +82,9 @@ rm -f "$work/lines"*
 supervisor=$!
 until [ -e "$work/held" ]; do sleep 0.05; done
 flock -n "$work/lock" true && echo "the work holds no lock: the test proves nothing" >>"$found"
-kill -9 "$supervisor" $(cat "/proc/$supervisor/task/$supervisor/children")
+guardians=$(cat "/proc/$supervisor/task/$supervisor/children")
+kill -STOP $guardians # otherwise the guardian may see the death of the supervisor and kill the work before it dies itself
+kill -9 "$supervisor" $guardians
 grep -q pidns "$work/log" || ! flock -n "$work/lock" true || echo "nothing was left: the test proves nothing" >>"$found"
 timeout 60 "$periodic" "$store" "$work/lines" 1 1 2>>"$found" || echo "periodic_job ended with $?" >>"$found"
 [ -s "$work/lines" ] || echo "it did not lead" >>"$found"

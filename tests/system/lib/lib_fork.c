@@ -1,5 +1,5 @@
-/* Children of a process that uses the library: with a handle open they are refused at once, and the
- * documented ways to use the library in a child work. */
+/* Children of a process that uses the library. If a handle was open at the fork, the library
+ * refuses at once. The documented ways to use the library in a child work. */
 #include "system/lib/lib_common.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #define E        "nightly"
 #define CHILDREN 30
 
-/* Leads once; 0 if that went well. */
+/* Leads once; returns 0 on success. */
 static int lead_once(const char *election)
 {
     struct bw_handle *h = open_as(NULL, HANG_MS);
@@ -67,7 +67,7 @@ static void a_child_can_open_a_store_after_its_parent_closed_all(void **state)
     (void)state;
     struct bw_handle *h;
     assert_int_equal(lead_once(E), 0);
-    assert_int_not_equal(bw_open("nosuch://x", NULL, &h), 0); /* counts no more either */
+    assert_int_not_equal(bw_open("nosuch://x", NULL, &h), 0); /* does not count as open either */
     ends_well(spawn(open_and_lead, 0));
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The library as it is installed: what it exports, and that programs in C and C++ build against it by pkg-config, shared
-# and static.
+# The installed library: its exported symbols, and C and C++ programs that build against it through pkg-config, shared and
+# static.
 #     lib_install.sh BUILD SOURCE
 set -u
 build=$1 source=$2
@@ -18,7 +18,7 @@ shared=$(find "$work/root" -name libbellwether.so)
 libdir=$(dirname "$shared")
 archive=$libdir/libbellwether.a
 
-# Every function the header declares. Comments first go, so that examples in them do not count.
+# Every function that the header declares. Comments are removed first, so that examples in them do not count.
 sed -e 's|/\*.*\*/||' -e '/\/\*/,/\*\//d' "$header" | grep -v 'static inline\|(\*' |
     grep -oE '\bbw_[a-z_]+ *\(' | tr -d ' (' | grep -v '_default$' | sort -u >"$work/declared"
 nm -D --defined-only "$shared" | awk '$2 != "A" { print $3 }' | sort >"$work/exported"

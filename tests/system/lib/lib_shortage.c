@@ -1,10 +1,10 @@
-/* The library when descriptors, threads or timers run out: an error that names the cause, nothing
- * leaked, and success as soon as there is enough again.
+/* The library when descriptors, threads or timers run out. It returns an error that names the
+ * cause, leaks nothing, and succeeds as soon as the resource is available again.
  *
- * Every case is a process of its own, because the first event loop of a process needs more than
- * later ones. The kernel's limit is set to every number of free descriptors in turn; functions that
- * have other limits are defined here, stand before the C library's for all libraries of the
- * process, and fail from the n-th call on. */
+ * Every case runs in its own process, because the first event loop of a process needs more than
+ * later ones. The test sets the kernel's limit to every number of free descriptors in turn.
+ * Functions with other limits are defined here; they replace the C library's for all libraries of
+ * the process, and fail from the n-th call on. */
 #include "os/loop.h"
 #include "system/lib/lib_common.h"
 
@@ -15,11 +15,11 @@
 #include <uv.h>
 
 #define E "nightly"
-/* Of the process' first event loop, which libuv never gives back. */
+/* Descriptors of the process' first event loop, which libuv never closes. */
 #define KEPT_BY_LIBUV 2
 
 enum kind { THREADS, TIMERS, PIPES, KINDS };
-static int fail_from[KINDS]; /* this call and later ones fail; 0: none */
+static int fail_from[KINDS]; /* this call and all later ones fail; 0: none */
 static atomic_int calls[KINDS];
 
 static bool fails(enum kind kind)
@@ -52,7 +52,7 @@ int pipe2(int fds[2], int flags)
     return fails(PIPES) ? -1 : real(fds, flags);
 }
 
-/* The library would raise the limit. */
+/* The library must not raise the limit. */
 int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 {
     (void)resource;
@@ -63,7 +63,7 @@ int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 
 static int count_descriptors(void)
 {
-    int count = -1; /* its own */
+    int count = -1; /* without the descriptor of the directory itself */
     DIR *fds = opendir("/proc/self/fd");
     for (struct dirent *entry; fds && (entry = readdir(fds));)
         count += entry->d_name[0] != '.';
@@ -88,7 +88,7 @@ static struct bw_handle *open_pollable(int *error)
     return h;
 }
 
-/* An error of a call is about the shortage, and says so. */
+/* True if the error names the shortage. */
 static bool is_about(int error, const char *cause)
 {
     if (error == BW_ENOMEM && strstr(bw_why(), cause))
@@ -97,7 +97,7 @@ static bool is_about(int error, const char *cause)
     return false;
 }
 
-/* Everything the library can do, once. 0, or the first error. */
+/* Uses every function of the library once. Returns 0, or the first error. */
 static int use(struct bw_handle *h, int64_t timeout_ms)
 {
     struct bw_leader_info info = bw_leader_info_default();
@@ -112,8 +112,8 @@ static int use(struct bw_handle *h, int64_t timeout_ms)
     return error ? error : bw_run_while_leader(h, "task", end_at_once, NULL, &options);
 }
 
-/* Exit codes: 0: there was enough; 1: an error that names the cause, and all is well afterwards;
- * others: wrong. */
+/* Returns an exit code. 0: the resource was sufficient. 1: the library returned an error that names
+ * the cause, and works again afterwards. Others: the test failed. */
 static int live_through(void (*begin)(int n), void (*end)(void), int n, const char *cause)
 {
     int error, before = count_descriptors();
@@ -177,7 +177,7 @@ static int with_failing_calls(int n)
     return live_through(begin_failing, end_failing, n, cause);
 }
 
-/* The number of cases until nothing is short. */
+/* Runs the cases n = first, first + 1, ... until one has no shortage. Returns how many had one. */
 static int play(int (*part)(int n), int first)
 {
     for (int n = first;; n++) {
@@ -190,27 +190,28 @@ static int play(int (*part)(int n), int first)
     }
 }
 
-static void each_shortage_of_descriptors_is_an_error_that_says_so(void **state)
+static void descriptor_shortage_returns_an_error_that_names_it(void **state)
 {
     (void)state;
     assert_true(play(with_descriptors, 0) > 6);
 }
 
-static void threads_that_cannot_be_started_are_an_error_that_says_so(void **state)
+static void thread_shortage_returns_an_error_that_names_it(void **state)
 {
     (void)state;
     failing = THREADS;
-    assert_int_equal(play(with_failing_calls, 1), 2); /* the store's and the library's */
+    /* the thread of the store and that of the library */
+    assert_int_equal(play(with_failing_calls, 1), 2);
 }
 
-static void timers_that_cannot_be_created_are_an_error_that_says_so(void **state)
+static void timer_shortage_returns_an_error_that_names_it(void **state)
 {
     (void)state;
     failing = TIMERS;
-    assert_int_equal(play(with_failing_calls, 1), 1); /* the deadline of a task */
+    assert_int_equal(play(with_failing_calls, 1), 1); /* the timer for the deadline of a task */
 }
 
-static void pipes_that_cannot_be_created_are_an_error_that_says_so(void **state)
+static void pipe_shortage_returns_an_error_that_names_it(void **state)
 {
     (void)state;
     failing = PIPES;
@@ -226,7 +227,8 @@ static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *add
     uv_freeaddrinfo(addresses);
 }
 
-/* Stores that look up a host's address use libuv's pool of four threads. */
+/* Resolves a name while thread creation fails. Stores resolve host names on libuv's pool of four
+ * threads. */
 static int look_up_without_threads(int n)
 {
     uv_loop_t loop;
@@ -244,7 +246,7 @@ static int look_up_without_threads(int n)
     return !atomic_load(&found) || uv_loop_close(&loop) != 0 ? 5 : error ? 1 : 0;
 }
 
-static void a_look_up_without_threads_is_an_error(void **state)
+static void host_lookup_without_threads_returns_an_error(void **state)
 {
     (void)state;
     failing = THREADS;
@@ -256,11 +258,11 @@ static void a_look_up_without_threads_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_scratch(each_shortage_of_descriptors_is_an_error_that_says_so),
-        in_scratch(threads_that_cannot_be_started_are_an_error_that_says_so),
-        in_scratch(timers_that_cannot_be_created_are_an_error_that_says_so),
-        in_scratch(pipes_that_cannot_be_created_are_an_error_that_says_so),
-        in_scratch(a_look_up_without_threads_is_an_error),
+        in_scratch(descriptor_shortage_returns_an_error_that_names_it),
+        in_scratch(thread_shortage_returns_an_error_that_names_it),
+        in_scratch(timer_shortage_returns_an_error_that_names_it),
+        in_scratch(pipe_shortage_returns_an_error_that_names_it),
+        in_scratch(host_lookup_without_threads_returns_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

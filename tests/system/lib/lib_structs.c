@@ -1,12 +1,12 @@
 /* Option structs of every size that an older program can have. Each one ends where readable memory
- * ends, so a read beyond its size is a SIGSEGV. */
+ * ends, so a read past its size raises SIGSEGV. */
 #include "system/lib/lib_common.h"
 
 #include <unistd.h>
 
 #define E "nightly"
 
-static char *page_end; /* the first byte that cannot be read */
+static char *page_end; /* the first byte that is not readable */
 
 static int set_up_pages(void **state)
 {
@@ -19,7 +19,7 @@ static int set_up_pages(void **state)
     return 0;
 }
 
-/* A struct of `size` bytes at the end of the page, zero but for its size. */
+/* Returns a struct of `size` bytes at the end of the page, zero except for its size. */
 static void *at_the_end(size_t size)
 {
     char *at = page_end - size;
@@ -39,7 +39,7 @@ static int end_at_once(struct bw_cancel *cancel, void *arg)
     return 0;
 }
 
-static void open_reads_no_more_than_its_options_have(void **state)
+static void open_does_not_read_past_the_option_struct(void **state)
 {
     (void)state;
     struct bw_handle *h;
@@ -50,7 +50,7 @@ static void open_reads_no_more_than_its_options_have(void **state)
     }
 }
 
-static void candidacies_read_no_more_than_their_options_have(void **state)
+static void campaign_does_not_read_past_the_option_struct(void **state)
 {
     (void)state;
     struct bw_handle *h = open_as("ada", HANG_MS);
@@ -65,7 +65,7 @@ static void candidacies_read_no_more_than_their_options_have(void **state)
     assert_int_equal(bw_close(h), 0);
 }
 
-static void tasks_read_no_more_than_their_options_have(void **state)
+static void task_does_not_read_past_the_option_struct(void **state)
 {
     (void)state;
     struct bw_handle *h = open_as("ada", HANG_MS);
@@ -80,7 +80,7 @@ static void tasks_read_no_more_than_their_options_have(void **state)
     assert_int_equal(bw_close(h), 0);
 }
 
-static void leader_writes_no_more_than_the_program_has_room_for(void **state)
+static void leader_does_not_write_past_the_info_struct(void **state)
 {
     (void)state;
     struct bw_handle *h = open_as("ada", HANG_MS);
@@ -100,7 +100,7 @@ static void leader_writes_no_more_than_the_program_has_room_for(void **state)
     assert_int_equal(bw_close(h), 0);
 }
 
-static void a_size_that_is_not_set_is_refused(void **state)
+static void unset_struct_size_is_refused(void **state)
 {
     (void)state;
     struct bw_handle *h;
@@ -124,14 +124,42 @@ static void a_size_that_is_not_set_is_refused(void **state)
     assert_int_equal(bw_close(h), 0);
 }
 
+/* The exported functions equal the inline ones, and write only into the caller's struct. */
+static void exported_defaults_equal_the_inline_ones(void **state)
+{
+    (void)state;
+#define same(name)                                                                                 \
+    do {                                                                                           \
+        struct name inlined = name##_default(), exported;                                          \
+        memset(&exported, 0xff, sizeof exported);                                                  \
+        assert_int_equal(name##_init(&exported, sizeof exported), 0);                              \
+        assert_memory_equal(&inlined, &exported, sizeof exported);                                 \
+        every_size(size, struct name)                                                              \
+        {                                                                                          \
+            struct name *given = memset(page_end - size, 0xff, size);                              \
+            assert_int_equal(name##_init(given, size), 0);                                         \
+            assert_int_equal(given->size, size);                                                   \
+        }                                                                                          \
+        assert_int_equal(name##_init(NULL, sizeof inlined), BW_EINVAL);                            \
+        assert_int_equal(name##_init(&exported, sizeof(size_t) - 1), BW_EINVAL);                   \
+        assert_memory_equal(&inlined, &exported, sizeof exported);                                 \
+    } while (0)
+    same(bw_options);
+    same(bw_campaign_options);
+    same(bw_run_options);
+    same(bw_leader_info);
+#undef same
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_scratch(open_reads_no_more_than_its_options_have),
-        in_scratch(candidacies_read_no_more_than_their_options_have),
-        in_scratch(tasks_read_no_more_than_their_options_have),
-        in_scratch(leader_writes_no_more_than_the_program_has_room_for),
-        in_scratch(a_size_that_is_not_set_is_refused),
+        in_scratch(open_does_not_read_past_the_option_struct),
+        in_scratch(campaign_does_not_read_past_the_option_struct),
+        in_scratch(task_does_not_read_past_the_option_struct),
+        in_scratch(leader_does_not_write_past_the_info_struct),
+        in_scratch(unset_struct_size_is_refused),
+        cmocka_unit_test(exported_defaults_equal_the_inline_ones),
     };
     return cmocka_run_group_tests(tests, set_up_pages, NULL);
 }

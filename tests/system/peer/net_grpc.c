@@ -1,5 +1,5 @@
-/* In which order calls of a channel arrive at a server: an HTTP/2 server on the same loop notes
- * every request as it comes and answers when the test says so. */
+/* The order in which calls of a channel arrive at a server. An HTTP/2 server on the same loop
+ * records every request and answers when the test requests it. */
 #include "net/api.pb-c.h"
 #include "store/etcd/client.h"
 #include "unit/unit.h"
@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #define SEEN_MAX 1024u
-#define ASKED    (BW_GRPC_AT_ONCE + 200) /* ordinary calls: more than go at one time */
+#define ASKED    (BW_GRPC_AT_ONCE + 200) /* ordinary calls: more than may be in progress at once */
 #define LONG_MS  600000u
 
 struct request {
@@ -24,8 +24,9 @@ static nghttp2_session *session;
 static unsigned port, open_handles;
 static struct request seen[SEEN_MAX];
 static unsigned seen_count, answered, ended;
-static struct bw_grpc *channel;    /* of the test; closed behind it, however it ended */
-static struct etcd_client *client; /* the same */
+/* the channel of the current test; closed after the test, even if it failed */
+static struct bw_grpc *channel;
+static struct etcd_client *client; /* the etcd client of the current test; closed likewise */
 
 /* ---- the server ---- */
 
@@ -52,7 +53,7 @@ static int on_header(nghttp2_session *from, const nghttp2_frame *frame, const ui
     return 0;
 }
 
-/* The name of an etcd client's call is the only field of its message. */
+/* The only field of an etcd client's message is its name. */
 static int on_data(nghttp2_session *from, uint8_t flags, int32_t stream, const uint8_t *bytes,
                    size_t length, void *context)
 {
@@ -85,12 +86,12 @@ static void flush(void)
     }
 }
 
-static void get_room(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
+static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 {
-    static char room[65536];
+    static char bytes[65536];
     (void)handle;
     (void)size;
-    *buffer = uv_buf_init(room, sizeof room);
+    *buffer = uv_buf_init(bytes, sizeof bytes);
 }
 
 static void on_bytes(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
@@ -117,7 +118,7 @@ static void on_connection(uv_stream_t *stream, int status)
     nghttp2_session_server_new(&session, callbacks, NULL);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, NULL, 0);
-    uv_read_start((uv_stream_t *)&connection, get_room, on_bytes);
+    uv_read_start((uv_stream_t *)&connection, on_alloc, on_bytes);
     flush();
 }
 
@@ -127,7 +128,7 @@ static void on_connection(uv_stream_t *stream, int status)
             NGHTTP2_NV_FLAG_NONE                                                                   \
     }
 
-/* Ends the oldest call that is not answered, without a message. */
+/* Ends the oldest unanswered call, without a message. */
 static void answer_one(void)
 {
     static nghttp2_nv head[] = {HEADER(":status", "200"), HEADER("grpc-status", "13")};
@@ -241,10 +242,10 @@ static void open_channel(void)
     struct bw_grpc_options options = {.up = always_ready, .down = ignore_down};
     set_endpoint(&options);
     assert_int_equal(bw_grpc_open(&channel, &options), 0);
-    bw_grpc_set_patience(channel, LONG_MS);
+    bw_grpc_set_timeout(channel, LONG_MS);
 }
 
-static void an_urgent_call_is_sent_before_all_that_wait(void **state)
+static void urgent_call_is_sent_before_all_waiting_calls(void **state)
 {
     (void)state;
     open_channel();
@@ -347,13 +348,13 @@ static void ask_etcd(const char *name, unsigned number, bool urgent)
         fail_msg("%s", why);
 }
 
-static void an_urgent_request_of_the_etcd_client_is_sent_before_all_that_wait(void **state)
+static void urgent_request_of_the_etcd_client_is_sent_before_all_waiting_requests(void **state)
 {
     (void)state;
     struct etcd_client_options options = {.up = on_up, .down = on_up};
     set_endpoint(&options.grpc);
     assert_int_equal(etcd_client_open(&client, &options), 0);
-    etcd_client_set_patience(client, LONG_MS);
+    etcd_client_set_timeout(client, LONG_MS);
     ask_etcd("read", 0, false);
     run_until_seen(1);
     for (unsigned i = 1; i < ASKED; i++)
@@ -362,7 +363,7 @@ static void an_urgent_request_of_the_etcd_client_is_sent_before_all_that_wait(vo
     ask_etcd("renew", 0, true);
     answer_one();
     run_until_seen(BW_GRPC_AT_ONCE + 1);
-    while (strncmp(seen[BW_GRPC_AT_ONCE].name, "/", 1) == 0) /* its message is on the way */
+    while (strncmp(seen[BW_GRPC_AT_ONCE].name, "/", 1) == 0) /* its message has not arrived yet */
         uv_run(&loop, UV_RUN_ONCE);
     assert_seen(BW_GRPC_AT_ONCE, "renew", 0);
 }
@@ -372,11 +373,11 @@ static void an_urgent_request_of_the_etcd_client_is_sent_before_all_that_wait(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_server(an_urgent_call_is_sent_before_all_that_wait),
+        with_server(urgent_call_is_sent_before_all_waiting_calls),
         with_server(urgent_calls_made_before_the_connection_is_up_are_sent_first),
         with_server(all_calls_are_sent_once_and_in_order),
         with_server(calls_that_are_cancelled_while_they_wait_are_not_sent),
-        with_server(an_urgent_request_of_the_etcd_client_is_sent_before_all_that_wait),
+        with_server(urgent_request_of_the_etcd_client_is_sent_before_all_waiting_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Hosts on the loopback for the tests of datagrams and streams: real sockets, one libuv loop. */
-#ifndef BW_TESTS_NET_HOST_H
-#define BW_TESTS_NET_HOST_H
+#ifndef BW_TESTS_SYSTEM_PEER_NET_HOST_H
+#define BW_TESTS_SYSTEM_PEER_NET_HOST_H
 
 #include "unit/unit.h"
 
@@ -13,15 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HANG_MS 60000u /* a hang, on however slow a machine */
+#define HANG_MS 60000u /* a test that takes longer hangs, even on a slow machine */
 
 struct host {
     bw_node id;
     struct bw_seal *seal;
     struct bw_datagram *datagram;
     struct bw_stream *stream;
-    struct sockaddr_in at; /* UDP and TCP alike */
-    /* What came, by its last: */
+    struct sockaddr_in at; /* address for UDP and TCP */
+    /* Counters of received events, and details of the last event: */
     uint32_t datagrams, frames, met, restarted, lost, up, down, called, refused;
     bw_node from, up_node, down_node;
     uint64_t link;
@@ -98,7 +98,7 @@ static inline struct sockaddr_in loopback(void)
     return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* A port that is free for UDP may be taken for TCP: then another one. */
+/* Opens a host. If the port chosen for UDP is in use for TCP, tries another one. */
 static inline void host_open_with(struct host *host, uv_loop_t *loop, bw_node id,
                                   struct bw_keyring *ring, struct bw_credentials *credentials)
 {
@@ -147,7 +147,7 @@ static inline void on_hang(uv_timer_t *timer)
     abort();
 }
 
-/* Turns the loop until `*count` is at least `wanted`. */
+/* Runs the loop until `*count` is at least `wanted`. */
 static inline void await(uv_loop_t *loop, const uint32_t *count, uint32_t wanted)
 {
     uv_timer_t hang;
@@ -168,13 +168,13 @@ static inline void host_close(struct host *host, uv_loop_t *loop)
     bw_seal_free(host->seal);
 }
 
-/* They know each other's address and believe each other. */
+/* Gives each host the other's address and lets them verify each other. */
 static inline void introduce(struct host *a, struct host *b, uv_loop_t *loop)
 {
     uint32_t met_a = a->met, met_b = b->met;
     bw_datagram_set_address(a->datagram, b->id, (struct sockaddr *)&b->at);
     bw_datagram_set_address(b->datagram, a->id, (struct sockaddr *)&a->at);
-    assert_int_equal(bw_datagram_greet(a->datagram, (struct sockaddr *)&b->at, b->id), 0);
+    assert_int_equal(bw_datagram_start_handshake(a->datagram, (struct sockaddr *)&b->at, b->id), 0);
     await(loop, &b->met, met_b + 1);
     await(loop, &a->met, met_a + 1);
 }

@@ -1,5 +1,5 @@
 /* Datagrams and streams between peers on real sockets: batches, bounds, garbage and replays, the
- * hint of a killed process, and last words sent from another. */
+ * hint of a killed process, and a death notice sent by another process. */
 #include "system/peer/net_host.h"
 
 #include <signal.h>
@@ -33,7 +33,7 @@ static int stop(void **state)
     return 0;
 }
 
-static void datagrams_go_both_ways_after_a_greeting(void **state)
+static void datagrams_go_both_ways_after_a_handshake(void **state)
 {
     (void)state;
     introduce(&one, &two, &loop);
@@ -50,7 +50,7 @@ static void datagrams_go_both_ways_after_a_greeting(void **state)
     assert_int_equal(two.length, BW_DATAGRAM_PAYLOAD_MAX);
 }
 
-static void who_was_not_believed_learns_that_its_words_were_lost(void **state)
+static void unverified_sender_learns_that_its_frame_was_lost(void **state)
 {
     (void)state;
     bw_datagram_send_to(one.datagram, (struct sockaddr *)&two.at, BW_NODE_NONE, 1, "join", 4);
@@ -61,7 +61,7 @@ static void who_was_not_believed_learns_that_its_words_were_lost(void **state)
     assert_string_equal(two.text, "join");
 }
 
-static void a_turn_of_the_loop_sends_and_takes_many_at_once(void **state)
+static void one_turn_of_the_loop_sends_and_receives_batches(void **state)
 {
     (void)state;
     struct bw_datagram_counts before, sent, got;
@@ -77,7 +77,7 @@ static void a_turn_of_the_loop_sends_and_takes_many_at_once(void **state)
     assert_true(got.batches_in < 20);
 }
 
-/* A socket of nobody's, as an attacker has it. */
+/* A socket that belongs to no peer, like an attacker's. */
 static int raw_socket(void)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -86,7 +86,7 @@ static int raw_socket(void)
     return fd;
 }
 
-static void garbage_is_counted_and_replays_are_not_heard(void **state)
+static void garbage_is_counted_and_replays_are_dropped(void **state)
 {
     (void)state;
     unsigned char frame[BW_DATAGRAM_MAX], junk[1800];
@@ -107,11 +107,11 @@ static void garbage_is_counted_and_replays_are_not_heard(void **state)
         await(&loop, &two.datagrams, two.datagrams + 1);
     bw_seal_counts(two.seal, &after);
     bw_datagram_counts(two.datagram, &udp);
-    assert_int_equal(two.datagrams, 2); /* "recorded" once, and the last */
+    assert_int_equal(two.datagrams, 2); /* "recorded" once, and the last one */
     assert_int_equal(after.dropped[BW_SEAL_DROP_REPLAY] - counts.dropped[BW_SEAL_DROP_REPLAY], 4);
     assert_int_equal(after.dropped[BW_SEAL_DROP_MALFORMED], 1); /* 0 bytes */
     assert_int_equal(after.dropped[BW_SEAL_DROP_VERSION], 15);
-    assert_int_equal(udp.truncated, 4); /* longer than any of ours */
+    assert_int_equal(udp.truncated, 4); /* longer than any valid frame */
     close(fd);
 }
 
@@ -137,14 +137,14 @@ static void a_long_frame_goes_by_a_connection_made_for_it(void **state)
     assert_int_equal(one.down + two.down, 0);
 }
 
-static void an_end_in_good_order_is_no_hint_and_a_kept_one_is_made_anew(void **state)
+static void clean_close_gives_no_hint_and_kept_connection_is_reconnected(void **state)
 {
     (void)state;
     assert_int_equal(bw_stream_keep(one.stream, 2, (struct sockaddr *)&two.at, NULL), 0);
     await(&loop, &one.up, 1);
     await(&loop, &two.up, 1);
     struct sockaddr_in at = two.at;
-    bw_stream_let_go(one.stream, 2);
+    bw_stream_stop_keeping(one.stream, 2);
     assert_int_equal(bw_stream_keep(one.stream, 2, (struct sockaddr *)&at, NULL), 0);
     await(&loop, &one.up, 2);
     await(&loop, &two.up, 1);
@@ -166,12 +166,12 @@ static void a_client_calls_asks_and_is_answered(void **state)
     assert_int_equal(client.from, 2);
     assert_string_equal(client.text, "status?");
     assert_int_equal(two.from, BW_NODE_NONE);
-    bw_stream_hang_up(client.stream, link);
+    bw_stream_close_link(client.stream, link);
     assert_int_equal(bw_stream_answer(client.stream, link, 1, "x", 1), BW_ENOTMEMBER);
-    struct sockaddr_in nobody = client.at;
+    struct sockaddr_in unused = client.at;
     host_close(&client, &loop);
     host_open(&client, &loop, BW_NODE_NONE, ring);
-    assert_int_equal(bw_stream_call(client.stream, (struct sockaddr *)&nobody, NULL, &link), 0);
+    assert_int_equal(bw_stream_call(client.stream, (struct sockaddr *)&unused, NULL, &link), 0);
     await(&loop, &client.refused, 1);
     host_close(&client, &loop);
 }
@@ -191,7 +191,7 @@ static uint32_t refused_by(struct host *host)
     return (uint32_t)counts.refused;
 }
 
-static void who_does_not_speak_as_a_node_is_hung_up_on(void **state)
+static void connection_with_invalid_frames_is_closed(void **state)
 {
     (void)state;
     static const unsigned char too_long[] = {0xff, 0xff, 0xff, 0x7f, 0};
@@ -229,7 +229,7 @@ static void silent_connections_are_bounded(void **state)
         uv_run(&loop, UV_RUN_ONCE);
     assert_true(counts.links <= 65);
     assert_int_equal(counts.refused, 150 - counts.links);
-    two.echo = true; /* and a node gets through all the same */
+    two.echo = true; /* a node still gets through */
     bw_stream_send(one.stream, 2, (struct sockaddr *)&two.at, 1, "still", 5);
     await(&loop, &one.frames, 1);
     for (unsigned i = 0; i < 150; i++)
@@ -238,8 +238,8 @@ static void silent_connections_are_bounded(void **state)
 
 /* ---- another process ---- */
 
-/* A node of its own process: says where it is, keeps a connection to whom it is told of, seals last
- * words to node 1, and lives until it is killed. */
+/* A node in its own process: it reports its address, keeps a connection to the parent, seals a
+ * death notice to node 1, and runs until it is killed. */
 struct child {
     pid_t pid;
     struct sockaddr_in at;
@@ -247,7 +247,7 @@ struct child {
     unsigned char words[256];
 };
 
-static void live(int out, struct sockaddr_in parent)
+static void run_child(int out, struct sockaddr_in parent)
 {
     uv_loop_t own;
     struct host host;
@@ -265,7 +265,7 @@ static void live(int out, struct sockaddr_in parent)
     _exit(0);
 }
 
-static struct child bear(void)
+static struct child start_child(void)
 {
     int pipes[2];
     struct child child;
@@ -274,8 +274,8 @@ static struct child bear(void)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        alarm(120); /* never outlives the test for long */
-        live(pipes[1], one.at);
+        alarm(120); /* ends soon after the test in any case */
+        run_child(pipes[1], one.at);
     }
     close(pipes[1]);
     assert_int_equal(read(pipes[0], &child, sizeof child), sizeof child);
@@ -283,17 +283,17 @@ static struct child bear(void)
     return child;
 }
 
-static void a_killed_process_is_a_hint_and_its_last_words_are_heard_once(void **state)
+static void killed_process_gives_a_hint_and_its_death_notice_is_received_once(void **state)
 {
     (void)state;
-    struct child child = bear();
+    struct child child = start_child();
     await(&loop, &one.up, 1);
     assert_int_equal(one.up_node, 3);
     kill(child.pid, SIGKILL);
     await(&loop, &one.down, 1);
     assert_int_equal(one.down_node, 3);
     assert_int_equal(waitpid(child.pid, NULL, 0), child.pid);
-    int fd = raw_socket(); /* somebody without a key, and not even of the same socket */
+    int fd = raw_socket(); /* a sender without a key and with another socket */
     for (unsigned i = 0; i < 3; i++)
         sendto(fd, child.words, child.length, 0, (struct sockaddr *)&one.at, sizeof one.at);
     await(&loop, &one.datagrams, 1);
@@ -308,16 +308,16 @@ int main(void)
 {
 #define STORY(name) cmocka_unit_test_setup_teardown(name, start, stop)
     const struct CMUnitTest tests[] = {
-        STORY(datagrams_go_both_ways_after_a_greeting),
-        STORY(who_was_not_believed_learns_that_its_words_were_lost),
-        STORY(a_turn_of_the_loop_sends_and_takes_many_at_once),
-        STORY(garbage_is_counted_and_replays_are_not_heard),
+        STORY(datagrams_go_both_ways_after_a_handshake),
+        STORY(unverified_sender_learns_that_its_frame_was_lost),
+        STORY(one_turn_of_the_loop_sends_and_receives_batches),
+        STORY(garbage_is_counted_and_replays_are_dropped),
         STORY(a_long_frame_goes_by_a_connection_made_for_it),
-        STORY(an_end_in_good_order_is_no_hint_and_a_kept_one_is_made_anew),
+        STORY(clean_close_gives_no_hint_and_kept_connection_is_reconnected),
         STORY(a_client_calls_asks_and_is_answered),
-        STORY(who_does_not_speak_as_a_node_is_hung_up_on),
+        STORY(connection_with_invalid_frames_is_closed),
         STORY(silent_connections_are_bounded),
-        STORY(a_killed_process_is_a_hint_and_its_last_words_are_heard_once),
+        STORY(killed_process_gives_a_hint_and_its_death_notice_is_received_once),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

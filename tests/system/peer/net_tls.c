@@ -1,4 +1,5 @@
-/* Streams inside mutual TLS: both sides show certificates of nodes, or there is no connection. */
+/* Streams inside mutual TLS: both sides present certificates of nodes, or there is no
+ * connection. */
 #include "system/kit/scratch.h"
 #include "system/peer/net_host.h"
 
@@ -11,7 +12,8 @@ static struct bw_keyring *ring;
 static char dir[SCRATCH_MAX];
 static const char *const protocols[] = {"bellwether-peer", NULL};
 
-/* Authorities "ca" and "other"; node certificates of both; one of a mere client; one for a name. */
+/* Authorities "ca" and "other"; node certificates of both; one of a mere client; one for another
+ * name. */
 static const char *const recipe =
     "cd %s && exec >/dev/null 2>&1 && set -e\n"
     "for ca in ca other; do openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
@@ -41,7 +43,7 @@ static int remove_certificates(void **state)
     return 0;
 }
 
-static void say_nothing(void *context, const char *line)
+static void ignore_line(void *context, const char *line)
 {
     (void)context, (void)line;
 }
@@ -65,7 +67,7 @@ static void side_open(struct side *side, bw_node id, const char *name, const cha
                                                              .protocols = protocols},
                                                    .whose = "node",
                                                    .dials = true,
-                                                   .say = say_nothing};
+                                                   .say = ignore_line};
     if (bw_credentials_open(&side->credentials, &options, why) != 0)
         fail_msg("%s", why);
     host_open_with(&side->host, &loop, id, ring, side->credentials);
@@ -94,7 +96,7 @@ static int stop(void **state)
     return busy;
 }
 
-static void nodes_with_certificates_talk_and_say_goodbye(void **state)
+static void nodes_with_certificates_exchange_frames_and_close_cleanly(void **state)
 {
     (void)state;
     static unsigned char big[BW_SEAL_PAYLOAD_MAX];
@@ -112,11 +114,12 @@ static void nodes_with_certificates_talk_and_say_goodbye(void **state)
     side_close(&two);
     while (bw_stream_connected(one.host.stream, 2))
         uv_run(&loop, UV_RUN_ONCE);
-    assert_int_equal(one.host.down, 0); /* it said goodbye */
+    /* the connection was closed cleanly, so it is not reported as lost */
+    assert_int_equal(one.host.down, 0);
     side_close(&one);
 }
 
-/* Node 1 with this certificate and these authorities dials a sound node 2. */
+/* Node 1, with this certificate and these authorities, dials a valid node 2. */
 static void assert_refused(const char *name, const char *ca)
 {
     struct side one, two;
@@ -124,7 +127,7 @@ static void assert_refused(const char *name, const char *ca)
     side_open(&one, 1, name, ca);
     side_open(&two, 2, "node", "ca");
     bw_stream_keep(one.host.stream, 2, (struct sockaddr *)&two.host.at, NULL);
-    while (counts.dialled < 4) { /* tried again and again */
+    while (counts.dialled < 4) { /* retried again and again */
         uv_run(&loop, UV_RUN_ONCE);
         bw_stream_counts(one.host.stream, &counts);
     }
@@ -134,25 +137,25 @@ static void assert_refused(const char *name, const char *ca)
     side_close(&two);
 }
 
-static void who_has_a_certificate_of_another_authority_is_refused(void **state)
+static void node_with_certificate_of_another_authority_is_refused(void **state)
 {
     (void)state;
     assert_refused("foreign", "ca");
 }
 
-static void who_trusts_another_authority_refuses(void **state)
+static void node_that_trusts_another_authority_refuses(void **state)
 {
     (void)state;
     assert_refused("node", "other");
 }
 
-static void a_clients_certificate_does_not_make_a_node(void **state)
+static void client_certificate_is_refused_for_a_node(void **state)
 {
     (void)state;
     assert_refused("client", "ca");
 }
 
-static void a_node_of_another_host_is_not_the_one_that_was_dialled(void **state)
+static void certificate_of_another_host_is_refused(void **state)
 {
     (void)state;
     struct side one, two;
@@ -194,11 +197,11 @@ int main(void)
 {
 #define STORY(name) cmocka_unit_test_setup_teardown(name, start, stop)
     const struct CMUnitTest tests[] = {
-        STORY(nodes_with_certificates_talk_and_say_goodbye),
-        STORY(who_has_a_certificate_of_another_authority_is_refused),
-        STORY(who_trusts_another_authority_refuses),
-        STORY(a_clients_certificate_does_not_make_a_node),
-        STORY(a_node_of_another_host_is_not_the_one_that_was_dialled),
+        STORY(nodes_with_certificates_exchange_frames_and_close_cleanly),
+        STORY(node_with_certificate_of_another_authority_is_refused),
+        STORY(node_that_trusts_another_authority_refuses),
+        STORY(client_certificate_is_refused_for_a_node),
+        STORY(certificate_of_another_host_is_refused),
         STORY(frames_without_tls_are_refused),
     };
     signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,5 @@
-/* A peer's directory: what was written is there after a crash at any byte of the next write; what
- * is not this node's own, whole directory is refused with a sentence. */
+/* The directory of a peer. A crash at any byte of a write leaves the previous state. A directory
+ * that is not this node's own or not complete is rejected with an explanation. */
 #include "peer/disk.h"
 
 #include "core/base/error.h"
@@ -74,7 +74,7 @@ static void same_record(const struct bw_peer_record *a, const struct bw_peer_rec
     assert_memory_equal(one, other, length);
 }
 
-static void what_was_written_is_there_again(void **state)
+static void written_records_are_read_back(void **state)
 {
     (void)state;
     struct bw_peer_disk *disk = open_disk();
@@ -113,9 +113,9 @@ static void write_file(const char *name, const unsigned char *bytes, size_t size
     close(fd);
 }
 
-/* The write of record 6 is cut after every byte: 5 or 6 is found, never anything else, and 6 when
- * all of it is there. */
-static void a_record_torn_at_any_byte_leaves_the_one_before(void **state)
+/* The write of record 6 is cut after every byte. Record 5 or 6 is found, never anything else; 6 if
+ * it is complete. */
+static void record_torn_at_any_byte_leaves_the_previous_one(void **state)
 {
     (void)state;
     static unsigned char before[4 * BW_PEER_SLOT_BYTES], after[4 * BW_PEER_SLOT_BYTES],
@@ -130,7 +130,7 @@ static void a_record_torn_at_any_byte_leaves_the_one_before(void **state)
     bw_peer_disk_write_record(disk, 0, &six);
     bw_peer_disk_close(disk);
     read_file("elections", after, sizeof after);
-    /* The slot that took 6 first is the one with the higher number. */
+    /* Both slots now hold record 6. The one written first has the higher sequence number. */
     struct bw_peer_record found;
     uint64_t first, second;
     uint64_t id;
@@ -157,8 +157,8 @@ static void a_record_torn_at_any_byte_leaves_the_one_before(void **state)
     bw_peer_disk_close(disk);
 }
 
-/* Once both slots have it, no single flipped bit makes a record forgotten. */
-static void a_flipped_bit_is_found(void **state)
+/* Once both slots have the record, no single flipped bit destroys it. */
+static void flipped_bit_is_detected(void **state)
 {
     (void)state;
     static unsigned char whole[4 * BW_PEER_SLOT_BYTES], broken[4 * BW_PEER_SLOT_BYTES];
@@ -220,7 +220,7 @@ static void members_are_replaced_as_a_whole(void **state)
     bw_peer_disk_close(disk);
 }
 
-static void a_directory_has_one_process_and_one_node(void **state)
+static void directory_belongs_to_one_process_and_one_node(void **state)
 {
     (void)state;
     struct bw_peer_disk *disk = open_disk(), *other;
@@ -235,7 +235,7 @@ static void a_directory_has_one_process_and_one_node(void **state)
     bw_peer_disk_close(disk);
 }
 
-static void a_copy_is_refused_and_a_move_is_not(void **state)
+static void copied_directory_is_refused_and_moved_one_accepted(void **state)
 {
     (void)state;
     char command[3 * SCRATCH_MAX];
@@ -251,8 +251,8 @@ static void a_copy_is_refused_and_a_move_is_not(void **state)
     assert_non_null(strstr(why, "copy"));
 }
 
-/* Killed while the directory is made: it is still a new one. */
-static void a_directory_half_made_is_begun_again(void **state)
+/* Killed while the directory was created: it still counts as new. */
+static void half_created_directory_counts_as_new(void **state)
 {
     (void)state;
     char path[SCRATCH_MAX + 32];
@@ -272,14 +272,16 @@ static void a_directory_half_made_is_begun_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_written_is_there_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_record_torn_at_any_byte_leaves_the_one_before, setup,
+        cmocka_unit_test_setup_teardown(written_records_are_read_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(record_torn_at_any_byte_leaves_the_previous_one, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_flipped_bit_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(flipped_bit_is_detected, setup, teardown),
         cmocka_unit_test_setup_teardown(members_are_replaced_as_a_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_has_one_process_and_one_node, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_copy_is_refused_and_a_move_is_not, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_half_made_is_begun_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(directory_belongs_to_one_process_and_one_node, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(copied_directory_is_refused_and_moved_one_accepted, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(half_created_directory_counts_as_new, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

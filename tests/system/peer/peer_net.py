@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What a network of `bellwether peer` lives through beside elections: keys and certificates that change, a list of members, one
-who leaves for good, one who comes late, IPv6, names that move, a disk that fails.
+"""Events of a `bellwether peer` network beside elections: changing keys and certificates, a list of members, a peer that leaves
+permanently, a late peer, IPv6, host names that move, and a failing disk.
 
     peer_net.py BELLWETHER WITNESS DISK_SHIM [NAME...]
 
-Real processes; proofs are the witness's. Leases are longer than any wait here, so that whatever follows a leader's end follows
-from what was said, not from time."""
+Real processes, checked by the witness. Leases are longer than any wait here, so a takeover is caused by messages, not by expiry."""
 import concurrent.futures
 import json
 import os
@@ -29,7 +28,7 @@ from serve_lib import Authority  # noqa: E402
 
 HANG_S = 60.0
 KILLS = 20
-LONG_TTL = "90s"  # longer than HANG_S: nobody waits for a lease to pass
+LONG_TTL = "90s"  # longer than HANG_S: no test waits for a lease to expire
 TESTS = []
 SHIM = []
 
@@ -44,7 +43,7 @@ class Skip(Exception):
 
 
 def settled(room, count=3):
-    """The leader, known to all."""
+    """Waits until all peers know the leader, and returns it."""
     leader = room.leader(1, HANG_S)
     room.all_alive(count, HANG_S)
     room.agreed(HANG_S)
@@ -52,11 +51,11 @@ def settled(room, count=3):
 
 
 def leader_number(room, count):
-    """Who runs work number `count`, the last so far, by its token: peers that ended are no longer in the room."""
+    """The peer that runs command number `count`, the last one so far, by its token: ended peers are no longer in the room."""
     token = room.started(count, HANG_S)[1]
 
     def found():
-        """the leader to tell what it started"""
+        """the leader to log what it started"""
         return [c for c in room.candidates if token in [str(e["token"]) for e in c.events("started")]]
     return wait_for(found, HANG_S)[0]
 
@@ -70,7 +69,7 @@ def end(room, peer, how=signal.SIGTERM):
 
 
 def put(path, text):
-    """In one step, as a rotation should."""
+    """Replaces a file atomically, as a key rotation should."""
     with open(path + ".new", "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
         file.write(text)
     os.replace(path + ".new", path)
@@ -81,7 +80,7 @@ def new_key(room):
 
 
 def metric(room, name, row):
-    """A counter of a peer that was started with --http at this socket."""
+    """A counter of a peer that serves --http at this socket."""
     done = subprocess.run(["curl", "-s", "--unix-socket", os.path.join(room.dir, name + ".http"), "http://x/metrics"],
                           capture_output=True, text=True, check=False, timeout=HANG_S)
     values = [line.rsplit(" ", 1)[1] for line in done.stdout.splitlines() if line.startswith("bellwether_") and row in line]
@@ -96,7 +95,7 @@ def http(room, name):
 # ---- keys ----
 
 @test
-def keys_are_changed_under_running_peers_and_nobody_is_elected(programs):
+def key_rotation_of_running_peers_causes_no_election(programs):
     with PeerRoom(*programs, ttl=LONG_TTL) as room:
         old, new = new_key(room), new_key(room)
         file = {name: os.path.join(room.dir, "keys" + name) for name in room.ports}
@@ -116,7 +115,7 @@ def keys_are_changed_under_running_peers_and_nobody_is_elected(programs):
         after = room.json("status")["peers"]
         assert [(p["leader"], p["term"]) for p in before] == [(p["leader"], p["term"]) for p in after], (before, after)
         assert len(room.starts()) == 1
-        # Who still has the old key alone is not heard, and that is counted.
+        # Frames of a peer that has only the old key are dropped and counted.
         stranger_file = os.path.join(room.dir, "keys4")
         put(stranger_file, old)
         count = metric(room, leader.name, 'reason="unknown_key"')
@@ -127,11 +126,11 @@ def keys_are_changed_under_running_peers_and_nobody_is_elected(programs):
         room.keys = ("--key-file", file["1"])
         assert [m["id"] for m in room.json("members", at=["1"])["members"]] == [1, 2, 3]
         assert metric(room, leader.name, 'reason="unknown_key"') > count
-        # A file that cannot be used leaves the keys in force and is told.
+        # An invalid key file is reported, and the current keys stay in use.
         put(file["1"], "rubbish\n")
         next(c for c in room.candidates if c.name == "1").said("keys-refused", HANG_S)
         put(file["1"], new)
-        # And letters that were sealed with a key that is gone were made anew: the next leader need not wait.
+        # Death notices that were sealed with a removed key have been renewed: the next leader need not wait.
         leader.signal(signal.SIGKILL)
         leader.wait()
         room.started(2, HANG_S)
@@ -141,7 +140,7 @@ def keys_are_changed_under_running_peers_and_nobody_is_elected(programs):
 # ---- certificates ----
 
 class Place:
-    """What serve_lib's authority wants: folders."""
+    """Folders in the form that serve_lib's Authority expects."""
 
     def __init__(self, room):
         self.room = room
@@ -153,7 +152,7 @@ class Place:
 
 
 def use_certificate(room, name, authority, serial):
-    """Signs one for this peer and puts it where the peer looks."""
+    """Signs a certificate for this peer and writes it to the peer's path."""
     crt, key = authority.sign(f"peer{name}-{serial}", names="subjectAltName=IP:127.0.0.1")
     for made, kept in ((crt, "crt"), (key, "key")):
         with open(made, encoding="utf-8") as file:
@@ -166,7 +165,7 @@ def tls_words(room, name, authority):
 
 
 def shown_name(room, name, authority):
-    """The common name that this peer shows to somebody with a certificate."""
+    """The common name that this peer presents to a client with a certificate."""
     at = os.path.join(room.dir, "peer" + name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(authority.crt)
@@ -177,7 +176,7 @@ def shown_name(room, name, authority):
 
 
 @test
-def peers_with_certificates_follow_each_other_and_a_foreign_one_is_refused(programs):
+def peers_with_certificates_elect_and_a_foreign_certificate_is_refused(programs):
     if not shutil.which("openssl"):
         raise Skip("no openssl")
     with PeerRoom(*programs, ttl=LONG_TTL) as room:
@@ -187,7 +186,7 @@ def peers_with_certificates_follow_each_other_and_a_foreign_one_is_refused(progr
             room.candidate(name, options=tls_words(room, name, ours))
         leader = settled(room)
         assert shown_name(room, leader.name, ours) == f"peer{leader.name}-1"
-        # It has a key, so datagrams are heard; its connection to the leader is refused, with a line.
+        # It has a key, so its datagrams are accepted; its connection to the leader is refused and logged.
         room.add("4")
         use_certificate(room, "4", foreign, 1)
         stranger = room.candidate("4", options=tls_words(room, "4", ours) + ["--leave"])
@@ -196,10 +195,10 @@ def peers_with_certificates_follow_each_other_and_a_foreign_one_is_refused(progr
         assert end(room, stranger) == 128 + signal.SIGTERM
 
         def alone():
-            """the three to be among themselves again"""
+            """the foreign peer to disappear"""
             return [m["id"] for m in room.json("members", at=[leader.name])["members"] if m["voter"]] == [1, 2, 3]
         wait_for(alone, HANG_S, 0.05)
-        # New certificates are taken up by running peers; nobody is elected for that.
+        # Running peers load new certificates; this causes no election.
         for name in ("1", "2", "3"):
             use_certificate(room, name, ours, 2)
 
@@ -208,14 +207,14 @@ def peers_with_certificates_follow_each_other_and_a_foreign_one_is_refused(progr
             return all(shown_name(room, name, ours) == f"peer{name}-2" for name in ("1", "2", "3"))
         wait_for(new_ones, HANG_S, 0.1)
         assert len(room.starts()) == 1
-        # The hint comes through TLS as well: the followers had connected with the old ones.
+        # A closed TLS connection is a hint, too: the followers had connected with the old certificates.
         leader.signal(signal.SIGKILL)
         leader.wait()
         assert room.leader(2, HANG_S).name != leader.name
         room.judge()
 
 
-# ---- who belongs to it ----
+# ---- membership ----
 
 def write_list(room, names):
     text = "".join(f"{name} {room.address(name)}\n" for name in names)
@@ -223,16 +222,16 @@ def write_list(room, names):
 
 
 @test
-def a_list_of_members_founds_the_cluster_and_is_read_at_each_start(programs):
-    with PeerRoom(*programs) as room:  # one is started again, and has its successors wait a promise
+def members_file_founds_the_cluster_and_is_read_at_each_start(programs):
+    with PeerRoom(*programs) as room:  # a restarted peer makes its successors wait for a promise
         room.others, room.expect = ["--members", os.path.join(room.dir, "members")], 0
         write_list(room, room.ports)
         room.start()
         leader = settled(room)
         assert [m["voter"] for m in room.json("members")["members"]] == [True] * 3
-        # The file changes under running peers: nothing happens.
+        # The file changes while peers run: nothing happens.
         write_list(room, ["1", "2"])
-        # One of them comes back elsewhere; the others read no list again, and find it by its own word.
+        # A peer comes back at another address. The others do not read the list again; the peer itself contacts them.
         moved = next(c for c in room.candidates if c is not leader)
         assert end(room, moved) == 128 + signal.SIGTERM
         room.ports[moved.name] = free_port()
@@ -240,7 +239,7 @@ def a_list_of_members_founds_the_cluster_and_is_read_at_each_start(programs):
         room.candidate(moved.name)
         room.all_alive(3, HANG_S)
         assert room.agreed(HANG_S) == leader.name
-        # One whose list has more joins those who are there.
+        # A peer with a longer list joins the existing ones.
         room.add("4")
         write_list(room, room.ports)
         room.candidate("4")
@@ -250,18 +249,18 @@ def a_list_of_members_founds_the_cluster_and_is_read_at_each_start(programs):
             rows = room.json("members", at=["1"])["members"]
             return [m["id"] for m in rows if m["voter"] and m["state"] == "alive"] == [1, 2, 3, 4]
         wait_for(four, HANG_S, 0.05)
-        # A list without oneself is refused, before anything is done.
+        # A list without the own id is rejected at once.
         room.add("5")
         other = room.candidate("5")
-        assert other.wait(HANG_S) == 64 and "not among them" in other.text(), other.text()
-        # HUP is no order to read it again: it ends a peer in order, as it ends a run.
+        assert other.wait(HANG_S) == 64 and "not in the list" in other.text(), other.text()
+        # SIGHUP does not reload the list: it shuts a peer down cleanly, like `run`.
         assert end(room, leader, signal.SIGHUP) == 128 + signal.SIGHUP
         room.started(2, HANG_S)
         room.judge()
 
 
 @test
-def a_leader_that_leaves_for_good_hands_over_and_is_not_waited_for(programs):
+def leaving_leader_hands_over_and_its_lease_is_not_waited_for(programs):
     with PeerRoom(*programs, ttl=LONG_TTL, more=["--leave"]) as room:
         room.start()
         leader = settled(room)
@@ -274,11 +273,11 @@ def a_leader_that_leaves_for_good_hands_over_and_is_not_waited_for(programs):
             rows = {str(m["id"]): m for m in room.json("members", at=others)["members"]}
             return rows[leader.name]["state"] == "left" and not rows[leader.name]["voter"]
         wait_for(gone, HANG_S, 0.05)
-        # Two are left and two decide: with the third still counted, one alone could never lead; alone, it can.
+        # Two voters are left. If the third still counted, one alone could never lead; now it can.
         assert end(room, second) == 128 + signal.SIGTERM
         third = leader_number(room, 3)
         assert third.name not in (leader.name, second.name)
-        # Who left may come again with the directory it had.
+        # A peer that left may come back with its old directory.
         room.candidate(leader.name)
         room.all_alive(2, HANG_S)
         assert room.agreed(HANG_S) == third.name
@@ -286,8 +285,8 @@ def a_leader_that_leaves_for_good_hands_over_and_is_not_waited_for(programs):
 
 
 @test
-def a_late_comer_is_told_the_last_words_too(programs):
-    """Four voters, of whom the three that are left must all know that the leader's work is dead; renewals are minutes away."""
+def late_peer_receives_death_notices(programs):
+    """Of four voters, the remaining three must all learn that the leader's work is dead; renewals are minutes away."""
     with PeerRoom(*programs, ttl=LONG_TTL) as room:
         room.start()
         leader = settled(room)
@@ -296,7 +295,7 @@ def a_late_comer_is_told_the_last_words_too(programs):
         room.candidate("4")
 
         def four():
-            """the fourth to be a voter, as the leader has it"""
+            """the fourth to be a voter, according to the leader"""
             rows = room.json("members", at=[leader.name])["members"]
             return sum(m["voter"] and m["state"] == "alive" for m in rows) == 4
         wait_for(four, HANG_S, 0.05)
@@ -308,7 +307,7 @@ def a_late_comer_is_told_the_last_words_too(programs):
 
 
 @test
-def who_is_to_follow_gets_ready_first_and_may_refuse(programs):
+def successor_prepares_first_and_may_refuse(programs):
     with PeerRoom(*programs, ttl="20s") as room:
         for name in room.ports:
             ready = os.path.join(room.dir, "ready" + name)
@@ -342,13 +341,13 @@ def peers_elect_over_ipv6(programs):
         leader.wait()
         second = room.leader(2, HANG_S)
         assert second.name != leader.name
-        assert room.ask("resign", at=[c.name for c in room.candidates if c is not leader])[0] == 0
+        room.done("resign", at=[c.name for c in room.candidates if c is not leader])
         room.started(3, HANG_S)
         room.judge()
 
 
 class LinkRoom(PeerRoom):
-    """A host for each peer, with IPv6 alone between them. Peers listen on every address: others see which one they speak from."""
+    """One host per peer, connected only by IPv6. Peers listen on all addresses; the others see the address they send from."""
 
     def __init__(self, *programs, **more):
         super().__init__(*programs, **more)
@@ -377,13 +376,13 @@ class LinkRoom(PeerRoom):
 
 
 @test
-def hosts_with_ipv6_alone_find_each_other_by_where_they_speak_from(programs):
+def ipv6_only_hosts_find_each_other_by_source_address(programs):
     if why_not() or not os.path.exists("/proc/net/if_inet6"):
         raise Skip(why_not() or "no IPv6 here")
     with LinkRoom(*programs, ttl=LONG_TTL) as room:
         room.start()
         leader = settled(room)
-        # Of oneself one knows every address and therefore none; of the others the one they speak from.
+        # A peer does not know which of its own addresses others use; of the others it knows the address they send from.
         seen = {m["id"]: m["address"] for m in room.json("members", at=["1"])["members"]}
         assert seen[2] == "[fd77::2]:7400" and seen[3] == "[fd77::3]:7400", seen
         leader.signal(signal.SIGKILL)
@@ -393,19 +392,19 @@ def hosts_with_ipv6_alone_find_each_other_by_where_they_speak_from(programs):
 
 
 class NamedRoom(PeerRoom):
-    """Peers that find each other by one name, which a hosts file of their own resolves."""
+    """Peers that find each other by one host name, resolved by their own hosts file."""
 
     def __init__(self, *programs, **more):
         super().__init__(*programs, **more)
         self.hosts = os.path.join(self.dir, "hosts")
         port = free_port("127.0.0.1")
-        self.ports = {name: port for name in self.ports}  # one port, an address each
+        self.ports = {name: port for name in self.ports}  # the same port, but different addresses
         self.at = {name: f"127.0.0.{10 + int(name)}" for name in self.ports}
         self.others = ["--join", f"peers.test:{port}"]
         self.resolves([])
 
     def resolves(self, names):
-        with open(self.hosts, "w", encoding="utf-8") as file:  # in place: it is mounted
+        with open(self.hosts, "w", encoding="utf-8") as file:  # not replaced: it is bind-mounted
             file.write("127.0.0.1 localhost\n" + "".join(f"{self.at[name]} peers.test\n" for name in names))
 
     def address(self, name):
@@ -421,17 +420,17 @@ def can_mount():
 
 
 @test
-def a_name_may_have_several_addresses_resolve_late_and_move(programs):
+def join_name_may_resolve_late_to_several_changing_addresses(programs):
     if os.geteuid() != 0 or not shutil.which("unshare") or not can_mount():
         raise Skip("needs root, for a hosts file of its own")
     with NamedRoom(*programs, ttl=LONG_TTL) as room:
         room.start()
         for peer in list(room.candidates):
-            peer.said("store-away", HANG_S)  # nobody is found: the name says nothing yet
+            peer.said("joining", HANG_S)  # no peer is found: the name does not resolve yet
         assert not room.starts()
         room.resolves(["1", "2", "3"])
         leader = settled(room)
-        # One comes back at another address, which the name has now; it alone is to be asked.
+        # One peer comes back at another address, to which the name now resolves; only that address is tried.
         moved = next(c for c in room.candidates if c is not leader)
         assert end(room, moved) == 128 + signal.SIGTERM
         room.at[moved.name] = "127.0.0.77"
@@ -439,7 +438,7 @@ def a_name_may_have_several_addresses_resolve_late_and_move(programs):
         room.candidate(moved.name)
         room.all_alive(3, HANG_S)
         assert room.agreed(HANG_S) == leader.name
-        # And one who knows nobody finds them all by the one whose address the name has.
+        # A new peer finds all others through the one address of the name.
         room.at["4"], room.ports["4"], room.expect = "127.0.0.14", room.ports["1"], 0
         room.candidate("4")
         room.all_alive(4, HANG_S)
@@ -447,15 +446,15 @@ def a_name_may_have_several_addresses_resolve_late_and_move(programs):
         room.judge()
 
 
-# ---- who cannot go on ----
+# ---- peers that must end ----
 
 def late_asan():
-    """A sanitizer that is loaded behind the shim."""
+    """Environment that loads the sanitizer after the shim."""
     return os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
 
 
 @test
-def a_leader_whose_disk_fails_stops_its_work_and_exits_74(programs):
+def leader_stops_its_work_and_exits_with_74_when_its_disk_fails(programs):
     with PeerRoom(*programs, ttl=LONG_TTL) as room:
         order = os.path.join(room.dir, "disk")
         for name in room.ports:
@@ -463,16 +462,16 @@ def a_leader_whose_disk_fails_stops_its_work_and_exits_74(programs):
         leader = settled(room)
         put(order + leader.name, "sync 5\n")
         room.add("4")
-        room.candidate("4")  # a change of the members, which the leader must write down
+        room.candidate("4")  # a membership change, which the leader must write to disk
         assert leader.wait(HANG_S) == 74, leader.text()
-        assert "cannot write down" in leader.said("cannot-go-on")["message"]
+        assert "cannot write the" in leader.said("fatal-error")["message"]
         assert leader.events("confirmed-dead"), leader.text()
         assert room.leader(2, HANG_S).name != leader.name
         room.judge()
 
 
 @test
-def a_peer_that_lost_its_directory_exits_65_and_says_what_to_do(programs):
+def peer_that_lost_its_directory_exits_with_65_and_a_remedy(programs):
     with PeerRoom(*programs, ttl=LONG_TTL) as room:
         room.start()
         leader = settled(room)
@@ -481,13 +480,13 @@ def a_peer_that_lost_its_directory_exits_65_and_says_what_to_do(programs):
         shutil.rmtree(os.path.join(room.dir, "data" + victim.name))
         again = room.candidate(victim.name)
         assert again.wait(HANG_S) == 65, again.text()
-        assert "data is gone" in again.said("cannot-go-on")["message"]
+        assert "data is gone" in again.said("fatal-error")["message"]
         assert room.agreed(HANG_S) == leader.name and len(room.starts()) == 1
         room.judge()
 
 
 def voters(room, at):
-    """As this peer has it: others may lag behind."""
+    """The voters according to this peer: others may lag behind."""
     code, out, _ = room.ask("members", "--json", at=[at])
     return sorted(str(m["id"]) for m in json.loads(out)["members"] if m["voter"]) if code == 0 and out else []
 
@@ -501,7 +500,7 @@ def voters_become(room, at, names, peer=None):
 
 
 def follows(room, peer, leader):
-    """Waits until this very process answers and knows who leads. Before that a signal may find it without its handlers."""
+    """Waits until this process answers and knows the leader. Before that, it may not have its signal handlers yet."""
     def so():
         assert peer.process.poll() is None, peer.text()
         code, out, _ = room.ask("status", "--json", at=[peer.name])
@@ -512,7 +511,7 @@ def follows(room, peer, leader):
 
 
 def leaves(room, peer, leader):
-    """It has left for good: it says so by its exit code, and the leader no longer counts it."""
+    """Waits until the peer has left permanently: it exits with 0, and the leader no longer counts it."""
     follows(room, peer, leader)
     assert end(room, peer, signal.SIGTERM) == 128 + signal.SIGTERM, peer.text()
     voters_become(room, leader.name, sorted(n for n in room.ports if n != peer.name))
@@ -527,7 +526,7 @@ def returns_and_votes(room, name, leader):
 
 
 @test
-def a_peer_that_left_or_was_removed_returns_with_an_empty_directory_and_votes_again(programs):
+def left_or_removed_peer_returns_with_an_empty_directory_and_votes(programs):
     with PeerRoom(*programs, ttl=LONG_TTL) as room:
         room.start()
         leader = settled(room)
@@ -536,13 +535,13 @@ def a_peer_that_left_or_was_removed_returns_with_an_empty_directory_and_votes_ag
             leaves(room, room.candidate(victim.name, options=["--leave"]), leader)
             shutil.rmtree(os.path.join(room.dir, "data" + victim.name))
             again = returns_and_votes(room, victim.name, leader)
-        end(room, again, signal.SIGKILL)  # lost, without having left
+        end(room, again, signal.SIGKILL)  # it dies without having left
         shutil.rmtree(os.path.join(room.dir, "data" + again.name))
         again = room.candidate(again.name)
         assert again.wait(HANG_S) == 65, again.text()
-        assert f"bellwether peer remove {again.name}" in again.said("cannot-go-on")["message"]
+        assert f"bellwether peer remove {again.name}" in again.said("fatal-error")["message"]
         room.candidates.remove(again)
-        for _ in range(2):  # the second finds that it has left already
+        for _ in range(2):  # the second attempt finds that it has already left
             code, out, errors = room.ask("remove", again.name, "--force")
             assert code == 0, (code, out, errors)
         returns_and_votes(room, again.name, leader)
@@ -551,8 +550,8 @@ def a_peer_that_left_or_was_removed_returns_with_an_empty_directory_and_votes_ag
 
 
 @test
-def a_peer_that_is_killed_while_the_cluster_is_founded_goes_on_with_its_directory(programs):
-    """Whatever of the founding was written down when it was killed: the others never know more of it than its disk does."""
+def peer_killed_during_founding_resumes_with_its_directory(programs):
+    """Whatever part of the founding was on disk when it was killed: the others never know more about it than its disk."""
     chance = random.Random(os.environ.get("TEST_SEED"))
     with PeerRoom(*programs) as room:
         room.start()
@@ -565,7 +564,7 @@ def a_peer_that_is_killed_while_the_cluster_is_founded_goes_on_with_its_director
         leader = room.agreed(HANG_S)
         for peer in room.candidates:
             voters_become(room, peer.name, sorted(room.ports), peer)
-            assert not peer.events("cannot-go-on"), peer.text()
+            assert not peer.events("fatal-error"), peer.text()
         assert leader in room.ports
         room.judge()
 
@@ -575,7 +574,7 @@ def run_one(tap, programs, name, function):
         function(programs)
     except Skip as reason:
         tap.skip(name, str(reason))
-    except Exception:  # whatever it was, it is this test's
+    except Exception:  # any failure belongs to this test
         tap.result(False, name, traceback.format_exc())
     else:
         tap.result(True, name)

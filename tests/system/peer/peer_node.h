@@ -1,12 +1,13 @@
-/* Peers on one loop over loopback, for the stories of peer_node.c: opening and closing, waiting
- * until something is so, and what must hold at every announcement. */
-#ifndef BW_TESTS_PEER_NODE_H
-#define BW_TESTS_PEER_NODE_H
+/* Peers on one loop over loopback, for peer_node.c: opening, closing, waiting for a condition, and
+ * invariants checked at every announcement. */
+#ifndef BW_TESTS_SYSTEM_PEER_PEER_NODE_H
+#define BW_TESTS_SYSTEM_PEER_PEER_NODE_H
 
 #include "peer/node.h"
 
 #include "core/base/error.h"
 #include "net/sealed/datagram.h"
+#include "os/clock.h"
 #include "peer/address.h"
 #include "system/kit/scratch.h"
 #include "unit/unit.h"
@@ -14,7 +15,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define NODES   40u
 #define PERIOD  (20 * BW_MS)
@@ -24,7 +24,7 @@ struct node {
     bw_node id;
     struct bw_peer *peer;
     struct bw_announcement said;
-    unsigned announcements, ends, formed, letters;
+    unsigned announcements, ends, formed, notices;
     bool leading, closed;
     bool formed_as_voter;
     int ended_with;
@@ -41,7 +41,7 @@ static struct {
     const struct bw_detector_ops *detector;
     bool quorum;
     uint32_t expect, cap;
-    char first[BW_PEER_ADDRESS_MAX + 1]; /* whom to join */
+    char first[BW_PEER_ADDRESS_MAX + 1]; /* address to join */
     const char *cluster, *members_file;
     struct bw_keyring *keyring;
     bw_token highest;
@@ -54,24 +54,17 @@ static bool small(void)
     return size && strcmp(size, "small") == 0;
 }
 
-static bw_time now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
-}
-
 static bool acts(const struct node *n, bw_time at)
 {
     return n->peer && n->said.leader == n->id && n->said.act_from <= at && at < n->said.act_until;
 }
 
-/* Tokens only grow from one leader to the next, and windows of two never overlap. */
+/* Tokens only grow from one leader to the next, and the windows of two leaders never overlap. */
 static void check_window(struct node *n)
 {
     if (!w.algorithm || !n->said.token || n->said.leader != n->id)
         return;
-    bw_time now = now_ns();
+    bw_time now = bw_clock_boot();
     assert_true(n->said.token >= w.highest);
     w.highest = n->said.token;
     for (uint32_t i = 1; i <= NODES; i++)
@@ -108,10 +101,10 @@ static void on_formed(void *context)
         n->formed_as_voter |= members[i].id == n->id && members[i].voter;
 }
 
-static void on_letters(void *context, uint32_t election)
+static void on_death_notices(void *context, uint32_t election)
 {
     assert_int_equal(election, 0);
-    ((struct node *)context)->letters++;
+    ((struct node *)context)->notices++;
 }
 
 static void on_patience(uv_timer_t *timer)
@@ -120,7 +113,7 @@ static void on_patience(uv_timer_t *timer)
     w.out_of_time = true;
 }
 
-/* Turns the loop until `done` says so. */
+/* Runs the loop until `done` returns true. */
 static void until(bool (*done)(void), const char *what)
 {
     w.out_of_time = false;
@@ -167,7 +160,7 @@ static int try_open(bw_node id, char *why)
                                 .context = n,
                                 .announced = on_announced,
                                 .formed = on_formed,
-                                .letters = on_letters,
+                                .death_notices_changed = on_death_notices,
                                 .ended = on_ended};
     o.elect.count = w.expect ? w.expect : 5;
     bw_elector_defaults(&o.elect, 5 * BW_MS, PERIOD);
@@ -253,7 +246,8 @@ static bool settled(void)
             return false;
         leader = n->said.leader;
     }
-    return leader && leader <= NODES && w.node[leader].peer && acts(&w.node[leader], now_ns());
+    return leader && leader <= NODES && w.node[leader].peer &&
+           acts(&w.node[leader], bw_clock_boot());
 }
 
 static bw_node leader(void)

@@ -3,7 +3,7 @@
 
     peer_shards.py BELLWETHER WITNESS [NAME...]
 
-Each test ends with the same judgement, shard by shard: never two works at once, tokens only grow."""
+Each test ends with the same check for each shard: never two commands at once, and tokens only grow."""
 import json
 import os
 import resource
@@ -16,12 +16,14 @@ sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "run"))
+import stall  # noqa: E402
 from peer_lib import PeerRoom, free_port  # noqa: E402
 from run_lib import Tap  # noqa: E402
-from run_shards import PATIENT, Shard, ShardRoom, supervisors, wait_for  # noqa: E402
+from run_shards import SHARDS_TIMEOUT_S, Shard, ShardRoom, supervisors, wait_for  # noqa: E402
 
 SMALL = os.environ.get("TEST_SIZE") == "small"
 PEERS, SHARDS = (3, 6) if SMALL else (5, 20)
+STALL_S = 0.3  # a machine that stalls for so long may cost a leader its lease before it starts the work
 TESTS = []
 
 
@@ -31,7 +33,7 @@ def test(function):
 
 
 class Shards(PeerRoom):
-    """Peers whose works are watched by one witness per shard."""
+    """Peers whose commands are checked by one witness per shard."""
     owners, spread, work, judge = ShardRoom.owners, ShardRoom.spread, ShardRoom.work, ShardRoom.judge
 
     def __init__(self, bellwether, witness, size=PEERS, shards=SHARDS, more=()):
@@ -45,7 +47,7 @@ class Shards(PeerRoom):
         return [self.peer(name, **more) for name in self.ports]
 
     def even(self, peers):
-        """The loads of so many peers that share all shards."""
+        """The loads of this many peers that share all shards."""
         each, rest = divmod(len(self.shards), peers)
         return self.spread(*([each + 1] * rest + [each] * (peers - rest)))
 
@@ -55,7 +57,7 @@ def starts_of(room):
 
 
 @test
-def a_killed_peers_shards_alone_move_and_who_comes_gets_its_share(room):
+def only_the_shards_of_a_killed_peer_move_and_a_new_peer_gets_its_share(room):
     peers = room.all()
     before = room.even(PEERS)
     counts = starts_of(room)
@@ -76,7 +78,7 @@ def a_killed_peers_shards_alone_move_and_who_comes_gets_its_share(room):
 
 
 @test
-def the_work_knows_its_shard_and_commands_see_who_leads_it(room):
+def work_knows_its_shard_and_commands_show_its_leader(room):
     room.all(before=f'echo "$BELLWETHER_SHARD $BELLWETHER_SHARDS $BELLWETHER_ELECTION" >>{room.dir}/env')
     owners = room.even(PEERS)
     with open(os.path.join(room.dir, "env"), encoding="utf-8") as file:
@@ -87,30 +89,26 @@ def the_work_knows_its_shard_and_commands_see_who_leads_it(room):
         """all to see the same leaders"""
         code, out, _ = room.ask("status", "--json")
         return json.loads(out) if code == 0 else None
-    status = wait_for(agreed, PATIENT, 0.05)
+    status = wait_for(agreed, SHARDS_TIMEOUT_S, 0.05)
     assert [str(shard["leader"]) for shard in status["shards"]] == owners, status
     assert sorted(peer["shards"] for peer in status["peers"]) == sorted(owners.count(name) for name in room.ports)
     old = owners[3]
     to = next(name for name in room.ports if name != old)
-
-    def handed_over():
-        """the shard to be handed over; a peer that has just let it go may say no once"""
-        code, out, _ = room.ask("transfer", to, "--shard", "3", "--wait", "3s")
-        return code == 0 and (f"{to} leads" in out or not out)
-    wait_for(handed_over, PATIENT, 0.05)
-    wait_for(lambda: room.shards[3].owner() == to, PATIENT, 0.02)
+    code, out, errors = room.ask("transfer", to, "--shard", "3", "--wait", "60s")
+    assert code == 0 and f"{to} leads" in out, (code, out, errors)
+    wait_for(lambda: room.shards[3].owner() == to, SHARDS_TIMEOUT_S, 0.02)
     code, out, errors = room.ask("resign", "--shard", "2")
     assert code == 0, (code, out, errors)
     room.even(PEERS)
 
 
 @test
-def who_is_told_to_end_hands_its_shards_to_all_who_stay(room):
+def stopped_peer_hands_its_shards_to_the_remaining_peers(room):
     peers = room.all(modes="slow=20")
     before = room.even(PEERS)
     peers[0].signal(signal.SIGTERM)
     after = room.even(PEERS - 1)
-    assert peers[0].wait(PATIENT) == 128 + signal.SIGTERM
+    assert peers[0].wait(SHARDS_TIMEOUT_S) == 128 + signal.SIGTERM
     heirs = {after[i] for i in range(SHARDS) if before[i] == "1"}
     assert len(heirs) > 1, f"all went to {heirs}"
     for i, shard in enumerate(room.shards):
@@ -119,34 +117,55 @@ def who_is_told_to_end_hands_its_shards_to_all_who_stay(room):
 
 
 @test
-def a_supervisor_that_is_killed_is_followed_and_the_others_do_not_notice(room):
+def killed_supervisor_is_replaced_without_affecting_other_shards(room):
     peers = room.all()
     before = room.even(PEERS)
     counts = starts_of(room)
     shard = before.index("1")
     os.kill(supervisors(peers[0])[shard], signal.SIGKILL)
-    wait_for(lambda: len(room.shards[shard].starts()) > counts[shard] and room.shards[shard].owner(), PATIENT, 0.02)
+    wait_for(lambda: len(room.shards[shard].starts()) > counts[shard] and room.shards[shard].owner(), SHARDS_TIMEOUT_S, 0.02)
     for i, count in enumerate(starts_of(room)):
         assert i == shard or count == counts[i], f"shard {i} was started again"
 
 
+def leader_of_shard(room, shard):
+    """(leader, token) of the shard, as `peer status` shows it; None if no peer leads."""
+    _, out, _ = room.ask("status", "--json")
+    shown = json.loads(out)["shards"][shard] if out else {"leader": 0}
+    return (str(shown["leader"]), shown["token"]) if shown["leader"] else None
+
+
+def kill_and_restart(room, peers, owner):
+    """Kills the supervisor of shard 0 and waits until its work runs again. Every peer that leads the shard meanwhile must run it.
+    Returns the new owner."""
+    shard, leaders = room.shards[0], []
+    count, watch = len(shard.starts()), stall.Watch(peer.pid for peer in peers)
+    before = int(shard.starts()[-1][1])
+    os.kill(supervisors(peers[int(owner) - 1])[0], signal.SIGKILL)
+
+    def runs_again():
+        """the shard to run again"""
+        leader = leader_of_shard(room, 0)
+        if leader and leader[1] > before and leader not in leaders:
+            leaders.append(leader)
+        return shard.owner() if len(shard.starts()) > count else None
+    owner = wait_for(runs_again, 2 * SHARDS_TIMEOUT_S, 0.02)
+    idle = [leader for leader in leaders if leader[1] not in [int(line[1]) for line in shard.starts()]]
+    assert not idle or watch.excuses(STALL_S, f"{idle} led shard 0"), f"{idle} led shard 0 without running it"
+    return owner
+
+
 def kill_supervisor_again_and_again(room):
-    """Of one shard, until a peer leads it for the second time. A peer that still counted itself as holder from the first time would
-    lead it without any work, and nothing but the balance of the shards would take it away, after a minute."""
+    """Kills the supervisor of one shard until a peer leads it for the second time. A peer that still considered itself the holder
+    from the first time would lead it without a command, until the balancing of shards moves it."""
     peers = room.all()
     owners = [room.even(len(peers))[0]]
     while len(set(owners)) == len(owners):
-        count = starts_of(room)[0]
-        before = time.monotonic()
-        os.kill(supervisors(peers[int(owners[-1]) - 1])[0], signal.SIGKILL)
-        wait_for(lambda: len(room.shards[0].starts()) > count and room.shards[0].owner(), 2 * PATIENT, 0.02)
-        took = time.monotonic() - before
-        assert took < PATIENT / 4, f"{took:.1f} s after {owners}"
-        owners.append(room.shards[0].owner())
+        owners.append(kill_and_restart(room, peers, owners[-1]))
 
 
 @test
-def a_shard_runs_again_when_its_supervisor_is_killed_wherever_it_goes(room):
+def shard_runs_again_on_any_peer_when_its_supervisor_is_killed(room):
     with Shards(room.bellwether, room.witness, size=3, shards=3) as few:
         kill_supervisor_again_and_again(few)
         few.judge()
@@ -160,35 +179,38 @@ def status_says_that_no_work_runs_when_a_leader_cannot_start_a_supervisor(room):
     with Shards(room.bellwether, room.witness, size=1, shards=2) as alone:
         peer = alone.all()[0]
         alone.even(1)
-        wait_for(lambda: alone.ask("status")[0] == 0, PATIENT, 0.05)
+        wait_for(lambda: alone.ask("status")[0] == 0, SHARDS_TIMEOUT_S, 0.05)
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.prlimit(peer.pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{peer.pid}/fd")) - 2, most))
         os.kill(supervisors(peer)[0], signal.SIGKILL)
-        peer.said("shard-failed", PATIENT)
-        wait_for(lambda: not alone.shards[0].runs(), PATIENT)
+        peer.said("shard-failed", SHARDS_TIMEOUT_S)
+        wait_for(lambda: not alone.shards[0].runs(), SHARDS_TIMEOUT_S)
         code, out, _ = alone.ask("status", "--json")
         assert code != 0 and not json.loads(out)["shards"][0]["works"], (code, out)
         assert json.loads(out)["shards"][1]["works"], out
         resource.prlimit(peer.pid, resource.RLIMIT_NOFILE, (most, most))
-        wait_for(lambda: len(alone.shards[0].starts()) == 2, 2 * PATIENT)
-        wait_for(lambda: alone.ask("status")[0] == 0, PATIENT, 0.05)
+        wait_for(lambda: len(alone.shards[0].starts()) == 2, 2 * SHARDS_TIMEOUT_S)
+        wait_for(lambda: alone.ask("status")[0] == 0, SHARDS_TIMEOUT_S, 0.05)
         alone.judge()
 
 
 def refused(room, peers, name):
-    """Starts it with one shard more, as whatever restarts services would, until one of the others has told of it."""
+    """Starts a peer with one shard more, once. It must exit, and another peer must report it."""
+    earlier = [peer for peer in room.candidates if peer.name == name]  # logs to the same file
+    starts = len(earlier[0].events("shard-start")) if earlier else 0
+    mismatched = room.peer(name, shards=SHARDS + 1)
+    assert mismatched.wait(SHARDS_TIMEOUT_S) == 64 and mismatched.events("fatal-error"), mismatched.text()
+    assert f"--shards {SHARDS}," in mismatched.events("fatal-error")[-1]["message"]
+    assert len(mismatched.events("shard-start")) == starts, mismatched.text()
+
     def told():
-        """somebody to say whose settings differ"""
-        odd = room.peer(name, shards=SHARDS + 1)
-        assert odd.wait(PATIENT) == 64 and odd.events("cannot-go-on"), odd.text()
-        assert f"--shards {SHARDS}," in odd.events("cannot-go-on")[-1]["message"]
-        lines = [event["message"] for peer in peers for event in peer.events("settings-differ")]
-        return [line for line in lines if f"peer {name} takes part" in line and f"--shards {SHARDS + 1}," in line]
-    return wait_for(told, PATIENT, 0.05)
+        """a peer to report different settings"""
+        return [event["message"] for peer in peers for event in peer.events("settings-differ") if f"peer {name} runs with" in event["message"]]
+    assert all(f"--shards {SHARDS + 1}," in line for line in wait_for(told, SHARDS_TIMEOUT_S, 0.05)), told()
 
 
 @test
-def who_has_another_number_of_shards_is_refused(room):
+def peer_with_another_shard_count_is_refused(room):
     peers = room.all()
     room.even(PEERS)
     room.all_alive(PEERS)
@@ -196,9 +218,9 @@ def who_has_another_number_of_shards_is_refused(room):
     room.expect = 0
     refused(room, peers, "77")
     peers[1].signal(signal.SIGTERM)
-    assert peers[1].wait(PATIENT) == 128 + signal.SIGTERM
+    assert peers[1].wait(SHARDS_TIMEOUT_S) == 128 + signal.SIGTERM
     stay = [peer for peer in peers if peer is not peers[1]]
-    refused(room, stay, "2")  # a member, of an earlier life
+    refused(room, stay, "2")  # a member with an earlier incarnation
     del room.ports["77"]
     room.even(PEERS - 1)
     room.peer("2")
@@ -206,12 +228,14 @@ def who_has_another_number_of_shards_is_refused(room):
 
 
 @test
-def shards_that_are_all_done_end_the_peers(room):
+def peers_end_when_all_shards_are_done(room):
     peers = room.all(modes="for=300")
     for peer in peers:
-        assert peer.wait(PATIENT) == 0, peer.text()
-    for shard in room.shards:
-        assert len(shard.starts()) == 1, f"shard {shard.number} ran {len(shard.starts())} times"
+        assert peer.wait(SHARDS_TIMEOUT_S) == 0, peer.text()
+    for shard in room.shards:  # a move to another peer may have interrupted its work
+        signalled = {line[2] for line in shard.lines() if line[0] == "signal"}
+        finished = [line for line in shard.lines() if line[0] == "end" and line[2] not in signalled]
+        assert len(finished) == 1, f"shard {shard.number} was done {len(finished)} times: {shard.lines()}"
 
 
 def main():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What runs beside the work of `bellwether run`: health, hooks, standby, transfer, fencing.
+"""Processes beside the work of `bellwether run`: health, hooks, standby, transfer, fencing.
 
     run_beside.py BELLWETHER WITNESS SHIM [NAME...]
 
-Each test ends with the judgement of run_faults.py: never two commands alive at once, tokens only grow."""
+Each test ends with the check of run_faults.py: never two commands alive at once, and tokens only grow."""
 import datetime
 import os
 import resource
@@ -29,7 +29,7 @@ def test(function):
 
 
 @test
-def an_unfit_leader_steps_down_and_an_unfit_candidate_does_not_contend(room):
+def unhealthy_leader_steps_down_and_unhealthy_candidate_does_not_contend(room):
     fit = os.path.join(room.dir, "fit")
     options = ["--health-cmd", f"test -e {fit}", "--health-interval", "1s"]
     a = room.candidate("a", options=options)
@@ -45,7 +45,7 @@ def an_unfit_leader_steps_down_and_an_unfit_candidate_does_not_contend(room):
     assert b.leads() and a.said("step-down")["reason"] == "unhealthy"
 
 
-ATTEMPTS = 8  # of what only counts if the machine did not stand still meanwhile; that is measured, not assumed
+ATTEMPTS = 8  # for checks that count only if the machine was not paused meanwhile; the test measures that
 
 
 def longest(times):
@@ -53,7 +53,7 @@ def longest(times):
 
 
 @test
-def a_leader_that_lives_without_progress_steps_down(room):
+def leader_steps_down_when_its_work_makes_no_progress(room):
     progress = os.path.join(room.dir, "progress")
     a = room.candidate("a", options=["--progress-file", progress, "--progress-within", "1s", "--health-interval",
                                      "50ms"])
@@ -67,11 +67,11 @@ def a_leader_that_lives_without_progress_steps_down(room):
             time.sleep(0.1)
         lost = len(a.events("step-down")) >= number
         if lost and longest(written + [time.monotonic()]) >= 0.9:
-            continue  # there was none for so long
+            continue  # no such pause happened
         assert not lost, "it made progress"
         break
     assert a.said("step-down", count=number)["reason"] == "unhealthy"
-    room.started(number + 1)  # not leading, it is fit again
+    room.started(number + 1)  # once it does not lead, it is healthy again
 
 
 BARKS = """
@@ -87,7 +87,7 @@ time.sleep(100)
 
 
 def barking(room, name, count):
-    """A leader whose work barks so often and then falls silent; the file with when it did."""
+    """Starts a leader whose work sends WATCHDOG=1 `count` times and then stops; returns it and the file with the times."""
     out = os.path.join(room.dir, name + ".barks")
     return room.candidate(name, command=[sys.executable, "-c", BARKS, out, str(count)],
                           options=["--watchdog", "1s", "--health-interval", "50ms", "--once"]), out
@@ -98,13 +98,13 @@ def barked(out):
 
 
 def longest_silence(a, out):
-    """Of its work, between its start and the step-down."""
+    """The longest pause between two messages of its work, from its start to the step-down."""
     begun, ended = seconds(a.said("started")), seconds(a.said("step-down"))
     return longest([begun, *(t for t in barked(out) if t < ended), ended])
 
 
 @test
-def a_leader_whose_watchdog_falls_silent_steps_down(room):
+def leader_steps_down_when_watchdog_messages_stop(room):
     for number in range(ATTEMPTS):
         a, out = barking(room, f"a{number}", 15)
         assert a.said("step-down")["reason"] == "unhealthy" and a.wait() == 76
@@ -115,13 +115,13 @@ def a_leader_whose_watchdog_falls_silent_steps_down(room):
 
 
 @test
-def a_supervisor_that_stood_still_hears_the_watchdog_before_it_judges(room):
+def paused_supervisor_reads_watchdog_messages_before_it_steps_down(room):
     room.options[1] = "60s"
     for number in range(ATTEMPTS):
         a, out = barking(room, f"a{number}", 10000)
         wait_for(lambda: barked(out) or not lives(a.pid))
         a.signal(signal.SIGSTOP)
-        time.sleep(1.2)  # longer than the watchdog's patience
+        time.sleep(1.2)  # longer than the watchdog's timeout
         a.signal(signal.SIGCONT)
         heard = len(barked(out))
         wait_for(lambda: len(barked(out)) > heard + 3 or not lives(a.pid))
@@ -135,7 +135,7 @@ def a_supervisor_that_stood_still_hears_the_watchdog_before_it_judges(room):
 @test
 def the_standby_command_runs_while_not_leading_and_ends_before_the_work(room):
     out = os.path.join(room.dir, "standby")
-    line = f"echo on >> {out}; trap 'sleep 0.1; echo off >> {out}; exit' TERM; while :; do sleep 0.02; done"
+    line = f"trap 'sleep 0.1; echo off >> {out}; exit' TERM; echo on >> {out}; while :; do sleep 0.02; done"
     a = room.candidate("a")
     room.started(1)
     b = room.candidate("b", options=["--standby", line],
@@ -152,7 +152,7 @@ def the_standby_command_runs_while_not_leading_and_ends_before_the_work(room):
 
 
 @test
-def too_little_memory_or_disk_keeps_a_candidate_out(room):
+def candidate_does_not_contend_when_memory_or_disk_is_low(room):
     a = room.candidate("a", options=["--min-memory", "900T", "--health-interval", "100ms"])
     b = room.candidate("b", options=["--min-disk", "900T", "--health-interval", "100ms"])
     assert "memory" in a.said("unhealthy")["message"]
@@ -164,7 +164,7 @@ def too_little_memory_or_disk_keeps_a_candidate_out(room):
 
 
 @test
-def hooks_are_told_what_changed(room):
+def hooks_receive_the_change_in_their_environment(room):
     out = os.path.join(room.dir, "hooks")
     hook = f"echo $BELLWETHER_EVENT leader=$BELLWETHER_LEADER token=$BELLWETHER_TOKEN $BELLWETHER_REASON >> {out}"
     a = room.candidate("a", options=["--on-elected", hook, "--on-lost", hook])
@@ -185,7 +185,39 @@ def hooks_are_told_what_changed(room):
 
 
 @test
-def a_shut_down_waits_for_the_hook_that_tells_of_it_and_not_when_asked_twice(room):
+def leader_change_hook_runs_once_per_leader_with_the_reason(room):
+    out, vacancies = os.path.join(room.dir, "changes"), os.path.join(room.dir, "vacancies")
+    hook = ["--on-leader-change", f"echo $BELLWETHER_LEADER $BELLWETHER_TOKEN $BELLWETHER_REASON >> {out}.$BELLWETHER_ID",
+            "--on-vacant", f"echo $BELLWETHER_EVENT$BELLWETHER_LEADER >> {vacancies}.$BELLWETHER_ID"]
+
+    def lines(name, count):
+        def enough():
+            return len(text_of(f"{out}.{name}").splitlines()) >= count
+        enough.__doc__ = f"{count} changes of leader at {name}"
+        wait_for(enough)
+        return text_of(f"{out}.{name}").splitlines()
+    a = room.candidate("a", options=hook)
+    room.started(1)
+    lines("a", 1)
+    b = room.candidate("b", options=hook)
+    assert lines("b", 1) == ["a 1 found"]
+    assert ask(room, "transfer", "--to", "b", "--wait", "30s") == 0
+    room.started(2)
+    assert lines("a", 2) == ["a 1 found", "b 2 transferred"]
+    assert a.said("step-down")["level"] == "info"
+    assert ask(room, "resign", "--wait", "30s") == 0
+    room.started(3)
+    assert lines("b", 3)[:2] == ["a 1 found", lines("b", 2)[1]] and lines("b", 3)[2] == "a 3 resigned"
+    assert b.said("step-down")["level"] == "info"
+    for name in "ab":
+        changes = lines(name, 3)
+        assert len(changes) == 3 and [line.split()[:2] for line in changes] == [["a", "1"], ["b", "2"], ["a", "3"]], changes
+        assert set(text_of(f"{vacancies}.{name}").splitlines()) <= {"vacant"}
+    assert text_of(f"{vacancies}.a") or text_of(f"{vacancies}.b")
+
+
+@test
+def shutdown_waits_for_hooks_unless_signalled_twice(room):
     out = os.path.join(room.dir, "hooks")
     a = room.candidate("a", options=["--on-lost", f"sleep 0.5; echo told >> {out}"])
     room.started(1)
@@ -210,7 +242,7 @@ def ask(room, *words):
 
 
 @test
-def a_transfer_waits_for_on_prepare_and_is_off_when_it_refuses(room):
+def transfer_waits_for_on_prepare_and_is_cancelled_when_it_refuses(room):
     a = room.candidate("a")
     room.started(1)
     b = room.candidate("b", options=["--on-prepare", "exit 1"])
@@ -224,7 +256,45 @@ def a_transfer_waits_for_on_prepare_and_is_off_when_it_refuses(room):
     assert c.leads() and a.said("step-down")["reason"] == "transferred"
 
 
-def owe_elsewhere(room):
+def said(room, *words):
+    done = subprocess.run([room.bellwether, *words, "--store", "sqlite:" + room.db], check=False, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@test
+def transfer_takes_the_candidate_as_option_or_as_argument(room):
+    room.candidate("a")
+    room.started(1)
+    b = room.candidate("b")
+    b.said("leader")
+    assert said(room, "transfer", "b", "--election", "e") == (0, "transferred: b leads with token 2\n")
+    assert said(room, "transfer", "--to", "a", "--election", "e") == (0, "transferred: a leads with token 3\n")
+    assert said(room, "transfer", "a", "--to", "b", "--election", "e")[0] == 64
+    assert said(room, "transfer", "a", "b", "--election", "e")[0] == 64
+    assert said(room, "transfer", "--election", "e") == (64, "bellwether transfer: missing candidate; usage: bellwether transfer --to ID\n")
+    assert said(room, "transfer", "b")[0] == 64, "the argument is not the election"
+
+
+@test
+def request_without_waiting_names_the_leader_once(room):
+    room.candidate("a")
+    room.started(1)
+    assert said(room, "resign", "--election", "e", "-w", "0") == (0, "asked: a has the request to step down\n")
+
+
+@test
+def impossible_containment_exits_with_64(room):
+    """As a user who must not create cgroups. The exit code 69 would mean that the store is unreachable."""
+    if os.getuid() != 0:
+        return
+    os.chmod(room.dir, 0o777)
+    done = subprocess.run([room.bellwether, "run", "--store", "sqlite:" + os.path.join(room.dir, "other.db"), "--election", "e",
+                           "--containment", "cgroup", "--log", "json", "--", "true"], user=65534, group=65534, extra_groups=[],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 64 and "use --containment auto" in done.stderr, done
+
+
+def leave_unconfirmed_work_on_another_host(room):
     """A database in which an earlier holder on another machine never released."""
     room.candidate("first", "for=1").wait()
     connection = sqlite3.connect(room.db)
@@ -235,12 +305,12 @@ def owe_elsewhere(room):
 
 
 @test
-def a_holder_that_cannot_be_seen_is_fenced_before_the_work_starts(room):
-    owe_elsewhere(room)
+def unreachable_holder_is_fenced_before_the_work_starts(room):
+    leave_unconfirmed_work_on_another_host(room)
     out = os.path.join(room.dir, "fenced")
     gate = os.path.join(room.dir, "gate")
     room.candidate("a", options=["--stonith", f"until [ -e {gate} ]; do sleep 0.05; done; echo $BELLWETHER_FENCE >> {out}"])
-    time.sleep(TTL_S + 0.5)  # it renews meanwhile
+    time.sleep(TTL_S + 0.5)  # it keeps renewing
     assert len(room.starts()) == 1, "started before the fencing was done"
     open(gate, "wb").close()
     room.started(2)
@@ -249,8 +319,8 @@ def a_holder_that_cannot_be_seen_is_fenced_before_the_work_starts(room):
 
 
 @test
-def a_work_does_not_start_when_fencing_fails(room):
-    owe_elsewhere(room)
+def work_does_not_start_when_fencing_fails(room):
+    leave_unconfirmed_work_on_another_host(room)
     a = room.candidate("a", options=["--stonith", "echo trying; echo no such plug >&2; exit 1"])
     failed = a.said("fence-failed")
     assert failed["message"] == "cannot fence earlier holder 'far': no such plug", failed
@@ -263,26 +333,26 @@ def a_work_does_not_start_when_fencing_fails(room):
 
 
 @test
-def fencing_that_keeps_failing_is_tried_less_and_less_often_and_at_once_when_it_is_settled(room):
-    owe_elsewhere(room)
+def failed_fencing_is_retried_with_backoff_and_at_once_when_settled(room):
+    leave_unconfirmed_work_on_another_host(room)
     a = room.candidate("a", options=["--stonith", "exit 1", "--retry", "100ms"])
     a.said("elected", count=4)
     ended, taken = a.events("step-down"), a.events("elected")
     pauses = [seconds(taken[i + 1]) - seconds(ended[i]) for i in range(3)]
     assert all(pauses[i] >= 0.1 * 2 ** (i + 1) for i in range(3)), f"pauses: {pauses}"
-    a.said("released", count=4)  # now it pauses for 1.6 s and more
+    a.said("released", count=4)  # from now on it pauses for at least 1.6 s
     assert ask(room, "recover", "--settle", "far", "--ttl", "2s", "-w", "20s") == 0
     settled = time.time()
     room.started(2)
     assert a.leads()
-    failed = a.events("step-down")  # once more, if settling took longer than that
+    failed = a.events("step-down")  # try again if settling took longer than that
     paused_until = seconds(failed[-1]) + 0.1 * 2 ** len(failed)
     assert seconds(a.events("elected")[-1]) < paused_until or settled > paused_until - 1, "the pause was waited out"
 
 
 @test
-def of_several_to_fence_the_one_that_fails_is_named_with_what_was_said_of_it(room):
-    owe_elsewhere(room)
+def failed_fencing_names_the_holder_and_the_agents_output(room):
+    leave_unconfirmed_work_on_another_host(room)
     connection = sqlite3.connect(room.db)
     connection.execute("UPDATE election SET owed = ?, version = version + 1000",
                        ("far\tcgroup:/x@another-boot-1-1\nfarther\tcgroup:/y@another-boot-1-1\n",))
@@ -296,16 +366,16 @@ def of_several_to_fence_the_one_that_fails_is_named_with_what_was_said_of_it(roo
 
 
 @test
-def nobody_fences_itself(room):
-    owe_elsewhere(room)
+def candidate_never_fences_itself(room):
+    leave_unconfirmed_work_on_another_host(room)
     far = room.candidate("far", options=["--stonith", "exit 1"])
     room.started(2)
     assert far.leads() and not far.events("fence-failed")
 
 
 @test
-def a_fence_agent_is_told_by_key_and_value_on_standard_input(room):
-    owe_elsewhere(room)
+def fence_agent_receives_key_value_lines_on_standard_input(room):
+    leave_unconfirmed_work_on_another_host(room)
     tools = os.path.join(room.dir, "bin")
     os.mkdir(tools)
     told = os.path.join(room.dir, "told")
@@ -329,7 +399,7 @@ def core_limit(pid):
 
 
 @test
-def who_knows_a_secret_leaves_no_core_dump_and_the_work_may(room):
+def supervisor_with_a_secret_leaves_no_core_dump_but_work_may(room):
     without_sanitizer(room, "forbids core dumps itself")
     more = os.path.join(room.dir, "more")
     with open(more, "w", encoding="utf-8") as file:
@@ -350,11 +420,11 @@ def who_knows_a_secret_leaves_no_core_dump_and_the_work_may(room):
 
 
 @test
-def debians_fence_dummy_does_it_too(room):
+def debian_fence_dummy_works(room):
     agent = shutil.which("fence_dummy", path=os.environ["PATH"] + ":/usr/sbin")
     if not agent:
         raise Skip("the package fence-agents is not installed")
-    owe_elsewhere(room)
+    leave_unconfirmed_work_on_another_host(room)
     state = os.path.join(room.dir, "state")
     with open(state, "w", encoding="utf-8") as file:
         file.write("on")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A work that is hard to see: a chain of processes that each fork the next one and exit within 2 to 4 ms.
+"""Work that is hard to find: a chain of processes that each fork the next one and exit within 2 to 4 ms.
 
     run_chain.py BELLWETHER WITNESS [NAME...]
 
 Containment is `subreaper`, the only kind without root. A scan of /proc may miss the chain, so "confirmed dead" must be a proof: the
-process that inherits the orphans has no children. Busy loops and many idle processes are beside it, because a scan of an idle machine
-rarely misses one. The witness (run_witness.c) judges every round: no second work starts while a process of the chain lives."""
+process that inherits the orphans has no children. Busy loops and many idle processes run beside it, because a scan of an idle machine
+rarely misses one. The witness (run_witness.c) checks every round: no second work starts while a process of the chain lives."""
 import os
 import signal
 import subprocess
@@ -16,10 +16,10 @@ import traceback
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
-from run_lib import Room, Tap, send, stat_of, wait_for  # noqa: E402
+from run_lib import HANG_S, Room, Tap, send, stat_of, wait_for  # noqa: E402
 
 TTL_S = 3.0
-LONG_TTL_S = 60
+LONG_TTL_S = 4 * HANG_S  # longer than any wait of a test
 ROUNDS = 6
 TESTS = []
 
@@ -30,7 +30,7 @@ def test(function):
 
 
 class Beside:
-    """Other processes of the machine: many that sleep, and enough that keep all cores busy."""
+    """Other processes of the machine: many that sleep, and enough to keep all cores busy."""
 
     def __init__(self, idle, busy):
         script = "for i in $(seq $0); do sleep 1000 & done; for i in $(seq $1); do (while :; do :; done) & done; wait"
@@ -45,7 +45,7 @@ class Beside:
 
 
 def pair(room, *modes, **more):
-    """A leads and has a chain, B waits."""
+    """Starts two candidates: A leads and runs a chain, B waits."""
     a = room.candidate("a", "chain", *modes, **more)
     room.started(1)
     wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
@@ -64,24 +64,17 @@ def rounds(programs, fault, ttl_s=LONG_TTL_S, count=ROUNDS, **more):
 
 
 def second_start(room):
-    """When the next work started, by the witness."""
+    """When the next work started, according to the witness."""
     wait_for(lambda: len([x for x in room.lines() if x[0] in ("start", "overlap")]) >= 2)
     room.judge()
     return int(room.started(2)[3])
 
 
-def handed_over(room, before):
-    """B's work starts long before the lease of A's could expire."""
-    took = (second_start(room) - before) / 1e9
-    assert took < LONG_TTL_S / 2, f"{took:.1f} s: the lease was waited out although the death can be proved"
-
-
 @test
 def the_next_work_starts_after_the_chain_is_dead_when_the_supervisor_gets_term(programs):
     def fault(room, a, b):
-        before = time.monotonic_ns()
         a.signal(signal.SIGTERM)
-        handed_over(room, before)
+        second_start(room)
         assert b.leads() and a.wait() == 128 + signal.SIGTERM
     rounds(programs, fault)
 
@@ -89,9 +82,8 @@ def the_next_work_starts_after_the_chain_is_dead_when_the_supervisor_gets_term(p
 @test
 def the_next_work_starts_after_the_chain_is_dead_when_the_supervisor_is_killed(programs):
     def fault(room, a, b):
-        before = time.monotonic_ns()
         a.signal(signal.SIGKILL)
-        handed_over(room, before)
+        second_start(room)
         assert b.leads() and a.said("guardian-released")
     rounds(programs, fault)
 
@@ -99,16 +91,15 @@ def the_next_work_starts_after_the_chain_is_dead_when_the_supervisor_is_killed(p
 @test
 def the_next_work_starts_after_the_chain_is_dead_when_the_guardian_is_killed(programs):
     def fault(room, a, _):
-        before = time.monotonic_ns()
         send(a.guardian(), signal.SIGKILL)
-        handed_over(room, before)
+        second_start(room)
         assert a.said("confirmed-dead")
     rounds(programs, fault)
 
 
 def kill_both(a):
     guardian = a.guardian()
-    a.signal(signal.SIGSTOP)  # it must not see the guardian die
+    a.signal(signal.SIGSTOP)  # it must not notice the death of the guardian
     send(guardian, signal.SIGKILL)
     a.signal(signal.SIGKILL)
 
@@ -125,28 +116,27 @@ def the_lease_expires_first_when_supervisor_and_guardian_are_killed(programs):
 
 
 def hidden_daemon(room):
-    """A hook that leaves a process behind, with nothing of ours in its environment."""
+    """A hook that leaves a process behind whose environment contains nothing of ours."""
     path = os.path.join(room.dir, "daemon.pid")
     return f"env -i setsid sleep 1000 & echo $! > {path}.new; mv {path}.new {path}", path
 
 
 @test
-def what_a_hook_left_running_does_not_delay_the_proof_when_the_guardian_is_killed(programs):
+def process_left_by_a_hook_does_not_delay_confirmation_when_the_guardian_is_killed(programs):
     with Room(*programs, containment="subreaper", ttl=f"{LONG_TTL_S}s") as room:
         hook, path = hidden_daemon(room)
         a, _ = pair(room, options=["--on-elected", hook])
         wait_for(lambda: os.path.exists(path))
-        before = time.monotonic_ns()
         send(a.guardian(), signal.SIGKILL)
-        handed_over(room, before)
+        second_start(room)
         assert a.said("confirmed-dead")
         room.judge()
 
 
 @test
-def nothing_is_released_when_a_child_from_before_the_start_hides_the_proof(programs):
+def nothing_is_released_when_an_earlier_child_prevents_confirmation(programs):
     with Room(*programs, containment="subreaper", ttl=f"{TTL_S}s") as room:
-        # Start times are counted in clock ticks: the child is older than the guardian by more than one.
+        # Start times are counted in clock ticks; the child is older than the guardian by more than one tick.
         words = room.words("a") + room.options + ["--", room.witness, room.dir, "chain"]
         with open(os.path.join(room.dir, "a.log"), "wb") as log:
             shell = subprocess.Popen(["sh", "-c", 'sleep 1000 & sleep 0.1; exec "$@"', "sh", *words], stderr=log, start_new_session=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Faults of processes, stores and clocks against `bellwether run`, each under an independent witness.
+"""Faults of processes, stores and clocks against `bellwether run`, each checked by an independent witness.
 
     run_faults.py BELLWETHER WITNESS SHIM [NAME...]
 
-Every test is named after the fault it survives (the project's list of faults) and ends with the same judgement: never two
-commands alive at once, tokens only grow. Real processes and real time; TTLs are short."""
+Every test is named after the fault it survives and ends with the same check: never two commands alive at once, and tokens
+only grow. Real processes and real time; TTLs are short."""
 import concurrent.futures
 import contextlib
 import os
@@ -20,10 +20,11 @@ import traceback
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
-from run_lib import HANG_S, Room, Tap, install, lives, send, wait_for  # noqa: E402
+import stall  # noqa: E402
+from run_lib import HANG_S, Room, Tap, install, lives, send, wait_for, why_not_contained  # noqa: E402
 
 TTL_S = 1.5
-LONG_TTL_S = 60
+LONG_TTL_S = 4 * HANG_S  # with its third, the interval of polls, it is longer than any wait of a test
 AT_ONCE = 4  # they mostly wait
 KINDS = ["cgroup", "pidns", "subreaper"]
 TESTS = []
@@ -45,12 +46,12 @@ def test_each_containment(function):
 
 
 def long_ttl(room):
-    """Whoever follows within a quarter of it has waited neither for it nor for a look around, which is due after a third."""
+    """A successor that takes over within a quarter of this TTL waited neither for expiry nor for the next poll, due after a third."""
     room.options[1] = f"{LONG_TTL_S}s"
 
 
 def two(room, *modes, **more):
-    """A leads with these modes, B waits. B's work is plain."""
+    """Starts two candidates: A leads with these modes, B waits. B's work has no special mode."""
     a = room.candidate("a", *modes, **more)
     room.started(1)
     b = room.candidate("b")
@@ -58,18 +59,15 @@ def two(room, *modes, **more):
     return a, b
 
 
-# ---- 1 to 4: the tree ----
+# ---- 1 to 4: the process tree ----
 
 @test_each_containment
 def sigkill_of_the_supervisor_leaves_no_orphan(room):
     long_ttl(room)
     a, b = two(room, "double-fork", "ignore-term")
     wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
-    before = time.monotonic_ns()
     a.signal(signal.SIGKILL)
-    line = room.started(2)
-    took = (int(line[3]) - before) / 1e9
-    assert took < LONG_TTL_S / 4, f"hand-over took {took:.1f} s: a TTL was waited, not the guardian's word"
+    room.started(2)  # by the guardian's word, because the TTL is longer
     assert b.leads() and a.said("guardian-released")["token"] == 1
     assert not b.events("predecessor-dead"), "the guardian's release was not believed"
 
@@ -84,7 +82,7 @@ def double_fork_and_setsid_do_not_escape(room):
 
 
 @test_each_containment
-def a_work_without_a_death_signal_dies_with_its_supervisor_all_the_same(room):
+def work_without_a_death_signal_dies_with_its_supervisor(room):
     a, b = two(room, "no-death-signal", "ignore-term")
     work = a.said("started")["pid"]
     a.signal(signal.SIGKILL)
@@ -93,7 +91,7 @@ def a_work_without_a_death_signal_dies_with_its_supervisor_all_the_same(room):
 
 
 @test_each_containment
-def a_work_without_a_death_signal_dies_with_its_guardian_all_the_same(room):
+def work_without_a_death_signal_dies_with_its_guardian(room):
     a, _ = two(room, "no-death-signal", "ignore-term")
     work = a.said("started")["pid"]
     send(a.guardian(), signal.SIGKILL)
@@ -122,7 +120,7 @@ for _number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 
 
 @test
-def other_signals_reach_the_command_and_end_nothing(room):
+def other_signals_reach_the_command_and_stop_nothing(room):
     a = room.candidate("a")
     room.started(1)
     for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
@@ -132,7 +130,7 @@ def other_signals_reach_the_command_and_end_nothing(room):
 
 
 @test_each_containment
-def a_killed_guardian_takes_the_work_with_it_and_is_replaced(room):
+def killed_guardian_is_replaced_after_its_work_is_dead(room):
     a, _ = two(room, "double-fork", "ignore-term")
     first = a.guardian()
     send(first, signal.SIGKILL)
@@ -144,22 +142,22 @@ def a_killed_guardian_takes_the_work_with_it_and_is_replaced(room):
     assert a.leads()
 
 
-# ---- 5, 6: a work that does not end ----
+# ---- 5, 6: work that does not end ----
 
 @test_each_containment
-def a_child_that_ignores_term_is_dead_before_expiry(room):
+def work_that_ignores_term_is_dead_before_expiry(room):
     long_ttl(room)
     a, _ = two(room, "ignore-term", "double-fork")
     before = time.monotonic_ns()
     a.signal(signal.SIGTERM)
     line = room.started(2)
     took = (int(line[3]) - before) / 1e9
-    assert 0.15 < took < LONG_TTL_S / 4, f"killed after {took:.3f} s, kill-after is 0.2 s"
+    assert took > 0.15, f"killed after {took:.3f} s, kill-after is 0.2 s"
     assert a.wait() == 128 + signal.SIGTERM
 
 
 @test
-def a_frozen_child_is_not_released_and_said_to_be_not_dead(room):
+def leadership_is_not_released_while_frozen_work_is_not_dead(room):
     freezer = "/sys/fs/cgroup/freezer"
     group = os.path.join(freezer, f"bellwether-test-{os.getpid()}")
     try:
@@ -191,24 +189,21 @@ def a_frozen_child_is_not_released_and_said_to_be_not_dead(room):
 # ---- 6b, 7: supervisor and guardian ----
 
 @test_each_containment
-def sigkill_of_both_lets_the_successor_empty_what_they_left(room):
-    proves = room.containment != "subreaper"  # there the death of both leaves nobody who can prove the work's
+def successor_kills_the_work_when_supervisor_and_guardian_are_killed(room):
+    proves = room.containment != "subreaper"  # with subreaper, no process is left that can prove the work dead
     if proves:
         long_ttl(room)
     a, b = two(room, "double-fork", "ignore-term")
     wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
     guardian = a.guardian()
     before = time.monotonic_ns()
-    a.signal(signal.SIGSTOP)  # neither may see the other die
+    a.signal(signal.SIGSTOP)  # neither may notice the death of the other
     send(guardian, signal.SIGKILL)
     a.signal(signal.SIGKILL)
     line = room.started(2)
     took = (int(line[3]) - before) / 1e9
     assert b.leads()
-    if proves:
-        assert took < LONG_TTL_S / 4, f"took {took:.1f} s: a whole TTL was waited on one host"
-    else:
-        assert took > TTL_S / 2, f"took {took:.1f} s: the lease had not expired, and nobody had proved the death"
+    assert proves or took > TTL_S / 2, f"took {took:.1f} s: the lease had not expired, and nobody had proved the death"
 
 
 @test_each_containment
@@ -235,7 +230,7 @@ def sigstop_of_the_supervisor_past_the_ttl_ends_the_work_before_expiry(room):
     work = a.said("started")["pid"]
     a.signal(signal.SIGSTOP)
     wait_for(lambda: not lives(work), HANG_S)
-    room.started(2, HANG_S)  # had the guardian been late, the witness would have seen two
+    room.started(2, HANG_S)  # if the guardian had been late, the witness would have seen two
     assert b.leads()
     a.signal(signal.SIGCONT)
     time.sleep(0.2)
@@ -245,34 +240,34 @@ def sigstop_of_the_supervisor_past_the_ttl_ends_the_work_before_expiry(room):
 def sigstop_of_the_guardian_past_the_ttl_ends_the_work_in_time(room):
     a, _ = two(room, "double-fork", "ignore-term")
     send(a.guardian(), signal.SIGSTOP)
-    a.said("guardian-lost")
+    a.said("guardian-died")
     room.started(2)
     wait_for(a.guardian)
 
 
-# ---- 9: nothing left ----
+# ---- 9: resources run out ----
 
 def limited(room, limit, most, wait="1s"):
-    """A candidate that may have so many; its exit code, behind what it said last where that is not expected. (Python must not
-    run in a child of a process with threads: another program sets the limit.)"""
+    """Runs a candidate with this resource limit. Returns its exit code, after its last output if the code is unexpected. (Python
+    must not run in a child of a process with threads, so another program sets the limit.)"""
     words = ["prlimit", f"--{limit}={most}:{most}", room.bellwether, "run", "--store", room.store, "--election", "e", *room.options, "-w", wait, "--", "true"]
     ended = subprocess.run(words, check=False, stderr=subprocess.PIPE, timeout=60)
     return ended.returncode if ended.returncode in (69, 71, 75, 127) else (ended.stderr[-300:], ended.returncode)
 
 
 @test
-def too_few_descriptors_end_a_start_in_order_and_harm_nobody(room):
+def start_fails_cleanly_without_descriptors(room):
     a = room.candidate("a")
     room.started(1)
     codes = {count: limited(room, "nofile", count) for count in range(4, 23)}
-    codes[23] = limited(room, "nofile", 23, "5s")  # enough: in this time the store is asked, and says who leads
+    codes[23] = limited(room, "nofile", 23, "5s")  # enough: in this time the store answers and names the leader
     assert all(code in (69, 71, 75) for code in codes.values()), codes
     assert codes[4] == 71 and codes[23] == 75, codes
     assert a.leads() and not a.events("step-down")
 
 
 @test
-def too_little_memory_ends_a_start_in_order_and_harms_nobody(room):
+def start_fails_cleanly_without_memory(room):
     without_sanitizer(room, "needs terabytes")
     a = room.candidate("a")
     room.started(1)
@@ -284,11 +279,11 @@ def too_little_memory_ends_a_start_in_order_and_harms_nobody(room):
 
 
 @test
-def no_process_left_ends_a_start_in_order(room):
+def start_fails_cleanly_without_processes(room):
     if os.geteuid() != 0:
         raise Skip("needs a user of its own: root")
     without_sanitizer(room, "starts a process of its own at the end")
-    user = 61184 + os.getpid() % 4096  # nobody's, and no other run's: what a user has is counted over all
+    user = 61184 + os.getpid() % 4096  # a user id of this run only: the limit counts all processes of a user
     os.chmod(room.dir, 0o777)
     program = install(room.bellwether, os.path.join(room.dir, "bellwether"))
     words = ["prlimit", "--nproc=1:1", program, "run", "--store", room.store, "--election", "e", *room.options, "-w", "1s", "--", "true"]
@@ -302,7 +297,7 @@ def no_process_left_ends_a_start_in_order(room):
 
 
 @test
-def a_leader_without_descriptors_left_renews_on_and_releases(room):
+def leader_without_free_descriptors_renews_and_releases(room):
     without_sanitizer(room, "opens files at the end")
     a, b = two(room)
     resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (3, 3))
@@ -317,7 +312,7 @@ def a_leader_without_descriptors_left_renews_on_and_releases(room):
 
 @contextlib.contextmanager
 def locked(path, readers=False):
-    """Meanwhile nobody else writes; with `readers` nobody reads either."""
+    """Locks the database: no other process can write to it; with `readers`, none can read it either."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=HANG_S)
     if readers:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -330,14 +325,15 @@ def locked(path, readers=False):
 
 
 @test
-def a_store_that_is_locked_for_longer_than_the_ttl_stops_the_work_in_time_and_is_found_again(room):
+def work_stops_in_time_when_the_store_is_locked_and_restarts_afterwards(room):
     a, b = two(room)
     work = a.said("started")["pid"]
     with locked(room.db):
+        watch = stall.Watch([a.pid, a.guardian()])
         since = time.monotonic()
         wait_for(lambda: not lives(work), HANG_S)
         took = time.monotonic() - since
-        assert took < 3 * TTL_S, f"the work outlived three times its TTL: {took:.1f} s"
+        assert took < TTL_S + watch.longest(), f"the work outlived its lease: {took:.1f} s"
         reason = a.said("step-down")["reason"]
         assert reason == "unreachable", reason
         time.sleep(max(0.0, 3 * TTL_S - took))
@@ -347,12 +343,12 @@ def a_store_that_is_locked_for_longer_than_the_ttl_stops_the_work_in_time_and_is
 
 
 @test
-def a_database_that_is_taken_away_stops_the_work_and_all_candidates_try_on(room):
+def work_stops_and_candidates_retry_when_the_database_is_moved_away(room):
     a, b = two(room)
     work = a.said("started")["pid"]
     os.rename(room.db, room.db + ".away")
     wait_for(lambda: not lives(work), HANG_S)
-    a.said("store-away")
+    a.said("store-unavailable")
     time.sleep(1.0)
     assert a.process.poll() is None and b.process.poll() is None and len(room.starts()) == 1
     os.rename(room.db + ".away", room.db)
@@ -360,7 +356,7 @@ def a_database_that_is_taken_away_stops_the_work_and_all_candidates_try_on(room)
 
 
 @test
-def a_database_that_is_removed_under_its_leader_makes_no_second_one(room):
+def no_second_leader_when_the_database_is_removed(room):
     a = room.candidate("a", "ignore-term")
     room.started(1)
     for name in os.listdir(room.dir):
@@ -384,37 +380,37 @@ def remove_database(room, locks):
 
 
 @test
-def a_removed_database_is_noticed_before_the_next_renewal(room):
+def removed_database_is_detected_before_the_next_renewal(room):
     room.options[1] = "60s"
     a = room.candidate("a")
     room.started(1)
     remove_database(room, locks=False)
-    assert "gone" in a.said("store-away")["message"]
+    assert "cannot find the database" in a.said("store-unavailable")["message"]
     assert a.leads() and not a.events("step-down")
 
 
 @test
-def a_database_replaced_with_its_locks_is_noticed_before_the_next_renewal(room):
+def replaced_database_is_detected_before_the_next_renewal(room):
     room.options[1] = "60s"
     a = room.candidate("a")
     room.started(1)
     remove_database(room, locks=True)
-    a.said("store-away")
+    a.said("store-unavailable")
     subprocess.check_call([room.bellwether, "store", "init", "--store", room.store], stdout=subprocess.DEVNULL)
     assert a.said("step-down")["reason"] == "taken"
-    os.unlink(os.path.join(room.dir, "log"))  # every memory is gone, of the token too: it begins anew
+    room.epochs = [1]  # the database is gone, and with it the token, which starts again at 1
 
 
 @test
-def a_database_removed_with_its_locks_under_its_leader_makes_no_second_one(room):
-    a = room.candidate("a", "ignore-term")  # its work lives on for all of --kill-after
+def no_second_leader_when_the_database_and_its_locks_are_removed(room):
+    a = room.candidate("a", "ignore-term")  # its work survives for the whole of --kill-after
     room.started(1)
     remove_database(room, locks=True)
     b = room.candidate("b")
     b.said("containment")
     room.started(2)
     assert a.said("step-down")["reason"] == "taken"
-    room.judge()  # never two at once, and no token twice
+    room.judge()  # never two commands at once, and no token twice
 
 
 def listed(room):
@@ -424,7 +420,7 @@ def listed(room):
 
 
 @test
-def a_second_candidate_with_the_same_id_is_reported_and_leaves_the_first_one_listed(room):
+def duplicate_id_is_reported_and_the_first_candidate_stays_listed(room):
     room.candidate("a")
     room.started(1)
     hasty = room.candidate("hasty", options=["--id", "a", "--no-wait"])
@@ -439,7 +435,7 @@ def a_second_candidate_with_the_same_id_is_reported_and_leaves_the_first_one_lis
 
 
 @test
-def a_candidate_that_is_killed_and_started_again_is_no_duplicate(room):
+def restarted_candidate_is_not_reported_as_duplicate(room):
     a = room.candidate("a")
     room.started(1)
     for pid in (a.guardian(), a.pid):
@@ -468,7 +464,7 @@ def a_full_disk_stops_the_work_with_a_clear_reason(room):
                     fill.write(b"x" * 4096)
             except OSError:
                 pass
-            why = a.said("store-away")["message"]
+            why = a.said("store-unavailable")["message"]
             assert "full" in why or "space" in why, why
             wait_for(lambda: not lives(work), HANG_S)
         os.unlink(os.path.join(point, "fill"))
@@ -500,7 +496,7 @@ def shift(path, seconds):
 
 
 @test
-def the_wall_clock_may_jump_by_a_day_either_way(room):
+def leader_stays_when_the_wall_clock_jumps_by_a_day(room):
     need_shim(room)
     knob = os.path.join(room.dir, "realtime")
     shift(knob, 0)
@@ -519,7 +515,7 @@ def the_wall_clock_may_jump_by_a_day_either_way(room):
 
 
 @test
-def a_resume_past_the_ttl_is_known_before_any_more_work(room):
+def work_ends_after_a_resume_past_the_ttl(room):
     need_shim(room)
     knob = os.path.join(room.dir, "boottime")
     shift(knob, 0)
@@ -527,7 +523,7 @@ def a_resume_past_the_ttl_is_known_before_any_more_work(room):
     room.started(1)
     work = a.said("started")["pid"]
     shift(knob, 3600)
-    wait_for(lambda: not lives(work), HANG_S)  # nothing but the clock tells it: its store answers and renews
+    wait_for(lambda: not lives(work), HANG_S)  # only the clock shows it: the store answers and renews
     a.said("step-down")
     room.started(2)
 
@@ -535,8 +531,9 @@ def a_resume_past_the_ttl_is_known_before_any_more_work(room):
 STOPPED_TTL_S = 6
 
 
-def late_comer(room, bound):
-    """The leader and its guardian are stopped past their lease's end; how long a candidate that starts then must wait."""
+def wait_of_a_late_candidate(room, bound):
+    """Stops the leader and its guardian until their lease has ended; returns how long a candidate that starts then must wait, and
+    how long the machine stalled meanwhile."""
     room.options[1] = f"{STOPPED_TTL_S}s"
     a = room.candidate("a", options=["--clock-uncertainty", "100ms"])
     room.started(1)
@@ -545,31 +542,32 @@ def late_comer(room, bound):
     send(guardian, signal.SIGSTOP)
     a.signal(signal.SIGSTOP)
     time.sleep(STOPPED_TTL_S + 1)
-    before = time.monotonic()
+    watch, before = stall.Watch(), time.monotonic()
     b = room.candidate("b", options=bound)
     b.said("elected", 5 * STOPPED_TTL_S)
     waited = time.monotonic() - before
+    stalled = watch.longest()
     room.started(2)
     assert b.leads()
-    return waited
+    return waited, stalled
 
 
 @test
-def with_clocks_declared_on_both_sides_an_ended_lease_is_not_watched_for_a_ttl(room):
-    waited = late_comer(room, ["--clock-uncertainty", "100ms"])
-    assert waited < STOPPED_TTL_S, f"watched for {waited:.1f} s"
+def takeover_needs_no_ttl_wait_when_both_declare_clock_uncertainty(room):
+    waited, stalled = wait_of_a_late_candidate(room, ["--clock-uncertainty", "100ms"])
+    assert waited < STOPPED_TTL_S + stalled, f"watched for {waited:.1f} s"
 
 
 @test
-def with_clocks_declared_on_one_side_only_an_ended_lease_is_watched_for_a_ttl(room):
-    waited = late_comer(room, [])
+def takeover_waits_a_ttl_when_one_side_declares_clock_uncertainty(room):
+    waited, _ = wait_of_a_late_candidate(room, [])
     assert waited >= STOPPED_TTL_S, f"believed another's clock after {waited:.1f} s"
 
 
-# ---- the command's own end ----
+# ---- the command ends by itself ----
 
 @test
-def the_command_ends_by_itself_and_its_code_is_ours(room):
+def exit_code_is_that_of_the_command(room):
     a = room.candidate("a", "for=50", "exit=7")
     assert a.wait() == 7
     b = room.candidate("b", "for=10", "exit=0")
@@ -578,7 +576,7 @@ def the_command_ends_by_itself_and_its_code_is_ours(room):
 
 
 @test
-def lost_leadership_with_once_is_exit_76(room):
+def lost_leadership_with_once_exits_with_76(room):
     a = room.candidate("a", options=["--once"])
     room.started(1)
     os.rename(room.db, room.db + ".away")
@@ -586,8 +584,8 @@ def lost_leadership_with_once_is_exit_76(room):
 
 
 @test
-def not_elected_is_75_or_what_was_asked_for(room):
-    long_ttl(room)  # -n asks once, and waits for the answer as the TTL allows
+def not_elected_exits_with_75_or_the_configured_code(room):
+    long_ttl(room)  # -n asks once, and waits for the answer as long as the TTL allows
     room.candidate("a")
     room.started(1)
     b = room.candidate("b", options=["-n"])
@@ -596,7 +594,7 @@ def not_elected_is_75_or_what_was_asked_for(room):
 
 
 @test
-def a_store_that_does_not_answer_for_all_of_w_is_69(room):
+def unreachable_store_exits_with_69_after_wait(room):
     first = room.candidate("first", "for=1")
     first.wait()
     with locked(room.db, readers=True):
@@ -605,45 +603,45 @@ def a_store_that_does_not_answer_for_all_of_w_is_69(room):
 
 
 @test
-def a_store_that_does_not_answer_with_n_is_69_at_once(room):
+def unreachable_store_exits_with_69_at_once_with_n(room):
     room.candidate("first", "for=1").wait()
     with locked(room.db, readers=True):
         b = room.candidate("b", options=["-n"])
         assert b.wait() == 69
-    assert "cannot be reached" in b.said("gave-up")["message"]
-    assert not [x for x in b.events("store-away") if "trying on" in x["message"]]
+    assert "unreachable" in b.said("gave-up")["message"]
+    assert not [x for x in b.events("store-unavailable") if "retrying" in x["message"]]
 
 
 def break_database(room):
-    """As after `rm elections.db` alone: what is left of it fits to nothing."""
+    """Removes only elections.db: the files that are left belong to no database."""
     room.candidate("first", "for=1").wait()
     os.rename(room.db, room.db + ".away")
     os.mkdir(room.db + "-wal")
 
 
 @test
-def a_store_that_cannot_be_opened_yet_is_tried_for_all_of_w(room):
+def opening_the_store_is_retried_for_the_whole_wait(room):
     break_database(room)
     before = time.monotonic()
     a = room.candidate("a", options=["-w", "2s"])
     assert a.wait() == 69 and time.monotonic() - before >= 2
-    assert len(a.events("store-away")) == 1 and a.said("gave-up")
+    assert len(a.events("store-unavailable")) == 1 and a.said("gave-up")
 
 
 @test
-def a_store_that_can_be_opened_later_is_used_then(room):
+def store_is_used_once_it_can_be_opened(room):
     break_database(room)
     a = room.candidate("a")
-    a.said("store-away")
+    a.said("store-unavailable")
     os.rmdir(room.db + "-wal")
     os.rename(room.db + ".away", room.db)
-    a.said("store-back")
+    a.said("store-available")
     room.started(2)
     assert a.leads()
 
 
 @test
-def a_read_only_database_is_said_and_exits_64(room):
+def read_only_database_is_reported_and_exits_with_64(room):
     if os.geteuid() == 0:
         point = os.path.join(room.dir, "ro")
         os.mkdir(point)
@@ -662,11 +660,11 @@ def a_read_only_database_is_said_and_exits_64(room):
         os.chmod(room.db, 0o400)
         a = room.candidate("a")
         assert a.wait() == 64
-    assert a.text().startswith("bellwether run: --store: ") and "cannot be written" in a.text(), a.text()
+    assert a.text().startswith("bellwether run: --store: ") and "cannot write" in a.text(), a.text()
 
 
 @test
-def a_corrupt_database_is_said_exits_64_and_stays_as_it_is(room):
+def corrupt_database_is_reported_unchanged_and_exits_with_64(room):
     with open(room.db, "wb") as file:
         file.write(b"this is no database\n" * 200)
     a = room.candidate("a")
@@ -677,7 +675,7 @@ def a_corrupt_database_is_said_exits_64_and_stays_as_it_is(room):
 
 
 @test_each_containment
-def the_command_sees_its_leadership_and_nothing_else_of_ours(room):
+def command_inherits_only_the_leadership_environment(room):
     out = os.path.join(room.dir, "out")
     a = room.candidate("a", command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"])
     assert a.wait() == 0
@@ -703,7 +701,7 @@ def sidelined_signals_stay_ignored_under_nohup(room):
 
 
 def tell(room):
-    """What the witness and the candidates said, for whoever must find out why."""
+    """Prints the logs of the witness and the candidates, to explain a failure."""
     lines = [" ".join(x) for x in room.lines()[-20:]]
     for c in room.candidates:
         lines += [f"{c.name}: {e['time'][17:-1]} {e['event']}: {e['message']}" for e in c.events()[-25:]]
@@ -711,7 +709,10 @@ def tell(room):
 
 
 def run_one(programs, name, function, kind):
-    """A function that puts the result into a Tap."""
+    """Returns a function that reports the result to a Tap."""
+    missing = why_not_contained(kind) if kind else ""
+    if missing:
+        return lambda tap: tap.skip(name, missing)
     with Room(programs[0], programs[1], containment=kind or "auto") as room:
         room.shim = programs[2]
         try:
@@ -723,8 +724,6 @@ def run_one(programs, name, function, kind):
             return lambda tap: tap.skip(name, reason)
         except (AssertionError, subprocess.TimeoutExpired, OSError, IndexError):
             details = traceback.format_exc() + tell(room)
-            if kind and any(c.events("no-containment") for c in room.candidates):
-                return lambda tap: tap.skip(name, f"{kind} cannot be used here")
             return lambda tap: tap.result(False, name, details)
 
 

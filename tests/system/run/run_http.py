@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The status endpoint of `bellwether run` and sidecars, as another process asks them.
+"""The status endpoint of `bellwether run` and of sidecars, as its clients see it.
 
     run_http.py BELLWETHER WITNESS SHIM [NAME...]
 
-A sidecar has no command: whoever asks does the work. The proof is made of answers alone: a yes counts from when it was asked
-for until its valid_ms are over, and no two candidates' spans may touch."""
+A sidecar has no command: its client does the work. The proof uses only answers: a positive answer is valid from its request
+until its valid_ms are over, and the spans of two candidates must not overlap."""
 import http.server
 import json
 import os
@@ -35,7 +35,7 @@ def path_of(room, name):
 
 
 def serving(room, name, *modes, options=(), **more):
-    """A candidate with a socket of its own; it is there when this returns."""
+    """Starts a candidate with its own socket; the socket exists when this returns."""
     c = room.candidate(name, *modes, options=["--http", "unix:" + path_of(room, name), *options], **more)
     c.said("http")
     return c
@@ -47,7 +47,7 @@ def sidecar(room, name, options=()):
 
 def connect(room, name):
     s = socket.socket(socket.AF_UNIX)
-    s.connect(path_of(room, name))  # blocking: it waits where a queue is full
+    s.connect(path_of(room, name))  # blocking: it waits while the backlog is full
     s.settimeout(HANG_S)
     return s
 
@@ -81,8 +81,8 @@ def ready(room, name):
 
 
 def says_no_in_time(room, name, away):
-    """Waits for the no of one whose store has been away since then: nothing can have been renewed, so a yes that was asked for a
-    TTL later is a lie, however late it is read."""
+    """Waits for the negative answer of a candidate whose store has been unavailable since `away`. Nothing can have been renewed, so
+    a positive answer to a request sent a TTL later is wrong, however late it is read."""
     while True:
         asked = time.monotonic()
         if not ready(room, name):
@@ -103,7 +103,7 @@ def metric(room, name, wanted):
 
 
 @test
-def the_leader_is_ready_and_the_others_know_it(room):
+def leader_is_ready_and_others_report_it(room):
     serving(room, "a", options=["--value", "10.0.0.1:80"])
     room.started(1)
     b = serving(room, "b")
@@ -131,7 +131,7 @@ def readiness_moves_with_the_leadership(room):
 
 
 @test
-def a_stopped_supervisor_says_no_when_its_deadline_has_passed(room):
+def stopped_supervisor_answers_no_after_its_deadline(room):
     a = serving(room, "a")
     room.started(1)
     assert ready(room, "a")
@@ -146,7 +146,7 @@ def a_stopped_supervisor_says_no_when_its_deadline_has_passed(room):
 
 
 @test
-def a_leader_whose_store_is_away_says_no_in_time(room):
+def leader_answers_no_in_time_when_the_store_is_unavailable(room):
     serving(room, "a")
     room.started(1)
     os.rename(room.db, room.db + ".away")
@@ -170,23 +170,29 @@ def elections_and_losses_are_counted_by_reason(room):
     wait_for(lambda: metric(room, "a", "bellwether_elections_total") == 2)
 
 
+def has_ipv6():
+    """True if this machine has an IPv6 loopback address."""
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
 @test
 def tcp_is_served_on_a_free_port_and_closed_after_one_answer(room):
-    for address, family in (("127.0.0.1:0", socket.AF_INET), ("[::1]:0", socket.AF_INET6)):
-        a = room.candidate("a" + str(int(family)), options=["--http", address, "--election", "other"])
-        try:
-            where = a.said("http")["address"]
-        except AssertionError:
-            if family == socket.AF_INET6:
-                continue  # no IPv6 here
-            raise
+    addresses = ["127.0.0.1:0", *(["[::1]:0"] if has_ipv6() else [])]
+    for number, address in enumerate(addresses):
+        a = room.candidate(f"a{number}", options=["--http", address, "--election", "other"])
+        where = a.said("http")["address"]
         host, _, port = where.rpartition(":")
         s = socket.create_connection((host.strip("[]"), int(port)), HANG_S)
         assert exchange(s, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") == (200, "alive\n")
 
 
 @test
-def wrong_requests_are_refused_and_harm_nothing(room):
+def invalid_requests_get_an_error_and_the_endpoint_continues(room):
     serving(room, "a")
     assert exchange(connect(room, "a"), b"\x16\x03\x01\x02")[0] == 400
     assert exchange(connect(room, "a"), b"GET / HTTP/1.1\r\n\r\n")[0] == 400
@@ -208,7 +214,7 @@ def wrong_requests_are_refused_and_harm_nothing(room):
 
 
 @test
-def slow_clients_shut_nobody_out_and_are_dropped(room):
+def slow_clients_are_dropped_and_do_not_block_others(room):
     a = serving(room, "a")
     room.started(1)
     slow = []
@@ -227,7 +233,7 @@ def slow_clients_shut_nobody_out_and_are_dropped(room):
 
 
 @test
-def a_socket_file_of_the_dead_is_replaced_and_one_in_use_is_not(room):
+def stale_socket_file_is_replaced_and_one_in_use_is_not(room):
     a = serving(room, "a")
     b = room.candidate("b", options=["--http", "unix:" + path_of(room, "a")])
     assert b.wait() == 71 and "in use" in b.events("start-failed")[0]["message"]
@@ -240,7 +246,7 @@ def a_socket_file_of_the_dead_is_replaced_and_one_in_use_is_not(room):
 
 
 @test
-def where_others_could_ask_must_be_allowed(room):
+def public_http_address_requires_permission(room):
     def refused(*words):
         done = subprocess.run([room.bellwether, "run", "--store", "sqlite:" + room.db, "--election", "x", *words],
                               stderr=subprocess.PIPE, text=True, timeout=HANG_S, check=False)
@@ -256,10 +262,10 @@ def where_others_could_ask_must_be_allowed(room):
     a.said("http")
 
 
-# ---- asking for health ----
+# ---- health checks over HTTP ----
 
 class Service:
-    """A service of the test's own: answers with `status`, after `pause` seconds."""
+    """A test service that answers with `status` after `pause` seconds."""
 
     def __init__(self):
         service = self
@@ -294,7 +300,7 @@ class Service:
         return ["--health-http", f"http://{self.where}/fit?deep=1", "--health-interval", "500ms"]
 
 
-def unfit_by(change):
+def unhealthy_by(change):
     def run(room):
         with Service() as service:
             a = room.candidate("a", options=service.options())
@@ -313,11 +319,11 @@ for fault, how in {
         "redirects": lambda service: setattr(service, "status", 302),
         "is_too_slow": lambda service: setattr(service, "pause", 1),
         "is_gone": lambda service: (service.server.shutdown(), service.server.server_close())}.items():
-    TESTS.append((f"a_leader_whose_health_url_{fault}_steps_down", unfit_by(how), None))
+    TESTS.append((f"a_leader_whose_health_url_{fault}_steps_down", unhealthy_by(how), None))
 
 
 @test
-def a_candidate_is_not_elected_before_its_health_url_says_fit(room):
+def candidate_is_not_elected_before_its_health_url_returns_2xx(room):
     with Service() as service:
         service.status = 503
         a = room.candidate("a", options=service.options())
@@ -330,7 +336,7 @@ def a_candidate_is_not_elected_before_its_health_url_says_fit(room):
 
 
 @test
-def a_health_url_that_cannot_be_asked_is_refused(room):
+def unusable_health_url_is_refused(room):
     for url in ("https://127.0.0.1/", "localhost", "http://u@h/"):
         a = room.candidate("a", options=["--health-http", url])
         assert a.wait() == 64
@@ -339,7 +345,7 @@ def a_health_url_that_cannot_be_asked_is_refused(room):
 # ---- sidecars ----
 
 class Asker(threading.Thread):
-    """Asks one sidecar again and again; every yes as a span of time."""
+    """Polls one sidecar and records every positive answer as a span of time."""
 
     def __init__(self, room, name):
         super().__init__(daemon=True)
@@ -397,7 +403,7 @@ def kill_both(_, a):
     send(guardian, signal.SIGKILL)
 
 
-def take_the_guardian(_, a):
+def kill_the_guardian(_, a):
     send(a.guardian(), signal.SIGKILL)
     a.said("released")
 
@@ -406,13 +412,13 @@ for fault, how in {
         "ends": lambda room, a: a.signal(signal.SIGTERM),
         "is_killed": lambda room, a: a.signal(signal.SIGKILL),
         "is_killed_with_its_guardian": kill_both,
-        "loses_its_guardian": take_the_guardian,
+        "loses_its_guardian": kill_the_guardian,
         "is_stopped": lambda room, a: a.signal(signal.SIGSTOP)}.items():
     TESTS.append((f"no_two_sidecars_say_yes_when_the_first_{fault}", hand_over(how), None))
 
 
 @test
-def a_sidecar_steps_down_in_time_when_the_store_is_away_and_comes_back(room):
+def sidecar_steps_down_when_the_store_is_unavailable_and_returns(room):
     a = sidecar(room, "a")
     wait_for(lambda: ready(room, "a"))
     os.rename(room.db, room.db + ".away")
@@ -423,7 +429,7 @@ def a_sidecar_steps_down_in_time_when_the_store_is_away_and_comes_back(room):
 
 
 @test
-def a_sidecar_ends_by_signal_and_gives_the_lead_back(room):
+def sidecar_releases_leadership_on_a_signal(room):
     a = sidecar(room, "a")
     wait_for(lambda: ready(room, "a"))
     a.signal(signal.SIGTERM)
@@ -432,7 +438,7 @@ def a_sidecar_ends_by_signal_and_gives_the_lead_back(room):
 
 
 @test
-def a_sidecar_with_once_ends_when_the_lead_is_lost(room):
+def sidecar_with_once_ends_when_leadership_is_lost(room):
     a = sidecar(room, "a", options=["--once"])
     wait_for(lambda: ready(room, "a"))
     os.rename(room.db, room.db + ".away")

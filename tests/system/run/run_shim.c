@@ -1,6 +1,6 @@
-/* A clock that jumps: preloaded into `bellwether run`, it adds the seconds that stand in a file to
- * CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME (SHIM_BOOTTIME). Timers of the
- * kernel are not moved: whoever asks for the time sees the jump, as after a resume. */
+/* A clock that jumps. Preloaded into `bellwether run`, it adds the seconds in a file to
+ * CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME (SHIM_BOOTTIME). Kernel timers do
+ * not move: only readers of the clock see the jump, as after a resume. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

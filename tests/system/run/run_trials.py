@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Fault trials: leaders of `bellwether run` are killed, stopped, continued, starved of their store, and must never be two.
+"""Fault trials: leaders of `bellwether run` are killed, stopped, continued and cut off from their store. Two must never lead.
 
     run_trials.py BELLWETHER WITNESS SHIM [--trials N | --seconds S] [--rooms R] [--seed S] [--tap]
 
 Each room has three candidates on one embedded store, with works that ignore TERM, fork twice or leave their session. A
-trial picks a fault for the leader, then waits until somebody leads again. After every trial the independent witness is
-asked: no overlap, tokens that only grow. Ends with a table, and exit 1 if anything was wrong; the seed repeats the choices
-(not the timing: these are real processes)."""
+trial picks a fault for the leader, then waits for the next leader. After every trial the independent witness is checked: no
+overlap, and tokens only grow. The program prints a table and exits with 1 if anything was wrong. The same seed repeats the
+choices, but not the timing, because these are real processes."""
 import argparse
 import collections
 import os
@@ -20,24 +20,15 @@ import time
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
-from run_lib import HANG_S, Room, Tap, lives, send, wait_for  # noqa: E402
+from run_lib import HANG_S, Room, Tap, lives, send, wait_for, why_not_contained  # noqa: E402
 
 MODES = [[], ["ignore-term"], ["double-fork"], ["double-fork", "ignore-term"], ["setsid", "ignore-term"],
          ["double-fork", "setsid", "ignore-term"], ["slow=100"]]
 KINDS = ["auto", "cgroup", "pidns", "subreaper"]
 
 
-def why_not(options, kind):
-    """Why this containment cannot be used here; None if it can."""
-    with Room(options.bellwether, options.witness, containment=kind) as room:
-        c = room.candidate("probe", "for=1")
-        wait_for(lambda: c.events("containment") or c.events("no-containment"))
-        refused = c.events("no-containment")
-        return refused[0]["message"] if refused else None
-
-
 class Trials:
-    """What all rooms share."""
+    """State that all rooms share."""
 
     def __init__(self, options):
         self.options = options
@@ -48,7 +39,7 @@ class Trials:
         self.handover = collections.defaultdict(list)
         self.trouble = []
         self.started = 0
-        self.missing = {kind: why for kind in KINDS if (why := why_not(options, kind))}
+        self.missing = {kind: why for kind in KINDS if (why := why_not_contained(kind))}
         self.kinds = [kind for kind in KINDS if kind not in self.missing]
 
     def take(self):
@@ -65,7 +56,7 @@ class Trials:
 
 
 class World:
-    """A room under fire."""
+    """A room in which faults happen."""
 
     def __init__(self, trials, number):
         self.trials, self.number = trials, number
@@ -90,19 +81,24 @@ class World:
         self.room.candidates = alive
         while len(self.room.candidates) < 3:
             self.newcomer()
-        for c in self.room.candidates: # it has opened the store: a missing one would be made anew
+        for c in self.room.candidates: # it has opened the store: otherwise it would create a missing one
             c.said("containment")
 
     def leader(self):
-        """Who runs the newest work, and is alive itself."""
+        """The candidate that runs the newest work and is itself alive."""
         starts = self.room.starts()
         if not starts:
             return None
         for c in self.room.candidates:
             started = c.events("started")
-            if started and str(started[-1]["token"]) == starts[-1][1] and lives(started[-1]["pid"]):
+            if started and str(started[-1]["token"]) == starts[-1][1] and lives(started[-1]["pid"]) and lives(c.pid):
                 return c
         return None
+
+    def successor(self):
+        """A leader. Meanwhile all candidates may have ended, each by an earlier fault, so new ones start."""
+        self.refill()
+        return self.leader()
 
     # ---- faults: each returns the time from which a new leader is awaited ----
 
@@ -163,7 +159,7 @@ class World:
             pass
         connection.close()
 
-    def take_store_away(self, leader):
+    def move_store_away(self, leader):
         away = self.room.db + ".away"
         os.rename(self.room.db, away)
         time.sleep(self.random.choice([0.1, 0.6, 1.2, 2.0]))
@@ -177,18 +173,16 @@ class World:
         time.sleep(0.05)
 
     FAULTS = [kill_supervisor, kill_supervisor, kill_guardian, kill_guardian, kill_both, kill_both, stop_supervisor,
-              stop_guardian, stop_both, stop_then_kill, end_in_order, kill_work, lock_store, take_store_away,
+              stop_guardian, stop_both, stop_then_kill, end_in_order, kill_work, lock_store, move_store_away,
               jump_wall_clock]
 
     def trial(self):
-        self.refill()
-        leader = wait_for(self.leader, HANG_S, 0.005)
+        leader = wait_for(self.successor, HANG_S, 0.005)
         fault = self.random.choice(self.FAULTS)
         begun = time.monotonic()
         self.history.append(f"{time.strftime('%M:%S')} {fault.__name__} {leader.name}")
         fault(self, leader)
-        self.refill()
-        wait_for(self.leader, HANG_S, 0.005)
+        wait_for(self.successor, HANG_S, 0.005)
         self.room.judge()
         self.trials.count(fault.__name__.replace("_", " "), time.monotonic() - begun)
 
@@ -199,7 +193,7 @@ class World:
                 while self.trials.take():
                     self.trial()
                 self.room.judge()
-            except (AssertionError, OSError, IndexError, sqlite3.Error) as error:
+            except Exception as error:  # pylint: disable=broad-except
                 self.complain(kind, error)
             with self.trials.lock:
                 self.trials.started += len(self.room.starts())

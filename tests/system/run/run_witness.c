@@ -1,19 +1,19 @@
-/* The witness: a command for `bellwether run` that knows nothing of Bellwether but its environment,
- * and tells what really happened.
+/* The witness: a command for `bellwether run` that records what really happened. It knows nothing
+ * of Bellwether but its environment.
  *
  *     run_witness DIR [MODE...]      MODE: ignore-term double-fork setsid wipe no-death-signal
  *                                    for=MS exit=N slow=MS stay chain
  *
- * While any process of its tree lives it holds an exclusive flock on DIR/lock (the lock belongs to
- * the open file, which all of them inherit). It appends lines to DIR/log, one write each:
+ * While any process of its tree lives, the tree holds an exclusive flock on DIR/lock (the lock
+ * belongs to the open file, which all of them inherit). The witness appends lines to DIR/log, one
+ * write each:
  *
  *     start TOKEN PID NS        it has the lock (NS: CLOCK_MONOTONIC)
- *     overlap TOKEN PID NS      somebody of another tree is alive: two at once
- *     signal N PID NS           a signal came
+ *     overlap TOKEN PID NS      a process of another tree is alive: two leaders at once
+ *     signal N PID NS           it received a signal
  *     end TOKEN PID NS          it ends by itself
  *
- * After an overlap it ends with 98, or, told to stay, goes on without the lock.
- */
+ * After an overlap it exits with 98, or, with `stay`, continues without the lock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -38,8 +38,8 @@ static long long now_ns(void)
     return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* As whoever looks on sees it: in a PID namespace of its own getpid() is another number, but the
- * /proc that it still sees is theirs. */
+/* Our pid as the test sees it. In a PID namespace of its own, getpid() returns another number, but
+ * the visible /proc is still the outer one. */
 static int outer_pid(void)
 {
     char number[16];
@@ -117,7 +117,7 @@ static void leave_chain(const char *dir)
     _exit(0);
 }
 
-/* A grandchild that nobody waits for; it lives until it is killed. */
+/* Leaves a grandchild behind that lives until it is killed; its parent does not wait for it. */
 static void leave_behind(const struct mode *mode)
 {
     pid_t child = fork();
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 64;
     read_mode(&mode, argc, argv);
-    if (mode.no_death_signal) /* as a set-uid program has none */
+    if (mode.no_death_signal) /* like a set-uid program, which has none */
         prctl(PR_SET_PDEATHSIG, 0);
     snprintf(path, sizeof path, "%s/log", argv[1]);
     log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);

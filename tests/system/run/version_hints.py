@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`bellwether --version` names the Debian packages that a store needs: dpkg and the modules themselves say whether they are right.
+"""`bellwether --version` names the Debian packages that a store needs. The test checks them with dpkg and the modules themselves.
 
     version_hints.py BELLWETHER MODULE..."""
 import functools
@@ -27,7 +27,7 @@ def output(*words, **more):
 
 
 def version(directory):
-    """What is printed of each missing store: {module: (reason, hint)}."""
+    """The output for each missing store: {module: (reason, hint)}."""
     code, text = output(BELLWETHER, "--version", env=dict(os.environ, BELLWETHER_MODULES=directory))
     assert code == 0, text
     missing = text.split("missing:\n")[1].splitlines() if "missing:\n" in text else []
@@ -40,13 +40,13 @@ def name_of(path):
 
 
 def libraries(path):
-    """The shared libraries that a file asks for, without libc's own."""
+    """The shared libraries that a file needs, without those of libc."""
     found = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", path)[1])
     return {each for each in found if not re.match(r"lib(c|m|dl|pthread|asan|ubsan)\.", each)}
 
 
 def owner(path):
-    """The package that a file belongs to; None: dpkg does not know."""
+    """The package of a file; None if dpkg does not know it."""
     code, text = output("dpkg", "-S", path)
     return text.split(":")[0] if code == 0 else None
 
@@ -73,19 +73,19 @@ def check_names(hint, wanted, path):
     assert None in most or named - {"protobuf-c-compiler"} <= most, f"{name_of(path)}: {named - most} is not needed: {hint}"
 
 
-def a_store_that_was_not_built_names_what_to_build_with(directory):
+def missing_store_names_the_build_packages(directory):
     missing = version(directory)
     assert set(missing) == set(URLS), missing
     for path in MODULES:
         reason, hint = missing[name_of(path)]
-        assert "is not part of this installation" in reason, reason
+        assert "is not installed" in reason, reason
         assert hint.startswith("build it with "), hint
         check_names(hint[len("build it with "):], needed(path)["build"], path)
-    assert "protobuf-c-compiler" in missing["etcd"][1], missing["etcd"]  # a program, no library
+    assert "protobuf-c-compiler" in missing["etcd"][1], missing["etcd"]  # a program, not a library
 
 
-def a_store_without_its_library_names_what_to_install(directory):
-    """Each library of a module in turn is given a name that no file has."""
+def store_without_its_library_names_the_package(directory):
+    """Replaces each library name of a module in turn by one that does not exist."""
     for path in MODULES:
         name, copy = name_of(path), os.path.join(directory, os.path.basename(path))
         with open(path, "rb") as file:
@@ -94,7 +94,7 @@ def a_store_without_its_library_names_what_to_install(directory):
             with open(copy, "wb") as file:
                 file.write(sound.replace(library.encode() + b"\0", b"?" + library.encode()[1:] + b"\0"))
             reason, hint = version(directory)[name]
-            assert "cannot be loaded: ?" + library[1:] in reason, (library, reason)
+            assert f"cannot load the {name} store: ?{library[1:]}" in reason, (library, reason)
             assert hint.startswith("install "), hint
             check_names(hint[len("install "):], needed(path)["run"], path)
             code, text = output(BELLWETHER, "status", "--store", URLS[name], "--election", "e",
@@ -103,7 +103,7 @@ def a_store_without_its_library_names_what_to_install(directory):
         os.remove(copy)
 
 
-def a_store_of_another_version_is_not_answered_with_a_package(directory):
+def store_of_another_version_names_no_package(directory):
     path = MODULES[0]
     number = output(BELLWETHER, "--version")[1].split()[1].encode()
     with open(path, "rb") as file:
@@ -111,12 +111,12 @@ def a_store_of_another_version_is_not_answered_with_a_package(directory):
     with open(os.path.join(directory, os.path.basename(path)), "wb") as file:
         file.write(sound.replace(number + b"\0", b"9" + number[1:] + b"\0"))
     reason, hint = version(directory)[name_of(path)]
-    assert "another version" in reason and hint == "install the program and its stores from one version", (reason, hint)
+    assert "built for version" in reason and hint == "install bellwether and its store modules in the same version", (reason, hint)
 
 
 def main():
-    for test in (a_store_that_was_not_built_names_what_to_build_with, a_store_without_its_library_names_what_to_install,
-                 a_store_of_another_version_is_not_answered_with_a_package):
+    for test in (missing_store_names_the_build_packages, store_without_its_library_names_the_package,
+                 store_of_another_version_names_no_package):
         directory = tempfile.mkdtemp(prefix="bellwether-hints-")
         try:
             if not shutil.which("dpkg") or not shutil.which("readelf"):

@@ -1,15 +1,16 @@
-/* A node that dies where it is told to: linked into a copy of the program whose crash points
- * (serve/crash.h) are compiled in.
+/* Kills a node at a selected crash point (os/crash.h): linked into a copy of the program that
+ * has them compiled in.
  *
  *   BW_CRASH_AT=NAME      the point
- *   BW_CRASH_PASS=N       pass it so often before (default 0)
+ *   BW_CRASH_PASS=N       pass it so many times first (default 0)
  *
- * It dies by SIGKILL, as if pulled out of the memory; a forked writer takes the node with it. */
-#include "serve/crash.h"
+ * The node dies by SIGKILL. A forked snapshot writer kills the node with itself. */
+#include "os/crash.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,13 +48,21 @@ void bw_crash_point(const char *name)
     pthread_mutex_unlock(&mutex);
 }
 
+void bw_crash_step(const char *file, const char *step)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", file ? file : "", step);
+    if (file)
+        bw_crash_point(name);
+}
+
 static void put(int fd, const char *bytes, size_t length, long long at)
 {
     ssize_t wrote = at < 0 ? write(fd, bytes, length) : pwrite(fd, bytes, length, at);
-    (void)wrote; /* it is torn in any case */
+    (void)wrote; /* the result does not matter: the write is torn in any case */
 }
 
-/* Where a write of `length` bytes at `at` is cut: at a sector's border; 0: it holds none. */
+/* Where to cut a write of `length` bytes at `at`: at a sector boundary; 0: there is none inside. */
 static size_t cut_of(size_t length, long long at)
 {
     size_t place = at < 0 ? 0 : (size_t)at;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Every named crash point of `bellwether serve` (src/serve/crash.h): a node dies there under load, dies there again while it
-recovers, starts again, and has everything that was acknowledged.
+"""Every named crash point of `bellwether serve` (src/os/crash.h): a node dies there under load, dies there
+again during recovery, starts again, and has everything that was acknowledged.
 
     serve_crash.py SERVE_CRASH SOURCES [--long] [NAME...]
 
-SERVE_CRASH is the program with the points compiled in; the points are those found in SOURCES. How a point is reached follows
-from its name: most on a single node, the first meeting and snapshots from a leader on three. With --long every point of a single
-node is also met later in its life and on three nodes."""
+SERVE_CRASH is the program with the points compiled in; the points are those found in SOURCES. The name of a
+point decides how it is reached: most on a single node, bootstrap and snapshots from a leader on three. With
+--long every point of a single node is also reached later and on three nodes."""
 import concurrent.futures
 import contextlib
 import glob
@@ -27,12 +27,12 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import Tap, wait_for
 from serve_lib import Link, b64
-from store_lib import PATIENCE_S, Place, free_ports
+from store_lib import TIMEOUT_S, Place, free_ports
 
 PROGRAM, SOURCES = os.path.abspath(sys.argv[1]), sys.argv[2]
 LONG = "--long" in sys.argv
 WANTED = [word for word in sys.argv[3:] if word != "--long"]
-LEAST = 60  # so many points there must be
+LEAST = 60  # the minimum number of points
 VALUE = "v" * 6000  # so that segments and snapshots come soon
 KEYS = 12
 TORN = "wal.batch.torn-in-the-middle"
@@ -40,11 +40,18 @@ TORN = "wal.batch.torn-in-the-middle"
 
 def points():
     text = "".join(open(path, encoding="utf-8").read() for path in sorted(glob.glob(SOURCES + "/**/*.c", recursive=True)))
-    return sorted(set(re.findall(r'\bBW_CRASH(?:_TORN|_HOLE)?\(\s*"([^"]+)"', text)))
+    found = re.findall(r'\bBW_CRASH(?:_TORN|_HOLE)?\(\s*"([^"]+)"', text)
+    with open(os.path.join(SOURCES, "os/file.h"), encoding="utf-8") as file:
+        bodies = dict(re.findall(r"(bw_file_\w+)\((.*?)\n}\n", file.read(), re.S))
+    steps = {name: re.findall(r'BW_CRASH_STEP\(crash, "([^"]+)"', body) for name, body in bodies.items()}
+    steps["bw_file_replace"] += steps["bw_file_publish"]
+    for call, name in re.findall(r'(bw_file_\w+)\([^;]*?BW_CRASH_FILE\("([^"]+)"', text):
+        found += [f"{name}.{step}" for step in steps[call]]
+    return sorted(set(found))
 
 
 class Node:
-    """One node; `at` is where it is to die."""
+    """One node; `at` is its crash point."""
 
     def __init__(self, place, name, port, cluster=None):
         self.name, self.port, self.log = name, port, os.path.join(place.dir, name + ".log")
@@ -67,7 +74,7 @@ class Node:
         return False
 
     def ready(self):
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         try:
             link.request("GET", "/health")
             return link.getresponse().status == 200
@@ -77,8 +84,8 @@ class Node:
             link.close()
 
     def wait_ready(self, may_die=False):
-        """True: it serves. False: it died first, as it may."""
-        until = time.monotonic() + PATIENCE_S
+        """True: it serves. False: it died first, as expected."""
+        until = time.monotonic() + TIMEOUT_S
         while not self.ready():
             if not self.lives():
                 assert may_die, f"{self.name} died:\n{self.tail()}"
@@ -88,7 +95,7 @@ class Node:
         return True
 
     def wait_death(self):
-        wait_for(lambda: not self.lives(), PATIENCE_S, 0.005)
+        wait_for(lambda: not self.lives(), TIMEOUT_S, 0.005)
 
     def kill(self):
         if self.process and self.process.poll() is None:
@@ -102,17 +109,18 @@ class Node:
 
 
 def answered(link, path, body):
-    """An answer, sooner or later: who is far behind, or has no leader yet, says so."""
+    """Waits for an answer: a node that is far behind or has no leader yet refuses."""
     def good():
         """an answer"""
         status, answer = link.post(path, body)
+        assert status in (200, 503), (status, answer)
         return [answer] if status == 200 else None
-    return wait_for(good, PATIENCE_S, 0.01)[0]
+    return wait_for(good, TIMEOUT_S, 0.01)[0]
 
 
 class Load:
-    """Writes that follow each other, and what the answers promised. One writer: the last acknowledged value of a key, or one that
-    was tried after it, must be there."""
+    """Sequential writes, and what the answers promised. There is one writer: the last acknowledged value of a key,
+    or one that was tried after it, must be there."""
 
     def __init__(self, nodes):
         self.nodes, self.links = nodes, [Link(node.port) for node in nodes]
@@ -142,9 +150,9 @@ class Load:
         return good
 
     def until_death(self, node, most=100000):
-        """Loads the node until it dies, or so many more were acknowledged."""
+        """Loads the node until it dies, or until so many more were acknowledged."""
         link, end = self.links[self.nodes.index(node)], self.acked + most
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while node.lives() and self.acked < end:
             assert time.monotonic() < until, f"{node.name} neither dies nor goes on:\n{node.tail()}"
             try:
@@ -158,9 +166,9 @@ class Load:
         assert not self.until_death(node, count), f"{node.name} died:\n{node.tail()}"
 
     def found(self, node, local=False):
-        """What differs from what was promised, read at this node; with `local` from what it has by itself."""
+        """What differs from what was promised, read at this node; with `local` from its own data."""
         link, wrong = self.links[self.nodes.index(node)], []
-        link.close()  # it may be one to an earlier life
+        link.close()  # it may be from an earlier process
         for key, may in self.may.items():
             kvs = answered(link, "/v3/kv/range", {"key": b64(key), "serializable": local}).get("kvs", [])
             value = kvs[0]["value"] if kvs else None
@@ -172,7 +180,7 @@ class Load:
     def check(self, node):
         wrong = self.found(node)
         assert not wrong, f"acknowledged, but not there at {node.name}: {wrong}\n{node.tail()}"
-        wait_for(lambda: not self.found(node, local=True), PATIENCE_S, 0.01)
+        wait_for(lambda: not self.found(node, local=True), TIMEOUT_S, 0.01)
 
 
 def again(node, load):
@@ -186,7 +194,7 @@ def again(node, load):
 
 
 def die_alone(place, point, passes, before=None):
-    """A single node dies at the point under load, and again when it comes back."""
+    """A single node dies at the point under load, and again when it restarts."""
     node = Node(place, "n0", free_ports()[0])
     load = Load([node])
     try:
@@ -207,7 +215,7 @@ def die_alone(place, point, passes, before=None):
 
 
 class Three:
-    """Three nodes and a load that any of them may take."""
+    """Three nodes, and a load that any of them accepts."""
 
     def __init__(self, place):
         ports = free_ports(6)
@@ -236,7 +244,7 @@ class Three:
         def known():
             """a leader"""
             for node in self.nodes:
-                link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE_S)
+                link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=TIMEOUT_S)
                 try:
                     link.request("GET", "/metrics")
                     if re.search(rb"^etcd_server_is_leader 1", link.getresponse().read(), re.M):
@@ -246,11 +254,11 @@ class Three:
                 finally:
                     link.close()
             return None
-        return wait_for(known, PATIENCE_S, 0.01)
+        return wait_for(known, TIMEOUT_S, 0.01)
 
 
-def die_meeting(place, point, _passes):
-    """One of three dies when a new cluster's nodes meet for the first time, twice."""
+def die_bootstrapping(place, point, _passes):
+    """One of three nodes dies while a new cluster bootstraps, twice."""
     with Three(place) as three:
         first = three.nodes[0]
         three.start(but=[first])
@@ -271,7 +279,7 @@ STRAY = "x" * 1000  # much more than what else is written meanwhile
 
 
 def written(node):
-    """Bytes of its log; segments are zeros behind them. One that goes meanwhile is none."""
+    """Bytes of its log; the rest of a segment is zeros. A file removed meanwhile counts 0."""
     total = 0
     for log in pathlib.Path(node.data).glob("wal-*.log"):
         with contextlib.suppress(FileNotFoundError):
@@ -279,9 +287,9 @@ def written(node):
     return total
 
 
-def strange_entries(three, leader):
-    """The leader alone, the others killed: what it is asked to write now gets into its log and no further. False: nothing got there, it
-    had noticed first that it was alone."""
+def uncommitted_entries(three, leader):
+    """Kills the others, so that entries reach only the leader's log. Returns False if nothing got there because
+    the leader noticed first that it was alone."""
     before = written(leader)
     for node in three.nodes:
         if node is not leader:
@@ -290,20 +298,20 @@ def strange_entries(three, leader):
     for number, link in enumerate(links):
         body = json.dumps({"key": b64("stray"), "value": b64(f"{number} {STRAY}")}).encode()
         link.sendall(b"POST /v3/kv/put HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-    wait_for(lambda: b"etcd_server_is_leader 0" in metrics(leader), PATIENCE_S, 0.01)
+    wait_for(lambda: b"etcd_server_is_leader 0" in metrics(leader), TIMEOUT_S, 0.01)
     leader.kill()
     for link in links:
         link.close()
     return written(leader) - before > len(STRAY)
 
 
-def lead_astray(three):
-    """A node, down, with entries that no other has; and the others, up."""
+def diverged_node(three):
+    """A stopped node with entries that no other has; the others run."""
     for _ in range(20):
         three.wait_ready()
         three.load.some(three.nodes[0], 3)
         victim = three.leader()
-        astray = strange_entries(three, victim)
+        astray = uncommitted_entries(three, victim)
         others = [node for node in three.nodes if node is not victim]
         for node in others:
             node.start()
@@ -315,7 +323,7 @@ def lead_astray(three):
 
 
 def metrics(node):
-    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE_S)
+    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=TIMEOUT_S)
     try:
         link.request("GET", "/metrics")
         return link.getresponse().read()
@@ -324,8 +332,8 @@ def metrics(node):
 
 
 def die_receiving(place, chosen, tell):
-    """A node with entries of its own that never counted comes back, and is sent a snapshot (or, for a truncation, entries); it
-    dies at each point in turn, twice."""
+    """A node with uncommitted entries of its own returns and receives a snapshot (or, for a truncation, entries);
+    it dies at each point in turn, twice."""
     with Three(place) as three:
         three.start()
         three.wait_ready()
@@ -334,7 +342,7 @@ def die_receiving(place, chosen, tell):
 
 
 def receive_once(three, point):
-    victim, others = lead_astray(three)
+    victim, others = diverged_node(three)
     three.load.some(others[0], 2 if point.startswith("raft.") else 50)
     for life in range(2):
         victim.start(point)
@@ -348,7 +356,7 @@ def receive_once(three, point):
 
 
 def die_in_three(place, point, passes):
-    """A node of three dies at the point under load from all sides, and again when it comes back."""
+    """A node of three dies at the point under load from all sides, and again when it restarts."""
     with Three(place) as three:
         three.start()
         three.wait_ready()
@@ -366,7 +374,7 @@ def die_in_three(place, point, passes):
             three.load.check(node)
 
 
-OFTEN = ("wal.batch.", "wal.commit.", "raft.durable.", "raft.entries.")  # met before there is any load
+OFTEN = ("wal.batch.", "wal.commit.", "raft.durable.", "raft.entries.")  # reached before there is any load
 RECEIVED = ("snapshot.incoming.", "snapshot.install.", "raft.truncate.")
 
 
@@ -400,10 +408,10 @@ def die_reading(place, point, passes):
 
 def way_of(point):
     if point.startswith("meet."):
-        return die_meeting
+        return die_bootstrapping
     if point.startswith("wal.tail."):
         return die_clearing
-    if point == "wal.open.before-reading":
+    if point in ("wal.open.before-reading", "wal.open.before-sync"):  # only if there is a log
         return die_reading
     return die_alone
 

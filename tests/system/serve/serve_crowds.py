@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Many clients, slow ones, and more work than the service can do: who holds a lease keeps it.
+"""Many clients, slow clients, and more work than the service can do: lease holders keep their leases.
 
     serve_crowds.py BELLWETHER WITNESS CONFORMANCE LOAD [--long] [NAME...]
 
-LOAD is bench/serve_load.c. The short form holds 1,000 idle connections and 200 watchers; --long holds 10,000 and 1,000."""
+LOAD is bench/serve_load.c. The short form holds 1,000 idle connections and 200 watchers; --long holds 10,000
+and 1,000."""
 import json
 import os
 import re
@@ -20,7 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from run_lib import wait_for  # noqa: E402
 from serve_lib import Nodes, b64  # noqa: E402
 from serve_wire import GRANT, KEEP_ALIVE, WATCH, Wire, fields, frame, literal, read_fields, varint  # noqa: E402
-from store_lib import PATIENCE_S, Place, Skip, Suite  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
 
 LONG = "--long" in sys.argv
 sys.argv = [word for word in sys.argv if word != "--long"]
@@ -39,14 +40,14 @@ def watch_message(key):
 # ---- slow and leaderless streams ----
 
 @suite.test
-def a_request_that_never_becomes_whole_is_reset_and_its_connection_goes_on():
+def incomplete_request_is_reset_and_its_connection_continues():
     with Place("slow") as place:
         nodes = Nodes(place, suite.bellwether)
         wire = Wire(nodes.ports[0])
         half = wire.call("/etcdserverpb.KV/Put")
         wire.socket.sendall(frame(0, 0, half, b"\0\0\0\0\x64half"))
-        silent = wire.call("/etcdserverpb.KV/Put")  # a head, and nothing behind it
-        idle = wire.call(KEEP_ALIVE)                # a stream may send when it likes
+        silent = wire.call("/etcdserverpb.KV/Put")  # a head without a body
+        idle = wire.call(KEEP_ALIVE)                # a stream may send at any time
         lease = wire.grant(60)
         assert wire.end(half) == 8 and wire.end(silent) == 8  # CANCEL
         assert wire.keep_alive(lease) == 60 and idle not in wire.ended
@@ -54,7 +55,7 @@ def a_request_that_never_becomes_whole_is_reset_and_its_connection_goes_on():
 
 
 @suite.test
-def a_head_that_never_ends_ends_its_connection():
+def endless_head_ends_its_connection():
     with Place("head") as place:
         nodes = Nodes(place, suite.bellwether)
         wire = Wire(nodes.ports[0])
@@ -62,7 +63,7 @@ def a_head_that_never_ends_ends_its_connection():
         wire.socket.sendall(frame(1, 0, 1, literal(":method", "POST")))  # no END_HEADERS
         try:
             while True:
-                wire.read_frame()  # any answer would break the head off
+                wire.read_frame()  # any response would interrupt the head
         except ConnectionError:
             pass
         assert time.monotonic() - begun > 10, "hung up on for another reason"
@@ -70,7 +71,7 @@ def a_head_that_never_ends_ends_its_connection():
 
 
 @suite.test
-def streams_that_want_a_leader_end_when_there_is_none_and_others_stay():
+def streams_that_require_a_leader_end_without_one_and_others_stay():
     with Place("leaderless") as place:
         nodes = Nodes(place, suite.bellwether, 3)
         wire = Wire(nodes.ports[0])
@@ -86,7 +87,7 @@ def streams_that_want_a_leader_end_when_there_is_none_and_others_stay():
         assert other not in wire.ended
         for server in nodes.servers[1:]:
             server.start()
-        wait_for(lambda: nodes.is_healthy(nodes.ports[0]), PATIENCE_S)
+        wait_for(lambda: nodes.is_healthy(nodes.ports[0]), TIMEOUT_S)
         nodes.post("/v3/kv/put", {"key": b64("k"), "value": ""})
         assert plain.line()["result"]["events"] and wire.message(other)
         plain.close()
@@ -101,7 +102,7 @@ def second_message_on_a_unary_call_ends_the_call_and_not_the_server():
         nodes = Nodes(place, suite.bellwether)
         name = b"\x0a\x01e"
         wire = Wire(nodes.ports[0])
-        assert wire.message(wire.call("/v3electionpb.Election/Campaign", name))  # leads
+        assert wire.message(wire.call("/v3electionpb.Election/Campaign", name))  # becomes leader
         for path in ("/v3electionpb.Election/Campaign", "/v3lockpb.Lock/Lock", "/etcdserverpb.KV/Range"):
             calls = [wire.call(path, name, False) for _ in range(20)]
             wire.grant(60)  # by now they wait in the queue
@@ -109,7 +110,7 @@ def second_message_on_a_unary_call_ends_the_call_and_not_the_server():
                 wire.send(call, name)
             for call in calls:
                 wire.socket.sendall(frame(3, 0, call, b"\0\0\0\x08"))
-        nodes.post("/v3/kv/deleterange", {"key": b64("e/"), "range_end": b64("e0")})  # wakes whoever still waits
+        nodes.post("/v3/kv/deleterange", {"key": b64("e/"), "range_end": b64("e0")})  # wakes any call that still waits
         assert nodes.is_healthy(nodes.ports[0]) and wire.grant(60)
         wire.close()
 
@@ -135,7 +136,7 @@ def responses_are_not_built_for_a_client_that_does_not_read():
         assert grown < 200e6, grown
         wire.socket.sendall(frame(4, 0, 0, b"\0\x04\x7f\xff\xff\xff") + frame(8, 0, 0, b"\x7f\xfe\0\0"))
         got = 0
-        while got < len(calls) * 10000000:  # it reads after all, and gets everything
+        while got < len(calls) * 10000000:  # it finally reads, and gets everything
             more = len(wire.socket.recv(1 << 20))
             assert more, got
             got += more
@@ -143,7 +144,7 @@ def responses_are_not_built_for_a_client_that_does_not_read():
 
 
 @suite.test
-def json_response_over_32_mib_comes_whole():
+def json_response_over_32_mib_arrives_complete():
     with Place("large") as place:
         nodes = Nodes(place, suite.bellwether)
         fill(nodes, 35, 1000000)
@@ -153,18 +154,18 @@ def json_response_over_32_mib_comes_whole():
 
 
 @suite.test
-def last_response_of_a_connection_comes_whole_to_a_slow_reader():
+def slow_reader_gets_the_last_response_complete():
     with Place("close") as place:
         nodes = Nodes(place, suite.bellwether)
         fill(nodes, 12, 1000000)
         body = json.dumps({"key": b64("k"), "range_end": b64("l")}).encode()
         with socket.socket() as link:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-            link.settimeout(PATIENCE_S)
+            link.settimeout(TIMEOUT_S)
             link.connect(("127.0.0.1", nodes.ports[0]))
             link.sendall(b"POST /v3/kv/range HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             got = 0
-            while got < 10000000:  # the rest is in the server's queue then
+            while got < 10000000:  # the rest is in the server's queue
                 got += len(link.recv(65536))
             time.sleep(5)
             while more := len(link.recv(65536)):
@@ -175,7 +176,7 @@ def last_response_of_a_connection_comes_whole_to_a_slow_reader():
 # ---- crowds ----
 
 def room_for(count):
-    """Descriptors for both sides."""
+    """File descriptors for both sides."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < count + 200:
         raise Skip(f"{count} connections need more descriptors than {hard}")
@@ -188,7 +189,7 @@ def metric(nodes, name):
 
 
 @suite.test
-def idle_connections_and_watchers_are_held_and_others_served():
+def idle_connections_and_watchers_do_not_disturb_other_clients():
     room_for(CONNECTIONS + WATCHERS)
     with Place("crowd") as place:
         nodes = Nodes(place, suite.bellwether)
@@ -203,7 +204,7 @@ def idle_connections_and_watchers_are_held_and_others_served():
         for wire, stream in zip(watchers, streams):
             assert wire.message(stream)
         told = time.monotonic() - begun
-        for wire in idle:  # each is still there, and answers
+        for wire in idle:  # each is still connected and answers
             wire.socket.sendall(frame(6, 0, 0, b"12345678"))
         for wire in idle:
             kind = None
@@ -219,7 +220,7 @@ def idle_connections_and_watchers_are_held_and_others_served():
 # ---- more work than can be done ----
 
 class Keeper(threading.Thread):
-    """Keeps leases alive on one connection; what it was told is kept."""
+    """Keeps leases alive on one connection and records the answers."""
 
     def __init__(self, port, count, ttl_s):
         super().__init__()
@@ -255,7 +256,7 @@ def load(nodes, clients, connections, seconds):
 
 @suite.test
 def leases_are_renewed_under_five_times_the_load():
-    """A thousand clients in a closed loop are all the service can do; here are five times as many."""
+    """A thousand clients in a closed loop saturate the service; this test uses five times as many."""
     seconds = 20 if LONG else 2 if SMALL else 4
     with Place("overload") as place:
         nodes = Nodes(place, suite.bellwether, 3)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""`bellwether serve` on disks that fail, fill up or stand still, with damaged data, and with a leader that was asleep.
+"""`bellwether serve` on disks that fail, fill up or stall, with damaged data, and with a leader that was
+suspended.
 
     serve_faults.py BELLWETHER SHIM SERVE_CRASH [NAME...]
 
-The disk's faults are made by a preloaded shim (serve_shim.c); damage is done to the files themselves."""
+A preloaded shim (serve_shim.c) makes the disk fail; damage is done to the files themselves."""
 import glob
 import hashlib
 import json
@@ -11,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,7 +21,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for
 from serve_lib import Link, Nodes, b64
-from store_lib import PATIENCE_S, Place, Server, Suite, free_ports
+from store_lib import TIMEOUT_S, Place, Server, Suite, free_ports
 
 SUITE = Suite()
 SHIM, CRASH = os.path.abspath(SUITE.witness), os.path.abspath(SUITE.conformance)
@@ -28,7 +30,7 @@ EIO, ENOSPC, EROFS = 5, 28, 30
 
 
 class Disks(Nodes):
-    """Nodes whose disks take orders."""
+    """Nodes whose disks fail on command."""
 
     def __init__(self, place, count=1, bellwether=None, options=()):
         self.place = place
@@ -63,11 +65,11 @@ class Disks(Nodes):
         with open(self.servers[i].log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def link(self, i, patience=PATIENCE_S):
+    def link(self, i, patience=TIMEOUT_S):
         return Link(self.ports[i], patience=patience)
 
     def ended(self, i):
-        return self.servers[i].process.wait(PATIENCE_S)
+        return self.servers[i].process.wait(TIMEOUT_S)
 
     def folder(self, i):
         return self.place.folder(f"n{i}")
@@ -87,7 +89,7 @@ def value_of(link, key):
 
 
 def put_until(link, count, value="v", prefix="k"):
-    """Puts until one fails; how many were acknowledged."""
+    """Puts until one fails; returns how many were acknowledged."""
     for number in range(count):
         try:
             status, _ = put(link, f"{prefix}{number}", value)
@@ -98,7 +100,7 @@ def put_until(link, count, value="v", prefix="k"):
     return count
 
 
-def somebody_takes(nodes, key, but=()):
+def wait_for_put(nodes, key, but=()):
     """Waits until one of the nodes acknowledges a put."""
     def taken():
         """a put that is acknowledged"""
@@ -111,7 +113,7 @@ def somebody_takes(nodes, key, but=()):
             except OSError:
                 pass
         return False
-    wait_for(taken, PATIENCE_S, 0.02)
+    wait_for(taken, TIMEOUT_S, 0.02)
 
 
 @SUITE.test
@@ -131,13 +133,13 @@ def a_failed_sync_ends_the_node_and_is_never_acknowledged():
 
 
 @SUITE.test
-def a_node_that_cannot_sync_leaves_the_lead_to_others():
+def node_that_cannot_sync_gives_up_leadership():
     with Place("faults") as place:
         nodes = Disks(place, 3)
         leader = nodes.leader()
         assert put_until(nodes.link(leader), 5) == 5
         nodes.order(leader, f"sync {EIO}")
-        somebody_takes(nodes, "after", but=[leader])
+        wait_for_put(nodes, "after", but=[leader])
         assert nodes.ended(leader) == -signal.SIGABRT
         nodes.order(leader)
         nodes.servers[leader].start()
@@ -145,7 +147,7 @@ def a_node_that_cannot_sync_leaves_the_lead_to_others():
 
 
 @SUITE.test
-def a_full_disk_ends_the_node_with_a_sentence_and_loses_nothing():
+def full_disk_ends_the_node_with_a_message_and_loses_nothing():
     with Place("faults") as place:
         nodes = Disks(place)
         nodes.order(0, f"space {ENOSPC}")
@@ -161,19 +163,19 @@ def a_full_disk_ends_the_node_with_a_sentence_and_loses_nothing():
 
 
 @SUITE.test
-def a_snapshot_that_cannot_be_written_is_told_and_the_node_serves_on():
+def failed_snapshot_is_reported_and_the_node_keeps_serving():
     with Place("faults") as place:
         nodes = Disks(place, bellwether=CRASH)  # it makes snapshots early
         nodes.order(0, f"space {EROFS}")
         assert put_until(nodes.link(0), 60, prefix="one") == 60
-        wait_for(lambda: "cannot write a snapshot in" in nodes.said(0), PATIENCE_S)
+        wait_for(lambda: "cannot write a snapshot in" in nodes.said(0), TIMEOUT_S)
         assert put_until(nodes.link(0), 5, prefix="two") == 5
         assert not glob.glob(nodes.folder(0) + "/snapshot-0*")
         assert nodes.said(0).count("cannot write a snapshot in") <= 2, "tried again at once, again and again"
 
 
 @SUITE.test
-def a_disk_that_cannot_be_written_refuses_the_start_with_a_sentence():
+def start_on_a_read_only_disk_is_refused_with_a_message():
     with Place("faults") as place:
         nodes = Disks(place)
         nodes.servers[0].kill()
@@ -184,7 +186,7 @@ def a_disk_that_cannot_be_written_refuses_the_start_with_a_sentence():
 
 
 class Renewer(threading.Thread):
-    """Keeps a lease alive at whatever node answers, as a client would."""
+    """Keeps a lease alive at any node that answers, as a client would."""
 
     def __init__(self, nodes, lease):
         super().__init__(daemon=True)
@@ -220,7 +222,7 @@ def grant(link, lease, ttl):
 
 
 @SUITE.test
-def a_leader_whose_disk_stands_still_steps_down_and_no_lease_is_lost():
+def leader_steps_down_when_its_disk_stalls_and_no_lease_is_lost():
     with Place("faults") as place:
         nodes = Disks(place, 3)
         leader = nodes.leader()
@@ -233,11 +235,11 @@ def a_leader_whose_disk_stands_still_steps_down_and_no_lease_is_lost():
             put(nodes.link(leader, 0.2), "wakes the disk")
         except OSError:
             pass
-        wait_for(lambda: "has stood still" in nodes.said(leader), PATIENCE_S)
-        somebody_takes(nodes, "after", but=[leader])
+        wait_for(lambda: "has not completed a write" in nodes.said(leader), TIMEOUT_S)
+        wait_for_put(nodes, "after", but=[leader])
         time.sleep(3)  # longer than the short lease lasts without renewal
         nodes.order(leader)
-        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), PATIENCE_S, 0.02)
+        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), TIMEOUT_S, 0.02)
         assert renewer.end() == 0, "a lease that was renewed all the time was refused"
         for i in range(3):
             assert leases_at(nodes, i) == {*range(1, 21), 99}, f"n{i}: {leases_at(nodes, i)}"
@@ -245,7 +247,7 @@ def a_leader_whose_disk_stands_still_steps_down_and_no_lease_is_lost():
 
 
 @SUITE.test
-def a_single_node_whose_disk_stands_still_acknowledges_nothing_and_revokes_nothing():
+def single_node_acknowledges_and_revokes_nothing_when_its_disk_stalls():
     with Place("faults") as place:
         nodes = Disks(place)
         for lease in range(1, 6):
@@ -256,10 +258,10 @@ def a_single_node_whose_disk_stands_still_acknowledges_nothing_and_revokes_nothi
             assert status != 200, "acknowledged, but not on the disk"
         except OSError:
             pass
-        wait_for(lambda: "has stood still" in nodes.said(0), PATIENCE_S)
-        time.sleep(1.5)  # by now the leases would be over
+        wait_for(lambda: "has not completed a write" in nodes.said(0), TIMEOUT_S)
+        time.sleep(1.5)  # by now the leases would have expired
         nodes.order(0)
-        wait_for(lambda: nodes.is_healthy(nodes.ports[0]), PATIENCE_S, 0.02)
+        wait_for(lambda: nodes.is_healthy(nodes.ports[0]), TIMEOUT_S, 0.02)
         assert leases_at(nodes, 0) == set(range(1, 6)), "revoked in bulk, though nobody could renew them"
 
 
@@ -279,11 +281,11 @@ def a_follower_whose_disk_stalls_still_answers():
         with open(nodes.order_file(follower), encoding="utf-8") as file:
             assert file.read() == "stall"
         nodes.order(follower)
-        waits_for(nodes, follower, "k19")
+        wait_for_key(nodes, follower, "k19")
 
 
 @SUITE.test
-def a_former_leader_whose_disk_stalls_refuses_its_clients_and_lives_on():
+def former_leader_refuses_its_clients_and_survives_when_its_disk_stalls():
     """More messages wait for its disk than it may hold (SERVE_CRASH may hold 64)."""
     with Place("faults") as place:
         nodes = Disks(place, 3, bellwether=CRASH)
@@ -294,21 +296,21 @@ def a_former_leader_whose_disk_stalls_refuses_its_clients_and_lives_on():
             put(nodes.link(leader, 0.2), "wakes the disk")
         except OSError:
             pass
-        wait_for(lambda: "has stood still" in nodes.said(leader), PATIENCE_S)
-        somebody_takes(nodes, "after", but=[leader])
+        wait_for(lambda: "has not completed a write" in nodes.said(leader), TIMEOUT_S)
+        wait_for_put(nodes, "after", but=[leader])
         done = 0
-        while done < 300:  # answered by the two others, and each told to the one that stalls
+        while done < 300:  # answered by the two others, and each sent to the stalled one
             done += put_until(nodes.link(other), 300 - done)
         assert put(nodes.link(leader), "refused")[0] == 503
         assert nodes.ask("GET", "/metrics", port=nodes.ports[leader])[0] == 200
         assert nodes.servers[leader].process.poll() is None, nodes.said(leader)
         nodes.order(leader)
-        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), PATIENCE_S, 0.02)
+        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), TIMEOUT_S, 0.02)
         assert value_of(nodes.link(leader), "after") == [b64("v")]
 
 
 def flip(path, part):
-    """One bit of what was written, so far into it."""
+    """Flips one bit of the written data, at this fraction of it."""
     with open(path, "r+b") as file:
         used = len(file.read().rstrip(b"\0"))
         place = 4096 + int((used - 4096) * part)
@@ -319,7 +321,7 @@ def flip(path, part):
 
 
 @SUITE.test
-def a_flipped_bit_in_the_log_is_told_and_the_node_takes_no_part():
+def flipped_bit_in_the_log_is_reported_and_the_node_does_not_start():
     with Place("faults") as place:
         nodes = Disks(place, 3)
         assert put_until(nodes.link(0), 30) == 30
@@ -330,16 +332,16 @@ def a_flipped_bit_in_the_log_is_told_and_the_node_takes_no_part():
         assert nodes.ended(victim) == 65, nodes.said(victim)
         said = nodes.said(victim)
         assert "damage" in said and nodes.folder(victim) in said and "at byte" in said, said
-        assert "remove this node from the cluster and add it anew" in said, said
-        somebody_takes(nodes, "after", but=[victim])
+        assert "Remove this node from the cluster and add it again" in said, said
+        wait_for_put(nodes, "after", but=[victim])
 
 
 @SUITE.test
-def a_flipped_bit_in_a_snapshot_is_told_and_the_node_takes_no_part():
+def flipped_bit_in_a_snapshot_is_reported_and_the_node_does_not_start():
     with Place("faults") as place:
         nodes = Disks(place, bellwether=CRASH)
         assert put_until(nodes.link(0), 60) == 60
-        found = wait_for(lambda: glob.glob(nodes.folder(0) + "/snapshot-0*"), PATIENCE_S)
+        found = wait_for(lambda: glob.glob(nodes.folder(0) + "/snapshot-0*"), TIMEOUT_S)
         nodes.servers[0].kill()
         found = sorted(glob.glob(nodes.folder(0) + "/snapshot-0*"))
         flip_in_the_middle(found[-1])
@@ -356,16 +358,16 @@ def flip_in_the_middle(path):
         file.write(bytes([byte ^ 1]))
 
 
-def waits_for(nodes, i, key):
+def wait_for_key(nodes, i, key):
     def there():
         """the key at that node itself"""
         status, answer = nodes.link(i).post("/v3/kv/range", {"key": b64(key), "serializable": True})
         return status == 200 and answer.get("kvs")
-    wait_for(there, PATIENCE_S, 0.01)
+    wait_for(there, TIMEOUT_S, 0.01)
 
 
-def put_back(nodes, which, meanwhile):
-    """A node's directory as it was before; what it says when it is started with that."""
+def restore_copy(nodes, which, meanwhile):
+    """Restores a node's directory from a copy; returns its output when it is started with that."""
     copy = os.path.join(nodes.place.dir, "copy")
     nodes.servers[which].kill()
     shutil.copytree(nodes.folder(which), copy)
@@ -380,7 +382,7 @@ def put_back(nodes, which, meanwhile):
 
 
 @SUITE.test
-def a_directory_put_back_from_a_copy_is_told_and_takes_no_part():
+def directory_restored_from_a_copy_is_refused():
     with Place("faults") as place:
         nodes = Disks(place, 3)
         leader = nodes.leader()
@@ -388,14 +390,14 @@ def a_directory_put_back_from_a_copy_is_told_and_takes_no_part():
 
         def write():
             assert put_until(nodes.link(leader), 20) == 20
-            waits_for(nodes, which, "k19")
-        said = put_back(nodes, which, write)
-        assert "older than what this node has promised to the others" in said and "add it anew" in said, said
-        somebody_takes(nodes, "after", but=[which])
+            wait_for_key(nodes, which, "k19")
+        said = restore_copy(nodes, which, write)
+        assert "older than what this node has promised to the others" in said and "add it again" in said, said
+        wait_for_put(nodes, "after", but=[which])
 
 
 @SUITE.test
-def a_directory_put_back_from_before_an_election_is_told_whoever_leads():
+def directory_restored_from_before_an_election_is_refused_by_any_leader():
     with Place("faults") as place:
         nodes = Disks(place, 3)
         leader = nodes.leader()
@@ -403,37 +405,38 @@ def a_directory_put_back_from_before_an_election_is_told_whoever_leads():
 
         def elect():
             nodes.servers[leader].kill()
-            somebody_takes(nodes, "next", but=[leader])
+            wait_for_put(nodes, "next", but=[leader])
             nodes.servers[leader].start()
-        said = put_back(nodes, which, elect)
+        said = restore_copy(nodes, which, elect)
         assert "older than what this node has promised to the others" in said, said
 
 
-def tells_of_life(nodes, which, life):
+def wait_for_incarnation(nodes, which, life):
     def told():
-        """the log to tell how often the node started"""
+        """the log to record how often the node started"""
         try:
-            return f"\nbellwether_life {life}\n".encode() in nodes.ask("GET", "/metrics", port=nodes.ports[which])[1]
+            return f"\nbellwether_incarnation {life}\n".encode() in nodes.ask("GET", "/metrics", port=nodes.ports[which])[1]
         except OSError:
             return False
-    wait_for(told, PATIENCE_S, 0.02)
+    wait_for(told, TIMEOUT_S, 0.02)
 
 
 def has_all(nodes, *which):
-    """Waits until these have everything that was committed until now."""
-    somebody_takes(nodes, "all")
+    """Waits until these have everything committed so far."""
+    wait_for_put(nodes, "all")
     for i in which:
-        waits_for(nodes, i, "all")
+        wait_for_key(nodes, i, "all")
 
 
-def lives_twice(nodes):
-    """All nodes killed in the second life of n1, which the others have in their logs; a copy of its first."""
-    tells_of_life(nodes, 1, 1)
+def start_twice(nodes):
+    """All nodes are killed in the second incarnation of n1, which the others have in their logs; returns a copy of
+    its first."""
+    wait_for_incarnation(nodes, 1, 1)
     copy = os.path.join(nodes.place.dir, "copy")
     nodes.servers[1].kill()
     shutil.copytree(nodes.folder(1), copy)
     nodes.servers[1].start()
-    tells_of_life(nodes, 1, 2)
+    wait_for_incarnation(nodes, 1, 2)
     has_all(nodes, 0, 2)
     for server in nodes.servers:
         server.kill()
@@ -444,29 +447,31 @@ def lives_twice(nodes):
 def is_refused(nodes, which):
     assert nodes.ended(which) == 65, nodes.said(which)
     assert "older than what this node has promised to the others" in nodes.said(which), nodes.said(which)
-    assert "add it anew" in nodes.said(which), nodes.said(which)
+    assert "add it again" in nodes.said(which), nodes.said(which)
 
 
 @SUITE.test
-def a_directory_of_an_earlier_life_is_known_when_all_nodes_were_restarted():
-    """Nobody who runs remembers what it promised: the log does. A second start is no better than the first."""
+def directory_of_an_earlier_incarnation_is_refused_when_all_nodes_restarted():
+    """No running node remembers what it promised, but the log does. A second start is refused as well."""
     with Place("faults") as place:
         nodes = Disks(place, 3)
-        lives_twice(nodes)
+        start_twice(nodes)
         for server in nodes.servers:
             server.start(wait=False)
         is_refused(nodes, 1)
-        somebody_takes(nodes, "after", but=[1])
+        wait_for_put(nodes, "after", but=[1])
         nodes.servers[1].start(wait=False)
         is_refused(nodes, 1)
 
 
-class Door(threading.Thread):
-    """What other nodes reach a node by. It reads who connects (the HELLO's fourth field), and does not let in whom it is told not to."""
+class PeerProxy(threading.Thread):
+    """A proxy in front of a node's peer port. It reads the sender's id (the fourth field of HELLO) and can refuse
+    one sender."""
 
     def __init__(self, target):
         super().__init__(daemon=True)
-        self.target, self.shut_for, self.slow_s, self.listener = target, None, 0, socket.create_server(("127.0.0.1", 0))
+        self.target, self.refused_node, self.slow_s, self.listener = target, None, 0, socket.create_server(("127.0.0.1", 0))
+        self.hold = lambda sender: None  # waits after a sender's HELLO
         self.port = self.listener.getsockname()[1]
         self.start()
 
@@ -482,12 +487,13 @@ class Door(threading.Thread):
         try:
             with link:
                 first = link.recv(4096)
-                if len(first) < 25 or int.from_bytes(first[21:25], "little") == self.shut_for:
+                if len(first) < 25 or int.from_bytes(first[21:25], "little") == self.refused_node:
                     return
                 with socket.create_connection(("127.0.0.1", self.target)) as inner:
                     inner.sendall(first)
                     back = threading.Thread(target=self.pump, args=(inner, link, self.slow_s), daemon=True)
                     back.start()
+                    self.hold(int.from_bytes(first[21:25], "little"))
                     self.pump(link, inner)
                     back.join()
         except OSError:
@@ -512,115 +518,134 @@ class Door(threading.Thread):
         self.listener.close()
 
 
-class Doors(Disks):
-    """Three nodes, each behind a door."""
+class ProxiedNodes(Disks):
+    """Three nodes, each behind a proxy."""
 
-    def __init__(self, place):
+    def __init__(self, place, options=()):
         self.place = place
         ports = free_ports(6)
         self.ports, peers = ports[:3], ports[3:]
-        self.doors = [Door(port) for port in peers]
-        place.proxies += self.doors
-        cluster = ",".join(f"n{i}=127.0.0.1:{door.port}" for i, door in enumerate(self.doors))
-        self.servers = [self.server(i, ["--cluster", cluster, "--peer-listen", f"127.0.0.1:{peers[i]}"], SUITE.bellwether, ())
+        self.proxies = [PeerProxy(port) for port in peers]
+        place.proxies += self.proxies
+        cluster = ",".join(f"n{i}=127.0.0.1:{proxy.port}" for i, proxy in enumerate(self.proxies))
+        self.servers = [self.server(i, ["--cluster", cluster, "--peer-listen", f"127.0.0.1:{peers[i]}"], SUITE.bellwether, options)
                         for i in range(3)]
         for server in self.servers:
             server.start(wait=False)
         for server in self.servers:
             server.wait_ready()
 
-    def shut(self, number):
-        """All doors, for the node of this number; 0: for none."""
-        for door in self.doors:
-            door.shut_for = number
+    def refuse_node(self, number):
+        """Makes all proxies refuse the node with this id; 0: none."""
+        for proxy in self.proxies:
+            proxy.refused_node = number
 
 
-def hears(nodes, which):
-    def heard():
-        """a node to hear that somebody leads"""
+def wait_for_leader_at(nodes, which):
+    def learned():
+        """a node to learn that there is a leader"""
         try:
             status, answer = nodes.link(which).post("/v3/maintenance/status", {})
         except OSError:
             return False
         return status == 200 and int(answer.get("leader", 0)) != 0
-    wait_for(heard, PATIENCE_S, 0.05)
+    wait_for(learned, TIMEOUT_S, 0.05)
 
 
 @SUITE.test
-def a_directory_of_an_earlier_life_is_known_although_the_leader_was_heard_first():
-    """The others reach the node, and it does not reach them: it hears who leads before it has said which life it lives."""
+def directory_of_an_earlier_incarnation_is_refused_after_it_received_the_leader():
+    """The others reach the node, but it does not reach them: it learns of the leader before it has reported its
+    incarnation."""
     with Place("faults") as place:
-        nodes = Doors(place)
-        lives_twice(nodes)
-        nodes.shut(2)
+        nodes = ProxiedNodes(place)
+        start_twice(nodes)
+        nodes.refuse_node(2)
         for server in nodes.servers:
             server.start(wait=False)
-        somebody_takes(nodes, "lead", but=[1])
-        hears(nodes, 1)
+        wait_for_put(nodes, "lead", but=[1])
+        wait_for_leader_at(nodes, 1)
         time.sleep(0.5)  # heartbeats
-        nodes.shut(0)
+        nodes.refuse_node(0)
         is_refused(nodes, 1)
-        somebody_takes(nodes, "after", but=[1])
+        wait_for_put(nodes, "after", but=[1])
 
 
 @SUITE.test
-def a_directory_of_an_earlier_life_is_told_so_however_late_it_can_be_reached():
-    """The others hear which life it lives, and only then have a way to it: it speaks again before they know that the way is open."""
+def directory_of_an_earlier_incarnation_is_refused_when_reachable_late():
+    """The others receive its incarnation, and can reach it only later: it reports again before they know that the
+    way is open."""
     with Place("faults") as place:
-        nodes = Doors(place)
-        lives_twice(nodes)
-        nodes.doors[1].slow_s = 0.5
+        nodes = ProxiedNodes(place)
+        start_twice(nodes)
+        nodes.proxies[1].slow_s = 0.5
         for server in nodes.servers:
             server.start(wait=False)
         is_refused(nodes, 1)
 
 
 @SUITE.test
-def a_directory_of_an_earlier_life_is_known_however_often_it_was_started():
-    """It may start many times while nobody is there who could tell."""
+def directory_of_an_earlier_incarnation_is_refused_after_many_starts():
+    """It may start many times while no other node is running."""
     with Place("faults") as place:
         nodes = Disks(place, 3)
-        lives_twice(nodes)
+        start_twice(nodes)
         for _ in range(3):
             nodes.servers[1].start(wait=False)
-            time.sleep(1.5)  # it waits for the others for half a second, then goes on
+            time.sleep(1.5)  # it waits for the others for half a second, then continues
             nodes.servers[1].kill()
         for server in nodes.servers:
             server.start(wait=False)
         is_refused(nodes, 1)
-        somebody_takes(nodes, "after", but=[1])
+        wait_for_put(nodes, "after", but=[1])
 
 
 @SUITE.test
-def a_directory_put_back_from_before_an_election_is_known_although_the_leader_was_heard_first():
+def directory_restored_from_before_an_election_is_refused_after_it_received_the_leader():
     with Place("faults") as place:
-        nodes = Doors(place)
-        tells_of_life(nodes, 1, 1)
+        nodes = ProxiedNodes(place)
+        wait_for_incarnation(nodes, 1, 1)
         has_all(nodes, 0, 1, 2)
         copy = os.path.join(place.dir, "copy")
-        shutil.copytree(nodes.folder(1), copy)  # of the same life: only those that ran since can tell
+        shutil.copytree(nodes.folder(1), copy)  # of the same incarnation: only nodes that ran since can detect it
         leader = nodes.leader()
         nodes.servers[leader].kill()
-        somebody_takes(nodes, "next", but=[leader])
+        wait_for_put(nodes, "next", but=[leader])
         nodes.servers[leader].start()
         has_all(nodes, 0, 1, 2)
         nodes.servers[1].kill()
-        somebody_takes(nodes, "lead", but=[1])
+        wait_for_put(nodes, "lead", but=[1])
         shutil.rmtree(nodes.folder(1))
         os.rename(copy, nodes.folder(1))
-        nodes.shut(2)
+        nodes.refuse_node(2)
         nodes.servers[1].start(wait=False)
-        hears(nodes, 1)
+        wait_for_leader_at(nodes, 1)
         time.sleep(0.5)  # heartbeats
-        nodes.shut(0)
+        nodes.refuse_node(0)
         is_refused(nodes, 1)
         nodes.servers[1].start(wait=False)
         is_refused(nodes, 1)
+
+
+@SUITE.test
+def restarted_node_is_accepted_when_the_log_overtakes_its_report():
+    with Place("faults") as place:
+        nodes = ProxiedNodes(place, ["--detect", "2s"])
+        leader = nodes.leader()
+        which, behind, released = (leader + 1) % 3, (leader + 2) % 3, threading.Event()
+        wait_for_incarnation(nodes, which, 1)
+        nodes.servers[which].kill()
+        nodes.proxies[behind].hold = lambda sender: sender == which + 1 and released.wait()
+        nodes.servers[which].start()
+        wait_for_incarnation(nodes, which, 2)
+        has_all(nodes, behind)
+        released.set()
+        nodes.servers[leader].kill()
+        wait_for_put(nodes, "after", but=[leader])  # needs both
 
 
 def send_to_sleeper(port, path, body):
-    """Asks without waiting: the kernel holds it until the node wakes."""
-    link = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    """Asks without waiting: the kernel holds the request until the node resumes."""
+    link = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
     text = json.dumps(body).encode()
     link.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(text), text))
     return link
@@ -638,7 +663,7 @@ def answer_of(link):
 
 
 @SUITE.test
-def a_leader_that_slept_grants_renews_reads_and_revokes_nothing_before_a_quorum_confirms_it():
+def suspended_leader_does_nothing_before_a_quorum_confirms_it():
     with Place("faults") as place:
         nodes = Disks(place, 3)
         leader = nodes.leader()
@@ -650,7 +675,7 @@ def a_leader_that_slept_grants_renews_reads_and_revokes_nothing_before_a_quorum_
         asleep.pause()
         renewer = None
         try:
-            somebody_takes(nodes, "wake", but=[leader])
+            wait_for_put(nodes, "wake", but=[leader])
             renewer = Renewer(Some(nodes, other), 8)
             status, answer = nodes.link(other).post("/v3/lease/revoke", {"ID": "7"})
             assert status == 200, answer
@@ -664,7 +689,7 @@ def a_leader_that_slept_grants_renews_reads_and_revokes_nothing_before_a_quorum_
                 "grant": send_to_sleeper(nodes.ports[leader], "/v3/kv/txn", {"compare": [compare], "success": [
                     {"request_put": {"key": b64("who"), "value": b64("second")}}]}),
                 "revoke": send_to_sleeper(nodes.ports[leader], "/v3/lease/revoke", {"ID": "7"})}
-            time.sleep(4)  # longer than lease 8 lasts, had nobody renewed it
+            time.sleep(4)  # longer than lease 8 would last without renewal
         finally:
             asleep.resume()
         told = {name: answer_of(link) for name, link in links.items()}
@@ -678,44 +703,80 @@ def a_leader_that_slept_grants_renews_reads_and_revokes_nothing_before_a_quorum_
         status, answer = told["grant"]
         assert status != 200 or not answer.get("succeeded"), f"granted twice: {told}"
         assert told["revoke"][0] != 200, f"revoked twice: {told}"
-        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), PATIENCE_S, 0.02)
+        wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), TIMEOUT_S, 0.02)
         for i in range(3):
             assert leases_at(nodes, i) == {8, 70}, f"n{i}: {leases_at(nodes, i)}"
             assert value_of(nodes.link(i), "who") == [b64("new")]
 
 
+def candidate_moves(nodes, path, sleeper):
+    """Lease 7 waits at the sleeper behind lease 6. It moves to another node and gets its turn there; then the sleeper learns that
+    its client has left."""
+    at, other = [i for i in range(3) if i != sleeper]
+    for lease in (6, 7):
+        grant(nodes.link(at), lease, 60)
+    first = {"name": b64("e"), "lease": "6"}
+    moved = {"name": b64("e"), "lease": "7"}
+    assert nodes.link(at).post(path, first)[0] == 200
+    waiting = send_to_sleeper(nodes.ports[sleeper], path, moved)
+    queue = {"key": b64("e/"), "range_end": b64("e0")}
+    wait_for(lambda: len(nodes.link(at).post("/v3/kv/range", queue)[1].get("kvs", [])) == 2, TIMEOUT_S, 0.02)
+    nodes.servers[sleeper].pause()
+    try:
+        waiting.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing sends a reset
+        waiting.close()
+        wait_for_put(nodes, "wake", but=[sleeper])
+        again = send_to_sleeper(nodes.ports[at], path, moved)
+        assert nodes.link(other).post("/v3/lease/revoke", {"ID": "6"})[0] == 200
+        status, answer = answer_of(again)
+        assert status == 200, answer
+    finally:
+        nodes.servers[sleeper].resume()
+    wait_for_key(nodes, sleeper, "wake")
+    put_until(nodes.link(sleeper), 3, prefix="later")  # whatever the sleeper proposed is applied before
+    return nodes.link(at).post("/v3/kv/range", {"key": b64("e/7")})[1].get("kvs", [])
+
+
+@SUITE.test
+def candidate_that_moved_to_another_node_keeps_its_leadership():
+    for path in ("/v3/election/campaign", "/v3/lock/lock"):
+        with Place("faults") as place:
+            nodes = Disks(place, 3)
+            assert candidate_moves(nodes, path, (nodes.leader() + 1) % 3), f"{path}: the key of the leader was removed"
+
+
 class Some:
-    """Only this one of the nodes."""
+    """Only one of the nodes."""
 
     def __init__(self, nodes, which):
         self.nodes, self.which, self.ports = nodes, which, [nodes.ports[which]]
 
-    def link(self, _i, patience=PATIENCE_S):
+    def link(self, _i, patience=TIMEOUT_S):
         return self.nodes.link(self.which, patience)
 
 
 @SUITE.test
-def a_cluster_that_changed_its_leader_more_often_than_raft_counts_still_elects():
+def cluster_elects_after_more_leader_changes_than_raft_keeps_terms():
     """Raft's list of terms is bounded; a snapshot must come before it is full, however little is written."""
     with Place("faults") as place:
-        nodes = Disks(place, bellwether=CRASH)  # it makes one of every eight terms
+        nodes = Disks(place, bellwether=CRASH)  # it makes one every eight terms
         for life in range(12):
             assert put(nodes.link(0), f"life{life}")[0] == 200
             nodes.servers[0].restart()
-        wait_for(lambda: glob.glob(nodes.folder(0) + "/snapshot-0*"), PATIENCE_S)
+        wait_for(lambda: glob.glob(nodes.folder(0) + "/snapshot-0*"), TIMEOUT_S)
         for life in range(12):
             assert value_of(nodes.link(0), f"life{life}") == [b64("v")]
 
 
 @SUITE.test
 def a_backup_is_written_without_openssl_by_the_forked_copy():
-    """Another thread may hold a lock of OpenSSL at the fork: the shim ends a copy that hashes."""
+    """Another thread may hold a lock of OpenSSL at the fork: the shim aborts a copy that hashes."""
     with Place("faults") as place:
         nodes = Disks(place)
         assert put_until(nodes.link(0), 20, "v" * 10000) == 20
         file = os.path.join(place.dir, "backup")
         code, shown, said = SUITE.command("cluster", "snapshot", file, "--endpoints", nodes.endpoints())
-        assert code == 0 and "as of index" in shown, said
+        assert code == 0 and "up to index" in shown, said
         with open(file, "rb") as whole:
             content = whole.read()
         assert hashlib.sha256(content[:-32]).digest() == content[-32:]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Histories of real nodes under kills, pauses and cuts, judged for linearizability.
+"""Histories of real nodes under kills, pauses and network cuts, checked for linearizability.
 
     serve_histories.py BELLWETHER CHECK_HISTORY [--long] [--seed N] [--seconds N] [--keep DIRECTORY]
 
-Clients ask random nodes to put, read, compare and put, delete, grant, renew and revoke, and record when they asked, what they were
-told and when. Meanwhile nodes are killed and started, stopped and continued, and cut off one way or both, in an order that follows
-from the seed. In the end all is healed and read once more. check-history (tests/check_history.c) is the judge."""
+Clients ask random nodes to put, read, compare and put, delete, grant, renew and revoke. They record when they
+asked, what they were answered and when. Meanwhile nodes are killed and started, stopped and continued, and cut
+off one way or both, in an order that follows from the seed. In the end everything is healed and read once more.
+check-history (tests/check_history.c) is the judge."""
 import json
 import os
 import random
@@ -22,14 +23,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from run_lib import Tap, wait_for
 from serve_lib import b64
 from serve_net import Net, own_network
-from store_lib import PATIENCE_S, Place, Skip
+from store_lib import TIMEOUT_S, Place, Skip
 
 import argparse
 import base64
 
 CLIENTS = 6
-KEYS = 3  # at one time; four times a second there are new ones, so that each history stays short enough to be judged
-PATIENCE = 1.5  # of a client: then nobody knows
+KEYS = 3  # at one time; new ones start four times a second, so that each history stays short enough to be checked
+PATIENCE = 1.5  # of a client: then the outcome is unknown
 FAULTS = ("kill", "stop", "part", "one way", "leader killed", "leader stopped", "leader cut off", "leader deaf", "leader mute")
 
 
@@ -45,7 +46,7 @@ class Client(threading.Thread):
         try:
             while not self.over.is_set():
                 self.once()
-        except Exception:  # noqa: BLE001 shown by whoever judges
+        except Exception:  # noqa: BLE001 shown by the caller of judge
             self.ops.append({"broken": traceback.format_exc()})
 
     def key(self):
@@ -56,7 +57,7 @@ class Client(threading.Thread):
         return f"c{self.number}-{self.serial}"
 
     def ask(self, op, path, body, changes=True):
-        """Asks; the answer, or None. What changes something and was not answered well is unknown."""
+        """Asks; returns the answer or None. The outcome of an unanswered change is unknown."""
         op.update(client=self.number, call=time.monotonic_ns())
         self.ops.append(op)
         try:
@@ -66,10 +67,10 @@ class Client(threading.Thread):
         op["return"] = time.monotonic_ns()
         if status == 200:
             op["outcome"] = "ok"
-            if "key" in op and int(answer.get("header", {}).get("revision", 0)):  # one of a lease need not grow
+            if "key" in op and int(answer.get("header", {}).get("revision", 0)):  # that of a lease need not grow
                 op["revision"] = int(answer["header"]["revision"])
             return answer
-        refused = "no leader" in str(answer)  # then it is certain that nothing was done
+        refused = "no leader" in str(answer)  # then it was certainly not executed
         op["outcome"] = "unknown" if changes and not refused else "fail"
         if status == 0:
             time.sleep(0.02)
@@ -97,7 +98,7 @@ class Client(threading.Thread):
             op["lease"] = self.lease
             body["lease"] = str(self.lease)
         if self.ask(op, "/v3/kv/put", body) is None and "lease" in op:
-            self.lease = None  # perhaps it is over; either way nobody knows
+            self.lease = None  # perhaps it expired; either way the outcome is unknown
 
     def cas(self):
         key = self.key()
@@ -136,7 +137,7 @@ class Client(threading.Thread):
 
 
 class Trouble:
-    """Faults one after the other, as the seed has it; each kind comes before one comes again."""
+    """Faults one after the other, chosen by the seed; no kind is repeated before all have occurred."""
 
     def __init__(self, net, seed):
         self.net, self.random, self.done = net, random.Random(seed), []
@@ -160,7 +161,7 @@ class Trouble:
                 self.net.cut(other.number, node.number)
 
     def part(self):
-        """Two sides that do not hear each other."""
+        """Two sides that cannot reach each other."""
         side = self.random.sample(self.net.nodes, self.random.randrange(1, len(self.net.nodes) // 2 + 1))
         for node in side:
             for other in self.net.nodes:
@@ -168,7 +169,7 @@ class Trouble:
                     self.net.cut(node.number, other.number)
                     self.net.cut(other.number, node.number)
 
-    def strike(self):
+    def inject(self):
         what = self.pick()
         node = self.victim("leader" in what)
         self.done.append(f"{what} ({node.name})")
@@ -184,7 +185,7 @@ class Trouble:
         else:
             self.split(node, {"leader cut off": ("in", "out"), "leader deaf": ("in",), "leader mute": ("out",)}[what])
 
-    def mend(self):
+    def repair(self):
         self.net.heal()
         for node in self.net.nodes:
             if node.stopped:
@@ -193,19 +194,19 @@ class Trouble:
                 node.start()
 
     def run(self, until, enough):
-        """Until then, and on a slow machine longer: until enough was tried."""
-        while time.monotonic() < until or (not enough() and time.monotonic() < until + PATIENCE_S):
-            self.strike()
+        """Until then, and longer on a slow machine: until enough operations were answered."""
+        while time.monotonic() < until or (not enough() and time.monotonic() < until + TIMEOUT_S):
+            self.inject()
             if self.random.random() < 0.25:
                 time.sleep(self.random.uniform(0.1, 0.4))
-                self.strike()
+                self.inject()
             time.sleep(self.random.uniform(0.3, 1.2))
-            self.mend()
+            self.repair()
             time.sleep(self.random.uniform(0.1, 0.7))
 
 
 def least(net):
-    """Answers without which nothing was tried."""
+    """The minimum number of answers for a meaningful test."""
     return 40 * len(net.nodes)
 
 
@@ -214,7 +215,7 @@ def count_answered(ops):
 
 
 def record(net, seed, seconds):
-    """All operations and the faults among them."""
+    """All operations, and the faults among them."""
     over, began = threading.Event(), time.monotonic()
     clients = [Client(number, net, seed, began, over) for number in range(CLIENTS)]
     trouble = Trouble(net, seed)
@@ -226,16 +227,16 @@ def record(net, seed, seconds):
         over.set()
         for client in clients:
             client.join()
-    trouble.mend()
+    trouble.repair()
     net.wait_ready()
-    last_look(clients[0], clients)
+    final_reads(clients[0], clients)
     return [op for client in clients for op in client.ops], trouble.done
 
 
-def last_look(reader, clients):
-    """Every key once more, whatever happened to it."""
+def final_reads(reader, clients):
+    """Reads every key once more."""
     for key in sorted({op["key"] for client in clients for op in client.ops if "key" in op}):
-        wait_for(lambda key=key: reader.get(key)["outcome"] == "ok", PATIENCE_S, 0.01)
+        wait_for(lambda key=key: reader.get(key)["outcome"] == "ok", TIMEOUT_S, 0.01)
 
 
 def judge(check, path, ops, needed):
@@ -246,12 +247,12 @@ def judge(check, path, ops, needed):
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(op) + "\n" for op in ops)
     done = subprocess.run([check, path], capture_output=True, text=True, check=False, timeout=600)
-    hard = re.search(r"(\d+) keys or leases not decided", done.stdout)  # too many orders of what nobody knows
+    hard = re.search(r"(\d+) keys or leases undecided", done.stdout)  # too many orders of unknown operations
     undecided = int(hard.group(1)) if hard else 0
     judged = len({op.get("key", op.get("lease")) for op in ops}) - undecided
     assert done.returncode == (3 if hard else 0), f"check-history: {done.returncode}: {done.stdout}{done.stderr}"
-    few = max(2, judged // 19)  # of a short history of thirty keys two may be hard by chance
-    assert undecided <= few, f"{undecided} keys or leases not decided, and {judged} judged: {path}"
+    few = max(2, judged // 19)  # in a short history of thirty keys two may be hard by chance
+    assert undecided <= few, f"{undecided} keys or leases undecided, and {judged} judged: {path}"
     return f"{answered} of {len(ops)} operations were answered, {judged} keys and leases judged, {undecided} too hard"
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Side by side with a real etcd: the same requests to both, and every answer must be the same: values, revisions, versions,
-counts, events, statuses, codes and words of errors. Only ids of cluster and member, the term, and a second of a TTL may differ.
+"""Comparison with a real etcd: both get the same requests, and every answer must be the same: values, revisions,
+versions, counts, events, statuses, error codes and error texts. Only ids of cluster and member, the term, and
+one second of a TTL may differ.
 
     serve_semantics.py BELLWETHER WITNESS CONFORMANCE [--follower] [NAME...]
 
---follower asks one of three nodes that does not lead.
+--follower asks a follower in a cluster of three.
 
-A case is a list of steps; it starts with no keys and no leases, and both at the same revision."""
+A case is a list of steps; it starts without keys and leases, and with both at the same revision."""
 import http.client
 import json
 import os
@@ -35,7 +36,7 @@ def call(path, **body):
 
 
 class Rev(int):
-    """A revision counted from that at the start of the case."""
+    """A revision relative to the one at the start of the case."""
 
 
 def absolute(value, base):
@@ -112,7 +113,7 @@ def compact(revision):
 
 
 def lines(path, body, count, *steps):
-    """So many lines of a stream; the steps are taken after the first of them."""
+    """So many lines of a stream; the steps run after the first line."""
     def step(target, base):
         stream = target.stream(path, absolute(body, base))
         try:
@@ -125,7 +126,7 @@ def lines(path, body, count, *steps):
 
 
 def replay(key, count, end=None, **more):
-    """So many events of the past: etcd puts several revisions into one answer, ours are one by one."""
+    """So many past events: etcd puts several revisions into one response, ours come one by one."""
     def step(target, base):
         stream = target.stream("/v3/watch", {"create_request": absolute({**keys(key, end), **more}, base)})
         try:
@@ -139,7 +140,7 @@ def replay(key, count, end=None, **more):
 
 
 def too_late(key, start):
-    """A watch of what is gone: the reason's words are ours alone."""
+    """A watch of compacted history: the text of the reason is our own."""
     def step(target, base):
         stream = target.stream("/v3/watch", {"create_request": {**keys(key), "start_revision": base + start}})
         try:
@@ -163,7 +164,7 @@ def keep_alive(*numbers):
 
 
 def raw(verb, path, body=""):
-    """Status alone, where the words are each one's own."""
+    """Only the status, where the texts differ."""
     return lambda target, _base: target.ask(verb, path, body)[0]
 
 
@@ -183,7 +184,7 @@ def ctl(*words, stdin=None):
     return step
 
 
-# ---- what may differ ----
+# ---- allowed differences ----
 
 def normal(value):
     if isinstance(value, (list, tuple)):
@@ -202,7 +203,7 @@ def normal(value):
 
 
 def clear(target):
-    """No keys, no leases; the revision."""
+    """Removes all keys and leases; returns the revision."""
     for lease in target.post("/v3/lease/leases", {})[1].get("leases", []):
         target.post("/v3/lease/revoke", lease)
     return int(target.post("/v3/kv/deleterange", keys("\0", "\0"))[1]["header"]["revision"])
@@ -262,7 +263,7 @@ case("a get of the keys", *ABC, get("a", "z", keys_only=True))
 for order in ("NONE", "ASCEND", "DESCEND"):
     for by in ("KEY", "VERSION", "CREATE", "MOD", "VALUE"):
         case(f"a get sorted {order} by {by}", *ABC, get("a", "z", sort_order=order, sort_target=by),
-             *([] if order == "NONE" else [get("a", "z", sort_order=order, sort_target=by, limit=2)]))  # etcd limits before it sorts
+             *([] if order == "NONE" else [get("a", "z", sort_order=order, sort_target=by, limit=2)]))  # etcd applies the limit before it sorts
 case("a get sorted by numbers of enums", *ABC, get("a", "z", sort_order=2, sort_target=3))
 case("a get sorted by an unknown target", *ABC, raw("POST", "/v3/kv/range", '{"key":"YQ==","sort_target":"NO"}'))
 case("a get filtered by modification", *ABC, get("a", "z", min_mod_revision=Rev(3)), get("a", "z", max_mod_revision=Rev(3)),
@@ -411,7 +412,12 @@ case("an observer", grant(5), call("/v3/election/campaign", name=b64("e"), lease
 case("a lock", grant(5), call("/v3/lock/lock", name=b64("l"), lease=5), get("l", "m"), call("/v3/lock/unlock", key=b64("l/5")), get("l", "m"))
 case("a lock with an unknown lease", call("/v3/lock/lock", name=b64("l"), lease=77))
 
-case("an alarm list", call("/v3/maintenance/alarm"))
+case("an alarm list", call("/v3/maintenance/alarm"), call("/v3/maintenance/alarm", action="GET"),
+     call("/v3/maintenance/alarm", action=0, alarm="NONE"), call("/v3/maintenance/alarm", action="GET", alarm="NOSPACE"))
+case("large requests", put("k", "v" * 1000), put("k", "v" * (1536 << 10)), put("k", "v" * 2_090_000), put("k", "v" * 2_110_000),
+     txn(then=[t_put("k", "v" * 1_600_000)]), txn([compare("k", "VALUE", "v" * 1_600_000)], then=[t_put("a")]), delete("k" * 1_600_000),
+     get("k" * 1_600_000), get("k"))
+case("etcdctl put of a large value", ctl("put", "k", stdin="v" * 1_600_000), ctl("put", "k", stdin="v" * 1_500_000), ctl("get", "k"))
 case("users are not there", call("/v3/auth/authenticate", name="root", password="x"))
 case("older names of paths", call("/v3beta/kv/range", **keys("k")), call("/v3/kv/lease/leases"), call("/v3/kv/lease/timetolive", ID=4))
 case("paths that are not there", raw("POST", "/v3/kv/nothing", "{}"), raw("POST", "/v3/", "{}"), raw("GET", "/nothing"), raw("POST", "/v4/kv/range", "{}"))

@@ -1,12 +1,12 @@
-/* A disk that fails to order: preloaded into `bellwether serve`. What stands in the file that
- * SHIM_DISK names is looked at with every call, so that a running node's disk can change its mind:
+/* Makes the disk fail on command: preloaded into `bellwether serve`. Every call reads the file that
+ * SHIM_DISK names, so that a test can change the behaviour of a running node's disk:
  *
  *   sync ERRNO    fsync and fdatasync fail
- *   space ERRNO   no file is made and no room reserved
- *   stall         fsync and fdatasync return when this is not there any more
+ *   space ERRNO   creating files and reserving space fail
+ *   stall         fsync and fdatasync block while the file says so
  *
- * In a forked copy of the process a lock that another thread held at the fork is never released. So
- * that a test need not find that moment, every hash of OpenSSL ends such a copy. */
+ * In a forked copy of the process a lock that another thread held at the fork is never released.
+ * Tests need not hit that moment: here every OpenSSL hash in such a copy aborts it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 #define PAUSE_US 2000u
 
-/* The number behind the word in the file, 1 if there is none; 0: it is not there. */
+/* The number after the word in the file, 1 without a number; 0: the word is not there. */
 static int ordered(const char *word)
 {
     char text[64] = "";

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A cluster is upgraded while it serves: programs that speak an older and a newer protocol are this one's sources, compiled with other
-numbers.
+"""A cluster is upgraded while it serves. Programs with an older and a newer protocol are built from the same
+sources, compiled with other numbers.
 
     serve_upgrade.py BELLWETHER OLDER NEWER [NAME...]
 
-OLDER speaks version 1 of what nodes say to each other, BELLWETHER 1 to 3, NEWER 9 alone."""
+OLDER supports version 1 of the peer protocol, BELLWETHER all up to its newest, NEWER only 9."""
 import glob
 import hashlib
 import os
@@ -14,8 +14,8 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Cluster, Link, b64  # noqa: E402
-from store_lib import PATIENCE_S, Place, Suite  # noqa: E402
+from serve_lib import Cluster, Link, b64, newest_version  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
 OURS, OLDER, NEWER = (os.path.abspath(path) for path in (suite.bellwether, suite.witness, suite.conformance))
@@ -23,12 +23,12 @@ DATA = 65
 
 
 def contents(folder):
-    """Every file of it, byte for byte."""
+    """Every file in it, byte for byte."""
     return {path: hashlib.sha256(open(path, "rb").read()).hexdigest() for path in sorted(glob.glob(folder + "/*"))}
 
 
 def figure(cluster, name, what):
-    """A figure of a node's own; None: it does not answer."""
+    """A metric of this node; None: it does not answer."""
     try:
         found = re.search(rf"^{what} (\d+)".encode(), cluster.ask("GET", "/metrics", port=cluster.client[name])[1], re.M)
         return found and int(found[1])
@@ -40,11 +40,11 @@ def level(cluster, expected):
     def reached():
         return all(figure(cluster, name, "bellwether_protocol_level") == expected for name in cluster.nodes)
     reached.__doc__ = f"all to rely on version {expected}"
-    wait_for(reached, PATIENCE_S, 0.05)
+    wait_for(reached, TIMEOUT_S, 0.05)
 
 
 class Holder(threading.Thread):
-    """Keeps a lease and a key under it, at whichever node answers."""
+    """Keeps a lease and a key under it, at any node that answers."""
 
     def __init__(self, ports):
         super().__init__(daemon=True)
@@ -64,7 +64,7 @@ class Holder(threading.Thread):
                 except OSError:
                     pass
             return None
-        return wait_for(answered, PATIENCE_S, 0.02)[0]
+        return wait_for(answered, TIMEOUT_S, 0.02)[0]
 
     def run(self):
         while not self.over.wait(0.02):
@@ -76,22 +76,23 @@ class Holder(threading.Thread):
 
     def end(self):
         self.over.set()
-        self.join(PATIENCE_S)
+        self.join(TIMEOUT_S)
         assert not self.lost and self.renewed > 0, (self.lost, self.renewed)
         assert self.any("/v3/kv/range", {"key": b64("held")}).get("kvs"), "its key is gone"
 
 
 def restart(cluster, name, program):
-    """The node stops in good order and is started again on its directory, as another program."""
+    """Stops the node cleanly and starts it on the same directory with another program."""
     node = cluster.nodes[name]
     node.group(15)
-    assert node.process.wait(PATIENCE_S) == 0, node.tail()
+    assert node.process.wait(TIMEOUT_S) == 0, node.tail()
     node.words[0] = program
     return node
 
 
 def refused(cluster, name, program, *words):
-    """As that program it ends with these words and its directory as it was; as ours it is a member as before."""
+    """With that program the node ends with these words and leaves its directory unchanged; with ours it is a
+    member as before."""
     node = restart(cluster, name, program)
     folder = os.path.join(cluster.place.dir, name)
     before = contents(folder)
@@ -111,15 +112,15 @@ def nodes_are_upgraded_one_after_the_other_and_no_lease_is_lost():
         for name in "abc":
             level(cluster, 1)
             restart(cluster, name, OURS).start()
-        level(cluster, 3)
+        level(cluster, newest_version())
         holder.end()
-        # What all rely on now is not known to the program of before: it says so, and changes nothing.
-        refused(cluster, "b", OLDER, "rely on version 3", "speaks 1")
+        # The older program does not know what all rely on now: it reports that and changes nothing.
+        refused(cluster, "b", OLDER, f"rely on version {newest_version()}", "speaks 1")
         assert holder.any("/v3/kv/range", {"key": b64("held")}).get("kvs")
 
 
 @suite.test
-def a_node_too_new_for_the_others_ends_with_its_directory_as_it_was():
+def node_too_new_for_the_others_leaves_its_directory_unchanged():
     with Place("upgrade") as place:
         cluster = Cluster(place, OURS, 3)
         holder = Holder([cluster.client[name] for name in "ab"])

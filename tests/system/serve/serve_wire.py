@@ -1,18 +1,19 @@
-"""A gRPC client by hand: HTTP/2 frames on a socket of one's own, so that a test can close it in every way there is.
+"""A hand-written gRPC client: HTTP/2 frames on its own socket, so that a test can close it in every possible way.
 
-Headers go out as literals without Huffman coding (RFC 7541, 6.2.2); of what comes back only messages are read."""
+Headers are sent as literals without Huffman coding (RFC 7541, 6.2.2); only messages of the responses are
+parsed."""
 import hashlib
 import os
 import socket
 import struct
 
-from store_lib import PATIENCE_S
+from store_lib import TIMEOUT_S
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
 GRANT, KEEP_ALIVE = "/etcdserverpb.Lease/LeaseGrant", "/etcdserverpb.Lease/LeaseKeepAlive"
 WATCH = "/etcdserverpb.Watch/Watch"
 
-PROOF = os.urandom(32)  # of a farewell: net/bind_proof.h
+PROOF = os.urandom(32)  # of a clean close: net/clean_close_proof.h
 FAREWELL = {"bellwether_bind": "farewell=" + hashlib.sha256(PROOF).hexdigest()}
 
 
@@ -63,13 +64,13 @@ class Wire:
     """One connection. Streams are numbers."""
 
     def __init__(self, port, host="127.0.0.1", wrap=None):
-        self.raw = socket.create_connection((host, port), PATIENCE_S)
+        self.raw = socket.create_connection((host, port), TIMEOUT_S)
         self.socket = wrap(self.raw) if wrap else self.raw
         self.next, self.got, self.messages, self.partial, self.ended = 1, b"", {}, {}, {}
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
 
     def call(self, path, message=None, last=True, **metadata):
-        """A stream: its head, and a first message unless there is none."""
+        """Opens a stream: its head, and a first message if there is one."""
         stream, self.next = self.next, self.next + 2
         head = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "test"),
                 ("content-type", "application/grpc"), ("te", "trailers")]
@@ -96,7 +97,7 @@ class Wire:
         return kind, flags, stream, body
 
     def step(self):
-        """Takes one frame in."""
+        """Receives one frame."""
         kind, flags, stream, body = self.read_frame()
         if kind == SETTINGS and not flags & 1:
             self.socket.sendall(frame(SETTINGS, 1, 0))
@@ -128,7 +129,7 @@ class Wire:
         return self.messages[stream].pop(0)
 
     def end(self, stream):
-        """Waits until the call has ended; the code of a reset, 0: in order."""
+        """Waits until the call has ended; returns the code of a reset, 0: normal end."""
         while stream not in self.ended:
             self.step()
         return self.ended[stream]
@@ -137,10 +138,10 @@ class Wire:
         return read_fields(self.message(self.call(GRANT, fields(f1=ttl_s), **metadata)))[2]
 
     def keep_alive(self, lease, **metadata):
-        """The TTL that was given; 0: there is no such lease."""
+        """The granted TTL; 0: no such lease."""
         return read_fields(self.message(self.call(KEEP_ALIVE, fields(f1=lease), **metadata))).get(3, 0)
 
-    # ---- ways to go ----
+    # ---- ways to disconnect ----
 
     def close(self):
         self.socket.close()
@@ -150,6 +151,6 @@ class Wire:
         self.socket.close()
 
     def farewell(self, proof=PROOF):
-        """As run/guardian/farewell.c says it: beside TLS, whatever was sent before."""
+        """Sends a clean close like run/guardian/clean_close.c: outside TLS, after whatever was sent before."""
         self.raw.send(frame(0xbe, 0, 0, proof))
         self.raw.shutdown(socket.SHUT_WR)

@@ -1,9 +1,9 @@
-/* Curator's LeaderLatch as a program: contends for a path, says when it leads, and goes when it is told.
+/* Curator's LeaderLatch as a program: contends for a path, reports when it leads, and leaves on request.
  *
  *     java ZookeeperLatch HOSTS PATH ID SESSION_MS
  *
- * Says "leading" and "not leading" as it learns them. On its input: "close" gives the latch back; "leader" says who leads by
- * Curator's own view. */
+ * Prints "leading" and "not leading" when its state changes. Input "close" releases the latch; "leader" prints the leader that
+ * Curator sees. */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import org.apache.curator.framework.CuratorFramework;
@@ -13,7 +13,7 @@ import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.retry.RetryOneTime;
 
 public class ZookeeperLatch {
-    private static synchronized void say(String line) {
+    private static synchronized void print(String line) {
         System.out.println(line);
         System.out.flush();
     }
@@ -24,21 +24,21 @@ public class ZookeeperLatch {
         LeaderLatch latch = new LeaderLatch(client, args[1], args[2]);
         latch.addListener(new LeaderLatchListener() {
             public void isLeader() {
-                say("leading");
+                print("leading");
             }
 
             public void notLeader() {
-                say("not leading");
+                print("not leading");
             }
         });
         latch.start();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             if (line.equals("leader")) {
-                say("leader " + latch.getLeader().getId());
+                print("leader " + latch.getLeader().getId());
             } else if (line.equals("close")) {
                 latch.close();
-                say("closed");
+                print("closed");
             }
         }
         client.close();

@@ -1,4 +1,4 @@
-"""A client of Azure's Blob REST without any of Bellwether's code: leases, reads and writes as plain programs do."""
+"""A client of Azure's Blob REST API without Bellwether code: leases, reads and writes as plain programs do."""
 import base64
 import email.utils
 import hashlib
@@ -15,7 +15,7 @@ def digest(text):
 
 
 def call(port, verb, path, query=None, headers=None, body=b""):
-    """(status, headers in small letters)."""
+    """Returns (status, headers in lowercase)."""
     query = query or {}
     fields = {"x-ms-date": email.utils.formatdate(usegmt=True), "x-ms-version": "2021-08-06", **(headers or {})}
     own = {k.lower(): v for k, v in fields.items()}
@@ -36,7 +36,7 @@ def call(port, verb, path, query=None, headers=None, body=b""):
 
 
 def lease(port, path, action, lease_id=None, seconds=None):
-    """The id of the lease, or None when it is refused."""
+    """Returns the lease's id, or None if the lease is refused."""
     headers = {"x-ms-lease-action": action}
     if seconds:
         headers["x-ms-lease-duration"] = str(seconds)
@@ -57,7 +57,7 @@ def make(port, container, blob, body=b"", kind="BlockBlob"):
 
 
 def account_sas(permissions="rwdlac"):
-    """A shared access signature for all of the account's blobs."""
+    """Returns a shared access signature for all blobs of the account."""
     fields = [ACCOUNT, permissions, "b", "sco", "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z", "", "http,https", "2020-02-10", ""]
     return urllib.parse.urlencode({"sv": "2020-02-10", "ss": "b", "srt": "sco", "sp": permissions, "st": fields[4],
                                    "se": fields[5], "spr": "http,https", "sig": digest("\n".join(fields))})

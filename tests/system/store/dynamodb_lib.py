@@ -1,4 +1,4 @@
-"""Clients of DynamoDB without any of Bellwether's code: plain calls, AWS' lock client, and a judge of signatures."""
+"""Clients of DynamoDB without Bellwether code: plain calls, AWS's lock client, and a check of signatures."""
 import hashlib
 import hmac
 import http.client
@@ -15,18 +15,18 @@ class Condition(Exception):
 
 
 def call(port, action, body):
-    """The answer; Condition when a condition failed. The servers of the tests do not look at signatures."""
+    """Returns the answer; raises Condition if a condition failed. The servers of the tests do not check signatures."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("POST", "/", json.dumps(body), {
             "X-Amz-Target": "DynamoDB_20120810." + action, "Content-Type": "application/x-amz-json-1.0",
             "X-Amz-Date": "20200101T000000Z", "Authorization": FAKE})
         answer = connection.getresponse()
-        told = json.loads(answer.read() or b"{}")
-        if answer.status == 400 and told.get("__type", "").endswith("ConditionalCheckFailedException"):
-            raise Condition(told)
-        assert answer.status == 200, (action, answer.status, told)
-        return told
+        reply = json.loads(answer.read() or b"{}")
+        if answer.status == 400 and reply.get("__type", "").endswith("ConditionalCheckFailedException"):
+            raise Condition(reply)
+        assert answer.status == 200, (action, answer.status, reply)
+        return reply
     finally:
         connection.close()
 
@@ -37,8 +37,8 @@ def make_table(port, table, key="key"):
 
 
 class LockClient:
-    """amazon-dynamodb-lock-client as its README tells it: no clock but its own, a new version with every heartbeat, the item
-    deleted on release."""
+    """amazon-dynamodb-lock-client as its README describes it: it uses only its own clock, writes a new version with every
+    heartbeat, and deletes the item on release."""
 
     def __init__(self, port, table, key, owner, lease_ms=3000):
         self.port, self.table, self.key, self.owner, self.lease_ms = port, table, key, owner, lease_ms
@@ -77,7 +77,7 @@ class LockClient:
         return self.put("attribute_exists(#pk) AND recordVersionNumber = :rvn", {":rvn": {"S": version}})
 
     def heartbeat(self):
-        """False: it is not ours any more."""
+        """Returns false if another client has the lock."""
         version = str(uuid.uuid4())
         try:
             call(self.port, "UpdateItem", {
@@ -103,7 +103,7 @@ class LockClient:
 
 
 def signature_is_right(head, body, secret, region):
-    """Signature Version 4 of a request, computed again from what arrived."""
+    """Computes Signature Version 4 again from the received request."""
     lines = head.decode().split("\r\n")
     method, path, _ = lines[0].split(" ")
     fields = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines[1:] if line)}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An HTTP server that misbehaves as its paths say. Prints its port, and ends with its standard input.
+"""An HTTP server that misbehaves as the requested path says. It prints its port and exits when its standard input closes.
 
     http_server.py"""
 import os
@@ -12,7 +12,7 @@ BLOCK = b"x" * 65536
 
 
 def read_request(connection, buffer):
-    """(head, body, rest) of one request; None: the client is gone."""
+    """Reads one request. Returns (head, body, rest); None if the client closed the connection."""
     while b"\r\n\r\n" not in buffer:
         data = connection.recv(65536)
         if not data:
@@ -136,7 +136,7 @@ def serve(connection, number):
                         return
                 elif path == b"/echo":
                     answer(connection, b"connection %d request %d\n" % (number, served) + head + b"\n\n" + body)
-                elif path == b"/once":  # closes after an answer that did not say so
+                elif path == b"/once":  # closes after an answer without "Connection: close"
                     answer(connection, b"once")
                     return
                 else:

@@ -1,4 +1,4 @@
-"""The API-server stand-in as a server of a test, and client-go's leader election, step by step."""
+"""The API server stand-in as a test server, and client-go's leader election, step by step."""
 import datetime
 import json
 import os
@@ -15,7 +15,7 @@ SPACE = "testing"
 
 
 class Standin:
-    """A stand-in for an API server, its kubeconfig, and faults to order."""
+    """A stand-in for an API server, with its kubeconfig and injected faults."""
 
     def __init__(self, place, token=None, options=(), scheme="http"):
         self.place, self.port = place, free_ports()[0]
@@ -64,7 +64,7 @@ def micro_time():
 
 
 class ClientGo:
-    """client-go's tools/leaderelection on a LeaseLock, one tryAcquireOrRenew per step. Times are the caller's."""
+    """client-go's tools/leaderelection on a LeaseLock, one tryAcquireOrRenew per step. The caller supplies the time."""
 
     def __init__(self, standin, name, identity=None, duration=2):
         self.standin, self.name, self.duration = standin, name, duration
@@ -86,7 +86,7 @@ class ClientGo:
 
     @staticmethod
     def raw_of(spec):
-        """The record as JSON: times have whole seconds there."""
+        """The record as JSON, with times in whole seconds."""
         return json.dumps({k: (v[:19] if k.endswith("Time") and v else v) for k, v in sorted(spec.items())})
 
     def update(self, spec, at):
@@ -98,7 +98,7 @@ class ClientGo:
         return code == 200
 
     def step(self, at):
-        """tryAcquireOrRenew; true: leads."""
+        """tryAcquireOrRenew; returns True if it leads."""
         spec = self.spec(micro_time())
         if self.leads() and self.valid(at):
             spec.update(acquireTime=self.observed["acquireTime"], leaseTransitions=self.observed["leaseTransitions"])

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""A stand-in for a Kubernetes API server: Leases of coordination.k8s.io/v1, and nothing else. It is NOT a real API server.
+"""A stand-in for a Kubernetes API server that serves only Leases of coordination.k8s.io/v1. It is NOT a real API server.
 
     kube_standin.py PORT DATA [--token FILE] [--tls CERT KEY CA] [--history N]
 
-What a real one does with Leases it does too: resourceVersions of one counter, conflicts (409), field validation (422), strict
-micro-times (400), watches with bookmarks and a bounded history (410), authentication (401, 403), 404s, 415. DATA keeps what was
-written over a kill. Tests order faults by POST /standin/ORDER, with JSON:
+It handles Leases as a real one does: resourceVersions from one counter, conflicts (409), field validation (422), strict
+micro-times (400), watches with bookmarks and a bounded history (410), authentication (401, 403), 404, 415. The file DATA keeps
+what was written across a kill. Tests inject faults by POST /standin/ORDER, with JSON:
 
-    fail      {"status": 429, "count": 3, "seconds": 2, "methods": ["PUT"], "retry_after": 1, "after": false}   answers instead of the
-              truth; with "after" the request is carried out first
-    compact   {}                       forgets the history: open watches end with ERROR 410, old ones get 410
-    letters   {"on": true}             resourceVersions that are no numbers
+    fail      {"status": 429, "count": 3, "seconds": 2, "methods": ["PUT"], "retry_after": 1, "after": false}   returns this
+              status; with "after" the request is executed first
+    compact   {}                       deletes the history: open watches end with ERROR 410, new ones at old versions get 410
+    letters   {"on": true}             resourceVersions that are not numbers
     deny      {"namespace": "x"}       403 for a namespace
-    silence   {"on": true}             watches stay open and say nothing
+    silence   {"on": true}             watches stay open and send nothing
     log       {}                       -> requests so far: [method, path, query, body]"""
 import asyncio
 import json
@@ -35,7 +35,7 @@ ANNOTATIONS_MAX = 256 * 1024
 
 
 GROUP = {"groupVersion": "coordination.k8s.io/v1", "version": "v1"}
-DISCOVERY = {  # as much as kubectl asks for
+DISCOVERY = {  # as much as kubectl requests
     "/api": {"kind": "APIVersions", "versions": []},
     "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
         {"name": "coordination.k8s.io", "versions": [GROUP], "preferredVersion": GROUP}]},
@@ -44,7 +44,7 @@ DISCOVERY = {  # as much as kubectl asks for
 
 
 class Fault(Exception):
-    """An answer that is not 2xx."""
+    """An answer with a status other than 2xx."""
 
     def __init__(self, code, reason, message, **details):
         super().__init__(message)
@@ -64,7 +64,7 @@ def invalid(name, field, message):
 
 
 def check_time(field, value):
-    """As Go's time.Parse with the layout of a MicroTime: exactly six digits of a second, real dates only."""
+    """Like Go's time.Parse with the layout of a MicroTime: exactly six fractional digits, valid dates only."""
     parts = MICRO.match(value) if isinstance(value, str) else None
     good = False
     if parts:
@@ -120,7 +120,7 @@ def strict_object(pairs):
 
 
 def decode(body, namespace, name):
-    """The Lease of a request, as strictly as the API server's decoder."""
+    """Parses the Lease of a request, as strictly as the API server's decoder."""
     try:
         lease = json.loads(body.decode("utf-8"), object_pairs_hook=strict_object)
     except (ValueError, UnicodeDecodeError) as why:
@@ -145,7 +145,7 @@ def decode(body, namespace, name):
 
 
 class Leases:
-    """What etcd would keep: objects, one revision counter, a bounded history of events."""
+    """What etcd would store: objects, one revision counter, a bounded history of events."""
 
     def __init__(self, path, history):
         self.path, self.history_max = path, history
@@ -203,8 +203,8 @@ class Leases:
         return self.write("ADDED", key, dict(lease, metadata=meta))
 
     def update(self, key, lease):
-        """Without a resourceVersion it is an unconditional update, which Leases do not allow (422). A PUT may create a Lease; a
-        uid in it is a precondition, so that one that was read before cannot come back after it was deleted (409)."""
+        """A PUT without a resourceVersion is an unconditional update, which Leases do not allow (422). A PUT may create a Lease.
+        A uid in it is a precondition, so that a Lease read earlier cannot be recreated after its deletion (409)."""
         given = lease["metadata"].get("resourceVersion")
         check_lease(lease, key[1])
         if key not in self.objects and not lease["metadata"].get("uid"):
@@ -221,7 +221,7 @@ class Leases:
         meta = {k: v for k, v in lease["metadata"].items() if k != "resourceVersion"}
         meta.update(uid=old["uid"], creationTimestamp=old["creationTimestamp"], namespace=key[0])
         number, stands = self.objects[key]
-        if dict(lease, metadata=meta) == stands:  # a write that changes nothing makes no revision
+        if dict(lease, metadata=meta) == stands:  # a write without changes creates no revision
             return self.shown("", number, stands)["object"]
         return self.write("MODIFIED", key, dict(lease, metadata=meta))
 
@@ -391,7 +391,7 @@ class Server:
 
     @staticmethod
     def wanted(query):
-        """The name that a fieldSelector asks for; None: all."""
+        """Returns the name in a fieldSelector; None: all names."""
         selector = query.get("fieldSelector")
         if not selector:
             return None

@@ -1,5 +1,7 @@
-/* status, observe, resign, transfer, candidates and recover as real processes on a real store. The
- * holder is a client of the store in this very test, so each of its steps comes when the test says.
+/* The commands status, observe, resign, transfer, candidates and recover, as real processes on a
+ * real store. The holder is a client of the store in this test, so that the test controls each of
+ * its steps.
+ *
  *     look_commands BELLWETHER */
 #include "conformance/client.h"
 #include "fence/guard.h"
@@ -10,12 +12,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define PATIENCE_MS 60000u
+#define TIMEOUT_MS 60000u
 
 static const char *program;
 static char dir[SCRATCH_MAX], url[SCRATCH_MAX + 32], why[BW_GUARD_WHY_MAX + 1];
 static struct client a, b;
-static bw_token token; /* of a's leadership */
+static bw_token token; /* token of a's leadership */
 
 static int setup(void **state)
 {
@@ -39,14 +41,14 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- a command of ours ---- */
+/* ---- running a command ---- */
 
 struct command {
     pid_t pid;
     int out;
     size_t used;
     char text[16384];
-    int status; /* exit code; -1: still runs */
+    int status; /* exit code; -1: still running */
 };
 
 static void start(struct command *c, const char *const *words)
@@ -83,10 +85,10 @@ static void read_some(struct command *c)
     c->text[c->used] = '\0';
 }
 
-/* Until the command has said it; our own clients live meanwhile. */
+/* Waits until the command has printed the text; runs our own clients meanwhile. */
 static void expect(struct command *c, const char *words)
 {
-    for (unsigned ms = 0; ms < PATIENCE_MS && !strstr(c->text, words); ms++) {
+    for (unsigned ms = 0; ms < TIMEOUT_MS && !strstr(c->text, words); ms++) {
         client_idle(&a, 1);
         read_some(c);
     }
@@ -98,7 +100,7 @@ static void end(struct command *c, int code)
 {
     int status;
     pid_t done = 0;
-    for (unsigned ms = 0; ms < PATIENCE_MS && done == 0; ms++) {
+    for (unsigned ms = 0; ms < TIMEOUT_MS && done == 0; ms++) {
         read_some(c);
         done = waitpid(c->pid, &status, WNOHANG);
         if (done == 0)
@@ -116,10 +118,10 @@ static void end(struct command *c, int code)
         fail_msg("exit %d: %s", c->status, c->text);
 }
 
-/* The record, once its note is of that kind. */
+/* Returns the record once its note is of this kind. */
 static struct bw_store_record await_note(enum bw_note_kind kind)
 {
-    for (unsigned ms = 0; ms < PATIENCE_MS; ms++) {
+    for (unsigned ms = 0; ms < TIMEOUT_MS; ms++) {
         struct bw_store_record record = client_do(&a, BW_STORE_READ, "job").record;
         if (record.note.kind == kind)
             return record;
@@ -129,9 +131,9 @@ static struct bw_store_record await_note(enum bw_note_kind kind)
     return (struct bw_store_record){0};
 }
 
-/* ---- looking ---- */
+/* ---- status and observe ---- */
 
-static void status_shows_the_leader_and_who_contends(void **state)
+static void status_shows_leader_and_candidates(void **state)
 {
     struct command c;
     (void)state;
@@ -148,19 +150,22 @@ static void status_shows_the_leader_and_who_contends(void **state)
     expect(&c, "a\nb\n");
 }
 
-static void observe_tells_every_change_and_its_reason(void **state)
+static void observe_reports_every_change_and_its_reason(void **state)
 {
     struct command c;
     (void)state;
     START(&c, "observe");
-    expect(&c, "found    a token 1");
+    expect(&c, "found    a token 1\n");
+    assert_int_equal(strcspn(c.text, " "), strlen("2026-11-16T10:14:02.118Z"));
+    assert_true(c.text[4] == '-' && c.text[10] == 'T' && c.text[23] == 'Z');
     client_renew(&a, "job", token);
     client_note(&b, "job", BW_NOTE_RESIGN, "a");
-    expect(&c, "note     a token 1: resign to a, from b");
+    expect(&c, "request  a token 1: b asks it to step down\n");
     client_release(&a, "job", token, true);
-    expect(&c, "lost     a token 1: resigned");
+    expect(&c, "lost     a token 1: resigned, after at least ");
     client_acquire(&b, "job", 0);
-    expect(&c, "elected  b token 2");
+    expect(&c, "elected  b token 2, after ");
+    expect(&c, " without a leader\n");
     kill(c.pid, SIGINT);
     end(&c, 0);
     assert_null(strstr(c.text, "renew"));
@@ -174,10 +179,12 @@ static void observe_once_ends_with_the_first_change(void **state)
     expect(&c, "\"event\":\"found\"");
     client_release(&a, "job", token, true);
     end(&c, 0);
-    expect(&c, "{\"event\":\"lost\",\"election\":\"job\",\"reason\":\"released\",\"leader\":\"a\"");
+    expect(&c, "{\"time\":\"20");
+    expect(&c, "\"led_ms\":");
+    expect(&c, "\"event\":\"lost\",\"election\":\"job\",\"reason\":\"released\",\"leader\":\"a\"");
 }
 
-static void a_silent_leader_is_noticed(void **state)
+static void observe_reports_leader_that_stops_renewing(void **state)
 {
     struct command c;
     (void)state;
@@ -190,28 +197,28 @@ static void a_silent_leader_is_noticed(void **state)
     expect(&c, "silent   a token 1: not renewed for a whole TTL");
 }
 
-/* ---- asking ---- */
+/* ---- resign and transfer ---- */
 
-static void resign_waits_until_the_leader_has_let_go(void **state)
+static void resign_waits_until_leader_has_released(void **state)
 {
     struct command c;
     (void)state;
     START(&c, "resign", "--id", "ops");
     struct bw_store_record record = await_note(BW_NOTE_RESIGN);
     assert_string_equal(record.note.from, "ops");
-    assert_true(record.held); /* nobody removes another's record */
+    assert_true(record.held); /* a command never removes the holder's record */
     read_some(&c);
     assert_string_equal(c.text, "");
     client_release(&a, "job", token, true);
     client_idle(&a, 20);
     read_some(&c);
-    assert_string_equal(c.text, ""); /* two contend: it waits for the one that follows */
+    assert_string_equal(c.text, ""); /* there is another candidate: it waits for the new leader */
     client_acquire(&b, "job", 0);
     end(&c, 0);
     expect(&c, "resigned: a no longer leads with token 1; b leads with token 2\n");
 }
 
-static void resign_says_when_nobody_follows(void **state)
+static void resign_reports_when_there_is_no_new_leader(void **state)
 {
     struct command c;
     (void)state;
@@ -219,7 +226,8 @@ static void resign_says_when_nobody_follows(void **state)
     await_note(BW_NOTE_RESIGN);
     client_release(&a, "job", token, true);
     end(&c, 0);
-    expect(&c, "resigned: a no longer leads; nobody has taken over in the time given\n");
+    expect(&c,
+           "resigned: a no longer leads; no candidate has acquired leadership in time (--wait)\n");
     client_do(&a, BW_STORE_LEAVE, "job");
     client_do(&b, BW_STORE_LEAVE, "job");
     token = client_acquire(&a, "job", 0).record.token;
@@ -227,10 +235,10 @@ static void resign_says_when_nobody_follows(void **state)
     await_note(BW_NOTE_RESIGN);
     client_release(&a, "job", token, true);
     end(&c, 0);
-    expect(&c, "resigned: a no longer leads; nobody contends now\n");
+    expect(&c, "resigned: a no longer leads; there are no candidates now\n");
 }
 
-static void status_shows_a_note_only_as_long_as_it_asks_for_something(void **state)
+static void status_shows_note_only_while_it_is_valid(void **state)
 {
     struct command c;
     (void)state;
@@ -261,7 +269,7 @@ static void status_shows_a_note_only_as_long_as_it_asks_for_something(void **sta
     assert_null(strstr(c.text, "note"));
 }
 
-static void a_leader_that_does_not_listen_is_reported(void **state)
+static void resign_reports_leader_that_does_not_answer(void **state)
 {
     struct command c;
     (void)state;
@@ -272,10 +280,10 @@ static void a_leader_that_does_not_listen_is_reported(void **state)
     end(&c, 0);
     START(&c, "transfer", "--to", "b", "-w", "50ms");
     end(&c, 75);
-    expect(&c, "timed out: the leader has not taken up the request");
+    expect(&c, "timed out: the leader has not reacted to the request yet");
 }
 
-static void transfer_tells_the_outcome(void **state)
+static void transfer_reports_the_outcome(void **state)
 {
     struct command c;
     (void)state;
@@ -291,7 +299,7 @@ static void transfer_tells_the_outcome(void **state)
     end(&c, 0);
 }
 
-static void a_refused_transfer_leaves_the_leader(void **state)
+static void leader_stays_when_transfer_is_refused(void **state)
 {
     struct command c;
     (void)state;
@@ -303,10 +311,10 @@ static void a_refused_transfer_leaves_the_leader(void **state)
     expect(&c, "refused: the candidate is not ready");
     START(&c, "transfer", "--to", "nobody");
     end(&c, 66);
-    expect(&c, "no candidate 'nobody' contends");
+    expect(&c, "no candidate 'nobody' in this election");
 }
 
-static void a_candidate_that_does_not_answer_is_told_from_a_deaf_leader(void **state)
+static void transfer_distinguishes_silent_candidate_from_silent_leader(void **state)
 {
     struct command c;
     (void)state;
@@ -314,7 +322,7 @@ static void a_candidate_that_does_not_answer_is_told_from_a_deaf_leader(void **s
     await_note(BW_NOTE_TRANSFER);
     client_note(&a, "job", BW_NOTE_PREPARE, "b");
     end(&c, 75);
-    expect(&c, "timed out: the candidate has not said that it is ready");
+    expect(&c, "timed out: the candidate has not confirmed yet that it is ready");
 }
 
 /* ---- recovery ---- */
@@ -340,7 +348,7 @@ static struct bw_guard *ledger(void)
 
 #define COMPARE "echo x 1 $(cat x); echo y 1 $(cat y)"
 
-/* The holder hands over when asked: PREPARE, await READY, release. */
+/* The holder hands over when asked: PREPARE, wait for READY, release. */
 static void hand_over(void)
 {
     struct bw_store_record record = await_note(BW_NOTE_TRANSFER);
@@ -349,7 +357,7 @@ static void hand_over(void)
     client_release(&a, "job", token, true);
 }
 
-static void recovery_stops_compares_reconciles_and_lets_one_lead(void **state)
+static void recovery_stops_compares_reconciles_and_hands_over(void **state)
 {
     struct command c;
     struct bw_guard *guard = ledger();
@@ -361,7 +369,7 @@ static void recovery_stops_compares_reconciles_and_lets_one_lead(void **state)
           "cat >sides; cp x y; while [ ! -e go ]; do sleep 0.01; done");
     hand_over();
     expect(&c, "2 sides differ: x token 1 1, y token 1 2");
-    /* While it reconciles: nobody gets the lead, and no token but its own acts. */
+    /* While it reconciles, no candidate can acquire, and only its own token may act. */
     assert_int_equal(client_acquire(&b, "job", 0).outcome, BW_OUTCOME_REFUSED);
     assert_int_equal(bw_guard_check(guard, 1, NULL, why), BW_ESTALE);
     assert_int_equal(bw_guard_check(guard, 2, NULL, why), 0);
@@ -369,7 +377,7 @@ static void recovery_stops_compares_reconciles_and_lets_one_lead(void **state)
     write_text("go", "");
     expect(&c, "3/5 reconcile  ok");
     enum bw_outcome outcome = BW_OUTCOME_REFUSED;
-    for (unsigned ms = 0; ms < PATIENCE_MS && outcome != BW_OUTCOME_DONE; ms++) {
+    for (unsigned ms = 0; ms < TIMEOUT_MS && outcome != BW_OUTCOME_DONE; ms++) {
         client_idle(&b, 1);
         outcome = client_acquire(&b, "job", 0).outcome;
     }
@@ -381,7 +389,7 @@ static void recovery_stops_compares_reconciles_and_lets_one_lead(void **state)
     bw_guard_close(guard);
 }
 
-static void a_failed_step_ends_it_with_the_files_closed_and_it_can_be_run_again(void **state)
+static void recovery_can_be_repeated_after_a_failed_step(void **state)
 {
     struct command c;
     struct bw_guard *guard = ledger();
@@ -398,27 +406,27 @@ static void a_failed_step_ends_it_with_the_files_closed_and_it_can_be_run_again(
     client_do(&b, BW_STORE_LEAVE, "job");
     START(&c, "recover", "--token-file", "ledger", "--on-compare", "echo nonsense");
     end(&c, 1);
-    expect(&c, "line 1 of the hook is not NAME TOKEN DIGEST");
+    expect(&c, "invalid line 1 of the --on-compare hook: expected NAME TOKEN DIGEST");
     START(&c, "recover", "--token-file", "ledger", "--on-compare", "exit 3");
     end(&c, 1);
     expect(&c, "exit code 3");
     START(&c, "recover", "--token-file", "ledger", "--on-compare", COMPARE, "--on-reconcile",
           "cp x y");
     end(&c, 0);
-    expect(&c, "4/5 re-elect   ok      nobody contends now");
+    expect(&c, "4/5 re-elect   ok      no candidates now");
     assert_int_equal(bw_guard_check(guard, 99, NULL, why), 0);
-    START(&c, "recover", "--token-file", "ledger"); /* 99: the store knows nothing of it */
+    START(&c, "recover", "--token-file", "ledger"); /* 99: the store does not know this token */
     end(&c, 1);
-    expect(&c, "the store's counter is behind");
+    expect(&c, "the store's token counter is behind");
     bw_guard_close(guard);
 }
 
-static void an_interrupted_recovery_leaves_nothing_running_and_lets_go(void **state)
+static void interrupted_recovery_kills_its_commands_and_releases(void **state)
 {
     struct command c;
     (void)state;
     START(&c, "recover", "--on-compare",
-          "echo hook >&2; trap '' TERM; while :; do sleep 0.05; done");
+          "trap '' TERM; echo hook >&2; while :; do sleep 0.05; done");
     hand_over();
     expect(&c, "hook");
     kill(c.pid, SIGTERM);
@@ -428,7 +436,7 @@ static void an_interrupted_recovery_leaves_nothing_running_and_lets_go(void **st
     assert_true(record.clean);
 }
 
-static void a_leader_that_stays_stops_the_recovery_at_its_first_step(void **state)
+static void recovery_stops_at_first_step_when_leader_stays(void **state)
 {
     struct command c;
     (void)state;
@@ -438,8 +446,8 @@ static void a_leader_that_stays_stops_the_recovery_at_its_first_step(void **stat
     assert_true(client_do(&a, BW_STORE_READ, "job").record.held);
 }
 
-/* b takes over from a, whose work nobody here can see. */
-static void owe_elsewhere(void)
+/* b takes over from a, whose work runs on another host. */
+static void leave_unconfirmed_work_on_another_host(void)
 {
     struct bw_store_request renew = client_request(&a, BW_STORE_RENEW, "job");
     renew.token = token;
@@ -452,25 +460,25 @@ static void owe_elsewhere(void)
     client_do(&b, BW_STORE_LEAVE, "job");
 }
 
-static void owed_work_out_of_reach_is_settled_by_who_has_seen_it_dead(void **state)
+static void unreachable_owed_work_is_settled_by_operator(void **state)
 {
     struct command c;
     (void)state;
-    owe_elsewhere();
+    leave_unconfirmed_work_on_another_host();
     START(&c, "status");
     end(&c, 1);
-    expect(&c, "lease       free; earlier work is owed\n");
-    expect(&c, "owed        work of a is not confirmed dead (pidns:4711:12@another-boot-1-1)\n");
-    expect(&c, "seen dead by yourself: bellwether recover job --settle ID\n");
+    expect(&c, "lease       free; work of earlier leaders is not confirmed dead\n");
+    expect(&c, "unconfirmed work of a may still run (pidns:4711:12@another-boot-1-1)\n");
+    expect(&c, "after you have seen it dead: bellwether recover --election job --settle ID\n");
     START(&c, "recover", "--settle", "somebody-else");
     end(&c, 1);
-    expect(&c, "give --settle ID of each");
+    expect(&c, "give --settle ID for each holder");
     START(&c, "recover", "--settle", "a");
     end(&c, 0);
     START(&c, "status");
     end(&c, 1);
     expect(&c, "lease       free; the last work is confirmed dead\n");
-    assert_null(strstr(c.text, "owed"));
+    assert_null(strstr(c.text, "unconfirmed"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -478,28 +486,28 @@ static void owed_work_out_of_reach_is_settled_by_who_has_seen_it_dead(void **sta
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(status_shows_the_leader_and_who_contends),
-        TEST(observe_tells_every_change_and_its_reason),
+        TEST(status_shows_leader_and_candidates),
+        TEST(observe_reports_every_change_and_its_reason),
         TEST(observe_once_ends_with_the_first_change),
-        TEST(a_silent_leader_is_noticed),
-        TEST(resign_says_when_nobody_follows),
-        TEST(status_shows_a_note_only_as_long_as_it_asks_for_something),
-        TEST(owed_work_out_of_reach_is_settled_by_who_has_seen_it_dead),
-        TEST(resign_waits_until_the_leader_has_let_go),
-        TEST(a_leader_that_does_not_listen_is_reported),
-        TEST(transfer_tells_the_outcome),
-        TEST(a_refused_transfer_leaves_the_leader),
-        TEST(a_candidate_that_does_not_answer_is_told_from_a_deaf_leader),
-        TEST(recovery_stops_compares_reconciles_and_lets_one_lead),
-        TEST(a_failed_step_ends_it_with_the_files_closed_and_it_can_be_run_again),
-        TEST(an_interrupted_recovery_leaves_nothing_running_and_lets_go),
-        TEST(a_leader_that_stays_stops_the_recovery_at_its_first_step),
+        TEST(observe_reports_leader_that_stops_renewing),
+        TEST(resign_reports_when_there_is_no_new_leader),
+        TEST(status_shows_note_only_while_it_is_valid),
+        TEST(unreachable_owed_work_is_settled_by_operator),
+        TEST(resign_waits_until_leader_has_released),
+        TEST(resign_reports_leader_that_does_not_answer),
+        TEST(transfer_reports_the_outcome),
+        TEST(leader_stays_when_transfer_is_refused),
+        TEST(transfer_distinguishes_silent_candidate_from_silent_leader),
+        TEST(recovery_stops_compares_reconciles_and_hands_over),
+        TEST(recovery_can_be_repeated_after_a_failed_step),
+        TEST(interrupted_recovery_kills_its_commands_and_releases),
+        TEST(recovery_stops_at_first_step_when_leader_stays),
     };
     if (argc != 2) {
         fprintf(stderr, "usage: look_commands BELLWETHER\n");
         return 64;
     }
-    program = realpath(argv[1], NULL); /* commands are run in another directory */
+    program = realpath(argv[1], NULL); /* commands run in another directory */
     if (!program) {
         perror(argv[1]);
         return 66;

@@ -1,18 +1,18 @@
-"""A real PostgreSQL cluster for the tests of its store, and pgbouncer before it."""
+"""A real PostgreSQL cluster for the store's tests, optionally behind pgbouncer."""
 import glob
 import os
 import pwd
 import shutil
 import subprocess
 
-from store_lib import PATIENCE_S, Server, free_ports, program
+from store_lib import TIMEOUT_S, Server, free_ports, program
 from run_lib import wait_for
 
 PLACES = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
 
 
 def server_user():
-    """PostgreSQL does not run as root: its own user, or nobody."""
+    """PostgreSQL refuses to run as root: use its own user, or nobody."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -24,7 +24,7 @@ def as_user(words, user, **more):
 
 
 class Postgres:
-    """One cluster: a directory, a port, a socket beside it. `boss` owns everything; its password is in a file."""
+    """One cluster: a directory, a port and a socket. User `boss` owns everything; its password is in a file."""
 
     PASSWORD = "correct horse battery"
 
@@ -67,10 +67,10 @@ class Postgres:
         return f"postgres://{user}@127.0.0.1:{port or self.port}/{database}?password-file={self.password_file}{more}"
 
     def sql(self, text, database="postgres", user="boss", check=True, port=None):
-        """What psql prints, without decoration; None where it fails and may."""
+        """What psql prints, without decoration; None if it fails and may fail."""
         env = dict(os.environ, PGPASSWORD=self.PASSWORD, PGCONNECT_TIMEOUT="10")
         done = subprocess.run([self.psql_program, "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p",
-                               str(port or self.port), "-U", user, "-d", database], input=text, env=env, timeout=PATIENCE_S,
+                               str(port or self.port), "-U", user, "-d", database], input=text, env=env, timeout=TIMEOUT_S,
                               capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return done.stdout.strip()
@@ -78,22 +78,22 @@ class Postgres:
         return None
 
     def error(self, text, **more):
-        """The error that a statement must end with."""
+        """Returns the error of a statement that must fail."""
         env = dict(os.environ, PGPASSWORD=self.PASSWORD)
         done = subprocess.run([self.psql_program, "-X", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", "-h", "127.0.0.1",
                                "-p", str(self.port), "-U", "boss", "-d", more.get("database", "postgres")], input=text,
-                              env=env, timeout=PATIENCE_S, capture_output=True, text=True, check=False)
+                              env=env, timeout=TIMEOUT_S, capture_output=True, text=True, check=False)
         assert done.returncode != 0, f"{text} was accepted"
         return done.stderr
 
     def stop(self):
-        """An end in good order, as for a copy of the data."""
+        """Shuts the cluster down cleanly, for a copy of the data."""
         as_user([program("pg_ctl", "postgresql", *PLACES), "-D", self.data, "-m", "fast", "-w", "stop"], self.user,
                 cwd=self.place.dir)
         self.server.process.wait()
 
     def copy(self, name):
-        """The data as they are now, of a stopped cluster."""
+        """Copies the data of a stopped cluster."""
         target = os.path.join(self.place.dir, name)
         as_user(["cp", "-a", self.data, target], None if not self.user else "root")
         return target
@@ -103,7 +103,7 @@ class Postgres:
         os.rename(copy, self.data)
 
     def standby(self, name):
-        """A second cluster that follows this one."""
+        """Creates a standby that follows this cluster."""
         other = Postgres(self.place, name)
         env = dict(os.environ, PGPASSWORD=self.PASSWORD)
         os.makedirs(other.data, mode=0o700)
@@ -117,7 +117,7 @@ class Postgres:
 
 
 class Pgbouncer:
-    """A pooler in transaction mode before a cluster, with so many sessions of the server."""
+    """A pooler in transaction mode in front of a cluster, with this many server sessions."""
 
     def __init__(self, place, cluster, pool=2, mode="transaction", name="pgbouncer"):
         self.port = free_ports()[0]
@@ -138,6 +138,6 @@ max_client_conn = 200
                              user=server_user()).start()
 
 
-def wait_until(what, why, seconds=PATIENCE_S):
+def wait_until(what, why, seconds=TIMEOUT_S):
     what.__doc__ = why
     return wait_for(what, seconds, 0.01)

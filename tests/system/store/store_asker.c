@@ -1,5 +1,6 @@
-/* The asker between electors and a real store: answers in time or UNKNOWN, whatever the store does,
- * and every answer to whom it belongs. */
+/* The asker with electors and a real store: each request is answered in time or with UNKNOWN,
+ * whatever the store does, and each reply reaches the client that made the request. */
+#include "os/clock.h"
 #include "store/asker/asker.h"
 #include "system/kit/scratch.h"
 #include "unit/unit.h"
@@ -7,18 +8,18 @@
 #include <sqlite3.h>
 #include <uv.h>
 
-#define PATIENCE_NS (60 * BW_SEC) /* more than any machine takes; nothing is judged by it */
-#define ASKING_MAX  512u
-/* A request of an elector may take a sixth of its TTL: with this one a busy machine is no reason to
- * ask again. */
-#define SHARED_TTL_NS (6 * PATIENCE_NS)
+#define TIMEOUT_NS (60 * BW_SEC) /* longer than any machine needs; no result depends on it */
+#define ASKING_MAX 512u
+/* An elector allows a sixth of its TTL for a request. With this TTL a slow machine causes no
+ * repeated request. */
+#define SHARED_TTL_NS (6 * TIMEOUT_NS)
 
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
 static uv_loop_t loop;
 static struct bw_asker *asker;
-/* All who ask in this test. tear_down frees them, because a failed assertion leaves the test at
- * once, and the asker must not be closed before. */
-static struct bw_asked *asking_all[ASKING_MAX];
+/* All clients of the test. tear_down frees them, because a failed assertion leaves the test
+ * immediately, and all clients must be freed before the asker is closed. */
+static struct bw_asker_client *asking_all[ASKING_MAX];
 static unsigned asking_count;
 
 static int went_away, came_back;
@@ -48,7 +49,7 @@ static int tear_down(void **state)
 {
     (void)state;
     while (asking_count > 0)
-        bw_asked_free(asking_all[--asking_count]);
+        bw_asker_client_free(asking_all[--asking_count]);
     bw_asker_close(asker);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
@@ -56,9 +57,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* One who asks, and what it heard. */
+/* A client, and what it received. */
 struct asking {
-    struct bw_asked *asked;
+    struct bw_asker_client *asked;
     int answers, elected, lost, released, stopped;
     enum bw_outcome outcome;
     char holder[BW_CANDIDATE_ID_MAX + 1], name[16];
@@ -76,8 +77,9 @@ static void on_act(void *context, const struct bw_lease_action *action)
     asking->lost += action->kind == BW_LEASE_STEP_DOWN;
     asking->released += action->kind == BW_LEASE_RELEASED;
     asking->stopped += action->kind == BW_LEASE_STOPPED;
-    if (action->kind == BW_LEASE_STEP_DOWN) /* from within a hook: done after this step */
-        bw_asked_step(asking->asked, BW_LEASE_WORK_DEAD, false);
+    /* the step is requested from within a hook, so it is made after this step */
+    if (action->kind == BW_LEASE_STEP_DOWN)
+        bw_asker_client_step(asking->asked, BW_LEASE_WORK_DEAD, false);
 }
 
 static void on_answer(void *context, const struct bw_store_reply *reply)
@@ -102,13 +104,13 @@ static void on_alarm(void *context, bw_time now)
     asking->rang = now;
 }
 
-static const struct bw_asked_hooks hooks = {
+static const struct bw_asker_client_hooks hooks = {
     .act = on_act, .before = before, .answer = on_answer, .alarm = on_alarm};
 
 static void add(struct asking *asking, const struct bw_lease_config *config)
 {
     assert_true(asking_count < ASKING_MAX);
-    assert_int_equal(bw_asked_new(&asking->asked, asker, config, &hooks, asking), 0);
+    assert_int_equal(bw_asker_client_new(&asking->asked, asker, config, &hooks, asking), 0);
     asking_all[asking_count++] = asking->asked;
 }
 
@@ -120,13 +122,13 @@ static void elect(struct asking *asking, const char *election, bw_time ttl_ns)
                                      .terms = {.ttl_ns = ttl_ns, .drift_ppm = 10000},
                                      .retry_ns = ttl_ns / 5};
     add(asking, &config);
-    bw_asked_step(asking->asked, BW_LEASE_START, false);
+    bw_asker_client_step(asking->asked, BW_LEASE_START, false);
 }
 
 static void run_until(const int *count, int least)
 {
-    bw_time end = bw_asker_now() + PATIENCE_NS;
-    while (*count < least && bw_asker_now() < end)
+    bw_time end = bw_clock_boot() + TIMEOUT_NS;
+    while (*count < least && bw_clock_boot() < end)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
@@ -145,33 +147,34 @@ static void ask(struct asking *asking, enum bw_store_op op, bw_time within_ns)
         .op = op, .election = "nightly", .candidate = "ben", .value = "", .ttl_ns = BW_SEC};
     if (!asking->asked)
         add(asking, NULL);
-    assert_int_equal(bw_asked_ask(asking->asked, &request, within_ns), 0);
+    assert_int_equal(bw_asker_client_request(asking->asked, &request, within_ns), 0);
 }
 
-static void a_late_answer_is_unknown_and_comes_once(void **state)
+static void late_answer_is_unknown_and_delivered_once(void **state)
 {
     (void)state;
     struct asking asking = {0}, later = {0};
-    sqlite3 *db = lock(); /* the store itself would try for half a second */
-    bw_time asked_at = bw_asker_now();
+    sqlite3 *db = lock(); /* while it is locked, the store retries for half a second */
+    bw_time asked_at = bw_clock_boot();
     ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS);
     run_until(&asking.answers, 1);
     assert_int_equal(asking.outcome, BW_OUTCOME_UNKNOWN);
-    assert_true(bw_asker_now() - asked_at >= 30 * BW_MS);
+    assert_true(bw_clock_boot() - asked_at >= 30 * BW_MS);
     sqlite3_close(db);
-    ask(&later, BW_STORE_READ, PATIENCE_NS);
+    ask(&later, BW_STORE_READ, TIMEOUT_NS);
     run_until(&later.answers, 1);
     assert_int_equal(later.outcome, BW_OUTCOME_DONE);
-    assert_int_equal(asking.answers, 1); /* whether it happened or not: nothing more is said */
+    /* whether it took effect or not, no second answer follows */
+    assert_int_equal(asking.answers, 1);
 }
 
-static void a_request_the_store_does_not_take_is_unavailable_later_not_at_once(void **state)
+static void rejected_request_is_unavailable_from_the_loop(void **state)
 {
     (void)state;
     struct asking asking = {0};
     struct bw_store_request request = {.op = BW_STORE_READ, .election = "a/b", .candidate = "ben"};
     add(&asking, NULL);
-    assert_int_equal(bw_asked_ask(asking.asked, &request, BW_SEC), 0);
+    assert_int_equal(bw_asker_client_request(asking.asked, &request, BW_SEC), 0);
     assert_int_equal(asking.answers, 0); /* never from within the call */
     run_until(&asking.answers, 1);
     assert_int_equal(asking.outcome, BW_OUTCOME_UNAVAILABLE);
@@ -180,17 +183,17 @@ static void a_request_the_store_does_not_take_is_unavailable_later_not_at_once(v
 static void ask_badly(struct asking *asking)
 {
     struct bw_store_request request = {.op = BW_STORE_READ, .election = "a/b", .candidate = "ben"};
-    assert_int_equal(bw_asked_ask(asking->asked, &request, BW_SEC), 0);
+    assert_int_equal(bw_asker_client_request(asking->asked, &request, BW_SEC), 0);
 }
 
-/* A log that only knows the first reason of an absence leads its readers astray. */
-static void every_reason_of_an_absence_is_told_once(void **state)
+/* A log that shows only the first cause of an outage misleads its readers. */
+static void each_cause_of_an_outage_is_reported_once(void **state)
 {
     (void)state;
     struct asking asking = {0};
     sqlite3 *db = lock();
     for (int i = 0; i < 2; i++) {
-        ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS); /* no answer in time */
+        ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS); /* times out */
         run_until(&asking.answers, 2 * i + 1);
         assert_int_equal(went_away, i == 0 ? 1 : 2);
         ask_badly(&asking);
@@ -198,23 +201,23 @@ static void every_reason_of_an_absence_is_told_once(void **state)
         assert_int_equal(went_away, 2);
     }
     sqlite3_close(db);
-    ask(&asking, BW_STORE_READ, PATIENCE_NS);
+    ask(&asking, BW_STORE_READ, TIMEOUT_NS);
     run_until(&asking.answers, 5);
     assert_int_equal(came_back, 1);
-    ask_badly(&asking); /* once more since it was back */
+    ask_badly(&asking); /* reported again after the store came back */
     run_until(&asking.answers, 6);
     assert_int_equal(went_away, 3);
 }
 
-static void an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away(void **state)
+static void elector_steps_down_when_store_is_unreachable(void **state)
 {
     (void)state;
     struct asking asking = {0};
-    elect(&asking, "nightly", 2400 * BW_MS); /* a sixth of it is what a busy machine may cost */
+    elect(&asking, "nightly", 2400 * BW_MS); /* the TTL: each request may take a sixth of it */
     run_until(&asking.elected, 1);
     assert_int_equal(asking.elected, 1);
-    bw_time until = bw_asker_now() + 3000 * BW_MS;
-    bw_asked_alarm(asking.asked, until);
+    bw_time until = bw_clock_boot() + 3000 * BW_MS;
+    bw_asker_client_alarm(asking.asked, until);
     while (asking.rang == 0)
         uv_run(&loop, UV_RUN_ONCE);
     assert_true(asking.rang >= until);
@@ -222,27 +225,27 @@ static void an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away(
     sqlite3 *db = lock();
     run_until(&asking.lost, 1);
     assert_int_equal(asking.lost, 1);
-    assert_true(bw_asker_now() < asking.schedule.end);
+    assert_true(bw_clock_boot() < asking.schedule.end);
     sqlite3_close(db);
     run_until(&asking.released, 1);
-    bw_asked_step(asking.asked, BW_LEASE_STOP, false);
+    bw_asker_client_step(asking.asked, BW_LEASE_STOP, false);
     run_until(&asking.stopped, 1);
-    while (bw_asked_waits(asking.asked))
+    while (bw_asker_client_is_waiting(asking.asked))
         uv_run(&loop, UV_RUN_ONCE);
 }
 
-static void a_request_may_be_held_back_until_it_can_go(void **state)
+static void held_back_request_is_sent_when_released(void **state)
 {
     (void)state;
     struct asking asking = {.holds_back = true};
     struct asking other = {0};
     elect(&asking, "nightly", 3 * BW_SEC);
-    run_until(&asking.answers, 2); /* entered, read; the acquire waits */
-    ask(&other, BW_STORE_READ, PATIENCE_NS);
+    run_until(&asking.answers, 2); /* ENTER and READ are answered; ACQUIRE is held back */
+    ask(&other, BW_STORE_READ, TIMEOUT_NS);
     run_until(&other.answers, 1);
     assert_string_equal(other.holder, "");
     asking.holds_back = false;
-    bw_asked_go(asking.asked);
+    bw_asker_client_send_held(asking.asked);
     run_until(&asking.elected, 1);
     assert_int_equal(asking.elected, 1);
 }
@@ -267,11 +270,11 @@ int main(void)
 {
 #define in_scratch(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        in_scratch(a_late_answer_is_unknown_and_comes_once),
-        in_scratch(a_request_the_store_does_not_take_is_unavailable_later_not_at_once),
-        in_scratch(every_reason_of_an_absence_is_told_once),
-        in_scratch(an_elector_is_elected_renewed_and_steps_down_when_the_store_is_away),
-        in_scratch(a_request_may_be_held_back_until_it_can_go),
+        in_scratch(late_answer_is_unknown_and_delivered_once),
+        in_scratch(rejected_request_is_unavailable_from_the_loop),
+        in_scratch(each_cause_of_an_outage_is_reported_once),
+        in_scratch(elector_steps_down_when_store_is_unreachable),
+        in_scratch(held_back_request_is_sent_when_released),
         in_scratch(five_hundred_electors_share_a_store_and_a_timer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,22 +1,27 @@
-/* What waiting costs on a store, and who is served: many candidates wait for one leadership, which
- * goes from hand to hand.
+/* Measures what waiting costs on a store, and which candidate is served: many candidates wait for
+ * one leadership, which is handed over again and again.
  *
  *     store-crowd URL CANDIDATES HAND-OVERS [CHURN]
  *
- * Each candidate is the elector that `bellwether run` has, with a store of its own as its own
- * process would have; all share one loop here. They come one behind the other. CHURN of them are
- * not steady: before each hand-over one of these, chosen at random, leaves if it is there and comes
- * if it is not.
+ * Each candidate is the elector of `bellwether run`, with its own connection to the store, as in a
+ * process of its own; all share one loop here. They arrive one after the other. CHURN of them are
+ * not steady: before each hand-over a random one of these leaves if it is present, or enters if it
+ * is not.
  *
- * Prints a line of names and values, per hand-over: `told`, how many others had their watch
- * answered; `ask`, how many of them asked for the lead; `requests`, all but watches, which some
- * stores keep at the server and some here. Then how long it took from the release, and over all who
- * was served.
+ * Prints a line of names and values. Per hand-over:
+ * - `told`: how many other candidates had their watch answered
+ * - `ask`: how many of them sent an ACQUIRE
+ * - `requests`: all requests except watches, which some stores keep on the server and others
+ *   locally
  *
- * Ends with 1 if, on a store that serves in order, somebody was served before one that came
- * earlier, or more were told than the next one and one that has just come. At its end all are left
- * behind, as by a killed process: the election's name is used once. */
+ * Then how long the hand-over took from the release, and which candidates were served in total.
+ *
+ * Exits with 1 if, on a store with the trait QUEUE, a candidate was served before one that arrived
+ * earlier, or if more watches were answered than those of the next candidate and of one that has
+ * just arrived. At the end all candidates are left behind, as by a killed process: each run uses a
+ * new election name. */
 #include "core/base/rng.h"
+#include "os/clock.h"
 #include "store/asker/asker.h"
 
 #include <inttypes.h>
@@ -26,30 +31,33 @@
 #include <sys/resource.h>
 #include <uv.h>
 
-#define TTL_NS       (40 * BW_SEC)
-#define RETRY_NS     BW_SEC
-#define TICK_MS      2u
-#define OPENING_MAX  32u               /* stores that connect at once */
-#define REST_NS      (250 * BW_MS)     /* a leadership, at least: by then all wait again */
-#define REST_MOST_NS (3 * BW_SEC)      /* and at most, where candidates look again and again */
-#define PATIENCE_NS  (5 * 60 * BW_SEC) /* until it has hung */
+#define TTL_NS      (40 * BW_SEC)
+#define RETRY_NS    BW_SEC
+#define TICK_MS     2u
+#define OPENING_MAX 32u /* stores that connect at the same time */
+/* minimum duration of a leadership: all candidates wait again by then */
+#define REST_NS      (250 * BW_MS)
+#define REST_MOST_NS (3 * BW_SEC)      /* maximum, for stores whose candidates poll */
+#define TIMEOUT_NS   (5 * 60 * BW_SEC) /* a run that takes longer hangs */
 
-enum phase { OPENING, GATHERING, RESTING, PASSING };
+enum phase { OPENING, GATHERING, IDLE, PASSING };
 
 struct crowd;
 
 struct candidate {
     struct crowd *crowd;
     struct bw_asker *asker;
-    struct bw_asked *asked; /* first one that asks whether the store is there, then the elector */
+    struct bw_asker_client *asked; /* first a client that probes the store, then the elector */
     char id[32];
-    bool ready;     /* its store has answered */
-    bool here;      /* takes part */
-    bool arrived;   /* and waits, or has led */
-    bool gone;      /* its elector has stopped and may be freed */
-    uint64_t since; /* which arrival this was; leading ends it, and the end of that is a new one */
-    uint32_t waited, passed; /* hand-overs since then: all, and those to one that came later */
-    uint32_t told_in;        /* the last hand-over that it was told of */
+    bool ready;   /* its store has answered */
+    bool here;    /* is a candidate */
+    bool arrived; /* is waiting, or has led */
+    bool gone;    /* its elector has stopped and may be freed */
+    /* order of arrival: lower means earlier; a candidate that releases arrives again */
+    uint64_t since;
+    /* hand-overs since its arrival: all of them, and those to candidates that arrived later */
+    uint32_t waited, passed;
+    uint32_t told_in; /* last hand-over in which its watch was answered */
     uint32_t led;
 };
 
@@ -64,12 +72,12 @@ struct crowd {
     uint32_t opened, ready, started;
     enum phase phase;
     bw_time phase_since;
-    bool counts;  /* what happens now is the hand-over's doing */
-    bool churned; /* before this hand-over */
+    bool counts;  /* a hand-over is in progress: answered watches and requests are counted */
+    bool churned; /* one candidate has come or gone before this hand-over */
     struct candidate *leader, *former;
     struct bw_rng rng;
     uint64_t arrivals, released_ns;
-    /* what came of it */
+    /* results */
     uint32_t handovers, in_order, longest_wait, most_passed;
     uint64_t told, asked, requests;
     double *took_ms;
@@ -78,7 +86,7 @@ struct crowd {
 static void become(struct crowd *crowd, enum phase phase)
 {
     crowd->phase = phase;
-    crowd->phase_since = bw_asker_now();
+    crowd->phase_since = bw_clock_boot();
 }
 
 static bool is_steady(const struct candidate *c)
@@ -96,9 +104,10 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* ---- what one candidate does ---- */
+/* ---- one candidate ---- */
 
-/* Who came earlier and waits on has been passed over. */
+/* Counts a hand-over to `winner`. Every candidate that arrived earlier and still waits was passed
+ * over. */
 static void count_handover(struct candidate *winner)
 {
     struct crowd *crowd = winner->crowd;
@@ -129,7 +138,7 @@ static void on_elected(struct candidate *c)
     c->waited = c->passed = 0;
     c->arrived = true;
     if (crowd->phase == PASSING)
-        become(crowd, RESTING);
+        become(crowd, IDLE);
 }
 
 static void on_act(void *context, const struct bw_lease_action *action)
@@ -141,7 +150,7 @@ static void on_act(void *context, const struct bw_lease_action *action)
     } else if (action->kind == BW_LEASE_STEP_DOWN) {
         if (action->reason != BW_LEASE_RESIGNED)
             fprintf(stderr, "%s stepped down: %s\n", c->id, bw_lease_loss_name(action->reason));
-        bw_asked_step(c->asked, BW_LEASE_WORK_DEAD, false);
+        bw_asker_client_step(c->asked, BW_LEASE_WORK_DEAD, false);
     } else if (action->kind == BW_LEASE_RELEASED) {
         c->since = crowd->arrivals++;
     } else if (action->kind == BW_LEASE_STOPPED) {
@@ -183,14 +192,14 @@ static void on_stepped(void *context)
 {
     struct candidate *c = context;
     struct bw_lease_status status;
-    if (c->arrived || !c->here || bw_asked_waits(c->asked))
+    if (c->arrived || !c->here || bw_asker_client_is_waiting(c->asked))
         return;
-    bw_lease_status(bw_asked_lease(c->asked), &status);
+    bw_lease_status(bw_asker_client_lease(c->asked), &status);
     if (strcmp(status.state, "waiting") == 0 && status.leader[0])
         c->arrived = true;
 }
 
-static const struct bw_asked_hooks hooks = {
+static const struct bw_asker_client_hooks hooks = {
     .act = on_act, .before = before, .answer = on_answer, .stepped = on_stepped};
 
 static void give_up(const struct candidate *c, const char *why)
@@ -204,17 +213,17 @@ static void open_store(struct candidate *c)
     char why[BW_WHY_MAX + 1];
     if (bw_asker_open(&c->asker, c->crowd->url, &c->crowd->loop, NULL, why) != 0)
         give_up(c, why);
-    if (bw_asked_new(&c->asked, c->asker, NULL, &hooks, c) != 0)
+    if (bw_asker_client_new(&c->asked, c->asker, NULL, &hooks, c) != 0)
         give_up(c, "no memory left");
 }
 
-/* Is the store there? What connects is not, yet. */
+/* Tests whether the store has connected. */
 static void probe(struct candidate *c)
 {
     struct bw_store_request request = {
         .op = BW_STORE_READ, .election = c->crowd->election, .candidate = c->id, .ttl_ns = TTL_NS};
-    if (!bw_asked_waits(c->asked))
-        bw_asked_ask(c->asked, &request, 10 * BW_SEC);
+    if (!bw_asker_client_is_waiting(c->asked))
+        bw_asker_client_request(c->asked, &request, 10 * BW_SEC);
 }
 
 static void come(struct candidate *c)
@@ -224,23 +233,23 @@ static void come(struct candidate *c)
                                      .value = "",
                                      .terms = {.ttl_ns = TTL_NS, .drift_ppm = 10000},
                                      .retry_ns = RETRY_NS};
-    bw_asked_free(c->asked);
-    if (bw_asked_new(&c->asked, c->asker, &config, &hooks, c) != 0)
+    bw_asker_client_free(c->asked);
+    if (bw_asker_client_new(&c->asked, c->asker, &config, &hooks, c) != 0)
         give_up(c, "no memory left");
     c->here = true;
     c->arrived = c->gone = false;
     c->waited = c->passed = 0;
     c->since = c->crowd->arrivals++;
-    bw_asked_step(c->asked, BW_LEASE_START, false);
+    bw_asker_client_step(c->asked, BW_LEASE_START, false);
 }
 
 static void leave(struct candidate *c)
 {
     c->here = false;
-    bw_asked_step(c->asked, BW_LEASE_STOP, false);
+    bw_asker_client_step(c->asked, BW_LEASE_STOP, false);
 }
 
-/* ---- what all do, in turn ---- */
+/* ---- phases of the test ---- */
 
 static void open_some(struct crowd *crowd)
 {
@@ -264,20 +273,20 @@ static void gather(struct crowd *crowd)
     if (crowd->started < crowd->count)
         come(&crowd->all[crowd->started++]);
     else
-        become(crowd, RESTING);
+        become(crowd, IDLE);
 }
 
 static bool is_quiet(const struct crowd *crowd)
 {
     for (uint32_t i = 0; i < crowd->count; i++) {
         const struct candidate *c = &crowd->all[i];
-        if (c->here && (!c->arrived || bw_asked_waits(c->asked)))
+        if (c->here && (!c->arrived || bw_asker_client_is_waiting(c->asked)))
             return false;
     }
     return true;
 }
 
-/* One that is not steady comes or goes; false: there is none. */
+/* One unsteady candidate comes or goes. Returns false if there is none. */
 static bool come_or_go(struct crowd *crowd)
 {
     if (crowd->churn == 0 || crowd->churned)
@@ -293,28 +302,28 @@ static bool come_or_go(struct crowd *crowd)
     return true;
 }
 
-static void rest(struct crowd *crowd)
+static void idle(struct crowd *crowd)
 {
-    bw_time rested = bw_asker_now() - crowd->phase_since;
+    bw_time rested = bw_clock_boot() - crowd->phase_since;
     if (rested < REST_NS || (!is_quiet(crowd) && rested < REST_MOST_NS))
         return;
     if (crowd->handovers == crowd->wanted) {
         uv_stop(&crowd->loop);
     } else if (come_or_go(crowd)) {
-        become(crowd, RESTING);
+        become(crowd, IDLE);
     } else {
         crowd->former = crowd->leader;
         crowd->churned = false;
         crowd->counts = true;
         become(crowd, PASSING);
-        bw_asked_step(crowd->leader->asked, BW_LEASE_RESIGN, false);
+        bw_asker_client_step(crowd->leader->asked, BW_LEASE_RESIGN, false);
     }
 }
 
 static void on_tick(uv_timer_t *timer)
 {
     struct crowd *crowd = timer->data;
-    if (bw_asker_now() - crowd->phase_since > PATIENCE_NS) {
+    if (bw_clock_boot() - crowd->phase_since > TIMEOUT_NS) {
         fprintf(stderr, "hung in phase %d, hand-over %u\n", (int)crowd->phase, crowd->handovers);
         exit(1);
     }
@@ -322,11 +331,11 @@ static void on_tick(uv_timer_t *timer)
         open_some(crowd);
     else if (crowd->phase == GATHERING)
         gather(crowd);
-    else if (crowd->phase == RESTING)
-        rest(crowd);
+    else if (crowd->phase == IDLE)
+        idle(crowd);
 }
 
-/* ---- the tale ---- */
+/* ---- report ---- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -334,7 +343,7 @@ static int by_value(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-static int tell(const struct crowd *crowd)
+static int report(const struct crowd *crowd)
 {
     uint32_t served = 0, n = crowd->handovers;
     for (uint32_t i = 0; i < crowd->count; i++)
@@ -376,7 +385,8 @@ int main(int argc, char **argv)
     crowd.took_ms = calloc(crowd.wanted, sizeof *crowd.took_ms);
     if (!crowd.ops || !crowd.all || !crowd.took_ms || crowd.wanted == 0 ||
         crowd.count < crowd.churn + 2) {
-        fprintf(stderr, "%s\n", crowd.ops ? "two steady candidates and a hand-over at least" : why);
+        fprintf(stderr, "%s\n",
+                crowd.ops ? "need at least two steady candidates and one hand-over" : why);
         return 64;
     }
     allow_many_files();
@@ -388,5 +398,5 @@ int main(int argc, char **argv)
     become(&crowd, OPENING);
     uv_timer_start(&crowd.tick, on_tick, 0, TICK_MS);
     uv_run(&crowd.loop, UV_RUN_DEFAULT);
-    return tell(&crowd);
+    return report(&crowd);
 }

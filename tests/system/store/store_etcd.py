@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The etcd store on real servers, one and three: the conformance suite, faults, strangers (etcdctl, Go), TLS and users,
+"""The etcd store on real servers, one and three: the conformance suite, faults, foreign clients (etcdctl, Go), TLS, users and
 hostile replies.
 
     store_etcd.py BELLWETHER WITNESS CONFORMANCE [--long] [NAME...]
 
---long adds the suite over TLS with a user, and a crowd of 1,000 that waits."""
+--long adds the suite over TLS with a user, and 1,000 waiting candidates."""
 import json
 import os
 import shutil
@@ -25,9 +25,9 @@ from store_lib import SANITIZED, Place, Server, Suite, free_ports, program  # no
 LONG = "--long" in sys.argv
 sys.argv = [word for word in sys.argv if word != "--long"]
 suite = Suite()
-PATIENCE_S = 60.0  # nothing is judged by it
+TIMEOUT_S = 60.0  # timeout of waits; no result depends on it
 PASSWORD = "s3cret-and-only-in-a-file"
-QUICK = ["--heartbeat-interval", "50", "--election-timeout", "500"]  # of the cluster's own leader
+QUICK = ["--heartbeat-interval", "50", "--election-timeout", "500"]  # timing of the cluster's own leader
 
 
 def say(text):
@@ -78,7 +78,7 @@ class Cluster:
         return f"etcd://{self.endpoints()}{path}"
 
     def leader(self):
-        """The number of the member that leads the others."""
+        """The index of the member that is the cluster's leader."""
         def known():
             """the cluster to have a leader"""
             out = self.ctl("endpoint", "status", "-w", "json", check=False).stdout
@@ -86,7 +86,7 @@ class Cluster:
                 if entry["Status"]["leader"] == entry["Status"]["header"]["member_id"]:
                     return [self.ports.index(int(entry["Endpoint"].rsplit(":", 1)[1]))]
             return None
-        return wait_for(known, PATIENCE_S, 0.05)[0]
+        return wait_for(known, TIMEOUT_S, 0.05)[0]
 
 
 def status(url, election="e"):
@@ -97,9 +97,9 @@ def status(url, election="e"):
 
 def in_line(url, count, election="e"):
     def enough():
-        """so many candidates in line"""
+        """`count` candidates in the queue"""
         return len(status(url, election).get("candidates", [])) >= count
-    wait_for(enough, PATIENCE_S, 0.02)
+    wait_for(enough, TIMEOUT_S, 0.02)
 
 
 # ---- the suite ----
@@ -119,13 +119,13 @@ def a_leadership_is_handed_over_by_watch():
         with suite.room(url, ttl="10s", kill_after="1s") as room:
             gaps = []
             room.candidate("ada")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             room.candidate("ben")
             in_line(url, 2)
             for i in range(1, 8):
-                time.sleep(0.3)  # the one that waits has put its watch
+                time.sleep(0.3)  # the waiting candidate has started its watch
                 assert suite.command("resign", "--store", url, "--election", "e")[0] == 0
-                start = room.started(i + 1, PATIENCE_S)
+                start = room.started(i + 1, TIMEOUT_S)
                 last = [line for line in room.lines() if line[0] in ("signal", "end")][-1]
                 gaps.append((int(start[3]) - int(last[3])) / 1e6)
             room.judge()
@@ -136,30 +136,30 @@ def a_leadership_is_handed_over_by_watch():
 
 
 @suite.test
-def a_killed_holder_is_followed_after_its_ttl():
+def successor_leads_after_ttl_when_holder_is_killed():
     with Place("etcd") as place:
         url = Cluster(place).url()
         with suite.room(url, ttl="2s") as room:
             ada = room.candidate("ada", options=["--value", "http://ada"])
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             ben = room.candidate("ben")
-            assert ben.said("leader", PATIENCE_S)["leader"] == "ada"
+            assert ben.said("leader", TIMEOUT_S)["leader"] == "ada"
             assert status(url)["value"] == "http://ada"
             guardian, work = ada.guardian(), int(room.starts()[0][2])
             for pid in (guardian, ada.pid):
                 send(pid, signal.SIGKILL)
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             assert not lives(work)
 
             def settled():
-                """what Ada owed to be settled"""
+                """Ada's owed work to be settled"""
                 return status(url)["owed"] == []
-            wait_for(settled, PATIENCE_S, 0.05)
+            wait_for(settled, TIMEOUT_S, 0.05)
             room.judge()
 
 
 @suite.test
-def a_stopped_holder_is_followed_and_its_late_write_is_rejected():
+def late_write_is_rejected_when_holder_was_stopped():
     with Place("etcd") as place:
         cluster = Cluster(place)
         script = place.file("guard.sh", suite.command("guard", "print", "etcd")[1])
@@ -170,21 +170,21 @@ def a_stopped_holder_is_followed_and_its_late_write_is_rejected():
             return done.returncode, done.stderr
         with suite.room(cluster.url(), ttl="2s") as room:
             ada = room.candidate("ada")
-            first = room.started(1, PATIENCE_S)
+            first = room.started(1, TIMEOUT_S)
             assert write(first[1], "ada") == (0, "")
             for pid in (ada.pid, ada.guardian(), int(first[2])):
                 send(pid, signal.SIGSTOP)
             room.candidate("ben")
-            second = room.started(2, PATIENCE_S)
+            second = room.started(2, TIMEOUT_S)
             assert write(second[1], "ben") == (0, "")
-            code, err = write(first[1], "ada, late")  # what she would send, had she been on another machine
+            code, err = write(first[1], "ada, late")  # the write she would send from another machine
             assert code == 77 and "ESTALE" in err, (code, err)
             assert cluster.ctl("get", "--print-value-only", "ledger/last").stdout.strip() == "ben"
             room.judge()
 
 
 @suite.test
-def the_guard_rejects_what_is_stale_or_has_no_token():
+def guard_rejects_stale_or_missing_token():
     with Place("etcd") as place:
         cluster = Cluster(place)
         script = place.file("guard.sh", suite.command("guard", "print", "etcd")[1])
@@ -207,15 +207,15 @@ def the_guard_rejects_what_is_stale_or_has_no_token():
 # ---- faults ----
 
 @suite.test
-def the_holder_outlives_the_loss_of_each_member():
+def holder_stays_when_one_member_fails():
     with Place("etcd") as place:
         cluster = Cluster(place, 3, QUICK)
         with suite.room(cluster.url(), ttl="6s", retry="200ms") as room:
             ada = room.candidate("ada")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             room.candidate("ben")
             in_line(cluster.url(), 2)
-            for i in range(3):  # whichever of them the candidates talk to, and the cluster's leader too
+            for i in range(3):  # each member in turn: the ones that candidates use, and the cluster's leader
                 cluster.members[i].pause()
                 time.sleep(4)
                 cluster.members[i].resume()
@@ -227,103 +227,103 @@ def the_holder_outlives_the_loss_of_each_member():
             assert len(room.starts()) == 1
             cluster.members[leader].start()
             ada.signal(signal.SIGTERM)
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             room.judge()
 
 
 @suite.test
-def a_store_cut_off_stops_the_work_in_time():
+def work_stops_in_time_when_store_is_cut_off():
     with Place("etcd") as place:
         cluster = Cluster(place, 3, QUICK)
         proxies = [place.proxy(port) for port in cluster.ports]
         with suite.room("etcd://" + ",".join(f"127.0.0.1:{p.port}" for p in proxies), ttl="2s", retry="200ms") as room:
             ada = room.candidate("ada")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             for i, fault in enumerate(("cut", "drop", "mute")):
                 for proxy in proxies:
                     getattr(proxy, fault)()
-                assert ada.said("step-down", PATIENCE_S, i + 1)["reason"] == "unreachable"
-                ada.said("confirmed-dead", PATIENCE_S, i + 1)
+                assert ada.said("step-down", TIMEOUT_S, i + 1)["reason"] == "unreachable"
+                ada.said("confirmed-dead", TIMEOUT_S, i + 1)
                 for proxy in proxies:
                     proxy.heal()
-                room.started(i + 2, PATIENCE_S)
+                room.started(i + 2, TIMEOUT_S)
             for proxy in proxies:
                 proxy.delay(1.5)
-            ada.said("step-down", PATIENCE_S, 4)
+            ada.said("step-down", TIMEOUT_S, 4)
             for proxy in proxies:
                 proxy.heal()
-            room.started(5, PATIENCE_S)
+            room.started(5, TIMEOUT_S)
             room.judge()
 
 
 @suite.test
-def a_server_killed_or_paused_stops_the_work_and_the_token_grows_over_its_restart():
+def work_stops_when_server_fails_and_token_grows_after_restart():
     with Place("etcd") as place:
         cluster = Cluster(place)
         with suite.room(cluster.url(), ttl="2s", retry="200ms") as room:
             candidates = [room.candidate("ada"), room.candidate("ben")]
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             server = cluster.members[0]
             for i, (away, back) in enumerate(((server.kill, server.start), (server.pause, server.resume))):
-                leader = wait_for(lambda: next((c for c in candidates if c.leads()), None), PATIENCE_S)
+                leader = wait_for(lambda: next((c for c in candidates if c.leads()), None), TIMEOUT_S)
                 lost = len(leader.events("step-down"))
                 away()
-                assert leader.said("step-down", PATIENCE_S, lost + 1)["reason"] == "unreachable"
-                leader.said("confirmed-dead", PATIENCE_S, lost + 1)
+                assert leader.said("step-down", TIMEOUT_S, lost + 1)["reason"] == "unreachable"
+                leader.said("confirmed-dead", TIMEOUT_S, lost + 1)
                 back()
-                room.started(i + 2, PATIENCE_S)
+                room.started(i + 2, TIMEOUT_S)
             room.judge()
 
 
 @suite.test
-def a_server_that_forgot_everything_lets_nobody_in_too_early():
+def no_candidate_leads_too_early_when_server_lost_its_data():
     with Place("etcd") as place:
         cluster = Cluster(place)
         for i in range(50):
             cluster.ctl("put", "some", str(i))  # so that its revisions are higher than a new server's
         with suite.room(cluster.url(), ttl="4s", retry="200ms") as room:
             ada = room.candidate("ada")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             ben = room.candidate("ben")
             in_line(cluster.url(), 2)
             ada.signal(signal.SIGSTOP)  # she does not notice; her guardian does, in time
             cluster.members[0].kill()
             shutil.rmtree(os.path.join(place.dir, "data0"))
             cluster.members[0].start()
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             assert "lost data" in json.dumps(ben.events()), ben.events()
             ada.signal(signal.SIGCONT)
-            ada.said("step-down", PATIENCE_S)
+            ada.said("step-down", TIMEOUT_S)
             overlaps = [line for line in room.lines() if line[0] == "overlap"]
             assert not overlaps, overlaps
 
 
 @suite.test
-def two_clusters_are_not_taken_for_one():
+def hosts_of_two_clusters_are_rejected():
     with Place("etcd") as place, Place("other") as other:
         one, two = Cluster(place), Cluster(other)
         proxy = place.proxy(one.ports[0])
         with suite.room(f"etcd://127.0.0.1:{proxy.port},{two.endpoints()}", ttl="2s", retry="200ms") as room:
             proxy.cut()
             ada = room.candidate("ada")
-            room.started(1, PATIENCE_S)  # in the second cluster
+            room.started(1, TIMEOUT_S)  # in the second cluster
             two.members[0].kill()
-            ada.said("store-away", PATIENCE_S)  # for another reason first: no host is there
+            ada.said("store-unavailable", TIMEOUT_S)  # first with another cause: no server is running
             proxy.heal()
-            ada.said("step-down", PATIENCE_S)
+            ada.said("step-down", TIMEOUT_S)
 
             def named():
-                """the reason to be named"""
-                return "several clusters" in json.dumps(ada.events())
-            wait_for(named, PATIENCE_S, 0.05)
+                """the cause to be reported"""
+                return "different clusters" in json.dumps(ada.events())
+            wait_for(named, TIMEOUT_S, 0.05)
             assert one.ctl("get", "--prefix", "e/", "--keys-only").stdout.strip() == ""
             two.members[0].start()
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             room.judge()
 
 
 @suite.test
-def a_lost_reply_to_acquire_is_found_again():
+def lost_acquire_reply_is_recognised():
     with Place("etcd") as place:
         cluster = Cluster(place)
         proxy = place.proxy(cluster.ports[0])
@@ -337,19 +337,19 @@ def a_lost_reply_to_acquire_is_found_again():
         proxy.replace(swallow)
         with suite.room(f"etcd://127.0.0.1:{proxy.port}", ttl="10s", kill_after="1s", retry="200ms") as room:
             ada = room.candidate("ada")
-            start = room.started(1, PATIENCE_S)
+            start = room.started(1, TIMEOUT_S)
             assert swallowed and int(start[1]) == status(cluster.url())["token"]
             assert len(ada.events("elected")) == 1, ada.events("elected")
             room.judge()
 
 
 @suite.test
-def a_place_in_line_survives_the_servers_restart():
+def queue_position_survives_server_restart():
     with Place("etcd") as place:
         cluster = Cluster(place)
         with suite.room(cluster.url(), ttl="8s", kill_after="1s", retry="200ms") as room:
             ada = room.candidate("ada")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             room.candidate("ben")
             in_line(cluster.url(), 2)
             room.candidate("cleo")
@@ -357,38 +357,38 @@ def a_place_in_line_survives_the_servers_restart():
             cluster.members[0].restart()
             assert [c["id"] for c in status(cluster.url())["candidates"]] == ["ada", "ben", "cleo"]
             ada.signal(signal.SIGTERM)
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             assert status(cluster.url())["leader"] == "ben"
             room.judge()
 
 
 @suite.test
-def a_named_successor_leads_before_those_in_line():
+def named_successor_leads_before_queued_candidates():
     with Place("etcd") as place:
         url = Cluster(place).url()
         with suite.room(url, ttl="5s", retry="1s") as room:
             room.candidate("ada")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             for count, name in enumerate(("ben", "cleo", "dora"), 2):
                 room.candidate(name)
                 in_line(url, count)
             code, out, err = suite.command("transfer", "--to", "dora", "--store", url, "--election", "e")
             assert code == 0, (out, err)
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             assert status(url)["leader"] == "dora", status(url)
             room.judge()
 
 
 @suite.test
-def a_preferred_candidate_gets_the_lead_from_another():
+def candidate_with_higher_priority_takes_over_leadership():
     with Place("etcd") as place:
         suite.preferred_candidate_gets_the_lead(Cluster(place).url())
 
 
-# ---- strangers ----
+# ---- foreign clients ----
 
 def etcdctl_elect(place, cluster, election, value):
-    """`etcdctl elect`; its process. It says its key when it leads, and resigns on SIGINT."""
+    """Starts `etcdctl elect`; returns its process. It prints its key when it leads, and resigns on SIGINT."""
     log = open(os.path.join(place.dir, value), "wb")
     process = subprocess.Popen(cluster.ctl_words("elect", election, value), env=dict(os.environ, ETCDCTL_API="3"),
                                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -412,41 +412,41 @@ def etcdctl_and_bellwether_exclude_each_other():
         for prefix, election in (("", "e"), ("/jobs/night", "jobs/night/e")):
             url, stranger, late = cluster.url(prefix), "stranger" + prefix[-5:], "late" + prefix[-5:]
             first = etcdctl_elect(place, cluster, election, stranger)
-            wait_for(leads(place, stranger), PATIENCE_S, 0.02)
+            wait_for(leads(place, stranger), TIMEOUT_S, 0.02)
             with suite.room(url, ttl="3s") as room:
                 ada = room.candidate("ada")
-                assert ada.said("leader", PATIENCE_S)["leader"] == stranger
+                assert ada.said("leader", TIMEOUT_S)["leader"] == stranger
                 seen = status(url)
                 assert seen["leader"] == stranger and not room.starts(), seen
                 first.send_signal(signal.SIGINT)
-                token = int(room.started(1, PATIENCE_S)[1])
+                token = int(room.started(1, TIMEOUT_S)[1])
                 assert token > seen["token"]
                 second = etcdctl_elect(place, cluster, election, late)
                 in_line(url, 2)
                 assert not leads(place, late)()
                 shown = cluster.ctl("get", "--prefix", election + "/", "--keys-only").stdout.split()
-                assert len(shown) == 2, shown  # nothing of ours but the two places
+                assert len(shown) == 2, shown  # only the two election keys
                 assert suite.command("resign", "--store", url, "--election", "e")[0] == 0
-                wait_for(leads(place, late), PATIENCE_S, 0.02)
+                wait_for(leads(place, late), TIMEOUT_S, 0.02)
                 assert status(url)["leader"] == late
                 second.send_signal(signal.SIGINT)
-                room.started(2, PATIENCE_S)
+                room.started(2, TIMEOUT_S)
                 room.judge()
 
 
 @suite.test
-def a_stranger_that_goes_before_anybody_looked_again_is_owed():
-    """On a slow line a candidate looks at who leads before its own place is given to it."""
+def foreign_leader_that_leaves_unseen_is_owed():
+    """On a slow connection a candidate reads the current leader before it gets its own position in the queue."""
     with Place("etcd") as place:
         cluster = Cluster(place)
         cluster.ctl("put", "e/1", "gopher")
         line = place.proxy(cluster.ports[0])
         line.delay(0.1)
-        with suite.room(f"etcd://127.0.0.1:{line.port}", ttl="60s") as room:  # nobody looks again by itself in this time
+        with suite.room(f"etcd://127.0.0.1:{line.port}", ttl="60s") as room:  # no candidate reads again by itself within this time
             room.candidate("ada")
             in_line(cluster.url(), 2)
             cluster.ctl("del", "e/1")
-            room.started(1, PATIENCE_S)
+            room.started(1, TIMEOUT_S)
             owed = status(cluster.url())["owed"]
             assert owed == [{"id": "gopher", "containment": ""}], owed
 
@@ -467,9 +467,9 @@ def go_and_bellwether_exclude_each_other():
             first = go("gopher")
             token = int(first.stdout.readline().split()[1])
             ada = room.candidate("ada")
-            assert ada.said("leader", PATIENCE_S)["leader"] == "gopher"
-            first.kill()  # its lease runs out: nobody knows whether its work has ended
-            start = room.started(1, PATIENCE_S)
+            assert ada.said("leader", TIMEOUT_S)["leader"] == "gopher"
+            first.kill()  # its lease expires: it is unknown whether its work has ended
+            start = room.started(1, TIMEOUT_S)
             assert int(start[1]) > token
             owed = status(cluster.url())["owed"]
             assert owed == [{"id": "gopher", "containment": ""}], owed
@@ -481,14 +481,14 @@ def go_and_bellwether_exclude_each_other():
             in_line(cluster.url(), 2)
             second.stdin.write("resign\n")
             second.stdin.flush()
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             room.judge()
 
 
-# ---- who may, and how it is reached ----
+# ---- authorization and TLS ----
 
 def certificates(place):
-    """An authority, and certificates by it for 127.0.0.1 and for a user called lead."""
+    """Makes a CA, and certificates for 127.0.0.1 and for the user lead."""
     openssl, path = program("openssl", "openssl"), place.folder("tls")
 
     def run(*words):
@@ -505,7 +505,7 @@ def certificates(place):
 
 
 def guarded_cluster(place, more=()):
-    """TLS only, and only user lead may use elections below jobs/; (cluster, tls, the URL without a user's proof)."""
+    """A cluster with TLS only, where only user lead may use elections below jobs/. Returns (cluster, tls, URL without credentials)."""
     tls = certificates(place)
     cluster = Cluster(place, 1, ["--auth-token-ttl", "2", *more], tls=tls)
     for words in (("user", "add", "root:" + PASSWORD), ("user", "add", "lead:" + PASSWORD), ("role", "add", "elections"),
@@ -523,14 +523,14 @@ def a_user_leads_over_tls_and_its_token_is_renewed():
         secret = place.file("secret", PASSWORD + "\n", 0o600)
         with suite.room(f"etcds://lead@{tail}&password-file={secret}", ttl="3s") as room:
             ada = room.candidate("ada")
-            room.started(1, PATIENCE_S)
-            time.sleep(5)  # longer than the server keeps a token that nobody uses, and than the lease
+            room.started(1, TIMEOUT_S)
+            time.sleep(5)  # longer than the server keeps an unused auth token, and longer than the lease
             assert not ada.events("step-down"), ada.events("step-down")
-            cluster.members[0].restart(wait=False)  # it forgets all tokens
+            cluster.members[0].restart(wait=False)  # it forgets all auth tokens
             ben = room.candidate("ben", env={"ETCDCTL_PASSWORD": PASSWORD})
-            ben.said("leader", PATIENCE_S)
+            ben.said("leader", TIMEOUT_S)
             ada.signal(signal.SIGTERM)
-            room.started(2, PATIENCE_S)
+            room.started(2, TIMEOUT_S)
             room.judge()
             for candidate in (ada, ben):
                 with open(candidate.errors, encoding="utf-8") as file:
@@ -538,7 +538,7 @@ def a_user_leads_over_tls_and_its_token_is_renewed():
 
 
 @suite.test
-def who_may_not_is_told_so():
+def unauthorized_user_gets_a_clear_error():
     with Place("etcd") as place:
         _, tls, tail = guarded_cluster(place)
         wrong = place.file("wrong", "wrong-" + PASSWORD, 0o600)
@@ -552,7 +552,7 @@ def who_may_not_is_told_so():
             (f"etcds://lead@{tail.replace('127.0.0.1', 'localhost')}&password-file={right}", "certificate", 69),
             (f"etcd://lead@{tail.split('?')[0]}?password-file={right}", "", 69),
         ]
-        for url, why, expected in cases:  # 64: the same answer would come for ever, so nobody waits for another
+        for url, why, expected in cases:  # 64: retrying cannot help, so the command exits
             wait = "60s" if expected == 64 else "3s"
             code, out, err = suite.command("run", "--store", url, "--election", "e", "--wait", wait, "--", "true")
             assert code == expected and why in err, (url, code, out, err)
@@ -560,7 +560,7 @@ def who_may_not_is_told_so():
 
 
 @suite.test
-def a_client_certificate_is_proof_enough():
+def client_certificate_authenticates_without_password():
     with Place("etcd") as place:
         tls = certificates(place)
         cluster = Cluster(place, 1, ["--trusted-ca-file", tls["ca"], "--client-cert-auth"], tls=tls)
@@ -573,7 +573,7 @@ def a_client_certificate_is_proof_enough():
 
 
 def crowd(cluster, count, rounds):
-    """So many wait; the leader gives up so many times. Who wakes is counted by the program, who asks by the server."""
+    """`count` candidates wait; the leader resigns `rounds` times. The program counts woken candidates, the server counts requests."""
     def transactions():
         with urllib.request.urlopen(f"http://127.0.0.1:{cluster.ports[0]}/metrics", timeout=60) as page:
             lines = [line.split() for line in page.read().decode().splitlines()]
@@ -600,13 +600,13 @@ if LONG:
             suite.run_conformance("tls", f"etcds://lead@{tail}&password-file={secret}")
 
     @suite.test
-    def of_a_thousand_who_wait_one_wakes():
+    def one_of_a_thousand_waiting_candidates_wakes():
         with Place("etcd") as place:
             crowd(Cluster(place), 1000, 50)
 
 
 @suite.test
-def of_fifty_who_wait_one_wakes():
+def one_of_fifty_waiting_candidates_wakes():
     with Place("etcd") as place:
         crowd(Cluster(place), 50, 10)
 
@@ -614,12 +614,12 @@ def of_fifty_who_wait_one_wakes():
 # ---- bad input ----
 
 @suite.test
-def bad_urls_are_refused():
+def invalid_etcd_urls_are_rejected():
     cases = [
         ("etcd://", "host"), ("etcd://h:0", "port"), ("etcd://h:99999", "port"), ("etcd://h?colour=red", "colour"),
         ("etcd://h?ca-file=/x", "etcds"), ("etcds://h?ca-file=/nonexistent", "/nonexistent"), ("etcd://u@h", "password"),
         ("etcd://u@h?password-file=/nonexistent", "/nonexistent"), ("etcds://h?cert-file=/x", "go together"),
-        ("etcd://h//x", "begins with"), ("etcd://h/" + "x" * 300, "longer"), ("etcd://a,b,", "empty host"),
+        ("etcd://h//x", "must not begin with"), ("etcd://h/" + "x" * 300, "longer"), ("etcd://a,b,", "empty host"),
         ("bellwether://", "host"),
     ]
     for url, why in cases:
@@ -633,7 +633,7 @@ def bad_urls_are_refused():
 
 
 class Hostile:
-    """A server that greets as HTTP/2 does and then does what it wants with the connection."""
+    """A server that completes the HTTP/2 handshake and then misbehaves."""
 
     def __init__(self, speak, settings=b"\0\0\0\x04\0\0\0\0\0"):
         self.speak, self.settings = speak, settings
@@ -674,7 +674,7 @@ HEADERS = field(b":status", b"200") + field(b"content-type", b"application/grpc"
 
 
 def answer(payload):
-    """A whole answer to the first call, with this message."""
+    """A complete response to the first call, with this message."""
     def speak(connection):
         connection.sendall(frame(1, 4, 1, HEADERS))
         for at in range(0, len(payload), 16384):
@@ -728,7 +728,7 @@ def silence(connection):
 
 @suite.test
 def hostile_replies_fail_safe():
-    # responses of a Txn: a header, then what was never asked for
+    # responses of a Txn: a header, then results that were not requested
     nested = b"\x0a\x02\x18\x05" + b"\x1a\x04\x0a\x02\x0a\x00" * 3
     cases = {
         "noise": noise, "http1": http1, "silence": silence, "endless headers": endless_headers, "many headers": many_headers,
@@ -754,7 +754,7 @@ def hostile_replies_fail_safe():
                 pass
             return process.poll() is not None
         measure.__doc__ = f"the end of run against {name}"
-        wait_for(measure, PATIENCE_S, 0.02)
+        wait_for(measure, TIMEOUT_S, 0.02)
         out, err = process.communicate()
         hostile.close()
         assert process.returncode == 69 and "led" not in out, (name, process.returncode, out, err)
@@ -763,14 +763,14 @@ def hostile_replies_fail_safe():
 
 
 @suite.test
-def keys_that_are_not_ours_are_left_alone_and_named():
+def foreign_keys_are_named_and_not_changed():
     with Place("etcd") as place:
         cluster = Cluster(place)
         cluster.ctl("put", "/bellwether/e/record", "not a record")
         code, _, err = suite.command("run", "--store", cluster.url(), "--election", "e", "--wait", "1s", "--", "true")
         assert code == 69 and "/bellwether/e/record" in err, (code, err)
         assert cluster.ctl("get", "--print-value-only", "/bellwether/e/record").stdout == "not a record\n"
-        cluster.ctl("put", "f/someone", "\x01\x02\xff stranger")  # no lease: a leader for ever
+        cluster.ctl("put", "f/someone", "\x01\x02\xff stranger")  # no lease: leads until the key is deleted
         seen = status(cluster.url(), "f")
         assert seen["leader"].endswith("stranger") and seen["leader"].isprintable(), seen
 

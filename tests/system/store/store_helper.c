@@ -1,4 +1,4 @@
-/* Another process with its own connection to the store, under orders. */
+/* A helper process with its own connection to the store, controlled by orders. */
 #include "conformance/conformance.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ void helper_end(struct helper *helper)
     close(helper->from);
 }
 
-static void say(const char *word, uint64_t number)
+static void report(const char *word, uint64_t number)
 {
     char line[64];
     int length = snprintf(line, sizeof line, "%s %llu\n", word, (unsigned long long)number);
@@ -87,31 +87,30 @@ static char next_order(void)
     return read(0, &order, 1) == 1 ? order : '\0';
 }
 
-/* g: try to get it, and say whether it was won; r: give it back. */
+/* g: send ACQUIRE and report the result; r: release. */
 static void race(struct client *client, const char *election)
 {
     bw_token token = 0;
-    client->settles = true; /* a server that was too busy for an answer is no judge of who won */
-    say("ready", 0);
+    report("ready", 0);
     for (char order; (order = next_order());) {
         if (order == 'g') {
             struct bw_store_reply reply = client_acquire(client, election, 0);
             token = reply.record.token;
-            say(reply.outcome == BW_OUTCOME_DONE      ? "won"
-                : reply.outcome == BW_OUTCOME_REFUSED ? "lost"
-                                                      : "unanswered",
-                token);
+            report(reply.outcome == BW_OUTCOME_DONE      ? "won"
+                   : reply.outcome == BW_OUTCOME_REFUSED ? "lost"
+                                                         : "unanswered",
+                   token);
         } else {
             client_release(client, election, token, true);
-            say("released", token);
+            report("released", token);
         }
     }
 }
 
-/* Hold it, and do nothing more. */
+/* Acquires, and then does nothing. */
 static void hold(struct client *client, const char *election)
 {
-    say("held", client_acquire(client, election, 0).record.token);
+    report("held", client_acquire(client, election, 0).record.token);
     next_order();
 }
 
@@ -124,8 +123,9 @@ static struct bw_store_reply take_for_a_while(struct client *client, const char 
     return client_ask(client, &request);
 }
 
-/* Take, renew and release as fast as it goes, and say each token as soon as it is known. Where the
- * server ends leases, the next process has to wait for that of a killed one: it is a short one. */
+/* Acquires, renews and releases as fast as possible, and reports each token immediately. On a store
+ * whose server ends leases, the next process must wait for the lease of a killed one: the lease is
+ * therefore short. */
 static void cycle(struct client *client, const char *election)
 {
     struct bw_store_reply seen = client_do(client, BW_STORE_READ, election);
@@ -134,7 +134,7 @@ static void cycle(struct client *client, const char *election)
         if (seen.outcome != BW_OUTCOME_DONE)
             continue;
         bw_token token = seen.record.token;
-        say("token", token);
+        report("token", token);
         struct bw_store_request renewal = client_request(client, BW_STORE_RENEW, election);
         renewal.token = token;
         renewal.ttl_ns = bw_time_max(client->ops->ttl_min_ns, HELPER_CYCLE_TTL);
@@ -146,14 +146,17 @@ static void cycle(struct client *client, const char *election)
 static void enter(struct client *client, const char *election)
 {
     client_do(client, BW_STORE_ENTER, election);
-    say("entered", 0);
+    report("entered", 0);
     next_order();
 }
 
 int helper_play(const char *part, const char *url, const char *election, const char *id)
 {
     struct client client;
-    client_open(&client, url, id);
+    if (strcmp(part, "race") == 0)
+        client_open_for_conformance(&client, url, id);
+    else
+        client_open(&client, url, id);
     if (strcmp(part, "race") == 0)
         race(&client, election);
     else if (strcmp(part, "hold") == 0)

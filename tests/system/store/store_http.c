@@ -1,5 +1,5 @@
-/* HTTP for stores against a server that misbehaves: what comes back is bounded, told once, and true
- * about whether the request has left. */
+/* The HTTP client against a server that misbehaves: responses are bounded, delivered once, and
+ * correct about whether the request was sent. */
 #include "store/kit/http.h"
 
 #include "unit/unit.h"
@@ -20,7 +20,7 @@ struct told {
     int status, error;
     bool sent;
     unsigned answers, lines;
-    unsigned stop_after; /* lines; 0: never */
+    unsigned stop_after; /* end the stream after this many lines; 0: never */
     char body[4096], word[64], why[BW_WHY_MAX + 1], last[64];
 };
 
@@ -114,7 +114,7 @@ static int close_http(void **state)
     return 0;
 }
 
-static void an_answer_has_status_body_and_headers(void **state)
+static void response_has_status_body_and_headers(void **state)
 {
     (void)state;
     struct told told = get("/echo", 30 * BW_SEC, false);
@@ -125,7 +125,7 @@ static void an_answer_has_status_body_and_headers(void **state)
     assert_int_equal(get("/missing", 30 * BW_SEC, false).status, 404);
 }
 
-static void a_body_is_sent_as_it_is_without_a_guessed_type(void **state)
+static void body_is_sent_unchanged_without_content_type(void **state)
 {
     (void)state;
     struct told told = {.status = -1};
@@ -138,16 +138,16 @@ static void a_body_is_sent_as_it_is_without_a_guessed_type(void **state)
 }
 
 /* http:// carries secrets to this machine only; a proxy is another machine. */
-static void clear_text_is_not_sent_through_a_proxy(void **state)
+static void plain_http_ignores_the_proxy(void **state)
 {
     (void)state;
-    setenv("http_proxy", "http://127.0.0.1:1", 1); /* nobody listens there */
+    setenv("http_proxy", "http://127.0.0.1:1", 1); /* no listener there */
     struct told told = get("/echo", 10 * BW_SEC, false);
     unsetenv("http_proxy");
     assert_int_equal(told.status, 200);
 }
 
-static void connections_are_kept(void **state)
+static void connections_are_kept_alive(void **state)
 {
     (void)state;
     struct told first = get("/echo", 30 * BW_SEC, false), second = get("/echo", 30 * BW_SEC, false);
@@ -157,7 +157,7 @@ static void connections_are_kept(void **state)
     assert_int_equal(a, b);
 }
 
-static void a_kept_connection_that_was_closed_is_replaced(void **state)
+static void closed_keepalive_connection_is_replaced(void **state)
 {
     (void)state;
     assert_int_equal(get("/once", 30 * BW_SEC, false).status, 200);
@@ -185,8 +185,9 @@ static void on_urgent(void *context, const struct bw_http_answer *answer)
     left_behind = (unsigned)pending;
 }
 
-/* 200 wait for 64 connections; the one that is urgent is not the last. */
-static void the_urgent_go_ahead_of_those_that_wait(void **state)
+/* 200 requests compete for 64 connections. An urgent request that is sent after them is answered
+ * before some of them. */
+static void urgent_request_is_sent_before_queued_ones(void **state)
 {
     (void)state;
     static struct told told[200], urgent;
@@ -208,11 +209,11 @@ static void the_urgent_go_ahead_of_those_that_wait(void **state)
     assert_true(left_behind > 0);
 }
 
-static void what_never_left_says_so(void **state)
+static void unsent_request_is_reported_as_not_sent(void **state)
 {
     (void)state;
     unsigned real = port;
-    port = 1; /* nobody listens there */
+    port = 1; /* no listener there */
     struct told told = get("/echo", 30 * BW_SEC, false);
     port = real;
     assert_int_equal(told.status, 0);
@@ -231,24 +232,24 @@ static void fails_sent(const char *path, int error, const char *why)
         fail_msg("%s: '%s' does not say '%s'", path, told.why, why);
 }
 
-static void endless_answers_are_cut(void **state)
+static void endless_responses_are_aborted(void **state)
 {
     (void)state;
-    fails_sent("/endless", BW_ELIMIT, "the answer is too long");
-    fails_sent("/headers", BW_ELIMIT, "headers of the answer are too long");
-    fails_sent("/interim", BW_ELIMIT, "headers of the answer are too long");
+    fails_sent("/endless", BW_ELIMIT, "response too long");
+    fails_sent("/headers", BW_ELIMIT, "response headers too long");
+    fails_sent("/interim", BW_ELIMIT, "response headers too long");
 }
 
-static void broken_answers_are_errors(void **state)
+static void malformed_responses_are_errors(void **state)
 {
     (void)state;
     fails_sent("/early", BW_EIO, "");
     fails_sent("/garbage", BW_EIO, "");
     fails_sent("/nothing", BW_EIO, "");
-    assert_int_equal(get("/echo", 30 * BW_SEC, false).status, 200); /* and it goes on */
+    assert_int_equal(get("/echo", 30 * BW_SEC, false).status, 200); /* and the client still works */
 }
 
-static void silence_ends_in_time(void **state)
+static void request_times_out_when_server_is_silent(void **state)
 {
     (void)state;
     struct told told = get("/silent", 300 * BW_MS, false);
@@ -258,8 +259,9 @@ static void silence_ends_in_time(void **state)
     assert_int_equal(stream.error, BW_ETIMEDOUT);
 }
 
-/* 64 silent ones take all the room; the next ends by its own time, and never left. */
-static void time_in_the_queue_counts(void **state)
+/* 64 unanswered requests use all connections; the next one times out by its own timer, and was not
+ * sent. */
+static void timeout_includes_time_in_the_queue(void **state)
 {
     (void)state;
     static struct told silent[64];
@@ -274,12 +276,12 @@ static void time_in_the_queue_counts(void **state)
     wait_all();
 }
 
-static void a_stream_is_told_by_lines(void **state)
+static void stream_is_delivered_line_by_line(void **state)
 {
     (void)state;
     struct told told = get("/lines", 30 * BW_SEC, true);
     assert_int_equal(told.status, 200);
-    assert_int_equal(told.lines, 4); /* one, two, an empty one, three without its newline */
+    assert_int_equal(told.lines, 4); /* one, two, an empty line, three without a newline */
     assert_string_equal(told.last, "three");
     told = get("/many-lines", 30 * BW_SEC, true);
     assert_int_equal(told.status, 200);
@@ -289,7 +291,7 @@ static void a_stream_is_told_by_lines(void **state)
     assert_string_equal(told.body, "no such thing");
 }
 
-static void a_broken_stream_is_an_error_after_its_whole_lines(void **state)
+static void broken_stream_delivers_complete_lines_then_an_error(void **state)
 {
     (void)state;
     struct told told = get("/broken-lines", 30 * BW_SEC, true);
@@ -301,7 +303,7 @@ static void a_broken_stream_is_an_error_after_its_whole_lines(void **state)
     assert_int_equal(told.lines, 0);
 }
 
-static void a_stream_outlives_its_time_once_it_has_begun_and_ends_by_its_readers_word(void **state)
+static void stream_has_no_timeout_after_headers_and_ends_when_reader_stops(void **state)
 {
     (void)state;
     struct told told = {.stop_after = 2};
@@ -312,7 +314,7 @@ static void a_stream_outlives_its_time_once_it_has_begun_and_ends_by_its_readers
     assert_string_equal(told.last, "second");
 }
 
-static void what_is_cancelled_is_not_told(void **state)
+static void cancelled_request_gets_no_answer(void **state)
 {
     (void)state;
     struct told told = {.status = -1}, other = {.status = -1};
@@ -333,7 +335,7 @@ static void close_within(void *context, const struct bw_http_answer *answer)
     on_answer(context, answer);
 }
 
-static void all_may_be_closed_from_within_an_answer(void **state)
+static void client_may_be_closed_from_a_callback(void **state)
 {
     (void)state;
     char url[256];
@@ -393,23 +395,23 @@ int main(int count, char **arguments)
         return 2;
     server_script = arguments[1];
     const struct CMUnitTest tests[] = {
-        with_http(an_answer_has_status_body_and_headers),
-        with_http(a_body_is_sent_as_it_is_without_a_guessed_type),
-        with_http(clear_text_is_not_sent_through_a_proxy),
-        with_http(connections_are_kept),
-        with_http(a_kept_connection_that_was_closed_is_replaced),
+        with_http(response_has_status_body_and_headers),
+        with_http(body_is_sent_unchanged_without_content_type),
+        with_http(plain_http_ignores_the_proxy),
+        with_http(connections_are_kept_alive),
+        with_http(closed_keepalive_connection_is_replaced),
         with_http(many_requests_at_once_are_all_answered),
-        with_http(the_urgent_go_ahead_of_those_that_wait),
-        with_http(what_never_left_says_so),
-        with_http(endless_answers_are_cut),
-        with_http(broken_answers_are_errors),
-        with_http(silence_ends_in_time),
-        with_http(time_in_the_queue_counts),
-        with_http(a_stream_is_told_by_lines),
-        with_http(a_broken_stream_is_an_error_after_its_whole_lines),
-        with_http(a_stream_outlives_its_time_once_it_has_begun_and_ends_by_its_readers_word),
-        with_http(what_is_cancelled_is_not_told),
-        with_http(all_may_be_closed_from_within_an_answer),
+        with_http(urgent_request_is_sent_before_queued_ones),
+        with_http(unsent_request_is_reported_as_not_sent),
+        with_http(endless_responses_are_aborted),
+        with_http(malformed_responses_are_errors),
+        with_http(request_times_out_when_server_is_silent),
+        with_http(timeout_includes_time_in_the_queue),
+        with_http(stream_is_delivered_line_by_line),
+        with_http(broken_stream_delivers_complete_lines_then_an_error),
+        with_http(stream_has_no_timeout_after_headers_and_ends_when_reader_stops),
+        with_http(cancelled_request_gets_no_answer),
+        with_http(client_may_be_closed_from_a_callback),
     };
     return cmocka_run_group_tests(tests, start_server, end_server);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PostgreSQL store on a real cluster, with a real pooler, a real standby and a proxy that misbehaves.
+"""The PostgreSQL store on a real cluster, with a real pooler, a real standby and a misbehaving proxy.
 
     store_postgres.py BELLWETHER WITNESS CONFORMANCE [NAME...] [--long]"""
 import datetime
@@ -23,7 +23,7 @@ if LONG:
     sys.argv.remove("--long")
 TTL_S = 2.0
 IN_TIME_TTL_S = 3.0
-PATIENCE = 60.0  # nothing is judged by it
+TIMEOUT_S = 60.0  # timeout of a hung test; no test asserts on it
 suite = Suite()
 
 
@@ -36,22 +36,22 @@ def room_of(url, ttl_s=TTL_S, kill_after="200ms"):
 
 
 def punctual(url):
-    """Of candidates whose works end at once, but are given a second for it: a machine may stand still for that long, and the work is
-    over before its lease is."""
+    """A room of candidates whose work ends at once but has one second to do so. So a stalled machine does not make the work
+    outlive its lease."""
     return room_of(url, IN_TIME_TTL_S, "1s")
 
 
 def two(room):
     """A leads, B waits."""
     a = room.candidate("a")
-    room.started(1, PATIENCE)
+    room.started(1, TIMEOUT_S)
     b = room.candidate("b")
-    b.said("leader", PATIENCE)
+    b.said("leader", TIMEOUT_S)
     return a, b
 
 
 def ended(room, token):
-    """When the work of a token was over: by its own last word, or seen to be gone."""
+    """When the work of a token ended: by its own last line, or when its process was seen to be gone."""
     start = next(x for x in room.starts() if x[1] == str(token))
 
     def line():
@@ -59,14 +59,14 @@ def ended(room, token):
         if found:
             return int(found[0][3])
         return not lives(int(start[2])) and time.monotonic_ns()
-    return wait_until(line, f"the end of work {token}", PATIENCE)
+    return wait_until(line, f"the end of work {token}", TIMEOUT_S)
 
 
 def token_of(line):
     return int(line[1])
 
 
-# ---- what every store must do ----
+# ---- conformance ----
 
 @suite.test
 def conformance_direct():
@@ -86,7 +86,7 @@ def conformance_through_a_pooler():
 # ---- the schema ----
 
 @suite.test
-def eight_first_users_at_once_make_one_schema():
+def eight_concurrent_first_users_create_one_schema():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         for attempt in range(3):
@@ -99,7 +99,7 @@ def eight_first_users_at_once_make_one_schema():
 
 
 @suite.test
-def a_user_without_rights_is_told_what_is_missing_and_works_with_the_printed_schema():
+def user_without_permissions_works_after_running_the_printed_schema():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         cluster.sql(f"CREATE ROLE app LOGIN PASSWORD '{cluster.PASSWORD}'")
@@ -111,7 +111,7 @@ def a_user_without_rights_is_told_what_is_missing_and_works_with_the_printed_sch
         cluster.sql(schema)
         code, _, errors = suite.answer("store", "check", url, "--timeout", "2s")
         assert code == 69 and "permission denied" in errors, errors
-        grants = [line[2:].replace("somebody", "app") for line in schema.splitlines() if "GRANT" in line]
+        grants = [line[2:].replace(" TO role;", " TO app;") for line in schema.splitlines() if "GRANT" in line]
         assert len(grants) == 4
         cluster.sql("\n".join(grants))
         code, out, errors = suite.command("store", "check", url)
@@ -119,7 +119,7 @@ def a_user_without_rights_is_told_what_is_missing_and_works_with_the_printed_sch
 
 
 @suite.test
-def a_foreign_table_and_a_newer_layout_are_left_alone():
+def foreign_table_and_newer_layout_are_rejected_unchanged():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         cluster.sql("CREATE SCHEMA bellwether; CREATE TABLE bellwether.election (a int); INSERT INTO bellwether.election VALUES (7)")
@@ -133,10 +133,10 @@ def a_foreign_table_and_a_newer_layout_are_left_alone():
         assert code == 0, errors
 
 
-# ---- what is wrong is said ----
+# ---- errors are reported ----
 
 @suite.test
-def bad_urls_and_settings_are_refused_with_a_line():
+def invalid_urls_and_settings_are_rejected_with_a_reason():
     cases = [("postgres://h/d?poll=never", "poll"), ("postgres://h/d?schema=a;b", "schema"), ("postgres://h/d?tabel=x", "table"),
              ("postgres://h:0/d", "port"), ("postgres://h/d?password=x", "password-file"), ("postgres://h,/d", "host"),
              ("postgres://h/d?schema=" + "x" * 40, "schema"), ("postgres://h/d?password-file=/nowhere", "/nowhere"),
@@ -147,7 +147,7 @@ def bad_urls_and_settings_are_refused_with_a_line():
 
 
 @suite.test
-def what_a_server_refuses_is_said_in_one_line():
+def server_errors_are_reported_in_one_line():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         port = free_ports()[0]
@@ -159,7 +159,7 @@ def what_a_server_refuses_is_said_in_one_line():
                  ("postgres://boss@name.invalid/postgres", "name.invalid"),
                  (cluster.url(more="&sslmode=require"), "does not support SSL"),
                  (cluster.url(more="&sslmode=maybe"), "sslmode")]
-        with ThreadPoolExecutor(len(cases)) as pool:  # each is asked until its time is over
+        with ThreadPoolExecutor(len(cases)) as pool:  # each command retries until its timeout
             answers = list(pool.map(lambda case: suite.answer("store", "check", case[0], "--timeout", "3s"), cases))
         for (url, word), (code, _, errors) in zip(cases, answers):
             assert code == 69 and word in errors and errors.count("\n") == 1, f"{url}: {code} {errors}"
@@ -170,7 +170,7 @@ def what_a_server_refuses_is_said_in_one_line():
 
 
 @suite.test
-def a_password_appears_nowhere():
+def no_output_contains_the_password():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         secret = cluster.PASSWORD.replace(" ", "%20")
@@ -189,7 +189,7 @@ def a_password_appears_nowhere():
         with room_of(cluster.url()) as room:
             a, _ = two(room)
             cluster.server.kill()
-            a.said("store-away", PATIENCE)
+            a.said("store-unavailable", TIMEOUT_S)
             for candidate in room.candidates:
                 with open(candidate.errors, encoding="utf-8") as file:
                     assert "battery" not in file.read()
@@ -198,7 +198,7 @@ def a_password_appears_nowhere():
 
 
 @suite.test
-def a_certificate_must_be_of_the_host_that_was_named():
+def certificate_must_match_the_named_host():
     with Place("postgres") as place:
         openssl = program("openssl", "openssl")
         key, certificate = os.path.join(place.dir, "key.pem"), os.path.join(place.dir, "cert.pem")
@@ -230,14 +230,14 @@ def instant(event):
 
 
 def of_token(room, kind, token):
-    """What one of the candidates said about a leadership."""
+    """Finds what one of the candidates reported about a leadership."""
     def found():
         return next((e for c in room.candidates for e in c.events(kind) if e.get("token") == token), None)
-    return wait_until(found, f"'{kind}' of token {token}", PATIENCE)
+    return wait_until(found, f"'{kind}' of token {token}", TIMEOUT_S)
 
 
 @suite.test
-def a_resignation_is_followed_at_once():
+def resignation_hands_leadership_over_at_once():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         with room_of(cluster.url()) as room:
@@ -246,7 +246,7 @@ def a_resignation_is_followed_at_once():
             for count in range(2, 10):
                 code, _, errors = suite.command("resign", "--store", cluster.url(), "--election", room.election)
                 assert code == 0, errors
-                token = token_of(room.started(count, PATIENCE))
+                token = token_of(room.started(count, TIMEOUT_S))
                 started = of_token(room, "started", token)
                 released = of_token(room, "released", token_of(room.starts()[count - 2]))
                 spans.append((instant(started) - instant(released)).total_seconds() * 1e3)
@@ -257,7 +257,7 @@ def a_resignation_is_followed_at_once():
 
 
 @suite.test
-def a_killed_holder_is_followed_after_its_ttl():
+def successor_leads_after_ttl_when_holder_is_killed():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         with room_of(cluster.url()) as room:
@@ -268,7 +268,7 @@ def a_killed_holder_is_followed_after_its_ttl():
                 send(pid, signal.SIGSTOP)  # neither may see the other die
             for pid in (guardian, a.pid):
                 send(pid, signal.SIGKILL)
-            start = room.started(2, PATIENCE)
+            start = room.started(2, TIMEOUT_S)
             assert b.leads()
             note(f"both processes killed, next start after {(int(start[3]) - killed) / 1e9:.2f} s with a TTL of {TTL_S} s")
             room.judge()
@@ -276,7 +276,7 @@ def a_killed_holder_is_followed_after_its_ttl():
 
 @suite.test
 def a_stopped_holder_is_fenced_by_the_guard_in_the_database():
-    """The old leader wakes after another took over and writes with its token: the database refuses."""
+    """The old leader resumes after another took over and writes with its token: the database rejects it."""
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         cluster.sql("CREATE TABLE orders (id serial, what text, bw_token bigint)")
@@ -289,14 +289,14 @@ def a_stopped_holder_is_fenced_by_the_guard_in_the_database():
                             "exec sleep 3600\n")
         with room_of(cluster.url()) as room:
             a = room.candidate("a", command=[writer])
-            wait_until(lambda: cluster.sql("SELECT count(*) FROM orders") == "1", "a's order", PATIENCE)
-            old = a.said("started", PATIENCE)["token"]
+            wait_until(lambda: cluster.sql("SELECT count(*) FROM orders") == "1", "a's order", TIMEOUT_S)
+            old = a.said("started", TIMEOUT_S)["token"]
             guardian = a.guardian()
             a.signal(signal.SIGSTOP)
             send(guardian, signal.SIGSTOP)
             b = room.candidate("b", command=[writer])
-            wait_until(lambda: cluster.sql("SELECT count(*) FROM orders WHERE what = 'b'") == "1", "b's order", PATIENCE)
-            assert b.said("started", PATIENCE)["token"] > old
+            wait_until(lambda: cluster.sql("SELECT count(*) FROM orders WHERE what = 'b'") == "1", "b's order", TIMEOUT_S)
+            assert b.said("started", TIMEOUT_S)["token"] > old
             late = cluster.error(f"INSERT INTO orders (what, bw_token) VALUES ('a, late', {old})")
             assert "ESTALE" in late and "BW077" in late, late
             assert cluster.sql("SELECT count(*) FROM orders") == "2"
@@ -307,25 +307,25 @@ def a_stopped_holder_is_fenced_by_the_guard_in_the_database():
 # ---- the server's faults ----
 
 def steps_down_in_time(cluster, room, fault, heal, grows=True):
-    """The fault lasts past the TTL: the holder's work is over before its lease can be; then all goes on."""
+    """The fault lasts longer than the TTL. The holder's work ends before its lease expires; afterwards a candidate leads again."""
     a, _ = two(room)
     first = token_of(room.starts()[0])
     fault()
-    at = time.monotonic_ns()  # what is asked from now on renews nothing
+    at = time.monotonic_ns()  # requests sent from now on renew nothing
     took = (ended(room, first) - at) / 1e9
     assert took < IN_TIME_TTL_S, f"the work ended {took:.2f} s after the fault; the TTL is {IN_TIME_TTL_S} s"
-    lost = a.said("step-down", PATIENCE)
+    lost = a.said("step-down", TIMEOUT_S)
     assert lost["reason"] in ("expired", "unreachable"), lost
     time.sleep(max(0.0, IN_TIME_TTL_S * 1.2 - took))
     heal()
-    start = room.started(2, PATIENCE)
+    start = room.started(2, TIMEOUT_S)
     assert not grows or token_of(start) > first
     room.judge()
     return took, lost
 
 
 @suite.test
-def a_killed_server_ends_the_work_in_time_and_its_return_elects_again():
+def killed_server_ends_the_work_in_time_and_its_return_elects_a_leader():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         with punctual(cluster.url()) as room:
@@ -385,13 +385,13 @@ def errors_for_a_whole_ttl_end_the_work_in_time_with_their_reason():
         with punctual(cluster.url(user="app")) as room:
             steps_down_in_time(cluster, room, lambda: cluster.sql(f"REVOKE UPDATE ON {tables} FROM app"),
                                lambda: cluster.sql(f"GRANT UPDATE ON {tables} TO app"))
-            away = room.candidates[0].said("store-away", PATIENCE)
-            assert "permission denied" in str(away), away
+            away = room.candidates[0].events("store-unavailable")  # on a busy machine the first may precede the fault
+            assert any("permission denied" in event["message"] for event in away), away
 
 
 @suite.test
-def a_lost_reply_to_an_acquisition_is_found_again():
-    """The server takes the leadership for us and we never hear of it: no second token is taken, nobody is left waiting."""
+def lost_reply_to_an_acquisition_is_recovered():
+    """The server executes the acquisition, but the reply is lost: no second token is issued, and no candidate waits forever."""
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         suite.command("store", "init", cluster.url())
@@ -400,11 +400,11 @@ def a_lost_reply_to_an_acquisition_is_found_again():
             other = suite.room(cluster.url())
             with other:
                 holder = other.candidate("x")
-                other.started(1, PATIENCE)
+                other.started(1, TIMEOUT_S)
                 a = room.candidate("a")
-                a.said("leader", PATIENCE)
+                a.said("leader", TIMEOUT_S)
                 before = int(cluster.sql("SELECT last_value FROM bellwether.election_token"))
-                # What A sends still arrives; of what the server says only the news of the release does.
+                # A's requests still arrive; of the server's messages only the notification of the release does.
                 seen = {"news": False}
 
                 def swallow(data):
@@ -415,9 +415,9 @@ def a_lost_reply_to_an_acquisition_is_found_again():
                 proxy.replace(swallow)
                 holder.signal(signal.SIGTERM)
                 taken = "SELECT record ->> 'holder' = 'a' AND (record -> 'held')::boolean FROM bellwether.election"
-                wait_until(lambda: cluster.sql(taken) == "t", "a's acquisition at the server", PATIENCE)
+                wait_until(lambda: cluster.sql(taken) == "t", "a's acquisition at the server", TIMEOUT_S)
                 proxy.heal()
-                wait_until(lambda: a.events("started"), "a's start", PATIENCE)
+                wait_until(lambda: a.events("started"), "a's start", TIMEOUT_S)
                 token = a.events("started")[0]["token"]
                 now = int(cluster.sql("SELECT last_value FROM bellwether.election_token"))
                 note(f"token {token}, sequence {before} then {now}")
@@ -427,15 +427,16 @@ def a_lost_reply_to_an_acquisition_is_found_again():
 
 
 @suite.test
-def a_copy_put_back_forgets_but_never_lets_two_lead():
-    """Lost state: the database is put back from before the leadership. The holder stops; who saw its token goes on above it."""
+def restored_backup_never_lets_two_candidates_lead():
+    """Lost state: a backup from before the leadership is restored. The holder stops; candidates that saw its token continue above
+    it."""
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         suite.command("store", "init", cluster.url())
         cluster.stop()
         copy = cluster.copy("older")
         cluster.start()
-        cluster.sql("SELECT setval('bellwether.election_token', 1000)")  # the copy knows nothing of it
+        cluster.sql("SELECT setval('bellwether.election_token', 1000)")  # the backup does not contain this
         with room_of(cluster.url()) as room:
             a, _ = two(room)
             first = token_of(room.starts()[0])
@@ -443,14 +444,14 @@ def a_copy_put_back_forgets_but_never_lets_two_lead():
             cluster.restore(copy)
             cluster.start()
             ended(room, first)
-            room.started(2, PATIENCE)
-            assert a.said("step-down", PATIENCE)["reason"] in ("expired", "unreachable", "taken")
+            room.started(2, TIMEOUT_S)
+            assert a.said("step-down", TIMEOUT_S)["reason"] in ("expired", "unreachable", "taken")
             assert int(cluster.sql("SELECT last_value FROM bellwether.election_token")) < 1000, "the copy was not put back"
             room.judge()
 
 
 @suite.test
-def a_standby_is_refused_and_followed_once_promoted():
+def standby_is_rejected_until_it_is_promoted():
     with Place("postgres") as place:
         primary = Postgres(place, wal_level="replica").create().start()
         standby = primary.standby("standby").start()
@@ -463,36 +464,37 @@ def a_standby_is_refused_and_followed_once_promoted():
             first = token_of(room.starts()[0])
             primary.server.kill()
             standby.promote()
-            # The row came along, so the leadership may live on; whoever leads next has a higher token.
-            code = wait_until(lambda: suite.command("resign", "--store", both, "--election", room.election)[0] in (0, 66),
-                              "somebody to resign", PATIENCE)
-            assert code
-            start = room.started(2, PATIENCE)
+            # The row was copied, so the leadership may continue; the next leader has a higher token.
+            words = ("--store", both, "--election", room.election)
+            wait_until(lambda: suite.command("status", *words)[0] in (0, 1), "the promoted server to answer", TIMEOUT_S)
+            code, _, errors = suite.command("resign", *words)
+            assert code == 0, errors
+            start = room.started(2, TIMEOUT_S)
             assert token_of(start) > first, "the standby had all, and the token went back"
             room.judge()
 
 
 @suite.test
-def candidates_are_listed_again_by_a_server_that_was_away_or_has_forgotten_them():
+def candidates_are_listed_again_after_a_server_was_unreachable_or_lost_data():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         cluster.server.kill()
         with room_of(cluster.url()) as room:
-            first = room.candidate("early")  # nobody is there to enter it
-            first.said("store-away", PATIENCE)
+            first = room.candidate("early")  # the server is down, so it cannot enter
+            first.said("store-unavailable", TIMEOUT_S)
             cluster.start()
 
             def listed():
                 return suite.command("candidates", "--store", cluster.url(), "--election", room.election)[1]
-            wait_until(lambda: "early" in listed(), "the candidate in the list", PATIENCE)
+            wait_until(lambda: "early" in listed(), "the candidate in the list", TIMEOUT_S)
             cluster.sql("DELETE FROM bellwether.election_candidate")
-            wait_until(lambda: "early" in listed(), "the candidate in the list again", PATIENCE)
+            wait_until(lambda: "early" in listed(), "the candidate in the list again", TIMEOUT_S)
 
 
 # ---- poolers ----
 
 @suite.test
-def a_pooler_that_swaps_sessions_changes_nothing():
+def leadership_survives_a_pooler_that_switches_sessions():
     """Fault 20: the lease row decides, not the connection."""
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
@@ -506,7 +508,7 @@ def a_pooler_that_swaps_sessions_changes_nothing():
                 cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bellwether'")
                 code, _, errors = suite.command("resign", "--store", url, "--election", room.election)
                 assert code == 0, errors
-                room.started(count, PATIENCE)
+                room.started(count, TIMEOUT_S)
             pooler.server.restart()
             time.sleep(TTL_S / 4)
             assert len(room.starts()) == 4, "a pooler's restart cost a leadership"
@@ -556,26 +558,26 @@ def an_endless_answer_costs_bounded_memory_and_the_work_stops_in_time():
 
 
 @suite.test
-def rows_of_somebody_else_are_no_records():
+def row_of_another_program_is_rejected():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         suite.command("store", "init", cluster.url())
         for number, record in enumerate(('{"holder": 7}', '[]', '{"held": "yes"}', '{"ttl_ns": "-1"}', '{"token": "x"}')):
             cluster.sql(f"INSERT INTO bellwether.election VALUES ('odd{number}', 1, 1, '{record}', '{{}}')")
             code, _, errors = suite.answer("status", "--store", cluster.url(), "--election", f"odd{number}", "--timeout", "1s")
-            assert code == 69 and "damaged" in errors, f"{record}: {code} {errors}"
+            assert code == 69 and "not a valid record" in errors, f"{record}: {code} {errors}"
 
 
 # ---- the guard ----
 
 @suite.test
-def the_guard_refuses_older_tokens_and_lets_one_leader_write_in_parallel():
+def guard_rejects_older_tokens_and_lets_one_leader_write_in_parallel():
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         code, guard, _ = suite.command("guard", "print", "postgres")
         assert code == 0
         cluster.sql(guard)
-        cluster.sql(guard)  # twice changes nothing
+        cluster.sql(guard)  # running it twice changes nothing
         cluster.sql("SELECT bellwether_guard('ledger', 5)")
         cluster.sql("SELECT bellwether_guard('ledger', 5)")
         assert "BW077" in cluster.error("SELECT bellwether_guard('ledger', 4)")
@@ -608,7 +610,7 @@ def ask(process, text):
 
 
 def parallel_writers(cluster):
-    """Two transactions of token 5 at once; one of 6 waits for both; then 5 is refused."""
+    """Two transactions of token 5 run at once; one of token 6 waits for both; then token 5 is rejected."""
     one, two_, newer = session(cluster), session(cluster), session(cluster)
     try:
         for writer in (one, two_):
@@ -616,7 +618,7 @@ def parallel_writers(cluster):
         newer.stdin.write("SELECT bellwether_guard('ledger', 6);\n\\echo raised\n")
         newer.stdin.flush()
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'writer'"
-        wait_until(lambda: cluster.sql(waits) == "1", "the newer leader to wait", PATIENCE)
+        wait_until(lambda: cluster.sql(waits) == "1", "the newer leader to wait", TIMEOUT_S)
         assert "ERROR" not in ask(one, "SELECT bellwether_guard('ledger', 5); COMMIT;")
         assert cluster.sql(waits) == "1"
         assert "ERROR" not in ask(two_, "COMMIT;")
@@ -629,24 +631,24 @@ def parallel_writers(cluster):
             writer.wait(20)
 
 
-# ---- the cost of waiting ----
+# ---- cost of waiting ----
 
 @suite.test
-def many_candidates_wait_and_one_follows():
+def one_of_many_waiting_candidates_takes_over():
     if not LONG:
         raise Skip("with --long")
     with Place("postgres") as place:
         cluster = Postgres(place).create().start()
         with room_of(cluster.url()) as room:
             room.candidate("c0")
-            room.started(1, PATIENCE)
+            room.started(1, TIMEOUT_S)
             for number in range(1, 50):
                 room.candidate(f"c{number}")
             for candidate in room.candidates[1:]:
-                candidate.said("leader", PATIENCE * 5)
+                candidate.said("leader", TIMEOUT_S * 5)
             before = int(cluster.sql("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'"))
             suite.command("resign", "--store", cluster.url(), "--election", room.election)
-            room.started(2, PATIENCE)
+            room.started(2, TIMEOUT_S)
             time.sleep(2)
             after = int(cluster.sql("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'"))
             note(f"50 candidates, one resignation: {after - before} transactions in 2 s")

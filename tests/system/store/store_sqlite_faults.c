@@ -1,4 +1,4 @@
-/* The embedded store while its disk, its files, its clock or its neighbours fail. */
+/* The embedded store while its disk, files, clock or neighbour processes fail. */
 #include "conformance/client.h"
 #include "store/sqlite/sqlite.h"
 #include "system/kit/scratch.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #define E       "nightly"
-#define HANG_MS 60000u /* nothing is judged by it */
+#define HANG_MS 60000u /* no result depends on it */
 
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
 static struct client a, b;
@@ -41,7 +41,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Change the database behind the store's back. */
+/* Changes the database behind the store's back. */
 static void sql(const char *text)
 {
     sqlite3 *db;
@@ -51,7 +51,7 @@ static void sql(const char *text)
     sqlite3_close(db);
 }
 
-static void a_full_disk_refuses_nothing_it_has_promised(void **state)
+static void leadership_survives_full_disk(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
@@ -70,8 +70,8 @@ static void a_full_disk_refuses_nothing_it_has_promised(void **state)
     assert_int_equal(client_acquire(&b, "other", 0).outcome, BW_OUTCOME_DONE);
 }
 
-/* The database was put back from a copy that knows no token. The lock file knows one, but cannot be
- * read: an election in that moment would give the same token again. */
+/* The database was restored from a copy without tokens. The lock file has one, but cannot be read.
+ * An election at that moment would give the same token again. */
 static void tokens_never_fall_when_the_lock_file_cannot_be_read(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void tokens_never_fall_when_the_lock_file_cannot_be_read(void **state)
     assert_true(taken.record.token > token);
 }
 
-static void a_sync_that_fails_is_unknown_not_done(void **state)
+static void acquire_is_unknown_when_sync_fails(void **state)
 {
     (void)state;
     atomic_store(&shim.sync_error, EIO);
@@ -97,7 +97,7 @@ static void a_sync_that_fails_is_unknown_not_done(void **state)
     assert_int_equal(reply.outcome, BW_OUTCOME_UNKNOWN);
     assert_true(reply.why[0] != '\0');
     shim_reset();
-    /* Whether it happened is found out by reading; either way the next token is a new one. */
+    /* A read shows whether the ACQUIRE took effect; either way the next token is higher. */
     struct bw_store_reply seen = client_do(&a, BW_STORE_READ, E);
     assert_int_equal(seen.outcome, BW_OUTCOME_DONE);
     struct bw_store_reply next = client_acquire(&b, E, seen.record.held ? seen.record.version : 0);
@@ -114,8 +114,9 @@ static bool worked(struct bw_store_reply reply)
     return reply.outcome == BW_OUTCOME_DONE;
 }
 
-/* One round of a leadership's life; what was answered must be so when the disk is well again. */
-static bw_token live(bw_token floor)
+/* One leadership from ACQUIRE to RELEASE. Every answer must be true once the disk works
+ * again. */
+static bw_token lead_once(bw_token floor)
 {
     bw_token token = 0;
     struct bw_store_reply seen = client_do(&a, BW_STORE_READ, E);
@@ -139,7 +140,7 @@ static bw_token live(bw_token floor)
     return seen.record.token;
 }
 
-static void each_write_of_a_leadership_failing_in_turn_loses_nothing(void **state)
+static void no_answered_change_is_lost_when_any_write_fails(void **state)
 {
     (void)state;
     const int errors[] = {EIO, ENOSPC};
@@ -150,7 +151,7 @@ static void each_write_of_a_leadership_failing_in_turn_loses_nothing(void **stat
             atomic_store(&shim.calls, 0);
             atomic_store(&shim.fail_at, n);
             atomic_store(&shim.error, errors[kind]);
-            floor = live(floor);
+            floor = lead_once(floor);
             atomic_store(&shim.error, 0);
         }
     assert_true(floor >= 40);
@@ -173,7 +174,7 @@ static void on_tick(uv_timer_t *timer)
     ticks++;
 }
 
-static void a_slow_disk_does_not_stop_the_loop(void **state)
+static void slow_disk_does_not_block_the_loop(void **state)
 {
     (void)state;
     uv_timer_t timer;
@@ -186,7 +187,7 @@ static void a_slow_disk_does_not_stop_the_loop(void **state)
     uv_close((uv_handle_t *)&timer, NULL);
 }
 
-static void a_locked_database_is_unavailable_for_a_while(void **state)
+static void requests_are_unavailable_while_database_is_locked(void **state)
 {
     (void)state;
     sqlite3 *db;
@@ -203,7 +204,7 @@ static void a_locked_database_is_unavailable_for_a_while(void **state)
     assert_int_equal(client_renew(&a, E, held.record.token).outcome, BW_OUTCOME_DONE);
 }
 
-static void a_database_that_vanishes_is_not_made_anew(void **state)
+static void removed_database_is_not_created_again(void **state)
 {
     (void)state;
     char away[SCRATCH_MAX + 64], wal[SCRATCH_MAX + 64], away_wal[SCRATCH_MAX + 64];
@@ -215,7 +216,7 @@ static void a_database_that_vanishes_is_not_made_anew(void **state)
     assert_int_equal(rename(wal, away_wal), 0);
     struct bw_store_reply renewed = client_renew(&a, E, held.record.token);
     assert_int_equal(renewed.outcome, BW_OUTCOME_UNAVAILABLE);
-    assert_non_null(strstr(renewed.why, "gone"));
+    assert_non_null(strstr(renewed.why, "cannot find the database"));
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(rename(away_wal, wal), 0);
     assert_int_equal(rename(away, path), 0);
@@ -234,8 +235,9 @@ static void remove_database(void)
     }
 }
 
-/* A candidate that watched a record of the old database must not take one of the new for it. */
-static void a_database_that_is_created_again_repeats_no_version(void **state)
+/* A candidate that watched a record of the old database must not mistake a record of the new one
+ * for it. */
+static void recreated_database_does_not_repeat_versions(void **state)
 {
     (void)state;
     uint64_t before[8];
@@ -265,15 +267,15 @@ static void remove_locks(void)
     scratch_remove(locks);
 }
 
-/* The database is there again, made by the newcomer. It leads when the work of the old leader is
- * dead, not when that one has noticed, and with a higher token. */
+/* A new candidate has created the database again. It leads once the old leader's work is dead, not
+ * once that leader has noticed, and with a higher token. */
 static void newcomer_waits_for(struct client *leader, bw_token token)
 {
     struct client c;
     client_open(&c, path, "cleo");
     struct bw_store_reply new = client_acquire(&c, E, 0);
     assert_int_equal(new.outcome, BW_OUTCOME_UNAVAILABLE);
-    assert_non_null(strstr(new.why, "while somebody leads"));
+    assert_non_null(strstr(new.why, "while a leader runs"));
     assert_int_equal(client_renew(leader, E, token).outcome, BW_OUTCOME_REFUSED);
     assert_int_equal(client_acquire(&c, E, 0).outcome, BW_OUTCOME_UNAVAILABLE);
     assert_int_equal(client_acquire(&c, "another", 0).outcome, BW_OUTCOME_UNAVAILABLE);
@@ -285,7 +287,7 @@ static void newcomer_waits_for(struct client *leader, bw_token token)
     client_close(&c);
 }
 
-static void a_database_that_was_replaced_counts_when_its_holder_has_stopped(void **state)
+static void replaced_database_is_used_when_old_holder_has_stopped(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
@@ -293,7 +295,7 @@ static void a_database_that_was_replaced_counts_when_its_holder_has_stopped(void
     newcomer_waits_for(&a, held.record.token);
 }
 
-static void a_database_replaced_with_its_locks_counts_when_its_holder_has_stopped(void **state)
+static void database_replaced_with_its_locks_is_used_when_old_holder_has_stopped(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
@@ -302,7 +304,7 @@ static void a_database_replaced_with_its_locks_counts_when_its_holder_has_stoppe
     newcomer_waits_for(&a, held.record.token);
 }
 
-static void a_database_replaced_with_its_directory_counts_when_its_holder_has_stopped(void **state)
+static void database_replaced_with_its_directory_is_used_when_old_holder_has_stopped(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
@@ -311,8 +313,8 @@ static void a_database_replaced_with_its_directory_counts_when_its_holder_has_st
     newcomer_waits_for(&a, held.record.token);
 }
 
-/* The leader cannot tell a database that is gone that its work is dead. */
-static void a_leader_that_stopped_while_its_database_is_gone_holds_nobody_up(void **state)
+/* The leader cannot record in a removed database that its work is dead. */
+static void new_database_is_usable_when_old_leader_stopped_without_database(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
@@ -326,7 +328,7 @@ static void a_leader_that_stopped_while_its_database_is_gone_holds_nobody_up(voi
     client_close(&c);
 }
 
-static void another_boot_proves_nothing_but_tokens_go_on(void **state)
+static void other_boot_proves_no_death_and_tokens_grow(void **state)
 {
     (void)state;
     struct bw_store_reply held = client_acquire(&a, E, 0);
@@ -337,7 +339,7 @@ static void another_boot_proves_nothing_but_tokens_go_on(void **state)
     assert_false(seen.record.proved_dead);
     assert_int_equal(seen.record.left_ns, BW_TIME_NEVER);
     struct bw_store_reply taken = client_acquire(&b, E, seen.record.version);
-    assert_true(taken.record.token >= held.record.token + 64); /* behind all that was promised */
+    assert_true(taken.record.token >= held.record.token + 64); /* above all reserved tokens */
 }
 
 static void another_namespace_proves_nothing(void **state)
@@ -350,7 +352,8 @@ static void another_namespace_proves_nothing(void **state)
     struct bw_store_reply seen = client_do(&b, BW_STORE_READ, E);
     assert_false(seen.record.proved_dead);
     assert_int_equal(seen.record.left_ns, BW_TIME_NEVER);
-    assert_int_equal(open("/dev/null", O_RDWR) >= 0, 1); /* the closed number is in use again */
+    /* use the closed descriptor number again */
+    assert_int_equal(open("/dev/null", O_RDWR) >= 0, 1);
 }
 
 static void a_wiped_lock_directory_proves_nothing(void **state)
@@ -361,13 +364,13 @@ static void a_wiped_lock_directory_proves_nothing(void **state)
     snprintf(file, sizeof file, "%s.locks/e-" E, path);
     assert_int_equal(unlink(file), 0);
     assert_false(client_do(&b, BW_STORE_READ, E).record.proved_dead);
-    int fd = open(file, O_RDWR | O_CREAT, 0660); /* and neither does a new file of that name */
+    int fd = open(file, O_RDWR | O_CREAT, 0660); /* a new file of that name proves nothing either */
     assert_false(client_do(&b, BW_STORE_READ, E).record.proved_dead);
     close(fd);
     assert_int_equal(client_renew(&a, E, held.record.token).outcome, BW_OUTCOME_DONE);
 }
 
-static void without_file_events_a_release_is_found_by_looking(void **state)
+static void release_is_found_by_polling_without_file_events(void **state)
 {
     (void)state;
     struct client c;
@@ -380,13 +383,13 @@ static void without_file_events_a_release_is_found_by_looking(void **state)
     uint64_t watch = client_watch(&c, E, held.record.version);
     client_idle(&c, 50);
     client_release(&a, E, held.record.token, true);
-    assert_true(client_wait(&c, watch, HANG_MS, &reply)); /* nothing else would tell */
+    assert_true(client_wait(&c, watch, HANG_MS, &reply)); /* no other process reports the change */
     assert_false(reply.record.held);
     client_close(&c);
 }
 
-/* A watch's look: the row is read, then, before the lock is looked at, the holder releases. */
-static void a_release_between_the_row_and_its_lock_is_no_death(void **state)
+/* The watch reads the row; then, before it tests the lock, the holder releases. */
+static void release_between_row_and_lock_test_is_not_a_death(void **state)
 {
     (void)state;
     struct bw_store_reply reply, held = client_acquire(&a, E, 0);
@@ -402,13 +405,13 @@ static void a_release_between_the_row_and_its_lock_is_no_death(void **state)
     assert_false(reply.record.proved_dead);
 }
 
-static void the_bell_may_be_deleted_and_is_made_anew(void **state)
+static void deleted_wakeup_file_is_created_again(void **state)
 {
     (void)state;
     char file[SCRATCH_MAX + 64];
     struct bw_store_reply reply;
     struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, E);
-    request.ttl_ns = 4 * HANG_MS * BW_MS; /* who only looks around now and then is too late */
+    request.ttl_ns = 4 * HANG_MS * BW_MS; /* polling alone would be too late */
     struct bw_store_reply held = client_ask(&a, &request);
     uint64_t watch = client_watch(&b, E, held.record.version);
     client_idle(&b, 20);
@@ -434,12 +437,12 @@ static void wall_clock_jumps_change_nothing(void **state)
     }
 }
 
-static void without_descriptors_a_leadership_is_not_given(void **state)
+static void acquire_is_unavailable_when_descriptors_run_out(void **state)
 {
     (void)state;
     struct rlimit before, low;
     int fds[512], count = 0;
-    client_acquire(&a, "other", 0); /* everything it needs for itself is open */
+    client_acquire(&a, "other", 0); /* all descriptors that the store itself needs are open */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     low = (struct rlimit){.rlim_cur = 128, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
@@ -457,7 +460,7 @@ static void without_descriptors_a_leadership_is_not_given(void **state)
     assert_int_equal(client_acquire(&a, E, 0).outcome, BW_OUTCOME_DONE);
 }
 
-static void a_store_closed_without_release_is_not_taken_for_dead(void **state)
+static void holder_is_not_proved_dead_when_store_is_closed_without_release(void **state)
 {
     (void)state;
     struct client c;
@@ -466,7 +469,7 @@ static void a_store_closed_without_release_is_not_taken_for_dead(void **state)
     client_close(&c);
     struct bw_store_reply seen = client_do(&b, BW_STORE_READ, E);
     assert_true(seen.record.held);
-    assert_false(seen.record.proved_dead); /* this process, and the work in it, live */
+    assert_false(seen.record.proved_dead); /* this process, and the work in it, still run */
     assert_int_equal(seen.record.token, held.record.token);
 }
 
@@ -514,28 +517,28 @@ static void ten_thousand_elections_are_held_by_one_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_scratch(a_full_disk_refuses_nothing_it_has_promised),
+        in_scratch(leadership_survives_full_disk),
         in_scratch(tokens_never_fall_when_the_lock_file_cannot_be_read),
-        in_scratch(a_sync_that_fails_is_unknown_not_done),
-        in_scratch(each_write_of_a_leadership_failing_in_turn_loses_nothing),
-        in_scratch(a_slow_disk_does_not_stop_the_loop),
-        in_scratch(a_locked_database_is_unavailable_for_a_while),
-        in_scratch(a_database_that_vanishes_is_not_made_anew),
-        in_scratch(a_database_that_is_created_again_repeats_no_version),
-        in_scratch(a_database_that_was_replaced_counts_when_its_holder_has_stopped),
-        in_scratch(a_database_replaced_with_its_locks_counts_when_its_holder_has_stopped),
-        in_scratch(a_database_replaced_with_its_directory_counts_when_its_holder_has_stopped),
-        in_scratch(a_leader_that_stopped_while_its_database_is_gone_holds_nobody_up),
-        in_scratch(another_boot_proves_nothing_but_tokens_go_on),
+        in_scratch(acquire_is_unknown_when_sync_fails),
+        in_scratch(no_answered_change_is_lost_when_any_write_fails),
+        in_scratch(slow_disk_does_not_block_the_loop),
+        in_scratch(requests_are_unavailable_while_database_is_locked),
+        in_scratch(removed_database_is_not_created_again),
+        in_scratch(recreated_database_does_not_repeat_versions),
+        in_scratch(replaced_database_is_used_when_old_holder_has_stopped),
+        in_scratch(database_replaced_with_its_locks_is_used_when_old_holder_has_stopped),
+        in_scratch(database_replaced_with_its_directory_is_used_when_old_holder_has_stopped),
+        in_scratch(new_database_is_usable_when_old_leader_stopped_without_database),
+        in_scratch(other_boot_proves_no_death_and_tokens_grow),
         in_scratch(another_namespace_proves_nothing),
         in_scratch(a_wiped_lock_directory_proves_nothing),
-        in_scratch(without_file_events_a_release_is_found_by_looking),
-        in_scratch(a_release_between_the_row_and_its_lock_is_no_death),
-        in_scratch(the_bell_may_be_deleted_and_is_made_anew),
+        in_scratch(release_is_found_by_polling_without_file_events),
+        in_scratch(release_between_row_and_lock_test_is_not_a_death),
+        in_scratch(deleted_wakeup_file_is_created_again),
         in_scratch(wall_clock_jumps_change_nothing),
-        in_scratch(without_descriptors_a_leadership_is_not_given),
+        in_scratch(acquire_is_unavailable_when_descriptors_run_out),
         in_scratch(ten_thousand_elections_are_held_by_one_process),
-        in_scratch(a_store_closed_without_release_is_not_taken_for_dead),
+        in_scratch(holder_is_not_proved_dead_when_store_is_closed_without_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

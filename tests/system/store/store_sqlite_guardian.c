@@ -1,8 +1,7 @@
-/* Who looks after the work: the lock that supervisor and guardian share, and the guardian's
- * release.
+/* Supervision of the work: the lock that supervisor and guardian share, and the guardian's release.
  *
- * A supervisor here is this program again (its own connection), which acquires and forks a guardian
- * that keeps the lock's descriptor and waits for orders. */
+ * The supervisor is this program again, with its own connection. It acquires and forks a guardian,
+ * which keeps the lock's descriptor and waits for orders. */
 #include "conformance/conformance.h"
 #include "store/sqlite/sqlite.h"
 #include "system/kit/scratch.h"
@@ -16,15 +15,15 @@
 #include <time.h>
 
 #define E       "nightly"
-#define HANG_MS 60000u /* nothing is judged by it */
+#define HANG_MS 60000u /* no result depends on it */
 
 static char dir[SCRATCH_MAX], url[SCRATCH_MAX + 32];
 static struct client b;
 
 /* ---- the supervisor's program ---- */
 
-/* Orders of the guardian: n = release by names, f = by descriptor, anything else or the end:
- * nothing. */
+/* Orders to the guardian: n = release by path and election, f = by descriptor; others, or end of
+ * file: exit. */
 static void guard(const char *path, int lock_fd, bw_token token, int orders)
 {
     char order = 0;
@@ -36,7 +35,7 @@ static void guard(const char *path, int lock_fd, bw_token token, int orders)
     _exit(0);
 }
 
-/* Says "TOKEN GUARDIAN-PID"; then: r = renew and say the outcome, u = release unclean. */
+/* Prints "TOKEN GUARDIAN-PID"; then: r = renew and print the outcome, u = release unclean. */
 static int supervise(const char *path, const char *fifo)
 {
     struct client client;
@@ -60,7 +59,7 @@ static int supervise(const char *path, const char *fifo)
     return 0;
 }
 
-/* ---- the tests' side ---- */
+/* ---- the tests ---- */
 
 struct pair {
     pid_t supervisor, guardian;
@@ -118,7 +117,7 @@ static void kill_supervisor(struct pair *pair)
     waitpid(pair->supervisor, NULL, 0);
 }
 
-/* Not our child, so perhaps nobody collects it: dead is dead. */
+/* The process is not our child and may stay a zombie: that counts as dead. */
 static bool is_gone(pid_t pid)
 {
     char name[64], text[256] = "";
@@ -190,7 +189,7 @@ static void heard_release(const struct pair *pair)
     assert_true(taken.record.token > pair->token);
 }
 
-static void while_the_guardian_lives_nothing_is_proved(void **state)
+static void death_is_not_proved_while_guardian_runs(void **state)
 {
     (void)state;
     struct pair pair;
@@ -203,13 +202,14 @@ static void while_the_guardian_lives_nothing_is_proved(void **state)
     assert_true(client_wait(&b, pair.watch, HANG_MS, &reply));
     assert_true(reply.record.held);
     assert_true(reply.record.proved_dead);
-    assert_string_equal(reply.record.containment, "cgroup:/work"); /* for the taker to empty */
+    /* the new holder must clear it */
+    assert_string_equal(reply.record.containment, "cgroup:/work");
     struct bw_store_reply taken = client_acquire(&b, E, reply.record.version);
     assert_string_equal(taken.record.owed, "ada\tcgroup:/work\n");
     finish(&pair);
 }
 
-static void a_dead_guardian_proves_nothing_while_its_supervisor_lives(void **state)
+static void death_is_not_proved_while_supervisor_runs(void **state)
 {
     (void)state;
     struct pair pair;
@@ -223,7 +223,7 @@ static void a_dead_guardian_proves_nothing_while_its_supervisor_lives(void **sta
     finish(&pair);
 }
 
-static void the_guardian_releases_for_a_dead_supervisor(void **state)
+static void guardian_releases_when_supervisor_is_dead(void **state)
 {
     (void)state;
     struct pair pair;
@@ -234,7 +234,7 @@ static void the_guardian_releases_for_a_dead_supervisor(void **state)
     finish(&pair);
 }
 
-static void the_guardian_releases_by_its_descriptor_alone(void **state)
+static void guardian_releases_by_descriptor(void **state)
 {
     (void)state;
     struct pair pair;
@@ -245,7 +245,7 @@ static void the_guardian_releases_by_its_descriptor_alone(void **state)
     finish(&pair);
 }
 
-static void a_supervisor_whose_guardian_released_does_not_renew(void **state)
+static void renewal_is_refused_after_guardian_released(void **state)
 {
     (void)state;
     struct pair pair;
@@ -259,11 +259,11 @@ static void a_supervisor_whose_guardian_released_does_not_renew(void **state)
     kill(pair.supervisor, SIGCONT);
     assert_int_equal(write(pair.to, "r", 1), 1);
     read_line(pair.from, line, sizeof line);
-    assert_string_equal(line, "1 -1"); /* refused, and its lock is let go */
+    assert_string_equal(line, "1 -1"); /* refused, and its lock is released */
     finish(&pair);
 }
 
-static void stopped_processes_can_be_stolen_from_but_are_not_proved_dead(void **state)
+static void stopped_holder_can_be_stolen_from_but_is_not_proved_dead(void **state)
 {
     (void)state;
     struct pair pair;
@@ -278,7 +278,7 @@ static void stopped_processes_can_be_stolen_from_but_are_not_proved_dead(void **
     assert_int_equal(taken.outcome, BW_OUTCOME_DONE);
     assert_string_equal(taken.record.owed, "ada\tcgroup:/work\n");
     kill(pair.guardian, SIGCONT);
-    order(&pair, 'n'); /* late: the new leadership is not touched */
+    order(&pair, 'n'); /* late: must not change the new leadership */
     client_idle(&b, 100);
     seen = client_do(&b, BW_STORE_READ, E);
     assert_true(seen.record.held);
@@ -287,7 +287,7 @@ static void stopped_processes_can_be_stolen_from_but_are_not_proved_dead(void **
     finish(&pair);
 }
 
-static void a_release_nobody_waited_for_is_found_later(void **state)
+static void guardians_release_is_found_by_a_later_read(void **state)
 {
     (void)state;
     struct pair pair;
@@ -303,7 +303,7 @@ static void a_release_nobody_waited_for_is_found_later(void **state)
     finish(&pair);
 }
 
-static void a_release_for_an_old_token_is_stale(void **state)
+static void guardians_release_is_stale_when_token_is_old(void **state)
 {
     (void)state;
     bw_token one = client_acquire(&b, E, 0).record.token;
@@ -319,7 +319,7 @@ static void a_release_for_an_old_token_is_stale(void **state)
     assert_false(client_do(&b, BW_STORE_READ, E).record.held);
 }
 
-static void an_untaken_death_is_not_told_over_and_over(void **state)
+static void proved_death_is_reported_again_only_after_a_pause(void **state)
 {
     (void)state;
     struct pair pair;
@@ -342,15 +342,15 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "--supervise") == 0)
         return supervise(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
-        in_scratch(while_the_guardian_lives_nothing_is_proved),
-        in_scratch(a_dead_guardian_proves_nothing_while_its_supervisor_lives),
-        in_scratch(the_guardian_releases_for_a_dead_supervisor),
-        in_scratch(the_guardian_releases_by_its_descriptor_alone),
-        in_scratch(a_supervisor_whose_guardian_released_does_not_renew),
-        in_scratch(stopped_processes_can_be_stolen_from_but_are_not_proved_dead),
-        in_scratch(a_release_nobody_waited_for_is_found_later),
-        in_scratch(a_release_for_an_old_token_is_stale),
-        in_scratch(an_untaken_death_is_not_told_over_and_over),
+        in_scratch(death_is_not_proved_while_guardian_runs),
+        in_scratch(death_is_not_proved_while_supervisor_runs),
+        in_scratch(guardian_releases_when_supervisor_is_dead),
+        in_scratch(guardian_releases_by_descriptor),
+        in_scratch(renewal_is_refused_after_guardian_released),
+        in_scratch(stopped_holder_can_be_stolen_from_but_is_not_proved_dead),
+        in_scratch(guardians_release_is_found_by_a_later_read),
+        in_scratch(guardians_release_is_stale_when_token_is_old),
+        in_scratch(proved_death_is_reported_again_only_after_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

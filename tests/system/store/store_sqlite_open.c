@@ -1,4 +1,4 @@
-/* Opening the embedded store: what is found, made, and refused with a clear line. */
+/* Opening the embedded store: what it finds, creates, and rejects with a clear message. */
 #include "store/sqlite/sqlite.h"
 #include "system/kit/scratch.h"
 #include "system/kit/shim.h"
@@ -38,7 +38,7 @@ static void ignore(void *context, const struct bw_store_reply *reply)
     (void)reply;
 }
 
-/* Open and close again; the error, and its line in why. */
+/* Opens and closes the store. Returns the error, with its line in `why`. */
 static int try_open(const char *url)
 {
     uv_loop_t loop;
@@ -59,7 +59,7 @@ static int try_open(const char *url)
     return error;
 }
 
-static void said(const char *part)
+static void expect_message(const char *part)
 {
     if (!strstr(why, part))
         fail_msg("'%s' does not say '%s'", why, part);
@@ -102,26 +102,26 @@ static void a_path_with_or_without_scheme_is_the_same_store(void **state)
     assert_int_equal(try_open(url), 0);
 }
 
-static void an_unknown_scheme_names_the_known_ones(void **state)
+static void unknown_scheme_message_lists_known_schemes(void **state)
 {
     (void)state;
     assert_null(bw_store_find("zookeper://h/p", why));
-    said("zookeper");
-    said("sqlite:");
+    expect_message("zookeper");
+    expect_message("sqlite:");
     assert_null(bw_store_find("sqlit:/tmp/x", why));
-    said("did you mean 'sqlite:'");
+    expect_message("did you mean 'sqlite:'");
     assert_null(bw_store_find("", why));
     assert_int_equal(try_open("sqlite:"), BW_EINVAL);
     assert_ptr_equal(bw_store_find("./odd:name.db", why), &bw_store_sqlite);
 }
 
-static void a_bare_word_makes_no_file(void **state)
+static void bare_word_as_store_url_creates_no_file(void **state)
 {
     (void)state;
     assert_null(bw_store_find("db1", why));
-    said("sqlite:PATH");
+    expect_message("sqlite:PATH");
     assert_null(bw_store_find("etcd:e1", why));
-    said("etcd://HOST");
+    expect_message("etcd://HOST");
 }
 
 static void a_missing_directory_is_named(void **state)
@@ -130,24 +130,24 @@ static void a_missing_directory_is_named(void **state)
     char url[SCRATCH_MAX + 64];
     snprintf(url, sizeof url, "%s/nowhere/elections.db", dir);
     assert_int_equal(try_open(url), BW_EINVAL);
-    said("directory does not exist");
+    expect_message("directory does not exist");
     assert_int_equal(try_open(dir), BW_EINVAL);
-    said("is not a file");
+    expect_message("is not a regular file");
 }
 
-static void rubbish_is_refused_and_left_as_it_is(void **state)
+static void file_that_is_not_a_database_is_rejected_unchanged(void **state)
 {
     (void)state;
     char bytes[5000], after[6000];
     memset(bytes, 'r', sizeof bytes);
     put(path, bytes, sizeof bytes);
     assert_int_equal(try_open(path), BW_EDAMAGED);
-    said("not a database");
+    expect_message("not a database");
     assert_int_equal(get(path, after, sizeof after), sizeof bytes);
     assert_memory_equal(bytes, after, sizeof bytes);
 }
 
-static void a_damaged_database_is_refused_and_left_as_it_is(void **state)
+static void damaged_database_is_rejected_unchanged(void **state)
 {
     (void)state;
     static char before[1 << 20], after[1 << 20];
@@ -160,17 +160,17 @@ static void a_damaged_database_is_refused_and_left_as_it_is(void **state)
     memset(before + 2 * 4096, 0xa5, size - 2 * 4096);
     put(path, before, size);
     assert_int_equal(try_open(path), BW_EDAMAGED);
-    said("damaged");
+    expect_message("damaged");
     assert_int_equal(get(path, after, sizeof after), size);
     assert_memory_equal(before, after, size);
 }
 
-static void another_programs_database_is_left_alone(void **state)
+static void database_of_another_program_is_rejected_unchanged(void **state)
 {
     (void)state;
     sql("CREATE TABLE precious(x); INSERT INTO precious VALUES(1)");
     assert_int_equal(try_open(path), BW_EDAMAGED);
-    said("another program");
+    expect_message("another program");
     sql("INSERT INTO precious VALUES(2)");
 }
 
@@ -180,7 +180,7 @@ static void a_newer_schema_is_refused(void **state)
     assert_int_equal(try_open(path), 0);
     sql("PRAGMA user_version=3");
     assert_int_equal(try_open(path), BW_EVERSION);
-    said("schema version 3");
+    expect_message("schema version 3");
 }
 
 static int64_t number(const char *query)
@@ -196,7 +196,7 @@ static int64_t number(const char *query)
     return value;
 }
 
-static void a_database_of_schema_1_is_brought_up_to_date_with_what_it_holds(void **state)
+static void schema_1_database_is_upgraded_with_its_data(void **state)
 {
     (void)state;
     assert_int_equal(try_open(path), 0);
@@ -215,13 +215,13 @@ static void a_network_file_system_is_refused(void **state)
     (void)state;
     atomic_store(&shim.fs_type, 0x6969u);
     assert_int_equal(try_open(path), BW_EUNSUPPORTED);
-    said("network file system (NFS)");
+    expect_message("network file system (NFS)");
     atomic_store(&shim.fs_type, 0xff534d42u);
     assert_int_equal(try_open(path), BW_EUNSUPPORTED);
-    said("CIFS");
+    expect_message("CIFS");
     atomic_store(&shim.fs_type, 0x65735546u);
     assert_int_equal(try_open(path), BW_EUNSUPPORTED);
-    said("FUSE");
+    expect_message("FUSE");
     atomic_store(&shim.fs_type, 0xef53u); /* ext4 */
     assert_int_equal(try_open(path), 0);
 }
@@ -234,10 +234,10 @@ static void a_second_hard_link_is_refused(void **state)
     snprintf(other, sizeof other, "%s/other.db", dir);
     assert_int_equal(link(path, other), 0);
     assert_int_equal(try_open(path), BW_EUNSUPPORTED);
-    said("hard links");
+    expect_message("hard links");
 }
 
-static void a_symbolic_link_leads_to_the_same_side_files(void **state)
+static void symbolic_link_uses_same_side_files(void **state)
 {
     (void)state;
     char other[SCRATCH_MAX + 64];
@@ -249,7 +249,7 @@ static void a_symbolic_link_leads_to_the_same_side_files(void **state)
     assert_int_not_equal(access(other, F_OK), 0);
 }
 
-/* Run in a process that may change what it likes: who it is, what it sees. */
+/* Runs in a child process, which may change its user and its mounts. */
 static void in_child(int (*part)(void))
 {
     pid_t pid = fork();
@@ -272,7 +272,7 @@ static int open_as_nobody(void)
     return error == BW_EDENIED && strstr(why, path) ? 0 : 1;
 }
 
-static void a_database_that_may_not_be_written_is_refused(void **state)
+static void unwritable_database_is_rejected(void **state)
 {
     (void)state;
     assert_int_equal(try_open(path), 0);
@@ -290,7 +290,7 @@ static void a_directory_without_permission_is_refused(void **state)
     if (geteuid() != 0)
         skip();
     assert_int_equal(try_open(path), 0);
-    in_child(open_as_nobody); /* the directory is 0700, and not nobody's */
+    in_child(open_as_nobody); /* the directory has mode 0700 and belongs to another user */
 }
 
 static int open_on_read_only_mount(void)
@@ -314,10 +314,10 @@ static int open_mounted_alone(void)
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount(path, path, NULL, MS_BIND, NULL) != 0)
         return 77;
-    return try_open(path) == BW_EUNSUPPORTED && strstr(why, "mounted alone") ? 0 : 1;
+    return try_open(path) == BW_EUNSUPPORTED && strstr(why, "mounted as a single file") ? 0 : 1;
 }
 
-static void a_database_mounted_without_its_directory_is_refused(void **state)
+static void database_mounted_as_single_file_is_rejected(void **state)
 {
     (void)state;
     assert_int_equal(try_open(path), 0);
@@ -331,7 +331,7 @@ static unsigned mode_of(const char *file)
     return st.st_mode & 0777;
 }
 
-static void files_are_for_the_group_as_far_as_the_umask_lets_them(void **state)
+static void files_are_group_accessible_within_the_umask(void **state)
 {
     (void)state;
     char side[SCRATCH_MAX + 64];
@@ -357,22 +357,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_scratch(a_path_with_or_without_scheme_is_the_same_store),
-        in_scratch(an_unknown_scheme_names_the_known_ones),
-        in_scratch(a_bare_word_makes_no_file),
+        in_scratch(unknown_scheme_message_lists_known_schemes),
+        in_scratch(bare_word_as_store_url_creates_no_file),
         in_scratch(a_missing_directory_is_named),
-        in_scratch(rubbish_is_refused_and_left_as_it_is),
-        in_scratch(a_damaged_database_is_refused_and_left_as_it_is),
-        in_scratch(another_programs_database_is_left_alone),
+        in_scratch(file_that_is_not_a_database_is_rejected_unchanged),
+        in_scratch(damaged_database_is_rejected_unchanged),
+        in_scratch(database_of_another_program_is_rejected_unchanged),
         in_scratch(a_newer_schema_is_refused),
-        in_scratch(a_database_of_schema_1_is_brought_up_to_date_with_what_it_holds),
+        in_scratch(schema_1_database_is_upgraded_with_its_data),
         in_scratch(a_network_file_system_is_refused),
         in_scratch(a_second_hard_link_is_refused),
-        in_scratch(a_symbolic_link_leads_to_the_same_side_files),
-        in_scratch(a_database_that_may_not_be_written_is_refused),
+        in_scratch(symbolic_link_uses_same_side_files),
+        in_scratch(unwritable_database_is_rejected),
         in_scratch(a_directory_without_permission_is_refused),
         in_scratch(a_read_only_file_system_is_refused),
-        in_scratch(a_database_mounted_without_its_directory_is_refused),
-        in_scratch(files_are_for_the_group_as_far_as_the_umask_lets_them),
+        in_scratch(database_mounted_as_single_file_is_rejected),
+        in_scratch(files_are_group_accessible_within_the_umask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Who is served first by the embedded store: renewals and releases go ahead of what can wait, and a
- * process that asks without pause does not keep another from giving back what it holds. */
+/* The order in which the embedded store serves requests: renewals and releases come before others,
+ * and a process that sends requests without pause does not keep another from releasing. */
 #include "conformance/client.h"
 #include "system/kit/scratch.h"
 #include "system/kit/shim.h"
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CROWD  3000 /* more than go into one transaction */
+#define CROWD  3000 /* more than fit into one transaction */
 #define ROUNDS 15
 
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 32];
@@ -33,7 +33,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* How many answers came before that of `id`. */
+/* Returns how many answers came before that to `id`. */
 static uint32_t answers_before(struct client *client, uint64_t id)
 {
     for (;;) {
@@ -67,19 +67,19 @@ static void is_served_first(enum bw_store_op op)
     client_close(&client);
 }
 
-static void a_renewal_goes_ahead_of_a_crowd_of_acquisitions(void **state)
+static void renewal_is_served_before_queued_acquires(void **state)
 {
     (void)state;
     is_served_first(BW_STORE_RENEW);
 }
 
-static void a_release_goes_ahead_of_a_crowd_of_acquisitions(void **state)
+static void release_is_served_before_queued_acquires(void **state)
 {
     (void)state;
     is_served_first(BW_STORE_RELEASE);
 }
 
-static void what_waits_comes_in_the_order_it_was_asked(void **state)
+static void queued_requests_are_served_in_order(void **state)
 {
     (void)state;
     struct client client;
@@ -92,8 +92,8 @@ static void what_waits_comes_in_the_order_it_was_asked(void **state)
     client_close(&client);
 }
 
-/* Never less than a whole transaction waits behind the one at work, and its disk is slow: the
- * database is locked but for moments. */
+/* Keeps at least a whole transaction waiting behind the current one, on a slow disk: the database
+ * is locked almost always. */
 static _Noreturn void hammer(void)
 {
     struct client client;
@@ -113,7 +113,7 @@ static _Noreturn void hammer(void)
     }
 }
 
-static void one_that_asks_without_pause_starves_nobodys_release(void **state)
+static void busy_process_does_not_starve_release_of_another(void **state)
 {
     (void)state;
     struct client client;
@@ -137,13 +137,12 @@ static void one_that_asks_without_pause_starves_nobodys_release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_renewal_goes_ahead_of_a_crowd_of_acquisitions, set_up,
+        cmocka_unit_test_setup_teardown(renewal_is_served_before_queued_acquires, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_release_goes_ahead_of_a_crowd_of_acquisitions, set_up,
+        cmocka_unit_test_setup_teardown(release_is_served_before_queued_acquires, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_waits_comes_in_the_order_it_was_asked, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(one_that_asks_without_pause_starves_nobodys_release, set_up,
+        cmocka_unit_test_setup_teardown(queued_requests_are_served_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(busy_process_does_not_starve_release_of_another, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

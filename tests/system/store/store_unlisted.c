@@ -1,6 +1,6 @@
-/* A store module for tests: the embedded store without what many other stores do not have, a list
- * of candidates and proofs of death. Takes the place of the module "kubernetes"
- * (BELLWETHER_MODULES=DIR) for URLs "kubernetes://PATH". */
+/* A store module for tests: the embedded store without features that many other stores lack: a list
+ * of candidates and proofs of death. It replaces the module "kubernetes" (BELLWETHER_MODULES=DIR)
+ * for URLs "kubernetes://PATH". */
 #include "store/module.h"
 #include "store/sqlite/sqlite.h"
 

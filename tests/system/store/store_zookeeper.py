@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ZooKeeper store on a real ensemble of three: conformance, faults, strangers, hostile replies.
+"""The ZooKeeper store on a real ensemble of three servers: conformance, faults, foreign clients, hostile replies.
 
     store_zookeeper.py BELLWETHER WITNESS CONFORMANCE [--long] [NAME...]"""
 import glob
@@ -16,6 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import stall  # noqa: E402
 from run_lib import send, wait_for  # noqa: E402
 from store_lib import SANITIZED, Place, Server, Skip, Suite, free_ports, program  # noqa: E402
 
@@ -24,14 +25,14 @@ sys.argv = [word for word in sys.argv if word != "--long"]
 suite = Suite()
 HERE = os.path.dirname(os.path.abspath(__file__))
 JARS = "/usr/share/java"
-PYTHON = "/usr/bin/python3"  # Debian's own: the one its kazoo is for
-PATIENCE_S = 60.0            # nothing is judged by it
+PYTHON = "/usr/bin/python3"  # Debian's Python, for which kazoo is installed
+TIMEOUT_S = 60.0            # timeout of a hung test; no test asserts on it
 TICK_MS = 200
 PASSWORD = "s3cret-and-only-in-a-file"
 
 
 def word(port, letters):
-    """A four-letter word of the server; '' if nobody answers."""
+    """Sends a four-letter command to the server; '' if it does not answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), 5) as s:
             s.settimeout(5)
@@ -83,7 +84,7 @@ class Ensemble:
         def known():
             """a leader among the servers"""
             return [i for i, port in enumerate(self.ports) if mode(port) in ("leader", "standalone")]
-        return wait_for(known, PATIENCE_S, 0.05)[0]
+        return wait_for(known, TIMEOUT_S, 0.05)[0]
 
     def hosts(self):
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
@@ -93,7 +94,7 @@ class Ensemble:
         return "zookeeper://" + ",".join(f"127.0.0.1:{p}" for p in ports) + path + more
 
     def tree(self, path):
-        """The children of a path, as kazoo sees them; [] if there is no such path."""
+        """The children of a path, read by kazoo; [] if the path does not exist."""
         code = ("import sys\nfrom kazoo.client import KazooClient\nfrom kazoo.exceptions import NoNodeError\n"
                 "c = KazooClient(hosts=sys.argv[1]); c.start(60)\n"
                 "try: c.sync('/'); print('\\n'.join(sorted(c.get_children(sys.argv[2]))))\n"
@@ -109,7 +110,7 @@ _shared, _making = {}, threading.Lock()
 
 
 def ensemble(name="whole"):
-    """One ensemble for all tests that leave it whole; one for those that do not."""
+    """Returns a shared ensemble: one for tests that leave it intact, one for the others."""
     with _making:
         if name not in _shared:
             _shared[name] = Ensemble(Place("zookeeper"))
@@ -130,9 +131,9 @@ def path():
 def pair(r, *modes, env=None):
     """A leads, B waits behind it."""
     a = r.candidate("a", *modes, env=env)
-    r.started(1, PATIENCE_S)
+    r.started(1, TIMEOUT_S)
     b = r.candidate("b", *modes, env=env)
-    b.said("leader", PATIENCE_S)
+    b.said("leader", TIMEOUT_S)
     return a, b
 
 
@@ -155,7 +156,7 @@ def conformance_kazoo():
 
 
 @suite.test
-def store_check_says_what_sessions_are_granted():
+def store_check_reports_the_granted_session_timeout():
     code, out, errors = suite.command("store", "check", ensemble().url(path()), "--json")
     assert code == 0 and "granted a session of 15000 ms" in json.loads(out)["server"], (code, out, errors)
 
@@ -169,13 +170,13 @@ def stamp(event):
 
 
 @suite.alone
-def a_resignation_wakes_the_next_in_line():
+def resignation_wakes_the_next_candidate_in_the_queue():
     with room(ensemble().url(path()), ttl="10s", kill_after="2s") as r:
         took, trips = [], []
         pair(r)
         for turn in range(6):
             suite.command("resign", "--store", r.store, "--election", "e")
-            r.started(turn + 2, PATIENCE_S)
+            r.started(turn + 2, TIMEOUT_S)
         r.judge()
         events = sorted((e for c in r.candidates for e in c.events()), key=stamp)
         dead = [stamp(e) for e in events if e["event"] == "confirmed-dead"]
@@ -197,10 +198,10 @@ def tokens_are_czxids_and_waiters_are_served_in_order():
         for i, name in enumerate(names):
             c = r.candidate(name, "for=1500" if i == 0 else "for=50")
             if i == 0:
-                r.started(1, PATIENCE_S)
+                r.started(1, TIMEOUT_S)
             else:
-                c.said("leader", PATIENCE_S)
-        r.leader(4, PATIENCE_S)
+                c.said("leader", TIMEOUT_S)
+        r.leader(4, TIMEOUT_S)
         r.judge()
         order = [e["id"] for e in sorted((e for c in r.candidates for e in c.events("started")), key=stamp)]
         assert order == names, f"served as {order}"
@@ -215,33 +216,33 @@ def crowd(count, rounds):
 
 
 @suite.test
-def of_fifty_who_wait_one_wakes():
+def one_of_fifty_waiting_candidates_wakes():
     crowd(50, 10)
 
 
 @suite.test
-def of_a_thousand_who_wait_one_wakes():
+def one_of_a_thousand_waiting_candidates_wakes():
     if not LONG:
         raise Skip("takes its time: with --long")
     crowd(1000, 50)
 
 
 @suite.test
-def a_transfer_passes_those_in_front_by():
+def transfer_skips_the_candidates_in_front():
     with room(ensemble().url(path()), ttl="10s", kill_after="2s") as r:
         pair(r)
         c = r.candidate("c")
-        c.said("leader", PATIENCE_S)
-        wait_for(lambda: len(ensemble().tree(r.store[r.store.rindex("/"):] + "/e")) == 3, PATIENCE_S, 0.1)
+        c.said("leader", TIMEOUT_S)
+        wait_for(lambda: len(ensemble().tree(r.store[r.store.rindex("/"):] + "/e")) == 3, TIMEOUT_S, 0.1)
         status, out, errors = suite.command("transfer", "--store", r.store, "--election", "e", "--to", "c")
         assert status == 0, out + errors
-        r.started(2, PATIENCE_S)
+        r.started(2, TIMEOUT_S)
         assert c.leads()
         r.judge()
 
 
 @suite.test
-def a_preferred_candidate_gets_the_lead_from_another():
+def candidate_with_higher_priority_takes_over_leadership():
     suite.preferred_candidate_gets_the_lead(ensemble().url(path()), ttl="4s")
 
 
@@ -255,14 +256,14 @@ def a_killed_holder_is_followed_when_its_session_ends():
         before = time.monotonic()
         a.signal(signal.SIGKILL)
         send(guardian, signal.SIGKILL)
-        r.started(2, PATIENCE_S)
+        r.started(2, TIMEOUT_S)
         comment(f"a killed holder (TTL 3 s, session 4.5 s) was followed after {time.monotonic() - before:.2f} s")
         assert b.leads()
         r.judge()
 
 
 def guarded(r, token, value):
-    """A write through `bellwether guard print zookeeper`; its exit code."""
+    """Writes through `bellwether guard print zookeeper`. Returns its exit code."""
     status, script, errors = suite.command("guard", "print", "zookeeper")
     assert status == 0, errors
     done = subprocess.run([PYTHON, "-c", script, ensemble().hosts(), r.store[r.store.rindex("/"):] + "/guarded/guard", token,
@@ -274,13 +275,13 @@ def guarded(r, token, value):
 
 
 @suite.test
-def a_stopped_holder_is_followed_and_its_later_writes_are_refused():
+def stopped_holder_is_replaced_and_its_later_writes_are_rejected():
     with room(ensemble().url(path())) as r:
         a, b = pair(r)
         guardian = a.guardian()
         for pid in (a.pid, guardian):
             send(pid, signal.SIGSTOP)
-        r.started(2, PATIENCE_S)
+        r.started(2, TIMEOUT_S)
         old, new = (line[1] for line in r.starts())
         assert guarded(r, new, "of the new leader") == 0
         for pid in (a.pid, guardian):
@@ -293,45 +294,45 @@ def a_stopped_holder_is_followed_and_its_later_writes_are_refused():
 
 
 @suite.test
-def a_holder_cut_off_steps_down_in_time():
+def holder_without_connection_steps_down_in_time():
     e = ensemble()
     with Place("zk-cut") as place:
         proxies = [place.proxy(port) for port in e.ports]
         p = path()
         with room(e.url(p, [x.port for x in proxies])) as r:
             a = r.candidate("a")
-            r.started(1, PATIENCE_S)
+            r.started(1, TIMEOUT_S)
             r.given_store = e.url(p)
             b = r.candidate("b")
-            b.said("leader", PATIENCE_S)
+            b.said("leader", TIMEOUT_S)
             for proxy in proxies:
                 proxy.drop()
-            a.said("step-down", PATIENCE_S)
-            r.started(2, PATIENCE_S)
+            a.said("step-down", TIMEOUT_S)
+            r.started(2, TIMEOUT_S)
             assert b.leads()
             r.judge()
             for proxy in proxies:
                 proxy.cut()
                 proxy.heal()
-            a.said("leader", PATIENCE_S, 2)  # it is back, and knows who leads
+            a.said("leader", TIMEOUT_S, 2)  # A runs again and knows the leader
             r.judge()
 
 
 @suite.test
-def answers_that_come_too_late_are_no_answers():
+def replies_after_the_deadline_are_ignored():
     e = ensemble()
     with Place("zk-late") as place:
         proxies = [place.proxy(port) for port in e.ports]
         p = path()
         with room(e.url(p, [x.port for x in proxies])) as r:
             a = r.candidate("a")
-            r.started(1, PATIENCE_S)
+            r.started(1, TIMEOUT_S)
             r.given_store = e.url(p)
-            r.candidate("b").said("leader", PATIENCE_S)
+            r.candidate("b").said("leader", TIMEOUT_S)
             for proxy in proxies:
                 proxy.delay(2.5)
-            a.said("step-down", PATIENCE_S)
-            r.started(2, PATIENCE_S)
+            a.said("step-down", TIMEOUT_S)
+            r.started(2, TIMEOUT_S)
             r.judge()
 
 
@@ -346,13 +347,13 @@ def the_ensembles_leader_is_killed_and_the_holder_stays():
             at = e.leader()
             e.servers[at].kill()
             others = [port for i, port in enumerate(e.ports) if i != at]
-            wait_for(lambda: [p for p in others if mode(p) == "leader"], PATIENCE_S, 0.05)
+            wait_for(lambda: [p for p in others if mode(p) == "leader"], TIMEOUT_S, 0.05)
             e.servers[at].start()
         status, out, errors = suite.command("status", "--store", r.store, "--election", "e", "--json")
         assert status == 0 and json.loads(out)["leader"] == "a", out + errors
         assert not a.events("step-down"), a.events("step-down")
         suite.command("resign", "--store", r.store, "--election", "e")
-        r.started(2, PATIENCE_S)
+        r.started(2, TIMEOUT_S)
         assert b.leads()
         r.judge()
 
@@ -360,6 +361,10 @@ def the_ensembles_leader_is_killed_and_the_holder_stays():
 @suite.lane("hurt")
 def a_stopped_server_is_left_for_another():
     e = ensemble("hurt")
+    stall.judge(lambda _: stop_each_follower(e), 0.5)  # a server that gets no CPU is as good as stopped
+
+
+def stop_each_follower(e):
     with room(e.url(path()), ttl="9s", kill_after="2s") as r:
         a, _ = pair(r)
         for server in e.servers:
@@ -369,7 +374,7 @@ def a_stopped_server_is_left_for_another():
             try:
                 before = len(r.starts())
                 until = time.monotonic() + 4.5
-                while time.monotonic() < until:  # more than one renewal
+                while time.monotonic() < until:  # for longer than one renewal
                     assert len(r.starts()) == before
                     time.sleep(0.1)
             finally:
@@ -379,8 +384,8 @@ def a_stopped_server_is_left_for_another():
 
 
 @suite.lane("hurt")
-def a_server_that_dies_with_its_news_takes_no_time_from_the_holder():
-    """What a follower had not yet told the leader about a session is lost with it."""
+def crashed_follower_with_unsent_session_reports_does_not_shorten_the_lease():
+    """A follower that crashes loses the session reports that it had not sent to the ensemble's leader."""
     e = ensemble("hurt")
     for _ in range(4 if LONG else 2):
         follower = next(i for i, port in enumerate(e.ports) if mode(port) == "follower")
@@ -388,14 +393,14 @@ def a_server_that_dies_with_its_news_takes_no_time_from_the_holder():
             proxy = place.proxy(e.ports[follower])
             p = path()
             with room(e.url(p, [proxy.port])) as r:
-                a = r.candidate("a", "ignore-term")  # it lives as long as it may
-                r.started(1, PATIENCE_S)
+                a = r.candidate("a", "ignore-term")  # it ignores SIGTERM and runs until it is killed
+                r.started(1, TIMEOUT_S)
                 r.given_store = e.url(p)
                 b = r.candidate("b")
-                b.said("leader", PATIENCE_S)
+                b.said("leader", TIMEOUT_S)
                 time.sleep(random.uniform(1.0, 2.2))
                 e.servers[follower].kill()
-                gap = stamp(b.said("elected", PATIENCE_S)) - stamp(a.said("confirmed-dead", PATIENCE_S))
+                gap = stamp(b.said("elected", TIMEOUT_S)) - stamp(a.said("confirmed-dead", TIMEOUT_S))
                 comment(f"elected {gap:.2f} s after the old work's death")
                 assert gap > 0, "elected while the old leader's window lasted"
                 r.judge()
@@ -403,66 +408,66 @@ def a_server_that_dies_with_its_news_takes_no_time_from_the_holder():
 
 
 @suite.lane("hurt")
-def a_whole_ensemble_away_ends_the_lead_and_coming_back_brings_one():
+def unreachable_ensemble_ends_leadership_and_its_return_elects_a_leader():
     e = ensemble("hurt")
     with room(e.url(path())) as r:
         a, _ = pair(r)
         for server in e.servers:
             server.kill()
-        a.said("step-down", PATIENCE_S)
+        a.said("step-down", TIMEOUT_S)
         e.start()
-        r.started(2, 2 * PATIENCE_S)
+        r.started(2, 2 * TIMEOUT_S)
         r.judge()
-        assert a.said("released", PATIENCE_S)["reason"] == "unreachable"
+        assert a.said("released", TIMEOUT_S)["reason"] == "unreachable"
 
 
 @suite.lane("own")
-def a_session_that_was_given_up_does_not_stand_in_the_way():
-    """The server gives every session five minutes: it does not end the old one before the test is over."""
+def abandoned_session_does_not_block_the_queue():
+    """The server grants sessions of five minutes, so it does not expire the old session before the test ends."""
     with Place("zookeeper") as place:
         e = Ensemble(place, 1, "minSessionTimeout=300000\nmaxSessionTimeout=600000")
         for away, back in ((e.servers[0].pause, e.servers[0].resume), (e.servers[0].kill, e.servers[0].start)):
             with room(e.url(path()), ttl="2s") as r:
                 r.candidate("a")
                 r.candidate("b")
-                r.started(1, PATIENCE_S)
+                r.started(1, TIMEOUT_S)
                 away()
-                leader = r.leader(1, PATIENCE_S)
-                leader.said("released", PATIENCE_S)
-                time.sleep(2)  # a whole TTL without the server, since it was last heard of
+                leader = r.leader(1, TIMEOUT_S)
+                leader.said("released", TIMEOUT_S)
+                time.sleep(2)  # a whole TTL without the server
                 back()
-                r.started(2, PATIENCE_S)
+                r.started(2, TIMEOUT_S)
                 r.judge()
 
 
-# ---- the create whose answer is lost ----
+# ---- the reply to a create is lost ----
 
 @suite.test
-def a_lost_answer_to_create_leaves_one_node():
+def lost_reply_to_create_leaves_one_node():
     e = ensemble()
     with Place("zk-create") as place:
         proxy = place.proxy(e.ports[0])
         p = path()
         with room(e.url(p), ttl="10s", kill_after="2s") as r:
             r.candidate("a")
-            r.started(1, PATIENCE_S)
-            proxy.replace(Swallow(b"-latch-"))  # the answer to a create carries the name
+            r.started(1, TIMEOUT_S)
+            proxy.replace(Swallow(b"-latch-"))  # the reply to a create contains the name
             r.given_store = e.url(p, [proxy.port])
             b = r.candidate("b")
-            wait_for(lambda: proxy.change.done, PATIENCE_S)
-            b.said("leader", PATIENCE_S)
+            wait_for(lambda: proxy.change.done, TIMEOUT_S)
+            b.said("leader", TIMEOUT_S)
 
             def two():
-                """a's node and b's"""
+                """the nodes of a and b"""
                 return len(e.tree(p + "/e")) >= 2
-            wait_for(two, PATIENCE_S, 0.2)
+            wait_for(two, TIMEOUT_S, 0.2)
             assert proxy.accepted >= 2, "the connection was not given up"
             assert len(e.tree(p + "/e")) == 2, e.tree(p + "/e")
             r.judge()
 
 
 class Swallow:
-    """Swallows all answers of the connection from the first that holds the mark; later connections are left alone."""
+    """Drops all replies of the connection from the first that contains the mark; later connections work."""
 
     def __init__(self, mark):
         self.mark, self.done, self.quiet_until = mark, False, 0.0
@@ -474,24 +479,24 @@ class Swallow:
 
 
 @suite.test
-def a_lost_answer_to_acquire_is_found_again():
+def lost_reply_to_an_acquire_is_recovered():
     e = ensemble()
     with Place("zk-acquire") as place:
         proxy = place.proxy(e.ports[0])
         with room(e.url(path(), [proxy.port]), ttl="20s", kill_after="2s") as r:
-            proxy.replace(Swallow(b'"request"'))  # the record read behind the write
+            proxy.replace(Swallow(b'"request"'))  # the record that is read after the write
             a = r.candidate("a")
-            r.started(1, PATIENCE_S)
+            r.started(1, TIMEOUT_S)
             assert proxy.change.done and a.leads()
             time.sleep(0.2)
             assert not a.events("step-down")
             r.judge()
 
 
-# ---- strangers ----
+# ---- foreign clients ----
 
-class Stranger:
-    """A foreign client, spoken to by lines."""
+class ForeignClient:
+    """A foreign client, controlled by lines on its input."""
 
     def __init__(self, words):
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -505,10 +510,10 @@ class Stranger:
     def says(self, line, count=1):
         def said():
             return sum(x.strip() == line for x in self.lines) >= count
-        said.__doc__ = f"'{line}' of the stranger; it said {self.lines}"
-        wait_for(said, PATIENCE_S, 0.01)
+        said.__doc__ = f"'{line}' of the foreign client; it printed {self.lines}"
+        wait_for(said, TIMEOUT_S, 0.01)
 
-    def told(self, line):
+    def send_line(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
@@ -523,7 +528,7 @@ class Stranger:
 def kazoo(e, p, name):
     if subprocess.run([PYTHON, "-c", "import kazoo"], stderr=subprocess.DEVNULL, check=False).returncode:
         raise Skip("kazoo is not here: install python3-kazoo")
-    return Stranger([PYTHON, os.path.join(HERE, "zookeeper_kazoo.py"), e.hosts(), p, name, "4"])
+    return ForeignClient([PYTHON, os.path.join(HERE, "zookeeper_kazoo.py"), e.hosts(), p, name, "4"])
 
 
 def curator(e, p, name):
@@ -535,64 +540,65 @@ def curator(e, p, name):
     if not glob.glob(classes + "/*.class"):
         subprocess.run([program("javac", "default-jdk-headless"), "-d", classes, "-cp", ":".join(jars),
                         os.path.join(HERE, "ZookeeperLatch.java")], check=True, timeout=300)
-    return Stranger([program("java", "default-jre-headless"), "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+    return ForeignClient([program("java", "default-jre-headless"), "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
                      ":".join([classes, *jars]), "ZookeeperLatch", e.hosts(), p, name, "4000"])
 
 
 def contend(make, more, election="e"):
-    """Each waits while the other leads, and leads when it goes; a stranger that dies is waited out."""
+    """Each waits while the other leads, and leads when it leaves. After a foreign client dies, Bellwether waits until its session
+    expires."""
     e, p = ensemble(), path()
     with room(e.url(p, more=more), ttl="6s", kill_after="1s") as r:
-        with make(e, f"{p}/{election}", "stranger") as first:
+        with make(e, f"{p}/{election}", "foreign") as first:
             first.says("leading")
             a = r.candidate("a")
-            assert a.said("leader", PATIENCE_S)["leader"] == "stranger"
+            assert a.said("leader", TIMEOUT_S)["leader"] == "foreign"
             assert not r.starts()
-            first.told("close")
-            r.started(1, PATIENCE_S)
-        with make(e, f"{p}/{election}", "stranger") as second:
-            wait_for(lambda: len(e.tree(f"{p}/{election}")) == 2, PATIENCE_S, 0.1)
+            first.send_line("close")
+            r.started(1, TIMEOUT_S)
+        with make(e, f"{p}/{election}", "foreign") as second:
+            wait_for(lambda: len(e.tree(f"{p}/{election}")) == 2, TIMEOUT_S, 0.1)
             b = r.candidate("b")
-            b.said("leader", PATIENCE_S)
-            assert not [x for x in second.lines if x.strip() == "leading"], "two lead"
+            b.said("leader", TIMEOUT_S)
+            assert not [x for x in second.lines if x.strip() == "leading"], "two clients lead"
             yield e, p, r, second
             a.signal(signal.SIGTERM)
             second.says("leading")
-            assert [line for line in r.lines() if line[0] == "end"], "it leads while our work lives"
+            assert [line for line in r.lines() if line[0] == "end"], "it leads while our work still runs"
             assert len(r.starts()) == 1
-        r.started(2, PATIENCE_S)  # the stranger was killed: its session ran out
+        r.started(2, TIMEOUT_S)  # the foreign client was killed: its session expired
         r.judge()
 
 
 @suite.test
 def curators_latch_and_bellwether_exclude_each_other():
     for e, p, _, latch in contend(curator, ""):
-        latch.told("leader")
+        latch.send_line("leader")
         latch.says("leader a")
 
 
 @suite.test
 def kazoos_election_and_bellwether_exclude_each_other():
     for e, p, _, election in contend(kazoo, "?recipe=kazoo"):
-        election.told("contenders")
-        election.says("contenders a stranger b")
+        election.send_line("contenders")
+        election.says("contenders a foreign b")
 
 
 @suite.test
-def a_path_of_the_other_recipe_is_refused_with_a_clear_line():
+def path_with_nodes_of_the_other_recipe_is_rejected():
     e, p = ensemble(), path()
-    with kazoo(e, f"{p}/e", "stranger") as first:
+    with kazoo(e, f"{p}/e", "foreign") as first:
         first.says("leading")
         with room(e.url(p)) as r:
             a = r.candidate("a")
-            assert a.wait(PATIENCE_S) == 64 and not r.starts()
+            assert a.wait(TIMEOUT_S) == 64 and not r.starts()
             assert "kazoo" in a.text() and "?recipe=kazoo" in a.text(), a.text()
 
 
-# ---- what is refused ----
+# ---- rejected settings ----
 
 @suite.test
-def bad_urls_are_refused_with_a_line():
+def invalid_urls_are_rejected_with_a_message():
     place = Place("zk-urls")
     with place:
         empty = place.file("secret", PASSWORD + "\n", 0o600)
@@ -617,24 +623,24 @@ def bad_urls_are_refused_with_a_line():
 
 
 @suite.test
-def a_ttl_the_servers_do_not_grant_is_refused():
+def ttl_above_the_granted_session_timeout_is_rejected():
     with room(ensemble().url(path()), ttl="60s", kill_after="2s") as r:
         a = r.candidate("a")
-        assert a.wait(PATIENCE_S) == 64 and not r.starts()
+        assert a.wait(TIMEOUT_S) == 64 and not r.starts()
         assert "60000 ms" in a.text() and "90000 ms" in a.text(), a.text()
 
 
 @suite.test
-def users_and_acls_keep_strangers_out_and_secrets_in():
+def acls_exclude_other_users_and_no_output_contains_secrets():
     e, p = ensemble(), path()
     secret = ensemble().place.file("password", PASSWORD + "\n", 0o600)
     url = e.url(p, more=f"?password-file={secret}").replace("//", "//ada@", 1)
     with room(url) as r:
         a, b = pair(r)
         suite.command("resign", "--store", url, "--election", "e")
-        r.started(2, PATIENCE_S)
+        r.started(2, TIMEOUT_S)
         status, out, errors = suite.command("status", "--store", e.url(p), "--election", "e")
-        assert status != 0 and "permit" in errors, out + errors
+        assert status != 0 and "denied access" in errors, out + errors
         with open(f"/proc/{b.pid}/cmdline", encoding="utf-8") as file:
             assert PASSWORD not in file.read()
         for c in (a, b):
@@ -642,12 +648,12 @@ def users_and_acls_keep_strangers_out_and_secrets_in():
                 assert PASSWORD not in file.read()
         assert PASSWORD not in out + errors
         r.judge()
-    with room(url.replace(f"?password-file={secret}", "")) as r:  # the same by the environment
+    with room(url.replace(f"?password-file={secret}", "")) as r:  # the password in the environment
         r.candidate("c", env={"BELLWETHER_ZOOKEEPER_PASSWORD": PASSWORD})
-        r.started(1, PATIENCE_S)
+        r.started(1, TIMEOUT_S)
 
 
-# ---- hostile and forgetful servers ----
+# ---- hostile servers and lost data ----
 
 class Liar:
     """A listener that answers every connection with its own bytes."""
@@ -712,7 +718,7 @@ def unasked(_):
 
 
 def short_answers(s):
-    """An answer to every request, all well, and without what it should carry."""
+    """Answers every request with success, but without the expected body."""
     yield connected()
     data = b""
     while chunk := s.recv(65536):
@@ -727,12 +733,12 @@ def nothing(_):
 
 
 @suite.lane("own")
-def servers_that_lie_give_no_lead_and_cost_no_memory():
+def hostile_servers_give_no_leadership_and_use_little_memory():
     for answer in (garbage, nonsense_behind_a_good_start, endless, huge_length, unasked, short_answers, nothing):
         liar = Liar(answer)
         with room(f"zookeeper://127.0.0.1:{liar.port}/p") as r:
             a = r.candidate("a")
-            wait_for(lambda: liar.count >= 2, PATIENCE_S)
+            wait_for(lambda: liar.count >= 2, TIMEOUT_S)
             time.sleep(1)
             assert a.process.poll() is None, f"{answer.__name__}: it ended with {a.process.returncode}"
             with open(f"/proc/{a.pid}/status", encoding="utf-8") as file:
@@ -743,24 +749,24 @@ def servers_that_lie_give_no_lead_and_cost_no_memory():
 
 
 @suite.lane("own")
-def an_ensemble_that_forgot_everything_is_not_followed_back():
+def candidate_refuses_an_ensemble_whose_transaction_ids_restarted():
     with Place("zk-forgets") as place:
         e = Ensemble(place, 1)
         with room(e.url("/p")) as r:
-            for _ in range(3):  # some numbers away from the start
+            for _ in range(3):  # raises the transaction ids
                 suite.command("run", "--store", e.url("/p"), "--election", "e", "--id", "x", "--ttl", "3s", "--kill-after", "500ms",
                               "--", "true")
             a = r.candidate("a")
-            r.started(1, PATIENCE_S)
+            r.started(1, TIMEOUT_S)
             e.servers[0].kill()
             subprocess.run(["rm", "-rf", os.path.join(place.dir, "data0", "version-2")], check=True)
             e.servers[0].start()
-            a.said("step-down", PATIENCE_S)
+            a.said("step-down", TIMEOUT_S)
 
             def refused():
-                """a word about the numbers that went back"""
-                return [x for x in a.events("store-away") if "counts from the start" in x["message"]]
-            wait_for(refused, 2 * PATIENCE_S)
+                """an event that reports restarted transaction ids"""
+                return [x for x in a.events("store-unavailable") if "transaction ids restarted" in x["message"]]
+            wait_for(refused, 2 * TIMEOUT_S)
             assert len(r.starts()) == 1
             r.judge()
 

@@ -1,15 +1,15 @@
-"""kazoo's Election as a program: contends for a path, says when it leads, and goes when it is told.
+"""kazoo's Election as a program: contends for a path, reports when it leads, and leaves on request.
 
     zookeeper_kazoo.py HOSTS PATH ID SESSION_S
 
-Says "leading" when its leadership function runs; "close" on its input lets that return, "contenders" lists them."""
+Prints "leading" when its leadership function runs. Input "close" ends that function; "contenders" lists the contenders."""
 import sys
 import threading
 
 from kazoo.client import KazooClient
 
 
-def say(line):
+def report(line):
     print(line, flush=True)
 
 
@@ -21,17 +21,17 @@ def main():
     go = threading.Event()
 
     def lead():
-        say("leading")
+        report("leading")
         go.wait()
 
-    thread = threading.Thread(target=lambda: (election.run(lead), say("closed")), daemon=True)
+    thread = threading.Thread(target=lambda: (election.run(lead), report("closed")), daemon=True)
     thread.start()
     for line in sys.stdin:
         if line.strip() == "close":
             go.set()
             thread.join(60)
         elif line.strip() == "contenders":
-            say("contenders " + " ".join(election.contenders()))
+            report("contenders " + " ".join(election.contenders()))
     client.stop()
 
 

@@ -1,4 +1,4 @@
-/* Which token may act, and which bytes are a register to be trusted. */
+/* Which tokens may act, and which bytes are a valid register. */
 #include "fence/register.h"
 
 #include "unit/unit.h"
@@ -9,7 +9,7 @@ static struct bw_guard_verdict ask(bw_token highest, bool closed, bw_token token
     return bw_guard_decide(&state, token);
 }
 
-static void a_leader_writes_as_often_as_it_likes(void **state)
+static void same_token_is_accepted_again(void **state)
 {
     (void)state;
     assert_int_equal(ask(7, false, 7).error, 0);
@@ -25,7 +25,7 @@ static void the_first_and_every_newer_token_raise_the_register(void **state)
     assert_int_equal(ask(7, false, UINT64_MAX).error, 0);
 }
 
-static void every_older_token_is_stale_and_raises_nothing(void **state)
+static void older_token_is_stale_and_does_not_raise(void **state)
 {
     (void)state;
     for (bw_token token = 1; token < 7; token++) {
@@ -38,7 +38,7 @@ static void every_older_token_is_stale_and_raises_nothing(void **state)
     assert_int_equal(ask(UINT64_MAX, false, UINT64_MAX - 1).error, BW_ESTALE);
 }
 
-static void without_a_token_nothing_is_accepted(void **state)
+static void missing_token_is_rejected(void **state)
 {
     (void)state;
     assert_int_equal(ask(0, false, 0).error, BW_ENOTOKEN);
@@ -46,7 +46,7 @@ static void without_a_token_nothing_is_accepted(void **state)
     assert_int_equal(ask(7, true, 0).error, BW_ENOTOKEN);
 }
 
-static void while_closed_only_the_recovery_itself_acts(void **state)
+static void closed_register_accepts_only_the_recovery_token(void **state)
 {
     (void)state;
     assert_int_equal(ask(7, true, 7).error, 0);
@@ -55,7 +55,7 @@ static void while_closed_only_the_recovery_itself_acts(void **state)
     assert_int_equal(ask(7, true, 6).error, BW_ESTALE);
 }
 
-static void the_line_names_both_tokens(void **state)
+static void explanation_names_both_tokens(void **state)
 {
     char why[BW_GUARD_WHY_MAX + 1];
     (void)state;
@@ -67,7 +67,7 @@ static void the_line_names_both_tokens(void **state)
 
 /* ---- bytes ---- */
 
-static void what_was_written_is_read(void **state)
+static void encoded_register_decodes_to_the_same_state(void **state)
 {
     const bw_token tokens[] = {1, 255, 256, UINT64_C(0x0123456789abcdef), UINT64_MAX};
     (void)state;
@@ -82,13 +82,13 @@ static void what_was_written_is_read(void **state)
     }
 }
 
-static void the_checksum_is_the_published_one(void **state)
+static void crc32c_matches_the_published_test_vector(void **state)
 {
     (void)state;
     assert_int_equal(bw_crc32c((const uint8_t *)"123456789", 9), 0xE3069283); /* RFC 3720, B.4 */
 }
 
-static void a_torn_register_is_refused_wherever_it_ends(void **state)
+static void truncated_register_is_rejected_at_every_length(void **state)
 {
     uint8_t bytes[BW_REGISTER_BYTES];
     struct bw_guard_state in = {.highest = 42}, out;
@@ -104,7 +104,7 @@ static void a_torn_register_is_refused_wherever_it_ends(void **state)
     }
 }
 
-static void every_flipped_bit_is_noticed(void **state)
+static void register_is_rejected_when_any_bit_flips(void **state)
 {
     uint8_t bytes[BW_REGISTER_BYTES];
     struct bw_guard_state in = {.highest = 42}, out;
@@ -124,7 +124,7 @@ static void seal(uint8_t bytes[BW_REGISTER_BYTES])
         bytes[24 + i] = (uint8_t)(crc >> 8 * i);
 }
 
-static void a_sound_register_of_another_version_is_named_as_such(void **state)
+static void valid_register_of_another_version_returns_eversion(void **state)
 {
     uint8_t bytes[BW_REGISTER_BYTES + 1] = {0};
     struct bw_guard_state in = {.highest = 42}, out;
@@ -138,7 +138,7 @@ static void a_sound_register_of_another_version_is_named_as_such(void **state)
     assert_int_equal(out.highest, 0);
 }
 
-static void what_version_one_does_not_know_is_damage(void **state)
+static void unknown_flags_and_zero_token_are_damage(void **state)
 {
     uint8_t bytes[BW_REGISTER_BYTES + 1] = {0};
     struct bw_guard_state in = {.highest = 42}, none = {0}, out;
@@ -156,18 +156,18 @@ static void what_version_one_does_not_know_is_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_leader_writes_as_often_as_it_likes),
+        cmocka_unit_test(same_token_is_accepted_again),
         cmocka_unit_test(the_first_and_every_newer_token_raise_the_register),
-        cmocka_unit_test(every_older_token_is_stale_and_raises_nothing),
-        cmocka_unit_test(without_a_token_nothing_is_accepted),
-        cmocka_unit_test(while_closed_only_the_recovery_itself_acts),
-        cmocka_unit_test(the_line_names_both_tokens),
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(the_checksum_is_the_published_one),
-        cmocka_unit_test(a_torn_register_is_refused_wherever_it_ends),
-        cmocka_unit_test(every_flipped_bit_is_noticed),
-        cmocka_unit_test(a_sound_register_of_another_version_is_named_as_such),
-        cmocka_unit_test(what_version_one_does_not_know_is_damage),
+        cmocka_unit_test(older_token_is_stale_and_does_not_raise),
+        cmocka_unit_test(missing_token_is_rejected),
+        cmocka_unit_test(closed_register_accepts_only_the_recovery_token),
+        cmocka_unit_test(explanation_names_both_tokens),
+        cmocka_unit_test(encoded_register_decodes_to_the_same_state),
+        cmocka_unit_test(crc32c_matches_the_published_test_vector),
+        cmocka_unit_test(truncated_register_is_rejected_at_every_length),
+        cmocka_unit_test(register_is_rejected_when_any_bit_flips),
+        cmocka_unit_test(valid_register_of_another_version_returns_eversion),
+        cmocka_unit_test(unknown_flags_and_zero_token_are_damage),
     };
     return cmocka_run_group_tests_name("fence register", tests, NULL, NULL);
 }

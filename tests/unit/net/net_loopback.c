@@ -80,7 +80,7 @@ static void a_port_or_a_path_changes_nothing(void **state)
             fail_msg("'%s' is not loopback", bad[i]);
 }
 
-/* Any text in front of, inside or behind a loopback host makes it another host. */
+/* Any text before, inside or after a loopback host makes it another host. */
 static void a_changed_host_is_never_loopback(void **state)
 {
     (void)state;

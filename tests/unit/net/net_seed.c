@@ -1,4 +1,4 @@
-/* Generators for pauses: no two are alike. */
+/* Generators for backoff: no two are alike. */
 #include "unit/unit.h"
 
 #include "net/seed.h"

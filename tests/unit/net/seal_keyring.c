@@ -1,4 +1,4 @@
-/* Keys: read from a file that is closed to others, rotated while frames flow. */
+/* Keys are read from a file that other users cannot access, and are rotated while frames flow. */
 #include "seal_story.h"
 
 static int load(const char *text, char *why)
@@ -24,7 +24,7 @@ static void hex_base64_comments_and_blank_lines_are_read(void **state)
     bw_keyring_free(ring);
 }
 
-static void what_is_no_key_is_refused_and_never_shown(void **state)
+static void invalid_key_is_refused_and_never_printed(void **state)
 {
     (void)state;
     char why[BW_KEYRING_WHY_MAX + 1] = "";
@@ -84,9 +84,9 @@ static void the_public_key_is_the_same_for_all_and_no_file_can_hold_it(void **st
     char why[BW_KEYRING_WHY_MAX + 1] = "";
     assert_true(bw_keyring_is_public(ring));
     assert_int_equal(bw_keyring_reload(ring, why), 0);
-    meet(one, 2, two);
-    struct frame frame = say(one, 2, "on one host");
-    assert_heard(two, &frame, "on one host");
+    handshake(one, 2, two);
+    struct frame frame = frame_of(one, 2, "on one host");
+    assert_received(two, &frame, "on one host");
     bw_seal_free(one);
     bw_seal_free(two);
     bw_keyring_free(ring);
@@ -123,21 +123,21 @@ static void leave(struct host *host)
 
 static void assert_talking(struct host *one, struct host *two)
 {
-    struct frame there = say(one->seal, 2, "there"), back = say(two->seal, 1, "and back");
-    assert_heard(two->seal, &there, "there");
-    assert_heard(one->seal, &back, "and back");
+    struct frame there = frame_of(one->seal, 2, "there"), back = frame_of(two->seal, 1, "and back");
+    assert_received(two->seal, &there, "there");
+    assert_received(one->seal, &back, "and back");
     assert_dropped(two->seal, &there, BW_SEAL_DROP_REPLAY);
     assert_dropped(one->seal, &back, BW_SEAL_DROP_REPLAY);
 }
 
-static void a_rotation_loses_no_frame_and_no_memory_of_what_was_heard(void **state)
+static void key_rotation_loses_no_frame_and_no_replay_window(void **state)
 {
     (void)state;
     struct host one = host(1, KEY_ONE "\n"), two = host(2, KEY_ONE "\n");
-    meet(one.seal, 2, two.seal);
+    handshake(one.seal, 2, two.seal);
     assert_talking(&one, &two);
-    struct frame before = say(one.seal, 2, "before"), late = say(one.seal, 2, "late");
-    assert_heard(two.seal, &before, "before");
+    struct frame before = frame_of(one.seal, 2, "before"), late = frame_of(one.seal, 2, "late");
+    assert_received(two.seal, &before, "before");
 
     change_keys(&one, KEY_ONE "\n" KEY_TWO "\n");
     assert_talking(&one, &two);
@@ -145,7 +145,7 @@ static void a_rotation_loses_no_frame_and_no_memory_of_what_was_heard(void **sta
     change_keys(&one, KEY_TWO "\n" KEY_ONE "\n");
     assert_talking(&one, &two); /* each seals with another key */
     assert_dropped(two.seal, &before, BW_SEAL_DROP_REPLAY);
-    assert_heard(two.seal, &late, "late");
+    assert_received(two.seal, &late, "late");
     change_keys(&two, KEY_TWO "\n" KEY_ONE "\n");
     change_keys(&one, KEY_TWO "\n");
     assert_talking(&one, &two);
@@ -156,12 +156,12 @@ static void a_rotation_loses_no_frame_and_no_memory_of_what_was_heard(void **sta
     leave(&two);
 }
 
-static void a_key_that_was_taken_away_opens_nothing(void **state)
+static void removed_key_opens_nothing(void **state)
 {
     (void)state;
     struct host one = host(1, KEY_ONE "\n"), two = host(2, KEY_ONE "\n" KEY_TWO "\n");
-    meet(one.seal, 2, two.seal);
-    struct frame old = say(one.seal, 2, "old");
+    handshake(one.seal, 2, two.seal);
+    struct frame old = frame_of(one.seal, 2, "old");
     change_keys(&two, KEY_TWO "\n");
     assert_dropped(two.seal, &old, BW_SEAL_DROP_KEY);
     leave(&one);
@@ -173,7 +173,7 @@ static void a_file_that_cannot_be_used_leaves_the_keys_as_they_were(void **state
     (void)state;
     char why[BW_KEYRING_WHY_MAX + 1] = "";
     struct host one = host(1, KEY_ONE "\n"), two = host(2, KEY_ONE "\n");
-    meet(one.seal, 2, two.seal);
+    handshake(one.seal, 2, two.seal);
     uint32_t generation = bw_keyring_generation(one.ring);
     write_keys(&one.file, "half a ke");
     assert_int_equal(bw_keyring_reload(one.ring, why), BW_EMALFORMED);
@@ -189,12 +189,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hex_base64_comments_and_blank_lines_are_read),
-        cmocka_unit_test(what_is_no_key_is_refused_and_never_shown),
+        cmocka_unit_test(invalid_key_is_refused_and_never_printed),
         cmocka_unit_test(too_many_keys_and_too_long_files_are_refused),
         cmocka_unit_test(a_file_that_others_can_read_is_refused),
         cmocka_unit_test(the_public_key_is_the_same_for_all_and_no_file_can_hold_it),
-        cmocka_unit_test(a_rotation_loses_no_frame_and_no_memory_of_what_was_heard),
-        cmocka_unit_test(a_key_that_was_taken_away_opens_nothing),
+        cmocka_unit_test(key_rotation_loses_no_frame_and_no_replay_window),
+        cmocka_unit_test(removed_key_opens_nothing),
         cmocka_unit_test(a_file_that_cannot_be_used_leaves_the_keys_as_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

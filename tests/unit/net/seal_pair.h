@@ -1,13 +1,13 @@
-/* Two that share a key, strangers or acquainted: how most stories of sealed frames begin. */
-#ifndef BW_TESTS_SEAL_PAIR_H
-#define BW_TESTS_SEAL_PAIR_H
+/* Two seals that share a key, unverified or verified: the start of most tests of sealed frames. */
+#ifndef BW_TESTS_UNIT_NET_SEAL_PAIR_H
+#define BW_TESTS_UNIT_NET_SEAL_PAIR_H
 
 #include "seal_story.h"
 
 static struct bw_keyring *ring;
 static struct bw_seal *one, *two;
 
-static inline int start_strangers(void **state)
+static inline int start_unverified(void **state)
 {
     (void)state;
     ring = ring_of(KEY_ONE "\n");
@@ -16,10 +16,10 @@ static inline int start_strangers(void **state)
     return 0;
 }
 
-static inline int start_acquainted(void **state)
+static inline int start_verified(void **state)
 {
-    start_strangers(state);
-    meet(one, 2, two);
+    start_unverified(state);
+    handshake(one, 2, two);
     return 0;
 }
 

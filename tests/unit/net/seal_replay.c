@@ -1,4 +1,4 @@
-/* Recordings: worth nothing, in any order, of any session, after any restart. */
+/* Recordings are never accepted: in any order, of any session, after any restart. */
 #include "seal_pair.h"
 
 #include "core/base/rng.h"
@@ -10,16 +10,16 @@ static void restart(struct bw_seal **seal, bw_node self)
     *seal = seal_of(self, ring);
 }
 
-static void a_frame_is_heard_once(void **state)
+static void frame_is_received_once(void **state)
 {
     (void)state;
-    struct frame frame = say(one, 2, "once");
-    assert_heard(two, &frame, "once");
+    struct frame frame = frame_of(one, 2, "once");
+    assert_received(two, &frame, "once");
     for (unsigned i = 0; i < 3; i++)
         assert_dropped(two, &frame, BW_SEAL_DROP_REPLAY);
 }
 
-static void within_the_window_any_order_is_heard_and_each_frame_once(void **state)
+static void frames_within_the_window_are_received_once_in_any_order(void **state)
 {
     (void)state;
     enum { COUNT = BW_SEAL_WINDOW };
@@ -27,7 +27,7 @@ static void within_the_window_any_order_is_heard_and_each_frame_once(void **stat
     struct bw_rng rng;
     bw_rng_init(&rng, 7);
     for (unsigned i = 0; i < COUNT; i++)
-        frames[i] = say(one, 2, "any order");
+        frames[i] = frame_of(one, 2, "any order");
     for (unsigned i = COUNT - 1; i > 0; i--) {
         unsigned other = (unsigned)bw_rng_below(&rng, i + 1);
         struct frame swap = frames[i];
@@ -35,25 +35,25 @@ static void within_the_window_any_order_is_heard_and_each_frame_once(void **stat
         frames[other] = swap;
     }
     for (unsigned i = 0; i < COUNT; i++)
-        assert_heard(two, &frames[i], "any order");
+        assert_received(two, &frames[i], "any order");
     for (unsigned i = 0; i < COUNT; i++)
         assert_dropped(two, &frames[i], BW_SEAL_DROP_REPLAY);
 }
 
-static void what_is_older_than_the_window_is_not_heard(void **state)
+static void frame_older_than_the_window_is_dropped(void **state)
 {
     (void)state;
-    struct frame late = say(one, 2, "late"), edge = say(one, 2, "edge"), newest;
+    struct frame late = frame_of(one, 2, "late"), edge = frame_of(one, 2, "edge"), newest;
     for (unsigned i = 0; i < BW_SEAL_WINDOW; i++)
-        newest = say(one, 2, "newest"); /* all but the last are lost */
-    assert_heard(two, &newest, "newest");
+        newest = frame_of(one, 2, "newest"); /* all frames before this one are lost */
+    assert_received(two, &newest, "newest");
     assert_dropped(two, &late, BW_SEAL_DROP_REPLAY);
     assert_dropped(two, &edge, BW_SEAL_DROP_REPLAY);
-    struct frame next = say(one, 2, "next");
-    assert_heard(two, &next, "next");
+    struct frame next = frame_of(one, 2, "next");
+    assert_received(two, &next, "next");
 }
 
-/* The window against a plain list of what was seen. */
+/* Compares the window with a plain list of received counters. */
 static void the_window_agrees_with_a_list(void **state)
 {
     (void)state;
@@ -80,81 +80,82 @@ static void the_window_agrees_with_a_list(void **state)
     assert_true(newest > SPAN / 2);
 }
 
-static void a_recording_of_an_earlier_session_of_the_sender_is_not_believed(void **state)
+static void recording_of_an_earlier_session_is_dropped(void **state)
 {
     (void)state;
-    struct frame heard = say(one, 2, "heard"), held_back = say(one, 2, "held back");
-    assert_heard(two, &heard, "heard");
+    struct frame heard = frame_of(one, 2, "heard"), held_back = frame_of(one, 2, "held back");
+    assert_received(two, &heard, "heard");
     restart(&one, 1);
-    meet(one, 2, two);
-    assert_dropped(two, &heard, BW_SEAL_DROP_STRANGER);
-    assert_dropped(two, &held_back, BW_SEAL_DROP_STRANGER);
-    struct frame now = say(one, 2, "now");
-    assert_heard(two, &now, "now");
+    handshake(one, 2, two);
+    assert_dropped(two, &heard, BW_SEAL_DROP_UNVERIFIED);
+    assert_dropped(two, &held_back, BW_SEAL_DROP_UNVERIFIED);
+    struct frame now = frame_of(one, 2, "now");
+    assert_received(two, &now, "now");
 }
 
-/* The receiver has forgotten everything, the sender lives on: what was recorded before their new
- * meeting stays worthless after it. */
-static void a_restarted_receiver_hears_no_recording_of_a_session_that_goes_on(void **state)
+/* The receiver restarts and loses its memory; the sender continues. Frames recorded before their
+ * new handshake are also dropped after it. */
+static void restarted_receiver_drops_recordings_of_a_running_session(void **state)
 {
     (void)state;
-    struct frame heard = say(one, 2, "heard"), held_back = say(one, 2, "held back");
-    assert_heard(two, &heard, "heard");
+    struct frame heard = frame_of(one, 2, "heard"), held_back = frame_of(one, 2, "held back");
+    assert_received(two, &heard, "heard");
     restart(&two, 2);
-    assert_dropped(two, &heard, BW_SEAL_DROP_STRANGER);
-    meet(one, 2, two);
+    assert_dropped(two, &heard, BW_SEAL_DROP_UNVERIFIED);
+    handshake(one, 2, two);
     assert_dropped(two, &heard, BW_SEAL_DROP_REPLAY);
     assert_dropped(two, &held_back, BW_SEAL_DROP_REPLAY);
-    struct frame now = say(one, 2, "now");
-    assert_heard(two, &now, "now");
+    struct frame now = frame_of(one, 2, "now");
+    assert_received(two, &now, "now");
 }
 
-static void both_restarted_hear_no_recording(void **state)
+static void recordings_are_dropped_when_both_restarted(void **state)
 {
     (void)state;
-    struct frame old = say(one, 2, "old");
+    struct frame old = frame_of(one, 2, "old");
     restart(&one, 1);
     restart(&two, 2);
-    assert_dropped(two, &old, BW_SEAL_DROP_STRANGER);
-    meet(one, 2, two);
-    assert_dropped(two, &old, BW_SEAL_DROP_STRANGER);
+    assert_dropped(two, &old, BW_SEAL_DROP_UNVERIFIED);
+    handshake(one, 2, two);
+    assert_dropped(two, &old, BW_SEAL_DROP_UNVERIFIED);
 }
 
-/* Records the answer that made a session believed. */
+/* Records the answer that verifies a session. */
 static struct frame record_answer(void)
 {
     struct bw_sealed out;
-    struct frame hello = say(one, 2, "hello"), challenge, answer;
-    assert_int_equal(hear(two, &hello, &out), BW_SEAL_REPLY);
+    struct frame hello = frame_of(one, 2, "hello"), challenge, answer;
+    assert_int_equal(open_frame(two, &hello, &out), BW_SEAL_REPLY);
     challenge = reply_of(&out);
-    assert_int_equal(hear(one, &challenge, &out), BW_SEAL_REPLY);
+    assert_int_equal(open_frame(one, &challenge, &out), BW_SEAL_REPLY);
     assert_true(out.lost);
     answer = reply_of(&out);
     return answer;
 }
 
-static void a_recorded_answer_does_not_bring_a_session_back(void **state)
+static void recorded_answer_does_not_restore_a_session(void **state)
 {
     (void)state;
     struct bw_sealed out;
     restart(&one, 1);
     struct frame answer = record_answer(), old;
-    assert_int_equal(hear(two, &answer, &out), BW_SEAL_REPLY);
+    assert_int_equal(open_frame(two, &answer, &out), BW_SEAL_REPLY);
     assert_true(out.met && out.restarted);
-    old = say(one, 2, "old");
+    old = frame_of(one, 2, "old");
     restart(&one, 1);
-    meet(one, 2, two);
+    handshake(one, 2, two);
     assert_dropped(two, &answer, BW_SEAL_DROP_ANSWER);
-    assert_dropped(two, &old, BW_SEAL_DROP_STRANGER);
-    /* Nor does one that never arrived, once the node has been met otherwise. */
+    assert_dropped(two, &old, BW_SEAL_DROP_UNVERIFIED);
+    /* A recorded answer that never arrived is dropped, too, once another answer has verified the
+     * node. */
     restart(&one, 1);
     answer = record_answer();
     restart(&one, 1);
-    meet(one, 2, two);
+    handshake(one, 2, two);
     assert_dropped(two, &answer, BW_SEAL_DROP_ANSWER);
 }
 
-static void an_answer_that_was_held_back_for_long_is_worth_nothing(void **state)
+static void late_answer_is_dropped(void **state)
 {
     (void)state;
     struct bw_sealed out;
@@ -164,98 +165,99 @@ static void an_answer_that_was_held_back_for_long_is_worth_nothing(void **state)
     assert_dropped(two, &answer, BW_SEAL_DROP_ANSWER);
     answer = record_answer();
     bw_seal_clock(two, 1030 * BW_SEC);
-    assert_int_equal(hear(two, &answer, &out), BW_SEAL_REPLY);
+    assert_int_equal(open_frame(two, &answer, &out), BW_SEAL_REPLY);
     assert_true(out.met);
 }
 
-static void an_answer_of_another_process_or_to_another_is_worth_nothing(void **state)
+static void answer_of_or_to_another_process_is_dropped(void **state)
 {
     (void)state;
     restart(&one, 1);
     struct frame answer = record_answer();
     struct frame of_another = answer;
-    restart(&two, 2); /* the challenge was the earlier process's */
+    restart(&two, 2); /* the earlier process sent the challenge */
     assert_dropped(two, &of_another, BW_SEAL_DROP_ANSWER);
     bw_seal_forget(two, 1);
     answer = record_answer();
-    bw_seal_forget(two, 1); /* was not known: nothing changes */
+    bw_seal_forget(two, 1); /* forgetting an unknown node changes nothing */
     struct bw_sealed out;
-    assert_int_equal(hear(two, &answer, &out), BW_SEAL_REPLY);
+    assert_int_equal(open_frame(two, &answer, &out), BW_SEAL_REPLY);
     bw_seal_forget(two, 1);
     assert_dropped(two, &answer, BW_SEAL_DROP_ANSWER);
 }
 
-static void kept_frames_are_good_once_each_in_any_order(void **state)
+static void kept_frames_are_received_once_in_any_order(void **state)
 {
     (void)state;
     struct frame first = keep(one, 2, "dead, said first"), second = keep(one, 2, "dead, again");
     assert_int_equal(first.bytes[47] & 0x80, 0x80); /* the counter's top bit */
     for (unsigned i = 0; i < 3 * BW_SEAL_WINDOW; i++) {
-        struct frame beat = say(one, 2, "beat");
-        assert_heard(two, &beat, "beat");
+        struct frame beat = frame_of(one, 2, "beat");
+        assert_received(two, &beat, "beat");
     }
-    assert_heard(two, &second, "dead, again");
-    assert_heard(two, &first, "dead, said first");
+    assert_received(two, &second, "dead, again");
+    assert_received(two, &first, "dead, said first");
     assert_dropped(two, &first, BW_SEAL_DROP_REPLAY);
     assert_dropped(two, &second, BW_SEAL_DROP_REPLAY);
 }
 
-/* The supervisor was killed and is started again at once; its guardian speaks for the first one. */
-static void kept_frames_outlive_their_process_and_the_meeting_of_the_next(void **state)
+/* The supervisor is killed and restarts at once. The guardian then sends the death notice of the
+ * killed process. */
+static void kept_frames_are_accepted_after_their_process_restarted(void **state)
 {
     (void)state;
-    struct frame last_words = keep(one, 2, "dead"), ordinary = say(one, 2, "ordinary");
+    struct frame death_notice = keep(one, 2, "dead"), ordinary = frame_of(one, 2, "ordinary");
     restart(&one, 1);
-    meet(one, 2, two);
-    assert_heard(two, &last_words, "dead");
-    assert_dropped(two, &last_words, BW_SEAL_DROP_REPLAY);
-    assert_dropped(two, &ordinary, BW_SEAL_DROP_STRANGER);
+    handshake(one, 2, two);
+    assert_received(two, &death_notice, "dead");
+    assert_dropped(two, &death_notice, BW_SEAL_DROP_REPLAY);
+    assert_dropped(two, &ordinary, BW_SEAL_DROP_UNVERIFIED);
     restart(&one, 1);
-    meet(one, 2, two);
-    assert_dropped(two, &last_words, BW_SEAL_DROP_STRANGER);
+    handshake(one, 2, two);
+    assert_dropped(two, &death_notice, BW_SEAL_DROP_UNVERIFIED);
 }
 
-static void kept_frames_sealed_before_the_receiver_restarted_are_still_good(void **state)
+static void kept_frames_are_accepted_after_the_receiver_restarted(void **state)
 {
     (void)state;
-    struct frame last_words = keep(one, 2, "dead");
+    struct frame death_notice = keep(one, 2, "dead");
     restart(&two, 2);
-    meet(one, 2, two);
-    assert_heard(two, &last_words, "dead");
+    handshake(one, 2, two);
+    assert_received(two, &death_notice, "dead");
 }
 
-static void streams_and_datagrams_do_not_hold_each_other_up(void **state)
+static void streams_and_datagrams_have_separate_windows(void **state)
 {
     (void)state;
     struct frame by_stream = {.length = 0};
     int made = bw_seal_make_stream(one, 2, 7, "long", 4, by_stream.bytes, sizeof by_stream.bytes);
     by_stream.length = (size_t)made;
     for (unsigned i = 0; i < 2 * BW_SEAL_WINDOW; i++) {
-        struct frame beat = say(one, 2, "beat");
-        assert_heard(two, &beat, "beat");
+        struct frame beat = frame_of(one, 2, "beat");
+        assert_received(two, &beat, "beat");
     }
-    assert_heard(two, &by_stream, "long");
+    assert_received(two, &by_stream, "long");
     assert_dropped(two, &by_stream, BW_SEAL_DROP_REPLAY);
 }
 
 int main(void)
 {
-#define STORY(name) cmocka_unit_test_setup_teardown(name, start_acquainted, stop)
+#define STORY(name) cmocka_unit_test_setup_teardown(name, start_verified, stop)
     const struct CMUnitTest tests[] = {
-        STORY(a_frame_is_heard_once),
-        STORY(within_the_window_any_order_is_heard_and_each_frame_once),
-        STORY(what_is_older_than_the_window_is_not_heard),
+        STORY(frame_is_received_once),
+        STORY(frames_within_the_window_are_received_once_in_any_order),
+        STORY(frame_older_than_the_window_is_dropped),
         STORY(the_window_agrees_with_a_list),
-        STORY(a_recording_of_an_earlier_session_of_the_sender_is_not_believed),
-        STORY(a_restarted_receiver_hears_no_recording_of_a_session_that_goes_on),
-        STORY(both_restarted_hear_no_recording),
-        STORY(a_recorded_answer_does_not_bring_a_session_back),
-        STORY(an_answer_that_was_held_back_for_long_is_worth_nothing),
-        STORY(an_answer_of_another_process_or_to_another_is_worth_nothing),
-        STORY(kept_frames_are_good_once_each_in_any_order),
-        STORY(kept_frames_outlive_their_process_and_the_meeting_of_the_next),
-        STORY(kept_frames_sealed_before_the_receiver_restarted_are_still_good),
-        STORY(streams_and_datagrams_do_not_hold_each_other_up),
+        STORY(recording_of_an_earlier_session_is_dropped),
+        STORY(restarted_receiver_drops_recordings_of_a_running_session),
+        STORY(recordings_are_dropped_when_both_restarted),
+        STORY(recorded_answer_does_not_restore_a_session),
+        STORY(late_answer_is_dropped),
+        STORY(answer_of_or_to_another_process_is_dropped),
+        STORY(kept_frames_are_received_once_in_any_order),
+        STORY(kept_frames_are_accepted_after_their_process_restarted),
+        STORY(kept_frames_are_accepted_after_the_receiver_restarted),
+        STORY(streams_and_datagrams_have_separate_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

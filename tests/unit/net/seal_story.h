@@ -1,6 +1,6 @@
-/* Seals that talk to each other by memory: what the tests of the seal share. */
-#ifndef BW_TESTS_SEAL_STORY_H
-#define BW_TESTS_SEAL_STORY_H
+/* Seals that exchange frames in memory: shared by the tests of the seal. */
+#ifndef BW_TESTS_UNIT_NET_SEAL_STORY_H
+#define BW_TESTS_UNIT_NET_SEAL_STORY_H
 
 #include "unit/unit.h"
 
@@ -21,7 +21,7 @@ struct frame {
     size_t length;
 };
 
-/* A key file that is gone when the test is. */
+/* A temporary key file; the test removes it. */
 struct key_file {
     char path[64];
 };
@@ -64,7 +64,7 @@ static inline struct bw_seal *seal_of(bw_node self, struct bw_keyring *ring)
     return seal;
 }
 
-static inline struct frame say(struct bw_seal *seal, bw_node to, const char *text)
+static inline struct frame frame_of(struct bw_seal *seal, bw_node to, const char *text)
 {
     struct frame frame;
     int made = bw_seal_make(seal, to, 7, text, strlen(text), frame.bytes, sizeof frame.bytes);
@@ -82,7 +82,7 @@ static inline struct frame keep(struct bw_seal *seal, bw_node to, const char *te
     return frame;
 }
 
-static inline int hear(struct bw_seal *seal, const struct frame *frame, struct bw_sealed *out)
+static inline int open_frame(struct bw_seal *seal, const struct frame *frame, struct bw_sealed *out)
 {
     return bw_seal_open(seal, frame->bytes, frame->length, out);
 }
@@ -94,10 +94,11 @@ static inline struct frame reply_of(const struct bw_sealed *opened)
     return frame;
 }
 
-static inline void assert_heard(struct bw_seal *seal, const struct frame *frame, const char *text)
+static inline void assert_received(struct bw_seal *seal, const struct frame *frame,
+                                   const char *text)
 {
     struct bw_sealed out;
-    assert_int_equal(hear(seal, frame, &out), BW_SEAL_FRAME);
+    assert_int_equal(open_frame(seal, frame, &out), BW_SEAL_FRAME);
     assert_int_equal(out.length, strlen(text));
     assert_memory_equal(out.payload, text, strlen(text));
 }
@@ -108,35 +109,35 @@ static inline void assert_dropped(struct bw_seal *seal, const struct frame *fram
     struct bw_sealed out;
     struct bw_seal_counts before, after;
     bw_seal_counts(seal, &before);
-    int result = hear(seal, frame, &out);
+    int result = open_frame(seal, frame, &out);
     bw_seal_counts(seal, &after);
-    assert_int_equal(result, why == BW_SEAL_DROP_STRANGER ? BW_SEAL_REPLY : BW_EDENIED);
+    assert_int_equal(result, why == BW_SEAL_DROP_UNVERIFIED ? BW_SEAL_REPLY : BW_EDENIED);
     assert_string_equal(bw_seal_drop_name(out.drop), bw_seal_drop_name(why));
     assert_int_equal(after.dropped[why], before.dropped[why] + 1);
     assert_int_equal(after.opened, before.opened);
 }
 
-/* Passes replies to and fro until none is left; returns how many there were. */
-static inline unsigned shake(struct bw_seal *a, struct bw_seal *b, struct frame to_b)
+/* Passes replies back and forth until there are none; returns their number. */
+static inline unsigned exchange(struct bw_seal *a, struct bw_seal *b, struct frame to_b)
 {
-    struct bw_seal *hearer = b, *other = a;
+    struct bw_seal *receiver = b, *other = a;
     struct bw_sealed out;
     unsigned replies = 0;
-    while (hear(hearer, &to_b, &out) == BW_SEAL_REPLY) {
+    while (open_frame(receiver, &to_b, &out) == BW_SEAL_REPLY) {
         to_b = reply_of(&out);
         struct bw_seal *next = other;
-        other = hearer;
-        hearer = next;
+        other = receiver;
+        receiver = next;
         assert_true(++replies < 10);
     }
     return replies;
 }
 
-/* Both believe each other afterwards. */
-static inline void meet(struct bw_seal *a, bw_node b_is, struct bw_seal *b)
+/* Performs a handshake: afterwards both have verified each other. */
+static inline void handshake(struct bw_seal *a, bw_node b_is, struct bw_seal *b)
 {
-    struct frame hello = say(a, b_is, "hello");
-    assert_int_equal(shake(a, b, hello), 3);
+    struct frame hello = frame_of(a, b_is, "hello");
+    assert_int_equal(exchange(a, b, hello), 3);
     assert_true(bw_seal_knows(a, b_is));
 }
 

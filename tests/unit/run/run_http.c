@@ -1,27 +1,28 @@
-/* Requests and answers of the status endpoint as bytes: whole, in pieces, too long, wrong. */
+/* Requests and responses of the status endpoint as bytes: complete, in pieces, too long,
+ * invalid. */
 #include "unit/unit.h"
 
 #include "core/base/rng.h"
 #include "run/health/probe.h"
-#include "run/status/answer.h"
+#include "run/status/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static int parse(const char *text, struct bw_http_request *out)
+static int parse(const char *text, struct bw_status_request *out)
 {
     return bw_http_request_parse(text, strlen(text), out);
 }
 
 static int judged(const char *text)
 {
-    struct bw_http_request request;
+    struct bw_status_request request;
     return parse(text, &request);
 }
 
-static void a_probe_is_understood(void **state)
+static void probe_request_is_parsed(void **state)
 {
-    struct bw_http_request r;
+    struct bw_status_request r;
     (void)state;
     assert_int_equal(parse("GET /healthz HTTP/1.1\r\nHost: x\r\nUser-Agent: kube\r\n\r\n", &r),
                      200);
@@ -36,30 +37,30 @@ static void a_probe_is_understood(void **state)
     assert_string_equal(r.path, "/livez");
 }
 
-static void a_truncated_request_waits_for_more_at_every_byte(void **state)
+static void truncated_request_asks_for_more_at_every_byte(void **state)
 {
     static const char text[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n";
-    struct bw_http_request r;
+    struct bw_status_request r;
     (void)state;
     for (size_t length = 0; length < sizeof text - 1; length++)
         assert_int_equal(bw_http_request_parse(text, length, &r), BW_HTTP_MORE);
     assert_int_equal(bw_http_request_parse(text, sizeof text - 1, &r), 200);
 }
 
-static void an_oversized_request_is_refused_when_the_buffer_is_full(void **state)
+static void oversized_request_is_refused_when_the_buffer_is_full(void **state)
 {
     static char text[BW_HTTP_REQUEST_MAX];
-    struct bw_http_request r;
+    struct bw_status_request r;
     (void)state;
     int used = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: x\r\nCookie: ");
     memset(text + used, 'a', sizeof text - (size_t)used);
     assert_int_equal(bw_http_request_parse(text, sizeof text - 1, &r), BW_HTTP_MORE);
     assert_int_equal(bw_http_request_parse(text, sizeof text, &r), 431);
-    memset(text, 'A', sizeof text); /* not even a first line */
+    memset(text, 'A', sizeof text); /* without a complete first line */
     assert_int_equal(bw_http_request_parse(text, sizeof text, &r), 431);
 }
 
-static void a_path_that_is_too_long_is_414_and_one_that_fits_is_not(void **state)
+static void path_is_refused_with_414_only_when_too_long(void **state)
 {
     char path[BW_HTTP_PATH_MAX + 2], text[512];
     (void)state;
@@ -74,13 +75,13 @@ static void a_path_that_is_too_long_is_414_and_one_that_fits_is_not(void **state
     assert_int_equal(judged(text), 414);
 }
 
-static void what_is_wrong_is_refused(void **state)
+static void invalid_http_requests_are_refused(void **state)
 {
     static const char *const wrong[] = {
         "\x16\x03\x01",                                    /* TLS */
         " GET / HTTP/1.0\r\n\r\n",                         /* blank first */
         "GET / HTTP/1.1\r\n\r\n",                          /* no Host */
-        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",    /* two of them */
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",    /* two Host headers */
         "GET / HTTP/1.0\r\nHost: a\r\n folded: b\r\n\r\n", /* folded */
         "GET / HTTP/1.0\r\nHost : a\r\n\r\n",              /* blank before the colon */
         "GET / HTTP/1.0\r\n: a\r\n\r\n",                   /* no name */
@@ -100,16 +101,16 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(judged("GET / HTTP/2.0\r\n\r\n"), 505);
 }
 
-static void any_bytes_get_a_decision(void **state)
+static void parser_decides_for_any_bytes(void **state)
 {
     static const char seed[] = "GET /leader HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n";
     struct bw_rng rng;
-    struct bw_http_request r;
+    struct bw_status_request r;
     (void)state;
     bw_rng_init(&rng, 7);
     for (unsigned round = 0; round < 20000; round++) {
         size_t length = sizeof seed - 1;
-        char *text = malloc(length); /* its end is watched by the sanitizer */
+        char *text = malloc(length); /* the sanitizer detects a read past its end */
         assert_non_null(text);
         memcpy(text, seed, length);
         for (unsigned i = 0; i < 3; i++)
@@ -124,24 +125,28 @@ static void any_bytes_get_a_decision(void **state)
 
 static char page[BW_HTTP_ANSWER_MAX + 1];
 
-static struct bw_http_view leader(void)
+static struct bw_tally tally;
+
+static struct bw_status_view leader(void)
 {
-    return (struct bw_http_view){.election = "e",
-                                 .id = "a",
-                                 .leading = true,
-                                 .valid_ns = 1500 * BW_MS,
-                                 .leader = "a",
-                                 .value = "10.0.0.1:80",
-                                 .token = 7,
-                                 .healthy = true,
-                                 .stored = true,
-                                 .elections = 2};
+    memset(&tally, 0, sizeof tally);
+    return (struct bw_status_view){.election = "e",
+                                   .id = "a",
+                                   .leading = true,
+                                   .valid_ns = 1500 * BW_MS,
+                                   .leader = "a",
+                                   .value = "10.0.0.1:80",
+                                   .token = 7,
+                                   .healthy = true,
+                                   .stored = true,
+                                   .elections = 2,
+                                   .tally = &tally};
 }
 
-static const char *asked(const struct bw_http_view *view, enum bw_http_method method,
+static const char *asked(const struct bw_status_view *view, enum bw_http_method method,
                          const char *path)
 {
-    struct bw_http_request request = {.method = method};
+    struct bw_status_request request = {.method = method};
     snprintf(request.path, sizeof request.path, "%s", path);
     page[bw_http_answer(view, 200, &request, page)] = '\0';
     return page;
@@ -152,9 +157,9 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static void only_a_leader_is_ready_and_everybody_is_alive(void **state)
+static void healthz_is_200_only_for_a_leader_and_livez_always(void **state)
 {
-    struct bw_http_view view = leader();
+    struct bw_status_view view = leader();
     (void)state;
     assert_true(begins(asked(&view, BW_HTTP_GET, "/healthz"), "HTTP/1.1 200 OK\r\n"));
     view.leading = false;
@@ -164,17 +169,17 @@ static void only_a_leader_is_ready_and_everybody_is_alive(void **state)
     assert_true(begins(asked(&view, BW_HTTP_OTHER, "/nothing"), "HTTP/1.1 404 "));
 }
 
-static void other_methods_are_told_which_ones_there_are(void **state)
+static void other_methods_get_405_with_the_allowed_ones(void **state)
 {
-    struct bw_http_view view = leader();
+    struct bw_status_view view = leader();
     (void)state;
     assert_true(begins(asked(&view, BW_HTTP_OTHER, "/healthz"), "HTTP/1.1 405 "));
     assert_non_null(strstr(page, "\r\nAllow: GET, HEAD\r\n"));
 }
 
-static void head_is_get_without_the_body(void **state)
+static void head_returns_get_without_the_body(void **state)
 {
-    struct bw_http_view view = leader();
+    struct bw_status_view view = leader();
     (void)state;
     char head[BW_HTTP_ANSWER_MAX + 1];
     snprintf(head, sizeof head, "%s", asked(&view, BW_HTTP_HEAD, "/leader"));
@@ -183,9 +188,9 @@ static void head_is_get_without_the_body(void **state)
     assert_true(strlen(page) > strlen(head));
 }
 
-static void the_leader_is_told_as_json(void **state)
+static void leader_is_returned_as_json(void **state)
 {
-    struct bw_http_view view = leader();
+    struct bw_status_view view = leader();
     (void)state;
     view.value = "say \"hi\"\n\xff\xc3\xa4";
     asked(&view, BW_HTTP_GET, "/leader");
@@ -194,9 +199,9 @@ static void the_leader_is_told_as_json(void **state)
                                  "\"leading\":true,\"candidate\":\"a\"}\n"));
 }
 
-static void metrics_count_by_reason(void **state)
+static void metrics_count_losses_by_reason(void **state)
 {
-    struct bw_http_view view = leader();
+    struct bw_status_view view = leader();
     (void)state;
     view.losses[BW_LEASE_UNHEALTHY] = 3;
     asked(&view, BW_HTTP_GET, "/metrics");
@@ -208,10 +213,102 @@ static void metrics_count_by_reason(void **state)
         strstr(page, "\nbellwether_losses_total{election=\"e\",reason=\"unhealthy\"} 3\n"));
 }
 
-static void the_longest_names_fit(void **state)
+/* ---- what a candidate has seen ---- */
+
+static void gap_lasts_from_the_last_leader_to_the_next(void **state)
+{
+    struct bw_tally seen = {0};
+    (void)state;
+    bw_tally_leader(&seen, "", 1 * BW_SEC); /* there was no leader before: not a gap */
+    bw_tally_leader(&seen, "a", 2 * BW_SEC);
+    assert_int_equal(seen.gaps.count, 0);
+    bw_tally_leader(&seen, "", 10 * BW_SEC);
+    bw_tally_leader(&seen, "", 11 * BW_SEC); /* reported again: the gap began before */
+    bw_tally_leader(&seen, "a", 14 * BW_SEC);
+    assert_int_equal(seen.gaps.count, 1);
+    assert_int_equal(seen.gaps.sum_ns, 4 * BW_SEC);
+    assert_int_equal(seen.leader_changes, 0);
+    bw_tally_leader(&seen, "b", 15 * BW_SEC); /* a hand-over */
+    assert_int_equal(seen.gaps.count, 1);
+    assert_int_equal(seen.leader_changes, 1);
+    assert_string_equal(seen.leader, "b");
+}
+
+static void failover_lasts_until_the_work_starts(void **state)
+{
+    struct bw_tally seen = {0};
+    (void)state;
+    bw_tally_leader(&seen, "a", 2 * BW_SEC);
+    bw_tally_leader(&seen, "", 10 * BW_SEC);
+    bw_tally_elected(&seen, 11 * BW_SEC);
+    bw_tally_leader(&seen, "b", 11 * BW_SEC);
+    assert_int_equal(seen.failovers.count, 0);
+    bw_tally_started(&seen, 13 * BW_SEC);
+    bw_tally_started(&seen, 20 * BW_SEC); /* the work was started again */
+    assert_int_equal(seen.failovers.count, 1);
+    assert_int_equal(seen.failovers.sum_ns, 3 * BW_SEC);
+    assert_int_equal(seen.renewed, 11 * BW_SEC);
+    bw_tally_elected(&seen, 30 * BW_SEC); /* handed over: no time without a leader */
+    bw_tally_started(&seen, 31 * BW_SEC);
+    assert_int_equal(seen.failovers.sum_ns, 4 * BW_SEC);
+}
+
+static void only_the_answer_to_the_last_request_is_timed(void **state)
+{
+    struct bw_tally seen = {0};
+    struct bw_store_reply *reply = calloc(1, sizeof *reply);
+    (void)state;
+    assert_non_null(reply);
+    reply->id = 7;
+    bw_tally_answered(&seen, reply, 1);
+    struct bw_store_request watch = {.op = BW_STORE_WATCH, .id = 7};
+    bw_tally_asked(&seen, &watch, 10);
+    bw_tally_answered(&seen, reply, 20);
+    assert_int_equal(seen.answers.count, 0);
+    static const enum bw_store_op timed[] = {BW_STORE_ACQUIRE, BW_STORE_RENEW, BW_STORE_RELEASE};
+    for (uint64_t i = 0; i < 3; i++) {
+        struct bw_store_request request = {.op = timed[i], .id = 8 + i};
+        bw_tally_asked(&seen, &request, 100);
+        bw_tally_answered(&seen, reply, 110); /* of an earlier request */
+        reply->id = 8 + i;
+        bw_tally_answered(&seen, reply, 130);
+        bw_tally_answered(&seen, reply, 140);
+        assert_int_equal(seen.answers.count, i + 1);
+        assert_int_equal(seen.answers.sum_ns, 30 * (i + 1));
+    }
+    free(reply);
+}
+
+static void metrics_show_the_leader_and_the_histograms(void **state)
+{
+    struct bw_status_view view = leader();
+    (void)state;
+    tally.renewed = 5 * BW_SEC;
+    view.now = 7250 * BW_MS;
+    tally.leader_changes = 3;
+    bw_histogram_add(&tally.gaps, &bw_bounds_gap, 2 * BW_SEC);
+    bw_histogram_add(&tally.gaps, &bw_bounds_gap, 1000 * BW_SEC);
+    asked(&view, BW_HTTP_GET, "/metrics");
+    assert_non_null(strstr(page, "\nbellwether_leader_info{election=\"e\",leader=\"a\"} 1\n"));
+    assert_non_null(strstr(page, "\nbellwether_renewal_age_seconds{election=\"e\"} 2.250\n"));
+    assert_non_null(strstr(page, "\nbellwether_leader_changes_total{election=\"e\"} 3\n"));
+    assert_non_null(strstr(page, "\nbellwether_gap_seconds_bucket{election=\"e\",le=\"1\"} 0\n"
+                                 "bellwether_gap_seconds_bucket{election=\"e\",le=\"2\"} 1\n"));
+    assert_non_null(strstr(page, "le=\"300\"} 1\n"
+                                 "bellwether_gap_seconds_bucket{election=\"e\",le=\"+Inf\"} 2\n"
+                                 "bellwether_gap_seconds_sum{election=\"e\"} 1002.000000000\n"
+                                 "bellwether_gap_seconds_count{election=\"e\"} 2\n"));
+    view.leader = "";
+    view.leading = false;
+    asked(&view, BW_HTTP_GET, "/metrics");
+    assert_null(strstr(page, "leader_info"));
+    assert_null(strstr(page, "renewal_age"));
+}
+
+static void longest_names_fit_into_the_response(void **state)
 {
     char election[BW_ELECTION_NAME_MAX + 1], value[BW_VALUE_MAX + 1], id[BW_CANDIDATE_ID_MAX + 1];
-    struct bw_http_view view = leader();
+    struct bw_status_view view = leader();
     (void)state;
     memset(election, '"', sizeof election);
     memset(value, 1, sizeof value);
@@ -221,37 +318,47 @@ static void the_longest_names_fit(void **state)
     view.value = value;
     view.id = view.leader = id;
     view.token = UINT64_MAX;
+    memset(&tally.gaps, 0xff, sizeof tally.gaps);
+    tally.failovers = tally.answers = tally.gaps;
+    view.counts = BW_STORE_COUNTS_MAX;
+    for (uint32_t i = 0; i < view.counts; i++)
+        view.count[i] = (struct bw_store_count){.name = "peer_frames_dropped_total",
+                                                .help = "Frames that were dropped, by reason",
+                                                .reason = "a reason of usual length",
+                                                .value = UINT64_MAX};
     asked(&view, BW_HTTP_GET, "/leader");
     assert_true(strlen(page) > 6 * BW_VALUE_MAX);
     asked(&view, BW_HTTP_GET, "/metrics");
 }
 
-static void a_refused_request_is_answered_with_its_status(void **state)
+static void refused_request_is_answered_with_its_status(void **state)
 {
-    struct bw_http_view view = leader();
-    struct bw_http_request request = {.method = BW_HTTP_OTHER};
+    struct bw_status_view view = leader();
+    struct bw_status_request request = {.method = BW_HTTP_OTHER};
     (void)state;
     page[bw_http_answer(&view, 431, &request, page)] = '\0';
     assert_true(begins(page, "HTTP/1.1 431 "));
     assert_non_null(strstr(page, "\r\nConnection: close\r\n"));
 }
 
-static void a_new_leader_waits_until_the_slowest_asker_is_done(void **state)
+static void new_sidecar_leader_waits_until_the_slowest_client_stopped(void **state)
 {
     (void)state;
     for (uint32_t ppm = 0; ppm <= 100000; ppm += 10000)
         for (bw_time span = BW_MS; span <= 1000000 * BW_SEC; span *= 10) {
             struct bw_lease_terms terms = {.kill_after_ns = span, .drift_ppm = ppm};
             double drift = (double)ppm / 1e6;
-            double waited = (double)bw_http_yes_after(&terms) / (1 + drift); /* ours is fast */
-            double used = (double)span / (1 - drift);                        /* theirs is slow */
+            double waited =
+                (double)bw_http_first_yes_after(&terms) / (1 + drift); /* our clock is fast */
+            /* the client's clock is slow */
+            double used = (double)span / (1 - drift);
             assert_true(waited > used * (1 - 1e-12) && waited < used * 1.01 + 10);
         }
 }
 
-/* ---- asking for health ---- */
+/* ---- health checks over HTTP ---- */
 
-static void health_urls_are_read(void **state)
+static void health_urls_are_parsed(void **state)
 {
     struct bw_probe_url url;
     (void)state;
@@ -268,7 +375,7 @@ static void health_urls_are_read(void **state)
     assert_string_equal(url.port, "80");
 }
 
-static void what_is_no_health_url_is_refused(void **state)
+static void invalid_health_url_is_refused(void **state)
 {
     static const char *const wrong[] = {
         "",           "app",        "https://app/",      "http://",           "http:///x",
@@ -281,7 +388,7 @@ static void what_is_no_health_url_is_refused(void **state)
             fail_msg("'%s' was taken for a URL", wrong[i]);
 }
 
-static void only_a_status_line_has_a_status(void **state)
+static void status_is_read_only_from_a_valid_status_line(void **state)
 {
     (void)state;
     assert_int_equal(bw_probe_status("HTTP/1.1 204 No Content", 23), 204);
@@ -294,23 +401,27 @@ static void only_a_status_line_has_a_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_probe_is_understood),
-        cmocka_unit_test(a_truncated_request_waits_for_more_at_every_byte),
-        cmocka_unit_test(an_oversized_request_is_refused_when_the_buffer_is_full),
-        cmocka_unit_test(a_path_that_is_too_long_is_414_and_one_that_fits_is_not),
-        cmocka_unit_test(what_is_wrong_is_refused),
-        cmocka_unit_test(any_bytes_get_a_decision),
-        cmocka_unit_test(only_a_leader_is_ready_and_everybody_is_alive),
-        cmocka_unit_test(other_methods_are_told_which_ones_there_are),
-        cmocka_unit_test(head_is_get_without_the_body),
-        cmocka_unit_test(the_leader_is_told_as_json),
-        cmocka_unit_test(metrics_count_by_reason),
-        cmocka_unit_test(the_longest_names_fit),
-        cmocka_unit_test(a_refused_request_is_answered_with_its_status),
-        cmocka_unit_test(a_new_leader_waits_until_the_slowest_asker_is_done),
-        cmocka_unit_test(health_urls_are_read),
-        cmocka_unit_test(what_is_no_health_url_is_refused),
-        cmocka_unit_test(only_a_status_line_has_a_status),
+        cmocka_unit_test(probe_request_is_parsed),
+        cmocka_unit_test(truncated_request_asks_for_more_at_every_byte),
+        cmocka_unit_test(oversized_request_is_refused_when_the_buffer_is_full),
+        cmocka_unit_test(path_is_refused_with_414_only_when_too_long),
+        cmocka_unit_test(invalid_http_requests_are_refused),
+        cmocka_unit_test(parser_decides_for_any_bytes),
+        cmocka_unit_test(healthz_is_200_only_for_a_leader_and_livez_always),
+        cmocka_unit_test(other_methods_get_405_with_the_allowed_ones),
+        cmocka_unit_test(head_returns_get_without_the_body),
+        cmocka_unit_test(leader_is_returned_as_json),
+        cmocka_unit_test(metrics_count_losses_by_reason),
+        cmocka_unit_test(gap_lasts_from_the_last_leader_to_the_next),
+        cmocka_unit_test(failover_lasts_until_the_work_starts),
+        cmocka_unit_test(only_the_answer_to_the_last_request_is_timed),
+        cmocka_unit_test(metrics_show_the_leader_and_the_histograms),
+        cmocka_unit_test(longest_names_fit_into_the_response),
+        cmocka_unit_test(refused_request_is_answered_with_its_status),
+        cmocka_unit_test(new_sidecar_leader_waits_until_the_slowest_client_stopped),
+        cmocka_unit_test(health_urls_are_parsed),
+        cmocka_unit_test(invalid_health_url_is_refused),
+        cmocka_unit_test(status_is_read_only_from_a_valid_status_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

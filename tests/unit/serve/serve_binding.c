@@ -1,4 +1,4 @@
-/* Which close of a connection ends the leases bound to it, and when: the rules alone. */
+/* The rules that decide which close of a connection ends the leases bound to it, and when. */
 #include "serve/api/binding.h"
 
 #include <setjmp.h>
@@ -20,24 +20,24 @@ static enum bw_bind read_text(const char *text)
     return bw_bind_read(text, strlen(text), hash);
 }
 
-static void the_metadata_says_connection_or_farewell_and_nothing_else(void **state)
+static void bind_metadata_accepts_only_connection_and_farewell(void **state)
 {
     (void)state;
     assert_int_equal(read_text("connection"), BW_BIND_CONNECTION);
-    assert_int_equal(read_text("farewell=" HASH), BW_BIND_FAREWELL);
+    assert_int_equal(read_text("farewell=" HASH), BW_BIND_CLEAN_CLOSE);
     const char *others[] = {"",          "conn", "connections", "Connection", "farewell",
                             "farewell=", "1",    LONGER,        SHORTER,      NOT_HEX};
     for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_int_equal(read_text(others[i]), BW_BIND_NOT);
 }
 
-static void only_the_proof_itself_is_a_farewell(void **state)
+static void close_is_clean_only_with_the_exact_proof(void **state)
 {
     (void)state;
     unsigned char last[BW_BIND_BYTES] = {0, 0, BW_BIND_PROOF, BW_BIND_FRAME};
     unsigned char hash[BW_BIND_PROOF];
     assert_int_equal(bw_bind_read("farewell=" HASH, strlen("farewell=" HASH), hash),
-                     BW_BIND_FAREWELL);
+                     BW_BIND_CLEAN_CLOSE);
     assert_true(bw_bind_is_proof(last, hash));
     for (unsigned i = 0; i < sizeof last; i++) {
         last[i] ^= 1;
@@ -48,7 +48,7 @@ static void only_the_proof_itself_is_a_farewell(void **state)
     assert_false(bw_bind_is_proof(last, hash));
 }
 
-static void the_hold_off_is_never_nothing(void **state)
+static void hold_off_is_never_zero(void **state)
 {
     (void)state;
     assert_int_equal(bw_bind_hold_off(true, 0), 10 * BW_MS);
@@ -57,39 +57,39 @@ static void the_hold_off_is_never_nothing(void **state)
     assert_int_equal(bw_bind_hold_off(false, 1), BW_BIND_LEAST_NS);
 }
 
-static void elsewhere_nothing_is_bound_unless_it_was_set(void **state)
+static void remote_leases_are_not_bound_unless_configured(void **state)
 {
     (void)state;
     assert_int_equal(bw_bind_hold_off(false, 0), 0);
 }
 
-static void only_a_close_from_the_clients_side_counts(void **state)
+static void lease_ends_only_when_its_client_closes(void **state)
 {
     (void)state;
-    for (int hangup = BW_HANGUP_OURS; hangup <= BW_HANGUP_FAREWELL; hangup++)
-        assert_false(bw_bind_ends(BW_BIND_NOT, (enum bw_hangup)hangup));
-    assert_false(bw_bind_ends(BW_BIND_CONNECTION, BW_HANGUP_OURS));
-    assert_true(bw_bind_ends(BW_BIND_CONNECTION, BW_HANGUP_CLIENTS));
-    assert_true(bw_bind_ends(BW_BIND_CONNECTION, BW_HANGUP_FAREWELL));
+    for (int close_cause = BW_CLOSED_BY_US; close_cause <= BW_CLOSED_CLEANLY; close_cause++)
+        assert_false(bw_bind_ends(BW_BIND_NOT, (enum bw_close_cause)close_cause));
+    assert_false(bw_bind_ends(BW_BIND_CONNECTION, BW_CLOSED_BY_US));
+    assert_true(bw_bind_ends(BW_BIND_CONNECTION, BW_CLOSED_BY_CLIENT));
+    assert_true(bw_bind_ends(BW_BIND_CONNECTION, BW_CLOSED_CLEANLY));
 }
 
-static void whoever_promised_a_farewell_is_waited_for_without_it(void **state)
+static void clean_close_lease_stays_when_proof_is_missing(void **state)
 {
     (void)state;
-    assert_false(bw_bind_ends(BW_BIND_FAREWELL, BW_HANGUP_OURS));
-    assert_false(bw_bind_ends(BW_BIND_FAREWELL, BW_HANGUP_CLIENTS));
-    assert_true(bw_bind_ends(BW_BIND_FAREWELL, BW_HANGUP_FAREWELL));
+    assert_false(bw_bind_ends(BW_BIND_CLEAN_CLOSE, BW_CLOSED_BY_US));
+    assert_false(bw_bind_ends(BW_BIND_CLEAN_CLOSE, BW_CLOSED_BY_CLIENT));
+    assert_true(bw_bind_ends(BW_BIND_CLEAN_CLOSE, BW_CLOSED_CLEANLY));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_metadata_says_connection_or_farewell_and_nothing_else),
-        cmocka_unit_test(only_the_proof_itself_is_a_farewell),
-        cmocka_unit_test(the_hold_off_is_never_nothing),
-        cmocka_unit_test(elsewhere_nothing_is_bound_unless_it_was_set),
-        cmocka_unit_test(only_a_close_from_the_clients_side_counts),
-        cmocka_unit_test(whoever_promised_a_farewell_is_waited_for_without_it),
+        cmocka_unit_test(bind_metadata_accepts_only_connection_and_farewell),
+        cmocka_unit_test(close_is_clean_only_with_the_exact_proof),
+        cmocka_unit_test(hold_off_is_never_zero),
+        cmocka_unit_test(remote_leases_are_not_bound_unless_configured),
+        cmocka_unit_test(lease_ends_only_when_its_client_closes),
+        cmocka_unit_test(clean_close_lease_stays_when_proof_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* Heads of HTTP/2 requests: what is well formed, and the one thing that is let pass. */
+/* Heads of HTTP/2 requests: which are well formed, and that any authority is accepted. */
 #include "serve/front/h2_head.h"
 
 #include "unit/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static enum bw_h2_field field(struct bw_h2_head *head, const char *name, const char *value)
@@ -21,7 +22,7 @@ static struct bw_h2_head post(const char *authority)
     return head;
 }
 
-static void any_authority_is_taken(void **state)
+static void any_authority_is_accepted(void **state)
 {
     static const char *const sent[] = {"10.0.0.1:2379", "http://10.0.0.1:2379", "unix://x:1",
                                        "#initially=[http://10.0.0.1:2379;http://10.0.0.2:2379]",
@@ -32,6 +33,31 @@ static void any_authority_is_taken(void **state)
         assert_int_equal(field(&head, "content-type", "application/grpc"), BW_H2_TAKE);
         assert_true(bw_h2_head_end(&head));
     }
+}
+
+static void request_of_another_sites_page_is_recognized(void **state)
+{
+    (void)state;
+    struct bw_h2_head none = post("10.0.0.1:2379"), same = none, other = none, twice = none;
+    struct bw_h2_head name = post("evil.example"), nameless = post("");
+    char authority[BW_H2_AUTHORITY_MAX + 2], origin[BW_H2_AUTHORITY_MAX + 10];
+    assert_int_equal(none.origin, BW_ORIGIN_NONE);
+    assert_int_equal(field(&same, "origin", "https://10.0.0.1:2379"), BW_H2_TAKE);
+    assert_int_equal(same.origin, BW_ORIGIN_ADDRESS);
+    assert_int_equal(field(&other, "origin", "https://10.0.0.2:2379"), BW_H2_TAKE);
+    assert_int_equal(other.origin, BW_ORIGIN_FOREIGN);
+    assert_int_equal(field(&name, "origin", "https://evil.example"), BW_H2_TAKE);
+    assert_int_equal(name.origin, BW_ORIGIN_NAME);
+    assert_int_equal(field(&nameless, "origin", "https://"), BW_H2_TAKE);
+    assert_int_equal(nameless.origin, BW_ORIGIN_FOREIGN);
+    assert_int_equal(field(&twice, "origin", "https://10.0.0.1:2379"), BW_H2_TAKE);
+    assert_int_equal(field(&twice, "origin", "https://10.0.0.1:2379"), BW_H2_BAD);
+    memset(authority, 'a', sizeof authority - 1);
+    authority[sizeof authority - 1] = '\0';
+    snprintf(origin, sizeof origin, "https://%s", authority);
+    struct bw_h2_head large = post(authority);
+    assert_int_equal(field(&large, "origin", origin), BW_H2_TAKE);
+    assert_int_equal(large.origin, BW_ORIGIN_FOREIGN);
 }
 
 static void a_head_needs_method_scheme_and_path(void **state)
@@ -68,10 +94,10 @@ static void trailers_have_no_pseudo_fields(void **state)
     assert_int_equal(field(&head, ":path", "/"), BW_H2_BAD);
     assert_true(bw_h2_head_end(&length));
     assert_int_equal(field(&length, "content-length", "7"), BW_H2_TAKE);
-    assert_false(length.has_length); /* too late to promise anything */
+    assert_false(length.has_length); /* too late to announce a length */
 }
 
-static void fields_of_connections_are_refused(void **state)
+static void connection_specific_fields_are_refused(void **state)
 {
     static const char *const names[] = {"connection",        "keep-alive", "proxy-connection",
                                         "transfer-encoding", "upgrade",    "te"};
@@ -84,7 +110,7 @@ static void fields_of_connections_are_refused(void **state)
     assert_int_equal(field(&head, "te", "trailers"), BW_H2_TAKE);
 }
 
-static void a_plain_field_that_is_none_is_passed_over(void **state)
+static void invalid_regular_field_is_ignored(void **state)
 {
     (void)state;
     struct bw_h2_head head = post("x");
@@ -94,7 +120,7 @@ static void a_plain_field_that_is_none_is_passed_over(void **state)
     assert_int_equal(field(&head, "token", "x"), BW_H2_TAKE);
 }
 
-static void a_promised_length_is_kept(void **state)
+static void body_must_match_content_length(void **state)
 {
     static const char *const wrong[] = {"", "-1", "1 ", "x", "9999999999999999999"};
     (void)state;
@@ -119,13 +145,14 @@ static void a_promised_length_is_kept(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_authority_is_taken),
+        cmocka_unit_test(any_authority_is_accepted),
+        cmocka_unit_test(request_of_another_sites_page_is_recognized),
         cmocka_unit_test(a_head_needs_method_scheme_and_path),
         cmocka_unit_test(pseudo_fields_come_once_and_first),
         cmocka_unit_test(trailers_have_no_pseudo_fields),
-        cmocka_unit_test(fields_of_connections_are_refused),
-        cmocka_unit_test(a_plain_field_that_is_none_is_passed_over),
-        cmocka_unit_test(a_promised_length_is_kept),
+        cmocka_unit_test(connection_specific_fields_are_refused),
+        cmocka_unit_test(invalid_regular_field_is_ignored),
+        cmocka_unit_test(body_must_match_content_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

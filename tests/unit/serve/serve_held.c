@@ -1,6 +1,6 @@
-/* What waits for the disk (src/serve/replica/held.c), with any order of actions and a disk that
- * stalls for any time: what promises something waits, what promises nothing does not, and all of it
- * is bounded. */
+/* Actions that wait for the disk (src/serve/replica/durable_barrier.c), in any order and with a
+ * disk that stalls for any time. Actions that promise something wait for the disk, others do not,
+ * and the number of waiting actions is bounded. */
 #include "serve/replica/state.h"
 
 #include "core/base/error.h"
@@ -14,25 +14,26 @@
 
 static struct {
     struct bw_replica r;
-    bw_node led;          /* the leader as last announced outside */
-    bw_index committed;   /* outside */
-    uint64_t sent, sends; /* number of the last message that went out; of the last said */
+    bw_node led;        /* the leader as last announced to others */
+    bw_index committed; /* as announced to others */
+    /* number of the last message that was sent; number of the last one that was queued */
+    uint64_t sent, sends;
     uint64_t rounds, confirmed, refused;
-    bool ends; /* the end of the own leadership is being said */
+    bool ends; /* the own leadership is ending */
 } w;
 
 static void end_round(uint64_t id)
 {
-    struct bw_request_group **at = &w.r.session.rounds;
+    struct bw_request_group **at = &w.r.router.rounds;
     while (*at && (*at)->id != id)
         at = &(*at)->next;
-    assert_non_null(*at); /* answered once */
+    assert_non_null(*at); /* no request is answered twice */
     struct bw_request_group *gone = *at;
     *at = gone->next;
     free(gone);
 }
 
-/* In the place of src/serve/replica/step.c. */
+/* Replaces the function of src/serve/replica/step.c. */
 void replica_carry_out(struct bw_replica *r, const struct bw_action *action)
 {
     bool promises = true;
@@ -44,7 +45,7 @@ void replica_carry_out(struct bw_replica *r, const struct bw_action *action)
     case BW_ACTION_ANNOUNCE:
         w.led = action->announce.leader;
         promises = w.led == SELF;
-        r->session.leading = promises;
+        r->router.leading = promises;
         break;
     case BW_ACTION_COMMIT:
         assert_true(action->log.first > w.committed);
@@ -72,38 +73,38 @@ static void world_open(void)
     assert_non_null(w.r.held);
 }
 
-static void say_send(void)
+static void do_send(void)
 {
     struct bw_action action = {.kind = BW_ACTION_SEND, .msg = {.term = ++w.sends}};
-    replica_say(&w.r, &action);
+    replica_act_when_durable(&w.r, &action);
 }
 
-static void say_led(bw_node leader)
+static void do_announce(bw_node leader)
 {
     struct bw_action action = {.kind = BW_ACTION_ANNOUNCE, .announce = {.leader = leader}};
-    w.ends = leader != SELF && w.r.session.leading;
-    replica_say(&w.r, &action);
+    w.ends = leader != SELF && w.r.router.leading;
+    replica_act_when_durable(&w.r, &action);
     w.ends = false;
 }
 
-static void say_commit(bw_index index)
+static void do_commit(bw_index index)
 {
     struct bw_action action = {.kind = BW_ACTION_COMMIT, .log = {.first = index}};
-    replica_say(&w.r, &action);
+    replica_act_when_durable(&w.r, &action);
 }
 
-static void say_read(int error)
+static void do_read(int error)
 {
     struct bw_request_group *group = calloc(1, sizeof *group);
     assert_non_null(group);
-    *group = (struct bw_request_group){.id = ++w.rounds, .next = w.r.session.rounds};
-    w.r.session.rounds = group;
+    *group = (struct bw_request_group){.id = ++w.rounds, .next = w.r.router.rounds};
+    w.r.router.rounds = group;
     struct bw_action action = {.kind = BW_ACTION_ANSWER,
                                .answer = {.request = group->id, .error = error}};
-    replica_say(&w.r, &action);
+    replica_act_when_durable(&w.r, &action);
 }
 
-static void let_go(void)
+static void disk_completes(void)
 {
     w.r.barrier = 0;
     replica_held_release(&w.r);
@@ -111,8 +112,8 @@ static void let_go(void)
 
 static void world_close(void)
 {
-    let_go();
-    assert_null(w.r.session.rounds);
+    disk_completes();
+    assert_null(w.r.router.rounds);
     assert_int_equal(w.confirmed + w.refused, w.rounds);
     free(w.r.held);
 }
@@ -122,15 +123,15 @@ static void refusals_and_other_leaders_do_not_wait_for_the_disk(void **state)
     (void)state;
     world_open();
     w.r.barrier = 7;
-    say_send();
-    say_read(BW_ENOTLEADER);
-    say_led(OTHER);
+    do_send();
+    do_read(BW_ENOTLEADER);
+    do_announce(OTHER);
     assert_int_equal(w.refused, 1);
     assert_int_equal(w.led, OTHER);
     assert_int_equal(w.sent, 0);
-    say_led(SELF);
+    do_announce(SELF);
     assert_int_equal(w.led, OTHER);
-    let_go();
+    disk_completes();
     assert_int_equal(w.led, SELF);
     assert_int_equal(w.sent, 1);
     world_close();
@@ -140,28 +141,28 @@ static void reads_of_a_leadership_that_ended_are_refused_at_once(void **state)
 {
     (void)state;
     world_open();
-    say_led(SELF);
+    do_announce(SELF);
     w.r.barrier = 7;
     for (unsigned i = 0; i < 5; i++)
-        say_read(0);
+        do_read(0);
     assert_int_equal(w.confirmed + w.refused, 0);
-    say_led(BW_NODE_NONE);
+    do_announce(BW_NODE_NONE);
     assert_int_equal(w.refused, 5);
     world_close();
     assert_int_equal(w.confirmed, 0);
 }
 
-/* A leader commits its own removal and steps down in one step: the client that asked for the
+/* A leader commits its own removal and steps down in one step. The client that requested the
  * removal gets the result, although the disk is still writing. */
 static void committed_entries_are_applied_before_the_leadership_ends(void **state)
 {
     (void)state;
     world_open();
-    say_led(SELF);
+    do_announce(SELF);
     w.r.barrier = 7;
-    say_commit(9);
+    do_commit(9);
     assert_int_equal(w.committed, 0);
-    say_led(BW_NODE_NONE);
+    do_announce(BW_NODE_NONE);
     assert_int_equal(w.committed, 9);
     assert_int_equal(w.led, BW_NODE_NONE);
     world_close();
@@ -172,35 +173,35 @@ static void commits_of_a_follower_wait_for_the_disk_when_the_leader_changes(void
     (void)state;
     world_open();
     w.r.barrier = 7;
-    say_commit(9);
-    say_led(OTHER);
+    do_commit(9);
+    do_announce(OTHER);
     assert_int_equal(w.committed, 0);
-    let_go();
+    disk_completes();
     assert_int_equal(w.committed, 9);
     world_close();
 }
 
-static void a_disk_that_stalls_makes_nothing_grow(void **state)
+static void held_actions_stay_bounded_when_disk_stalls(void **state)
 {
     (void)state;
     world_open();
-    say_led(SELF);
+    do_announce(SELF);
     w.r.barrier = 7;
     for (bw_index i = 1; i <= (bw_index)3 * HELD_MAX; i++) {
-        say_send();
-        say_commit(i);
-        say_read(0);
+        do_send();
+        do_commit(i);
+        do_read(0);
         assert_true(w.r.held_count <= HELD_MAX);
     }
     assert_int_equal(w.refused, 3 * HELD_MAX - HELD_MAX / 2);
-    let_go();
+    disk_completes();
     assert_int_equal(w.committed, 3 * HELD_MAX);
     assert_int_equal(w.confirmed, HELD_MAX / 2);
     assert_int_equal(w.sent, HELD_MAX / 2);
     world_close();
 }
 
-static void any_order_of_actions_is_said_in_order_and_only_when_it_may_be(void **state)
+static void actions_run_in_order_and_only_when_allowed(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -214,17 +215,17 @@ static void any_order_of_actions_is_said_in_order_and_only_when_it_may_be(void *
             if (what == 0)
                 w.r.barrier = 1 + step;
             else if (what == 1 && bw_rng_below(&rng, 4) == 0)
-                let_go();
+                disk_completes();
             else if (what < 6)
-                say_led(leader = leader == SELF ? OTHER : SELF);
+                do_announce(leader = leader == SELF ? OTHER : SELF);
             else if (what < 100)
-                say_commit(++index);
+                do_commit(++index);
             else if (what < 200)
-                say_read(leader == SELF ? 0 : BW_ENOTLEADER);
+                do_read(leader == SELF ? 0 : BW_ENOTLEADER);
             else
-                say_send();
+                do_send();
         }
-        let_go();
+        disk_completes();
         assert_int_equal(w.led, leader);
         assert_int_equal(w.committed, index);
         world_close();
@@ -238,8 +239,8 @@ int main(void)
         cmocka_unit_test(reads_of_a_leadership_that_ended_are_refused_at_once),
         cmocka_unit_test(committed_entries_are_applied_before_the_leadership_ends),
         cmocka_unit_test(commits_of_a_follower_wait_for_the_disk_when_the_leader_changes),
-        cmocka_unit_test(a_disk_that_stalls_makes_nothing_grow),
-        cmocka_unit_test(any_order_of_actions_is_said_in_order_and_only_when_it_may_be),
+        cmocka_unit_test(held_actions_stay_bounded_when_disk_stalls),
+        cmocka_unit_test(actions_run_in_order_and_only_when_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* JSON as etcd's gateway has it, and heads of HTTP/1.1 requests: what is taken, and what is
- * refused. */
+/* JSON in the form of etcd's gateway, and heads of HTTP/1.1 requests: accepted and refused
+ * inputs. */
 #include "core/base/error.h"
 #include "net/api.pb-c.h"
 #include "serve/front/base64.h"
@@ -58,7 +58,7 @@ static void names_and_numbers_may_be_written_in_two_ways(void **state)
     }
 }
 
-static void nothing_is_the_empty_message(void **state)
+static void empty_text_is_the_empty_message(void **state)
 {
     (void)state;
     for (const char *const *text = (const char *const[]){"", "  \r\n", "{}", NULL}; *text; text++) {
@@ -89,30 +89,32 @@ static void texts_are_escaped(void **state)
     writes(&answer.base, "{\"canceled\":true,\"cancel_reason\":\"a \\\"b\\\" \\\\ \\u000a\"}");
 }
 
-static void what_is_wrong_is_named(void **state)
+static void json_error_names_the_invalid_field(void **state)
 {
     (void)state;
     const ProtobufCMessageDescriptor *range = &api__range_request__descriptor;
     refuses(range, "{", "byte");
     refuses(range, "[]", "object");
-    refuses(range, "{\"key\":\"%\"}", "\"key\": base64");
-    refuses(range, "{\"key\":\"YR==\"}", "base64"); /* bits that no byte takes */
-    refuses(range, "{\"key\":7}", "\"key\": base64");
-    refuses(range, "{\"limit\":\"\"}", "\"limit\": an integer");
-    refuses(range, "{\"limit\":\"9223372036854775808\"}", "\"limit\": an integer");
-    refuses(range, "{\"limit\":1.5}", "\"limit\": an integer");
+    refuses(range, "{\"key\":\"%\"}", "\"key\": expected base64");
+    refuses(range, "{\"key\":\"YR==\"}", "base64"); /* the unused low bits are not zero */
+    refuses(range, "{\"key\":7}", "\"key\": expected base64");
+    refuses(range, "{\"limit\":\"\"}", "\"limit\": expected an integer");
+    refuses(range, "{\"limit\":\"9223372036854775808\"}", "\"limit\": expected an integer");
+    refuses(range, "{\"limit\":1.5}", "\"limit\": expected an integer");
     refuses(range, "{\"sort_order\":\"SIDEWAYS\"}", "\"sort_order\"");
-    refuses(range, "{\"serializable\":\"yes\"}", "\"serializable\": true or false");
+    refuses(range, "{\"serializable\":\"yes\"}", "\"serializable\": expected true or false");
     refuses(range, "{\"range_end\":\"Yg==\",\"rangeEnd\":\"Yg==\"}", "\"range_end\"");
     refuses(&api__header__descriptor, "{\"cluster_id\":-1}", "\"cluster_id\"");
-    refuses(&api__alarm_request__descriptor, "{\"alarm\":2147483648}", "32 bits");
-    refuses(&api__txn_request__descriptor, "{\"success\":{}}", "\"success\": one list");
+    refuses(&api__alarm_request__descriptor, "{\"alarm\":2147483648}", "32-bit");
+    refuses(&api__txn_request__descriptor, "{\"success\":{}}",
+            "\"success\": expected a single list");
     refuses(&api__txn_request__descriptor, "{\"success\":[null]}", "\"success\"");
     refuses(&api__txn_request__descriptor,
-            "{\"compare\":[{\"version\":1,\"create_revision\":\"1\"}]}", "beside");
+            "{\"compare\":[{\"version\":1,\"create_revision\":\"1\"}]}",
+            "at most one of these alternatives");
 }
 
-static void many_parts_are_refused_before_they_are_read(void **state)
+static void json_with_too_many_parts_is_refused_before_parsing(void **state)
 {
     (void)state;
     char text[BW_JSON_PARTS_MAX + 2];
@@ -122,7 +124,7 @@ static void many_parts_are_refused_before_they_are_read(void **state)
     refuses(&api__range_request__descriptor, text, "parts");
 }
 
-static void base64_has_one_way_to_write_each(void **state)
+static void base64_accepts_only_the_canonical_encoding(void **state)
 {
     (void)state;
     unsigned char bytes[256], back[256];
@@ -147,7 +149,7 @@ static unsigned head_of(struct bw_http1_head *head, const char *text)
     return bw_http1_head_read(head, text, strlen(text));
 }
 
-static void a_head_says_how_its_body_comes(void **state)
+static void http1_head_describes_its_body(void **state)
 {
     (void)state;
     struct bw_http1_head head;
@@ -157,16 +159,16 @@ static void a_head_says_how_its_body_comes(void **state)
                      0);
     assert_int_equal(head.verb, BW_VERB_POST);
     assert_string_equal(head.path, "/v3/kv/put?x=1");
-    assert_true(head.length == 12 && head.waits && !head.close && !head.chunked);
+    assert_true(head.length == 12 && head.expects_continue && !head.close && !head.chunked);
     assert_int_equal(head_of(&head, "GET / HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n"), 0);
-    assert_true(head.old && !head.close);
+    assert_true(head.is_http10 && !head.close);
     assert_int_equal(head_of(&head, "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: x ,close\r\n"
                                     "Transfer-Encoding: CHUNKED\r\n\r\n"),
                      0);
     assert_true(head.close && head.chunked && head.verb == BW_VERB_HEAD);
 }
 
-static void a_head_that_two_readers_could_read_apart_is_refused(void **state)
+static void ambiguous_http1_head_is_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -194,7 +196,41 @@ static void a_head_that_two_readers_could_read_apart_is_refused(void **state)
     }
 }
 
-static void the_size_of_a_chunk(void **state)
+static enum bw_origin origin_of(const char *fields)
+{
+    struct bw_http1_head head;
+    char text[256];
+    snprintf(text, sizeof text, "POST / HTTP/1.1\r\n%s\r\n\r\n", fields);
+    assert_int_equal(head_of(&head, text), 0);
+    return head.origin;
+}
+
+static void request_of_another_sites_page_is_recognized(void **state)
+{
+    static const struct {
+        enum bw_origin origin;
+        const char *fields;
+    } heads[] = {{BW_ORIGIN_NONE, "Host: 10.0.0.1:2379"},
+                 {BW_ORIGIN_ADDRESS, "Host: 10.0.0.1:2379\r\nOrigin: http://10.0.0.1:2379"},
+                 {BW_ORIGIN_ADDRESS, "Origin: https://[::1]:2379\r\nHost: [::1]:2379"},
+                 {BW_ORIGIN_ADDRESS, "Host: localhost\r\nOrigin: HTTP://LOCALHOST"},
+                 {BW_ORIGIN_NAME, "Host: 10.0.0.1.evil\r\nOrigin: http://10.0.0.1.evil"},
+                 {BW_ORIGIN_NAME, "Host: [::1\r\nOrigin: http://[::1"},
+                 {BW_ORIGIN_FOREIGN, "Host: 10.0.0.1:2379\r\nOrigin: http://10.0.0.2:2379"},
+                 {BW_ORIGIN_FOREIGN, "Host: 10.0.0.1:2379\r\nOrigin: http://10.0.0.1"},
+                 {BW_ORIGIN_FOREIGN, "Host: 10.0.0.1\r\nOrigin: null"},
+                 {BW_ORIGIN_FOREIGN, "Host: 10.0.0.1\r\nOrigin:"},
+                 {BW_ORIGIN_FOREIGN, "Host:\r\nOrigin: http://"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        if (origin_of(heads[i].fields) != heads[i].origin)
+            fail_msg("%s", heads[i].fields);
+    struct bw_http1_head head;
+    assert_int_equal(head_of(&head, "POST / HTTP/1.1\r\nHost: a\r\nOrigin: b\r\nOrigin: c\r\n\r\n"),
+                     400);
+}
+
+static void chunk_size_is_parsed(void **state)
 {
     (void)state;
     uint64_t size;
@@ -210,15 +246,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_numbers_may_be_written_in_two_ways),
-        cmocka_unit_test(nothing_is_the_empty_message),
+        cmocka_unit_test(empty_text_is_the_empty_message),
         cmocka_unit_test(numbers_keep_all_their_bits),
         cmocka_unit_test(texts_are_escaped),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(many_parts_are_refused_before_they_are_read),
-        cmocka_unit_test(base64_has_one_way_to_write_each),
-        cmocka_unit_test(a_head_says_how_its_body_comes),
-        cmocka_unit_test(a_head_that_two_readers_could_read_apart_is_refused),
-        cmocka_unit_test(the_size_of_a_chunk),
+        cmocka_unit_test(json_error_names_the_invalid_field),
+        cmocka_unit_test(json_with_too_many_parts_is_refused_before_parsing),
+        cmocka_unit_test(base64_accepts_only_the_canonical_encoding),
+        cmocka_unit_test(http1_head_describes_its_body),
+        cmocka_unit_test(ambiguous_http1_head_is_refused),
+        cmocka_unit_test(request_of_another_sites_page_is_recognized),
+        cmocka_unit_test(chunk_size_is_parsed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Histories that are right and histories that are wrong, told apart. */
+/* Tests that right histories are accepted and wrong ones are refused. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
@@ -20,7 +20,7 @@ static struct bw_history_op *note(enum bw_history_kind kind, bw_time call, bw_ti
                                .outcome = back ? BW_LINEAR_OK : BW_LINEAR_UNKNOWN,
                                .line = history.count + 1,
                                .key = K,
-                               .version = BW_LINEAR_UNTOLD,
+                               .version = BW_LINEAR_NO_VERSION,
                                .call = call,
                                .back = back ? back : BW_TIME_NEVER};
     assert_int_equal(bw_history_add(&history, &op), 0);
@@ -79,7 +79,7 @@ static void wrong_at(uint32_t line)
     assert_int_equal(verdict.linear.stuck_line, line);
 }
 
-static void reads_see_the_last_put(void **state)
+static void get_returns_the_last_put(void **state)
 {
     (void)state;
     get(BW_LINEAR_ABSENT, 1, 2);
@@ -94,7 +94,7 @@ static void reads_see_the_last_put(void **state)
     wrong_at(3);
 }
 
-static void puts_side_by_side_may_come_in_any_order(void **state)
+static void concurrent_puts_may_take_effect_in_any_order(void **state)
 {
     (void)state;
     put(A, 1, 10);
@@ -108,7 +108,7 @@ static void puts_side_by_side_may_come_in_any_order(void **state)
     wrong_at(4);
 }
 
-static void a_read_beside_a_put_may_see_either_but_not_go_back(void **state)
+static void get_concurrent_with_put_returns_either_value_but_never_goes_back(void **state)
 {
     (void)state;
     put(A, 1, 2);
@@ -123,7 +123,7 @@ static void a_read_beside_a_put_may_see_either_but_not_go_back(void **state)
     assert_int_equal(judge().linear.judgement, BW_LINEAR_WRONG);
 }
 
-static void an_unknown_put_may_take_effect_late_or_never_but_once(void **state)
+static void put_with_unknown_outcome_takes_effect_at_most_once(void **state)
 {
     (void)state;
     put(A, 1, 2);
@@ -141,13 +141,13 @@ static void an_unknown_put_may_take_effect_late_or_never_but_once(void **state)
     put(C, 102, 103);
     get(B, 104, 105);
     wrong_at(5);
-    put(A, 1, 2); /* not before it was asked */
+    put(A, 1, 2); /* not before it was sent */
     get(B, 3, 4);
     put(B, 5, 0);
     wrong_at(2);
 }
 
-static void one_that_failed_has_no_effect(void **state)
+static void failed_operation_has_no_effect(void **state)
 {
     (void)state;
     put(A, 1, 2);
@@ -157,7 +157,7 @@ static void one_that_failed_has_no_effect(void **state)
     assert_int_equal(judge().linear.judgement, BW_LINEAR_WRONG);
 }
 
-static void two_cannot_both_win_a_compare(void **state)
+static void two_compare_and_swaps_cannot_both_succeed(void **state)
 {
     (void)state;
     cas(BW_LINEAR_ABSENT, A, true, 1, 10);
@@ -174,7 +174,7 @@ static void two_cannot_both_win_a_compare(void **state)
     right();
 }
 
-static void versions_count_puts_and_begin_anew(void **state)
+static void version_counts_puts_and_restarts_after_delete(void **state)
 {
     (void)state;
     put(A, 1, 2);
@@ -191,26 +191,27 @@ static void versions_count_puts_and_begin_anew(void **state)
     cas(BW_LINEAR_ABSENT, C, true, 3, 4);
     history.ops[1].version = 2;
     wrong_at(2);
-    put(A, 1, 0); /* an unknown one may have counted */
+    put(A, 1, 0); /* an operation with unknown outcome may have taken effect */
     put(A, 1, 2);
     get(A, 3, 4);
     history.ops[2].version = 2;
     right();
 }
 
-static void a_lease_ends_once_and_takes_its_keys_along(void **state)
+static void lease_ends_once_and_deletes_its_keys(void **state)
 {
     (void)state;
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);
     put(A, 3, 4);
     history.ops[1].lease = 5;
     lease(BW_HISTORY_KEEP_ALIVE, 5, true, 5, 6);
-    get(BW_LINEAR_ABSENT, 50, 51); /* it expired */
+    get(BW_LINEAR_ABSENT, 50, 51); /* the key is absent: its lease expired */
     lease(BW_HISTORY_KEEP_ALIVE, 5, false, 52, 53);
     right();
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);
     lease(BW_HISTORY_REVOKE, 5, true, 3, 4);
-    lease(BW_HISTORY_KEEP_ALIVE, 5, true, 5, 6); /* by one who did not know */
+    /* a keep-alive by a client that did not know of the revocation */
+    lease(BW_HISTORY_KEEP_ALIVE, 5, true, 5, 6);
     wrong_at(3);
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);
     put(A, 3, 4);
@@ -220,12 +221,12 @@ static void a_lease_ends_once_and_takes_its_keys_along(void **state)
     assert_int_equal(judge().linear.judgement, BW_LINEAR_WRONG);
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);
     lease(BW_HISTORY_REVOKE, 5, true, 3, 4);
-    put(A, 5, 6); /* under a lease that is gone */
+    put(A, 5, 6); /* under a lease that has ended */
     history.ops[2].lease = 5;
     assert_int_equal(judge().linear.judgement, BW_LINEAR_WRONG);
 }
 
-static void a_key_put_anew_outlives_the_lease_it_had(void **state)
+static void key_put_again_outlives_its_old_lease(void **state)
 {
     (void)state;
     lease(BW_HISTORY_GRANT, 5, true, 1, 2);
@@ -236,11 +237,11 @@ static void a_key_put_anew_outlives_the_lease_it_had(void **state)
     get(B, 9, 10);
     right();
     put(A, 3, 4);
-    get(BW_LINEAR_ABSENT, 5, 6); /* nothing ends without a lease */
+    get(BW_LINEAR_ABSENT, 5, 6); /* a key without a lease does not expire */
     wrong_at(2);
 }
 
-static void revisions_never_go_back_across_keys(void **state)
+static void revisions_never_decrease_across_keys(void **state)
 {
     (void)state;
     put(A, 1, 2);
@@ -253,7 +254,7 @@ static void revisions_never_go_back_across_keys(void **state)
     history.ops[0].revision = 5;
     put(B, 3, 4);
     history.ops[1].key = K + 1;
-    history.ops[1].revision = 5; /* a change has one of its own */
+    history.ops[1].revision = 5; /* every change has its own revision */
     assert_int_equal(judge().backward_line, 2);
     put(A, 1, 5);
     history.ops[0].revision = 5;
@@ -263,9 +264,9 @@ static void revisions_never_go_back_across_keys(void **state)
     right();
 }
 
-/* Clients of a real register, each operation with an instant of its own: always right. One answer
- * bent: mostly wrong. */
-static void random_histories_of_a_register_are_right_and_bent_ones_wrong(void **state)
+/* Clients of a real register, where each operation has its own instant: always right. With one
+ * response changed: mostly wrong. */
+static void random_histories_are_right_and_changed_ones_are_wrong(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -292,7 +293,7 @@ static void random_histories_of_a_register_are_right_and_bent_ones_wrong(void **
         }
         for (uint32_t i = history.count / 2; bent && i < history.count; i++)
             if (history.ops[i].kind == BW_HISTORY_GET && history.ops[i].outcome == BW_LINEAR_OK) {
-                history.ops[i].value = 101; /* of long ago */
+                history.ops[i].value = 101; /* an old value */
                 break;
             }
         enum bw_linear_judgement judgement = judge().linear.judgement;
@@ -307,17 +308,17 @@ static void random_histories_of_a_register_are_right_and_bent_ones_wrong(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_see_the_last_put),
-        cmocka_unit_test(puts_side_by_side_may_come_in_any_order),
-        cmocka_unit_test(a_read_beside_a_put_may_see_either_but_not_go_back),
-        cmocka_unit_test(an_unknown_put_may_take_effect_late_or_never_but_once),
-        cmocka_unit_test(one_that_failed_has_no_effect),
-        cmocka_unit_test(two_cannot_both_win_a_compare),
-        cmocka_unit_test(versions_count_puts_and_begin_anew),
-        cmocka_unit_test(a_lease_ends_once_and_takes_its_keys_along),
-        cmocka_unit_test(a_key_put_anew_outlives_the_lease_it_had),
-        cmocka_unit_test(revisions_never_go_back_across_keys),
-        cmocka_unit_test(random_histories_of_a_register_are_right_and_bent_ones_wrong),
+        cmocka_unit_test(get_returns_the_last_put),
+        cmocka_unit_test(concurrent_puts_may_take_effect_in_any_order),
+        cmocka_unit_test(get_concurrent_with_put_returns_either_value_but_never_goes_back),
+        cmocka_unit_test(put_with_unknown_outcome_takes_effect_at_most_once),
+        cmocka_unit_test(failed_operation_has_no_effect),
+        cmocka_unit_test(two_compare_and_swaps_cannot_both_succeed),
+        cmocka_unit_test(version_counts_puts_and_restarts_after_delete),
+        cmocka_unit_test(lease_ends_once_and_deletes_its_keys),
+        cmocka_unit_test(key_put_again_outlives_its_old_lease),
+        cmocka_unit_test(revisions_never_decrease_across_keys),
+        cmocka_unit_test(random_histories_are_right_and_changed_ones_are_wrong),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     bw_history_deinit(&history);

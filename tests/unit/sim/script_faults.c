@@ -1,5 +1,5 @@
-/* Fault scripts: what is written is what happens, in order of time, and a wrong line says where it
- * stands and what would be right. */
+/* Tests fault scripts: events happen as written, in order of time, and an invalid line is reported
+ * with its place and what is expected. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
@@ -32,7 +32,7 @@ static int read_text(const char *text)
     return error ? error : bw_script_finish(&script, &config, why);
 }
 
-static void events_come_in_order_of_time(void **state)
+static void script_events_are_sorted_by_time(void **state)
 {
     (void)state;
     assert_int_equal(read_text("at 5s restart 3\nat 2s crash 3 # first\n\nat 2s loss 10%\n"), 0);
@@ -45,7 +45,7 @@ static void events_come_in_order_of_time(void **state)
     assert_int_equal(config.faults[2].kind, BW_FAULT_RESTART);
 }
 
-static void a_span_ends_what_it_began(void **state)
+static void event_with_a_span_ends_at_its_second_time(void **state)
 {
     (void)state;
     assert_int_equal(read_text("at 1s..4s pause leader\nat 2s..3s cut 1>3\n"), 0);
@@ -60,7 +60,7 @@ static void a_span_ends_what_it_began(void **state)
     assert_int_equal(config.faults[3].at, 4 * BW_SEC);
 }
 
-static void a_partition_puts_every_node_in_its_group(void **state)
+static void partition_assigns_every_node_to_its_group(void **state)
 {
     (void)state;
     assert_int_equal(read_text("at 1s partition 1,2/4,5\n"), 0);
@@ -69,7 +69,7 @@ static void a_partition_puts_every_node_in_its_group(void **state)
     assert_int_equal(groups[3], 0);
 }
 
-static void every_verb_has_an_example_that_parses(void **state)
+static void every_script_verb_parses(void **state)
 {
     (void)state;
     const char *text = "at 1s crash 1\nat 1s restart 1\nat 1s pause 1\nat 1s resume 1\n"
@@ -93,14 +93,14 @@ static void every_verb_has_an_example_that_parses(void **state)
     assert_int_equal(config.faults[11].span, -3600 * BW_SEC);
 }
 
-static void a_joining_node_makes_its_own_room(void **state)
+static void joining_node_reserves_a_spare_id(void **state)
 {
     (void)state;
     assert_int_equal(read_text("at 1s join 7\nat 2s crash 7\n"), 0);
     assert_int_equal(config.spare, 2);
 }
 
-static void settings_stand_before_the_first_event(void **state)
+static void script_settings_are_refused_after_the_first_event(void **state)
 {
     (void)state;
     assert_int_equal(read_text("nodes 5\nquorum\nat 1s crash 1\n"), 0);
@@ -113,21 +113,21 @@ static void settings_stand_before_the_first_event(void **state)
     assert_non_null(strstr(why, "story.txt:2:"));
 }
 
-static void a_wrong_line_is_named(void **state)
+static void invalid_script_line_is_reported_by_number(void **state)
 {
     (void)state;
     const char *wrong[][2] = {
         {"# fine\nat 2s crahs 3\n", "story.txt:2: unknown event 'crahs'"},
         {"at 2s crash 9\n", "story.txt:1: node 9 does not exist"},
         {"at 2s crash\n", "story.txt:1: wrong number of words"},
-        {"at 2 crash 3\n", "story.txt:1: '2' is no time"},
-        {"at 2s..3s heal\n", "story.txt:1: '2s..3s' is a span"},
-        {"at 2s partition 1,2/2\n", "story.txt:1: node 2 stands twice"},
-        {"at 2s partition 1,2/3,\n", "story.txt:1: '3,' is no list"},
+        {"at 2 crash 3\n", "story.txt:1: invalid time '2'"},
+        {"at 2s..3s heal\n", "story.txt:1: invalid time '2s..3s': heal happens at one time"},
+        {"at 2s partition 1,2/2\n", "story.txt:1: duplicate node 2"},
+        {"at 2s partition 1,2/3,\n", "story.txt:1: invalid list of nodes '3,'"},
         {"at 2s partition 1,2/9\n", "story.txt:1: node 9 does not exist"},
-        {"at 2s cut 1>1\n", "story.txt:1: '1>1' links a node to itself"},
+        {"at 2s cut 1>1\n", "story.txt:1: invalid link '1>1': expected two different nodes"},
         {"at 2s join 2\n", "story.txt:1: node 2 is a member"},
-        {"at 2s loss 2\n", "story.txt:1: '2' is no chance"},
+        {"at 2s loss 2\n", "story.txt:1: invalid fraction '2'"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_not_equal(read_text(wrong[i][0]), 0);
@@ -136,7 +136,7 @@ static void a_wrong_line_is_named(void **state)
     }
 }
 
-static void flags_say_the_same_as_lines(void **state)
+static void fault_options_equal_script_lines(void **state)
 {
     (void)state;
     assert_int_equal(bw_script_flag(&script, "crash", "leader@2s", why), 0);
@@ -149,7 +149,7 @@ static void flags_say_the_same_as_lines(void **state)
     assert_int_equal(bw_script_flag(&script, "crash", "@2s", why), BW_EINVAL);
 }
 
-static void too_many_events_are_refused(void **state)
+static void script_is_refused_when_it_has_too_many_events(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < BW_SIM_FAULTS_MAX; i++)
@@ -157,7 +157,7 @@ static void too_many_events_are_refused(void **state)
     assert_int_equal(bw_script_flag(&script, "partition", "1/2@1s", why), BW_ELIMIT);
 }
 
-static void latencies_come_in_three_forms(void **state)
+static void latency_parses_in_three_forms(void **state)
 {
     (void)state;
     struct bw_sim_latency latency;
@@ -174,16 +174,16 @@ int main(void)
 {
 #define STORY(name) cmocka_unit_test_setup_teardown(name, fresh, done)
     const struct CMUnitTest tests[] = {
-        STORY(events_come_in_order_of_time),
-        STORY(a_span_ends_what_it_began),
-        STORY(a_partition_puts_every_node_in_its_group),
-        STORY(every_verb_has_an_example_that_parses),
-        STORY(a_joining_node_makes_its_own_room),
-        STORY(settings_stand_before_the_first_event),
-        STORY(a_wrong_line_is_named),
-        STORY(flags_say_the_same_as_lines),
-        STORY(too_many_events_are_refused),
-        STORY(latencies_come_in_three_forms),
+        STORY(script_events_are_sorted_by_time),
+        STORY(event_with_a_span_ends_at_its_second_time),
+        STORY(partition_assigns_every_node_to_its_group),
+        STORY(every_script_verb_parses),
+        STORY(joining_node_reserves_a_spare_id),
+        STORY(script_settings_are_refused_after_the_first_event),
+        STORY(invalid_script_line_is_reported_by_number),
+        STORY(fault_options_equal_script_lines),
+        STORY(script_is_refused_when_it_has_too_many_events),
+        STORY(latency_parses_in_three_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

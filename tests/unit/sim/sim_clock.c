@@ -1,4 +1,4 @@
-/* Drifting clocks, there and back again. */
+/* Tests drifting clocks: world time to local time and back. */
 #include "unit/unit.h"
 
 #include "core/base/rng.h"
@@ -6,7 +6,7 @@
 
 static const double drifts[] = {0, 0.01, -0.01, 0.0000001, 0.37, -0.49, -0.9, 10};
 
-static void a_timer_fires_at_the_first_instant_its_time_is_shown_and_never_early(void **state)
+static void timer_fires_exactly_when_the_clock_reaches_its_time(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -23,7 +23,7 @@ static void a_timer_fires_at_the_first_instant_its_time_is_shown_and_never_early
     }
 }
 
-static void a_clock_never_goes_back(void **state)
+static void clock_never_goes_back(void **state)
 {
     (void)state;
     for (unsigned d = 0; d < sizeof drifts / sizeof *drifts; d++) {
@@ -34,7 +34,7 @@ static void a_clock_never_goes_back(void **state)
     }
 }
 
-static void a_change_of_rate_begins_where_the_old_rate_ended(void **state)
+static void clock_stays_continuous_when_its_rate_changes(void **state)
 {
     (void)state;
     struct bw_sim_clock clock;
@@ -59,9 +59,9 @@ static void never_stays_never(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_timer_fires_at_the_first_instant_its_time_is_shown_and_never_early),
-        cmocka_unit_test(a_clock_never_goes_back),
-        cmocka_unit_test(a_change_of_rate_begins_where_the_old_rate_ended),
+        cmocka_unit_test(timer_fires_exactly_when_the_clock_reaches_its_time),
+        cmocka_unit_test(clock_never_goes_back),
+        cmocka_unit_test(clock_stays_continuous_when_its_rate_changes),
         cmocka_unit_test(never_stays_never),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

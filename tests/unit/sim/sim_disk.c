@@ -1,4 +1,5 @@
-/* The disk: in order, and after a crash only a prefix of what was under way. */
+/* Tests the disk: writes are in order, and a crash keeps only a prefix of the writes in
+ * progress. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
@@ -55,7 +56,7 @@ static void finish_oldest(struct bench *b)
     bw_sim_queue_give(&b->queue, slot);
 }
 
-static void a_write_is_never_durable_before_an_earlier_one(void **state)
+static void writes_become_durable_in_order(void **state)
 {
     (void)state;
     struct bench b;
@@ -67,7 +68,7 @@ static void a_write_is_never_durable_before_an_earlier_one(void **state)
     tear_down(&b);
 }
 
-static void a_crash_leaves_a_prefix_of_the_writes_under_way_and_at_times_tears_one(void **state)
+static void crash_keeps_a_prefix_of_pending_writes_and_may_tear_one(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -82,17 +83,17 @@ static void a_crash_leaves_a_prefix_of_the_writes_under_way_and_at_times_tears_o
         finish_oldest(&b);
         assert_int_equal(bw_sim_disk_crash(&b.disk, &b.queue, &rng), 0);
         bw_index last = bw_sim_log_last(&b.logs[0]);
-        assert_in_range(last, 2, 9); /* what was durable is never lost */
+        assert_in_range(last, 2, 9); /* durable writes are never lost */
         for (bw_index index = 1; index <= last; index++)
             assert_int_equal(bw_sim_log_at(&b.logs[0], index)->hash, index);
         kept[last]++;
         tear_down(&b);
     }
     for (unsigned last = 2; last <= 9; last++)
-        assert_true(kept[last] > 20); /* every length comes up: nothing, torn, all */
+        assert_true(kept[last] > 20); /* every length occurs: nothing, torn, all */
 }
 
-static void a_record_under_way_is_lost_or_kept_whole(void **state)
+static void pending_record_is_lost_or_kept_whole_after_crash(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -137,7 +138,7 @@ static void truncation_and_snapshots_change_the_durable_log(void **state)
     tear_down(&b);
 }
 
-static void a_log_has_no_holes(void **state)
+static void log_refuses_an_append_that_leaves_a_gap(void **state)
 {
     (void)state;
     struct bw_sim_log log = {0};
@@ -147,7 +148,7 @@ static void a_log_has_no_holes(void **state)
     assert_int_equal(bw_sim_log_append(&log, 0, &entry, 1), BW_EINVAL);
     assert_int_equal(bw_sim_log_append(&log, 2, &entry, 1), 0);
     entry.hash = 5;
-    assert_int_equal(bw_sim_log_append(&log, 1, &entry, 1), 0); /* replaces what follows too */
+    assert_int_equal(bw_sim_log_append(&log, 1, &entry, 1), 0); /* also replaces what follows */
     assert_int_equal(bw_sim_log_last(&log), 1);
     bw_sim_log_deinit(&log);
 }
@@ -155,11 +156,11 @@ static void a_log_has_no_holes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_write_is_never_durable_before_an_earlier_one),
-        cmocka_unit_test(a_crash_leaves_a_prefix_of_the_writes_under_way_and_at_times_tears_one),
-        cmocka_unit_test(a_record_under_way_is_lost_or_kept_whole),
+        cmocka_unit_test(writes_become_durable_in_order),
+        cmocka_unit_test(crash_keeps_a_prefix_of_pending_writes_and_may_tear_one),
+        cmocka_unit_test(pending_record_is_lost_or_kept_whole_after_crash),
         cmocka_unit_test(truncation_and_snapshots_change_the_durable_log),
-        cmocka_unit_test(a_log_has_no_holes),
+        cmocka_unit_test(log_refuses_an_append_that_leaves_a_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

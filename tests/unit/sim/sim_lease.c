@@ -1,9 +1,11 @@
-/* The lease elector in the simulated world: stores are nodes that count nowhere, a leader that
- * leaves hands over, and what each store model keeps or loses shows in the tokens. */
+/* Tests the lease elector in the simulator:
+ *   - Stores are nodes, but the check that all nodes agree ignores them.
+ *   - A leader that leaves transfers leadership.
+ *   - The tokens show which store models keep their data in a crash, and which lose it. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
-#include "sim/checks/check.h"
+#include "sim/checks/invariants.h"
 #include "sim/stores/lease.h"
 
 #define TOKENS 16
@@ -61,7 +63,7 @@ static struct bw_sim_result run(struct bw_sim_config *config, struct leaderships
     return result;
 }
 
-static void stores_are_no_candidates_and_nobody_suspects_them(void **state)
+static void stores_are_not_candidates_and_are_never_suspected(void **state)
 {
     (void)state;
     struct leaderships seen;
@@ -87,7 +89,7 @@ static void every_election_has_its_own_lease(void **state)
     assert_int_equal(run(&config, &seen, &crash, 1).max_leaders, 1);
 }
 
-static void a_leader_that_leaves_hands_over_without_a_wait(void **state)
+static void leaving_leader_transfers_without_waiting_for_the_lease(void **state)
 {
     (void)state;
     struct leaderships seen;
@@ -100,7 +102,7 @@ static void a_leader_that_leaves_hands_over_without_a_wait(void **state)
     assert_in_range(seen.at[1], 5 * BW_SEC + config.stop_ns, 5 * BW_SEC + 100 * BW_MS);
 }
 
-static void one_that_crashes_while_it_leaves_does_not_come_back(void **state)
+static void node_that_crashes_while_leaving_stays_out(void **state)
 {
     (void)state;
     struct leaderships seen;
@@ -109,11 +111,12 @@ static void one_that_crashes_while_it_leaves_does_not_come_back(void **state)
     struct bw_sim_fault faults[] = {{.kind = BW_FAULT_LEAVE, .at = 5 * BW_SEC},
                                     {.kind = BW_FAULT_CRASH, .at = 5100 * BW_MS},
                                     {.kind = BW_FAULT_RESTART, .at = 5200 * BW_MS}};
-    run(&config, &seen, faults, 3); /* whoever came back unasked would name nobody at the end */
+    /* if the node came back, it would follow no leader at the end, and the run would fail */
+    run(&config, &seen, faults, 3);
     assert_int_equal(seen.count, 2);
 }
 
-/* Over some seeds: how many leaderships had the token of the one before. */
+/* Counts, over some seeds, the leaderships with the same token as the one before. */
 static uint32_t tokens_given_twice(enum bw_sim_store store)
 {
     struct leaderships seen;
@@ -132,7 +135,7 @@ static uint32_t tokens_given_twice(enum bw_sim_store store)
     return twice;
 }
 
-static void a_store_that_lost_its_newest_writes_gives_a_token_twice(void **state)
+static void store_that_lost_its_newest_writes_issues_a_token_twice(void **state)
 {
     (void)state;
     assert_true(tokens_given_twice(BW_SIM_STORE_FORGETFUL) >= 5);
@@ -140,7 +143,7 @@ static void a_store_that_lost_its_newest_writes_gives_a_token_twice(void **state
     assert_int_equal(tokens_given_twice(BW_SIM_STORE_QUORUM), 0);
 }
 
-static void a_store_can_be_struck_by_its_id(void **state)
+static void store_crashes_when_a_fault_names_its_id(void **state)
 {
     (void)state;
     struct leaderships seen;
@@ -154,14 +157,14 @@ static void a_store_can_be_struck_by_its_id(void **state)
     assert_true(result.leaderless > 3 * BW_SEC);
 }
 
-static void a_partition_leaves_the_store_with_the_first_group_unless_it_is_named(void **state)
+static void store_is_in_the_first_group_when_a_partition_does_not_name_it(void **state)
 {
     (void)state;
     struct leaderships seen;
     struct bw_sim_config config = world(BW_SIM_STORE_QUORUM);
     uint8_t groups[] = {0, 2, 2, 2, 1, 1, 0};
     struct bw_sim_fault split = {.kind = BW_FAULT_PARTITION, .at = BW_SEC, .groups = groups};
-    config.checks = 0; /* those cut off agree with nobody */
+    config.checks = 0; /* disconnected nodes do not agree */
     run(&config, &seen, &split, 1);
     assert_in_range(seen.node[seen.count - 1], 4, 5);
     groups[6] = 2;
@@ -169,7 +172,7 @@ static void a_partition_leaves_the_store_with_the_first_group_unless_it_is_named
     assert_in_range(seen.node[seen.count - 1], 1, 3);
 }
 
-static void the_worst_gap_follows_from_the_settings(void **state)
+static void longest_gap_is_computed_from_the_settings(void **state)
 {
     (void)state;
     struct bw_sim_config config = world(BW_SIM_STORE_QUORUM);
@@ -178,7 +181,7 @@ static void the_worst_gap_follows_from_the_settings(void **state)
     assert_int_equal(bw_sim_lease_gap(&config), 3500 * BW_MS * 5 / 4 + 4 * 5 * BW_MS);
 }
 
-static void settings_that_do_not_fit_are_refused(void **state)
+static void lease_settings_are_refused_when_they_conflict(void **state)
 {
     (void)state;
     struct bw_sim_result result;
@@ -186,8 +189,8 @@ static void settings_that_do_not_fit_are_refused(void **state)
     struct bw_sim_config config = world(BW_SIM_STORE_QUORUM);
     config.lease.kill_after_ns = 2 * BW_SEC;
     assert_int_equal(bw_sim_run(&config, &result, why), BW_EINVAL);
-    assert_string_equal(why, "ttl is too short: ttl (1 - drift) / (1 + drift) - kill-after - "
-                             "margin >= ttl / 2 must hold; at least 4582 ms");
+    assert_string_equal(why, "ttl is too short (rule: ttl (1 - drift) / (1 + drift) - kill-after - "
+                             "margin >= ttl / 2): use at least 4582 ms");
     config = world(BW_SIM_STORE_QUORUM);
     config.lease.store = BW_SIM_STORE_REDLOCK;
     assert_int_equal(bw_sim_run(&config, &result, why), BW_EINVAL);
@@ -199,15 +202,15 @@ static void settings_that_do_not_fit_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stores_are_no_candidates_and_nobody_suspects_them),
+        cmocka_unit_test(stores_are_not_candidates_and_are_never_suspected),
         cmocka_unit_test(every_election_has_its_own_lease),
-        cmocka_unit_test(a_leader_that_leaves_hands_over_without_a_wait),
-        cmocka_unit_test(one_that_crashes_while_it_leaves_does_not_come_back),
-        cmocka_unit_test(a_store_that_lost_its_newest_writes_gives_a_token_twice),
-        cmocka_unit_test(a_store_can_be_struck_by_its_id),
-        cmocka_unit_test(a_partition_leaves_the_store_with_the_first_group_unless_it_is_named),
-        cmocka_unit_test(the_worst_gap_follows_from_the_settings),
-        cmocka_unit_test(settings_that_do_not_fit_are_refused),
+        cmocka_unit_test(leaving_leader_transfers_without_waiting_for_the_lease),
+        cmocka_unit_test(node_that_crashes_while_leaving_stays_out),
+        cmocka_unit_test(store_that_lost_its_newest_writes_issues_a_token_twice),
+        cmocka_unit_test(store_crashes_when_a_fault_names_its_id),
+        cmocka_unit_test(store_is_in_the_first_group_when_a_partition_does_not_name_it),
+        cmocka_unit_test(longest_gap_is_computed_from_the_settings),
+        cmocka_unit_test(lease_settings_are_refused_when_they_conflict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

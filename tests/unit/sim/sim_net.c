@@ -1,4 +1,4 @@
-/* The network: delays, chances, partitions and cuts. */
+/* Tests the network: delays, loss, partitions and cuts. */
 #include "unit/unit.h"
 
 #include "sim/world/net.h"
@@ -15,7 +15,7 @@ static struct bw_sim_net network(enum bw_sim_dist dist, bw_time min, bw_time max
     return net;
 }
 
-static void delays_stay_in_their_range_and_have_its_mean(void **state)
+static void uniform_delays_stay_in_range_and_have_its_mean(void **state)
 {
     (void)state;
     struct bw_sim_net net = network(BW_DIST_UNIFORM, 10 * BW_MS, 30 * BW_MS);
@@ -41,7 +41,7 @@ static void exponential_delays_have_their_mean_above_the_minimum(void **state)
     assert_true(fabs(sum / 40000 - 30e6) < 0.5e6);
 }
 
-static void loss_and_reordering_happen_as_often_as_asked(void **state)
+static void loss_and_reordering_occur_at_the_configured_rate(void **state)
 {
     (void)state;
     struct bw_sim_net net = network(BW_DIST_UNIFORM, 10, 10);
@@ -57,7 +57,7 @@ static void loss_and_reordering_happen_as_often_as_asked(void **state)
     assert_in_range(twice, 7700, 8300);
 }
 
-static void nodes_of_different_groups_cannot_talk_and_those_of_none_are_alone(void **state)
+static void nodes_in_different_groups_or_in_none_cannot_communicate(void **state)
 {
     (void)state;
     struct bw_sim_net net = network(BW_DIST_UNIFORM, 1, 1);
@@ -72,7 +72,7 @@ static void nodes_of_different_groups_cannot_talk_and_those_of_none_are_alone(vo
     assert_true(bw_sim_net_open(&net, 1, 3));
 }
 
-static void a_cut_is_one_way_until_it_is_mended(void **state)
+static void cut_blocks_one_direction_until_it_is_mended(void **state)
 {
     (void)state;
     struct bw_sim_net net = network(BW_DIST_UNIFORM, 1, 1);
@@ -95,11 +95,11 @@ static void a_cut_is_one_way_until_it_is_mended(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delays_stay_in_their_range_and_have_its_mean),
+        cmocka_unit_test(uniform_delays_stay_in_range_and_have_its_mean),
         cmocka_unit_test(exponential_delays_have_their_mean_above_the_minimum),
-        cmocka_unit_test(loss_and_reordering_happen_as_often_as_asked),
-        cmocka_unit_test(nodes_of_different_groups_cannot_talk_and_those_of_none_are_alone),
-        cmocka_unit_test(a_cut_is_one_way_until_it_is_mended),
+        cmocka_unit_test(loss_and_reordering_occur_at_the_configured_rate),
+        cmocka_unit_test(nodes_in_different_groups_or_in_none_cannot_communicate),
+        cmocka_unit_test(cut_blocks_one_direction_until_it_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* An elector that does what the test says: its step is a function the test sets. */
-#ifndef BW_TESTS_SIM_PROBE_H
-#define BW_TESTS_SIM_PROBE_H
+/* An elector whose step is a function that the test sets. */
+#ifndef BW_TESTS_UNIT_SIM_SIM_PROBE_H
+#define BW_TESTS_UNIT_SIM_SIM_PROBE_H
 
 #include "unit/unit.h"
 
@@ -11,7 +11,7 @@ struct probe {
     bw_node self;
     uint32_t members;
     bw_time deadline;
-    uint64_t a, b; /* the test's own */
+    uint64_t a, b; /* free for use by the test */
 };
 
 static void (*probe_plan)(struct probe *self, const struct bw_event *event,
@@ -61,7 +61,7 @@ static const struct bw_elector_ops probe = {.name = "probe",
                                             .deadline = probe_deadline,
                                             .status = probe_status};
 
-/* A world of `nodes` such electors, without a detector, 10 ms from node to node, for one second. */
+/* A world of `nodes` such electors, without a detector, with 10 ms latency, for one second. */
 static inline struct bw_sim_config probe_world(uint32_t nodes)
 {
     struct bw_sim_config config;

@@ -1,11 +1,11 @@
-/* What is still to happen comes in order of time, then in the order in which it was scheduled. */
+/* Tests that pending events come in order of time, then in the order of scheduling. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "sim/world/queue.h"
 
-static void the_earliest_comes_first_and_equals_in_order_of_scheduling(void **state)
+static void events_pop_by_time_then_by_order_of_scheduling(void **state)
 {
     (void)state;
     struct bw_sim_queue queue = {0};
@@ -31,7 +31,7 @@ static void the_earliest_comes_first_and_equals_in_order_of_scheduling(void **st
     bw_sim_queue_deinit(&queue);
 }
 
-static void slots_given_back_are_used_again(void **state)
+static void freed_slots_are_reused(void **state)
 {
     (void)state;
     struct bw_sim_queue queue = {0};
@@ -48,7 +48,7 @@ static void slots_given_back_are_used_again(void **state)
     bw_sim_queue_deinit(&queue);
 }
 
-static void a_message_keeps_its_list_whether_short_or_long(void **state)
+static void message_keeps_its_list_in_slot_or_pool(void **state)
 {
     (void)state;
     struct bw_sim_queue queue = {0};
@@ -62,7 +62,7 @@ static void a_message_keeps_its_list_whether_short_or_long(void **state)
         msg.ring.best = 77;
         struct bw_sim_slot *slot = bw_sim_queue_take(&queue);
         assert_true(bw_sim_slot_message(&queue, slot, &msg));
-        memset(list, 0xff, sizeof list); /* the sender's memory is its own again */
+        memset(list, 0xff, sizeof list); /* the queue must have copied the sender's list */
         const struct bw_message *copy = bw_sim_slot_msg(slot);
         assert_int_equal(copy->ring.best, 77);
         for (uint32_t i = 0; i < items; i++)
@@ -71,7 +71,7 @@ static void a_message_keeps_its_list_whether_short_or_long(void **state)
     bw_sim_queue_deinit(&queue);
 }
 
-static void a_flood_is_an_error_that_stays(void **state)
+static void queue_overflow_is_a_sticky_error(void **state)
 {
     (void)state;
     struct bw_sim_queue queue = {0};
@@ -84,7 +84,7 @@ static void a_flood_is_an_error_that_stays(void **state)
     bw_sim_queue_deinit(&queue);
 }
 
-static void a_list_of_slots_is_first_in_first_out(void **state)
+static void slot_list_is_first_in_first_out(void **state)
 {
     (void)state;
     struct bw_sim_queue queue = {0};
@@ -111,11 +111,11 @@ static void a_list_of_slots_is_first_in_first_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_earliest_comes_first_and_equals_in_order_of_scheduling),
-        cmocka_unit_test(slots_given_back_are_used_again),
-        cmocka_unit_test(a_message_keeps_its_list_whether_short_or_long),
-        cmocka_unit_test(a_flood_is_an_error_that_stays),
-        cmocka_unit_test(a_list_of_slots_is_first_in_first_out),
+        cmocka_unit_test(events_pop_by_time_then_by_order_of_scheduling),
+        cmocka_unit_test(freed_slots_are_reused),
+        cmocka_unit_test(message_keeps_its_list_in_slot_or_pool),
+        cmocka_unit_test(queue_overflow_is_a_sticky_error),
+        cmocka_unit_test(slot_list_is_first_in_first_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
-/* What the world owes Raft, told with the shipped Raft in it: logs that survive, snapshots for
- * those who fell behind, members that come and go. */
+/* Tests the host's duties for Raft, with the shipped Raft: durable logs, snapshots for followers
+ * that fell behind, membership changes. */
 #include "unit/unit.h"
 
-#include "sim/checks/check.h"
+#include "sim/checks/invariants.h"
 #include "sim/sim.h"
 
 #define INDEXES 4096u
@@ -61,7 +61,7 @@ static struct bw_sim_result run(struct bw_sim_config *config, const struct bw_si
     return result;
 }
 
-static void proposals_are_applied_alike_everywhere(void **state)
+static void proposals_are_applied_equally_on_all_nodes(void **state)
 {
     (void)state;
     struct bw_sim_config config = raft_world(5);
@@ -73,7 +73,7 @@ static void proposals_are_applied_alike_everywhere(void **state)
     }
 }
 
-static void a_group_that_lost_power_goes_on_from_its_disks(void **state)
+static void group_continues_from_its_disks_after_a_power_loss(void **state)
 {
     (void)state;
     struct bw_sim_config config = raft_world(3);
@@ -88,11 +88,12 @@ static void a_group_that_lost_power_goes_on_from_its_disks(void **state)
     struct bw_sim_result result = run(&config, faults, 6);
     assert_true(result.committed > 1000);
     assert_true(result.term >= 2);
-    for (bw_node node = 1; node <= 3; node++) /* it applies its log a second time, from the start */
+    /* a restarted node applies its log a second time, from the start */
+    for (bw_node node = 1; node <= 3; node++)
         assert_true(applied.reports[node] > applied.last[node] + 300);
 }
 
-static void one_who_fell_behind_a_compacted_log_is_sent_a_snapshot(void **state)
+static void follower_behind_a_compacted_log_gets_a_snapshot(void **state)
 {
     (void)state;
     struct bw_sim_config config = raft_world(3);
@@ -104,10 +105,11 @@ static void one_who_fell_behind_a_compacted_log_is_sent_a_snapshot(void **state)
     struct bw_sim_result result = run(&config, faults, 2);
     assert_true(result.by_kind[BW_MSG_RAFT_SNAPSHOT] > 0);
     assert_true(applied.last[3] + 40 > result.committed);
-    assert_true(applied.reports[3] + 100 < applied.last[3]); /* it skipped what the snapshot held */
+    /* node 3 skipped the entries that the snapshot covers */
+    assert_true(applied.reports[3] + 100 < applied.last[3]);
 }
 
-static void a_compacted_group_restarts_from_its_snapshots(void **state)
+static void compacted_group_restarts_from_its_snapshots(void **state)
 {
     (void)state;
     struct bw_sim_config config = raft_world(1);
@@ -118,10 +120,10 @@ static void a_compacted_group_restarts_from_its_snapshots(void **state)
     config.compact_every = 50;
     struct bw_sim_result result = run(&config, faults, 2);
     assert_true(result.committed > 1000);
-    assert_true(applied.reports[1] < applied.last[1] + 150); /* only what the snapshot lacked */
+    assert_true(applied.reports[1] < applied.last[1] + 150); /* only entries after the snapshot */
 }
 
-static void a_joining_node_comes_to_count_and_a_leaving_one_ceases_to(void **state)
+static void joining_node_becomes_voter_and_leaving_node_loses_its_vote(void **state)
 {
     (void)state;
     struct bw_sim_config config = raft_world(3);
@@ -138,7 +140,7 @@ static void a_joining_node_comes_to_count_and_a_leaving_one_ceases_to(void **sta
     assert_true(result.committed > 1000);
 }
 
-static void a_leaving_leader_hands_over_faster_than_any_time_out(void **state)
+static void leaving_leader_transfers_faster_than_any_timeout(void **state)
 {
     (void)state;
     struct bw_sim_config config = raft_world(5);
@@ -175,7 +177,7 @@ static void several_elections_share_one_instance_and_one_disk(void **state)
                                     {.kind = BW_FAULT_RESTART, .node = 2, .at = 3 * BW_SEC}};
     config.elections = 3;
     config.compact_every = 60;
-    config.observer = NULL; /* indexes of three logs would meet in one table */
+    config.observer = NULL; /* indexes of three logs would mix in one table */
     struct bw_sim_result result = run(&config, faults, 2);
     assert_true(result.committed > 1000);
 }
@@ -183,12 +185,12 @@ static void several_elections_share_one_instance_and_one_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(proposals_are_applied_alike_everywhere),
-        cmocka_unit_test(a_group_that_lost_power_goes_on_from_its_disks),
-        cmocka_unit_test(one_who_fell_behind_a_compacted_log_is_sent_a_snapshot),
-        cmocka_unit_test(a_compacted_group_restarts_from_its_snapshots),
-        cmocka_unit_test(a_joining_node_comes_to_count_and_a_leaving_one_ceases_to),
-        cmocka_unit_test(a_leaving_leader_hands_over_faster_than_any_time_out),
+        cmocka_unit_test(proposals_are_applied_equally_on_all_nodes),
+        cmocka_unit_test(group_continues_from_its_disks_after_a_power_loss),
+        cmocka_unit_test(follower_behind_a_compacted_log_gets_a_snapshot),
+        cmocka_unit_test(compacted_group_restarts_from_its_snapshots),
+        cmocka_unit_test(joining_node_becomes_voter_and_leaving_node_loses_its_vote),
+        cmocka_unit_test(leaving_leader_transfers_faster_than_any_timeout),
         cmocka_unit_test(fresh_timers_make_failover_independent_of_the_last_heartbeat),
         cmocka_unit_test(several_elections_share_one_instance_and_one_disk),
     };

@@ -1,4 +1,4 @@
-/* Settings that make no sense are refused with one sentence that names them. */
+/* Tests that invalid settings are refused with a reason that names them. */
 #include "sim_probe.h"
 
 static struct bw_sim_config config;
@@ -23,59 +23,59 @@ static void the_group(void **state)
 {
     (void)state;
     config.nodes = 0;
-    refused(BW_EINVAL, "nodes is 0; there must be at least 1");
+    refused(BW_EINVAL, "invalid nodes 0: expected at least 1");
     config.nodes = 65001;
-    refused(BW_ELIMIT, "nodes is 65001; at most 65000");
+    refused(BW_ELIMIT, "invalid nodes 65001: expected at most 65000");
     config.nodes = 16385;
-    refused(BW_ELIMIT, "nodes is 16385; probe takes at most 16384");
+    refused(BW_ELIMIT, "invalid nodes 16385: probe supports at most 16384");
     config.algorithm = &bw_elect_raft;
     config.nodes = 33;
-    refused(BW_ELIMIT, "nodes is 33; raft takes at most 32");
+    refused(BW_ELIMIT, "invalid nodes 33: raft supports at most 32");
     config.elections = 0;
-    refused(BW_EINVAL, "elections is 0; it must be 1 to 1024");
+    refused(BW_EINVAL, "invalid elections 0: expected 1 to 1024");
 }
 
 static void the_quorum(void **state)
 {
     (void)state;
     config.guard = true;
-    refused(BW_EINVAL, "quorum: probe needs no guard and takes none");
+    refused(BW_EINVAL, "quorum: probe never elects two leaders and needs no guard");
     config.algorithm = &bw_elect_bully;
     config.guard = true;
     config.quorum = 6;
-    refused(BW_EINVAL, "quorum is 6, more than the 5 nodes there are");
+    refused(BW_EINVAL, "invalid quorum 6: there are only 5 nodes");
     config.algorithm = &bw_elect_bully;
     config.guard = true;
     config.quorum = 2;
-    refused(BW_EINVAL, "quorum is 2; a majority of 5 nodes is 3");
+    refused(BW_EINVAL, "invalid quorum 2: a majority of 5 nodes is 3");
 }
 
 static void the_network(void **state)
 {
     (void)state;
     config.latency.max = 5;
-    refused(BW_EINVAL, "latency must be a range within 0 to 1 h, smaller first");
+    refused(BW_EINVAL, "invalid latency: expected a range from 0 to 1 h, smaller value first");
     config.loss = 1.5;
-    refused(BW_EINVAL, "loss is 1.5; it must be 0 to 1");
+    refused(BW_EINVAL, "invalid loss 1.5: expected 0 to 1");
     config.duplicate = -1;
-    refused(BW_EINVAL, "duplicate is -1; it must be 0 to 1");
+    refused(BW_EINVAL, "invalid duplicate -1: expected 0 to 1");
     config.drift = 0.7;
-    refused(BW_EINVAL, "drift is 0.7; it must be 0 to 0.5");
+    refused(BW_EINVAL, "invalid drift 0.7: expected 0 to 0.5");
 }
 
 static void the_times(void **state)
 {
     (void)state;
     config.period_ns = 0;
-    refused(BW_EINVAL, "period must be 1 us to 1 h");
+    refused(BW_EINVAL, "invalid period: expected 1 us to 1 h");
     config.timeout_min = 5;
-    refused(BW_EINVAL, "timeout must be a range, smaller first");
+    refused(BW_EINVAL, "invalid timeout: expected a range, smaller value first");
     config.until = 0;
     config.limit = 0;
-    refused(BW_EINVAL, "without until there must be a limit");
+    refused(BW_EINVAL, "until and limit are both 0: set one of them");
     config.until = 0;
     config.algorithm = NULL;
-    refused(BW_EINVAL, "without an algorithm or a fault there is no end: until must be given");
+    refused(BW_EINVAL, "without an algorithm and without faults the run never ends: set until");
 }
 
 static void the_lists(void **state)
@@ -90,7 +90,7 @@ static void the_lists(void **state)
     config.initiator = 2;
     config.crashed = &two;
     config.crashed_count = 1;
-    refused(BW_EINVAL, "initiator 2 is crashed and cannot start anything");
+    refused(BW_EINVAL, "initiator 2 is crashed and cannot start an election");
 }
 
 static void one_fault(struct bw_sim_fault fault, const char *sentence)
@@ -109,11 +109,11 @@ static void the_faults(void **state)
     one_fault((struct bw_sim_fault){.kind = BW_FAULT_CRASH, .node = 7, .at = 10},
               "crash: node 7 does not exist; ids are 1 to 5");
     one_fault((struct bw_sim_fault){.kind = BW_FAULT_PARTITION, .at = 10},
-              "partition: which groups?");
+              "partition: missing groups");
     one_fault((struct bw_sim_fault){.kind = BW_FAULT_DRIFT, .node = 1, .rate = -1, .at = 10},
-              "drift: -1; it must be -0.9 to 10");
+              "invalid drift -1: expected -0.9 to 10");
     one_fault((struct bw_sim_fault){.kind = BW_FAULT_JOIN, .node = 3, .at = 10},
-              "join: node 3 is a member already");
+              "join: node 3 is already a member");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* The world as its nodes see it: what a barrier holds, what a pause delays, who can reach whom,
- * when a run ends. */
+/* Tests the world from its nodes' view: what a barrier holds back, what a pause delays, which nodes
+ * can communicate, when a run ends. */
 #include "sim_probe.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void send(struct bw_actions *actions, bw_node from, bw_node to, bw_term t
     bw_actions_send(actions, BW_MSG_ELECTION, from, to, term);
 }
 
-/* Node 1 sends, writes down, sends, writes down, sends. */
+/* Node 1 sends, persists, sends, persists, sends. */
 static void plan_barrier(struct probe *self, const struct bw_event *event,
                          struct bw_actions *actions)
 {
@@ -66,7 +66,7 @@ static void plan_barrier(struct probe *self, const struct bw_event *event,
     send(actions, 1, 2, 3);
 }
 
-static void what_follows_a_persist_waits_until_it_is_durable(void **state)
+static void actions_after_persist_wait_until_it_is_durable(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -81,7 +81,7 @@ static void what_follows_a_persist_waits_until_it_is_durable(void **state)
     }
 }
 
-static void a_crash_before_it_is_durable_loses_what_waited(void **state)
+static void crash_before_durability_drops_the_held_actions(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -95,7 +95,7 @@ static void a_crash_before_it_is_durable_loses_what_waited(void **state)
     assert_int_equal(seen.delivered, 1);
 }
 
-static void a_failed_write_kills_the_process_and_all_that_was_to_follow(void **state)
+static void failed_write_kills_the_process_and_drops_held_actions(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -108,11 +108,11 @@ static void a_failed_write_kills_the_process_and_all_that_was_to_follow(void **s
     config.faults_count = 3;
     config.observer = &observer;
     struct bw_sim_result result = probe_run(&config);
-    assert_int_equal(result.delivered, 3); /* one of the first life, two of the second */
-    assert_int_equal(seen.faulted, 4);     /* the observer is told of the death */
+    assert_int_equal(result.delivered, 3); /* one of the first incarnation, two of the second */
+    assert_int_equal(seen.faulted, 4);     /* the observer is notified of the death */
 }
 
-/* Node 1 remembers in the record how often it was started and tells node 2. */
+/* Node 1 stores in its record how often it was started, and sends that to node 2. */
 static void plan_restart(struct probe *self, const struct bw_event *event,
                          struct bw_actions *actions)
 {
@@ -125,7 +125,7 @@ static void plan_restart(struct probe *self, const struct bw_event *event,
     send(actions, 1, 2, record.term);
 }
 
-static void a_restarted_node_has_what_was_durable_and_knows_how_often_it_started(void **state)
+static void restarted_node_gets_its_durable_state_and_start_count(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -142,7 +142,7 @@ static void a_restarted_node_has_what_was_durable_and_knows_how_often_it_started
     assert_int_equal(seen.terms[2], 3);
 }
 
-/* Everybody sends to everybody each 100 ms of its own time. */
+/* Every node sends to every node each 100 ms of its own time. */
 static void plan_beat(struct probe *self, const struct bw_event *event, struct bw_actions *actions)
 {
     if (event->kind != BW_EVENT_START && event->kind != BW_EVENT_TIMEOUT)
@@ -154,7 +154,7 @@ static void plan_beat(struct probe *self, const struct bw_event *event, struct b
             send(actions, self->self, to, ++self->a);
 }
 
-static void a_paused_node_hears_all_of_it_when_it_resumes(void **state)
+static void paused_node_receives_waiting_messages_when_it_resumes(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -173,7 +173,7 @@ static void a_paused_node_hears_all_of_it_when_it_resumes(void **state)
     assert_int_equal(late, 5); /* the beats of 100..500 ms, all at once */
 }
 
-static void what_waits_for_a_paused_node_is_bounded(void **state)
+static void queue_of_a_paused_node_is_bounded(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(40);
@@ -194,7 +194,7 @@ static void what_waits_for_a_paused_node_is_bounded(void **state)
                     dropped + unsent + 80);
 }
 
-static void partitions_cuts_and_heals_decide_who_hears_whom(void **state)
+static void partitions_cuts_and_heals_control_delivery(void **state)
 {
     (void)state;
     uint8_t sides[] = {0, 1, 1, 2};
@@ -211,7 +211,7 @@ static void partitions_cuts_and_heals_decide_who_hears_whom(void **state)
     struct bw_sim_result result = probe_run(&config);
     assert_int_equal(result.sent, 5 * 6);
     assert_int_equal(result.delivered, 5 * 6 - 4 - 1);
-    assert_int_equal(result.failed_sends, 0); /* a partition does not tell */
+    assert_int_equal(result.failed_sends, 0); /* a partition is not reported to the sender */
 }
 
 static unsigned returned;
@@ -228,7 +228,7 @@ static void plan_return(struct probe *self, const struct bw_event *event,
     }
 }
 
-static void a_transport_that_tells_gives_back_what_was_sent_to_the_dead(void **state)
+static void send_to_a_dead_node_fails_when_the_transport_reports(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -239,11 +239,11 @@ static void a_transport_that_tells_gives_back_what_was_sent_to_the_dead(void **s
     config.until = 19 * BW_MS;
     returned = 0;
     assert_int_equal(probe_run(&config).failed_sends, 1);
-    assert_int_equal(returned, 0); /* there and back takes 20 ms */
+    assert_int_equal(returned, 0); /* the round trip takes 20 ms */
     config.until = 20 * BW_MS;
     probe_run(&config);
     assert_int_equal(returned, 1);
-    config.transport_tells = false;
+    config.transport_reports = false;
     probe_run(&config);
     assert_int_equal(returned, 1);
 }
@@ -260,7 +260,7 @@ static void plan_wake(struct probe *self, const struct bw_event *event, struct b
     self->deadline = event->now + 100 * BW_MS;
 }
 
-static void timers_go_by_the_nodes_own_clock(void **state)
+static void timers_follow_the_clock_of_their_node(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(1);
@@ -280,7 +280,7 @@ static void timers_go_by_the_nodes_own_clock(void **state)
     assert_int_equal(wakes, 20 + 5); /* then half as fast */
 }
 
-/* Node 3 leads from 30 ms on and tells the others, which then name it. */
+/* Node 3 leads from 30 ms on and notifies the others, which then follow it. */
 static void plan_agree(struct probe *self, const struct bw_event *event, struct bw_actions *actions)
 {
     if (event->kind == BW_EVENT_START && self->self == 3)
@@ -295,7 +295,7 @@ static void plan_agree(struct probe *self, const struct bw_event *event, struct 
         probe_names(actions, 3, 0, 0);
 }
 
-static void a_run_ends_when_all_agree_and_what_was_under_way_has_come(void **state)
+static void run_ends_when_all_agree_and_pending_messages_arrived(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(3);
@@ -309,7 +309,7 @@ static void a_run_ends_when_all_agree_and_what_was_under_way_has_come(void **sta
     assert_int_equal(result.delivered, 2);
 }
 
-static void a_run_without_agreement_is_given_up_at_its_limit(void **state)
+static void run_without_agreement_ends_at_its_limit(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(3);
@@ -324,14 +324,15 @@ static void a_run_without_agreement_is_given_up_at_its_limit(void **state)
     assert_int_equal(result.virtual_ns, 5 * BW_SEC);
 }
 
-/* All lead at once, with a window from 100 to 300 ms after the start, and work each 20 ms. */
+/* All nodes lead at once, with a window from 100 to 300 ms after the start, and write every 20
+ * ms. */
 static void plan_split(struct probe *self, const struct bw_event *event, struct bw_actions *actions)
 {
     if (event->kind == BW_EVENT_START)
         probe_names(actions, self->self, event->now + 100 * BW_MS, event->now + 300 * BW_MS);
 }
 
-static void leaders_work_within_their_windows_only(void **state)
+static void leaders_write_only_within_their_windows(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(2);
@@ -343,7 +344,7 @@ static void leaders_work_within_their_windows_only(void **state)
     assert_int_equal(result.max_leaders, 2);
     assert_true(result.stale_tried > 0); /* the first one's writes come after the second's */
     assert_int_equal(result.stale_accepted,
-                     result.stale_tried); /* without tokens none is refused */
+                     result.stale_tried); /* without tokens no write is refused */
 }
 
 static void plan_chaos(struct probe *self, const struct bw_event *event, struct bw_actions *actions)
@@ -388,7 +389,7 @@ static char *traced(struct bw_sim *sim, struct bw_sim_config *config, struct bw_
     return text;
 }
 
-static void the_same_seed_gives_the_same_bytes_whatever_ran_before(void **state)
+static void same_seed_gives_the_same_trace_after_any_other_run(void **state)
 {
     (void)state;
     struct bw_sim_fault faults[4];
@@ -408,7 +409,7 @@ static void the_same_seed_gives_the_same_bytes_whatever_ran_before(void **state)
     b = traced(fresh, &config, &second);
     assert_string_equal(a, b);
     assert_int_equal(bw_sim_run_in(fresh, &config, &silent, why), 0);
-    assert_true(first.trace_hash == silent.trace_hash); /* who watches changes nothing */
+    assert_true(first.trace_hash == silent.trace_hash); /* observers do not change the run */
     free(a);
     free(b);
     bw_sim_free(sim);
@@ -429,7 +430,7 @@ static void another_seed_gives_another_run(void **state)
     }
 }
 
-static void through_bytes_and_back_nothing_changes(void **state)
+static void encoding_messages_does_not_change_a_run(void **state)
 {
     (void)state;
     struct bw_sim_fault faults[4];
@@ -455,7 +456,7 @@ static void plan_members(struct probe *self, const struct bw_event *event,
         stopped++;
 }
 
-static void all_are_told_who_joins_and_who_has_left(void **state)
+static void all_nodes_are_notified_of_joins_and_leaves(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(3);
@@ -469,13 +470,13 @@ static void all_are_told_who_joins_and_who_has_left(void **state)
     probe_run(&config);
     assert_int_equal(joined, 3);
     assert_int_equal(stopped, 1);
-    assert_int_equal(left, 0); /* it is given one way's time */
+    assert_int_equal(left, 0); /* it gets the time of one latency */
     config.until = 210 * BW_MS;
     probe_run(&config);
     assert_int_equal(left, 3);
 }
 
-/* An elector that cannot stop. */
+/* An elector that never stops acting. */
 static void plan_endless(struct probe *self, const struct bw_event *event,
                          struct bw_actions *actions)
 {
@@ -484,7 +485,7 @@ static void plan_endless(struct probe *self, const struct bw_event *event,
     self->deadline = event->now;
 }
 
-static void time_that_stands_still_is_said_so(void **state)
+static void endless_events_at_one_instant_end_the_run_with_an_error(void **state)
 {
     (void)state;
     struct bw_sim_config config = probe_world(1);
@@ -492,30 +493,30 @@ static void time_that_stands_still_is_said_so(void **state)
     char why[200];
     probe_plan = plan_endless;
     assert_int_equal(bw_sim_run(&config, &result, why), BW_ELIMIT);
-    assert_non_null(strstr(why, "time stands still"));
+    assert_non_null(strstr(why, "no progress"));
 }
 
 int main(void)
 {
 #define STORY(name) cmocka_unit_test_setup(name, forget)
     const struct CMUnitTest tests[] = {
-        STORY(what_follows_a_persist_waits_until_it_is_durable),
-        STORY(a_crash_before_it_is_durable_loses_what_waited),
-        STORY(a_failed_write_kills_the_process_and_all_that_was_to_follow),
-        STORY(a_restarted_node_has_what_was_durable_and_knows_how_often_it_started),
-        STORY(a_paused_node_hears_all_of_it_when_it_resumes),
-        STORY(what_waits_for_a_paused_node_is_bounded),
-        STORY(partitions_cuts_and_heals_decide_who_hears_whom),
-        STORY(a_transport_that_tells_gives_back_what_was_sent_to_the_dead),
-        STORY(timers_go_by_the_nodes_own_clock),
-        STORY(a_run_ends_when_all_agree_and_what_was_under_way_has_come),
-        STORY(a_run_without_agreement_is_given_up_at_its_limit),
-        STORY(leaders_work_within_their_windows_only),
-        STORY(the_same_seed_gives_the_same_bytes_whatever_ran_before),
+        STORY(actions_after_persist_wait_until_it_is_durable),
+        STORY(crash_before_durability_drops_the_held_actions),
+        STORY(failed_write_kills_the_process_and_drops_held_actions),
+        STORY(restarted_node_gets_its_durable_state_and_start_count),
+        STORY(paused_node_receives_waiting_messages_when_it_resumes),
+        STORY(queue_of_a_paused_node_is_bounded),
+        STORY(partitions_cuts_and_heals_control_delivery),
+        STORY(send_to_a_dead_node_fails_when_the_transport_reports),
+        STORY(timers_follow_the_clock_of_their_node),
+        STORY(run_ends_when_all_agree_and_pending_messages_arrived),
+        STORY(run_without_agreement_ends_at_its_limit),
+        STORY(leaders_write_only_within_their_windows),
+        STORY(same_seed_gives_the_same_trace_after_any_other_run),
         STORY(another_seed_gives_another_run),
-        STORY(through_bytes_and_back_nothing_changes),
-        STORY(all_are_told_who_joins_and_who_has_left),
-        STORY(time_that_stands_still_is_said_so),
+        STORY(encoding_messages_does_not_change_a_run),
+        STORY(all_nodes_are_notified_of_joins_and_leaves),
+        STORY(endless_events_at_one_instant_end_the_run_with_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static int load(const char *server, const char *token, char *why)
     return error;
 }
 
-static void a_token_is_sent_in_clear_text_to_loopback_only(void **state)
+static void token_is_sent_without_tls_only_to_loopback(void **state)
 {
     (void)state;
     static const char *const good[] = {"http://127.0.0.1:8001", "http://localhost:8001",
@@ -49,13 +49,14 @@ static void a_token_is_sent_in_clear_text_to_loopback_only(void **state)
             fail_msg("a token would be sent to %s", bad[i]);
         assert_null(strstr(why, "t-secret"));
     }
-    assert_int_equal(load("http://127.evil.com", NULL, why), 0); /* there is nothing to hide */
+    /* without a token there is no secret */
+    assert_int_equal(load("http://127.evil.com", NULL, why), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_token_is_sent_in_clear_text_to_loopback_only),
+        cmocka_unit_test(token_is_sent_without_tls_only_to_loopback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

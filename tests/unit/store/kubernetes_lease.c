@@ -1,5 +1,5 @@
-/* Leases as records: what client-go's spec and our annotations say together, and who is owed what
- * when holders that know no annotations come and go. */
+/* Leases as records: what the spec of client-go and our annotations mean together, and whose work
+ * is unconfirmed. */
 #include "store/kit/record.h"
 #include "store/kubernetes/lease.h"
 #include "store/kubernetes/yaml.h"
@@ -26,13 +26,13 @@ static const char *spec_text(json_t *lease, const char *key)
     return json_string_value(json_object_get(spec_of(lease), key));
 }
 
-/* The Lease as it stands after a change of `before` (given up) was written at this version. */
+/* Returns the Lease after a change of `before` (consumed) was written at this version. */
 static json_t *change(json_t *before, enum bw_kube_change kind, struct bw_store_record *record,
                       const char *version)
 {
     struct bw_kube_draft draft = {.change = kind,
                                   .before = before,
-                                  .space = "testing",
+                                  .namespace = "testing",
                                   .name = "e",
                                   .election = "e",
                                   .identity = IDENTITY,
@@ -53,7 +53,7 @@ static json_t *taken_by_ada(const char *version)
                                        .value = "http://ada",
                                        .containment = "cgroup:/ada",
                                        .ttl_ns = 1500 * BW_MS};
-    bw_record_take(&record, &request);
+    bw_record_acquire(&record, &request);
     return change(NULL, BW_KUBE_TAKE, &record, version);
 }
 
@@ -64,7 +64,7 @@ static struct bw_store_record read_lease(const json_t *lease)
     return record;
 }
 
-/* client-go takes or renews: only the spec changes. */
+/* client-go acquires or renews: only the spec changes. */
 static void foreign_writes(json_t *lease, const char *identity, const char *time, int transitions,
                            const char *version)
 {
@@ -83,7 +83,7 @@ static void times_have_six_digits_in_utc(void **state)
     assert_string_equal(text, "2006-01-02T15:04:05.000006Z");
 }
 
-static void a_new_lease_has_client_gos_fields(void **state)
+static void new_lease_has_the_fields_of_client_go(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -92,12 +92,12 @@ static void a_new_lease_has_client_gos_fields(void **state)
     assert_string_equal(spec_text(lease, "renewTime"), "2006-01-02T15:04:05.000006Z");
     assert_int_equal(json_integer_value(json_object_get(spec_of(lease), "leaseTransitions")), 0);
     assert_int_equal(json_integer_value(json_object_get(spec_of(lease), "leaseDurationSeconds")),
-                     3); /* 1.5 s rounded up, and the second that client-go does not see */
+                     3); /* 1.5 s rounded up, plus the second that client-go does not see */
     assert_int_equal(json_object_size(spec_of(lease)), 5);
     json_decref(lease);
 }
 
-static void the_token_is_the_version_of_the_taking(void **state)
+static void token_is_the_resource_version_of_the_acquisition(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -113,7 +113,7 @@ static void the_token_is_the_version_of_the_taking(void **state)
     json_decref(lease);
 }
 
-static void a_release_looks_like_client_gos(void **state)
+static void release_has_the_form_of_client_go(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -130,7 +130,7 @@ static void a_release_looks_like_client_gos(void **state)
     json_decref(lease);
 }
 
-static void annotations_do_not_count_under_another_holder(void **state)
+static void annotations_are_ignored_when_the_holder_differs(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -141,13 +141,13 @@ static void annotations_do_not_count_under_another_holder(void **state)
     assert_int_equal(record.token, 60);
     assert_int_equal(record.ttl_ns, 15 * BW_SEC);
     assert_string_equal(record.value, "");
-    /* The same id, another process: ada's work of before is owed. */
+    /* The same id in another process: the end of ada's earlier work is unconfirmed. */
     assert_string_equal(record.holder, "ada");
     assert_string_equal(record.owed, "ada\tcgroup:/ada\n");
     json_decref(lease);
 }
 
-static void a_foreign_release_leaves_nobody_confirmed_dead(void **state)
+static void foreign_release_confirms_no_death(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -164,9 +164,9 @@ static void a_foreign_release_leaves_nobody_confirmed_dead(void **state)
     json_decref(lease);
 }
 
-/* Our release, then a foreign leadership and release: the spec has the same holder and transitions
- * may be anything, but not the same instant. */
-static void an_old_clean_release_is_not_taken_for_a_new_one(void **state)
+/* We release, then a foreign client acquires and releases. The spec has the same (empty) holder
+ * and transitions may have any value, but acquireTime differs. */
+static void clean_release_does_not_count_after_a_foreign_leadership(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -180,7 +180,7 @@ static void an_old_clean_release_is_not_taken_for_a_new_one(void **state)
     json_decref(lease);
 }
 
-static void a_lease_that_was_only_made_is_free_and_clean(void **state)
+static void lease_that_was_never_held_is_free_and_clean(void **state)
 {
     (void)state;
     json_t *lease =
@@ -193,14 +193,14 @@ static void a_lease_that_was_only_made_is_free_and_clean(void **state)
     json_decref(lease);
 }
 
-static void a_note_outlives_holders_and_spoils_no_foreign_spec(void **state)
+static void note_survives_a_new_holder_and_keeps_a_foreign_spec(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
     foreign_writes(lease, "go", "2006-01-02T16:00:00.000000Z", 1, "60");
     struct bw_store_record record = read_lease(lease);
     struct bw_note note = {.kind = BW_NOTE_RESIGN, .from = "ben"};
-    bw_record_note(&record, &note);
+    bw_record_put_note(&record, &note);
     lease = change(lease, BW_KUBE_NOTE, &record, "62");
     record = read_lease(lease);
     assert_int_equal(record.note.serial, 1);
@@ -211,14 +211,14 @@ static void a_note_outlives_holders_and_spoils_no_foreign_spec(void **state)
     json_decref(lease);
 }
 
-static void a_renewal_after_the_clock_was_set_back_is_visible(void **state)
+static void renewal_changes_renew_time_after_the_clock_was_set_back(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
     struct bw_store_record record = read_lease(lease);
     struct bw_kube_draft draft = {.change = BW_KUBE_RENEW,
                                   .before = lease,
-                                  .space = "testing",
+                                  .namespace = "testing",
                                   .name = "e",
                                   .election = "e",
                                   .identity = IDENTITY,
@@ -231,7 +231,7 @@ static void a_renewal_after_the_clock_was_set_back_is_visible(void **state)
     json_decref(lease);
 }
 
-static void what_is_no_lease_is_refused(void **state)
+static void invalid_lease_is_rejected(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -253,7 +253,7 @@ static void what_is_no_lease_is_refused(void **state)
     }
 }
 
-static void strange_annotations_are_somebody_elses(void **state)
+static void invalid_annotations_count_as_foreign(void **state)
 {
     (void)state;
     json_t *lease = taken_by_ada("41");
@@ -268,7 +268,7 @@ static void strange_annotations_are_somebody_elses(void **state)
     json_decref(lease);
 }
 
-static void names_stay_apart(void **state)
+static void different_elections_get_different_lease_names(void **state)
 {
     (void)state;
     static const char *const names[] = {"e",   "E",    "e-1",    "-e", "e.",   "a..b", "a.-b",
@@ -316,18 +316,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_have_six_digits_in_utc),
-        cmocka_unit_test(a_new_lease_has_client_gos_fields),
-        cmocka_unit_test(the_token_is_the_version_of_the_taking),
-        cmocka_unit_test(a_release_looks_like_client_gos),
-        cmocka_unit_test(annotations_do_not_count_under_another_holder),
-        cmocka_unit_test(a_foreign_release_leaves_nobody_confirmed_dead),
-        cmocka_unit_test(an_old_clean_release_is_not_taken_for_a_new_one),
-        cmocka_unit_test(a_lease_that_was_only_made_is_free_and_clean),
-        cmocka_unit_test(a_note_outlives_holders_and_spoils_no_foreign_spec),
-        cmocka_unit_test(a_renewal_after_the_clock_was_set_back_is_visible),
-        cmocka_unit_test(what_is_no_lease_is_refused),
-        cmocka_unit_test(strange_annotations_are_somebody_elses),
-        cmocka_unit_test(names_stay_apart),
+        cmocka_unit_test(new_lease_has_the_fields_of_client_go),
+        cmocka_unit_test(token_is_the_resource_version_of_the_acquisition),
+        cmocka_unit_test(release_has_the_form_of_client_go),
+        cmocka_unit_test(annotations_are_ignored_when_the_holder_differs),
+        cmocka_unit_test(foreign_release_confirms_no_death),
+        cmocka_unit_test(clean_release_does_not_count_after_a_foreign_leadership),
+        cmocka_unit_test(lease_that_was_never_held_is_free_and_clean),
+        cmocka_unit_test(note_survives_a_new_holder_and_keeps_a_foreign_spec),
+        cmocka_unit_test(renewal_changes_renew_time_after_the_clock_was_set_back),
+        cmocka_unit_test(invalid_lease_is_rejected),
+        cmocka_unit_test(invalid_annotations_count_as_foreign),
+        cmocka_unit_test(different_elections_get_different_lease_names),
         cmocka_unit_test(yaml_becomes_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What requests make of a row of PostgreSQL's. */
+/* The effect of requests on a row of the PostgreSQL store. */
 #include "store/kit/record.h"
 #include "store/postgres/verdict.h"
 #include "unit/unit.h"
@@ -10,7 +10,7 @@ static struct bw_store_record led_by_ada(void)
     struct bw_pg_verdict verdict = bw_pg_decide(&record, &request, false);
     assert_int_equal(verdict.outcome, BW_OUTCOME_DONE);
     assert_true(verdict.change && verdict.take);
-    record.token = 41; /* as the server gives it */
+    record.token = 41; /* assigned by the server */
     record.version = 100;
     return record;
 }
@@ -23,7 +23,7 @@ static struct bw_pg_verdict ask(struct bw_store_record *record, enum bw_store_op
     return bw_pg_decide(record, &request, false);
 }
 
-static void a_held_row_is_taken_only_under_the_version_that_was_watched(void **unused)
+static void held_row_is_taken_over_only_at_the_watched_version(void **unused)
 {
     (void)unused;
     const uint64_t others[] = {0, 99, 101};
@@ -42,7 +42,7 @@ static void a_held_row_is_taken_only_under_the_version_that_was_watched(void **u
     assert_string_equal(record.holder, "ben");
 }
 
-static void an_acquire_that_was_carried_out_is_answered_again_and_changes_nothing(void **unused)
+static void repeated_acquire_succeeds_without_a_change(void **unused)
 {
     (void)unused;
     struct bw_store_record record = led_by_ada();
@@ -50,7 +50,7 @@ static void an_acquire_that_was_carried_out_is_answered_again_and_changes_nothin
     assert_true(verdict.outcome == BW_OUTCOME_DONE && !verdict.change);
 }
 
-static void nobody_keeps_or_releases_what_is_anothers(void **unused)
+static void renewal_and_release_are_refused_for_another_leadership(void **unused)
 {
     (void)unused;
     const enum bw_store_op ops[] = {BW_STORE_RENEW, BW_STORE_RELEASE};
@@ -64,7 +64,7 @@ static void nobody_keeps_or_releases_what_is_anothers(void **unused)
     }
 }
 
-static void what_the_server_has_forgotten_is_not_kept(void **unused)
+static void renewal_is_refused_when_the_server_lost_the_leadership(void **unused)
 {
     (void)unused;
     struct bw_store_record record = led_by_ada();
@@ -73,7 +73,7 @@ static void what_the_server_has_forgotten_is_not_kept(void **unused)
     assert_int_equal(bw_pg_decide(&record, &renew, true).outcome, BW_OUTCOME_REFUSED);
 }
 
-static void a_release_may_come_twice_and_a_renewal_behind_it_is_refused(void **unused)
+static void repeated_release_succeeds_and_a_later_renewal_is_refused(void **unused)
 {
     (void)unused;
     struct bw_store_record record = led_by_ada();
@@ -86,11 +86,11 @@ static void a_release_may_come_twice_and_a_renewal_behind_it_is_refused(void **u
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_held_row_is_taken_only_under_the_version_that_was_watched),
-        cmocka_unit_test(an_acquire_that_was_carried_out_is_answered_again_and_changes_nothing),
-        cmocka_unit_test(nobody_keeps_or_releases_what_is_anothers),
-        cmocka_unit_test(what_the_server_has_forgotten_is_not_kept),
-        cmocka_unit_test(a_release_may_come_twice_and_a_renewal_behind_it_is_refused),
+        cmocka_unit_test(held_row_is_taken_over_only_at_the_watched_version),
+        cmocka_unit_test(repeated_acquire_succeeds_without_a_change),
+        cmocka_unit_test(renewal_and_release_are_refused_for_another_leadership),
+        cmocka_unit_test(renewal_is_refused_when_the_server_lost_the_leadership),
+        cmocka_unit_test(repeated_release_succeeds_and_a_later_renewal_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Redlock: what the answers of some of the instances mean for all of them. */
+/* Redlock: the merged state when only some instances reply. */
 #include "store/redis/view.h"
 #include "unit/unit.h"
 
@@ -29,19 +29,19 @@ static struct redis_state merge(const struct redis_state *at, unsigned count)
     return merged;
 }
 
-static void a_majority_of_all_has_it(void **unused)
+static void merge_is_locked_when_a_majority_has_the_lock(void **unused)
 {
     (void)unused;
     struct redis_state at[FIVE] = {locked("ada", 7, 300), unlocked(6), locked("ada", 7, 100),
                                    unlocked(6), locked("ada", 7, 200)};
     struct redis_state merged = merge(at, FIVE);
-    assert_true(merged.locked && !merged.in_doubt);
+    assert_true(merged.locked && !merged.uncertain);
     assert_string_equal(merged.lock, "ada");
     assert_int_equal(merged.left_ns, 100);
     assert_int_equal(merged.n, 7);
 }
 
-static void a_minority_of_all_has_nothing(void **unused)
+static void merge_is_free_when_only_a_minority_has_the_lock(void **unused)
 {
     (void)unused;
     struct redis_state at[FIVE] = {locked("ada", 7, 300), unlocked(6), locked("ada", 7, 100),
@@ -49,19 +49,20 @@ static void a_minority_of_all_has_nothing(void **unused)
     assert_false(merge(at, FIVE).locked);
 }
 
-/* She locked three, and two of these are away: those who answer know of one. She leads. */
-static void a_leader_is_not_overlooked_when_those_who_elected_it_are_away(void **unused)
+/* ada locked three of five instances. Two of those do not reply, so one reply shows her lock. She
+ * leads. */
+static void merge_is_locked_when_silent_instances_could_complete_a_majority(void **unused)
 {
     (void)unused;
     struct redis_state at[] = {unlocked(6), locked("ada", 7, 300), unlocked(6)};
     struct redis_state merged = merge(at, 3);
-    assert_true(merged.locked && merged.in_doubt);
+    assert_true(merged.locked && merged.uncertain);
     assert_string_equal(merged.lock, "ada");
-    assert_int_equal(merged.left_ns, 300); /* while one of them has it she may lead */
+    assert_int_equal(merged.left_ns, 300); /* she may lead while one of them has her lock */
     assert_int_equal(merged.n, 7);
 }
 
-static void nobody_leads_when_those_who_are_away_are_too_few(void **unused)
+static void merge_is_free_when_silent_instances_cannot_complete_a_majority(void **unused)
 {
     (void)unused;
     struct redis_state none[] = {unlocked(6), unlocked(6), unlocked(6)};
@@ -71,26 +72,26 @@ static void nobody_leads_when_those_who_are_away_are_too_few(void **unused)
     struct redis_state two[] = {unlocked(6), locked("ada", 7, 300), unlocked(6),
                                 locked("ada", 7, 200)};
     struct redis_state merged = merge(two, 4);
-    assert_true(merged.locked && merged.in_doubt);
+    assert_true(merged.locked && merged.uncertain);
     assert_int_equal(merged.left_ns, 200);
 }
 
-static void of_two_that_may_lead_the_one_with_a_record_is_named(void **unused)
+static void merge_prefers_the_lock_with_a_side_record_when_votes_are_equal(void **unused)
 {
     (void)unused;
     struct redis_state at[] = {locked("ben", 6, 300), unlocked(7), locked("ada", 7, 200)};
-    strcpy(at[0].owner, "ada"); /* he got the lock and nothing more */
+    strcpy(at[0].owner, "ada"); /* ben got one lock but wrote no side record */
     assert_string_equal(merge(at, 3).lock, "ada");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_majority_of_all_has_it),
-        cmocka_unit_test(a_minority_of_all_has_nothing),
-        cmocka_unit_test(a_leader_is_not_overlooked_when_those_who_elected_it_are_away),
-        cmocka_unit_test(nobody_leads_when_those_who_are_away_are_too_few),
-        cmocka_unit_test(of_two_that_may_lead_the_one_with_a_record_is_named),
+        cmocka_unit_test(merge_is_locked_when_a_majority_has_the_lock),
+        cmocka_unit_test(merge_is_free_when_only_a_minority_has_the_lock),
+        cmocka_unit_test(merge_is_locked_when_silent_instances_could_complete_a_majority),
+        cmocka_unit_test(merge_is_free_when_silent_instances_cannot_complete_a_majority),
+        cmocka_unit_test(merge_prefers_the_lock_with_a_side_record_when_votes_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

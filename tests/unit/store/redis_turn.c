@@ -1,4 +1,5 @@
-/* Redis: whose turn it is after a release, and how long the others stand aside. */
+/* Turns of the Redis store (turn.h): after a release the next candidate acquires first, and the
+ * others wait. */
 #include "store/redis/script.h"
 #include "store/redis/turn.h"
 #include "unit/unit.h"
@@ -16,7 +17,7 @@ static struct redis_turn turn_of(const char *candidate, unsigned missed)
     return turn;
 }
 
-static void who_is_next_does_not_wait_and_the_others_do(void **unused)
+static void next_candidate_acquires_at_once_and_others_wait(void **unused)
 {
     (void)unused;
     struct redis_turn turn = turn_of("ada", 0);
@@ -28,7 +29,7 @@ static void who_is_next_does_not_wait_and_the_others_do(void **unused)
     assert_int_equal(redis_turn_wait(&turn, &state, "ben", NOW + wait), 0);
 }
 
-static void who_does_not_contend_hears_at_once(void **unused)
+static void observer_does_not_wait_for_a_turn(void **unused)
 {
     (void)unused;
     struct redis_turn turn = turn_of("ada", 0);
@@ -36,17 +37,17 @@ static void who_does_not_contend_hears_at_once(void **unused)
     assert_int_equal(redis_turn_wait(&turn, &state, NULL, NOW), 0);
 }
 
-static void a_turn_ends_when_it_is_taken_and_with_any_later_state(void **unused)
+static void turn_ends_when_the_lock_is_taken_or_the_state_changes(void **unused)
 {
     (void)unused;
     struct redis_turn turn = turn_of("ada", 0);
     struct redis_state taken = {.n = 12, .locked = true}, later = {.n = 13};
     assert_int_equal(redis_turn_wait(&turn, &taken, "ben", NOW), 0);
     assert_int_equal(redis_turn_wait(&turn, &later, "ben", NOW), 0);
-    assert_false(redis_turn_is(&turn, &later, NOW));
+    assert_false(redis_turn_is_open(&turn, &later, NOW));
 }
 
-static void one_that_is_slow_is_given_twice_as_long_each_time(void **unused)
+static void turn_doubles_with_each_missed_turn(void **unused)
 {
     (void)unused;
     struct redis_state state = {.n = 12};
@@ -57,44 +58,45 @@ static void one_that_is_slow_is_given_twice_as_long_each_time(void **unused)
     }
 }
 
-static const char told[] = "[\"told\",\"\",-2,\"12\",\"7\",\"ben:1\",\"\",\"\",\"ada\",%s]";
+static const char published_format[] =
+    "[\"told\",\"\",-2,\"12\",\"7\",\"ben:1\",\"\",\"\",\"ada\",%s]";
 
-static struct redis_next next_told(const char *missed)
+static struct redis_next parse_next(const char *missed)
 {
     struct redis_state state;
     struct redis_next next;
     char text[200];
-    snprintf(text, sizeof text, told, missed);
-    assert_int_equal(redis_state_parse_told(text, strlen(text), &state, &next), 0);
+    snprintf(text, sizeof text, published_format, missed);
+    assert_int_equal(redis_state_parse_published(text, strlen(text), &state, &next), 0);
     assert_true(!state.locked && state.n == 12 && state.token == 7);
     return next;
 }
 
-static void a_release_names_who_is_next_and_what_it_missed(void **unused)
+static void published_release_names_next_candidate_and_missed_turns(void **unused)
 {
     (void)unused;
-    assert_string_equal(next_told("0").candidate, "ada");
-    assert_int_equal(next_told("0").missed, 0);
-    assert_int_equal(next_told("2").missed, 2);
+    assert_string_equal(parse_next("0").candidate, "ada");
+    assert_int_equal(parse_next("0").missed, 0);
+    assert_int_equal(parse_next("2").missed, 2);
 }
 
-static void a_count_that_makes_no_sense_is_bounded(void **unused)
+static void missed_turn_count_is_clamped_when_out_of_range(void **unused)
 {
     (void)unused;
-    assert_int_equal(next_told("-1").missed, 0);
-    assert_int_equal(next_told("4000000000000").missed, REDIS_MISSED_MOST);
-    assert_int_equal(next_told("\"2\"").missed, 0);
+    assert_int_equal(parse_next("-1").missed, 0);
+    assert_int_equal(parse_next("4000000000000").missed, REDIS_MISSED_MOST);
+    assert_int_equal(parse_next("\"2\"").missed, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_next_does_not_wait_and_the_others_do),
-        cmocka_unit_test(who_does_not_contend_hears_at_once),
-        cmocka_unit_test(a_turn_ends_when_it_is_taken_and_with_any_later_state),
-        cmocka_unit_test(one_that_is_slow_is_given_twice_as_long_each_time),
-        cmocka_unit_test(a_release_names_who_is_next_and_what_it_missed),
-        cmocka_unit_test(a_count_that_makes_no_sense_is_bounded),
+        cmocka_unit_test(next_candidate_acquires_at_once_and_others_wait),
+        cmocka_unit_test(observer_does_not_wait_for_a_turn),
+        cmocka_unit_test(turn_ends_when_the_lock_is_taken_or_the_state_changes),
+        cmocka_unit_test(turn_doubles_with_each_missed_turn),
+        cmocka_unit_test(published_release_names_next_candidate_and_missed_turns),
+        cmocka_unit_test(missed_turn_count_is_clamped_when_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

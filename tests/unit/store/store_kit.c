@@ -1,10 +1,11 @@
-/* What stores on a network share: URLs taken apart, records as JSON, requests in flight. */
+/* The store kit: URLs, records as JSON, pending requests. */
 #include "store/kit/job.h"
 #include "store/kit/record.h"
 #include "store/kit/record_json.h"
 #include "store/kit/url.h"
 #include "unit/unit.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ static struct bw_url parsed(const char *text)
     return url;
 }
 
-static void a_url_is_taken_apart(void **state)
+static void url_is_parsed_into_parts(void **state)
 {
     (void)state;
     struct bw_url url = parsed("etcd://us%40er:p%3Aw@h1:2379,[::1]:99,h3/a/b%20c?x=1&y=%26&z");
@@ -38,7 +39,7 @@ static void a_url_is_taken_apart(void **state)
     assert_null(bw_url_query(&url, "q"));
 }
 
-static void parts_may_be_missing(void **state)
+static void url_parts_are_optional(void **state)
 {
     (void)state;
     struct bw_url url = parsed("kubernetes://default");
@@ -48,7 +49,7 @@ static void parts_may_be_missing(void **state)
     assert_string_equal(parsed("redis://h?a=b").host[0].name, "h");
 }
 
-static void bad_urls_are_refused_with_a_line(void **state)
+static void invalid_urls_are_rejected_with_a_message(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -67,19 +68,19 @@ static void bad_urls_are_refused_with_a_line(void **state)
     text[sizeof text - 1] = '\0';
     memcpy(text, "etcd://", 7);
     assert_int_equal(bw_url_parse(&url, text, why), BW_EINVAL);
-    text[400] = '\0'; /* the host alone is too long */
+    text[400] = '\0'; /* only the host is too long */
     assert_int_equal(bw_url_parse(&url, text, why), BW_EINVAL);
 }
 
-static void strange_settings_are_named(void **state)
+static void unknown_url_setting_is_named_in_the_message(void **state)
 {
     (void)state;
     static const char *const keys[] = {"recipe", "password-file", NULL};
     char why[BW_WHY_MAX + 1] = "";
     struct bw_url url = parsed("zookeeper://h/p?recipe=kazoo");
-    assert_int_equal(bw_url_only(&url, keys, why), 0);
+    assert_int_equal(bw_url_check_keys(&url, keys, why), 0);
     url = parsed("zookeeper://h/p?recpie=kazoo");
-    assert_int_equal(bw_url_only(&url, keys, why), BW_EINVAL);
+    assert_int_equal(bw_url_check_keys(&url, keys, why), BW_EINVAL);
     assert_non_null(strstr(why, "'recpie'"));
     assert_non_null(strstr(why, "'recipe'"));
 }
@@ -110,7 +111,7 @@ static void a_secret_comes_from_its_file_then_the_environment_then_the_url(void 
     assert_int_equal(bw_url_secret(&url, "password", NULL, secret, 16, why), BW_EINVAL);
 }
 
-static void a_record_survives_as_json(void **state)
+static void record_is_unchanged_after_packing_and_unpacking(void **state)
 {
     (void)state;
     struct bw_store_record out = {.held = true,
@@ -122,7 +123,7 @@ static void a_record_survives_as_json(void **state)
     struct bw_store_record in = {.version = 7, .left_ns = 5};
     char text[BW_RECORD_JSON_MAX];
     strcpy(out.holder, "a\"d\\a");
-    memset(out.value, 1, BW_VALUE_MAX); /* every byte escaped */
+    memset(out.value, 1, BW_VALUE_MAX); /* every byte is escaped */
     memset(out.owed, '\n', BW_OWED_MAX);
     memset(out.containment, '\t', BW_CONTAINMENT_MAX);
     int length = bw_record_pack(&out, text, sizeof text);
@@ -136,7 +137,36 @@ static void a_record_survives_as_json(void **state)
     assert_int_equal(bw_record_pack(&out, text, 100), BW_ELIMIT);
 }
 
-static void foreign_json_leaves_the_record_alone(void **state)
+static int allocations_left; /* before the one that fails */
+
+static void *allocate(size_t size)
+{
+    return allocations_left-- == 0 ? NULL : malloc(size);
+}
+
+/* A record without its token or TTL would be a claim that nobody can fence or wait for. */
+static void record_is_complete_or_refused_when_an_allocation_fails(void **state)
+{
+    (void)state;
+    struct bw_store_record out = {.holder = "b", .token = 7, .ttl_ns = 5, .held = true};
+    char whole[1024], text[1024];
+    int length = bw_record_pack(&out, whole, sizeof whole), n = 0;
+    assert_true(length > 0);
+    json_set_alloc_funcs(allocate, free);
+    for (bool failed = true; failed; n++) {
+        allocations_left = n;
+        int got = bw_record_pack(&out, text, sizeof text);
+        failed = allocations_left < 0;
+        if (got > 0)
+            assert_string_equal(text, whole);
+        else
+            assert_true(got == BW_ENOMEM || got == BW_ELIMIT);
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_true(n > 5);
+}
+
+static void record_is_unchanged_when_json_is_malformed(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -162,7 +192,7 @@ static void foreign_json_leaves_the_record_alone(void **state)
     assert_true(record.held);
 }
 
-static void notes_and_candidates_survive_as_json(void **state)
+static void notes_and_candidates_are_unchanged_after_packing_and_unpacking(void **state)
 {
     (void)state;
     struct bw_note note = {.kind = BW_NOTE_REFUSE, .serial = 9, .from = "a", .to = "b"}, read = {0};
@@ -178,11 +208,11 @@ static void notes_and_candidates_survive_as_json(void **state)
     assert_int_equal(bw_candidate_unpack("{\"priority\":2147483648}", 23, &again), BW_EMALFORMED);
 }
 
-/* A store of nothing: jobs are answered by the test. */
+/* A store without a server: the test answers the jobs. */
 struct world {
     uv_loop_t loop;
     struct bw_jobs jobs;
-    unsigned told, forgotten;
+    unsigned replies, forgotten;
     uint64_t last_id, cancel_next;
     struct bw_store_reply last;
     bool closed;
@@ -191,7 +221,7 @@ struct world {
 static void on_reply(void *context, const struct bw_store_reply *reply)
 {
     struct world *world = context;
-    world->told++;
+    world->replies++;
     world->last = *reply;
     if (world->cancel_next)
         bw_jobs_cancel(&world->jobs, world->cancel_next);
@@ -239,7 +269,7 @@ static struct bw_job *add(struct world *world, uint64_t id)
     return job;
 }
 
-static void an_answer_is_told_from_the_loop_and_once(void **state)
+static void answer_is_delivered_once_and_from_the_loop(void **state)
 {
     (void)state;
     struct world world;
@@ -247,20 +277,20 @@ static void an_answer_is_told_from_the_loop_and_once(void **state)
     world_open(&world);
     bw_job_done(add(&world, 1), &record);
     bw_job_refuse(add(&world, 2), &record, BW_EBUSY, "held by %s", "ben");
-    assert_int_equal(world.told, 0);
+    assert_int_equal(world.replies, 0);
     assert_null(bw_jobs_find(&world.jobs, 1));
     uv_run(&world.loop, UV_RUN_DEFAULT);
-    assert_int_equal(world.told, 2);
+    assert_int_equal(world.replies, 2);
     assert_int_equal(world.last.id, 2);
     assert_int_equal(world.last.record.token, 5);
     assert_string_equal(world.last.why, "held by ben");
     uv_run(&world.loop, UV_RUN_DEFAULT);
-    assert_int_equal(world.told, 2);
+    assert_int_equal(world.replies, 2);
     assert_int_equal(world.forgotten, 0);
     world_close(&world);
 }
 
-static void a_cancelled_job_is_forgotten_answered_or_not(void **state)
+static void cancelled_job_is_forgotten_even_when_answered(void **state)
 {
     (void)state;
     struct world world;
@@ -274,13 +304,13 @@ static void a_cancelled_job_is_forgotten_answered_or_not(void **state)
     bw_jobs_cancel(&world.jobs, 2);
     bw_jobs_cancel(&world.jobs, 99);
     uv_run(&world.loop, UV_RUN_DEFAULT);
-    assert_int_equal(world.told, 1);
+    assert_int_equal(world.replies, 1);
     assert_int_equal(world.last.id, 3);
     assert_int_equal(world.forgotten, 1);
     world_close(&world);
 }
 
-static void an_answer_may_cancel_the_next_one(void **state)
+static void reply_callback_may_cancel_another_job(void **state)
 {
     (void)state;
     struct world world;
@@ -291,12 +321,12 @@ static void an_answer_may_cancel_the_next_one(void **state)
     bw_job_done(add(&world, 3), &record);
     world.cancel_next = 2;
     uv_run(&world.loop, UV_RUN_DEFAULT);
-    assert_int_equal(world.told, 2);
+    assert_int_equal(world.replies, 2);
     assert_int_equal(world.last.id, 3);
     world_close(&world);
 }
 
-static void closing_forgets_what_is_left(void **state)
+static void close_forgets_pending_jobs(void **state)
 {
     (void)state;
     struct world world;
@@ -306,11 +336,11 @@ static void closing_forgets_what_is_left(void **state)
         add(&world, id << 32 | id);
     bw_job_list(add(&world, 7), two, 2);
     world_close(&world);
-    assert_int_equal(world.told, 0);
+    assert_int_equal(world.replies, 0);
     assert_int_equal(world.forgotten, 2000);
 }
 
-static void there_is_an_end_to_requests(void **state)
+static void job_is_rejected_when_maximum_is_reached(void **state)
 {
     (void)state;
     struct world world;
@@ -322,8 +352,8 @@ static void there_is_an_end_to_requests(void **state)
     world_close(&world);
 }
 
-/* Signatures and tokens go over it. */
-static void an_endpoint_without_tls_is_on_this_machine(void **state)
+/* The endpoint receives signatures and tokens. */
+static void http_endpoint_is_rejected_when_not_on_this_machine(void **state)
 {
     (void)state;
     static const char *const good[] = {
@@ -348,7 +378,7 @@ static void an_endpoint_without_tls_is_on_this_machine(void **state)
     assert_null(bw_url_endpoint("https://h/p", false, why));
 }
 
-static void the_default_ttl_follows_the_store(void **state)
+static void default_ttl_respects_limits_of_the_store(void **state)
 {
     (void)state;
     static const struct {
@@ -370,21 +400,22 @@ static void the_default_ttl_follows_the_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_url_is_taken_apart),
-        cmocka_unit_test(the_default_ttl_follows_the_store),
-        cmocka_unit_test(parts_may_be_missing),
-        cmocka_unit_test(bad_urls_are_refused_with_a_line),
-        cmocka_unit_test(strange_settings_are_named),
+        cmocka_unit_test(url_is_parsed_into_parts),
+        cmocka_unit_test(default_ttl_respects_limits_of_the_store),
+        cmocka_unit_test(url_parts_are_optional),
+        cmocka_unit_test(invalid_urls_are_rejected_with_a_message),
+        cmocka_unit_test(unknown_url_setting_is_named_in_the_message),
         cmocka_unit_test(a_secret_comes_from_its_file_then_the_environment_then_the_url),
-        cmocka_unit_test(an_endpoint_without_tls_is_on_this_machine),
-        cmocka_unit_test(a_record_survives_as_json),
-        cmocka_unit_test(foreign_json_leaves_the_record_alone),
-        cmocka_unit_test(notes_and_candidates_survive_as_json),
-        cmocka_unit_test(an_answer_is_told_from_the_loop_and_once),
-        cmocka_unit_test(a_cancelled_job_is_forgotten_answered_or_not),
-        cmocka_unit_test(an_answer_may_cancel_the_next_one),
-        cmocka_unit_test(closing_forgets_what_is_left),
-        cmocka_unit_test(there_is_an_end_to_requests),
+        cmocka_unit_test(http_endpoint_is_rejected_when_not_on_this_machine),
+        cmocka_unit_test(record_is_unchanged_after_packing_and_unpacking),
+        cmocka_unit_test(record_is_complete_or_refused_when_an_allocation_fails),
+        cmocka_unit_test(record_is_unchanged_when_json_is_malformed),
+        cmocka_unit_test(notes_and_candidates_are_unchanged_after_packing_and_unpacking),
+        cmocka_unit_test(answer_is_delivered_once_and_from_the_loop),
+        cmocka_unit_test(cancelled_job_is_forgotten_even_when_answered),
+        cmocka_unit_test(reply_callback_may_cancel_another_job),
+        cmocka_unit_test(close_forgets_pending_jobs),
+        cmocka_unit_test(job_is_rejected_when_maximum_is_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

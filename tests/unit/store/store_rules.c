@@ -1,4 +1,5 @@
-/* The embedded store's rules over one row, and the names of its files: no database, no clock. */
+/* The rules of the embedded store over one row, and the names of its files: no database, no
+ * clock. */
 #include "store/sqlite/files.h"
 #include "store/sqlite/rules.h"
 #include "unit/unit.h"
@@ -15,7 +16,7 @@ static struct bw_store_request ask(const char *candidate, uint64_t id)
     return (struct bw_store_request){.id = id, .candidate = candidate, .ttl_ns = 10 * BW_SEC};
 }
 
-/* What the database does on every change. */
+/* Does what the database does on every change. */
 static struct bw_sqlite_verdict save(struct bw_sqlite_row *row, struct bw_sqlite_verdict verdict)
 {
     row->id = 1;
@@ -31,7 +32,7 @@ static struct bw_sqlite_verdict take(struct bw_sqlite_row *row, const char *cand
     return save(row, bw_sqlite_acquire(row, &request, place, &none, 1000));
 }
 
-static void let_go(struct bw_sqlite_row *row, bool clean)
+static void release(struct bw_sqlite_row *row, bool clean)
 {
     struct bw_store_request request = ask(row->record.holder, 0);
     request.token = row->record.token;
@@ -39,7 +40,7 @@ static void let_go(struct bw_sqlite_row *row, bool clean)
     save(row, bw_sqlite_release(row, &request));
 }
 
-static void only_the_first_of_many_leaderships_needs_the_disk(void **state)
+static void token_reservation_is_synced_once_per_64_leaderships(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -48,12 +49,12 @@ static void only_the_first_of_many_leaderships_needs_the_disk(void **state)
         syncs += take(&row, "ada", i, &here).change == BW_SQLITE_SYNC;
         assert_int_equal(row.record.token, i);
         assert_true(row.record.token <= row.reserved);
-        let_go(&row, true);
+        release(&row, true);
     }
     assert_int_equal(syncs, 3);
 }
 
-static void after_a_reboot_tokens_start_behind_all_that_was_promised(void **state)
+static void tokens_continue_after_reserved_ones_when_host_reboots(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -64,7 +65,7 @@ static void after_a_reboot_tokens_start_behind_all_that_was_promised(void **stat
     assert_int_equal(row.record.token, promised + 1);
 }
 
-static void in_an_unknown_boot_every_leadership_is_synced(void **state)
+static void every_leadership_is_synced_when_boot_is_unknown(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -72,7 +73,7 @@ static void in_an_unknown_boot_every_leadership_is_synced(void **state)
         assert_int_equal(take(&row, "ada", i, &unknown).change, BW_SQLITE_SYNC);
 }
 
-static void a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy(void **state)
+static void tokens_grow_when_database_is_restored_because_of_the_mark(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -83,7 +84,7 @@ static void a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy(void 
     assert_true(row.reserved >= 501);
 }
 
-static void only_the_record_that_was_seen_is_stolen(void **state)
+static void steal_is_refused_when_version_or_request_differs(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -93,14 +94,15 @@ static void only_the_record_that_was_seen_is_stolen(void **state)
     assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome,
                      BW_OUTCOME_REFUSED);
     request.steal = row.record.version;
-    request.steal_request = row.record.request + 1; /* another acquisition, in another store */
+    /* another acquisition, in a store that was created again */
+    request.steal_request = row.record.request + 1;
     assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome,
                      BW_OUTCOME_REFUSED);
     request.steal_request = row.record.request;
     assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome, BW_OUTCOME_DONE);
 }
 
-static void every_lost_leader_is_owed_for_until_all_are_settled(void **state)
+static void all_lost_leaders_are_owed_until_settled(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -108,7 +110,7 @@ static void every_lost_leader_is_owed_for_until_all_are_settled(void **state)
     take(&row, "ben", 2, &here);
     take(&row, "cleo", 3, &here);
     assert_string_equal(row.record.owed, "ada\t\nben\t\n");
-    let_go(&row, true);
+    release(&row, true);
     take(&row, "dora", 4, &here);
     assert_string_equal(row.record.owed, "ada\t\nben\t\n");
     struct bw_store_request renewal = ask("dora", 5);
@@ -118,7 +120,7 @@ static void every_lost_leader_is_owed_for_until_all_are_settled(void **state)
     assert_string_equal(row.record.owed, "");
 }
 
-static void a_request_asked_twice_is_one_leadership(void **state)
+static void repeated_acquire_gives_one_leadership(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -130,7 +132,7 @@ static void a_request_asked_twice_is_one_leadership(void **state)
     assert_int_equal(row.record.token, 1);
 }
 
-static void a_guardians_mark_releases_its_own_token_only(void **state)
+static void guardians_mark_releases_only_its_own_token(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -147,7 +149,7 @@ static void a_guardians_mark_releases_its_own_token_only(void **state)
     assert_int_equal(bw_sqlite_renew(&row, &renewal, 0).outcome, BW_OUTCOME_REFUSED);
 }
 
-static void a_free_lock_proves_a_death_only_in_the_holders_own_place(void **state)
+static void free_lock_proves_death_only_in_same_boot_and_namespaces(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -161,12 +163,12 @@ static void a_free_lock_proves_a_death_only_in_the_holders_own_place(void **stat
     assert_false(seen.proved_dead);
     bw_sqlite_present(&row, &unknown, true, 1000, &seen);
     assert_false(seen.proved_dead);
-    row.place = unknown; /* two that know nothing are not thereby the same */
+    row.place = unknown; /* two unknown places are not the same place */
     bw_sqlite_present(&row, &unknown, true, 1000, &seen);
     assert_false(seen.proved_dead);
 }
 
-static void free_lock_proves_nothing_when_the_work_cannot_be_ended_by_name(void **state)
+static void free_lock_proves_nothing_when_work_has_no_cgroup_or_pid_namespace(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -180,12 +182,12 @@ static void free_lock_proves_nothing_when_the_work_cannot_be_ended_by_name(void 
     assert_true(seen.proved_dead);
 }
 
-static void what_is_left_of_a_lease_is_told_by_the_same_clock_only(void **state)
+static void remaining_lease_is_reported_only_by_the_same_clock(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
     struct bw_store_record seen;
-    take(&row, "ada", 1, &here); /* at 1000 */
+    take(&row, "ada", 1, &here); /* at time 1000 */
     bw_sqlite_present(&row, &here, false, 1000 + 4 * BW_SEC, &seen);
     assert_int_equal(seen.left_ns, 6 * BW_SEC);
     bw_sqlite_present(&row, &here, false, 1000 + 10 * BW_SEC, &seen);
@@ -194,7 +196,7 @@ static void what_is_left_of_a_lease_is_told_by_the_same_clock_only(void **state)
     assert_int_equal(seen.left_ns, BW_TIME_NEVER);
 }
 
-static void debts_are_listed_once_and_the_oldest_make_room(void **state)
+static void owed_lines_are_unique_and_oldest_are_dropped_when_full(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
@@ -208,22 +210,22 @@ static void debts_are_listed_once_and_the_oldest_make_room(void **state)
         take(&row, id, 10 + i, &here);
         assert_true(strlen(row.record.owed) <= BW_OWED_MAX);
     }
-    assert_memory_equal(row.record.owed, "*\t\n", 3); /* there were more */
+    assert_memory_equal(row.record.owed, "*\t\n", 3); /* older lines were dropped */
     assert_non_null(strstr(row.record.owed, "\na-candidate-with-a-rather-long-name-58\t\n"));
-    assert_null(strstr(row.record.owed, "-59\t")); /* holds now */
+    assert_null(strstr(row.record.owed, "-59\t")); /* is the holder now */
 }
 
-static void damaged_debts_do_no_harm(void **state)
+static void owed_stays_bounded_when_its_content_is_damaged(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
     take(&row, "ada", 1, &here);
-    memset(row.record.owed, 'x', BW_OWED_MAX); /* no line end anywhere */
+    memset(row.record.owed, 'x', BW_OWED_MAX); /* without any newline */
     take(&row, "ben", 2, &here);
     assert_string_equal(row.record.owed, "*\t\nada\t\n");
 }
 
-static void every_election_has_a_file_name_that_leads_back(void **state)
+static void file_name_of_election_converts_back(void **state)
 {
     (void)state;
     char file[BW_SQLITE_FILE_MAX + 1], back[BW_ELECTION_NAME_MAX + 1];
@@ -238,13 +240,12 @@ static void every_election_has_a_file_name_that_leads_back(void **state)
         assert_true(bw_sqlite_file_election(file, back));
         assert_string_equal(back, names[i]);
     }
-    const char *strangers[] = {"@bell", "",  "e-", "e-%", "e-%4",
-                               "e-%zz", "x", "x4", "x4z", "e-%00"};
-    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
-        assert_false(bw_sqlite_file_election(strangers[i], back));
+    const char *others[] = {"@bell", "", "e-", "e-%", "e-%4", "e-%zz", "x", "x4", "x4z", "e-%00"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(bw_sqlite_file_election(others[i], back));
 }
 
-static void file_systems_of_several_hosts_are_known(void **state)
+static void shared_file_systems_are_recognised(void **state)
 {
     (void)state;
     assert_string_equal(bw_sqlite_shared_fs(0x6969, "nfs4"), "NFS");
@@ -261,21 +262,21 @@ static void file_systems_of_several_hosts_are_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_first_of_many_leaderships_needs_the_disk),
-        cmocka_unit_test(after_a_reboot_tokens_start_behind_all_that_was_promised),
-        cmocka_unit_test(in_an_unknown_boot_every_leadership_is_synced),
-        cmocka_unit_test(a_mark_keeps_tokens_growing_in_a_database_put_back_from_a_copy),
-        cmocka_unit_test(only_the_record_that_was_seen_is_stolen),
-        cmocka_unit_test(every_lost_leader_is_owed_for_until_all_are_settled),
-        cmocka_unit_test(a_request_asked_twice_is_one_leadership),
-        cmocka_unit_test(a_guardians_mark_releases_its_own_token_only),
-        cmocka_unit_test(a_free_lock_proves_a_death_only_in_the_holders_own_place),
-        cmocka_unit_test(free_lock_proves_nothing_when_the_work_cannot_be_ended_by_name),
-        cmocka_unit_test(what_is_left_of_a_lease_is_told_by_the_same_clock_only),
-        cmocka_unit_test(debts_are_listed_once_and_the_oldest_make_room),
-        cmocka_unit_test(damaged_debts_do_no_harm),
-        cmocka_unit_test(every_election_has_a_file_name_that_leads_back),
-        cmocka_unit_test(file_systems_of_several_hosts_are_known),
+        cmocka_unit_test(token_reservation_is_synced_once_per_64_leaderships),
+        cmocka_unit_test(tokens_continue_after_reserved_ones_when_host_reboots),
+        cmocka_unit_test(every_leadership_is_synced_when_boot_is_unknown),
+        cmocka_unit_test(tokens_grow_when_database_is_restored_because_of_the_mark),
+        cmocka_unit_test(steal_is_refused_when_version_or_request_differs),
+        cmocka_unit_test(all_lost_leaders_are_owed_until_settled),
+        cmocka_unit_test(repeated_acquire_gives_one_leadership),
+        cmocka_unit_test(guardians_mark_releases_only_its_own_token),
+        cmocka_unit_test(free_lock_proves_death_only_in_same_boot_and_namespaces),
+        cmocka_unit_test(free_lock_proves_nothing_when_work_has_no_cgroup_or_pid_namespace),
+        cmocka_unit_test(remaining_lease_is_reported_only_by_the_same_clock),
+        cmocka_unit_test(owed_lines_are_unique_and_oldest_are_dropped_when_full),
+        cmocka_unit_test(owed_stays_bounded_when_its_content_is_damaged),
+        cmocka_unit_test(file_name_of_election_converts_back),
+        cmocka_unit_test(shared_file_systems_are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-/* The ZooKeeper store's pure parts: names in the tree, and frames of a server looked at before they
- * are read. */
+/* The pure parts of the ZooKeeper store: node names, and the check of server frames. */
 #include "store/zookeeper/frame.h"
 #include "store/zookeeper/names.h"
 #include "unit/unit.h"
@@ -14,7 +13,7 @@ static const char *latch(const char *base, const char *election)
     return paths.latch;
 }
 
-static void plain_names_are_the_paths_foreign_clients_use(void **state)
+static void plain_names_give_the_paths_that_foreign_clients_use(void **state)
 {
     (void)state;
     assert_string_equal(latch("/app", "nightly"), "/app/nightly");
@@ -22,7 +21,7 @@ static void plain_names_are_the_paths_foreign_clients_use(void **state)
     assert_string_equal(latch("/a/b", "\xe2\x82\xac"), "/a/b/\xe2\x82\xac");
 }
 
-static void what_zookeeper_refuses_or_has_itself_is_escaped(void **state)
+static void reserved_and_rejected_names_are_escaped(void **state)
 {
     (void)state;
     assert_string_equal(latch("/a", "."), "/a/%2E");
@@ -31,14 +30,14 @@ static void what_zookeeper_refuses_or_has_itself_is_escaped(void **state)
     assert_string_equal(latch("", "zookeeper"), "/%7Aookeeper");
     assert_string_equal(latch("/a", "zookeeper"), "/a/zookeeper");
     assert_string_equal(latch("/a", "50%"), "/a/50%25");
-    assert_string_equal(latch("/a", "\xff"), "/a/%FF");               /* no UTF-8 */
-    assert_string_equal(latch("/a", "\xc2\x80"), "/a/%C2%80");        /* a control sign */
-    assert_string_equal(latch("/a", "\xee\x80\x80"), "/a/%EE%80%80"); /* private */
+    assert_string_equal(latch("/a", "\xff"), "/a/%FF");               /* not valid UTF-8 */
+    assert_string_equal(latch("/a", "\xc2\x80"), "/a/%C2%80");        /* control character */
+    assert_string_equal(latch("/a", "\xee\x80\x80"), "/a/%EE%80%80"); /* private use */
     assert_string_equal(latch("/a", "\xf0\x9f\x90\x91"), "/a/%F0%9F%90%91");
-    assert_string_equal(latch("/a", "\xc0\xaf"), "/a/%C0%AF"); /* longer than it need be */
+    assert_string_equal(latch("/a", "\xc0\xaf"), "/a/%C0%AF"); /* overlong encoding */
 }
 
-static void the_longest_names_fit(void **state)
+static void longest_names_fit_into_the_response(void **state)
 {
     (void)state;
     char base[BW_ZK_BASE_MAX + 1], election[BW_ELECTION_NAME_MAX + 1], id[BW_CANDIDATE_ID_MAX + 1];
@@ -59,7 +58,7 @@ static void the_longest_names_fit(void **state)
     assert_string_equal(path + strlen(path) - 3, "%2F");
 }
 
-static void bad_paths_are_not_taken(void **state)
+static void invalid_base_path_is_rejected(void **state)
 {
     (void)state;
     char why[BW_WHY_MAX + 1];
@@ -73,7 +72,7 @@ static void bad_paths_are_not_taken(void **state)
     }
 }
 
-static void our_nodes_are_named_as_the_recipes_name_theirs(void **state)
+static void node_names_follow_the_curator_and_kazoo_recipes(void **state)
 {
     (void)state;
     const unsigned char random[16] = {0xff, 1, 2,  3,  4,  5,  0xff, 7,
@@ -98,7 +97,7 @@ static void our_nodes_are_named_as_the_recipes_name_theirs(void **state)
     assert_string_equal(prefix, "_c_ff010203-0405-8f07-bf09-0a0b0c0d0e0f-latch-");
 }
 
-static void foreign_nodes_are_known_and_others_ignored(void **state)
+static void parser_accepts_foreign_candidates_and_ignores_other_nodes(void **state)
 {
     (void)state;
     struct bw_zk_node node, later;
@@ -125,7 +124,7 @@ static size_t put(unsigned char *at, uint32_t value)
     return 4;
 }
 
-/* A header and as much body as is asked for. */
+/* Writes a header and `length` bytes of body. */
 static size_t frame(unsigned char *out, int32_t xid, int32_t error, const char *body, size_t length)
 {
     memset(out, 0, BW_ZK_HEADER);
@@ -135,7 +134,7 @@ static size_t frame(unsigned char *out, int32_t xid, int32_t error, const char *
     return BW_ZK_HEADER + length;
 }
 
-static void an_answer_must_have_the_shape_of_its_question(void **state)
+static void frame_is_rejected_when_its_body_does_not_match_the_call(void **state)
 {
     (void)state;
     unsigned char out[256];
@@ -159,7 +158,7 @@ static void an_answer_must_have_the_shape_of_its_question(void **state)
     }
 }
 
-static void counts_and_lengths_are_not_believed(void **state)
+static void frame_is_rejected_when_a_count_or_length_exceeds_it(void **state)
 {
     (void)state;
     unsigned char out[256];
@@ -174,7 +173,7 @@ static void counts_and_lengths_are_not_believed(void **state)
     assert_false(bw_zk_frame_begins(out, BW_ZK_HEADER - 1, &names));
 }
 
-static void a_multi_has_as_many_parts_as_were_asked(void **state)
+static void multi_reply_is_rejected_when_its_part_count_differs(void **state)
 {
     (void)state;
     unsigned char out[256];
@@ -191,7 +190,7 @@ static void a_multi_has_as_many_parts_as_were_asked(void **state)
     }
 }
 
-static void what_nobody_asked_for_is_an_event_or_a_lie(void **state)
+static void frame_without_a_pending_call_is_rejected_unless_it_is_an_event(void **state)
 {
     (void)state;
     unsigned char out[256];
@@ -206,16 +205,16 @@ static void what_nobody_asked_for_is_an_event_or_a_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_names_are_the_paths_foreign_clients_use),
-        cmocka_unit_test(what_zookeeper_refuses_or_has_itself_is_escaped),
-        cmocka_unit_test(the_longest_names_fit),
-        cmocka_unit_test(bad_paths_are_not_taken),
-        cmocka_unit_test(our_nodes_are_named_as_the_recipes_name_theirs),
-        cmocka_unit_test(foreign_nodes_are_known_and_others_ignored),
-        cmocka_unit_test(an_answer_must_have_the_shape_of_its_question),
-        cmocka_unit_test(counts_and_lengths_are_not_believed),
-        cmocka_unit_test(a_multi_has_as_many_parts_as_were_asked),
-        cmocka_unit_test(what_nobody_asked_for_is_an_event_or_a_lie),
+        cmocka_unit_test(plain_names_give_the_paths_that_foreign_clients_use),
+        cmocka_unit_test(reserved_and_rejected_names_are_escaped),
+        cmocka_unit_test(longest_names_fit_into_the_response),
+        cmocka_unit_test(invalid_base_path_is_rejected),
+        cmocka_unit_test(node_names_follow_the_curator_and_kazoo_recipes),
+        cmocka_unit_test(parser_accepts_foreign_candidates_and_ignores_other_nodes),
+        cmocka_unit_test(frame_is_rejected_when_its_body_does_not_match_the_call),
+        cmocka_unit_test(frame_is_rejected_when_a_count_or_length_exceeds_it),
+        cmocka_unit_test(multi_reply_is_rejected_when_its_part_count_differs),
+        cmocka_unit_test(frame_without_a_pending_call_is_rejected_unless_it_is_an_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,31 @@
-/* What SWIM passes on, and which news beats which.
+/* The updates that SWIM disseminates, and their precedence.
  *
- * Precedence (SWIM section 4.2), i and j being incarnations, which only the member itself raises:
+ * Precedence (SWIM §4.2); i and j are incarnations, which only the member itself increments:
  *
- *     Alive(i)    beats Alive(j), Suspect(j) and Confirm(j) with j < i
- *     Suspect(i)  beats Alive(j) with j <= i and Suspect(j) with j < i
- *     Confirm(i)  beats Alive(j) and Suspect(j) with j <= i, and Confirm(j) with j < i
+ *     Alive(i)    overrides Alive(j), Suspect(j) and Confirm(j) with j < i
+ *     Suspect(i)  overrides Alive(j) with j <= i and Suspect(j) with j < i
+ *     Confirm(i)  overrides Alive(j) and Suspect(j) with j <= i, and Confirm(j) with j < i
  *
- * In the paper Confirm beats everything for ever, because a confirmed member is gone and would come
- * back under another name. Here members keep their names: they restart, and partitions last longer
- * than suspicions. So a member that is alive in a later incarnation, which is its own word, beats a
- * Confirm of an earlier one, and such a Confirm that arrives late kills nobody.
+ * Difference from the paper: there, a Confirm overrides everything, because a confirmed member is
+ * gone and would return under another name. Here members keep their ids when they restart, and
+ * partitions may outlast suspicions. So an Alive with a later incarnation, which only the member
+ * itself can have made, overrides an earlier Confirm. A Confirm of that earlier incarnation that
+ * arrives late changes nothing.
  *
- * An item goes out about 3 log10(n + 1) times on messages that are sent anyway, those told least
- * first. The list is bounded; when it is full the item told most gives way. */
+ * Dissemination (SWIM §4.1): an update is sent about 3 log10(n + 1) times, piggybacked on messages
+ * that are sent anyway, least often sent updates first. The list is bounded: when it is full, the
+ * most often sent update is dropped. */
 #include "core/base/bug.h"
+#include "core/detect/portable_math.h"
 #include "core/detect/swim/swim.h"
 
 #include <math.h>
 #include <string.h>
 
-#define TOLD_FACTOR 3
+#define SEND_FACTOR 3
 
-bool bw_swim_beats(const struct bw_swim_update *update, enum bw_member_status status,
-                   uint32_t incarnation)
+bool bw_swim_overrides(const struct bw_swim_update *update, enum bw_member_status status,
+                       uint32_t incarnation)
 {
     bool newer = update->incarnation > incarnation;
     bool same = update->incarnation == incarnation;
@@ -38,21 +41,22 @@ bool bw_swim_beats(const struct bw_swim_update *update, enum bw_member_status st
     }
 }
 
-static void remove_at(struct bw_swim_news *news, uint32_t i)
+static void remove_at(struct bw_swim_gossip *gossip, uint32_t i)
 {
-    news->count--;
-    memmove(&news->at[i], &news->at[i + 1], (news->count - i) * sizeof news->at[0]);
+    gossip->count--;
+    memmove(&gossip->at[i], &gossip->at[i + 1], (gossip->count - i) * sizeof gossip->at[0]);
 }
 
-void bw_swim_news_drop(struct bw_swim_news *news, bw_node node)
+void bw_swim_gossip_drop(struct bw_swim_gossip *gossip, bw_node node)
 {
-    for (uint32_t i = news->count; i > 0; i--)
-        if (news->at[i - 1].update.node == node)
-            remove_at(news, i - 1);
+    for (uint32_t i = gossip->count; i > 0; i--)
+        if (gossip->at[i - 1].update.node == node)
+            remove_at(gossip, i - 1);
 }
 
-/* Voices of one suspicion stand beside each other; anything else replaces what was said before. */
-static bool worthless(const struct bw_swim_update *old, const struct bw_swim_update *update)
+/* Reports of one suspicion by different members are kept side by side; any other update supersedes
+ * the older ones of its node. */
+static bool superseded(const struct bw_swim_update *old, const struct bw_swim_update *update)
 {
     if (old->node != update->node)
         return false;
@@ -60,37 +64,38 @@ static bool worthless(const struct bw_swim_update *old, const struct bw_swim_upd
     return !both_suspect || old->incarnation < update->incarnation || old->by == update->by;
 }
 
-void bw_swim_news_add(struct bw_swim_news *news, const struct bw_swim_update *update)
+void bw_swim_gossip_add(struct bw_swim_gossip *gossip, const struct bw_swim_update *update)
 {
-    for (uint32_t i = news->count; i > 0; i--)
-        if (worthless(&news->at[i - 1].update, update))
-            remove_at(news, i - 1);
-    if (news->count == BW_SWIM_NEWS_MAX)
-        news->count--;
-    memmove(&news->at[1], &news->at[0], news->count * sizeof news->at[0]);
-    news->at[0] = (struct bw_swim_item){.update = *update};
-    news->count++;
+    for (uint32_t i = gossip->count; i > 0; i--)
+        if (superseded(&gossip->at[i - 1].update, update))
+            remove_at(gossip, i - 1);
+    if (gossip->count == BW_SWIM_GOSSIP_MAX)
+        gossip->count--;
+    memmove(&gossip->at[1], &gossip->at[0], gossip->count * sizeof gossip->at[0]);
+    gossip->at[0] = (struct bw_swim_item){.update = *update};
+    gossip->count++;
 }
 
-/* What was told goes to the end, so the order is by how often: new items enter at the front. */
-uint32_t bw_swim_news_take(struct bw_swim_news *news, uint32_t members, struct bw_swim_update *out,
-                           uint32_t room)
+/* Updates that were sent go to the end and new ones enter at the front, so the list is ordered by
+ * how often each was sent. */
+uint32_t bw_swim_gossip_take(struct bw_swim_gossip *gossip, uint32_t members,
+                             struct bw_swim_update *out, uint32_t max)
 {
-    if (news->count == 0)
+    if (gossip->count == 0)
         return 0;
-    uint32_t often = (uint32_t)ceil(TOLD_FACTOR * log10((double)members + 1));
-    uint32_t taken = news->count < room ? news->count : room;
+    uint32_t often = (uint32_t)ceil(SEND_FACTOR * bw_log10((double)members + 1));
+    uint32_t taken = gossip->count < max ? gossip->count : max;
     struct bw_swim_item again[BW_SWIM_UPDATES_MAX];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < taken; i++) {
-        struct bw_swim_item item = news->at[i];
+        struct bw_swim_item item = gossip->at[i];
         out[i] = item.update;
-        if (++item.told < often)
+        if (++item.sent < often)
             again[kept++] = item;
     }
-    uint32_t rest = news->count - taken;
-    memmove(&news->at[0], &news->at[taken], rest * sizeof news->at[0]);
-    memcpy(&news->at[rest], again, kept * sizeof again[0]);
-    news->count = rest + kept;
+    uint32_t rest = gossip->count - taken;
+    memmove(&gossip->at[0], &gossip->at[taken], rest * sizeof gossip->at[0]);
+    memcpy(&gossip->at[rest], again, kept * sizeof again[0]);
+    gossip->count = rest + kept;
     return taken;
 }

@@ -1,16 +1,18 @@
-/* SWIM's members and whom to probe next.
+/* SWIM's members, and the choice of the next one to probe.
  *
- * The paper analyses a choice at random, which makes the first detection take 1 / (1 - (1 -
- * 1/(n-1))^(n-1)) periods, and then replaces it by a shuffled round robin to bound the worst case.
- * Here the choice is random, so that the analysis holds, and a member that was not chosen for 3(n -
- * 1) periods goes first, so that the worst case is bounded too: the queue of members, least
- * recently probed first, knows who that is in O(1). About one choice in sixteen is made that way,
- * which shortens the mean for n = 8 by 0.4 % (a bound of 2(n - 1) would make it one in five and
- * 1 %). The queue starts shuffled and staggered, or all members would get to the same old ones in
- * the same period.
+ * The paper analyses a random choice (SWIM §3.1): the first detection takes 1 / (1 - (1 -
+ * 1/(n-1))^(n-1)) periods on average. It then replaces that choice by a shuffled round robin
+ * (§4.3), which bounds the worst case. Here the choice is random, so that the analysis holds. In
+ * addition, a member that was not chosen for 3(n - 1) periods is chosen next, so that the worst
+ * case is bounded too. The queue, least recently probed first, gives that member in O(1). About one
+ * choice in sixteen is made this way, which shortens the mean for n = 8 by 0.4 %. (With a bound of
+ * 2(n - 1) it would be one in five and 1 %.) The queue starts shuffled and staggered. Otherwise all
+ * observers would reach the same overdue members in the same period.
  *
- * Members held dead are probed as well, as often as a random choice among all would, but at most
- * every fourth time: a partition that outlasted all suspicions heals no other way. */
+ * Dead members are probed as well, as often as a random choice among all members would, but in at
+ * most a quarter of the periods. A partition that outlasted all suspicions could not heal
+ * otherwise. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/detect/swim/swim.h"
@@ -19,7 +21,7 @@
 
 #define PROBED_MASK 0x3fffffffu
 #define TRIES       32
-#define LAPS        3u /* without a probe, then first */
+#define LAPS        3u /* a member not probed for this many rounds goes first */
 
 static struct bw_swim_queue *queue_of(struct bw_swim_members *members,
                                       const struct bw_swim_member *member)
@@ -35,11 +37,11 @@ static uint16_t place_of(const struct bw_swim_members *members, const struct bw_
 static void unlink_member(struct bw_swim_members *members, struct bw_swim_member *member)
 {
     struct bw_swim_queue *queue = queue_of(members, member);
-    if (member->before == BW_SWIM_NOBODY)
+    if (member->before == BW_SWIM_NONE)
         queue->head = member->after;
     else
         members->at[member->before].after = member->after;
-    if (member->after == BW_SWIM_NOBODY)
+    if (member->after == BW_SWIM_NONE)
         queue->tail = member->before;
     else
         members->at[member->after].before = member->before;
@@ -51,8 +53,8 @@ static void link_last(struct bw_swim_members *members, struct bw_swim_member *me
     struct bw_swim_queue *queue = queue_of(members, member);
     uint16_t place = place_of(members, member);
     member->before = queue->tail;
-    member->after = BW_SWIM_NOBODY;
-    if (queue->tail == BW_SWIM_NOBODY)
+    member->after = BW_SWIM_NONE;
+    if (queue->tail == BW_SWIM_NONE)
         queue->head = place;
     else
         members->at[queue->tail].after = place;
@@ -64,9 +66,9 @@ static void link_first(struct bw_swim_members *members, struct bw_swim_member *m
 {
     struct bw_swim_queue *queue = queue_of(members, member);
     uint16_t place = place_of(members, member);
-    member->before = BW_SWIM_NOBODY;
+    member->before = BW_SWIM_NONE;
     member->after = queue->head;
-    if (queue->head == BW_SWIM_NOBODY)
+    if (queue->head == BW_SWIM_NONE)
         queue->tail = place;
     else
         members->at[queue->head].before = place;
@@ -74,7 +76,7 @@ static void link_first(struct bw_swim_members *members, struct bw_swim_member *m
     queue->count++;
 }
 
-/* Heap sort by id: in place, and no worse for any order. */
+/* Heap sort by id: in place, and O(n log n) for any order. */
 static void sift(struct bw_swim_member *at, uint32_t root, uint32_t count)
 {
     for (uint32_t child; (child = 2 * root + 1) < count; root = child) {
@@ -121,8 +123,8 @@ static int fill(struct bw_swim_members *members, const struct bw_detector_config
     return 0;
 }
 
-/* All into the live queue in random order, as if they had been probed in the periods before the
- * first. The order is drawn up in the `probed` fields, which are not needed yet. */
+/* Puts all members into the live queue in random order, as if they had been probed in the periods
+ * before the first. The `probed` fields, which are not needed yet, hold the permutation. */
 static void shuffle(struct bw_swim_members *members, struct bw_rng *rng)
 {
     uint32_t count = members->count;
@@ -134,7 +136,7 @@ static void shuffle(struct bw_swim_members *members, struct bw_rng *rng)
     for (uint32_t i = 0; i < count; i++)
         link_last(members, &members->at[members->at[i].probed]);
     uint32_t age = count;
-    for (uint16_t i = members->live.head; i != BW_SWIM_NOBODY; i = members->at[i].after)
+    for (uint16_t i = members->live.head; i != BW_SWIM_NONE; i = members->at[i].after)
         members->at[i].probed = (members->period - age--) & PROBED_MASK;
 }
 
@@ -146,15 +148,15 @@ int bw_swim_members_init(struct bw_swim_members *members, struct bw_arena *arena
         .at = bw_arena_take(arena, cap * sizeof *members->at),
         .cap = cap,
         .self = config->self,
-        .live = {.head = BW_SWIM_NOBODY, .tail = BW_SWIM_NOBODY},
-        .dead = {.head = BW_SWIM_NOBODY, .tail = BW_SWIM_NOBODY},
+        .live = {.head = BW_SWIM_NONE, .tail = BW_SWIM_NONE},
+        .dead = {.head = BW_SWIM_NONE, .tail = BW_SWIM_NONE},
     };
     if (config->self == BW_NODE_NONE)
         return BW_EINVAL;
     if (config->count > cap || cap > BW_DETECTOR_MEMBERS_MAX)
         return BW_ELIMIT;
     if (!members->at)
-        return arena->at ? BW_ENOMEM : 0;
+        return BW_NEVER(arena->at) ? BW_ENOMEM : 0;
     int error = fill(members, config);
     if (!error)
         shuffle(members, rng);
@@ -174,7 +176,8 @@ static uint32_t lower_bound(const struct bw_swim_members *members, bw_node id)
     return low;
 }
 
-/* Ids are usually 1..n, so the row is nearly always where that would put it: self is left out. */
+/* Ids are usually 1..n, and self is left out, so the row is nearly always at the index that follows
+ * from this. */
 struct bw_swim_member *bw_swim_members_find(const struct bw_swim_members *members, bw_node id)
 {
     uint32_t i = id - (id > members->self ? 2u : 1u);
@@ -185,10 +188,10 @@ struct bw_swim_member *bw_swim_members_find(const struct bw_swim_members *member
 
 static uint16_t moved(uint16_t link, uint32_t from, int by)
 {
-    return link != BW_SWIM_NOBODY && link >= from ? (uint16_t)(link + by) : link;
+    return link != BW_SWIM_NONE && link >= from ? (uint16_t)(link + by) : link;
 }
 
-/* Rows from `from` on are about to move by one: so must every link to them. */
+/* Adjusts all links to rows from `from` on, which move by one. */
 static void move_links(struct bw_swim_members *members, uint32_t from, int by)
 {
     for (uint32_t i = 0; i < members->count; i++) {
@@ -285,7 +288,7 @@ struct bw_swim_member *bw_swim_members_choose(struct bw_swim_members *members, s
     return member;
 }
 
-void bw_swim_members_hurry(struct bw_swim_members *members, struct bw_swim_member *member)
+void bw_swim_members_prioritize(struct bw_swim_members *members, struct bw_swim_member *member)
 {
     unlink_member(members, member);
     member->probed = (members->period - LAPS * members->cap) & PROBED_MASK;

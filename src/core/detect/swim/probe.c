@@ -1,15 +1,16 @@
-/* SWIM's probes: the own one of each period, those on behalf of others, and all answers. */
+/* SWIM's probes: the own probe of each period, probes on behalf of other members, and all
+ * replies. */
 #include "core/base/bug.h"
 #include "core/detect/swim/swim.h"
 
-#define NACK_PERCENT 80 /* of the ack time-out: a helper's nack must still be in time */
+#define NACK_PERCENT 80 /* of the ack timeout, so that a helper's nack still arrives in time */
 
 static uint64_t next_seq(struct bw_swim *swim)
 {
     return (uint64_t)swim->starts << 32 | ++swim->number;
 }
 
-/* A message with news on it; `first`, if given, goes before all other news. */
+/* Sends a message with piggybacked updates; `first`, if given, goes before all others. */
 static struct bw_message *send(struct bw_swim *swim, enum bw_message_kind kind, bw_node to,
                                uint64_t seq, bw_node target, const struct bw_swim_update *first,
                                struct bw_actions *actions)
@@ -21,14 +22,14 @@ static struct bw_message *send(struct bw_swim *swim, enum bw_message_kind kind, 
     uint32_t items = 0;
     if (first)
         payload[items++] = *first;
-    items += bw_swim_news_take(&swim->news, swim->members.count + 1, payload + items,
-                               BW_SWIM_UPDATES_MAX - items);
+    items += bw_swim_gossip_take(&swim->gossip, swim->members.count + 1, payload + items,
+                                 BW_SWIM_UPDATES_MAX - items);
     msg->items = items;
     msg->data = items ? payload : NULL;
     return msg;
 }
 
-/* What `member` should know first: that it is suspected or held dead. NULL: nothing. */
+/* The update that `member` should get first: that we hold it suspect or dead. NULL: none. */
 static const struct bw_swim_update *
 warning(const struct bw_swim *swim, const struct bw_swim_member *member, struct bw_swim_update *out)
 {
@@ -87,7 +88,7 @@ static void ask_helpers(struct bw_swim *swim, struct bw_actions *actions)
     }
 }
 
-/* The end of a period: who was asked and did not answer, neither us nor a helper, is suspect. */
+/* At the end of a period: suspects the target if neither we nor a helper got an ack. */
 static void judge(struct bw_swim *swim, bw_time now, struct bw_actions *actions)
 {
     struct bw_swim_member *member = bw_swim_members_find(&swim->members, swim->target);
@@ -105,8 +106,8 @@ static void judge(struct bw_swim *swim, bw_time now, struct bw_actions *actions)
     bw_swim_apply(swim, member, &update, now, actions);
 }
 
-/* Periods end on the grid also after a pause, and a stretched one is a multiple. */
-static void turn_period(struct bw_swim *swim, bw_time now, struct bw_actions *actions)
+/* Periods end on the grid, also after a pause; a stretched period is a multiple of the period. */
+static void end_period(struct bw_swim *swim, bw_time now, struct bw_actions *actions)
 {
     judge(swim, now, actions);
     bw_time passed = (now - swim->start_ns) / swim->period_ns;
@@ -141,7 +142,7 @@ void bw_swim_time_out(struct bw_swim *swim, bw_time now, struct bw_actions *acti
     for (bw_node node; (node = bw_swim_suspicions_due(&swim->suspicions, now)) != BW_NODE_NONE;)
         bw_swim_become_dead(swim, bw_swim_members_find(&swim->members, node), swim->self, actions);
     if (now >= swim->period_end_ns)
-        turn_period(swim, now, actions);
+        end_period(swim, now, actions);
 }
 
 static void note(const struct bw_event *event, enum bw_trace_code code, uint64_t a,
@@ -150,7 +151,8 @@ static void note(const struct bw_event *event, enum bw_trace_code code, uint64_t
     bw_actions_trace(actions, code, event->msg->from, a, event->msg->kind);
 }
 
-/* The answer to a probe on behalf of somebody goes on to them, with what it says of its sender. */
+/* Forwards the ack of a relayed probe to the member that asked for it, with the target's
+ * incarnation. */
 static bool answer_relay(struct bw_swim *swim, const struct bw_swim_member *from, uint64_t seq,
                          struct bw_actions *actions)
 {
@@ -192,7 +194,7 @@ static void take_request(struct bw_swim *swim, const struct bw_event *event,
     const struct bw_message *msg = event->msg;
     struct bw_swim_member *target = bw_swim_members_find(&swim->members, msg->probe.target);
     if (!target) {
-        note(event, BW_TRACE_IGNORED_STRANGER, msg->probe.target, actions);
+        note(event, BW_TRACE_IGNORED_NOT_A_MEMBER, msg->probe.target, actions);
         return;
     }
     if (swim->relays_count == BW_SWIM_RELAYS_MAX) {
@@ -213,7 +215,7 @@ static void take_ping(struct bw_swim *swim, struct bw_swim_member *from,
                       const struct bw_event *event, struct bw_actions *actions)
 {
     if (event->msg->probe.target != swim->self)
-        note(event, BW_TRACE_IGNORED_STRANGER, event->msg->probe.target, actions);
+        note(event, BW_TRACE_IGNORED_NOT_A_MEMBER, event->msg->probe.target, actions);
     else
         send_to_member(swim, BW_MSG_SWIM_ACK, from, event->msg->probe.seq, 0, actions);
 }
@@ -231,10 +233,10 @@ void bw_swim_message(struct bw_swim *swim, const struct bw_event *event, struct 
 {
     const struct bw_message *msg = event->msg;
     struct bw_swim_member *from = bw_swim_members_find(&swim->members, msg->from);
-    bool swims = msg->kind == BW_MSG_SWIM_PING || msg->kind == BW_MSG_SWIM_ACK ||
-                 msg->kind == BW_MSG_SWIM_PING_REQ || msg->kind == BW_MSG_SWIM_NACK;
-    if (!from || !swims) {
-        note(event, from ? BW_TRACE_IGNORED_STATE : BW_TRACE_IGNORED_STRANGER, 0, actions);
+    bool is_swim = msg->kind == BW_MSG_SWIM_PING || msg->kind == BW_MSG_SWIM_ACK ||
+                   msg->kind == BW_MSG_SWIM_PING_REQ || msg->kind == BW_MSG_SWIM_NACK;
+    if (!from || !is_swim) {
+        note(event, from ? BW_TRACE_IGNORED_STATE : BW_TRACE_IGNORED_NOT_A_MEMBER, 0, actions);
         return;
     }
     bw_swim_learn(swim, from, event, actions);

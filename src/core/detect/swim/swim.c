@@ -1,33 +1,49 @@
-/* SWIM (Das, Gupta, Motivala 2002) with Lifeguard (Dadgar, Phillips, Currey 2018).
+/* SWIM with Lifeguard.
  *
- * Each period a member pings one other. No ack in time: it asks `indirect` others to ping on its
- * behalf. None by the end of the period: suspect. News (alive, suspect, dead, with an incarnation)
- * rides on these messages. A member that hears itself suspected raises its incarnation and says so;
- * one that does not within the suspicion time is dead. Load without loss: one ping and one ack sent
- * per member and period, whatever the size of the group.
+ * Protocol (SWIM §3.1): each period a member pings one other member. If no ack arrives in time, it
+ * asks `indirect` helpers to ping the target. If no ack arrives until the end of the period, it
+ * suspects the target. Without loss, each member sends one ping and one ack per period on average,
+ * whatever the size of the group.
  *
- * Periods of all members that start together are in phase: probes go out at start + k period, and a
- * verdict falls exactly at the end of the period of the unanswered probe.
+ * Dissemination (§4.1): updates (alive, suspect or dead, with an incarnation) are piggybacked on
+ * these messages.
  *
- * From Lifeguard: who misses acks or nacks of its helpers is slow itself and stretches its period
- * and time-outs (a probe that failed while all helpers sent a nack does not count against oneself,
- * as in memberlist); independent voices shorten a suspicion; a ping tells its target first of all
- * what is thought of it.
+ * Suspicion (§4.2): a member that learns that it is suspected increments its incarnation and
+ * announces that it is alive. A member that does not refute the suspicion in time is dead.
  *
- * Where the choice of the next target differs from the paper: members.c; where precedence
- * does: gossip.c. A prober that comes a whole period late was away itself and judges nobody.
+ * Members that start together have their periods in phase: probes are sent at start + k period. The
+ * verdict is passed exactly at the end of the period of the unacknowledged probe.
  *
- * Model: crash and restart, lossy links, partitions; the set of members is told by events, not by
- * gossip. Guarantees: every crash is suspected by somebody within about 4(n - 1) periods at the
- * worst and 1.6 on average, and known to all a logarithmic number of periods later. A cut link
- * between two members does not matter while helpers reach both. A partition that outlasted all
- * suspicions heals by itself, because the dead are probed too. A false suspicion is possible and is
- * shouted down by its victim. */
+ * From Lifeguard:
+ * - LHA-Probe: a member that misses acks, or nacks of its helpers, may be slow itself. It stretches
+ *   its period and its timeouts. As in memberlist, a failed probe does not count against the prober
+ *   if all helpers sent a nack.
+ * - LHA-Suspicion: independent reports shorten a suspicion.
+ * - Buddy System: a ping to a suspected member first of all carries that suspicion.
+ *
+ * Differences from the papers:
+ * - the choice of the next target: members.c
+ * - the precedence of updates: gossip.c
+ * - A prober whose period ends a whole period late was paused itself and passes no verdict.
+ * - Events announce the members; updates about unknown members are ignored.
+ *
+ * Model: crash and restart, lossy links, partitions.
+ *
+ * Guarantees: at least one member suspects a crashed member within about 4(n - 1) periods in the
+ * worst case and 1.6 on average. All members learn of it a logarithmic number of periods later. A
+ * cut link between two members does no harm while helpers reach both. A partition that outlasted
+ * all suspicions heals, because dead members are probed too.
+ *
+ * Not guaranteed: accuracy. A false suspicion is possible; its target refutes it.
+ *
+ * Source: Das, Gupta, Motivala 2002, "SWIM: Scalable Weakly-consistent Infection-style Process
+ * Group Membership Protocol"; Lifeguard: see lifeguard.h. */
 #include "core/detect/swim/swim.h"
 
 #include "core/base/error.h"
 
-#define STARTS_SHIFT  12 /* refutations of one life before incarnations of the next are met */
+/* 2^12 refutations are possible before incarnations of the next start are reached */
+#define STARTS_SHIFT  12
 #define ACTIONS_OTHER 64u
 
 static void forget(struct bw_swim *swim, bw_node node, struct bw_actions *actions)
@@ -35,7 +51,7 @@ static void forget(struct bw_swim *swim, bw_node node, struct bw_actions *action
     if (!bw_swim_members_remove(&swim->members, node))
         return;
     bw_swim_suspicions_end(&swim->suspicions, node);
-    bw_swim_news_drop(&swim->news, node);
+    bw_swim_gossip_drop(&swim->gossip, node);
     for (uint32_t i = swim->relays_count; i > 0; i--)
         if (swim->relays[i - 1].target == node || swim->relays[i - 1].asker == node)
             swim->relays[i - 1] = swim->relays[--swim->relays_count];
@@ -68,7 +84,7 @@ static void start(struct bw_swim *swim, bw_time now)
         return;
     struct bw_swim_update back = {
         .node = swim->self, .incarnation = swim->incarnation, .status = BW_MEMBER_ALIVE};
-    bw_swim_news_add(&swim->news, &back);
+    bw_swim_gossip_add(&swim->gossip, &back);
 }
 
 static bool started(const struct bw_swim *swim)
@@ -76,14 +92,15 @@ static bool started(const struct bw_swim *swim)
     return swim->period_end_ns != BW_TIME_NEVER;
 }
 
-/* HINT and CONFIRMED_DEAD, which speak of a member. */
-static void hear_of(struct bw_swim *swim, const struct bw_event *event, struct bw_actions *actions)
+/* Handles HINT and CONFIRMED_DEAD, which concern a member. */
+static void member_event(struct bw_swim *swim, const struct bw_event *event,
+                         struct bw_actions *actions)
 {
     struct bw_swim_member *member = bw_swim_members_find(&swim->members, event->node);
     if (!member)
-        bw_actions_trace(actions, BW_TRACE_IGNORED_STRANGER, event->node, event->kind, 0);
+        bw_actions_trace(actions, BW_TRACE_IGNORED_NOT_A_MEMBER, event->node, event->kind, 0);
     else if (event->kind == BW_EVENT_HINT)
-        bw_swim_members_hurry(&swim->members, member);
+        bw_swim_members_prioritize(&swim->members, member);
     else if (member->status != BW_MEMBER_DEAD)
         bw_swim_become_dead(swim, member, swim->self, actions);
 }
@@ -99,12 +116,12 @@ static void step(void *self, const struct bw_event *event, struct bw_actions *ac
     else if (event->kind == BW_EVENT_LEAVE)
         forget(swim, event->node, actions);
     else if (event->kind == BW_EVENT_HINT || event->kind == BW_EVENT_CONFIRMED_DEAD)
-        hear_of(swim, event, actions);
+        member_event(swim, event, actions);
     else if (event->kind == BW_EVENT_MESSAGE && started(swim))
         bw_swim_message(swim, event, actions);
     else if (event->kind == BW_EVENT_TIMEOUT && started(swim))
         bw_swim_time_out(swim, event->now, actions);
-    else if (event->kind != BW_EVENT_STOP) /* probes on while the electors hand over */
+    else if (event->kind != BW_EVENT_STOP) /* continues to probe while the electors hand over */
         bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, event->node, event->kind, started(swim));
 }
 
@@ -115,7 +132,7 @@ static bw_time deadline(const void *self)
                        bw_time_min(swim->relay_due_ns, swim->suspicions.earliest_ns));
 }
 
-/* 0 alive, 1..2 suspect as its time runs out, 2 dead. */
+/* 0: alive; 1 to 2: suspect, rising until the suspicion ends; 2: dead. */
 static double level(const void *self, bw_node node, bw_time now)
 {
     const struct bw_swim *swim = self;
@@ -165,10 +182,10 @@ static uint32_t actions_max(const struct bw_detector_config *config)
 
 static int init(void *memory, const struct bw_detector_config *config)
 {
-    bool sound = config->period_ns > 0 && config->ack_ns > 0 &&
+    bool valid = config->period_ns > 0 && config->ack_ns > 0 &&
                  config->ack_ns < config->period_ns && config->suspicion_min >= 0 &&
                  config->suspicion_max >= 1;
-    if (!sound)
+    if (!valid)
         return BW_EINVAL;
     if (config->indirect > BW_SWIM_INDIRECT_MAX)
         return BW_ELIMIT;

@@ -1,17 +1,25 @@
-/* Bully: the highest rank that is alive leads, found by a cascade of elections.
+/* Bully: the highest-ranked live member leads. A cascade of elections finds it.
+ *
+ * - A node that suspects the leader, or that starts, sends ELECTION to all higher-ranked members
+ *   and waits T1 for an OK. Without an OK it leads and sends COORDINATOR to all lower-ranked
+ *   members.
+ * - A node that receives ELECTION from a lower-ranked member answers OK and starts its own
+ *   election, unless one is in progress.
+ * - After an OK a node waits T2 for the announcement, then starts again.
+ *
+ * Model: crash failures, no loss, a known bound on message delay, no pauses.
+ *
+ * Guarantees within the model: one leader, the highest-ranked live member, after (n-r)^2 + n-2
+ * messages for an initiator at rank r.
+ *
+ * Not guaranteed outside the model (partition, pause, late messages): a single leader. When the
+ * fault ends, the highest-ranked one remains.
+ *
+ * Difference from the paper: a leader that receives ELECTION does not start an election. It repeats
+ * its announcement, because no higher-ranked member has contacted it.
  *
  * Source: H. Garcia-Molina, "Elections in a Distributed Computing System", IEEE Trans. Computers
- * C-31(1), 1982, section III. Model: crash failures, no loss, a known bound on message delay, no
- * pauses. A node that suspects the leader, or (re)starts, sends ELECTION to everybody above and
- * waits T1 for an OK; none: it leads and sends COORDINATOR to everybody below. Whoever gets an
- * ELECTION from below answers OK and holds an own election unless one is running. After an OK the
- * announcement is awaited for T2, then it starts again.
- *
- * Guarantees within the model: one leader, the highest live rank, after (n-r)^2 + n-2 messages for
- * an initiator at rank r. Outside it (partition, pause, late messages) there may be two leaders for
- * a while; when the fault is over the highest remains. Where the paper stops the coordinator's
- * reorganisation, a sitting leader that is asked ELECTION repeats its announcement instead of an
- * election of its own: nobody above it has spoken up. */
+ * C-31(1), 1982, section III. */
 #include "core/base/bug.h"
 #include "core/elect/bully/core.h"
 
@@ -54,7 +62,7 @@ bool bw_bully_may_answer(struct bw_bully *self, const struct bw_message *msg,
     if (self->abstains || bw_bully_outranks(self, from, bw_bully_me(self)))
         bw_bully_ignore(self, BW_TRACE_IGNORED_STATE, msg, out);
     else if (decided)
-        bw_bully_tell(self, msg->from, self->leader, self->leader_term, out);
+        bw_bully_send_coordinator(self, msg->from, self->leader, self->leader_term, out);
     else
         return true;
     return false;
@@ -74,7 +82,7 @@ static void on_election(struct bw_bully *self, const struct bw_message *msg, str
 static void on_ok(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     bool mine = self->state == BW_BULLY_ELECTING && msg->term == self->round;
-    /* An OK that comes after T1 still silences the node, although it leads already. */
+    /* Planted bug: an OK that arrives after T1 still counts, although the node leads already. */
     if (!mine && !BW_BUG(bully_late_ok)) {
         bw_bully_ignore(self, BW_TRACE_IGNORED_LATE, msg, out);
         return;
@@ -95,7 +103,7 @@ void bw_bully_cascade_message(struct bw_bully *self, const struct bw_message *ms
         bw_bully_ignore(self, BW_TRACE_IGNORED_STATE, msg, out);
 }
 
-/* T1: nobody above answered. */
+/* T1 has passed without a reply from a higher-ranked member. */
 void bw_bully_cascade_timeout(struct bw_bully *self, struct bw_actions *out)
 {
     bw_bully_lead(self, bw_bully_close_round(self), BW_TO_LOWER, out);

@@ -1,5 +1,6 @@
 /* State, rank, epoch and announcements of the bully family. See core.h. */
 #include "core/elect/bully/core.h"
+#include "core/base/assert.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-#define BELIEF_REFRESHES 10
+#define REFRESHES_MISSED_MAX 10
 
 static const char *const state_names[] = {"normal",   "electing", "waiting", "contacting",
                                           "delaying", "polling",  "stopped"};
@@ -78,7 +79,7 @@ bool bw_bully_ready(const void *memory, bw_node node)
     return node != BW_NODE_NONE && bw_bully_best_other(memory) == node;
 }
 
-/* --- rank ------------------------------------------------------------------------------------ */
+/* ---- rank ---- */
 
 bool bw_bully_outranks(const struct bw_bully *self, const struct bw_member_row *a,
                        const struct bw_member_row *b)
@@ -87,8 +88,8 @@ bool bw_bully_outranks(const struct bw_bully *self, const struct bw_member_row *
         return a->id < b->id;
     if (self->rules->classes && a->ordinary != b->ordinary)
         return b->ordinary;
-    if (self->config.rank == BW_RANK_STABILITY && a->demerits != b->demerits)
-        return a->demerits < b->demerits;
+    if (self->config.rank == BW_RANK_STABILITY && a->penalty != b->penalty)
+        return a->penalty < b->penalty;
     if (a->priority != b->priority)
         return a->priority > b->priority;
     return a->id > b->id;
@@ -112,7 +113,7 @@ bw_node bw_bully_best_other(const struct bw_bully *self)
     return best ? best->id : BW_NODE_NONE;
 }
 
-/* --- epoch ----------------------------------------------------------------------------------- */
+/* ---- epoch ---- */
 
 void bw_bully_adopt(struct bw_bully *self, bw_term term)
 {
@@ -135,7 +136,7 @@ void bw_bully_open_round(struct bw_bully *self, bw_term hint, struct bw_actions 
 
 bw_term bw_bully_close_round(struct bw_bully *self)
 {
-    if (self->round < self->durable.term || self->round <= self->leader_term)
+    if (self->round < self->durable.term || BW_NEVER(self->round <= self->leader_term))
         bw_bully_adopt(self, self->durable.term + 1);
     return self->durable.term;
 }
@@ -145,12 +146,13 @@ void bw_bully_flush(struct bw_bully *self, struct bw_actions *out)
     if (!self->dirty)
         return;
     self->dirty = false;
-    /* The epoch is spoken of but not kept: after a restart the node uses old epochs again. */
+    /* Planted bug: the epoch is sent but not persisted, so a restarted node uses old epochs
+     * again. */
     if (!BW_BUG(bully_epoch_not_durable))
         bw_actions_persist(out, &self->durable);
 }
 
-/* --- speaking -------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 struct bw_message *bw_bully_send(struct bw_bully *self, enum bw_message_kind kind, bw_node to,
                                  bw_term term, struct bw_actions *out)
@@ -158,12 +160,12 @@ struct bw_message *bw_bully_send(struct bw_bully *self, enum bw_message_kind kin
     bw_bully_flush(self, out);
     struct bw_message *msg = bw_actions_send(out, kind, self->config.self, to, term);
     msg->bully.leader = self->failed;
-    msg->bully.demerits = bw_bully_me(self)->demerits;
+    msg->bully.penalty = bw_bully_me(self)->penalty;
     return msg;
 }
 
-void bw_bully_tell(struct bw_bully *self, bw_node to, bw_node leader, bw_term term,
-                   struct bw_actions *out)
+void bw_bully_send_coordinator(struct bw_bully *self, bw_node to, bw_node leader, bw_term term,
+                               struct bw_actions *out)
 {
     struct bw_message *msg = bw_bully_send(self, BW_MSG_COORDINATOR, to, term, out);
     msg->bully.leader = leader;
@@ -171,10 +173,10 @@ void bw_bully_tell(struct bw_bully *self, bw_node to, bw_node leader, bw_term te
         self->rules->attach(self, msg);
 }
 
-void bw_bully_tell_known(struct bw_bully *self, bw_node to, struct bw_actions *out)
+void bw_bully_send_known(struct bw_bully *self, bw_node to, struct bw_actions *out)
 {
     if (self->leader != BW_NODE_NONE && self->leader_term == self->durable.term)
-        bw_bully_tell(self, to, self->leader, self->leader_term, out);
+        bw_bully_send_coordinator(self, to, self->leader, self->leader_term, out);
     else
         bw_bully_send(self, BW_MSG_ALIVE, to, self->durable.term, out);
 }
@@ -187,7 +189,7 @@ void bw_bully_ignore(struct bw_bully *self, enum bw_trace_code code, const struc
                      old ? self->durable.term : self->state);
 }
 
-/* --- becoming -------------------------------------------------------------------------------- */
+/* ---- state changes ---- */
 
 static void enter(struct bw_bully *self, enum bw_bully_state state, bw_time timer,
                   struct bw_actions *out)
@@ -199,7 +201,7 @@ static void enter(struct bw_bully *self, enum bw_bully_state state, bw_time time
     self->passive = false;
 }
 
-/* The only place where the view changes; whoever sees it change is told. */
+/* The only function that changes the known leader; announces each change. */
 static void view(struct bw_bully *self, bw_node leader, bw_term term, enum bw_loss reason,
                  struct bw_actions *out)
 {
@@ -226,16 +228,17 @@ static bw_time refresh_ns(const struct bw_bully *self)
     return period > 0 ? BW_BULLY_REFRESH_PERIODS * period : BW_TIME_NEVER;
 }
 
-/* How long a leader is believed in without a word: ten refreshes, because on a lossy link three are
- * soon lost while the detector sees it alive all the time; if the detector suspects it, only until
- * the detector must have changed its mind (no further suspicion will be told). */
-static bw_time belief_ns(const struct bw_bully *self, bw_node leader)
+/* How long a follower keeps its leader without an announcement: ten refreshes, because a lossy link
+ * soon loses three while the detector still considers the leader alive. If the detector suspects
+ * the leader, only until the detector must have withdrawn a wrong suspicion, because no further
+ * suspicion will be reported. */
+static bw_time keep_leader_ns(const struct bw_bully *self, bw_node leader)
 {
     const struct bw_member_row *row = bw_bully_row(self, leader);
     bw_time period = self->config.period_ns;
     if (row && row->suspect)
         return self->config.announce_ns + 3 * period;
-    return period > 0 ? BELIEF_REFRESHES * refresh_ns(self) + self->config.announce_ns
+    return period > 0 ? REFRESHES_MISSED_MAX * refresh_ns(self) + self->config.announce_ns
                       : BW_TIME_NEVER;
 }
 
@@ -243,7 +246,7 @@ void bw_bully_become_busy(struct bw_bully *self, enum bw_bully_state state, bw_t
                           struct bw_actions *out)
 {
     enter(self, state, bw_time_add(self->now, wait_ns), out);
-    /* Whoever was told that somebody above is alive waits for it for ever. */
+    /* Planted bug: a node that got an OK waits forever for the announcement. */
     if (BW_BUG(bully_t2_never_ends) && state == BW_BULLY_WAITING)
         self->timer = BW_TIME_NEVER;
 }
@@ -261,7 +264,7 @@ void bw_bully_become_follower(struct bw_bully *self, bw_node leader, bw_term ter
 {
     if (self->failed == leader)
         self->failed = BW_NODE_NONE;
-    enter(self, BW_BULLY_NORMAL, bw_time_add(self->now, belief_ns(self, leader)), out);
+    enter(self, BW_BULLY_NORMAL, bw_time_add(self->now, keep_leader_ns(self, leader)), out);
     bw_actions_trace(out, BW_TRACE_LEADER, leader, term, 0);
     view(self, leader, term, BW_LOSS_TAKEN, out);
 }
@@ -271,27 +274,28 @@ void bw_bully_become_leaderless(struct bw_bully *self, enum bw_loss reason, stru
     view(self, BW_NODE_NONE, self->leader_term, reason, out);
 }
 
-void bw_bully_become_retired(struct bw_bully *self, bw_node heir, enum bw_loss reason,
+void bw_bully_become_retired(struct bw_bully *self, bw_node successor, enum bw_loss reason,
                              struct bw_actions *out)
 {
     bool stops = reason == BW_LOSS_SHUT_DOWN;
     bw_bully_become_leaderless(self, reason, out);
-    if (heir != BW_NODE_NONE) {
+    if (successor != BW_NODE_NONE) {
         bw_bully_adopt(self, self->durable.term + 1);
-        struct bw_message *msg = bw_bully_send(self, BW_MSG_NOTICE, heir, self->durable.term, out);
+        struct bw_message *msg =
+            bw_bully_send(self, BW_MSG_NOTICE, successor, self->durable.term, out);
         msg->bully.leader = stops ? self->config.self : BW_NODE_NONE;
     }
-    self->abstains = !stops && heir != BW_NODE_NONE;
+    self->abstains = !stops && successor != BW_NODE_NONE;
     if (stops)
         enter(self, BW_BULLY_STOPPED, BW_TIME_NEVER, out);
     else
         bw_bully_become_busy(self, BW_BULLY_WAITING, self->config.announce_ns, out);
 }
 
-/* --- leading --------------------------------------------------------------------------------- */
+/* ---- leading ---- */
 
-static bool listens(const struct bw_bully *self, const struct bw_member_row *row,
-                    enum bw_bully_audience audience)
+static bool is_in_audience(const struct bw_bully *self, const struct bw_member_row *row,
+                           enum bw_bully_audience audience)
 {
     const struct bw_member_row *me = bw_bully_me(self);
     if (row == me)
@@ -307,13 +311,13 @@ void bw_bully_lead(struct bw_bully *self, bw_term term, enum bw_bully_audience a
     if (self->rules->took_lead)
         self->rules->took_lead(self);
     for (uint32_t i = 0; i < self->members.count; i++)
-        if (listens(self, &self->members.at[i], audience))
-            bw_bully_tell(self, self->members.at[i].id, self->config.self, term, out);
+        if (is_in_audience(self, &self->members.at[i], audience))
+            bw_bully_send_coordinator(self, self->members.at[i].id, self->config.self, term, out);
     self->failed = BW_NODE_NONE;
 }
 
 void bw_bully_lead_again(struct bw_bully *self, bw_term term, struct bw_actions *out)
 {
-    bool all = self->rules->heir || self->rules->lowest || self->rules->appoints;
+    bool all = self->rules->may_succeed || self->rules->lowest || self->rules->appoints;
     bw_bully_lead(self, term, all ? BW_TO_ALL : BW_TO_LOWER, out);
 }

@@ -1,5 +1,6 @@
-/* Events that bully and all its variants handle alike: start and stop, suspicion and trust,
- * membership, commands, and the two messages COORDINATOR and NOTICE. See core.h. */
+/* Events that bully and its variants handle alike: start and stop, suspicion and trust, membership,
+ * commands, and the messages COORDINATOR and NOTICE. See core.h. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/elect/bully/core.h"
 
@@ -13,16 +14,17 @@ static bool busy(const struct bw_bully *self)
     return self->state != BW_BULLY_NORMAL;
 }
 
-/* --- start and stop -------------------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
-/* Demerits: restarts beyond the free ones, less one for each span of uptime that forgives. */
-static uint32_t own_demerits(const struct bw_bully *self)
+/* The flapping penalty: the restarts beyond the free ones, minus one for each forgive_ns of
+ * uptime. */
+static uint32_t own_penalty(const struct bw_bully *self)
 {
-    uint32_t starts = self->durable.starts, free = self->config.demerits_free + 1;
+    uint32_t starts = self->durable.starts, free = self->config.penalty_free + 1;
     bw_time forgive = self->config.forgive_ns;
     uint64_t forgiven = forgive > 0 ? (uint64_t)((self->now - self->started_at) / forgive) : 0;
-    uint32_t demerits = starts > free ? starts - free : 0;
-    return demerits > forgiven ? demerits - (uint32_t)forgiven : 0;
+    uint32_t penalty = starts > free ? starts - free : 0;
+    return penalty > forgiven ? penalty - (uint32_t)forgiven : 0;
 }
 
 bool bw_bully_start(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out)
@@ -30,11 +32,11 @@ bool bw_bully_start(struct bw_bully *self, const struct bw_event *event, struct 
     const struct bw_start *start = event->start;
     self->started_at = event->now;
     self->durable = start->durable;
-    /* Every start looks like the first: a flapping node keeps its rank. */
-    self->durable.starts = BW_BUG(bully_demerits_forgotten) ? 1 : self->durable.starts + 1;
+    /* Planted bug: every start counts as the first, so a flapping node keeps its rank. */
+    self->durable.starts = BW_BUG(bully_penalty_forgotten) ? 1 : self->durable.starts + 1;
     self->dirty = true;
     self->leader_term = start->passive ? self->durable.term : 0;
-    bw_bully_me(self)->demerits = own_demerits(self);
+    bw_bully_me(self)->penalty = own_penalty(self);
     if (!start->passive)
         return true;
     if (start->leader == self->config.self) {
@@ -50,9 +52,9 @@ bool bw_bully_start(struct bw_bully *self, const struct bw_event *event, struct 
 void bw_bully_hand_over(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out)
 {
     bool stop = event->kind == BW_EVENT_STOP;
-    bw_node heir = bw_bully_best_other(self);
+    bw_node successor = bw_bully_best_other(self);
     if (stop) {
-        bw_bully_become_retired(self, bw_bully_leading(self) ? heir : BW_NODE_NONE,
+        bw_bully_become_retired(self, bw_bully_leading(self) ? successor : BW_NODE_NONE,
                                 BW_LOSS_SHUT_DOWN, out);
         return;
     }
@@ -60,18 +62,19 @@ void bw_bully_hand_over(struct bw_bully *self, const struct bw_event *event, str
     if (!bw_bully_leading(self) || (transfer && event->command.node == self->config.self)) {
         bw_actions_trace(out, BW_TRACE_IGNORED_STATE, event->command.node, event->kind,
                          self->state);
-    } else if (transfer && event->command.node != heir) {
-        /* Anybody but the next best would be bullied out of it at once: refused. */
-        bw_actions_trace(out, BW_TRACE_IGNORED_RANK, event->command.node, heir, 0);
+    } else if (transfer && event->command.node != successor) {
+        /* Refused: any member but the next in rank would lose leadership at once. */
+        bw_actions_trace(out, BW_TRACE_IGNORED_RANK, event->command.node, successor, 0);
     } else {
-        bw_actions_trace(out, BW_TRACE_TRANSFER, heir, 0, 0);
-        bw_bully_become_retired(self, heir, transfer ? BW_LOSS_TRANSFERRED : BW_LOSS_RESIGNED, out);
+        bw_actions_trace(out, BW_TRACE_TRANSFER, successor, 0, 0);
+        bw_bully_become_retired(self, successor, transfer ? BW_LOSS_TRANSFERRED : BW_LOSS_RESIGNED,
+                                out);
     }
 }
 
-/* --- suspicion, trust, membership ------------------------------------------------------------ */
+/* ---- suspicion, trust, membership ---- */
 
-/* The leader is gone: somebody else must be found, by us if nobody is at it yet. */
+/* The leader is gone. Starts an election unless one is in progress. */
 static void leader_failed(struct bw_bully *self, bw_node node, struct bw_actions *out)
 {
     self->failed = node;
@@ -87,7 +90,7 @@ static void on_suspect(struct bw_bully *self, bw_node node, struct bw_actions *o
         leader_failed(self, node, out);
 }
 
-static bool hopes_for_an_answer(const struct bw_bully *self)
+static bool awaits_reply(const struct bw_bully *self)
 {
     const struct bw_member_row *me = bw_bully_me(self);
     for (uint32_t i = 0; i < self->members.count; i++) {
@@ -98,12 +101,13 @@ static bool hopes_for_an_answer(const struct bw_bully *self)
     return false;
 }
 
-/* T1 is the time that those above have to answer. When the last of them is known to be dead there
- * is nothing to wait for. A mere suspicion is not enough: it may be slow. */
+/* T1 is the time that the higher-ranked members have to reply. When the last of them is confirmed
+ * dead, there is nothing to wait for. A suspicion is not enough, because the member may only be
+ * slow. */
 static void on_confirmed_dead(struct bw_bully *self, bw_node node, struct bw_actions *out)
 {
     on_suspect(self, node, out);
-    if (self->state == BW_BULLY_ELECTING && !hopes_for_an_answer(self))
+    if (self->state == BW_BULLY_ELECTING && !awaits_reply(self))
         self->timer = self->now;
 }
 
@@ -112,7 +116,7 @@ static void on_trust(struct bw_bully *self, bw_node node, struct bw_actions *out
     if (self->failed == node)
         self->failed = BW_NODE_NONE;
     if (bw_bully_leading(self) && node != self->config.self && bw_bully_row(self, node))
-        bw_bully_tell(self, node, self->config.self, self->leader_term, out);
+        bw_bully_send_coordinator(self, node, self->config.self, self->leader_term, out);
     else if (node == self->leader && !busy(self) && !self->passive)
         bw_bully_become_follower(self, node, self->leader_term, out);
 }
@@ -132,7 +136,7 @@ static void on_join(struct bw_bully *self, const struct bw_event *event, struct 
         return;
     if (self->rules->took_lead)
         self->rules->took_lead(self);
-    bw_bully_tell(self, node, self->config.self, self->leader_term, out);
+    bw_bully_send_coordinator(self, node, self->config.self, self->leader_term, out);
 }
 
 static void on_leave(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out)
@@ -179,23 +183,23 @@ static void on_command(struct bw_bully *self, const struct bw_event *event, stru
     bw_actions_trace(out, BW_TRACE_IGNORED_STATE, command->node, event->kind, self->state);
 }
 
-/* --- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
-bool bw_bully_hear(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
+bool bw_bully_receive(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     struct bw_member_row *row = bw_bully_row(self, msg->from);
     if (!row || msg->from == self->config.self) {
-        bw_bully_ignore(self, BW_TRACE_IGNORED_STRANGER, msg, out);
+        bw_bully_ignore(self, BW_TRACE_IGNORED_NOT_A_MEMBER, msg, out);
         return false;
     }
-    row->demerits = msg->bully.demerits;
+    row->penalty = msg->bully.penalty;
     if (self->failed == msg->from)
         self->failed = BW_NODE_NONE;
     self->passive = false;
     return true;
 }
 
-/* Somebody with a lower rank leads: it is challenged. */
+/* A lower-ranked member leads: challenges it. */
 static void challenge(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     bw_actions_trace(out, BW_TRACE_SPLIT_BRAIN, msg->bully.leader, msg->term, self->leader_term);
@@ -205,19 +209,20 @@ static void challenge(struct bw_bully *self, const struct bw_message *msg, struc
         bw_bully_campaign(self, self->durable.term + 1, out);
 }
 
-/* A claim to an epoch that somebody better leads. Only the claimant is answered: two that disagree
- * about the rank of others would answer each other for ever. */
+/* An announcement for an epoch in which a higher-ranked member leads. Only the claimant gets an
+ * answer. Otherwise two nodes that disagree about the rank of others would answer each other
+ * forever. */
 static void contradict(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     if (bw_bully_leading(self))
         challenge(self, msg, out);
     else if (msg->from == msg->bully.leader)
-        bw_bully_tell_known(self, msg->from, out);
+        bw_bully_send_known(self, msg->from, out);
     else
         bw_bully_ignore(self, BW_TRACE_IGNORED_OLD, msg, out);
 }
 
-/* An announcement that names us. */
+/* An announcement that names this node as leader. */
 static void named(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     if (bw_bully_leading(self) && msg->term == self->leader_term) {
@@ -232,15 +237,17 @@ static void named(struct bw_bully *self, const struct bw_message *msg, struct bw
     }
 }
 
-/* Is this announcement to be followed, given that it is not older than what we know? */
+/* Whether to follow an announcement that is not older than what this node knows. */
 static bool acceptable(const struct bw_bully *self, const struct bw_member_row *leader)
 {
     if (self->abstains || !bw_bully_outranks(self, bw_bully_me(self), leader))
         return true;
-    /* Any claim is believed, also one that ought to be challenged. */
+    /* Planted bug: the node follows every announcement, even of a leader that it should
+     * challenge. */
     if (BW_BUG(bully_lower_coordinator))
         return true;
-    return !bw_bully_leading(self) && self->rules->heir && self->rules->heir(self, leader->id);
+    return !bw_bully_leading(self) && self->rules->may_succeed &&
+           self->rules->may_succeed(self, leader->id);
 }
 
 static void follow(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
@@ -257,12 +264,13 @@ static void follow(struct bw_bully *self, const struct bw_message *msg, struct b
 
 static bool stale(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
-    /* The epoch is not looked at: a delayed announcement of a dead leader is believed. */
+    /* Planted bug: the epoch is not checked, so a delayed announcement of a dead leader is
+     * accepted. */
     if (msg->term >= self->durable.term || BW_BUG(bully_stale_coordinator))
         return false;
     bw_bully_ignore(self, BW_TRACE_IGNORED_OLD, msg, out);
     if (msg->bully.leader == msg->from || msg->bully.leader == self->config.self)
-        bw_bully_tell_known(self, msg->from, out);
+        bw_bully_send_known(self, msg->from, out);
     return true;
 }
 
@@ -275,7 +283,7 @@ static void on_coordinator(struct bw_bully *self, const struct bw_message *msg,
     const struct bw_member_row *row = bw_bully_row(self, leader);
     bw_bully_adopt(self, msg->term);
     if (!row) {
-        bw_bully_ignore(self, BW_TRACE_IGNORED_STRANGER, msg, out);
+        bw_bully_ignore(self, BW_TRACE_IGNORED_NOT_A_MEMBER, msg, out);
         return;
     }
     if (leader == self->config.self) {
@@ -292,7 +300,8 @@ static void on_coordinator(struct bw_bully *self, const struct bw_message *msg,
         challenge(self, msg, out);
 }
 
-/* Told to lead: by the initiator of bully-notify, or by a leader that hands over. */
+/* NOTICE asks this node to lead. It comes from the initiator of bully-notify, or from a leader that
+ * hands over. */
 static void on_notice(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
     bool decided = msg->term <= self->leader_term && self->leader != BW_NODE_NONE;
@@ -304,17 +313,17 @@ static void on_notice(struct bw_bully *self, const struct bw_message *msg, struc
     bw_node failed = msg->bully.leader;
     const struct bw_member_row *from = bw_bully_row(self, msg->from);
     bool tell = failed == BW_NODE_NONE && bw_bully_outranks(self, from, bw_bully_me(self));
-    bool all = self->rules->heir || self->rules->appoints || self->rules->lowest;
+    bool all = self->rules->may_succeed || self->rules->appoints || BW_NEVER(self->rules->lowest);
     self->failed = failed;
     bw_bully_lead(self, msg->term, all ? BW_TO_ALL : BW_TO_LOWER, out);
     if (tell && !all)
-        bw_bully_tell(self, msg->from, self->config.self, msg->term, out);
+        bw_bully_send_coordinator(self, msg->from, self->config.self, msg->term, out);
 }
 
 bool bw_bully_outdated(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
-    bool calm = self->state == BW_BULLY_NORMAL && bw_bully_leading(self);
-    if (msg->kind != BW_MSG_ALIVE || !calm || msg->term <= self->leader_term)
+    bool idle = self->state == BW_BULLY_NORMAL && bw_bully_leading(self);
+    if (msg->kind != BW_MSG_ALIVE || !idle || msg->term <= self->leader_term)
         return false;
     bw_bully_adopt(self, msg->term);
     bw_bully_lead_again(self, self->durable.term + 1, out);
@@ -323,7 +332,7 @@ bool bw_bully_outdated(struct bw_bully *self, const struct bw_message *msg, stru
 
 static void on_message(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)
 {
-    if (!bw_bully_hear(self, msg, out))
+    if (!bw_bully_receive(self, msg, out))
         return;
     if (msg->kind == BW_MSG_COORDINATOR)
         on_coordinator(self, msg, out);
@@ -333,14 +342,14 @@ static void on_message(struct bw_bully *self, const struct bw_message *msg, stru
         self->rules->message(self, msg, out);
 }
 
-/* --- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static void refresh(struct bw_bully *self, struct bw_actions *out)
 {
     for (uint32_t i = 0; i < self->members.count; i++) {
         const struct bw_member_row *row = &self->members.at[i];
         if (row->id != self->config.self && !row->suspect)
-            bw_bully_tell(self, row->id, self->config.self, self->leader_term, out);
+            bw_bully_send_coordinator(self, row->id, self->config.self, self->leader_term, out);
     }
     self->timer = bw_time_add(self->now, BW_BULLY_REFRESH_PERIODS * self->config.period_ns);
 }
@@ -366,7 +375,8 @@ static void on_timeout(struct bw_bully *self, struct bw_actions *out)
     bw_bully_campaign(self, 0, out);
 }
 
-/* A node that knows no leader and runs no election starts one soon, unless it was told to wait. */
+/* A node without a leader and without an election starts one soon, unless it was started
+ * passively. */
 static void settle(struct bw_bully *self, struct bw_actions *out)
 {
     if (self->state == BW_BULLY_NORMAL && !self->passive && self->leader == BW_NODE_NONE &&
@@ -416,7 +426,7 @@ static void dispatch(struct bw_bully *self, const struct bw_event *event, struct
     case BW_EVENT_STOP:
         bw_bully_hand_over(self, event, out);
         return;
-    case BW_EVENT_SEND_FAILED: /* proves nothing: T1 decides, as in the paper */
+    case BW_EVENT_SEND_FAILED: /* not proof of a crash: T1 decides, as in the paper */
     case BW_EVENT_PERSISTED:
         break;
     }
@@ -432,7 +442,7 @@ void bw_bully_step(void *memory, const struct bw_event *event, struct bw_actions
         return;
     }
     if (self->config.rank == BW_RANK_STABILITY && event->kind != BW_EVENT_START)
-        bw_bully_me(self)->demerits = own_demerits(self);
+        bw_bully_me(self)->penalty = own_penalty(self);
     dispatch(self, event, out);
     settle(self, out);
 }

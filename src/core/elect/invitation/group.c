@@ -1,5 +1,6 @@
 /* Groups: memory, lists of members and of other coordinators, states. */
 #include "core/elect/invitation/group.h"
+#include "core/base/assert.h"
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
@@ -56,18 +57,17 @@ bool bw_group_coordinates(const struct bw_group *v)
     return v->state == BW_GROUP_COORDINATING;
 }
 
-/* Members that are thought alive, the coordinator included. */
 uint32_t bw_group_size(const struct bw_group *v)
 {
     uint32_t size = 1;
     for (uint32_t i = 0; bw_group_coordinates(v) && i < v->up_count; i++) {
         const struct bw_member_row *row = bw_members_find(&v->members, v->up[i].id);
-        size += row && !row->suspect;
+        size += BW_ALWAYS(row) && !row->suspect;
     }
     return size;
 }
 
-struct bw_group_mate *bw_group_find_mate(const struct bw_group *v, bw_node id)
+struct bw_group_peer *bw_group_find_peer(const struct bw_group *v, bw_node id)
 {
     for (uint32_t i = 0; i < v->up_count; i++)
         if (v->up[i].id == id)
@@ -75,21 +75,21 @@ struct bw_group_mate *bw_group_find_mate(const struct bw_group *v, bw_node id)
     return NULL;
 }
 
-void bw_group_drop_mate(struct bw_group *v, bw_node id)
+void bw_group_drop_peer(struct bw_group *v, bw_node id)
 {
-    struct bw_group_mate *mate = bw_group_find_mate(v, id);
-    if (mate)
-        *mate = v->up[--v->up_count];
+    struct bw_group_peer *peer = bw_group_find_peer(v, id);
+    if (peer)
+        *peer = v->up[--v->up_count];
 }
 
-struct bw_group_mate *bw_group_add_mate(struct bw_group *v, bw_node id)
+struct bw_group_peer *bw_group_add_peer(struct bw_group *v, bw_node id)
 {
-    struct bw_group_mate *mate = bw_group_find_mate(v, id);
-    if (!mate && v->up_count < v->members.cap) {
-        mate = &v->up[v->up_count++];
-        *mate = (struct bw_group_mate){.id = id, .look = v->look};
+    struct bw_group_peer *peer = bw_group_find_peer(v, id);
+    if (!peer && BW_ALWAYS(v->up_count < v->members.cap)) {
+        peer = &v->up[v->up_count++];
+        *peer = (struct bw_group_peer){.id = id, .check = v->check};
     }
-    return mate;
+    return peer;
 }
 
 struct bw_group_other *bw_group_find_other(const struct bw_group *v, bw_node id)
@@ -110,12 +110,12 @@ struct bw_group_other *bw_group_add_other(struct bw_group *v, bw_node id)
     return other;
 }
 
-/* ---- waiting for answers ---- */
+/* ---- waiting for replies ---- */
 
 void bw_group_await(struct bw_group *v, bw_time now)
 {
     v->answer_at = v->next_at = now + v->answer_ns;
-    v->patience_at = now + BW_GROUP_PATIENCE * v->answer_ns;
+    v->timeout_at = now + BW_GROUP_ANSWER_TIMES * v->answer_ns;
 }
 
 static bool awaited(const struct bw_group *v, const struct bw_member_row *row)
@@ -135,7 +135,7 @@ bool bw_group_awaits(const struct bw_group *v)
     return awaits && !BW_BUG(invitation_hasty);
 }
 
-void bw_group_hurry(struct bw_group *v, bw_time now)
+void bw_group_shorten_wait(struct bw_group *v, bw_time now)
 {
     bool waits = v->phase == BW_GROUP_ASKING || v->phase == BW_GROUP_INVITING;
     if (bw_group_coordinates(v) && waits && !bw_group_awaits(v))
@@ -145,20 +145,20 @@ void bw_group_hurry(struct bw_group *v, bw_time now)
 void bw_group_answered(struct bw_group *v, bw_node id, bw_time now)
 {
     struct bw_member_row *row = bw_members_find(&v->members, id);
-    if (row)
+    if (BW_ALWAYS(row))
         row->answered = true;
-    bw_group_hurry(v, now);
+    bw_group_shorten_wait(v, now);
 }
 
-bw_time bw_group_share(struct bw_group *v, bw_time span)
+bw_time bw_group_random_share(struct bw_group *v, bw_time span)
 {
     return bw_rng_between(&v->rng, 0, span);
 }
 
-/* ---- out ---- */
+/* ---- messages ---- */
 
-struct bw_message *bw_group_say(const struct bw_group *v, enum bw_message_kind kind, bw_node to,
-                                struct bw_actions *actions)
+struct bw_message *bw_group_send(const struct bw_group *v, enum bw_message_kind kind, bw_node to,
+                                 struct bw_actions *actions)
 {
     struct bw_message *msg = bw_actions_send(actions, kind, v->self, to, v->counter);
     msg->group.leader = v->leader;
@@ -166,8 +166,8 @@ struct bw_message *bw_group_say(const struct bw_group *v, enum bw_message_kind k
     return msg;
 }
 
-static void tell(const struct bw_group *v, bw_node leader, enum bw_loss reason,
-                 struct bw_actions *actions)
+static void announce_leader(const struct bw_group *v, bw_node leader, enum bw_loss reason,
+                            struct bw_actions *actions)
 {
     bool leads = leader == v->self;
     struct bw_announcement a = {.leader = leader,
@@ -180,7 +180,8 @@ static void tell(const struct bw_group *v, bw_node leader, enum bw_loss reason,
 
 static void persist(struct bw_group *v, struct bw_actions *actions)
 {
-    if (!BW_BUG(invitation_counter_not_durable)) /* a restarted node's group has an old number */
+    /* otherwise planted bug: the group of a restarted node has an old counter */
+    if (!BW_BUG(invitation_counter_not_durable))
         bw_actions_persist(actions, &v->durable);
 }
 
@@ -193,29 +194,28 @@ static void set_state(struct bw_group *v, enum bw_group_state state, struct bw_a
     v->state = state;
 }
 
-/* Whoever was known to lead no longer is. */
-static void let_go(struct bw_group *v, enum bw_loss reason, struct bw_actions *actions)
+/* The known leader no longer leads, as far as this node knows. */
+static void drop_leader(struct bw_group *v, enum bw_loss reason, struct bw_actions *actions)
 {
     bool led = bw_group_coordinates(v) && v->claimed;
     if (led)
         bw_actions_trace(actions, BW_TRACE_STEP_DOWN, v->self, v->counter, (uint64_t)reason);
     if (led || v->state == BW_GROUP_MEMBER)
-        tell(v, BW_NODE_NONE, led ? reason : BW_LOSS_NONE, actions);
+        announce_leader(v, BW_NODE_NONE, led ? reason : BW_LOSS_NONE, actions);
     v->claimed = false;
 }
 
-/* A fresh group of one, with a number never used before. */
 void bw_group_become_coordinator(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
-    let_go(v, BW_LOSS_NONE, actions);
+    drop_leader(v, BW_LOSS_NONE, actions);
     v->counter = ++v->durable.term;
     persist(v, actions);
     v->leader = v->self;
     v->up_count = v->others_count = 0;
     v->lost = BW_NODE_NONE;
     set_state(v, BW_GROUP_COORDINATING, actions);
-    v->phase = BW_GROUP_RESTING;
-    v->next_at = now + bw_group_share(v, v->answer_ns);
+    v->phase = BW_GROUP_PAUSING;
+    v->next_at = now + bw_group_random_share(v, v->answer_ns);
 }
 
 void bw_group_recover(struct bw_group *v, bw_time now, struct bw_actions *actions)
@@ -230,7 +230,7 @@ void bw_group_recover(struct bw_group *v, bw_time now, struct bw_actions *action
 void bw_group_become_joining(struct bw_group *v, bw_node leader, bw_term counter, bw_time now,
                              struct bw_actions *actions)
 {
-    let_go(v, BW_LOSS_TAKEN, actions);
+    drop_leader(v, BW_LOSS_TAKEN, actions);
     v->leader = leader;
     v->counter = counter;
     v->up_count = v->others_count = 0;
@@ -239,34 +239,35 @@ void bw_group_become_joining(struct bw_group *v, bw_node leader, bw_term counter
         persist(v, actions);
     }
     set_state(v, BW_GROUP_JOINING, actions);
-    v->next_at = now + v->join_ns + bw_group_share(v, v->answer_ns);
+    v->next_at = now + v->join_ns + bw_group_random_share(v, v->answer_ns);
 }
 
 void bw_group_become_member(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     set_state(v, BW_GROUP_MEMBER, actions);
     v->asks = 0;
-    v->next_at = now + BW_GROUP_ASK_PERIODS * v->period_ns + bw_group_share(v, v->period_ns / 2);
+    v->next_at =
+        now + BW_GROUP_ASK_PERIODS * v->period_ns + bw_group_random_share(v, v->period_ns / 2);
     bw_actions_trace(actions, BW_TRACE_LEADER, v->leader, v->counter, 0);
-    tell(v, v->leader, BW_LOSS_NONE, actions);
+    announce_leader(v, v->leader, BW_LOSS_NONE, actions);
 }
 
 void bw_group_become_handing(struct bw_group *v, enum bw_loss reason, bw_time now,
                              struct bw_actions *actions)
 {
-    let_go(v, reason, actions);
+    drop_leader(v, reason, actions);
     set_state(v, BW_GROUP_HANDING, actions);
-    v->next_at = now + v->join_ns + bw_group_share(v, v->answer_ns);
+    v->next_at = now + v->join_ns + bw_group_random_share(v, v->answer_ns);
 }
 
 void bw_group_become_stopped(struct bw_group *v, struct bw_actions *actions)
 {
-    let_go(v, BW_LOSS_SHUT_DOWN, actions);
+    drop_leader(v, BW_LOSS_SHUT_DOWN, actions);
     set_state(v, BW_GROUP_STOPPED, actions);
     v->next_at = BW_TIME_NEVER;
 }
 
-/* Nobody else is there to lead this group, as far as one look could tell. */
+/* One check found no other node that leads this group. */
 void bw_group_claim(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     if (v->claimed)
@@ -274,5 +275,5 @@ void bw_group_claim(struct bw_group *v, bw_time now, struct bw_actions *actions)
     v->claimed = true;
     v->act_from = now;
     bw_actions_trace(actions, BW_TRACE_WON, v->self, v->counter, 0);
-    tell(v, v->self, BW_LOSS_NONE, actions);
+    announce_leader(v, v->self, BW_LOSS_NONE, actions);
 }

@@ -1,61 +1,71 @@
-/* Invitation: live nodes form groups, each with a coordinator; groups that can talk merge.
+/* Invitation: live nodes form groups, each with a coordinator. Groups that can reach each other
+ * merge.
+ *
+ * A group is (coordinator, counter). The counter is durable, so that a group of a restarted node is
+ * never mistaken for an older one.
+ * - A coordinator sends AreYouCoordinator to all every period. If others answer yes, it waits in
+ *   proportion to its distance from the highest of them, plus a random share. Then it invites them.
+ * - An invited coordinator that yields forwards the invitation to its members, and all of them
+ *   accept. The inviter ends its wait by sending READY to those that accepted. Members know their
+ *   leader from READY on.
+ * - A member sends AreYouThere from time to time. On "no", on silence, or on the detector's
+ *   suspicion it recovers into a new group of its own.
+ *
+ * Differences from the paper:
+ * - Of two merging groups, one that has a leader stays, rather than one that is still forming;
+ *   otherwise the larger one stays. Only the other group changes, so the staying group keeps its
+ *   counter and continues to work. If the invited group stays, it invites the inviter back. Among
+ *   equals the inviter stays; if both invite each other, the higher id stays.
+ * - An invited node that is not a coordinator answers with the id of its leader, which is invited
+ *   instead.
+ * - A node that has recovered checks once for other groups before it claims to lead its group of
+ *   one. So a crash does not make all nodes leaders for an instant.
+ *
+ * Waiting for replies. The wait ends after the answer time if all members that are not suspected
+ * have replied. Otherwise it ends when they have, and at the latest after BW_GROUP_ANSWER_TIMES
+ * answer times. So on a network that is slower than configured, no node claims to lead because the
+ * replies of others are late. A reply carries the number of the check that it answers. A reply to
+ * an earlier check shows nothing about a member that has joined since.
+ *
+ * Model: nodes crash, pause and restart; links lose and delay; partitions.
+ *
+ * Guarantees: one coordinator per group, and all nodes that can reach each other end in one group.
+ *
+ * Not guaranteed: a single leader. There is one for each group that cannot reach the others; the
+ * quorum guard lets only one of them act. Without a detector, AreYouThere notices a dead
+ * coordinator.
  *
  * Source: H. Garcia-Molina, "Elections in a distributed computing system", IEEE Trans. Computers
- * C-31(1), 1982, section V. A group is (coordinator, counter); the counter is durable, so no group
- * of a restarted node is taken for an older one.
- *   - A coordinator asks every period AreYouCoordinator. If others say yes it waits in proportion
- *     to the distance to the highest of them (plus a random share), then invites them.
- *   - An invited coordinator that yields passes the invitation on to its members; all of them
- *     accept; the inviter ends its wait with READY to those that did. Members know their leader
- *     from READY on.
- *   - A member asks AreYouThere from time to time. "No", silence, or the detector's suspicion: it
- *     recovers into a fresh group of its own.
- *
- * Where this differs from the paper, after the algorithms page: of two merging groups the one that
- * has a leader stays before one that is still forming, then the larger, and only the other group is
- * told, so the staying group keeps its number and goes on working; the inviter of a group that
- * stays is invited back; among equals the inviter stays, and of two that invite each other the
- * higher id. An invited node that is no coordinator answers with its leader's id, who is invited
- * instead. A node that has recovered looks around once before it claims to lead its group of one,
- * so that a crash does not make everybody a leader for an instant.
- *
- * A wait for answers ends after the answer time if all who are thought alive have answered, and
- * otherwise when they have, after BW_GROUP_PATIENCE answer times at the latest: on a network that
- * is slower than it was said to be nobody claims to lead because it has not heard the others yet.
- * An answer names the look that it answers; one of an earlier look tells nothing about a mate that
- * has joined since.
- *
- * Model: nodes crash, pause and restart; links lose, delay and split. Guaranteed: one coordinator
- * per group, and all nodes that can talk to each other end in one group. Not promised: one leader.
- * Many at once are legal, one for each group that cannot reach the others (the quorum guard lets
- * only one of them act). Without a detector a dead coordinator is noticed by AreYouThere. */
+ * C-31(1), 1982, section V. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/elect/invitation/group.h"
 
 static const char *const state_names[] = {"idle",    "coordinator",  "member",
                                           "joining", "handing-over", "stopped"};
 
-/* ---- a coordinator looks for others ---- */
+/* ---- a coordinator checks for other groups ---- */
 
-static void rest(struct bw_group *v, bw_time now, struct bw_actions *actions)
+static void pause_checks(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     bw_group_claim(v, now, actions);
-    v->phase = BW_GROUP_RESTING;
+    v->phase = BW_GROUP_PAUSING;
     v->others_count = 0;
-    v->next_at = now + v->period_ns + bw_group_share(v, v->period_ns / 4);
+    v->next_at = now + v->period_ns + bw_group_random_share(v, v->period_ns / 4);
 }
 
-static void look_around(struct bw_group *v, bw_time now, struct bw_actions *actions)
+static void check_for_groups(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     v->phase = BW_GROUP_ASKING;
     v->others_count = 0;
-    v->look++;
+    v->check++;
     bw_group_await(v, now);
     for (uint32_t i = 0; i < v->members.count; i++) {
         struct bw_member_row *row = &v->members.at[i];
         row->answered = row->id == v->self;
         if (!row->answered)
-            bw_group_say(v, BW_MSG_ARE_YOU_COORDINATOR, row->id, actions)->group.counter = v->look;
+            bw_group_send(v, BW_MSG_ARE_YOU_COORDINATOR, row->id, actions)->group.counter =
+                v->check;
     }
 }
 
@@ -67,7 +77,7 @@ static void invite(struct bw_group *v, bw_node whom, struct bw_actions *actions)
         return;
     other->invited = true;
     row->answered = false;
-    bw_group_say(v, BW_MSG_INVITATION, whom, actions)->flags = v->claimed ? BW_FLAG_YES : 0;
+    bw_group_send(v, BW_MSG_INVITATION, whom, actions)->flags = v->claimed ? BW_FLAG_YES : 0;
 }
 
 static void open_invitation(struct bw_group *v, bw_time now, struct bw_actions *actions)
@@ -79,7 +89,7 @@ static void open_invitation(struct bw_group *v, bw_time now, struct bw_actions *
         invite(v, v->others[i].id, actions);
 }
 
-/* The highest goes first; the others wait in proportion to their distance from it. */
+/* The highest coordinator invites at once; each other one waits in proportion to its distance. */
 static void delay_invitation(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     uint32_t highest = 0;
@@ -95,34 +105,35 @@ static void delay_invitation(struct bw_group *v, bw_time now, struct bw_actions 
         return;
     }
     v->phase = BW_GROUP_DELAYING;
-    v->next_at = now + (bw_time)(highest - own) * v->answer_ns + bw_group_share(v, v->answer_ns);
+    v->next_at =
+        now + (bw_time)(highest - own) * v->answer_ns + bw_group_random_share(v, v->answer_ns);
 }
 
 static void close_invitation(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
     for (uint32_t i = 0; i < v->up_count; i++) {
-        if (!v->up[i].told)
-            bw_group_say(v, BW_MSG_READY, v->up[i].id, actions);
-        v->up[i].told = true;
+        if (!v->up[i].ready_sent)
+            bw_group_send(v, BW_MSG_READY, v->up[i].id, actions);
+        v->up[i].ready_sent = true;
     }
-    rest(v, now, actions);
+    pause_checks(v, now, actions);
 }
 
 static void coordinator_timeout(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
-    if (now < v->patience_at && bw_group_awaits(v)) {
-        v->next_at = v->patience_at;
+    if (now < v->timeout_at && bw_group_awaits(v)) {
+        v->next_at = v->timeout_at;
         return;
     }
     switch (v->phase) {
-    case BW_GROUP_RESTING:
-        look_around(v, now, actions);
+    case BW_GROUP_PAUSING:
+        check_for_groups(v, now, actions);
         break;
     case BW_GROUP_ASKING:
         if (v->others_count > 0)
             delay_invitation(v, now, actions);
         else
-            rest(v, now, actions);
+            pause_checks(v, now, actions);
         break;
     case BW_GROUP_DELAYING:
         open_invitation(v, now, actions);
@@ -133,16 +144,16 @@ static void coordinator_timeout(struct bw_group *v, bw_time now, struct bw_actio
     }
 }
 
-/* ---- a member looks after its coordinator ---- */
+/* ---- a member checks its coordinator ---- */
 
 static void ask_leader(struct bw_group *v, bw_time now, struct bw_actions *actions)
 {
-    if (v->asks == BW_GROUP_PATIENCE) {
+    if (v->asks == BW_GROUP_ANSWER_TIMES) {
         bw_group_recover(v, now, actions);
         return;
     }
     v->asks++;
-    bw_group_say(v, BW_MSG_ARE_YOU_THERE, v->leader, actions);
+    bw_group_send(v, BW_MSG_ARE_YOU_THERE, v->leader, actions);
     v->next_at = now + v->answer_ns;
 }
 
@@ -154,7 +165,7 @@ static void on_timeout(struct bw_group *v, bw_time now, struct bw_actions *actio
         coordinator_timeout(v, now, actions);
     else if (v->state == BW_GROUP_MEMBER)
         ask_leader(v, now, actions);
-    else if (v->state == BW_GROUP_JOINING || v->state == BW_GROUP_HANDING)
+    else if (v->state == BW_GROUP_JOINING || BW_ALWAYS(v->state == BW_GROUP_HANDING))
         bw_group_become_coordinator(v, now, actions);
 }
 
@@ -174,22 +185,23 @@ static bool same_group(const struct bw_group *v, const struct bw_message *msg)
 static void on_question(struct bw_group *v, const struct bw_message *msg,
                         struct bw_actions *actions)
 {
-    struct bw_message *answer = bw_group_say(v, BW_MSG_COORDINATOR_ANSWER, msg->from, actions);
+    struct bw_message *answer = bw_group_send(v, BW_MSG_COORDINATOR_ANSWER, msg->from, actions);
     answer->flags = bw_group_coordinates(v) ? BW_FLAG_YES : 0;
     answer->group.counter = msg->group.counter;
 }
 
-/* It may have gone its own way; what it said before it joined us does not tell that. */
-static void look_after_mate(struct bw_group *v, const struct bw_message *msg)
+/* The member may have left our group. A reply from before it joined us does not show that. */
+static void check_peer(struct bw_group *v, const struct bw_message *msg)
 {
-    const struct bw_group_mate *mate = bw_group_find_mate(v, msg->from);
-    bool since = mate && msg->group.counter == v->look &&
-                 (mate->look < v->look || BW_BUG(invitation_believes_old_answers));
+    const struct bw_group_peer *peer = bw_group_find_peer(v, msg->from);
+    bool since = peer && msg->group.counter == v->check &&
+                 (peer->check < v->check || BW_BUG(invitation_believes_old_answers));
     if (since && !same_group(v, msg))
-        bw_group_drop_mate(v, msg->from);
+        bw_group_drop_peer(v, msg->from);
 }
 
-/* To our question: another coordinator. To our invitation: "ask my leader". */
+/* A reply to our question: whether the sender is a coordinator. A reply to our invitation: "ask my
+ * leader". */
 static void on_answer(struct bw_group *v, const struct bw_message *msg, bw_time now,
                       struct bw_actions *actions)
 {
@@ -202,12 +214,12 @@ static void on_answer(struct bw_group *v, const struct bw_message *msg, bw_time 
     }
     bool asking = v->phase == BW_GROUP_ASKING;
     if (asking)
-        look_after_mate(v, msg);
+        check_peer(v, msg);
     if (yes && asking)
         bw_group_add_other(v, msg->from);
     else if (!yes && !asking && leader != v->self && !bw_group_find_other(v, leader))
         invite(v, leader, actions);
-    if (asking ? msg->group.counter == v->look : !yes)
+    if (asking ? msg->group.counter == v->check : !yes)
         bw_group_answered(v, msg->from, now);
 }
 
@@ -215,7 +227,7 @@ static void accept(struct bw_group *v, const struct bw_message *msg, bw_time now
                    struct bw_actions *actions)
 {
     for (uint32_t i = 0; bw_group_coordinates(v) && i < v->up_count; i++) {
-        if (v->up[i].id == msg->group.leader)
+        if (BW_NEVER(v->up[i].id == msg->group.leader))
             continue;
         struct bw_message *on =
             bw_actions_send(actions, BW_MSG_INVITATION, v->self, v->up[i].id, msg->term);
@@ -223,11 +235,11 @@ static void accept(struct bw_group *v, const struct bw_message *msg, bw_time now
         on->group = msg->group;
     }
     bw_group_become_joining(v, msg->group.leader, msg->term, now, actions);
-    bw_group_say(v, BW_MSG_ACCEPT, v->leader, actions);
+    bw_group_send(v, BW_MSG_ACCEPT, v->leader, actions);
 }
 
-/* Of two groups the one that has a leader stays; of two such, or of none, the larger; of equals
- * the inviter; of two that invite each other the higher id. */
+/* Of two groups, the one that has a leader stays. If both or neither have one, the larger stays.
+ * Among equals the inviter stays; if both invite each other, the higher id stays. */
 static bool yields(const struct bw_group *v, const struct bw_message *msg)
 {
     uint32_t own = bw_group_size(v);
@@ -246,7 +258,7 @@ static void coordinator_invited(struct bw_group *v, const struct bw_message *msg
                                 struct bw_actions *actions)
 {
     const struct bw_group_other *other = bw_group_find_other(v, msg->group.leader);
-    bw_group_drop_mate(v, msg->group.leader);
+    bw_group_drop_peer(v, msg->group.leader);
     if (yields(v, msg))
         accept(v, msg, now, actions);
     else if (!other || !other->invited)
@@ -260,11 +272,11 @@ static void member_invited(struct bw_group *v, const struct bw_message *msg, bw_
 {
     bool forwarded = (msg->flags & BW_FLAG_FORWARDED) && msg->from == v->leader;
     bool handed = (msg->flags & BW_FLAG_TRANSFER) && msg->group.counter == v->counter;
-    bool reborn = msg->group.leader == v->leader && msg->term > v->counter;
-    if (forwarded || handed || reborn)
+    bool restarted = msg->group.leader == v->leader && msg->term > v->counter;
+    if (forwarded || handed || restarted)
         accept(v, msg, now, actions);
     else if (!same_group(v, msg))
-        bw_group_say(v, BW_MSG_COORDINATOR_ANSWER, msg->from, actions);
+        bw_group_send(v, BW_MSG_COORDINATOR_ANSWER, msg->from, actions);
 }
 
 static void on_invitation(struct bw_group *v, const struct bw_message *msg, bw_time now,
@@ -286,21 +298,22 @@ static void on_invitation(struct bw_group *v, const struct bw_message *msg, bw_t
 static void on_accept(struct bw_group *v, const struct bw_message *msg, bw_time now,
                       struct bw_actions *actions)
 {
-    struct bw_group_mate *mate =
-        bw_group_coordinates(v) && same_group(v, msg) ? bw_group_add_mate(v, msg->from) : NULL;
-    if (!mate) {
+    struct bw_group_peer *peer =
+        bw_group_coordinates(v) && same_group(v, msg) ? bw_group_add_peer(v, msg->from) : NULL;
+    if (!peer) {
         ignore(v, BW_TRACE_IGNORED_LATE, msg, actions);
         return;
     }
-    mate->told = v->phase != BW_GROUP_INVITING;
-    if (mate->told)
-        bw_group_say(v, BW_MSG_READY, msg->from, actions);
+    peer->ready_sent = v->phase != BW_GROUP_INVITING;
+    if (peer->ready_sent)
+        bw_group_send(v, BW_MSG_READY, msg->from, actions);
     else
         bw_group_answered(v, msg->from, now);
 }
 
-/* Of our leader; or of the one that we have just recovered from, because its work is known to be
- * dead: what it says when it hands over may come behind that. */
+/* Whether READY hands over leadership to us. It comes from our leader, or from the leader that we
+ * have just recovered from because its work is known to be dead: its hand-over may arrive after
+ * that report. */
 static bool handed_to_us(const struct bw_group *v, const struct bw_message *msg)
 {
     bool lost = bw_group_coordinates(v) && !v->claimed && v->up_count == 0 &&
@@ -311,7 +324,7 @@ static bool handed_to_us(const struct bw_group *v, const struct bw_message *msg)
     return (msg->flags & BW_FLAG_TRANSFER) && (lost || ours);
 }
 
-/* A new number, and everybody of the old one is invited. */
+/* Takes a new counter and invites all members of the old group. */
 static void inherit(struct bw_group *v, const struct bw_message *msg, bw_time now,
                     struct bw_actions *actions)
 {
@@ -324,7 +337,7 @@ static void inherit(struct bw_group *v, const struct bw_message *msg, bw_time no
     for (uint32_t i = 0; i < msg->items && i < v->members.count; i++) {
         if (list[i] == v->self || !bw_members_find(&v->members, list[i]))
             continue;
-        struct bw_message *on = bw_group_say(v, BW_MSG_INVITATION, list[i], actions);
+        struct bw_message *on = bw_group_send(v, BW_MSG_INVITATION, list[i], actions);
         on->flags = BW_FLAG_TRANSFER | BW_FLAG_YES;
         on->group.counter = msg->term;
     }
@@ -333,8 +346,9 @@ static void inherit(struct bw_group *v, const struct bw_message *msg, bw_time no
 static void on_ready(struct bw_group *v, const struct bw_message *msg, bw_time now,
                      struct bw_actions *actions)
 {
-    bool same = (same_group(v, msg) && msg->from == v->leader) ||
-                BW_BUG(invitation_takes_foreign_ready); /* READY of a group it never joined */
+    /* planted bug: READY of a group that the node never joined */
+    bool same =
+        (same_group(v, msg) && msg->from == v->leader) || BW_BUG(invitation_takes_foreign_ready);
     if (handed_to_us(v, msg)) {
         inherit(v, msg, now, actions);
     } else if (same && v->state == BW_GROUP_JOINING) {
@@ -352,7 +366,7 @@ static void on_are_you_there(struct bw_group *v, const struct bw_message *msg,
                              struct bw_actions *actions)
 {
     bool yes = bw_group_coordinates(v) && same_group(v, msg) &&
-               (bw_group_find_mate(v, msg->from) || BW_BUG(invitation_knows_everybody));
+               (bw_group_find_peer(v, msg->from) || BW_BUG(invitation_knows_everybody));
     struct bw_message *answer =
         bw_actions_send(actions, BW_MSG_THERE_ANSWER, v->self, msg->from, msg->term);
     answer->flags = yes ? BW_FLAG_YES : 0;
@@ -371,15 +385,16 @@ static void on_there_answer(struct bw_group *v, const struct bw_message *msg, bw
         return;
     }
     v->asks = 0;
-    v->next_at = now + BW_GROUP_ASK_PERIODS * v->period_ns + bw_group_share(v, v->period_ns / 2);
+    v->next_at =
+        now + BW_GROUP_ASK_PERIODS * v->period_ns + bw_group_random_share(v, v->period_ns / 2);
 }
 
 static void on_message(struct bw_group *v, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
-    if (!bw_members_find(&v->members, msg->from) ||
+    if (msg->from == v->self || !bw_members_find(&v->members, msg->from) ||
         (msg->group.leader && !bw_members_find(&v->members, msg->group.leader))) {
-        ignore(v, BW_TRACE_IGNORED_STRANGER, msg, actions);
+        ignore(v, BW_TRACE_IGNORED_NOT_A_MEMBER, msg, actions);
         return;
     }
     switch (msg->kind) {
@@ -427,13 +442,13 @@ static void on_member(struct bw_group *v, const struct bw_event *event, struct b
     }
     bw_members_apply(&v->members, event);
     if (event->kind == BW_EVENT_LEAVE)
-        bw_group_drop_mate(v, event->node);
+        bw_group_drop_peer(v, event->node);
     if (event->kind != BW_EVENT_TRUST && event->kind != BW_EVENT_JOIN)
         on_leader_gone(v, event->node, event->now, actions);
-    bw_group_hurry(v, event->now);
+    bw_group_shorten_wait(v, event->now);
 }
 
-/* A member's question or acceptance that cannot reach the coordinator. */
+/* A member's question or acceptance did not reach the coordinator. */
 static void on_send_failed(struct bw_group *v, const struct bw_event *event,
                            struct bw_actions *actions)
 {
@@ -443,42 +458,43 @@ static void on_send_failed(struct bw_group *v, const struct bw_event *event,
         on_leader_gone(v, msg->to, event->now, actions);
 }
 
-/* To `heir`, with the list of those it shall invite. */
-static void hand_over(struct bw_group *v, bw_node heir, bool stay, struct bw_actions *actions)
+/* Hands over to `successor`, with the list of members to invite. */
+static void hand_over(struct bw_group *v, bw_node successor, bool stay, struct bw_actions *actions)
 {
-    struct bw_message *msg = bw_group_say(v, BW_MSG_READY, heir, actions);
+    struct bw_message *msg = bw_group_send(v, BW_MSG_READY, successor, actions);
     uint32_t count = 0;
     for (uint32_t i = 0; i < v->up_count; i++)
-        if (v->up[i].id != heir)
+        if (v->up[i].id != successor)
             v->list[count++] = v->up[i].id;
-    if (stay && count < v->members.cap)
+    if (stay && BW_ALWAYS(count < v->members.cap))
         v->list[count++] = v->self;
     msg->flags = BW_FLAG_TRANSFER;
     msg->items = count;
     msg->data = v->list;
 }
 
-/* The highest mate thought alive, or none. */
-static bw_node heir_of(const struct bw_group *v)
+/* The member of our group with the highest id that is not suspected, or none. */
+static bw_node successor_of(const struct bw_group *v)
 {
-    bw_node heir = BW_NODE_NONE;
+    bw_node successor = BW_NODE_NONE;
     for (uint32_t i = 0; bw_group_coordinates(v) && i < v->up_count; i++) {
         const struct bw_member_row *row = bw_members_find(&v->members, v->up[i].id);
-        if (row && !row->suspect && row->id > heir)
-            heir = row->id;
+        if (BW_ALWAYS(row) && !row->suspect && row->id > successor)
+            successor = row->id;
     }
-    return heir;
+    return successor;
 }
 
-static void give_up(struct bw_group *v, bw_node heir, enum bw_loss reason, bw_time now,
+static void give_up(struct bw_group *v, bw_node successor, enum bw_loss reason, bw_time now,
                     struct bw_actions *actions)
 {
-    if (heir != BW_NODE_NONE)
-        hand_over(v, heir, true, actions);
+    if (successor != BW_NODE_NONE)
+        hand_over(v, successor, true, actions);
     bw_group_become_handing(v, reason, now, actions);
 }
 
-/* "Invite now": the named one, or whoever is found. A member looks after its leader instead. */
+/* The command CAMPAIGN: invites the named node, or all coordinators that a check finds. A member
+ * checks its leader instead. */
 static void on_campaign(struct bw_group *v, bw_node node, bw_time now, struct bw_actions *actions)
 {
     if (v->state == BW_GROUP_MEMBER && node == v->leader) {
@@ -490,7 +506,7 @@ static void on_campaign(struct bw_group *v, bw_node node, bw_time now, struct bw
         bw_group_add_other(v, node);
         open_invitation(v, now, actions);
     } else if (bw_group_coordinates(v)) {
-        look_around(v, now, actions);
+        check_for_groups(v, now, actions);
     }
 }
 
@@ -500,9 +516,9 @@ static void on_command(struct bw_group *v, const struct bw_event *event, struct 
     if (command->kind == BW_COMMAND_CAMPAIGN)
         on_campaign(v, command->node, event->now, actions);
     else if (command->kind == BW_COMMAND_RESIGN && bw_group_coordinates(v))
-        give_up(v, heir_of(v), BW_LOSS_RESIGNED, event->now, actions);
+        give_up(v, successor_of(v), BW_LOSS_RESIGNED, event->now, actions);
     else if (command->kind == BW_COMMAND_TRANSFER && bw_group_coordinates(v) &&
-             bw_group_find_mate(v, command->node))
+             bw_group_find_peer(v, command->node))
         give_up(v, command->node, BW_LOSS_TRANSFERRED, event->now, actions);
     else
         bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, v->self, event->kind, (uint64_t)v->state);
@@ -510,9 +526,9 @@ static void on_command(struct bw_group *v, const struct bw_event *event, struct 
 
 static void on_stop(struct bw_group *v, struct bw_actions *actions)
 {
-    bw_node heir = heir_of(v);
-    if (heir != BW_NODE_NONE)
-        hand_over(v, heir, false, actions);
+    bw_node successor = successor_of(v);
+    if (successor != BW_NODE_NONE)
+        hand_over(v, successor, false, actions);
     bw_group_become_stopped(v, actions);
 }
 
@@ -589,10 +605,10 @@ static void invitation_status(const void *self, struct bw_elector_status *out)
                                       .state = state_names[v->state]};
 }
 
-/* Those who are in our group. */
+/* True for the members of our group. */
 static bool invitation_ready(const void *self, bw_node node)
 {
-    return bw_group_find_mate(self, node) != NULL;
+    return bw_group_find_peer(self, node) != NULL;
 }
 
 /* At most one message to every member, and a few to one. */
@@ -603,8 +619,8 @@ static uint32_t invitation_actions_max(const struct bw_elector_config *config)
 
 const struct bw_elector_ops bw_elect_invitation = {
     .name = "invitation",
-    .promise = "Every group of nodes that can talk has a leader of its own, so a partition has "
-               "one on each side, by design; with the quorum guard only one may act.",
+    .promise = "Every group of connected nodes has its own leader, so by design a partition has "
+               "one on each side; with the quorum guard only one may act.",
     .traits = BW_TRAIT_MAY_SPLIT | BW_TRAIT_GUARDABLE | BW_TRAIT_OWN_TIMERS,
     .bytes = bw_group_bytes,
     .actions_max = invitation_actions_max,

@@ -1,21 +1,27 @@
-/* Lowest id: whoever has the smallest id among those the detector holds for alive leads.
+/* Lowest id: the member with the smallest id among those that the detector considers alive leads.
  *
- * Model: a failure detector that is eventually right everywhere; nothing is asked for or voted on.
- * A node that sees nobody below itself alive takes the lead and sends COORDINATOR to all others, so
- * that everybody learns it, also those whose detector is slower: an announcement by L says that all
- * below L are gone, until one of them speaks up or is trusted again (`floor`). A node that believes
- * in somebody lower takes it as leader at once and waits for the announcement; if none comes it
- * asks (ELECTION), and whoever leads repeats it. A leader that resigned abstains while its
- * successor leads: until that one hands over, is suspected, or asks it to lead.
+ * - A node that considers all members with lower ids dead takes leadership and sends COORDINATOR to
+ *   all others. So members with a slower detector learn of it too. An announcement by L means that
+ *   all members below L are gone, until one of them sends a message or is trusted again (`floor`).
+ * - A node that considers a member with a lower id alive takes that one as leader at once and waits
+ *   for its announcement. If none arrives, it asks (ELECTION), and the leader repeats the
+ *   announcement.
+ * - A leader that resigned abstains while its successor leads: until the successor hands over, is
+ *   suspected, or asks it to lead.
  *
- * Guarantees: once the detectors agree, one leader, the lowest live id, without a further message.
- * Until then, and in a partition, there may be several. */
+ * Model: a failure detector that is eventually right on all nodes. Nodes do not vote.
+ *
+ * Guarantees: once the detectors agree, there is one leader, the lowest live id, without a further
+ * message.
+ *
+ * Not guaranteed: a single leader before that, or in a partition. */
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/elect/bully/core.h"
 
 struct lowest {
     struct bw_bully base;
-    bw_node floor; /* members below are held for dead on a leader's word */
+    bw_node floor; /* members below this id are considered dead, because a leader announced it */
 };
 
 static bw_node lowest_alive(const struct lowest *self)
@@ -37,7 +43,7 @@ static bw_time refresh_ns(const struct lowest *self)
     return period > 0 ? BW_BULLY_REFRESH_PERIODS * period : BW_TIME_NEVER;
 }
 
-/* Believed in, not heard from yet: its announcement is awaited. */
+/* The leader is known, but has not announced itself yet: waits for its announcement. */
 static void become_waiting(struct lowest *self, bw_node leader, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
@@ -45,14 +51,14 @@ static void become_waiting(struct lowest *self, bw_node leader, struct bw_action
     bw_bully_become_busy(base, BW_BULLY_WAITING, base->config.announce_ns, out);
 }
 
-/* The view follows the detector. */
+/* Derives the leader from the detector's verdicts. */
 static void evaluate(struct lowest *self, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
     bw_node lowest = lowest_alive(self);
     if (lowest == base->leader)
         return;
-    /* Whoever leads goes on although somebody lower is back. */
+    /* Planted bug: a leader continues although a member with a lower id is back. */
     if (BW_BUG(lowest_keeps_lead) && bw_bully_leading(base))
         return;
     if (lowest != base->config.self) {
@@ -64,9 +70,9 @@ static void evaluate(struct lowest *self, struct bw_actions *out)
     bw_bully_lead(base, bw_bully_close_round(base), BW_TO_ALL, out);
 }
 
-/* --- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
-/* Somebody leads, or says who does; the epoch is not older than ours. */
+/* A node announces a leader; the epoch is not older than ours. */
 static void on_claim(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
@@ -87,8 +93,8 @@ static void on_claim(struct lowest *self, const struct bw_message *msg, struct b
     }
     self->floor = claimed;
     evaluate(self, out);
-    bool heard = msg->from == claimed || newer || base->state != BW_BULLY_NORMAL;
-    if (base->leader == claimed && heard)
+    bool confirmed = msg->from == claimed || newer || base->state != BW_BULLY_NORMAL;
+    if (base->leader == claimed && confirmed)
         bw_bully_become_follower(base, claimed, msg->term, out);
 }
 
@@ -99,16 +105,17 @@ static void on_coordinator(struct lowest *self, const struct bw_message *msg,
     if (msg->term < base->durable.term) {
         bw_bully_ignore(base, BW_TRACE_IGNORED_OLD, msg, out);
         if (msg->bully.leader == msg->from)
-            bw_bully_tell_known(base, msg->from, out);
+            bw_bully_send_known(base, msg->from, out);
         return;
     }
     bw_bully_adopt(base, msg->term);
     on_claim(self, msg, out);
 }
 
-/* Somebody believes that we lead, and may know that the leader before us is dead. Whoever says so
- * does not lead: if we stepped down for it, it has forgotten that (it was restarted), and nobody
- * leads. Not so if it had not heard of it yet: then its epoch is older than the one we left. */
+/* The sender considers us the leader, and may know that the leader before us is dead. So the sender
+ * does not lead. If we stepped down in its favour, it has lost that in a restart, and the group has
+ * no leader: we stop abstaining. But if the sender has not learned of our step-down yet, its epoch
+ * is older than the one we left, and we keep abstaining. */
 static void on_election(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
@@ -123,10 +130,10 @@ static void on_election(struct lowest *self, const struct bw_message *msg, struc
     if (led && base->leader_term < base->durable.term)
         bw_bully_lead_again(base, base->durable.term, out);
     else if (led)
-        bw_bully_tell(base, msg->from, base->config.self, base->leader_term, out);
+        bw_bully_send_coordinator(base, msg->from, base->config.self, base->leader_term, out);
 }
 
-/* A leader hands over to us, also if we stepped down before. */
+/* A leader hands over to us, even if we stepped down before. */
 static void on_notice(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
@@ -140,10 +147,10 @@ static void on_notice(struct lowest *self, const struct bw_message *msg, struct 
 
 static void on_message(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
-    if (!bw_bully_hear(&self->base, msg, out))
+    if (!bw_bully_receive(&self->base, msg, out))
         return;
-    bool speaks_up = msg->from < self->floor && msg->kind != BW_MSG_NOTICE;
-    if (speaks_up)
+    bool contacts_us = msg->from < self->floor && msg->kind != BW_MSG_NOTICE;
+    if (contacts_us)
         self->floor = msg->from;
     if (msg->kind == BW_MSG_COORDINATOR)
         on_coordinator(self, msg, out);
@@ -153,16 +160,16 @@ static void on_message(struct lowest *self, const struct bw_message *msg, struct
         on_notice(self, msg, out);
     else if (!bw_bully_outdated(&self->base, msg, out))
         bw_bully_ignore(&self->base, BW_TRACE_IGNORED_STATE, msg, out);
-    if (speaks_up)
+    if (contacts_us)
         evaluate(self, out);
 }
 
-/* --- the other events ------------------------------------------------------------------------- */
+/* ---- other events ---- */
 
 static void nudge(struct lowest *self, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
-    if (base->leader == BW_NODE_NONE || bw_bully_leading(base))
+    if (BW_NEVER(base->leader == BW_NODE_NONE) || bw_bully_leading(base))
         return;
     bw_bully_send(base, BW_MSG_ELECTION, base->leader, base->durable.term, out);
 }
@@ -173,7 +180,7 @@ static void on_timeout(struct lowest *self, const struct bw_event *event, struct
     if (base->timer > base->now)
         return;
     if (bw_bully_leading(base)) {
-        bw_bully_step(base, event, out); /* the leader's refresh */
+        bw_bully_step(base, event, out); /* refreshes the announcement */
         return;
     }
     base->abstains = false;
@@ -184,7 +191,7 @@ static void on_timeout(struct lowest *self, const struct bw_event *event, struct
     bw_bully_become_busy(base, BW_BULLY_WAITING, refresh_ns(self), out);
 }
 
-/* Trusted again or new: it counts, and hears from a leader. */
+/* A member is new or trusted again: it counts, and a leader announces itself to it. */
 static void on_appears(struct lowest *self, bw_node node, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
@@ -194,7 +201,7 @@ static void on_appears(struct lowest *self, bw_node node, struct bw_actions *out
         base->failed = BW_NODE_NONE;
     evaluate(self, out);
     if (bw_bully_leading(base) && node != base->config.self && bw_bully_row(base, node))
-        bw_bully_tell(base, node, base->config.self, base->leader_term, out);
+        bw_bully_send_coordinator(base, node, base->config.self, base->leader_term, out);
 }
 
 static void on_campaign(struct lowest *self, bw_node failed, struct bw_actions *out)
@@ -205,8 +212,9 @@ static void on_campaign(struct lowest *self, bw_node failed, struct bw_actions *
         base->failed = failed;
     bw_node before = base->leader;
     evaluate(self, out);
+    /* the new leader may not know yet that it is the lowest */
     if (base->leader != before)
-        nudge(self, out); /* it may not know yet that it is the lowest */
+        nudge(self, out);
 }
 
 static void on_hand_over(struct lowest *self, const struct bw_event *event, struct bw_actions *out)
@@ -215,7 +223,7 @@ static void on_hand_over(struct lowest *self, const struct bw_event *event, stru
     bw_bully_hand_over(base, event, out);
     if (!base->abstains)
         return;
-    evaluate(self, out); /* the view follows: the next one will announce itself */
+    evaluate(self, out); /* the next member becomes leader in our view; it will announce itself */
 }
 
 static void on_command(struct lowest *self, const struct bw_event *event, struct bw_actions *out)
@@ -255,8 +263,8 @@ static void on_membership(struct lowest *self, const struct bw_event *event, str
         evaluate(self, out);
 }
 
-/* Who starts for the first time hears the leader's announcement. Who starts again may not: if it
- * was away for a moment only, nobody has noticed. It asks. */
+/* A node that starts for the first time receives the leader's announcement. A restarted node may
+ * not: after a short absence no other node has noticed. So it asks. */
 static void on_start(struct lowest *self, const struct bw_event *event, struct bw_actions *out)
 {
     if (!bw_bully_start(&self->base, event, out))
@@ -298,7 +306,7 @@ static void dispatch(struct lowest *self, const struct bw_event *event, struct b
     case BW_EVENT_STOP:
         on_hand_over(self, event, out);
         return;
-    case BW_EVENT_HINT: /* proves nothing, and there is nobody to ask but the detector */
+    case BW_EVENT_HINT: /* not proof of a crash, and only the detector can check it */
     case BW_EVENT_SEND_FAILED:
     case BW_EVENT_PERSISTED:
         break;

@@ -1,10 +1,11 @@
-/* APPEND at the receiving end (§5.3): heartbeat, entries, commit index, all in one message.
+/* Receives APPEND (§5.3): heartbeat, entries and commit index in one message.
  *
- * Entries already there are left alone, also behind a shorter or older duplicate; a conflict cuts
- * the log at the first entry that differs, never at a committed one. What is new is written without
- * waiting and acknowledged when PERSISTED says so; an append that brings nothing new is answered at
- * once, with what is durable. Either answer tells the leader that we heard it when it sent the
- * append we echo. */
+ * Entries that the log already holds stay, even if a shorter or older duplicate arrives. A conflict
+ * truncates the log at the first entry that differs, but never at a committed one. New entries are
+ * written without waiting and acknowledged on PERSISTED. An append without new entries is answered
+ * at once, with what is durable. Both replies tell the leader that we received the append whose
+ * send time we echo. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 void bw_raft_reply_yes(struct bw_raft *raft, bw_index index, bw_time echo)
@@ -27,27 +28,31 @@ static void reply_no(struct bw_raft *raft, const struct bw_message *msg, bw_inde
     reply->append_reply.echo = echo;
 }
 
-/* We heard the leader of this term: the timer starts anew, we inherit what it waits for, and the
- * promise is renewed, or given back if the newest append says so (window.c). */
-static void heard(struct bw_raft *raft, const struct bw_message *msg, bw_time echo)
+/* The leader of this term sent a message. Restarts the election timer and adopts the leader's
+ * waits. Renews the promise to it, or ends the promise if the append carries the flag TRANSFER
+ * (window.c). An append that arrives after a newer one does neither: the newer one has renewed the
+ * promise for longer, or the leader has given up its window since then. */
+static void on_leader_contact(struct bw_raft *raft, const struct bw_message *msg, bw_time echo)
 {
-    raft->heard_until = raft->now + raft->timeout_min;
+    raft->ignore_votes_until = raft->now + raft->timeout_min;
     bw_raft_timer_reset(raft);
     if (raft->promised < raft->promise) {
         raft->promised = raft->promise;
         raft->dirty = true;
     }
     const struct bw_raft_waits *waits = bw_message_waits(msg);
-    if (waits && !BW_BUG(raft_wait_not_inherited))
+    if (BW_ALWAYS(waits) && !BW_BUG(raft_wait_not_inherited))
         bw_raft_take_waits(raft, waits);
-    if (!(msg->flags & BW_FLAG_TRANSFER))
+    bool late = echo < raft->newest_echo && !BW_BUG(raft_late_append_renews);
+    if (!late && !(msg->flags & BW_FLAG_TRANSFER))
         bw_raft_bind(raft, msg->from, raft->term, raft->promise, raft->promise);
-    else if (echo >= raft->newest_echo)
+    else if (!late && BW_ALWAYS(msg->flags & BW_FLAG_TRANSFER))
         bw_raft_unbind(raft, msg->from);
     raft->newest_echo = bw_time_max(raft->newest_echo, echo);
 }
 
-/* Whoever appends leads. False: it is of an older term and was told so, or cannot be. */
+/* Accepts the sender of an append or snapshot as the leader of its term. Returns false if its term
+ * is old (and replies so), or if this term already has another leader. */
 bool bw_raft_accept_leader(struct bw_raft *raft, const struct bw_message *msg, bw_time echo)
 {
     if (msg->term < raft->term) {
@@ -62,12 +67,12 @@ bool bw_raft_accept_leader(struct bw_raft *raft, const struct bw_message *msg, b
     }
     if (msg->term > raft->term || raft->role != BW_RAFT_FOLLOWER || raft->leader != msg->from)
         bw_raft_become_follower(raft, msg->term, msg->from, BW_LOSS_TAKEN);
-    heard(raft, msg, echo);
+    on_leader_contact(raft, msg, echo);
     return true;
 }
 
-/* The first of the message's entries that our log lacks or holds with another term; one past them
- * all when there is none. */
+/* The index of the first entry in the message that our log lacks or holds with another term; one
+ * past the last entry if there is none. */
 static bw_index first_new(const struct bw_raft_log *log, const struct bw_append_part *part)
 {
     bw_index at = part->prev_index + 1;
@@ -98,8 +103,9 @@ static uint32_t total_of(const struct bw_append_part *part)
     return total;
 }
 
-/* False: not now, or never. */
-static bool cut(struct bw_raft *raft, bw_index from)
+/* Truncates the log. Returns false if an entry is committed, or if an earlier truncation is not
+ * durable yet. */
+static bool truncate_from(struct bw_raft *raft, bw_index from)
 {
     if (from <= raft->commit && !BW_BUG(raft_truncates_matching)) {
         bw_raft_trace(raft, BW_TRACE_SPLIT_BRAIN, raft->leader, from, raft->commit);
@@ -117,8 +123,9 @@ static bool cut(struct bw_raft *raft, bw_index from)
     return true;
 }
 
-/* Takes the message's entries from `first` on, as far as there is room, and has them written. */
-static void take(struct bw_raft *raft, const struct bw_append_part *part, bw_index first)
+/* Appends the message's entries from `first` on, as far as the tables of terms and changes have
+ * space, and writes them. */
+static void append_entries(struct bw_raft *raft, const struct bw_append_part *part, bw_index first)
 {
     const struct bw_change *change = &part->change;
     bw_index start = part->prev_index + 1, at = start, stop = BW_RAFT_NUMBER_MAX;
@@ -148,21 +155,22 @@ static void take(struct bw_raft *raft, const struct bw_append_part *part, bw_ind
     }
 }
 
-/* True when something new is being written, so that the answer waits for it. */
+/* Merges the entries and the commit index. Returns true if new entries are being written; the reply
+ * then waits for them. */
 static bool merge(struct bw_raft *raft, const struct bw_append_part *part)
 {
     bw_index end = part->prev_index + total_of(part), first = first_new(&raft->log, part);
     if (BW_BUG(raft_truncates_matching) && part->runs > 0 && first > end && end < raft->log.last &&
         end >= raft->log.snapshot_index)
-        cut(raft, end + 1);
+        truncate_from(raft, end + 1);
     bool fresh = first <= end;
-    if (fresh && first <= raft->log.last && !cut(raft, first)) {
+    if (fresh && first <= raft->log.last && !truncate_from(raft, first)) {
         fresh = false;
         end = first - 1;
     }
     if (fresh) {
         bw_index last = raft->log.last;
-        take(raft, part, first);
+        append_entries(raft, part, first);
         fresh = raft->log.last > last;
         end = raft->log.last < end ? raft->log.last : end;
     }
@@ -176,7 +184,7 @@ static bool merge(struct bw_raft *raft, const struct bw_append_part *part)
     return fresh;
 }
 
-/* What must hold of any append a correct leader sends. */
+/* Whether a correct leader could have sent this append. */
 static bool plausible(const struct bw_message *msg)
 {
     const struct bw_append_part *part = &msg->append;
@@ -224,17 +232,17 @@ void bw_raft_on_append(struct bw_raft *raft, const struct bw_message *msg)
         return;
     }
     if (merge(raft, part))
-        raft->owes_reply = true;
+        raft->reply_pending = true;
     else
         bw_raft_reply_yes(raft, raft->matched, part->echo);
 }
 
 void bw_raft_follower_persisted(struct bw_raft *raft)
 {
-    if (!raft->owes_reply || raft->leader == BW_NODE_NONE)
+    if (!raft->reply_pending || raft->leader == BW_NODE_NONE)
         return;
     if (raft->log.durable >= raft->matched)
-        raft->owes_reply = false;
+        raft->reply_pending = false;
     bw_raft_reply_yes(raft, raft->matched, raft->newest_echo);
 }
 

@@ -1,21 +1,36 @@
-/* Membership changes, one server at a time (thesis §4.1, §4.2): any majority of the old group
- * meets any majority of the new one, provided that no change starts before the one before it is
- * committed and before the leader has committed an entry of its own term (the bug found in 2015).
- * Newcomers are learners first and are promoted when they have caught up.
+/* Membership changes, one server at a time (thesis §4.1, §4.2).
  *
- * A node that was removed may come back under its id as another process, perhaps on another
- * machine, while the work of the first one still runs. Nobody waits for a window of its own, so it
- * is not added before that window has ended. */
+ * Any majority of the old group intersects any majority of the new one, under two conditions. No
+ * change starts before the previous one is committed, nor before the leader has committed an entry
+ * of its own term (the bug reported in 2015). New members are learners first; they are promoted
+ * when they have caught up (thesis §4.2.1).
+ *
+ * A removed node may return under its id as another process, perhaps on another machine, while the
+ * work of the first process still runs. No node waits for a window of its own, so the id is not
+ * added again before that window has ended. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
-static int impossible(struct bw_raft *raft, const struct bw_command *command)
+/* The index of the newest entry that changed the membership of `node`. If no entry that we hold
+ * did, it is in the snapshot. */
+static bw_index last_change_of(const struct bw_raft *raft, bw_node node)
+{
+    bw_index last = raft->log.snapshot_index;
+    for (uint32_t i = 0; i < raft->changes; i++)
+        if (raft->change[i].node == node)
+            last = raft->change[i].index;
+    return last;
+}
+
+static int check_members(struct bw_raft *raft, const struct bw_command *command)
 {
     const struct bw_raft_peer *peer = bw_raft_peer_find(raft, command->node);
     switch (command->op) {
     case BW_CHANGE_ADD_LEARNER:
         if (command->node == BW_NODE_NONE || peer)
             return BW_EINVAL;
-        if (bw_raft_is_waited_for(raft, command->node) && !BW_BUG(raft_readmits_while_it_waits))
+        if (bw_raft_window_may_be_open(raft, command->node) &&
+            !BW_BUG(raft_readmits_while_it_waits))
             return BW_EBUSY;
         return raft->peers >= BW_RAFT_MEMBERS_MAX ? BW_ELIMIT : 0;
     case BW_CHANGE_PROMOTE:
@@ -27,7 +42,7 @@ static int impossible(struct bw_raft *raft, const struct bw_command *command)
             return 0;
         if (peer->progress != BW_RAFT_REPLICATE || peer->acked + raft->timeout_min <= raft->now)
             return BW_EBUSY;
-        return 0;
+        return peer->match < last_change_of(raft, peer->id) ? BW_EBUSY : 0;
     case BW_CHANGE_REMOVE:
         if (!peer)
             return BW_ENOTMEMBER;
@@ -52,7 +67,7 @@ static int refusal(struct bw_raft *raft, const struct bw_command *command)
     }
     if (raft->changes >= BW_RAFT_CHANGES_MAX)
         return BW_ELIMIT;
-    return impossible(raft, command);
+    return check_members(raft, command);
 }
 
 void bw_raft_change_ask(struct bw_raft *raft, const struct bw_command *command)
@@ -62,8 +77,8 @@ void bw_raft_change_ask(struct bw_raft *raft, const struct bw_command *command)
         bw_raft_answer(raft, command->request, error, 0);
         return;
     }
-    bool room = bw_raft_log_append(&raft->log, raft->term, 1);
-    BW_ASSERT(room);
+    bool fits = bw_raft_log_append(&raft->log, raft->term, 1);
+    BW_ASSERT(fits);
     bw_index index = raft->log.last;
     struct bw_log_action *action =
         bw_raft_log_action(raft, BW_ACTION_LOG_APPEND, index, raft->term);
@@ -76,13 +91,13 @@ void bw_raft_change_ask(struct bw_raft *raft, const struct bw_command *command)
     bw_raft_replicate_all(raft);
 }
 
-/* A leader that is no longer in the group leads until that is committed, then hands over (thesis
- * §4.2.2). */
+/* A leader that was removed from the group leads until the removal is committed, then hands over
+ * (thesis §4.2.2). */
 void bw_raft_change_committed(struct bw_raft *raft)
 {
-    if (raft->role != BW_RAFT_LEADER || raft->voter)
+    if (BW_NEVER(raft->role != BW_RAFT_LEADER) || raft->voter)
         return;
-    if (raft->changes > 0 && raft->change[raft->changes - 1].index > raft->commit)
+    if (BW_ALWAYS(raft->changes > 0) && raft->change[raft->changes - 1].index > raft->commit)
         return;
     bw_raft_step_aside(raft);
 }

@@ -1,5 +1,6 @@
 /* When an election starts (§5.2, §9.3): after a random time without a leader or a granted vote,
- * or early when somebody has reason to believe that the leader is gone. */
+ * or early if there is evidence that the leader is gone. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 void bw_raft_timer_reset(struct bw_raft *raft)
@@ -17,13 +18,13 @@ void bw_raft_restart_timer(struct bw_raft *raft, bw_time now)
     raft->deadline = raft->election_at;
 }
 
-/* The vote-ignore rule asks this (§6, thesis §4.2.3): is there a leader whom we heard within the
- * least time-out, or are we one with a majority behind it? */
+/* For the rule that a node ignores vote requests while it has a leader (§6, thesis §4.2.3). True
+ * if we received from the leader within the minimum timeout, or if we lead and have a majority. */
 bool bw_raft_leader_alive(const struct bw_raft *raft)
 {
     if (raft->role == BW_RAFT_LEADER)
         return raft->check_quorum && raft->now < bw_raft_lost_at(raft);
-    return raft->now < raft->heard_until;
+    return raft->now < raft->ignore_votes_until;
 }
 
 bool bw_raft_elected(const struct bw_raft *raft)
@@ -48,22 +49,14 @@ static void ask(struct bw_raft *raft, enum bw_message_kind kind, bw_term term, u
     }
 }
 
-/* A voter, or one whose removal is not known to be committed: it may be the only one left whose log
- * can win (thesis §4.2.2). Its own vote counts only if it is a voter. */
+/* A voter may lead. So may a node whose removal is not known to be committed, because it may be the
+ * only one left whose log can win (thesis §4.2.2). Its own vote counts only if it is a voter. */
 static bool may_lead(const struct bw_raft *raft)
 {
-    bw_node members[BW_RAFT_MEMBERS_MAX];
-    uint32_t voters;
-    if (raft->voter)
-        return true;
-    bw_raft_members_at(raft, raft->commit, members, &voters);
-    for (uint32_t i = 0; i < voters; i++)
-        if (members[i] == raft->self)
-            return true;
-    return false;
+    return bw_raft_own_standing(raft) == BW_RAFT_VOTER;
 }
 
-/* A real election: a term is spent. */
+/* Starts an election in a new term. */
 void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags)
 {
     bw_raft_become_candidate(raft);
@@ -73,8 +66,8 @@ void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags)
         ask(raft, BW_MSG_RAFT_VOTE, raft->term, flags);
 }
 
-/* Starts an election now. One that a transfer asked for is not put to the pre-vote: the leader
- * itself wants it (thesis §3.10). */
+/* Starts an election now. If a transfer asked for it, there is no pre-vote, because the leader
+ * itself wants the election (thesis §3.10). */
 void bw_raft_campaign(struct bw_raft *raft, bool transfer)
 {
     if (!may_lead(raft) || raft->role == BW_RAFT_LEADER) {
@@ -86,6 +79,8 @@ void bw_raft_campaign(struct bw_raft *raft, bool transfer)
         bw_raft_trace(raft, BW_TRACE_IGNORED_FULL, raft->self, BW_RAFT_TERM_RUNS_MAX, 0);
         return;
     }
+    if (!transfer)
+        raft->window_ended = 0;
     if (raft->pre_vote && !transfer) {
         bw_raft_become_precandidate(raft);
         if (!bw_raft_elected(raft)) {
@@ -104,43 +99,33 @@ void bw_raft_election_timeout(struct bw_raft *raft)
         raft->election_at = BW_TIME_NEVER;
 }
 
-/* The work of an earlier leader is known to be dead. Votes that were given before may still tell a
- * wait for it, so a candidate asks again. */
-void bw_raft_ask_again(struct bw_raft *raft)
-{
-    if (bw_raft_log_full(&raft->log) || !raft->voter)
-        return;
-    bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_NONE);
-    raft->window_ended = 0;
-    bw_raft_candidate_ask(raft, 0);
-}
-
-/* Who learn of a leader's end together must not split the vote: the heir looks at once, or the
- * voter next to it by id if there is none, the others one after the other. */
-static bw_time turn_after(const struct bw_raft *raft, bw_node gone, bw_node heir)
+/* How long to wait before campaigning, so that voters that notice the end of a leader at the same
+ * time do not split the vote. The preferred successor campaigns at once; if there is none, the
+ * voter with the next id does. The others follow one after the other. */
+static bw_time campaign_delay(const struct bw_raft *raft, bw_node gone, bw_node successor)
 {
     bw_time others = 0, ahead = 0;
-    bw_node first = heir != BW_NODE_NONE ? heir : gone;
+    bw_node first = successor != BW_NODE_NONE ? successor : gone;
     for (uint32_t i = 0; i < raft->peers; i++) {
         bw_node id = raft->peer[i].id;
         if (!raft->peer[i].voter || id == gone || id == raft->self)
             continue;
         others++;
-        ahead += id - first < raft->self - first; /* around the ids */
+        ahead += id - first < raft->self - first; /* in a circle of ids */
     }
     return others ? raft->jitter * ahead / others : 0;
 }
 
-/* The detector, the transport or the leader itself says that it is gone: forget that it was heard,
- * and look almost at once. */
-void bw_raft_look_early(struct bw_raft *raft, bw_node node, bw_node heir)
+/* The detector, the transport or the leader itself reports that the leader is gone. The node
+ * forgets that it received from the leader and campaigns soon. */
+void bw_raft_campaign_early(struct bw_raft *raft, bw_node node, bw_node successor)
 {
     if (node == BW_NODE_NONE || node != raft->leader || raft->role != BW_RAFT_FOLLOWER) {
         bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, node, BW_EVENT_SUSPECT, raft->role);
         return;
     }
-    raft->heard_until = 0;
+    raft->ignore_votes_until = 0;
     if (may_lead(raft))
         raft->election_at =
-            bw_time_min(raft->election_at, raft->now + turn_after(raft, node, heir));
+            bw_time_min(raft->election_at, raft->now + campaign_delay(raft, node, successor));
 }

@@ -1,5 +1,6 @@
-/* What leaves a step. Everything that is sent, announced or answered passes here, behind a PERSIST
- * when term, vote or promise changed: nothing is spoken of before it is durable (§5.1, §5.2). */
+/* The output of a step. All messages, announcements and answers pass through these functions. They
+ * put a PERSIST first if the term, the vote or the promise changed, so that the node persists its
+ * state before it responds (§5.1, §5.2; figure 2). */
 #include "core/elect/raft/raft_state.h"
 
 void bw_raft_flush(struct bw_raft *raft)
@@ -23,7 +24,7 @@ struct bw_message *bw_raft_send(struct bw_raft *raft, enum bw_message_kind kind,
     return bw_actions_send(raft->out, kind, raft->self, to, raft->term);
 }
 
-/* The view of the leader as it is now. */
+/* Announces the current leader and window. */
 void bw_raft_announce(struct bw_raft *raft, enum bw_loss reason)
 {
     bool leading = raft->role == BW_RAFT_LEADER;

@@ -1,12 +1,12 @@
-/* The log as Raft needs it: which term stands at which index, and how far it is durable. Entries
- * are runs of one term, so a look-up near the end costs one comparison and any other a binary
- * search.
+/* The log as Raft needs it: the term at each index, and how far the log is durable. Terms are
+ * stored as runs, so a look-up near the end takes one comparison and any other a binary search.
  *
- * Writes are acknowledged by index and term. An acknowledgement that does not name the entry we
- * hold there belongs to a write that was truncated meanwhile and counts for nothing. (index, term)
- * alone could be fooled by an entry that was cut off and came back while its first write was in
- * flight; so after a truncation the next one waits until the rewritten part is acknowledged
- * (rewritten_from). Acknowledgements come in the order of the writes: then no old one is left. */
+ * Writes are acknowledged by index and term. An acknowledgement with another term than ours at that
+ * index belongs to a write that was truncated, and is ignored. Index and term alone could be
+ * ambiguous: an entry may be truncated and appended again while its first write is in flight. So
+ * after a truncation the next one waits until the rewritten part is acknowledged (rewritten_from).
+ * Acknowledgements arrive in the order of the writes, so no old one is outstanding then. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 uint32_t bw_raft_log_run_of(const struct bw_raft_log *log, bw_index index)
 {
     uint32_t low = 0, high = log->runs;
-    if (high > 0 && log->run[high - 1].first <= index)
+    if (BW_ALWAYS(high > 0) && log->run[high - 1].first <= index)
         return high - 1;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -42,11 +42,11 @@ bw_index bw_raft_log_run_end(const struct bw_raft_log *log, uint32_t run)
     return run + 1 < log->runs ? log->run[run + 1].first - 1 : log->last;
 }
 
-/* The largest index up to `index` whose term is at most `term`: where two logs may still agree.
- * Below the snapshot nothing is known and the index itself comes back. */
+/* The largest index up to `index` whose term is at most `term`: up to there two logs may agree. At
+ * or below the snapshot, terms are unknown and the function returns the index itself. */
 bw_index bw_raft_log_find(const struct bw_raft_log *log, bw_index index, bw_term term)
 {
-    if (index > log->last)
+    if (BW_NEVER(index > log->last))
         index = log->last;
     while (index > log->snapshot_index) {
         const struct bw_raft_run *run = &log->run[bw_raft_log_run_of(log, index)];
@@ -57,7 +57,7 @@ bw_index bw_raft_log_find(const struct bw_raft_log *log, bw_index index, bw_term
     return index;
 }
 
-/* False when a new term finds no room. */
+/* Returns false if the entries begin a new term and the table of runs is full. */
 bool bw_raft_log_append(struct bw_raft_log *log, bw_term term, uint32_t count)
 {
     if (log->runs == 0 || log->run[log->runs - 1].term != term) {
@@ -73,7 +73,7 @@ bool bw_raft_log_append(struct bw_raft_log *log, bw_term term, uint32_t count)
 void bw_raft_log_truncate(struct bw_raft_log *log, bw_index from)
 {
     BW_ASSERT(from > log->snapshot_index);
-    if (log->last > log->durable && log->rewritten_from == 0)
+    if (log->last > log->durable && BW_ALWAYS(log->rewritten_from == 0))
         log->rewritten_from = from;
     while (log->runs > 0 && log->run[log->runs - 1].first >= from)
         log->runs--;
@@ -97,7 +97,7 @@ void bw_raft_log_compact(struct bw_raft_log *log, bw_index index)
     memmove(log->run, log->run + drop, log->runs * sizeof log->run[0]);
 }
 
-/* A snapshot replaces everything; until its write is acknowledged nothing counts as durable. */
+/* A snapshot replaces the whole log. Nothing is durable until its write is acknowledged. */
 void bw_raft_log_restore(struct bw_raft_log *log, bw_index index, bw_term term)
 {
     log->snapshot_index = log->last = index;
@@ -107,7 +107,7 @@ void bw_raft_log_restore(struct bw_raft_log *log, bw_index index, bw_term term)
     log->rewritten_from = 0;
 }
 
-/* True when the durable part grew. */
+/* Returns true if the durable part grew. */
 bool bw_raft_log_persisted(struct bw_raft_log *log, bw_index index, bw_term term)
 {
     if (BW_BUG(raft_stale_persisted_counts) && index > log->last)

@@ -1,9 +1,11 @@
-/* Who belongs to the group: the membership of the snapshot, and the changes in the log above it.
+/* The members of the group: those of the snapshot, plus the changes in the log above it.
  *
- * A change counts from the moment its entry is in the log, committed or not, and is undone when the
- * entry is truncated (thesis §4.1): the active group is always base + all changes held. Learners
- * get the log and never count. The detector's JOIN and LEAVE do not come here: the electorate is
- * what the log says, or majorities would not meet. */
+ * A change applies as soon as its entry is in the log, committed or not, and is undone if the entry
+ * is truncated (thesis §4.1). So the active group is always the base plus all changes in the log.
+ * Learners receive the log and never count for a majority. The detector's JOIN and LEAVE events do
+ * not change the group: only the log defines the voters, otherwise majorities might not
+ * intersect. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 #include <string.h>
@@ -31,7 +33,7 @@ static void put_in(struct bw_raft_group *group, uint32_t i, bw_node node)
     group->count++;
 }
 
-/* A change that makes no sense changes nothing, on every node alike. */
+/* An check_members change has no effect, on every node alike. */
 void bw_raft_group_apply(struct bw_raft_group *group, unsigned op, bw_node node)
 {
     uint32_t i = place_of(group, node);
@@ -91,7 +93,7 @@ static void group_at(const struct bw_raft *raft, bw_index index, struct bw_raft_
         bw_raft_group_apply(group, raft->change[i].op, raft->change[i].node);
 }
 
-/* Brings the table of peers in line with the log; who stays keeps its progress. */
+/* Updates the table of peers from the log. Members that stay keep their progress. */
 void bw_raft_group_sync(struct bw_raft *raft)
 {
     struct bw_raft_group group;
@@ -109,10 +111,10 @@ void bw_raft_group_sync(struct bw_raft *raft)
     }
 }
 
-/* False when there is no room; the entry must then not be taken. */
+/* Returns false if the table is full; the caller must not append the entry then. */
 bool bw_raft_change_add(struct bw_raft *raft, bw_index index, unsigned op, bw_node node)
 {
-    if (raft->changes >= BW_RAFT_CHANGES_MAX)
+    if (BW_NEVER(raft->changes >= BW_RAFT_CHANGES_MAX))
         return false;
     raft->change[raft->changes++] =
         (struct bw_raft_change){.index = index, .op = (uint8_t)op, .node = node};
@@ -137,6 +139,44 @@ void bw_raft_change_compact(struct bw_raft *raft, bw_index index)
         drop++;
     raft->changes -= drop;
     memmove(raft->change, raft->change + drop, raft->changes * sizeof raft->change[0]);
+}
+
+static enum bw_raft_standing standing_in(const struct bw_raft_group *group, bw_node node)
+{
+    uint32_t i = place_of(group, node);
+    if (i < group->voters)
+        return BW_RAFT_VOTER;
+    return i < group->count ? BW_RAFT_LEARNER : BW_RAFT_OUTSIDER;
+}
+
+/* The highest standing of this node in any group from the commit index on. Each of these groups may
+ * be the committed one: a removal in the log counts only when it is known to be committed. A
+ * restart forgets the commit index. The group there may then be one that this node had not joined
+ * yet, and the last one may lack it again. */
+enum bw_raft_standing bw_raft_own_standing(const struct bw_raft *raft)
+{
+    struct bw_raft_group group;
+    group_at(raft, raft->commit, &group);
+    enum bw_raft_standing best = standing_in(&group, raft->self);
+    for (uint32_t i = 0; i < raft->changes; i++) {
+        if (raft->change[i].index <= raft->commit)
+            continue;
+        bw_raft_group_apply(&group, raft->change[i].op, raft->change[i].node);
+        enum bw_raft_standing next = standing_in(&group, raft->self);
+        if (BW_BUG(raft_restart_forgets_membership) && i + 1 < raft->changes)
+            continue;
+        best = next > best ? next : best;
+    }
+    return best;
+}
+
+/* The index of the newest removal of `node` above the snapshot; 0: none. */
+bw_index bw_raft_removed_at(const struct bw_raft *raft, bw_node node)
+{
+    for (uint32_t i = raft->changes; i-- > 0 && !BW_BUG(raft_sends_what_was_before_a_removal);)
+        if (raft->change[i].node == node && raft->change[i].op == BW_CHANGE_REMOVE)
+            return raft->change[i].index;
+    return 0;
 }
 
 static int base_add(struct bw_raft_group *base, bw_node id, bool voter)
@@ -167,8 +207,8 @@ static int base_load(struct bw_raft_group *base, const struct bw_elector_config 
     return error;
 }
 
-/* The log is loaded already. A node outside its own group is a newcomer and waits to be added.
- * Returns 0, BW_EINVAL or BW_ELIMIT. */
+/* Loads the membership; the log is already loaded. A node that is not in its own group is new and
+ * waits to be added. Returns 0, BW_EINVAL or BW_ELIMIT. */
 int bw_raft_group_load(struct bw_raft *raft, const struct bw_elector_config *config)
 {
     const struct bw_raft_saved *saved = config->saved;

@@ -1,12 +1,13 @@
-/* What the leader learns from replies: how far each follower is, what is committed (§5.3,
- * §5.4.2), and when a majority last heard it. */
+/* Processes append replies at the leader: the progress of each follower, the commit index (§5.3,
+ * §5.4.2), and the last contact with a majority. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 void bw_raft_progress_reset(struct bw_raft_peer *peer, bw_index next)
 {
     peer->progress = BW_RAFT_PROBE;
     peer->probed = false;
-    peer->flying = peer->oldest = 0;
+    peer->inflight = peer->oldest = 0;
     peer->window = 1;
     peer->next = next;
     peer->match = 0;
@@ -18,7 +19,7 @@ void bw_raft_probe_from(struct bw_raft_peer *peer, bw_index next)
 {
     peer->progress = BW_RAFT_PROBE;
     peer->probed = false;
-    peer->flying = 0;
+    peer->inflight = 0;
     peer->next = next;
 }
 
@@ -27,7 +28,7 @@ bool bw_raft_term_committed(const struct bw_raft *raft)
     return raft->commit >= raft->term_start;
 }
 
-/* The highest index that a majority holds durably; our own disk is one among them. */
+/* The highest index that is durable at a majority of the voters, including this node. */
 static bw_index majority_match(const struct bw_raft *raft)
 {
     bw_index match[BW_RAFT_MEMBERS_MAX];
@@ -42,10 +43,11 @@ static bw_index majority_match(const struct bw_raft *raft)
             match[at] = match[at - 1];
         match[at] = value;
     }
-    return count > 0 ? match[count / 2] : 0;
+    return BW_ALWAYS(count > 0) ? match[count / 2] : 0;
 }
 
-/* Only entries of the own term are committed by counting; older ones go along (§5.4.2). */
+/* The leader commits only entries of its own term by counting replicas; earlier entries are
+ * committed with them (§5.4.2). */
 void bw_raft_commit_update(struct bw_raft *raft)
 {
     bw_index index = majority_match(raft);
@@ -59,12 +61,12 @@ void bw_raft_commit_update(struct bw_raft *raft)
     bw_raft_change_committed(raft);
 }
 
-static void landed(struct bw_raft *raft, struct bw_raft_peer *peer, bw_index index)
+static void release_inflight(struct bw_raft *raft, struct bw_raft_peer *peer, bw_index index)
 {
     const struct bw_raft_ring *ring = &raft->ring[peer->ring];
-    while (peer->flying > 0 && ring->end[peer->oldest] <= index) {
+    while (peer->inflight > 0 && ring->end[peer->oldest] <= index) {
         peer->oldest = (uint8_t)((peer->oldest + 1) % BW_RAFT_INFLIGHT_MAX);
-        peer->flying--;
+        peer->inflight--;
     }
 }
 
@@ -72,7 +74,7 @@ static void accepted(struct bw_raft *raft, struct bw_raft_peer *peer, bw_index i
 {
     if (index > peer->match) {
         peer->match = index;
-        landed(raft, peer, index);
+        release_inflight(raft, peer, index);
         peer->window = (uint8_t)(peer->window + (peer->window < BW_RAFT_INFLIGHT_MAX));
     }
     if (peer->next <= peer->match)
@@ -80,11 +82,11 @@ static void accepted(struct bw_raft *raft, struct bw_raft_peer *peer, bw_index i
     if (peer->progress == BW_RAFT_PROBE ||
         (peer->progress == BW_RAFT_SNAPSHOT && peer->match >= peer->restoring)) {
         peer->progress = BW_RAFT_REPLICATE;
-        peer->flying = 0;
+        peer->inflight = 0;
     }
 }
 
-/* The refused append's prev_index tells a refusal of now from one that was overtaken. */
+/* The rejected prev_index distinguishes a current rejection from one that is out of date. */
 static void refused(struct bw_raft *raft, struct bw_raft_peer *peer,
                     const struct bw_append_reply_part *reply)
 {
@@ -103,9 +105,9 @@ static void refused(struct bw_raft *raft, struct bw_raft_peer *peer,
     bw_raft_send_append(raft, peer, true);
 }
 
-/* Any answer in our term, also a refusal, proves that its sender followed us when we sent what it
- * echoes. */
-static void heard_from(struct bw_raft *raft, struct bw_raft_peer *peer, bw_time echo)
+/* Any reply in our term, even a rejection, proves that its sender followed us when we sent the
+ * message that it echoes. */
+static void record_ack(struct bw_raft *raft, struct bw_raft_peer *peer, bw_time echo)
 {
     bw_time before = peer->acked;
     if (BW_BUG(raft_window_from_reply))
@@ -141,7 +143,7 @@ static struct bw_raft_peer *sender(struct bw_raft *raft, const struct bw_message
     }
     struct bw_raft_peer *peer = bw_raft_peer_find(raft, msg->from);
     if (!peer)
-        bw_raft_trace(raft, BW_TRACE_IGNORED_STRANGER, msg->from, 0, 0);
+        bw_raft_trace(raft, BW_TRACE_IGNORED_NOT_A_MEMBER, msg->from, 0, 0);
     return peer;
 }
 
@@ -157,7 +159,7 @@ void bw_raft_on_append_reply(struct bw_raft *raft, const struct bw_message *msg)
             bw_raft_trace(raft, BW_TRACE_IGNORED_STATE, msg->from, msg->kind, raft->role);
         return;
     }
-    heard_from(raft, peer, reply->echo);
+    record_ack(raft, peer, reply->echo);
     if (!yes) {
         refused(raft, peer, reply);
         return;

@@ -1,6 +1,6 @@
-/* New entries (§5.3): appended, written here and sent to the followers at the same time (thesis
- * §10.2.1). The answer says where they stand and in which term; they are safe when COMMIT reaches
- * that index while this term still holds it, and lost when LOG_TRUNCATE passes it. */
+/* Appends new entries (§5.3). The leader writes them to its disk and sends them to the followers
+ * in parallel (thesis §10.2.1). The answer contains their last index and their term. They are safe
+ * when COMMIT reaches that index in the same term; they are lost when LOG_TRUNCATE removes them. */
 #include "core/elect/raft/raft_state.h"
 
 static int refusal(const struct bw_raft *raft, const struct bw_command *command)
@@ -22,8 +22,8 @@ void bw_raft_propose(struct bw_raft *raft, const struct bw_command *command)
         return;
     }
     bw_index first = raft->log.last + 1;
-    bool room = bw_raft_log_append(&raft->log, raft->term, command->count);
-    BW_ASSERT(room); /* our own term has its run since we lead */
+    bool fits = bw_raft_log_append(&raft->log, raft->term, command->count);
+    BW_ASSERT(fits); /* our term has a run since we became leader */
     struct bw_log_action *action =
         bw_raft_log_action(raft, BW_ACTION_LOG_APPEND, first, raft->term);
     action->count = command->count;

@@ -1,9 +1,12 @@
-/* Raft behind the elector interface: sizes, init, facts. See raft_state.h for model and sources.
+/* Raft's elector interface: sizes, init, queries. raft_state.h states the model and the sources.
  *
- * Guarantees, with fewer than half of the voters down for good and durable disks: at most one
- * leader per term, its token is the term; committed entries never change; windows of two leaders
- * never overlap in real time while clock rates stay within 1 +- drift; after faults end, a leader.
- * Not promised: any bound on how long an election takes, progress without a majority, or that a
+ * Guarantees, if fewer than half of the voters fail permanently and disks are durable:
+ * - at most one leader per term; its token is the term
+ * - committed entries never change
+ * - the windows of two leaders never overlap in real time, if clock rates are within 1 +- drift
+ * - after all faults end, the group elects a leader
+ *
+ * Not guaranteed: a bound on the duration of an election, progress without a majority, or that a
  * leader knows at once that it was deposed. */
 #include "core/elect/raft/raft_state.h"
 
@@ -17,15 +20,15 @@ static size_t raft_bytes(const struct bw_elector_config *config)
     return sizeof(struct bw_raft);
 }
 
-/* Every read answered, two rounds to everybody, a burst, and what goes along with a change of role.
- */
+/* Enough for a reply to every read, two rounds to all members, a burst, and the actions of a role
+ * change. */
 static uint32_t raft_actions_max(const struct bw_elector_config *config)
 {
     (void)config;
     return BW_RAFT_READS_MAX + 4 * BW_RAFT_MEMBERS_MAX + 64;
 }
 
-static bool sane(const struct bw_elector_config *config)
+static bool valid(const struct bw_elector_config *config)
 {
     return config->self != BW_NODE_NONE && config->timeout_min_ns > 0 &&
            config->timeout_max_ns >= config->timeout_min_ns && config->period_ns > 0 &&
@@ -48,8 +51,8 @@ static void configure(struct bw_raft *raft, const struct bw_elector_config *conf
     raft->jitter =
         bw_time_min(config->timeout_min_ns / 2,
                     config->latency_ns > 0 ? 4 * config->latency_ns : config->timeout_min_ns / 4);
-    /* A longer one keeps a winner waiting: for work that cannot be stopped as fast as a leader is
-     * found dead. */
+    /* A promise longer than the election timeout makes the winner of an election wait. It is for
+     * work that takes longer to stop than a dead leader takes to be noticed. */
     raft->promise = config->promise_ns > 0 ? config->promise_ns : config->timeout_min_ns;
     raft->lease = (bw_time)((double)raft->promise * (1 - rho) / (1 + rho));
     raft->stretch = (1 + rho) / (1 - rho);
@@ -61,7 +64,7 @@ static int raft_init(void *memory, const struct bw_elector_config *config)
 {
     struct bw_raft *raft = memory;
     static const struct bw_raft_saved nothing;
-    if (!sane(config))
+    if (!valid(config))
         return BW_EINVAL;
     memset(raft, 0, offsetof(struct bw_raft, log));
     raft->log.runs = raft->changes = 0;
@@ -106,13 +109,13 @@ static void raft_status(const void *self, struct bw_elector_status *out)
 static bool raft_ready(const void *self, bw_node node)
 {
     const struct bw_raft *raft = self;
-    return bw_raft_is_voter(raft, node) && bw_raft_is_heard(raft, node, raft->now);
+    return bw_raft_is_voter(raft, node) && bw_raft_is_responsive(raft, node, raft->now);
 }
 
 const struct bw_elector_ops bw_elect_raft = {
     .name = "raft",
-    .promise = "only the side with a majority of the voters has a leader; there is never a second "
-               "one that may act",
+    .promise = "Only the side with a majority of the voters has a leader; at most one leader may "
+               "act at any time.",
     .traits = BW_TRAIT_TOKEN | BW_TRAIT_OWN_TIMERS,
     .bytes = raft_bytes,
     .actions_max = raft_actions_max,
@@ -121,6 +124,8 @@ const struct bw_elector_ops bw_elect_raft = {
     .deadline = raft_deadline,
     .status = raft_status,
     .ready = raft_ready,
+    .digest = bw_raft_digest,
+    .fix_draws = bw_raft_fix_draws,
 };
 
 bw_index bw_raft_last_index(const struct bw_raft *raft)
@@ -180,7 +185,7 @@ static const struct bw_raft_peer *peer_of(const struct bw_raft *raft, bw_node no
     return NULL;
 }
 
-bool bw_raft_is_heard(const struct bw_raft *raft, bw_node node, bw_time now)
+bool bw_raft_is_responsive(const struct bw_raft *raft, bw_node node, bw_time now)
 {
     const struct bw_raft_peer *peer = peer_of(raft, node);
     if (raft->role != BW_RAFT_LEADER || !peer)

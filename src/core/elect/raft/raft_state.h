@@ -1,23 +1,25 @@
-/* Raft's insides, shared by the files of this folder and by nobody else.
+/* Raft's internal state, shared only by the files of this folder.
  *
- * The model: processes crash and restart with what they had persisted, links lose, delay, duplicate
- * and reorder, clocks run at rates within 1 +- rho, nobody lies. Sources: Ongaro and Ousterhout,
- * "In Search of an Understandable Consensus Algorithm" (2014), cited as §n; Ongaro, "Consensus:
- * Bridging Theory and Practice" (2014), cited as thesis §n.
+ * Model: processes crash and restart with their persisted state; links lose, delay, duplicate and
+ * reorder messages; clock rates are within 1 +- rho; no Byzantine faults.
  *
- * One step sets `now` and `out` and clears `out` again; everything below reads them. Only the
+ * Sources: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014),
+ * cited as §n; Ongaro, "Consensus: Bridging Theory and Practice" (2014), cited as thesis §n.
+ *
+ * A step sets `now` and `out` and clears `out` at its end; all functions below use them. Only the
  * become_* functions of state.c change `role`. */
-#ifndef BW_ELECT_RAFT_STATE_H
-#define BW_ELECT_RAFT_STATE_H
+#ifndef BW_CORE_ELECT_RAFT_RAFT_STATE_H
+#define BW_CORE_ELECT_RAFT_RAFT_STATE_H
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "core/elect/raft/raft.h"
 
-/* No honest term or index comes near: 2^62 elections at one per nanosecond take 146 years. */
+/* No correct node reaches this term or index: 2^62 elections at one per nanosecond take 146
+ * years. */
 #define BW_RAFT_NUMBER_MAX ((uint64_t)1 << 62)
-/* Appends a reply may set off to one follower: more than one, so that the pipeline fills up. */
+/* Maximum number of appends that one reply triggers. More than one, so that the pipeline fills. */
 #define BW_RAFT_BURST 2u
 
 enum bw_raft_role {
@@ -28,7 +30,7 @@ enum bw_raft_role {
     BW_RAFT_STOPPED
 };
 
-struct bw_raft_run { /* entries of one term from `first` to the next run's first - 1 */
+struct bw_raft_run { /* entries of one term, from `first` to the next run's first - 1 */
     bw_index first;
     bw_term term;
 };
@@ -38,9 +40,9 @@ struct bw_raft_log {
     bw_term snapshot_term;
     bw_index last;
     bw_term last_term;
-    bw_index durable; /* up to here acknowledged by PERSISTED; below snapshot_index: a restore is in
-                         flight */
-    bw_index rewritten_from; /* a truncation's first new write is in flight; 0 = none */
+    /* acknowledged by PERSISTED up to here; below snapshot_index: a restore is in progress */
+    bw_index durable;
+    bw_index rewritten_from; /* after a truncation: the first new entry, not yet durable; 0: none */
     uint32_t runs;
     struct bw_raft_run run[BW_RAFT_TERM_RUNS_MAX];
 };
@@ -50,22 +52,26 @@ struct bw_raft_group { /* voters first, then learners */
     uint32_t voters, count;
 };
 
+/* What a node is in a group, in ascending order of rights. */
+enum bw_raft_standing { BW_RAFT_OUTSIDER, BW_RAFT_LEARNER, BW_RAFT_VOTER };
+
 enum bw_raft_progress { BW_RAFT_PROBE, BW_RAFT_REPLICATE, BW_RAFT_SNAPSHOT };
 
-struct bw_raft_peer { /* one member of the active group, self included; sorted by id */
+struct bw_raft_peer { /* one member of the active group, including self; sorted by id */
     bw_node id;
     bool voter;
-    bool granted; /* this election's vote or pre-vote */
-    bool probed;  /* PROBE: one is out and unanswered */
+    bool granted; /* granted its vote or pre-vote in this election */
+    bool probed;  /* PROBE: an append is unanswered */
     uint8_t progress;
-    uint8_t ring; /* which in-flight ring is its */
-    uint8_t flying, oldest;
-    uint8_t window; /* REPLICATE: appends that may be in flight; grows with answers, halves with
-                       refusals */
+    uint8_t ring; /* index of its in-flight ring */
+    uint8_t inflight, oldest;
+    /* REPLICATE: maximum number of appends in flight; grows with acknowledgements, halves with
+     * rejections */
+    uint8_t window;
     bw_index next, match;
-    bw_time acked;      /* newest echo given back in this term */
-    bw_time resend_at;  /* SNAPSHOT */
-    bw_index restoring; /* SNAPSHOT: up to where */
+    bw_time acked;      /* newest echo received in this term; -1: none */
+    bw_time resend_at;  /* SNAPSHOT: when to send it again */
+    bw_index restoring; /* SNAPSHOT: its last index, or the minimum if it does not exist yet */
 };
 
 struct bw_raft_ring { /* last index of each append in flight */
@@ -78,18 +84,24 @@ struct bw_raft_read {
     bw_index index;
 };
 
-/* Leaders by name in the table of waits, and one entry for all others. More take turns within one T
- * only in a storm. */
+/* Size of the table of waits: one entry per leader with a known id, and one for all others. Only a
+ * storm of elections brings more leaders within one T. */
 #define BW_RAFT_BOUNDS 5u
 
 /* A window of an earlier leader that may still be open, as far as this node knows (window.c).
- *   - A node has at most one entry. Entry 0 is for leaders that cannot be named (`to` is NONE).
- *   - `until` is on this node's clock; in the past: the entry is free. */
+ *
+ * Invariants:
+ *   a leader has at most one entry
+ *   entry 0 covers all leaders with unknown id (`to` is BW_NODE_NONE)
+ *   `until` is on this node's clock; an entry with `until` in the past is free
+ *   an entry with `term` up to `dead` has ended, too; it stays until then, because a vote or an
+ *   append that was sent before its sender learned of the death may still report that window */
 struct bw_raft_bound {
     bw_node to;
-    bw_term term; /* the newest in which it led, as far as we know */
+    bw_term term; /* newest known term in which it led */
+    bw_term dead; /* its work in terms up to this one is dead: such windows have ended */
     bw_time until;
-    bw_time span; /* length of the whole promise: no wait for it is longer, on any clock */
+    bw_time span; /* full length of the promise; no node waits longer for it, on any clock */
 };
 
 struct bw_raft {
@@ -98,38 +110,40 @@ struct bw_raft {
 
     bw_node self;
     uint8_t role;
-    bool voter; /* self, in the active group */
+    bool voter; /* self is a voter in the active group */
     bool dirty; /* term, vote, starts or promised differ from the last PERSIST */
     bool pre_vote, check_quorum, hints, untimed;
 
     bw_term term;
     bw_node vote;
     bw_node leader;
-    bw_time heard_until; /* votes are ignored until then: the leader was heard; 0 = not, or
-                            forgotten */
+    /* the node ignores votes until then, because it received from the leader; 0: no leader, or
+     * forgotten */
+    bw_time ignore_votes_until;
     bw_time election_at;
     bw_time deadline;
     bw_index commit;
 
-    /* Towards a leader: how far our log is known to be its log, and what it is owed. */
+    /* As a follower: the index up to which our log equals the leader's, and the state of the
+     * reply. */
     bw_index matched;
     bw_time newest_echo;
-    bool owes_reply;
-    bw_time window_ended; /* what the TIMEOUT_NOW that we obey says */
+    bool reply_pending;
+    bw_time window_ended; /* echo of the TIMEOUT_NOW that we obey */
 
     struct bw_raft_bound bound[BW_RAFT_BOUNDS];
 
-    /* Leading. */
-    bw_index term_start; /* our first entry */
+    /* As a leader. */
+    bw_index term_start; /* index of our first entry in this term */
     bw_time heartbeat_at, won_at;
-    bw_time quorum_echo; /* a majority has acknowledged what was sent then or later */
+    bw_time quorum_echo; /* send time that a majority has acknowledged; -1: none */
     bw_time act_from, act_until;
-    bw_time resumed_at; /* acknowledgements of what was sent up to then carry no lease */
+    bw_time resumed_at; /* acknowledgements of messages sent up to then do not extend the window */
     bw_node transfer_to;
-    bool released; /* the lease was given back for a transfer */
+    bool released; /* the window was given up for a transfer */
     bw_time transfer_until;
     uint64_t transfer_request;
-    bw_time round_at; /* when the last round that all reads may count on was sent */
+    bw_time round_at; /* send time of the last round, on which reads rely */
     uint32_t reads, first_read;
 
     struct bw_rng rng;
@@ -144,7 +158,7 @@ struct bw_raft {
     uint32_t peers, rings_used;
     struct bw_raft_peer peer[BW_RAFT_MEMBERS_MAX];
     struct bw_raft_log log;
-    struct bw_raft_group base; /* as of the snapshot */
+    struct bw_raft_group base; /* at the snapshot */
     uint32_t changes;
     struct bw_raft_change change[BW_RAFT_CHANGES_MAX];
     struct bw_raft_read read[BW_RAFT_READS_MAX];
@@ -198,8 +212,7 @@ void bw_raft_campaign(struct bw_raft *raft, bool transfer);
 void bw_raft_candidate_ask(struct bw_raft *raft, uint8_t flags);
 bool bw_raft_elected(const struct bw_raft *raft);
 void bw_raft_election_timeout(struct bw_raft *raft);
-void bw_raft_look_early(struct bw_raft *raft, bw_node node, bw_node heir);
-void bw_raft_ask_again(struct bw_raft *raft);
+void bw_raft_campaign_early(struct bw_raft *raft, bw_node node, bw_node successor);
 bool bw_raft_leader_alive(const struct bw_raft *raft);
 
 /* vote.c */
@@ -213,10 +226,10 @@ void bw_raft_bind(struct bw_raft *raft, bw_node leader, bw_term term, bw_time le
 void bw_raft_unbind(struct bw_raft *raft, bw_node leader);
 void bw_raft_confirmed_dead(struct bw_raft *raft, bw_node node, bw_term term);
 void bw_raft_window_ended(struct bw_raft *raft, bw_node leader, bw_time ended);
-bw_time bw_raft_tell_waits(const struct bw_raft *raft, bw_node but, struct bw_message *msg,
-                           struct bw_raft_waits *out);
+bw_time bw_raft_put_waits(const struct bw_raft *raft, bw_node but, struct bw_message *msg,
+                          struct bw_raft_waits *out);
 void bw_raft_take_waits(struct bw_raft *raft, const struct bw_raft_waits *waits);
-bool bw_raft_is_waited_for(struct bw_raft *raft, bw_node node);
+bool bw_raft_window_may_be_open(struct bw_raft *raft, bw_node node);
 void bw_raft_window_begin(struct bw_raft *raft);
 bw_time bw_raft_lost_at(const struct bw_raft *raft);
 void bw_raft_quorum_update(struct bw_raft *raft);
@@ -232,6 +245,8 @@ void bw_raft_follower_persisted(struct bw_raft *raft);
 void bw_raft_commit_to(struct bw_raft *raft, bw_index index);
 
 /* replicate.c */
+struct bw_append_part *bw_raft_start_append(struct bw_raft *raft, struct bw_raft_peer *peer,
+                                            bw_index prev);
 void bw_raft_send_append(struct bw_raft *raft, struct bw_raft_peer *peer, bool entries);
 void bw_raft_replicate(struct bw_raft *raft, struct bw_raft_peer *peer);
 void bw_raft_replicate_all(struct bw_raft *raft);
@@ -262,6 +277,8 @@ void bw_raft_change_rollback(struct bw_raft *raft, bw_index from);
 void bw_raft_change_compact(struct bw_raft *raft, bw_index index);
 int bw_raft_group_load(struct bw_raft *raft, const struct bw_elector_config *config);
 uint32_t bw_raft_voters(const struct bw_raft *raft);
+enum bw_raft_standing bw_raft_own_standing(const struct bw_raft *raft);
+bw_index bw_raft_removed_at(const struct bw_raft *raft, bw_node node);
 
 /* change.c */
 void bw_raft_change_ask(struct bw_raft *raft, const struct bw_command *command);
@@ -278,7 +295,11 @@ void bw_raft_transfer_progress(struct bw_raft *raft);
 void bw_raft_transfer_timeout(struct bw_raft *raft);
 void bw_raft_transfer_heartbeat(struct bw_raft *raft);
 void bw_raft_step_aside(struct bw_raft *raft);
-void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir);
+void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node successor);
 void bw_raft_on_timeout_now(struct bw_raft *raft, const struct bw_message *msg);
+
+/* digest.c */
+void bw_raft_digest(const void *self, struct bw_digest *out);
+void bw_raft_fix_draws(void *self);
 
 #endif

@@ -1,8 +1,10 @@
-/* ReadIndex (§8, thesis §6.4): at which index is a read linearizable? At the commit index of when
- * it was asked, once an entry of the leader's own term is committed and a majority has answered an
- * append that was sent no earlier. Reads that come while a round is out share the next one. No
- * clock decides: leases are for those who act, not for reads, because a hint may end a lease's
- * assumption early. */
+/* ReadIndex (§8, thesis §6.4): at which index is a read linearizable?
+ *
+ * At the commit index when the read was requested, or at the leader's first entry of its term if
+ * that is later. Two conditions must hold before the answer: that index is committed, and a
+ * majority has acknowledged an append that was sent no earlier than the request. Reads that arrive
+ * during a round share the next one. No clock decides: leases limit work, not reads, because a hint
+ * may end the assumption behind a lease early. */
 #include "core/elect/raft/raft_state.h"
 
 static struct bw_raft_read *read_at(struct bw_raft *raft, uint32_t i)
@@ -10,7 +12,7 @@ static struct bw_raft_read *read_at(struct bw_raft *raft, uint32_t i)
     return &raft->read[(raft->first_read + i) % BW_RAFT_READS_MAX];
 }
 
-/* Starts a round if the newest read needs one and none is out. */
+/* Starts a round if the newest read needs one and no round is in progress. */
 static void start_round(struct bw_raft *raft)
 {
     if (raft->reads > 0 && read_at(raft, raft->reads - 1)->asked > raft->round_at &&
@@ -55,7 +57,7 @@ void bw_raft_read_serve(struct bw_raft *raft)
     start_round(raft);
 }
 
-/* The leadership ended: nobody here can say any more. */
+/* Leadership ended, so the reads cannot be answered here. */
 void bw_raft_read_fail(struct bw_raft *raft)
 {
     for (uint32_t i = 0; i < raft->reads; i++)

@@ -1,15 +1,23 @@
-/* The leader's sending side (§5.3, thesis §10.2): one follower at a time is probed until the logs
- * meet, then fed without waiting.
- *   PROBE      one append out, the next when it is answered or a heartbeat is due.
- *   REPLICATE  `next` runs ahead of what is acknowledged, by a window that doubles each round trip
- * up to BW_RAFT_INFLIGHT_MAX appends and halves when one is refused: where the network reorders,
- * what overtakes is refused, and sending more of it would only feed the storm. Heartbeats speak of
- * the entry before `next`: a follower that lost one of the appends refuses, and is probed again.
- *   SNAPSHOT   what it needs is compacted; heartbeats only, until it has the snapshot. */
+/* The leader's sending side (§5.3, thesis §10.2). Each follower is probed until the logs match,
+ * then receives entries without waiting for replies.
+ *
+ *   PROBE      One append is out. The next follows its reply or the next heartbeat.
+ *   REPLICATE  `next` runs ahead of the acknowledged index, by at most `window` appends.
+ *              The window doubles each round trip up to BW_RAFT_INFLIGHT_MAX and halves on a
+ *              rejection. (On a network that reorders, appends that overtake others are rejected;
+ *              more appends would cause more rejections.) A heartbeat carries the entry before
+ *              `next` as prev_index. A follower that lost an append rejects it and is probed again.
+ *   SNAPSHOT   The entries it needs are compacted. It gets heartbeats until it has the snapshot.
+ *
+ * A member that was removed and added again gets the entries up to its removal only in a snapshot.
+ * It may have come back with an empty log. In that log, the earlier entries would make it the voter
+ * that it once was, and it would vote although it has forgotten the later ones. While the newest
+ * snapshot is older than the removal, the member is in state SNAPSHOT and gets heartbeats;
+ * bw_raft_needs_snapshot asks the caller for a newer snapshot. */
 #include "core/elect/raft/raft_state.h"
 
-/* How many entries from `from` may go into one append as far as membership changes go: up to the
- * second one. Sets the first. */
+/* Limits the number of entries from `from` on so that one append carries at most one membership
+ * change; sets *out to that change. */
 static uint32_t limit_changes(const struct bw_raft *raft, bw_index from, uint32_t limit,
                               struct bw_change *out)
 {
@@ -25,7 +33,7 @@ static uint32_t limit_changes(const struct bw_raft *raft, bw_index from, uint32_
     return limit;
 }
 
-/* Fills in up to a batch of entries from `from` on; returns how many. */
+/* Fills in up to one batch of entries from `from` on; returns how many. */
 static uint32_t fill(const struct bw_raft *raft, bw_index from, struct bw_append_part *part)
 {
     const struct bw_raft_log *log = &raft->log;
@@ -44,8 +52,8 @@ static uint32_t fill(const struct bw_raft *raft, bw_index from, struct bw_append
     return taken;
 }
 
-static struct bw_append_part *start_append(struct bw_raft *raft, struct bw_raft_peer *peer,
-                                           bw_index prev)
+struct bw_append_part *bw_raft_start_append(struct bw_raft *raft, struct bw_raft_peer *peer,
+                                            bw_index prev)
 {
     struct bw_message *msg = bw_raft_send(raft, BW_MSG_RAFT_APPEND, peer->id);
     if (raft->released)
@@ -55,35 +63,36 @@ static struct bw_append_part *start_append(struct bw_raft *raft, struct bw_raft_
     msg->append.commit = raft->commit;
     msg->append.echo = raft->now;
     if (!BW_BUG(raft_wait_not_passed_on))
-        bw_raft_tell_waits(raft, raft->self, msg, &msg->append.waits);
+        bw_raft_put_waits(raft, raft->self, msg, &msg->append.waits);
     return &msg->append;
 }
 
-/* One append from `next` on, with entries if asked for and there are any. */
+/* Sends one append from `next` on, with entries if `entries` is set and there are any. */
 void bw_raft_send_append(struct bw_raft *raft, struct bw_raft_peer *peer, bool entries)
 {
-    if (peer->next <= raft->log.snapshot_index) {
+    if (peer->next <= raft->log.snapshot_index ||
+        peer->next <= bw_raft_removed_at(raft, peer->id)) {
         bw_raft_send_snapshot(raft, peer);
         return;
     }
-    struct bw_append_part *part = start_append(raft, peer, peer->next - 1);
+    struct bw_append_part *part = bw_raft_start_append(raft, peer, peer->next - 1);
     uint32_t count = entries && peer->next <= raft->log.last ? fill(raft, peer->next, part) : 0;
     if (peer->progress == BW_RAFT_PROBE) {
         peer->probed = true;
     } else if (count > 0) {
-        uint32_t slot = (peer->oldest + peer->flying++) % BW_RAFT_INFLIGHT_MAX;
+        uint32_t slot = (peer->oldest + peer->inflight++) % BW_RAFT_INFLIGHT_MAX;
         peer->next += count;
         raft->ring[peer->ring].end[slot] = peer->next - 1;
     }
 }
 
-/* As much as may go out now. */
+/* Sends as many entries as the window allows now. */
 void bw_raft_replicate(struct bw_raft *raft, struct bw_raft_peer *peer)
 {
     for (uint32_t i = 0; i < BW_RAFT_BURST && peer->next <= raft->log.last; i++) {
-        bool room =
-            peer->progress == BW_RAFT_REPLICATE ? peer->flying < peer->window : !peer->probed;
-        if (peer->progress == BW_RAFT_SNAPSHOT || !room)
+        bool may_send =
+            peer->progress == BW_RAFT_REPLICATE ? peer->inflight < peer->window : !peer->probed;
+        if (peer->progress == BW_RAFT_SNAPSHOT || !may_send)
             return;
         bw_raft_send_append(raft, peer, true);
     }
@@ -96,16 +105,17 @@ void bw_raft_replicate_all(struct bw_raft *raft)
             bw_raft_replicate(raft, &raft->peer[i]);
 }
 
-/* Always one message. A silent follower is probed without entries: they would be sent in vain. */
+/* Always sends one message. A probe to a silent follower carries no entries, which would be
+ * wasted. */
 void bw_raft_heartbeat(struct bw_raft *raft, struct bw_raft_peer *peer)
 {
-    bw_time heard = bw_time_max(peer->acked, raft->won_at);
+    bw_time last_contact = bw_time_max(peer->acked, raft->won_at);
     if (peer->progress == BW_RAFT_SNAPSHOT && raft->now < peer->resend_at)
-        start_append(raft, peer, raft->log.snapshot_index);
+        bw_raft_start_append(raft, peer, raft->log.snapshot_index);
     else if (peer->progress == BW_RAFT_REPLICATE)
-        bw_raft_send_append(raft, peer, peer->flying < peer->window);
+        bw_raft_send_append(raft, peer, peer->inflight < peer->window);
     else if (peer->progress == BW_RAFT_PROBE)
-        bw_raft_send_append(raft, peer, heard + raft->timeout_min > raft->now);
+        bw_raft_send_append(raft, peer, last_contact + raft->timeout_min > raft->now);
     else
         bw_raft_send_snapshot(raft, peer);
 }

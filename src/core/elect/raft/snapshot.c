@@ -1,19 +1,46 @@
-/* Snapshots (§7): the caller makes them and says so with COMPACT; a follower that needs what was
- * compacted gets the newest one. The message carries index, term and membership; the caller adds
- * the bytes. LOG_RESTORE means: everything up to there is committed and in the snapshot. */
+/* Snapshots (§7). The caller makes them and reports them with COMPACT. A follower that needs
+ * compacted entries gets the newest snapshot. The message carries index, term and membership; the
+ * caller adds the bytes. LOG_RESTORE means that everything up to its index is committed and
+ * contained in the snapshot. */
 #include "core/elect/raft/raft_state.h"
 
 #include <string.h>
 
+/* The member needs a snapshot that does not exist yet, up to `least` or later. It gets a heartbeat
+ * instead, and the next heartbeat tries again. */
+static void wait_for_snapshot(struct bw_raft *raft, struct bw_raft_peer *peer, bw_index least)
+{
+    peer->progress = BW_RAFT_SNAPSHOT;
+    peer->restoring = least;
+    peer->resend_at = 0;
+    peer->next = least + 1;
+    peer->inflight = 0;
+    bw_raft_start_append(raft, peer, raft->log.snapshot_index);
+}
+
+bool bw_raft_needs_snapshot(const struct bw_raft *raft)
+{
+    for (uint32_t i = 0; i < raft->peers && raft->role == BW_RAFT_LEADER; i++)
+        if (raft->peer[i].progress == BW_RAFT_SNAPSHOT &&
+            raft->peer[i].restoring > raft->log.snapshot_index)
+            return true;
+    return false;
+}
+
 void bw_raft_send_snapshot(struct bw_raft *raft, struct bw_raft_peer *peer)
 {
+    bw_index removed = bw_raft_removed_at(raft, peer->id);
+    if (removed > 0) { /* above the snapshot */
+        wait_for_snapshot(raft, peer, removed);
+        return;
+    }
     struct bw_message *msg = bw_raft_send(raft, BW_MSG_RAFT_SNAPSHOT, peer->id);
     if (raft->released)
         msg->flags = BW_FLAG_TRANSFER;
     msg->snapshot.last_index = raft->log.snapshot_index;
     msg->snapshot.last_term = raft->log.snapshot_term;
     msg->snapshot.echo = raft->now;
-    bw_raft_tell_waits(raft, raft->self, msg, &msg->snapshot.waits);
+    bw_raft_put_waits(raft, raft->self, msg, &msg->snapshot.waits);
     msg->snapshot.voters = raft->base.voters;
     msg->data = raft->base.id;
     msg->items = raft->base.count;
@@ -21,7 +48,7 @@ void bw_raft_send_snapshot(struct bw_raft *raft, struct bw_raft_peer *peer)
     peer->restoring = raft->log.snapshot_index;
     peer->resend_at = raft->now + raft->timeout_max;
     peer->next = raft->log.snapshot_index + 1;
-    peer->flying = 0;
+    peer->inflight = 0;
 }
 
 static bool read_group(const struct bw_message *msg, struct bw_raft_group *group)
@@ -59,7 +86,7 @@ static void install(struct bw_raft *raft, const struct bw_snapshot_part *part,
     raft->changes = 0;
     bw_raft_group_sync(raft);
     bw_raft_log_action(raft, BW_ACTION_LOG_RESTORE, part->last_index, part->last_term);
-    raft->owes_reply = true;
+    raft->reply_pending = true;
 }
 
 void bw_raft_on_snapshot(struct bw_raft *raft, const struct bw_message *msg)
@@ -86,7 +113,7 @@ void bw_raft_on_snapshot(struct bw_raft *raft, const struct bw_message *msg)
     }
 }
 
-/* The caller's snapshot is durable: what it holds may go. */
+/* The caller's snapshot is durable, so the entries that it contains may be dropped. */
 void bw_raft_compact(struct bw_raft *raft, const struct bw_command *command)
 {
     bw_index index = command->index;

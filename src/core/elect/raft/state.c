@@ -1,5 +1,6 @@
-/* The roles of a Raft node (§5.1, figure 4, with thesis §9.6's pre-candidate before the
- * candidate) and the only functions that change between them. */
+/* The roles of a Raft node (§5.1, figure 4; plus the pre-candidate of thesis §9.6), and the only
+ * functions that change the role. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 static void trace_role(struct bw_raft *raft, enum bw_raft_role role)
@@ -8,7 +9,7 @@ static void trace_role(struct bw_raft *raft, enum bw_raft_role role)
         bw_raft_trace(raft, BW_TRACE_STATE, raft->self, raft->role, role);
 }
 
-/* A new term: nothing is known of its leader's log yet, and the vote is free. */
+/* Enters a new term: the vote is free, and nothing is known of the leader's log. */
 static void adopt_term(struct bw_raft *raft, bw_term term)
 {
     raft->term = term;
@@ -16,11 +17,11 @@ static void adopt_term(struct bw_raft *raft, bw_term term)
     raft->dirty = true;
     raft->matched = 0;
     raft->newest_echo = 0;
-    raft->owes_reply = false;
+    raft->reply_pending = false;
 }
 
-/* What the leadership that ends here leaves behind: our own window still binds us as a voter. What
- * we waited for as leader stays in the table. */
+/* When leadership ends, our own window still binds us as a voter. The waits that we had as leader
+ * stay in the table. */
 static void stop_leading(struct bw_raft *raft)
 {
     if (raft->act_until > bw_time_max(raft->act_from, raft->now))
@@ -38,7 +39,7 @@ static void end_requests(struct bw_raft *raft, enum bw_loss reason)
     raft->transfer_to = BW_NODE_NONE;
 }
 
-/* `reason` says why a leadership ended and is not looked at otherwise. */
+/* `reason` is used only if the node was leader. */
 void bw_raft_become_follower(struct bw_raft *raft, bw_term term, bw_node leader,
                              enum bw_loss reason)
 {
@@ -53,12 +54,12 @@ void bw_raft_become_follower(struct bw_raft *raft, bw_term term, bw_node leader,
     raft->role = BW_RAFT_FOLLOWER;
     raft->leader = leader;
     if (leader == BW_NODE_NONE)
-        raft->heard_until = 0;
+        raft->ignore_votes_until = 0;
     if (led) {
         bw_raft_timer_reset(raft);
         bw_raft_trace(raft, BW_TRACE_STEP_DOWN, raft->self, term, reason);
     }
-    if (leader != BW_NODE_NONE && (newer || leader != before))
+    if (leader != BW_NODE_NONE && (newer || BW_ALWAYS(leader != before)))
         bw_raft_trace(raft, BW_TRACE_LEADER, leader, term, 0);
     if (led || leader != before || (newer && leader != BW_NODE_NONE))
         bw_raft_announce(raft, led ? reason : BW_LOSS_NONE);
@@ -72,7 +73,7 @@ static void start_election(struct bw_raft *raft, enum bw_raft_role role)
     trace_role(raft, role);
     raft->role = (uint8_t)role;
     raft->leader = BW_NODE_NONE;
-    raft->heard_until = 0;
+    raft->ignore_votes_until = 0;
     for (uint32_t i = 0; i < raft->peers; i++)
         raft->peer[i].granted = raft->peer[i].id == raft->self;
     bw_raft_timer_reset(raft);
@@ -81,7 +82,7 @@ static void start_election(struct bw_raft *raft, enum bw_raft_role role)
         bw_raft_announce(raft, BW_LOSS_NONE);
 }
 
-/* Asks first whether an election could be won; no term is spent on it (thesis §9.6). */
+/* Asks whether an election could be won, without a new term (thesis §9.6). */
 void bw_raft_become_precandidate(struct bw_raft *raft)
 {
     BW_ASSERT(raft->role != BW_RAFT_LEADER && raft->role != BW_RAFT_STOPPED);
@@ -97,8 +98,8 @@ void bw_raft_become_candidate(struct bw_raft *raft)
     raft->promised = bw_time_max(raft->promised, raft->promise);
 }
 
-/* Leads from here on, but may not act before an entry of its own term is committed: the window is
- * empty (§8, window.c). */
+/* Becomes leader with an empty window: it must not act before an entry of its own term is committed
+ * (§8, window.c). */
 void bw_raft_become_leader(struct bw_raft *raft)
 {
     BW_ASSERT(raft->role == BW_RAFT_CANDIDATE);
@@ -116,14 +117,14 @@ void bw_raft_become_leader(struct bw_raft *raft)
         bw_raft_progress_reset(&raft->peer[i], raft->log.last + 1);
     bw_raft_trace(raft, BW_TRACE_WON, raft->self, raft->term, 0);
     bw_raft_announce(raft, BW_LOSS_NONE);
-    bool room = bw_raft_log_append(&raft->log, raft->term, 1);
-    BW_ASSERT(room);
+    bool fits = bw_raft_log_append(&raft->log, raft->term, 1);
+    BW_ASSERT(fits);
     raft->term_start = raft->log.last;
     bw_raft_log_action(raft, BW_ACTION_LOG_APPEND, raft->log.last, raft->term)->count = 1;
     bw_raft_broadcast(raft);
 }
 
-/* Silent from here on: whatever comes is ignored. */
+/* From now on the node ignores all events and sends nothing. */
 void bw_raft_become_stopped(struct bw_raft *raft)
 {
     BW_ASSERT(raft->role != BW_RAFT_LEADER);

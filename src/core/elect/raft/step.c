@@ -1,5 +1,5 @@
-/* Raft as a decision module: one event in, actions out. What the files beside this one decide, this
- * one calls. */
+/* Raft as a decision module: one event in, actions out. This file dispatches to the others. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 static void ignore(struct bw_raft *raft, const struct bw_event *event)
@@ -33,8 +33,8 @@ static void on_start(struct bw_raft *raft, const struct bw_event *event)
         bw_raft_campaign(raft, false);
     else
         bw_raft_timer_reset(raft);
-    /* Who is to lead this one asks first; if somebody leads it, the pre-vote says so. */
-    if (raft->voter && raft->pre_vote && event->heir == raft->self)
+    /* The preferred leader asks first. If there is a leader already, the pre-vote fails. */
+    if (raft->voter && raft->pre_vote && event->next_leader == raft->self)
         raft->election_at = bw_time_min(raft->election_at, raft->now + raft->period);
 }
 
@@ -112,7 +112,8 @@ static void on_persisted(struct bw_raft *raft, const struct bw_event *event)
         bw_raft_follower_persisted(raft);
 }
 
-/* The transport knows that an append was lost: do not wait for a heartbeat to find out. */
+/* The transport reports that an append was lost, so the leader need not wait for a rejected
+ * heartbeat. */
 static void on_send_failed(struct bw_raft *raft, const struct bw_event *event)
 {
     const struct bw_message *msg = event->msg;
@@ -123,7 +124,7 @@ static void on_send_failed(struct bw_raft *raft, const struct bw_event *event)
         return;
     }
     bw_raft_probe_from(peer, peer->match + 1);
-    peer->probed = true; /* the next heartbeat tries */
+    peer->probed = true; /* the next heartbeat probes */
 }
 
 static void on_resign(struct bw_raft *raft, const struct bw_event *event)
@@ -132,8 +133,8 @@ static void on_resign(struct bw_raft *raft, const struct bw_event *event)
         ignore(raft, event);
         return;
     }
-    bw_raft_hand_over(raft, BW_LOSS_RESIGNED, event->heir);
-    raft->election_at += raft->timeout_max; /* let the others go first */
+    bw_raft_hand_over(raft, BW_LOSS_RESIGNED, event->next_leader);
+    raft->election_at += raft->timeout_max; /* let the others campaign first */
 }
 
 static void on_command(struct bw_raft *raft, const struct bw_event *event)
@@ -167,27 +168,31 @@ static void on_command(struct bw_raft *raft, const struct bw_event *event)
 static void on_stop(struct bw_raft *raft, const struct bw_event *event)
 {
     if (raft->role == BW_RAFT_LEADER)
-        bw_raft_hand_over(raft, BW_LOSS_SHUT_DOWN, event->heir);
+        bw_raft_hand_over(raft, BW_LOSS_SHUT_DOWN, event->next_leader);
     bw_raft_become_stopped(raft);
 }
 
-/* A leader that still waits may wait for less now. A candidate or pre-candidate may have been
- * answered by voters that had not heard of the death. */
+/* A leader that still waits may now have to wait less. A pre-candidate may have replies from voters
+ * that still counted on the dead leader, so it asks again. A candidate does not: its term would
+ * grow with every repeated notice, and depose the leader that was elected meanwhile. It need not
+ * either: votes that report a wait for the dead leader count, without that wait (window.c). */
 static void on_confirmed_dead(struct bw_raft *raft, const struct bw_event *event)
 {
-    bool older = event->dead_term > 0 && event->node == raft->leader &&
-                 event->dead_term < raft->term; /* it was elected again since */
+    /* the notice is about an earlier term of the current leader, which was elected again since */
+    bool older =
+        event->dead_term > 0 && event->node == raft->leader && event->dead_term < raft->term;
     bw_raft_confirmed_dead(raft, event->node, event->dead_term);
     if (raft->role == BW_RAFT_LEADER && raft->act_from > raft->now) {
         bw_raft_window_begin(raft);
         bw_raft_window_update(raft);
-    } else if (raft->role == BW_RAFT_CANDIDATE) {
-        bw_raft_ask_again(raft);
+    } else if (raft->role == BW_RAFT_CANDIDATE && BW_BUG(raft_death_starts_a_term)) {
+        bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_NONE);
+        bw_raft_candidate_ask(raft, 0);
     } else if (raft->role == BW_RAFT_PRECANDIDATE) {
         bw_raft_campaign(raft, false);
     } else if (raft->role == BW_RAFT_FOLLOWER && !older &&
                (!event->handed || BW_BUG(raft_takes_a_transfer_for_a_death))) {
-        bw_raft_look_early(raft, event->node, event->heir);
+        bw_raft_campaign_early(raft, event->node, event->next_leader);
     }
 }
 
@@ -211,11 +216,11 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         break;
     case BW_EVENT_SUSPECT:
     case BW_EVENT_LEAVE:
-        bw_raft_look_early(raft, event->node, event->heir);
+        bw_raft_campaign_early(raft, event->node, event->next_leader);
         break;
     case BW_EVENT_HINT:
         if (raft->hints)
-            bw_raft_look_early(raft, event->node, event->heir);
+            bw_raft_campaign_early(raft, event->node, event->next_leader);
         else
             ignore(raft, event);
         break;
@@ -226,7 +231,9 @@ static void dispatch(struct bw_raft *raft, const struct bw_event *event)
         on_stop(raft, event);
         break;
     case BW_EVENT_START:
-    case BW_EVENT_JOIN: /* the electorate is what the log says */
+        on_start(raft, event);
+        break;
+    case BW_EVENT_JOIN: /* only the log defines the voters */
     case BW_EVENT_TRUST:
         ignore(raft, event);
         break;
@@ -251,9 +258,7 @@ void bw_raft_step(struct bw_raft *raft, const struct bw_event *event, struct bw_
 {
     raft->now = event->now;
     raft->out = actions;
-    if (event->kind == BW_EVENT_START)
-        on_start(raft, event);
-    else if (raft->role == BW_RAFT_STOPPED)
+    if (raft->role == BW_RAFT_STOPPED && event->kind != BW_EVENT_START)
         ignore(raft, event);
     else
         dispatch(raft, event);

@@ -1,7 +1,8 @@
-/* Handing over leadership (thesis §3.10): take no more requests, bring the successor up to date,
- * end the own window, tell all voters so, then TIMEOUT_NOW. If nothing has come of it after one
- * election time-out, resume. The TIMEOUT_NOW may still be on its way then: that is harmless,
- * because voters report what they promised since, and the term decides who leads. */
+/* Leadership transfer (thesis §3.10). The leader accepts no more requests, brings the successor up
+ * to date, ends its own window, reports this to all voters, and sends TIMEOUT_NOW. If no new leader
+ * appears within one election timeout, it resumes. The TIMEOUT_NOW may still be in flight then.
+ * This is harmless: voters report the promises they have given since, and the higher term wins. */
+#include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
 enum transfer_step { STEP_STARTED, STEP_RELEASED, STEP_ABORTED, STEP_HANDED_OVER };
@@ -11,7 +12,8 @@ static void send_timeout_now(struct bw_raft *raft, bw_node to)
     bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, to)->promise.echo = raft->now;
 }
 
-/* The voter that has most of our log; among equals the one heard last. */
+/* The voter with the longest matching log; among equals, the one with the newest
+ * acknowledgement. */
 static struct bw_raft_peer *best_successor(struct bw_raft *raft)
 {
     struct bw_raft_peer *best = NULL;
@@ -37,7 +39,8 @@ static int refusal(const struct bw_raft *raft, const struct bw_raft_peer *peer)
     return peer->id == raft->self ? BW_EINVAL : 0;
 }
 
-/* Answered when it has succeeded, failed or been refused, if the command carries a request id. */
+/* Answers when the transfer has succeeded, failed or been refused, if the command has a request
+ * id. */
 void bw_raft_transfer_ask(struct bw_raft *raft, const struct bw_command *command)
 {
     struct bw_raft_peer *peer =
@@ -63,7 +66,7 @@ void bw_raft_transfer_ask(struct bw_raft *raft, const struct bw_command *command
 void bw_raft_transfer_progress(struct bw_raft *raft)
 {
     const struct bw_raft_peer *peer = bw_raft_peer_find(raft, raft->transfer_to);
-    if (!peer || raft->released || peer->match != raft->log.last)
+    if (BW_NEVER(!peer) || raft->released || peer->match != raft->log.last)
         return;
     bw_raft_trace(raft, BW_TRACE_TRANSFER, peer->id, STEP_RELEASED, 0);
     bw_raft_window_release(raft);
@@ -71,7 +74,7 @@ void bw_raft_transfer_progress(struct bw_raft *raft)
     send_timeout_now(raft, peer->id);
 }
 
-/* It may have been lost: said again with every round. */
+/* TIMEOUT_NOW may have been lost, so the leader repeats it with every round. */
 void bw_raft_transfer_heartbeat(struct bw_raft *raft)
 {
     if (raft->transfer_to != BW_NODE_NONE && raft->released)
@@ -90,28 +93,29 @@ void bw_raft_transfer_timeout(struct bw_raft *raft)
         bw_raft_answer(raft, raft->transfer_request, BW_ENOQUORUM, 0);
 }
 
-/* The group took us out while we may be acting, or while work of an earlier term of ours may not be
- * dead yet: the lead passes on at once, and the window does not. The successor waits until the work
- * is confirmed dead or the window has ended. */
+/* The group removed us while our work may be running, in this term or from an earlier term of ours.
+ * Leadership passes on at once, but we do not give up the window. The successor waits until the
+ * work is confirmed dead or the window has ended. */
 void bw_raft_step_aside(struct bw_raft *raft)
 {
-    bool acts = (raft->act_from <= raft->now && raft->now < raft->act_until) ||
-                (bw_raft_is_waited_for(raft, raft->self) && !BW_BUG(raft_removed_forgets_its_work));
+    bool acts =
+        (raft->act_from <= raft->now && raft->now < raft->act_until) ||
+        (bw_raft_window_may_be_open(raft, raft->self) && !BW_BUG(raft_removed_forgets_its_work));
     const struct bw_raft_peer *peer = best_successor(raft);
     if (raft->untimed || !acts || BW_BUG(raft_removed_leader_releases)) {
         bw_raft_hand_over(raft, BW_LOSS_RESIGNED, BW_NODE_NONE);
         return;
     }
-    if (peer)
+    if (BW_ALWAYS(peer))
         bw_raft_send(raft, BW_MSG_RAFT_TIMEOUT_NOW, peer->id);
     bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_RESIGNED);
 }
 
-/* Leaves the lead at once: to the heir, if it could win; else to the best successor, if there is
- * one. The work has been stopped. */
-void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node heir)
+/* Gives up leadership at once: to the preferred successor if its log is complete, otherwise to the
+ * best successor, if any. The work has already been stopped. */
+void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node successor)
 {
-    const struct bw_raft_peer *peer = bw_raft_peer_find(raft, heir);
+    const struct bw_raft_peer *peer = bw_raft_peer_find(raft, successor);
     if (!peer || !peer->voter || peer->id == raft->self || peer->match != raft->log.last)
         peer = best_successor(raft);
     if (peer) {

@@ -1,12 +1,19 @@
 /* Votes and pre-votes (§5.2, §5.4.1, thesis §9.6).
  *
- * A vote goes to one candidate per term whose log is at least as up to date, and is durable before
- * it is spoken of. While a leader is heard a vote is refused and its term not taken over (thesis
- * §4.2.3), unless that leader asked for the election itself. Every request is answered with the
- * own term, also one of a lower term: else a node that got ahead in term, and whose log is too
- * short to win, could keep the others from ever agreeing. Strangers are answered too: the
- * electorate may have changed in entries we do not have yet; it is the candidate who counts only
- * voters. */
+ * - A node votes for one candidate per term, whose log must be at least as up to date as its own.
+ *   The vote is durable before the reply is sent.
+ * - While a node has a leader, it refuses votes and does not adopt their term (thesis §4.2.3),
+ *   unless that leader asked for the election.
+ * - A node answers every request with its own term, even a request of a lower term. Otherwise a
+ *   node with a high term, and a log too short to win, could block elections forever.
+ * - A node also answers unknown senders, because the membership may have changed in entries that it
+ *   does not hold yet. The candidate counts only voters.
+ * - A node that is not a member according to its own log gives no vote, unless its removal is not
+ *   known to be committed. It may have been removed and have come back with an empty disk. A voter
+ *   that missed the removal would still count its vote, although the node has forgotten the log
+ *   that made it a voter. Its log lists it only when it contains the removal, because replicate.c
+ *   sends it no earlier part. A new member is not needed for votes before its log lists it:
+ *   change.c promotes it only after that. */
 #include "core/elect/raft/raft_state.h"
 
 static bool up_to_date(const struct bw_raft *raft, const struct bw_vote_part *vote)
@@ -22,9 +29,13 @@ static bool vote_free(const struct bw_raft *raft, bw_node from)
     return raft->vote == BW_NODE_NONE || raft->vote == from || BW_BUG(raft_votes_twice);
 }
 
-/* Everything but the term; traces why not. */
-static bool deserves(struct bw_raft *raft, const struct bw_message *msg)
+/* All conditions except the term; traces the reason for a refusal. */
+static bool may_grant(struct bw_raft *raft, const struct bw_message *msg)
 {
+    if (bw_raft_own_standing(raft) == BW_RAFT_OUTSIDER && !BW_BUG(raft_unlisted_votes)) {
+        bw_raft_trace(raft, BW_TRACE_IGNORED_NOT_A_MEMBER, raft->self, 0, 0);
+        return false;
+    }
     if (!up_to_date(raft, &msg->vote)) {
         bw_raft_trace(raft, BW_TRACE_IGNORED_LOG, msg->from, 0, 0);
         return false;
@@ -38,9 +49,10 @@ static bool deserves(struct bw_raft *raft, const struct bw_message *msg)
 
 static void trace_alive(struct bw_raft *raft, bw_node candidate)
 {
-    bw_time heard =
-        raft->role == BW_RAFT_LEADER ? raft->now : raft->heard_until - raft->timeout_min;
-    bw_raft_trace(raft, BW_TRACE_IGNORED_LEADER_ALIVE, candidate, (uint64_t)(raft->now - heard), 0);
+    bw_time received =
+        raft->role == BW_RAFT_LEADER ? raft->now : raft->ignore_votes_until - raft->timeout_min;
+    bw_raft_trace(raft, BW_TRACE_IGNORED_LEADER_ALIVE, candidate, (uint64_t)(raft->now - received),
+                  0);
 }
 
 static bool prevote_granted(struct bw_raft *raft, const struct bw_message *msg)
@@ -54,7 +66,7 @@ static bool prevote_granted(struct bw_raft *raft, const struct bw_message *msg)
         trace_alive(raft, msg->from);
         return false;
     }
-    return deserves(raft, msg);
+    return may_grant(raft, msg);
 }
 
 void bw_raft_on_prevote(struct bw_raft *raft, const struct bw_message *msg)
@@ -64,7 +76,7 @@ void bw_raft_on_prevote(struct bw_raft *raft, const struct bw_message *msg)
         return;
     struct bw_message *reply = bw_raft_send(raft, BW_MSG_RAFT_PREVOTE_REPLY, msg->from);
     reply->flags = yes ? BW_FLAG_YES : 0;
-    reply->vote.last_term = msg->term; /* which question this answers */
+    reply->vote.last_term = msg->term; /* the request that this answers */
 }
 
 static struct bw_raft_peer *voter_of(struct bw_raft *raft, const struct bw_message *msg)
@@ -72,7 +84,7 @@ static struct bw_raft_peer *voter_of(struct bw_raft *raft, const struct bw_messa
     struct bw_raft_peer *peer = bw_raft_peer_find(raft, msg->from);
     if (peer && peer->voter)
         return peer;
-    bw_raft_trace(raft, BW_TRACE_IGNORED_STRANGER, msg->from, 0, 0);
+    bw_raft_trace(raft, BW_TRACE_IGNORED_NOT_A_MEMBER, msg->from, 0, 0);
     return NULL;
 }
 
@@ -113,7 +125,7 @@ static bool vote_granted(struct bw_raft *raft, const struct bw_message *msg)
         bw_raft_become_follower(raft, msg->term, BW_NODE_NONE,
                                 asked ? BW_LOSS_TRANSFERRED : BW_LOSS_TAKEN);
     }
-    return deserves(raft, msg);
+    return may_grant(raft, msg);
 }
 
 void bw_raft_on_vote(struct bw_raft *raft, const struct bw_message *msg)
@@ -128,7 +140,7 @@ void bw_raft_on_vote(struct bw_raft *raft, const struct bw_message *msg)
     struct bw_message *reply = bw_raft_send(raft, BW_MSG_RAFT_VOTE_REPLY, msg->from);
     reply->flags = yes ? BW_FLAG_YES : 0;
     if (yes)
-        reply->vote.left_ns = bw_raft_tell_waits(raft, msg->from, reply, &reply->vote.waits);
+        reply->vote.left_ns = bw_raft_put_waits(raft, msg->from, reply, &reply->vote.waits);
 }
 
 void bw_raft_on_vote_reply(struct bw_raft *raft, const struct bw_message *msg)
@@ -149,7 +161,7 @@ void bw_raft_on_vote_reply(struct bw_raft *raft, const struct bw_message *msg)
     peer->granted = true;
     if (waits->count > 0) {
         bw_raft_take_waits(raft, waits);
-    } else if (left > 0) { /* of a voter that names nobody */
+    } else if (left > 0) { /* a voter that names no leader */
         bw_time span = bw_time_max(left, raft->promise);
         struct bw_raft_waits one = {.count = 1, .span_ns = span, .at = {{.left_ns = left}}};
         bw_raft_take_waits(raft, &one);

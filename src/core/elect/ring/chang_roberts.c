@@ -1,18 +1,24 @@
-/* Chang-Roberts: every node that stands sends its id round; a node passes larger ids on and drops
- * smaller ones, so that only the largest comes home, and its owner has won.
+/* Chang-Roberts: every candidate sends its id around the ring. A node forwards larger ids and drops
+ * smaller ones. Only the largest id returns to its owner, which has won.
+ *
+ * A node that has not taken part yet marks itself and sends its own id on the first message that it
+ * receives.
+ *
+ * Messages for n nodes, without the announcement: from 2n-1 (ids increase along the ring) to
+ * n(n+1)/2 (ids decrease), n H_n on average. The announcement adds n.
+ *
+ * Difference from the paper: if the node with the largest id dies after the others have given up,
+ * its id would circle forever. Here it is dropped after one lap, or as soon as its owner is found
+ * dead, and the round's timeout starts another round.
+ *
+ * Model, guarantees and limits: ring.h.
  *
  * Source: E. Chang, R. Roberts, "An improved algorithm for decentralized extrema-finding in
- * circular configurations of processes", CACM 22(5), 1979. A node that has not yet stood marks
- * itself and sends its own id on the first message it sees. Model, guarantees and limits: ring.h.
- *
- * Messages without the announcement, n nodes: 2n-1 (ids rise along the ring) to n(n+1)/2 (they
- * fall), n H_n on average; the announcement adds n. What the paper leaves out: when the largest
- * dies after the others have given up, its id would circle for ever. Here it is dropped after one
- * lap, or as soon as its owner is found dead, and the round's time-out starts another. */
+ * circular configurations of processes", CACM 22(5), 1979. */
 #include "core/base/bug.h"
 #include "core/elect/ring/ring.h"
 
-/* A withdrawn node sends no id, only a message that makes the next one stand. */
+/* A withdrawn node sends no id, only a message that makes the next node take part. */
 static void begin(struct bw_ring *ring, bw_time now, struct bw_actions *actions)
 {
     struct bw_ring_part part = {
@@ -42,8 +48,9 @@ static void message(struct bw_ring *ring, const struct bw_message *msg, bw_time 
     else if (!ring->marked)
         begin(ring, now, actions);
     bw_ring_yield(ring, part.best, now, actions);
+    /* planted bug: every id returns, and every owner wins */
     if (!ring->withdrawn && !bw_ring_outranks_self(ring, part.best) &&
-        !BW_BUG(chang_roberts_passes_smaller)) /* every id comes home, and every owner wins */
+        !BW_BUG(chang_roberts_passes_smaller))
         return;
     part.hops++;
     bw_ring_pass_election(ring, &part, actions);

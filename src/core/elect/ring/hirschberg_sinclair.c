@@ -1,16 +1,21 @@
-/* Hirschberg-Sinclair: a candidate asks its neighbourhood on both sides, FROM(value, num, max); a
- * higher-ranked node there answers NO, the last one reached answers OK. After an OK from both sides
- * the reach doubles; whose own FROM comes home has won.
+/* Hirschberg-Sinclair: a candidate sends FROM(value, num, max) to its neighbours on both sides, up
+ * to a distance. A higher-ranked node on the way answers NO; the last node reached answers OK.
+ * After an OK from both sides the distance doubles. A candidate whose own FROM returns has won.
+ *
+ * Messages: fewer than 8n + 8 ceil(n log2 n), without the announcement. If all nodes start at once
+ * and each message takes one unit of time, a node wins after exactly 3n-2 units for n = 2^k, and
+ * after 5n-6 for n = 2^k + 1.
+ *
+ * Additions to the paper:
+ * - A reply names the distance that it belongs to and counts its hops, so that duplicate, late and
+ *   undeliverable replies do no harm.
+ * - A node that has not taken part yet does so on the first message of a lower-ranked node.
+ * - FROM with max 0, sent by a withdrawn node, only makes others take part.
+ *
+ * Model, guarantees and limits: ring.h.
  *
  * Source: D. S. Hirschberg, J. B. Sinclair, "Decentralized extrema-finding in circular
- * configurations of processors", CACM 23(11), 1980. Model, guarantees and limits: ring.h.
- *
- * Messages below 8n + 8 ceil(n log2 n), announcement apart. All start at once and messages take
- * one unit: won after exactly 3n-2 units for n = 2^k, and 5n-6 for n = 2^k + 1.
- *
- * Added to the paper: an answer names the reach it belongs to and counts its hops, so that
- * repeated, late and homeless ones do no harm; a node that has not yet stood does so on the first
- * message of a lower-ranked one; FROM with max 0 only wakes (from a node that has resigned). */
+ * configurations of processors", CACM 23(11), 1980. */
 #include "core/base/bug.h"
 #include "core/elect/ring/ring.h"
 
@@ -117,10 +122,12 @@ static void on_answer(struct bw_ring *ring, const struct bw_message *msg, bw_tim
         ring->candidate = false;
         return;
     }
-    ring->replies |= left ? SIDE_RIGHT : SIDE_LEFT; /* it comes back from the other side */
+    /* a reply that travels left comes from the right side */
+    ring->replies |= left ? SIDE_RIGHT : SIDE_LEFT;
     if (ring->replies != SIDE_BOTH)
         return;
-    if (!BW_BUG(hirschberg_never_reaches_further)) /* the round ends by time-out only */
+    /* otherwise planted bug: only the timeout ends the round */
+    if (!BW_BUG(hirschberg_never_reaches_further))
         ring->reach *= 2;
     ask_both(ring, now, actions);
 }

@@ -1,11 +1,15 @@
-/* List-collecting ring: ELECTION{initiator, list} goes once round and every live node adds itself;
- * the initiator picks the highest-ranked of the list and sends COORDINATOR once round.
+/* List-collecting ring: ELECTION{initiator, list} makes one lap, and every live node adds itself.
+ * The initiator chooses the highest-ranked node of the list and sends COORDINATOR for one lap.
  *
- * Source: the ring election of the textbooks (Tanenbaum & van Steen, Distributed Systems, 6.5.2).
- * Model, guarantees and limits: ring.h. Messages: 2m for m live nodes and one initiator; a dead
- * node costs one failed send in each lap. Concurrent initiators cost 2m each and agree. A message
- * grows to m ids. A node that finds itself in a list already drops the message: the initiator is
- * dead, and the time-out that everybody on the way has set starts the next round. */
+ * Messages: 2m for m live nodes and one initiator. A dead node costs one failed send per lap.
+ * Concurrent initiators cost 2m each and agree. A message grows to m ids.
+ * A node that finds itself in a list drops the message: the initiator is dead. All nodes on the way
+ * have set a timeout, which starts the next round.
+ *
+ * Model, guarantees and limits: ring.h.
+ *
+ * Source: the ring election of the textbooks (Tanenbaum and van Steen, Distributed Systems,
+ * 6.5.2). */
 #include "core/base/bug.h"
 #include "core/elect/ring/ring.h"
 
@@ -28,7 +32,7 @@ static bool listed(const bw_node *list, uint32_t count, bw_node node)
     return false;
 }
 
-/* Sends the `count` ids of ring->list, and this node's unless it stands for nothing. */
+/* Sends the `count` ids of ring->list, plus the own id unless this node is withdrawn. */
 static bool pass(struct bw_ring *ring, bw_node initiator, uint32_t hops, uint32_t count,
                  struct bw_actions *actions)
 {
@@ -62,7 +66,8 @@ static void message(struct bw_ring *ring, const struct bw_message *msg, bw_time 
         return;
     }
     bw_node best = best_of(ring, msg->data, msg->items);
-    if (BW_BUG(ring_list_takes_first)) /* the first of the list wins, not the best */
+    /* planted bug: the first node of the list wins, not the highest-ranked */
+    if (BW_BUG(ring_list_takes_first))
         best = msg->items > 0 ? *(const bw_node *)msg->data : best;
     if (home) {
         bw_ring_decide(ring, best, now, actions);

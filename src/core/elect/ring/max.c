@@ -1,9 +1,12 @@
-/* Maximum-only ring: ELECTION{initiator, max} goes once round, every live node raises max to itself
- * if it ranks higher; the initiator announces the maximum in a second lap.
+/* Maximum-only ring: ELECTION{initiator, max} makes one lap, and every live node that ranks higher
+ * replaces max by its own id. The initiator announces the maximum in a second lap.
  *
- * Source: the list ring with the list folded into its maximum. Model, guarantees and limits:
- * ring.h. Messages: 2m of constant size for m live nodes and one initiator; concurrent initiators
- * cost 2m each and agree. */
+ * Messages: 2m of constant size for m live nodes and one initiator. Concurrent initiators cost 2m
+ * each and agree.
+ *
+ * Model, guarantees and limits: ring.h.
+ *
+ * Source: the list ring, with the list reduced to its maximum. */
 #include "core/elect/ring/ring.h"
 
 static void begin(struct bw_ring *ring, bw_time now, struct bw_actions *actions)

@@ -1,8 +1,9 @@
-/* The ring's order and ranks.
+/* The order of the ring, and ranks.
  *
- * Order: by id, or as configured; in a configured order who joins later stands at the end, as in
- * the configuration that it is given itself. Members whose orders differ meanwhile cannot finish a
- * round: the hop limit ends its messages, the time-out starts another. */
+ * The order is by id, or as configured. In a configured order a member that joins later is added at
+ * the end, as in the configuration that it gets itself. While members have different orders, they
+ * cannot finish a round: the hop limit drops its messages, and the timeout starts another round. */
+#include "core/base/assert.h"
 #include "core/base/error.h"
 #include "core/elect/ring/ring.h"
 
@@ -57,9 +58,9 @@ int bw_ring_order_init(struct bw_ring *ring, const struct bw_elector_config *con
 bw_node bw_ring_next(const struct bw_ring *ring, bw_node after, bool left, bw_node keep)
 {
     uint32_t at = after == ring->self ? ring->place : place_of(ring, after);
-    if (at == ring->length) /* it left meanwhile */
+    if (at == ring->length) /* `after` is no longer in the ring: start at this node */
         at = ring->place;
-    for (uint32_t i = 0; i < ring->length; i++) {
+    for (uint32_t i = 0; BW_ALWAYS(i < ring->length); i++) {
         if (left)
             at = at == 0 ? ring->length - 1 : at - 1;
         else
@@ -87,7 +88,7 @@ bool bw_ring_outranks_self(const struct bw_ring *ring, bw_node node)
     return ring->withdrawn ? node != BW_NODE_NONE : bw_ring_outranks(ring, node, ring->self);
 }
 
-bw_node bw_ring_heir(const struct bw_ring *ring)
+bw_node bw_ring_successor(const struct bw_ring *ring)
 {
     bw_node best = BW_NODE_NONE;
     for (uint32_t i = 0; i < ring->members.count; i++) {

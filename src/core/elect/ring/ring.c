@@ -1,9 +1,9 @@
-/* The core of the ring elections: states, rounds, announcement laps, and every event that is not an
- * election message. What it guarantees and what not stands in ring.h.
+/* The core of the ring elections: states, rounds, announcement laps, and all events that are not
+ * election messages. ring.h states the guarantees.
  *
- * An announcement (RING_COORDINATOR) starts at its initiator, goes once round and ends there. One
- * whose initiator is its receiver goes no further: so a node left behind is told the leader, and,
- * with the TRANSFER flag, a successor is told that it leads now. */
+ * An announcement (RING_COORDINATOR) starts at its initiator, makes one lap and ends there. An
+ * announcement whose initiator is the receiver is not forwarded. It reports the current
+ * leader to a node that is behind. With the flag TRANSFER it makes the receiver the leader. */
 #include "core/elect/ring/ring.h"
 
 #include "core/base/bug.h"
@@ -11,10 +11,11 @@
 
 #include <string.h>
 
-#define REPEAT_PERIODS 10 /* between two announcements of a leader that goes on leading */
-#define REPEATS_MISSED 3  /* after so many a follower looks for itself */
-#define DOUBT_PERIODS  2  /* how long a leader that we suspect is followed on another's word */
-#define BACKOFF_MAX    3u /* a failed round's successor waits up to 2^3 times as long */
+#define REPEAT_PERIODS 10 /* periods between two announcements of a leader */
+#define REPEATS_MISSED 3  /* missed announcements after which a follower starts an election */
+/* periods for which a node follows a suspected leader that another node announced */
+#define SUSPECT_PERIODS 2
+#define BACKOFF_MAX     3u /* after failed rounds, wait up to 2^3 times as long */
 
 static const char *const state_names[] = {"idle", "electing", "settled", "stopped"};
 
@@ -39,8 +40,8 @@ size_t bw_ring_bytes(const struct bw_elector_config *config)
     return measure.used;
 }
 
-/* The longest step: two state changes with their notes, announcements and records, an answer, and
- * a message to each side. */
+/* The longest step: two state changes with their trace records, announcements and durable records,
+ * a reply, and one message to each side. */
 uint32_t bw_ring_actions_max(const struct bw_elector_config *config)
 {
     (void)config;
@@ -60,7 +61,7 @@ int bw_ring_init(void *memory, const struct bw_elector_config *config,
     ring->answer_ns = config->answer_ns;
     ring->round_ns = config->announce_ns;
     ring->repeat_ns = REPEAT_PERIODS * config->period_ns;
-    ring->doubt_ns = DOUBT_PERIODS * config->period_ns;
+    ring->suspect_ns = SUSPECT_PERIODS * config->period_ns;
     ring->announce = config->announce;
     ring->round_at = ring->meet_at = ring->beat_at = BW_TIME_NEVER;
     bw_rng_init(&ring->rng, config->seed ^ 0x72696e67u);
@@ -73,7 +74,7 @@ int bw_ring_init(void *memory, const struct bw_elector_config *config,
     return bw_ring_order_init(ring, config);
 }
 
-/* ---- small questions ---- */
+/* ---- queries ---- */
 
 static bool suspects(const struct bw_ring *ring, bw_node node)
 {
@@ -83,7 +84,8 @@ static bool suspects(const struct bw_ring *ring, bw_node node)
 
 bool bw_ring_circled(const struct bw_ring *ring, uint32_t hops)
 {
-    if (BW_BUG(ring_no_hop_limit)) /* a dead initiator's message goes round until the next round */
+    /* planted bug: the message of a dead initiator circles until the next round */
+    if (BW_BUG(ring_no_hop_limit))
         return false;
     return hops >= ring->length;
 }
@@ -104,7 +106,8 @@ static void set_state(struct bw_ring *ring, enum bw_ring_state state, struct bw_
     ring->state = state;
 }
 
-static void tell(const struct bw_ring *ring, enum bw_loss reason, struct bw_actions *actions)
+static void announce_leader(const struct bw_ring *ring, enum bw_loss reason,
+                            struct bw_actions *actions)
 {
     bool leads = ring->leader == ring->self;
     struct bw_announcement a = {.leader = ring->leader,
@@ -115,7 +118,7 @@ static void tell(const struct bw_ring *ring, enum bw_loss reason, struct bw_acti
     bw_actions_announce(actions, &a);
 }
 
-/* From now on nobody is known to lead. */
+/* No leader is known any more. */
 static void become_leaderless(struct bw_ring *ring, enum bw_loss reason, struct bw_actions *actions)
 {
     if (ring->leader == BW_NODE_NONE)
@@ -126,26 +129,27 @@ static void become_leaderless(struct bw_ring *ring, enum bw_loss reason, struct 
     if (led)
         bw_actions_trace(actions, BW_TRACE_STEP_DOWN, ring->self, ring->leader_term,
                          (uint64_t)reason);
-    tell(ring, led ? reason : BW_LOSS_NONE, actions);
+    announce_leader(ring, led ? reason : BW_LOSS_NONE, actions);
 }
 
-/* A new round: durable before anything is said in it. */
+/* Enters a new round. Its number is durable before any message of the round is sent. */
 static void enter_round(struct bw_ring *ring, bw_term term, struct bw_actions *actions)
 {
     ring->durable.term = term;
     ring->marked = ring->initiator = ring->done = ring->candidate = false;
-    if (!BW_BUG(ring_round_not_durable)) /* restarted, it speaks in rounds long gone */
+    /* otherwise planted bug: after a restart the node uses old rounds */
+    if (!BW_BUG(ring_round_not_durable))
         bw_actions_persist(actions, &ring->durable);
 }
 
-/* Takes part in the present round and gives it time to end. */
+/* Takes part in the current round and sets its timeout. */
 static void become_waiting(struct bw_ring *ring, bw_time now, struct bw_actions *actions)
 {
     uint32_t shift = ring->attempts < BACKOFF_MAX ? ring->attempts : BACKOFF_MAX;
     bw_time wait = ring->round_ns << shift;
     set_state(ring, BW_RING_ELECTING, actions);
     ring->meet_at = ring->beat_at = ring->round_at = BW_TIME_NEVER;
-    if (ring->announce) /* else nobody but the winner ever hears */
+    if (ring->announce) /* otherwise only the winner learns the result */
         ring->round_at = now + wait + bw_rng_between(&ring->rng, 0, wait / 4);
 }
 
@@ -172,7 +176,7 @@ static void become_settled(struct bw_ring *ring, bw_node leader, bool appointed,
     if (!changed)
         return;
     bw_actions_trace(actions, leads ? BW_TRACE_WON : BW_TRACE_LEADER, leader, ring->leader_term, 0);
-    tell(ring, led && !leads ? BW_LOSS_TAKEN : BW_LOSS_NONE, actions);
+    announce_leader(ring, led && !leads ? BW_LOSS_TAKEN : BW_LOSS_NONE, actions);
 }
 
 static void become_stopped(struct bw_ring *ring, struct bw_actions *actions)
@@ -182,19 +186,19 @@ static void become_stopped(struct bw_ring *ring, struct bw_actions *actions)
     set_state(ring, BW_RING_STOPPED, actions);
 }
 
-/* When the present leader's next announcement is due, or overdue. */
+/* Sets when the leader's next announcement is due (at the leader) or overdue (at a follower). */
 static void await_beat(struct bw_ring *ring, bool first_hand, bw_time now)
 {
     bw_time wait = REPEATS_MISSED * ring->repeat_ns + ring->round_ns;
     if (ring->leader == ring->self)
         wait = ring->repeat_ns;
     else if (suspects(ring, ring->leader) && !first_hand)
-        wait = ring->doubt_ns;
+        wait = ring->suspect_ns;
     ring->beat_at =
         ring->announce ? now + wait + bw_rng_between(&ring->rng, 0, wait / 8) : BW_TIME_NEVER;
 }
 
-/* ---- what variants use ---- */
+/* ---- functions for the variants ---- */
 
 struct bw_message *bw_ring_pass(struct bw_ring *ring, enum bw_message_kind kind, bool left,
                                 bw_node keep, struct bw_actions *actions)
@@ -222,7 +226,7 @@ void bw_ring_yield(struct bw_ring *ring, bw_node better, bw_time now, struct bw_
     if (ring->leader != ring->self || !bw_ring_outranks(ring, better, ring->self))
         return;
     become_leaderless(ring, BW_LOSS_TAKEN, actions);
-    if (ring->state == BW_RING_SETTLED) /* a round of the number that made us leader */
+    if (ring->state == BW_RING_SETTLED) /* a further message of the round that made us leader */
         become_waiting(ring, now, actions);
 }
 
@@ -236,7 +240,7 @@ static void send_coordinator(struct bw_ring *ring, bw_node initiator, uint32_t h
     msg->ring = (struct bw_ring_part){.initiator = initiator, .best = ring->leader, .hops = hops};
 }
 
-/* To one node alone. */
+/* Sends the result to one node only. */
 static void send_verdict(struct bw_ring *ring, bw_node to, bw_node leader, bool appointed,
                          struct bw_actions *actions)
 {
@@ -272,7 +276,7 @@ static void start_round(struct bw_ring *ring, bw_time now, struct bw_actions *ac
     ring->rules->begin(ring, now, actions);
 }
 
-/* A round soon, unless somebody else is quicker: several nodes see the same thing come back. */
+/* Starts a round soon, unless another node does so first: several nodes notice the same return. */
 static void meet_soon(struct bw_ring *ring, bw_time now)
 {
     if (ring->state != BW_RING_SETTLED || ring->meet_at != BW_TIME_NEVER || !ring->announce)
@@ -288,8 +292,8 @@ static bw_node initiator_of(const struct bw_message *msg)
     return hs ? msg->hs.value : msg->ring.initiator;
 }
 
-/* The sender lives in the past: tell it the leader, or, if it tells of a better one, let all meet.
- */
+/* The sender's round is old. Sends it the current leader; but if its message names a higher-ranked
+ * leader, starts a round soon, so that all meet. */
 static void answer_old(struct bw_ring *ring, const struct bw_message *msg, bw_time now,
                        struct bw_actions *actions)
 {
@@ -317,7 +321,7 @@ static void on_election(struct bw_ring *ring, const struct bw_message *msg, bw_t
     ring->rules->message(ring, msg, now, actions);
 }
 
-/* Whether an announcement of the present round changes or repeats what is known. */
+/* Whether an announcement of the current round changes or repeats what is known. */
 static bool supersedes(const struct bw_ring *ring, const struct bw_message *msg)
 {
     bw_node leader = msg->ring.best;
@@ -326,8 +330,8 @@ static bool supersedes(const struct bw_ring *ring, const struct bw_message *msg)
            suspects(ring, ring->leader);
 }
 
-/* This node was left out of the count. */
-static bool objects(const struct bw_ring *ring, const struct bw_message *msg)
+/* Whether this node was left out of the round. */
+static bool was_left_out(const struct bw_ring *ring, const struct bw_message *msg)
 {
     bool appointed = msg->flags & BW_FLAG_TRANSFER;
     if (msg->ring.best == ring->self)
@@ -343,7 +347,7 @@ static void accept_coordinator(struct bw_ring *ring, const struct bw_message *ms
                   ring->leader != ring->self;
     if (msg->term > ring->durable.term) {
         enter_round(ring, msg->term, actions);
-        ring->marked = true; /* decided: nobody needs to stand any more */
+        ring->marked = true; /* decided: no node needs to take part any more */
     }
     if (handed)
         ring->withdrawn = false;
@@ -362,7 +366,7 @@ static void on_coordinator(struct bw_ring *ring, const struct bw_message *msg, b
         answer_old(ring, msg, now, actions);
         return;
     }
-    if (objects(ring, msg)) {
+    if (was_left_out(ring, msg)) {
         bw_actions_trace(actions, BW_TRACE_SPLIT_BRAIN, msg->ring.best, msg->term,
                          ring->durable.term);
         if (ring->state == BW_RING_IDLE)
@@ -378,7 +382,7 @@ static void on_coordinator(struct bw_ring *ring, const struct bw_message *msg, b
     accept_coordinator(ring, msg, now, actions);
 }
 
-static bool strangers(const struct bw_ring *ring, const struct bw_message *msg)
+static bool names_unknown_node(const struct bw_ring *ring, const struct bw_message *msg)
 {
     bool best = msg->kind == BW_MSG_RING_ELECTION || msg->kind == BW_MSG_RING_COORDINATOR;
     return !bw_members_find(&ring->members, msg->from) ||
@@ -390,8 +394,8 @@ static void on_message(struct bw_ring *ring, const struct bw_message *msg, bw_ti
                        struct bw_actions *actions)
 {
     bool ours = msg->kind >= BW_MSG_RING_ELECTION && msg->kind <= BW_MSG_HS_NO;
-    if (!ours || strangers(ring, msg)) {
-        bw_actions_trace(actions, BW_TRACE_IGNORED_STRANGER, msg->from, msg->kind, 0);
+    if (!ours || names_unknown_node(ring, msg)) {
+        bw_actions_trace(actions, BW_TRACE_IGNORED_NOT_A_MEMBER, msg->from, msg->kind, 0);
         return;
     }
     if (msg->term > ring->seen)
@@ -402,7 +406,7 @@ static void on_message(struct bw_ring *ring, const struct bw_message *msg, bw_ti
         on_election(ring, msg, now, actions);
 }
 
-/* ---- a send that failed ---- */
+/* ---- failed sends ---- */
 
 static void try_next(struct bw_ring *ring, const struct bw_message *msg, bw_node to,
                      struct bw_actions *actions)
@@ -417,7 +421,7 @@ static void try_next(struct bw_ring *ring, const struct bw_message *msg, bw_node
     action->msg.data = ring->list;
 }
 
-/* The last hop of a lap failed: its initiator is dead and nobody else can end the round. */
+/* The last hop of a lap failed: the initiator is dead, and no other node can end the round. */
 static void on_dead_initiator(struct bw_ring *ring, const struct bw_message *msg, bw_time now,
                               struct bw_actions *actions)
 {
@@ -445,8 +449,9 @@ static void on_send_failed(struct bw_ring *ring, const struct bw_event *event,
     bw_node to = bw_ring_next(ring, msg->to, msg->flags & BW_FLAG_LEFT, initiator);
     if (to != ring->self)
         try_next(ring, msg, to, actions);
+    /* all others are dead: the message counts as returned */
     else if (initiator == ring->self && msg->kind != BW_MSG_RING_COORDINATOR)
-        ring->rules->message(ring, msg, event->now, actions); /* all others are dead: it is home */
+        ring->rules->message(ring, msg, event->now, actions);
 }
 
 /* ---- members and suspicions ---- */
@@ -496,7 +501,7 @@ static void on_leave(struct bw_ring *ring, const struct bw_event *event, struct 
 
 /* ---- commands ---- */
 
-/* Gives the leadership to `to`, who announces it; silence starts an election. */
+/* Hands over leadership to `to`, which announces it. If it stays silent, an election follows. */
 static void hand_over(struct bw_ring *ring, bw_node to, enum bw_loss reason, bw_time now,
                       struct bw_actions *actions)
 {
@@ -509,9 +514,9 @@ static void hand_over(struct bw_ring *ring, bw_node to, enum bw_loss reason, bw_
 
 static void on_stop(struct bw_ring *ring, bw_time now, struct bw_actions *actions)
 {
-    bw_node heir = bw_ring_heir(ring);
-    if (ring->leader == ring->self && heir != BW_NODE_NONE)
-        hand_over(ring, heir, BW_LOSS_SHUT_DOWN, now, actions);
+    bw_node successor = bw_ring_successor(ring);
+    if (ring->leader == ring->self && successor != BW_NODE_NONE)
+        hand_over(ring, successor, BW_LOSS_SHUT_DOWN, now, actions);
     become_stopped(ring, actions);
 }
 
@@ -568,7 +573,7 @@ static void on_start(struct bw_ring *ring, const struct bw_start *start, bw_time
     }
     if (start->leader != ring->self && bw_members_find(&ring->members, start->leader)) {
         ring->leader = start->leader;
-        tell(ring, BW_LOSS_NONE, actions);
+        announce_leader(ring, BW_LOSS_NONE, actions);
     }
 }
 

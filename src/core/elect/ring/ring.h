@@ -1,25 +1,28 @@
-/* What the four ring elections share: the ring's order, laps, rounds, announcements, and every
- * event that is not an election message. A variant adds how a round picks the winner.
+/* The common part of the four ring elections: ring order, laps, rounds, announcements, and all
+ * events that are not election messages. A variant adds how a round chooses the winner.
  *
- * Model: members know the ring's order; links may lose, duplicate, delay and reorder; nodes crash,
- * pause and restart. The transport may tell of a send that failed: the next one on the ring is
- * then tried, and nothing is remembered. Members that the detector suspects are passed over
- * without trying. Under crashes alone all live nodes end with the highest-ranked live one
- * (priority, then id).
+ * Model: members know the order of the ring; links lose, duplicate, delay and reorder; nodes crash,
+ * pause and restart. The transport may report a failed send: the node then tries the next member on
+ * the ring, and remembers nothing. Members that the detector suspects are skipped.
  *
- * A round has a durable number (the term). Messages of older rounds are dropped; a sender that is
- * left behind is told the present leader. Whoever has taken part in a round and hears no
- * announcement in time starts the next one, later each time. The leader repeats its announcement
- * every ten periods; who misses three of them starts an election, which a working leader wins
- * again. When a member comes back to trust or joins, the leader starts an election, so that the
- * leaders of a healed partition meet.
+ * Rounds. A round has a durable number (the term). Messages of older rounds are dropped, and a node
+ * that is behind gets the current leader. A node that took part in a round and receives no
+ * announcement in time starts the next round, with a growing delay.
  *
- * Not promised: one leader. Every side of a partition elects its own (the quorum guard helps). A
- * ring whose only link between two neighbours is cut while neither is suspected cannot finish a
- * round until the detector notices. A transfer to a lower-ranked node lasts until the next
- * election. */
-#ifndef BW_ELECT_RING_H
-#define BW_ELECT_RING_H
+ * Refresh. The leader repeats its announcement every ten periods. A follower that misses three of
+ * them starts an election, which a working leader wins again. When a member is trusted again or
+ * joins, the leader starts an election, so that the leaders of a healed partition meet.
+ *
+ * Guarantees: with crashes only, all live nodes end with the highest-ranked live one (priority,
+ * then id) as leader.
+ *
+ * Not guaranteed:
+ * - A single leader. Each side of a partition elects its own; the quorum guard lets only one act.
+ * - Progress if the link between two neighbours is cut while neither is suspected. A round cannot
+ *   finish until the detector notices.
+ * - A lasting transfer to a lower-ranked node. It ends with the next election. */
+#ifndef BW_CORE_ELECT_RING_RING_H
+#define BW_CORE_ELECT_RING_RING_H
 
 #include "core/base/members.h"
 #include "core/base/rng.h"
@@ -29,11 +32,11 @@ enum bw_ring_state { BW_RING_IDLE, BW_RING_ELECTING, BW_RING_SETTLED, BW_RING_ST
 
 struct bw_ring;
 
-/* What a variant adds. */
+/* The rules of a variant. */
 struct bw_ring_rules {
-    /* This node takes part in the round it has just entered, of its own accord. */
+    /* This node takes part in the round that it has just entered, on its own initiative. */
     void (*begin)(struct bw_ring *ring, bw_time now, struct bw_actions *actions);
-    /* An election message of the present round. */
+    /* Handles an election message of the current round. */
     void (*message)(struct bw_ring *ring, const struct bw_message *msg, bw_time now,
                     struct bw_actions *actions);
 };
@@ -43,35 +46,35 @@ struct bw_ring {
     bw_node self;
     struct bw_members members;
     bw_node *order;  /* the members in ring order */
-    uint32_t length; /* of order; as many as members */
-    bool configured; /* order was given; else it is by id */
-    uint32_t place;  /* own place in order */
-    bw_node *list;   /* list ring: the list being sent */
+    uint32_t length; /* length of `order`, equal to the number of members */
+    bool configured; /* `order` was configured; false: ordered by id */
+    uint32_t place;  /* own index in `order` */
+    bw_node *list;   /* list ring: the list as sent */
     struct bw_rng rng;
-    bw_time answer_ns, round_ns, repeat_ns, doubt_ns;
+    bw_time answer_ns, round_ns, repeat_ns, suspect_ns;
     bool announce;
 
     enum bw_ring_state state;
     struct bw_durable durable; /* term: the round */
-    bw_term seen;              /* highest round heard of, also of those not taken part in */
+    bw_term seen;              /* highest round seen, including rounds without participation */
     bw_node leader;
-    bw_term leader_term; /* round that `leader` comes from */
-    bw_time act_from;    /* since when this node leads */
-    bool appointed;      /* the leader was named by its predecessor, not by rank */
-    bool withdrawn;      /* resigned: passes messages on, stands for nothing */
-    uint32_t attempts;   /* rounds in a row that came to nothing */
-    bw_time round_at;    /* the round has failed */
-    bw_time meet_at;     /* start a round: somebody is back */
-    bw_time beat_at;     /* leader: repeat the announcement; others: it stayed away */
+    bw_term leader_term; /* the round that elected `leader` */
+    bw_time act_from;    /* when this node became leader */
+    bool appointed;      /* the previous leader appointed the leader; not chosen by rank */
+    bool withdrawn;      /* resigned: forwards messages, but is not a candidate */
+    uint32_t attempts;   /* number of failed rounds in a row */
+    bw_time round_at;    /* when the current round counts as failed */
+    bw_time meet_at;     /* when to start a round because a member is back */
+    bw_time beat_at;     /* leader: when to repeat the announcement; others: when it is overdue */
 
-    /* Of the present round. */
-    bool marked;    /* stands for election or has given up doing so */
-    bool initiator; /* list, max: our own message is under way */
-    bool done;      /* our own message came home */
-    /* Hirschberg-Sinclair. */
+    /* State of the current round. */
+    bool marked;    /* has sent its own message, or has decided not to */
+    bool initiator; /* list, max: own message is in flight */
+    bool done;      /* own message has returned */
+    /* State of Hirschberg-Sinclair. */
     bool candidate;
-    uint32_t reach;   /* how far our messages go in this phase */
-    uint32_t replies; /* sides that said OK in this phase */
+    uint32_t reach;   /* how far own messages travel in this phase */
+    uint32_t replies; /* bit mask of the sides that answered OK in this phase */
 };
 
 size_t bw_ring_bytes(const struct bw_elector_config *config);
@@ -84,35 +87,39 @@ void bw_ring_status(const void *self, struct bw_elector_status *out);
 /* Any member that is not suspected may be appointed. */
 bool bw_ring_ready(const void *self, bw_node node);
 
-/* ---- order.c: who is next ---- */
+/* ---- order.c: order and rank ---- */
 
-/* Lays the order out; returns 0 or BW_EINVAL (config->order is no permutation of the members). */
+/* Sets up the order. Returns 0, or BW_EINVAL if config->order is not a permutation of the
+ * members. */
 int bw_ring_order_init(struct bw_ring *ring, const struct bw_elector_config *config);
 void bw_ring_order_add(struct bw_ring *ring, bw_node node);
 void bw_ring_order_remove(struct bw_ring *ring, bw_node node);
-/* The first one behind `after` (to its left if so asked) that is not suspected; `keep` is taken
- * even if it is; the own id when there is nobody. */
+/* The first member after `after` that is not suspected; to the left if `left` is set. `keep` is
+ * returned even if it is suspected. Returns the own id if no other member is left. */
 bw_node bw_ring_next(const struct bw_ring *ring, bw_node after, bool left, bw_node keep);
-/* a ranks above b; anybody above none. */
+/* Whether `a` ranks above `b`; every member ranks above none. */
 bool bw_ring_outranks(const struct bw_ring *ring, bw_node a, bw_node b);
-/* `node` ranks above this one, which may stand for nothing. */
+/* Whether `node` ranks above this node. A withdrawn node ranks below all. */
 bool bw_ring_outranks_self(const struct bw_ring *ring, bw_node node);
 /* The highest-ranked other member that is not suspected, or none. */
-bw_node bw_ring_heir(const struct bw_ring *ring);
+bw_node bw_ring_successor(const struct bw_ring *ring);
 
-/* ---- ring.c, for the variants ---- */
+/* ---- ring.c: functions for the variants ---- */
 
-/* A message to whoever follows, to be filled in, or NULL when this node is alone. */
+/* Adds a message to the next member, to be filled in. Returns NULL if this node is alone. */
 struct bw_message *bw_ring_pass(struct bw_ring *ring, enum bw_message_kind kind, bool left,
                                 bw_node keep, struct bw_actions *actions);
-/* RING_ELECTION for those three: to the next one; false when this node is alone. */
+/* Sends RING_ELECTION to the next member, for the variants that use it. Returns false if this node
+ * is alone. */
 bool bw_ring_pass_election(struct bw_ring *ring, const struct bw_ring_part *part,
                            struct bw_actions *actions);
-/* A message has gone round the whole ring without meeting its initiator. */
+/* Whether a message has travelled around the whole ring without meeting its initiator. */
 bool bw_ring_circled(const struct bw_ring *ring, uint32_t hops);
-/* A better one stands in this round: a leader stops leading and awaits the outcome. */
+/* A higher-ranked candidate takes part in this round: a leader stops leading and waits for the
+ * result. */
 void bw_ring_yield(struct bw_ring *ring, bw_node better, bw_time now, struct bw_actions *actions);
-/* The round is decided and this node is the one to say so. None: nobody stands, so it does. */
+/* The round is decided, and this node announces the result. BW_NODE_NONE: there is no candidate, so
+ * this node leads. */
 void bw_ring_decide(struct bw_ring *ring, bw_node leader, bw_time now, struct bw_actions *actions);
 
 #endif

@@ -1,30 +1,38 @@
-/* Stable leader election: rounds, each with one candidate; who leads and works is never replaced
+/* Stable leader election: each round has one candidate. A leader that works is never replaced
  * because a better one has come.
  *
+ * The message-efficient algorithm, in its variant for lossy links:
+ * - StartRound(k): no leader; send START(k) to all; restart the timer.
+ * - The candidate of round r sends OK(r) to all every delta. After two OK(r) it is the leader.
+ * - If the timer (> 2 delta) expires without an OK: send STOP(r) to the candidate; StartRound(r+1).
+ * - On STOP(k) with k >= r: StartRound(k+1). On START or OK of k > r: StartRound(k).
+ * - On a message of an old round: answer with START(r).
+ *
+ * Model: crashes and restarts; lossy links; eventually the outgoing links of some node are timely.
+ * delta (period_ns) bounds the time between two OKs and is much longer than the delay of a message.
+ *
+ * Guarantees within the model: a new leader at most (n+4) delta after a leader's crash. From then
+ * on only the leader sends. A follower whose outgoing links are cut does not disturb the others.
+ *
+ * Not guaranteed: a single leader. Each side of a partition has one; the quorum guard lets only one
+ * act. After healing, the side with the higher round wins.
+ *
+ * Additions to the paper:
+ * - A message names the candidate together with the round. The candidate of the next round is the
+ *   next member in the order of ids (round 0: the first). This equals r mod n while the membership
+ *   does not change.
+ * - Rounds of candidates that the detector suspects, or that the transport cannot reach, are
+ *   skipped.
+ * - A suspicion shortens the wait for a leader that is also silent to 1.5 delta. It never ends a
+ *   leader that still sends.
+ * - A timer that fires a whole delta late shows that this node was paused, so it sends no STOP.
+ * - Round and candidate are durable before they are sent. A restarted node resumes its round, so
+ *   that a restart does not demote a leader.
+ *
  * Source: M. Aguilera, C. Delporte-Gallet, H. Fauconnier, S. Toueg, "Stable leader election", DISC
- * 2001: the message-efficient algorithm in its variant for lossy links.
- *   - StartRound(k): nobody leads, START(k) to all, the timer starts anew.
- *   - The candidate of round r sends OK(r) to all every delta. Two OK(r): it is the leader.
- *   - Timer (> 2 delta) without an OK: STOP(r) to the candidate, StartRound(r+1).
- *   - STOP(k), k >= r: StartRound(k+1). START or OK of k > r: StartRound(k).
- *   - A message of an old round is answered with START(r).
- *
- * Model: crashes and restarts; links may lose; some node's outgoing links are timely in the end.
- * delta (period_ns) bounds the time between two OKs and is long against a message's way. Then
- * (n+4) delta after a leader's crash there is a new one, and from then on only the leader sends.
- * A follower whose outgoing links are cut disturbs nobody.
- *
- * Not promised: one leader. A partition has one on each side (the quorum guard helps), and after
- * healing the side that went through more rounds prevails.
- *
- * Added to the paper: a round's candidate travels with its number and is by rule the next member
- * in order of id (round 0: the first), which is r mod n while nobody joins or leaves. Rounds of
- * candidates that the detector suspects, or that the transport knows to be unreachable, are passed
- * over. A suspicion shortens the wait of a leader that has also fallen silent to 1.5 delta; it
- * never ends a leader that still sends. A timer that rings a whole delta late tells that this node
- * slept, so it accuses nobody. Round and candidate are durable before they are spoken of; a
- * restarted node takes up its round again, so that a restart demotes nobody. */
+ * 2001. */
 #include "core/base/arena.h"
+#include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/members.h"
@@ -52,9 +60,9 @@ struct stable {
     struct round round;
     uint32_t oks;
     bw_time act_from;
-    bw_time heard_at; /* last OK of this round, or its start */
-    bw_time timer_at; /* the candidate has been silent for too long */
-    bw_time beat_at;  /* candidate: next OK */
+    bw_time received_at; /* last OK of this round, or its start */
+    bw_time timer_at;    /* when the candidate has been silent for too long */
+    bw_time beat_at;     /* candidate: next OK */
 };
 
 /* ---- memory ---- */
@@ -74,7 +82,7 @@ static size_t stable_bytes(const struct bw_elector_config *config)
     return measure.used;
 }
 
-/* START and OK to all, STOP to one, a record, announcements and notes. */
+/* START and OK to all, STOP to one, a durable record, announcements and trace records. */
 static uint32_t stable_actions_max(const struct bw_elector_config *config)
 {
     return 2 * config->cap + 12;
@@ -100,10 +108,11 @@ static int stable_init(void *memory, const struct bw_elector_config *config)
     return bw_members_find(&s->members, config->self) ? 0 : BW_EINVAL;
 }
 
-/* ---- rounds in order ---- */
+/* ---- order of rounds ---- */
 
-/* Negative, 0 or positive as `a` is older than, the same as, or newer than `b`. Two nodes whose
- * member lists differ may give one number two candidates: the higher id is then newer. */
+/* Negative, 0 or positive if `a` is older than, equal to, or newer than `b`. Two nodes with
+ * different member lists may have different candidates for one number: the higher id then counts as
+ * newer. */
 static int compare(struct round a, struct round b)
 {
     if (a.number != b.number)
@@ -119,10 +128,10 @@ static bw_node member_after(const struct stable *s, bw_node node)
     return s->members.at[0].id;
 }
 
-/* The round behind `round` whose candidate we do not suspect; ourselves we never do. */
+/* The next round after `round` whose candidate is not suspected. A node never suspects itself. */
 static struct round next_round(const struct stable *s, struct round round)
 {
-    for (uint32_t i = 0; i < s->members.count; i++) {
+    for (uint32_t i = 0; BW_ALWAYS(i < s->members.count); i++) {
         round.number++;
         round.candidate = member_after(s, round.candidate);
         if (!bw_members_find(&s->members, round.candidate)->suspect)
@@ -131,7 +140,7 @@ static struct round next_round(const struct stable *s, struct round round)
     return round;
 }
 
-/* ---- out ---- */
+/* ---- messages ---- */
 
 static void send_one(const struct stable *s, enum bw_message_kind kind, bw_node to,
                      struct round round, struct bw_actions *actions)
@@ -152,7 +161,7 @@ static bw_node leader_of(const struct stable *s)
     return s->state == SETTLED ? s->round.candidate : BW_NODE_NONE;
 }
 
-static void tell(const struct stable *s, enum bw_loss reason, struct bw_actions *actions)
+static void announce_leader(const struct stable *s, enum bw_loss reason, struct bw_actions *actions)
 {
     bool leads = leader_of(s) == s->self;
     struct bw_announcement a = {.leader = leader_of(s),
@@ -172,7 +181,7 @@ static void set_state(struct stable *s, enum state state, struct bw_actions *act
     s->state = state;
 }
 
-/* Enters `round`: nobody leads, whatever was heard belongs to the past. */
+/* Enters `round` without a leader; earlier OKs do not count. */
 static void become_waiting(struct stable *s, struct round round, enum bw_loss reason, bw_time now,
                            struct bw_actions *actions)
 {
@@ -180,19 +189,21 @@ static void become_waiting(struct stable *s, struct round round, enum bw_loss re
     s->round = round;
     s->durable.term = round.number;
     s->durable.vote = round.candidate;
-    if (!BW_BUG(stable_round_not_durable)) /* restarted, it falls back into an old round */
+    /* otherwise planted bug: after a restart the node falls back to an old round */
+    if (!BW_BUG(stable_round_not_durable))
         bw_actions_persist(actions, &s->durable);
     set_state(s, WAITING, actions);
-    if (!BW_BUG(stable_oks_not_reset)) /* one OK of a new round makes a leader */
+    /* otherwise planted bug: one OK of a new round makes a leader */
+    if (!BW_BUG(stable_oks_not_reset))
         s->oks = 0;
-    s->heard_at = now;
+    s->received_at = now;
     s->timer_at = now + s->timeout_ns;
     s->beat_at = BW_TIME_NEVER;
     if (led == BW_NODE_NONE)
         return;
     if (led == s->self)
         bw_actions_trace(actions, BW_TRACE_STEP_DOWN, s->self, round.number, (uint64_t)reason);
-    tell(s, led == s->self ? reason : BW_LOSS_NONE, actions);
+    announce_leader(s, led == s->self ? reason : BW_LOSS_NONE, actions);
 }
 
 static void become_settled(struct stable *s, bw_time now, struct bw_actions *actions)
@@ -202,7 +213,7 @@ static void become_settled(struct stable *s, bw_time now, struct bw_actions *act
     s->act_from = now;
     bw_actions_trace(actions, leads ? BW_TRACE_WON : BW_TRACE_LEADER, s->round.candidate,
                      s->round.number, 0);
-    tell(s, BW_LOSS_NONE, actions);
+    announce_leader(s, BW_LOSS_NONE, actions);
 }
 
 static void become_stopped(struct stable *s, struct bw_actions *actions)
@@ -211,14 +222,14 @@ static void become_stopped(struct stable *s, struct bw_actions *actions)
     set_state(s, STOPPED, actions);
     s->timer_at = s->beat_at = BW_TIME_NEVER;
     if (led != BW_NODE_NONE)
-        tell(s, led == s->self ? BW_LOSS_SHUT_DOWN : BW_LOSS_NONE, actions);
+        announce_leader(s, led == s->self ? BW_LOSS_SHUT_DOWN : BW_LOSS_NONE, actions);
 }
 
 /* ---- the algorithm ---- */
 
-static void hear_ok(struct stable *s, bw_time now, struct bw_actions *actions)
+static void receive_ok(struct stable *s, bw_time now, struct bw_actions *actions)
 {
-    s->heard_at = now;
+    s->received_at = now;
     s->timer_at = s->round.candidate == s->self ? BW_TIME_NEVER : now + s->timeout_ns;
     if (s->oks < OKS_TO_LEAD)
         s->oks++;
@@ -226,12 +237,12 @@ static void hear_ok(struct stable *s, bw_time now, struct bw_actions *actions)
         become_settled(s, now, actions);
 }
 
-/* The candidate's OK reaches itself, too. */
+/* The candidate counts its own OK too. */
 static void beat(struct stable *s, bw_time now, struct bw_actions *actions)
 {
     send_all(s, BW_MSG_STABLE_OK, s->round, actions);
     s->beat_at = now + s->delta_ns;
-    hear_ok(s, now, actions);
+    receive_ok(s, now, actions);
 }
 
 static void start_round(struct stable *s, struct round round, enum bw_loss reason, bw_time now,
@@ -259,13 +270,12 @@ static void on_message(struct stable *s, const struct bw_message *msg, bw_time n
                 msg->kind == BW_MSG_STABLE_STOP;
     if (!ours || !bw_members_find(&s->members, msg->from) ||
         !bw_members_find(&s->members, round.candidate)) {
-        bw_actions_trace(actions, BW_TRACE_IGNORED_STRANGER, msg->from, msg->kind, 0);
+        bw_actions_trace(actions, BW_TRACE_IGNORED_NOT_A_MEMBER, msg->from, msg->kind, 0);
         return;
     }
-    if (msg->kind == BW_MSG_STABLE_STOP &&
-        (age >= 0 ||
-         BW_BUG(stable_stops_for_old_round))) { /* a late STOP demotes the next leader */
-        start_next(s, age >= 0 ? round : s->round, now, actions);
+    /* planted bug: a late STOP demotes the next leader */
+    if (msg->kind == BW_MSG_STABLE_STOP && (age >= 0 || BW_BUG(stable_stops_for_old_round))) {
+        start_next(s, BW_ALWAYS(age >= 0) ? round : s->round, now, actions);
         return;
     }
     if (age < 0) {
@@ -276,7 +286,7 @@ static void on_message(struct stable *s, const struct bw_message *msg, bw_time n
     if (age > 0 || s->state == IDLE)
         start_round(s, round, BW_LOSS_TAKEN, now, actions);
     if (msg->kind == BW_MSG_STABLE_OK && round.candidate != s->self)
-        hear_ok(s, now, actions);
+        receive_ok(s, now, actions);
 }
 
 static void on_timeout(struct stable *s, bw_time now, struct bw_actions *actions)
@@ -285,7 +295,7 @@ static void on_timeout(struct stable *s, bw_time now, struct bw_actions *actions
         beat(s, now, actions);
     if (now < s->timer_at)
         return;
-    if (now - s->timer_at >= s->delta_ns) { /* we slept */
+    if (now - s->timer_at >= s->delta_ns) { /* this node was paused */
         s->timer_at = now + s->timeout_ns;
         return;
     }
@@ -295,12 +305,12 @@ static void on_timeout(struct stable *s, bw_time now, struct bw_actions *actions
 
 /* ---- members and suspicions ---- */
 
-/* Somebody says that the candidate is gone: believed if it has been silent, too. */
-static void on_doubt(struct stable *s, bw_node node, bw_time now)
+/* The candidate is reported as gone. This counts only if it has also been silent. */
+static void on_suspicion(struct stable *s, bw_node node, bw_time now)
 {
     if (node != s->round.candidate || node == s->self || s->timer_at == BW_TIME_NEVER)
         return;
-    bw_time silent = bw_time_max(now, s->heard_at + s->silent_ns);
+    bw_time silent = bw_time_max(now, s->received_at + s->silent_ns);
     s->timer_at = bw_time_min(s->timer_at, silent);
 }
 
@@ -319,7 +329,7 @@ static void on_member(struct stable *s, const struct bw_event *event, struct bw_
     }
     bw_members_apply(&s->members, event);
     if (event->kind == BW_EVENT_SUSPECT)
-        on_doubt(s, event->node, event->now);
+        on_suspicion(s, event->node, event->now);
     else if (event->kind == BW_EVENT_CONFIRMED_DEAD || event->kind == BW_EVENT_LEAVE)
         on_gone(s, event->node, event->now, actions);
 }
@@ -359,7 +369,7 @@ static void on_command(struct stable *s, const struct bw_event *event, struct bw
         bw_actions_trace(actions, BW_TRACE_IGNORED_STATE, s->self, event->kind, (uint64_t)s->state);
 }
 
-/* A leaving candidate opens the next round for the others. */
+/* A candidate that stops opens the next round for the others. */
 static void on_stop(struct stable *s, struct bw_actions *actions)
 {
     struct round next = next_round(s, s->round);
@@ -408,7 +418,7 @@ static void stable_step(void *self, const struct bw_event *event, struct bw_acti
         on_member(s, event, actions);
         break;
     case BW_EVENT_HINT:
-        on_doubt(s, event->node, event->now);
+        on_suspicion(s, event->node, event->now);
         break;
     case BW_EVENT_SEND_FAILED:
         on_send_failed(s, event, actions);
@@ -453,8 +463,8 @@ static bool stable_ready(const void *self, bw_node node)
 
 const struct bw_elector_ops bw_elect_stable = {
     .name = "stable",
-    .promise = "Each side of a partition ends with a leader of its own until it heals; with the "
-               "quorum guard only one may act.",
+    .promise = "Each side of a partition gets its own leader until it heals; with the quorum "
+               "guard only one may act.",
     .traits = BW_TRAIT_MAY_SPLIT | BW_TRAIT_GUARDABLE | BW_TRAIT_OWN_TIMERS,
     .bytes = stable_bytes,
     .actions_max = stable_actions_max,

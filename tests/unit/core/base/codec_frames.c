@@ -1,4 +1,5 @@
-/* Frames out and in: what is sent is what is received, and nothing but whole frames is taken. */
+/* Encoding and decoding frames: a message survives both unchanged, and only whole frames are
+ * accepted. */
 #include "random_message.h"
 #include "unit/unit.h"
 
@@ -17,7 +18,7 @@ static void assert_same_message(const struct bw_message *a, const struct bw_mess
         assert_memory_equal(a->data, b->data, bytes);
 }
 
-static void every_kind_comes_back_as_it_was_sent(void **state)
+static void every_message_kind_survives_encoding_and_decoding(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -76,7 +77,7 @@ static void a_frame_cut_anywhere_is_refused(void **state)
         }
 }
 
-static void bytes_behind_the_frame_are_refused(void **state)
+static void trailing_bytes_after_a_frame_are_rejected(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -112,8 +113,8 @@ static void a_buffer_one_byte_too_small_is_an_error_and_is_not_overrun(void **st
     }
 }
 
-/* The bytes themselves, so that no change of the format goes unnoticed. */
-static void a_vote_request_has_these_bytes(void **state)
+/* Checks the bytes themselves, so that every change of the format is noticed. */
+static void vote_request_encodes_to_the_documented_bytes(void **state)
 {
     (void)state;
     static const unsigned char expected[] = {1,
@@ -162,16 +163,38 @@ static void a_promise_carries_its_echo_in_eight_little_endian_bytes(void **state
     assert_memory_equal(frame, expected, sizeof expected);
 }
 
+static void invalid_messages_are_not_encoded_and_lists_stop_at_the_end(void **state)
+{
+    (void)state;
+    struct bw_rng rng;
+    struct bw_message sent;
+    bw_rng_init(&rng, 6);
+    random_message(&rng, BW_MSG_GOSSIP, 20, &sent, &sent_list);
+    sent.items = 20;
+    struct bw_counter counters[20];
+    for (uint32_t i = 0; i < 20; i++)
+        counters[i] = (struct bw_counter){.node = i + 1, .value = UINT64_MAX};
+    sent.data = counters;
+    int length = bw_message_encode(&sent, frame, sizeof frame);
+    assert_true(length > 100);
+    memset(again, 0xa5, sizeof again);
+    assert_int_equal(bw_message_encode(&sent, again, 40), BW_ELIMIT); /* within the list */
+    assert_int_equal(again[40], 0xa5);
+    sent.from = BW_NODE_NONE;
+    assert_int_equal(bw_message_encode(&sent, frame, sizeof frame), BW_EMALFORMED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_comes_back_as_it_was_sent),
+        cmocka_unit_test(every_message_kind_survives_encoding_and_decoding),
         cmocka_unit_test(the_largest_lists_still_fit_a_frame),
         cmocka_unit_test(a_frame_cut_anywhere_is_refused),
-        cmocka_unit_test(bytes_behind_the_frame_are_refused),
+        cmocka_unit_test(trailing_bytes_after_a_frame_are_rejected),
         cmocka_unit_test(a_buffer_one_byte_too_small_is_an_error_and_is_not_overrun),
-        cmocka_unit_test(a_vote_request_has_these_bytes),
+        cmocka_unit_test(vote_request_encodes_to_the_documented_bytes),
         cmocka_unit_test(a_promise_carries_its_echo_in_eight_little_endian_bytes),
+        cmocka_unit_test(invalid_messages_are_not_encoded_and_lists_stop_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

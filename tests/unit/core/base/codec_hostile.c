@@ -1,5 +1,5 @@
-/* Bytes from somebody who means harm: no crash, no overrun, clear refusals, and never two encodings
- * of one message. The sanitizer build of this test is what proves the first two. */
+/* Bytes from a hostile peer: no crash, no overrun, clear errors, and never two encodings of one
+ * message. The sanitizer build of this test proves the first two. */
 #include "random_message.h"
 #include "unit/unit.h"
 
@@ -8,7 +8,8 @@
 static union message_list list;
 static unsigned char again[BW_FRAME_MAX];
 
-/* Decodes a heap copy of exactly `length` bytes, so that a sanitizer sees every read past it. */
+/* Decodes a heap copy of exactly `length` bytes, so that a sanitizer sees every read past its
+ * end. */
 static int decode_copy(const unsigned char *bytes, size_t length, struct bw_message *msg)
 {
     unsigned char *copy = test_malloc(length ? length : 1);
@@ -60,7 +61,7 @@ static size_t mutate(struct bw_rng *rng, unsigned char *bytes, size_t length, si
     return length;
 }
 
-static void a_million_mutated_and_random_buffers_are_refused_or_mean_one_thing(void **state)
+static void mutated_buffers_are_rejected_or_have_one_encoding(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -86,7 +87,8 @@ static void a_million_mutated_and_random_buffers_are_refused_or_mean_one_thing(v
         }
         assert_refused_or_canonical(bytes, length, &taken);
     }
-    assert_true(taken > 1000); /* else the mutations are too wild to test anything */
+    /* otherwise almost every mutation is rejected and the test proves little */
+    assert_true(taken > 1000);
 }
 
 static int decode(const unsigned char *bytes, size_t length)
@@ -95,7 +97,7 @@ static int decode(const unsigned char *bytes, size_t length)
     return decode_copy(bytes, length, &msg);
 }
 
-static void another_version_is_told_from_rubbish(void **state)
+static void unknown_version_is_reported_as_version_error(void **state)
 {
     (void)state;
     static const unsigned char next[] = {BW_CODEC_VERSION + 1, 1, 0};
@@ -112,7 +114,7 @@ static int decode_ping(const unsigned char *number, size_t length)
     return decode(bytes, 7 + length + 2);
 }
 
-static void a_number_in_more_bytes_than_it_needs_is_refused(void **state)
+static void overlong_varint_is_rejected(void **state)
 {
     (void)state;
     static const unsigned char shortest[] = {5}, padded[] = {0x85, 0};
@@ -143,9 +145,9 @@ static void a_list_that_claims_billions_allocates_and_reads_nothing(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_million_mutated_and_random_buffers_are_refused_or_mean_one_thing),
-        cmocka_unit_test(another_version_is_told_from_rubbish),
-        cmocka_unit_test(a_number_in_more_bytes_than_it_needs_is_refused),
+        cmocka_unit_test(mutated_buffers_are_rejected_or_have_one_encoding),
+        cmocka_unit_test(unknown_version_is_reported_as_version_error),
+        cmocka_unit_test(overlong_varint_is_rejected),
         cmocka_unit_test(a_number_beyond_its_width_is_refused),
         cmocka_unit_test(a_list_that_claims_billions_allocates_and_reads_nothing),
     };

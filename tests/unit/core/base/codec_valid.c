@@ -1,4 +1,4 @@
-/* Messages that no correct peer sends end at the check, on the way out and on the way in. */
+/* The check rejects messages that no correct peer sends, both when encoding and when decoding. */
 #include "random_message.h"
 #include "unit/unit.h"
 
@@ -80,7 +80,7 @@ static void an_announcement_without_a_leader_is_refused(void **state)
     assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
 }
 
-static void time_never_runs_backwards_in_a_message(void **state)
+static void negative_times_in_a_message_are_rejected(void **state)
 {
     (void)state;
     struct bw_message msg = of_kind(BW_MSG_PROMISE);
@@ -114,7 +114,7 @@ static void an_append_keeps_its_terms_in_order_and_below_its_own(void **state)
     assert_int_equal(bw_message_check(&msg), BW_ELIMIT);
 }
 
-static void a_log_position_is_either_nowhere_or_has_a_term(void **state)
+static void log_position_has_a_term_unless_index_is_zero(void **state)
 {
     (void)state;
     struct bw_message msg = append_of_two_runs();
@@ -146,7 +146,7 @@ static void a_membership_change_names_a_node_and_an_entry_of_the_batch(void **st
     assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
 }
 
-static void a_snapshot_needs_voters_and_names_them(void **state)
+static void snapshot_lists_at_least_one_voter(void **state)
 {
     (void)state;
     struct bw_message msg = of_kind(BW_MSG_RAFT_SNAPSHOT);
@@ -160,7 +160,7 @@ static void a_snapshot_needs_voters_and_names_them(void **state)
     assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
 }
 
-static void lists_stay_within_their_bounds_and_name_somebody(void **state)
+static void lists_are_bounded_and_contain_no_zero_id(void **state)
 {
     (void)state;
     for (unsigned kind = 1; kind < BW_MSG_COUNT; kind++) {
@@ -178,7 +178,7 @@ static void lists_stay_within_their_bounds_and_name_somebody(void **state)
     assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
 }
 
-static void news_of_a_member_has_one_of_three_states(void **state)
+static void swim_update_has_one_of_three_states(void **state)
 {
     (void)state;
     struct bw_message msg = of_kind(BW_MSG_SWIM_ACK);
@@ -190,6 +190,41 @@ static void news_of_a_member_has_one_of_three_states(void **state)
     assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
 }
 
+static void every_time_of_a_message_is_checked(void **state)
+{
+    (void)state;
+    struct bw_message msg = of_kind(BW_MSG_PROMISE);
+    msg.promise.echo = -1;
+    assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
+    msg = append_of_two_runs();
+    msg.append.echo = -1;
+    assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
+    msg = of_kind(BW_MSG_RAFT_VOTE);
+    msg.vote.ended = -1;
+    assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
+    msg = of_kind(BW_MSG_RAFT_SNAPSHOT);
+    assert_int_equal(bw_message_check(&msg), 0);
+    msg.snapshot.echo = -1;
+    assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
+}
+
+static void waits_and_entries_are_bounded_in_number(void **state)
+{
+    (void)state;
+    struct bw_message msg = of_kind(BW_MSG_RAFT_VOTE_REPLY);
+    msg.flags = BW_FLAG_WAITS;
+    msg.vote.waits = (struct bw_raft_waits){.count = BW_RAFT_WAITS_MAX, .span_ns = 9};
+    for (unsigned i = 0; i < BW_RAFT_WAITS_MAX; i++)
+        msg.vote.waits.at[i].left_ns = 5;
+    assert_int_equal(bw_message_check(&msg), 0);
+    msg.vote.waits.count++;
+    assert_int_equal(bw_message_check(&msg), BW_ELIMIT);
+    msg = append_of_two_runs();
+    msg.append.run[0].count = UINT32_MAX;
+    assert_int_equal(bw_message_check(&msg), BW_EMALFORMED);
+    assert_int_equal(bw_message_items_max(BW_MSG_COUNT), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,13 +232,15 @@ int main(void)
         cmocka_unit_test(unknown_kinds_and_flags_are_refused),
         cmocka_unit_test(detectors_have_neither_term_nor_election),
         cmocka_unit_test(an_announcement_without_a_leader_is_refused),
-        cmocka_unit_test(time_never_runs_backwards_in_a_message),
+        cmocka_unit_test(negative_times_in_a_message_are_rejected),
         cmocka_unit_test(an_append_keeps_its_terms_in_order_and_below_its_own),
-        cmocka_unit_test(a_log_position_is_either_nowhere_or_has_a_term),
+        cmocka_unit_test(log_position_has_a_term_unless_index_is_zero),
         cmocka_unit_test(a_membership_change_names_a_node_and_an_entry_of_the_batch),
-        cmocka_unit_test(a_snapshot_needs_voters_and_names_them),
-        cmocka_unit_test(lists_stay_within_their_bounds_and_name_somebody),
-        cmocka_unit_test(news_of_a_member_has_one_of_three_states),
+        cmocka_unit_test(snapshot_lists_at_least_one_voter),
+        cmocka_unit_test(lists_are_bounded_and_contain_no_zero_id),
+        cmocka_unit_test(swim_update_has_one_of_three_states),
+        cmocka_unit_test(every_time_of_a_message_is_checked),
+        cmocka_unit_test(waits_and_entries_are_bounded_in_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Every algorithm with every detector, once with structs handed over and once with bytes: the two
- * runs have the same trace, so the codec loses nothing and refuses nothing that a correct peer
+/* Runs every algorithm with every detector twice: once passing structs, once passing bytes. Both
+ * runs have the same trace, so the codec loses nothing and rejects nothing that a correct peer
  * sends. */
 #include "unit/unit.h"
 
@@ -53,21 +53,21 @@ static void assert_bytes_change_nothing(const struct bw_elector_ops *algorithm,
         fail_msg("%s with %s: the trace differs", algorithm->name, detector->name);
 }
 
-static void every_algorithm_speaks_in_bytes_as_it_does_in_structs(void **state)
+static void every_algorithm_behaves_the_same_over_encoded_messages(void **state)
 {
     (void)state;
     for (unsigned i = 0; bw_elector_at(i); i++)
         assert_bytes_change_nothing(bw_elector_at(i), &bw_detect_deadline, false);
 }
 
-static void every_detector_speaks_in_bytes_as_it_does_in_structs(void **state)
+static void every_detector_behaves_the_same_over_encoded_messages(void **state)
 {
     (void)state;
     for (unsigned i = 0; bw_detector_at(i); i++)
         assert_bytes_change_nothing(&bw_elect_bully, bw_detector_at(i), false);
 }
 
-static void the_guards_promises_survive_as_bytes(void **state)
+static void quorum_guard_behaves_the_same_over_encoded_messages(void **state)
 {
     (void)state;
     for (unsigned i = 0; bw_elector_at(i); i++)
@@ -78,9 +78,9 @@ static void the_guards_promises_survive_as_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_algorithm_speaks_in_bytes_as_it_does_in_structs),
-        cmocka_unit_test(every_detector_speaks_in_bytes_as_it_does_in_structs),
-        cmocka_unit_test(the_guards_promises_survive_as_bytes),
+        cmocka_unit_test(every_algorithm_behaves_the_same_over_encoded_messages),
+        cmocka_unit_test(every_detector_behaves_the_same_over_encoded_messages),
+        cmocka_unit_test(quorum_guard_behaves_the_same_over_encoded_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

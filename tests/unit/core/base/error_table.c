@@ -1,5 +1,8 @@
-/* The error table: every code has a name and a text, and says whether trying again can help. */
+/* The error table: every code has a name, a text and a flag that says whether a retry can
+ * succeed. */
 #include "core/base/error.h"
+#include "core/base/message.h"
+#include "core/base/trace.h"
 
 #include "unit/unit.h"
 
@@ -11,7 +14,7 @@ static const int codes[] = {
 
 #define CODES (sizeof codes / sizeof codes[0])
 
-static void every_code_is_negative_and_unlike_the_others(void **state)
+static void every_error_code_is_negative_and_unique(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CODES; i++) {
@@ -32,7 +35,7 @@ static void every_code_has_its_own_name_and_a_text(void **state)
     }
 }
 
-static void a_number_that_is_no_code_is_an_unknown_error(void **state)
+static void undefined_code_is_an_unknown_error(void **state)
 {
     (void)state;
     assert_string_equal(bw_error_name(1), "UNKNOWN");
@@ -40,7 +43,7 @@ static void a_number_that_is_no_code_is_an_unknown_error(void **state)
     assert_false(bw_error_retryable(-9999));
 }
 
-static void trying_again_helps_against_a_wrong_leader_but_not_against_bad_bytes(void **state)
+static void not_leader_is_retryable_and_malformed_is_not(void **state)
 {
     (void)state;
     assert_true(bw_error_retryable(BW_ENOTLEADER));
@@ -50,13 +53,25 @@ static void trying_again_helps_against_a_wrong_leader_but_not_against_bad_bytes(
     assert_string_equal(bw_error_name(BW_EMALFORMED), "EMALFORMED");
 }
 
+static void unknown_codes_of_traces_and_messages_have_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(bw_trace_name(BW_TRACE_WON), "WON");
+    assert_string_equal(bw_trace_name(BW_TRACE_COUNT), "UNKNOWN");
+    assert_string_equal(bw_trace_text(BW_TRACE_COUNT), "unknown");
+    assert_string_not_equal(bw_trace_text(BW_TRACE_WON), "unknown");
+    assert_string_equal(bw_message_name(BW_MSG_COUNT), "NONE");
+    assert_string_equal(bw_message_name(BW_MSG_CLAIM), "CLAIM");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_is_negative_and_unlike_the_others),
+        cmocka_unit_test(every_error_code_is_negative_and_unique),
         cmocka_unit_test(every_code_has_its_own_name_and_a_text),
-        cmocka_unit_test(a_number_that_is_no_code_is_an_unknown_error),
-        cmocka_unit_test(trying_again_helps_against_a_wrong_leader_but_not_against_bad_bytes),
+        cmocka_unit_test(undefined_code_is_an_unknown_error),
+        cmocka_unit_test(not_leader_is_retryable_and_malformed_is_not),
+        cmocka_unit_test(unknown_codes_of_traces_and_messages_have_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

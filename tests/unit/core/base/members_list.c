@@ -1,4 +1,4 @@
-/* The members of a group: sorted, bounded, and kept up with events. */
+/* The list of group members: sorted, bounded and updated by events. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
@@ -23,7 +23,7 @@ static struct bw_event about(enum bw_event_kind kind, bw_node node)
     return (struct bw_event){.kind = kind, .node = node, .member = {.id = node}};
 }
 
-static void any_order_of_ids_becomes_a_sorted_list(void **state)
+static void members_are_sorted_whatever_the_input_order(void **state)
 {
     (void)state;
     static const bw_node ids[] = {9, 2, 700, 1};
@@ -35,7 +35,7 @@ static void any_order_of_ids_becomes_a_sorted_list(void **state)
     assert_null(bw_members_find(&list, BW_NODE_NONE));
 }
 
-static void nobody_and_somebody_twice_are_refused(void **state)
+static void zero_and_duplicate_ids_are_rejected(void **state)
 {
     (void)state;
     struct bw_members list;
@@ -46,8 +46,9 @@ static void nobody_and_somebody_twice_are_refused(void **state)
     assert_int_equal(bw_members_init(&list, &arena, 1, twice, 2), BW_ELIMIT);
 }
 
-/* A leader that gave its work back lives on: nobody would ever trust it again. */
-static void who_ended_its_work_is_not_suspected_for_that(void **state)
+/* A leader that released its leadership keeps running. If the list suspected it, no TRUST event
+ * would ever follow. */
+static void node_is_not_suspected_when_only_its_work_died(void **state)
 {
     (void)state;
     static const bw_node ids[] = {1, 2};
@@ -60,7 +61,7 @@ static void who_ended_its_work_is_not_suspected_for_that(void **state)
     assert_true(bw_members_find(&list, 2)->suspect);
 }
 
-static void a_full_list_takes_no_more_but_renews_what_it_has(void **state)
+static void full_list_rejects_new_members_but_updates_known_ones(void **state)
 {
     (void)state;
     static const bw_node ids[] = {1, 2};
@@ -73,7 +74,7 @@ static void a_full_list_takes_no_more_but_renews_what_it_has(void **state)
     assert_true(bw_members_find(&list, 2)->ordinary);
 }
 
-static void measuring_and_laying_out_take_the_same_room(void **state)
+static void measured_size_equals_used_size(void **state)
 {
     (void)state;
     struct bw_members list;
@@ -85,7 +86,7 @@ static void measuring_and_laying_out_take_the_same_room(void **state)
     assert_int_equal(bw_members_init(&list, &small, 20, one, 1), BW_ENOMEM);
 }
 
-static void suspicion_comes_and_goes_and_says_when_it_changed(void **state)
+static void suspicion_is_set_and_cleared_and_changes_are_reported(void **state)
 {
     (void)state;
     static const bw_node ids[] = {1, 2, 3};
@@ -117,8 +118,8 @@ static void joining_and_leaving_change_the_majority(void **state)
     assert_int_equal(list.at[0].id, 2);
 }
 
-/* Against a plain table of flags, over thousands of random changes. */
-static void a_long_life_of_changes_agrees_with_a_plain_table(void **state)
+/* Compares the list with a plain table of flags over thousands of random changes. */
+static void random_changes_agree_with_a_plain_table(void **state)
 {
     (void)state;
     bool in[33] = {false};
@@ -140,17 +141,50 @@ static void a_long_life_of_changes_agrees_with_a_plain_table(void **state)
     }
 }
 
+static void other_events_change_no_member(void **state)
+{
+    (void)state;
+    static const bw_node ids[] = {1, 2};
+    static const enum bw_event_kind kinds[] = {
+        BW_EVENT_START,       BW_EVENT_MESSAGE,   BW_EVENT_TIMEOUT, BW_EVENT_HINT,
+        BW_EVENT_SEND_FAILED, BW_EVENT_PERSISTED, BW_EVENT_COMMAND, BW_EVENT_STOP};
+    struct bw_members list = list_of(ids, 2, 2);
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct bw_event event = about(kinds[i], 2);
+        assert_false(bw_members_apply(&list, &event));
+        assert_int_equal(list.count, 2);
+        assert_false(bw_members_find(&list, 2)->suspect);
+    }
+    struct bw_event event = about(BW_EVENT_TRUST, 9);
+    assert_false(bw_members_apply(&list, &event)); /* unknown */
+    event = about(BW_EVENT_JOIN, 9);
+    assert_false(bw_members_apply(&list, &event)); /* full */
+    assert_int_equal(list.count, 2);
+}
+
+static void capacity_has_a_limit(void **state)
+{
+    (void)state;
+    struct bw_members list;
+    struct bw_arena measure = {0};
+    assert_int_equal(bw_members_init(&list, &measure, BW_DETECTOR_MEMBERS_MAX, NULL, 0), 0);
+    assert_int_equal(bw_members_init(&list, &measure, BW_DETECTOR_MEMBERS_MAX + 1, NULL, 0),
+                     BW_ELIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order_of_ids_becomes_a_sorted_list),
-        cmocka_unit_test(nobody_and_somebody_twice_are_refused),
-        cmocka_unit_test(who_ended_its_work_is_not_suspected_for_that),
-        cmocka_unit_test(a_full_list_takes_no_more_but_renews_what_it_has),
-        cmocka_unit_test(measuring_and_laying_out_take_the_same_room),
-        cmocka_unit_test(suspicion_comes_and_goes_and_says_when_it_changed),
+        cmocka_unit_test(members_are_sorted_whatever_the_input_order),
+        cmocka_unit_test(zero_and_duplicate_ids_are_rejected),
+        cmocka_unit_test(node_is_not_suspected_when_only_its_work_died),
+        cmocka_unit_test(full_list_rejects_new_members_but_updates_known_ones),
+        cmocka_unit_test(measured_size_equals_used_size),
+        cmocka_unit_test(suspicion_is_set_and_cleared_and_changes_are_reported),
         cmocka_unit_test(joining_and_leaving_change_the_majority),
-        cmocka_unit_test(a_long_life_of_changes_agrees_with_a_plain_table),
+        cmocka_unit_test(random_changes_agree_with_a_plain_table),
+        cmocka_unit_test(other_events_change_no_member),
+        cmocka_unit_test(capacity_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

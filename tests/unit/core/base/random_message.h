@@ -1,7 +1,7 @@
-/* A random valid message of any kind: the numbers are small, large and at their bounds alike, so
- * that every length of a varint occurs. */
-#ifndef BW_TESTS_RANDOM_MESSAGE_H
-#define BW_TESTS_RANDOM_MESSAGE_H
+/* Makes a random valid message of any kind. Its numbers are small, large and at their limits, so
+ * that varints of every length occur. */
+#ifndef BW_TESTS_UNIT_CORE_BASE_RANDOM_MESSAGE_H
+#define BW_TESTS_UNIT_CORE_BASE_RANDOM_MESSAGE_H
 
 #include "core/base/codec.h"
 #include "core/base/event.h"
@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-union message_list { /* room for the largest list, aligned for every item */
+union message_list { /* large enough for the longest list, aligned for every item */
     uint64_t align;
     unsigned char bytes[BW_MESSAGE_DATA_MAX];
 };
 
-/* Any number of up to `bits` bits, every length equally likely. */
+/* A number of up to `bits` bits; every length is equally likely. */
 static uint64_t number(struct bw_rng *rng, unsigned bits)
 {
     unsigned length = 1 + (unsigned)bw_rng_below(rng, bits);
@@ -135,7 +135,7 @@ static void fill_item(struct bw_rng *rng, unsigned list, unsigned char *at)
                                     .status = (uint32_t)bw_rng_below(rng, BW_MEMBER_DEAD + 1),
                                     .by = (bw_node)number(rng, 32)};
     struct bw_counter counter;
-    memset(&counter, 0, sizeof counter); /* its padding is compared too */
+    memset(&counter, 0, sizeof counter); /* the test compares the padding too */
     counter.node = node;
     counter.value = number(rng, 64);
     if (list == LIST_BYTES)

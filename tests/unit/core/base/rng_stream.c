@@ -1,4 +1,5 @@
-/* The generator: the same seed gives the same stream, every draw keeps its range and is even. */
+/* The random generator: the same seed gives the same stream, every draw is in its range, and draws
+ * are uniform. */
 #include "unit/unit.h"
 
 #include "core/base/rng.h"
@@ -21,8 +22,8 @@ static void one_seed_gives_one_stream_and_its_neighbour_another(void **state)
     assert_int_equal(same, 0);
 }
 
-/* Traces are promised to be the same on every machine and for ever: so is the generator. */
-static void the_stream_of_seed_one_begins_like_this(void **state)
+/* Traces must be the same on every machine and in every release, so the generator must be too. */
+static void stream_of_seed_one_has_known_first_values(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -31,7 +32,7 @@ static void the_stream_of_seed_one_begins_like_this(void **state)
     assert_true(bw_rng_next(&rng) == UINT64_C(0x853b559647364cea));
 }
 
-static void a_draw_below_n_is_even_over_all_of_them(void **state)
+static void draws_below_n_are_uniform(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -62,7 +63,7 @@ static void a_range_includes_both_ends_and_may_be_empty_or_reversed(void **state
     assert_int_equal(bw_rng_between(&rng, 5, 1), 5);
 }
 
-static void chances_of_never_and_always_hold(void **state)
+static void chance_zero_never_and_chance_one_always_happens(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -76,7 +77,7 @@ static void chances_of_never_and_always_hold(void **state)
     }
 }
 
-static void a_shuffle_keeps_everybody_and_every_order_can_come(void **state)
+static void shuffle_keeps_all_items_and_reaches_every_order(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -95,15 +96,33 @@ static void a_shuffle_keeps_everybody_and_every_order_can_come(void **state)
     assert_int_equal(orders, 24);
 }
 
+static void impossible_event_never_happens_and_draws_nothing(void **state)
+{
+    (void)state;
+    struct bw_rng a, b;
+    bw_rng_init(&a, 5);
+    bw_rng_init(&b, 5);
+    int happened = 0;
+    for (int i = 0; i < 1000; i++) {
+        assert_false(bw_rng_chance(&a, 0));
+        assert_false(bw_rng_chance(&a, -1));
+    }
+    assert_true(bw_rng_next(&a) == bw_rng_next(&b));
+    for (int i = 0; i < 1000; i++)
+        happened += bw_rng_chance(&a, 0.5);
+    assert_in_range(happened, 400, 600);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_seed_gives_one_stream_and_its_neighbour_another),
-        cmocka_unit_test(the_stream_of_seed_one_begins_like_this),
-        cmocka_unit_test(a_draw_below_n_is_even_over_all_of_them),
+        cmocka_unit_test(stream_of_seed_one_has_known_first_values),
+        cmocka_unit_test(draws_below_n_are_uniform),
         cmocka_unit_test(a_range_includes_both_ends_and_may_be_empty_or_reversed),
-        cmocka_unit_test(chances_of_never_and_always_hold),
-        cmocka_unit_test(a_shuffle_keeps_everybody_and_every_order_can_come),
+        cmocka_unit_test(chance_zero_never_and_chance_one_always_happens),
+        cmocka_unit_test(shuffle_keeps_all_items_and_reaches_every_order),
+        cmocka_unit_test(impossible_event_never_happens_and_draws_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

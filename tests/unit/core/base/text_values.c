@@ -1,8 +1,8 @@
-/* What people type becomes exactly the value they meant, and anything else is refused. */
+/* A valid text becomes exactly the value it denotes; every other text is rejected. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/base/parse_values.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static void durations_are_exact(void **state)
     assert_int_equal(duration("0"), 0);
 }
 
-static void a_number_without_a_unit_is_no_duration(void **state)
+static void number_without_a_unit_is_rejected_as_duration(void **state)
 {
     (void)state;
     const char *wrong[] = {"",    "10",   "s",   "1.s",  ".5s", "1,5s",
@@ -53,7 +53,7 @@ static void ranges_share_a_unit(void **state)
     assert_int_equal(bw_text_range("5ms..", 5, &low, &high), BW_EINVAL);
 }
 
-static void chances_come_in_three_spellings(void **state)
+static void ratios_have_three_spellings(void **state)
 {
     (void)state;
     double p;
@@ -68,7 +68,7 @@ static void chances_come_in_three_spellings(void **state)
     assert_int_equal(bw_text_ratio("-0.1", 4, &p), BW_EINVAL);
 }
 
-static void a_node_list_names_each_once(void **state)
+static void node_list_rejects_duplicates(void **state)
 {
     (void)state;
     bw_node ids[4];
@@ -82,7 +82,7 @@ static void a_node_list_names_each_once(void **state)
     assert_int_equal(bw_text_nodes("1,2,3,4,5", 9, ids, 4, &count), BW_ELIMIT);
 }
 
-static void a_slip_of_the_finger_finds_the_word_that_was_meant(void **state)
+static void misspelled_word_finds_the_intended_one(void **state)
 {
     (void)state;
     assert_int_equal(bw_text_distance("buly", "bully"), 1);
@@ -93,15 +93,62 @@ static void a_slip_of_the_finger_finds_the_word_that_was_meant(void **state)
     assert_false(bw_text_similar("raft", "swim"));
 }
 
+static int range_of(const char *text)
+{
+    bw_time low = -1, high = -1;
+    return bw_text_range(text, strlen(text), &low, &high);
+}
+
+static void malformed_ranges_are_rejected(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"x..5s", "5..1s500ms", "5..0", "5", "1.2.3s", "1{", "1..2"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(range_of(wrong[i]), BW_EINVAL);
+    assert_int_equal(range_of("0..5s"), 0);
+    assert_int_equal(range_of("999999999999999..5h"), BW_ELIMIT);
+}
+
+static void numbers_have_a_bounded_length(void **state)
+{
+    (void)state;
+    uint64_t number;
+    double decimal;
+    assert_int_equal(duration("999999999999999999ns"), 999999999999999999); /* 18 digits */
+    assert_int_equal(duration("1000000000000000000ns"), BW_EINVAL);
+    assert_int_equal(bw_text_number("18446744073709551615", 20, UINT64_MAX, &number), 0);
+    assert_true(number == UINT64_MAX);
+    assert_int_equal(bw_text_number("18446744073709551616", 20, UINT64_MAX, &number), BW_ELIMIT);
+    assert_int_equal(bw_text_decimal("", 0, &decimal), BW_EINVAL);
+    assert_int_equal(bw_text_decimal("1.", 2, &decimal), BW_EINVAL);
+    assert_int_equal(bw_text_decimal("1.5", 3, &decimal), 0);
+    assert_true(decimal == 1.5);
+}
+
+static void overlong_words_resemble_nothing(void **state)
+{
+    (void)state;
+    char word[64];
+    memset(word, 'x', sizeof word - 1);
+    word[sizeof word - 1] = 0;
+    assert_int_equal(bw_text_distance(word, "x"), 40);
+    assert_int_equal(bw_text_distance("x", word), 40);
+    word[40] = 0;
+    assert_int_equal(bw_text_distance(word, "x"), 39);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations_are_exact),
-        cmocka_unit_test(a_number_without_a_unit_is_no_duration),
+        cmocka_unit_test(number_without_a_unit_is_rejected_as_duration),
         cmocka_unit_test(ranges_share_a_unit),
-        cmocka_unit_test(chances_come_in_three_spellings),
-        cmocka_unit_test(a_node_list_names_each_once),
-        cmocka_unit_test(a_slip_of_the_finger_finds_the_word_that_was_meant),
+        cmocka_unit_test(ratios_have_three_spellings),
+        cmocka_unit_test(node_list_rejects_duplicates),
+        cmocka_unit_test(misspelled_word_finds_the_intended_one),
+        cmocka_unit_test(malformed_ranges_are_rejected),
+        cmocka_unit_test(numbers_have_a_bounded_length),
+        cmocka_unit_test(overlong_words_resemble_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

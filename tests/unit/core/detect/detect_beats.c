@@ -1,4 +1,4 @@
-/* Ping, deadline and NFD: what counts as a sign of life, and from when. */
+/* Ping, deadline and NFD: which messages are signs of life, and from when they count. */
 #include "detect_pump.h"
 
 #define PERIOD  (100 * BW_MS)
@@ -12,7 +12,7 @@ static void open_started(struct solo *solo, const struct bw_detector_ops *ops, u
         .self = 1, .members = ids, .count = 3, .cap = 8, .starts = starts};
     bw_detector_defaults(&config, PERIOD);
     solo_open(solo, ops, &config);
-    solo_tell(solo, BW_EVENT_START, 0, 0);
+    solo_event(solo, BW_EVENT_START, 0, 0);
 }
 
 static uint64_t seq_of(uint32_t starts, uint32_t round)
@@ -20,7 +20,7 @@ static uint64_t seq_of(uint32_t starts, uint32_t round)
     return (uint64_t)starts << 32 | round;
 }
 
-static void a_beat_goes_to_everybody_each_period(void **state)
+static void beat_is_sent_to_all_members_each_period(void **state)
 {
     (void)state;
     struct solo solo;
@@ -34,7 +34,7 @@ static void a_beat_goes_to_everybody_each_period(void **state)
         }
         assert_null(solo_sent(&solo, BW_MSG_HEARTBEAT, 2));
         assert_true(solo.ops->deadline(solo.self) == round * PERIOD);
-        solo_tell(&solo, BW_EVENT_TIMEOUT, 0, round * PERIOD);
+        solo_event(&solo, BW_EVENT_TIMEOUT, 0, round * PERIOD);
     }
     solo_close(&solo);
 }
@@ -44,14 +44,14 @@ static void beats_stay_on_the_grid_after_a_pause(void **state)
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_nfd, 0);
-    solo_tell(&solo, BW_EVENT_TIMEOUT, 0, 7 * PERIOD + PERIOD / 3);
+    solo_event(&solo, BW_EVENT_TIMEOUT, 0, 7 * PERIOD + PERIOD / 3);
     const struct bw_message *msg = solo_sent(&solo, BW_MSG_HEARTBEAT, 0);
-    assert_true(msg->probe.seq == 8); /* due at 7 periods; the first was number 1 at 0 */
+    assert_true(msg->probe.seq == 8); /* due at 7 periods; number 1 was due at 0 */
     assert_true(solo.ops->deadline(solo.self) == 8 * PERIOD);
     solo_close(&solo);
 }
 
-static void silence_is_suspicious_exactly_at_the_time_out(void **state)
+static void silent_member_is_suspected_exactly_at_the_timeout(void **state)
 {
     (void)state;
     struct solo solo;
@@ -67,7 +67,7 @@ static void silence_is_suspicious_exactly_at_the_time_out(void **state)
     solo_close(&solo);
 }
 
-static void the_next_beat_brings_trust_back(void **state)
+static void suspected_member_is_trusted_after_its_next_beat(void **state)
 {
     (void)state;
     struct solo solo;
@@ -84,7 +84,7 @@ static void the_next_beat_brings_trust_back(void **state)
     solo_close(&solo);
 }
 
-static void an_old_beat_proves_nothing(void **state)
+static void old_beat_is_not_a_sign_of_life(void **state)
 {
     (void)state;
     struct solo solo;
@@ -94,18 +94,53 @@ static void an_old_beat_proves_nothing(void **state)
     assert_true(solo_noted(&solo, BW_TRACE_IGNORED_OLD));
     solo_wait(&solo, PERIOD + TIMEOUT);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
+    for (uint32_t round = 1; round < 5; round++) /* late beats of the same process */
+        solo_probe(&solo, BW_MSG_HEARTBEAT, 2, round, PERIOD + TIMEOUT);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
     solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(1, 1), PERIOD + TIMEOUT + 1);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
     solo_close(&solo);
 }
 
-static void beats_in_flight_do_not_bring_the_confirmed_dead_back(void **state)
+/* The process with more starts has ended; the other one sends under the same id all the time. */
+static void former_duplicate_is_trusted_again(const struct bw_detector_ops *ops)
+{
+    struct solo solo;
+    bw_time at = 10 * PERIOD;
+    open_started(&solo, ops, 0);
+    solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(0, 1), 1);
+    solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(1, 1), 2);
+    for (uint32_t round = 2; round < 9; round++) /* the member is still trusted */
+        solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(0, round), 3);
+    solo_wait(&solo, at);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
+    for (uint32_t i = 0; i < 5; i++) /* one late beat, repeated by the network */
+        solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(0, 9), at);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
+    solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(0, 10), at);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
+    solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(0, 11), at + PERIOD);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
+    solo_probe(&solo, BW_MSG_HEARTBEAT, 2, seq_of(0, 12), at + 2 * PERIOD);
+    solo_wait(&solo, at + 3 * PERIOD);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
+    solo_close(&solo);
+}
+
+static void member_is_trusted_after_a_second_process_with_its_id_has_ended(void **state)
+{
+    (void)state;
+    former_duplicate_is_trusted_again(&bw_detect_deadline);
+    former_duplicate_is_trusted_again(&bw_detect_nfd);
+}
+
+static void beats_in_flight_do_not_revive_a_confirmed_dead_member(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_deadline, 0);
     solo_probe(&solo, BW_MSG_HEARTBEAT, 2, 1, PERIOD);
-    solo_tell(&solo, BW_EVENT_CONFIRMED_DEAD, 2, PERIOD + 1);
+    solo_event(&solo, BW_EVENT_CONFIRMED_DEAD, 2, PERIOD + 1);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_DEAD);
     solo_probe(&solo, BW_MSG_HEARTBEAT, 2, 2, PERIOD + 2);
     assert_true(solo_noted(&solo, BW_TRACE_IGNORED_LATE));
@@ -115,18 +150,18 @@ static void beats_in_flight_do_not_bring_the_confirmed_dead_back(void **state)
     solo_close(&solo);
 }
 
-static void who_outlives_its_confirmed_death_is_believed_in_the_end(void **state)
+static void beats_count_again_when_they_outlast_the_confirmed_death(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_deadline, 0);
-    solo_tell(&solo, BW_EVENT_CONFIRMED_DEAD, 2, PERIOD);
+    solo_event(&solo, BW_EVENT_CONFIRMED_DEAD, 2, PERIOD);
     solo_probe(&solo, BW_MSG_HEARTBEAT, 2, 90, PERIOD + TIMEOUT);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
     solo_close(&solo);
 }
 
-static void the_own_beat_does_not_wait_for_a_scan_of_all(void **state)
+static void own_beat_is_on_time_without_a_full_scan(void **state)
 {
     (void)state;
     struct solo solo;
@@ -154,13 +189,13 @@ static void a_ping_is_answered_with_its_own_number(void **state)
     solo_close(&solo);
 }
 
-static void an_answer_counts_from_when_it_was_asked_for(void **state)
+static void reply_counts_from_when_its_ping_was_sent(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_ping, 0);
     solo_wait(&solo, 3 * PERIOD - 1);
-    solo_probe(&solo, BW_MSG_ACK, 2, 2, 3 * PERIOD - 1); /* asked at one period */
+    solo_probe(&solo, BW_MSG_ACK, 2, 2, 3 * PERIOD - 1); /* ping sent at one period */
     solo_wait(&solo, PERIOD + TIMEOUT - 1);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
     solo_wait(&solo, PERIOD + TIMEOUT);
@@ -168,13 +203,13 @@ static void an_answer_counts_from_when_it_was_asked_for(void **state)
     solo_close(&solo);
 }
 
-static void an_answer_to_an_older_round_is_late(void **state)
+static void reply_to_an_older_round_is_ignored(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_ping, 1);
     solo_wait(&solo, 3 * PERIOD);
-    solo_probe(&solo, BW_MSG_ACK, 2, seq_of(1, 3), 3 * PERIOD + 1); /* asked at two periods */
+    solo_probe(&solo, BW_MSG_ACK, 2, seq_of(1, 3), 3 * PERIOD + 1); /* ping sent at two periods */
     static const uint64_t odd[] = {(uint64_t)1 << 32 | 2, (uint64_t)1 << 32 | 3, 4,
                                    (uint64_t)1 << 32 | 99};
     for (int i = 0; i < 4; i++) {
@@ -183,13 +218,14 @@ static void an_answer_to_an_older_round_is_late(void **state)
     }
     solo_wait(&solo, 2 * PERIOD + TIMEOUT);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
-    solo_probe(&solo, BW_MSG_ACK, 2, seq_of(1, 4), 3 * PERIOD + TIMEOUT); /* asked too long ago */
+    /* ping sent too long ago */
+    solo_probe(&solo, BW_MSG_ACK, 2, seq_of(1, 4), 3 * PERIOD + TIMEOUT);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
     solo_close(&solo);
 }
 
-/* Beat i comes at i periods plus a way of 3 ms, but for the ones in `slow`. */
-static void nfd_hears(struct solo *solo, uint32_t first, uint32_t last, bw_time way)
+/* Beat i arrives at i periods plus a delay of `way`. */
+static void nfd_receives_beats(struct solo *solo, uint32_t first, uint32_t last, bw_time way)
 {
     for (uint32_t i = first; i <= last; i++) {
         bw_time now = i * PERIOD + way;
@@ -204,24 +240,24 @@ static void freshness_ends_delta_after_the_next_beat_was_due(void **state)
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_nfd, 0);
-    nfd_hears(&solo, 1, 20, 3 * BW_MS);
+    nfd_receives_beats(&solo, 1, 20, 3 * BW_MS);
     assert_int_equal(solo.count, 0);
     bw_time freshness = 21 * PERIOD + 3 * BW_MS + TIMEOUT;
     solo_wait(&solo, freshness - 1);
     assert_int_equal(solo.count, 0);
     solo_wait(&solo, freshness);
     assert_int_equal(solo.count, 2);
-    assert_true(solo.verdicts[0].at == freshness); /* T_D = delta + eta + the quickest way */
+    assert_true(solo.verdicts[0].at == freshness); /* T_D = delta + eta + the smallest delay */
     solo_close(&solo);
 }
 
-static void a_slow_beat_does_not_buy_the_next_one_time(void **state)
+static void slow_beat_does_not_extend_the_next_freshness_point(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_nfd, 0);
-    nfd_hears(&solo, 1, 20, 3 * BW_MS);
-    nfd_hears(&solo, 21, 21, 90 * BW_MS);
+    nfd_receives_beats(&solo, 1, 20, 3 * BW_MS);
+    nfd_receives_beats(&solo, 21, 21, 90 * BW_MS);
     bw_time freshness = 22 * PERIOD + 3 * BW_MS + TIMEOUT;
     solo_wait(&solo, freshness);
     assert_int_equal(solo.count, 2);
@@ -229,12 +265,12 @@ static void a_slow_beat_does_not_buy_the_next_one_time(void **state)
     solo_close(&solo);
 }
 
-static void a_beat_that_comes_when_it_is_stale_is_no_news(void **state)
+static void stale_beat_does_not_restore_trust(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_nfd, 0);
-    nfd_hears(&solo, 1, 20, 3 * BW_MS);
+    nfd_receives_beats(&solo, 1, 20, 3 * BW_MS);
     solo_wait(&solo, 30 * PERIOD);
     assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
     solo_probe(&solo, BW_MSG_HEARTBEAT, 2, 22, 30 * PERIOD);
@@ -245,12 +281,12 @@ static void a_beat_that_comes_when_it_is_stale_is_no_news(void **state)
     solo_close(&solo);
 }
 
-static void a_sender_with_a_slow_clock_is_followed(void **state)
+static void nfd_follows_a_sender_with_a_slow_clock(void **state)
 {
     (void)state;
     struct solo solo;
     open_started(&solo, &bw_detect_nfd, 0);
-    for (uint32_t i = 1; i <= 20000; i++) { /* one per cent slow, for 200 periods of lag */
+    for (uint32_t i = 1; i <= 20000; i++) { /* one per cent slow: in total it lags by 200 periods */
         bw_time now = i * (PERIOD + PERIOD / 100);
         solo_wait(&solo, now - 1);
         solo_probe(&solo, BW_MSG_HEARTBEAT, 2, i, now);
@@ -260,24 +296,43 @@ static void a_sender_with_a_slow_clock_is_followed(void **state)
     solo_close(&solo);
 }
 
+static void reply_in_flight_does_not_revive_a_confirmed_dead_member(void **state)
+{
+    (void)state;
+    struct solo solo;
+    open_started(&solo, &bw_detect_ping, 0);
+    solo_wait(&solo, PERIOD);
+    uint64_t seq = solo_sent(&solo, BW_MSG_PING, 0)->probe.seq;
+    solo_event(&solo, BW_EVENT_CONFIRMED_DEAD, 2, PERIOD + 1);
+    solo_probe(&solo, BW_MSG_ACK, 2, seq, PERIOD + 2);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_DEAD);
+    struct bw_message ack = {.kind = BW_MSG_ACK, .from = 2, .to = 1};
+    ack.probe = (struct bw_probe){.seq = seq, .target = 1, .incarnation = 1};
+    solo_receive(&solo, &ack, PERIOD + 3); /* it has restarted */
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
+    solo_close(&solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_beat_goes_to_everybody_each_period),
+        cmocka_unit_test(beat_is_sent_to_all_members_each_period),
         cmocka_unit_test(beats_stay_on_the_grid_after_a_pause),
-        cmocka_unit_test(silence_is_suspicious_exactly_at_the_time_out),
-        cmocka_unit_test(the_next_beat_brings_trust_back),
-        cmocka_unit_test(an_old_beat_proves_nothing),
-        cmocka_unit_test(beats_in_flight_do_not_bring_the_confirmed_dead_back),
-        cmocka_unit_test(who_outlives_its_confirmed_death_is_believed_in_the_end),
-        cmocka_unit_test(the_own_beat_does_not_wait_for_a_scan_of_all),
+        cmocka_unit_test(silent_member_is_suspected_exactly_at_the_timeout),
+        cmocka_unit_test(suspected_member_is_trusted_after_its_next_beat),
+        cmocka_unit_test(old_beat_is_not_a_sign_of_life),
+        cmocka_unit_test(member_is_trusted_after_a_second_process_with_its_id_has_ended),
+        cmocka_unit_test(beats_in_flight_do_not_revive_a_confirmed_dead_member),
+        cmocka_unit_test(beats_count_again_when_they_outlast_the_confirmed_death),
+        cmocka_unit_test(own_beat_is_on_time_without_a_full_scan),
         cmocka_unit_test(a_ping_is_answered_with_its_own_number),
-        cmocka_unit_test(an_answer_counts_from_when_it_was_asked_for),
-        cmocka_unit_test(an_answer_to_an_older_round_is_late),
+        cmocka_unit_test(reply_counts_from_when_its_ping_was_sent),
+        cmocka_unit_test(reply_to_an_older_round_is_ignored),
         cmocka_unit_test(freshness_ends_delta_after_the_next_beat_was_due),
-        cmocka_unit_test(a_slow_beat_does_not_buy_the_next_one_time),
-        cmocka_unit_test(a_beat_that_comes_when_it_is_stale_is_no_news),
-        cmocka_unit_test(a_sender_with_a_slow_clock_is_followed),
+        cmocka_unit_test(slow_beat_does_not_extend_the_next_freshness_point),
+        cmocka_unit_test(stale_beat_does_not_restore_trust),
+        cmocka_unit_test(nfd_follows_a_sender_with_a_slow_clock),
+        cmocka_unit_test(reply_in_flight_does_not_revive_a_confirmed_dead_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

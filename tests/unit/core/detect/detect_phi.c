@@ -1,6 +1,7 @@
-/* Accrual detectors: the published values, and what is and is not a sample. */
+/* Accrual detectors: the published values, and which intervals are samples. */
 #include "core/base/error.h"
-#include "core/detect/phi.h"
+#include "core/detect/loss_rate.h"
+#include "core/detect/phi_math.h"
 #include "detect_pump.h"
 
 #include <math.h>
@@ -11,10 +12,10 @@ static struct bw_detector_config akka(void)
 {
     struct bw_detector_config config = {.self = 1, .members = ids, .count = 2, .cap = 2};
     bw_detector_defaults(&config, BW_SEC);
-    return config; /* floor 100 ms, pause 3 s, threshold 8 */
+    return config; /* minimum deviation 100 ms, pause 3 s, threshold 8 */
 }
 
-/* Member 2 beats steadily `beats` times from `from` on; returns when the last one came. */
+/* Member 2 sends `beats` steady beats from `from` on; returns when the last one arrived. */
 static bw_time beat_steadily(struct solo *solo, uint64_t seq, bw_time from, uint32_t beats)
 {
     bw_time now = from;
@@ -38,7 +39,7 @@ static void phi_has_the_published_values(void **state)
     assert_true(fabs(bw_phi_exponential(18.42) - 8) < 1e-3);
 }
 
-static void phi_never_stops_rising(void **state)
+static void phi_increases_without_bound(void **state)
 {
     (void)state;
     for (int i = -20; i < 4000; i++) {
@@ -49,7 +50,7 @@ static void phi_never_stops_rising(void **state)
     }
 }
 
-static void the_inverse_gives_the_threshold_back(void **state)
+static void phi_of_the_inverse_is_the_threshold(void **state)
 {
     (void)state;
     for (int i = 1; i < 800; i++) {
@@ -80,7 +81,7 @@ static bw_time silence_until_suspected(const struct bw_detector_ops *ops, bw_tim
     config.limit_ns = limit;
     struct solo solo;
     solo_open(&solo, ops, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     bw_time last = beat_steadily(&solo, 1, BW_SEC / 2, 1200);
     assert_int_equal(solo.count, 0);
     solo_wait(&solo, last + 60 * BW_SEC);
@@ -92,7 +93,7 @@ static bw_time silence_until_suspected(const struct bw_detector_ops *ops, bw_tim
     return silence;
 }
 
-static void steady_beats_are_missed_when_the_formula_says(void **state)
+static void silence_after_steady_beats_is_suspected_at_the_published_time(void **state)
 {
     (void)state;
     bw_time logistic = silence_until_suspected(&bw_detect_phi_logistic, BW_SEC);
@@ -112,13 +113,13 @@ static void with_a_deadline_the_earlier_verdict_counts(void **state)
     assert_true(silence_until_suspected(&bw_detect_phi, 4 * BW_SEC) == phi);
 }
 
-static void the_interval_that_ends_a_suspicion_is_no_sample(void **state)
+static void interval_that_ends_a_suspicion_is_not_recorded(void **state)
 {
     (void)state;
     struct bw_detector_config config = akka();
     struct solo solo;
     solo_open(&solo, &bw_detect_phi_logistic, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     bw_time last = beat_steadily(&solo, 1, BW_SEC / 2, 100);
     bw_time back = last + 30 * BW_SEC;
     solo_wait(&solo, back - 1);
@@ -133,13 +134,13 @@ static void the_interval_that_ends_a_suspicion_is_no_sample(void **state)
     solo_close(&solo);
 }
 
-static void a_repeated_beat_is_no_sample(void **state)
+static void repeated_beat_is_not_recorded(void **state)
 {
     (void)state;
     struct bw_detector_config config = akka();
     struct solo solo;
     solo_open(&solo, &bw_detect_phi_exponential, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     bw_time last = beat_steadily(&solo, 1, BW_SEC / 2, 50);
     double before = solo.ops->level(solo.self, 2, last + BW_SEC);
     for (int i = 0; i < 40; i++) {
@@ -150,15 +151,14 @@ static void a_repeated_beat_is_no_sample(void **state)
     solo_close(&solo);
 }
 
-/* A pause ends and all that waited behind it arrives at once: the steady beats after it are on
- * time. */
-static void beats_that_come_in_a_heap_do_not_make_it_impatient_for_ever(void **state)
+/* After a pause all delayed beats arrive at once. The steady beats after them are on time. */
+static void burst_after_a_pause_does_not_cause_later_suspicions(void **state)
 {
     (void)state;
     struct bw_detector_config config = akka();
     struct solo solo;
     solo_open(&solo, &bw_detect_phi_exponential, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     bw_time last = beat_steadily(&solo, 1, BW_SEC / 2, 3);
     for (uint32_t i = 4; i <= 1000; i++)
         solo_probe(&solo, BW_MSG_HEARTBEAT, 2, i, last + i);
@@ -167,13 +167,13 @@ static void beats_that_come_in_a_heap_do_not_make_it_impatient_for_ever(void **s
     solo_close(&solo);
 }
 
-static void jitter_makes_it_patient(void **state)
+static void jitter_extends_the_allowed_silence(void **state)
 {
     (void)state;
     struct bw_detector_config config = akka();
     struct solo solo;
     solo_open(&solo, &bw_detect_phi, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     bw_time now = 0;
     for (uint32_t i = 1; i <= 1000; i++) {
         now = i * BW_SEC + (i % 2 ? 0 : 400 * BW_MS);
@@ -188,7 +188,7 @@ static void jitter_makes_it_patient(void **state)
     solo_close(&solo);
 }
 
-/* --- loss --- */
+/* ---- loss ---- */
 
 static bool test_is_small(void)
 {
@@ -203,10 +203,10 @@ static struct bw_detector_config peers_default(void)
     return config;
 }
 
-/* Two members that listen to each other. Nothing is lost for two seconds; then it begins. */
+/* Result of a run in which two members exchange beats. Loss begins after two seconds. */
 struct lossy {
     uint32_t suspicions, asked;
-    bw_time first; /* suspicion */
+    bw_time first; /* time of the first suspicion */
 };
 
 static struct lossy ten_minutes(const struct bw_detector_ops *ops, double rate, bw_time until,
@@ -234,10 +234,10 @@ static struct lossy ten_minutes(const struct bw_detector_ops *ops, double rate, 
     return seen;
 }
 
-/* Five hosts that all listen to each other are 20 links, each run here is two: 2,000 links are a
- * hundred times those ten minutes. Expected by the formula: 6,000 beats times 1e-8 a link, 0.12 in
- * all; with the questions it is far less. */
-static void twenty_percent_loss_for_ten_minutes_suspects_nobody(void **state)
+/* Five hosts that send beats to each other have 20 links, and each run here has two. So 2,000 links
+ * correspond to a hundred such groups for ten minutes. The formula predicts 6,000 beats times 1e-8
+ * per link, 0.12 suspicions in all; pings reduce that further. */
+static void no_suspicion_at_twenty_percent_loss_for_ten_minutes(void **state)
 {
     (void)state;
     uint32_t runs = test_is_small() ? 40 : 1000, suspicions = 0;
@@ -246,15 +246,15 @@ static void twenty_percent_loss_for_ten_minutes_suspects_nobody(void **state)
     assert_int_equal(suspicions, 0);
 }
 
-/* How long a silence is borne after 1,000 beats of which one in `every` was lost. */
-static bw_time patience_after_loss(const struct bw_detector_ops *ops, uint32_t every,
-                                   uint32_t beats)
+/* The allowed silence after 1,000 beats, one in `every` of them lost. */
+static bw_time allowed_silence_after_loss(const struct bw_detector_ops *ops, uint32_t every,
+                                          uint32_t beats)
 {
     struct bw_detector_config config = peers_default();
     struct solo solo;
     bw_time now = 0;
     solo_open(&solo, ops, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     for (uint32_t i = 1; i <= beats; i++) {
         if (every && i % every == 0 && i < beats)
             continue;
@@ -270,34 +270,34 @@ static bw_time patience_after_loss(const struct bw_detector_ops *ops, uint32_t e
     return silence;
 }
 
-static void a_clean_link_is_given_no_longer_than_the_bound(void **state)
+static void clean_link_gets_no_extra_time(void **state)
 {
     (void)state;
-    assert_true(patience_after_loss(&bw_detect_phi, 0, 1000) <= 500 * BW_MS);
-    /* one lost long ago */
-    assert_true(patience_after_loss(&bw_detect_phi, 900, 1001) <= 500 * BW_MS);
+    assert_true(allowed_silence_after_loss(&bw_detect_phi, 0, 1000) <= 500 * BW_MS);
+    /* one beat lost long ago */
+    assert_true(allowed_silence_after_loss(&bw_detect_phi, 900, 1001) <= 500 * BW_MS);
 }
 
-static void patience_grows_with_loss_and_is_bounded(void **state)
+static void allowed_silence_grows_with_loss_and_is_bounded(void **state)
 {
     (void)state;
-    bw_time tenth = patience_after_loss(&bw_detect_phi, 10, 1001);
-    bw_time fifth = patience_after_loss(&bw_detect_phi, 5, 1001);
-    bw_time half = patience_after_loss(&bw_detect_phi, 2, 1001);
+    bw_time tenth = allowed_silence_after_loss(&bw_detect_phi, 10, 1001);
+    bw_time fifth = allowed_silence_after_loss(&bw_detect_phi, 5, 1001);
+    bw_time half = allowed_silence_after_loss(&bw_detect_phi, 2, 1001);
     assert_true(tenth > 900 * BW_MS && tenth < 1100 * BW_MS);
     assert_true(fifth > 1250 * BW_MS && fifth < 1450 * BW_MS); /* 8 / 0.699 + 1.5 periods */
     assert_true(half > 2500 * BW_MS && half <= 2700 * BW_MS);
-    /* a hard limit stays one */
-    assert_true(patience_after_loss(&bw_detect_phi_deadline, 5, 1001) == 600 * BW_MS);
+    /* the limit applies despite the loss */
+    assert_true(allowed_silence_after_loss(&bw_detect_phi_deadline, 5, 1001) == 600 * BW_MS);
 }
 
-static void who_is_overdue_is_asked_until_it_answers(void **state)
+static void overdue_member_is_pinged_until_it_replies(void **state)
 {
     (void)state;
     struct bw_detector_config config = peers_default();
     struct solo solo;
     solo_open(&solo, &bw_detect_phi, &config);
-    solo_tell(&solo, BW_EVENT_START, 0, 0);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
     for (uint32_t i = 1; i <= 50; i++) {
         solo_wait(&solo, i * 100 * BW_MS - 1);
         assert_null(solo_sent(&solo, BW_MSG_PING, 0));
@@ -308,7 +308,7 @@ static void who_is_overdue_is_asked_until_it_answers(void **state)
     bw_time last = 0;
     while (solo.ops->deadline(solo.self) < 5350 * BW_MS) {
         last = solo.ops->deadline(solo.self);
-        solo_tell(&solo, BW_EVENT_TIMEOUT, BW_NODE_NONE, last);
+        solo_event(&solo, BW_EVENT_TIMEOUT, BW_NODE_NONE, last);
         const struct bw_message *ping = solo_sent(&solo, BW_MSG_PING, 0);
         if (ping) {
             asked++;
@@ -317,9 +317,10 @@ static void who_is_overdue_is_asked_until_it_answers(void **state)
     }
     assert_true(asked >= 4);
     solo_probe(&solo, BW_MSG_ACK, 2, seq, 5350 * BW_MS);
-    solo_wait(&solo, 5700 * BW_MS); /* 456 ms after the last beat it would have been suspected */
+    /* without the reply it would have been suspected 456 ms after the last beat */
+    solo_wait(&solo, 5700 * BW_MS);
     assert_int_equal(solo.count, 0);
-    solo_probe(&solo, BW_MSG_ACK, 2, seq, 5700 * BW_MS); /* the same once more is worth nothing */
+    solo_probe(&solo, BW_MSG_ACK, 2, seq, 5700 * BW_MS); /* a duplicate reply does not count */
     assert_true(solo_noted(&solo, BW_TRACE_IGNORED_LATE));
     solo_wait(&solo, 6 * BW_SEC);
     assert_int_equal(solo.count, 1);
@@ -328,9 +329,9 @@ static void who_is_overdue_is_asked_until_it_answers(void **state)
     solo_close(&solo);
 }
 
-/* Loss that begins is in no history: without the questions the first seconds would be the
- * dangerous ones. */
-static void loss_that_begins_suspects_nobody(void **state)
+/* A loss that has just begun is not in the history. Without pings, false suspicions would be likely
+ * in its first seconds. */
+static void no_suspicion_when_loss_begins(void **state)
 {
     (void)state;
     uint32_t suspicions = 0, asked = 0, runs = test_is_small() ? 500 : 20000;
@@ -361,25 +362,121 @@ static void settings_that_make_no_sense_are_refused(void **state)
     free(memory);
 }
 
+static void windows_hold_samples_of_any_length(void **state)
+{
+    (void)state;
+    uint32_t samples[2];
+    struct bw_phi_window window;
+    bw_phi_window_init(&window, BW_MS, 2);
+    assert_true(bw_phi_window_mean_ns(&window) == 0); /* empty */
+    assert_true(bw_phi_window_sd_ns(&window) == 0);
+    bw_phi_window_add(&window, samples, -BW_SEC); /* a clock that was set back counts as 0 */
+    assert_true(bw_phi_window_mean_ns(&window) == 0);
+    bw_phi_window_add(&window, samples, BW_TIME_NEVER / 2);
+    assert_true(bw_phi_window_mean_ns(&window) == ((1u << 27) - 1) / 2.0 * BW_MS);
+}
+
+/* Many beats were lost at once: a silence of hours counts as 64 lost beats. */
+static void a_long_silence_does_not_dominate_the_loss_rate(void **state)
+{
+    (void)state;
+    struct bw_missed missed, other;
+    bw_missed_init(&missed);
+    bw_missed_init(&other);
+    bw_missed_received(&missed, 1000000);
+    bw_missed_received(&other, 64);
+    assert_true(bw_missed_rate(&missed) == bw_missed_rate(&other));
+}
+
+static void reply_to_a_ping_of_an_earlier_start_does_not_count(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct bw_detector_config config = peers_default();
+        struct solo solo;
+        config.starts = 3;
+        solo_open(&solo, &bw_detect_phi, &config);
+        solo_event(&solo, BW_EVENT_START, 0, 0);
+        bw_time now = 0;
+        for (uint32_t beat = 1; beat <= 50; beat++) {
+            now = beat * 100 * BW_MS;
+            solo_wait(&solo, now - 1);
+            solo_probe(&solo, BW_MSG_HEARTBEAT, 2, beat, now);
+        }
+        const struct bw_message *ping = NULL;
+        for (int k = 0; k < 1000 && !(ping = solo_sent(&solo, BW_MSG_PING, 0)); k++)
+            solo_event(&solo, BW_EVENT_TIMEOUT, 0, now = solo.ops->deadline(solo.self));
+        assert_non_null(ping);
+        assert_int_equal(ping->probe.seq >> 32, 3);
+        uint64_t seq = (uint64_t)(i ? 3 : 2) << 32 | (uint32_t)ping->probe.seq;
+        struct bw_message ack = {.kind = BW_MSG_ACK, .from = 2, .to = 1, .probe = {.seq = seq}};
+        solo_receive(&solo, &ack, now);
+        assert_int_equal(solo_noted(&solo, BW_TRACE_IGNORED_LATE), i == 0);
+        solo_close(&solo);
+    }
+}
+
+static void tiny_threshold_still_leaves_a_moment(void **state)
+{
+    (void)state;
+    struct bw_detector_config config = akka();
+    struct solo solo;
+    config.threshold = 1e-12;
+    solo_open(&solo, &bw_detect_phi_exponential, &config);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
+    solo_wait(&solo, BW_MS - 1);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_SUSPECT);
+    solo_probe(&solo, BW_MSG_HEARTBEAT, 2, 1, BW_MS);
+    assert_int_equal(solo_status(&solo, 2), BW_MEMBER_ALIVE);
+    assert_true(solo.ops->deadline(solo.self) == BW_MS + 1);
+    solo_close(&solo);
+}
+
+/* On a lossy link the silence counts in lost beats, and within 1.5 periods none is lost. */
+static void level_is_zero_until_a_beat_may_be_lost(void **state)
+{
+    (void)state;
+    struct bw_detector_config config = peers_default();
+    struct solo solo;
+    solo_open(&solo, &bw_detect_phi, &config);
+    solo_event(&solo, BW_EVENT_START, 0, 0);
+    bw_time now = 0;
+    for (uint32_t i = 1; i <= 1000; i++) {
+        now = i * 100 * BW_MS;
+        solo_wait(&solo, now - 1);
+        if (i % 5)
+            solo_probe(&solo, BW_MSG_HEARTBEAT, 2, i, now);
+    }
+    now -= 100 * BW_MS; /* the last beat */
+    assert_true(solo.ops->level(solo.self, 2, now + 140 * BW_MS) == 0);
+    assert_true(solo.ops->level(solo.self, 2, now + 400 * BW_MS) > 0);
+    solo_close(&solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phi_has_the_published_values),
-        cmocka_unit_test(phi_never_stops_rising),
-        cmocka_unit_test(the_inverse_gives_the_threshold_back),
+        cmocka_unit_test(phi_increases_without_bound),
+        cmocka_unit_test(phi_of_the_inverse_is_the_threshold),
         cmocka_unit_test(a_window_forgets_its_oldest_sample),
-        cmocka_unit_test(steady_beats_are_missed_when_the_formula_says),
+        cmocka_unit_test(silence_after_steady_beats_is_suspected_at_the_published_time),
         cmocka_unit_test(with_a_deadline_the_earlier_verdict_counts),
-        cmocka_unit_test(the_interval_that_ends_a_suspicion_is_no_sample),
-        cmocka_unit_test(a_repeated_beat_is_no_sample),
-        cmocka_unit_test(beats_that_come_in_a_heap_do_not_make_it_impatient_for_ever),
-        cmocka_unit_test(jitter_makes_it_patient),
-        cmocka_unit_test(a_clean_link_is_given_no_longer_than_the_bound),
-        cmocka_unit_test(patience_grows_with_loss_and_is_bounded),
-        cmocka_unit_test(who_is_overdue_is_asked_until_it_answers),
-        cmocka_unit_test(loss_that_begins_suspects_nobody),
-        cmocka_unit_test(twenty_percent_loss_for_ten_minutes_suspects_nobody),
+        cmocka_unit_test(interval_that_ends_a_suspicion_is_not_recorded),
+        cmocka_unit_test(repeated_beat_is_not_recorded),
+        cmocka_unit_test(burst_after_a_pause_does_not_cause_later_suspicions),
+        cmocka_unit_test(jitter_extends_the_allowed_silence),
+        cmocka_unit_test(clean_link_gets_no_extra_time),
+        cmocka_unit_test(allowed_silence_grows_with_loss_and_is_bounded),
+        cmocka_unit_test(overdue_member_is_pinged_until_it_replies),
+        cmocka_unit_test(no_suspicion_when_loss_begins),
+        cmocka_unit_test(no_suspicion_at_twenty_percent_loss_for_ten_minutes),
         cmocka_unit_test(settings_that_make_no_sense_are_refused),
+        cmocka_unit_test(windows_hold_samples_of_any_length),
+        cmocka_unit_test(a_long_silence_does_not_dominate_the_loss_rate),
+        cmocka_unit_test(reply_to_a_ping_of_an_earlier_start_does_not_count),
+        cmocka_unit_test(tiny_threshold_still_leaves_a_moment),
+        cmocka_unit_test(level_is_zero_until_a_beat_may_be_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

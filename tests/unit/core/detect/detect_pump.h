@@ -1,7 +1,7 @@
-/* Drives shipped detectors with virtual time: one alone (struct solo), or a group over a network
- * with one fixed latency, cuts and crashes (struct group). */
-#ifndef BW_TESTS_DETECT_PUMP_H
-#define BW_TESTS_DETECT_PUMP_H
+/* Drives the shipped detectors in virtual time: a single one (struct solo), or a group over a
+ * network with a fixed latency, cut links and crashes (struct group). */
+#ifndef BW_TESTS_UNIT_CORE_DETECT_DETECT_PUMP_H
+#define BW_TESTS_UNIT_CORE_DETECT_DETECT_PUMP_H
 
 #include "core/base/rng.h"
 #include "core/detect/detector.h"
@@ -23,7 +23,7 @@ struct solo {
     struct bw_detector_config config;
     void *self;
     bool down;
-    struct bw_actions out; /* of the last step */
+    struct bw_actions out; /* actions of the last step */
     struct verdict verdicts[PUMP_VERDICTS];
     uint32_t count;
 };
@@ -59,7 +59,7 @@ static inline void solo_step(struct solo *solo, const struct bw_event *event)
     }
 }
 
-static inline void solo_tell(struct solo *solo, enum bw_event_kind kind, bw_node node, bw_time now)
+static inline void solo_event(struct solo *solo, enum bw_event_kind kind, bw_node node, bw_time now)
 {
     static const struct bw_start fresh;
     struct bw_event event = {.kind = kind, .node = node, .now = now};
@@ -70,27 +70,27 @@ static inline void solo_tell(struct solo *solo, enum bw_event_kind kind, bw_node
     solo_step(solo, &event);
 }
 
-/* Lets every time-out up to and including `until` happen. */
+/* Fires every timeout up to and including `until`. */
 static inline void solo_wait(struct solo *solo, bw_time until)
 {
     for (bw_time due; (due = solo->ops->deadline(solo->self)) <= until;)
-        solo_tell(solo, BW_EVENT_TIMEOUT, BW_NODE_NONE, due);
+        solo_event(solo, BW_EVENT_TIMEOUT, BW_NODE_NONE, due);
 }
 
-static inline void solo_hear(struct solo *solo, const struct bw_message *msg, bw_time now)
+static inline void solo_receive(struct solo *solo, const struct bw_message *msg, bw_time now)
 {
     struct bw_event event = {.kind = BW_EVENT_MESSAGE, .now = now, .msg = msg};
     solo_step(solo, &event);
 }
 
-/* A probe message with nothing behind it. */
+/* A probe message without a list. */
 static inline void solo_probe(struct solo *solo, enum bw_message_kind kind, bw_node from,
                               uint64_t seq, bw_time now)
 {
     struct bw_message msg = {.kind = (uint8_t)kind, .from = from, .to = solo->config.self};
     msg.probe = (struct bw_probe){
         .seq = seq, .target = solo->config.self, .incarnation = (uint32_t)(seq >> 32)};
-    solo_hear(solo, &msg, now);
+    solo_receive(solo, &msg, now);
 }
 
 /* The n-th message of `kind` among the actions of the last step, or NULL. */
@@ -116,7 +116,7 @@ static inline enum bw_member_status solo_status(const struct solo *solo, bw_node
     return solo->ops->member(solo->self, node);
 }
 
-/* A group */
+/* ---- a group ---- */
 
 struct flight {
     bw_time arrives;
@@ -126,13 +126,13 @@ struct flight {
 
 struct group {
     uint32_t n;
-    struct solo *at; /* member i+1 at [i] */
+    struct solo *at; /* member i + 1 is at [i] */
     bw_node *ids;
     bw_time now, latency;
-    struct flight *flights; /* in order of arrival: one latency for all */
+    struct flight *flights; /* in order of arrival, because all have the same latency */
     size_t first, last, cap;
-    bool *cut;   /* from * n + to, counted from 0 */
-    double loss; /* of what is sent, by chance */
+    bool *cut;   /* index from * n + to, both counted from 0 */
+    double loss; /* probability that a message is lost */
     struct bw_rng *rng;
     uint64_t sent[BW_MSG_COUNT];
 };
@@ -172,7 +172,8 @@ static inline void group_cut(struct group *group, bw_node from, bw_node to, bool
     group->cut[(from - 1) * group->n + to - 1] = cut;
 }
 
-/* Both directions of every link between `side` first members and the others. */
+/* Cuts or restores, in both directions, every link between the first `side` members and the
+ * others. */
 static inline void group_split(struct group *group, uint32_t side, bool cut)
 {
     for (bw_node a = 1; a <= side; a++)
@@ -211,20 +212,20 @@ static inline void group_carry_out(struct group *group, const struct solo *solo)
             group_fly(group, &solo->out.at[i].msg);
 }
 
-static inline void group_tell(struct group *group, bw_node to, enum bw_event_kind kind,
-                              bw_node node)
+static inline void group_event(struct group *group, bw_node to, enum bw_event_kind kind,
+                               bw_node node)
 {
     struct solo *solo = &group->at[to - 1];
     if (solo->down)
         return;
-    solo_tell(solo, kind, node, group->now);
+    solo_event(solo, kind, node, group->now);
     group_carry_out(group, solo);
 }
 
 static inline void group_start(struct group *group)
 {
     for (bw_node i = 1; i <= group->n; i++)
-        group_tell(group, i, BW_EVENT_START, BW_NODE_NONE);
+        group_event(group, i, BW_EVENT_START, BW_NODE_NONE);
 }
 
 static inline struct solo *group_next_timer(struct group *group, bw_time *due)
@@ -249,7 +250,7 @@ static inline void group_deliver(struct group *group)
     group->now = flight.arrives;
     if (!solo->down) {
         flight.msg.data = flight.data;
-        solo_hear(solo, &flight.msg, group->now);
+        solo_receive(solo, &flight.msg, group->now);
         group_carry_out(group, solo);
     }
     free(flight.data);
@@ -257,7 +258,8 @@ static inline void group_deliver(struct group *group)
         group->first = group->last = 0;
 }
 
-/* Everything up to and including `until`; messages before time-outs of the same instant. */
+/* Processes everything up to and including `until`; at the same instant, messages before
+ * timeouts. */
 static inline void group_run(struct group *group, bw_time until)
 {
     for (;;) {
@@ -272,12 +274,12 @@ static inline void group_run(struct group *group, bw_time until)
             continue;
         }
         group->now = due;
-        group_tell(group, solo->config.self, BW_EVENT_TIMEOUT, BW_NODE_NONE);
+        group_event(group, solo->config.self, BW_EVENT_TIMEOUT, BW_NODE_NONE);
     }
     group->now = until;
 }
 
-/* A dead member, or the same one in its next life. */
+/* Crashes a member; group_restart starts it again with the next start count. */
 static inline void group_crash(struct group *group, bw_node node)
 {
     group->at[node - 1].down = true;
@@ -290,10 +292,10 @@ static inline void group_restart(struct group *group, bw_node node)
     config.starts++;
     solo_close(solo);
     solo_open(solo, solo->ops, &config);
-    group_tell(group, node, BW_EVENT_START, BW_NODE_NONE);
+    group_event(group, node, BW_EVENT_START, BW_NODE_NONE);
 }
 
-/* How many live members do not hold `node` alive. */
+/* The number of live members that do not hold `node` alive. */
 static inline uint32_t group_suspecting(const struct group *group, bw_node node)
 {
     uint32_t count = 0;

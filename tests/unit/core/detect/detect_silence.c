@@ -1,4 +1,5 @@
-/* One sender's silence: steady, shaky, busy, forgotten, and a listener that was asleep. */
+/* Allowed silence of one sender: steady, jittery, busy and forgotten senders, and a paused
+ * receiver. */
 #include "core/detect/silence.h"
 
 #include "unit/unit.h"
@@ -6,7 +7,7 @@
 #define PERIOD (100 * BW_MS)
 #define LIMIT  (500 * BW_MS)
 
-static void nobody_is_watched_at_first(void **state)
+static void no_sender_is_watched_at_first(void **state)
 {
     (void)state;
     struct bw_silence s;
@@ -18,10 +19,10 @@ static bw_time after_beats(struct bw_silence *s, const bw_time *gaps, unsigned c
 {
     bw_time now = BW_SEC;
     bw_silence_init(s, PERIOD, LIMIT);
-    bw_silence_heard(s, now);
+    bw_silence_received(s, now);
     for (unsigned i = 0; i < 200; i++) {
         now += gaps[i % count];
-        bw_silence_heard(s, now);
+        bw_silence_received(s, now);
     }
     return bw_silence_deadline(s) - now;
 }
@@ -34,7 +35,7 @@ static void a_steady_sender_is_suspected_after_two_and_a_half_periods(void **sta
     assert_in_range(wait, 2 * PERIOD, 3 * PERIOD);
 }
 
-static void a_shaky_one_is_given_more_time_and_never_more_than_the_limit(void **state)
+static void jittery_sender_gets_more_time_up_to_the_limit(void **state)
 {
     (void)state;
     struct bw_silence s;
@@ -44,7 +45,7 @@ static void a_shaky_one_is_given_more_time_and_never_more_than_the_limit(void **
     assert_true(after_beats(&s, (const bw_time[]){60 * BW_MS, 700 * BW_MS}, 2) == LIMIT);
 }
 
-static void what_it_sends_between_its_beats_makes_nobody_impatient(void **state)
+static void messages_between_beats_do_not_shorten_the_allowed_silence(void **state)
 {
     (void)state;
     struct bw_silence s;
@@ -52,7 +53,7 @@ static void what_it_sends_between_its_beats_makes_nobody_impatient(void **state)
     assert_true(after_beats(&s, (const bw_time[]){BW_MS}, 1) >= steady - BW_MS); /* rounding */
 }
 
-static void it_is_said_once(void **state)
+static void silence_is_reported_once(void **state)
 {
     (void)state;
     struct bw_silence s;
@@ -63,7 +64,7 @@ static void it_is_said_once(void **state)
     assert_true(bw_silence_deadline(&s) == BW_TIME_NEVER);
 }
 
-static void who_was_asleep_listens_first(void **state)
+static void paused_receiver_reads_its_queue_before_suspecting(void **state)
 {
     (void)state;
     struct bw_silence s;
@@ -74,7 +75,7 @@ static void who_was_asleep_listens_first(void **state)
     assert_true(bw_silence_over(&s, woke + PERIOD));
 }
 
-static void forgotten_it_is_not_suspected(void **state)
+static void forgotten_sender_is_not_suspected(void **state)
 {
     (void)state;
     struct bw_silence s;
@@ -86,13 +87,13 @@ static void forgotten_it_is_not_suspected(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_watched_at_first),
+        cmocka_unit_test(no_sender_is_watched_at_first),
         cmocka_unit_test(a_steady_sender_is_suspected_after_two_and_a_half_periods),
-        cmocka_unit_test(a_shaky_one_is_given_more_time_and_never_more_than_the_limit),
-        cmocka_unit_test(what_it_sends_between_its_beats_makes_nobody_impatient),
-        cmocka_unit_test(it_is_said_once),
-        cmocka_unit_test(who_was_asleep_listens_first),
-        cmocka_unit_test(forgotten_it_is_not_suspected),
+        cmocka_unit_test(jittery_sender_gets_more_time_up_to_the_limit),
+        cmocka_unit_test(messages_between_beats_do_not_shorten_the_allowed_silence),
+        cmocka_unit_test(silence_is_reported_once),
+        cmocka_unit_test(paused_receiver_reads_its_queue_before_suspecting),
+        cmocka_unit_test(forgotten_sender_is_not_suspected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* Candidates and ordinary members: who may lead, who acts, and how many messages it takes. */
+/* Candidates and ordinary members: which member may lead, which one runs the election, and the
+ * number of messages. */
 #include "bully_story.h"
 
-/* Members 1..n, candidates from `first` up; n led and is dead. */
+/* Members 1..n, candidates from `first` on; n was the leader and is dead. */
 static struct pump *candidates_from(bw_node first, uint32_t n)
 {
     struct pump *p = pump_new(&bw_elect_bully_candidates, n, NULL);
@@ -26,11 +27,11 @@ static void three_live_candidates_of_nine_take_2c_plus_n_minus_2_messages(void *
     pump_free(p);
 }
 
-static void of_all_that_detect_at_once_one_acts(void **state)
+static void one_member_acts_when_several_detect_the_failure_at_once(void **state)
 {
     (void)state;
     struct pump *p = candidates_from(6, 9);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 9);
+    pump_event_all(p, BW_EVENT_SUSPECT, 9);
     run_for(p, 900 * BW_MS);
     assert_int_equal(pump_total(p), 13);
     assert_int_equal(p->elections, 1);
@@ -38,12 +39,12 @@ static void of_all_that_detect_at_once_one_acts(void **state)
     pump_free(p);
 }
 
-static void if_the_best_detector_is_dead_the_next_one_acts_a_gap_later(void **state)
+static void next_member_acts_one_gap_later_when_the_first_is_dead(void **state)
 {
     (void)state;
     struct pump *p = candidates_from(6, 9);
     pump_kill(p, 5);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 9);
+    pump_event_all(p, BW_EVENT_SUSPECT, 9);
     run_for(p, p->config.answer_ns);
     assert_int_equal(pump_total(p), 0);
     run_for(p, 900 * BW_MS);
@@ -52,7 +53,7 @@ static void if_the_best_detector_is_dead_the_next_one_acts_a_gap_later(void **st
     pump_free(p);
 }
 
-static void a_dead_candidate_is_passed_over_after_t1(void **state)
+static void dead_candidate_is_skipped_after_t1(void **state)
 {
     (void)state;
     struct pump *p = candidates_from(6, 9);
@@ -65,7 +66,7 @@ static void a_dead_candidate_is_passed_over_after_t1(void **state)
     pump_free(p);
 }
 
-static void without_a_live_candidate_the_ordinary_hold_a_bully_election(void **state)
+static void ordinary_members_run_bully_when_no_candidate_is_alive(void **state)
 {
     (void)state;
     struct pump *p = candidates_from(5, 6);
@@ -74,7 +75,7 @@ static void without_a_live_candidate_the_ordinary_hold_a_bully_election(void **s
     run_for(p, 900 * BW_MS);
     assert_true(p->sent[BW_MSG_ELECTION] > 0);
     assert_all_follow(p, 4);
-    pump_boot(p, 5, false, BW_NODE_NONE); /* a candidate is back */
+    pump_boot(p, 5, false, BW_NODE_NONE); /* a candidate restarts */
     run_for(p, 900 * BW_MS);
     assert_all_follow(p, 5);
     pump_free(p);
@@ -87,7 +88,7 @@ static bool appointment(const struct bw_message *msg)
     return lose_the_appointment && msg->kind == BW_MSG_COORDINATOR && msg->to == msg->bully.leader;
 }
 
-static void one_that_never_hears_of_its_appointment_asks_again(void **state)
+static void candidate_asks_again_when_its_appointment_is_lost(void **state)
 {
     (void)state;
     struct pump *p = candidates_from(6, 9);
@@ -103,7 +104,7 @@ static void one_that_never_hears_of_its_appointment_asks_again(void **state)
     pump_free(p);
 }
 
-static void a_late_answer_counts_for_nothing(void **state)
+static void late_answer_is_ignored(void **state)
 {
     (void)state;
     struct pump *p = candidates_from(6, 9);
@@ -115,7 +116,7 @@ static void a_late_answer_counts_for_nothing(void **state)
     pump_free(p);
 }
 
-static void a_healed_partition_leaves_the_highest_candidate(void **state)
+static void highest_candidate_leads_after_a_partition_heals(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_bully_candidates, 6, NULL);
@@ -130,13 +131,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_live_candidates_of_nine_take_2c_plus_n_minus_2_messages),
-        cmocka_unit_test(of_all_that_detect_at_once_one_acts),
-        cmocka_unit_test(if_the_best_detector_is_dead_the_next_one_acts_a_gap_later),
-        cmocka_unit_test(a_dead_candidate_is_passed_over_after_t1),
-        cmocka_unit_test(without_a_live_candidate_the_ordinary_hold_a_bully_election),
-        cmocka_unit_test(one_that_never_hears_of_its_appointment_asks_again),
-        cmocka_unit_test(a_late_answer_counts_for_nothing),
-        cmocka_unit_test(a_healed_partition_leaves_the_highest_candidate),
+        cmocka_unit_test(one_member_acts_when_several_detect_the_failure_at_once),
+        cmocka_unit_test(next_member_acts_one_gap_later_when_the_first_is_dead),
+        cmocka_unit_test(dead_candidate_is_skipped_after_t1),
+        cmocka_unit_test(ordinary_members_run_bully_when_no_candidate_is_alive),
+        cmocka_unit_test(candidate_asks_again_when_its_appointment_is_lost),
+        cmocka_unit_test(late_answer_is_ignored),
+        cmocka_unit_test(highest_candidate_leads_after_a_partition_heals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Bully as in the paper: exact message counts, and every pitfall the paper's model leaves out. */
+/* Bully as in the paper: exact message counts, and the faults that the paper's model excludes. */
 #include "bully_story.h"
 
 #include "core/base/error.h"
@@ -31,26 +31,27 @@ static void the_winner_waits_for_t1_and_no_longer(void **state)
     pump_command(p, 9, BW_COMMAND_CAMPAIGN, 10);
     run_for(p, BW_SEC);
     assert_int_equal(p->nodes[9].led_at, p->config.answer_ns);
-    assert_int_equal(p->nodes[9].said.act_until, BW_TIME_NEVER);
-    assert_int_equal(p->nodes[9].said.token, BW_TOKEN_NONE);
-    assert_int_equal(p->nodes[3].said.act_until, 0);
+    assert_int_equal(p->nodes[9].announced.act_until, BW_TIME_NEVER);
+    assert_int_equal(p->nodes[9].announced.token, BW_TOKEN_NONE);
+    assert_int_equal(p->nodes[3].announced.act_until, 0);
     pump_free(p);
 }
 
-static void nobody_waits_for_an_answer_of_the_dead(void **state)
+static void no_node_waits_for_a_reply_of_a_dead_member(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
     pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_HINT, .node = 5});
-    suspect(p, 4, 5); /* not enough: it may be slow */
+    suspect(p, 4, 5); /* not enough: it may only be slow */
     run_for(p, p->config.answer_ns / 4);
     assert_false(pump_status(p, 4).leading);
-    bw_time told = p->now;
+    bw_time handed_at = p->now;
     pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 5});
     pump_step(p, 3, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 5});
     run_for(p, 500 * BW_MS);
-    assert_int_equal(p->nodes[4].led_at, told);
-    assert_int_equal(p->nodes[3].led_at, p->nodes[2].led_at); /* 4 lives: it was waited for */
+    assert_int_equal(p->nodes[4].led_at, handed_at);
+    /* 4 is alive, so the winner waits for it */
+    assert_int_equal(p->nodes[3].led_at, p->nodes[2].led_at);
     assert_all_follow(p, 4);
     pump_free(p);
 }
@@ -67,7 +68,7 @@ static void the_highest_id_leads_at_once_when_it_starts(void **state)
     pump_free(p);
 }
 
-static void a_restarted_higher_id_bullies_the_leader(void **state)
+static void restarted_higher_id_takes_leadership(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
@@ -106,7 +107,7 @@ static void a_late_ok_does_not_silence_the_leader(void **state)
     pump_free(p);
 }
 
-static void an_ok_of_an_earlier_round_is_no_answer_to_this_one(void **state)
+static void ok_of_an_earlier_round_is_ignored(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
@@ -118,7 +119,7 @@ static void an_ok_of_an_earlier_round_is_no_answer_to_this_one(void **state)
     pump_free(p);
 }
 
-static void whoever_said_ok_and_died_is_waited_for_until_t2(void **state)
+static void node_waits_until_t2_when_the_member_that_sent_ok_dies(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
@@ -133,7 +134,7 @@ static void whoever_said_ok_and_died_is_waited_for_until_t2(void **state)
     pump_free(p);
 }
 
-static void an_announcement_from_below_is_challenged(void **state)
+static void announcement_of_a_lower_rank_is_challenged(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 5, 5);
@@ -157,7 +158,7 @@ static void a_leader_answers_a_lesser_claim_with_a_newer_epoch(void **state)
     pump_free(p);
 }
 
-static void an_old_announcement_is_not_believed_but_answered(void **state)
+static void old_announcement_is_rejected_and_answered(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
@@ -170,21 +171,21 @@ static void an_old_announcement_is_not_believed_but_answered(void **state)
     pump_free(p);
 }
 
-static void a_leader_whose_epoch_is_old_news_takes_a_newer_one(void **state)
+static void leader_takes_a_newer_epoch_when_its_own_is_stale(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 3, 3);
-    receive(p, 1, BW_MSG_COORDINATOR, 2, 8, 2); /* 2 led for a moment, unseen by 3 */
+    receive(p, 1, BW_MSG_COORDINATOR, 2, 8, 2); /* 2 led briefly, unnoticed by 3 */
     suspect(p, 1, 2);
     pump_kill(p, 2);
-    receive(p, 1, BW_MSG_COORDINATOR, 3, 0, 3); /* 3 goes on as if nothing had happened */
+    receive(p, 1, BW_MSG_COORDINATOR, 3, 0, 3); /* 3 continues with its old epoch */
     run_for(p, 50 * BW_MS);
     assert_all_follow(p, 3);
     assert_true(pump_status(p, 3).term > 8);
     pump_free(p);
 }
 
-static void of_two_claims_to_one_epoch_the_higher_stands(void **state)
+static void higher_rank_wins_when_two_claim_one_epoch(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 5, 5);
@@ -196,8 +197,8 @@ static void of_two_claims_to_one_epoch_the_higher_stands(void **state)
     pump_free(p);
 }
 
-/* Carries nothing out: looks at the order of a step's actions. */
-static void epochs_are_durable_before_they_are_spoken_of(void **state)
+/* Does not carry out the actions, but checks their order within a step. */
+static void epoch_is_durable_before_it_is_sent(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
@@ -219,22 +220,22 @@ static void epochs_are_durable_before_they_are_spoken_of(void **state)
     pump_free(p);
 }
 
-static void a_restarted_leader_goes_on_with_a_newer_epoch(void **state)
+static void restarted_leader_continues_with_a_newer_epoch(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 3, 3);
-    for (bw_term lives = 1; lives <= 4; lives++) {
+    for (bw_term starts = 1; starts <= 4; starts++) {
         pump_kill(p, 3);
         pump_boot(p, 3, false, BW_NODE_NONE);
         run_for(p, 50 * BW_MS);
         assert_all_follow(p, 3);
-        assert_int_equal(pump_status(p, 3).term, lives);
+        assert_int_equal(pump_status(p, 3).term, starts);
     }
     assert_int_equal(p->nodes[3].durable.starts, 5);
     pump_free(p);
 }
 
-static void a_closed_connection_proves_nothing(void **state)
+static void closed_connection_does_not_depose_the_leader(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 5, 5);
@@ -247,7 +248,7 @@ static void a_closed_connection_proves_nothing(void **state)
     pump_free(p);
 }
 
-static void a_partition_makes_two_leaders_and_healing_leaves_the_highest(void **state)
+static void partition_has_two_leaders_and_the_highest_remains_after_healing(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 5, 5);
@@ -271,7 +272,7 @@ static bool lose_announcements(const struct bw_message *msg)
     return drop_announcements && msg->kind == BW_MSG_COORDINATOR;
 }
 
-static void a_lost_announcement_is_made_up_for(void **state)
+static void lost_announcement_is_repeated(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 5);
@@ -286,11 +287,11 @@ static void a_lost_announcement_is_made_up_for(void **state)
     pump_free(p);
 }
 
-static void a_leader_that_does_not_know_that_it_leads_is_found_out(void **state)
+static void follower_starts_an_election_when_its_leader_does_not_lead(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 3, 2);
-    receive(p, 1, BW_MSG_COORDINATOR, 3, 6, 3); /* 3 never said so, and never will */
+    receive(p, 1, BW_MSG_COORDINATOR, 3, 6, 3); /* 3 never announced this and never will */
     pump_kill(p, 2);
     pump_kill(p, 3);
     pump_boot(p, 3, true, 2);
@@ -300,7 +301,7 @@ static void a_leader_that_does_not_know_that_it_leads_is_found_out(void **state)
     pump_free(p);
 }
 
-static void a_suspected_leader_that_announces_itself_and_dies_is_not_believed_for_ever(void **state)
+static void suspected_leader_is_replaced_when_it_dies_after_announcing(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 3, 2);
@@ -315,7 +316,7 @@ static void a_suspected_leader_that_announces_itself_and_dies_is_not_believed_fo
     pump_free(p);
 }
 
-static void strangers_and_bad_settings_are_turned_away(void **state)
+static void unknown_senders_and_invalid_settings_are_rejected(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 3, 3);
@@ -333,27 +334,26 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_nodes_take_89_33_or_9_messages),
         cmocka_unit_test(the_winner_waits_for_t1_and_no_longer),
-        cmocka_unit_test(nobody_waits_for_an_answer_of_the_dead),
+        cmocka_unit_test(no_node_waits_for_a_reply_of_a_dead_member),
         cmocka_unit_test(the_highest_id_leads_at_once_when_it_starts),
-        cmocka_unit_test(a_restarted_higher_id_bullies_the_leader),
+        cmocka_unit_test(restarted_higher_id_takes_leadership),
         cmocka_unit_test(a_restarted_lower_id_changes_no_leader),
         cmocka_unit_test(a_late_ok_does_not_silence_the_leader),
-        cmocka_unit_test(an_ok_of_an_earlier_round_is_no_answer_to_this_one),
-        cmocka_unit_test(whoever_said_ok_and_died_is_waited_for_until_t2),
-        cmocka_unit_test(an_announcement_from_below_is_challenged),
+        cmocka_unit_test(ok_of_an_earlier_round_is_ignored),
+        cmocka_unit_test(node_waits_until_t2_when_the_member_that_sent_ok_dies),
+        cmocka_unit_test(announcement_of_a_lower_rank_is_challenged),
         cmocka_unit_test(a_leader_answers_a_lesser_claim_with_a_newer_epoch),
-        cmocka_unit_test(an_old_announcement_is_not_believed_but_answered),
-        cmocka_unit_test(a_leader_whose_epoch_is_old_news_takes_a_newer_one),
-        cmocka_unit_test(of_two_claims_to_one_epoch_the_higher_stands),
-        cmocka_unit_test(epochs_are_durable_before_they_are_spoken_of),
-        cmocka_unit_test(a_restarted_leader_goes_on_with_a_newer_epoch),
-        cmocka_unit_test(a_closed_connection_proves_nothing),
-        cmocka_unit_test(a_partition_makes_two_leaders_and_healing_leaves_the_highest),
-        cmocka_unit_test(a_lost_announcement_is_made_up_for),
-        cmocka_unit_test(a_leader_that_does_not_know_that_it_leads_is_found_out),
-        cmocka_unit_test(
-            a_suspected_leader_that_announces_itself_and_dies_is_not_believed_for_ever),
-        cmocka_unit_test(strangers_and_bad_settings_are_turned_away),
+        cmocka_unit_test(old_announcement_is_rejected_and_answered),
+        cmocka_unit_test(leader_takes_a_newer_epoch_when_its_own_is_stale),
+        cmocka_unit_test(higher_rank_wins_when_two_claim_one_epoch),
+        cmocka_unit_test(epoch_is_durable_before_it_is_sent),
+        cmocka_unit_test(restarted_leader_continues_with_a_newer_epoch),
+        cmocka_unit_test(closed_connection_does_not_depose_the_leader),
+        cmocka_unit_test(partition_has_two_leaders_and_the_highest_remains_after_healing),
+        cmocka_unit_test(lost_announcement_is_repeated),
+        cmocka_unit_test(follower_starts_an_election_when_its_leader_does_not_lead),
+        cmocka_unit_test(suspected_leader_is_replaced_when_it_dies_after_announcing),
+        cmocka_unit_test(unknown_senders_and_invalid_settings_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Leadership given away in good order, members that come and go, and rank by stability. */
+/* Planned hand-over of leadership, members that join and leave, and rank by stability. */
 #include "bully_story.h"
 
 static void a_stopping_leader_hands_over_without_a_timeout(void **state)
@@ -33,13 +33,13 @@ static void a_leader_that_left_is_replaced_at_once(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully, 4);
-    pump_tell_all(p, BW_EVENT_LEAVE, 4);
+    pump_event_all(p, BW_EVENT_LEAVE, 4);
     run_for(p, 2 * PUMP_LATENCY);
     assert_all_follow(p, 3);
     pump_free(p);
 }
 
-static void a_resigned_leader_does_not_bully_its_successor(void **state)
+static void resigned_leader_does_not_take_leadership_from_its_successor(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 5, 5);
@@ -48,20 +48,20 @@ static void a_resigned_leader_does_not_bully_its_successor(void **state)
     run_for(p, 900 * BW_MS);
     assert_all_follow(p, 4);
     pump_kill(p, 2);
-    pump_boot(p, 2, false, BW_NODE_NONE); /* an election: 5 stays out of it */
+    pump_boot(p, 2, false, BW_NODE_NONE); /* starts an election, in which 5 abstains */
     run_for(p, 1500 * BW_MS);
     assert_all_follow(p, 4);
     pump_free(p);
 }
 
-static void a_resigned_leader_steps_in_when_its_successor_dies(void **state)
+static void resigned_leader_takes_part_when_its_successor_dies(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 5, 5);
     pump_command(p, 5, BW_COMMAND_RESIGN, BW_NODE_NONE);
     run_for(p, 100 * BW_MS);
     pump_kill(p, 4);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 4);
+    pump_event_all(p, BW_EVENT_SUSPECT, 4);
     run_for(p, 200 * BW_MS);
     assert_all_follow(p, 5);
     pump_free(p);
@@ -99,7 +99,7 @@ static bool everything(const struct bw_message *msg)
     return true;
 }
 
-static void a_hand_over_that_gets_lost_is_taken_back(void **state)
+static void leader_resumes_when_its_hand_over_is_lost(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully, 3, 3);
@@ -112,7 +112,7 @@ static void a_hand_over_that_gets_lost_is_taken_back(void **state)
     pump_free(p);
 }
 
-static void a_new_member_learns_who_leads(void **state)
+static void new_member_learns_the_leader(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_bully, 4, NULL);
@@ -125,11 +125,12 @@ static void a_new_member_learns_who_leads(void **state)
     for (bw_node id = 1; id <= 3; id++)
         pump_step(p, id, joined);
     run_for(p, 100 * BW_MS);
-    assert_all_follow(p, 4); /* the leader's word reached it, and it is the highest */
+    /* the node got the leader's announcement, and the leader has the highest rank */
+    assert_all_follow(p, 4);
     pump_free(p);
 }
 
-static void priority_stands_before_the_id(void **state)
+static void priority_ranks_before_id(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_bully, 5, NULL);
@@ -148,7 +149,8 @@ static uint64_t losses(const struct pump *p)
     return sum;
 }
 
-/* The top id dies and comes back `flaps` times; how often did the others lose the lead to it? */
+/* The highest id crashes and restarts `flaps` times. Returns how often the others lost leadership
+ * to it. */
 static uint64_t flap(enum bw_rank rank, uint32_t flaps)
 {
     struct pump *p = pump_new(&bw_elect_bully, 5, NULL);
@@ -156,10 +158,10 @@ static uint64_t flap(enum bw_rank rank, uint32_t flaps)
     pump_boot_all(p, true, 5);
     for (uint32_t i = 0; i < flaps; i++) {
         pump_kill(p, 5);
-        pump_tell_all(p, BW_EVENT_SUSPECT, 5);
+        pump_event_all(p, BW_EVENT_SUSPECT, 5);
         run_for(p, 200 * BW_MS);
         pump_boot(p, 5, false, BW_NODE_NONE);
-        pump_tell_all(p, BW_EVENT_TRUST, 5);
+        pump_event_all(p, BW_EVENT_TRUST, 5);
         run_for(p, 300 * BW_MS);
         assert_all_follow(p, pump_agreed(p));
     }
@@ -168,7 +170,7 @@ static uint64_t flap(enum bw_rank rank, uint32_t flaps)
     return taken;
 }
 
-static void a_flapping_top_id_preempts_once_and_then_no_more(void **state)
+static void flapping_highest_id_preempts_only_once(void **state)
 {
     (void)state;
     assert_int_equal(flap(BW_RANK_ID, 20), 20);
@@ -176,7 +178,7 @@ static void a_flapping_top_id_preempts_once_and_then_no_more(void **state)
     assert_int_equal(flap(BW_RANK_STABILITY, 60), 1);
 }
 
-static void members_that_disagree_about_rank_do_not_argue_for_ever(void **state)
+static void members_that_disagree_about_rank_stop_answering_each_other(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_bully, 4, NULL);
@@ -184,32 +186,32 @@ static void members_that_disagree_about_rank_do_not_argue_for_ever(void **state)
     p->config.period_ns = 0;
     pump_boot_all(p, true, 3);
     struct bw_message flapped = {.kind = BW_MSG_OK, .from = 4, .to = 1};
-    flapped.bully.demerits = 5;
+    flapped.bully.penalty = 5;
     pump_step(p, 1, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 4, .msg = &flapped});
     receive(p, 1, BW_MSG_COORDINATOR, 3, 6, 3);
     receive(p, 2, BW_MSG_COORDINATOR, 4, 6, 4);
-    receive(p, 1, BW_MSG_COORDINATOR, 2, 6, 4); /* to 1 it is 3 that stands, to 2 it is 4 */
+    receive(p, 1, BW_MSG_COORDINATOR, 2, 6, 4); /* for 1 the leader is 3, for 2 it is 4 */
     receive(p, 2, BW_MSG_COORDINATOR, 1, 6, 3);
     run_for(p, 500 * BW_MS);
     assert_true(pump_total(p) < 30);
     pump_free(p);
 }
 
-static void a_long_life_is_forgiven(void **state)
+static void long_uptime_removes_the_penalty(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_bully, 3, NULL);
     p->config.rank = BW_RANK_STABILITY;
     p->config.forgive_ns = 10 * BW_SEC;
     p->config.period_ns = 0;
-    p->nodes[3].durable.starts = 3; /* with this start four: two demerits beyond the free one */
+    p->nodes[3].durable.starts = 3; /* four with this start: a penalty of two beyond the free one */
     pump_boot_all(p, false, BW_NODE_NONE);
     run_for(p, 500 * BW_MS);
     assert_all_follow(p, 2);
     run_for(p, 15 * BW_SEC);
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
     run_for(p, 500 * BW_MS);
-    assert_all_follow(p, 2); /* one demerit left */
+    assert_all_follow(p, 2); /* a penalty of one is left */
     run_for(p, 10 * BW_SEC);
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
     run_for(p, 500 * BW_MS);
@@ -223,16 +225,16 @@ int main(void)
         cmocka_unit_test(a_stopping_leader_hands_over_without_a_timeout),
         cmocka_unit_test(a_stopped_node_ignores_everything),
         cmocka_unit_test(a_leader_that_left_is_replaced_at_once),
-        cmocka_unit_test(a_resigned_leader_does_not_bully_its_successor),
-        cmocka_unit_test(a_resigned_leader_steps_in_when_its_successor_dies),
+        cmocka_unit_test(resigned_leader_does_not_take_leadership_from_its_successor),
+        cmocka_unit_test(resigned_leader_takes_part_when_its_successor_dies),
         cmocka_unit_test(a_lone_leader_that_resigns_leads_again),
         cmocka_unit_test(a_transfer_goes_to_the_next_best_only),
-        cmocka_unit_test(a_hand_over_that_gets_lost_is_taken_back),
-        cmocka_unit_test(a_new_member_learns_who_leads),
-        cmocka_unit_test(priority_stands_before_the_id),
-        cmocka_unit_test(a_flapping_top_id_preempts_once_and_then_no_more),
-        cmocka_unit_test(members_that_disagree_about_rank_do_not_argue_for_ever),
-        cmocka_unit_test(a_long_life_is_forgiven),
+        cmocka_unit_test(leader_resumes_when_its_hand_over_is_lost),
+        cmocka_unit_test(new_member_learns_the_leader),
+        cmocka_unit_test(priority_ranks_before_id),
+        cmocka_unit_test(flapping_highest_id_preempts_only_once),
+        cmocka_unit_test(members_that_disagree_about_rank_stop_answering_each_other),
+        cmocka_unit_test(long_uptime_removes_the_penalty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

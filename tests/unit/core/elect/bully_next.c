@@ -1,4 +1,4 @@
-/* Next-in-line failover: the list, its order, its age, and what happens when it is of no use. */
+/* Next-in-line failover: the list, its order, its age, and the fallback when it is useless. */
 #include "bully_story.h"
 
 #include "core/base/error.h"
@@ -31,7 +31,7 @@ static void a_dead_alternative_costs_one_message_and_one_timeout(void **state)
     pump_free(p);
 }
 
-static void a_detector_that_is_next_leads_at_once(void **state)
+static void next_in_line_leads_at_once_when_it_detects_the_failure(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_next, 6);
@@ -53,7 +53,7 @@ static struct pump *with_list(const bw_node *list, uint32_t count)
     return p;
 }
 
-static void the_order_of_the_list_stands_above_the_rank(void **state)
+static void list_order_takes_precedence_over_rank(void **state)
 {
     (void)state;
     static const bw_node list[] = {3, 5, 4};
@@ -62,14 +62,14 @@ static void the_order_of_the_list_stands_above_the_rank(void **state)
     run_for(p, 500 * BW_MS);
     assert_all_follow(p, 3);
     pump_kill(p, 3);
-    suspect(p, 1, 3); /* the new leader has shipped a list of its own */
+    suspect(p, 1, 3); /* node 3 has sent its own list since it became leader */
     run_for(p, 500 * BW_MS);
     assert_all_follow(p, 5);
     assert_int_equal(p->sent[BW_MSG_ELECTION], 0);
     pump_free(p);
 }
 
-static void a_list_that_is_used_up_leaves_it_to_bully(void **state)
+static void bully_decides_when_the_list_is_exhausted(void **state)
 {
     (void)state;
     static const bw_node list[] = {5, 4};
@@ -84,16 +84,16 @@ static void a_list_that_is_used_up_leaves_it_to_bully(void **state)
     pump_free(p);
 }
 
-static void an_alternative_that_knows_a_newer_list_holds_an_election(void **state)
+static void alternative_with_a_newer_list_starts_an_election(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_next, 6);
-    struct bw_message news = {.kind = BW_MSG_COORDINATOR, .from = 6, .to = 3, .items = 2};
+    struct bw_message announcement = {.kind = BW_MSG_COORDINATOR, .from = 6, .to = 3, .items = 2};
     static const bw_node list[] = {4, 5};
-    news.bully.leader = 6;
-    news.bully.version = 9;
-    news.data = list;
-    pump_step(p, 3, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 6, .msg = &news});
+    announcement.bully.leader = 6;
+    announcement.bully.version = 9;
+    announcement.data = list;
+    pump_step(p, 3, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 6, .msg = &announcement});
     struct bw_message failover = {.kind = BW_MSG_FAILOVER, .from = 2, .to = 3, .term = 1};
     failover.bully.leader = 6;
     failover.bully.version = 1;
@@ -105,11 +105,12 @@ static void an_alternative_that_knows_a_newer_list_holds_an_election(void **stat
     pump_free(p);
 }
 
-static void a_detector_whose_list_is_of_an_older_leadership_holds_an_election(void **state)
+static void member_with_an_old_list_starts_an_election(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_next, 6);
-    receive(p, 1, BW_MSG_COORDINATOR, 2, 4, 5); /* hearsay: who leads, but no list */
+    /* a third node names the leader, but sends no list */
+    receive(p, 1, BW_MSG_COORDINATOR, 2, 4, 5);
     assert_int_equal(pump_status(p, 1).leader, 5);
     pump_kill(p, 5);
     suspect(p, 1, 5);
@@ -124,14 +125,14 @@ static void several_detectors_make_one_new_leader(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_next, 6);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 6);
+    pump_event_all(p, BW_EVENT_SUSPECT, 6);
     run_for(p, 500 * BW_MS);
     assert_all_follow(p, 5);
     assert_int_equal(p->sent[BW_MSG_ELECTION], 0);
     pump_free(p);
 }
 
-static void an_alternative_that_answers_and_dies_leaves_it_to_bully(void **state)
+static void bully_decides_when_the_alternative_dies_after_its_reply(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_next, 6);
@@ -143,7 +144,7 @@ static void an_alternative_that_answers_and_dies_leaves_it_to_bully(void **state
     pump_free(p);
 }
 
-static void a_hint_deposes_nobody(void **state)
+static void hint_does_not_depose_the_leader(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully_next, 6, 6);
@@ -155,7 +156,7 @@ static void a_hint_deposes_nobody(void **state)
     pump_free(p);
 }
 
-static void a_healed_partition_leaves_the_highest(void **state)
+static void highest_rank_leads_after_a_partition_heals(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully_next, 6, 6);
@@ -164,7 +165,7 @@ static void a_healed_partition_leaves_the_highest(void **state)
     pump_free(p);
 }
 
-static void strangers_on_the_list_are_passed_over(void **state)
+static void unknown_ids_in_the_list_are_skipped(void **state)
 {
     (void)state;
     static const bw_node list[] = {9, 3, 5}; /* 9 has left the group */
@@ -176,7 +177,7 @@ static void strangers_on_the_list_are_passed_over(void **state)
     pump_free(p);
 }
 
-static void a_list_beyond_its_bound_is_refused_at_init(void **state)
+static void init_rejects_a_list_that_is_too_long(void **state)
 {
     (void)state;
     static const bw_node list[] = {5};
@@ -194,17 +195,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_alternative_takes_over_with_six_messages),
         cmocka_unit_test(a_dead_alternative_costs_one_message_and_one_timeout),
-        cmocka_unit_test(a_detector_that_is_next_leads_at_once),
-        cmocka_unit_test(the_order_of_the_list_stands_above_the_rank),
-        cmocka_unit_test(a_list_that_is_used_up_leaves_it_to_bully),
-        cmocka_unit_test(an_alternative_that_knows_a_newer_list_holds_an_election),
-        cmocka_unit_test(a_detector_whose_list_is_of_an_older_leadership_holds_an_election),
+        cmocka_unit_test(next_in_line_leads_at_once_when_it_detects_the_failure),
+        cmocka_unit_test(list_order_takes_precedence_over_rank),
+        cmocka_unit_test(bully_decides_when_the_list_is_exhausted),
+        cmocka_unit_test(alternative_with_a_newer_list_starts_an_election),
+        cmocka_unit_test(member_with_an_old_list_starts_an_election),
         cmocka_unit_test(several_detectors_make_one_new_leader),
-        cmocka_unit_test(an_alternative_that_answers_and_dies_leaves_it_to_bully),
-        cmocka_unit_test(a_hint_deposes_nobody),
-        cmocka_unit_test(a_healed_partition_leaves_the_highest),
-        cmocka_unit_test(strangers_on_the_list_are_passed_over),
-        cmocka_unit_test(a_list_beyond_its_bound_is_refused_at_init),
+        cmocka_unit_test(bully_decides_when_the_alternative_dies_after_its_reply),
+        cmocka_unit_test(hint_does_not_depose_the_leader),
+        cmocka_unit_test(highest_rank_leads_after_a_partition_heals),
+        cmocka_unit_test(unknown_ids_in_the_list_are_skipped),
+        cmocka_unit_test(init_rejects_a_list_that_is_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

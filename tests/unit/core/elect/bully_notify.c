@@ -1,4 +1,4 @@
-/* Bully, textbook form: the initiator collects and tells the highest. */
+/* Bully, textbook form: the initiator collects the replies and notifies the highest. */
 #include "bully_story.h"
 
 static void six_nodes_and_initiator_three_take_ten_messages(void **state)
@@ -16,7 +16,7 @@ static void six_nodes_and_initiator_three_take_ten_messages(void **state)
     pump_free(p);
 }
 
-static void once_all_that_may_live_have_answered_nobody_waits(void **state)
+static void initiator_stops_waiting_when_all_live_members_have_replied(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_notify, 6);
@@ -26,7 +26,7 @@ static void once_all_that_may_live_have_answered_nobody_waits(void **state)
     pump_free(p);
 }
 
-static void one_that_does_not_answer_costs_t1(void **state)
+static void initiator_waits_t1_when_a_reply_is_missing(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_notify, 6);
@@ -42,13 +42,13 @@ static void several_initiators_agree(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_notify, 6);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 6);
+    pump_event_all(p, BW_EVENT_SUSPECT, 6);
     run_for(p, 500 * BW_MS);
     assert_all_follow(p, 5);
     pump_free(p);
 }
 
-static void an_initiator_that_dies_is_made_up_for(void **state)
+static void another_member_starts_when_the_initiator_dies(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_notify, 6);
@@ -60,7 +60,7 @@ static void an_initiator_that_dies_is_made_up_for(void **state)
     pump_free(p);
 }
 
-static void a_notice_of_an_old_round_makes_nobody_leader(void **state)
+static void notice_of_an_old_round_is_ignored(void **state)
 {
     (void)state;
     struct pump *p = leader_died(&bw_elect_bully_notify, 6);
@@ -73,7 +73,7 @@ static void a_notice_of_an_old_round_makes_nobody_leader(void **state)
     pump_free(p);
 }
 
-static void a_healed_partition_leaves_the_highest(void **state)
+static void highest_rank_leads_after_a_partition_heals(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_bully_notify, 5, 5);
@@ -86,12 +86,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(six_nodes_and_initiator_three_take_ten_messages),
-        cmocka_unit_test(once_all_that_may_live_have_answered_nobody_waits),
-        cmocka_unit_test(one_that_does_not_answer_costs_t1),
+        cmocka_unit_test(initiator_stops_waiting_when_all_live_members_have_replied),
+        cmocka_unit_test(initiator_waits_t1_when_a_reply_is_missing),
         cmocka_unit_test(several_initiators_agree),
-        cmocka_unit_test(an_initiator_that_dies_is_made_up_for),
-        cmocka_unit_test(a_notice_of_an_old_round_makes_nobody_leader),
-        cmocka_unit_test(a_healed_partition_leaves_the_highest),
+        cmocka_unit_test(another_member_starts_when_the_initiator_dies),
+        cmocka_unit_test(notice_of_an_old_round_is_ignored),
+        cmocka_unit_test(highest_rank_leads_after_a_partition_heals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

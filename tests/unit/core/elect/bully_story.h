@@ -1,11 +1,10 @@
-/* Scenes the bully tests begin with, on the pump the rings use too. */
-#ifndef BW_TESTS_BULLY_STORY_H
-#define BW_TESTS_BULLY_STORY_H
+/* Initial situations of the bully tests, on the pump that the ring tests use too. */
+#ifndef BW_TESTS_UNIT_CORE_ELECT_BULLY_STORY_H
+#define BW_TESTS_UNIT_CORE_ELECT_BULLY_STORY_H
 
 #include "ring_pump.h"
 
-/* Members 1..n that all know n as their leader; n has just died and nobody but the initiator has
- * noticed. */
+/* Members 1..n whose leader is n. n has just died, and only the initiator has noticed. */
 static inline struct pump *leader_died(const struct bw_elector_ops *ops, uint32_t n)
 {
     struct pump *p = pump_new(ops, n, NULL);
@@ -15,7 +14,7 @@ static inline struct pump *leader_died(const struct bw_elector_ops *ops, uint32_
     return p;
 }
 
-/* The same group with its leader alive: `leader` was told that it leads. */
+/* The same group with a live leader: `leader` knows that it leads. */
 static inline struct pump *settled(const struct bw_elector_ops *ops, uint32_t n, bw_node leader)
 {
     struct pump *p = pump_new(ops, n, NULL);
@@ -39,7 +38,7 @@ static inline void run_for(struct pump *p, bw_time span)
     pump_run(p, p->now + span);
 }
 
-/* A message out of nowhere: late, repeated or forged by a confused peer. */
+/* Delivers a message that no node sent in this run: late, repeated or wrong. */
 static inline void receive(struct pump *p, bw_node at, enum bw_message_kind kind, bw_node from,
                            bw_term term, bw_node leader)
 {
@@ -48,7 +47,7 @@ static inline void receive(struct pump *p, bw_node at, enum bw_message_kind kind
     pump_step(p, at, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = from, .msg = &msg});
 }
 
-/* Partition: nodes up to `split_at` and those above cannot talk. 0: all can. */
+/* Partition: nodes up to `split_at` and those above cannot reach each other. 0: no partition. */
 static bw_node split_at;
 
 static inline bool across(const struct bw_message *msg)
@@ -56,7 +55,7 @@ static inline bool across(const struct bw_message *msg)
     return split_at && (msg->from <= split_at) != (msg->to <= split_at);
 }
 
-/* The detectors on both sides notice (kind SUSPECT) or see the others again (kind TRUST). */
+/* The detectors on both sides suspect the other side (SUSPECT) or trust it again (TRUST). */
 static inline void both_sides(struct pump *p, bw_node border, enum bw_event_kind kind)
 {
     for (bw_node at = 1; at <= p->count; at++)
@@ -65,7 +64,7 @@ static inline void both_sides(struct pump *p, bw_node border, enum bw_event_kind
                 pump_step(p, at, (struct bw_event){.kind = kind, .node = whom});
 }
 
-/* Split at `border`, wait, heal, wait. */
+/* Splits at `border`, waits, heals, waits. */
 static inline void split_and_heal(struct pump *p, bw_node border)
 {
     p->lost = across;
@@ -77,7 +76,7 @@ static inline void split_and_heal(struct pump *p, bw_node border)
     run_for(p, BW_SEC);
 }
 
-/* All live nodes name `leader`, it leads, nobody else does, and all know the same epoch. */
+/* All live nodes name `leader` with the same epoch; it leads, and no other node does. */
 static inline void assert_all_follow(struct pump *p, bw_node leader)
 {
     bw_term term = pump_status(p, leader).term;
@@ -88,7 +87,7 @@ static inline void assert_all_follow(struct pump *p, bw_node leader)
         assert_int_equal(status.leader, leader);
         assert_int_equal(status.leading, id == leader);
         assert_int_equal(status.term, term);
-        assert_int_equal(p->nodes[id].said.leader, leader);
+        assert_int_equal(p->nodes[id].announced.leader, leader);
         assert_int_equal(p->nodes[id].durable.term, term);
     }
 }

@@ -1,4 +1,4 @@
-/* Invitation: groups form, merge, lose their coordinator, and come together again. */
+/* Invitation: groups form, merge, lose their coordinator, and merge again. */
 #include "ring_pump.h"
 
 #define OPS (&bw_elect_invitation)
@@ -23,8 +23,8 @@ static void singletons_invite_pairwise_and_merge_under_the_inviter(void **state)
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, 2);
     pump_command(p, 3, BW_COMMAND_CAMPAIGN, 4);
     pump_run(p, 20 * BW_MS);
-    assert_int_equal(p->nodes[2].said.leader, 1);
-    assert_int_equal(p->nodes[4].said.leader, 3);
+    assert_int_equal(p->nodes[2].announced.leader, 1);
+    assert_int_equal(p->nodes[4].announced.leader, 3);
     assert_true(pump_status(p, 1).leading && pump_status(p, 3).leading);
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, 3);
     pump_run(p, 60 * BW_MS);
@@ -43,18 +43,19 @@ static void a_larger_groups_leader_stays_even_if_the_smaller_one_asks(void **sta
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, 3);
     pump_command(p, 4, BW_COMMAND_CAMPAIGN, 5);
     pump_run(p, 30 * BW_MS);
-    assert_int_equal(p->nodes[3].said.leader, 1);
-    assert_int_equal(p->nodes[5].said.leader, 4);
-    uint32_t told = p->nodes[2].announcements;
+    assert_int_equal(p->nodes[3].announced.leader, 1);
+    assert_int_equal(p->nodes[5].announced.leader, 4);
+    uint32_t announcements = p->nodes[2].announcements;
     pump_command(p, 4, BW_COMMAND_CAMPAIGN, 1);
     pump_run(p, 70 * BW_MS);
     assert_int_equal(pump_agreed(p), 1);
-    assert_int_equal(p->nodes[2].announcements, told); /* only the smaller group is told */
+    assert_int_equal(p->nodes[2].announcements,
+                     announcements); /* only the smaller group is informed */
     assert_int_equal(p->nodes[1].losses, 0);
     pump_free(p);
 }
 
-static void an_invited_member_names_its_leader_and_the_leaders_talk(void **state)
+static void invited_member_names_its_leader_which_is_invited_instead(void **state)
 {
     (void)state;
     struct pump *p = quiet_group(4);
@@ -68,7 +69,7 @@ static void an_invited_member_names_its_leader_and_the_leaders_talk(void **state
     pump_free(p);
 }
 
-static void two_that_invite_each_other_agree_on_the_higher(void **state)
+static void higher_id_leads_when_two_invite_each_other(void **state)
 {
     (void)state;
     struct pump *p = quiet_group(2);
@@ -88,8 +89,9 @@ static void a_fresh_cluster_becomes_one_group_with_one_claim(void **state)
         pump_run(p, BW_SEC);
         bw_node leader = pump_agreed(p);
         assert_int_equal(leader, n);
+        /* no node led before */
         for (bw_node id = 1; id < n; id++)
-            assert_int_equal(p->nodes[id].losses, 0); /* nobody led before */
+            assert_int_equal(p->nodes[id].losses, 0);
         pump_free(p);
     }
 }
@@ -113,7 +115,7 @@ static void a_suspected_coordinator_is_replaced(void **state)
     pump_boot_all(p, false, BW_NODE_NONE);
     pump_run(p, BW_SEC);
     pump_kill(p, 5);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 5);
+    pump_event_all(p, BW_EVENT_SUSPECT, 5);
     pump_run(p, BW_SEC + 100 * BW_MS);
     assert_int_equal(pump_agreed(p), 4);
     pump_free(p);
@@ -124,7 +126,7 @@ static bool between_sides(const struct bw_message *msg)
     return (msg->from <= 3) != (msg->to <= 3);
 }
 
-static void sides_of_a_partition_have_a_leader_each_and_merge_after_it(void **state)
+static void partition_sides_have_a_leader_each_and_merge_after_healing(void **state)
 {
     (void)state;
     struct pump *p = pump_new(OPS, 5, NULL);
@@ -132,19 +134,19 @@ static void sides_of_a_partition_have_a_leader_each_and_merge_after_it(void **st
     pump_run(p, BW_SEC);
     p->lost = between_sides;
     pump_run(p, 4 * BW_SEC);
-    bw_node side = p->nodes[1].said.leader;
+    bw_node side = p->nodes[1].announced.leader;
     assert_in_range(side, 1, 3);
     assert_true(pump_status(p, side).leading && pump_status(p, 5).leading);
-    assert_int_equal(p->nodes[2].said.leader, side);
-    assert_int_equal(p->nodes[3].said.leader, side);
-    assert_int_equal(p->nodes[4].said.leader, 5);
+    assert_int_equal(p->nodes[2].announced.leader, side);
+    assert_int_equal(p->nodes[3].announced.leader, side);
+    assert_int_equal(p->nodes[4].announced.leader, 5);
     p->lost = NULL;
     pump_run(p, 6 * BW_SEC);
     assert_true(pump_agreed(p) == side || pump_agreed(p) == 5);
     pump_free(p);
 }
 
-static void a_restarted_coordinator_has_a_group_number_of_its_own(void **state)
+static void restarted_coordinator_has_a_new_group_counter(void **state)
 {
     (void)state;
     struct pump *p = pump_new(OPS, 3, NULL);
@@ -158,7 +160,7 @@ static void a_restarted_coordinator_has_a_group_number_of_its_own(void **state)
     pump_free(p);
 }
 
-static void ready_of_another_group_is_not_taken(void **state)
+static void ready_of_another_group_is_ignored(void **state)
 {
     (void)state;
     struct pump *p = quiet_group(4);
@@ -175,12 +177,12 @@ static void ready_of_another_group_is_not_taken(void **state)
     assert_string_equal(pump_status(p, 1).state, "joining");
     msg.term = 7;
     step_message(p, &msg);
-    assert_int_equal(p->nodes[1].said.leader, 3);
+    assert_int_equal(p->nodes[1].announced.leader, 3);
     assert_int_equal(p->nodes[1].durable.term, 7);
     pump_free(p);
 }
 
-static void a_coordinator_that_does_not_know_a_member_says_so(void **state)
+static void coordinator_answers_no_to_an_unknown_member(void **state)
 {
     (void)state;
     struct pump *p = quiet_group(3);
@@ -193,7 +195,7 @@ static void a_coordinator_that_does_not_know_a_member_says_so(void **state)
     pump_free(p);
 }
 
-static void a_member_that_is_not_known_recovers(void **state)
+static void member_recovers_when_its_coordinator_does_not_know_it(void **state)
 {
     (void)state;
     struct pump *p = pump_new(OPS, 3, NULL);
@@ -209,7 +211,7 @@ static void a_member_that_is_not_known_recovers(void **state)
     pump_free(p);
 }
 
-static void a_leader_that_stops_leaves_its_group_to_another(void **state)
+static void stopping_leader_hands_over_its_group(void **state)
 {
     (void)state;
     struct pump *p = pump_new(OPS, 5, NULL);
@@ -241,7 +243,7 @@ static void a_transfer_and_a_resignation_keep_the_group_together(void **state)
 }
 
 /* The answer time is half of a round trip. */
-static void on_a_network_slower_than_said_nobody_leads_too_early(void **state)
+static void no_node_claims_too_early_on_a_slow_network(void **state)
 {
     (void)state;
     for (uint32_t n = 2; n <= 8; n++) {
@@ -257,7 +259,7 @@ static void on_a_network_slower_than_said_nobody_leads_too_early(void **state)
     }
 }
 
-static void a_dead_leaders_answer_is_not_awaited(void **state)
+static void recovered_node_does_not_wait_for_its_dead_leader(void **state)
 {
     (void)state;
     struct pump *p = pump_new(OPS, 3, NULL);
@@ -284,7 +286,7 @@ static struct pump *lonely_leader(void)
     return p;
 }
 
-static void a_group_that_is_still_forming_takes_no_lead_away(void **state)
+static void forming_group_does_not_depose_a_leader(void **state)
 {
     (void)state;
     struct pump *p = lonely_leader();
@@ -296,13 +298,13 @@ static void a_group_that_is_still_forming_takes_no_lead_away(void **state)
     assert_int_equal(back->kind, BW_MSG_INVITATION);
     assert_int_equal(back->to, 3);
     assert_true(back->flags & BW_FLAG_YES);
-    msg.flags = BW_FLAG_YES; /* of two that lead the larger stays */
+    msg.flags = BW_FLAG_YES; /* of two groups with a leader, the larger stays */
     step_message(p, &msg);
     assert_string_equal(pump_status(p, 1).state, "joining");
     pump_free(p);
 }
 
-static bool is_mate(struct pump *p, bw_node from)
+static bool is_member(struct pump *p, bw_node from)
 {
     struct bw_message msg = {.kind = BW_MSG_ARE_YOU_THERE, .from = from, .to = 1};
     msg.term = pump_status(p, 1).term;
@@ -311,42 +313,42 @@ static bool is_mate(struct pump *p, bw_node from)
     return p->actions.at[0].msg.flags & BW_FLAG_YES;
 }
 
-static void what_was_said_before_joining_puts_no_mate_out(void **state)
+static void reply_from_before_joining_does_not_remove_a_member(void **state)
 {
     (void)state;
     struct pump *p = lonely_leader();
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
-    bw_term look = p->actions.at[0].msg.group.counter;
+    bw_term check = p->actions.at[0].msg.group.counter;
     struct bw_message accept = {.kind = BW_MSG_ACCEPT, .from = 2, .to = 1};
     accept.term = pump_status(p, 1).term;
     accept.group.leader = 1;
     step_message(p, &accept);
     struct bw_message own = {.kind = BW_MSG_COORDINATOR_ANSWER, .from = 2, .to = 1, .term = 9};
-    own.group = (struct bw_group_part){.leader = 2, .size = 1, .counter = look};
+    own.group = (struct bw_group_part){.leader = 2, .size = 1, .counter = check};
     own.flags = BW_FLAG_YES;
-    step_message(p, &own); /* overtaken by its acceptance */
-    assert_true(is_mate(p, 2));
+    step_message(p, &own); /* arrives after its acceptance */
+    assert_true(is_member(p, 2));
     pump_command(p, 1, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
-    step_message(p, &own); /* of the look before */
-    assert_true(is_mate(p, 2));
-    own.group.counter = look + 1;
-    step_message(p, &own); /* asked since, and in another group */
-    assert_false(is_mate(p, 2));
+    step_message(p, &own); /* reply to the previous check */
+    assert_true(is_member(p, 2));
+    own.group.counter = check + 1;
+    step_message(p, &own); /* reply to a later check, from another group */
+    assert_false(is_member(p, 2));
     pump_free(p);
 }
 
-/* The work ends, everybody is told that it is dead, and then the lead is handed over. */
-static void who_hears_of_the_dead_work_first_still_inherits(void **state)
+/* The work ends, all nodes learn that it is dead, and then leadership is handed over. */
+static void successor_inherits_when_it_learns_of_the_dead_work_first(void **state)
 {
     (void)state;
     struct pump *p = pump_new(OPS, 5, NULL);
     pump_boot_all(p, false, BW_NODE_NONE);
     pump_run(p, BW_SEC);
-    pump_tell_all(p, BW_EVENT_CONFIRMED_DEAD, 5);
+    pump_event_all(p, BW_EVENT_CONFIRMED_DEAD, 5);
     pump_command(p, 5, BW_COMMAND_RESIGN, BW_NODE_NONE);
     pump_run(p, p->now + PUMP_LATENCY);
     assert_true(pump_status(p, 4).leading);
-    pump_boot(p, 5, false, BW_NODE_NONE); /* it is back before the others are in the new group */
+    pump_boot(p, 5, false, BW_NODE_NONE); /* it restarts before the others are in the new group */
     pump_run(p, p->now + BW_SEC);
     assert_int_equal(pump_agreed(p), 4);
     assert_int_equal(p->nodes[4].losses, 0);
@@ -362,7 +364,7 @@ static bool one_in_five(const struct bw_message *msg)
     return (dice >> 16) % 5 == 0;
 }
 
-static void groups_come_together_through_loss(void **state)
+static void groups_merge_despite_message_loss(void **state)
 {
     (void)state;
     for (uint32_t seed = 0; seed < 40; seed++) {
@@ -383,24 +385,24 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(singletons_invite_pairwise_and_merge_under_the_inviter),
         cmocka_unit_test(a_larger_groups_leader_stays_even_if_the_smaller_one_asks),
-        cmocka_unit_test(an_invited_member_names_its_leader_and_the_leaders_talk),
-        cmocka_unit_test(two_that_invite_each_other_agree_on_the_higher),
+        cmocka_unit_test(invited_member_names_its_leader_which_is_invited_instead),
+        cmocka_unit_test(higher_id_leads_when_two_invite_each_other),
         cmocka_unit_test(a_fresh_cluster_becomes_one_group_with_one_claim),
         cmocka_unit_test(a_dead_coordinator_is_noticed_without_a_detector),
         cmocka_unit_test(a_suspected_coordinator_is_replaced),
-        cmocka_unit_test(sides_of_a_partition_have_a_leader_each_and_merge_after_it),
-        cmocka_unit_test(a_restarted_coordinator_has_a_group_number_of_its_own),
-        cmocka_unit_test(ready_of_another_group_is_not_taken),
-        cmocka_unit_test(a_coordinator_that_does_not_know_a_member_says_so),
-        cmocka_unit_test(a_member_that_is_not_known_recovers),
-        cmocka_unit_test(a_leader_that_stops_leaves_its_group_to_another),
+        cmocka_unit_test(partition_sides_have_a_leader_each_and_merge_after_healing),
+        cmocka_unit_test(restarted_coordinator_has_a_new_group_counter),
+        cmocka_unit_test(ready_of_another_group_is_ignored),
+        cmocka_unit_test(coordinator_answers_no_to_an_unknown_member),
+        cmocka_unit_test(member_recovers_when_its_coordinator_does_not_know_it),
+        cmocka_unit_test(stopping_leader_hands_over_its_group),
         cmocka_unit_test(a_transfer_and_a_resignation_keep_the_group_together),
-        cmocka_unit_test(on_a_network_slower_than_said_nobody_leads_too_early),
-        cmocka_unit_test(a_dead_leaders_answer_is_not_awaited),
-        cmocka_unit_test(a_group_that_is_still_forming_takes_no_lead_away),
-        cmocka_unit_test(what_was_said_before_joining_puts_no_mate_out),
-        cmocka_unit_test(who_hears_of_the_dead_work_first_still_inherits),
-        cmocka_unit_test(groups_come_together_through_loss),
+        cmocka_unit_test(no_node_claims_too_early_on_a_slow_network),
+        cmocka_unit_test(recovered_node_does_not_wait_for_its_dead_leader),
+        cmocka_unit_test(forming_group_does_not_depose_a_leader),
+        cmocka_unit_test(reply_from_before_joining_does_not_remove_a_member),
+        cmocka_unit_test(successor_inherits_when_it_learns_of_the_dead_work_first),
+        cmocka_unit_test(groups_merge_despite_message_loss),
     };
     return cmocka_run_group_tests_name("invitation_groups", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* Lowest id: the view follows the detector, the leader says so once. */
+/* Lowest id: the leader follows from the detector, and announces itself once. */
 #include "bully_story.h"
 
-static void the_lowest_leads_at_start_and_tells_everybody(void **state)
+static void lowest_id_leads_at_start_and_announces_itself(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_lowest, 5, NULL);
@@ -21,11 +21,11 @@ static struct pump *lowest_died(uint32_t n)
     return p;
 }
 
-static void when_all_detect_it_the_next_one_leads_with_one_round_of_messages(void **state)
+static void next_id_leads_with_one_round_of_messages(void **state)
 {
     (void)state;
     struct pump *p = lowest_died(5);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 1);
+    pump_event_all(p, BW_EVENT_SUSPECT, 1);
     assert_true(pump_status(p, 2).leading);
     assert_int_equal(pump_status(p, 5).leader, 2);
     run_for(p, 100 * BW_MS);
@@ -35,7 +35,7 @@ static void when_all_detect_it_the_next_one_leads_with_one_round_of_messages(voi
     pump_free(p);
 }
 
-static void those_with_a_slow_detector_learn_it_from_the_announcement(void **state)
+static void member_with_a_slow_detector_learns_from_the_announcement(void **state)
 {
     (void)state;
     struct pump *p = lowest_died(5);
@@ -43,12 +43,12 @@ static void those_with_a_slow_detector_learn_it_from_the_announcement(void **sta
     assert_int_equal(pump_status(p, 4).leader, 1);
     run_for(p, 100 * BW_MS);
     assert_all_follow(p, 2);
-    suspect(p, 4, 1); /* their own detector comes to it late and changes nothing */
+    suspect(p, 4, 1); /* their own detectors are late, which changes nothing */
     assert_all_follow(p, 2);
     pump_free(p);
 }
 
-static void whoever_knows_it_first_asks_the_next_to_lead(void **state)
+static void first_member_to_notice_asks_the_next_to_lead(void **state)
 {
     (void)state;
     struct pump *p = lowest_died(5);
@@ -60,13 +60,13 @@ static void whoever_knows_it_first_asks_the_next_to_lead(void **state)
     pump_free(p);
 }
 
-static void a_false_suspicion_is_put_right_by_the_suspected(void **state)
+static void false_suspicion_is_corrected_by_its_target(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_lowest, 5, 1);
     suspect(p, 2, 1);
     run_for(p, 50 * BW_MS);
-    assert_true(pump_status(p, 2).leading); /* its detector still says so */
+    assert_true(pump_status(p, 2).leading); /* its detector still considers it the lowest */
     assert_int_equal(pump_status(p, 4).leader, 1);
     trust(p, 2, 1);
     run_for(p, 50 * BW_MS);
@@ -80,17 +80,17 @@ static void a_returning_lower_id_leads_again(void **state)
 {
     (void)state;
     struct pump *p = lowest_died(5);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 1);
+    pump_event_all(p, BW_EVENT_SUSPECT, 1);
     run_for(p, 100 * BW_MS);
     pump_boot(p, 1, false, BW_NODE_NONE);
-    pump_tell_all(p, BW_EVENT_TRUST, 1);
+    pump_event_all(p, BW_EVENT_TRUST, 1);
     run_for(p, 100 * BW_MS);
     assert_all_follow(p, 1);
     assert_int_equal(p->nodes[2].last_loss, BW_LOSS_TAKEN);
     pump_free(p);
 }
 
-static void a_healed_partition_leaves_the_lowest(void **state)
+static void lowest_id_leads_after_a_partition_heals(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_lowest, 5, 1);
@@ -129,15 +129,15 @@ static void a_resigned_leader_follows_its_successor(void **state)
     run_for(p, 100 * BW_MS);
     assert_all_follow(p, 2);
     pump_kill(p, 2);
-    pump_tell_all(p, BW_EVENT_SUSPECT, 2);
+    pump_event_all(p, BW_EVENT_SUSPECT, 2);
     run_for(p, 100 * BW_MS);
     assert_true(pump_status(p, 1).leading);
     assert_all_follow(p, 1);
     pump_free(p);
 }
 
-/* Whoever stepped down for a successor that has forgotten it leads again, as soon as it is asked.
- */
+/* A leader stepped down for a successor that lost this in a restart. It leads again as soon as the
+ * successor asks. */
 static void a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed(void **state)
 {
     (void)state;
@@ -147,14 +147,13 @@ static void a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoti
     assert_all_follow(p, 2);
     pump_kill(p, 2);
     pump_boot(p, 2, false, BW_NODE_NONE);
-    run_for(p,
-            100 * BW_MS); /* no detector has noticed anything, and nobody waited for a time-out */
+    run_for(p, 100 * BW_MS); /* no detector has noticed, and no node waited for a timeout */
     assert_true(pump_status(p, 1).leading);
     assert_all_follow(p, 1);
     pump_free(p);
 }
 
-/* It asked before it heard that it is to lead: that does not undo the resignation. */
+/* The successor asked before it learned that it is to lead. This does not undo the resignation. */
 static void a_question_from_before_the_resignation_does_not_undo_it(void **state)
 {
     (void)state;
@@ -168,7 +167,7 @@ static void a_question_from_before_the_resignation_does_not_undo_it(void **state
     pump_free(p);
 }
 
-static void the_lead_is_handed_back_to_one_that_resigned(void **state)
+static void leadership_returns_to_a_resigned_leader(void **state)
 {
     (void)state;
     struct pump *p = settled(&bw_elect_lowest, 3, 1);
@@ -181,13 +180,13 @@ static void the_lead_is_handed_back_to_one_that_resigned(void **state)
     pump_free(p);
 }
 
-static void a_lost_announcement_is_asked_for(void **state)
+static void member_asks_for_a_lost_announcement(void **state)
 {
     (void)state;
     struct pump *p = lowest_died(4);
     p->lost = across;
     split_at = 3; /* nothing reaches 4 */
-    pump_tell_all(p, BW_EVENT_SUSPECT, 1);
+    pump_event_all(p, BW_EVENT_SUSPECT, 1);
     run_for(p, 5 * BW_MS);
     split_at = 0;
     assert_true(pump_status(p, 4).electing);
@@ -202,7 +201,7 @@ static void members_come_and_go(void **state)
     (void)state;
     struct pump *p = settled(&bw_elect_lowest, 4, 1);
     pump_kill(p, 1);
-    pump_tell_all(p, BW_EVENT_LEAVE, 1);
+    pump_event_all(p, BW_EVENT_LEAVE, 1);
     run_for(p, 50 * BW_MS);
     assert_all_follow(p, 2);
     pump_boot(p, 1, false, BW_NODE_NONE);
@@ -216,19 +215,19 @@ static void members_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lowest_leads_at_start_and_tells_everybody),
-        cmocka_unit_test(when_all_detect_it_the_next_one_leads_with_one_round_of_messages),
-        cmocka_unit_test(those_with_a_slow_detector_learn_it_from_the_announcement),
-        cmocka_unit_test(whoever_knows_it_first_asks_the_next_to_lead),
-        cmocka_unit_test(a_false_suspicion_is_put_right_by_the_suspected),
+        cmocka_unit_test(lowest_id_leads_at_start_and_announces_itself),
+        cmocka_unit_test(next_id_leads_with_one_round_of_messages),
+        cmocka_unit_test(member_with_a_slow_detector_learns_from_the_announcement),
+        cmocka_unit_test(first_member_to_notice_asks_the_next_to_lead),
+        cmocka_unit_test(false_suspicion_is_corrected_by_its_target),
         cmocka_unit_test(a_returning_lower_id_leads_again),
-        cmocka_unit_test(a_healed_partition_leaves_the_lowest),
+        cmocka_unit_test(lowest_id_leads_after_a_partition_heals),
         cmocka_unit_test(a_stopping_leader_hands_over),
         cmocka_unit_test(a_resigned_leader_follows_its_successor),
         cmocka_unit_test(a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed),
         cmocka_unit_test(a_question_from_before_the_resignation_does_not_undo_it),
-        cmocka_unit_test(the_lead_is_handed_back_to_one_that_resigned),
-        cmocka_unit_test(a_lost_announcement_is_asked_for),
+        cmocka_unit_test(leadership_returns_to_a_resigned_leader),
+        cmocka_unit_test(member_asks_for_a_lost_announcement),
         cmocka_unit_test(members_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Raft elections (§5.2, §5.4.1, thesis §4.2.3, §6.2, §9.6): who votes for whom, who campaigns
- * when, and what neither an isolated node nor a half-broken link can do. */
+/* Raft elections (§5.2, §5.4.1, thesis §4.2.3, §6.2, §9.6): votes, campaigns, isolated nodes
+ * and links that work in one direction only. */
 #include "core/base/error.h"
 #include "raft_net.h"
 
@@ -25,7 +25,7 @@ static struct bw_message heartbeat(bw_node from, bw_term term)
     return (struct bw_message){.kind = BW_MSG_RAFT_APPEND, .from = from, .term = term};
 }
 
-/* Node 1 of three runs, passive; the others exist only as senders. */
+/* Node 1 of three runs passively; the others exist only as senders. */
 static struct net *one_of_three(void)
 {
     struct net *net = net_new(3, 3, 1);
@@ -33,12 +33,12 @@ static struct net *one_of_three(void)
     return net;
 }
 
-static bool said_yes(struct net *net, unsigned kind)
+static bool replied_yes(struct net *net, unsigned kind)
 {
     return net->last[kind].flags & BW_FLAG_YES;
 }
 
-static void five_servers_elect_one_leader_and_all_learn_it(void **state)
+static void five_servers_elect_one_leader_that_all_know(void **state)
 {
     (void)state;
     struct net *net = net_running(5, 11);
@@ -80,11 +80,11 @@ static void a_vote_goes_to_one_candidate_per_term(void **state)
     (void)state;
     struct net *net = one_of_three();
     net_inject(net, 1, vote(2, 1, 0, 0));
-    assert_true(said_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
     net_inject(net, 1, vote(3, 1, 0, 0));
-    assert_false(said_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
     net_inject(net, 1, vote(2, 1, 0, 0));
-    assert_true(said_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
     net_free(net);
 }
 
@@ -96,11 +96,11 @@ static void a_vote_survives_a_restart(void **state)
     net_crash(net, 1);
     net_start_as(net, 1, true);
     net_inject(net, 1, vote(3, 1, 0, 0));
-    assert_false(said_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
     net_free(net);
 }
 
-static void a_vote_is_not_spoken_of_before_it_is_durable(void **state)
+static void vote_is_durable_before_the_reply(void **state)
 {
     (void)state;
     struct net *net = one_of_three();
@@ -127,13 +127,13 @@ static void a_shorter_or_older_log_gets_no_vote(void **state)
         net_disk(net, 1, "122", 2);
         net_start_as(net, 1, true);
         net_inject(net, 1, vote(2, 5, cases[i].index, cases[i].term));
-        assert_int_equal(said_yes(net, BW_MSG_RAFT_VOTE_REPLY), cases[i].yes);
+        assert_int_equal(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY), cases[i].yes);
         assert_int_equal(net_status(net, 1).term, 5);
         net_free(net);
     }
 }
 
-static void only_a_granted_vote_and_a_valid_append_start_the_timer_anew(void **state)
+static void timer_restarts_only_on_a_granted_vote_or_valid_append(void **state)
 {
     (void)state;
     struct net *net = net_new(3, 3, 1);
@@ -155,7 +155,7 @@ static void only_a_granted_vote_and_a_valid_append_start_the_timer_anew(void **s
     net_free(net);
 }
 
-static void requests_of_a_lower_term_are_answered_with_the_own_term(void **state)
+static void request_of_a_lower_term_is_answered_with_the_own_term(void **state)
 {
     (void)state;
     struct net *net = net_new(3, 3, 1);
@@ -164,7 +164,7 @@ static void requests_of_a_lower_term_are_answered_with_the_own_term(void **state
     net_inject(net, 1, prevote(2, 3, 9, 2));
     assert_int_equal(net->sent[BW_MSG_RAFT_PREVOTE_REPLY], 1);
     assert_int_equal(net->last[BW_MSG_RAFT_PREVOTE_REPLY].term, 7);
-    assert_false(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     net_inject(net, 1, vote(2, 3, 9, 2));
     assert_int_equal(net->last[BW_MSG_RAFT_VOTE_REPLY].term, 7);
     net_inject(net, 1, heartbeat(2, 3));
@@ -173,8 +173,8 @@ static void requests_of_a_lower_term_are_answered_with_the_own_term(void **state
     net_free(net);
 }
 
-/* One node got ahead in term and its log is too short to win; without its answers the others would
- * never reach its term, and with three of five alive they need its vote. */
+/* One node has a higher term and a log that is too short to win. Without its replies the others
+ * would never reach its term; with three of five alive they need its vote. */
 static void a_node_ahead_in_term_with_a_short_log_does_not_block_the_others(void **state)
 {
     (void)state;
@@ -190,50 +190,50 @@ static void a_node_ahead_in_term_with_a_short_log_does_not_block_the_others(void
     net_free(net);
 }
 
-static void a_pre_vote_changes_no_term_and_binds_nobody(void **state)
+static void pre_vote_changes_neither_term_nor_vote(void **state)
 {
     (void)state;
     struct net *net = one_of_three();
     net_inject(net, 1, prevote(2, 1, 0, 0));
-    assert_true(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_true(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     net_inject(net, 1, prevote(3, 1, 0, 0));
-    assert_true(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_true(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     assert_int_equal(net_status(net, 1).term, 0);
     net_free(net);
 }
 
-static void while_a_leader_is_heard_votes_are_refused_and_terms_not_taken_over(void **state)
+static void votes_are_refused_and_terms_ignored_while_a_leader_is_alive(void **state)
 {
     (void)state;
     struct net *net = one_of_three();
     net_inject(net, 1, heartbeat(2, 1));
     net->now += 149 * BW_MS;
     net_inject(net, 1, vote(3, 8, 5, 5));
-    assert_false(said_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
     net_inject(net, 1, prevote(3, 8, 5, 5));
-    assert_false(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     assert_int_equal(net_status(net, 1).term, 1);
     net->now += 2 * BW_MS;
     net_inject(net, 1, vote(3, 8, 5, 5));
-    assert_true(said_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
     net_free(net);
 }
 
-static void a_closed_connection_makes_a_voter_forget_that_it_heard_the_leader(void **state)
+static void closed_connection_lets_a_voter_vote_at_once(void **state)
 {
     (void)state;
     struct net *net = one_of_three();
     net_inject(net, 1, heartbeat(2, 1));
     net_event(net, 1, BW_EVENT_HINT, 3); /* not the leader */
     net_inject(net, 1, prevote(3, 2, 5, 1));
-    assert_false(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     net_event(net, 1, BW_EVENT_HINT, 2);
     net_inject(net, 1, prevote(3, 2, 5, 1));
-    assert_true(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_true(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     net_free(net);
 }
 
-static void with_hints_a_crash_is_followed_by_a_leader_long_before_the_time_out(void **state)
+static void hints_elect_a_leader_before_the_timeout_after_a_crash(void **state)
 {
     (void)state;
     unsigned quick = 0;
@@ -250,7 +250,7 @@ static void with_hints_a_crash_is_followed_by_a_leader_long_before_the_time_out(
         quick += net->now - start < 20 * BW_MS;
         net_free(net);
     }
-    assert_true(quick >= 14); /* the rest split their votes and waited for a time-out */
+    assert_true(quick >= 14); /* in the other runs the votes split and a timeout followed */
 }
 
 static void hints_can_be_turned_off(void **state)
@@ -262,7 +262,7 @@ static void hints_can_be_turned_off(void **state)
     net_inject(net, 1, heartbeat(2, 1));
     net_event(net, 1, BW_EVENT_HINT, 2);
     net_inject(net, 1, prevote(3, 2, 5, 1));
-    assert_false(said_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    assert_false(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
     net_free(net);
 }
 
@@ -284,7 +284,7 @@ static void isolate_and_return(bool pre_vote, bw_term *before, bw_term *after, b
     net_free(net);
 }
 
-static void an_isolated_follower_comes_back_without_disturbing_thanks_to_pre_vote(void **state)
+static void isolated_follower_returns_without_disruption_with_pre_vote(void **state)
 {
     (void)state;
     bw_term before, after;
@@ -296,7 +296,7 @@ static void an_isolated_follower_comes_back_without_disturbing_thanks_to_pre_vot
     assert_true(after > before);
 }
 
-static void a_leader_without_a_majority_steps_down_after_one_time_out(void **state)
+static void leader_steps_down_one_timeout_after_losing_its_majority(void **state)
 {
     (void)state;
     struct net *net = net_running(5, 22);
@@ -312,8 +312,9 @@ static void a_leader_without_a_majority_steps_down_after_one_time_out(void **sta
     net_free(net);
 }
 
-/* It hears nobody, but all hear it: it must not keep the group without a leader that works. */
-static void a_leader_that_can_send_but_not_hear_is_replaced(void **state)
+/* The leader receives nothing, but all others receive its heartbeats. It must not keep the group
+ * without a working leader. */
+static void leader_that_can_send_but_not_receive_is_replaced(void **state)
 {
     (void)state;
     struct net *net = net_running(5, 23);
@@ -331,7 +332,7 @@ static void a_leader_that_can_send_but_not_hear_is_replaced(void **state)
     net_free(net);
 }
 
-static void cutting_only_the_way_back_of_one_follower_changes_nothing(void **state)
+static void cutting_one_followers_replies_changes_nothing(void **state)
 {
     (void)state;
     struct net *net = net_running(5, 24);
@@ -379,7 +380,7 @@ static void the_time_out_is_uniform_and_can_be_restarted(void **state)
     net_free(net);
 }
 
-static void impossible_numbers_from_a_peer_are_ignored(void **state)
+static void impossible_values_from_a_peer_are_ignored(void **state)
 {
     (void)state;
     struct net *net = one_of_three();
@@ -390,7 +391,7 @@ static void impossible_numbers_from_a_peer_are_ignored(void **state)
     net_inject(net, 1, msg);
     msg = heartbeat(2, 3);
     msg.append.runs = 1;
-    msg.append.run[0] = (struct bw_term_run){.term = 4, .count = 1}; /* newer than its leader */
+    msg.append.run[0] = (struct bw_term_run){.term = 4, .count = 1}; /* newer than its leader's */
     net_inject(net, 1, msg);
     msg.append.runs = 99;
     net_inject(net, 1, msg);
@@ -418,32 +419,345 @@ static void bad_settings_are_refused(void **state)
     net_free(net);
 }
 
+static void the_timer_of_a_leader_or_a_stopped_node_is_not_restarted(void **state)
+{
+    (void)state;
+    struct net *net = net_new(1, 1, 1);
+    net_start(net, 1);
+    bw_time heartbeat_at = bw_elect_raft.deadline(net->node[1].memory);
+    bw_raft_restart_timer(net_raft(net, 1), net_local(net, 1, 0));
+    assert_true(bw_elect_raft.deadline(net->node[1].memory) == heartbeat_at);
+    net_event(net, 1, BW_EVENT_STOP, 1);
+    bw_raft_restart_timer(net_raft(net, 1), net_local(net, 1, 0));
+    assert_true(bw_elect_raft.deadline(net->node[1].memory) == BW_TIME_NEVER);
+    net_free(net);
+}
+
+/* Node 1 of three leads in term 1 with node 2's vote. */
+static struct net *lead(bool check_quorum)
+{
+    struct net *net = net_new(3, 3, 1);
+    net->config.pre_vote = false;
+    net->config.check_quorum = check_quorum;
+    net_start_as(net, 1, true);
+    net_command(net, 1, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
+    net_inject(net, 1,
+               (struct bw_message){
+                   .kind = BW_MSG_RAFT_VOTE_REPLY, .flags = BW_FLAG_YES, .from = 2, .term = 1});
+    assert_true(net_status(net, 1).leading);
+    return net;
+}
+
+static void leader_without_check_quorum_stays_until_another_is_elected(void **state)
+{
+    (void)state;
+    struct net *net = lead(false);
+    net_run(net, 3 * BW_SEC);
+    assert_true(net_status(net, 1).leading);
+    net_inject(net, 1, prevote(2, 2, 1, 1));
+    assert_int_equal(net->traced, BW_TRACE_IGNORED_LEADER_ALIVE);
+    assert_false(replied_yes(net, BW_MSG_RAFT_PREVOTE_REPLY));
+    net_inject(net, 1, vote(2, 2, 1, 1));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_false(net_status(net, 1).leading);
+    net_free(net);
+}
+
+/* It was paused past its last contact with a majority, and its timer has not fired yet. */
+static void leader_that_lost_its_majority_votes_for_a_successor(void **state)
+{
+    (void)state;
+    struct net *net = lead(true);
+    net_inject(net, 1, vote(2, 2, 1, 1));
+    assert_false(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_true(net_status(net, 1).leading);
+    net->now += 151 * BW_MS;
+    net_inject(net, 1, vote(2, 2, 1, 1));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_int_equal(net->node[1].loss, BW_LOSS_TAKEN);
+    net_free(net);
+}
+
+static void only_voters_are_counted(void **state)
+{
+    (void)state;
+    struct net *net = net_new(5, 3, 1);
+    net->configured = 4;
+    net->members[3].ordinary = true; /* a learner */
+    net_start_as(net, 1, true);
+    net_command(net, 1, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
+    struct bw_message yes = {.kind = BW_MSG_RAFT_PREVOTE_REPLY,
+                             .flags = BW_FLAG_YES,
+                             .term = 0,
+                             .vote = {.last_term = 1}};
+    for (yes.from = 4; yes.from <= 5; yes.from++) {
+        net_inject(net, 1, yes);
+        assert_int_equal(net->traced, BW_TRACE_IGNORED_NOT_A_MEMBER);
+        assert_string_equal(net_status(net, 1).state, "pre-candidate");
+    }
+    yes.from = 2;
+    net_inject(net, 1, yes);
+    assert_string_equal(net_status(net, 1).state, "candidate");
+    yes.kind = BW_MSG_RAFT_VOTE_REPLY;
+    yes.term = 1;
+    for (yes.from = 4; yes.from <= 5; yes.from++) {
+        net_inject(net, 1, yes);
+        assert_int_equal(net->traced, BW_TRACE_IGNORED_NOT_A_MEMBER);
+        assert_string_equal(net_status(net, 1).state, "candidate");
+    }
+    yes.from = 2;
+    net_inject(net, 1, yes);
+    assert_true(net_status(net, 1).leading);
+    net_free(net);
+}
+
+static void a_vote_with_an_impossible_wait_is_not_counted(void **state)
+{
+    (void)state;
+    struct net *net = net_new(3, 3, 1);
+    net->config.pre_vote = false;
+    net_start_as(net, 1, true);
+    net_command(net, 1, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
+    struct bw_message yes = {.kind = BW_MSG_RAFT_VOTE_REPLY,
+                             .flags = BW_FLAG_YES,
+                             .from = 2,
+                             .term = 1,
+                             .vote = {.left_ns = -1}};
+    net_inject(net, 1, yes);
+    assert_string_equal(net_status(net, 1).state, "candidate");
+    yes.vote.left_ns = BW_TIME_NEVER / 4 + 1;
+    net_inject(net, 1, yes);
+    assert_string_equal(net_status(net, 1).state, "candidate");
+    yes.vote.left_ns = BW_SEC;
+    net_inject(net, 1, yes);
+    assert_true(net_status(net, 1).leading);
+    net_free(net);
+}
+
+static void a_second_start_is_ignored(void **state)
+{
+    (void)state;
+    struct net *net = one_of_three();
+    net_inject(net, 1, heartbeat(2, 4));
+    struct bw_start start = {.durable = {.term = 1}};
+    struct bw_event event = {.kind = BW_EVENT_START, .start = &start};
+    net_step(net, 1, &event, NULL);
+    assert_int_equal(net->traced, BW_TRACE_IGNORED_STATE);
+    assert_int_equal(net_status(net, 1).term, 4);
+    assert_int_equal(net_status(net, 1).leader, 2);
+    net_free(net);
+}
+
+/* The entries reached the disk, the record with the term did not. */
+static void a_log_newer_than_the_record_gives_the_term_without_a_vote(void **state)
+{
+    (void)state;
+    struct net *net = net_new(3, 3, 1);
+    net_disk(net, 1, "13", 1);
+    net->node[1].durable.vote = 2;
+    net_start_as(net, 1, true);
+    assert_int_equal(net_status(net, 1).term, 3);
+    net_inject(net, 1, vote(3, 3, 2, 3));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    net_free(net);
+}
+
+static void preferred_leader_asks_one_period_after_its_start(void **state)
+{
+    (void)state;
+    for (int preferred = 0; preferred < 2; preferred++) {
+        struct net *net = net_new(3, 3, 1);
+        net_start_as(net, 1, true);
+        void *raft = net->node[1].memory;
+        struct bw_elector_config config = net->config;
+        config.self = 1;
+        config.members = net->members;
+        config.count = 3;
+        assert_int_equal(bw_elect_raft.init(raft, &config), 0);
+        struct bw_start start = {0};
+        struct bw_event event = {
+            .kind = BW_EVENT_START, .start = &start, .next_leader = preferred ? 1 : 2};
+        net_step(net, 1, &event, NULL);
+        bw_time wait = bw_elect_raft.deadline(raft) - net_local(net, 1, net->now);
+        assert_true(preferred ? wait == 20 * BW_MS : wait >= 150 * BW_MS);
+        net_free(net);
+    }
+}
+
+static void an_early_timer_starts_no_election(void **state)
+{
+    (void)state;
+    struct net *net = net_new(3, 3, 1);
+    net_start(net, 1);
+    struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
+    net_step(net, 1, &event, NULL);
+    assert_false(net_status(net, 1).electing);
+    net->now = 300 * BW_MS;
+    net_step(net, 1, &event, NULL);
+    assert_true(net_status(net, 1).electing);
+    net_free(net);
+}
+
+/* The leader was elected again since the reported death, so it is alive. */
+static void report_of_an_older_death_starts_no_election(void **state)
+{
+    (void)state;
+    struct net *net = one_of_three();
+    net_inject(net, 1, heartbeat(2, 5));
+    bw_time before = bw_elect_raft.deadline(net->node[1].memory);
+    struct bw_event dead = {.kind = BW_EVENT_CONFIRMED_DEAD, .node = 2, .dead_term = 4};
+    net_step(net, 1, &dead, NULL);
+    assert_true(bw_elect_raft.deadline(net->node[1].memory) == before);
+    dead.node = 3; /* not the leader */
+    net_step(net, 1, &dead, NULL);
+    assert_true(bw_elect_raft.deadline(net->node[1].memory) == before);
+    dead.node = 2;
+    dead.dead_term = 5;
+    net_step(net, 1, &dead, NULL);
+    assert_true(bw_elect_raft.deadline(net->node[1].memory) < before);
+    net_free(net);
+}
+
+/* Of three voters that lose leader 4, the named successor asks at once, whatever its id. */
+static void named_successor_campaigns_before_the_others(void **state)
+{
+    (void)state;
+    for (bw_node successor = 0; successor <= 3; successor++) {
+        struct net *net = net_new(4, 4, 1);
+        bw_node first = BW_NODE_NONE;
+        bw_time soonest = BW_TIME_NEVER;
+        for (bw_node id = 1; id <= 3; id++) {
+            net_start_as(net, id, true);
+            net_inject(net, id, heartbeat(4, 1));
+            struct bw_event gone = {.kind = BW_EVENT_SUSPECT, .node = 4, .next_leader = successor};
+            net_step(net, id, &gone, NULL);
+            bw_time wait =
+                bw_elect_raft.deadline(net->node[id].memory) - net_local(net, id, net->now);
+            if (wait < soonest)
+                first = id;
+            soonest = bw_time_min(soonest, wait);
+        }
+        assert_true(soonest == 0);
+        assert_int_equal(first, successor ? successor : 1);
+        net_free(net);
+    }
+}
+
+/* The delay between campaigns follows from the latency; without one, from the election timeout. */
+static void voters_campaign_one_after_the_other_even_if_no_latency_is_known(void **state)
+{
+    (void)state;
+    struct net *net = net_new(3, 3, 1);
+    net->config.latency_ns = 0;
+    net_start_as(net, 2, true);
+    net_inject(net, 2, heartbeat(3, 1));
+    net_event(net, 2, BW_EVENT_SUSPECT, 3);
+    assert_true(bw_elect_raft.deadline(net->node[2].memory) - net_local(net, 2, 0) ==
+                150 * BW_MS / 4);
+    net_free(net);
+}
+
+/* It voted in a transfer, so it has no leader, and another candidate may ask at once. */
+static void a_voter_that_left_its_leader_ignores_no_votes(void **state)
+{
+    (void)state;
+    struct net *net = one_of_three();
+    net_inject(net, 1, heartbeat(2, 1));
+    struct bw_message transfer = vote(3, 2, 0, 0);
+    transfer.flags = BW_FLAG_TRANSFER;
+    net_inject(net, 1, transfer);
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    net_inject(net, 1, vote(2, 3, 0, 0));
+    assert_true(replied_yes(net, BW_MSG_RAFT_VOTE_REPLY));
+    assert_int_equal(net_status(net, 1).term, 3);
+    net_free(net);
+}
+
+static void every_new_term_and_every_loss_of_the_leader_is_announced_once(void **state)
+{
+    (void)state;
+    struct net *net = one_of_three();
+    assert_int_equal(net_status(net, 1).token, BW_TOKEN_NONE);
+    net_inject(net, 1, heartbeat(2, 1));
+    assert_int_equal(net->node[1].announcements, 1);
+    assert_int_equal(net_status(net, 1).token, 1);
+    net_inject(net, 1, heartbeat(2, 1));
+    assert_int_equal(net->node[1].announcements, 1);
+    net_inject(net, 1, heartbeat(2, 4)); /* the same leader under a new token */
+    assert_int_equal(net->node[1].announcements, 2);
+    assert_int_equal(net->node[1].view.token, 4);
+    assert_int_equal(net->traces[BW_TRACE_LEADER], 2);
+    net_command(net, 1, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
+    assert_int_equal(net->node[1].announcements, 3);
+    assert_int_equal(net->node[1].view.leader, BW_NODE_NONE);
+    unsigned states = net->traces[BW_TRACE_STATE];
+    net_command(net, 1, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN}); /* once more */
+    assert_int_equal(net->node[1].announcements, 3);
+    assert_int_equal(net->traces[BW_TRACE_STATE], states); /* the same role */
+    net_inject(net, 1, vote(2, 9, 0, 0));
+    assert_int_equal(net->node[1].announcements, 3);
+    assert_int_equal(net->traces[BW_TRACE_LEADER], 2); /* a new term without a leader */
+    assert_int_equal(net->traces[BW_TRACE_STATE], states + 1);
+    net_free(net);
+}
+
+static void pre_vote_replies_are_matched_with_their_request(void **state)
+{
+    (void)state;
+    struct net *net = one_of_three();
+    net_command(net, 1, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
+    struct bw_message yes = {
+        .kind = BW_MSG_RAFT_PREVOTE_REPLY, .flags = BW_FLAG_YES, .from = 2, .vote.last_term = 7};
+    net_inject(net, 1, yes); /* to a request of another term */
+    assert_string_equal(net_status(net, 1).state, "pre-candidate");
+    struct bw_message no = {.kind = BW_MSG_RAFT_PREVOTE_REPLY, .from = 2, .term = 6};
+    net_inject(net, 1, no); /* a refusal always brings the newer term */
+    assert_string_equal(net_status(net, 1).state, "follower");
+    assert_int_equal(net_status(net, 1).term, 6);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(five_servers_elect_one_leader_and_all_learn_it),
+        cmocka_unit_test(five_servers_elect_one_leader_that_all_know),
         cmocka_unit_test(a_crashed_leader_is_replaced_in_a_higher_term),
         cmocka_unit_test(a_group_of_one_leads_at_once_and_keeps_its_window_open),
         cmocka_unit_test(a_vote_goes_to_one_candidate_per_term),
         cmocka_unit_test(a_vote_survives_a_restart),
-        cmocka_unit_test(a_vote_is_not_spoken_of_before_it_is_durable),
+        cmocka_unit_test(vote_is_durable_before_the_reply),
         cmocka_unit_test(a_shorter_or_older_log_gets_no_vote),
-        cmocka_unit_test(only_a_granted_vote_and_a_valid_append_start_the_timer_anew),
-        cmocka_unit_test(requests_of_a_lower_term_are_answered_with_the_own_term),
+        cmocka_unit_test(timer_restarts_only_on_a_granted_vote_or_valid_append),
+        cmocka_unit_test(request_of_a_lower_term_is_answered_with_the_own_term),
         cmocka_unit_test(a_node_ahead_in_term_with_a_short_log_does_not_block_the_others),
-        cmocka_unit_test(a_pre_vote_changes_no_term_and_binds_nobody),
-        cmocka_unit_test(while_a_leader_is_heard_votes_are_refused_and_terms_not_taken_over),
-        cmocka_unit_test(a_closed_connection_makes_a_voter_forget_that_it_heard_the_leader),
-        cmocka_unit_test(with_hints_a_crash_is_followed_by_a_leader_long_before_the_time_out),
+        cmocka_unit_test(pre_vote_changes_neither_term_nor_vote),
+        cmocka_unit_test(votes_are_refused_and_terms_ignored_while_a_leader_is_alive),
+        cmocka_unit_test(closed_connection_lets_a_voter_vote_at_once),
+        cmocka_unit_test(hints_elect_a_leader_before_the_timeout_after_a_crash),
         cmocka_unit_test(hints_can_be_turned_off),
-        cmocka_unit_test(an_isolated_follower_comes_back_without_disturbing_thanks_to_pre_vote),
-        cmocka_unit_test(a_leader_without_a_majority_steps_down_after_one_time_out),
-        cmocka_unit_test(a_leader_that_can_send_but_not_hear_is_replaced),
-        cmocka_unit_test(cutting_only_the_way_back_of_one_follower_changes_nothing),
+        cmocka_unit_test(isolated_follower_returns_without_disruption_with_pre_vote),
+        cmocka_unit_test(leader_steps_down_one_timeout_after_losing_its_majority),
+        cmocka_unit_test(leader_that_can_send_but_not_receive_is_replaced),
+        cmocka_unit_test(cutting_one_followers_replies_changes_nothing),
         cmocka_unit_test(passive_nodes_wait_for_a_command),
         cmocka_unit_test(the_time_out_is_uniform_and_can_be_restarted),
-        cmocka_unit_test(impossible_numbers_from_a_peer_are_ignored),
+        cmocka_unit_test(impossible_values_from_a_peer_are_ignored),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(the_timer_of_a_leader_or_a_stopped_node_is_not_restarted),
+        cmocka_unit_test(leader_without_check_quorum_stays_until_another_is_elected),
+        cmocka_unit_test(leader_that_lost_its_majority_votes_for_a_successor),
+        cmocka_unit_test(only_voters_are_counted),
+        cmocka_unit_test(a_vote_with_an_impossible_wait_is_not_counted),
+        cmocka_unit_test(a_second_start_is_ignored),
+        cmocka_unit_test(a_log_newer_than_the_record_gives_the_term_without_a_vote),
+        cmocka_unit_test(preferred_leader_asks_one_period_after_its_start),
+        cmocka_unit_test(an_early_timer_starts_no_election),
+        cmocka_unit_test(report_of_an_older_death_starts_no_election),
+        cmocka_unit_test(named_successor_campaigns_before_the_others),
+        cmocka_unit_test(voters_campaign_one_after_the_other_even_if_no_latency_is_known),
+        cmocka_unit_test(a_voter_that_left_its_leader_ignores_no_votes),
+        cmocka_unit_test(every_new_term_and_every_loss_of_the_leader_is_announced_once),
+        cmocka_unit_test(pre_vote_replies_are_matched_with_their_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,13 @@
 /* A small Raft cluster in one process for the unit tests: virtual time, a clock per node, links
- * that can be cut or held, disks with writes in flight, and the safety properties checked all the
- * time: one leader per term, windows never overlap in real time, committed entries never change,
- * and the module's idea of its log is the log. */
-#ifndef BW_TESTS_RAFT_NET_H
-#define BW_TESTS_RAFT_NET_H
+ * that can be cut or held, and disks with writes in flight.
+ *
+ * It checks these properties at every event:
+ * - one leader per term
+ * - windows never overlap in real time
+ * - committed entries never change
+ * - the module's view of its log equals the log */
+#ifndef BW_TESTS_UNIT_CORE_ELECT_RAFT_NET_H
+#define BW_TESTS_UNIT_CORE_ELECT_RAFT_NET_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,22 +50,22 @@ struct net_item {
     enum net_item_kind kind;
     bw_time at;
     uint64_t seq;
-    bw_node node; /* whose disk, or who receives */
-    uint32_t life;
+    bw_node node; /* the node whose disk it is, or the receiver */
+    uint32_t starts;
     bool held;
     struct bw_message msg;
     bw_node list[BW_RAFT_MEMBERS_MAX];
     struct bw_durable durable;
     struct bw_log_action log;
     enum bw_action_kind write;
-    struct net_entry *entries; /* message or write: what goes along */
+    struct net_entry *entries; /* entries of the message or write */
     uint32_t count;
 };
 
 struct net_node {
     bool up, stopped;
-    bool paused; /* its timers stand still, as those of a stopped process; see net_pause */
-    uint32_t life;
+    bool paused; /* its timers do not fire, as in a stopped process; see net_pause */
+    uint32_t starts;
     bw_time offset;
     double rate; /* local = offset + rate * time */
     void *memory;
@@ -70,7 +74,7 @@ struct net_node {
     bw_time disk_free, barrier;
     bw_index applied;
     struct bw_announcement view;
-    bw_time act_from, act_until; /* real time */
+    bw_time act_from, act_until; /* in real time */
     uint32_t announcements;
     enum bw_loss loss; /* why its last leadership ended */
 };
@@ -88,8 +92,9 @@ struct net {
     bool cut[NET_NODES + 1][NET_NODES + 1];
     unsigned hold_kind; /* messages of this kind wait for net_release */
     unsigned sent[BW_MSG_COUNT];
-    struct bw_message last[BW_MSG_COUNT]; /* the newest sent of each kind */
-    enum bw_trace_code traced;            /* the newest note */
+    struct bw_message last[BW_MSG_COUNT]; /* the newest message sent of each kind */
+    enum bw_trace_code traced;            /* the newest trace record */
+    unsigned traces[BW_TRACE_COUNT];      /* how many of each code */
     bw_node term_leader[NET_TERMS];
     struct net_entry committed[NET_LOG];
     bw_index committed_last;
@@ -98,7 +103,7 @@ struct net {
     struct bw_action *actions;
     struct bw_answer answers[NET_ANSWERS];
     uint32_t answers_count;
-    bool let_overlap; /* negative controls: count instead of failing */
+    bool let_overlap; /* negative controls: count overlaps instead of failing */
     uint32_t overlaps;
 };
 
@@ -131,7 +136,7 @@ static inline struct bw_elector_status net_status(struct net *net, bw_node id)
     return status;
 }
 
-/* The one live node that leads in the highest term, or none. */
+/* The live node that leads in the highest term, or none. */
 static inline bw_node net_leader(struct net *net)
 {
     bw_node leader = BW_NODE_NONE;
@@ -159,7 +164,7 @@ static inline struct net_item *net_push(struct net *net, enum net_item_kind kind
     item->at = at;
     item->seq = net->seq++;
     item->node = node;
-    item->life = net->node[node].life;
+    item->starts = net->node[node].starts;
     return item;
 }
 
@@ -181,7 +186,7 @@ static inline void net_check_windows(struct net *net, bw_time from, bw_time unti
     }
 }
 
-/* Entries are what the sender's log holds: the host attaches them. */
+/* Attaches entries from the sender's log, as the host does. */
 static inline void net_attach(struct net *net, struct net_item *item)
 {
     const struct net_log *log = &net->node[item->msg.from].log;
@@ -220,7 +225,7 @@ static inline void net_transmit(struct net *net, struct net_item *item)
     if (to == 0 || to > net->nodes || net->cut[from][to] || bw_rng_chance(&net->rng, net->loss)) {
         free(item->entries);
         item->entries = NULL;
-        item->at = -1; /* swept by the caller */
+        item->at = -1; /* the caller removes it */
         return;
     }
     if (!item->held && bw_rng_chance(&net->rng, net->duplicate)) {
@@ -293,7 +298,7 @@ static inline void net_commit(struct net *net, bw_node id, bw_index index)
         node->applied = index;
 }
 
-/* A log action: done in memory at once, on disk when its write is through. */
+/* A log action: done in memory at once, on disk when its write completes. */
 static inline void net_write(struct net *net, bw_node id, const struct bw_action *action,
                              const struct bw_event *event, const struct net_item *from)
 {
@@ -350,7 +355,8 @@ static inline void net_announced(struct net *net, bw_node id, const struct bw_an
     node->act_until = net_real(net, id, a->act_until);
 }
 
-/* Reads asked through net_read carry what was committed anywhere when they were asked. */
+/* Fails if a read is stale. The id of a request of net_read contains the highest index that was
+ * committed on any node when the read was requested; the answer must not be lower. */
 static inline void net_check_read(const struct net *net, const struct bw_answer *answer)
 {
     (void)net;
@@ -403,6 +409,7 @@ static inline void net_carry_out(struct net *net, bw_node id, const struct bw_ac
         break;
     case BW_ACTION_TRACE:
         net->traced = action->trace.code;
+        net->traces[action->trace.code]++;
         break;
     default:
         break;
@@ -430,7 +437,7 @@ static inline void net_step(struct net *net, bw_node id, struct bw_event *event,
         assert_int_equal(bw_raft_term_at(net_raft(net, id), i), node->log.at[i].term);
 }
 
-/* A write reached the disk. */
+/* Handles a write that has reached the disk. */
 static inline void net_written(struct net *net, const struct net_item *item)
 {
     struct net_node *node = &net->node[item->node];
@@ -452,7 +459,7 @@ static inline void net_handle(struct net *net, uint32_t i)
         struct bw_event event = {.kind = BW_EVENT_MESSAGE, .msg = &item.msg};
         if (!net->cut[item.msg.from][item.msg.to])
             net_step(net, item.node, &event, &item);
-    } else if (item.life == net->node[item.node].life) {
+    } else if (item.starts == net->node[item.node].starts) {
         if (item.kind == NET_DEPART) {
             struct net_item *again = net_push(net, NET_DELIVER, net->now, item.node);
             uint32_t place = net->count - 1;
@@ -476,7 +483,7 @@ static inline bool net_earlier(const struct net_item *a, const struct net_item *
     return a->at < b->at || (a->at == b->at && a->seq < b->seq);
 }
 
-/* One event; false when nothing happens up to `limit`. */
+/* Processes one event; returns false if nothing happens until `limit`. */
 static inline bool net_one(struct net *net, bw_time limit)
 {
     uint32_t best = UINT32_MAX;
@@ -519,7 +526,7 @@ static inline void net_run(struct net *net, bw_time span)
     net->now = end;
 }
 
-/* Runs until somebody leads and has committed in its term; fails after `limit`. */
+/* Runs until a leader has committed an entry in its term; fails after `limit`. */
 static inline bw_node net_elect(struct net *net, bw_time limit)
 {
     bw_time end = net->now + limit;
@@ -565,7 +572,7 @@ static inline void net_change(struct net *net, bw_node id, enum bw_change_op op,
         (struct bw_command){.kind = BW_COMMAND_CHANGE, .op = op, .node = node, .request = request});
 }
 
-/* A read; that it is not stale is checked when it is answered. Returns its request id. */
+/* Sends a read and returns its request id. The answer is checked for staleness. */
 static inline uint64_t net_read(struct net *net, bw_node id)
 {
     uint64_t request = NET_READ + net->committed_last;
@@ -582,7 +589,7 @@ static inline const struct bw_answer *net_answer(struct net *net, uint64_t reque
     return NULL;
 }
 
-/* Starts or restarts a node from what its disk holds. */
+/* Starts or restarts a node from its disk. */
 static inline void net_start_as(struct net *net, bw_node id, bool passive)
 {
     struct net_node *node = &net->node[id];
@@ -608,7 +615,7 @@ static inline void net_start_as(struct net *net, bw_node id, bool passive)
     config.self = id;
     config.members = net->members;
     config.count = net->configured;
-    config.seed = net->config.seed + id * 1000003u + node->life;
+    config.seed = net->config.seed + id * 1000003u + node->starts;
     config.saved = &saved;
     free(node->memory);
     node->memory = malloc(bw_elect_raft.bytes(&config));
@@ -632,7 +639,7 @@ static inline void net_crash(struct net *net, bw_node id)
 {
     struct net_node *node = &net->node[id];
     node->up = false;
-    node->life++;
+    node->starts++;
     node->act_from = node->act_until = 0;
     node->disk_free = node->barrier = 0;
 }
@@ -643,7 +650,8 @@ static inline void net_isolate(struct net *net, bw_node id, bool apart)
         net->cut[id][other] = net->cut[other][id] = apart;
 }
 
-/* Stopped and cut off: it decides nothing, and what it may do until its window ends goes on. */
+/* Pauses a node and cuts it off: it decides nothing, but its work continues until its window
+ * ends. */
 static inline void net_pause(struct net *net, bw_node id)
 {
     net->node[id].paused = true;
@@ -655,7 +663,7 @@ static inline void net_heal(struct net *net)
     memset(net->cut, 0, sizeof net->cut);
 }
 
-/* Lets everything held go now. */
+/* Delivers all held messages now. */
 static inline void net_release(struct net *net)
 {
     net->hold_kind = 0;
@@ -666,7 +674,7 @@ static inline void net_release(struct net *net)
     }
 }
 
-/* Hands `to` a message made up by the test. Entries get the values net_disk gives. */
+/* Delivers a message made by the test to `to`. Its entries get the values that net_disk uses. */
 static inline void net_inject(struct net *net, bw_node to, struct bw_message msg)
 {
     struct net_item item = {.kind = NET_DELIVER, .node = to};
@@ -687,7 +695,7 @@ static inline void net_inject(struct net *net, bw_node to, struct bw_message msg
     net_step(net, to, &event, &item);
 }
 
-/* The log a node starts from: one digit per entry, its term. Its durable term is `term`. */
+/* The log with which a node starts: one digit per entry, its term. Its durable term is `term`. */
 static inline void net_disk(struct net *net, bw_node id, const char *terms, bw_term term)
 {
     struct net_log *disk = &net->node[id].disk;
@@ -697,7 +705,7 @@ static inline void net_disk(struct net *net, bw_node id, const char *terms, bw_t
     net->node[id].durable = (struct bw_durable){.term = term, .starts = 1};
 }
 
-/* A node's log as such digits. Static. */
+/* A node's log as such digits, in a static buffer. */
 static inline const char *net_terms(struct net *net, bw_node id)
 {
     static char text[2][64];
@@ -711,8 +719,8 @@ static inline const char *net_terms(struct net *net, bw_node id)
     return out;
 }
 
-/* `nodes` exist, the first `configured` of them form the group. 1..2 ms latency, heartbeats every
- * 20 ms, time-outs 150..300 ms, drift bound 1 %. */
+/* `nodes` exist, and the first `configured` of them form the group. Latency 1..2 ms, heartbeats
+ * every 20 ms, timeouts 150..300 ms, drift bound 1 %. */
 static inline struct net *net_new(uint32_t nodes, uint32_t configured, uint64_t seed)
 {
     struct net *net = calloc(1, sizeof *net);

@@ -1,9 +1,9 @@
-/* What a Raft leader must wait out survives every change of leader and of membership (THE INVARIANT
- * in core/elect/raft/window.c). The net checks all the time that no two windows overlap in real
+/* The waits of a Raft leader survive every change of leader and of membership (INVARIANT in
+ * core/elect/raft/window.c). The net checks at every event that no two windows overlap in real
  * time.
  *
- * The stories begin alike. Node `old` of 1, 2 and 3 leads with a promise of 8 s, which is longer
- * than many election time-outs. It is paused and cut off, so its work goes on until its window
+ * All stories begin alike. Node `old` of 1, 2 and 3 leads with a promise of 8 s, which is longer
+ * than many election timeouts. It is paused and cut off, so its work continues until its window
  * ends. Node `next` is elected and waits. Nodes 4 and 5 join; they never promised anything to
  * `old`. */
 #include "raft_net.h"
@@ -16,7 +16,7 @@
 struct story {
     struct net *net;
     bw_node old, next, other; /* other: the third of 1, 2 and 3 */
-    bw_time old_until;        /* of the old window, in real time */
+    bw_time old_until;        /* end of the old window, in real time */
 };
 
 static bw_node await_another(struct net *net, bw_node before)
@@ -31,14 +31,14 @@ static bw_node await_another(struct net *net, bw_node before)
     return BW_NODE_NONE;
 }
 
-static void tell(struct net *net, enum bw_event_kind kind, bw_node node)
+static void net_event_all(struct net *net, enum bw_event_kind kind, bw_node node)
 {
     for (bw_node id = 1; id <= net->nodes; id++)
         if (id != node && net->node[id].up && !net->node[id].paused)
             net_event(net, id, kind, node);
 }
 
-/* Asks whoever leads until the change is committed. */
+/* Asks the leader until the change is committed. */
 static void change(struct net *net, enum bw_change_op op, bw_node node)
 {
     static uint64_t request = 1000;
@@ -61,7 +61,7 @@ static void join(struct net *net, bw_node id)
     change(net, BW_CHANGE_PROMOTE, id);
 }
 
-/* `drift`: the clocks of the newcomers run slow, or fast, by that much. */
+/* `drift`: how much slower or faster the clocks of the new nodes run. */
 static struct story begin(uint64_t seed, double drift)
 {
     struct net *net = net_new(5, 3, seed);
@@ -71,13 +71,14 @@ static struct story begin(uint64_t seed, double drift)
     for (bw_node id = 1; id <= 3; id++)
         net_start(net, id);
     bw_node first = net_elect(net, 3 * BW_SEC);
-    net_command(net, first, (struct bw_command){.kind = BW_COMMAND_RESIGN}); /* it ran nothing */
+    /* the leader has no work, so it may resign at once */
+    net_command(net, first, (struct bw_command){.kind = BW_COMMAND_RESIGN});
     struct story s = {.net = net, .old = await_another(net, first)};
     net_run(net, T / 4);
     net_pause(net, s.old);
     s.old_until = net->node[s.old].act_until;
     assert_true(s.old_until > net->now + T / 2);
-    tell(net, BW_EVENT_HINT, s.old);
+    net_event_all(net, BW_EVENT_HINT, s.old);
     s.next = await_another(net, s.old);
     net_run(net, 20 * BW_MS);
     s.other = 6 - s.old - s.next;
@@ -85,7 +86,7 @@ static struct story begin(uint64_t seed, double drift)
     return s;
 }
 
-/* The group is then `next`, 4 and 5: no majority of it is one of the first three. */
+/* The group is then `next`, 4 and 5: no majority consists of the first three only. */
 static struct story begin_with_newcomers(uint64_t seed)
 {
     struct story s = begin(seed, seed % 2 ? 0.01 : -0.01);
@@ -104,9 +105,7 @@ static bool acts(const struct net *net, bw_node id)
     return node->act_from <= net->now && net->now < node->act_until;
 }
 
-/* Somebody leads before the old window has ended; somebody acts after, and not much later than
- * that.
- */
+/* A node leads before the old window has ended. A node acts after that, and not much later. */
 static void end(struct story s)
 {
     struct net *net = s.net;
@@ -128,9 +127,10 @@ static void a_wait_survives_promotion_and_removal_of_voters(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct story s = begin_with_newcomers(seed);
-        net_change(s.net, s.next, BW_CHANGE_REMOVE, s.next, 7); /* it hands over when committed */
-        bw_node heir = await_another(s.net, s.next);
-        assert_true(heir > 3);
+        /* the leader hands over when its removal is committed */
+        net_change(s.net, s.next, BW_CHANGE_REMOVE, s.next, 7);
+        bw_node next_leader = await_another(s.net, s.next);
+        assert_true(next_leader > 3);
         end(s);
     }
 }
@@ -147,7 +147,7 @@ static void a_wait_survives_a_transfer_by_the_waiting_leader(void **state)
     }
 }
 
-static void a_wait_survives_the_leave_of_the_waiting_leader(void **state)
+static void wait_survives_the_departure_of_the_waiting_leader(void **state)
 {
     (void)state;
     for (uint64_t seed = 21; seed <= 24; seed++) {
@@ -155,8 +155,8 @@ static void a_wait_survives_the_leave_of_the_waiting_leader(void **state)
         net_event(s.net, s.next, seed % 2 ? BW_EVENT_STOP : BW_EVENT_COMMAND, s.next);
         if (seed % 2 == 0)
             net_command(s.net, s.next, (struct bw_command){.kind = BW_COMMAND_RESIGN});
-        bw_node heir = await_another(s.net, s.next);
-        assert_true(heir > 3);
+        bw_node next_leader = await_another(s.net, s.next);
+        assert_true(next_leader > 3);
         end(s);
     }
 }
@@ -167,14 +167,14 @@ static void a_wait_survives_the_confirmed_death_of_the_waiting_leader(void **sta
     for (uint64_t seed = 31; seed <= 34; seed++) {
         struct story s = begin_with_newcomers(seed);
         net_crash(s.net, s.next);
-        tell(s.net, BW_EVENT_CONFIRMED_DEAD, s.next);
+        net_event_all(s.net, BW_EVENT_CONFIRMED_DEAD, s.next);
         assert_true(await_another(s.net, s.next) > 3);
         end(s);
     }
 }
 
-/* What the waiting leader itself ran is dead: it may have been an earlier leader. */
-static void a_waiting_leader_that_hears_of_its_own_dead_work_waits_on(void **state)
+/* The waiting leader's own work is dead: it may have been an earlier leader. */
+static void waiting_leader_still_waits_when_its_own_work_is_dead(void **state)
 {
     (void)state;
     struct story s = begin_with_newcomers(41);
@@ -205,8 +205,8 @@ static void a_wait_survives_restarts_of_the_leader_and_of_the_voters(void **stat
     }
 }
 
-/* A newcomer gets a snapshot in place of the entries. */
-static void a_wait_travels_with_a_snapshot(void **state)
+/* A new node gets a snapshot instead of the entries. */
+static void snapshot_carries_the_waits(void **state)
 {
     (void)state;
     struct story s = begin(61, 0.01);
@@ -222,7 +222,7 @@ static void a_wait_travels_with_a_snapshot(void **state)
     change(s.net, BW_CHANGE_REMOVE, s.old);
     change(s.net, BW_CHANGE_REMOVE, s.other);
     net_crash(s.net, s.next);
-    tell(s.net, BW_EVENT_CONFIRMED_DEAD, s.next);
+    net_event_all(s.net, BW_EVENT_CONFIRMED_DEAD, s.next);
     end(s);
 }
 
@@ -244,9 +244,9 @@ static int add_again(struct net *net, bw_node node)
     return answer->error;
 }
 
-/* Under the id of the stopped leader comes another process, which waits for no window of its own
- * id. It is not added before that window has ended or its work is known to be dead. */
-static void a_removed_leader_returns_when_nobody_waits_for_it(void **state)
+/* Another process starts under the id of the stopped leader, and waits for no window of its own id.
+ * It is not added before that window has ended or its work is known to be dead. */
+static void removed_leader_is_readded_only_after_its_window_ended(void **state)
 {
     (void)state;
     for (int dies = 0; dies < 2; dies++) {
@@ -261,7 +261,7 @@ static void a_removed_leader_returns_when_nobody_waits_for_it(void **state)
         if (dies)
             net_crash(s.net, s.old);
         if (dies)
-            tell(s.net, BW_EVENT_CONFIRMED_DEAD, s.old);
+            net_event_all(s.net, BW_EVENT_CONFIRMED_DEAD, s.old);
         else
             net_run(s.net, s.old_until + T / 4 - s.net->now);
         assert_int_equal(add_again(s.net, s.old), 0);
@@ -269,8 +269,8 @@ static void a_removed_leader_returns_when_nobody_waits_for_it(void **state)
     }
 }
 
-/* A leader is deposed while its work runs, is elected again, waits for a voter that was restarted,
- * and is removed. Its first window ends after that wait: it must not be given back. */
+/* A leader is deposed while its work runs, is elected again, waits for a restarted voter, and is
+ * removed. Its first window ends after that wait: it must not be released. */
 static void a_removed_leader_that_waits_keeps_its_earlier_window(void **state)
 {
     (void)state;
@@ -292,7 +292,7 @@ static void a_removed_leader_that_waits_keeps_its_earlier_window(void **state)
         net, leader,
         (struct bw_message){.kind = BW_MSG_RAFT_APPEND_REPLY, .from = restarted, .term = term + 1});
     assert_int_not_equal(net_leader(net), leader);
-    net_isolate(net, third, true); /* the vote that counts is that of the restarted one */
+    net_isolate(net, third, true); /* the vote of the restarted node decides */
     while (net_leader(net) != leader) {
         net_command(net, leader, (struct bw_command){.kind = BW_COMMAND_CAMPAIGN});
         net_run(net, 5 * BW_MS);
@@ -312,19 +312,19 @@ static void a_removed_leader_that_waits_keeps_its_earlier_window(void **state)
     net_free(net);
 }
 
-/* The word of a guardian may be late: it speaks of a leadership before the last. */
-static void news_of_an_older_death_do_not_end_a_wait(void **state)
+/* A guardian's report may be late: it concerns an earlier leadership. */
+static void report_of_an_older_death_does_not_end_a_wait(void **state)
 {
     (void)state;
     struct story s = begin_with_newcomers(71);
     bw_term term = net_status(s.net, s.old).term;
-    assert_true(term > 1); /* 0 would be all terms */
+    assert_true(term > 1); /* 0 would mean all terms */
     dead(s.net, s.old, term - 1);
     assert_true(net_status(s.net, s.next).act_from > net_local(s.net, s.next, s.old_until));
     end(s);
 }
 
-/* The window of the dead is no longer there: the net is told so. */
+/* The window of the dead leader no longer exists: the net is informed. */
 static void the_death_of_the_old_leader_ends_the_wait_of_every_later_one(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void the_death_of_the_old_leader_ends_the_wait_of_every_later_one(void **
         bw_term term = net_status(net, s.old).term;
         net_crash(net, s.old);
         for (int i = 0; i < 2 && late == 0;
-             i++) { /* twice, as peers do: an append may be on its way */
+             i++) { /* twice, as peers do: an append may be in flight */
             dead(net, s.old, term);
             net_run(net, 10 * BW_MS);
         }
@@ -343,15 +343,15 @@ static void the_death_of_the_old_leader_ends_the_wait_of_every_later_one(void **
         assert_int_equal(await_another(net, s.next), 4);
         if (late > 0)
             dead(net, s.old, late == 1 ? term : 0);
-        bw_time heard = net->now;
-        while (!acts(net, 4) && net->now < heard + BW_SEC)
+        bw_time confirmed_at = net->now;
+        while (!acts(net, 4) && net->now < confirmed_at + BW_SEC)
             net_run(net, 5 * BW_MS);
         assert_true(acts(net, 4));
         net_free(net);
     }
 }
 
-/* However often the lead changes hands, no one waits for longer than a whole promise. */
+/* However often leadership changes, no node waits longer than a whole promise. */
 static void a_wait_does_not_grow_from_leader_to_leader(void **state)
 {
     (void)state;
@@ -370,8 +370,8 @@ static void a_wait_does_not_grow_from_leader_to_leader(void **state)
     end(s);
 }
 
-/* A leader that is taken out of the group while it acts has not stopped its work yet. */
-static void a_leader_removed_while_it_acts_is_waited_for(void **state)
+/* A leader that is removed from the group while it acts has not stopped its work yet. */
+static void successor_waits_for_a_leader_removed_while_it_acts(void **state)
 {
     (void)state;
     struct net *net = net_new(3, 3, 101);
@@ -392,7 +392,7 @@ static void a_leader_removed_while_it_acts_is_waited_for(void **state)
     net_free(net);
 }
 
-/* ---- anything, at random ---- */
+/* ---- random events ---- */
 
 static void heal_others(struct net *net)
 {
@@ -402,7 +402,7 @@ static void heal_others(struct net *net)
             net_isolate(net, id, true);
 }
 
-/* A paused one runs on with an expired window, as a process does after SIGCONT. */
+/* A paused node continues with an expired window, as a process does after SIGCONT. */
 static void wake(struct net *net, struct bw_rng *rng)
 {
     for (bw_node id = 1; id <= net->nodes; id++)
@@ -417,8 +417,9 @@ static void membership(struct net *net, struct bw_rng *rng, bw_node leader)
     enum bw_change_op op = (enum bw_change_op)(1 + bw_rng_below(rng, BW_CHANGE_REMOVE));
     if (op == BW_CHANGE_ADD_LEARNER && !net->node[node].up)
         net_start_as(net, node, true);
+    /* this test does not follow its work */
     if (op == BW_CHANGE_REMOVE && node == leader && acts(net, node))
-        return; /* what becomes of its work is another story */
+        return;
     net_change(net, leader, op, node, 7);
 }
 
@@ -432,22 +433,23 @@ static void trouble(struct net *net, struct bw_rng *rng)
         membership(net, rng, leader);
     } else if (which < 65) {
         net_pause(net, leader);
-        tell(net, BW_EVENT_HINT, leader);
+        net_event_all(net, BW_EVENT_HINT, leader);
     } else if (which < 80) {
+        /* the host stops the work first */
         if (acts(net, leader))
-            net->node[leader].act_until = net->now; /* the host stops the work first */
+            net->node[leader].act_until = net->now;
         net_command(net, leader, (struct bw_command){.kind = BW_COMMAND_TRANSFER, .node = node});
     } else if (which < 90 && net->node[node].up && !net->node[node].paused) {
         net_crash(net, node);
         if (bw_rng_chance(rng, 0.5))
-            tell(net, BW_EVENT_CONFIRMED_DEAD, node);
+            net_event_all(net, BW_EVENT_CONFIRMED_DEAD, node);
         net_start(net, node);
     } else if (!net->node[node].paused && net->node[node].up && !net_status(net, node).leading) {
-        tell(net, BW_EVENT_CONFIRMED_DEAD, node);
+        net_event_all(net, BW_EVENT_CONFIRMED_DEAD, node);
     }
 }
 
-static void no_two_act_whatever_happens_to_leaders_and_members(void **state)
+static void no_two_leaders_act_under_random_faults(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -473,18 +475,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wait_survives_promotion_and_removal_of_voters),
         cmocka_unit_test(a_wait_survives_a_transfer_by_the_waiting_leader),
-        cmocka_unit_test(a_wait_survives_the_leave_of_the_waiting_leader),
+        cmocka_unit_test(wait_survives_the_departure_of_the_waiting_leader),
         cmocka_unit_test(a_wait_survives_the_confirmed_death_of_the_waiting_leader),
-        cmocka_unit_test(a_waiting_leader_that_hears_of_its_own_dead_work_waits_on),
+        cmocka_unit_test(waiting_leader_still_waits_when_its_own_work_is_dead),
         cmocka_unit_test(a_wait_survives_restarts_of_the_leader_and_of_the_voters),
-        cmocka_unit_test(a_wait_travels_with_a_snapshot),
-        cmocka_unit_test(a_removed_leader_returns_when_nobody_waits_for_it),
+        cmocka_unit_test(snapshot_carries_the_waits),
+        cmocka_unit_test(removed_leader_is_readded_only_after_its_window_ended),
         cmocka_unit_test(a_removed_leader_that_waits_keeps_its_earlier_window),
-        cmocka_unit_test(news_of_an_older_death_do_not_end_a_wait),
+        cmocka_unit_test(report_of_an_older_death_does_not_end_a_wait),
         cmocka_unit_test(the_death_of_the_old_leader_ends_the_wait_of_every_later_one),
         cmocka_unit_test(a_wait_does_not_grow_from_leader_to_leader),
-        cmocka_unit_test(a_leader_removed_while_it_acts_is_waited_for),
-        cmocka_unit_test(no_two_act_whatever_happens_to_leaders_and_members),
+        cmocka_unit_test(successor_waits_for_a_leader_removed_while_it_acts),
+        cmocka_unit_test(no_two_leaders_act_under_random_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

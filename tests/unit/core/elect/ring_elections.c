@@ -1,4 +1,4 @@
-/* The four ring elections: exact message counts, exact times, and what must not go wrong. */
+/* The four ring elections: exact message counts, exact times, and faults. */
 #include "ring_pump.h"
 
 #include "core/base/rng.h"
@@ -28,8 +28,8 @@ static void chang_roberts_costs_what_the_paper_says(void **state)
         reverse[i] = 16 - i;
     struct pump *p = all_campaign(&bw_elect_ring_chang_roberts, 16, NULL, false, BW_SEC);
     assert_int_equal(pump_total(p), 31);
-    assert_int_equal(p->nodes[16].said.leader, 16);
-    assert_int_equal(p->nodes[1].said.leader, BW_NODE_NONE);
+    assert_int_equal(p->nodes[16].announced.leader, 16);
+    assert_int_equal(p->nodes[1].announced.leader, BW_NODE_NONE);
     pump_free(p);
     p = all_campaign(&bw_elect_ring_chang_roberts, 16, reverse, false, BW_SEC);
     assert_int_equal(pump_total(p), 136);
@@ -53,7 +53,7 @@ static void chang_roberts_costs_what_the_paper_says(void **state)
     assert_true(total / 400 > 54.09 - 1.6 && total / 400 < 54.09 + 1.6);
 }
 
-static void one_chang_roberts_initiator_wakes_all_and_costs_the_same(void **state)
+static void one_chang_roberts_initiator_involves_all_at_the_same_cost(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_ring_chang_roberts, 16, NULL);
@@ -62,11 +62,11 @@ static void one_chang_roberts_initiator_wakes_all_and_costs_the_same(void **stat
     pump_command(p, 3, BW_COMMAND_CAMPAIGN, BW_NODE_NONE);
     pump_run(p, BW_SEC);
     assert_int_equal(pump_total(p), 31);
-    assert_int_equal(p->nodes[16].said.leader, 16);
+    assert_int_equal(p->nodes[16].announced.leader, 16);
     pump_free(p);
 }
 
-static void hirschberg_sinclair_wins_at_the_derived_instant(void **state)
+static void hirschberg_sinclair_wins_at_the_predicted_time(void **state)
 {
     (void)state;
     struct pump *p = all_campaign(&bw_elect_ring_hirschberg_sinclair, 64, NULL, true, 400 * BW_MS);
@@ -83,7 +83,7 @@ static void hirschberg_sinclair_wins_at_the_derived_instant(void **state)
     pump_free(p);
 }
 
-static void two_laps_skip_two_dead_whoever_starts(void **state)
+static void two_laps_skip_two_dead_nodes_for_every_initiator(void **state)
 {
     (void)state;
     const struct bw_elector_ops *two[] = {&bw_elect_ring_list, &bw_elect_ring_max};
@@ -110,7 +110,7 @@ static void two_laps_skip_two_dead_whoever_starts(void **state)
     }
 }
 
-static void concurrent_initiators_pay_each_and_agree(void **state)
+static void concurrent_initiators_each_cost_two_laps_and_agree(void **state)
 {
     (void)state;
     struct pump *p = all_campaign(&bw_elect_ring_list, 5, NULL, true, 100 * BW_MS);
@@ -138,7 +138,7 @@ static void a_fresh_group_agrees_on_the_highest(void **state)
     }
 }
 
-static void priority_goes_before_the_id(void **state)
+static void ring_ranks_priority_before_id(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -163,18 +163,18 @@ static void a_suspected_leader_is_replaced_and_comes_back(void **state)
         pump_boot_all(p, false, BW_NODE_NONE);
         pump_run(p, BW_SEC);
         pump_kill(p, 5);
-        pump_tell_all(p, BW_EVENT_SUSPECT, 5);
-        assert_int_equal(p->nodes[1].said.leader, BW_NODE_NONE);
+        pump_event_all(p, BW_EVENT_SUSPECT, 5);
+        assert_int_equal(p->nodes[1].announced.leader, BW_NODE_NONE);
         pump_run(p, 2 * BW_SEC);
         assert_int_equal(pump_agreed(p), 4);
         bw_term before = p->nodes[5].durable.term;
         pump_boot(p, 5, false, BW_NODE_NONE);
         assert_true(p->nodes[5].durable.term > before);
-        pump_tell_all(p, BW_EVENT_TRUST, 5);
+        pump_event_all(p, BW_EVENT_TRUST, 5);
         pump_run(p, 4 * BW_SEC);
         assert_int_equal(pump_agreed(p), 5);
         assert_int_equal(p->nodes[4].last_loss, BW_LOSS_TAKEN);
-        assert_int_equal(p->leaders_most, 1); /* 4 gave way before 5 led */
+        assert_int_equal(p->leaders_most, 1); /* 4 stepped down before 5 led */
         pump_free(p);
     }
 }
@@ -182,7 +182,7 @@ static void a_suspected_leader_is_replaced_and_comes_back(void **state)
 static bw_node doomed;
 static struct pump *doomed_pump;
 
-/* The highest dies once its id has passed everybody and only its way home is left. */
+/* The highest node dies when its id has passed all others and only the last hop is left. */
 static bool dies_at_the_last_hop(const struct bw_message *msg)
 {
     bool last = msg->kind == BW_MSG_RING_ELECTION && msg->to == doomed && msg->ring.best == doomed;
@@ -205,7 +205,7 @@ static void a_dead_winners_id_does_not_circle(void **state)
     pump_free(p);
 }
 
-static void a_homeless_message_ends_after_one_lap(void **state)
+static void message_of_a_dead_initiator_ends_after_one_lap(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -232,7 +232,7 @@ static void an_old_rounds_announcement_changes_nothing(void **state)
     EVERY(ops)
     {
         struct pump *p = pump_new(ops, 5, NULL);
-        p->nodes[2].durable.term = 4; /* the group has seen rounds */
+        p->nodes[2].durable.term = 4; /* the group has seen rounds before */
         pump_boot_all(p, false, BW_NODE_NONE);
         pump_run(p, 500 * BW_MS);
         assert_int_equal(pump_agreed(p), 5);
@@ -240,7 +240,7 @@ static void an_old_rounds_announcement_changes_nothing(void **state)
         old.ring = (struct bw_ring_part){.initiator = 4, .best = 4, .hops = 1};
         pump_post(p, &old, p->now, false);
         pump_run(p, 501 * BW_MS);
-        assert_int_equal(p->nodes[1].said.leader, 5);
+        assert_int_equal(p->nodes[1].announced.leader, 5);
         pump_run(p, 600 * BW_MS);
         assert_int_equal(pump_agreed(p), 5);
         pump_free(p);
@@ -272,7 +272,7 @@ static void a_lost_round_is_followed_by_another(void **state)
     }
 }
 
-/* Two members whose orders differ, as while one has not yet heard of a join, pass a message to and
+/* Two members with different orders, for example before one learns of a join, pass a message to and
  * fro past its initiator. */
 static void a_message_between_two_orders_ends(void **state)
 {
@@ -294,7 +294,7 @@ static void a_message_between_two_orders_ends(void **state)
     }
 }
 
-static void a_candidate_that_hears_no_asks_no_further(void **state)
+static void candidate_stops_after_a_no(void **state)
 {
     (void)state;
     struct pump *p = pump_new(&bw_elect_ring_hirschberg_sinclair, 8, NULL);
@@ -307,7 +307,8 @@ static void a_candidate_that_hears_no_asks_no_further(void **state)
     answer.hs = (struct bw_hs_part){.value = 4, .max = 1};
     pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 5, .msg = &answer});
     pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 5, .msg = &answer});
-    assert_int_equal(p->sent[BW_MSG_HS_FROM], 2); /* twice from one side is not both sides */
+    /* two replies from one side do not count as both sides */
+    assert_int_equal(p->sent[BW_MSG_HS_FROM], 2);
     answer.kind = BW_MSG_HS_NO;
     answer.flags = 0;
     pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 3, .msg = &answer});
@@ -320,7 +321,7 @@ static bool between_sides(const struct bw_message *msg)
     return (msg->from <= 3) != (msg->to <= 3);
 }
 
-static void tell_sides(struct pump *p, enum bw_event_kind kind)
+static void detect_sides(struct pump *p, enum bw_event_kind kind)
 {
     for (bw_node id = 1; id <= 5; id++)
         for (bw_node other = 1; other <= 5; other++)
@@ -338,14 +339,14 @@ static void a_partition_has_two_leaders_and_healing_one(void **state)
         pump_boot_all(p, false, BW_NODE_NONE);
         pump_run(p, BW_SEC);
         p->lost = between_sides;
-        tell_sides(p, BW_EVENT_SUSPECT);
+        detect_sides(p, BW_EVENT_SUSPECT);
         pump_run(p, 5 * BW_SEC);
         assert_true(pump_status(p, 3).leading);
         assert_true(pump_status(p, 5).leading);
-        assert_int_equal(p->nodes[1].said.leader, 3);
-        assert_int_equal(p->nodes[4].said.leader, 5);
+        assert_int_equal(p->nodes[1].announced.leader, 3);
+        assert_int_equal(p->nodes[4].announced.leader, 5);
         p->lost = NULL;
-        tell_sides(p, BW_EVENT_TRUST);
+        detect_sides(p, BW_EVENT_TRUST);
         pump_run(p, 6 * BW_SEC);
         assert_int_equal(pump_agreed(p), 5);
         assert_false(pump_status(p, 3).leading);
@@ -362,7 +363,7 @@ static void leaders_that_never_suspected_each_other_meet(void **state)
         struct pump *p = pump_new(ops, 5, NULL);
         pump_boot_all(p, false, BW_NODE_NONE);
         pump_run(p, BW_SEC);
-        /* 1..4 took part in an election that 5 never heard of, and nobody suspects anybody. */
+        /* 1..4 ran an election of which 5 received nothing, and no node suspects another. */
         p->lost = all_lost;
         for (bw_node id = 1; id <= 4; id++) {
             struct bw_message msg = {
@@ -392,14 +393,14 @@ static void a_leader_that_stops_hands_over_at_once(void **state)
         pump_kill(p, 5);
         pump_run(p, BW_SEC + 2 * PUMP_LATENCY);
         assert_true(pump_status(p, 4).leading);
-        pump_tell_all(p, BW_EVENT_LEAVE, 5);
+        pump_event_all(p, BW_EVENT_LEAVE, 5);
         pump_run(p, 2 * BW_SEC);
         assert_int_equal(pump_agreed(p), 4);
         pump_free(p);
     }
 }
 
-static void a_resigned_leader_lets_the_next_one_lead(void **state)
+static void next_rank_leads_after_a_resignation(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -413,14 +414,15 @@ static void a_resigned_leader_lets_the_next_one_lead(void **state)
         pump_run(p, 9 * BW_SEC);
         assert_int_equal(pump_agreed(p), 4);
         for (bw_node id = 4; id >= 1; id--)
-            pump_command(p, p->nodes[1].said.leader, BW_COMMAND_RESIGN, BW_NODE_NONE),
+            pump_command(p, p->nodes[1].announced.leader, BW_COMMAND_RESIGN, BW_NODE_NONE),
                 pump_run(p, p->now + BW_SEC);
-        assert_int_not_equal(pump_agreed(p), BW_NODE_NONE); /* the last one has nobody to pass to */
+        /* the last node has no successor on the ring */
+        assert_int_not_equal(pump_agreed(p), BW_NODE_NONE);
         pump_free(p);
     }
 }
 
-static void a_transfer_reaches_a_lower_node_and_holds(void **state)
+static void transfer_to_a_lower_node_lasts(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -454,7 +456,7 @@ static void a_transfer_to_a_dead_node_ends_with_a_live_leader(void **state)
     }
 }
 
-static void a_steady_leader_speaks_once_in_ten_periods(void **state)
+static void leader_repeats_its_announcement_every_ten_periods(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -473,7 +475,7 @@ static void a_steady_leader_speaks_once_in_ten_periods(void **state)
     }
 }
 
-static void a_joiner_takes_its_place(void **state)
+static void joined_member_takes_its_place_in_the_ring(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -493,7 +495,7 @@ static void a_joiner_takes_its_place(void **state)
     }
 }
 
-static void who_joins_a_configured_order_stands_at_its_end(void **state)
+static void joined_member_is_last_in_a_configured_order(void **state)
 {
     (void)state;
     static const bw_node order[] = {3, 1, 4, 2, 6, 5};
@@ -521,7 +523,7 @@ static void who_joins_a_configured_order_stands_at_its_end(void **state)
     }
 }
 
-static void strangers_and_nonsense_are_ignored(void **state)
+static void unknown_senders_and_invalid_messages_are_ignored(void **state)
 {
     (void)state;
     const struct bw_elector_ops *ops;
@@ -566,29 +568,29 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chang_roberts_costs_what_the_paper_says),
-        cmocka_unit_test(one_chang_roberts_initiator_wakes_all_and_costs_the_same),
-        cmocka_unit_test(hirschberg_sinclair_wins_at_the_derived_instant),
-        cmocka_unit_test(two_laps_skip_two_dead_whoever_starts),
-        cmocka_unit_test(concurrent_initiators_pay_each_and_agree),
+        cmocka_unit_test(one_chang_roberts_initiator_involves_all_at_the_same_cost),
+        cmocka_unit_test(hirschberg_sinclair_wins_at_the_predicted_time),
+        cmocka_unit_test(two_laps_skip_two_dead_nodes_for_every_initiator),
+        cmocka_unit_test(concurrent_initiators_each_cost_two_laps_and_agree),
         cmocka_unit_test(a_fresh_group_agrees_on_the_highest),
-        cmocka_unit_test(priority_goes_before_the_id),
+        cmocka_unit_test(ring_ranks_priority_before_id),
         cmocka_unit_test(a_suspected_leader_is_replaced_and_comes_back),
         cmocka_unit_test(a_dead_winners_id_does_not_circle),
-        cmocka_unit_test(a_homeless_message_ends_after_one_lap),
+        cmocka_unit_test(message_of_a_dead_initiator_ends_after_one_lap),
         cmocka_unit_test(an_old_rounds_announcement_changes_nothing),
         cmocka_unit_test(a_message_between_two_orders_ends),
-        cmocka_unit_test(a_candidate_that_hears_no_asks_no_further),
+        cmocka_unit_test(candidate_stops_after_a_no),
         cmocka_unit_test(a_lost_round_is_followed_by_another),
         cmocka_unit_test(a_partition_has_two_leaders_and_healing_one),
         cmocka_unit_test(leaders_that_never_suspected_each_other_meet),
         cmocka_unit_test(a_leader_that_stops_hands_over_at_once),
-        cmocka_unit_test(a_resigned_leader_lets_the_next_one_lead),
-        cmocka_unit_test(a_transfer_reaches_a_lower_node_and_holds),
+        cmocka_unit_test(next_rank_leads_after_a_resignation),
+        cmocka_unit_test(transfer_to_a_lower_node_lasts),
         cmocka_unit_test(a_transfer_to_a_dead_node_ends_with_a_live_leader),
-        cmocka_unit_test(a_steady_leader_speaks_once_in_ten_periods),
-        cmocka_unit_test(a_joiner_takes_its_place),
-        cmocka_unit_test(who_joins_a_configured_order_stands_at_its_end),
-        cmocka_unit_test(strangers_and_nonsense_are_ignored),
+        cmocka_unit_test(leader_repeats_its_announcement_every_ten_periods),
+        cmocka_unit_test(joined_member_takes_its_place_in_the_ring),
+        cmocka_unit_test(joined_member_is_last_in_a_configured_order),
+        cmocka_unit_test(unknown_senders_and_invalid_messages_are_ignored),
         cmocka_unit_test(a_wrong_order_is_refused),
     };
     return cmocka_run_group_tests_name("ring_elections", tests, NULL, NULL);

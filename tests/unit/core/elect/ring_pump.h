@@ -1,8 +1,8 @@
-/* A small world for electors under test: fixed latency, first in first out, virtual time. It runs
- * N instances of one algorithm, ids 1..N, counts messages by kind, tells of failed sends to dead
- * nodes, and keeps what each made durable. No losses but those a test asks for. */
-#ifndef BW_TESTS_RING_PUMP_H
-#define BW_TESTS_RING_PUMP_H
+/* A small world for electors under test: fixed latency, first in first out, virtual time. It runs N
+ * instances of one algorithm with ids 1..N, counts messages by kind, reports failed sends to dead
+ * nodes, and keeps each node's durable record. Messages are lost only if a test asks for it. */
+#ifndef BW_TESTS_UNIT_CORE_ELECT_RING_PUMP_H
+#define BW_TESTS_UNIT_CORE_ELECT_RING_PUMP_H
 
 #include "core/elect/elector.h"
 
@@ -16,7 +16,7 @@
 
 struct pump_message {
     bw_time at;
-    bool failed; /* comes back as SEND_FAILED */
+    bool failed; /* returns as SEND_FAILED */
     struct bw_message msg;
     bw_node list[PUMP_NODES];
 };
@@ -25,8 +25,8 @@ struct pump_node {
     void *memory;
     bool dead;
     struct bw_durable durable;
-    struct bw_announcement said; /* last announcement */
-    bw_time led_at;              /* when it last became leader */
+    struct bw_announcement announced; /* last announcement */
+    bw_time led_at;                   /* when it last became leader */
     uint32_t announcements, losses;
     enum bw_loss last_loss;
 };
@@ -38,11 +38,11 @@ struct pump {
     bw_time now;
     struct pump_node nodes[PUMP_NODES + 1];
     struct bw_member members[PUMP_NODES];
-    struct pump_message *flight; /* a ring buffer: the latency is fixed, so it is in order */
+    struct pump_message *flight; /* a ring buffer; in order, because the latency is fixed */
     uint32_t first, pending;
     uint64_t sent[BW_MSG_COUNT], delivered, failed, elections;
-    uint32_t leaders_most;                      /* at once, by their own word */
-    bool (*lost)(const struct bw_message *msg); /* or NULL */
+    uint32_t leaders_most; /* maximum number of simultaneous leaders, by their own announcements */
+    bool (*lost)(const struct bw_message *msg); /* decides which messages are lost; NULL: none */
     struct bw_actions actions;
 };
 
@@ -80,20 +80,20 @@ static inline void pump_send(struct pump *p, const struct bw_message *msg)
     pump_post(p, msg, p->now + PUMP_LATENCY, false);
 }
 
-static inline void pump_hear(struct pump *p, bw_node self, const struct bw_announcement *a)
+static inline void pump_receive(struct pump *p, bw_node self, const struct bw_announcement *a)
 {
     struct pump_node *node = &p->nodes[self];
-    if (a->leader == self && node->said.leader != self)
+    if (a->leader == self && node->announced.leader != self)
         node->led_at = p->now;
     if (a->reason != BW_LOSS_NONE) {
         node->losses++;
         node->last_loss = a->reason;
     }
-    node->said = *a;
+    node->announced = *a;
     node->announcements++;
     uint32_t leaders = 0;
     for (bw_node id = 1; id <= p->count; id++)
-        leaders += !p->nodes[id].dead && p->nodes[id].said.leader == id;
+        leaders += !p->nodes[id].dead && p->nodes[id].announced.leader == id;
     if (leaders > p->leaders_most)
         p->leaders_most = leaders;
 }
@@ -107,7 +107,7 @@ static inline void pump_carry_out(struct pump *p, bw_node self)
         else if (action->kind == BW_ACTION_SEND)
             pump_send(p, &action->msg);
         else if (action->kind == BW_ACTION_ANNOUNCE)
-            pump_hear(p, self, &action->announce);
+            pump_receive(p, self, &action->announce);
         else if (action->kind == BW_ACTION_TRACE && action->trace.code == BW_TRACE_ELECTION)
             p->elections++;
     }
@@ -122,13 +122,13 @@ static inline void pump_boot(struct pump *p, bw_node id, bool passive, bw_node l
     free(node->memory);
     node->memory = malloc(p->ops->bytes(&config));
     node->dead = false;
-    node->said = (struct bw_announcement){0};
+    node->announced = (struct bw_announcement){0};
     assert_int_equal(p->ops->init(node->memory, &config), 0);
     struct bw_start start = {.durable = node->durable, .leader = leader, .passive = passive};
     pump_step(p, id, (struct bw_event){.kind = BW_EVENT_START, .start = &start});
 }
 
-/* `order` is borrowed for good; NULL: by id. Nobody is started yet. */
+/* `order` is borrowed for the lifetime of the pump; NULL: by id. No node is started yet. */
 static inline struct pump *pump_new(const struct bw_elector_ops *ops, uint32_t count,
                                     const bw_node *order)
 {
@@ -167,8 +167,8 @@ static inline void pump_command(struct pump *p, bw_node id, enum bw_command_kind
               (struct bw_event){.kind = BW_EVENT_COMMAND, .command = {.kind = kind, .node = node}});
 }
 
-/* Tells every live node but `about` itself. */
-static inline void pump_tell_all(struct pump *p, enum bw_event_kind kind, bw_node about)
+/* Sends the event to every live node except `about`. */
+static inline void pump_event_all(struct pump *p, enum bw_event_kind kind, bw_node about)
 {
     for (bw_node id = 1; id <= p->count; id++)
         if (id != about && !p->nodes[id].dead && p->nodes[id].memory)
@@ -222,7 +222,7 @@ static inline bw_node pump_due(const struct pump *p, bw_time *at)
     return who;
 }
 
-/* Runs until `until`; messages go before timers of the same instant. */
+/* Runs until `until`; at the same instant, messages come before timers. */
 static inline void pump_run(struct pump *p, bw_time until)
 {
     for (;;) {
@@ -240,16 +240,16 @@ static inline void pump_run(struct pump *p, bw_time until)
     p->now = until;
 }
 
-/* Whom all live nodes name, or none. */
+/* The leader that all live nodes name, or none. */
 static inline bw_node pump_agreed(const struct pump *p)
 {
     bw_node leader = BW_NODE_NONE;
     for (bw_node id = 1; id <= p->count; id++) {
         if (p->nodes[id].dead || !p->nodes[id].memory)
             continue;
-        if (leader && p->nodes[id].said.leader != leader)
+        if (leader && p->nodes[id].announced.leader != leader)
             return BW_NODE_NONE;
-        leader = p->nodes[id].said.leader;
+        leader = p->nodes[id].announced.leader;
     }
     return leader;
 }

@@ -1,4 +1,5 @@
-/* The sequential recipe: the lowest leads, everybody else watches exactly one. */
+/* The sequential-node recipe: the lowest number leads, each other candidate watches exactly one
+ * entry. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
@@ -23,7 +24,7 @@ static void the_lowest_number_leads(void **state)
     assert_int_equal(self.watch.number, 0);
 }
 
-static void the_others_watch_their_predecessor_and_nobody_else(void **state)
+static void each_candidate_watches_only_its_predecessor(void **state)
 {
     (void)state;
     struct bw_sequence self = contender(9);
@@ -50,7 +51,7 @@ static void a_vanished_predecessor_means_list_again_not_lead(void **state)
     assert_int_equal(self.verdict, BW_SEQUENCE_LEAD);
 }
 
-static void without_an_own_entry_everything_is_lost(void **state)
+static void candidate_is_gone_when_its_entry_is_missing(void **state)
 {
     (void)state;
     struct bw_sequence self = contender(8);
@@ -72,14 +73,33 @@ static void a_list_out_of_order_decides_nothing(void **state)
     assert_int_equal(bw_sequence_listed(&self, twice, 2), BW_EINVAL);
 }
 
+static void departures_are_ignored_unless_they_were_watched(void **state)
+{
+    (void)state;
+    struct bw_sequence s;
+    static const struct bw_sequence_entry list[] = {{.number = 3}, {.number = 5}, {.number = 9}};
+    bw_sequence_init(&s, 9);
+    assert_false(bw_sequence_vanished(&s, 5)); /* nothing is watched yet */
+    assert_int_equal(s.verdict, BW_SEQUENCE_LIST);
+    assert_int_equal(bw_sequence_listed(&s, list, 3), 0);
+    assert_false(bw_sequence_vanished(&s, 3)); /* not the predecessor */
+    assert_int_equal(s.verdict, BW_SEQUENCE_WATCH);
+    assert_true(bw_sequence_vanished(&s, 5));
+    bw_sequence_init(&s, 3);
+    assert_int_equal(bw_sequence_listed(&s, list, 3), 0);
+    assert_false(bw_sequence_vanished(&s, 0)); /* a leader watches nothing */
+    assert_int_equal(s.verdict, BW_SEQUENCE_LEAD);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_lowest_number_leads),
-        cmocka_unit_test(the_others_watch_their_predecessor_and_nobody_else),
+        cmocka_unit_test(each_candidate_watches_only_its_predecessor),
         cmocka_unit_test(a_vanished_predecessor_means_list_again_not_lead),
-        cmocka_unit_test(without_an_own_entry_everything_is_lost),
+        cmocka_unit_test(candidate_is_gone_when_its_entry_is_missing),
         cmocka_unit_test(a_list_out_of_order_decides_nothing),
+        cmocka_unit_test(departures_are_ignored_unless_they_were_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The guardian's decisions: work runs only before its deadline, is dead before anything is
- * released, and a kill is never taken back. */
+/* Decisions of the guardian: work runs only before its deadline, is dead before anything is
+ * released, and a kill is never cancelled. */
 #include "unit/unit.h"
 
 #include "core/base/rng.h"
@@ -67,7 +67,7 @@ static void work_starts_only_when_armed_and_in_time(void **state)
     assert_true(did(&s, BW_GUARDIAN_DO_CONFIRM));
 }
 
-static void the_deadline_kills_whoever_sleeps(void **state)
+static void deadline_kills_the_work_when_the_supervisor_is_silent(void **state)
 {
     struct story s;
     (void)state;
@@ -79,10 +79,10 @@ static void the_deadline_kills_whoever_sleeps(void **state)
     assert_false(did(&s, BW_GUARDIAN_DO_CONFIRM));
     happens(&s, BW_GUARDIAN_EMPTY, 10 * BW_SEC + BW_MS);
     assert_true(did(&s, BW_GUARDIAN_DO_CONFIRM));
-    assert_false(did(&s, BW_GUARDIAN_DO_RELEASE)); /* that is the supervisor's */
+    assert_false(did(&s, BW_GUARDIAN_DO_RELEASE)); /* the supervisor's task */
 }
 
-static void a_renewal_moves_the_deadline_on(void **state)
+static void repeated_arm_moves_the_deadline(void **state)
 {
     struct story s;
     (void)state;
@@ -93,7 +93,7 @@ static void a_renewal_moves_the_deadline_on(void **state)
     assert_int_equal(bw_guardian_deadline(&s.core), 13 * BW_SEC);
 }
 
-static void a_work_told_to_end_gets_no_more_time_by_renewals(void **state)
+static void renewal_gives_no_more_time_to_ending_work(void **state)
 {
     struct story s;
     (void)state;
@@ -106,7 +106,7 @@ static void a_work_told_to_end_gets_no_more_time_by_renewals(void **state)
     assert_true(did(&s, BW_GUARDIAN_DO_KILL));
 }
 
-static void a_dead_supervisor_means_kill_confirm_release_exit(void **state)
+static void guardian_kills_releases_and_exits_when_the_supervisor_dies(void **state)
 {
     struct story s;
     (void)state;
@@ -121,7 +121,7 @@ static void a_dead_supervisor_means_kill_confirm_release_exit(void **state)
     assert_int_equal(s.did.token, 7);
 }
 
-static void what_cannot_die_is_reported_and_never_released(void **state)
+static void unkillable_work_is_reported_and_never_released(void **state)
 {
     struct story s;
     bool reported = false;
@@ -140,13 +140,13 @@ static void what_cannot_die_is_reported_and_never_released(void **state)
     assert_true(reported);
 }
 
-static void the_end_of_the_first_process_is_not_the_end_of_the_work(void **state)
+static void exit_of_the_first_process_does_not_end_the_work(void **state)
 {
     struct story s;
     (void)state;
     running(&s);
     happens(&s, BW_GUARDIAN_EXITED, 3 * BW_SEC);
-    assert_true(did(&s, BW_GUARDIAN_DO_SIGNAL)); /* the rest is asked to end */
+    assert_true(did(&s, BW_GUARDIAN_DO_SIGNAL)); /* the remaining processes get SIGTERM */
     assert_false(did(&s, BW_GUARDIAN_DO_CONFIRM));
     assert_int_equal(bw_guardian_deadline(&s.core), 5 * BW_SEC);
     happens(&s, BW_GUARDIAN_EMPTY, 3 * BW_SEC + BW_MS);
@@ -158,7 +158,7 @@ static void a_dismissed_guardian_is_ready_for_the_next_leadership(void **state)
     struct story s;
     (void)state;
     running(&s);
-    happens(&s, BW_GUARDIAN_DISMISS, 2 * BW_SEC); /* not while the work runs */
+    happens(&s, BW_GUARDIAN_DISMISS, 2 * BW_SEC); /* ignored while the work runs */
     assert_int_equal(s.did.count, 0);
     happens(&s, BW_GUARDIAN_EXITED, 3 * BW_SEC);
     happens(&s, BW_GUARDIAN_EMPTY, 3 * BW_SEC);
@@ -170,7 +170,7 @@ static void a_dismissed_guardian_is_ready_for_the_next_leadership(void **state)
     assert_true(did(&s, BW_GUARDIAN_DO_SPAWN));
 }
 
-static void a_supervisor_that_dies_after_the_work_leaves_the_release_to_the_guardian(void **state)
+static void guardian_releases_when_the_supervisor_dies_after_the_work(void **state)
 {
     struct story s;
     (void)state;
@@ -182,18 +182,18 @@ static void a_supervisor_that_dies_after_the_work_leaves_the_release_to_the_guar
     assert_true(did(&s, BW_GUARDIAN_DO_EXIT));
 }
 
-static void a_guardian_with_last_words_says_them_three_times_and_ends(void **state)
+static void guardian_sends_the_death_notice_three_times_and_exits(void **state)
 {
     struct story s;
     (void)state;
     running(&s);
-    happens(&s, BW_GUARDIAN_WORDS, BW_SEC);
+    happens(&s, BW_GUARDIAN_NOTICE, BW_SEC);
     assert_int_equal(s.did.count, 0);
     happens(&s, BW_GUARDIAN_GONE, 2 * BW_SEC);
-    assert_false(did(&s, BW_GUARDIAN_DO_SPEAK)); /* killed is not yet dead */
+    assert_false(did(&s, BW_GUARDIAN_DO_SEND_NOTICE)); /* killed is not yet dead */
     happens(&s, BW_GUARDIAN_EMPTY, 2 * BW_SEC + BW_MS);
     assert_true(did(&s, BW_GUARDIAN_DO_RELEASE));
-    assert_true(did(&s, BW_GUARDIAN_DO_SPEAK));
+    assert_true(did(&s, BW_GUARDIAN_DO_SEND_NOTICE));
     for (unsigned times = 2; times <= 3; times++) {
         assert_false(did(&s, BW_GUARDIAN_DO_EXIT));
         bw_time next = bw_guardian_deadline(&s.core);
@@ -201,34 +201,35 @@ static void a_guardian_with_last_words_says_them_three_times_and_ends(void **sta
         happens(&s, BW_GUARDIAN_TIMER, next - 1);
         assert_int_equal(s.did.count, 0);
         happens(&s, BW_GUARDIAN_TIMER, next);
-        assert_true(did(&s, BW_GUARDIAN_DO_SPEAK));
+        assert_true(did(&s, BW_GUARDIAN_DO_SEND_NOTICE));
     }
     assert_true(did(&s, BW_GUARDIAN_DO_EXIT));
 }
 
-static void last_words_are_for_a_supervisor_that_is_gone_and_for_its_last_leadership(void **state)
+static void death_notice_is_sent_only_for_the_last_leadership_of_a_dead_supervisor(void **state)
 {
     struct story s;
     (void)state;
     running(&s);
-    happens(&s, BW_GUARDIAN_WORDS, BW_SEC);
+    happens(&s, BW_GUARDIAN_NOTICE, BW_SEC);
     happens(&s, BW_GUARDIAN_KILL, 2 * BW_SEC);
     happens(&s, BW_GUARDIAN_EMPTY, 2 * BW_SEC);
-    assert_int_equal(s.did.count, 1); /* the supervisor lives and is told; nobody else is */
+    assert_int_equal(s.did.count, 1); /* only the running supervisor gets a report */
     assert_int_equal(s.did.at[0], BW_GUARDIAN_DO_CONFIRM);
     happens(&s, BW_GUARDIAN_DISMISS, 3 * BW_SEC);
     struct bw_guardian_event arm = {.kind = BW_GUARDIAN_ARM, .token = 8, .at = 9 * BW_SEC};
     bw_guardian_step(&s.core, &arm, &s.did);
-    happens(&s, BW_GUARDIAN_WORDS, 4 * BW_SEC); /* late, and of the leadership before */
+    happens(&s, BW_GUARDIAN_NOTICE, 4 * BW_SEC); /* late, and of the previous leadership */
     happens(&s, BW_GUARDIAN_GONE, 4 * BW_SEC);
     assert_true(did(&s, BW_GUARDIAN_DO_RELEASE));
-    assert_false(did(&s, BW_GUARDIAN_DO_SPEAK));
+    assert_false(did(&s, BW_GUARDIAN_DO_SEND_NOTICE));
     assert_true(did(&s, BW_GUARDIAN_DO_EXIT));
 }
 
-/* Any events in any order: nothing is spawned at or after the deadline, nothing is confirmed or
- * released or said while something may run, and whoever is told of GONE ends once all is empty. */
-static void no_order_of_events_breaks_the_rules(void **state)
+/* Any events in any order: nothing is spawned at or after the deadline. Nothing is confirmed,
+ * released or sent while work may run. After GONE the guardian exits once the containment is
+ * empty. */
+static void random_event_orders_never_break_the_guarantees(void **state)
 {
     struct bw_rng rng;
     (void)state;
@@ -253,8 +254,8 @@ static void no_order_of_events_breaks_the_rules(void **state)
             assert_false(alive && did(&s, BW_GUARDIAN_DO_CONFIRM));
             assert_false(alive && did(&s, BW_GUARDIAN_DO_RELEASE));
             assert_false(alive && did(&s, BW_GUARDIAN_DO_EXIT));
-            assert_false(alive && did(&s, BW_GUARDIAN_DO_SPEAK));
-            assert_false(!s.core.gone && did(&s, BW_GUARDIAN_DO_SPEAK));
+            assert_false(alive && did(&s, BW_GUARDIAN_DO_SEND_NOTICE));
+            assert_false(!s.core.gone && did(&s, BW_GUARDIAN_DO_SEND_NOTICE));
             assert_false(did(&s, BW_GUARDIAN_DO_SPAWN) && now >= deadline);
             alive = alive || did(&s, BW_GUARDIAN_DO_SPAWN);
             if (did(&s, BW_GUARDIAN_DO_EXIT))
@@ -263,21 +264,77 @@ static void no_order_of_events_breaks_the_rules(void **state)
     }
 }
 
+static void work_that_could_not_be_started_is_dead(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_GUARDIAN_FAILED, 0);
+    assert_int_equal(s.did.count, 0);
+    running(&s);
+    happens(&s, BW_GUARDIAN_FAILED, 2);
+    assert_true(did(&s, BW_GUARDIAN_DO_CONFIRM));
+    assert_int_equal(s.core.state, BW_GUARDIAN_DEAD);
+}
+
+static void nothing_is_armed_or_noticed_without_a_token(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    struct bw_guardian_event event = {.kind = BW_GUARDIAN_ARM, .at = 10 * BW_SEC};
+    bw_guardian_step(&s.core, &event, &s.did);
+    assert_int_equal(s.core.state, BW_GUARDIAN_IDLE);
+    event.kind = BW_GUARDIAN_NOTICE;
+    bw_guardian_step(&s.core, &event, &s.did);
+    assert_false(s.core.has_notice);
+}
+
+static void early_timers_and_signals_without_work_do_nothing(void **state)
+{
+    (void)state;
+    struct story s;
+    begin(&s);
+    happens(&s, BW_GUARDIAN_SIGNAL, 0);
+    assert_int_equal(s.did.count, 0);
+    happens(&s, BW_GUARDIAN_ARM, 0);
+    happens(&s, BW_GUARDIAN_TIMER, 10 * BW_SEC - 1);
+    assert_int_equal(s.core.state, BW_GUARDIAN_ARMED);
+    happens(&s, BW_GUARDIAN_TIMER, 10 * BW_SEC);
+    assert_int_equal(s.core.state, BW_GUARDIAN_DEAD);
+    running(&s);
+    happens(&s, BW_GUARDIAN_SIGNAL, 2);
+    assert_true(did(&s, BW_GUARDIAN_DO_SIGNAL));
+    assert_int_equal(s.did.signal, SIGTERM);
+}
+
+static void every_state_has_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(bw_guardian_state_name(BW_GUARDIAN_IDLE), "idle");
+    assert_string_equal(bw_guardian_state_name(BW_GUARDIAN_NOTIFYING), "notifying");
+    assert_string_equal(bw_guardian_state_name((enum bw_guardian_state)99), "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_starts_only_when_armed_and_in_time),
-        cmocka_unit_test(the_deadline_kills_whoever_sleeps),
-        cmocka_unit_test(a_renewal_moves_the_deadline_on),
-        cmocka_unit_test(a_work_told_to_end_gets_no_more_time_by_renewals),
-        cmocka_unit_test(a_dead_supervisor_means_kill_confirm_release_exit),
-        cmocka_unit_test(what_cannot_die_is_reported_and_never_released),
-        cmocka_unit_test(the_end_of_the_first_process_is_not_the_end_of_the_work),
+        cmocka_unit_test(deadline_kills_the_work_when_the_supervisor_is_silent),
+        cmocka_unit_test(repeated_arm_moves_the_deadline),
+        cmocka_unit_test(renewal_gives_no_more_time_to_ending_work),
+        cmocka_unit_test(guardian_kills_releases_and_exits_when_the_supervisor_dies),
+        cmocka_unit_test(unkillable_work_is_reported_and_never_released),
+        cmocka_unit_test(exit_of_the_first_process_does_not_end_the_work),
         cmocka_unit_test(a_dismissed_guardian_is_ready_for_the_next_leadership),
-        cmocka_unit_test(a_supervisor_that_dies_after_the_work_leaves_the_release_to_the_guardian),
-        cmocka_unit_test(a_guardian_with_last_words_says_them_three_times_and_ends),
-        cmocka_unit_test(last_words_are_for_a_supervisor_that_is_gone_and_for_its_last_leadership),
-        cmocka_unit_test(no_order_of_events_breaks_the_rules),
+        cmocka_unit_test(guardian_releases_when_the_supervisor_dies_after_the_work),
+        cmocka_unit_test(guardian_sends_the_death_notice_three_times_and_exits),
+        cmocka_unit_test(death_notice_is_sent_only_for_the_last_leadership_of_a_dead_supervisor),
+        cmocka_unit_test(random_event_orders_never_break_the_guarantees),
+        cmocka_unit_test(work_that_could_not_be_started_is_dead),
+        cmocka_unit_test(nothing_is_armed_or_noticed_without_a_token),
+        cmocka_unit_test(early_timers_and_signals_without_work_do_nothing),
+        cmocka_unit_test(every_state_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

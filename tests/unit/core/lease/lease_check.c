@@ -1,4 +1,4 @@
-/* Leases that keep their promise and leases that do not, told apart. */
+/* The simulator's lease check accepts correct leases and rejects incorrect ones. */
 #include "unit/unit.h"
 
 #include "sim/checks/lease_check.h"
@@ -20,7 +20,7 @@ static bool found(void)
     return bw_lease_check_violation(&check, &at) != NULL;
 }
 
-static void one_that_ends_after_its_ttl_on_the_fastest_clock_is_right(void **state)
+static void lease_that_expires_after_its_ttl_on_the_fastest_clock_is_correct(void **state)
 {
     (void)state;
     bw_lease_check_renewed(&check, BW_SEC + BW_MS, 1, BW_SEC, BW_SEC);
@@ -32,7 +32,7 @@ static void one_that_ends_after_its_ttl_on_the_fastest_clock_is_right(void **sta
     assert_true(found());
 }
 
-static void a_renewal_binds_from_its_sending_even_if_the_answer_is_late(void **state)
+static void renewal_counts_from_sending_when_the_answer_is_late(void **state)
 {
     (void)state;
     bw_lease_check_renewed(&check, BW_MS, 1, BW_SEC, 0);
@@ -42,7 +42,7 @@ static void a_renewal_binds_from_its_sending_even_if_the_answer_is_late(void **s
     assert_true(found());
 }
 
-static void one_whose_client_gave_it_up_may_end_at_once(void **state)
+static void released_lease_may_end_at_once(void **state)
 {
     (void)state;
     bw_lease_check_renewed(&check, BW_MS, 1, BW_SEC, 0);
@@ -51,7 +51,7 @@ static void one_whose_client_gave_it_up_may_end_at_once(void **state)
     assert_false(found());
 }
 
-static void two_may_not_act_for_one_election_at_one_instant(void **state)
+static void two_holders_acting_at_one_instant_are_rejected(void **state)
 {
     (void)state;
     bw_lease_check_acts(&check, 10, 1, 0, 5, (struct bw_act_window){10, 100});
@@ -63,7 +63,7 @@ static void two_may_not_act_for_one_election_at_one_instant(void **state)
     assert_true(found());
 }
 
-static void one_that_let_go_makes_room(void **state)
+static void released_lease_allows_a_successor(void **state)
 {
     (void)state;
     bw_lease_check_acts(&check, 10, 1, 0, 5, (struct bw_act_window){10, 100});
@@ -85,11 +85,12 @@ static void tokens_of_successive_holders_only_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(one_that_ends_after_its_ttl_on_the_fastest_clock_is_right, set_up),
-        cmocka_unit_test_setup(a_renewal_binds_from_its_sending_even_if_the_answer_is_late, set_up),
-        cmocka_unit_test_setup(one_whose_client_gave_it_up_may_end_at_once, set_up),
-        cmocka_unit_test_setup(two_may_not_act_for_one_election_at_one_instant, set_up),
-        cmocka_unit_test_setup(one_that_let_go_makes_room, set_up),
+        cmocka_unit_test_setup(lease_that_expires_after_its_ttl_on_the_fastest_clock_is_correct,
+                               set_up),
+        cmocka_unit_test_setup(renewal_counts_from_sending_when_the_answer_is_late, set_up),
+        cmocka_unit_test_setup(released_lease_may_end_at_once, set_up),
+        cmocka_unit_test_setup(two_holders_acting_at_one_instant_are_rejected, set_up),
+        cmocka_unit_test_setup(released_lease_allows_a_successor, set_up),
         cmocka_unit_test_setup(tokens_of_successive_holders_only_grow, set_up),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

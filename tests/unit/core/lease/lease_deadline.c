@@ -1,5 +1,5 @@
-/* A holder's deadlines: never late on any pair of clocks, and terms that leave no time are refused
- * by name. */
+/* A holder's deadlines: never late for any pair of clocks. Terms that leave too little time are
+ * refused with the rule's name. */
 #include "unit/unit.h"
 
 #include "core/base/limits.h"
@@ -19,8 +19,8 @@ static void ten_seconds_at_one_percent_are_9_80198_seconds(void **state)
     assert_int_equal(bw_lease_span(0, 10000), 0);
 }
 
-/* Span on the holder's clock, T on the granter's: whatever the two rates are, the holder's span
- * must be over first. Compared as fractions, so that no rounding can hide anything. */
+/* The holder counts `span` on its clock, the granter T on its own. Whatever the two rates, the
+ * holder's span must end first. Fractions are compared, so that rounding hides nothing. */
 static void no_pair_of_clock_rates_lets_the_holder_outlive_the_granter(void **state)
 {
     (void)state;
@@ -36,7 +36,7 @@ static void no_pair_of_clock_rates_lets_the_holder_outlive_the_granter(void **st
     }
 }
 
-static void the_usual_terms_give_the_textbook_schedule(void **state)
+static void default_terms_give_the_expected_schedule(void **state)
 {
     (void)state;
     struct bw_lease_schedule plan;
@@ -49,7 +49,7 @@ static void the_usual_terms_give_the_textbook_schedule(void **state)
     assert_int_equal(plan.kill, 109751980198);
 }
 
-static void slow_work_is_told_to_end_earlier(void **state)
+static void long_kill_time_moves_sigterm_earlier(void **state)
 {
     (void)state;
     struct bw_lease_terms terms = usual;
@@ -61,7 +61,7 @@ static void slow_work_is_told_to_end_earlier(void **state)
     assert_int_equal(plan.kill - plan.term, 4 * BW_SEC);
 }
 
-static void every_accepted_schedule_runs_in_order_and_leaves_the_kill_time(void **state)
+static void accepted_schedules_are_ordered_and_leave_the_kill_time(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -86,7 +86,7 @@ static void every_accepted_schedule_runs_in_order_and_leaves_the_kill_time(void 
     assert_true(accepted > 10000);
 }
 
-static void a_ttl_too_short_for_the_kill_time_is_refused_by_its_inequality(void **state)
+static void ttl_too_short_for_the_kill_time_violates_kill_time_rule(void **state)
 {
     (void)state;
     struct bw_lease_terms terms = usual;
@@ -99,9 +99,9 @@ static void a_ttl_too_short_for_the_kill_time_is_refused_by_its_inequality(void 
     assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_KILL_TIME);
 }
 
-/* Sending at wall clock w writes w + T down. The true time was then at most w + u, and the slowest
- * clock that keeps to the drift lets the window last at most end / (1 - rho). */
-static void no_clock_within_its_bound_lets_the_holder_outlive_the_end_it_wrote_down(void **state)
+/* A request sent at wall clock w publishes w + T. True time was then at most w + u. The slowest
+ * clock within the drift bound makes the window last at most end / (1 - rho). */
+static void holder_never_outlives_its_published_end_within_the_clock_bound(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -123,7 +123,7 @@ static void no_clock_within_its_bound_lets_the_holder_outlive_the_end_it_wrote_d
     assert_true(accepted > 10000);
 }
 
-static void a_ttl_too_short_for_the_clocks_bound_is_refused_by_its_inequality(void **state)
+static void ttl_too_short_for_the_clock_bound_violates_clock_rule(void **state)
 {
     (void)state;
     struct bw_lease_terms terms = usual;
@@ -204,22 +204,50 @@ static void the_worst_gap_is_a_sum_that_cannot_overflow(void **state)
     assert_int_equal(bw_lease_gap_by_detector(UINT32_MAX, BW_TIME_NEVER, 1), BW_TIME_NEVER);
 }
 
+static void negative_spans_are_refused(void **state)
+{
+    (void)state;
+    struct bw_lease_terms terms = {.ttl_ns = 10 * BW_SEC};
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_NONE);
+    terms.kill_after_ns = -1;
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_SPANS);
+    terms.kill_after_ns = 0;
+    terms.margin_ns = -1;
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_SPANS);
+    terms.margin_ns = 0;
+    terms.uncertainty_ns = -1;
+    assert_int_equal(bw_lease_check(&terms), BW_LEASE_RULE_SPANS);
+}
+
+static void the_least_ttl_lies_between_a_millisecond_and_a_year(void **state)
+{
+    (void)state;
+    struct bw_lease_terms terms = {0};
+    assert_int_equal(bw_lease_ttl_least(&terms), BW_MS);
+    terms.kill_after_ns = BW_LEASE_TTL_MAX / 2;
+    assert_int_equal(bw_lease_ttl_least(&terms), BW_LEASE_TTL_MAX);
+    terms.kill_after_ns++; /* the next millisecond is past the longest TTL */
+    assert_int_equal(bw_lease_ttl_least(&terms), BW_TIME_NEVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_seconds_at_one_percent_are_9_80198_seconds),
         cmocka_unit_test(no_pair_of_clock_rates_lets_the_holder_outlive_the_granter),
-        cmocka_unit_test(the_usual_terms_give_the_textbook_schedule),
-        cmocka_unit_test(slow_work_is_told_to_end_earlier),
-        cmocka_unit_test(every_accepted_schedule_runs_in_order_and_leaves_the_kill_time),
-        cmocka_unit_test(a_ttl_too_short_for_the_kill_time_is_refused_by_its_inequality),
-        cmocka_unit_test(no_clock_within_its_bound_lets_the_holder_outlive_the_end_it_wrote_down),
-        cmocka_unit_test(a_ttl_too_short_for_the_clocks_bound_is_refused_by_its_inequality),
+        cmocka_unit_test(default_terms_give_the_expected_schedule),
+        cmocka_unit_test(long_kill_time_moves_sigterm_earlier),
+        cmocka_unit_test(accepted_schedules_are_ordered_and_leave_the_kill_time),
+        cmocka_unit_test(ttl_too_short_for_the_kill_time_violates_kill_time_rule),
+        cmocka_unit_test(holder_never_outlives_its_published_end_within_the_clock_bound),
+        cmocka_unit_test(ttl_too_short_for_the_clock_bound_violates_clock_rule),
         cmocka_unit_test(zero_negative_and_endless_ttls_are_refused),
         cmocka_unit_test(every_rule_has_a_text_and_no_rule_has_none),
         cmocka_unit_test(the_least_ttl_is_accepted_and_one_millisecond_less_is_not),
         cmocka_unit_test(no_ttl_is_long_enough_for_a_kill_time_of_a_year_or_a_third_of_drift),
         cmocka_unit_test(the_worst_gap_is_a_sum_that_cannot_overflow),
+        cmocka_unit_test(negative_spans_are_refused),
+        cmocka_unit_test(the_least_ttl_lies_between_a_millisecond_and_a_year),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
-/* The lease elector against a store played by the test: stories first, then candidates under random
- * delays, losses, pauses and store outages, where no two may ever hold the work at once. */
+/* The lease elector with a store played by the test. First single stories, then candidates under
+ * random delays, losses, pauses and store outages: never do two run their work at once. */
 #include "lease_story.h"
 
 #include "core/base/rng.h"
 
-/* Until it leads: reads a free record, asks, is granted 40 ms later. */
+/* Becomes leader: reads a free record, acquires, is granted 40 ms later. */
 static bw_time lead_with(struct story *s, struct bw_lease_config config)
 {
     begin_with(s, config);
@@ -24,7 +24,7 @@ static bw_time lead(struct story *s)
     return lead_with(s, config_for("a", 7));
 }
 
-static void a_free_lease_is_taken_and_counts_from_sending(void **state)
+static void free_lease_is_acquired_and_counts_from_sending(void **state)
 {
     (void)state;
     struct story s;
@@ -37,7 +37,7 @@ static void a_free_lease_is_taken_and_counts_from_sending(void **state)
     free(s.lease);
 }
 
-static void a_held_lease_is_watched_and_taken_when_it_stood_still(void **state)
+static void held_lease_is_stolen_when_unchanged_for_its_ttl(void **state)
 {
     (void)state;
     struct story s;
@@ -52,7 +52,7 @@ static void a_held_lease_is_watched_and_taken_when_it_stood_still(void **state)
     free(s.lease);
 }
 
-static void a_renewal_by_the_other_starts_the_observation_anew(void **state)
+static void renewal_by_the_holder_restarts_the_observation(void **state)
 {
     (void)state;
     struct story s;
@@ -66,7 +66,7 @@ static void a_renewal_by_the_other_starts_the_observation_anew(void **state)
     free(s.lease);
 }
 
-static void proof_of_death_needs_no_waiting(void **state)
+static void lease_of_holder_proved_dead_is_taken_at_once(void **state)
 {
     (void)state;
     struct story s;
@@ -79,7 +79,7 @@ static void proof_of_death_needs_no_waiting(void **state)
     free(s.lease);
 }
 
-static void a_lost_grant_is_found_by_its_id_and_counts_from_sending(void **state)
+static void grant_with_lost_answer_is_found_by_its_id(void **state)
 {
     (void)state;
     struct story s;
@@ -97,7 +97,7 @@ static void a_lost_grant_is_found_by_its_id_and_counts_from_sending(void **state
     free(s.lease);
 }
 
-static void what_earlier_holders_owe_comes_with_whatever_record_makes_us_holder(void **state)
+static void unconfirmed_work_is_reported_with_every_way_of_being_elected(void **state)
 {
     (void)state;
     struct story s;
@@ -114,7 +114,7 @@ static void what_earlier_holders_owe_comes_with_whatever_record_makes_us_holder(
     free(s.lease);
 }
 
-static void a_record_of_an_earlier_process_of_the_same_name_is_anothers(void **state)
+static void record_of_an_earlier_process_with_our_id_is_not_ours(void **state)
 {
     (void)state;
     struct story s;
@@ -128,7 +128,7 @@ static void a_record_of_an_earlier_process_of_the_same_name_is_anothers(void **s
     free(s.lease);
 }
 
-static void a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends(void **state)
+static void missed_renewal_is_retried_once_before_stepping_down(void **state)
 {
     (void)state;
     struct story s;
@@ -149,7 +149,7 @@ static void a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends(void 
     free(s.lease);
 }
 
-static void the_release_waits_for_the_works_death(void **state)
+static void release_waits_until_the_work_is_dead(void **state)
 {
     (void)state;
     struct story s;
@@ -164,7 +164,7 @@ static void the_release_waits_for_the_works_death(void **state)
     free(s.lease);
 }
 
-static void who_resigned_stands_back_only_until_somebody_else_has_led(void **state)
+static void candidate_that_resigned_yields_until_another_has_led(void **state)
 {
     (void)state;
     struct story s;
@@ -188,7 +188,7 @@ static void who_resigned_stands_back_only_until_somebody_else_has_led(void **sta
     free(s.lease);
 }
 
-static void a_refused_renewal_ends_the_work_at_once(void **state)
+static void refused_renewal_stops_the_work_at_once(void **state)
 {
     (void)state;
     struct story s;
@@ -202,12 +202,12 @@ static void a_refused_renewal_ends_the_work_at_once(void **state)
     free(s.lease);
 }
 
-static void a_store_that_wants_to_hear_of_deaths_is_told_also_of_what_it_took(void **state)
+static void store_with_death_notices_receives_release_of_a_taken_lease(void **state)
 {
     struct story s;
     struct bw_lease_config config = config_for("a", 7);
     (void)state;
-    config.traits |= BW_STORE_TOLD;
+    config.traits |= BW_STORE_LATE_RELEASE;
     lead_with(&s, config);
     time_passes(&s);
     answer(&s, asks(&s, BW_STORE_RENEW), BW_OUTCOME_REFUSED, held_by("b", 6, 12));
@@ -289,7 +289,7 @@ static void a_late_answer_to_a_renewal_counts_from_its_sending(void **state)
     free(s.lease);
 }
 
-static void a_note_meant_for_the_holder_before_is_not_obeyed(void **state)
+static void note_for_the_previous_holder_is_ignored(void **state)
 {
     (void)state;
     struct story s;
@@ -311,7 +311,7 @@ static void a_note_meant_for_the_holder_before_is_not_obeyed(void **state)
     free(s.lease);
 }
 
-static void a_holder_whose_watch_ran_out_watches_again(void **state)
+static void holder_restarts_an_expired_watch(void **state)
 {
     (void)state;
     struct story s;
@@ -320,15 +320,15 @@ static void a_holder_whose_watch_ran_out_watches_again(void **state)
     answer(&s, &watch, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
     const struct bw_store_request second = *asks(&s, BW_STORE_WATCH);
     answer(&s, &second, BW_OUTCOME_UNAVAILABLE, (struct bw_store_record){0});
-    assert_null(asks(&s, BW_STORE_WATCH)); /* not at once: the store would be hammered */
+    assert_null(asks(&s, BW_STORE_WATCH)); /* not at once: the store would be overloaded */
     time_passes(&s);
     answer(&s, asks(&s, BW_STORE_RENEW), BW_OUTCOME_DONE, held_by("a", 5, 10));
     assert_non_null(asks(&s, BW_STORE_WATCH));
     free(s.lease);
 }
 
-/* Stores that answer in order would make the release wait for it. */
-static void who_is_asked_to_resign_puts_no_watch_in_front_of_its_release(void **state)
+/* On stores that answer in order, the release would wait for the watch. */
+static void resigning_holder_starts_no_watch_before_its_release(void **state)
 {
     (void)state;
     struct story s;
@@ -344,7 +344,7 @@ static void who_is_asked_to_resign_puts_no_watch_in_front_of_its_release(void **
     free(s.lease);
 }
 
-static void a_store_that_is_away_is_asked_once_per_retry_interval(void **state)
+static void unavailable_store_is_asked_once_per_retry_interval(void **state)
 {
     (void)state;
     struct story s;
@@ -362,14 +362,14 @@ static void a_store_that_is_away_is_asked_once_per_retry_interval(void **state)
     free(s.lease);
 }
 
-static void an_answer_from_before_the_release_does_not_bring_the_lease_back(void **state)
+static void answer_from_before_the_release_does_not_restore_the_lease(void **state)
 {
     (void)state;
     struct story s;
     lead(&s);
     const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
     struct bw_store_record mine = held_by("a", 5, 10), free_again = mine;
-    mine.request = watch.id - 1; /* the acquire came right before the watch */
+    mine.request = watch.id - 1; /* the ACQUIRE was sent right before the watch */
     happens(&s, BW_LEASE_RESIGN);
     happens(&s, BW_LEASE_WORK_DEAD);
     free_again.version = 11;
@@ -381,8 +381,8 @@ static void an_answer_from_before_the_release_does_not_bring_the_lease_back(void
     free(s.lease);
 }
 
-/* Reads a record that "b" released, with a note of candidate "c" that is ready to follow `whom`. */
-static bool yields_to_one_ready_to_follow(const char *whom)
+/* Reads a record released by "b", with a note of candidate "c" that is ready to follow `leader`. */
+static bool yields_to_successor_of(const char *leader)
 {
     struct story s;
     begin(&s);
@@ -390,28 +390,28 @@ static bool yields_to_one_ready_to_follow(const char *whom)
     struct bw_store_record free_again = held_by("b", 4, 77);
     free_again.held = false;
     free_again.note = (struct bw_note){.kind = BW_NOTE_READY, .serial = 2, .from = "c"};
-    snprintf(free_again.note.to, sizeof free_again.note.to, "%s", whom);
+    snprintf(free_again.note.to, sizeof free_again.note.to, "%s", leader);
     answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, free_again);
     bool yields = !asks(&s, BW_STORE_ACQUIRE);
     free(s.lease);
     return yields;
 }
 
-static void others_yield_to_a_prepared_successor_of_this_holder_only(void **state)
+static void candidates_yield_only_to_the_current_holders_successor(void **state)
 {
     (void)state;
-    assert_true(yields_to_one_ready_to_follow("b"));
-    assert_false(yields_to_one_ready_to_follow("a")); /* that transfer was done long ago */
+    assert_true(yields_to_successor_of("b"));
+    assert_false(yields_to_successor_of("a")); /* an earlier transfer */
 }
 
-/* ---- many candidates, one store, random trouble ---- */
+/* ---- many candidates, one store, random faults ---- */
 
 #define CANDIDATES 3
 #define FLIGHTS    64
 
-struct flight { /* a request or a reply on its way */
+struct flight { /* a request or reply in flight */
     bw_time at;
-    int who;
+    int index;
     bool reply;
     struct bw_store_request request;
     struct bw_store_reply answer;
@@ -455,7 +455,7 @@ static struct flight *take_off(struct chaos *k, const struct flight *flight)
     return NULL;
 }
 
-/* Mostly quick, at times seconds late, at times never. */
+/* Mostly fast, sometimes seconds late, sometimes lost. */
 static void fly(struct chaos *k, const struct flight *flight)
 {
     bw_time longest = bw_rng_chance(&k->rng, 0.1) ? 6 * BW_SEC : 50 * BW_MS;
@@ -465,15 +465,15 @@ static void fly(struct chaos *k, const struct flight *flight)
         take_off(k, flight)->at = at;
 }
 
-/* The caller's part: an answer that does not come in time is UNKNOWN. */
-static void ask(struct chaos *k, int who, const struct bw_lease_ask *ask)
+/* The caller's part: a missing answer becomes UNKNOWN. */
+static void ask(struct chaos *k, int index, const struct bw_lease_ask *ask)
 {
-    struct flight late = {.who = who, .reply = true, .at = k->now + ask->within_ns};
+    struct flight late = {.index = index, .reply = true, .at = k->now + ask->within_ns};
     late.answer.id = ask->request.id;
     late.answer.op = ask->request.op;
     late.answer.outcome = BW_OUTCOME_UNKNOWN;
     take_off(k, &late);
-    fly(k, &(struct flight){.who = who, .request = ask->request});
+    fly(k, &(struct flight){.index = index, .request = ask->request});
 }
 
 static void start_work(struct chaos *k, struct candidate *c, const struct bw_lease_action *action)
@@ -488,13 +488,13 @@ static void start_work(struct chaos *k, struct candidate *c, const struct bw_lea
         k->overlaps += &k->candidates[i] != c && k->candidates[i].working;
 }
 
-static void carry_out(struct chaos *k, int who, const struct bw_lease_actions *actions)
+static void carry_out(struct chaos *k, int index, const struct bw_lease_actions *actions)
 {
-    struct candidate *c = &k->candidates[who];
+    struct candidate *c = &k->candidates[index];
     for (uint32_t i = 0; i < actions->count; i++) {
         const struct bw_lease_action *action = &actions->at[i];
         if (action->kind == BW_LEASE_ASK)
-            ask(k, who, &action->ask);
+            ask(k, index, &action->ask);
         else if (action->kind == BW_LEASE_ELECTED)
             start_work(k, c, action);
         else if (action->kind == BW_LEASE_EXTENDED && !c->term)
@@ -506,12 +506,12 @@ static void carry_out(struct chaos *k, int who, const struct bw_lease_actions *a
     }
 }
 
-static void tell(struct chaos *k, int who, struct bw_lease_event event)
+static void step_candidate(struct chaos *k, int index, struct bw_lease_event event)
 {
     struct bw_lease_actions actions = {.count = 0};
-    event.now = local(&k->candidates[who], k->now);
-    bw_lease_step(k->candidates[who].lease, &event, &actions);
-    carry_out(k, who, &actions);
+    event.now = local(&k->candidates[index], k->now);
+    bw_lease_step(k->candidates[index].lease, &event, &actions);
+    carry_out(k, index, &actions);
 }
 
 static enum bw_outcome serve(struct chaos *k, const struct bw_store_request *r)
@@ -547,7 +547,7 @@ static enum bw_outcome serve(struct chaos *k, const struct bw_store_request *r)
 
 static void at_store(struct chaos *k, const struct flight *flight)
 {
-    struct flight back = {.who = flight->who, .reply = true};
+    struct flight back = {.index = flight->index, .reply = true};
     back.answer.id = flight->request.id;
     back.answer.op = flight->request.op;
     bool down = k->now >= k->down_from && k->now < k->down_until;
@@ -556,11 +556,11 @@ static void at_store(struct chaos *k, const struct flight *flight)
     fly(k, &back);
 }
 
-static void work_and_timers(struct chaos *k, int who)
+static void work_and_timers(struct chaos *k, int index)
 {
-    struct candidate *c = &k->candidates[who];
-    /* The guardian kills at the instant even when the supervisor is paused; a told work may end
-     * earlier. */
+    struct candidate *c = &k->candidates[index];
+    /* The guardian kills at the deadline even if the supervisor is paused. Work that got SIGTERM
+     * may end earlier. */
     bool ends = c->working &&
                 (local(c, k->now) >= c->work_until || (c->term && bw_rng_chance(&k->rng, 0.02)));
     if (ends) {
@@ -571,10 +571,10 @@ static void work_and_timers(struct chaos *k, int who)
         return;
     if (c->dead_at) {
         c->dead_at = 0;
-        tell(k, who, (struct bw_lease_event){.kind = BW_LEASE_WORK_DEAD});
+        step_candidate(k, index, (struct bw_lease_event){.kind = BW_LEASE_WORK_DEAD});
     }
     if (local(c, k->now) >= bw_lease_deadline(c->lease))
-        tell(k, who, (struct bw_lease_event){.kind = BW_LEASE_TIMEOUT});
+        step_candidate(k, index, (struct bw_lease_event){.kind = BW_LEASE_TIMEOUT});
 }
 
 static void land(struct chaos *k)
@@ -582,12 +582,13 @@ static void land(struct chaos *k)
     for (int i = 0; i < FLIGHTS; i++) {
         struct flight flight = k->flights[i];
         bool due = flight.at && flight.at <= k->now;
-        if (!due || (flight.reply && k->now < k->candidates[flight.who].paused_until))
+        if (!due || (flight.reply && k->now < k->candidates[flight.index].paused_until))
             continue;
         k->flights[i].at = 0;
         if (flight.reply)
-            tell(k, flight.who,
-                 (struct bw_lease_event){.kind = BW_LEASE_ANSWER, .answer = &flight.answer});
+            step_candidate(
+                k, flight.index,
+                (struct bw_lease_event){.kind = BW_LEASE_ANSWER, .answer = &flight.answer});
         else
             at_store(k, &flight);
     }
@@ -617,7 +618,7 @@ static void begin_chaos(struct chaos *k, uint64_t seed)
         c->rate = 1 + (2 * bw_rng_unit(&k->rng) - 1) * 0.01;
         c->lease = malloc(bw_lease_bytes());
         assert_int_equal(bw_lease_init(c->lease, &config), 0);
-        tell(k, i, (struct bw_lease_event){.kind = BW_LEASE_START});
+        step_candidate(k, i, (struct bw_lease_event){.kind = BW_LEASE_START});
     }
 }
 
@@ -639,7 +640,7 @@ static int play(uint64_t seed, bw_time length)
     return overlaps;
 }
 
-static void a_holder_whose_watch_fails_asks_at_once_but_not_without_pause(void **state)
+static void failed_watch_renews_soon_with_a_pause(void **state)
 {
     (void)state;
     struct story s;
@@ -655,20 +656,21 @@ static void a_holder_whose_watch_fails_asks_at_once_but_not_without_pause(void *
     s.now += 2 * BW_SEC;
     const struct bw_store_request again = *asks(&s, BW_STORE_WATCH);
     answer(&s, &again, BW_OUTCOME_DONE, (struct bw_store_record){.version = 1, .clean = true});
-    assert_null(wants(&s, BW_LEASE_STEP_DOWN)); /* a renewal says it for sure */
+    assert_null(wants(&s, BW_LEASE_STEP_DOWN)); /* a renewal will give certainty */
     assert_int_equal(bw_lease_deadline(s.lease), s.now);
     free(s.lease);
 }
 
-/* Leads, cannot start, gives back; the record still owes. When it asks again. */
+/* Leads, cannot clean up, releases; the predecessor's work stays unconfirmed. Returns when the
+ * candidate contends again. */
 static bw_time cannot_clear(struct story *s, uint64_t version)
 {
     const struct bw_store_request acquire = *asks(s, BW_STORE_ACQUIRE);
     struct bw_store_record record = held_by("a", version, version);
     record.request = acquire.id;
     answer(s, &acquire, BW_OUTCOME_DONE, record);
-    happens(s, BW_LEASE_UNCLEARED);
-    assert_int_equal(wants(s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_NOT_CLEARED);
+    happens(s, BW_LEASE_CLEANUP_FAILED);
+    assert_int_equal(wants(s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_PREDECESSOR_NOT_DEAD);
     happens(s, BW_LEASE_WORK_DEAD);
     struct bw_store_record owing = {.version = version + 1, .owed = "far\t\n"};
     answer(s, asks(s, BW_STORE_RELEASE), BW_OUTCOME_DONE, owing);
@@ -677,7 +679,7 @@ static bw_time cannot_clear(struct story *s, uint64_t version)
     return bw_lease_deadline(s->lease) - s->now;
 }
 
-static void who_cannot_clear_what_is_owed_comes_back_later_each_time(void **state)
+static void failed_cleanup_is_retried_with_growing_pauses(void **state)
 {
     (void)state;
     struct story s;
@@ -695,7 +697,7 @@ static void who_cannot_clear_what_is_owed_comes_back_later_each_time(void **stat
     free(s.lease);
 }
 
-static void what_somebody_else_has_settled_is_not_waited_for(void **state)
+static void cleanup_settled_by_another_candidate_ends_the_pause(void **state)
 {
     (void)state;
     struct story s;
@@ -708,7 +710,7 @@ static void what_somebody_else_has_settled_is_not_waited_for(void **state)
     record.request = acquire.id;
     answer(&s, &acquire, BW_OUTCOME_DONE, record);
     const struct bw_store_request watch = *asks(&s, BW_STORE_WATCH);
-    happens(&s, BW_LEASE_UNCLEARED);
+    happens(&s, BW_LEASE_CLEANUP_FAILED);
     happens(&s, BW_LEASE_WORK_DEAD);
     owing.version = 11;
     answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE, owing);
@@ -719,7 +721,7 @@ static void what_somebody_else_has_settled_is_not_waited_for(void **state)
     free(s.lease);
 }
 
-static void random_trouble_never_makes_two_work_at_once(void **state)
+static void random_faults_never_let_two_work_at_once(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++)
@@ -730,32 +732,32 @@ static void random_trouble_never_makes_two_work_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_free_lease_is_taken_and_counts_from_sending),
-        cmocka_unit_test(a_held_lease_is_watched_and_taken_when_it_stood_still),
-        cmocka_unit_test(a_renewal_by_the_other_starts_the_observation_anew),
-        cmocka_unit_test(proof_of_death_needs_no_waiting),
-        cmocka_unit_test(a_lost_grant_is_found_by_its_id_and_counts_from_sending),
-        cmocka_unit_test(what_earlier_holders_owe_comes_with_whatever_record_makes_us_holder),
-        cmocka_unit_test(a_record_of_an_earlier_process_of_the_same_name_is_anothers),
-        cmocka_unit_test(a_missed_renewal_is_tried_again_at_once_and_then_the_work_ends),
-        cmocka_unit_test(the_release_waits_for_the_works_death),
-        cmocka_unit_test(who_resigned_stands_back_only_until_somebody_else_has_led),
-        cmocka_unit_test(a_refused_renewal_ends_the_work_at_once),
-        cmocka_unit_test(a_store_that_wants_to_hear_of_deaths_is_told_also_of_what_it_took),
+        cmocka_unit_test(free_lease_is_acquired_and_counts_from_sending),
+        cmocka_unit_test(held_lease_is_stolen_when_unchanged_for_its_ttl),
+        cmocka_unit_test(renewal_by_the_holder_restarts_the_observation),
+        cmocka_unit_test(lease_of_holder_proved_dead_is_taken_at_once),
+        cmocka_unit_test(grant_with_lost_answer_is_found_by_its_id),
+        cmocka_unit_test(unconfirmed_work_is_reported_with_every_way_of_being_elected),
+        cmocka_unit_test(record_of_an_earlier_process_with_our_id_is_not_ours),
+        cmocka_unit_test(missed_renewal_is_retried_once_before_stepping_down),
+        cmocka_unit_test(release_waits_until_the_work_is_dead),
+        cmocka_unit_test(candidate_that_resigned_yields_until_another_has_led),
+        cmocka_unit_test(refused_renewal_stops_the_work_at_once),
+        cmocka_unit_test(store_with_death_notices_receives_release_of_a_taken_lease),
         cmocka_unit_test(an_unhealthy_leader_steps_down_and_does_not_contend),
         cmocka_unit_test(a_transfer_waits_until_the_successor_is_ready),
         cmocka_unit_test(a_refused_transfer_changes_nothing),
         cmocka_unit_test(a_late_answer_to_a_renewal_counts_from_its_sending),
-        cmocka_unit_test(a_note_meant_for_the_holder_before_is_not_obeyed),
-        cmocka_unit_test(a_holder_whose_watch_ran_out_watches_again),
-        cmocka_unit_test(who_is_asked_to_resign_puts_no_watch_in_front_of_its_release),
-        cmocka_unit_test(a_store_that_is_away_is_asked_once_per_retry_interval),
-        cmocka_unit_test(an_answer_from_before_the_release_does_not_bring_the_lease_back),
-        cmocka_unit_test(others_yield_to_a_prepared_successor_of_this_holder_only),
-        cmocka_unit_test(a_holder_whose_watch_fails_asks_at_once_but_not_without_pause),
-        cmocka_unit_test(who_cannot_clear_what_is_owed_comes_back_later_each_time),
-        cmocka_unit_test(what_somebody_else_has_settled_is_not_waited_for),
-        cmocka_unit_test(random_trouble_never_makes_two_work_at_once),
+        cmocka_unit_test(note_for_the_previous_holder_is_ignored),
+        cmocka_unit_test(holder_restarts_an_expired_watch),
+        cmocka_unit_test(resigning_holder_starts_no_watch_before_its_release),
+        cmocka_unit_test(unavailable_store_is_asked_once_per_retry_interval),
+        cmocka_unit_test(answer_from_before_the_release_does_not_restore_the_lease),
+        cmocka_unit_test(candidates_yield_only_to_the_current_holders_successor),
+        cmocka_unit_test(failed_watch_renews_soon_with_a_pause),
+        cmocka_unit_test(failed_cleanup_is_retried_with_growing_pauses),
+        cmocka_unit_test(cleanup_settled_by_another_candidate_ends_the_pause),
+        cmocka_unit_test(random_faults_never_let_two_work_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

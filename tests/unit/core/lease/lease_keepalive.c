@@ -1,4 +1,4 @@
-/* Answers that do not say what they answer count for the oldest request. */
+/* Answers that do not name their request count for the oldest one. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
@@ -19,7 +19,7 @@ static void an_answer_counts_for_the_oldest_unanswered_request(void **state)
     assert_int_equal(sent, 20);
 }
 
-static void an_answer_to_nothing_means_nothing(void **state)
+static void unexpected_keepalive_answer_is_ignored(void **state)
 {
     (void)state;
     struct bw_keepalive stream;
@@ -32,7 +32,7 @@ static void an_answer_to_nothing_means_nothing(void **state)
     assert_false(bw_keepalive_answer(&stream, &sent));
 }
 
-static void too_many_unanswered_requests_ask_for_a_new_stream(void **state)
+static void too_many_unanswered_requests_require_a_new_stream(void **state)
 {
     (void)state;
     struct bw_keepalive stream;
@@ -44,9 +44,9 @@ static void too_many_unanswered_requests_ask_for_a_new_stream(void **state)
     assert_int_equal(bw_keepalive_send(&stream, 99), 0);
 }
 
-/* Requests are answered in order, some answers get lost: what the holder believes is never later
- * than the request that was really answered. */
-static void lost_answers_make_the_holder_believe_less_never_more(void **state)
+/* Requests are answered in order and some answers are lost. The sending time that the holder
+ * assumes is never later than that of the request that was really answered. */
+static void lost_answers_never_extend_the_lease(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -63,7 +63,7 @@ static void lost_answers_make_the_holder_believe_less_never_more(void **state)
                 continue;
             bw_time truth = asked[answered++];
             if (bw_rng_chance(&rng, 0.1))
-                continue; /* that answer was lost */
+                continue; /* this answer was lost */
             assert_true(bw_keepalive_answer(&stream, &believed));
             assert_true(believed <= truth);
         }
@@ -74,9 +74,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_counts_for_the_oldest_unanswered_request),
-        cmocka_unit_test(an_answer_to_nothing_means_nothing),
-        cmocka_unit_test(too_many_unanswered_requests_ask_for_a_new_stream),
-        cmocka_unit_test(lost_answers_make_the_holder_believe_less_never_more),
+        cmocka_unit_test(unexpected_keepalive_answer_is_ignored),
+        cmocka_unit_test(too_many_unanswered_requests_require_a_new_stream),
+        cmocka_unit_test(lost_answers_never_extend_the_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

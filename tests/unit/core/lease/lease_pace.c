@@ -1,6 +1,6 @@
-/* How often an elector asks: whatever a store answers, one that does not lead asks a few times per
- * retry interval. The store here is stubborn: its record never changes and every change is refused,
- * at once, so that nothing but the elector's own pauses slows it down. */
+/* Request rate of an elector: whatever a store answers, a candidate that does not lead sends a few
+ * requests per retry interval. The store of this test refuses every change at once and its record
+ * never changes, so that only the elector's own pauses limit the rate. */
 #include "lease_story.h"
 
 #include "core/base/rng.h"
@@ -80,8 +80,8 @@ static void check_pace(struct bw_lease_config config, enum shape shape)
     bw_time end = s.story.now + SPAN_S * BW_SEC;
     unsigned most = PER_RETRY * (unsigned)(SPAN_S * BW_SEC / config.retry_ns);
     happens(&s.story, BW_LEASE_START);
-    uint64_t own =
-        s.story.actions.at[0].ask.request.id | 0xffffffffu; /* of this elector, long ago */
+    /* the id of an old request of this elector */
+    uint64_t own = s.story.actions.at[0].ask.request.id | 0xffffffffu;
     s.record = record_of(shape, own);
     take_actions(&s);
     while (s.story.now < end) {
@@ -97,12 +97,12 @@ static void check_pace(struct bw_lease_config config, enum shape shape)
     free(s.story.lease);
 }
 
-static void an_elector_that_does_not_lead_asks_a_few_times_per_retry_interval(void **state)
+static void waiting_elector_sends_few_requests_per_retry_interval(void **state)
 {
     (void)state;
-    static const unsigned traits[] = {BW_STORE_OBSERVED, BW_STORE_NOTIFIES, BW_STORE_QUEUE,
-                                      BW_STORE_LISTS,    BW_STORE_NOTES,    BW_STORE_PROVES_DEATH,
-                                      BW_STORE_TOLD};
+    static const unsigned traits[] = {
+        BW_STORE_OBSERVED, BW_STORE_NOTIFIES,     BW_STORE_QUEUE,       BW_STORE_LISTS,
+        BW_STORE_NOTES,    BW_STORE_PROVES_DEATH, BW_STORE_LATE_RELEASE};
     struct bw_rng rng;
     bw_rng_init(&rng, 1);
     for (unsigned i = 0; i < 600; i++) {
@@ -120,7 +120,7 @@ static void an_elector_that_does_not_lead_asks_a_few_times_per_retry_interval(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_elector_that_does_not_lead_asks_a_few_times_per_retry_interval),
+        cmocka_unit_test(waiting_elector_sends_few_requests_per_retry_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* A preferred candidate asks the holder for the lead, on stores of every kind. */
+/* A preferred candidate asks the holder to hand over, on every kind of store. */
 #include "lease_story.h"
 
 #define SERVER_EXPIRES (BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_NOTES)
@@ -14,7 +14,7 @@ static void wait_for(struct story *s, unsigned traits, bool preferred)
     answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, held_by("b", 4, 77));
 }
 
-/* Plays until a note is put or `span` is over; the record does not change. */
+/* Runs until a note is written or `span` has passed; the record does not change. */
 static const struct bw_note *note_within(struct story *s, bw_time span)
 {
     bw_time until = s->now + span;
@@ -36,7 +36,7 @@ static void expect_transfer(struct story *s)
     assert_string_equal(note->to, "a");
 }
 
-static void preferred_candidate_asks_for_the_lead_when_it_watches_expiry_itself(void **state)
+static void preferred_candidate_requests_leadership_on_observed_stores(void **state)
 {
     (void)state;
     struct story s;
@@ -45,7 +45,7 @@ static void preferred_candidate_asks_for_the_lead_when_it_watches_expiry_itself(
     free(s.lease);
 }
 
-static void preferred_candidate_asks_for_the_lead_when_the_server_expires_leases(void **state)
+static void preferred_candidate_requests_leadership_when_the_server_expires_leases(void **state)
 {
     (void)state;
     static const unsigned kinds[] = {SERVER_EXPIRES, SERVER_EXPIRES | BW_STORE_LISTS,
@@ -72,7 +72,7 @@ static void preferred_candidate_asks_again_after_each_ttl(void **state)
     free(s.lease);
 }
 
-static void ordinary_or_unhealthy_candidate_does_not_ask_for_the_lead(void **state)
+static void ordinary_or_unhealthy_candidate_does_not_request_leadership(void **state)
 {
     (void)state;
     struct story s;
@@ -86,7 +86,7 @@ static void ordinary_or_unhealthy_candidate_does_not_ask_for_the_lead(void **sta
     free(s.lease);
 }
 
-static void preferred_candidate_does_not_ask_where_notes_do_not_work(void **state)
+static void preferred_candidate_sends_nothing_without_notes(void **state)
 {
     (void)state;
     struct story s;
@@ -98,11 +98,11 @@ static void preferred_candidate_does_not_ask_where_notes_do_not_work(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(preferred_candidate_asks_for_the_lead_when_it_watches_expiry_itself),
-        cmocka_unit_test(preferred_candidate_asks_for_the_lead_when_the_server_expires_leases),
+        cmocka_unit_test(preferred_candidate_requests_leadership_on_observed_stores),
+        cmocka_unit_test(preferred_candidate_requests_leadership_when_the_server_expires_leases),
         cmocka_unit_test(preferred_candidate_asks_again_after_each_ttl),
-        cmocka_unit_test(ordinary_or_unhealthy_candidate_does_not_ask_for_the_lead),
-        cmocka_unit_test(preferred_candidate_does_not_ask_where_notes_do_not_work),
+        cmocka_unit_test(ordinary_or_unhealthy_candidate_does_not_request_leadership),
+        cmocka_unit_test(preferred_candidate_sends_nothing_without_notes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

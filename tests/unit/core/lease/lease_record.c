@@ -1,8 +1,8 @@
-/* Which record did a candidate watch stand still? Version and request name it together. */
+/* Version and request together identify the record that a candidate observed. */
 #include "lease_story.h"
 
-/* A store that was deleted and created again counts versions from the start. */
-static void a_new_store_that_reaches_the_same_version_starts_the_observation_anew(void **state)
+/* A store that was deleted and created again restarts its versions. */
+static void recreated_store_with_equal_version_restarts_the_observation(void **state)
 {
     (void)state;
     struct bw_store_record others[] = {
@@ -25,7 +25,7 @@ static void a_new_store_that_reaches_the_same_version_starts_the_observation_ane
     }
 }
 
-static void a_stolen_record_is_named_by_version_and_request(void **state)
+static void stolen_record_is_identified_by_version_and_request(void **state)
 {
     (void)state;
     struct story s;
@@ -43,8 +43,8 @@ static void a_stolen_record_is_named_by_version_and_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_store_that_reaches_the_same_version_starts_the_observation_anew),
-        cmocka_unit_test(a_stolen_record_is_named_by_version_and_request),
+        cmocka_unit_test(recreated_store_with_equal_version_restarts_the_observation),
+        cmocka_unit_test(stolen_record_is_identified_by_version_and_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

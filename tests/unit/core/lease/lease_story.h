@@ -1,7 +1,6 @@
-/* The lease elector in stories: events in, what it asks and announces out; the store is played by
- * the test. */
-#ifndef BW_TESTS_LEASE_STORY_H
-#define BW_TESTS_LEASE_STORY_H
+/* Helpers for stories about the lease elector: events in, actions out; the test plays the store. */
+#ifndef BW_TESTS_UNIT_CORE_LEASE_LEASE_STORY_H
+#define BW_TESTS_UNIT_CORE_LEASE_LEASE_STORY_H
 
 #include "unit/unit.h"
 
@@ -17,7 +16,7 @@ struct story {
     struct bw_lease *lease;
     struct bw_lease_actions actions;
     bw_time now;
-    bw_time wall_ahead; /* of `now`; 0: the caller knows no wall clock */
+    bw_time wall_ahead; /* wall clock minus `now`; 0: unknown */
 };
 
 static inline struct bw_lease_config config_for(const char *candidate, uint64_t seed)
@@ -93,11 +92,11 @@ static inline void answer(struct story *s, const struct bw_store_request *reques
     step(s, (struct bw_lease_event){.kind = BW_LEASE_ANSWER, .answer = &reply});
 }
 
-static inline struct bw_store_record held_by(const char *who, bw_token token, uint64_t version)
+static inline struct bw_store_record held_by(const char *holder, bw_token token, uint64_t version)
 {
     struct bw_store_record record = {
         .version = version, .held = true, .token = token, .ttl_ns = TTL};
-    snprintf(record.holder, sizeof record.holder, "%s", who);
+    snprintf(record.holder, sizeof record.holder, "%s", holder);
     return record;
 }
 

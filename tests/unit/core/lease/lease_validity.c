@@ -2,16 +2,17 @@
 #include "unit/unit.h"
 
 #include "core/base/rng.h"
-#include "core/lease/validity.h"
+#include "core/lease/redlock_validity.h"
+#include "core/lease/wall_clock.h"
 
-static void redlock_takes_off_the_time_it_took_and_the_drift(void **state)
+static void redlock_subtracts_acquisition_time_and_drift(void **state)
 {
     (void)state;
     assert_int_equal(bw_redlock_validity(10000 * BW_MS, 150 * BW_MS), 9748 * BW_MS);
     assert_int_equal(bw_redlock_validity(2000 * BW_MS, 50 * BW_MS), 1928 * BW_MS);
 }
 
-static void a_redlock_that_took_too_long_is_worth_nothing(void **state)
+static void redlock_that_took_too_long_is_invalid(void **state)
 {
     (void)state;
     assert_int_equal(bw_redlock_validity(BW_SEC, BW_SEC), 0);
@@ -42,9 +43,9 @@ static void holder_stops_at_the_expiry_and_successor_starts_after_it(void **stat
     assert_true(bw_clock_successor_may_start(bw_clock_interval_at(108, 7), 100));
 }
 
-/* Two clocks, each wrong by up to u: at no true instant may the successor start while the holder
- * has not yet had to stop. */
-static void no_two_clocks_within_their_bound_let_both_lead(void **state)
+/* Two clocks, each wrong by up to u: at no true instant may the successor start before the holder
+ * must have stopped. */
+static void two_clocks_within_their_bound_never_let_both_lead(void **state)
 {
     (void)state;
     struct bw_rng rng;
@@ -63,11 +64,11 @@ static void no_two_clocks_within_their_bound_let_both_lead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(redlock_takes_off_the_time_it_took_and_the_drift),
-        cmocka_unit_test(a_redlock_that_took_too_long_is_worth_nothing),
+        cmocka_unit_test(redlock_subtracts_acquisition_time_and_drift),
+        cmocka_unit_test(redlock_that_took_too_long_is_invalid),
         cmocka_unit_test(an_interval_clock_brackets_the_true_time_and_saturates),
         cmocka_unit_test(holder_stops_at_the_expiry_and_successor_starts_after_it),
-        cmocka_unit_test(no_two_clocks_within_their_bound_let_both_lead),
+        cmocka_unit_test(two_clocks_within_their_bound_never_let_both_lead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void the_first_write_is_revision_two(void **state)
     world_close(&w);
 }
 
-static void a_key_put_again_keeps_its_birth_and_a_reborn_one_does_not(void **state)
+static void create_revision_survives_put_but_not_delete(void **state)
 {
     (void)state;
     struct world w;
@@ -40,7 +40,7 @@ static void a_key_put_again_keeps_its_birth_and_a_reborn_one_does_not(void **sta
     world_close(&w);
 }
 
-static void what_changes_nothing_has_no_revision(void **state)
+static void request_without_effect_has_no_revision(void **state)
 {
     (void)state;
     struct world w;
@@ -54,7 +54,7 @@ static void what_changes_nothing_has_no_revision(void **state)
     world_close(&w);
 }
 
-static void a_range_filters_then_sorts_then_cuts(void **state)
+static void range_filters_then_sorts_then_limits(void **state)
 {
     (void)state;
     struct world w;
@@ -90,7 +90,7 @@ static void a_range_filters_then_sorts_then_cuts(void **state)
     world_close(&w);
 }
 
-static void the_past_can_be_read_until_it_is_forgotten(void **state)
+static void past_revisions_are_readable_until_compacted(void **state)
 {
     (void)state;
     struct world w;
@@ -134,7 +134,7 @@ static void campaign(struct world *w, const char *key, int64_t lease)
     assert_int_equal(bw_registry_txn(w->registry, &txn, &w->results), 0);
 }
 
-static void a_campaign_puts_once_and_finds_itself_again(void **state)
+static void repeated_campaign_puts_its_key_only_once(void **state)
 {
     (void)state;
     struct world w;
@@ -208,7 +208,7 @@ static void a_transaction_sees_its_own_writes_under_one_revision(void **state)
     world_close(&w);
 }
 
-static void contradictions_are_refused_before_anything_happens(void **state)
+static void conflicting_transaction_is_refused_without_effect(void **state)
 {
     (void)state;
     struct world w;
@@ -225,8 +225,8 @@ static void contradictions_are_refused_before_anything_happens(void **state)
         enum bw_refusal refusal;
     } cases[] = {{{put_a, put_a}, BW_REFUSED_DUPLICATE}, {{put_a, wipe}, BW_REFUSED_DUPLICATE},
                  {{wipe, put_a}, BW_REFUSED_DUPLICATE},  {{put_a, leased}, BW_REFUSED_NO_LEASE},
-                 {{put_a, future}, BW_REFUSED_FUTURE},   {{put_b, wipe}, BW_REFUSED_NOT},
-                 {{wipe, wipe}, BW_REFUSED_NOT}};
+                 {{put_a, future}, BW_REFUSED_FUTURE},   {{put_b, wipe}, BW_REFUSED_NONE},
+                 {{wipe, wipe}, BW_REFUSED_NONE}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bw_txn txn = {.then = cases[i].ops, .then_count = 2};
         assert_int_equal(bw_registry_txn(w.registry, &txn, &w.results), cases[i].refusal);
@@ -238,7 +238,7 @@ static void contradictions_are_refused_before_anything_happens(void **state)
     world_close(&w);
 }
 
-static void requests_that_make_no_sense_are_refused(void **state)
+static void invalid_requests_are_refused(void **state)
 {
     (void)state;
     struct world w;
@@ -261,12 +261,12 @@ static void requests_that_make_no_sense_are_refused(void **state)
     world_close(&w);
 }
 
-static void a_lease_takes_its_keys_along_in_one_revision(void **state)
+static void revoked_lease_deletes_its_keys_in_one_revision(void **state)
 {
     (void)state;
     struct world w;
     char key[16];
-    struct bw_happened event;
+    struct bw_kv_event event;
     world_open(&w);
     assert_int_equal(bw_registry_grant(w.registry, 5, BW_SEC, 0), 0);
     assert_int_equal(bw_registry_grant(w.registry, 5, BW_SEC, 0), BW_REFUSED_LEASE_EXISTS);
@@ -297,7 +297,7 @@ static void a_lease_takes_its_keys_along_in_one_revision(void **state)
     world_close(&w);
 }
 
-static void a_revoke_for_a_connection_is_void_once_it_was_bound_anew(void **state)
+static void revocation_by_binding_has_no_effect_after_rebinding(void **state)
 {
     (void)state;
     struct world w;
@@ -332,7 +332,7 @@ static void all_leases_can_be_walked(void **state)
     world_close(&w);
 }
 
-static void deadlines_belong_to_the_leader(void **state)
+static void only_the_leader_keeps_deadlines(void **state)
 {
     (void)state;
     struct world w;
@@ -341,7 +341,7 @@ static void deadlines_belong_to_the_leader(void **state)
     for (int64_t id = 1; id <= 5; id++)
         bw_registry_grant(w.registry, id, id * BW_SEC, 0);
     assert_int_equal(bw_registry_next_expiry(w.registry), BW_TIME_NEVER);
-    assert_int_equal(bw_registry_keep_alive(w.registry, 1, 0), 0); /* a follower gives nothing */
+    assert_int_equal(bw_registry_keep_alive(w.registry, 1, 0), 0); /* a follower renews nothing */
     bw_registry_lead(w.registry, 100 * BW_SEC);
     assert_int_equal(bw_registry_next_expiry(w.registry), 101 * BW_SEC);
     assert_int_equal(bw_registry_keep_alive(w.registry, 1, 100 * BW_SEC + BW_SEC / 2), BW_SEC);
@@ -349,12 +349,13 @@ static void deadlines_belong_to_the_leader(void **state)
     assert_int_equal(bw_registry_left(w.registry, 1, 101 * BW_SEC), BW_SEC / 2);
     assert_int_equal(bw_registry_expired(w.registry, 102 * BW_SEC, ids, 8), 2);
     assert_int_equal(ids[0] + ids[1], 3);
-    assert_int_equal(bw_registry_expired(w.registry, 102 * BW_SEC, ids, 8), 0); /* told once */
+    assert_int_equal(bw_registry_expired(w.registry, 102 * BW_SEC, ids, 8), 0); /* returned only
+                                                                                 * once */
     assert_int_equal(bw_registry_keep_alive(w.registry, 1, 102 * BW_SEC), 0);   /* too late */
     bw_registry_revoke(w.registry, 3, 0);
     assert_int_equal(bw_registry_expired(w.registry, 104 * BW_SEC, ids, 8), 1);
     assert_int_equal(ids[0], 4);
-    bw_registry_lead(w.registry, 200 * BW_SEC); /* a new leader: the whole TTL, for 1 and 2 too */
+    bw_registry_lead(w.registry, 200 * BW_SEC); /* a new leader: the full TTL, also for 1 and 2 */
     assert_int_equal(bw_registry_left(w.registry, 1, 200 * BW_SEC), BW_SEC);
     assert_int_equal(bw_registry_left(w.registry, 9, 200 * BW_SEC), -1);
     bw_registry_grant(w.registry, 9, BW_SEC / 2, 0);
@@ -365,7 +366,7 @@ static void deadlines_belong_to_the_leader(void **state)
     world_close(&w);
 }
 
-static void history_makes_room_before_a_write_is_refused(void **state)
+static void history_is_dropped_before_a_write_is_refused(void **state)
 {
     (void)state;
     struct world w;
@@ -383,7 +384,7 @@ static void history_makes_room_before_a_write_is_refused(void **state)
     do
         snprintf(key, sizeof key, "k%d", i);
     while (put(&w, key, large) == 0 && ++i < 100);
-    assert_in_range(i, 15, 17); /* live content alone fills it */
+    assert_in_range(i, 15, 17); /* live content alone fills the quota */
     assert_int_equal(put(&w, "another", large), BW_REFUSED_NO_SPACE);
     assert_int_equal(delete_keys(&w, (struct bw_keys){.key = text("k0")}), 1);
     assert_int_equal(put(&w, "another", large), 0);
@@ -394,20 +395,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_write_is_revision_two),
-        cmocka_unit_test(a_key_put_again_keeps_its_birth_and_a_reborn_one_does_not),
-        cmocka_unit_test(what_changes_nothing_has_no_revision),
-        cmocka_unit_test(a_range_filters_then_sorts_then_cuts),
-        cmocka_unit_test(the_past_can_be_read_until_it_is_forgotten),
-        cmocka_unit_test(a_campaign_puts_once_and_finds_itself_again),
+        cmocka_unit_test(create_revision_survives_put_but_not_delete),
+        cmocka_unit_test(request_without_effect_has_no_revision),
+        cmocka_unit_test(range_filters_then_sorts_then_limits),
+        cmocka_unit_test(past_revisions_are_readable_until_compacted),
+        cmocka_unit_test(repeated_campaign_puts_its_key_only_once),
         cmocka_unit_test(absent_keys_compare_as_zero_and_never_by_value),
         cmocka_unit_test(a_transaction_sees_its_own_writes_under_one_revision),
-        cmocka_unit_test(contradictions_are_refused_before_anything_happens),
-        cmocka_unit_test(requests_that_make_no_sense_are_refused),
-        cmocka_unit_test(a_lease_takes_its_keys_along_in_one_revision),
-        cmocka_unit_test(a_revoke_for_a_connection_is_void_once_it_was_bound_anew),
+        cmocka_unit_test(conflicting_transaction_is_refused_without_effect),
+        cmocka_unit_test(invalid_requests_are_refused),
+        cmocka_unit_test(revoked_lease_deletes_its_keys_in_one_revision),
+        cmocka_unit_test(revocation_by_binding_has_no_effect_after_rebinding),
         cmocka_unit_test(all_leases_can_be_walked),
-        cmocka_unit_test(deadlines_belong_to_the_leader),
-        cmocka_unit_test(history_makes_room_before_a_write_is_refused),
+        cmocka_unit_test(only_the_leader_keeps_deadlines),
+        cmocka_unit_test(history_is_dropped_before_a_write_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* The registry against a model that keeps every state it ever had: random changes, then every
- * answer compared; snapshots loaded into another registry must give the same answers, and watchers
- * must hear exactly what the model says happened. */
+/* Compares the registry with a model that keeps every past state. After random changes every answer
+ * must match; a registry loaded from a snapshot must give the same answers; watchers must receive
+ * exactly the events of the model. */
 #include "core/base/rng.h"
 #include "core/registry/snapshot.h"
 #include "core/registry/watch.h"
@@ -56,7 +56,7 @@ static void same_state(struct world *w, const struct model *model, int64_t revis
     assert_int_equal(at, found->kv_count);
 }
 
-/* A new revision begins as a copy of the one before. */
+/* A new revision starts as a copy of the previous one. */
 static struct model_key *next_state(struct model *model)
 {
     memcpy(model->at[model->revision + 1], model->at[model->revision], sizeof model->at[0]);
@@ -122,12 +122,12 @@ static void random_lease(struct world *w, struct model *model, struct bw_rng *rn
     model->lease[id] = !model->lease[id];
 }
 
-/* A binding is moved, or a revocation by a binding comes, which may be an old one by now. */
+/* Moves a binding, or revokes by a binding, which may be outdated. */
 static void random_binding(struct world *w, struct model *model, struct bw_rng *rng)
 {
     int64_t id = (int64_t)bw_rng_below(rng, 3) + 1;
     uint64_t binding = bw_rng_below(rng, 3) + 1;
-    enum bw_refusal expected = model->lease[id] ? BW_REFUSED_NOT : BW_REFUSED_NO_LEASE;
+    enum bw_refusal expected = model->lease[id] ? BW_REFUSED_NONE : BW_REFUSED_NO_LEASE;
     if (bw_rng_below(rng, 2)) {
         assert_int_equal(bw_registry_bind(w->registry, id, binding), expected);
         model->binding[id] = binding;
@@ -170,7 +170,7 @@ static void random_change(struct world *w, struct model *model, struct bw_rng *r
     same_leases(w, model);
 }
 
-/* Saves in pieces, loads in others. */
+/* Saves in pieces of one size and loads in pieces of another. */
 static void copy_world(struct world *from, struct world *to, struct bw_rng *rng)
 {
     static unsigned char piece[BW_SNAPSHOT_PIECE_MAX], all[1 << 21];
@@ -194,7 +194,7 @@ static void copy_world(struct world *from, struct world *to, struct bw_rng *rng)
     assert_int_equal(used, length);
 }
 
-static void answers_are_those_of_the_model_now_and_in_the_past(void **state)
+static void answers_match_the_model_now_and_in_the_past(void **state)
 {
     (void)state;
     static struct model model;
@@ -215,7 +215,7 @@ static void answers_are_those_of_the_model_now_and_in_the_past(void **state)
                 for (int64_t revision = 1; revision <= model.revision; revision += 7)
                     same_state(&copy, &model, revision);
                 world_close(&w);
-                w = copy; /* go on with what was loaded */
+                w = copy; /* continue with the loaded registry */
                 w.results.ops = w.ops;
                 w.results.kvs = w.kvs;
             }
@@ -224,13 +224,13 @@ static void answers_are_those_of_the_model_now_and_in_the_past(void **state)
     }
 }
 
-static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **state)
+static void watcher_receives_every_event_once_and_in_order(void **state)
 {
     (void)state;
     static struct model model;
     struct world w;
     struct bw_watches *watches;
-    struct bw_happened event;
+    struct bw_kv_event event;
     struct bw_rng rng;
     void *memory = calloc(1, bw_watches_bytes(100));
     memset(&model, 0, sizeof model);
@@ -238,7 +238,7 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     bw_rng_init(&rng, 7);
     world_open(&w);
     assert_int_equal(bw_watches_init(&watches, memory, bw_watches_bytes(100), 100), 0);
-    /* One for each key, one for a range; each adds up what it hears. */
+    /* One watcher per key and one for the range; each counts its events. */
     bw_ref refs[KEYS + 1];
     unsigned heard[KEYS + 1] = {0}, happened[KEYS + 1] = {0};
     int64_t last[KEYS + 1] = {0};
@@ -254,7 +254,7 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     }
     for (unsigned round = 0; round < ROUNDS; round++) {
         random_change(&w, &model, &rng, round);
-        bw_watches_notice(watches, w.registry);
+        bw_watches_scan(watches, w.registry);
         if (bw_rng_below(&rng, 3))
             continue; /* several changes at once */
         bw_ref ref;
@@ -285,12 +285,12 @@ static void a_watcher_hears_every_event_of_its_keys_once_and_in_order(void **sta
     free(memory);
 }
 
-static void one_who_comes_too_late_is_told_so(void **state)
+static void late_watcher_receives_compacted(void **state)
 {
     (void)state;
     struct world w;
     struct bw_watches *watches;
-    struct bw_happened event;
+    struct bw_kv_event event;
     void *memory = calloc(1, bw_watches_bytes(2));
     world_open(&w);
     assert_int_equal(bw_watches_init(&watches, memory, bw_watches_bytes(2), 2), 0);
@@ -302,7 +302,8 @@ static void one_who_comes_too_late_is_told_so(void **state)
     bw_ref late = bw_watcher_add(watches, w.registry, &watch);
     watch.start = 4;
     bw_ref right = bw_watcher_add(watches, w.registry, &watch);
-    assert_int_equal(bw_watcher_add(watches, w.registry, &watch), 0); /* no room for a third */
+    assert_int_equal(bw_watcher_add(watches, w.registry, &watch), 0); /* a third watcher does not
+                                                                       * fit */
     assert_int_equal(bw_watches_ready(watches), late);
     assert_int_equal(bw_watcher_next(watches, w.registry, late, &event), BW_WATCHER_COMPACTED);
     bw_watcher_remove(watches, late);
@@ -310,13 +311,13 @@ static void one_who_comes_too_late_is_told_so(void **state)
     assert_int_equal(bw_watcher_next(watches, w.registry, right, &event), BW_WATCHER_EVENT);
     assert_int_equal(event.revision, 4);
     assert_int_equal(bw_watcher_next(watches, w.registry, right, &event), BW_WATCHER_NOTHING);
-    /* A quiet watcher misses nothing while the history moves on. */
+    /* An idle watcher misses nothing while the history moves on. */
     for (int i = 0; i < 3000; i++)
         put(&w, "b", "x");
-    bw_watches_notice(watches, w.registry);
+    bw_watches_scan(watches, w.registry);
     assert_int_equal(bw_watches_ready(watches), 0);
     put(&w, "a", "4");
-    bw_watches_notice(watches, w.registry);
+    bw_watches_scan(watches, w.registry);
     assert_int_equal(bw_watches_ready(watches), right);
     assert_int_equal(bw_watcher_next(watches, w.registry, right, &event), BW_WATCHER_EVENT);
     assert_true(says(bw_kv_value(event.kv), "4"));
@@ -345,16 +346,16 @@ static void damaged_snapshots_are_refused(void **state)
         bad[bw_rng_below(&rng, length)] ^= (unsigned char)(1u << bw_rng_below(&rng, 8));
         world_open(&other);
         int64_t took = bw_registry_load(other.registry, &loading, bad, length);
-        assert_true(took <= (int64_t)length); /* refused, cut short, or another sound state */
+        assert_true(took <= (int64_t)length); /* rejected, truncated, or another valid state */
         world_close(&other);
     }
     world_close(&w);
 }
 
-static void entries_survive_as_bytes_and_others_are_refused(void **state)
+static void encoded_entries_decode_and_invalid_bytes_are_rejected(void **state)
 {
     (void)state;
-    static struct bw_entry_room room;
+    static struct bw_entry_scratch room;
     struct bw_compare compare = {.what = BW_COMPARE_VALUE,
                                  .how = BW_COMPARE_NOT_EQUAL,
                                  .keys = {.key = text("k"), .end = text("l")},
@@ -400,11 +401,11 @@ static void entries_survive_as_bytes_and_others_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_those_of_the_model_now_and_in_the_past),
-        cmocka_unit_test(a_watcher_hears_every_event_of_its_keys_once_and_in_order),
-        cmocka_unit_test(one_who_comes_too_late_is_told_so),
+        cmocka_unit_test(answers_match_the_model_now_and_in_the_past),
+        cmocka_unit_test(watcher_receives_every_event_once_and_in_order),
+        cmocka_unit_test(late_watcher_receives_compacted),
         cmocka_unit_test(damaged_snapshots_are_refused),
-        cmocka_unit_test(entries_survive_as_bytes_and_others_are_refused),
+        cmocka_unit_test(encoded_entries_decode_and_invalid_bytes_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Transactions inside transactions: what is taken, what they see, and their bounds. */
+/* Nested transactions: which branches run, what they see, and their limits. */
 #include "core/base/error.h"
 #include "registry_world.h"
 
@@ -35,7 +35,7 @@ static enum bw_refusal run(struct world *w, const struct bw_op *ops, uint32_t co
     return bw_registry_txn(w->registry, &txn, &w->results);
 }
 
-static void compares_inside_see_what_was_before_all_of_it(void **state)
+static void nested_compares_see_the_state_before_the_outermost_transaction(void **state)
 {
     (void)state;
     struct world w;
@@ -45,7 +45,7 @@ static void compares_inside_see_what_was_before_all_of_it(void **state)
     world_open(&w);
     int64_t revision = revision_of(&w);
     assert_int_equal(run(&w, ops, 2), 0);
-    assert_int_equal(revision_of(&w), revision + 1); /* one for all of it */
+    assert_int_equal(revision_of(&w), revision + 1); /* one revision for all of it */
     assert_true(says(bw_kv_value(get(&w, "l")), "new"));
     assert_int_equal(run(&w, ops, 2), 0);
     assert_int_equal(w.results.op_count, 3);
@@ -55,7 +55,7 @@ static void compares_inside_see_what_was_before_all_of_it(void **state)
     world_close(&w);
 }
 
-static void results_stand_in_the_order_of_what_was_done(void **state)
+static void nested_results_are_in_order_of_execution(void **state)
 {
     (void)state;
     struct world w;
@@ -76,7 +76,7 @@ static void results_stand_in_the_order_of_what_was_done(void **state)
     world_close(&w);
 }
 
-static void what_contradicts_itself_is_refused(void **state)
+static void conflicting_nested_transactions_are_refused(void **state)
 {
     (void)state;
     struct world w;
@@ -93,19 +93,19 @@ static void what_contradicts_itself_is_refused(void **state)
                  {{with_put, deletes}, BW_REFUSED_DUPLICATE},
                  {{with_delete, puts}, BW_REFUSED_DUPLICATE},
                  {{with_delete, with_put}, BW_REFUSED_DUPLICATE},
-                 {{with_put, with_delete}, BW_REFUSED_NOT}, /* etcd does not see it either */
-                 {{deletes, with_delete}, BW_REFUSED_NOT},
-                 {{either, put_op("l", "")}, BW_REFUSED_NOT}};
+                 {{with_put, with_delete}, BW_REFUSED_NONE}, /* etcd does not detect this either */
+                 {{deletes, with_delete}, BW_REFUSED_NONE},
+                 {{either, put_op("l", "")}, BW_REFUSED_NONE}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         world_open(&w);
         assert_int_equal(run(&w, cases[i].ops, 2), cases[i].refusal);
         assert_int_equal(revision_of(&w) > 1,
-                         cases[i].refusal == BW_REFUSED_NOT && cases[i].ops[0].kind == BW_OP_TXN);
+                         cases[i].refusal == BW_REFUSED_NONE && cases[i].ops[0].kind == BW_OP_TXN);
         world_close(&w);
     }
 }
 
-static void one_bad_operation_inside_undoes_nothing_because_nothing_was_done(void **state)
+static void invalid_nested_operation_prevents_all_effects(void **state)
 {
     (void)state;
     struct world w;
@@ -119,7 +119,7 @@ static void one_bad_operation_inside_undoes_nothing_because_nothing_was_done(voi
     world_close(&w);
 }
 
-static void depth_and_number_are_bounded(void **state)
+static void nesting_depth_and_operations_are_bounded(void **state)
 {
     (void)state;
     static struct bw_op chain[BW_TXN_DEPTH_MAX + 1], many[BW_TXN_OPS_MAX];
@@ -147,10 +147,10 @@ static void depth_and_number_are_bounded(void **state)
     world_close(&w);
 }
 
-static void they_survive_as_bytes(void **state)
+static void nested_transactions_decode_to_the_same_value(void **state)
 {
     (void)state;
-    static struct bw_entry_room room;
+    static struct bw_entry_scratch room;
     static unsigned char bytes[4096], again[4096];
     struct bw_compare no_k = absent("k");
     struct bw_op leaf = put_op("k", "1"), inner = txn_op(&no_k, &leaf, &leaf);
@@ -171,11 +171,11 @@ static void they_survive_as_bytes(void **state)
         assert_int_equal(bw_entry_decode(&read, &room, bytes, (size_t)cut), BW_EMALFORMED);
 }
 
-/* Bytes that nobody of ours writes: deeper than can be read. */
-static void too_deep_bytes_are_refused(void **state)
+/* Bytes that no version of ours writes: nested too deeply to read. */
+static void too_deeply_nested_bytes_are_rejected(void **state)
 {
     (void)state;
-    static struct bw_entry_room room;
+    static struct bw_entry_scratch room;
     static unsigned char bytes[4096];
     struct bw_entry read;
     size_t length = 0;
@@ -188,16 +188,128 @@ static void too_deep_bytes_are_refused(void **state)
     assert_int_equal(bw_entry_decode(&read, &room, bytes, length), BW_EMALFORMED);
 }
 
+static bool clashes(struct world *w, struct bw_op first, struct bw_op second)
+{
+    struct bw_op ops[] = {first, second};
+    enum bw_refusal refusal = run(w, ops, 2);
+    assert_true(refusal == 0 || refusal == BW_REFUSED_DUPLICATE);
+    return refusal != 0;
+}
+
+static void conflicts_are_found_in_both_branches_of_both_operands(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    struct bw_op put_a = put_op("a", "1"), put_b = put_op("b", "1");
+    struct bw_op then = txn_op(NULL, &put_a, NULL), otherwise = txn_op(NULL, NULL, &put_a);
+    assert_true(clashes(&w, then, put_a));
+    assert_true(clashes(&w, otherwise, put_a));
+    assert_true(clashes(&w, put_a, then));
+    assert_true(clashes(&w, put_a, otherwise));
+    assert_true(clashes(&w, then, otherwise));
+    assert_false(clashes(&w, then, put_b));
+    assert_false(clashes(&w, put_b, otherwise));
+    world_close(&w);
+}
+
+static void conflicts_inside_a_branch_that_does_not_run_are_refused(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    struct bw_op twice[] = {put_op("a", "1"), put_op("a", "2")};
+    struct bw_txn txn = {.otherwise = twice, .otherwise_count = 2};
+    assert_int_equal(bw_registry_txn(w.registry, &txn, &w.results), BW_REFUSED_DUPLICATE);
+    struct bw_op inner = {.kind = BW_OP_TXN, .txn = txn};
+    assert_int_equal(run(&w, &inner, 1), BW_REFUSED_DUPLICATE);
+    world_close(&w);
+}
+
+static struct bw_op delete_range(const char *key, const void *end, size_t length)
+{
+    return (struct bw_op){.kind = BW_OP_DELETE,
+                          .delete = {.keys = {.key = text(key), .end = {end, length}}}};
+}
+
+static void deleted_ranges_conflict_with_puts_inside_them(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    struct bw_op put_b = put_op("b", "1");
+    assert_true(clashes(&w, put_b, delete_range("a", "c", 1)));
+    assert_false(clashes(&w, put_b, delete_range("a", "b", 1)));
+    assert_false(clashes(&w, put_b, delete_range("c", "d", 1)));
+    assert_true(clashes(&w, put_b, delete_range("a", "", 1))); /* without an upper end */
+    assert_true(clashes(&w, delete_range("a", "", 1), put_b));
+    assert_false(clashes(&w, put_b, delete_range("c", "", 1)));
+    assert_false(clashes(&w, put_b, delete_range("b", "b", 1))); /* empty */
+    assert_false(clashes(&w, put_b, delete_range("b", "a", 1)));
+    assert_false(clashes(&w, delete_range("b", "a", 1), put_b));
+    world_close(&w);
+}
+
+/* Such a put would find no earlier version when its turn comes. */
+static void put_that_keeps_the_value_of_a_key_deleted_before_it_is_refused(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    put(&w, "k", "1");
+    int64_t revision = revision_of(&w);
+    struct bw_op keep = {.kind = BW_OP_PUT, .put = {.key = text("k"), .ignore_value = true}};
+    struct bw_op keep_lease = {.kind = BW_OP_PUT, .put = {.key = text("k"), .ignore_lease = true}};
+    struct bw_op one = delete_op("k"), range = delete_range("a", "", 1);
+    const struct bw_op *puts[] = {&keep, &keep_lease}, *deletes[] = {&one, &range};
+    for (unsigned i = 0; i < 4; i++) {
+        struct bw_op kept = *puts[i & 1], deleted = *deletes[i >> 1];
+        struct bw_op put_inside = txn_op(NULL, &kept, NULL);
+        struct bw_op delete_inside = txn_op(NULL, &deleted, NULL);
+        assert_true(clashes(&w, deleted, kept));
+        assert_true(clashes(&w, deleted, put_inside));
+        assert_true(clashes(&w, delete_inside, kept));
+        assert_true(clashes(&w, delete_inside, put_inside));
+        assert_true(clashes(&w, delete_inside, txn_op(NULL, &put_inside, NULL)));
+    }
+    assert_int_equal(revision_of(&w), revision);
+    world_close(&w);
+}
+
+static void compares_need_keys_and_are_bounded_in_total(void **state)
+{
+    (void)state;
+    struct world w;
+    static struct bw_compare compares[64];
+    struct bw_op nested[9];
+    world_open(&w);
+    for (unsigned i = 0; i < 64; i++)
+        compares[i] = absent("a");
+    for (unsigned i = 0; i < 9; i++)
+        nested[i] =
+            (struct bw_op){.kind = BW_OP_TXN, .txn = {.compares = compares, .compare_count = 64}};
+    assert_int_equal(run(&w, nested, 8), 0);
+    assert_int_equal(run(&w, nested, 9), BW_REFUSED_TOO_MANY);
+    compares[1].keys.key.length = 0;
+    assert_int_equal(run(&w, nested, 1), BW_REFUSED_NO_KEY);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compares_inside_see_what_was_before_all_of_it),
-        cmocka_unit_test(results_stand_in_the_order_of_what_was_done),
-        cmocka_unit_test(what_contradicts_itself_is_refused),
-        cmocka_unit_test(one_bad_operation_inside_undoes_nothing_because_nothing_was_done),
-        cmocka_unit_test(depth_and_number_are_bounded),
-        cmocka_unit_test(they_survive_as_bytes),
-        cmocka_unit_test(too_deep_bytes_are_refused),
+        cmocka_unit_test(nested_compares_see_the_state_before_the_outermost_transaction),
+        cmocka_unit_test(nested_results_are_in_order_of_execution),
+        cmocka_unit_test(conflicting_nested_transactions_are_refused),
+        cmocka_unit_test(invalid_nested_operation_prevents_all_effects),
+        cmocka_unit_test(nesting_depth_and_operations_are_bounded),
+        cmocka_unit_test(nested_transactions_decode_to_the_same_value),
+        cmocka_unit_test(too_deeply_nested_bytes_are_rejected),
+        cmocka_unit_test(conflicts_are_found_in_both_branches_of_both_operands),
+        cmocka_unit_test(conflicts_inside_a_branch_that_does_not_run_are_refused),
+        cmocka_unit_test(deleted_ranges_conflict_with_puts_inside_them),
+        cmocka_unit_test(put_that_keeps_the_value_of_a_key_deleted_before_it_is_refused),
+        cmocka_unit_test(compares_need_keys_and_are_bounded_in_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* A registry with room for answers, and short ways to ask it. */
-#ifndef BW_TESTS_REGISTRY_WORLD_H
-#define BW_TESTS_REGISTRY_WORLD_H
+/* A registry with memory for results, and helpers to query it. */
+#ifndef BW_TESTS_UNIT_CORE_REGISTRY_REGISTRY_WORLD_H
+#define BW_TESTS_UNIT_CORE_REGISTRY_REGISTRY_WORLD_H
 
 #include "core/registry/entry.h"
 #include "core/registry/expiry.h"
@@ -91,7 +91,7 @@ static inline const struct bw_op_result *range(struct world *world, const struct
     return &result;
 }
 
-/* The one version of a key, or NULL. */
+/* The current version of a key, or NULL. */
 static inline const struct bw_kv *get(struct world *world, const char *key)
 {
     const struct bw_op_result *found = range(world, &(struct bw_range){.keys = {.key = text(key)}});

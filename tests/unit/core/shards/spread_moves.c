@@ -1,10 +1,10 @@
-/* Shards over candidates: balanced, the same for everybody who sees the same candidates, and little
- * moves when one comes or goes. */
+/* Shards over candidates: balanced, equal for all that see the same candidates, and few moves when
+ * a candidate joins or leaves. */
 #include "unit/unit.h"
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
-#include "core/shards/spread.h"
+#include "core/shards/assignment.h"
 
 #include <stdio.h>
 
@@ -59,7 +59,7 @@ static void the_largest_case_is_balanced_too(void **state)
     check_balance(&after);
 }
 
-static void the_order_of_the_candidates_does_not_count(void **state)
+static void assignment_does_not_depend_on_candidate_order(void **state)
 {
     uint64_t keys[MOST];
     struct bw_rng rng;
@@ -80,7 +80,7 @@ static void the_order_of_the_candidates_does_not_count(void **state)
     }
 }
 
-/* How many shards change hands between `before` and `after`. */
+/* Number of shards whose owner differs between `before` and `after`. */
 static uint32_t moves(void)
 {
     uint32_t count = 0;
@@ -89,8 +89,8 @@ static uint32_t moves(void)
     return count;
 }
 
-/* Moves of one coming (and, read backwards, of one going) against the least possible: as many as
- * the newcomer gets. */
+/* Compares the moves when a candidate joins (or, read backwards, leaves) with the minimum: the
+ * newcomer's share. */
 static void measure(uint32_t shards, uint32_t count, double most)
 {
     uint64_t keys[MOST + 1];
@@ -108,7 +108,7 @@ static void measure(uint32_t shards, uint32_t count, double most)
     assert_true(ratio >= 1 && ratio <= most);
 }
 
-static void one_that_comes_or_goes_moves_little(void **state)
+static void join_or_leave_moves_few_shards(void **state)
 {
     (void)state;
     measure(9, 2, 1.5);
@@ -121,7 +121,7 @@ static void one_that_comes_or_goes_moves_little(void **state)
     measure(1024, 10, 1.3);
 }
 
-static void the_others_step_in_one_behind_the_other(void **state)
+static void ranks_order_the_other_candidates(void **state)
 {
     uint64_t keys[5];
     (void)state;
@@ -141,7 +141,7 @@ static void the_others_step_in_one_behind_the_other(void **state)
     }
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+static void invalid_spread_arguments_are_rejected(void **state)
 {
     uint64_t keys[3] = {1, 2, 1};
     (void)state;
@@ -157,10 +157,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_load_is_rounded_down_or_up),
         cmocka_unit_test(the_largest_case_is_balanced_too),
-        cmocka_unit_test(the_order_of_the_candidates_does_not_count),
-        cmocka_unit_test(one_that_comes_or_goes_moves_little),
-        cmocka_unit_test(the_others_step_in_one_behind_the_other),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(assignment_does_not_depend_on_candidate_order),
+        cmocka_unit_test(join_or_leave_moves_few_shards),
+        cmocka_unit_test(ranks_order_the_other_candidates),
+        cmocka_unit_test(invalid_spread_arguments_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Counts the planted bugs that `bellwether sim explore` finds within its default bounds.
+
+    explored.py BUILD [NAME...] [--seconds N] [--jobs N] [--delays N]
+
+A bug counts if its file is part of a target (TARGETS below). For each such bug the script links a copy of the program with
+the bug, as tests/mutants.py does, and explores these targets one after the other until one finds a violation. No target
+and no depth is chosen for a bug. An exploration that takes longer than --seconds counts as not found.
+
+This is a measurement and not a test: bugs that no exploration finds have another catcher in tests/mutants.txt.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import mutants  # noqa: E402
+
+# Which files the modules of a target consist of: the beginning of their path.
+TARGETS = {
+    "guard": ["src/core/elect/quorum_guard", "src/core/base/members"],
+    "raft": ["src/core/elect/raft/", "src/core/base/members"],
+    "raft-reconfigure": ["src/core/elect/raft/", "src/core/base/members"],
+    "session": ["src/core/replica/request_", "src/core/registry/", "src/core/elect/raft/"],
+    "lease": ["src/core/lease/"],
+    "found": ["src/core/peer/founding"],
+    "guardian": ["src/core/guardian/"],
+    "shards": ["src/core/shards/run_shards", "src/core/shards/assignment", "src/core/shards/shard_set"],
+}
+
+
+def targets_of(sources):
+    return [t for t, starts in TARGETS.items() if any(s.startswith(start) for s in sources for start in starts)]
+
+
+def explore(program, target, options):
+    """Returns (found, text)."""
+    more = ["--delays", str(options.delays)] if options.delays else []
+    status, said = mutants.run([program, "sim", "explore", target, "--jobs", "1", "--json", "--memory", "3G", *more],
+                               timeout=options.seconds)
+    if status is None:
+        return False, f"{target}: not within {options.seconds} s"
+    try:
+        result = json.loads(said.splitlines()[0])
+    except (ValueError, IndexError):
+        return False, f"{target}: exit code {status}: {said[:200]}"
+    if status == 1:
+        return True, f"{target}: {len(result['trace'])} actions, {result['cpu_seconds']:.1f} s: {result['violation']}"
+    return False, f"{target}: {'nothing' if status == 0 else f'exit code {status}'}"
+
+
+def judge(tree, name, sources, options):
+    try:
+        program = tree.link_mutant(name, sources, "bellwether")
+    except mutants.Trouble as trouble:
+        return name, False, str(trouble).split("\n", maxsplit=1)[0]
+    said = []
+    try:
+        for target in targets_of(sources):
+            found, text = explore(program, target, options)
+            if found:
+                return name, True, text
+            said.append(text)
+    finally:
+        os.unlink(program)
+    return name, False, ", ".join(said)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", help="build directory")
+    parser.add_argument("names", nargs="*", help="planted bugs (default: all that a target contains)")
+    parser.add_argument("--seconds", type=int, default=300, help="time limit of one exploration (default: 300)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="explorations at the same time (default: one per core)")
+    parser.add_argument("--delays", type=int, default=0, help="passed to sim explore (default: that of the target)")
+    options = parser.parse_args()
+    uses, tree = mutants.find_uses(), mutants.Tree(options.build)
+    unknown = set(options.names) - set(mutants.read_names())
+    if unknown:
+        sys.exit(f"explored.py: unknown planted bug {', '.join(sorted(unknown))}; see src/core/base/bugs.inc")
+    pure = [n for n in mutants.read_names() if any(s.startswith("src/core/") for s in uses.get(n, []))]
+    names = options.names or [n for n in pure if targets_of(uses[n])]
+    found = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for name, yes, text in pool.map(lambda n: judge(tree, n, uses.get(n, []), options), names):
+            found += yes
+            print(f"{'found    ' if yes else 'not found'}  {name:42} {text}", flush=True)
+    print(f"{found} of {len(names)} planted bugs found; src/core has {len(pure)}, the tree {len(mutants.read_names())}")
+
+
+if __name__ == "__main__":
+    main()

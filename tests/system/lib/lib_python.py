@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""The Python package on the real library, with a real SQLite store and real processes.
+
+    lib_python.py LIBRARY SOURCE
+
+Verdicts depend on states, tokens and messages; times only end a test that hangs."""
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+
+sys.dont_write_bytecode = True
+LIBRARY, SOURCE = (os.path.abspath(path) for path in sys.argv[1:3])
+PYTHON = os.path.join(SOURCE, "python")
+os.environ.update(BELLWETHER_LIBRARY=LIBRARY, PYTHONPATH=PYTHON)
+sys.path[:0] = [PYTHON, os.path.join(SOURCE, "tests", "system", "kit")]
+import bellwether  # noqa: E402
+from run_lib import HANG_S, Tap, wait_for  # noqa: E402
+
+TTL = 30  # long: a stalled machine loses no leadership by it
+tap, TESTS = Tap(), []
+
+# A candidate in its own process: prints its token when elected, then waits for a line.
+OTHER = """
+import sys, bellwether
+with bellwether.Leader(sys.argv[1], "e", ttl=30, id=sys.argv[2], value="here:80") as lead:
+    print("token", lead.token, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class Skip(Exception):
+    """This machine cannot run the test; the text says why."""
+
+
+class Place:
+    """A directory with a store, and the processes that a test started."""
+
+    def __init__(self):
+        self.dir, self.started = tempfile.mkdtemp(prefix="lib-python-"), []
+        self.store = "sqlite:" + os.path.join(self.dir, "e.db")
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def leader(self, **more):
+        return bellwether.Leader(self.store, "e", **{"ttl": TTL, "timeout": HANG_S, **more})
+
+    def start(self, *words, **more):
+        process = subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)
+        self.started.append(process)
+        return process
+
+    def other(self, name):
+        return self.start("-c", OTHER, self.store, name)
+
+    def close(self):
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        shutil.rmtree(self.dir)
+
+
+def raises(kind, action):
+    try:
+        action()
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def in_child(action):
+    """Runs action() in a forked child; returns its text."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write, str(action()).encode())
+        except BaseException as error:
+            os.write(write, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+@test
+def block_leads_and_releases(place):
+    tokens = []
+    for _ in range(2):
+        with place.leader() as lead:
+            lead.check()
+            assert lead.is_leader and not lead.lost.is_set() and 0 < lead.valid <= TTL and lead.reason is bellwether.Loss.NONE
+            tokens.append(lead.token)
+        assert not lead.is_leader and lead.lost.is_set() and lead.valid == 0
+        raises(bellwether.LeadershipLost, lead.check)
+    assert tokens == [1, 2], tokens
+    assert bellwether.library_version() == "0.2.0"
+
+
+@test
+def error_inside_the_block_releases_and_is_raised(place):
+    def fail():
+        with place.leader():
+            raise KeyError("ours")
+    raises(KeyError, fail)
+    with place.leader() as lead:
+        assert lead.token == 2
+
+
+@test
+def second_process_takes_over_when_the_leader_is_killed(place):
+    first = place.other("first")
+    assert first.stdout.readline() == "token 1\n"
+    why = raises(bellwether.NotElected, place.leader(timeout=0).__enter__)
+    assert "led by first" in str(why), why
+    second = place.other("second")
+    first.kill()
+    assert second.stdout.readline() == "token 2\n"
+    second.stdin.write("\n")
+    second.stdin.flush()
+    assert second.wait(HANG_S) == 0
+
+
+@test
+def loss_is_an_exception_and_an_event(place):
+    def lose():
+        with place.leader() as lead:
+            lead.healthy(False)
+            assert lead.lost.wait(HANG_S) and not lead.is_leader
+            assert raises(bellwether.LeadershipLost, lead.check).reason is bellwether.Loss.UNHEALTHY
+    assert raises(bellwether.LeadershipLost, lose).reason is bellwether.Loss.UNHEALTHY
+    with place.leader() as lead:
+        assert lead.token == 2
+
+
+@test
+def leadership_is_transferred_to_another_process(place):
+    def hand_over():
+        with place.leader() as lead:
+            other = place.other("successor")
+            while not lead.lost.wait(0.1):  # the successor may not have registered yet
+                with contextlib.suppress(bellwether.Error):
+                    lead.transfer("successor")
+            assert lead.reason is bellwether.Loss.TRANSFERRED, lead.reason
+        return other
+    raises(bellwether.LeadershipLost, hand_over)
+    assert place.started[-1].stdout.readline() == "token 2\n"
+
+
+@test
+def forked_child_does_not_lead(place):
+    with place.leader() as lead:
+        def look():
+            return lead.is_leader, lead.valid, lead.lost.is_set(), lead.lost.wait(0)
+        assert in_child(look) == "(False, 0.0, True, True)"
+        for action in (lambda: lead.token, lead.check, lambda: lead.healthy(False)):
+            assert in_child(action).startswith("Forked("), in_child(action)
+        assert in_child(place.leader(timeout=0).__enter__).startswith("Forked(")
+        assert lead.is_leader and lead.token == 1, "a child changed the leadership of its parent"
+
+    def leave():
+        with place.leader() as lead:
+            pid = os.fork()
+            if pid:
+                os.waitpid(pid, 0)
+                assert lead.is_leader, "the end of the block in the child ended the leadership of the parent"
+        if pid == 0:
+            os._exit(0)
+    leave()
+
+
+@test
+def threads_share_a_leadership_until_it_is_closed(place):
+    wrong, over, ended = [], threading.Event(), threading.Event()
+
+    def ask():
+        while not over.is_set():
+            after = ended.is_set()
+            if (lead.is_leader or lead.valid > 0 or not lead.lost.is_set()) and after:
+                wrong.append("it leads after the end of the block")
+    with place.leader() as lead:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        lead.lost.wait(0.2)
+    ended.set()
+    for _ in range(1000):
+        assert not lead.is_leader
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[0]
+
+
+@test
+def one_thread_of_two_leads_at_a_time(place):
+    seen, inside = [], threading.Lock()
+
+    def work():
+        with place.leader() as lead:
+            assert inside.acquire(blocking=False), "two leaders"
+            seen.append(lead.token)
+            inside.release()
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1, 2, 3], seen
+
+
+@test
+def async_block_is_cancelled_by_the_loss(place):
+    async def lose(suppress):
+        async with place.leader() as lead:
+            lead.healthy(False)
+            try:
+                await asyncio.sleep(HANG_S)
+            except asyncio.CancelledError:
+                if not suppress:
+                    raise
+
+    async def both():
+        for suppress in (False, True):
+            try:
+                await lose(suppress)
+                raise AssertionError("no LeadershipLost")
+            except bellwether.LeadershipLost as lost:
+                assert lost.reason is bellwether.Loss.UNHEALTHY
+            assert asyncio.current_task().cancelling() == 0, "the task is still being cancelled"
+        async with place.leader() as lead:
+            assert lead.token == 3
+            await asyncio.sleep(0)
+    asyncio.run(both())
+
+
+@test
+def cancelled_async_candidate_leaves(place):
+    async def waits():
+        async with place.leader():
+            raise AssertionError("elected beside another leader")
+
+    async def both():
+        async with place.leader() as lead:
+            task = asyncio.create_task(waits())
+            done, _ = await asyncio.wait([task], timeout=0.3)
+            assert not done
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=HANG_S)
+            assert done and task.cancelled() and lead.is_leader
+
+            async def outer():
+                async with bellwether.Leader(place.store, "other", ttl=TTL):
+                    await asyncio.sleep(HANG_S)
+            task = asyncio.create_task(outer())
+            await asyncio.sleep(0.3)
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=HANG_S)
+            assert done and task.cancelled(), "a cancellation from outside became something else"
+    asyncio.run(both())
+
+
+@test
+def async_observer_ends_when_another_task_closes_it(place):
+    async def both():
+        observer, seen = bellwether.Observer(place.store, "e", ttl=TTL), []
+        await observer.__aenter__()
+
+        async def iterate():
+            async for leader in observer:
+                seen.append(leader and leader.token)
+        task = asyncio.create_task(iterate())
+        async with place.leader():
+            while 1 not in seen:
+                await asyncio.sleep(0.01)
+        await observer.__aexit__(None, None, None)
+        await asyncio.wait_for(task, HANG_S)
+    asyncio.run(both())
+
+
+@test
+def reason_of_a_loss_is_known_at_once(place):
+    """check() may see the loss before the thread has noted its reason."""
+    def lose():
+        with place.leader() as lead:
+            lead.healthy(False)
+            while True:
+                lead.check()
+    error = raises(bellwether.LeadershipLost, lose)
+    assert error.reason is bellwether.Loss.UNHEALTHY, error.reason
+
+
+@test
+def decorator_runs_functions_as_leader(place):
+    @place.leader()
+    def plain(lead, a, *, b):
+        """what it does"""
+        return lead.token, a, b
+
+    @place.leader()
+    async def coroutine(lead, a):
+        return lead.token, a
+    assert (plain(1, b=2), plain(3, b=4), plain.__doc__) == ((1, 1, 2), (2, 3, 4), "what it does")
+    assert asyncio.run(coroutine(5)) == (3, 5)
+
+
+@test
+def signal_interrupts_the_wait_for_election(place):
+    first = place.other("first")
+    first.stdout.readline()
+    # The handler comes after the import: Python may lose an exception that a handler raises during an import.
+    second = place.start("-c", "import bellwether, signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint('ready', flush=True)\n" + OTHER,
+                         place.store, "second")
+    assert second.stdout.readline() == "ready\n"
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(HANG_S) == 5
+    assert first.poll() is None
+
+
+@test
+def observer_follows_the_leader(place):
+    with bellwether.Observer(place.store, "e", ttl=TTL) as observer:
+        assert observer.leader() is None
+        other = place.other("one")
+        leaders = (leader for leader in observer if leader)
+        assert next(leaders) == bellwether.LeaderInfo("one", 1, "here:80") == observer.leader()
+        other.kill()
+        other.wait()
+        place.other("two")
+        assert next(leader for leader in leaders if leader.id == "two").token == 2
+        ended = threading.Thread(target=lambda: list(observer))
+        ended.start()
+        observer.close()
+        ended.join()
+    raises(bellwether.Error, observer.leader)
+
+    async def follow():
+        async with bellwether.Observer(place.store, "e", ttl=TTL) as observer:
+            async for leader in observer:
+                if leader:
+                    return leader.id
+    assert asyncio.run(asyncio.wait_for(follow(), HANG_S)) == "two"
+
+
+@test
+def guards_reject_older_tokens(place):
+    with bellwether.Guard(place.path("data")) as guard:
+        guard.check(7)
+        guard.check(7)
+        raises(bellwether.StaleToken, lambda: guard.check(6))
+        raises(bellwether.InvalidArgument, lambda: guard.check(0))
+        raises(bellwether.InvalidArgument, lambda: guard.check(-1))
+    raises(bellwether.InvalidArgument, lambda: guard.check(8))
+    raises(bellwether.Error, lambda: bellwether.Guard(place.path("none/data")))
+    db = sqlite3.connect(place.path("data.db"))
+    bellwether.create_sqlite_guard(db)
+    raises(bellwether.InvalidArgument, lambda: bellwether.check_sqlite(db, "t", 1))  # no transaction
+    for token, kind in ((7, None), (6, bellwether.StaleToken), (0, bellwether.InvalidArgument), (8, None)):
+        db.execute("BEGIN IMMEDIATE")
+        if kind:
+            raises(kind, lambda token=token: bellwether.check_sqlite(db, "t", token))
+            db.rollback()
+        else:
+            bellwether.check_sqlite(db, "t", token)
+            db.commit()
+    assert db.execute("SELECT * FROM bellwether_guard").fetchall() == [("t", 8)]
+    db.close()
+
+
+@test
+def invalid_arguments_are_named(place):
+    for kind, word, make in (
+            (bellwether.InvalidArgument, "foo", lambda: bellwether.Leader("foo://x", "e").__enter__()),
+            (bellwether.InvalidArgument, "name", lambda: bellwether.Leader(place.store, "").__enter__()),
+            (bellwether.InvalidArgument, "zero byte", lambda: bellwether.Leader(place.store, "a\0b")),
+            (bellwether.InvalidArgument, "ttl", lambda: bellwether.Leader(place.store, "e", ttl=0)),
+            (bellwether.InvalidArgument, "timeout", lambda: bellwether.Leader(place.store, "e", timeout=-1)),
+            (bellwether.InvalidArgument, "overdue", lambda: bellwether.Leader(place.store, "e", overdue="no")),
+            (bellwether.InvalidArgument, "do not fit", lambda: bellwether.Leader(place.store, "e", ttl=1, kill_after=5).__enter__())):
+        assert word in str(raises(kind, make)), word
+    leader = place.leader()
+    with leader:
+        assert "already entered" in str(raises(bellwether.InvalidArgument, leader.__enter__))
+    done = subprocess.run([sys.executable, "-c", "import bellwether; bellwether.library_version()"], text=True, capture_output=True,
+                          env=dict(os.environ, BELLWETHER_LIBRARY="/none.so"), check=False, timeout=HANG_S)
+    assert "cannot load /none.so" in done.stderr and "libbellwether0" in done.stderr, done.stderr
+
+
+@test
+def example_takes_turns(place):
+    script, lines = os.path.join(SOURCE, "examples", "nightly.py"), place.path("lines")
+    for process in [place.start(script, place.store, lines, "5") for _ in range(3)]:
+        assert process.wait(HANG_S) == 0
+    with open(lines, encoding="utf-8") as file:
+        found = re.findall(r"^token (\d+) round (\d+)$", file.read(), re.M)
+    assert found == [(str(t), str(r)) for t in (1, 2, 3) for r in (1, 2, 3, 4, 5)], found
+    endless = place.start(script, place.store, lines, "1000000")
+    wait_for(lambda: "token 4 " in open(lines, encoding="utf-8").read())
+    endless.terminate()
+    assert endless.wait(HANG_S) == 0
+
+
+def tool(*words):
+    """Runs a program of Debian; None if it is not installed."""
+    if not os.path.exists(words[0]):
+        return None
+    return subprocess.run(words, text=True, capture_output=True, check=False, timeout=10 * HANG_S)
+
+
+@test
+def types_are_complete(place):
+    program = place.path("program.py")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write('''import bellwether
+
+@bellwether.Leader("s", "e")
+def job(lead: bellwether.Leadership, number: int) -> str:
+    return f"{lead.token} {number}"
+
+def use() -> str:
+    with bellwether.Leader("s", "e", ttl=5) as lead:
+        lead.check()
+    return job(1)
+
+use().no_method()
+job("a")
+''')
+    done = tool("/usr/bin/mypy", "--strict", "--cache-dir", place.path("cache"), PYTHON + "/bellwether", program)
+    if not done:
+        raise Skip("no mypy")
+    wrong = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.M)
+    assert [(os.path.basename(name), line) for name, line in wrong] == [("program.py", "12"), ("program.py", "13")], done.stdout
+
+
+@test
+def versions_of_package_and_library_are_equal(_):
+    with open(os.path.join(PYTHON, "pyproject.toml"), encoding="utf-8") as file:
+        version = re.search(r'^version = "(.*)"$', file.read(), re.M).group(1)
+    assert version == bellwether.library_version()
+
+
+def main():
+    wanted = sys.argv[3:]
+    for function in TESTS:
+        if wanted and function.__name__ not in wanted:
+            continue
+        place = Place()
+        try:
+            function(place)
+            tap.result(True, function.__name__)
+        except Skip as why:
+            tap.skip(function.__name__, str(why))
+        except Exception as error:  # a test that breaks must not hide the others
+            tap.result(False, function.__name__, "".join(traceback.format_exception(error)))
+        finally:
+            place.close()
+    sys.exit(tap.end())
+
+
+main()

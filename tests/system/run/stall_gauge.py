@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The gauge of tests/system/kit/stall.py sees that its process stood still, and only then an action is repeated.
+
+    stall_gauge.py"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import stall  # noqa: E402
+from run_lib import HANG_S, Tap  # noqa: E402
+
+STOP_S = 1.0
+
+
+def measured():
+    """Runs in the process that is stopped: prints each attempt, and fails until one took place without a stop."""
+    def attempt(number):
+        begun = time.monotonic()
+        print("attempt", number, flush=True)
+        sys.stdin.readline()
+        assert time.monotonic() - begun < STOP_S, "stopped"
+    stall.judge(attempt, STOP_S, "the attempt")
+
+
+def action_is_repeated_after_a_stop():
+    with subprocess.Popen([sys.executable, __file__, "measured"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "attempt 0\n"
+        os.kill(child.pid, signal.SIGSTOP)
+        time.sleep(STOP_S + 0.1)
+        os.kill(child.pid, signal.SIGCONT)
+        print(file=child.stdin, flush=True)
+        said = child.stdout.readline()
+        found = re.fullmatch(r"# the machine stalled for ([0-9.]+) s: the attempt is not judged\n", said)
+        assert found and float(found.group(1)) >= STOP_S, said
+        assert child.stdout.readline() == "attempt 1\n"
+        out, _ = child.communicate("\n", HANG_S)
+        assert child.returncode == 0 and not out, (child.returncode, out)
+
+
+def action_that_fails_without_a_stop_is_judged():
+    seen = []
+
+    def attempt(number):
+        seen.append(number)
+        raise AssertionError("defect")
+    try:
+        stall.judge(attempt, 1000.0)
+    except AssertionError as error:
+        assert str(error) == "defect" and seen == [0], (error, seen)
+    else:
+        raise AssertionError("the failure was not reported")
+
+
+def main():
+    if sys.argv[1:] == ["measured"]:
+        return measured()
+    tap = Tap()
+    for function in (action_is_repeated_after_a_stop, action_that_fails_without_a_stop_is_judged):
+        try:
+            function()
+            tap.result(True, function.__name__)
+        except Exception:  # pylint: disable=broad-except
+            tap.result(False, function.__name__, traceback.format_exc())
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

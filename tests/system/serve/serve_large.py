@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Large values from many writers at all three nodes: no write fails, and the leader stays.
+
+    serve_large.py BELLWETHER WITNESS LOAD [NAME...]
+
+LOAD is bench/serve_load.c. The nodes have etcd's timeouts: a leader that is silent for 1 s is suspected. So heartbeats and their
+answers must not wait for tens of megabytes. Only errors and terms are judged, not how long the writes take."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import stall  # noqa: E402
+from run_lib import wait_for  # noqa: E402
+from serve_lib import Nodes, b64  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
+
+suite = Suite()
+LOAD = os.path.abspath(suite.conformance)
+ETCD = ["--heartbeat", "100ms", "--detect", "1s"]
+STARVED = 0.6  # a node that waits for a CPU for this part of the time may miss several heartbeats
+
+
+def term_of(nodes):
+    """The highest term, once all nodes have a leader."""
+    statuses = []
+
+    def all_follow():
+        """all nodes to have a leader"""
+        statuses[:] = [nodes.post("/v3/maintenance/status", {}, port=port)[1] for port in nodes.ports]
+        return all(int(status.get("leader", 0)) for status in statuses)
+    wait_for(all_follow, TIMEOUT_S)
+    return max(int(status["raftTerm"]) for status in statuses)
+
+
+def puts(nodes, writers, count, size):
+    said = subprocess.run([LOAD, "puts", nodes.endpoints(), "key", str(writers), str(count), str(size)], capture_output=True,
+                          text=True, timeout=600, check=True).stdout
+    figures, acknowledged = (json.loads(line) for line in said.splitlines())
+    return {**figures, **acknowledged}
+
+
+def load_is_survived(nodes, writers, count, size):
+    before = term_of(nodes)
+    told = puts(nodes, writers, count, size)
+    after = term_of(nodes)
+    suite.tap.comment(f"{told['per_s']} writes/s of {size} bytes, {told['errors']} failed, term {before} to {after}")
+    logs = "\n".join(server.tail() for server in nodes.servers)
+    assert told["errors"] == 0 and told["acknowledged"] == count, f"{told}\n{logs}"
+    assert before == after, f"the leader changed {after - before} times\n{logs}"
+    for port in nodes.ports:
+        caught_up(nodes, port, told)
+
+
+def leader_stays(writers, count, size):
+    """Repeats the load only if a thread of a node waited for a CPU for most of the time."""
+    for number in range(stall.ATTEMPTS):
+        with Place(f"large-{number}") as place:
+            nodes = Nodes(place, suite.bellwether, 3, ETCD)
+            watch = stall.Watch(server.process.pid for server in nodes.servers)
+            try:
+                return load_is_survived(nodes, writers, count, size)
+            except AssertionError:
+                if not watch.excuses((time.monotonic() - watch.since) * STARVED, "this attempt"):
+                    raise
+    raise AssertionError("the nodes got no CPU for most of the time in each attempt: the load was never judged")
+
+
+def caught_up(nodes, port, told):
+    """Waits until this node has the newest write, and all before it."""
+    def has_it():
+        """a node to have all writes"""
+        kv = nodes.post("/v3/kv/range", {"key": b64("key"), "serializable": True, "keys_only": True}, port=port)[1]["kvs"][0]
+        return int(kv["mod_revision"]) == told["revision"] and int(kv["version"]) == told["acknowledged"]
+    wait_for(has_it, TIMEOUT_S)
+
+
+@suite.alone
+def values_of_100_kb_by_200_writers_fail_no_write_and_change_no_leader():
+    leader_stays(200, 1500, 100000)
+
+
+@suite.alone
+def values_of_1400_kb_by_16_writers_fail_no_write_and_change_no_leader():
+    leader_stays(16, 150, 1400000)
+
+
+suite.main()

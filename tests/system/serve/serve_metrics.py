@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""/metrics as etcd's dashboard and alerts read it.
+
+    serve_metrics.py BELLWETHER UNUSED UNUSED [NAME...]"""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import wait_for  # noqa: E402
+from serve_lib import Cluster, Etcd, Nodes, b64  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Suite, program  # noqa: E402
+
+suite = Suite()
+SERIES = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
+# What the alerts and the dashboard of etcd 3.5 (contrib/mixin) query.
+QUERIED = """etcd_server_has_leader etcd_server_leader_changes_seen_total etcd_server_proposals_committed_total
+    etcd_server_proposals_applied_total etcd_server_proposals_pending etcd_server_proposals_failed_total
+    etcd_disk_wal_fsync_duration_seconds_bucket etcd_disk_backend_commit_duration_seconds_bucket
+    etcd_network_peer_round_trip_time_seconds_bucket etcd_network_peer_sent_failures_total
+    etcd_network_peer_sent_bytes_total etcd_network_peer_received_bytes_total
+    etcd_network_client_grpc_received_bytes_total etcd_network_client_grpc_sent_bytes_total
+    etcd_mvcc_db_total_size_in_bytes etcd_mvcc_db_total_size_in_use_in_bytes etcd_server_quota_backend_bytes
+    grpc_server_started_total grpc_server_handled_total grpc_server_handling_seconds_bucket
+    process_resident_memory_bytes process_cpu_seconds_total process_open_fds process_max_fds""".split()
+# etcd has these names too: gauges that end in _total.
+TOLERATED = {"etcd_debugging_mvcc_keys_total", "etcd_debugging_mvcc_watcher_total"}
+
+
+def scrape(target, port=None):
+    text = target.ask("GET", "/metrics", port=port)[1].decode()
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, labels, value = SERIES.match(line).groups()
+            found.setdefault(name, {})[tuple(sorted(re.findall(r'(\w+)="([^"]*)"', labels or "")))] = float(value)
+    return text, found
+
+
+def calls(found, name, **labels):
+    return sum(value for key, value in found[name].items() if set(labels.items()) <= set(key))
+
+
+def check_histograms(found):
+    """Buckets only grow, and the last one is the count."""
+    histograms = [name[:-7] for name in found if name.endswith("_bucket")]
+    assert histograms
+    for name in histograms:
+        rows = {}
+        for key, value in found[name + "_bucket"].items():
+            bound = dict(key)["le"]
+            rows.setdefault(tuple(pair for pair in key if pair[0] != "le"), []).append((float(bound.replace("+Inf", "inf")), value))
+        for key, row in rows.items():
+            values = [value for _, value in sorted(row)]
+            assert values == sorted(values) and values[-1] == found[name + "_count"][key], (name, key, row)
+            assert found[name + "_sum"][key] >= 0
+
+
+@suite.test
+def metrics_that_dashboards_and_alerts_of_etcd_query_are_there():
+    with Place("metrics") as place:
+        cluster = Cluster(place, suite.bellwether, 3, ["--quota-bytes", "123456789"])
+        leader = cluster.client[cluster.leads()]
+        for i in range(20):
+            assert cluster.post("/v3/kv/put", {"key": b64("k"), "value": b64("v" * 1000)}, port=leader)[0] == 200
+
+        def measured():
+            """a round trip to each of the two other nodes"""
+            found = scrape(cluster, leader)[1]
+            trips = found.get("etcd_network_peer_round_trip_time_seconds_count", {})
+            return [found] if len(trips) == 2 and all(trips.values()) else None
+        found = wait_for(measured, TIMEOUT_S, 0.1)[0]
+        missing = [name for name in QUERIED if name not in found]
+        assert not missing, missing
+        check_histograms(found)
+        assert calls(found, "etcd_disk_wal_fsync_duration_seconds_count") >= 20
+        assert calls(found, "etcd_disk_backend_commit_duration_seconds_count") >= 20
+        assert calls(found, "etcd_server_quota_backend_bytes") == 123456789
+        assert 1000 < calls(found, "etcd_mvcc_db_total_size_in_bytes") < 50000
+        for name in ("etcd_network_peer_sent_bytes_total", "etcd_network_peer_received_bytes_total"):
+            assert len(found[name]) == 2 and all(found[name].values()), found[name]
+        # A node that is down is seen by its leader.
+        down = next(name for name in "abc" if cluster.client[name] != leader)
+        cluster.nodes[down].kill()
+
+        def failed():
+            """messages that cannot be sent"""
+            return any(scrape(cluster, leader)[1]["etcd_network_peer_sent_failures_total"].values())
+        wait_for(failed, TIMEOUT_S, 0.1)
+
+
+def life(target):
+    for i in range(3):
+        target.ctl("put", "a", str(i))
+    target.ctl("get", "a")
+    target.ctl("get", "a", "--rev", "99", check=False)
+    target.ctl("lease", "revoke", "1234", check=False)
+    watch = target.stream("/v3/watch", {"create_request": {"key": b64("a")}})
+    watch.line()
+    found = scrape(target)[1]
+    watch.close()
+    return found
+
+
+@suite.test
+def calls_are_counted_as_by_etcd():
+    with Place("metrics") as place:
+        one, other = life(Etcd(place)), life(Nodes(place, suite.bellwether))
+        for name, method in (("started", "Put"), ("started", "Range"), ("started", "Watch"), ("handled", "Put"),
+                             ("handled", "Range"), ("started", "LeaseRevoke"), ("handled", "LeaseRevoke"), ("handled", "Watch")):
+            codes = [dict(key).get("grpc_code") for key in other[f"grpc_server_{name}_total"]
+                     if ("grpc_method", method) in key] if name == "handled" else [None]
+            for code in codes:
+                labels = {"grpc_method": method, **({"grpc_code": code} if code else {})}
+                seen = [calls(found, f"grpc_server_{name}_total", **labels) for found in (one, other)]
+                assert seen[0] == seen[1], (name, labels, seen)
+        # The series have the same labels.
+        mine = {key for key in other["grpc_server_started_total"]}
+        shared = {key for key in one["grpc_server_started_total"] if dict(key)["grpc_service"] in ("etcdserverpb.KV", "etcdserverpb.Watch")}
+        assert shared <= mine, shared - mine
+        for name in ("etcd_disk_wal_fsync_duration_seconds_bucket", "etcd_disk_backend_commit_duration_seconds_bucket"):
+            assert set(one[name]) == set(other[name]), name
+
+
+@suite.test
+def promtool_accepts_the_text():
+    promtool = program("promtool", "prometheus")
+    with Place("metrics") as place:
+        nodes = Nodes(place, suite.bellwether)
+        nodes.post("/v3/kv/put", {"key": b64("k")})
+        done = subprocess.run([promtool, "check", "metrics"], input=scrape(nodes)[0], capture_output=True, text=True, timeout=60, check=False)
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.split()[0] not in TOLERATED]
+        assert done.returncode in (0, 3) and not said, (done.returncode, said)
+
+
+suite.main(2)

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Metrics of `run`, alert rules and Grafana dashboard, with the real Prometheus.
+
+    ship_alerts.py BELLWETHER SOURCE UNUSED [NAME...]
+
+Prometheus scrapes two candidates through a change of leader. Every query of the dashboard must return data, and promtool must
+accept metrics and rules."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from run_lib import HANG_S, free_ports, wait_for  # noqa: E402
+from store_lib import Place, Suite, program  # noqa: E402
+
+suite = Suite()
+SOURCE = os.path.abspath(sys.argv[2])
+RULES = os.path.join(SOURCE, "packaging", "prometheus", "bellwether.rules.yml")
+DASHBOARD = os.path.join(SOURCE, "packaging", "grafana", "bellwether.json")
+
+
+def get(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return answer.read().decode()
+
+
+def candidate(place, name, port):
+    words = [suite.bellwether, "run", "--store", "sqlite:" + os.path.join(place.dir, "e.db"), "--election", "nightly", "--id", name, "--ttl", "2s",
+             "--http", f"127.0.0.1:{port}", "--", "sleep", "1000"]
+    with open(os.path.join(place.dir, name + ".log"), "w", encoding="utf-8") as log:
+        return subprocess.Popen(words, stderr=log)
+
+
+def serves(port):
+    try:
+        return bool(get(port, "/metrics"))
+    except OSError:
+        return False
+
+
+def leads(port):
+    return serves(port) and 'bellwether_leader{election="nightly"} 1' in get(port, "/metrics")
+
+
+def check(*words, **more):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@suite.test
+def alerts_fire_when_they_should_and_only_then():
+    promtool = program("promtool", "prometheus")
+    with Place("alerts") as place:
+        shutil.copy(RULES, place.dir)
+        shutil.copy(os.path.join(SOURCE, "tests", "system", "ship", "alerts.test.yml"), place.dir)
+        check(promtool, "check", "rules", "bellwether.rules.yml", cwd=place.dir)
+        check(promtool, "test", "rules", "alerts.test.yml", cwd=place.dir)
+
+
+class Watched:
+    """Two candidates of one election, and a Prometheus that scrapes them every 0.2 s."""
+
+    def __init__(self, place):
+        prometheus = program("prometheus", "prometheus")
+        self.port, *ports = free_ports(3)
+        self.ports = dict(zip("ab", ports))
+        self.processes = {name: candidate(place, name, port) for name, port in self.ports.items()}
+        wait_for(lambda: all(map(serves, self.ports.values())), HANG_S)
+        targets = ", ".join(f'"127.0.0.1:{port}"' for port in self.ports.values())
+        with open(os.path.join(place.dir, "prometheus.yml"), "w", encoding="utf-8") as file:
+            file.write(f'global: {{scrape_interval: 200ms, evaluation_interval: 200ms}}\nrule_files: ["{RULES}"]\n'
+                       f"scrape_configs: [{{job_name: bellwether, static_configs: [{{targets: [{targets}]}}]}}]\n")
+        with open(os.path.join(place.dir, "prometheus.log"), "w", encoding="utf-8") as log:
+            self.processes["prometheus"] = subprocess.Popen(
+                [prometheus, "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{self.port}",
+                 "--storage.tsdb.path=" + os.path.join(place.dir, "data")], cwd=place.dir, stderr=log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            process.wait()
+
+    def query(self, text):
+        try:
+            return json.loads(get(self.port, "/api/v1/query?" + urllib.parse.urlencode({"query": text})))["data"]["result"]
+        except OSError:
+            return []
+
+    def rules(self):
+        groups = json.loads(get(self.port, "/api/v1/rules"))["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def leader(self):
+        return next((name for name, port in self.ports.items() if leads(port)), None)
+
+
+def is_number(series):
+    return series["value"][1] not in ("NaN", "+Inf", "-Inf")
+
+
+@suite.test
+def every_panel_shows_data_after_a_failover():
+    with open(DASHBOARD, encoding="utf-8") as file:
+        panels = json.load(file)["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) > 5
+    with Place("alerts") as place, Watched(place) as watched:
+        wait_for(watched.leader, HANG_S)
+        first = watched.leader()
+        wait_for(lambda: len(watched.query("bellwether_leader")) == 2, HANG_S)
+        watched.processes[first].send_signal(signal.SIGKILL)
+        watched.processes[first].wait()
+        other = "ab".replace(first, "")
+        wait_for(lambda: leads(watched.ports[other]), HANG_S)
+        watched.processes[first] = candidate(place, first, watched.ports[first])
+        for panel in panels:
+            for target in panel["targets"]:
+                expression = target["expr"].replace("$election", ".*")
+                wait_for(lambda text=expression: any(map(is_number, watched.query(text))), HANG_S)
+        wait_for(lambda: {rule["health"] for rule in watched.rules()} == {"ok"}, HANG_S)
+
+
+@suite.test
+def promtool_accepts_the_metrics_of_a_leader():
+    promtool = program("promtool", "prometheus")
+    with Place("alerts") as place:
+        port = free_ports()[0]
+        process = candidate(place, "a", port)
+        try:
+            wait_for(lambda: leads(port), HANG_S)
+            check(promtool, "check", "metrics", input=get(port, "/metrics"))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+suite.main(2)
