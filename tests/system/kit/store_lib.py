@@ -211,6 +211,10 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
+        if self.mode == "cut":  # cut() came while this connection was opened, and did not see it
+            writer.transport.abort()
+            up_writer.transport.abort()
+            return
         self.writers |= {writer, up_writer}
         await asyncio.gather(self.pump(reader, up_writer, False), self.pump(up_reader, writer, True))
         self.writers -= {writer, up_writer}
