@@ -341,9 +341,34 @@ def die_receiving(place, chosen, tell):
             tell(point, lambda point=point: receive_once(three, point))
 
 
+def raft_index(node):
+    return int(answered(Link(node.port), "/v3/maintenance/status", {})["raftIndex"])
+
+
+def log_starts_after(node, index):
+    """Whether all snapshots of the node cover the index: it removes the older ones after it has dropped the log up to there."""
+    names = [path.name for path in pathlib.Path(node.data).glob("snapshot-*") if path.suffix != ".tmp"]
+    return bool(names) and all(int(name.split("-")[1], 16) > index for name in names)
+
+
+def write_until_snapshot_is_needed(three, others):
+    """Writes until the running nodes have dropped all entries that the stopped one lacks."""
+    three.load.some(others[0], 1)
+    last = raft_index(others[0])
+
+    def dropped():
+        """a snapshot in place of the log"""
+        three.load.some(others[0], 1)
+        return all(log_starts_after(node, last) for node in others)
+    wait_for(dropped, TIMEOUT_S, 0)
+
+
 def receive_once(three, point):
     victim, others = diverged_node(three)
-    three.load.some(others[0], 2 if point.startswith("raft.") else 50)
+    if point.startswith("raft."):
+        three.load.some(others[0], 2)
+    else:
+        write_until_snapshot_is_needed(three, others)
     for life in range(2):
         victim.start(point)
         died = not victim.wait_ready(may_die=True) or three.load.until_death(victim, 20 if life else 300)
