@@ -124,6 +124,8 @@ void bw_page_put_metrics(struct bw_page *page, const struct bw_status_view *view
     put_seconds(page, view->valid_ns);
     put_metric(page, view, "healthy", "gauge", "1 while this candidate is healthy enough to lead");
     bw_page_put(page, "%d\n", view->healthy);
+    put_metric(page, view, "drained", "gauge", "1 while this host is drained");
+    bw_page_put(page, "%d\n", view->drained);
     put_metric(page, view, "store_up", "gauge", "1 while the store answers");
     bw_page_put(page, "%d\n", view->stored);
     put_metric(page, view, "elections_total", "counter", "Times this candidate was elected");

@@ -25,6 +25,7 @@ struct bw_status_view {
     const char *value;               /* value of that leader */
     bw_token token;                  /* token of that leadership */
     bool healthy, stored;            /* healthy enough to lead; the store answers */
+    bool drained;                    /* by `bellwether drain` */
     uint64_t elections;              /* number of times this candidate was elected */
     uint64_t losses[BW_HTTP_LOSSES]; /* by reason */
     uint64_t splits;                 /* number of times two leaders were seen */

@@ -191,7 +191,8 @@ static bw_time standby_deadline(const struct supervisor *s)
 void bw_supervisor_update_health(struct supervisor *s)
 {
     bool guarded = s->guardian != GUARDIAN_LOST && s->guardian != GUARDIAN_ABSENT;
-    bool healthy = guarded && s->local_checks_good && s->by_command.good && s->by_http.good;
+    bool healthy = guarded && !s->drain.drained && s->local_checks_good && s->by_command.good &&
+                   s->by_http.good;
     if (healthy == s->reported_healthy || !s->started)
         return;
     s->reported_healthy = healthy;

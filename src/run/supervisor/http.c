@@ -33,6 +33,7 @@ static void fill_view(void *context, struct bw_status_view *view)
     if (!config->argv)
         view->valid_ns = bw_time_min(view->valid_ns, config->terms.kill_after_ns);
     view->healthy = s->reported_healthy;
+    view->drained = s->drain.drained;
     view->stored = s->store_seen && !s->store_down;
     view->elections = s->elections;
     view->splits = s->splits;

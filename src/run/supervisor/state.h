@@ -5,6 +5,7 @@
  *   store.c       connects the store and the elector, through the asker
  *   guardian.c    the guardian: messages, its death, its replacement
  *   hooks.c       hooks, standby command, health
+ *   drain.c       obeys `bellwether drain`
  *   fence.c       fencing, and the output of the fence agent
  *   http.c        data for the status endpoint
  *   watchdog.c    sd_notify messages of the work
@@ -13,6 +14,7 @@
 #define BW_RUN_SUPERVISOR_STATE_H
 
 #include "os/sd_notify.h"
+#include "run/drain/drain.h"
 #include "run/guardian/guardian.h"
 #include "run/guardian/wire.h"
 #include "run/status/http.h"
@@ -82,6 +84,8 @@ struct supervisor {
     struct bw_health_progress progress;
     struct health_check by_command, by_http;
     bool local_checks_good, reported_healthy;
+    struct bw_drain drain;
+    bw_time drain_at; /* next look at the drain directory */
     bool fencing;
     uv_poll_t fence_output;    /* output of the running agent */
     int fence_fd, fence_write; /* pipe for that output; -1: none yet */
@@ -157,6 +161,10 @@ void bw_supervisor_health_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_update_health(struct supervisor *s);
 /* True if the standby command does not run. Otherwise asks it to end. */
 bool bw_supervisor_standby_over(struct supervisor *s);
+
+/* drain.c */
+void bw_supervisor_drain_look(struct supervisor *s);
+void bw_supervisor_drain_tick(struct supervisor *s, bw_time now);
 
 /* fence.c */
 void bw_supervisor_fence(struct supervisor *s);

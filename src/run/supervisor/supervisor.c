@@ -26,6 +26,7 @@ static bw_time next_due(const struct supervisor *s)
 {
     bw_time next = bw_time_min(bw_supervisor_guardian_deadline(s), s->open_at);
     next = bw_time_min(next, bw_supervisor_beside_deadline(s));
+    next = bw_time_min(next, s->ending ? BW_TIME_NEVER : s->drain_at);
     next = bw_time_min(next, bw_status_deadline(s->http));
     next = bw_time_min(next, s->elected_once ? BW_TIME_NEVER : s->give_up_at);
     if (s->stopped)
@@ -88,6 +89,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     bw_supervisor_guardian_tick(s, now);
     bw_supervisor_cleanup(s, now);
     bw_status_tick(s->http, now);
+    bw_supervisor_drain_tick(s, now);
     if (s->started)
         bw_supervisor_health_tick(s, now);
     if (now >= s->give_up_at && !s->elected_once && !s->ending)
@@ -241,6 +243,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     close_handle((uv_handle_t *)&s->socket);
     close_handle((uv_handle_t *)&s->notify);
     close_handle((uv_handle_t *)prepare);
+    bw_drain_deinit(&s->drain);
     bw_notify_close(&s->manager);
     bw_supervisor_fence_close(s);
     bw_status_close(s->http);
@@ -305,6 +308,8 @@ int bw_run(const struct bw_run_config *config)
     s->children.environment = s->guardian_config.environment;
     s->children.mask = s->guardian_config.mask;
     bw_supervisor_health_init(s);
+    bw_drain_init(&s->drain, config->drain_dir);
+    bw_supervisor_drain_look(s);
     int code = open_all(s, &prepare);
     if (code == BW_RUN_GO) {
         bw_notify_beat(&s->manager, &s->loop);

@@ -71,6 +71,7 @@ class Commands:
             "serve": (["--listen", f"127.0.0.1:{self.port}", "--data", path], VALUES),
             "status": (election, VALUES), "candidates": (election, VALUES), "resign": (election, VALUES),
             "observe": ([*election, "--once"], VALUES), "transfer": ([*election, "--to", "x"], VALUES),
+            "drain": (["--drain-dir", path], VALUES), "undrain": (["--drain-dir", path], VALUES),
             "recover": ([*store, "--election", "kept"], ["110ms", *VALUES[3:]]),
             "store check": ([*store], VALUES), "store init": ([*store], VALUES),
             "peer members": (nobody, BRIEF), "peer status": (nobody, BRIEF), "peer resign": (nobody, BRIEF),

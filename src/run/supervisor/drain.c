@@ -1,0 +1,52 @@
+/* Obeys `bellwether drain` (run/drain/drain.h): the leader steps down as after `resign`, and the
+ * candidate does not contend until the host is undrained. */
+#include "run/supervisor/state.h"
+
+#include "os/clock.h"
+
+#define HAND_OVER_POLL_NS (100 * BW_MS) /* `bellwether drain` waits for the lock to go */
+
+static void log_change(struct supervisor *s)
+{
+    struct bw_log_field fields[] = {{"drain_dir", s->drain.directory, 0}, BW_LOG_END};
+    if (s->drain.drained)
+        bw_log_event(&s->log, BW_LOG_INFO, "drained", fields,
+                     "this host is drained: not contending until `bellwether undrain`");
+    else
+        bw_log_event(&s->log, BW_LOG_INFO, "undrained", fields,
+                     "this host is no longer drained; contending again");
+    bw_notify_line(&s->manager, "STATUS=%s", s->drain.drained ? "drained" : "undrained");
+}
+
+/* The lock says that this process contends or leads. A drained process keeps it until its work is
+ * dead and its leadership is released. */
+static void update_lock(struct supervisor *s)
+{
+    bool leads = s->token != BW_TOKEN_NONE || s->armed_token != BW_TOKEN_NONE;
+    if (s->drain.drained && !leads)
+        bw_drain_unlock(&s->drain);
+    else
+        bw_drain_lock(&s->drain);
+}
+
+void bw_supervisor_drain_look(struct supervisor *s)
+{
+    bool before = s->drain.drained;
+    if (!before)
+        bw_drain_lock(&s->drain); /* before the look: see the guarantee in drain.h */
+    bool drained = bw_drain_look(&s->drain);
+    if (before != drained)
+        log_change(s);
+    if (!before && drained)
+        bw_supervisor_step(s, BW_LEASE_RESIGN, false); /* a planned hand-over, not a failure */
+    update_lock(s);
+    bool handing_over = drained && s->drain.locked;
+    s->drain_at = bw_time_add(bw_clock_boot(), handing_over ? HAND_OVER_POLL_NS : BW_DRAIN_POLL_NS);
+    bw_supervisor_update_health(s);
+}
+
+void bw_supervisor_drain_tick(struct supervisor *s, bw_time now)
+{
+    if (now >= s->drain_at && !s->ending)
+        bw_supervisor_drain_look(s);
+}
