@@ -78,8 +78,16 @@ static void put_json(struct line *line, const char *text)
     put(line, "\"");
 }
 
+/* False if the line is full. A field that does not fit is left out, so that the JSON is valid. */
+static bool has_room(const struct line *line, const char *key)
+{
+    return line->used + strlen(key) + 48 < sizeof line->text;
+}
+
 static void put_pair(struct line *line, const char *key, const char *text)
 {
+    if (!has_room(line, key))
+        return;
     put(line, ",\"");
     put(line, key);
     put(line, "\":");
@@ -89,32 +97,40 @@ static void put_pair(struct line *line, const char *key, const char *text)
 static void put_number(struct line *line, const char *key, uint64_t number)
 {
     char text[64];
+    if (!has_room(line, key))
+        return;
     snprintf(text, sizeof text, ",\"%s\":%llu", key, (unsigned long long)number);
     put(line, text);
 }
 
-static void put_clock(struct line *line, bool json)
+const char *bw_log_time(char out[BW_LOG_TIME_MAX])
 {
     struct timespec now;
     struct tm parts;
-    char text[80], day[40];
+    char day[40];
     clock_gettime(CLOCK_REALTIME, &now);
-    if (json)
-        gmtime_r(&now.tv_sec, &parts);
-    else
-        localtime_r(&now.tv_sec, &parts);
-    strftime(day, sizeof day, json ? "%Y-%m-%dT%H:%M:%S" : "%H:%M:%S", &parts);
-    if (json)
-        snprintf(text, sizeof text, "{\"time\":\"%s.%06ldZ\"", day, now.tv_nsec / 1000);
-    else
-        snprintf(text, sizeof text, "%s.%03ld ", day, now.tv_nsec / 1000000);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out, BW_LOG_TIME_MAX, "%s.%06ldZ", day, now.tv_nsec / 1000);
+    return out;
+}
+
+static void put_local_time(struct line *line)
+{
+    struct timespec now;
+    struct tm parts;
+    char text[64], day[40];
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &parts);
+    strftime(day, sizeof day, "%H:%M:%S", &parts);
+    snprintf(text, sizeof text, "%s.%03ld ", day, now.tv_nsec / 1000000);
     put(line, text);
 }
 
 static void put_human(struct line *line, const struct bw_log *log, enum bw_log_level level,
                       const char *sentence)
 {
-    put_clock(line, false);
+    put_local_time(line);
     put(line, log->election);
     put(line, "/");
     put(line, log->id);
@@ -129,7 +145,10 @@ static void put_human(struct line *line, const struct bw_log *log, enum bw_log_l
 static void put_machine(struct line *line, const struct bw_log *log, enum bw_log_level level,
                         const char *event, const struct bw_log_field *fields, const char *sentence)
 {
-    put_clock(line, true);
+    char time[BW_LOG_TIME_MAX];
+    put(line, "{\"time\":\"");
+    put(line, bw_log_time(time));
+    put(line, "\"");
     put_pair(line, "level", level_names[level]);
     put_pair(line, "event", event);
     put_pair(line, "election", log->election);
@@ -149,13 +168,20 @@ void bw_log_event(const struct bw_log *log, enum bw_log_level level, const char 
     struct line line;
     char sentence[1024];
     va_list arguments;
-    if (level < log->least)
+    if (level < log->least && !log->tap)
         return;
-    line.used = 0;
-    put(&line, bw_journal_prefix(log->journal, priorities[level]));
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    line.used = 0;
+    if (log->tap) {
+        put_machine(&line, log, level, event, fields, sentence);
+        log->tap(log->tap_context, line.text, line.used);
+        line.used = 0;
+    }
+    if (level < log->least)
+        return;
+    put(&line, bw_journal_prefix(log->journal, priorities[level]));
     if (log->form == BW_LOG_JSON)
         put_machine(&line, log, level, event, fields, sentence);
     else

@@ -14,6 +14,9 @@ struct bw_log {
     int fd;
     bool journal; /* `fd` is a stream to journald: lines begin with their priority */
     const char *election, *id;
+    /* Receives the JSON of every event, at every level, without a newline. NULL: none. */
+    void (*tap)(void *context, const char *json, size_t length);
+    void *tap_context;
 };
 
 /* AUTO: text if `fd` is a terminal, otherwise JSON. QUIET: the same, but errors only. */
@@ -37,6 +40,10 @@ __attribute__((format(printf, 5, 6))) void bw_log_event(const struct bw_log *log
                                                         enum bw_log_level level, const char *event,
                                                         const struct bw_log_field *fields,
                                                         const char *format, ...);
+
+/* The wall-clock time in UTC, "2026-11-16T03:58:54.542754Z". Returns `out`. */
+#define BW_LOG_TIME_MAX 64u
+const char *bw_log_time(char out[BW_LOG_TIME_MAX]);
 
 const char *bw_log_word(unsigned i); /* "auto", "human", "json", "quiet", NULL */
 

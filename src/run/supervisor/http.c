@@ -29,6 +29,9 @@ static void fill_view(void *context, struct bw_status_view *view)
     view->token = status.token;
     view->leading = s->token != BW_TOKEN_NONE && s->settled && !s->stopping && status.leading &&
                     now >= s->yes_from && now < s->schedule.kill;
+    view->changes_at = view->leading                                    ? s->schedule.kill
+                       : s->token != BW_TOKEN_NONE && now < s->yes_from ? s->yes_from
+                                                                        : BW_TIME_NEVER;
     view->valid_ns = view->leading ? s->schedule.kill - now : 0;
     if (!config->argv)
         view->valid_ns = bw_time_min(view->valid_ns, config->terms.kill_after_ns);
@@ -51,6 +54,12 @@ void bw_supervisor_http_elected(struct supervisor *s, bw_time now)
     s->yes_from = s->config->argv ? now : bw_time_add(now, pause);
 }
 
+static void on_log_event(void *context, const char *json, size_t length)
+{
+    struct supervisor *s = context;
+    bw_status_publish(s->http, json, length);
+}
+
 int bw_supervisor_http_open(struct supervisor *s)
 {
     char why[256] = "";
@@ -61,6 +70,8 @@ int bw_supervisor_http_open(struct supervisor *s)
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "--http: %s", why);
         return error;
     }
+    s->log.tap = on_log_event;
+    s->log.tap_context = s;
     struct bw_log_field fields[] = {{"address", bw_status_address(s->http), 0}, BW_LOG_END};
     bw_log_event(&s->log, BW_LOG_INFO, "http", fields, "serving status at %s%s",
                  bw_status_address(s->http),

@@ -43,7 +43,7 @@ struct health_check {
 
 struct supervisor {
     const struct bw_run_config *config;
-    struct bw_log log;
+    struct bw_log log, guardian_log;
     uv_loop_t loop;
     uv_poll_t timer, signals, socket;
     int timer_fd, signal_fd, socket_fd;

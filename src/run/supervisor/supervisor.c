@@ -103,6 +103,7 @@ static void on_prepare(uv_prepare_t *handle)
     bool waits = s->asked && bw_asker_client_is_waiting(s->asked) && bw_clock_boot() < s->close_at;
     if (s->stopped && !waits && (s->urgent || !bw_child_hook_runs(&s->children)))
         uv_stop(&s->loop);
+    bw_status_update(s->http);
     arm(s);
 }
 
@@ -246,6 +247,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
     bw_drain_deinit(&s->drain);
     bw_notify_close(&s->manager);
     bw_supervisor_fence_close(s);
+    s->log.tap = NULL;
     bw_status_close(s->http);
     bw_supervisor_store_close(s);
     if (prepare->loop) {
@@ -304,7 +306,8 @@ int bw_run(const struct bw_run_config *config)
     s->guardian_config.environment = make_environment(s);
     s->guardian_config.containment = config->containment;
     s->guardian_config.kill_after_ns = config->terms.kill_after_ns;
-    s->guardian_config.log = &s->log;
+    s->guardian_log = s->log; /* its own: never one with a tap, even in a later guardian */
+    s->guardian_config.log = &s->guardian_log;
     s->children.environment = s->guardian_config.environment;
     s->children.mask = s->guardian_config.mask;
     bw_supervisor_health_init(s);

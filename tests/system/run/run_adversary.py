@@ -28,7 +28,7 @@ from target import MB, CanaryProcess, REPORT, reset_peak, resident, sanitizer_en
 
 SHORT_PROGRAMS = 60
 MEMORY = 24 * MB
-PATHS = (b"/leader", b"/metrics", b"/livez", b"/healthz", b"/", b"/leader?x=" + b"y" * 200, b"http://a/livez", b"*", b"/" + b"x" * 300)
+PATHS = (b"/leader", b"/metrics", b"/events", b"/events", b"/livez", b"/healthz", b"/", b"/leader?x=" + b"y" * 200, b"http://a/livez", b"*", b"/" + b"x" * 300)
 
 
 class Status(Http1):

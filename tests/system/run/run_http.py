@@ -262,6 +262,113 @@ def public_http_address_requires_permission(room):
     a.said("http")
 
 
+# ---- streams of events ----
+
+class Stream:
+    """The stream of events of one candidate, read in a thread."""
+
+    def __init__(self, room, name):
+        self.socket, self.events, self.comments, self.over = connect(room, name), [], 0, False
+        self.socket.settimeout(None)
+        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.file = self.socket.makefile("rb")
+        self.status = int(self.file.readline().split()[1])
+        while self.file.readline().strip():
+            pass
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        kind = None
+        try:
+            for line in self.file:
+                field, _, rest = line.decode().rstrip("\n").partition(": ")
+                self.comments += field == "" and rest == "alive"
+                if field == "event":
+                    kind = rest
+                elif field == "data":
+                    event = json.loads(rest)
+                    assert kind == ("status" if event["event"] == "status" else "log"), (kind, event)
+                    self.events.append(event)
+        except OSError:
+            pass
+        self.over = True
+
+    def of(self, name, **fields):
+        return [e for e in self.events if e["event"] == name and all(e[k] == v for k, v in fields.items())]
+
+    def saw(self, name, **fields):
+        wait_for(lambda: self.of(name, **fields))
+        return self.of(name, **fields)[0]
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+@test
+def stream_reports_the_state_and_every_change(room):
+    a = serving(room, "a", options=["--value", "10.0.0.1:80"])
+    room.started(1)
+    b = serving(room, "b")
+    b.said("leader")
+    streams = {name: Stream(room, name) for name in "ab"}
+    first = streams["b"].saw("status")
+    assert (first["election"], first["id"], first["leader"], first["token"], first["value"], first["leading"]) == (
+        ELECTION, "b", "a", 1, "10.0.0.1:80", False), first
+    assert streams["a"].saw("status")["leading"]
+    a.signal(signal.SIGTERM)
+    room.started(2)
+    streams["b"].saw("status", leader="b", token=2, leading=True)
+    streams["b"].saw("elected", token=2)
+    streams["b"].saw("started", token=2)
+    wait_for(lambda: streams["a"].over)
+    assert streams["a"].of("status", leading=False) and streams["a"].of("step-down", reason="shut-down")
+    assert streams["a"].of("released", token=1), "the last event is missing"
+
+
+@test
+def stream_of_a_sidecar_reports_changes_that_only_the_clock_makes(room):
+    sidecar(room, "a")
+    stream = Stream(room, "a")
+    stream.saw("status", leader="a", leading=True)
+    os.rename(room.db, room.db + ".away")
+    wait_for(lambda: not stream.of("status")[-1]["leading"])
+
+
+@test
+def streams_are_limited_and_do_not_keep_out_probes(room):
+    a = serving(room, "a")
+    room.started(1)
+    streams = [Stream(room, "a") for _ in range(16)]
+    assert [s.status for s in streams] == [200] * 16
+    assert Stream(room, "a").status == 503
+    slow = [connect(room, "a") for _ in range(100)]
+    wait_for(lambda: ready(room, "a"), HANG_S)
+    assert not any(s.over for s in streams), "a probe closed a stream"
+    streams[0].close()
+    wait_for(lambda: Stream(room, "a").status == 200)
+    for s in slow:
+        s.close()
+    a.signal(signal.SIGTERM)
+    for s in streams[1:]:
+        s.saw("released")
+
+
+@test
+def stream_of_a_client_that_talks_is_closed(room):
+    serving(room, "a")
+    room.started(1)
+    quiet, chatty = Stream(room, "a"), Stream(room, "a")
+    try:
+        for _ in range(10):
+            chatty.socket.sendall(b"x" * 1000)
+    except OSError:
+        pass
+    wait_for(lambda: chatty.over)
+    wait_for(lambda: quiet.comments)
+    assert not quiet.over and ready(room, "a")
+
+
 # ---- health checks over HTTP ----
 
 class Service:

@@ -331,6 +331,60 @@ static void longest_names_fit_into_the_response(void **state)
     asked(&view, BW_HTTP_GET, "/metrics");
 }
 
+static void stream_begins_with_the_state_and_has_no_length(void **state)
+{
+    struct bw_status_view view = leader();
+    struct bw_status_request get = {.method = BW_HTTP_GET, .path = "/events"};
+    (void)state;
+    view.time = "2026-11-16T03:58:54.542754Z";
+    view.value = "a\nb";
+    assert_true(bw_http_is_stream(&view, 200, &get));
+    const char *text = asked(&view, BW_HTTP_GET, "/events");
+    assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"));
+    assert_null(strstr(text, "Content-Length"));
+    assert_string_equal(strstr(text, "\r\n\r\n") + 4,
+                        "retry: 1000\n\nevent: status\ndata: "
+                        "{\"time\":\"2026-11-16T03:58:54.542754Z\",\"event\":\"status\","
+                        "\"election\":\"e\",\"id\":\"a\",\"leader\":\"a\",\"token\":7,"
+                        "\"value\":\"a\\u000ab\",\"leading\":true,\"healthy\":true,"
+                        "\"stored\":true}\n\n");
+}
+
+static void stream_is_refused_to_other_methods_and_when_there_are_too_many(void **state)
+{
+    struct bw_status_view view = leader();
+    struct bw_status_request request = {.method = BW_HTTP_HEAD, .path = "/events"};
+    (void)state;
+    assert_false(bw_http_is_stream(&view, 200, &request));
+    assert_string_equal(strstr(asked(&view, BW_HTTP_HEAD, "/events"), "\r\n\r\n"), "\r\n\r\n");
+    assert_non_null(strstr(asked(&view, BW_HTTP_OTHER, "/events"), " 405 "));
+    request.method = BW_HTTP_GET;
+    assert_false(bw_http_is_stream(&view, 400, &request));
+    view.streams_full = true;
+    assert_false(bw_http_is_stream(&view, 200, &request));
+    const char *text = asked(&view, BW_HTTP_GET, "/events");
+    assert_non_null(strstr(text, " 503 "));
+    assert_non_null(strstr(text, "Content-Length: 20\r\n"));
+}
+
+static void any_change_of_the_state_is_seen(void **state)
+{
+    struct bw_status_view view = leader();
+    struct bw_status_state one, other;
+    (void)state;
+    bw_http_state(&view, &one);
+    view.valid_ns = 1; /* not part of the state */
+    bw_http_state(&view, &other);
+    assert_true(bw_http_state_equals(&one, &other));
+    view.value = "10.0.0.1:8";
+    bw_http_state(&view, &other);
+    assert_false(bw_http_state_equals(&one, &other));
+    view = leader();
+    view.leading = false;
+    bw_http_state(&view, &other);
+    assert_false(bw_http_state_equals(&one, &other));
+}
+
 static void refused_request_is_answered_with_its_status(void **state)
 {
     struct bw_status_view view = leader();
@@ -417,6 +471,9 @@ int main(void)
         cmocka_unit_test(only_the_answer_to_the_last_request_is_timed),
         cmocka_unit_test(metrics_show_the_leader_and_the_histograms),
         cmocka_unit_test(longest_names_fit_into_the_response),
+        cmocka_unit_test(stream_begins_with_the_state_and_has_no_length),
+        cmocka_unit_test(stream_is_refused_to_other_methods_and_when_there_are_too_many),
+        cmocka_unit_test(any_change_of_the_state_is_seen),
         cmocka_unit_test(refused_request_is_answered_with_its_status),
         cmocka_unit_test(new_sidecar_leader_waits_until_the_slowest_client_stopped),
         cmocka_unit_test(health_urls_are_parsed),
