@@ -5,7 +5,8 @@
 
 A bug counts if its file is part of a target (TARGETS below). For each such bug the script links a copy of the program with
 the bug, as tests/mutants.py does, and explores these targets one after the other until one finds a violation. No target
-and no depth is chosen for a bug. An exploration that takes longer than --seconds counts as not found.
+and no depth is chosen for a bug. An exploration of which one depth takes more CPU time than --seconds counts as cut off; other
+programs on the machine do not change the result.
 
 This is a measurement and not a test: bugs that no exploration finds have another catcher in tests/mutants.txt.
 """
@@ -13,6 +14,8 @@ import argparse
 import concurrent.futures
 import json
 import os
+import resource
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -27,53 +30,59 @@ TARGETS = {
     "session": ["src/core/replica/request_", "src/core/registry/", "src/core/elect/raft/"],
     "lease": ["src/core/lease/"],
     "found": ["src/core/peer/founding"],
+    "found-return": ["src/core/peer/founding"],
     "guardian": ["src/core/guardian/"],
     "shards": ["src/core/shards/run_shards", "src/core/shards/assignment", "src/core/shards/shard_set"],
 }
+VERDICTS = ("found", "not found", "cut off")
 
 
 def targets_of(sources):
     return [t for t, starts in TARGETS.items() if any(s.startswith(start) for s in sources for start in starts)]
 
 
+def limited(seconds):
+    """Each depth is explored by new processes, which inherit the limit. The kernel kills them without a report of a trap."""
+    return lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
 def explore(program, target, options):
-    """Returns (found, text)."""
+    """Returns (verdict, text); the verdict is a key of VERDICTS."""
     more = ["--delays", str(options.delays)] if options.delays else []
-    status, said = mutants.run([program, "sim", "explore", target, "--jobs", "1", "--json", "--memory", "3G", *more],
-                               timeout=options.seconds)
-    if status is None:
-        return False, f"{target}: not within {options.seconds} s"
+    done = subprocess.run([program, "sim", "explore", target, "--jobs", "1", "--json", "--memory", "3G", *more], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limited(options.seconds), text=True, check=False)
     try:
-        result = json.loads(said.splitlines()[0])
+        result = json.loads(done.stdout.splitlines()[0])
     except (ValueError, IndexError):
-        return False, f"{target}: exit code {status}: {said[:200]}"
-    if status == 1:
-        return True, f"{target}: {len(result['trace'])} actions, {result['cpu_seconds']:.1f} s: {result['violation']}"
-    return False, f"{target}: {'nothing' if status == 0 else f'exit code {status}'}"
+        raise mutants.Trouble(f"{target}: exit code {done.returncode}: {done.stdout[:200]}") from None
+    if done.returncode == 1:
+        return "found", f"{target}: {len(result['trace'])} actions, {result['cpu_seconds']:.1f} s: {result['violation']}"
+    if not result["complete"]:
+        return "cut off", f"{target}: depth {result['depth']} within {options.seconds} s of CPU time"
+    return "not found", f"{target}: nothing"
 
 
 def judge(tree, name, sources, options):
-    try:
-        program = tree.link_mutant(name, sources, "bellwether")
-    except mutants.Trouble as trouble:
-        return name, False, str(trouble).split("\n", maxsplit=1)[0]
-    said = []
+    """Returns (name, verdict, text)."""
+    program = tree.link_mutant(name, sources, "bellwether")
+    verdict, said = "not found", []
     try:
         for target in targets_of(sources):
-            found, text = explore(program, target, options)
-            if found:
-                return name, True, text
+            one, text = explore(program, target, options)
+            if one == "found":
+                return name, one, text
+            verdict = one if one == "cut off" else verdict
             said.append(text)
     finally:
         os.unlink(program)
-    return name, False, ", ".join(said)
+    return name, verdict, ", ".join(said)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", help="build directory")
     parser.add_argument("names", nargs="*", help="planted bugs (default: all that a target contains)")
-    parser.add_argument("--seconds", type=int, default=300, help="time limit of one exploration (default: 300)")
+    parser.add_argument("--seconds", type=int, default=300, help="maximum CPU time of one depth (default: 300)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="explorations at the same time (default: one per core)")
     parser.add_argument("--delays", type=int, default=0, help="passed to sim explore (default: that of the target)")
     options = parser.parse_args()
@@ -83,12 +92,13 @@ def main():
         sys.exit(f"explored.py: unknown planted bug {', '.join(sorted(unknown))}; see src/core/base/bugs.inc")
     pure = [n for n in mutants.read_names() if any(s.startswith("src/core/") for s in uses.get(n, []))]
     names = options.names or [n for n in pure if targets_of(uses[n])]
-    found = 0
+    counts = dict.fromkeys(VERDICTS, 0)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for name, yes, text in pool.map(lambda n: judge(tree, n, uses.get(n, []), options), names):
-            found += yes
-            print(f"{'found    ' if yes else 'not found'}  {name:42} {text}", flush=True)
-    print(f"{found} of {len(names)} planted bugs found; src/core has {len(pure)}, the tree {len(mutants.read_names())}")
+        for name, verdict, text in pool.map(lambda n: judge(tree, n, uses.get(n, []), options), names):
+            counts[verdict] += 1
+            print(f"{verdict:9}  {name:42} {text}", flush=True)
+    print(f"{len(names)} planted bugs: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}; "
+          f"src/core has {len(pure)}, the tree {len(mutants.read_names())}")
 
 
 if __name__ == "__main__":

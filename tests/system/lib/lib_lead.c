@@ -28,9 +28,7 @@ static int contend_for_a_while(int number)
     struct bw_leadership *l;
     uint64_t last = 0;
     while (h && atomic_load(&page->phase) == 0) {
-        int error = bw_campaign(h, E, NULL, 2000, &l);
-        if (error == BW_ETIMEDOUT) /* another process leads */
-            continue;
+        int error = bw_campaign(h, E, NULL, HANG_MS, &l);
         if (error)
             fprintf(stderr, "# process %d: %s\n", number, bw_why());
         if (error || bw_token(l) <= last)

@@ -67,6 +67,11 @@ class Place:
     def other(self, name):
         return self.start("-c", OTHER, self.store, name)
 
+    def lists(self, name):
+        """True if the store lists this candidate, so that it can be the target of a transfer."""
+        with contextlib.closing(sqlite3.connect(self.path("e.db"), timeout=HANG_S)) as store:
+            return store.execute("SELECT 1 FROM candidate WHERE id = ?", (name,)).fetchone()
+
     def close(self):
         for process in self.started:
             process.kill()
@@ -154,12 +159,10 @@ def loss_is_an_exception_and_an_event(place):
 def leadership_is_transferred_to_another_process(place):
     def hand_over():
         with place.leader() as lead:
-            other = place.other("successor")
-            while not lead.lost.wait(0.1):  # the successor may not have registered yet
-                with contextlib.suppress(bellwether.Error):
-                    lead.transfer("successor")
-            assert lead.reason is bellwether.Loss.TRANSFERRED, lead.reason
-        return other
+            place.other("successor")
+            wait_for(lambda: place.lists("successor"), HANG_S)
+            lead.transfer("successor")
+            assert lead.lost.wait(HANG_S) and lead.reason is bellwether.Loss.TRANSFERRED, lead.reason
     raises(bellwether.LeadershipLost, hand_over)
     assert place.started[-1].stdout.readline() == "token 2\n"
 

@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_faults import main  # noqa: E402
-from run_lib import ELECTION, HANG_S, send, wait_for  # noqa: E402
+from run_lib import ELECTION, HANG_S, send, stat_of, wait_for  # noqa: E402
 
 TTL_S = 1.5
 TESTS = []
@@ -137,7 +137,7 @@ def stopped_supervisor_answers_no_after_its_deadline(room):
     assert ready(room, "a")
     s = connect(room, "a")
     a.signal(signal.SIGSTOP)
-    time.sleep(0.05)
+    wait_for(lambda: stat_of(a.pid)[0] == "T")
     s.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
     time.sleep(TTL_S + 0.2)
     a.signal(signal.SIGCONT)
