@@ -8,6 +8,7 @@
 #include "fuzz/fuzz_dir.h"
 #include "os/crash.h"
 #include "serve/mesh/mesh.h"
+#include "system/kit/ports.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -80,17 +81,6 @@ static void on_closed(void *context)
 {
     (void)context;
     closed = true;
-}
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    BW_ASSERT(fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0);
-    BW_ASSERT(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 static void begin(void)

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "os/clock.h"
+#include "system/kit/ports.h"
 #include "system/kit/scratch.h"
 #include "system/kit/stall.h"
 #include "unit/unit.h"
@@ -134,17 +135,6 @@ static void node_stop(uint32_t i)
     bw_replica_close(replica, on_closed);
     while (w.node[i].replica)
         uv_run(&w.loop, UV_RUN_ONCE);
-}
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 static void world_open(uint32_t count)
