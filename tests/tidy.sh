@@ -43,8 +43,8 @@ grep -niE '\bcopyright\b|\(c\) *20[0-9][0-9]' $code /dev/null >"$found"
 tap_empty "no copyright banners" "$found"
 
 tab=$(printf '\t')
-grep -In "$tab" $(echo "$text" | grep -vE '(^|/)(Makefile|debian/rules)$') /dev/null >"$found"
-tap_empty "no tabs outside makefiles" "$found"
+grep -In "$tab" $(echo "$text" | grep -vE '(^|/)(Makefile|debian/rules)$|^go/.*\.go$') /dev/null >"$found"
+tap_empty "no tabs outside makefiles and Go" "$found"
 
 grep -InE ' +$' $text /dev/null >"$found"
 tap_empty "no trailing blanks" "$found"

@@ -1,0 +1,324 @@
+package bellwether
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// long: a stalled machine loses no leadership by it, and nothing waits for it
+const ttl = 30 * time.Second
+
+func storeOf(t *testing.T) string {
+	return "sqlite:" + filepath.Join(t.TempDir(), "e.db")
+}
+
+func campaign(t *testing.T, store, id string) *Leadership {
+	t.Helper()
+	lead, err := Campaign(context.Background(), store, "e", &Options{ID: id, TTL: ttl, Value: id + ":80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lead.Resign() })
+	return lead
+}
+
+// gone waits for the loss of a leadership and returns its reason.
+func gone(t *testing.T, lead *Leadership) Reason {
+	t.Helper()
+	<-lead.Context().Done()
+	var lost *LostError
+	if !errors.As(lead.Err(), &lost) {
+		t.Fatalf("no LostError: %v", lead.Err())
+	}
+	return lost.Reason
+}
+
+func TestLeadershipIsHeldUntilResign(t *testing.T) {
+	store := storeOf(t)
+	for want := uint64(1); want <= 2; want++ {
+		lead := campaign(t, store, "a")
+		if lead.Token() != want || lead.ID() != "a" || !lead.IsLeader() || lead.Err() != nil || lead.Valid() <= 0 || lead.Context().Err() != nil {
+			t.Fatalf("token %d, %v, %v", lead.Token(), lead.Err(), lead.Valid())
+		}
+		if err := lead.Resign(); err != nil {
+			t.Fatal(err)
+		}
+		if reason := gone(t, lead); reason != ShutDown || lead.IsLeader() || lead.Valid() != 0 || lead.Resign() != nil {
+			t.Fatal(reason)
+		}
+	}
+}
+
+func TestSecondCandidateWaitsForTheFirst(t *testing.T) {
+	store := storeOf(t)
+	first := campaign(t, store, "a")
+	elected := make(chan *Leadership)
+	go func() {
+		lead, err := Campaign(context.Background(), store, "e", &Options{ID: "b", TTL: ttl})
+		if err != nil {
+			t.Error(err)
+		}
+		elected <- lead
+	}()
+	_, err := Campaign(context.Background(), store, "e", &Options{ID: "c", TTL: ttl, NoWait: true})
+	if !errors.Is(err, ErrTimedOut) {
+		t.Fatalf("NoWait: %v", err)
+	}
+	select {
+	case <-elected:
+		t.Fatal("two leaders")
+	default:
+	}
+	first.Resign()
+	second := <-elected
+	if second == nil || second.Token() <= first.Token() {
+		t.Fatal("the token does not grow")
+	}
+	second.Resign()
+}
+
+func TestContextEndsTheWaitForElection(t *testing.T) {
+	store := storeOf(t)
+	campaign(t, store, "a")
+	for _, within := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		_, err := Campaign(ctx, store, "e", &Options{ID: "b", TTL: ttl})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCancelledParentCancelsTheWorkAndKeepsTheLeadership(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	lead, err := Campaign(ctx, storeOf(t), "e", &Options{TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-lead.Context().Done()
+	if !lead.IsLeader() || lead.Err() != nil {
+		t.Fatal("released before Resign")
+	}
+	lead.Resign()
+}
+
+func TestLossCancelsTheContextWithItsReason(t *testing.T) {
+	lead := campaign(t, storeOf(t), "a")
+	if err := lead.Healthy(false); err != nil {
+		t.Fatal(err)
+	}
+	if reason := gone(t, lead); reason != Unhealthy || reason.String() != "unhealthy" || lead.IsLeader() {
+		t.Fatal(reason)
+	}
+	lead.Resign()
+	if reason := gone(t, lead); reason != Unhealthy {
+		t.Fatalf("Resign changed the reason to %v", reason)
+	}
+}
+
+func TestLeadershipIsLostWhenTheStoreIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "e.db")
+	lead, err := Campaign(context.Background(), "sqlite:"+path, "e", &Options{TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if reason := gone(t, lead); reason == None || reason == ShutDown {
+		t.Fatal(reason)
+	}
+	lead.Resign()
+}
+
+func TestRunReportsTheLossAndTheErrorOfTheWork(t *testing.T) {
+	store, failed := storeOf(t), errors.New("failed")
+	err := Run(context.Background(), store, "e", &Options{TTL: ttl}, func(context.Context, *Leadership) error { return failed })
+	if err != failed {
+		t.Fatal(err)
+	}
+	err = Run(context.Background(), store, "e", &Options{TTL: ttl}, func(ctx context.Context, lead *Leadership) error {
+		lead.Healthy(false)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	var lost *LostError
+	if !errors.As(err, &lost) || lost.Reason != Unhealthy {
+		t.Fatal(err)
+	}
+	func() { // a panic must not keep the leadership
+		defer func() { recover() }()
+		Run(context.Background(), store, "e", &Options{TTL: ttl}, func(context.Context, *Leadership) error { panic("x") })
+	}()
+	campaign(t, store, "next")
+}
+
+func TestLeadershipIsTransferred(t *testing.T) {
+	store := storeOf(t)
+	first := campaign(t, store, "a")
+	ready := make(chan *Leadership)
+	go func() {
+		lead, err := Campaign(context.Background(), store, "e", &Options{ID: "b", TTL: ttl})
+		if err != nil {
+			t.Error(err)
+		}
+		ready <- lead
+	}()
+	if err := first.Transfer("nobody's id, which is far too long for a candidate: it has more than 63 bytes"); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	for first.IsLeader() {
+		first.Transfer("b") // until b is known to the store
+		time.Sleep(10 * time.Millisecond)
+	}
+	if reason := gone(t, first); reason != Transferred {
+		t.Fatal(reason)
+	}
+	first.Resign()
+	second := <-ready
+	if err := first.Transfer("b"); err == nil {
+		t.Fatal("transferred after Resign")
+	}
+	second.Resign()
+}
+
+func TestObserverFollowsTheLeader(t *testing.T) {
+	store := storeOf(t)
+	first := campaign(t, store, "a")
+	ctx, cancel := context.WithCancel(context.Background())
+	changes, err := Observe(ctx, store, "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := func(id string) {
+		t.Helper()
+		for leader := range changes {
+			if leader.ID == id {
+				if id != "" && (leader.Token == 0 || leader.Value != id+":80") {
+					t.Fatal(leader)
+				}
+				return
+			}
+		}
+		t.Fatal("the channel was closed")
+	}
+	until("a")
+	first.Resign()
+	until("")
+	campaign(t, store, "b")
+	until("b")
+	if leader, err := Leader(store, "e"); err != nil || leader.ID != "b" || leader.Value != "b:80" {
+		t.Fatal(leader, err)
+	}
+	cancel()
+	for range changes {
+	}
+}
+
+func TestGuardRejectsOlderTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.csv")
+	guard, err := OpenGuard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		token uint64
+		want  error
+	}{{7, nil}, {7, nil}, {6, ErrStale}, {8, nil}, {7, ErrStale}, {0, ErrNoToken}} {
+		if err := guard.Check(c.token); !errors.Is(err, c.want) {
+			t.Fatalf("token %d: %v", c.token, err)
+		}
+	}
+	guard.Close()
+	guard.Close()
+	if guard.Check(9) == nil {
+		t.Fatal("a closed guard accepts")
+	}
+	if _, err := OpenGuard("/nonexistent/directory/file"); err == nil || err.Error() == "" {
+		t.Fatal(err)
+	}
+}
+
+func TestErrorsNameTheirCause(t *testing.T) {
+	_, err := Campaign(context.Background(), "nothing://x", "e", nil)
+	var failure *Error
+	if !errors.As(err, &failure) || !errors.Is(err, ErrInvalid) || failure.Name() != "EINVAL" || failure.Text == "" || failure.Retryable() {
+		t.Fatal(err)
+	}
+	if _, err = Campaign(context.Background(), storeOf(t), "", nil); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	if _, err = Campaign(context.Background(), storeOf(t), "e", &Options{TTL: time.Second, KillAfter: time.Hour}); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	if _, err = Observe(context.Background(), "nothing://x", "e"); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	if _, err = Leader("nothing://x", "e"); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+}
+
+func TestGoroutinesShareALeadershipUntilItIsResigned(t *testing.T) {
+	lead := campaign(t, storeOf(t), "a")
+	var group sync.WaitGroup
+	for i := 0; i < 8; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for lead.IsLeader() {
+				lead.Valid()
+				lead.Err()
+				lead.Healthy(true)
+			}
+		}()
+	}
+	for i := 0; i < 2; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			lead.Resign()
+		}()
+	}
+	group.Wait()
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	store := storeOf(t)
+	descriptors := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(names)
+	}
+	round := func() {
+		lead := campaign(t, store, "a")
+		ctx, cancel := context.WithCancel(context.Background())
+		changes, err := Observe(ctx, store, "e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-changes
+		cancel()
+		for range changes {
+		}
+		lead.Resign()
+	}
+	round()
+	before := descriptors()
+	for i := 0; i < 5; i++ {
+		round()
+	}
+	for descriptors() > before || runtime.NumGoroutine() > 20 { // the test hangs, and fails, if not
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,3 @@
+module bellwether
+
+go 1.19
