@@ -84,6 +84,7 @@ struct bw_wal {
     uint32_t kept_count;
     bw_index unneeded;          /* remove segments that end at or before this index */
     size_t reached, reached_of; /* bytes written to the current segment, and its size */
+    uint64_t batches;           /* batches written to the current segment */
     enum wal_ahead_state ahead;
     int ahead_fd; /* -1: not begun */
     size_t ahead_filled;
@@ -115,8 +116,8 @@ void wal_end(struct bw_wal *wal);
 
 /* ahead.c, on the loop's thread: queues the next piece to fill, if it is due. */
 void wal_ahead_update(struct bw_wal *wal);
-/* For the writer: takes over the file of the next segment, of which *filled bytes are filled.
- * Returns -1 if it was not begun. No other segment is begun before `ahead` is IDLE again. */
+/* For the writer: takes over the file of the next segment, of which *filled bytes need no zeros any
+ * more. Returns -1 if it was not begun. No other segment is begun before `ahead` is IDLE again. */
 int wal_ahead_take(struct bw_wal *wal, size_t *filled);
 
 /* Returns how many bytes of the next segment should be filled when `reached` of `size` bytes are
@@ -128,6 +129,16 @@ static inline size_t wal_ahead_due(size_t reached, size_t size, size_t next)
     size_t piece = next < WAL_PIECE ? next : WAL_PIECE;
     uint64_t due = (uint64_t)2 * reached * next / size;
     return due >= next ? next : (size_t)(due / piece * piece);
+}
+
+/* Whether to fill the next segment with zeros, judged by the batches in this one. Zeros make each
+ * sync cheaper, by about the time that the disk takes for WAL_ZEROS_BATCH bytes. For larger batches
+ * the zeros cost more than they save: every byte would be written twice. Then the space of the
+ * segment is only reserved. */
+#define WAL_ZEROS_BATCH ((size_t)64 << 10)
+static inline bool wal_zeros_pay(size_t reached, uint64_t batches)
+{
+    return reached <= batches * WAL_ZEROS_BATCH + WAL_HEAD;
 }
 
 /* write.c */

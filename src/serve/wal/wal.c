@@ -416,6 +416,7 @@ static int begin(struct bw_wal *wal, char *why)
     wal->written_index = wal->last_index;
     wal->reached = wal->offset;
     wal->reached_of = wal->segment_size;
+    wal->batches = wal->offset / WAL_ZEROS_BATCH; /* judge only batches that follow */
     uv_mutex_init(&wal->mutex);
     uv_cond_init(&wal->ahead_done);
     wal->writer_core = -1;

@@ -148,6 +148,7 @@ void wal_write_one(struct bw_wal *wal)
     if (wal->number != number) {
         record_segment(wal);
         wal->ahead = WAL_AHEAD_IDLE;
+        wal->batches = 0;
     } else if (wal->writing.holds_state) {
         wal->kept[wal->kept_count - 1].holds_state = true;
     }
@@ -156,6 +157,7 @@ void wal_write_one(struct bw_wal *wal)
     wal->durable = wal->writing.commit;
     wal->reached = wal->offset;
     wal->reached_of = wal->segment_size;
+    wal->batches++;
     wal->writing.used = 0;
     uv_mutex_unlock(&wal->mutex);
 }

@@ -503,20 +503,57 @@ static void next_segment_is_created_ahead_used_and_removed_with_the_log(void **s
     append(&w, 1, 100);
     sync_log(&w);
     assert_int_equal(access(next, F_OK), -1);
-    append(&w, 2, SEGMENT / 2);
-    sync_log(&w);
+    bw_index last = 1;
+    while (w.wal->reached < SEGMENT / 2) {
+        append(&w, ++last, WAL_ZEROS_BATCH / 2);
+        sync_log(&w);
+    }
     wait_filled(&w, next, (long)(SEGMENT / 512));
     assert_int_equal(w.wal->ahead_filled, SEGMENT);
-    append(&w, 3, SEGMENT / 2);
+    append(&w, ++last, SEGMENT / 2);
     sync_log(&w); /* the segment changed */
     assert_int_equal(w.wal->number, 2);
-    append(&w, 4, 2 * SEGMENT); /* the segment made ahead is too small for it */
+    append(&w, ++last, 2 * SEGMENT); /* the segment made ahead is too small for it */
     sync_log(&w);
     assert_int_equal(w.wal->number, 3);
     close_log(&w);
     assert_int_equal(access(next, F_OK), -1);
     open_log(&w);
-    assert_int_equal(w.last, 4);
+    assert_int_equal(w.last, last);
+    close_log(&w);
+    world_close(&w);
+}
+
+static void zeros_pay_for_small_batches_only(void **state)
+{
+    (void)state;
+    assert_true(wal_zeros_pay(WAL_HEAD, 0)); /* nothing written yet */
+    assert_true(wal_zeros_pay(WAL_HEAD + 100 * WAL_ZEROS_BATCH, 100));
+    assert_false(wal_zeros_pay(WAL_HEAD + 100 * WAL_ZEROS_BATCH + 8, 100));
+}
+
+static void next_segment_is_only_reserved_after_large_batches(void **state)
+{
+    (void)state;
+    struct world w;
+    char next[SCRATCH_MAX + WAL_NAME_MAX];
+    world_open(&w);
+    snprintf(next, sizeof next, "%s/wal-next.tmp", w.dir);
+    append(&w, 1, SEGMENT / 2);
+    sync_log(&w);
+    wait_filled(&w, next, 0);
+    assert_int_equal(w.wal->ahead_filled, 0);
+    append(&w, 2, SEGMENT / 2);
+    sync_log(&w);
+    assert_int_equal(w.wal->number, 2);
+    close_log(&w);
+    open_log(&w);
+    assert_int_equal(w.last, 2);
+    append(&w, 3, 100); /* the zeros that follow the last batch are an end, not damage */
+    sync_log(&w);
+    close_log(&w);
+    open_log(&w);
+    assert_int_equal(w.last, 3);
     close_log(&w);
     world_close(&w);
 }
@@ -534,6 +571,8 @@ int main(void)
         cmocka_unit_test(a_write_torn_at_any_byte_loses_nothing),
         cmocka_unit_test(next_segment_is_filled_in_pieces_and_complete_when_this_one_is_half_full),
         cmocka_unit_test(next_segment_is_created_ahead_used_and_removed_with_the_log),
+        cmocka_unit_test(zeros_pay_for_small_batches_only),
+        cmocka_unit_test(next_segment_is_only_reserved_after_large_batches),
         cmocka_unit_test(a_flipped_bit_is_never_mistaken_for_a_torn_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
