@@ -9,6 +9,7 @@
 #include "serve/api/binding.h"
 #include "serve/front/front.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -408,6 +409,20 @@ static void print_start(const struct serve *s)
                   s->self.identity.name, of, s->host, bw_front_port(s->front), s->self.directory);
 }
 
+/* A change of 100 KB passes through several buffers. By default the heap returns each of them to
+ * the kernel when it is freed, and every new one begins with page faults: more than half of the
+ * time that the event loop spent on such changes. So the heap keeps up to HEAP_KEEPS bytes;
+ * src/serve/replica/measure.c returns them when the changes are over. */
+#define HEAP_KEEPS (32 << 20)
+#define HEAP_BLOCK (8 << 20) /* larger blocks come from the kernel, and return to it */
+
+static void prepare_heap(void)
+{
+    mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
+    mallopt(M_TRIM_THRESHOLD, HEAP_KEEPS);
+    mallopt(M_TOP_PAD, 1 << 20);
+}
+
 static int serve(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct serve s;
@@ -420,6 +435,7 @@ static int serve(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     signal(SIGPIPE, SIG_IGN);
+    prepare_heap();
     int error = bw_loop_init(&s.loop);
     if (error) {
         bw_print_line(BW_PRIORITY_ERROR, "bellwether serve: cannot start an event loop: %s",

@@ -83,6 +83,11 @@ uint64_t bw_log_bytes_between(const struct bw_log_store *log, bw_index from, bw_
     return to > from ? end_at(log, to) - end_at(log, from) : 0;
 }
 
+uint64_t bw_log_end(const struct bw_log_store *log)
+{
+    return end_of(log, log->count);
+}
+
 void bw_log_truncate(struct bw_log_store *log, bw_index from)
 {
     while (log->count && bw_log_last(log) >= from)

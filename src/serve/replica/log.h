@@ -32,6 +32,8 @@ const struct bw_log_entry *bw_log_at(const struct bw_log_store *log, bw_index in
 /* The number of bytes in a frame that contains the entries after `from` up to `to`. Entries that
  * are not in memory count as 0. */
 uint64_t bw_log_bytes_between(const struct bw_log_store *log, bw_index from, bw_index to);
+/* The bytes of all entries that were ever appended, with their heads. */
+uint64_t bw_log_end(const struct bw_log_store *log);
 /* Drops the entries from `from` on. */
 void bw_log_truncate(struct bw_log_store *log, bw_index from);
 /* Drops the entries up to `index`. */

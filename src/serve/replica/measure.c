@@ -1,7 +1,11 @@
 /* What a replica measures for /metrics: round trips to other nodes, and traffic between nodes. */
 #include "serve/replica/state.h"
 
+#include <malloc.h>
+
 #define SAMPLE_MS 4000u /* etcd's interval */
+/* Bytes of entries after which it is worth returning free memory to the system. */
+#define TRIM_BYTES ((uint64_t)8 << 20)
 
 static struct bw_replica_peer_figures *figures_of(struct bw_replica *r, bw_node node)
 {
@@ -21,6 +25,19 @@ void replica_measure_received(struct bw_replica *r, bw_node from, size_t length)
         figures->received += length;
 }
 
+/* Returns free memory of the heap to the system when large changes are over. While they go on,
+ * bw_command_serve lets the heap keep it: new pages cost more than the changes themselves. */
+static void return_memory(struct bw_replica *r)
+{
+    uint64_t end = bw_log_end(&r->log);
+    bool quiet = end - r->measured_end < TRIM_BYTES;
+    r->measured_end = end;
+    if (!quiet || end - r->trimmed_end < TRIM_BYTES)
+        return;
+    r->trimmed_end = end;
+    malloc_trim(0);
+}
+
 /* Nodes that left keep their row until the process ends, like the series of etcd. */
 void replica_measure(struct bw_replica *r)
 {
@@ -30,6 +47,7 @@ void replica_measure(struct bw_replica *r)
     if (now < r->measure_at)
         return;
     r->measure_at = now + SAMPLE_MS;
+    return_memory(r);
     uint32_t count = bw_membership_nodes(r->raft, nodes);
     for (uint32_t i = 0; i < count; i++) {
         struct bw_replica_peer_figures *figures =

@@ -223,6 +223,8 @@ static void on_frame(void *context, bw_node from, enum bw_mesh_frame kind,
         return;
     if (kind != BW_FRAME_BACK && replica_rejoin_is_refused(r, from))
         return;
+    if (r->started)
+        replica_beat(r);
     switch (kind) {
     case BW_FRAME_RAFT:
         replica_message(r, from, bytes, length);

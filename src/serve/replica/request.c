@@ -129,6 +129,7 @@ int replica_session_init(struct bw_replica *r)
 
 uint64_t bw_replica_propose(struct bw_replica *r, const struct bw_entry *entry)
 {
+    replica_beat(r);
     uint64_t id = bw_router_propose(&r->router, entry, r->scratch, r->scratch_size);
     replica_keep_sweeping(r);
     return id;

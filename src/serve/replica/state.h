@@ -189,6 +189,8 @@ struct bw_replica {
     struct bw_histogram applies;
     struct bw_replica_peer_figures figures[BW_REPLICA_NODES];
     uint64_t measure_at; /* next time to measure, on the loop's clock */
+    /* bytes of all entries so far, at the last measurement and when memory was last returned */
+    uint64_t measured_end, trimmed_end;
 };
 
 /* step.c */
@@ -198,6 +200,10 @@ void replica_step(struct bw_replica *r, struct bw_event *event);
 void replica_carry_out(struct bw_replica *r, const struct bw_action *action);
 void replica_message(struct bw_replica *r, bw_node from, const unsigned char *bytes, size_t length);
 void replica_durable(struct bw_replica *r, uint64_t commit);
+/* Sends the heartbeats of a leader if they are due. A turn of the loop that handles megabytes may
+ * take longer than a heartbeat if the CPU is busy, so this is called before each frame and each
+ * proposal. It never ends a leadership: messages that prove a quorum may still be unread. */
+void replica_beat(struct bw_replica *r);
 void replica_turn(struct bw_replica *r);
 void replica_arm(struct bw_replica *r);
 /* Remembers that the log is durable up to `index` once the records collected so far are durable. */

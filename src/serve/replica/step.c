@@ -302,6 +302,13 @@ static void check_disk(struct bw_replica *r, bw_time now)
     replica_step(r, &event);
 }
 
+void replica_beat(struct bw_replica *r)
+{
+    struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
+    if (r->depth == 0 && r->router.leading && bw_raft_is_heartbeat_due(r->raft, bw_clock_boot()))
+        replica_step(r, &event);
+}
+
 void replica_timer(uv_timer_t *timer)
 {
     struct bw_replica *r = timer->data;

@@ -185,6 +185,13 @@ static const struct bw_raft_peer *peer_of(const struct bw_raft *raft, bw_node no
     return NULL;
 }
 
+bool bw_raft_is_heartbeat_due(const struct bw_raft *raft, bw_time now)
+{
+    if (raft->role != BW_RAFT_LEADER || now < raft->heartbeat_at)
+        return false;
+    return !raft->check_quorum || now < bw_raft_lost_at(raft);
+}
+
 bool bw_raft_is_responsive(const struct bw_raft *raft, bw_node node, bw_time now)
 {
     const struct bw_raft_peer *peer = peer_of(raft, node);

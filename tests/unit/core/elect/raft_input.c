@@ -1,6 +1,7 @@
 /* Raft's input: it refuses settings, saved logs and commands that make no sense, and ignores
  * messages that no correct node sends. It also answers the queries of its callers. */
 #include "core/base/error.h"
+#include "core/elect/raft/raft_state.h"
 #include "raft_net.h"
 
 #include "unit/unit.h"
@@ -484,6 +485,25 @@ static void queries_answer_for_a_leader_and_its_members(void **state)
     net_free(net);
 }
 
+static void heartbeat_is_due_at_a_leader_until_it_would_step_down(void **state)
+{
+    (void)state;
+    struct net *net = net_running(3, 5);
+    bw_node leader = net_elect(net, 3 * BW_SEC), other = leader == 1 ? 2 : 1;
+    net_run(net, 100 * BW_MS);
+    struct bw_raft *raft = net_raft(net, leader);
+    bw_time due = raft->heartbeat_at, lost = bw_raft_lost_at(raft);
+    assert_true(raft->check_quorum && due < lost);
+    assert_false(bw_raft_is_heartbeat_due(raft, due - 1));
+    assert_true(bw_raft_is_heartbeat_due(raft, due));
+    assert_true(bw_raft_is_heartbeat_due(raft, lost - 1));
+    assert_false(bw_raft_is_heartbeat_due(raft, lost));
+    assert_false(bw_raft_is_heartbeat_due(net_raft(net, other), lost));
+    raft->check_quorum = false;
+    assert_true(bw_raft_is_heartbeat_due(raft, lost));
+    net_free(net);
+}
+
 static void a_silent_or_lagging_member_is_neither_responsive_nor_caught_up(void **state)
 {
     (void)state;
@@ -533,6 +553,7 @@ int main(void)
         cmocka_unit_test(rejection_with_too_high_a_hint_probes_below_it),
         cmocka_unit_test(the_log_does_not_grow_past_the_greatest_index),
         cmocka_unit_test(queries_answer_for_a_leader_and_its_members),
+        cmocka_unit_test(heartbeat_is_due_at_a_leader_until_it_would_step_down),
         cmocka_unit_test(a_silent_or_lagging_member_is_neither_responsive_nor_caught_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
