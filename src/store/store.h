@@ -158,6 +158,9 @@ const struct bw_store_about *bw_store_known(void);
 /* Can this store be used here? If not, the line in why[BW_WHY_MAX + 1] gives the cause. */
 enum bw_store_presence bw_store_presence(const struct bw_store_about *about, char *why);
 
+/* Maximum number of names that ELECTIONS returns. */
+#define BW_STORE_NAMES_MAX 10000u
+
 /* For implementations: writes one line into why[BW_WHY_MAX + 1], truncated if it is too long.
  * Returns `error`. */
 int bw_store_explain(char *why, int error, const char *format, ...)
@@ -172,7 +175,11 @@ bw_time bw_store_ttl_default(const struct bw_store_ops *ops);
 int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why);
 
 /* For implementations: checks names, lengths and TTL (at least ttl_min_ns) of a request. Returns 0
- * or BW_EINVAL. */
+ * or BW_EINVAL. Refuses ELECTIONS. */
 int bw_store_request_check(const struct bw_store_request *request, bw_time ttl_min_ns);
+
+/* For implementations with the trait NAMES: true for the request ELECTIONS, which
+ * bw_store_request_check refuses. */
+bool bw_store_asks_names(const struct bw_store_request *request);
 
 #endif

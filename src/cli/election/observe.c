@@ -8,6 +8,7 @@
 #include "cli/election/change.h"
 #include "cli/election/record_print.h"
 #include "cli/store/client.h"
+#include "cli/store/quorum.h"
 #include "core/base/parse_values.h"
 #include "os/clock.h"
 
@@ -203,8 +204,13 @@ static void on_answer(struct observe *o)
         see(o, &reply->record);
         return;
     }
+    char line[BW_WHY_MAX + 1];
+    bool alone = !o->unreachable && bw_quorum_is_lost(o->options.look.store, line);
     if (!o->unreachable)
-        print_own(o, "unreachable", reply->why[0] ? reply->why : "the store is unreachable");
+        print_own(o, "unreachable",
+                  alone           ? line
+                  : reply->why[0] ? reply->why
+                                  : "the store is unreachable");
     o->unreachable = true;
     bw_client_pause(&o->client, AGAIN_NS);
 }

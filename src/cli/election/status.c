@@ -2,12 +2,18 @@
 #include "cli/commands.h"
 #include "cli/election/change.h"
 #include "cli/election/record_print.h"
+#include "cli/election/status_list.h"
 #include "cli/election/status_shards.h"
 #include "cli/store/client.h"
 #include "core/base/parse_values.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+static const struct bw_option status_options[] = {
+    BW_LOOK_STORE, BW_LOOK_STORE_FILE, BW_LOOK_ELECTION_OR_ALL,
+    BW_LOOK_JSON,  BW_LOOK_TIMEOUT,    {.name = NULL},
+};
 
 static const struct bw_option options[] = {
     BW_LOOK_STORE, BW_LOOK_STORE_FILE, BW_LOOK_ELECTION,
@@ -119,6 +125,8 @@ static int find_shards(struct bw_client *client, uint32_t *shards)
 
 static int show_status(struct bw_client *client)
 {
+    if (!client->look->election)
+        return bw_status_list(client);
     bool listed = lists(client);
     int code = listed ? list(client) : BW_GO_ON;
     if (code != BW_GO_ON)
@@ -174,7 +182,7 @@ static int show_candidates(struct bw_client *client)
 static int look_once(const struct bw_cli_command *command, int argc, char **argv,
                      int (*show)(struct bw_client *client))
 {
-    struct bw_look look = {0};
+    struct bw_look look = {.all = show == show_status};
     struct bw_parsed parsed;
     struct bw_client client;
     int code = bw_look_parse(command, argc, argv, &look, &parsed);
@@ -200,12 +208,14 @@ static int run_candidates(const struct bw_cli_command *command, int argc, char *
 const struct bw_cli_command bw_command_status = {
     .name = "status",
     .path = "bellwether status",
-    .usage = "--election NAME [--store URL | --store-file FILE] [--json]",
-    .about = "show the leader, its lease and its token",
+    .usage = "[--election NAME] [--store URL | --store-file FILE] [--json]",
+    .about = "show the leader, its lease and its token; without --election, of all elections",
     .text =
-        "Exit code: 0 there is a leader; 1 there is none; 66 no such store or election; 69 the\n"
-        "store is unreachable.\n",
-    .options = options,
+        "Without --election, the command prints a line per election: the leader, its token, the\n"
+        "time left of its lease, and the number of candidates.\n"
+        "Exit code: 0 there is a leader, or the elections are listed; 1 there is no leader; 66 no\n"
+        "such store or election; 69 the store is unreachable, or cannot list its elections.\n",
+    .options = status_options,
     .run = run_status,
 };
 

@@ -2,6 +2,7 @@
 #include "cli/store/client.h"
 
 #include "cli/run/run.h"
+#include "cli/store/quorum.h"
 #include "os/clock.h"
 #include "os/loop.h"
 #include "store/sqlite/files.h"
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define AGAIN_NS (100 * BW_MS) /* retry interval while the store is unavailable */
+#define EARLY_NS (500 * BW_MS) /* a read without an answer for this long: is there a quorum? */
 #define POLL_NS  BW_SEC        /* poll interval for stores that cannot notify */
 
 /* ---- options ---- */
@@ -58,6 +60,8 @@ int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, s
     bool names_target = bw_options_find(command, "to", strlen("to")) != NULL;
     if (!look->election && parsed->operands_count == 1 && command->operand && !names_target)
         look->election = parsed->operands[0];
+    if (!look->election && look->all)
+        return bw_look_store(command, look);
     if (!look->election)
         return bw_usage_error(command, "missing option: --election NAME");
     size_t length = strlen(look->election);
@@ -104,6 +108,17 @@ static void keep_candidates(struct bw_client *client, const struct bw_store_repl
         client->reply.count = 0;
 }
 
+static void keep_elections(struct bw_client *client, const struct bw_store_reply *reply)
+{
+    free(client->elections);
+    client->elections = calloc(reply->count + 1, sizeof *client->elections);
+    if (client->elections && reply->count)
+        memcpy(client->elections, reply->elections, reply->count * sizeof *reply->elections);
+    client->reply.elections = client->elections;
+    if (!client->elections)
+        client->reply.count = 0;
+}
+
 static void on_reply(void *context, const struct bw_store_reply *reply)
 {
     struct bw_client *client = context;
@@ -115,6 +130,8 @@ static void on_reply(void *context, const struct bw_store_reply *reply)
     client->answered = true;
     if (reply->op == BW_STORE_LIST)
         keep_candidates(client, reply);
+    if (reply->op == BW_STORE_ELECTIONS)
+        keep_elections(client, reply);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -192,6 +209,8 @@ void bw_client_close(struct bw_client *client)
     uv_loop_close(&client->loop);
     free(client->candidates);
     client->candidates = NULL;
+    free(client->elections);
+    client->elections = NULL;
 }
 
 /* ---- asking ---- */
@@ -252,12 +271,36 @@ enum bw_wait bw_client_pause(struct bw_client *client, bw_time span_ns)
     return wait_until(client, bw_time_add(bw_clock_boot(), span_ns));
 }
 
+static bool only_reads(enum bw_store_op op)
+{
+    return op == BW_STORE_READ || op == BW_STORE_LIST || op == BW_STORE_ELECTIONS;
+}
+
+/* The first attempt of a read ends early, so that a lost quorum is reported at once. `end` is how
+ * the attempt ended. Returns true if the store has no quorum; the line is in client->reply.why. */
+static bool has_no_quorum(struct bw_client *client, enum bw_wait end)
+{
+    char line[BW_WHY_MAX + 1];
+    enum bw_outcome outcome = client->reply.outcome;
+    bool failed = end == BW_WAIT_LATE || (end == BW_WAIT_ANSWERED && outcome != BW_OUTCOME_DONE &&
+                                          outcome != BW_OUTCOME_REFUSED);
+    if (!failed || !bw_quorum_is_lost(client->look->store, line))
+        return false;
+    memcpy(client->reply.why, line, sizeof line);
+    return true;
+}
+
 int bw_client_ask(struct bw_client *client, const struct bw_store_request *request)
 {
     bw_time until = bw_time_add(bw_clock_boot(), client->look->timeout_ns);
     client->reply.why[0] = '\0';
-    for (;;) {
-        enum bw_wait end = send_and_wait(client, request, until);
+    for (bool first = only_reads(request->op);; first = false) {
+        bw_time early = bw_time_min(until, bw_clock_boot() + EARLY_NS);
+        enum bw_wait end = send_and_wait(client, request, first ? early : until);
+        if (first && has_no_quorum(client, end))
+            return bw_client_fail(client, BW_EXIT_UNAVAILABLE, "%s", client->reply.why);
+        if (first && end == BW_WAIT_LATE && bw_clock_boot() < until)
+            continue;
         if (end == BW_WAIT_INTERRUPTED)
             return BW_EXIT_INTERRUPTED;
         if (end == BW_WAIT_LATE && client->reply.why[0]) /* the earlier reason is more precise */

@@ -19,6 +19,7 @@ struct bw_look {
     const char *shown; /* the URL without its secret */
     bool json;
     bw_time timeout_ns;
+    bool all;     /* the election is optional: without it, the command shows all of them */
     bool creates; /* creates a missing store; else a missing store is an error */
 };
 
@@ -40,6 +41,12 @@ struct bw_look {
 #define BW_LOOK_ELECTION                                                                           \
     {                                                                                              \
         .name = "election", .form = "NAME", .help = "name of the election (required)",             \
+        .set = bw_set_text, .offset = offsetof(struct bw_look, election)                           \
+    }
+#define BW_LOOK_ELECTION_OR_ALL                                                                    \
+    {                                                                                              \
+        .name = "election", .form = "NAME",                                                        \
+        .help = "name of the election (default: list all elections of the store)",                 \
         .set = bw_set_text, .offset = offsetof(struct bw_look, election)                           \
     }
 #define BW_LOOK_TRIAL_ELECTION                                                                     \
@@ -67,7 +74,7 @@ struct bw_look {
     }
 
 /* Sets defaults, parses the options (-w for --wait), finds the store as `bellwether run` does, and
- * checks that an election is given. `look` is the target's first member. */
+ * checks that an election is given, unless look->all. `look` is the target's first member. */
 int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, struct bw_look *look,
                   struct bw_parsed *parsed);
 
@@ -91,6 +98,7 @@ struct bw_client {
     /* the last awaited reply; its `candidates` are a copy, valid until the next LIST */
     struct bw_store_reply reply;
     struct bw_candidate *candidates;
+    struct bw_election_name *elections; /* the same for ELECTIONS */
 };
 
 enum bw_wait { BW_WAIT_ANSWERED, BW_WAIT_LATE, BW_WAIT_INTERRUPTED };

@@ -44,7 +44,8 @@ enum bw_store_trait {
     BW_STORE_WALL = 128, /* the record keeps until_wall_ns (otherwise it is always 0) */
     /* The holder sends RELEASE even after the lease passed to another candidate: that candidate
      * waits for the confirmation that the holder's work is dead. */
-    BW_STORE_LATE_RELEASE = 256
+    BW_STORE_LATE_RELEASE = 256,
+    BW_STORE_NAMES = 512 /* ELECTIONS works */
 };
 
 enum bw_store_op {
@@ -70,7 +71,10 @@ enum bw_store_op {
     /* List the candidates, in the order of service if the store has the trait QUEUE. */
     BW_STORE_LIST,
     /* Replace the election's note. */
-    BW_STORE_NOTE
+    BW_STORE_NOTE,
+    /* List the names of the store's elections, in any order; a name may occur twice. The request's
+     * election is "". Only stores with the trait NAMES accept it. */
+    BW_STORE_ELECTIONS
 };
 
 enum bw_note_kind {
@@ -145,6 +149,10 @@ struct bw_candidate {
     bool holder;
 };
 
+struct bw_election_name {
+    char text[BW_ELECTION_NAME_MAX + 1];
+};
+
 /* A request. Strings are borrowed for the call. */
 struct bw_store_request {
     enum bw_store_op op;
@@ -173,10 +181,11 @@ struct bw_store_reply {
     uint64_t id; /* of the request */
     enum bw_store_op op;
     enum bw_outcome outcome;
-    int error;                             /* not DONE: enum bw_error, or 0 */
-    char why[BW_WHY_MAX + 1];              /* not DONE: one line for the user; never a secret */
-    struct bw_store_record record;         /* DONE and REFUSED, except LIST */
-    const struct bw_candidate *candidates; /* LIST: borrowed for the callback */
+    int error;                                /* not DONE: enum bw_error, or 0 */
+    char why[BW_WHY_MAX + 1];                 /* not DONE: one line for the user; never a secret */
+    struct bw_store_record record;            /* DONE and REFUSED, except LIST and ELECTIONS */
+    const struct bw_candidate *candidates;    /* LIST: borrowed for the callback */
+    const struct bw_election_name *elections; /* ELECTIONS: borrowed for the callback */
     uint32_t count;
 };
 

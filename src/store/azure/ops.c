@@ -492,6 +492,8 @@ void bw_azure_start(struct azure_work *work)
     case BW_STORE_WATCH:
         bw_azure_poll(work);
         break;
+    case BW_STORE_ELECTIONS:
+        break; /* not sent: this store lacks the trait NAMES */
     case BW_STORE_LIST:
         bw_azure_list(work);
         break;

@@ -386,6 +386,8 @@ void bw_dynamodb_start(struct dynamodb_work *work)
     case BW_STORE_WATCH:
         bw_dynamodb_poll(work);
         break;
+    case BW_STORE_ELECTIONS:
+        break; /* not sent: this store lacks the trait NAMES */
     case BW_STORE_LIST:
         bw_dynamodb_list(work);
         break;

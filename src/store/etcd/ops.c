@@ -415,6 +415,9 @@ void etcd_begin(struct etcd_task *task)
     case BW_STORE_LIST:
         etcd_list_begin(task);
         break;
+    case BW_STORE_ELECTIONS:
+        etcd_names_begin(task);
+        break;
     case BW_STORE_WATCH:
         etcd_watch_begin(task);
         break;

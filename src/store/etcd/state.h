@@ -173,11 +173,12 @@ int etcd_campaigns_hold(struct bw_store *store, const char *election,
 void etcd_campaigns_tick(struct bw_store *store);
 void etcd_campaigns_free(struct bw_store *store);
 
-/* ---- ops.c, list.c, watch.c: begin a request ---- */
+/* ---- ops.c, list.c, election_names.c, watch.c: begin a request ---- */
 void etcd_begin(struct etcd_task *task);
 /* Delivers the result of a keepalive to the task that waits for it. */
 void etcd_keep_answered(struct etcd_task *task, enum etcd_keep keep, uint64_t term);
 void etcd_list_begin(struct etcd_task *task);
+void etcd_names_begin(struct etcd_task *task);
 void etcd_watch_begin(struct etcd_task *task);
 void etcd_watch_drop(struct etcd_task *task);
 void etcd_watches_restart(struct bw_store *store);

@@ -55,7 +55,7 @@ static bool changes_campaign(enum bw_store_op op)
 
 static int request(struct bw_store *store, const struct bw_store_request *asked)
 {
-    if (bw_store_request_check(asked, store->ops->ttl_min_ns) != 0)
+    if (!bw_store_asks_names(asked) && bw_store_request_check(asked, store->ops->ttl_min_ns) != 0)
         return BW_EINVAL;
     bool make = asked->op == BW_STORE_ACQUIRE || asked->op == BW_STORE_ENTER;
     struct etcd_campaign *campaign = NULL;
@@ -287,7 +287,8 @@ static void close_store(struct bw_store *store)
 /* A server with default settings grants at least two seconds and counts whole seconds. It may grant
  * more than requested; the holder counts what it requested. */
 #define TRAITS                                                                                     \
-    (BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES)
+    (BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES |       \
+     BW_STORE_NAMES)
 
 #define ETCD_OPS(variable, name, text, hold_function)                                              \
     static int open_##variable(struct bw_store **out, const char *url, struct uv_loop_s *loop,     \

@@ -33,8 +33,10 @@ static void unlink_waiting(struct bw_job *job)
 
 static void free_job(struct bw_job *job)
 {
-    if (job->reply)
+    if (job->reply) {
         free((void *)job->reply->candidates);
+        free((void *)job->reply->elections);
+    }
     free(job->reply);
     free(job);
 }
@@ -266,6 +268,25 @@ void bw_job_list(struct bw_job *job, const struct bw_candidate *candidates, uint
     }
     memcpy(copies, candidates, count * sizeof *copies);
     reply->candidates = copies;
+    reply->count = count;
+    deliver_later(job, reply);
+}
+
+void bw_job_elections(struct bw_job *job, const struct bw_election_name *names, uint32_t count)
+{
+    struct bw_election_name *copies = calloc(count ? count : 1, sizeof *copies);
+    if (!copies) {
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM,
+                    "cannot list %u elections: out of memory", count);
+        return;
+    }
+    struct bw_store_reply *reply = answer(job, BW_OUTCOME_DONE, 0);
+    if (!reply) {
+        free(copies);
+        return;
+    }
+    memcpy(copies, names, count * sizeof *copies);
+    reply->elections = copies;
     reply->count = count;
     deliver_later(job, reply);
 }

@@ -70,5 +70,7 @@ void bw_job_fail(struct bw_job *job, enum bw_outcome outcome, int error, const c
     __attribute__((format(printf, 4, 5)));
 /* LIST: the candidates are copied. */
 void bw_job_list(struct bw_job *job, const struct bw_candidate *candidates, uint32_t count);
+/* ELECTIONS: the names are copied. */
+void bw_job_elections(struct bw_job *job, const struct bw_election_name *names, uint32_t count);
 
 #endif

@@ -75,6 +75,12 @@ static bool is_note(const struct bw_note *note)
            is_printable(note->from) && is_printable(note->to);
 }
 
+bool bw_store_asks_names(const struct bw_store_request *request)
+{
+    return request->op == BW_STORE_ELECTIONS && request->election && !request->election[0] &&
+           !request->candidate;
+}
+
 int bw_store_request_check(const struct bw_store_request *request, bw_time ttl_min_ns)
 {
     enum bw_store_op op = request->op;

@@ -326,6 +326,8 @@ static void start(struct bw_store *store, struct bw_job *job)
         bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EUNSUPPORTED,
                     "the peer store cannot list candidates");
         break;
+    case BW_STORE_ELECTIONS:
+        break; /* not sent: this store lacks the trait NAMES */
     case BW_STORE_NOTE:
         on_note(store, job);
         break;

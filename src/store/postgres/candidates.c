@@ -35,6 +35,24 @@ void bw_pg_list_answer(struct bw_job *job, const PGresult *result)
     free(list);
 }
 
+void bw_pg_names_answer(struct bw_job *job, const PGresult *result)
+{
+    int count = PQntuples(result);
+    if (PQnfields(result) != 1 || count < 0 || (unsigned)count > BW_STORE_NAMES_MAX) {
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_EMALFORMED, "unexpected reply from the server");
+        return;
+    }
+    struct bw_election_name *names = calloc((size_t)count + 1, sizeof *names);
+    if (!names) {
+        bw_job_fail(job, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for the elections");
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        snprintf(names[i].text, sizeof names[i].text, "%s", PQgetvalue(result, i, 0));
+    bw_job_elections(job, names, (uint32_t)count);
+    free(names);
+}
+
 /* ---- entries of this process ---- */
 
 static struct bw_pg_entered *copy_entered(const struct bw_store_request *request)

@@ -99,6 +99,8 @@ bool bw_pg_task_send(struct bw_store *store, struct bw_pg_task *task)
         return send_leave(store, task);
     case BW_STORE_LIST:
         return send_statement(store, task, BW_PG_LIST, 1, election);
+    case BW_STORE_ELECTIONS:
+        return send_statement(store, task, BW_PG_NAMES, 0, NULL);
     case BW_STORE_READ:
         return send_read(store, task);
     default:
@@ -204,6 +206,9 @@ void bw_pg_task_result(struct bw_store *store, struct bw_pg_task *task)
     check_session(store, task);
     if (task->statement == BW_PG_LIST) {
         bw_pg_list_answer(task->job, task->result);
+        bw_pg_task_free(store, task);
+    } else if (task->statement == BW_PG_NAMES) {
+        bw_pg_names_answer(task->job, task->result);
         bw_pg_task_free(store, task);
     } else if (PQntuples(task->result) != 1 || PQnfields(task->result) != 5) {
         end_with(store, task, BW_OUTCOME_UNKNOWN, BW_EMALFORMED,

@@ -94,6 +94,7 @@ static const char *const texts[BW_PG_STATEMENTS] = {
         " AND e.record ->> 'holder' = c.candidate, false) FROM @C AS c LEFT JOIN @E AS e"
         " USING (election) WHERE election = $1"
         " AND c.seen > clock_timestamp() - interval '45 seconds' ORDER BY c.place LIMIT 1000",
+    [BW_PG_NAMES] = "SELECT election FROM @E ORDER BY election LIMIT 10000",
 };
 
 void bw_pg_table_name(const struct bw_pg_settings *settings, char out[2 * BW_PG_NAME_MAX + 8])

@@ -62,6 +62,7 @@ enum bw_pg_statement {
     BW_PG_ENTER,   /* election, candidate, value, priority, process */
     BW_PG_LEAVE,   /* election, candidate, process */
     BW_PG_LIST,    /* election */
+    BW_PG_NAMES,   /* no parameters */
     BW_PG_STATEMENTS
 };
 
@@ -281,6 +282,7 @@ struct bw_pg_entered {
 };
 
 void bw_pg_list_answer(struct bw_job *job, const PGresult *result);
+void bw_pg_names_answer(struct bw_job *job, const PGresult *result);
 /* Candidates of this process. They are listed as long as the store renews their entries. */
 void bw_pg_enter(struct bw_store *store, const struct bw_store_request *request);
 void bw_pg_leave(struct bw_store *store, const struct bw_store_request *request);

@@ -62,7 +62,7 @@ static void start(struct bw_store *store, struct bw_job *job)
 
 static int pg_request(struct bw_store *store, const struct bw_store_request *request)
 {
-    int error = bw_store_request_check(request, TTL_MIN_NS);
+    int error = bw_store_asks_names(request) ? 0 : bw_store_request_check(request, TTL_MIN_NS);
     if (error != 0)
         return error;
     if (request->op == BW_STORE_ACQUIRE || request->op == BW_STORE_RENEW)
@@ -189,7 +189,7 @@ static char *pg_schema(const char *url, char *why)
 static const struct bw_store_ops ops = {
     .scheme = "postgres",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
-              BW_STORE_NOTES | BW_STORE_WALL,
+              BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = 1,
     .summary = "as durable as the database: one primary decides; a failover to an asynchronous "

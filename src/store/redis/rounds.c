@@ -453,6 +453,8 @@ int redis_ask_start(struct bw_store *store, struct bw_job *job)
     case BW_STORE_WATCH:
         redis_watch_start(ask);
         break;
+    case BW_STORE_ELECTIONS:
+        break; /* not sent: this store lacks the trait NAMES */
     case BW_STORE_ENTER:
     case BW_STORE_LEAVE:
     case BW_STORE_LIST:

@@ -26,6 +26,7 @@ enum bw_sqlite_sql {
     BW_SQL_CANDIDATES,
     BW_SQL_ENTER,
     BW_SQL_LEAVE,
+    BW_SQL_ELECTIONS,
     BW_SQL_COUNT
 };
 
@@ -84,6 +85,9 @@ int bw_sqlite_db_leave(struct bw_sqlite_db *db, const char *election, const char
 int bw_sqlite_db_candidates(struct bw_sqlite_db *db, const char *election, void *context,
                             int (*each)(void *context,
                                         const struct bw_sqlite_candidate *candidate));
+
+/* Writes the names of at most BW_STORE_NAMES_MAX elections; the caller frees *out. */
+int bw_sqlite_db_elections(struct bw_sqlite_db *db, struct bw_election_name **out, uint32_t *count);
 
 /* Explains a result code: returns an enum bw_error and writes a line for the user. */
 int bw_sqlite_db_explain(const struct bw_sqlite_db *db, int result, char *why);

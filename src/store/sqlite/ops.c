@@ -276,6 +276,17 @@ static int list(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
     return result;
 }
 
+static int list_elections(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
+                          struct bw_sqlite_task *task)
+{
+    struct bw_election_name *names;
+    int result = bw_sqlite_db_elections(&worker->db, &names, &task->reply->count);
+    task->reply->elections = names; /* freed with the task */
+    if (result == 0)
+        bw_sqlite_answer(worker, job, task, BW_OUTCOME_DONE, NULL, false);
+    return result;
+}
+
 int bw_sqlite_execute(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
                       struct bw_sqlite_task *task)
 {
@@ -295,6 +306,8 @@ int bw_sqlite_execute(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
         return change_candidates(worker, job, task);
     case BW_STORE_LIST:
         return list(worker, job, task);
+    case BW_STORE_ELECTIONS:
+        return list_elections(worker, job, task);
     default:
         return change_row(worker, job, task);
     }

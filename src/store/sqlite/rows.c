@@ -2,6 +2,8 @@
  * bits. Text that is too long for its field (written by another program) is truncated. */
 #include "store/sqlite/db.h"
 
+#include "os/grow.h"
+
 #include "core/base/bug.h"
 
 #include <sqlite3.h>
@@ -44,6 +46,7 @@ static const char *const texts[BW_SQL_COUNT] = {
                      " value = excluded.value, priority = excluded.priority, boot = excluded.boot,"
                      " alive = excluded.alive",
     [BW_SQL_LEAVE] = "DELETE FROM candidate WHERE election = ?1 AND id = ?2 AND alive = ?3",
+    [BW_SQL_ELECTIONS] = "SELECT name FROM election ORDER BY name",
 };
 
 int bw_sqlite_db_prepare(struct bw_sqlite_db *db)
@@ -269,4 +272,23 @@ int bw_sqlite_db_candidates(struct bw_sqlite_db *db, const char *election, void 
     }
     sqlite3_reset(stmt);
     return stop ? stop : result == SQLITE_DONE ? 0 : result;
+}
+
+int bw_sqlite_db_elections(struct bw_sqlite_db *db, struct bw_election_name **out, uint32_t *count)
+{
+    sqlite3_stmt *stmt = bw_sqlite_db_sql(db, BW_SQL_ELECTIONS);
+    struct bw_election_name *names = NULL;
+    size_t capacity = 0;
+    int result = SQLITE_DONE;
+    *count = 0;
+    while (*count < BW_STORE_NAMES_MAX && (result = sqlite3_step(stmt)) == SQLITE_ROW) {
+        if (!bw_grow(&names, &capacity, *count + 1u, 64, sizeof *names)) {
+            result = SQLITE_NOMEM;
+            break;
+        }
+        GET_TEXT(stmt, 0, names[(*count)++].text);
+    }
+    sqlite3_reset(stmt);
+    *out = names;
+    return result == SQLITE_DONE || result == SQLITE_ROW ? 0 : result;
 }

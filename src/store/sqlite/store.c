@@ -461,8 +461,9 @@ static int sqlite_open(struct bw_store **out, const char *url, struct uv_loop_s 
 static int sqlite_request(struct bw_store *store, const struct bw_store_request *request)
 {
     struct bw_sqlite *self = self_of(store);
-    if (self->closing || bw_store_request_check(request, TTL_MIN_NS) != 0 ||
-        *slot(self, request->id))
+    if (self->closing || *slot(self, request->id))
+        return BW_EINVAL;
+    if (!bw_store_asks_names(request) && bw_store_request_check(request, TTL_MIN_NS) != 0)
         return BW_EINVAL;
     if (self->outstanding >= BW_SQLITE_REQUESTS_MAX)
         return BW_ELIMIT;
@@ -516,7 +517,8 @@ static bool sqlite_about(struct bw_store *store, char *about)
 const struct bw_store_ops bw_store_sqlite = {
     .scheme = "sqlite",
     .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_LISTS |
-              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_LATE_RELEASE,
+              BW_STORE_PROVES_DEATH | BW_STORE_NOTES | BW_STORE_WALL | BW_STORE_LATE_RELEASE |
+              BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = 1,
     .summary = "one host, no server: survives crashes, reboots and clock changes; candidates race",

@@ -51,8 +51,10 @@ struct bw_sqlite_task *bw_sqlite_list_take(struct bw_sqlite_list *list)
 
 void bw_sqlite_task_free(struct bw_sqlite_task *task)
 {
-    if (task->reply)
+    if (task->reply) {
         free((void *)task->reply->candidates);
+        free((void *)task->reply->elections);
+    }
     free(task->reply);
     free(task);
 }

@@ -101,7 +101,8 @@ void bw_sqlite_worker_close(struct bw_sqlite_worker *worker)
 
 static bool writes(enum bw_store_op op)
 {
-    return op != BW_STORE_READ && op != BW_STORE_WATCH && op != BW_STORE_LIST;
+    return op != BW_STORE_READ && op != BW_STORE_WATCH && op != BW_STORE_LIST &&
+           op != BW_STORE_ELECTIONS;
 }
 
 /* The database may have been moved, removed or restored from a copy. Only the file at the path

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""`bellwether status` without --election, and with the majority of the nodes away.
+
+    store_status.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from postgres_lib import Postgres  # noqa: E402
+from serve_lib import Cluster  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
+
+suite = Suite()
+
+
+def command(*words):
+    done = subprocess.run([os.path.abspath(suite.bellwether), *words], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    return done.returncode, done.stdout, done.stderr
+
+
+def listed(url):
+    code, out, errors = command("status", "--store", url, "--json", "--timeout", "30s")
+    assert code == 0, (code, out, errors)
+    return {found["election"]: found for found in json.loads(out)}
+
+
+def lead_and_list(url, room):
+    """Two elections: one is led, the other was left."""
+    before = set(listed(url))
+    room.election = "left"
+    assert room.candidate("first", command=["true"]).wait() == 0
+    room.election = "led"
+    room.candidate("second")
+    room.started(1)
+    found = listed(url)
+    assert set(found) - before == {"left", "led"}, found
+    assert found["led"]["leader"] == "second" and found["led"]["token"] > 0, found["led"]
+    assert [c["id"] for c in found["led"]["candidates"]] == ["second"] and not found["left"]["held"], found
+    code, out, _ = command("status", "--store", url)
+    rows = {line.split()[0]: line.split() for line in out.splitlines()}
+    assert code == 0 and rows["led"][1] == "second" and rows["left"][1] == "none" and rows["led"][4] == "1", out
+
+
+@suite.test
+def status_lists_all_elections_of_sqlite():
+    with Place("status") as place:
+        url = "sqlite:" + os.path.join(place.dir, "e.db")
+        assert command("status", "--store", url)[0] == 66, "a store that does not exist"
+        assert command("store", "init", "--store", url)[0] == 0
+        assert command("status", "--store", url)[:2] == (0, f"no elections in {url}\n")
+        with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
+            lead_and_list(url, room)
+
+
+@suite.test
+def status_lists_all_elections_of_postgres():
+    with Place("status") as place:
+        url = Postgres(place).create().start().url()
+        assert command("store", "init", "--store", url)[0] == 0
+        with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
+            lead_and_list(url, room)
+
+
+@suite.test
+def status_of_serve_lists_elections_and_reports_a_lost_quorum():
+    with Place("status") as place:
+        cluster = Cluster(place, suite.bellwether)
+        hosts = ",".join(map(cluster.at, "abc"))
+        url = f"bellwether://{hosts}/jobs"
+        cluster.ctl("put", "jobs/foreign/62", "a client of another program", endpoints=cluster.at("a"))
+        cluster.ctl("put", "other/hidden/62", "below another prefix", endpoints=cluster.at("a"))
+        with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
+            lead_and_list(url, room)
+        assert "foreign" in listed(url) and "hidden" not in listed(url)
+        for name, count in (("a", None), ("b", "1 of 3 nodes answers"), ("c", "0 of 3 nodes answer")):
+            cluster.nodes[name].kill()
+            for words in (["status"], ["status", "--election", "led"], ["observe", "--election", "led"]) if count else ():
+                # the timeout is longer than the test's own, so an answer means that the command did not wait for it
+                code, out, errors = command(*words, "--store", url, "--timeout", "1h")
+                assert code == 69 and "no quorum: " + count in errors, (words, code, out, errors)
+
+
+@suite.test
+def status_says_which_stores_cannot_list_elections():
+    code, out, errors = command("status", "--store", "redis://127.0.0.1:1")
+    assert code == 69 and "redis cannot list its elections; give --election NAME" in errors, (code, out, errors)
+
+
+suite.main(4)
