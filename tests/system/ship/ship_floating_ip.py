@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The recipe of docs/guides/floating-ip.md: hosts in network namespaces, the script of examples/ as the command of the leader.
+"""The recipe of docs/guides/recipes/floating-ip.md: hosts in network namespaces, the script of examples/ as the command of the leader.
 
     ship_floating_ip.py BELLWETHER SOURCE
 
