@@ -53,7 +53,8 @@ static void on_availability(void *context, bool away, int error, const char *why
 static void on_event(void *context, const char *event, const char *line)
 {
     struct supervisor *s = context;
-    bool fine = strcmp(event, "keys-read") == 0 || strcmp(event, "resumed") == 0;
+    bool fine = strcmp(event, "keys-read") == 0 || strcmp(event, "resumed") == 0 ||
+                strcmp(event, "polling") == 0;
     bw_log_event(&s->log, fine ? BW_LOG_INFO : BW_LOG_ERROR, event, NULL, "%s", line);
     bool ours = strcmp(event, "split-brain") == 0;
     s->splits += ours || strcmp(event, "split-seen") == 0;

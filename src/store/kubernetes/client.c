@@ -12,6 +12,7 @@
 #define ADDRESS_MAX       2048u
 #define RETRY_AFTER_MAX_S 10u /* longest Retry-After that is obeyed */
 #define BEARER            "Authorization: Bearer "
+#define NEEDED_VERBS      " (the Role needs list, watch, update and create on leases)"
 
 static const char agent[] = "User-Agent: bellwether/" BW_VERSION;
 
@@ -195,6 +196,7 @@ void bw_kube_judge(struct bw_kube_api *api, const struct bw_http_answer *answer,
     if (verdict->error == BW_EMALFORMED)
         bw_store_explain(verdict->why, 0, "the API server's answer is not a valid Lease");
     else
-        bw_store_explain(verdict->why, 0, "the API server returned HTTP %d%s%s", status,
-                         message_text[0] ? ": " : "", message_text);
+        bw_store_explain(verdict->why, 0, "the API server returned HTTP %d%s%s%s", status,
+                         status == 403 ? NEEDED_VERBS : "", message_text[0] ? ": " : "",
+                         message_text);
 }

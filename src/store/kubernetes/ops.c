@@ -104,7 +104,11 @@ void bw_kube_read(struct bw_kube_call *call)
     char query[BW_KUBE_NAME_MAX + 40];
     snprintf(query, sizeof query, "fieldSelector=metadata.name%%3D%s", call->entry->name);
     call->floor = call->entry->known;
-    struct bw_kube_ask ask = {.method = "GET", .query = query, .answer = on_read};
+    call->by_name = call->by_name || call->store->no_list;
+    struct bw_kube_ask ask = {.method = "GET",
+                              .name = call->by_name ? call->entry->name : NULL,
+                              .query = call->by_name ? NULL : query,
+                              .answer = on_read};
     ask_server(call, &ask);
 }
 
@@ -259,11 +263,41 @@ static void on_list(struct bw_kube_call *call, const struct bw_http_answer *answ
         decide(call, version);
 }
 
+/* Handles the answer to a read by name. A missing Lease has no version: the read is then as new as
+ * what this process knows. */
+static void on_named(struct bw_kube_call *call, const struct bw_http_answer *answer)
+{
+    struct bw_kube_store *store = call->store;
+    json_t *lease = NULL;
+    if (answer->status == 200)
+        lease = json_loadb(answer->body, answer->length, JSON_REJECT_DUPLICATES, NULL);
+    bool whole = lease && strcmp(bw_kube_lease_name(lease), call->entry->name) == 0;
+    if (!whole && answer->status != 404) {
+        if (answer->status == 403)
+            store->no_list = false; /* neither is permitted: the next request tries both again */
+        fail_with_answer(call, answer, false);
+    } else {
+        store->no_list = store->no_watch = true;
+        bw_kube_report_polling(store);
+        on_list(call, answer, whole ? bw_kube_version(lease) : call->floor + !call->floor, lease);
+    }
+    json_decref(lease);
+}
+
 static void on_read(void *context, const struct bw_http_answer *answer)
 {
     struct bw_kube_call *call = context;
     json_t *list = NULL, *item = NULL;
     call->http = NULL;
+    if (call->by_name) {
+        on_named(call, answer);
+        return;
+    }
+    if (answer->status == 403) { /* perhaps the Role permits `get`, but not `list` */
+        call->by_name = true;
+        bw_kube_read(call);
+        return;
+    }
     if (answer->status == 200)
         list = json_loadb(answer->body, answer->length, JSON_REJECT_DUPLICATES, NULL);
     if (!list || !item_of(list, call->entry, &item))

@@ -44,7 +44,8 @@ struct bw_kube_call {
     uint64_t floor;
     uint32_t tries;
     bool creates;
-    bool begun; /* this call has already sent something to the server */
+    bool by_name; /* the read in progress is a GET of the Lease, not a list */
+    bool begun;   /* this call has already sent something to the server */
 };
 
 struct bw_kube_stream {
@@ -64,6 +65,9 @@ struct bw_kube_store {
     uv_timer_t ticker;
     struct bw_kube_entry *buckets[BW_KUBE_BUCKETS];
     uint32_t entries, watches; /* watches: calls that wait */
+    /* The Role lacks these verbs, as a 403 has shown. Without `list` the store reads Leases by
+     * name. Without either of them, waiting requests poll. */
+    bool no_list, no_watch, reported_polling;
     /* the Lease that the URL names; "": named after the election */
     char lease[BW_KUBE_NAME_MAX + 1];
     char *only_election; /* the election that this Lease serves */
@@ -112,6 +116,8 @@ void bw_kube_call_free(struct bw_kube_call *call);
 /* Lets a WATCH wait for a change after `version`, the resourceVersion of the collection at which
  * its entry was just read. */
 void bw_kube_wait(struct bw_kube_call *call, uint64_t version);
+/* Reports once that the Role lacks verbs, and that the store therefore polls. */
+void bw_kube_report_polling(struct bw_kube_store *store);
 bool bw_kube_is_synced(const struct bw_kube_store *store, const struct bw_kube_entry *entry);
 /* Notes a change that was learned from another source, which the stream must report soon. */
 void bw_kube_expect(struct bw_kube_store *store, const struct bw_kube_entry *entry);

@@ -7,7 +7,10 @@
  *   - by 410 Gone: the waiting requests read again;
  *   - by a failure: the waiting requests fail, and the next request starts another stream.
  * If the stream does not report a change that was learned from another source, the store considers
- * it dead, whatever the state of its connection. */
+ * it dead, whatever the state of its connection.
+ *
+ * If the Role permits no watch (403), or no list to start a watch from, there is no stream: one of
+ * the waiting requests of each election reads the Lease again, several times per TTL. */
 #include "store/kubernetes/state.h"
 
 #include <inttypes.h>
@@ -22,8 +25,13 @@
 #define WITHIN_NS         (10 * BW_SEC)
 #define TIMEOUT_S         290u
 #define EXPIRED_CODE      410
+#define DENIED_CODE       403
+#define POLLS_PER_TTL     8
+#define POLL_MIN_MS       200u
+#define POLL_MAX_MS       2000u
 
 static void start(struct bw_kube_store *store);
+static void poll_later(struct bw_kube_store *store, bw_time ttl_ns);
 
 bool bw_kube_is_synced(const struct bw_kube_store *store, const struct bw_kube_entry *entry)
 {
@@ -50,6 +58,15 @@ static struct bw_kube_call *any_waiting(struct bw_kube_store *store)
     return NULL;
 }
 
+static void unlink_waiting(struct bw_kube_call *call)
+{
+    *call->previous = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
+    call->previous = NULL;
+    call->store->watches--;
+}
+
 /* The stream ended, and changes may have been missed. If the server no longer has the version, the
  * waiting requests read again; otherwise they fail. */
 static void stream_broken(struct bw_kube_store *store, int error, const char *why)
@@ -60,11 +77,7 @@ static void stream_broken(struct bw_kube_store *store, int error, const char *wh
     uint32_t most = store->watches; /* bw_kube_read may add a call to the list again */
     for (uint32_t i = 0; i < most && (call = any_waiting(store)); i++) {
         struct bw_job *job = call->job;
-        *call->previous = call->next;
-        if (call->next)
-            call->next->previous = call->previous;
-        call->previous = NULL;
-        store->watches--;
+        unlink_waiting(call);
         if (expired) {
             bw_kube_read(call);
             continue;
@@ -128,6 +141,16 @@ static void on_end(void *context, const struct bw_http_answer *answer)
     bool lasted = bw_kube_now_ms() - stream->started_ms >= SHORT_MS;
     struct bw_kube_verdict verdict;
     stream->http = NULL;
+    if (answer->status == DENIED_CODE) {
+        struct bw_kube_call *waiting = any_waiting(store);
+        store->no_watch = true;
+        store->stream = (struct bw_kube_stream){.serial = stream->serial + 1};
+        uv_timer_stop(&store->ticker);
+        bw_kube_report_polling(store);
+        if (waiting)
+            poll_later(store, waiting->job->request.ttl_ns);
+        return;
+    }
     if (answer->status == EXPIRED_CODE)
         stream->expired = true;
     if (answer->status == 200 && lasted && !stream->expired && store->watches) {
@@ -184,6 +207,48 @@ static void on_tick(uv_timer_t *ticker)
         uv_timer_stop(ticker);
 }
 
+/* ---- polling ---- */
+
+void bw_kube_report_polling(struct bw_kube_store *store)
+{
+    const struct bw_store_options *options = &store->jobs.options;
+    char line[BW_WHY_MAX + 1];
+    if (store->reported_polling)
+        return;
+    store->reported_polling = true;
+    bw_store_explain(line, 0,
+                     "the Role does not permit %s on Leases of namespace %s: polling instead of "
+                     "watching; a change is noticed up to 2s later",
+                     store->no_list ? "'list'" : "'watch'", store->api.namespace);
+    if (options->event)
+        options->event(options->context, "polling", line);
+}
+
+/* One waiting request of each election reads again. If nothing has changed, it waits again. */
+static void on_poll(uv_timer_t *ticker)
+{
+    struct bw_kube_store *store = ticker->data;
+    for (size_t i = 0; i < BW_KUBE_BUCKETS; i++)
+        for (struct bw_kube_entry *entry = store->buckets[i]; entry; entry = entry->chain) {
+            struct bw_kube_call *call = entry->waiting;
+            if (!call)
+                continue;
+            unlink_waiting(call);
+            bw_kube_read(call);
+        }
+}
+
+static void poll_later(struct bw_kube_store *store, bw_time ttl_ns)
+{
+    uint64_t after_ms = (uint64_t)(ttl_ns / POLLS_PER_TTL / BW_MS);
+    if (after_ms < POLL_MIN_MS)
+        after_ms = POLL_MIN_MS;
+    if (after_ms > POLL_MAX_MS)
+        after_ms = POLL_MAX_MS;
+    if (!uv_is_active((uv_handle_t *)&store->ticker))
+        uv_timer_start(&store->ticker, on_poll, after_ms, 0);
+}
+
 void bw_kube_wait(struct bw_kube_call *call, uint64_t version)
 {
     struct bw_kube_store *store = call->store;
@@ -195,6 +260,10 @@ void bw_kube_wait(struct bw_kube_call *call, uint64_t version)
     call->previous = &entry->waiting;
     entry->waiting = call;
     store->watches++;
+    if (store->no_watch) {
+        poll_later(store, call->job->request.ttl_ns);
+        return;
+    }
     entry->synced = stream->serial;
     if (!stream->http) {
         stream->since = version;

@@ -12,6 +12,7 @@ what was written across a kill. Tests inject faults by POST /standin/ORDER, with
     compact   {}                       deletes the history: open watches end with ERROR 410, new ones at old versions get 410
     letters   {"on": true}             resourceVersions that are not numbers
     deny      {"namespace": "x"}       403 for a namespace
+    verbs     {"lacks": ["watch"]}     403 for these verbs: the Role does not permit them
     silence   {"on": true}             watches stay open and send nothing
     log       {}                       -> requests so far: [method, path, query, body]"""
 import asyncio
@@ -245,7 +246,7 @@ def too_old(number, oldest):
 class Server:
     def __init__(self, leases, token_file, history):
         self.leases, self.token_file, self.history = leases, token_file, history
-        self.fail, self.denied, self.silent, self.log = None, set(), False, []
+        self.fail, self.denied, self.lacks, self.silent, self.log = None, set(), set(), False, []
 
     # ---- HTTP ----
 
@@ -302,6 +303,7 @@ class Server:
         if namespace in self.denied:
             raise Fault(403, "Forbidden", 'leases.coordination.k8s.io is forbidden: User "tester" cannot do this in the namespace '
                         f'"{namespace}"')
+        self.authorize(method, name, query)
         fault = self.planned(method)
         if fault and not self.fail.get("after"):
             raise fault
@@ -312,6 +314,13 @@ class Server:
         if fault:
             raise fault
         self.answer(writer, code, obj)
+
+    def authorize(self, method, name, query):
+        verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(method)
+        if not verb:
+            verb = "get" if name else "watch" if query.get("watch") in ("1", "true") else "list"
+        if verb in self.lacks:
+            raise Fault(403, "Forbidden", f'leases.coordination.k8s.io is forbidden: User "tester" cannot {verb} resource "leases"')
 
     def authenticate(self, headers):
         if not self.token_file:
@@ -344,6 +353,8 @@ class Server:
             self.leases.letters = given["on"]
         elif what == "deny":
             self.denied.add(given["namespace"])
+        elif what == "verbs":
+            self.lacks = set(given["lacks"])
         elif what == "silence":
             self.silent = given["on"]
         elif what == "log":

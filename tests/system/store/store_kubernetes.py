@@ -91,6 +91,14 @@ def conformance_on_the_standin():
 
 
 @suite.test
+def conformance_with_a_role_without_list_and_watch():
+    with Place("kubernetes") as place:
+        standin = Standin(place)
+        standin.order("verbs", lacks=["list", "watch"])
+        suite.run_conformance("stand-in, polling", standin.url())
+
+
+@suite.test
 def conformance_on_a_real_api_server():
     url = os.environ.get("BELLWETHER_TEST_KUBERNETES")
     if not url:
@@ -572,6 +580,52 @@ def wrong_token_is_reported_without_showing_it():
         assert code == 69 and "403" in text and "forbidden" in text and "secret" not in text, (code, text)
         code, _, err = suite.command("run", "--store", standin.url(), "--election", ELECTION, "--wait", "60s", "--", "true")
         assert code == 64 and "403" in err and "secret" not in err, (code, err)
+
+
+def polls_without(*verbs):
+    """A Role that lacks these verbs is enough: one candidate leads and is followed by the other, with one message each."""
+    with Scene(**PUNCTUAL) as (standin, _, room):
+        standin.order("verbs", lacks=verbs)
+        a, b = lead_and_wait(room)
+        for candidate in (a, b):
+            assert verbs[0] in candidate.said("polling", TIMEOUT_S)["message"]
+        # The Lease is unchanged for several polls, except for renewals.
+        time.sleep(PUNCTUAL_TTL_S)
+        suite.resign(room)
+        room.started(2, TIMEOUT_S)
+        assert a.leads() or b.leads()
+        for candidate in (a, b):
+            said = [event["event"] for event in candidate.events()]
+            denied = [event for event in candidate.events("store-unavailable") if "403" in event["message"]]
+            assert said.count("polling") == 1 and not denied, (said, denied)
+        # Asking for a missing permission again and again would fill the server's audit log.
+        denied = [method for method, path, query, _ in standin.order("log")["log"]
+                  if ("watch" if query.get("watch") else "list" if path.endswith("/leases") and method == "GET" else "") in verbs]
+        assert len(denied) <= 3 * len(verbs) + 3, denied
+
+
+@suite.test
+def role_without_watch_is_enough():
+    polls_without("watch")
+
+
+@suite.test
+def role_without_list_is_enough():
+    polls_without("list")
+
+
+@suite.test
+def role_without_list_and_watch_is_enough():
+    polls_without("list", "watch")
+
+
+@suite.test
+def role_without_list_and_get_is_refused_with_the_verbs_it_needs():
+    with Place("kubernetes") as place:
+        standin = Standin(place)
+        standin.order("verbs", lacks=["list", "get"])
+        code, _, err = suite.command("run", "--store", standin.url(), "--election", ELECTION, "--wait", "60s", "--", "true")
+        assert code == 64 and "the Role needs list, watch, update and create" in err, (code, err)
 
 
 def certificates(place):
