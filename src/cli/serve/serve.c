@@ -84,7 +84,8 @@ static const struct bw_option options[] = {
      "require client certificates that one of these CAs has signed (default: not required)",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.client_ca)},
     {"client-crl", "FILE",
-     "refuse client certificates that these revocation lists of the CAs name, PEM; read again when "
+     "refuse client certificates that these revocation lists of the CAs name, PEM or DER; read "
+     "again when "
      "the file changes (default: none)",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.client_crl)},
     {"users", "FILE",
@@ -104,7 +105,7 @@ static const struct bw_option options[] = {
     {"peer-ca", "FILE", "CAs that sign only the certificates of nodes (default: none)",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.peer_ca)},
     {"peer-crl", "FILE",
-     "refuse certificates of nodes that these revocation lists name, PEM (default: none)",
+     "refuse certificates of nodes that these revocation lists name, PEM or DER (default: none)",
      .set = bw_set_text, .offset = offsetof(struct serve, secure.peer_crl)},
     {"insecure", NULL,
      "allow other machines to connect without TLS or without authentication (default: off)",

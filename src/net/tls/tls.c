@@ -72,6 +72,19 @@ static int accept_expired_list(int good, X509_STORE_CTX *store)
     return good || X509_STORE_CTX_get_error(store) == X509_V_ERR_CRL_HAS_EXPIRED;
 }
 
+/* A file has lists in PEM format, or one in DER format. A failure is reported as one of PEM. */
+static bool load_lists(X509_LOOKUP *lookup, const char *file)
+{
+    if (X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) > 0)
+        return true;
+    ERR_set_mark();
+    bool loaded = X509_load_crl_file(lookup, file, X509_FILETYPE_ASN1) > 0;
+    ERR_pop_to_mark();
+    if (loaded)
+        ERR_clear_error();
+    return loaded;
+}
+
 int tls_verify(SSL_CTX *context, int mode, const char *crl_file, char *why)
 {
     SSL_CTX_set_verify(context, mode, crl_file ? accept_expired_list : NULL);
@@ -79,7 +92,7 @@ int tls_verify(SSL_CTX *context, int mode, const char *crl_file, char *why)
         return 0;
     X509_STORE *store = SSL_CTX_get_cert_store(context);
     X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
-    if (lookup && X509_load_crl_file(lookup, crl_file, X509_FILETYPE_PEM) > 0 &&
+    if (lookup && load_lists(lookup, crl_file) &&
         X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1)
         return 0;
     char what[BW_TLS_WHY_MAX / 2];

@@ -58,12 +58,11 @@ void bw_lease_grant(struct bw_call *call, const ProtobufCMessage *message)
         bw_service_refuse(call, BW_REFUSED_TTL);
         return;
     }
-    if (in->ttl <= 0 || id <= 0) {
-        bw_call_end(call, BW_CODE_INVALID,
-                    "etcdserver: a lease needs a TTL of at least 1 s, and its ID must be positive");
+    if (id <= 0) {
+        bw_call_end(call, BW_CODE_INVALID, "etcdserver: the ID of a lease must be positive");
         return;
     }
-    bw_time ttl = bw_time_max(in->ttl * BW_SEC, bw_service_ttl_min(call->service));
+    bw_time ttl = bw_time_max(bw_time_max(in->ttl, 0) * BW_SEC, bw_service_ttl_min(call->service));
     struct bw_entry entry = {.kind = BW_ENTRY_GRANT,
                              .lease = {.id = id, .ttl_ns = ttl, .binding = bind_to(call)}};
     struct bw_wait *wait = bw_service_propose(call, &entry, grant_applied);

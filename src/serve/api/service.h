@@ -32,6 +32,7 @@
 /* The API version reported to clients. */
 #define BW_API_VERSION         "3.4.23"
 #define BW_API_CLUSTER_VERSION "3.4.0"
+#define BW_API_CLUSTER_MINOR   "3.4"
 
 struct bw_wait {
     struct bw_call *call;

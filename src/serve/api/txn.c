@@ -34,8 +34,11 @@ static Api__ResponseOp *to_response_op(struct result_cursor *result_cursor, cons
 {
     const struct bw_op_result *result = result_cursor->next++;
     struct op_response *out = bw_service_scratch(result_cursor->service, sizeof *out);
+    Api__Header revision;
     api__response_op__init(&out->op);
-    bw_service_header(result_cursor->service, &out->header, 0);
+    bw_service_header(result_cursor->service, &revision, 0);
+    api__header__init(&out->header);
+    out->header.revision = revision.revision; /* and nothing else, as in etcd */
     switch (op->kind) {
     case BW_OP_RANGE:
         bw_kv_fill_range(result_cursor->service, &out->range, result, op->range.keys_only);
@@ -59,7 +62,7 @@ static Api__ResponseOp *to_response_op(struct result_cursor *result_cursor, cons
         to_txn_response(result_cursor, &op->txn, result->succeeded, &out->txn);
         out->op.response_case = API__RESPONSE_OP__RESPONSE_RESPONSE_TXN;
         out->op.response_txn = &out->txn;
-        api__header__init(&out->header); /* empty, as in etcd */
+        out->header.revision = 0; /* empty, as in etcd */
         out->txn.header = &out->header;
         break;
     }

@@ -76,7 +76,10 @@ static void put_version(struct bw_json_text *text)
 {
     bw_json_put(text, "# HELP etcd_server_version Version of etcd's API.\n"
                       "# TYPE etcd_server_version gauge\n"
-                      "etcd_server_version{server_version=\"" BW_API_VERSION "\"} 1\n");
+                      "etcd_server_version{server_version=\"" BW_API_VERSION "\"} 1\n"
+                      "# HELP etcd_cluster_version Version of etcd's API in the cluster.\n"
+                      "# TYPE etcd_cluster_version gauge\n"
+                      "etcd_cluster_version{cluster_version=\"" BW_API_CLUSTER_MINOR "\"} 1\n");
 }
 
 static void put_replica(struct bw_json_text *text, struct bw_service *service)
@@ -119,6 +122,8 @@ static void put_registry(struct bw_json_text *text, const struct bw_front *front
          (double)s.bytes},
         {"etcd_mvcc_db_total_size_in_use_in_bytes", "gauge", "The same: nothing is fragmented.",
          (double)s.bytes},
+        {"etcd_debugging_mvcc_db_total_size_in_bytes", "gauge",
+         "The same, under its name in etcd 3.3.", (double)s.bytes},
         {"etcd_network_client_grpc_received_bytes_total", "counter", "Bytes received from clients.",
          (double)front->received},
         {"etcd_network_client_grpc_sent_bytes_total", "counter", "Bytes sent to clients.",
