@@ -50,7 +50,7 @@ enum bw_sim_fault_kind {
     BW_FAULT_KILL, /* like CRASH, but node's work runs on until its right to act ends */
     /* Raft: an operator removes node from the group; its process learns nothing of this */
     BW_FAULT_REMOVE,
-    BW_FAULT_SECOND /* a second process starts under node's id; see second.c */
+    BW_FAULT_SECOND /* a second process starts under node's id; see duplicate_id.c */
 };
 
 enum bw_sim_dist { BW_DIST_UNIFORM, BW_DIST_EXPONENTIAL };

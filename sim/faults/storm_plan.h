@@ -1,5 +1,5 @@
 /* The plan of one storm, shared by the files that draw it: storm.c draws all storms. storm_wide.c
- * and storm_lease.c add the wider plan of every second one, storm_second.c second processes. */
+ * and storm_lease.c add the wider plan of every second one, storm_duplicate_id.c second processes. */
 #ifndef BW_SIM_FAULTS_STORM_PLAN_H
 #define BW_SIM_FAULTS_STORM_PLAN_H
 
@@ -52,7 +52,7 @@ bool bw_storm_is_wide_lease(struct storm *s, const struct bw_elector_ops *algori
 void bw_storm_lease_config(struct storm *s, const struct bw_sim_lease *fixed);
 bool bw_storm_lease_trouble(struct storm *s, bw_time at);
 
-/* storm_second.c */
+/* storm_duplicate_id.c */
 /* Decides whether processes run under an id that another process has. Called after all other
  * settings are drawn. */
 void bw_storm_second_config(struct storm *s, const struct bw_storm_fixed *fixed);

@@ -11,7 +11,7 @@
 #include "sim/figures/figures.h"
 
 #include "core/base/rng.h"
-#include "core/lease/deadline.h"
+#include "core/lease/lease_deadline.h"
 #include "core/lease/redlock_validity.h"
 #include "sim/stores/lease.h"
 

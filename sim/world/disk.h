@@ -9,8 +9,8 @@
 
 #include "core/base/event.h"
 #include "core/base/rng.h"
-#include "sim/world/log.h"
 #include "sim/world/queue.h"
+#include "sim/world/raft_log.h"
 
 enum bw_sim_disk_op {
     BW_DISK_RECORD,

@@ -87,7 +87,7 @@ struct bw_sim_node {
     bool departing;
     bool wiped;         /* members.c: has lost its disk and has not joined again */
     bool returned;      /* Raft: was removed, and joined again with an empty disk */
-    bw_node same_id_as; /* second.c: the node whose id this process uses; 0: its own */
+    bw_node same_id_as; /* duplicate_id.c: the node whose id this process uses; 0: its own */
     /* its work may act until then although it does not lead, because the process was killed, or
      * because the work takes time to end */
     bw_time work_until;
@@ -251,7 +251,7 @@ bool bw_sim_members_reap(struct bw_sim *sim);
 void bw_sim_members_return(struct bw_sim *sim, bw_node id);
 void bw_sim_members_wipe(struct bw_sim *sim, bw_node id);
 
-/* second.c */
+/* duplicate_id.c */
 /* Returns the id that the process in this slot uses. */
 bw_node bw_sim_id_of(const struct bw_sim *sim, bw_node slot);
 /* Returns whether the slot is the one of second processes. */

@@ -14,7 +14,7 @@
  *   node_hold.c    work held by a recovery
  *   node_leave.c   leaving permanently
  *   node_remove.c  removing another member permanently
- *   node_sweep.c   forgets nodes that are not members
+ *   node_forget.c  forgets nodes that are not members
  *   node_answer.c  deaths, orders and queries */
 #ifndef BW_PEER_NODE_STATE_H
 #define BW_PEER_NODE_STATE_H
@@ -318,7 +318,7 @@ void peer_leave_gone(struct bw_peer *p, bw_node from, uint32_t election);
  * (removal_check.h). */
 int peer_remove(struct bw_peer *p, bw_node node, bool insists);
 
-/* node_sweep.c */
+/* node_forget.c */
 void peer_sweep(struct bw_peer *p);
 void peer_sweep_tick(struct bw_peer *p, bw_time now);
 

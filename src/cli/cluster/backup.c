@@ -3,7 +3,7 @@
 #include "cli/cluster/cluster.h"
 
 #include "cli/election/record_print.h"
-#include "cli/serve/identity.h"
+#include "cli/serve/resolve_identity.h"
 #include "core/base/error.h"
 #include "serve/replica/snapshot_file.h"
 

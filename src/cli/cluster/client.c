@@ -1,7 +1,7 @@
 /* Sends requests to a cluster; see client.h. */
 #include "cli/cluster/client.h"
 
-#include "cli/serve/identity.h"
+#include "cli/serve/resolve_identity.h"
 #include "core/base/error.h"
 #include "os/loop.h"
 

@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/election/record_print.h"
-#include "cli/serve/identity.h"
+#include "cli/serve/resolve_identity.h"
 
 #include <inttypes.h>
 #include <jansson.h>

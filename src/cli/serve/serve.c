@@ -1,6 +1,6 @@
 /* `bellwether serve`: a replicated lease and election service with etcd's v3 API. */
 #include "cli/commands.h"
-#include "cli/serve/identity.h"
+#include "cli/serve/resolve_identity.h"
 #include "core/base/error.h"
 #include "core/base/parse_values.h"
 #include "os/journal.h"

@@ -10,7 +10,7 @@
 #ifndef BW_CORE_LEASE_DERIVE_H
 #define BW_CORE_LEASE_DERIVE_H
 
-#include "core/lease/deadline.h"
+#include "core/lease/lease_deadline.h"
 
 /* The terms as the user gave them, and the limits of the store. */
 struct bw_lease_given {

@@ -1,7 +1,7 @@
 /* Holding a lease: renew it, step down in time, release it after the work is dead.
  *
- * Schedule (deadline.h): a renewal at T/3 and a second try at T/2, each awaited for T/6. If both
- * stay unanswered, the work gets SIGTERM at `term` and SIGKILL at `kill`.
+ * Schedule (lease_deadline.h): a renewal at T/3 and a second try at T/2, each awaited for T/6. If
+ * both stay unanswered, the work gets SIGTERM at `term` and SIGKILL at `kill`.
  *
  * Every renewal has its own id, so an answer counts from its own sending time. A late answer never
  * shortens the window. Renewals continue while the work is ending, so that no other candidate takes

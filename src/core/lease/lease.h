@@ -17,7 +17,7 @@
 
 #include "core/base/rng.h"
 #include "core/base/types.h"
-#include "core/lease/deadline.h"
+#include "core/lease/lease_deadline.h"
 #include "core/lease/record.h"
 
 /* Why a leadership ended. Users see the names. */

@@ -8,7 +8,7 @@
 #include "run/contain/proc.h"
 #include "run/guardian/clean_close.h"
 #include "run/guardian/death_notice.h"
-#include "run/guardian/wire.h"
+#include "run/guardian/guardian_message.h"
 #include "store/sqlite/sqlite.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #define BW_RUN_GUARDIAN_GUARDIAN_H
 
 #include "run/contain/contain.h"
-#include "run/log.h"
+#include "run/event_log.h"
 
 #include <signal.h>
 #include <sys/resource.h>

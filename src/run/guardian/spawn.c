@@ -5,7 +5,7 @@
  * it, and it has no effect if the parent has already died, so the child checks its parent
  * afterwards. It is only a backup; the containment gives the guarantee. */
 #include "run/guardian/guardian.h"
-#include "run/guardian/wire.h"
+#include "run/guardian/guardian_message.h"
 
 #include <errno.h>
 #include <fcntl.h>

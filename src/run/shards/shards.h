@@ -10,7 +10,7 @@
 #ifndef BW_RUN_SHARDS_SHARDS_H
 #define BW_RUN_SHARDS_SHARDS_H
 
-#include "run/log.h"
+#include "run/event_log.h"
 
 struct bw_shards_order {
     const char *store, *store_shown;

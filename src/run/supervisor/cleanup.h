@@ -11,7 +11,7 @@
 #define BW_RUN_SUPERVISOR_CLEANUP_H
 
 #include "run/contain/contain.h"
-#include "run/log.h"
+#include "run/event_log.h"
 
 struct bw_cleanup {
     char owed[BW_OWED_MAX + BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];

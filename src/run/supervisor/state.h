@@ -1,23 +1,23 @@
 /* Internals of the supervisor, shared by its files:
  *
- *   supervisor.c  the loop: timer, opening, closing
- *   lease.c       carries out the elector's actions
- *   store.c       connects the store and the elector, through the asker
- *   guardian.c    the guardian: messages, its death, its replacement
- *   hooks.c       hooks, standby command, health
- *   drain.c       obeys `bellwether drain`
- *   fence.c       fencing, and the output of the fence agent
- *   http.c        data for the status endpoint
- *   watchdog.c    sd_notify messages of the work
- *   signals.c     receives signals, reaps children */
+ *   supervisor.c     the loop: timer, opening, closing
+ *   lease.c          carries out the elector's actions
+ *   store.c          connects the store and the elector, through the asker
+ *   guardian_link.c  the guardian: messages, its death, its replacement
+ *   hooks.c          hooks, standby command, health
+ *   drain.c          obeys `bellwether drain`
+ *   fence.c          fencing, and the output of the fence agent
+ *   status_view.c    data for the status endpoint
+ *   watchdog.c       sd_notify messages of the work
+ *   signals.c        receives signals, reaps children */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
 #define BW_RUN_SUPERVISOR_STATE_H
 
 #include "os/sd_notify.h"
 #include "run/drain/drain.h"
 #include "run/guardian/guardian.h"
-#include "run/guardian/wire.h"
-#include "run/status/http.h"
+#include "run/guardian/guardian_message.h"
+#include "run/status/http_server.h"
 #include "run/status/tally.h"
 #include "run/supervisor/cleanup.h"
 #include "run/supervisor/side_command.h"
@@ -178,7 +178,7 @@ int bw_supervisor_notify_listen(struct supervisor *s);
 void bw_supervisor_notify_read(struct supervisor *s);
 bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 
-/* http.c */
+/* status_view.c */
 int bw_supervisor_http_open(struct supervisor *s);
 void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
 
@@ -190,7 +190,7 @@ int bw_supervisor_store_open(struct supervisor *s);
 void bw_supervisor_store_tick(struct supervisor *s, bw_time now);
 void bw_supervisor_store_close(struct supervisor *s);
 
-/* guardian.c */
+/* guardian_link.c */
 int bw_supervisor_guardian_start(struct supervisor *s);  /* forks it */
 int bw_supervisor_guardian_listen(struct supervisor *s); /* adds it to the loop */
 /* Starts the elector once the store is open and a containment exists. */

@@ -11,8 +11,8 @@
 
 #include "core/lease/lease.h"
 #include "run/contain/contain.h"
+#include "run/event_log.h"
 #include "run/health/health.h"
-#include "run/log.h"
 
 #define BW_RUN_EXIT_DATA        65
 #define BW_RUN_EXIT_UNREACHABLE 69

@@ -30,7 +30,7 @@
 #include "core/replica/request_router.h"
 #include "os/crash.h"
 #include "serve/mesh/mesh.h"
-#include "serve/replica/log.h"
+#include "serve/replica/memory_log.h"
 #include "serve/replica/replica.h"
 #include "serve/replica/snapshot_file.h"
 #include "serve/wal/wal.h"

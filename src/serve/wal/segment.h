@@ -1,6 +1,6 @@
-/* Segment files of the log. A segment can be created in pieces, before the log needs it (ahead.c).
- * After a restart, wal_segments_list finds the existing segments. A segment under construction has
- * a temporary name; it gets its final name when it is durable. */
+/* Segment files of the log. A segment can be created in pieces, before the log needs it
+ * (preallocate.c). After a restart, wal_segments_list finds the existing segments. A segment under
+ * construction has a temporary name; it gets its final name when it is durable. */
 #ifndef BW_SERVE_WAL_SEGMENT_H
 #define BW_SERVE_WAL_SEGMENT_H
 

@@ -41,8 +41,8 @@ struct wal_buffer { /* a batch being collected, including space for its head */
  * small record never waits for more than two batches. */
 #define WAL_BATCH_MAX BW_CRASH_OR((size_t)4 << 20, (size_t)64 << 10)
 
-/* State of the next segment while it is created ahead (ahead.c). TAKEN: the writer is turning it
- * into the current one; its temporary name is in use. */
+/* State of the next segment while it is created ahead (preallocate.c). TAKEN: the writer is turning
+ * it into the current one; its temporary name is in use. */
 enum wal_ahead_state {
     WAL_AHEAD_IDLE,
     WAL_AHEAD_QUEUED,
@@ -114,7 +114,7 @@ void wal_state_record(unsigned char *at, const struct bw_durable *state);
 /* wal.c: frees the memory once neither the handle nor the pool uses it. */
 void wal_end(struct bw_wal *wal);
 
-/* ahead.c, on the loop's thread: queues the next piece to fill, if it is due. */
+/* preallocate.c, on the loop's thread: queues the next piece to fill, if it is due. */
 void wal_ahead_update(struct bw_wal *wal);
 /* For the writer: takes over the file of the next segment, of which *filled bytes need no zeros any
  * more. Returns -1 if it was not begun. No other segment is begun before `ahead` is IDLE again. */

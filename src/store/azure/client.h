@@ -3,9 +3,9 @@
 #ifndef BW_STORE_AZURE_CLIENT_H
 #define BW_STORE_AZURE_CLIENT_H
 
-#include "store/azure/identity.h"
+#include "store/azure/managed_identity.h"
 #include "store/azure/settings.h"
-#include "store/kit/http.h"
+#include "store/kit/http_client.h"
 
 #define AZURE_META_MAX 8000u /* Azure accepts 8 KiB of metadata, names included */
 #define AZURE_ETAG_MAX 127u

@@ -7,7 +7,7 @@
 
 #include "core/base/rng.h"
 #include "store/dynamodb/settings.h"
-#include "store/kit/http.h"
+#include "store/kit/http_client.h"
 
 #include <uv.h>
 

@@ -8,7 +8,7 @@
 #ifndef BW_STORE_KUBERNETES_CLIENT_H
 #define BW_STORE_KUBERNETES_CLIENT_H
 
-#include "store/kit/http.h"
+#include "store/kit/http_client.h"
 #include "store/kubernetes/settings.h"
 
 #include <jansson.h>

@@ -5,7 +5,7 @@
  *   sql.c         the schema and the statements
  *   names.c       the addresses of the hosts
  *   client.c      one connection: connect, timeouts, reconnect
- *   line.c        messages of the server and of libpq, as one line
+ *   error_line.c  messages of the server and of libpq, as one line
  *   setup.c       checks of a server before it is used
  *   batch.c       many requests in one transaction, in one round trip
  *   ops.c         statements and answers of a request
@@ -209,7 +209,7 @@ int bw_pg_link_error(const struct bw_store *store);
 void bw_pg_resolve(struct bw_store *store);
 void bw_pg_resolve_stop(struct bw_store *store);
 
-/* line.c */
+/* error_line.c */
 /* Copies libpq's message as one line. */
 void bw_pg_line(char *out, const char *message);
 void bw_pg_error_line(char *out, const PGresult *result);

@@ -8,7 +8,7 @@
  *   candidates race. */
 #include "core/base/bug.h"
 #include "os/grow.h"
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A lock is taken inside the transaction that makes this process the holder. It becomes the entry's
  * own when the transaction commits. If it is unknown whether the commit happened, the lock is kept,
  * because the commit may have happened. */
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>

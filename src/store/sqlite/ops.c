@@ -1,5 +1,5 @@
 /* One request inside a transaction: load, decide (rules.c), lock, save, answer. */
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 
 #include "core/base/bug.h"
 #include "os/clock.h"

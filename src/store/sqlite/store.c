@@ -21,7 +21,7 @@
 
 #include "os/clock.h"
 #include "store/sqlite/wakeup.h"
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* Requests on their way between the loop and the worker. Each is one block of memory, in one list
  * at a time. */
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 
 #include <stdlib.h>
 #include <string.h>

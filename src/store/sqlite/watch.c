@@ -8,7 +8,7 @@
  * worker tests it again a few times, soon. */
 #include "os/clock.h"
 #include "os/grow.h"
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

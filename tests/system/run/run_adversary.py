@@ -3,7 +3,7 @@
 
     run_adversary.py BELLWETHER WITNESS [--seconds S] [--seed N]
 
-The test fails if the supervisor exits or a sanitizer reports, if its memory exceeds the limits of src/run/status/http.h, if a probe
+The test fails if the supervisor exits or a sanitizer reports, if its memory exceeds the limits of src/run/status/http_server.h, if a probe
 waits more than 100 ms longer than the machine itself stood still, and if the candidate loses its leadership. See
 docs/concepts/testing.md."""
 import http.client

@@ -14,7 +14,7 @@
 
 #include "run/guardian/death_notice.h"
 #include "run/guardian/guardian.h"
-#include "run/guardian/wire.h"
+#include "run/guardian/guardian_message.h"
 #include "system/kit/scratch.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* The HTTP client against a server that misbehaves: responses are bounded, delivered once, and
  * correct about whether the request was sent. */
-#include "store/kit/http.h"
+#include "store/kit/http_client.h"
 
 #include "unit/unit.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/rng.h"
-#include "core/lease/deadline.h"
+#include "core/lease/lease_deadline.h"
 
 static const struct bw_lease_terms usual = {.ttl_ns = 10 * BW_SEC,
                                             .drift_ppm = 10000,

@@ -1,5 +1,5 @@
-/* The target session: its world, its actions and its digest; see session.h. */
-#include "sim/explore/session.h"
+/* The target session: its world, its actions and its digest; see target_session.h. */
+#include "sim/explore/target_session.h"
 
 #include "core/base/assert.h"
 #include "core/base/little.h"

@@ -1,5 +1,5 @@
-/* Messages between supervisor and guardian, see wire.h. */
-#include "run/guardian/wire.h"
+/* Messages between supervisor and guardian, see guardian_message.h. */
+#include "run/guardian/guardian_message.h"
 
 #include <errno.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  * - Every client request happens at a time of its own, one nanosecond after the step before.
  * - Not covered: snapshots, membership changes, watches, users, and requests that wait longer than
  *   BW_ROUTER_TIMEOUT. */
-#ifndef BW_SIM_EXPLORE_SESSION_H
-#define BW_SIM_EXPLORE_SESSION_H
+#ifndef BW_SIM_EXPLORE_TARGET_SESSION_H
+#define BW_SIM_EXPLORE_TARGET_SESSION_H
 
 #include "core/replica/request_router.h"
 #include "sim/explore/team.h"

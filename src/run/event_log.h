@@ -1,7 +1,7 @@
 /* Writes one line per event to standard error: text on a terminal, JSON elsewhere. Each line is one
  * write and needs no heap, so the guardian can use it, too. */
-#ifndef BW_RUN_LOG_H
-#define BW_RUN_LOG_H
+#ifndef BW_RUN_EVENT_LOG_H
+#define BW_RUN_EVENT_LOG_H
 
 #include "core/base/types.h"
 

@@ -4,8 +4,8 @@
  * - No thread; connections are kept alive.
  * - Every size is bounded, and every request has its own timeout.
  * - Each accepted request gets exactly one answer, from the loop, unless the caller cancels it. */
-#ifndef BW_STORE_KIT_HTTP_H
-#define BW_STORE_KIT_HTTP_H
+#ifndef BW_STORE_KIT_HTTP_CLIENT_H
+#define BW_STORE_KIT_HTTP_CLIENT_H
 
 #include "store/store.h"
 

@@ -1,5 +1,5 @@
 /* Lease arithmetic: integers only, products in 128 bits, all rounding on the safe side. */
-#include "core/lease/deadline.h"
+#include "core/lease/lease_deadline.h"
 
 #include "core/base/assert.h"
 #include "core/base/bug.h"

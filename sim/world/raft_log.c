@@ -1,5 +1,5 @@
-/* A Raft log of the host; see log.h. */
-#include "sim/world/log.h"
+/* A Raft log of the host; see raft_log.h. */
+#include "sim/world/raft_log.h"
 
 #include "core/base/error.h"
 

@@ -1,7 +1,7 @@
 /* Messages between supervisor and guardian: datagrams of fixed size over a socket pair
  * (SOCK_SEQPACKET). Both processes are the same program, so native layout is enough. */
-#ifndef BW_RUN_GUARDIAN_WIRE_H
-#define BW_RUN_GUARDIAN_WIRE_H
+#ifndef BW_RUN_GUARDIAN_GUARDIAN_MESSAGE_H
+#define BW_RUN_GUARDIAN_GUARDIAN_MESSAGE_H
 
 #include "store/store.h"
 

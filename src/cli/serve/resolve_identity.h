@@ -1,8 +1,8 @@
 /* Determines which node of which cluster a `bellwether serve` is: from its data directory, from the
  * list of the cluster's first members, or from the members of the cluster it joins. Refuses the
  * directory of another node before it changes anything there. */
-#ifndef BW_CLI_SERVE_IDENTITY_H
-#define BW_CLI_SERVE_IDENTITY_H
+#ifndef BW_CLI_SERVE_RESOLVE_IDENTITY_H
+#define BW_CLI_SERVE_RESOLVE_IDENTITY_H
 
 #include "cli/serve/secure.h"
 #include "serve/replica/identity.h"

@@ -1,4 +1,4 @@
-/* HTTP requests of a store; see http.h.
+/* HTTP requests of a store; see http_client.h.
  *
  * - Each request has its own timer, which starts when the request is made. The timeout includes
  *   waiting for a connection, name lookup and handshake.
@@ -8,7 +8,7 @@
  *   Callers may therefore only send requests that may arrive twice.
  * - http:// ignores http_proxy, because such URLs carry secrets to loopback or to the link-local
  *   address of a cloud's metadata service. https:// follows https_proxy. */
-#include "store/kit/http.h"
+#include "store/kit/http_client.h"
 
 #include "os/grow.h"
 #include "store/kit/curl_loop.h"

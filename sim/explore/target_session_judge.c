@@ -12,7 +12,7 @@
 #include "core/base/little.h"
 #include "core/registry/digest.h"
 #include "core/registry/expiry.h"
-#include "sim/explore/session.h"
+#include "sim/explore/target_session.h"
 
 #include <stdarg.h>
 #include <stdio.h>

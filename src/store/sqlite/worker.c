@@ -3,7 +3,7 @@
  * No request is answered before the commit is known. A failure before the commit has changed
  * nothing: UNAVAILABLE. A commit that failed with an I/O error may still appear when the log is
  * recovered: UNKNOWN, and the worker opens the connection again before it answers anything else. */
-#include "store/sqlite/work.h"
+#include "store/sqlite/worker.h"
 #include "os/clock.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* The token of a machine's managed identity. It is requested from the machine's own endpoint,
  * cached, and requested again after half of its lifetime. When Azure rejects a token, a new one is
  * requested. Without a token there is no access. */
-#ifndef BW_STORE_AZURE_IDENTITY_H
-#define BW_STORE_AZURE_IDENTITY_H
+#ifndef BW_STORE_AZURE_MANAGED_IDENTITY_H
+#define BW_STORE_AZURE_MANAGED_IDENTITY_H
 
 #include "core/base/rng.h"
-#include "store/kit/http.h"
+#include "store/kit/http_client.h"
 
 #include <uv.h>
 

@@ -1,12 +1,12 @@
-/* Connections of the status endpoint, see http.h. Sockets are watched with uv_poll, as everywhere
- * in the supervisor: one timer on CLOCK_BOOTTIME serves all deadlines. */
-#include "run/status/http.h"
+/* Connections of the status endpoint, see http_server.h. Sockets are watched with uv_poll, as
+ * everywhere in the supervisor: one timer on CLOCK_BOOTTIME serves all deadlines. */
+#include "run/status/http_server.h"
 
 #include "core/base/assert.h"
 #include "core/base/error.h"
 #include "os/clock.h"
 #include "run/contain/proc.h"
-#include "run/log.h"
+#include "run/event_log.h"
 #include "run/status/address.h"
 
 #include <arpa/inet.h>

@@ -1,8 +1,8 @@
 /* Internals of the embedded store. The loop's thread hands requests (tasks) to one worker thread in
  * jobs, one job at a time; each job is one transaction. struct bw_sqlite_worker belongs to the
  * worker thread, except what `mutex` guards. */
-#ifndef BW_STORE_SQLITE_WORK_H
-#define BW_STORE_SQLITE_WORK_H
+#ifndef BW_STORE_SQLITE_WORKER_H
+#define BW_STORE_SQLITE_WORKER_H
 
 #include "store/sqlite/db.h"
 

@@ -10,8 +10,8 @@
  * the client sends more than BW_HTTP_CHATTER_MAX bytes.
  *
  * There is no TLS and no access control: listen only where this host or this pod can connect. */
-#ifndef BW_RUN_STATUS_HTTP_H
-#define BW_RUN_STATUS_HTTP_H
+#ifndef BW_RUN_STATUS_HTTP_SERVER_H
+#define BW_RUN_STATUS_HTTP_SERVER_H
 
 #include "run/status/pages.h"
 

@@ -1,8 +1,8 @@
 /* A Raft log as a host keeps it: a snapshot and the entries above it. Each entry is a hash that
  * stands for its bytes. A node has two logs: the one that its process sees, and the durable one
  * that survives a crash. */
-#ifndef BW_SIM_WORLD_LOG_H
-#define BW_SIM_WORLD_LOG_H
+#ifndef BW_SIM_WORLD_RAFT_LOG_H
+#define BW_SIM_WORLD_RAFT_LOG_H
 
 #include "core/elect/raft/raft.h"
 

@@ -1,5 +1,5 @@
-/* Determines the identity of this node; see identity.h. */
-#include "cli/serve/identity.h"
+/* Determines the identity of this node; see resolve_identity.h. */
+#include "cli/serve/resolve_identity.h"
 
 #include "core/base/error.h"
 #include "core/base/parse_values.h"

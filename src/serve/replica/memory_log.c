@@ -1,5 +1,5 @@
-/* The log of a node in memory; see log.h. */
-#include "serve/replica/log.h"
+/* The log of a node in memory; see memory_log.h. */
+#include "serve/replica/memory_log.h"
 
 #include "core/base/error.h"
 

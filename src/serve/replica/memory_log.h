@@ -1,7 +1,7 @@
 /* The log of a node in memory: the bytes of every entry after the last snapshot, by index. The Raft
  * core itself keeps no entries (raft.h); the write-ahead log has the copy on disk. */
-#ifndef BW_SERVE_REPLICA_LOG_H
-#define BW_SERVE_REPLICA_LOG_H
+#ifndef BW_SERVE_REPLICA_MEMORY_LOG_H
+#define BW_SERVE_REPLICA_MEMORY_LOG_H
 
 #include "core/base/types.h"
 

@@ -1,4 +1,4 @@
-/* Second processes: for a while, two processes run under the same id (sim/world/second.c). A
+/* Second processes: for a while, two processes run under the same id (sim/world/duplicate_id.c). A
  * quarter of the storms of leases, and of the wider storms of other algorithms except Raft, have
  * them.
  *

@@ -1,5 +1,5 @@
-/* The token of a managed identity; see identity.h. */
-#include "store/azure/identity.h"
+/* The token of a managed identity; see managed_identity.h. */
+#include "store/azure/managed_identity.h"
 
 #include "net/seed.h"
 

@@ -22,8 +22,8 @@
  *
  * Source: Gray and Cheriton, "Leases", SOSP 1989; docs/concepts/leases.md derives the bound for two
  * drifting clocks. */
-#ifndef BW_CORE_LEASE_DEADLINE_H
-#define BW_CORE_LEASE_DEADLINE_H
+#ifndef BW_CORE_LEASE_LEASE_DEADLINE_H
+#define BW_CORE_LEASE_LEASE_DEADLINE_H
 
 #include "core/base/types.h"
 

@@ -2,7 +2,7 @@
  * decision depends on them. If the reader of the log stops reading, lines are dropped: a full pipe
  * must not stop renewals or the guardian. (A pipe that poll(2) reports as writable accepts PIPE_BUF
  * bytes, which is more than the longest line.) */
-#include "run/log.h"
+#include "run/event_log.h"
 
 #include "core/base/parse_values.h"
 #include "os/journal.h"
