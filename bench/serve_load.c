@@ -153,7 +153,7 @@ static void set_message(struct client *client, const unsigned char *body, size_t
 
 /* ── HTTP/2 ── */
 
-static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t size,
+static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *buffer, size_t size,
                          uint32_t *flags, nghttp2_data_source *source, void *context)
 {
     struct client *client = source->ptr;
@@ -162,7 +162,7 @@ static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *room, size_t 
     (void)id;
     (void)context;
     size_t left = message->length - message->sent, take = left < size ? left : size;
-    memcpy(room, message->bytes + message->sent, take);
+    memcpy(buffer, message->bytes + message->sent, take);
     message->sent += take;
     if (message->sent < message->length)
         return (ssize_t)take;
@@ -213,7 +213,7 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
     (void)context;
     if (!client)
         return 0;
-    size_t room = sizeof client->in - client->in_used, take = length < room ? length : room;
+    size_t space = sizeof client->in - client->in_used, take = length < space ? length : space;
     memcpy(client->in + client->in_used, bytes, take);
     client->in_used += take;
     while (client->answer && client->in_used >= 5) {
@@ -298,11 +298,11 @@ static void conn_flush(struct conn *conn)
 
 static void conn_read(struct conn *conn)
 {
-    static unsigned char room[1 << 18];
-    ssize_t length = recv(conn->fd, room, sizeof room, 0);
+    static unsigned char buffer[1 << 18];
+    ssize_t length = recv(conn->fd, buffer, sizeof buffer, 0);
     if (length < 0 && errno == EAGAIN)
         return;
-    if (length <= 0 || nghttp2_session_mem_recv(conn->h2, room, (size_t)length) != length)
+    if (length <= 0 || nghttp2_session_mem_recv(conn->h2, buffer, (size_t)length) != length)
         conn->broken = true;
     conn->dirty = true;
 }

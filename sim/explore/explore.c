@@ -238,14 +238,14 @@ static uint64_t power_of_two(uint64_t most)
 /* Half of the memory or less goes to the table, the rest to the images. */
 static int lay_out(struct bw_explore *shared, size_t bytes)
 {
-    size_t room = bytes - sizeof *shared;
-    shared->slots = power_of_two(room / 2 / sizeof *shared->table);
+    size_t space = bytes - sizeof *shared;
+    shared->slots = power_of_two(space / 2 / sizeof *shared->table);
     shared->table = (struct bw_explore_slot *)(void *)(shared + 1);
     if (shared->slots > UINT32_MAX)
         shared->slots = power_of_two(UINT32_MAX);
-    room -= shared->slots * sizeof *shared->table;
+    space -= shared->slots * sizeof *shared->table;
     shared->images = (unsigned char *)(shared->table + shared->slots);
-    shared->blocks = room / 2 / BLOCK;
+    shared->blocks = space / 2 / BLOCK;
     return shared->blocks > 0 ? 0 : BW_ENOMEM;
 }
 

@@ -53,7 +53,7 @@ struct world {
     bw_time kill_at;        /* as the supervisor gave it; only earlier once the work is to end */
     bw_token token;         /* of the leadership that is armed; 0: none */
     uint64_t first, others; /* 1: processes exist */
-    uint64_t told;          /* 1: the guardian knows that the first process ended */
+    uint64_t notified;      /* 1: the guardian knows that the first process ended */
     uint64_t gone, ending;
 };
 
@@ -71,7 +71,7 @@ static const char *begin(void *state, const struct bw_explore_options *options, 
     (void)why;
     bw_guardian_init(&w->core, 2 * TICK);
     w->now = START;
-    w->told = 1;
+    w->notified = 1;
     w->kill_at = BW_TIME_NEVER;
     return NULL;
 }
@@ -98,7 +98,7 @@ static void digest(void *state, struct bw_digest *out)
                            (uint64_t)core->reported << 2 | (uint64_t)core->has_notice << 3 |
                            (uint64_t)core->sent << 4);
     bw_digest_time(out, w->kill_at);
-    bw_digest_add(out, w->token << 8 | w->first | w->others << 1 | w->told << 2 | w->gone << 3 |
+    bw_digest_add(out, w->token << 8 | w->first | w->others << 1 | w->notified << 2 | w->gone << 3 |
                            w->ending << 4);
 }
 
@@ -132,7 +132,7 @@ static uint32_t choices(void *state, struct bw_explore_action *out)
         add(out, &count, EXITS, 0, 0);
     if (w->others && !w->first)
         add(out, &count, VANISH, 0, 0);
-    if (w->core.state != BW_GUARDIAN_IDLE && !w->first && !w->told)
+    if (w->core.state != BW_GUARDIAN_IDLE && !w->first && !w->notified)
         add(out, &count, EXITED, 0, 0);
     if (!w->first && !w->others)
         add(out, &count, EMPTY, 0, 0);
@@ -149,7 +149,7 @@ static const char *judge_action(struct world *w, enum bw_guardian_action action)
         if (w->token == BW_TOKEN_NONE || w->now >= w->kill_at)
             return "work starts at or after its KILL time";
         w->first = w->others = 1;
-        w->told = 0;
+        w->notified = 0;
         return NULL;
     case BW_GUARDIAN_DO_CONFIRM:
         return empty ? NULL : "the death of running work is confirmed";
@@ -185,7 +185,7 @@ static void note_command(struct world *w, const struct bw_guardian_event *event)
         w->ending |= runs;
     } else if (event->kind == BW_GUARDIAN_EXITED) {
         w->ending |= runs;
-        w->told = 1;
+        w->notified = 1;
     }
 }
 

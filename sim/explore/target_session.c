@@ -81,7 +81,7 @@ static bool ask(void *context, bw_node to, const unsigned char *head, size_t hea
     return true;
 }
 
-static bool tell(void *context, bw_node to, const unsigned char *bytes, size_t length)
+static bool notify(void *context, bw_node to, const unsigned char *bytes, size_t length)
 {
     struct session_frame *frame = new_frame(context, to, length);
     if (!frame)
@@ -130,7 +130,7 @@ static void started(void *owner, bw_node id)
                                     .take = take,
                                     .give = give,
                                     .ask = ask,
-                                    .tell = tell,
+                                    .notify = notify,
                                     .command = command,
                                     .turn = turn,
                                     .applied = session_on_applied,
@@ -141,7 +141,7 @@ static void started(void *owner, bw_node id)
     node->term = node->turn = 0;
     bw_router_init(&node->router, id, ++node->incarnation << 8, &hooks, node->buckets,
                    SESSION_BUCKETS);
-    node->router.room = &entry_scratch;
+    node->router.scratch = &entry_scratch;
     node->router.results =
         (struct bw_results){.ops = op_scratch, .op_cap = 4, .kvs = kv_scratch, .kv_cap = 16};
     node->router.registry = before;

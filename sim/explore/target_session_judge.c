@@ -143,7 +143,7 @@ static void check_revoke(const struct session_node *node, const struct session_p
     struct session *s = node->session;
     struct bw_entry entry;
     struct bw_lease_view view;
-    if (bw_entry_decode(&entry, node->router.room, payload->bytes + BW_ROUTER_HEAD,
+    if (bw_entry_decode(&entry, node->router.scratch, payload->bytes + BW_ROUTER_HEAD,
                         payload->length - BW_ROUTER_HEAD) != 0 ||
         entry.kind != BW_ENTRY_REVOKE ||
         !bw_registry_lease(node->router.registry, entry.lease.id, &view))

@@ -1,5 +1,6 @@
 /* The plan of one storm, shared by the files that draw it: storm.c draws all storms. storm_wide.c
- * and storm_lease.c add the wider plan of every second one, storm_duplicate_id.c second processes. */
+ * and storm_lease.c add the wider plan of every second one; storm_duplicate_id.c adds second
+ * processes under one id. */
 #ifndef BW_SIM_FAULTS_STORM_PLAN_H
 #define BW_SIM_FAULTS_STORM_PLAN_H
 

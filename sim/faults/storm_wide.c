@@ -254,8 +254,8 @@ static void burst(struct storm *s, bw_time at)
 bool bw_storm_wide_trouble(struct storm *s, bw_time at)
 {
     uint64_t which = bw_rng_below(&s->wide_rng, 100);
-    bool room = s->count + 12 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX;
-    if (which >= 40 || !room)
+    bool space = s->count + 12 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX;
+    if (which >= 40 || !space)
         return false;
     if (which < 8)
         pause_long(s, at);

@@ -199,7 +199,7 @@ static bool pass_on(void *context, bw_node to, const unsigned char *head, size_t
     return send(context, to, FRAME_ASK, head, head_length, rest, length);
 }
 
-static bool tell(void *context, bw_node to, const unsigned char *bytes, size_t length)
+static bool notify(void *context, bw_node to, const unsigned char *bytes, size_t length)
 {
     return send(context, to, FRAME_TOLD, bytes, length, NULL, 0);
 }
@@ -278,7 +278,7 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
                                     .take = take,
                                     .give = give,
                                     .ask = pass_on,
-                                    .tell = tell,
+                                    .notify = notify,
                                     .command = command,
                                     .change = registry_on_change,
                                     .turn = turn,
@@ -298,7 +298,7 @@ void bw_sim_registry_boot(struct bw_sim *sim, bw_node id, bw_index applied, uint
     r->asked_count = 0;
     memset(r->buckets, 0, sizeof r->buckets);
     bw_router_init(&r->router, id, bw_rng_next(&g->rng), &hooks, r->buckets, REGISTRY_BUCKETS);
-    r->router.room = g->entry_scratch;
+    r->router.scratch = g->entry_scratch;
     r->router.results = (struct bw_results){
         .ops = g->ops, .op_cap = BW_TXN_ALL_MAX, .kvs = g->kvs, .kv_cap = REGISTRY_KVS};
     registry_members_boot(sim, r);

@@ -144,7 +144,7 @@ bool registry_member_applied(struct bw_sim *sim, bw_node id, const struct bw_sim
     }
     if (entry->op == BW_CHANGE_REMOVE && entry->node == id)
         end_process(sim, id);
-    if (bw_membership_is_stale(&r->members, id, r->members.starts, r->members.born))
+    if (bw_membership_is_stale(&r->members, id, r->members.starts, r->members.published))
         end_process(sim, id);
     registry_publish(r);
     return true;
@@ -175,7 +175,7 @@ bool bw_sim_registry_admits(struct bw_sim *sim, bw_node id, bw_node from)
     const struct replica *r = replica_of(sim, id), *other = replica_of(sim, from);
     bool removed = bw_membership_judge(&r->members, raft_of(sim, id), from) == BW_MESH_REMOVED;
     bool stale =
-        bw_membership_is_stale(&r->members, from, other->members.starts, other->members.born);
+        bw_membership_is_stale(&r->members, from, other->members.starts, other->members.published);
     if (removed || stale)
         registry_turn_away(sim, r, from);
     return !removed && !stale;
@@ -229,7 +229,7 @@ void registry_publish(struct replica *r)
     if (r->router.leader == BW_NODE_NONE || bw_router_find(&r->router, r->publishing) ||
         !bw_membership_publish(&r->members, &said, &change))
         return;
-    r->members.born = true;
+    r->members.published = true;
     r->publishing = ask(r, &change, r->id);
 }
 

@@ -83,12 +83,12 @@ static void on_elected(struct bw_leadership *l, const struct bw_lease_action *ac
     l->granted = action->token;
     l->schedule = action->schedule;
     l->settled = l->voluntary = false;
-    if (!action->owed[0] && !left[0]) {
+    if (!action->unconfirmed[0] && !left[0]) {
         become_leading(l);
         return;
     }
     bw_time now = bw_clock_boot();
-    l->cleanup = bw_lib_cleanup_begin(action->owed, action->previous, left,
+    l->cleanup = bw_lib_cleanup_begin(action->unconfirmed, action->previous, left,
                                       now + l->settings.terms.ttl_ns / 6);
     if (l->cleanup)
         cleanup_step(l, now);

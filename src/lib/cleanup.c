@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct cleanup {
-    char lines[BW_OWED_MAX + BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];
+    char lines[BW_UNCONFIRMED_MAX + BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];
     char *at;    /* the line being processed */
     bool active; /* the processes in `contain` are being killed */
     struct bw_contain contain;

@@ -55,8 +55,8 @@ const char *bw_log_span(char *out, bw_time span)
 /* Appends text, cut so that the end of the line still fits. */
 static void put(struct line *line, const char *text)
 {
-    size_t length = strlen(text), room = sizeof line->text - 8 - line->used;
-    length = length < room ? length : room;
+    size_t length = strlen(text), space = sizeof line->text - 8 - line->used;
+    length = length < space ? length : space;
     memcpy(line->text + line->used, text, length);
     line->used += length;
 }
@@ -187,7 +187,7 @@ void bw_log_event(const struct bw_log *log, enum bw_log_level level, const char 
     else
         put_human(&line, log, level, sentence);
     line.text[line.used++] = '\n';
-    struct pollfd room = {.fd = log->fd, .events = POLLOUT};
-    if (poll(&room, 1, 0) == 1 && !(room.revents & (POLLERR | POLLNVAL)))
+    struct pollfd space = {.fd = log->fd, .events = POLLOUT};
+    if (poll(&space, 1, 0) == 1 && !(space.revents & (POLLERR | POLLNVAL)))
         (void)!write(log->fd, line.text, line.used);
 }

@@ -176,7 +176,7 @@ static void next_holders_inherit_owed_work_after_unclean_release(void **state)
     (void)state;
     const char *election = conformance_election();
     struct bw_store_reply one = client_acquire(&a, election, 0);
-    assert_string_equal(one.record.owed, "");
+    assert_string_equal(one.record.unconfirmed, "");
     client_release(&a, election, one.record.token, false);
     struct bw_store_reply seen = client_do(&b, BW_STORE_READ, election);
     assert_false(seen.record.held);
@@ -184,16 +184,16 @@ static void next_holders_inherit_owed_work_after_unclean_release(void **state)
     assert_string_equal(seen.record.holder, "ada");
     struct bw_store_reply two = client_acquire(&b, election, 0);
     assert_int_equal(two.outcome, BW_OUTCOME_DONE);
-    assert_string_equal(two.record.owed, "ada\t\n");
-    /* released clean, but `owed` was not settled */
+    assert_string_equal(two.record.unconfirmed, "ada\t\n");
+    /* released clean, but `unconfirmed` was not settled */
     client_release(&b, election, two.record.token, true);
     assert_false(client_do(&a, BW_STORE_READ, election).record.clean);
     struct bw_store_reply three = client_acquire(&a, election, 0);
-    assert_string_equal(three.record.owed, "ada\t\n");
+    assert_string_equal(three.record.unconfirmed, "ada\t\n");
     struct bw_store_request request = client_request(&a, BW_STORE_RENEW, election);
     request.token = three.record.token;
     request.settled = true;
-    assert_string_equal(client_ask(&a, &request).record.owed, "");
+    assert_string_equal(client_ask(&a, &request).record.unconfirmed, "");
     client_release(&a, election, three.record.token, true);
     assert_true(client_do(&b, BW_STORE_READ, election).record.clean);
 }
@@ -261,7 +261,7 @@ static void steal_is_refused_when_version_has_changed(void **state)
                      BW_OUTCOME_REFUSED);
 }
 
-static void work_of_lost_leaders_is_owed_until_settled(void **state)
+static void work_of_lost_leaders_is_unconfirmed_until_settled(void **state)
 {
     (void)state;
     if (!has(BW_STORE_PROVES_DEATH))
@@ -270,22 +270,23 @@ static void work_of_lost_leaders_is_owed_until_settled(void **state)
     struct bw_store_request request = client_request(&a, BW_STORE_ACQUIRE, election);
     request.containment = "cgroup:/ada";
     struct bw_store_reply one = client_ask(&a, &request);
-    assert_string_equal(one.record.owed, "");
+    assert_string_equal(one.record.unconfirmed, "");
     struct bw_store_reply two = client_acquire(&b, election, one.record.version);
-    assert_string_equal(two.record.owed, "ada\tcgroup:/ada\n");
-    /* Ben loses his leadership before he clears `owed`: the next holder inherits both lines. */
+    assert_string_equal(two.record.unconfirmed, "ada\tcgroup:/ada\n");
+    /* Ben loses his leadership before he clears `unconfirmed`: the next holder inherits both lines.
+     * */
     request = client_request(&a, BW_STORE_ACQUIRE, election);
     request.steal = two.record.version;
     struct bw_store_reply three = client_ask(&a, &request);
-    assert_string_equal(three.record.owed, "ada\tcgroup:/ada\nben\t\n");
+    assert_string_equal(three.record.unconfirmed, "ada\tcgroup:/ada\nben\t\n");
     client_release(&a, election, three.record.token, true);
     assert_false(client_do(&b, BW_STORE_READ, election).record.clean);
     struct bw_store_reply four = client_acquire(&b, election, 0);
-    assert_string_equal(four.record.owed, "ada\tcgroup:/ada\nben\t\n");
+    assert_string_equal(four.record.unconfirmed, "ada\tcgroup:/ada\nben\t\n");
     request = client_request(&b, BW_STORE_RENEW, election);
     request.token = four.record.token;
     request.settled = true;
-    assert_string_equal(client_ask(&b, &request).record.owed, "");
+    assert_string_equal(client_ask(&b, &request).record.unconfirmed, "");
     client_release(&b, election, four.record.token, true);
     assert_true(client_do(&a, BW_STORE_READ, election).record.clean);
 }
@@ -725,7 +726,7 @@ const struct CMUnitTest *conformance_records(size_t *count)
         with_two(tokens_grow_from_leadership_to_leadership),
         with_two(a_late_request_of_an_old_leadership_is_refused),
         with_two(steal_is_refused_when_version_has_changed),
-        with_two(work_of_lost_leaders_is_owed_until_settled),
+        with_two(work_of_lost_leaders_is_unconfirmed_until_settled),
         with_two(a_value_can_be_changed_by_a_renewal),
         with_two(value_of_maximum_length_is_stored),
         with_two(lost_acquire_reply_is_recognised_by_request_id),

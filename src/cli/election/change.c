@@ -36,11 +36,11 @@ static void add(struct bw_election_change *out, unsigned *count, const char *eve
     memcpy(change->leader, record->holder, sizeof change->leader);
 }
 
-/* Returns whether `owed` (unconfirmed work, one line per holder) has a line for this holder. */
-static bool has_unconfirmed(const char *owed, const char *holder)
+/* Returns whether `unconfirmed` (one line per earlier holder) has a line for this holder. */
+static bool has_unconfirmed(const char *unconfirmed, const char *holder)
 {
     size_t length = strlen(holder);
-    for (const char *line = owed; line && *line; line = strchr(line, '\n')) {
+    for (const char *line = unconfirmed; line && *line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, holder, length) == 0 && line[length] == '\t')
             return true;
@@ -71,7 +71,7 @@ static const char *loss_reason(const struct bw_observer *observer,
     /* Unconfirmed work of earlier holders makes a record unclean too. But a holder that releases
      * cleanly removes its own containment from the record. */
     if (!record->held) {
-        bool others_only = record->owed[0] && !record->containment[0];
+        bool others_only = record->unconfirmed[0] && !record->containment[0];
         return record->clean || others_only ? release_reason(observer, record, "released")
                                             : "its work is not confirmed dead";
     }
@@ -79,7 +79,7 @@ static const char *loss_reason(const struct bw_observer *observer,
         return "proved dead";
     /* The leader changed between two observations. The predecessor released the leadership, or its
      * work is already confirmed dead, unless the new record lists its work as unconfirmed. */
-    return has_unconfirmed(record->owed, before->holder)
+    return has_unconfirmed(record->unconfirmed, before->holder)
                ? "taken"
                : release_reason(observer, record, "followed");
 }
@@ -97,12 +97,12 @@ static unsigned compare(struct bw_observer *observer, const struct bw_store_reco
         add(out, &count, "lost", loss_reason(observer, record), before);
     if (elected) {
         add(out, &count, "elected",
-            record->owed[0] ? "work of earlier leaders is not confirmed dead" : "", record);
+            record->unconfirmed[0] ? "work of earlier leaders is not confirmed dead" : "", record);
         observer->notes_before = record->note.serial;
     }
     if (same && strcmp(record->value, before->value) != 0)
         add(out, &count, "value", "", record);
-    if (same && before->owed[0] && !record->owed[0])
+    if (same && before->unconfirmed[0] && !record->unconfirmed[0])
         add(out, &count, "settled", "work of earlier leaders is confirmed dead", record);
     if (record->held && record->proved_dead && (elected || !before->proved_dead))
         add(out, &count, "dead", "proved dead", record);

@@ -53,15 +53,15 @@ json_t *bw_json_note(const struct bw_note *note)
                      (json_int_t)note->serial);
 }
 
-static json_t *owed_list(const char *owed)
+static json_t *unconfirmed_list(const char *unconfirmed)
 {
     json_t *list = json_array();
-    while (*owed) {
-        size_t line = strcspn(owed, "\n"), id = strcspn(owed, "\t\n");
+    while (*unconfirmed) {
+        size_t line = strcspn(unconfirmed, "\n"), id = strcspn(unconfirmed, "\t\n");
         size_t rest = id < line ? line - id - 1 : 0;
-        json_array_append_new(list, json_pack("{s:s%, s:s%}", "id", owed, id, "containment",
-                                              owed + line - rest, rest));
-        owed += line + (owed[line] == '\n');
+        json_array_append_new(list, json_pack("{s:s%, s:s%}", "id", unconfirmed, id, "containment",
+                                              unconfirmed + line - rest, rest));
+        unconfirmed += line + (unconfirmed[line] == '\n');
     }
     return list;
 }
@@ -77,7 +77,7 @@ json_t *bw_json_record(const char *election, const struct bw_store_record *recor
                      (json_int_t)(record->ttl_ns / BW_MS), "left_ms",
                      known ? json_integer(record->left_ns / BW_MS) : json_null(), "clean",
                      record->clean, "proved_dead", record->proved_dead, "owed",
-                     owed_list(record->owed), "note",
+                     unconfirmed_list(record->unconfirmed), "note",
                      bw_note_is_open(record) ? bw_json_note(&record->note) : json_null(), "version",
                      (json_int_t)record->version);
 }

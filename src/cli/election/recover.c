@@ -163,17 +163,17 @@ static bool seen_dead(const struct recover *r, const char *id, size_t length)
  * confirmed dead. run/supervisor/cleanup.h has killed the work on this host. */
 static unsigned unconfirmed(const struct recover *r)
 {
-    const char *owed = r->lead.record.owed;
+    const char *unconfirmed = r->lead.record.unconfirmed;
     unsigned count = 0;
-    while (*owed) {
+    while (*unconfirmed) {
         struct bw_contain contain;
         char name[BW_CONTAINMENT_MAX + 1] = "";
-        size_t line = strcspn(owed, "\n"), id = strcspn(owed, "\t\n");
+        size_t line = strcspn(unconfirmed, "\n"), id = strcspn(unconfirmed, "\t\n");
         if (id < line)
-            snprintf(name, sizeof name, "%.*s", (int)(line - id - 1), owed + id + 1);
+            snprintf(name, sizeof name, "%.*s", (int)(line - id - 1), unconfirmed + id + 1);
         bool elsewhere = name[0] && bw_contain_find(&contain, name) == BW_CONTAIN_ELSEWHERE;
-        count += (elsewhere || *owed == '*') && !seen_dead(r, owed, id);
-        owed += line + (owed[line] == '\n');
+        count += (elsewhere || *unconfirmed == '*') && !seen_dead(r, unconfirmed, id);
+        unconfirmed += line + (unconfirmed[line] == '\n');
     }
     return count;
 }
@@ -194,7 +194,7 @@ static bool is_clear(void *context)
 /* Records that all earlier work is confirmed dead, for the next leader. */
 static int settle(struct recover *r)
 {
-    if (r->lead.record.owed[0] && !bw_lead_settle(&r->lead, r->options.ttl_ns / 3))
+    if (r->lead.record.unconfirmed[0] && !bw_lead_settle(&r->lead, r->options.ttl_ns / 3))
         return set_result(r, BW_EIO, "cannot record in the store that earlier work is dead");
     return 0;
 }
@@ -205,7 +205,7 @@ static int clear_owed(struct recover *r)
     struct clear_wait wait = {.r = r, .state = BW_CLEANUP_BUSY};
     struct bw_lead *lead = &r->lead;
     bw_log_init(&log, BW_LOG_AUTO, STDERR_FILENO, r->options.look.election, r->id);
-    bw_cleanup_begin(&r->cleanup, lead->record.owed, lead->previous,
+    bw_cleanup_begin(&r->cleanup, lead->record.unconfirmed, lead->previous,
                      lead->previous_clean ? "" : lead->previous_containment, r->options.ttl_ns / 6,
                      &log);
     bw_time until = bw_clock_boot() + r->options.ttl_ns / 3;

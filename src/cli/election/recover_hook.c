@@ -40,10 +40,10 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         uv_read_stop(stream);
         return;
     }
-    size_t room = BW_SIDES_TEXT_MAX - hook->used, length = (size_t)count;
-    if (length > room) {
+    size_t space = BW_SIDES_TEXT_MAX - hook->used, length = (size_t)count;
+    if (length > space) {
         hook->result->overflowed = true;
-        length = room;
+        length = space;
     }
     memcpy(hook->result->text + hook->used, buffer->base, length);
     hook->used += length;

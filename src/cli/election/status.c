@@ -34,18 +34,18 @@ static int list(struct bw_client *client)
     return code;
 }
 
-static void print_owed(const char *owed)
+static void print_unconfirmed(const char *unconfirmed)
 {
-    while (*owed) {
-        int line = (int)strcspn(owed, "\n"), id = (int)strcspn(owed, "\t\n");
-        char name[BW_OWED_MAX + 1], place[BW_OWED_MAX + 1];
-        snprintf(name, sizeof name, "%.*s", id, owed);
-        snprintf(place, sizeof place, "%.*s", id < line ? line - id - 1 : 0, owed + id + 1);
+    while (*unconfirmed) {
+        int line = (int)strcspn(unconfirmed, "\n"), id = (int)strcspn(unconfirmed, "\t\n");
+        char name[BW_UNCONFIRMED_MAX + 1], place[BW_UNCONFIRMED_MAX + 1];
+        snprintf(name, sizeof name, "%.*s", id, unconfirmed);
+        snprintf(place, sizeof place, "%.*s", id < line ? line - id - 1 : 0, unconfirmed + id + 1);
         bool many = strcmp(name, "*") == 0;
         printf("unconfirmed work of %s may still run%s%s%s\n",
                many ? "earlier holders" : bw_shown(name), place[0] ? " (" : "", bw_shown(place),
                place[0] ? ")" : "");
-        owed += line + (owed[line] == '\n');
+        unconfirmed += line + (unconfirmed[line] == '\n');
     }
 }
 
@@ -53,7 +53,7 @@ static void print_owed(const char *owed)
  * work. */
 static void print_to_do(const char *election, const struct bw_store_record *record)
 {
-    if (!record->owed[0])
+    if (!record->unconfirmed[0])
         return;
     printf("            %s kills it if it is on the leader's host, and fences it elsewhere if "
            "fencing is configured\n",
@@ -74,8 +74,8 @@ static void print_lease(const struct bw_store_record *record)
         printf("lease       free; the last work is confirmed dead\n");
     else if (!record->held)
         printf("lease       free; %s\n",
-               record->owed[0] ? "work of earlier leaders is not confirmed dead"
-                               : "its last holder did not confirm that its work is dead");
+               record->unconfirmed[0] ? "work of earlier leaders is not confirmed dead"
+                                      : "its last holder did not confirm that its work is dead");
     else if (record->proved_dead)
         printf("lease       its holder is proved dead\n");
     else if (record->left_ns == BW_TIME_NEVER)
@@ -98,7 +98,7 @@ static void print_record(const char *election, const struct bw_store_record *rec
     if (record->held && record->value[0])
         printf("value       %s\n", bw_shown(record->value));
     print_lease(record);
-    print_owed(record->owed);
+    print_unconfirmed(record->unconfirmed);
     print_to_do(election, record);
     if (bw_note_is_open(record))
         printf("note        %s%s%s, from %s\n", bw_note_name(note->kind), note->to[0] ? " to " : "",

@@ -136,17 +136,17 @@ static void print_sentence(const struct demo *d, const struct part *part, uint32
     const struct bw_moment *m = &part->timeline.moments[i];
     if (!bw_story_sentence(&part->timeline, i, text, sizeof text))
         return;
-    int room = d->term.live ? d->term.width - 12 : (int)sizeof text;
+    int space = d->term.live ? d->term.width - 12 : (int)sizeof text;
     fprintf(out, "%s%7.3f s  %s%.*s%s\n", d->term.live ? "\033[K" : "", (double)m->at / 1e9,
-            bw_term_colour(&d->term, moment_colour(m)), room, text,
+            bw_term_colour(&d->term, moment_colour(m)), space, text,
             bw_term_colour(&d->term, BW_PLAIN));
 }
 
 /* Returns the number of sentences that fit below the picture. */
 static unsigned lines_below(const struct demo *d)
 {
-    int room = d->term.height - (int)NODES - 10;
-    return room < 4 ? 4 : room > (int)LINES_MAX ? LINES_MAX : (unsigned)room;
+    int space = d->term.height - (int)NODES - 10;
+    return space < 4 ? 4 : space > (int)LINES_MAX ? LINES_MAX : (unsigned)space;
 }
 
 static unsigned count_lines(const char *text)
@@ -160,21 +160,21 @@ static unsigned count_lines(const char *text)
 static void draw_frame(struct demo *d, const struct part *part, bw_time now)
 {
     uint32_t last[LINES_MAX], count = 0;
-    unsigned room = lines_below(d);
+    unsigned space = lines_below(d);
     char text[TEXT_WIDTH], *frame = NULL;
     size_t size = 0;
     for (uint32_t i = 0; i < part->timeline.moments_count; i++)
         if (part->timeline.moments[i].at <= now &&
             bw_story_sentence(&part->timeline, i, text, sizeof text))
-            last[count++ % room] = i;
+            last[count++ % space] = i;
     FILE *out = open_memstream(&frame, &size);
     if (!out)
         return;
     bw_timeline_text(&part->timeline, &d->term, out, 0, part->timeline.end, now);
     bw_timeline_legend(&part->timeline, &d->term, out);
     fputs("\033[K\n", out);
-    for (uint32_t i = count > room ? count - room : 0; i < count; i++)
-        print_sentence(d, part, last[i % room], out);
+    for (uint32_t i = count > space ? count - space : 0; i < count; i++)
+        print_sentence(d, part, last[i % space], out);
     fclose(out);
     if (d->drawn)
         printf("\033[%uA\r", d->drawn);
@@ -206,7 +206,7 @@ static void play(struct demo *d, const struct part *part)
     fflush(stdout);
 }
 
-static void tell(struct demo *d, const struct part *part)
+static void print_part(struct demo *d, const struct part *part)
 {
     for (uint32_t i = 0; i < part->timeline.moments_count; i++)
         print_sentence(d, part, i, stdout);
@@ -239,7 +239,7 @@ static int show_part(struct demo *d, struct part *part)
         if (d->term.live && !d->options.no_wait)
             play(d, part);
         else
-            tell(d, part);
+            print_part(d, part);
         if (!stopped)
             print_result(d, part);
     }

@@ -55,7 +55,7 @@ void lease_become_holding(struct bw_lease *l, const struct bw_store_record *reco
     action->previous = l->previous;
     action->previous_containment = l->previous_containment;
     action->previous_clean = l->previous_clean;
-    action->owed = l->seen.owed;
+    action->unconfirmed = l->seen.unconfirmed;
     lease_watch(l, now, actions);
 }
 

@@ -88,7 +88,7 @@ struct bw_lease_action {
      * or kill everything in its containment, before the work starts. */
     const char *previous, *previous_containment;
     bool previous_clean;
-    const char *owed; /* ELECTED: unconfirmed work listed in the record (store.h) */
+    const char *unconfirmed; /* ELECTED: unconfirmed work listed in the record (store.h) */
 };
 
 #define BW_LEASE_ACTIONS_MAX 8u

@@ -15,7 +15,7 @@
 #define BW_CONTAINMENT_MAX   255u
 #define BW_HOLD_PROOF        32u /* the proof that ends a lease bound to a connection */
 #define BW_WHY_MAX           255u
-#define BW_OWED_MAX          1023u
+#define BW_UNCONFIRMED_MAX   1023u
 
 /* Value in RELEASE and ENTER for one of many shards: the shard's work has ended for good. Only
  * stores that keep all shards of an election together (peers) read it. */
@@ -108,7 +108,7 @@ struct bw_store_record {
     uint64_t version;
     bool held;
     /* Not held: no earlier work can still run. The last holder released after confirmed death, or
-     * there was none, and `owed` is empty. */
+     * there was none, and `unconfirmed` is empty. */
     bool clean;
     /* Held, but the store has proof that the holder's work is dead. A candidate may take the record
      * with steal = version. */
@@ -134,7 +134,7 @@ struct bw_store_record {
      *     them.
      *   - The holder makes sure that all this work is dead or fenced before it starts its own, and
      *     then renews with `settled`, which empties the field. */
-    char owed[BW_OWED_MAX + 1];
+    char unconfirmed[BW_UNCONFIRMED_MAX + 1];
     struct bw_note note;
     /* Held: wall-clock time (UTC, since 1970) from which on no work of the holder runs, according
      * to the clock error bound that the holder declared; 0: not declared. Only a candidate that has
@@ -168,8 +168,8 @@ struct bw_store_request {
     uint64_t version;       /* WATCH */
     int32_t priority;       /* ENTER */
     bool clean;             /* RELEASE */
-    /* RENEW: all work listed in `owed` is confirmed dead or fenced; empty it. RELEASE: the same,
-     * for a store that does not keep `owed` in the record. */
+    /* RENEW: all work listed in `unconfirmed` is confirmed dead or fenced; empty it. RELEASE: the
+     * same, for a store that does not keep `unconfirmed` in the record. */
     bool settled;
     struct bw_note note; /* NOTE; the store sets the serial */
     /* ACQUIRE: stored as it is. RENEW: stored if it is later than the stored one, because two

@@ -25,7 +25,7 @@ static uint16_t incarnation_of(const struct bw_member_list *member_list, bw_node
 void bw_membership_begin(struct bw_membership *m, uint64_t starts)
 {
     m->starts = (uint16_t)(starts < UINT16_MAX ? starts : UINT16_MAX);
-    m->heard = m->kept = m->born = false;
+    m->heard = m->kept = m->published = false;
 }
 
 /* A version that stores no number may have run in between; then the log has the higher number. */
@@ -158,16 +158,17 @@ static uint16_t known_incarnation(const struct bw_membership *m, bw_node node)
     return logged > applied ? logged : applied;
 }
 
-static bool is_older(uint16_t known, uint64_t starts, bool born)
+static bool is_older(uint16_t known, uint64_t starts, bool published)
 {
     if (known == UINT16_MAX || BW_BUG(member_restored_from_backup_is_accepted))
         return false;
-    return starts < known || (starts == known && known && !born);
+    return starts < known || (starts == known && known && !published);
 }
 
-bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts, bool born)
+bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts,
+                            bool published)
 {
-    return is_older(known_incarnation(m, node), starts, born);
+    return is_older(known_incarnation(m, node), starts, published);
 }
 
 /* A node reports its incarnation on every connection, so this refusal ends here. Any other refusal
@@ -182,17 +183,18 @@ void bw_membership_accepted(const struct bw_membership *m, bw_node node,
 
 enum bw_incarnation_verdict bw_membership_reported(const struct bw_membership *m, bw_node node,
                                                    struct bw_peer_check *check, uint64_t starts,
-                                                   bool born)
+                                                   bool published)
 {
-    if (!bw_membership_is_stale(m, node, starts, born))
+    if (!bw_membership_is_stale(m, node, starts, published))
         return BW_INCARNATION_CURRENT;
     if (check->refused)
         return BW_INCARNATION_STALE;
-    if (!is_older(check->accepted_at, starts, born) && !BW_BUG(member_refuses_an_overtaken_report))
+    if (!is_older(check->accepted_at, starts, published) &&
+        !BW_BUG(member_refuses_an_overtaken_report))
         return BW_INCARNATION_OVERTAKEN;
     check->refused = true;
     check->starts = (uint16_t)starts;
-    check->born = born;
+    check->published = published;
     return BW_INCARNATION_STALE;
 }
 
@@ -200,12 +202,12 @@ void bw_membership_lost_data(struct bw_peer_check *check)
 {
     check->refused = true;
     check->starts = 0;
-    check->born = false;
+    check->published = false;
 }
 
-bool bw_membership_is_refused(const struct bw_membership *m, uint64_t starts, bool born)
+bool bw_membership_is_refused(const struct bw_membership *m, uint64_t starts, bool published)
 {
-    return starts == 0 || (starts == m->starts && born == m->born) ||
+    return starts == 0 || (starts == m->starts && published == m->published) ||
            BW_BUG(member_obeys_the_refusal_of_another);
 }
 

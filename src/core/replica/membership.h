@@ -44,7 +44,7 @@ struct bw_membership { /* the caller's memory; set up by init, then read only */
     uint16_t starts;                   /* number of this incarnation; 0: not begun */
     bool heard;                        /* the leader has answered in this incarnation */
     bool kept;                         /* the number of this incarnation is durable */
-    bool born; /* this node has requested to publish this incarnation in the log */
+    bool published; /* this node has requested to publish this incarnation in the log */
 };
 
 /* About a node that reports its incarnation. */
@@ -58,7 +58,7 @@ enum bw_incarnation_verdict {
 struct bw_peer_check {
     uint16_t accepted_at; /* its incarnation in the log when its connection was accepted */
     bool refused;         /* its messages are ignored */
-    bool born;            /* the refused report, with `starts` */
+    bool published;       /* the refused report, with `starts` */
     uint16_t starts;      /* 0: it was refused for another reason than its incarnation */
 };
 
@@ -117,22 +117,22 @@ enum bw_mesh_verdict bw_membership_judge(const struct bw_membership *m, const st
 /* Finds the member id for a node that joins and is reachable at host:port. */
 enum bw_mesh_verdict bw_membership_joins(const struct bw_membership *m, const char *host,
                                          uint16_t port, bw_node *id);
-/* Whether `node` runs on an old copy of its directory. It reports incarnation `starts`, and `born`
- * if it has published that incarnation. The report must be as new as the log. */
+/* Whether `node` runs on an old copy of its directory. It reports incarnation `starts`, and
+ * `published` if it has published that incarnation. The report must be as new as the log. */
 bool bw_membership_is_stale(const struct bw_membership *m, bw_node node, uint64_t starts,
-                            bool born);
+                            bool published);
 /* A connection from `node` is accepted; it replaces the earlier one. */
 void bw_membership_accepted(const struct bw_membership *m, bw_node node,
                             struct bw_peer_check *check);
 /* `node` reports its incarnation on that connection; the log may be newer than the report. */
 enum bw_incarnation_verdict bw_membership_reported(const struct bw_membership *m, bw_node node,
                                                    struct bw_peer_check *check, uint64_t starts,
-                                                   bool born);
+                                                   bool published);
 /* Its first report shows that its disk lost what it had promised. */
 void bw_membership_lost_data(struct bw_peer_check *check);
 /* Whether a refusal that names this report is about this process: it may be about another process
  * with the same id. `starts` 0: no report is named. */
-bool bw_membership_is_refused(const struct bw_membership *m, uint64_t starts, bool born);
+bool bw_membership_is_refused(const struct bw_membership *m, uint64_t starts, bool published);
 
 /* ── changes of the members ── */
 

@@ -41,8 +41,8 @@ bool bw_router_apply(struct bw_router *router, const unsigned char *bytes, size_
 {
     struct bw_entry entry;
     router->applied++;
-    if (length < BW_ROUTER_HEAD ||
-        bw_entry_decode(&entry, router->room, bytes + BW_ROUTER_HEAD, length - BW_ROUTER_HEAD) != 0)
+    if (length < BW_ROUTER_HEAD || bw_entry_decode(&entry, router->scratch, bytes + BW_ROUTER_HEAD,
+                                                   length - BW_ROUTER_HEAD) != 0)
         return false; /* Raft's own entry, or one that every node skips */
     enum bw_refusal refusal = bw_registry_apply(router->registry, &entry, &router->results);
     if (router->leading && entry.kind == BW_ENTRY_GRANT && refusal == BW_REFUSED_NONE &&

@@ -186,7 +186,7 @@ static void send_reply(struct bw_router *router, const struct bw_request *reques
     bw_put32(bytes + 8, (uint32_t)-error);
     bw_put64(bytes + 12, index);
     bw_put64(bytes + 20, (uint64_t)ttl_ns);
-    router->hooks.tell(router->hooks.context, request->origin, bytes, sizeof bytes);
+    router->hooks.notify(router->hooks.context, request->origin, bytes, sizeof bytes);
 }
 
 void bw_router_fail(struct bw_router *router, struct bw_request *request, int error)

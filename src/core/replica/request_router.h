@@ -96,7 +96,7 @@ struct bw_router_hooks {
      * bw_router_receive_reply. Returns false if the node is unreachable. */
     bool (*ask)(void *context, bw_node to, const unsigned char *head, size_t head_length,
                 const unsigned char *rest, size_t length);
-    bool (*tell)(void *context, bw_node to, const unsigned char *bytes, size_t length);
+    bool (*notify)(void *context, bw_node to, const unsigned char *bytes, size_t length);
     /* Runs a step of Raft and all its effects. */
     void (*command)(void *context, const struct bw_command *command);
     /* At the leader: makes a change of the members. The hook calls bw_router_fail or
@@ -116,12 +116,12 @@ struct bw_router { /* the caller's memory; set up by init, then read only */
     struct bw_router_hooks hooks;
     bw_node self, leader;
     bool leading;
-    struct bw_registry *registry;  /* set by the caller, again after each load */
-    struct bw_entry_scratch *room; /* scratch buffer to decode an entry; the caller's */
-    struct bw_results results;     /* the arrays belong to the caller */
-    bw_index applied;              /* index of the last applied entry; the caller sets it when it
+    struct bw_registry *registry;     /* set by the caller, again after each load */
+    struct bw_entry_scratch *scratch; /* scratch buffer to decode an entry; the caller's */
+    struct bw_results results;        /* the arrays belong to the caller */
+    bw_index applied;                 /* index of the last applied entry; the caller sets it when it
                                     * loads a registry */
-    bw_time last_turn;             /* time of the last turn */
+    bw_time last_turn;                /* time of the last turn */
     bw_time stall_ns; /* a node that did not run for this long has missed keep-alives; set by the
                        * caller, longer than a heartbeat */
     bool agreed;      /* every member understands entries up to BW_REGISTRY_LEVEL */

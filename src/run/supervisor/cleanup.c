@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void bw_cleanup_begin(struct bw_cleanup *cleanup, const char *owed, const char *previous,
+void bw_cleanup_begin(struct bw_cleanup *cleanup, const char *unconfirmed, const char *previous,
                       const char *containment, bw_time timeout_ns, const struct bw_log *log)
 {
     char line[BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];
@@ -12,9 +12,10 @@ void bw_cleanup_begin(struct bw_cleanup *cleanup, const char *owed, const char *
     cleanup->timeout_ns = timeout_ns;
     cleanup->log = log;
     snprintf(line, sizeof line, "%s\t%s\n", previous, containment);
-    bool added = previous[0] && !strstr(owed, line);
-    snprintf(cleanup->owed, sizeof cleanup->owed, "%s%s", owed, added ? line : "");
-    cleanup->at = cleanup->owed;
+    bool added = previous[0] && !strstr(unconfirmed, line);
+    snprintf(cleanup->unconfirmed, sizeof cleanup->unconfirmed, "%s%s", unconfirmed,
+             added ? line : "");
+    cleanup->at = cleanup->unconfirmed;
 }
 
 void bw_cleanup_use_fence(struct bw_cleanup *cleanup, const char *self)

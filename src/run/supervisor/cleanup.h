@@ -1,7 +1,7 @@
 /* Kills the work that earlier holders left behind, before the own work starts.
  *
- * Model. A record lists the earlier holders whose work is not confirmed dead (`owed` in store.h).
- * There are two cases:
+ * Model. A record lists the earlier holders whose work is not confirmed dead (`unconfirmed` in
+ * store.h). There are two cases:
  * - The containment exists on this host: its processes are killed until it is empty.
  * - The containment belongs to another boot, host or namespace: it cannot be examined. The elector
  *   has waited until that lease expired, and the token is older. If the user configured fencing
@@ -14,7 +14,7 @@
 #include "run/event_log.h"
 
 struct bw_cleanup {
-    char owed[BW_OWED_MAX + BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];
+    char unconfirmed[BW_UNCONFIRMED_MAX + BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 4];
     const char *at; /* the line being processed */
     bool active;    /* the processes in `contain` are being killed */
     struct bw_contain contain;
@@ -33,9 +33,9 @@ enum bw_cleanup_state {
     BW_CLEANUP_FAILED /* a process does not die; an error was logged */
 };
 
-/* Starts a cleanup. `owed` is copied. A previous holder that did not release ("": none) is added
- * with its containment, unless `owed` already contains it. */
-void bw_cleanup_begin(struct bw_cleanup *cleanup, const char *owed, const char *previous,
+/* Starts a cleanup. `unconfirmed` is copied. A previous holder that did not release ("": none) is
+ * added with its containment, unless `unconfirmed` already contains it. */
+void bw_cleanup_begin(struct bw_cleanup *cleanup, const char *unconfirmed, const char *previous,
                       const char *containment, bw_time timeout_ns, const struct bw_log *log);
 /* From now on, holders that cannot be examined are fenced, except `self`, which is borrowed. */
 void bw_cleanup_use_fence(struct bw_cleanup *cleanup, const char *self);

@@ -70,7 +70,7 @@ static const char *change_reason(const struct supervisor *s, bool same)
         return "value";
     if (s->own_loss != BW_LEASE_KEPT)
         return bw_lease_loss_name(s->own_loss);
-    return !s->told_leader[0] ? "found" : s->vacant ? "vacant" : "replaced";
+    return !s->announced_leader[0] ? "found" : s->vacant ? "vacant" : "replaced";
 }
 
 void bw_supervisor_leader_changed(struct supervisor *s, const struct bw_lease_action *action)
@@ -82,13 +82,14 @@ void bw_supervisor_leader_changed(struct supervisor *s, const struct bw_lease_ac
         s->vacant = true;
         return;
     }
-    bool named = strcmp(action->leader, s->told_leader) == 0 && action->token == s->told_token;
+    bool named =
+        strcmp(action->leader, s->announced_leader) == 0 && action->token == s->announced_token;
     bool same = named && (action->token != BW_TOKEN_NONE || !s->vacant);
-    if (!same || strcmp(action->value, s->told_value) != 0)
+    if (!same || strcmp(action->value, s->announced_value) != 0)
         run_hook(s, s->config->on_leader_change, "leader-change", action, change_reason(s, same));
-    snprintf(s->told_leader, sizeof s->told_leader, "%s", action->leader);
-    snprintf(s->told_value, sizeof s->told_value, "%s", action->value);
-    s->told_token = action->token;
+    snprintf(s->announced_leader, sizeof s->announced_leader, "%s", action->leader);
+    snprintf(s->announced_value, sizeof s->announced_value, "%s", action->value);
+    s->announced_token = action->token;
     s->vacant = false;
     s->own_loss = BW_LEASE_KEPT;
 }

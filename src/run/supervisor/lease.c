@@ -86,8 +86,8 @@ static void on_elected(struct supervisor *s, const struct bw_lease_action *actio
     bw_notify_line(&s->manager, "STATUS=leading with token %llu",
                    (unsigned long long)action->token);
     /* A store that lists unconfirmed work has already added the previous holder, if necessary. */
-    bool clean = action->previous_clean || action->owed[0];
-    bw_cleanup_begin(&s->cleanup, action->owed, clean ? "" : action->previous,
+    bool clean = action->previous_clean || action->unconfirmed[0];
+    bw_cleanup_begin(&s->cleanup, action->unconfirmed, clean ? "" : action->previous,
                      clean ? "" : action->previous_containment, s->config->terms.ttl_ns / 6,
                      &s->log);
     if (s->config->stonith || s->config->fence_agent)

@@ -109,8 +109,8 @@ struct supervisor {
     bool recovering; /* --on-split-brain is running */
 
     /* The leader that --on-leader-change got last. At first the token is NONE and the leader "". */
-    char told_leader[BW_CANDIDATE_ID_MAX + 1], told_value[BW_VALUE_MAX + 1];
-    bw_token told_token;
+    char announced_leader[BW_CANDIDATE_ID_MAX + 1], announced_value[BW_VALUE_MAX + 1];
+    bw_token announced_token;
     bool vacant;                 /* there was no leader since then */
     enum bw_lease_loss own_loss; /* how our own last leadership ended; KEPT: we had none since */
 

@@ -154,7 +154,7 @@ static bool fill_compares(Api__Compare **in, size_t count, struct bw_compare *ou
 }
 
 struct taking {
-    struct bw_entry_scratch *room;
+    struct bw_entry_scratch *scratch;
     enum bw_refusal refusal; /* why the request is refused */
     bool unknown;            /* contains something that the log cannot represent */
     bool nested;
@@ -198,7 +198,7 @@ static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_o
 static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
                      const struct bw_op **out, uint32_t *many)
 {
-    struct bw_op *ops = bw_scratch_ops(taking->room, count);
+    struct bw_op *ops = bw_scratch_ops(taking->scratch, count);
     if (!ops) {
         taking->refusal = BW_REFUSED_TOO_MANY;
         return false;
@@ -213,7 +213,7 @@ static bool take_ops(struct taking *taking, Api__RequestOp **in, size_t count,
 
 static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out)
 {
-    struct bw_compare *compares = bw_scratch_compares(taking->room, in->n_compare);
+    struct bw_compare *compares = bw_scratch_compares(taking->scratch, in->n_compare);
     if (!compares) {
         taking->refusal = BW_REFUSED_TOO_MANY;
         return false;
@@ -229,10 +229,10 @@ static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw
 
 void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message)
 {
-    static struct bw_entry_scratch room;
+    static struct bw_entry_scratch scratch;
     struct bw_entry entry = {.kind = BW_ENTRY_TXN};
-    struct taking taking = {.room = &room};
-    room.compare_count = room.op_count = 0;
+    struct taking taking = {.scratch = &scratch};
+    scratch.compare_count = scratch.op_count = 0;
     bool taken = take_txn(&taking, (const Api__TxnRequest *)message, &entry.txn);
     if (taken)
         taking.refusal = bw_txn_shape(&entry.txn);

@@ -38,14 +38,14 @@ int replica_registry_make(struct bw_replica *r, char *why)
         r->memory = NULL;
         return BW_ENOMEM;
     }
-    if (!r->router.room) {
-        r->router.room = malloc(sizeof *r->router.room);
+    if (!r->router.scratch) {
+        r->router.scratch = malloc(sizeof *r->router.scratch);
         r->router.results.ops = malloc(BW_TXN_ALL_MAX * sizeof *r->router.results.ops);
         r->router.results.kvs = malloc(RESULT_KVS * sizeof(const struct bw_kv *));
         r->router.results.op_cap = BW_TXN_ALL_MAX;
         r->router.results.kv_cap = RESULT_KVS;
     }
-    if (!r->router.room || !r->router.results.ops || !r->router.results.kvs)
+    if (!r->router.scratch || !r->router.results.ops || !r->router.results.kvs)
         return BW_ENOMEM;
     return bw_registry_init(&r->router.registry, r->memory, r->memory_bytes, &r->options.registry);
 }

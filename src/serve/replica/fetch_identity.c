@@ -84,9 +84,9 @@ static bool push(struct talk *talk)
 static bool pull(struct talk *talk, char *why)
 {
     unsigned char bytes[BYTES];
-    size_t room = sizeof talk->in - talk->used;
+    size_t space = sizeof talk->in - talk->used;
     ssize_t got =
-        recv(talk->fd, talk->tls ? bytes : talk->in + talk->used, talk->tls ? BYTES : room, 0);
+        recv(talk->fd, talk->tls ? bytes : talk->in + talk->used, talk->tls ? BYTES : space, 0);
     if (got <= 0)
         return false;
     if (!talk->tls) {

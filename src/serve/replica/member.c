@@ -185,7 +185,7 @@ void replica_publish(struct bw_replica *r)
         !bw_membership_publish(&r->members, &r->options.publish, &change) ||
         !replica_incarnation_may_publish(r))
         return;
-    r->members.born = true;
+    r->members.published = true;
     r->publishing = ask(r, &change, r->options.self);
 }
 
@@ -210,7 +210,8 @@ void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *ent
     r->options.led(r->options.context);
     if (entry->change == BW_CHANGE_REMOVE && entry->node == r->options.self)
         replica_removed(r);
-    if (bw_membership_is_stale(&r->members, r->options.self, r->members.starts, r->members.born))
+    if (bw_membership_is_stale(&r->members, r->options.self, r->members.starts,
+                               r->members.published))
         replica_rejoin_end(r);
     replica_publish(r);
 }

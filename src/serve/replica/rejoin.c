@@ -16,8 +16,8 @@
  * meanwhile and would pass the check.
  *
  *   BACK   1 HERE, 8 term, 8 index that are durable
- *          1 BORN, 8 incarnation, 8 whether the node has published it
- *          1 REFUSED, 16 the fields of the refused BORN, or zeros */
+ *          1 PUBLISHED, 8 incarnation, 8 whether the node has published it
+ *          1 REFUSED, 16 the fields of the refused PUBLISHED, or zeros */
 #include "core/base/bug.h"
 #include "core/base/little.h"
 #include "serve/replica/state.h"
@@ -26,7 +26,7 @@
 
 #define BACK_BYTES 17u
 
-enum { BACK_HERE, BACK_REFUSED, BACK_BORN };
+enum { BACK_HERE, BACK_REFUSED, BACK_PUBLISHED };
 
 static void send_back(struct bw_replica *r, bw_node to, unsigned char what, uint64_t first,
                       uint64_t second)
@@ -61,9 +61,9 @@ void replica_rejoin_opened(struct bw_replica *r, bw_node node)
         send_back(r, node, BACK_HERE, r->durable.term, bw_raft_last_index(r->raft));
     /* repeat the refusal: the node was not connected when it was refused */
     if (peer && peer->check.refused)
-        send_back(r, node, BACK_REFUSED, peer->check.starts, peer->check.born);
+        send_back(r, node, BACK_REFUSED, peer->check.starts, peer->check.published);
     if (r->members.ours.highest >= BW_VERSION_INCARNATIONS)
-        send_back(r, node, BACK_BORN, r->members.starts, r->members.born);
+        send_back(r, node, BACK_PUBLISHED, r->members.starts, r->members.published);
 }
 
 /* The sender of such a message has made its term durable. */
@@ -105,11 +105,12 @@ void replica_rejoin_received(struct bw_replica *r, bw_node from, const unsigned 
     }
     if (bytes[0] == BACK_HERE && lost_data(r, from, first, second))
         bw_membership_lost_data(&peer->check);
-    if (bytes[0] == BACK_BORN && bw_membership_reported(&r->members, from, &peer->check, first,
-                                                        second != 0) == BW_INCARNATION_OVERTAKEN)
+    if (bytes[0] == BACK_PUBLISHED &&
+        bw_membership_reported(&r->members, from, &peer->check, first, second != 0) ==
+            BW_INCARNATION_OVERTAKEN)
         bw_mesh_disconnect_from(r->mesh, from);
     if (peer->check.refused)
-        send_back(r, from, BACK_REFUSED, peer->check.starts, peer->check.born);
+        send_back(r, from, BACK_REFUSED, peer->check.starts, peer->check.published);
 }
 
 /* Checks the node again when it reconnects, perhaps with another directory. Not on the same

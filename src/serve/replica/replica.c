@@ -362,7 +362,7 @@ static void replica_free(struct bw_replica *r)
     free(r->raft);
     free(r->actions);
     free(r->held);
-    free(r->router.room);
+    free(r->router.scratch);
     free(r->router.results.ops);
     free((void *)r->router.results.kvs);
     free(r->router.buckets);

@@ -107,7 +107,7 @@ int replica_session_init(struct bw_replica *r)
                                     .take = take,
                                     .give = give,
                                     .ask = forward,
-                                    .tell = send_result,
+                                    .notify = send_result,
                                     .command = command,
                                     .change = change,
                                     .turn = turn,

@@ -200,9 +200,9 @@ static void on_done(uv_poll_t *done, int status, int events)
     uv_mutex_unlock(&wal->mutex);
     hand_over(wal);
     wal_ahead_update(wal);
-    BW_CRASH("wal.commit.durable-but-not-told");
+    BW_CRASH("wal.commit.durable-but-not-notified");
     wal->options.durable(wal->options.context, durable);
-    BW_CRASH("wal.commit.durable-and-told");
+    BW_CRASH("wal.commit.durable-and-notified");
 }
 
 uint64_t bw_wal_commit(struct bw_wal *wal)

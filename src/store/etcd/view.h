@@ -2,8 +2,8 @@
  *
  * The leader is the one that Go's concurrency.Election defines: the candidate with the smallest
  * create revision. If it is one of ours, it also writes the record: holder, request id, token (its
- * create revision), containment, owed work. Until then there is no leader; the candidates behind it
- * see it as the holder, so that they wait for it. */
+ * create revision), containment, unconfirmed work. Until then there is no leader; the candidates
+ * behind it see it as the holder, so that they wait for it. */
 #ifndef BW_STORE_ETCD_VIEW_H
 #define BW_STORE_ETCD_VIEW_H
 

@@ -6,41 +6,41 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MORE_OWED "*\t\n" /* replaces the lines that did not fit */
+#define MORE_UNCONFIRMED "*\t\n" /* replaces the lines that did not fit */
 
 static void copy_text(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text ? text : "");
 }
 
-/* Appends a line with the last holder and its containment to `owed`, unless the line is already
- * there. */
+/* Appends a line with the last holder and its containment to `unconfirmed`, unless the line is
+ * already there. */
 static void add_owed(struct bw_store_record *record)
 {
     char line[BW_CANDIDATE_ID_MAX + BW_CONTAINMENT_MAX + 3];
     int length = snprintf(line, sizeof line, "%s\t%s\n", record->holder, record->containment);
-    const char *found = strstr(record->owed, line);
-    if (found && (found == record->owed || found[-1] == '\n'))
+    const char *found = strstr(record->unconfirmed, line);
+    if (found && (found == record->unconfirmed || found[-1] == '\n'))
         return;
-    size_t used = strlen(record->owed), added = (size_t)length;
-    while (used + added > BW_OWED_MAX) { /* drop the oldest lines and mark that */
-        size_t more = strlen(MORE_OWED);
-        bool marked = strncmp(record->owed, MORE_OWED, more) == 0;
-        char *oldest = record->owed + (marked ? more : 0);
+    size_t used = strlen(record->unconfirmed), added = (size_t)length;
+    while (used + added > BW_UNCONFIRMED_MAX) { /* drop the oldest lines and mark that */
+        size_t more = strlen(MORE_UNCONFIRMED);
+        bool marked = strncmp(record->unconfirmed, MORE_UNCONFIRMED, more) == 0;
+        char *oldest = record->unconfirmed + (marked ? more : 0);
         char *end = strchr(oldest, '\n');
         const char *rest = end ? end + 1 : "";
-        memmove(record->owed + more, rest, strlen(rest) + 1);
-        memcpy(record->owed, MORE_OWED, more);
-        used = strlen(record->owed);
+        memmove(record->unconfirmed + more, rest, strlen(rest) + 1);
+        memcpy(record->unconfirmed, MORE_UNCONFIRMED, more);
+        used = strlen(record->unconfirmed);
     }
-    memcpy(record->owed + used, line, added + 1);
+    memcpy(record->unconfirmed + used, line, added + 1);
 }
 
 void bw_record_acquire(struct bw_store_record *record, const struct bw_store_request *request)
 {
     bool unclean = record->version != 0 && record->holder[0] && (record->held || !record->clean);
     if (unclean && BW_BUG(store_keeps_only_the_last_unconfirmed))
-        record->owed[0] = '\0';
+        record->unconfirmed[0] = '\0';
     if (unclean)
         add_owed(record);
     record->held = true;
@@ -68,9 +68,9 @@ bool bw_record_renew(struct bw_store_record *record, const struct bw_store_reque
     bool value = change_text(record->value, sizeof record->value, request->value);
     bool containment =
         change_text(record->containment, sizeof record->containment, request->containment);
-    bool settled = request->settled && record->owed[0];
+    bool settled = request->settled && record->unconfirmed[0];
     if (settled)
-        record->owed[0] = '\0';
+        record->unconfirmed[0] = '\0';
     record->ttl_ns = request->ttl_ns;
     record->until_wall_ns = bw_time_max(record->until_wall_ns, request->until_wall_ns);
     return value || containment || settled;
@@ -102,7 +102,7 @@ void bw_record_put_separate_note(struct bw_store_record *record, const struct bw
 void bw_record_present(struct bw_store_record *record)
 {
     bool never = record->version == 0 || !record->holder[0];
-    record->clean = !record->held && (record->clean || never) && !record->owed[0];
+    record->clean = !record->held && (record->clean || never) && !record->unconfirmed[0];
     if (record->note.token != BW_TOKEN_NONE && record->note.token != record->token)
         record->note.kind = BW_NOTE_NONE;
 }

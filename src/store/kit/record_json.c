@@ -18,10 +18,11 @@ struct field {
     size_t at, size;
 };
 
-#define FIELD(type, member, kind)                                                                  \
+#define FIELD_AS(key, type, member, kind)                                                          \
     {                                                                                              \
-#member, kind, offsetof(struct type, member), sizeof(((struct type *)0)->member)           \
+        key, kind, offsetof(struct type, member), sizeof(((struct type *)0)->member)               \
     }
+#define FIELD(type, member, kind) FIELD_AS(#member, type, member, kind)
 
 static const struct field record_fields[] = {FIELD(bw_store_record, holder, TEXT),
                                              FIELD(bw_store_record, request, NUMBER),
@@ -31,7 +32,7 @@ static const struct field record_fields[] = {FIELD(bw_store_record, holder, TEXT
                                              FIELD(bw_store_record, clean, YES),
                                              FIELD(bw_store_record, value, TEXT),
                                              FIELD(bw_store_record, containment, TEXT),
-                                             FIELD(bw_store_record, owed, TEXT),
+                                             FIELD_AS("owed", bw_store_record, unconfirmed, TEXT),
                                              FIELD(bw_store_record, until_wall_ns, NUMBER),
                                              {NULL, TEXT, 0, 0}};
 

@@ -35,9 +35,9 @@ static void put_owed(struct bw_store *store, const struct peer_shard *shard,
     for (uint32_t i = 0; i < slot->unsettled; i++) {
         char name[BW_CANDIDATE_ID_MAX + 1];
         put_name(store, name, sizeof name, slot->before[i]);
-        size_t left = sizeof record->owed - used;
+        size_t left = sizeof record->unconfirmed - used;
         if (!is_dead(store, shard, slot->before[i]) && strlen(name) + 2 < left)
-            used += (size_t)snprintf(record->owed + used, left, "%s\t\n", name);
+            used += (size_t)snprintf(record->unconfirmed + used, left, "%s\t\n", name);
     }
 }
 

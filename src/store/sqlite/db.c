@@ -134,13 +134,13 @@ int bw_sqlite_db_explain(const struct bw_sqlite_db *db, int result, char *why)
         if (meanings[i].result == (result & 0xff))
             found = &meanings[i];
     int system = system_error(db, result);
-    bool tell = system != 0 && (bw_sqlite_db_broken(result) || (result & 0xff) == SQLITE_FULL);
+    bool known = system != 0 && (bw_sqlite_db_broken(result) || (result & 0xff) == SQLITE_FULL);
     int error = found ? found->error : BW_EIO;
-    if (tell && bw_sqlite_error_of(system) == BW_ENOMEM)
+    if (known && bw_sqlite_error_of(system) == BW_ENOMEM)
         error = BW_ENOMEM;
     return bw_store_explain(why, error, "%s %s (%s%s%s)", db->paths->shown,
                             found ? found->text : "cannot be used", sqlite3_errstr(result),
-                            tell ? ": " : "", tell ? strerror(system) : "");
+                            known ? ": " : "", known ? strerror(system) : "");
 }
 
 struct sqlite3_stmt *bw_sqlite_db_sql(struct bw_sqlite_db *db, enum bw_sqlite_sql which)

@@ -67,15 +67,15 @@ struct bw_sqlite_entry *bw_sqlite_entry_get(struct bw_sqlite_worker *worker, con
     entry->fd = entry->fresh_fd = -1;
     strncpy(entry->name, name, BW_ELECTION_NAME_MAX);
     uv_mutex_lock(&worker->mutex);
-    bool room = worker->entry_count < worker->bucket_count || grow(worker);
-    if (room) {
+    bool space = worker->entry_count < worker->bucket_count || grow(worker);
+    if (space) {
         struct bw_sqlite_entry **to = bucket(worker, name);
         entry->chain = *to;
         *to = entry;
         worker->entry_count++;
     }
     uv_mutex_unlock(&worker->mutex);
-    if (!room) {
+    if (!space) {
         free(entry);
         entry = NULL;
     }

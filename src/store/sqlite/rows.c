@@ -95,7 +95,7 @@ static void get_row(sqlite3_stmt *stmt, struct bw_sqlite_row *row)
     row->lock_ino = get_number(stmt, 16);
     GET_TEXT(stmt, 17, record->value);
     GET_TEXT(stmt, 18, record->containment);
-    GET_TEXT(stmt, 19, record->owed);
+    GET_TEXT(stmt, 19, record->unconfirmed);
     record->note.kind =
         kind >= 0 && kind <= BW_NOTE_REFUSE ? (enum bw_note_kind)kind : BW_NOTE_NONE;
     record->note.serial = get_number(stmt, 21);
@@ -143,7 +143,7 @@ static void put_row(sqlite3_stmt *stmt, const struct bw_sqlite_row *row)
     put_number(stmt, 17, row->lock_ino);
     put_text(stmt, 18, record->value);
     put_text(stmt, 19, record->containment);
-    put_text(stmt, 20, record->owed);
+    put_text(stmt, 20, record->unconfirmed);
     sqlite3_bind_int(stmt, 21, (int)record->note.kind);
     put_number(stmt, 22, record->note.serial);
     put_text(stmt, 23, record->note.from);

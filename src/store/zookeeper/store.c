@@ -26,8 +26,8 @@
  *   - Tokens grow.
  *   - Waiting candidates are served in order, and the end of a leadership wakes one of them.
  *
- * Not guaranteed: that a leader's work is dead when its node is gone. The work is listed in `owed`
- * until its end is confirmed. */
+ * Not guaranteed: that a leader's work is dead when its node is gone. The work is listed in
+ * `unconfirmed` until its end is confirmed. */
 #include "store/module.h"
 #include "store/zookeeper/state.h"
 

@@ -318,10 +318,10 @@ static uint64_t version_of(int64_t leader, int64_t record, int64_t note)
 /* The first node is one that the record does not name. */
 static void show_foreign_leader(const struct bw_zk_op *op, struct bw_store_record *record)
 {
-    char owed[BW_OWED_MAX + 1];
-    memcpy(owed, record->owed, sizeof owed);
+    char unconfirmed[BW_UNCONFIRMED_MAX + 1];
+    memcpy(unconfirmed, record->unconfirmed, sizeof unconfirmed);
     memset(record, 0, sizeof *record);
-    memcpy(record->owed, owed, sizeof owed);
+    memcpy(record->unconfirmed, unconfirmed, sizeof unconfirmed);
     memcpy(record->holder, op->view.first_id, sizeof record->holder);
     record->token = (bw_token)op->view.first_czxid;
     record->held = true;
@@ -331,12 +331,12 @@ static void show_foreign_leader(const struct bw_zk_op *op, struct bw_store_recor
 static void show_former_foreign_leader(const struct bw_zk_op *op, struct bw_store_record *record)
 {
     const struct bw_zk_election *election = op->election;
-    char owed[BW_OWED_MAX + 1];
+    char unconfirmed[BW_UNCONFIRMED_MAX + 1];
     if (election->foreign_czxid <= (int64_t)record->token)
         return;
-    memcpy(owed, record->owed, sizeof owed);
+    memcpy(unconfirmed, record->unconfirmed, sizeof unconfirmed);
     memset(record, 0, sizeof *record);
-    memcpy(record->owed, owed, sizeof owed);
+    memcpy(record->unconfirmed, unconfirmed, sizeof unconfirmed);
     memcpy(record->holder, election->foreign_leader, sizeof record->holder);
     record->token = (bw_token)election->foreign_czxid;
     record->version = 1;

@@ -454,7 +454,7 @@ static void leave_unconfirmed_work_on_another_host(void)
     renew.containment = "pidns:4711:12@another-boot-1-1";
     uint64_t version = client_ask(&a, &renew).record.version;
     struct bw_store_reply taken = client_acquire(&b, "job", version);
-    assert_true(taken.record.owed[0] != '\0');
+    assert_true(taken.record.unconfirmed[0] != '\0');
     client_release(&b, "job", taken.record.token, true);
     client_do(&a, BW_STORE_LEAVE, "job");
     client_do(&b, BW_STORE_LEAVE, "job");

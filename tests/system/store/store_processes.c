@@ -164,7 +164,7 @@ static void watch_is_answered_when_holders_death_is_proved(void **state)
     struct bw_store_reply taken = client_acquire(&client, election, reply.record.version);
     assert_int_equal(taken.outcome, BW_OUTCOME_DONE);
     assert_true(taken.record.token > held.record.token);
-    assert_string_equal(taken.record.owed, "ada\t\n");
+    assert_string_equal(taken.record.unconfirmed, "ada\t\n");
     helper_end(&helper);
     client_close(&client);
 }

@@ -185,7 +185,7 @@ static void heard_release(const struct pair *pair)
     assert_true(reply.record.version > pair->record.version);
     struct bw_store_reply taken = client_acquire(&b, E, 0);
     assert_int_equal(taken.outcome, BW_OUTCOME_DONE);
-    assert_string_equal(taken.record.owed, "");
+    assert_string_equal(taken.record.unconfirmed, "");
     assert_true(taken.record.token > pair->token);
 }
 
@@ -205,7 +205,7 @@ static void death_is_not_proved_while_guardian_runs(void **state)
     /* the new holder must clear it */
     assert_string_equal(reply.record.containment, "cgroup:/work");
     struct bw_store_reply taken = client_acquire(&b, E, reply.record.version);
-    assert_string_equal(taken.record.owed, "ada\tcgroup:/work\n");
+    assert_string_equal(taken.record.unconfirmed, "ada\tcgroup:/work\n");
     finish(&pair);
 }
 
@@ -276,7 +276,7 @@ static void stopped_holder_can_be_stolen_from_but_is_not_proved_dead(void **stat
     assert_false(seen.record.proved_dead);
     struct bw_store_reply taken = client_acquire(&b, E, seen.record.version);
     assert_int_equal(taken.outcome, BW_OUTCOME_DONE);
-    assert_string_equal(taken.record.owed, "ada\tcgroup:/work\n");
+    assert_string_equal(taken.record.unconfirmed, "ada\tcgroup:/work\n");
     kill(pair.guardian, SIGCONT);
     order(&pair, 'n'); /* late: must not change the new leadership */
     client_idle(&b, 100);

@@ -106,11 +106,11 @@ static void takeover_is_distinguished_from_a_proved_death(void **state)
     struct bw_store_record record = held(1, "a", 5), next = held(2, "b", 6);
     (void)state;
     story(&observer, &record);
-    snprintf(next.owed, sizeof next.owed, "x\t\na\tcgroup:/a\n");
+    snprintf(next.unconfirmed, sizeof next.unconfirmed, "x\t\na\tcgroup:/a\n");
     assert_string_equal(story(&observer, &next),
                         "lost:a:taken elected:b:work of earlier leaders is not confirmed dead");
     next.version++;
-    next.owed[0] = '\0';
+    next.unconfirmed[0] = '\0';
     assert_string_equal(story(&observer, &next),
                         "settled:b:work of earlier leaders is confirmed dead");
     next.proved_dead = true;
@@ -147,7 +147,7 @@ static void unclean_end_is_not_reported_as_release_when_other_work_is_unconfirme
     struct bw_observer killed = {0}, clean = {0};
     struct bw_store_record record = held(1, "b", 5), gone;
     (void)state;
-    snprintf(record.owed, sizeof record.owed, "a\tcgroup:/a\n");
+    snprintf(record.unconfirmed, sizeof record.unconfirmed, "a\tcgroup:/a\n");
     snprintf(record.containment, sizeof record.containment, "cgroup:/b");
     story(&killed, &record);
     story(&clean, &record);

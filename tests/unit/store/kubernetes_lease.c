@@ -143,7 +143,7 @@ static void annotations_are_ignored_when_the_holder_differs(void **state)
     assert_string_equal(record.value, "");
     /* The same id in another process: the end of ada's earlier work is unconfirmed. */
     assert_string_equal(record.holder, "ada");
-    assert_string_equal(record.owed, "ada\tcgroup:/ada\n");
+    assert_string_equal(record.unconfirmed, "ada\tcgroup:/ada\n");
     json_decref(lease);
 }
 
@@ -158,7 +158,7 @@ static void foreign_release_confirms_no_death(void **state)
     assert_false(record.held);
     assert_false(record.clean);
     assert_string_equal(record.holder, "*");
-    assert_string_equal(record.owed, "ada\tcgroup:/ada\n");
+    assert_string_equal(record.unconfirmed, "ada\tcgroup:/ada\n");
     bw_record_present(&record);
     assert_false(record.clean);
     json_decref(lease);
@@ -207,7 +207,7 @@ static void note_survives_a_new_holder_and_keeps_a_foreign_spec(void **state)
     assert_string_equal(record.note.from, "ben");
     assert_string_equal(record.holder, "go");
     assert_string_equal(spec_text(lease, "holderIdentity"), "go");
-    assert_string_equal(record.owed, "ada\tcgroup:/ada\n");
+    assert_string_equal(record.unconfirmed, "ada\tcgroup:/ada\n");
     json_decref(lease);
 }
 

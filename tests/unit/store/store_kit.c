@@ -124,7 +124,7 @@ static void record_is_unchanged_after_packing_and_unpacking(void **state)
     char text[BW_RECORD_JSON_MAX];
     strcpy(out.holder, "a\"d\\a");
     memset(out.value, 1, BW_VALUE_MAX); /* every byte is escaped */
-    memset(out.owed, '\n', BW_OWED_MAX);
+    memset(out.unconfirmed, '\n', BW_UNCONFIRMED_MAX);
     memset(out.containment, '\t', BW_CONTAINMENT_MAX);
     int length = bw_record_pack(&out, text, sizeof text);
     assert_true(length > 0);

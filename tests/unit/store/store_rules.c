@@ -102,22 +102,22 @@ static void steal_is_refused_when_version_or_request_differs(void **state)
     assert_int_equal(bw_sqlite_acquire(&row, &request, &here, &none, 0).outcome, BW_OUTCOME_DONE);
 }
 
-static void all_lost_leaders_are_owed_until_settled(void **state)
+static void work_of_all_lost_leaders_is_unconfirmed_until_settled(void **state)
 {
     (void)state;
     struct bw_sqlite_row row = {0};
     take(&row, "ada", 1, &here);
     take(&row, "ben", 2, &here);
     take(&row, "cleo", 3, &here);
-    assert_string_equal(row.record.owed, "ada\t\nben\t\n");
+    assert_string_equal(row.record.unconfirmed, "ada\t\nben\t\n");
     release(&row, true);
     take(&row, "dora", 4, &here);
-    assert_string_equal(row.record.owed, "ada\t\nben\t\n");
+    assert_string_equal(row.record.unconfirmed, "ada\t\nben\t\n");
     struct bw_store_request renewal = ask("dora", 5);
     renewal.token = row.record.token;
     renewal.settled = true;
     bw_sqlite_renew(&row, &renewal, 0);
-    assert_string_equal(row.record.owed, "");
+    assert_string_equal(row.record.unconfirmed, "");
 }
 
 static void repeated_acquire_gives_one_leadership(void **state)
@@ -204,15 +204,15 @@ static void owed_lines_are_unique_and_oldest_are_dropped_when_full(void **state)
     take(&row, "ada", 1, &here);
     take(&row, "ada", 2, &here);
     take(&row, "ada", 3, &here);
-    assert_string_equal(row.record.owed, "ada\t\n");
+    assert_string_equal(row.record.unconfirmed, "ada\t\n");
     for (unsigned i = 0; i < 60; i++) {
         snprintf(id, sizeof id, "a-candidate-with-a-rather-long-name-%u", i);
         take(&row, id, 10 + i, &here);
-        assert_true(strlen(row.record.owed) <= BW_OWED_MAX);
+        assert_true(strlen(row.record.unconfirmed) <= BW_UNCONFIRMED_MAX);
     }
-    assert_memory_equal(row.record.owed, "*\t\n", 3); /* older lines were dropped */
-    assert_non_null(strstr(row.record.owed, "\na-candidate-with-a-rather-long-name-58\t\n"));
-    assert_null(strstr(row.record.owed, "-59\t")); /* is the holder now */
+    assert_memory_equal(row.record.unconfirmed, "*\t\n", 3); /* older lines were dropped */
+    assert_non_null(strstr(row.record.unconfirmed, "\na-candidate-with-a-rather-long-name-58\t\n"));
+    assert_null(strstr(row.record.unconfirmed, "-59\t")); /* is the holder now */
 }
 
 static void owed_stays_bounded_when_its_content_is_damaged(void **state)
@@ -220,9 +220,9 @@ static void owed_stays_bounded_when_its_content_is_damaged(void **state)
     (void)state;
     struct bw_sqlite_row row = {0};
     take(&row, "ada", 1, &here);
-    memset(row.record.owed, 'x', BW_OWED_MAX); /* without any newline */
+    memset(row.record.unconfirmed, 'x', BW_UNCONFIRMED_MAX); /* without any newline */
     take(&row, "ben", 2, &here);
-    assert_string_equal(row.record.owed, "*\t\nada\t\n");
+    assert_string_equal(row.record.unconfirmed, "*\t\nada\t\n");
 }
 
 static void file_name_of_election_converts_back(void **state)
@@ -267,7 +267,7 @@ int main(void)
         cmocka_unit_test(every_leadership_is_synced_when_boot_is_unknown),
         cmocka_unit_test(tokens_grow_when_database_is_restored_because_of_the_mark),
         cmocka_unit_test(steal_is_refused_when_version_or_request_differs),
-        cmocka_unit_test(all_lost_leaders_are_owed_until_settled),
+        cmocka_unit_test(work_of_all_lost_leaders_is_unconfirmed_until_settled),
         cmocka_unit_test(repeated_acquire_gives_one_leadership),
         cmocka_unit_test(guardians_mark_releases_only_its_own_token),
         cmocka_unit_test(free_lock_proves_death_only_in_same_boot_and_namespaces),

@@ -312,11 +312,11 @@ static void on_notice(struct bw_bully *self, const struct bw_message *msg, struc
     bw_bully_adopt(self, msg->term);
     bw_node failed = msg->bully.leader;
     const struct bw_member_row *from = bw_bully_row(self, msg->from);
-    bool tell = failed == BW_NODE_NONE && bw_bully_outranks(self, from, bw_bully_me(self));
+    bool report = failed == BW_NODE_NONE && bw_bully_outranks(self, from, bw_bully_me(self));
     bool all = self->rules->may_succeed || self->rules->appoints || BW_NEVER(self->rules->lowest);
     self->failed = failed;
     bw_bully_lead(self, msg->term, all ? BW_TO_ALL : BW_TO_LOWER, out);
-    if (tell && !all)
+    if (report && !all)
         bw_bully_send_coordinator(self, msg->from, self->config.self, msg->term, out);
 }
 

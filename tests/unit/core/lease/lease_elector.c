@@ -108,9 +108,9 @@ static void unconfirmed_work_is_reported_with_every_way_of_being_elected(void **
     answer(&s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
     struct bw_store_record record = held_by("a", 5, 9);
     record.request = request.id;
-    snprintf(record.owed, sizeof record.owed, "b\tcgroup:/x\n");
+    snprintf(record.unconfirmed, sizeof record.unconfirmed, "b\tcgroup:/x\n");
     answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
-    assert_string_equal(wants(&s, BW_LEASE_ELECTED)->owed, "b\tcgroup:/x\n");
+    assert_string_equal(wants(&s, BW_LEASE_ELECTED)->unconfirmed, "b\tcgroup:/x\n");
     free(s.lease);
 }
 
@@ -672,7 +672,7 @@ static bw_time cannot_clear(struct story *s, uint64_t version)
     happens(s, BW_LEASE_CLEANUP_FAILED);
     assert_int_equal(wants(s, BW_LEASE_STEP_DOWN)->reason, BW_LEASE_PREDECESSOR_NOT_DEAD);
     happens(s, BW_LEASE_WORK_DEAD);
-    struct bw_store_record owing = {.version = version + 1, .owed = "far\t\n"};
+    struct bw_store_record owing = {.version = version + 1, .unconfirmed = "far\t\n"};
     answer(s, asks(s, BW_STORE_RELEASE), BW_OUTCOME_DONE, owing);
     answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
     assert_null(asks(s, BW_STORE_ACQUIRE));
@@ -685,7 +685,7 @@ static void failed_cleanup_is_retried_with_growing_pauses(void **state)
     struct story s;
     begin(&s);
     happens(&s, BW_LEASE_START);
-    struct bw_store_record owing = {.version = 1, .owed = "far\t\n"};
+    struct bw_store_record owing = {.version = 1, .unconfirmed = "far\t\n"};
     answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
     for (unsigned i = 1; i <= 8; i++) {
         unsigned doublings = i < 6 ? i : 6;
@@ -703,7 +703,7 @@ static void cleanup_settled_by_another_candidate_ends_the_pause(void **state)
     struct story s;
     begin(&s);
     happens(&s, BW_LEASE_START);
-    struct bw_store_record owing = {.version = 1, .owed = "far\t\n"};
+    struct bw_store_record owing = {.version = 1, .unconfirmed = "far\t\n"};
     answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, owing);
     const struct bw_store_request acquire = *asks(&s, BW_STORE_ACQUIRE);
     struct bw_store_record record = held_by("a", 10, 10);

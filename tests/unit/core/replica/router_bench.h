@@ -45,7 +45,7 @@ struct bench {
 };
 
 static struct bench b;
-static struct bw_entry_scratch room;
+static struct bw_entry_scratch scratch;
 static struct bw_op_result ops[BW_TXN_OPS_MAX];
 static const struct bw_kv *kvs[64];
 static unsigned char scratch[BW_REQUEST_MAX];
@@ -77,7 +77,7 @@ static inline bool ask(void *context, bw_node to, const unsigned char *head, siz
     return !b.unreachable;
 }
 
-static inline bool tell(void *context, bw_node to, const unsigned char *bytes, size_t length)
+static inline bool notify(void *context, bw_node to, const unsigned char *bytes, size_t length)
 {
     (void)context;
     assert_int_equal(length, 28);
@@ -161,7 +161,7 @@ static inline int set_up(void **state)
                                                  .take = take,
                                                  .give = give,
                                                  .ask = ask,
-                                                 .tell = tell,
+                                                 .notify = notify,
                                                  .command = command,
                                                  .turn = turn,
                                                  .applied = applied,
@@ -175,7 +175,7 @@ static inline int set_up(void **state)
     memset(b.memory, 0, bytes);
     b.now = 1000 * BW_SEC;
     bw_router_init(&b.router, SELF, 7, &hooks, b.buckets, 16);
-    b.router.room = &room;
+    b.router.scratch = &scratch;
     b.router.results =
         (struct bw_results){.ops = ops, .op_cap = BW_TXN_OPS_MAX, .kvs = kvs, .kv_cap = 64};
     return bw_registry_init(&b.router.registry, b.memory, bytes, &b.config);
@@ -214,7 +214,7 @@ static inline struct bw_entry logged(void)
     struct bw_entry entry;
     assert_true(b.length > BW_ROUTER_HEAD);
     assert_int_equal(
-        bw_entry_decode(&entry, &room, b.logged + BW_ROUTER_HEAD, b.length - BW_ROUTER_HEAD), 0);
+        bw_entry_decode(&entry, &scratch, b.logged + BW_ROUTER_HEAD, b.length - BW_ROUTER_HEAD), 0);
     return entry;
 }
 

@@ -22,7 +22,7 @@ enum wire_state { WIRE_NONE, WIRE_DIALLED, WIRE_ACCEPTED, WIRE_UP };
 
 struct report {
     uint16_t starts;
-    bool born, copy;
+    bool published, copy;
 };
 
 struct wire {
@@ -31,7 +31,7 @@ struct wire {
 };
 
 struct process {
-    bool runs, copy, born;
+    bool runs, copy, published;
     uint16_t starts;
 };
 
@@ -59,7 +59,7 @@ static void send_report(struct world *w)
 {
     if (w->now.count < REPORTS)
         w->now.at[w->now.count++] =
-            (struct report){w->process.starts, w->process.born, w->process.copy};
+            (struct report){w->process.starts, w->process.published, w->process.copy};
 }
 
 static bool dial(struct world *w)
@@ -101,9 +101,9 @@ static bool report_again(struct world *w)
 static bool publish(struct world *w)
 {
     struct process *p = &w->process;
-    if (!p->runs || p->copy || p->born)
+    if (!p->runs || p->copy || p->published)
         return false;
-    p->born = true;
+    p->published = true;
     w->published = p->starts;
     return true;
 }
@@ -123,7 +123,7 @@ static bool read_report(struct world *w, struct wire *wire)
     struct report report = wire->at[0];
     memmove(wire->at, wire->at + 1, --wire->count * sizeof *wire->at);
     set_known(w->learned);
-    switch (bw_membership_reported(&follower, NODE, &w->check, report.starts, report.born)) {
+    switch (bw_membership_reported(&follower, NODE, &w->check, report.starts, report.published)) {
     case BW_INCARNATION_CURRENT:
         /* an old copy is accepted only while the follower did not know its number */
         assert_true(!report.copy || w->check.accepted_at < report.starts);
@@ -135,7 +135,7 @@ static bool read_report(struct world *w, struct wire *wire)
     case BW_INCARNATION_STALE:
         refused_copies += report.copy;
         w->refusal_sent = true;
-        w->refusal = (struct report){w->check.starts, w->check.born, false};
+        w->refusal = (struct report){w->check.starts, w->check.published, false};
         break;
     }
     return true;
@@ -157,8 +157,8 @@ static bool deliver_refusal(struct world *w)
         return false;
     w->refusal_sent = false;
     follower.starts = w->process.starts;
-    follower.born = w->process.born;
-    if (!bw_membership_is_refused(&follower, w->refusal.starts, w->refusal.born))
+    follower.published = w->process.published;
+    if (!bw_membership_is_refused(&follower, w->refusal.starts, w->refusal.published))
         return true;
     assert_true(w->process.copy); /* a healthy process must not be refused */
     w->process.runs = false;
@@ -244,7 +244,7 @@ static void follower_refuses_only_old_copies_in_every_order(void **state)
     struct bw_replica_member third = {.id = NODE, .port = 3, .host = "10.0.0.1", .name = "c"};
     struct world w = {.published = 1,
                       .learned = 1,
-                      .process = {.runs = true, .starts = 1, .born = true},
+                      .process = {.runs = true, .starts = 1, .published = true},
                       .restarts = 2,
                       .breaks = 1,
                       .copies = 1};
