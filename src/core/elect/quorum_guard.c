@@ -295,8 +295,7 @@ static void begin_claim(struct guard *g, struct bw_actions *actions)
 
 /* Repeats the newest claim to the voters that have not answered it. The claim still counts from its
  * first sending. Without a quorum the leader repeats until the next round; with a quorum only a few
- * times, so that the
- * others learn the leader. */
+ * times, so that the others learn the leader. */
 static void repeat_claim(struct guard *g, bw_time now, struct bw_actions *actions)
 {
     g->repeat_at = bw_time_add(now, repeat_ns(g));

@@ -8,6 +8,13 @@
 
 enum state { FOLLOWING, CLAIMING, HOLDING };
 
+/* Invariants between two steps:
+ *   durable.promise_epoch never decreases, and an epoch is promised to one claimant only
+ *   before bound_until, only durable.promised_to gets a promise
+ *   `epoch` never decreases; it is durable here before a claim with it is sent
+ *   token <= epoch
+ *   FOLLOWING or CLAIMING: act_until is 0; HOLDING: the node may act until act_until
+ *   promised[i] belongs to members.at[i]; a promise of the newest round equals round_at */
 struct guard {
     const struct bw_elector_ops *inner_ops;
     void *inner;

@@ -70,6 +70,14 @@ enum bw_guardian_state {
     BW_GUARDIAN_NOTIFYING /* work and supervisor are dead: sending the death notices */
 };
 
+/* Invariants:
+ *   IDLE            token is BW_TOKEN_NONE, kill_at is NEVER, and no process of the work runs
+ *   ARMED           no process of the work was started yet
+ *   RUNNING         processes may run
+ *   ENDING, KILLING processes may run; kill_at never moves to a later time
+ *   DEAD            no process of the work runs
+ *   NOTIFYING       the same; the supervisor is gone, and has_notice is set
+ *   has_notice is set only for the current token */
 struct bw_guardian_core {
     enum bw_guardian_state state;
     bw_token token;

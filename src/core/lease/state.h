@@ -36,6 +36,13 @@ struct lease_duplicate {
     uint32_t renewals;
 };
 
+/* Invariants between two steps:
+ *   HOLDING, STOPPING, RELEASING  `token` is ours and `schedule` is valid
+ *   other states                  `token` is BW_TOKEN_NONE, and no renewal is outstanding
+ *   HOLDING                       now < schedule.term after every TIMEOUT
+ *   STOPPING                      schedule.kill never moves to a later time
+ *   RELEASING                     the work is dead, or was never started
+ *   a renewal extends the schedule from the time when it was sent, and never shortens it */
 struct bw_lease {
     struct bw_lease_config config;
     struct bw_rng rng;
@@ -50,8 +57,8 @@ struct bw_lease {
     bool registered;            /* the newest ENTER succeeded; used where candidates race */
     bool queued;                /* store with a queue: we are in the queue, or asked to be */
     bool yielded;               /* we gave up our turn, and no other candidate has led since */
-    bw_time act_at;           /* when to retry, contend, steal or renew; BW_TIME_NEVER: wait for an
-                         * answer */
+    /* when to retry, contend, steal or renew; BW_TIME_NEVER: wait for an answer */
+    bw_time act_at;
     bw_time prefer_at;        /* preferred: when to request leadership */
     bw_time not_before;       /* after a voluntary step-down: other candidates go first */
     uint64_t released_unused; /* the request whose unused record we released last; 0: none */

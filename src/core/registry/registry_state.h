@@ -36,6 +36,15 @@ struct event {
     bool deleted;
 };
 
+/* Invariants between two entries:
+ *   the tree has `keys` nodes, ordered by key; each refers to the current version of its key
+ *   a node with a lease is in the list of that lease, and in no other list
+ *   the tables of leases have `leases` entries; no two have the same id
+ *   events [event_first, event_end) are in the order of their revisions, at most config.history
+ *   no event has a revision below `compacted`; compacted <= revision + 1
+ *   bytes = current + permissions + NODE_COST per key + LEASE_COST per lease + history_size()
+ *   a lease with `place` > 0 is queue[place]; the queue is empty while not `leading`
+ *   nodes that have applied the same entries have the same revision, keys, leases, users, roles */
 struct bw_registry {
     struct bw_registry_config config;
     struct bw_heap heap;     /* nodes and leases */

@@ -35,6 +35,13 @@ struct bw_raft_run { /* entries of one term, from `first` to the next run's firs
     bw_term term;
 };
 
+/* The terms of the log, as runs of entries with the same term (log.c).
+ *
+ * Invariants:
+ *   snapshot_index <= last, and last_term is the term of entry `last`
+ *   the runs cover the entries from snapshot_index + 1 to `last`, without gaps; no run is empty
+ *   `first` and `term` grow from run to run
+ *   durable <= last */
 struct bw_raft_log {
     bw_index snapshot_index;
     bw_term snapshot_term;
@@ -57,7 +64,15 @@ enum bw_raft_standing { BW_RAFT_OUTSIDER, BW_RAFT_LEARNER, BW_RAFT_VOTER };
 
 enum bw_raft_progress { BW_RAFT_PROBE, BW_RAFT_REPLICATE, BW_RAFT_SNAPSHOT };
 
-struct bw_raft_peer { /* one member of the active group, including self; sorted by id */
+/* One member of the active group, including self. The fields below `granted` are the leader's.
+ *
+ * Invariants at the leader:
+ *   match < next
+ *   match <= log.last; the member's log equals the leader's up to `match`
+ *   PROBE      no append counts as in flight
+ *   REPLICATE  the ring has the last index of each of the `inflight` appends, from `oldest` on
+ *   SNAPSHOT   no entries are sent until match >= restoring */
+struct bw_raft_peer {
     bw_node id;
     bool voter;
     bool granted; /* granted its vote or pre-vote in this election */
@@ -104,6 +119,15 @@ struct bw_raft_bound {
     bw_time span; /* full length of the promise; no node waits longer for it, on any clock */
 };
 
+/* Invariants between two steps:
+ *   log.snapshot_index <= commit <= log.last; neither commit nor term ever decreases in one process
+ *   CANDIDATE            vote is self
+ *   LEADER               vote and leader are self, and term_start <= log.last
+ *   not LEADER           leader is not self, and act_from and act_until are 0
+ *   before it wins       (PRECANDIDATE, CANDIDATE) leader is BW_NODE_NONE
+ *   peer[] lists the members of `base` as changed by change[0..changes), sorted by id
+ *   dirty is false: a step that changes term, vote or promise persists it before it sends anything
+ *   out is NULL */
 struct bw_raft {
     bw_time now;
     struct bw_actions *out;
