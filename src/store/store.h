@@ -79,7 +79,7 @@ struct bw_store_options {
      * do. The caller should still send RELEASE. */
     void (*ended)(void *context, int error, const char *line);
     /* The death notices of this election have changed: call `death_notices` again. */
-    void (*words)(void *context, const char *election);
+    void (*notices_changed)(void *context, const char *election);
 };
 
 struct bw_store_ops {
@@ -124,7 +124,7 @@ struct bw_store_ops {
 
     /* Returns the death notices for our current leadership. The guardian sends them if this process
      * dies, after it has killed the work. The caller asks for them when the leadership begins, with
-     * every renewal, and when the store calls `words`. Returns false if there are none. */
+     * every renewal, and when the store calls `notices_changed`. Returns false if there are none. */
     bool (*death_notices)(struct bw_store *store, const char *election,
                           struct bw_death_notices *out);
 

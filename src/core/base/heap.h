@@ -1,5 +1,5 @@
-/* An allocator for blocks of any size inside one piece of the caller's memory. Core modules may not
- * call malloc; this serves those whose state grows and shrinks.
+/* An allocator for blocks of any size inside one piece of the caller's memory. Core modules must
+ * not call malloc; this serves those whose state grows and shrinks.
  *
  * Model: each size class has a list of free blocks. A request takes a block from that list, or else
  * from the unused end of the memory. Classes grow by at most a quarter, so a block wastes at most a

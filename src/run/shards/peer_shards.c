@@ -483,7 +483,7 @@ int bw_peer_shards_open(struct peer_shards **out, struct launcher *l, char *why)
                                        .reply = on_reply,
                                        .event = on_event,
                                        .ended = on_ended,
-                                       .words = on_death_notices};
+                                       .notices_changed = on_death_notices};
     peer_shards->launcher = l;
     peer_shards->ops = bw_store_find(l->order->store, why);
     int error = peer_shards->ops ? peer_shards->ops->open(&peer_shards->store, l->order->store,

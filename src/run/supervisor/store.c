@@ -212,7 +212,7 @@ int bw_supervisor_store_open(struct supervisor *s)
                                        .away = on_availability,
                                        .event = on_event,
                                        .ended = on_ended,
-                                       .words = on_death_notices};
+                                       .notices_changed = on_death_notices};
     int error = bw_asker_open(&s->asker, s->config->store, &s->loop, &options, why);
     if (error)
         return cannot_open(s, error, why);

@@ -245,12 +245,12 @@ static void on_ended(void *context, int error, const char *line)
         asker->options.ended(asker->options.context, error, line);
 }
 
-static void on_words(void *context, const char *election)
+static void on_notices_changed(void *context, const char *election)
 {
     struct bw_asker *asker = context;
     (void)election; /* each client has one election */
-    if (asker->options.words)
-        asker->options.words(asker->options.context);
+    if (asker->options.notices_changed)
+        asker->options.notices_changed(asker->options.context);
 }
 
 static void close_timer(struct bw_asker *asker)
@@ -278,7 +278,7 @@ int bw_asker_open(struct bw_asker **out, const char *url, struct uv_loop_s *loop
                                              .reply = on_reply,
                                              .event = on_event,
                                              .ended = on_ended,
-                                             .words = on_words};
+                                             .notices_changed = on_notices_changed};
     int error = open_timer(asker);
     if (error) {
         free_self(asker);

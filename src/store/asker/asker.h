@@ -31,9 +31,9 @@ struct bw_asker_options {
     void (*away)(void *context, bool away, int error, const char *why);
     /* See store.h, `event`. May be NULL. */
     void (*event)(void *context, const char *event, const char *line);
-    /* See store.h, `ended` and `words`. May be NULL. */
+    /* See store.h, `ended` and `notices_changed`. May be NULL. */
     void (*ended)(void *context, int error, const char *line);
-    void (*words)(void *context);
+    void (*notices_changed)(void *context);
 };
 
 /* Opens the store of a URL. Returns 0, or an error and a line in why[BW_WHY_MAX + 1]. */

@@ -20,7 +20,7 @@ struct bw_store {
     int fd, notices_fd, notices_socket;
     unsigned handles;
     bool gone;
-    struct bw_death_notice *words;
+    struct bw_death_notice *notices;
     struct bw_parent_request ask;
     struct bw_parent_message message;
 };
@@ -72,8 +72,8 @@ static void on_message(struct bw_store *store, int passed[2])
         keep(&store->notices_fd, passed[0]);
         keep(&store->notices_socket, passed[1]);
         passed[0] = passed[1] = -1;
-        if (o->words)
-            o->words(o->context, "");
+        if (o->notices_changed)
+            o->notices_changed(o->context, "");
         break;
     }
 }
@@ -150,15 +150,15 @@ static bool parent_death_notices(struct bw_store *store, const char *election,
     (void)election;
     if (store->notices_fd < 0 || store->notices_socket < 0 ||
         fstat(store->notices_fd, &status) != 0 || status.st_size <= 0 ||
-        status.st_size > (off_t)(BW_DEATH_NOTICES_MAX * sizeof *store->words))
+        status.st_size > (off_t)(BW_DEATH_NOTICES_MAX * sizeof *store->notices))
         return false;
-    if (!store->words)
-        store->words = calloc(BW_DEATH_NOTICES_MAX, sizeof *store->words);
-    if (!store->words ||
-        pread(store->notices_fd, store->words, (size_t)status.st_size, 0) != status.st_size)
+    if (!store->notices)
+        store->notices = calloc(BW_DEATH_NOTICES_MAX, sizeof *store->notices);
+    if (!store->notices ||
+        pread(store->notices_fd, store->notices, (size_t)status.st_size, 0) != status.st_size)
         return false;
     *out =
-        (struct bw_death_notices){.rows = store->words,
+        (struct bw_death_notices){.rows = store->notices,
                                   .count = (uint32_t)((size_t)status.st_size / sizeof *out->rows),
                                   .socket = store->notices_socket};
     return true;
@@ -182,7 +182,7 @@ static void one_closed(struct bw_store *store)
     keep(&store->notices_fd, -1);
     keep(&store->notices_socket, -1);
     close(store->fd);
-    free(store->words);
+    free(store->notices);
     free(store);
 }
 

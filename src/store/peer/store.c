@@ -123,8 +123,8 @@ static void on_ended(void *context, int error, const char *why)
 static void on_notices_changed(void *context, uint32_t election)
 {
     struct bw_store *store = context;
-    if (store->options.words)
-        store->options.words(store->options.context, store->shards[election].election);
+    if (store->options.notices_changed)
+        store->options.notices_changed(store->options.context, store->shards[election].election);
 }
 
 /* ---- opening and closing ---- */
