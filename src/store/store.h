@@ -124,7 +124,8 @@ struct bw_store_ops {
 
     /* Returns the death notices for our current leadership. The guardian sends them if this process
      * dies, after it has killed the work. The caller asks for them when the leadership begins, with
-     * every renewal, and when the store calls `notices_changed`. Returns false if there are none. */
+     * every renewal, and when the store calls `notices_changed`. Returns false if there are
+     * none. */
     bool (*death_notices)(struct bw_store *store, const char *election,
                           struct bw_death_notices *out);
 
