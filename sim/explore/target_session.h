@@ -112,7 +112,7 @@ struct session {
     char wrong[BW_EXPLORE_WHY]; /* the violation of this action */
 };
 
-/* session_judge.c */
+/* target_session_judge.c */
 void session_violate(struct session *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The hooks of a node's router that answer clients; `context` is the node. */

@@ -45,7 +45,7 @@ struct bench {
 };
 
 static struct bench b;
-static struct bw_entry_scratch scratch;
+static struct bw_entry_scratch entry_scratch;
 static struct bw_op_result ops[BW_TXN_OPS_MAX];
 static const struct bw_kv *kvs[64];
 static unsigned char scratch[BW_REQUEST_MAX];
@@ -175,7 +175,7 @@ static inline int set_up(void **state)
     memset(b.memory, 0, bytes);
     b.now = 1000 * BW_SEC;
     bw_router_init(&b.router, SELF, 7, &hooks, b.buckets, 16);
-    b.router.scratch = &scratch;
+    b.router.scratch = &entry_scratch;
     b.router.results =
         (struct bw_results){.ops = ops, .op_cap = BW_TXN_OPS_MAX, .kvs = kvs, .kv_cap = 64};
     return bw_registry_init(&b.router.registry, b.memory, bytes, &b.config);
@@ -213,8 +213,9 @@ static inline struct bw_entry logged(void)
 {
     struct bw_entry entry;
     assert_true(b.length > BW_ROUTER_HEAD);
-    assert_int_equal(
-        bw_entry_decode(&entry, &scratch, b.logged + BW_ROUTER_HEAD, b.length - BW_ROUTER_HEAD), 0);
+    assert_int_equal(bw_entry_decode(&entry, &entry_scratch, b.logged + BW_ROUTER_HEAD,
+                                     b.length - BW_ROUTER_HEAD),
+                     0);
     return entry;
 }
 
