@@ -168,9 +168,9 @@ static void send(struct bw_team *team, const struct bw_message *msg)
     for (uint32_t i = 0; i < *count; i++)
         if (memcmp(&at[i], msg, used) == 0)
             return;
-    if (*count == team->links) {
-        memmove(at, at + 1, (team->links - 1) * sizeof at[0]);
-        memmove(sent, sent + 1, (team->links - 1) * sizeof sent[0]);
+    if (*count == (team->playing ? 1 : team->links)) {
+        memmove(at, at + 1, (*count - 1u) * sizeof at[0]);
+        memmove(sent, sent + 1, (*count - 1u) * sizeof sent[0]);
         --*count;
     }
     memset(&at[*count], 0, sizeof at[0]);
@@ -313,12 +313,9 @@ static enum bw_explore_result settle(struct bw_team *team, char *why)
     return BW_EXPLORE_BROKEN;
 }
 
-enum bw_explore_result bw_team_play(struct bw_team *team, uint32_t number, char *why)
+static enum bw_explore_result play_lines(struct bw_team *team, const char *const *line,
+                                         unsigned budget[2], char *why)
 {
-    const char *const *line = team->settings->prefixes[number - 1];
-    const struct bw_team_settings *s = team->settings;
-    unsigned budget[] = {(unsigned)s->faults, (unsigned)s->changes};
-    team->begun = 1;
     for (; *line; line++) {
         struct bw_explore_action action;
         bool settles = strcmp(*line, "settle") == 0;
@@ -331,10 +328,21 @@ enum bw_explore_result bw_team_play(struct bw_team *team, uint32_t number, char 
         if (result != BW_EXPLORE_DONE)
             return result;
     }
+    return BW_EXPLORE_DONE;
+}
+
+enum bw_explore_result bw_team_play(struct bw_team *team, uint32_t number, char *why)
+{
+    const struct bw_team_settings *s = team->settings;
+    unsigned budget[] = {(unsigned)s->faults, (unsigned)s->changes};
+    team->begun = 1;
+    team->playing = true;
+    enum bw_explore_result result = play_lines(team, s->prefixes[number - 1], budget, why);
+    team->playing = false;
     team->faults = budget[0];
     team->changes = budget[1];
     team->delays = team->delays_given;
-    return BW_EXPLORE_DONE;
+    return result;
 }
 
 const char *bw_team_begin(struct bw_team *team, const struct bw_team_settings *settings,

@@ -9,6 +9,7 @@
  *   covers pauses, partitions, loss and slow hosts, and every longer random timeout. Random draws
  *   yield their lower bound.
  * - A link holds at most `links` messages, in no order. A further message replaces the oldest one.
+ *   In a scripted beginning a link holds one message, so that every `links` has the same beginnings.
  * - Bounded delays: the natural next action is to deliver the oldest message in flight; without
  *   one, to make the first log durable; without one, the timeout with the earliest deadline. Each
  *   action that differs from it costs one delay, and so does the loss of a message. Faults and
@@ -121,6 +122,7 @@ struct bw_team {
     const struct bw_team_settings *settings;
     struct bw_actions actions; /* scratch, private to the process */
     uint32_t links;
+    bool playing;          /* a prefix, in which a link holds one message whatever `links` is */
     uint64_t delays_given; /* number of delays from the command line, or that of the target */
     size_t block;          /* bytes of one instance */
     struct bw_instance *instance[BW_TEAM_NODES];

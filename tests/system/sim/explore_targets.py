@@ -116,8 +116,9 @@ def main():
     cases = [(f"{n}_has_no_violation_at_depth_{d}", lambda n=n, d=d: check_target(program, n, d)) for n, d in depths.items()]
     cases += [(f"planted_{b}_is_found_and_replays", lambda b=b, more=more: check_planted(tree, program, b, *more))
               for b, *more in planted]
-    cases += [("guard_has_no_violation_with_two_messages_per_link",
-               lambda: check_target(program, "guard", 6 if long else 5, "--links", "2"))]
+    cases += [(f"{n}_has_no_violation_with_two_messages_per_link",
+               lambda n=n, d=d: check_target(program, n, d, "--links", "2"))
+              for n, d in (("guard", 6 if long else 5), ("raft", 7 if long else 4), ("raft-reconfigure", 9 if long else 4))]
     cases += [("number_of_states_is_independent_of_jobs", lambda: check_jobs(program)),
               ("each_target_keeps_its_trace", lambda: check_traces(tree)),
               ("invalid_commands_and_lack_of_memory_are_reported", lambda: check_errors(program)),
