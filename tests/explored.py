@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the planted bugs that `bellwether sim explore` finds within its default bounds.
 
-    explored.py BUILD [NAME...] [--seconds N] [--jobs N] [--delays N]
+    explored.py BUILD [NAME...] [--seconds N] [--jobs N] [--delays N] [--links N] [--depth N]
 
 A bug counts if its file is part of a target (TARGETS below). For each such bug the script links a copy of the program with
 the bug, as tests/mutants.py does, and explores these targets one after the other until one finds a violation. No target
@@ -14,7 +14,6 @@ import argparse
 import concurrent.futures
 import json
 import os
-import resource
 import subprocess
 import sys
 
@@ -34,6 +33,7 @@ TARGETS = {
     "guardian": ["src/core/guardian/"],
     "shards": ["src/core/shards/run_shards", "src/core/shards/assignment", "src/core/shards/shard_set"],
 }
+LINKED = ("guard", "raft", "raft-reconfigure", "session")  # targets with --links
 VERDICTS = ("found", "not found", "cut off")
 
 
@@ -41,20 +41,16 @@ def targets_of(sources):
     return [t for t, starts in TARGETS.items() if any(s.startswith(start) for s in sources for start in starts)]
 
 
-def limited(seconds):
-    """Each depth is explored by new processes, which inherit the limit. The kernel kills them without a report of a trap."""
-    return lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-
-
 def explore(program, target, options):
-    """Returns (verdict, text); the verdict is a key of VERDICTS."""
+    """Returns (verdict, text). Each depth is explored by new processes, which inherit the limit."""
     more = ["--delays", str(options.delays)] if options.delays else []
-    done = subprocess.run([program, "sim", "explore", target, "--jobs", "1", "--json", "--memory", "3G", *more], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limited(options.seconds), text=True, check=False)
-    try:
-        result = json.loads(done.stdout.splitlines()[0])
-    except (ValueError, IndexError):
-        raise mutants.Trouble(f"{target}: exit code {done.returncode}: {done.stdout[:200]}") from None
+    more += ["--links", str(options.links)] if options.links and target in LINKED else []
+    more += ["--depth", str(options.depth)] if options.depth else []
+    done = subprocess.run(["sh", "-c", f'ulimit -t {options.seconds}; exec "$@"', "sh", program, "sim", "explore", target, "--jobs", "1", "--json",
+                           "--memory", "3G", *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):  # 70: with this bug a scripted beginning is impossible
+        return "not found", f"{target}: exit code {done.returncode}: {done.stderr[:120].strip()}"
+    result = json.loads(done.stdout.splitlines()[0])
     if done.returncode == 1:
         return "found", f"{target}: {len(result['trace'])} actions, {result['cpu_seconds']:.1f} s: {result['violation']}"
     if not result["complete"]:
@@ -85,6 +81,8 @@ def main():
     parser.add_argument("--seconds", type=int, default=300, help="maximum CPU time of one depth (default: 300)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="explorations at the same time (default: one per core)")
     parser.add_argument("--delays", type=int, default=0, help="passed to sim explore (default: that of the target)")
+    parser.add_argument("--links", type=int, default=0, help="passed to sim explore for targets that have it (default: that of the target)")
+    parser.add_argument("--depth", type=int, default=0, help="passed to sim explore (default: that of the target)")
     options = parser.parse_args()
     uses, tree = mutants.find_uses(), mutants.Tree(options.build)
     unknown = set(options.names) - set(mutants.read_names())
