@@ -255,11 +255,14 @@ bw_time bw_raft_put_waits(const struct bw_raft *raft, bw_node but, struct bw_mes
 void bw_raft_take_waits(struct bw_raft *raft, const struct bw_raft_waits *waits);
 bool bw_raft_window_may_be_open(struct bw_raft *raft, bw_node node);
 void bw_raft_window_begin(struct bw_raft *raft);
-bw_time bw_raft_lost_at(const struct bw_raft *raft);
-void bw_raft_quorum_update(struct bw_raft *raft);
 void bw_raft_window_update(struct bw_raft *raft);
 void bw_raft_window_release(struct bw_raft *raft);
 void bw_raft_window_resume(struct bw_raft *raft);
+
+/* check_quorum.c */
+bw_time bw_raft_lost_at(const struct bw_raft *raft);
+void bw_raft_quorum_update(struct bw_raft *raft);
+bool bw_raft_check_quorum(struct bw_raft *raft);
 
 /* append.c */
 void bw_raft_on_append(struct bw_raft *raft, const struct bw_message *msg);

@@ -77,11 +77,8 @@ static void on_message(struct bw_raft *raft, const struct bw_message *msg)
 
 static void leader_timeout(struct bw_raft *raft)
 {
-    bw_raft_quorum_update(raft);
-    if (raft->check_quorum && raft->now >= bw_raft_lost_at(raft)) {
-        bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_UNREACHABLE);
+    if (!bw_raft_check_quorum(raft))
         return;
-    }
     bw_raft_transfer_timeout(raft);
     if (raft->now < raft->heartbeat_at)
         return;
