@@ -4,7 +4,7 @@
     serve_histories.py BELLWETHER CHECK_HISTORY [--long] [--seed N] [--seconds N] [--keep DIRECTORY]
 
 Clients ask random nodes to put, read, compare and put, delete, grant, renew and revoke. They record when they
-asked, what they were answered and when. Meanwhile nodes are killed and started, stopped and continued, and cut
+asked, what they were answered and when. Values have up to 400 KB. Meanwhile nodes are killed and started, stopped and continued, and cut
 off one way or both, in an order that follows from the seed. In the end everything is healed and read once more.
 check-history (tests/check_history.c) is the judge."""
 import json
@@ -27,11 +27,24 @@ from store_lib import TIMEOUT_S, Place, Skip
 
 import argparse
 import base64
+import zlib
 
 CLIENTS = 6
 KEYS = 3  # at one time; new ones start four times a second, so that each history stays short enough to be checked
 PATIENCE = 1.5  # of a client: then the outcome is unknown
+SIZES = (0,) * 24 + (2_000,) * 4 + (20_000,) * 3 + (400_000,)  # bytes that are added to the name of a value
 FAULTS = ("kill", "stop", "part", "one way", "leader killed", "leader stopped", "leader cut off", "leader deaf", "leader mute")
+
+
+def whole(name):
+    """The value with this name, as it is sent. The history has only names; sizes are mixed."""
+    return name + "." * SIZES[zlib.crc32(name.encode()) % len(SIZES)]
+
+
+def name_of(value):
+    name = value.rstrip(".")
+    assert whole(name) == value, f"the value {name} has {len(value)} bytes"
+    return name
 
 
 class Client(threading.Thread):
@@ -86,14 +99,14 @@ class Client(threading.Thread):
         answer = self.ask(op, "/v3/kv/range", {"key": b64(op["key"])}, changes=False)
         if answer is not None:
             kvs = answer.get("kvs", [])
-            op["result"] = base64.b64decode(kvs[0].get("value", "")).decode() if kvs else None
+            op["result"] = name_of(base64.b64decode(kvs[0].get("value", "")).decode()) if kvs else None
             op["version"] = int(kvs[0]["version"]) if kvs else 0
             self.told = {op["key"]: op["result"]}
         return op
 
     def put(self):
         op = {"op": "put", "key": self.key(), "value": self.value()}
-        body = {"key": b64(op["key"]), "value": b64(op["value"])}
+        body = {"key": b64(op["key"]), "value": b64(whole(op["value"]))}
         if self.lease and self.random.random() < 0.3:
             op["lease"] = self.lease
             body["lease"] = str(self.lease)
@@ -103,9 +116,9 @@ class Client(threading.Thread):
     def cas(self):
         key = self.key()
         op = {"op": "cas", "key": key, "expect": self.told.get(key), "value": self.value()}
-        compare = {"key": b64(key), "target": "VALUE", "value": b64(op["expect"])} if op["expect"] else {
+        compare = {"key": b64(key), "target": "VALUE", "value": b64(whole(op["expect"]))} if op["expect"] else {
             "key": b64(key), "target": "CREATE", "create_revision": "0"}
-        put = {"key": b64(key), "value": b64(op["value"])}
+        put = {"key": b64(key), "value": b64(whole(op["value"]))}
         answer = self.ask(op, "/v3/kv/txn", {"compare": [compare], "success": [{"request_put": put}]})
         if answer is not None:
             op["result"] = bool(answer.get("succeeded", False))

@@ -5,8 +5,10 @@ sources, compiled with other numbers.
     serve_upgrade.py BELLWETHER OLDER NEWER [NAME...]
 
 OLDER supports version 1 of the peer protocol, BELLWETHER all up to its newest, NEWER only 9."""
+import base64
 import glob
 import hashlib
+import itertools
 import os
 import re
 import sys
@@ -20,6 +22,7 @@ from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
 suite = Suite()
 OURS, OLDER, NEWER = (os.path.abspath(path) for path in (suite.bellwether, suite.witness, suite.conformance))
 DATA = 65
+SIZES = (10, 10, 1000, 60000)  # of values
 
 
 def contents(folder):
@@ -81,6 +84,52 @@ class Holder(threading.Thread):
         assert self.any("/v3/kv/range", {"key": b64("held")}).get("kvs"), "its key is gone"
 
 
+class Writer(threading.Thread):
+    """Writes one new key after the other, at any node that answers; keeps what was acknowledged."""
+
+    def __init__(self, number, ports):
+        super().__init__(daemon=True)
+        self.number, self.ports, self.over, self.acknowledged = number, ports, threading.Event(), {}
+        self.start()
+
+    def run(self):
+        link = Link(self.ports[0])
+        for i in itertools.count():
+            key = f"w{self.number}/{i}"
+            try:
+                status, answer = link.post("/v3/kv/put", {"key": b64(key), "value": b64("v" * SIZES[i % len(SIZES)])})
+            except OSError:
+                status = 0
+            if status == 200:
+                self.acknowledged[key] = answer["header"]["revision"]
+            else:
+                link.close()
+                link = Link(self.ports[i % len(self.ports)])
+            if self.over.wait(0.005):
+                return
+
+    def more(self):
+        """Waits for further acknowledged writes."""
+        enough = len(self.acknowledged) + 10
+
+        def written():
+            """acknowledged writes"""
+            return len(self.acknowledged) >= enough
+        wait_for(written, TIMEOUT_S, 0.02)
+
+    def end(self):
+        self.over.set()
+        self.join(TIMEOUT_S)
+        return self.acknowledged
+
+
+def written_at(cluster, name):
+    """The keys of the writers at this node, and their revisions."""
+    _, answer = cluster.post("/v3/kv/range", {"key": b64("w"), "range_end": b64("x"), "keys_only": True, "serializable": True},
+                             port=cluster.client[name])
+    return {base64.b64decode(kv["key"]).decode(): kv["mod_revision"] for kv in answer.get("kvs", [])}
+
+
 def restart(cluster, name, program):
     """Stops the node cleanly and starts it on the same directory with another program."""
     node = cluster.nodes[name]
@@ -117,6 +166,30 @@ def nodes_are_upgraded_one_after_the_other_and_no_lease_is_lost():
         # The older program does not know what all rely on now: it reports that and changes nothing.
         refused(cluster, "b", OLDER, f"rely on version {newest_version()}", "speaks 1")
         assert holder.any("/v3/kv/range", {"key": b64("held")}).get("kvs")
+
+
+@suite.test
+def nodes_go_back_to_the_older_version_under_load_and_lose_nothing():
+    with Place("upgrade") as place:
+        cluster = Cluster(place, OLDER, 3)
+        ports = [cluster.client[name] for name in "abc"]
+        holder, writers = Holder(ports), [Writer(i, ports[i:] + ports[:i]) for i in range(3)]
+        # As long as one member has never declared the newer version, the others can go back.
+        for name, program in (("a", OURS), ("b", OURS), ("a", OLDER), ("b", OLDER), ("b", OURS), ("a", OURS)):
+            level(cluster, 1)
+            for writer in writers:
+                writer.more()
+            restart(cluster, name, program).start()
+        restart(cluster, "c", OURS).start()
+        level(cluster, newest_version())
+        holder.end()
+        told = {key: revision for writer in writers for key, revision in writer.end().items()}
+        for name in "abc":
+            def complete(name=name):
+                """the node to have every acknowledged write"""
+                found = written_at(cluster, name)
+                return all(found.get(key) == revision for key, revision in told.items())
+            wait_for(complete, TIMEOUT_S, 0.1)
 
 
 @suite.test
