@@ -51,6 +51,30 @@ enum wal_ahead_state {
     WAL_AHEAD_TAKEN
 };
 
+/* Decides whether the writer stays on the core of the loop. That saves a wake-up of the other core
+ * while the machine is idle. On a busy core the writer waits for its turn, although another core may
+ * be free: then it may run anywhere for a while. */
+#define WAL_WAKE_SLOW (200 * BW_US)
+#define WAL_APART     (10 * BW_SEC)
+struct wal_wakes {
+    bw_time average; /* time from hand-over to the start of the writer, while on the loop's core */
+    bw_time apart_until;
+};
+
+static inline void wal_wakes_note(struct wal_wakes *wakes, bw_time delay, bw_time now)
+{
+    wakes->average += (delay - wakes->average) / 8;
+    if (wakes->average <= WAL_WAKE_SLOW)
+        return;
+    wakes->average = 0;
+    wakes->apart_until = now + WAL_APART;
+}
+
+static inline bool wal_wakes_together(const struct wal_wakes *wakes, bw_time now)
+{
+    return now >= wakes->apart_until;
+}
+
 struct bw_wal {
     struct bw_wal_options options;
     struct wal_segments segments;
@@ -78,6 +102,8 @@ struct bw_wal {
     struct wal_buffer writing; /* used == 0: the writer is idle */
     uint64_t durable;
     bool stop;
+    bw_time handed_at; /* when `writing` was handed over; 0: the writer's core was not chosen */
+    struct wal_wakes wakes;
     /* The segments in the directory, oldest first; the last one is being written. The writer adds a
      * segment once its first batch is durable, and removes the oldest. */
     struct wal_kept *kept;

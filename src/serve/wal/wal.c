@@ -3,6 +3,7 @@
 
 #include "core/base/bug.h"
 #include "core/base/error.h"
+#include "os/clock.h"
 #include "os/crash.h"
 #include "os/grow.h"
 #include "serve/wal/state.h"
@@ -126,9 +127,9 @@ void bw_wal_snapshot(struct bw_wal *wal, bw_index index, bw_term term)
 
 /* The scheduler may have moved the loop since the last batch, so the writer follows. This only
  * affects speed; failures are ignored. */
-static void place_writer(struct bw_wal *wal)
+static void place_writer(struct bw_wal *wal, bool together)
 {
-    int core = wal->place == BW_WAL_LOOP_CORE ? sched_getcpu() : -1;
+    int core = together ? sched_getcpu() : -1;
     cpu_set_t one;
     if (core == wal->writer_core)
         return;
@@ -180,11 +181,15 @@ static void hand_over(struct bw_wal *wal)
 {
     uv_mutex_lock(&wal->mutex);
     bool idle_writer = wal->writing.used == 0 && (wal->full || wal->collecting.used > 0);
-    if (idle_writer)
+    bw_time now = idle_writer ? bw_clock_boot() : 0;
+    bool together = wal->place == BW_WAL_LOOP_CORE && wal_wakes_together(&wal->wakes, now);
+    if (idle_writer) {
         make_batch(wal);
+        wal->handed_at = together ? now : 0;
+    }
     uv_mutex_unlock(&wal->mutex);
     if (idle_writer) {
-        place_writer(wal);
+        place_writer(wal, together);
         wal_signal(wal->wake[1]);
     }
 }

@@ -196,6 +196,14 @@ static void remove_unneeded(struct bw_wal *wal)
     uv_mutex_lock(&wal->mutex);
 }
 
+/* Call under the mutex. */
+static void note_wake(struct bw_wal *wal)
+{
+    bw_time now = bw_clock_boot();
+    if (wal->handed_at)
+        wal_wakes_note(&wal->wakes, now - wal->handed_at, now);
+}
+
 void wal_write_loop(void *argument)
 {
     struct bw_wal *wal = argument;
@@ -212,6 +220,7 @@ void wal_write_loop(void *argument)
             break;
         if (wal->writing.used == 0)
             continue;
+        note_wake(wal);
         uv_mutex_unlock(&wal->mutex);
         wal_write_one(wal);
         BW_CRASH("wal.batch.before-telling");

@@ -532,6 +532,23 @@ static void zeros_pay_for_small_batches_only(void **state)
     assert_false(wal_zeros_pay(WAL_HEAD + 100 * WAL_ZEROS_BATCH + 8, 100));
 }
 
+static void writer_leaves_the_loops_core_while_that_core_is_busy(void **state)
+{
+    (void)state;
+    struct wal_wakes wakes = {0};
+    bw_time now = BW_SEC;
+    for (unsigned i = 0; i < 100; i++)
+        wal_wakes_note(&wakes, WAL_WAKE_SLOW / 2, now);
+    assert_true(wal_wakes_together(&wakes, now));
+    wal_wakes_note(&wakes, 2 * WAL_WAKE_SLOW, now); /* one late start is not enough */
+    wal_wakes_note(&wakes, 0, now);
+    assert_true(wal_wakes_together(&wakes, now));
+    for (unsigned i = 0; i < 100; i++)
+        wal_wakes_note(&wakes, 2 * WAL_WAKE_SLOW, now);
+    assert_false(wal_wakes_together(&wakes, now + WAL_APART - 1));
+    assert_true(wal_wakes_together(&wakes, now + WAL_APART));
+}
+
 static void next_segment_is_only_reserved_after_large_batches(void **state)
 {
     (void)state;
@@ -571,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_write_torn_at_any_byte_loses_nothing),
         cmocka_unit_test(next_segment_is_filled_in_pieces_and_complete_when_this_one_is_half_full),
         cmocka_unit_test(next_segment_is_created_ahead_used_and_removed_with_the_log),
+        cmocka_unit_test(writer_leaves_the_loops_core_while_that_core_is_busy),
         cmocka_unit_test(zeros_pay_for_small_batches_only),
         cmocka_unit_test(next_segment_is_only_reserved_after_large_batches),
         cmocka_unit_test(a_flipped_bit_is_never_mistaken_for_a_torn_tail),
