@@ -124,6 +124,12 @@ void bw_watches_turn(struct bw_watches *w, uint32_t steps)
     w->steps = steps;
 }
 
+void bw_watches_spend(struct bw_watches *w, uint32_t steps)
+{
+    if (w->steps != UINT32_MAX)
+        w->steps -= steps < w->steps ? steps : w->steps;
+}
+
 uint32_t bw_watches_steps_left(const struct bw_watches *w)
 {
     return w->steps;

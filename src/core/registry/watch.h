@@ -42,6 +42,8 @@ void bw_watches_reset(struct bw_watches *watches, const struct bw_registry *regi
 /* Limits the work of one turn to `steps`. A step takes a watcher from the ready list, or examines
  * one event of the history. Without a call the work is unlimited. */
 void bw_watches_turn(struct bw_watches *watches, uint32_t steps);
+/* Counts work of the caller, such as a response, as `steps` of this turn. */
+void bw_watches_spend(struct bw_watches *watches, uint32_t steps);
 uint32_t bw_watches_steps_left(const struct bw_watches *watches);
 bool bw_watches_are_idle(const struct bw_watches *watches); /* no watcher is ready */
 /* Takes the next ready watcher from the list; 0: none, or the turn is over. The caller then calls

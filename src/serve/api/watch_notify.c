@@ -12,6 +12,8 @@
 #include <stdlib.h>
 
 #define TURN_STEPS 65536u /* a few milliseconds */
+/* A response costs as much time as this many steps: it is encoded and framed. */
+#define RESPONSE_STEPS 32u
 
 bw_ref bw_service_watch(struct bw_service *service, struct bw_watching *watching,
                         const struct bw_watcher_spec *spec)
@@ -88,6 +90,7 @@ static void notify_some(struct bw_service *service)
     while ((ref = bw_watches_ready(service->watches))) {
         struct bw_watching *watching = bw_watcher_owner(service->watches, ref);
         watching->notify(watching, ref);
+        bw_watches_spend(service->watches, RESPONSE_STEPS);
     }
     if (bw_watches_steps_left(service->watches) < TURN_STEPS / 2)
         continue_later(service);

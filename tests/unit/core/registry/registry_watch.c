@@ -177,6 +177,28 @@ static void a_turn_ends_after_its_steps(void **state)
     end(&t);
 }
 
+static void work_of_the_caller_counts_as_steps(void **state)
+{
+    (void)state;
+    struct watching t;
+    begin(&t);
+    bw_ref first = watch(&t, "a", 0), second = watch(&t, "b", 0);
+    bw_watches_spend(t.watches, 5);
+    assert_int_equal(bw_watches_steps_left(t.watches), UINT32_MAX); /* unlimited stays unlimited */
+    write_key(&t, "a");
+    write_key(&t, "b");
+    bw_watches_turn(t.watches, 10);
+    assert_int_equal(bw_watches_ready(t.watches), first);
+    bw_watches_spend(t.watches, 4);
+    assert_int_equal(bw_watches_steps_left(t.watches), 5);
+    bw_watches_spend(t.watches, 6);
+    assert_int_equal(bw_watches_steps_left(t.watches), 0);
+    assert_int_equal(bw_watches_ready(t.watches), 0);
+    bw_watches_turn(t.watches, 10);
+    assert_int_equal(bw_watches_ready(t.watches), second);
+    end(&t);
+}
+
 /* Two keys change in revision 3. A turn that ends there does not split them. */
 static void a_turn_does_not_split_a_revision(void **state)
 {
@@ -304,6 +326,7 @@ int main(void)
         cmocka_unit_test(filters_hide_puts_or_deletes),
         cmocka_unit_test(a_watcher_of_the_future_waits_for_its_revision),
         cmocka_unit_test(a_turn_ends_after_its_steps),
+        cmocka_unit_test(work_of_the_caller_counts_as_steps),
         cmocka_unit_test(a_turn_does_not_split_a_revision),
         cmocka_unit_test(a_turn_may_end_before_the_first_event),
         cmocka_unit_test(a_parked_watcher_is_not_ready_until_its_owner_asks),
