@@ -110,7 +110,7 @@ bool bw_auth_may(struct bw_call *call)
 static bool make_mac(struct bw_service *service, const struct bw_user *user, uint64_t ends_s,
                      char out[MAC_CHARS + 1])
 {
-    static const char label[] = "bellwether token 1";
+    static const char label[] = "bellwether token 1", digits[] = "0123456789abcdef";
     unsigned char key[BW_USER_SALT + BW_USER_HASH], mac[EVP_MAX_MD_SIZE];
     unsigned char text[sizeof label + 16 + BW_USER_NAME_MAX + 1] = {0};
     unsigned length = 0;
@@ -123,8 +123,11 @@ static bool make_mac(struct bw_service *service, const struct bw_user *user, uin
     if (!user->secret.ln || !HMAC(EVP_sha256(), key, sizeof key, text, sizeof text, mac, &length) ||
         length != MAC_BYTES)
         return false;
-    for (unsigned i = 0; i < MAC_BYTES; i++)
-        snprintf(out + 2 * (size_t)i, 3, "%02x", mac[i]);
+    for (unsigned i = 0; i < MAC_BYTES; i++) {
+        out[2 * i] = digits[mac[i] >> 4];
+        out[2 * i + 1] = digits[mac[i] & 15];
+    }
+    out[MAC_CHARS] = '\0';
     return true;
 }
 
