@@ -123,7 +123,7 @@ static bool make_mac(struct bw_service *service, const struct bw_user *user, uin
     if (!user->secret.ln || !HMAC(EVP_sha256(), key, sizeof key, text, sizeof text, mac, &length) ||
         length != MAC_BYTES)
         return false;
-    for (unsigned i = 0; i < MAC_BYTES; i++) {
+    for (size_t i = 0; i < MAC_BYTES; i++) {
         out[2 * i] = digits[mac[i] >> 4];
         out[2 * i + 1] = digits[mac[i] & 15];
     }

@@ -52,8 +52,8 @@ enum wal_ahead_state {
 };
 
 /* Decides whether the writer stays on the core of the loop. That saves a wake-up of the other core
- * while the machine is idle. On a busy core the writer waits for its turn, although another core may
- * be free: then it may run anywhere for a while. */
+ * while the machine is idle. On a busy core the writer waits for its turn, although another core
+ * may be free: then it may run anywhere for a while. */
 #define WAL_WAKE_SLOW (200 * BW_US)
 #define WAL_APART     (10 * BW_SEC)
 struct wal_wakes {
