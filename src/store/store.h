@@ -71,6 +71,9 @@ struct uv_loop_s;
 /* Callbacks of a store. All run from the loop; all but `reply` are optional. */
 struct bw_store_options {
     void *context;
+    /* The caller only reads (READ, WATCH, LIST, ELECTIONS). A store that is a file then needs no
+     * write permission. */
+    bool reads_only;
     void (*reply)(void *context, const struct bw_store_reply *reply);
     /* Something happened that the operator must know: an event name and a line. "split-seen": two
      * candidates led at the same time. "split-brain": the same, and this process must recover. */

@@ -242,6 +242,7 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct observe o;
     struct bw_parsed parsed;
+    o.options.look.reads_only = true;
     int code = bw_look_parse(command, argc, argv, &o.options.look, &parsed);
     if (code == BW_GO_ON)
         code = bw_client_open(&o.client, command, &o.options.look);

@@ -182,7 +182,7 @@ static int show_candidates(struct bw_client *client)
 static int look_once(const struct bw_cli_command *command, int argc, char **argv,
                      int (*show)(struct bw_client *client))
 {
-    struct bw_look look = {.all = show == show_status};
+    struct bw_look look = {.all = show == show_status, .reads_only = true};
     struct bw_parsed parsed;
     struct bw_client client;
     int code = bw_look_parse(command, argc, argv, &look, &parsed);

@@ -187,7 +187,8 @@ int bw_client_open(struct bw_client *client, const struct bw_cli_command *comman
     int code = start_loop(client);
     if (code != BW_GO_ON)
         return code;
-    struct bw_store_options options = {.context = client, .reply = on_reply};
+    struct bw_store_options options = {
+        .context = client, .reads_only = look->reads_only, .reply = on_reply};
     int error = client->ops->open(&client->store, look->store, &client->loop, &options, why);
     if (error == 0)
         return BW_GO_ON;

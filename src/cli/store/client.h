@@ -19,8 +19,9 @@ struct bw_look {
     const char *shown; /* the URL without its secret */
     bool json;
     bw_time timeout_ns;
-    bool all;     /* the election is optional: without it, the command shows all of them */
-    bool creates; /* creates a missing store; else a missing store is an error */
+    bool all;        /* the election is optional: without it, the command shows all of them */
+    bool reads_only; /* the command changes nothing, so it needs no write permission */
+    bool creates;    /* creates a missing store; else a missing store is an error */
 };
 
 /* Rows for a command's option table. The command's options begin with a struct bw_look. */

@@ -299,12 +299,37 @@ static int set_up(struct bw_sqlite_db *db, int *error, char *why)
     return result;
 }
 
+/* Like set_up, without changing anything. A database of an older schema must be opened by a writer
+ * first. SQLite cannot read the log of a database in a directory that is not writable, unless a
+ * writer has the database open. */
+static int check_readonly(struct bw_sqlite_db *db, int *error, char *why)
+{
+    struct identity id;
+    int result = read_identity(db, &id), kind = result & 0xff;
+    if (kind == SQLITE_CANTOPEN || kind == SQLITE_READONLY) {
+        *error = bw_store_explain(why, BW_EDENIED,
+                                  "cannot read %s without write permission: no candidate has it "
+                                  "open",
+                                  db->paths->shown);
+        return SQLITE_OK;
+    }
+    if (result == SQLITE_OK)
+        *error = check_identity(db, &id, why);
+    if (result == SQLITE_OK && !*error && is_old(&id))
+        *error = bw_store_explain(why, BW_EVERSION,
+                                  "cannot read %s without write permission: its schema is old; run "
+                                  "a candidate of this version first",
+                                  db->paths->shown);
+    return result;
+}
+
 int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why)
 {
     int error = 0;
     memset(db->sql, 0, sizeof db->sql);
-    int result = sqlite3_open_v2(db->paths->db, &db->handle,
-                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    bool readonly = db->paths->readonly;
+    int flags = readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    int result = sqlite3_open_v2(db->paths->db, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
     db->busy_until = bw_clock_boot() + OPEN_TIMEOUT_NS;
     if (result == SQLITE_OK) {
         sqlite3_extended_result_codes(db->handle, 1);
@@ -312,9 +337,9 @@ int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why)
         /* replaces SQLite's automatic checkpoint inside a commit */
         sqlite3_wal_hook(db->handle, on_commit, db);
         sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-        result = set_up(db, &error, why);
+        result = readonly ? check_readonly(db, &error, why) : set_up(db, &error, why);
     }
-    if (result == SQLITE_OK && !error && sqlite3_db_readonly(db->handle, "main") == 1)
+    if (result == SQLITE_OK && !error && !readonly && sqlite3_db_readonly(db->handle, "main") == 1)
         result = SQLITE_READONLY;
     if (result == SQLITE_OK && !error)
         result = sqlite3_exec(db->handle,

@@ -190,6 +190,15 @@ static int make_dir(struct bw_sqlite_paths *paths, char *why)
     return 0;
 }
 
+/* The same for a reader without write permission. The directory may be missing: nobody leads. */
+static int find_dir(struct bw_sqlite_paths *paths, char *why)
+{
+    snprintf(paths->dir, sizeof paths->dir, "%s.locks", paths->db);
+    if (access(paths->dir, R_OK | X_OK) != 0)
+        return refuse_errno(why, "cannot read", paths->dir);
+    return 0;
+}
+
 /* Returns whether the directory of the file exists. */
 static bool has_directory(const char *path)
 {
@@ -232,7 +241,8 @@ static void show(struct bw_sqlite_paths *paths)
         snprintf(paths->shown, sizeof paths->shown, "...%s", paths->db + length - (most - 3));
 }
 
-int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url, char *why)
+int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url,
+                         enum bw_sqlite_access wanted, char *why)
 {
     const char *path = bw_sqlite_path(url);
     struct stat db;
@@ -254,14 +264,16 @@ int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url, char *w
     int error = check_file(paths, why);
     if (error)
         return error;
-    if (access(paths->db, R_OK | W_OK) != 0)
-        return bw_store_explain(why, BW_EDENIED, "cannot write %s: %s", paths->shown,
-                                strerror(errno));
+    bool writable = access(paths->db, R_OK | W_OK) == 0;
+    paths->readonly = !writable && wanted == BW_SQLITE_READS;
+    if (paths->readonly ? access(paths->db, R_OK) != 0 : !writable)
+        return bw_store_explain(why, BW_EDENIED, "cannot %s %s: %s",
+                                paths->readonly ? "read" : "write", paths->shown, strerror(errno));
     paths->dev = db.st_dev;
     paths->ino = db.st_ino;
     paths->uid = db.st_uid;
     paths->gid = db.st_gid;
-    return make_dir(paths, why);
+    return paths->readonly ? find_dir(paths, why) : make_dir(paths, why);
 }
 
 int bw_sqlite_paths_check(const struct bw_sqlite_paths *paths, char *why)

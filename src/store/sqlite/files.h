@@ -19,6 +19,9 @@
 #define BW_SQLITE_PATH_MAX (PATH_MAX + 8 + 1 + 256) /* longest path of a side file */
 #define BW_SQLITE_FILE_MAX 255u                     /* NAME_MAX of every local file system */
 
+/* READS: without write permission, the files are opened for reading only (paths.readonly). */
+enum bw_sqlite_access { BW_SQLITE_WRITES, BW_SQLITE_READS };
+
 struct bw_sqlite_paths {
     char db[PATH_MAX];
     char dir[PATH_MAX + 8]; /* PATH.locks */
@@ -28,6 +31,7 @@ struct bw_sqlite_paths {
     gid_t gid;
     dev_t dev;
     ino_t ino;
+    bool readonly; /* no write permission; only reads are carried out */
 };
 
 /* Returns the path in a URL, without "sqlite:" and without the "//" of an empty host. */
@@ -35,7 +39,8 @@ const char *bw_sqlite_path(const char *url);
 
 /* Finds or creates the database file (empty; SQLite fills it) and the directory of side files.
  * Rejects file systems on which the store is not safe. */
-int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url, char *why);
+int bw_sqlite_paths_open(struct bw_sqlite_paths *paths, const char *url,
+                         enum bw_sqlite_access wanted, char *why);
 
 /* Returns 0 if the file at the path is still the opened database; otherwise an error and a line. */
 int bw_sqlite_paths_check(const struct bw_sqlite_paths *paths, char *why);

@@ -436,7 +436,8 @@ static int sqlite_open(struct bw_store **out, const char *url, struct uv_loop_s 
                        const struct bw_store_options *options, char *why)
 {
     struct bw_sqlite *self = new_self(loop, options);
-    int error = self ? bw_sqlite_worker_open(&self->worker, url, why) : BW_ENOMEM;
+    enum bw_sqlite_access wanted = options->reads_only ? BW_SQLITE_READS : BW_SQLITE_WRITES;
+    int error = self ? bw_sqlite_worker_open(&self->worker, url, wanted, why) : BW_ENOMEM;
     if (!self || error) {
         if (self)
             free_self(self);

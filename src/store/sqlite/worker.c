@@ -21,7 +21,9 @@ static int open_wakeup(struct bw_sqlite_worker *worker)
 {
     if (worker->wakeup_fd >= 0)
         close(worker->wakeup_fd);
-    worker->wakeup_fd = bw_sqlite_side_open(&worker->paths, BW_SQLITE_WAKEUP);
+    worker->wakeup_fd = worker->paths.readonly
+                            ? bw_sqlite_side_open_readonly(&worker->paths, BW_SQLITE_WAKEUP)
+                            : bw_sqlite_side_open(&worker->paths, BW_SQLITE_WAKEUP);
     return worker->wakeup_fd < 0 ? BW_EIO : 0;
 }
 
@@ -48,13 +50,14 @@ static int open_side_files(struct bw_sqlite_worker *worker, char *why)
     return 0;
 }
 
-int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url, char *why)
+int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url,
+                          enum bw_sqlite_access wanted, char *why)
 {
     uint64_t seed = 0;
     memset(worker, 0, sizeof *worker);
     worker->wakeup_fd = worker->alive_fd = -1;
     bw_sqlite_claims_init(&worker->claims);
-    int error = bw_sqlite_paths_open(&worker->paths, url, why);
+    int error = bw_sqlite_paths_open(&worker->paths, url, wanted, why);
     if (error)
         return error;
     bw_sqlite_place_read(&worker->place);
@@ -120,7 +123,8 @@ static int ensure_open(struct bw_sqlite_worker *worker, char *why)
     if (access(path, F_OK) != 0) /* never create it again silently */
         return bw_store_explain(why, BW_EIO, "cannot find the database %s: %s", worker->paths.shown,
                                 strerror(errno));
-    int error = bw_sqlite_paths_open(&now, path, why);
+    enum bw_sqlite_access wanted = worker->paths.readonly ? BW_SQLITE_READS : BW_SQLITE_WRITES;
+    int error = bw_sqlite_paths_open(&now, path, wanted, why);
     if (error)
         return error;
     if (now.ino != worker->paths.ino && worker->alive_fd >= 0) {
@@ -134,10 +138,12 @@ static int ensure_open(struct bw_sqlite_worker *worker, char *why)
 
 static void fail(struct bw_sqlite_task *task, enum bw_outcome outcome, int error, const char *why)
 {
-    if (!task->reply)
-        task->reply = malloc(sizeof *task->reply);
-    else
+    if (task->reply) {
         free((void *)task->reply->candidates);
+        free((void *)task->reply->elections);
+    } else {
+        task->reply = malloc(sizeof *task->reply);
+    }
     if (!task->reply)
         return;
     memset(task->reply, 0, sizeof *task->reply);

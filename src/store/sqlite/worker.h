@@ -108,7 +108,8 @@ struct bw_sqlite_worker {
     bw_time others_until; /* leave the database to others until then, unless something is urgent */
 };
 
-int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url, char *why);
+int bw_sqlite_worker_open(struct bw_sqlite_worker *worker, const char *url,
+                          enum bw_sqlite_access wanted, char *why);
 void bw_sqlite_worker_close(struct bw_sqlite_worker *worker);
 void bw_sqlite_work(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job);
 

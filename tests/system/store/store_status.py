@@ -4,6 +4,7 @@
     store_status.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from postgres_lib import Postgres  # noqa: E402
 from serve_lib import Cluster  # noqa: E402
-from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
 
 suite = Suite()
 
@@ -82,6 +83,41 @@ def status_of_serve_lists_elections_and_reports_a_lost_quorum():
                 # the timeout is longer than the test's own, so an answer means that the command did not wait for it
                 code, out, errors = command(*words, "--store", url, "--timeout", "1h")
                 assert code == 69 and "no quorum: " + count in errors, (words, code, out, errors)
+
+
+@suite.test
+def status_and_observe_need_no_write_permission_on_sqlite():
+    if os.geteuid() != 0:
+        raise Skip("needs root to become another user")
+    with Place("status") as place:
+        path = os.path.join(place.dir, "e.db")
+        program, modules = os.path.join(place.dir, "bellwether"), os.path.dirname(os.path.abspath(suite.bellwether)) + "/src/store"
+        shutil.copy2(suite.bellwether, program)  # the other user may not be able to reach the build directory
+        reader = {"user": "nobody", "group": "nogroup", "extra_groups": [], "cwd": "/", "env": {"BELLWETHER_MODULES": modules}}
+
+        def read(*words):
+            return subprocess.run([program, *words, "--store", "sqlite:" + path], capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
+                                  **reader)
+        before = os.umask(0o022)  # readable for all, writable for the owner
+        try:
+            with suite.room("sqlite:" + path, ttl="10s", kill_after="200ms", retry="100ms") as room:
+                os.chmod(room.dir, 0o755)
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+                room.candidate("one")
+                room.started(1)
+                done = read("status")
+                assert done.returncode == 0 and "one" in done.stdout, done
+                done = read("status", "--election", room.election)
+                assert done.returncode == 0 and "candidates  1: one*" in done.stdout, done
+                done = read("resign", "--election", room.election)
+                assert done.returncode in (64, 69) and "cannot write" in done.stderr, done
+                watcher = subprocess.Popen([program, "observe", "--once", "--json", "--election", room.election, "--store", "sqlite:" + path],
+                                           stdout=subprocess.PIPE, text=True, **reader)
+                assert json.loads(watcher.stdout.readline())["event"] == "found"
+                assert command("resign", "--store", "sqlite:" + path, "--election", room.election)[0] == 0
+                assert watcher.wait(TIMEOUT_S) == 0 and json.loads(watcher.stdout.readline())["event"] in ("note", "lost")
+        finally:
+            os.umask(before)
 
 
 @suite.test
