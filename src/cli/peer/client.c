@@ -341,6 +341,27 @@ static int add_part(struct bw_peer_answer *out, const struct bw_peer_view *view)
     return 0;
 }
 
+/* A peer that listens on all addresses (0.0.0.0) does not know its own one. It answered at the
+ * address that we asked, so we show and use that. */
+static void fill_own_address(struct bw_peer_answer *out)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&out->at;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&out->at;
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct bw_peer_address *own = &out->seen[i].row.address;
+        if (out->seen[i].row.id != out->from || own->family != 0)
+            continue;
+        if (out->at.ss_family == AF_INET) {
+            *own = (struct bw_peer_address){.family = 4, .port = ntohs(four->sin_port)};
+            memcpy(own->bytes, &four->sin_addr, sizeof four->sin_addr);
+        } else if (out->at.ss_family == AF_INET6) {
+            *own = (struct bw_peer_address){
+                .family = 6, .port = ntohs(six->sin6_port), .scope = six->sin6_scope_id};
+            memcpy(own->bytes, &six->sin6_addr, sizeof six->sin6_addr);
+        }
+    }
+}
+
 int bw_peer_client_members(struct bw_peer_client *c, struct bw_peer_answer *out)
 {
     uint32_t i = 0;
@@ -357,6 +378,8 @@ int bw_peer_client_members(struct bw_peer_client *c, struct bw_peer_answer *out)
         error = bw_peer_client_ask(c, &q[i], 1, true) ? add_part(out, view) : BW_ETIMEDOUT;
     }
     free(q);
+    if (!error)
+        fill_own_address(out);
     if (!error)
         return 0;
     free(out->seen);

@@ -227,6 +227,15 @@ def members_and_status_show_the_view_of_each_peer(programs):
 
 
 @test
+def peer_that_listens_on_all_addresses_shows_the_one_that_was_asked(programs):
+    with PeerRoom(*programs, size=1, more=["--insecure"]) as room:
+        room.candidate("1", options=["--listen", f"0.0.0.0:{room.ports['1']}"])  # the last --listen counts
+        room.leader(1, HANG_S)
+        assert [m["address"] for m in room.json("members")["members"]] == [room.address("1")]
+        assert [p["answered"] for p in room.json("status")["peers"]] == [True]
+
+
+@test
 def restarted_peers_continue_with_a_newer_token(programs):
     with PeerRoom(*programs) as room:
         peers = room.start()
