@@ -9,7 +9,8 @@
  *   covers pauses, partitions, loss and slow hosts, and every longer random timeout. Random draws
  *   yield their lower bound.
  * - A link holds at most `links` messages, in no order. A further message replaces the oldest one.
- *   In a scripted beginning a link holds one message, so that every `links` has the same beginnings.
+ *   In a scripted beginning a link holds one message, so that every `links` has the same
+ *   beginnings.
  * - Bounded delays: the natural next action is to deliver the oldest message in flight; without
  *   one, to make the first log durable; without one, the timeout with the earliest deadline. Each
  *   action that differs from it costs one delay, and so does the loss of a message. Faults and
