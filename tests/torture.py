@@ -177,9 +177,9 @@ class Campaign:
                 self.unreached += 1
             if problems:
                 self.failed += 1
-                self.tell(fail, problems, story, state)
+                self.report(fail, problems, story, state)
 
-    def tell(self, fail, problems, story, state):
+    def report(self, fail, problems, story, state):
         print(f"# {self.subject.name} --fail {fail}: {'; '.join(problems)}")
         if state and state.failed:
             print(f"#   failed: {state.name} with {os.strerror(state.error)} in process {state.pid}")

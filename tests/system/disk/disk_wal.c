@@ -57,7 +57,7 @@ static struct {
     uint32_t records;
     struct content newest; /* with all records */
     uint64_t commit;       /* the last one asked for */
-    uint64_t told;         /* the last one reported */
+    uint64_t reported;     /* the last one reported */
     bw_index kept;         /* entries up to here are never truncated: a majority has them */
     bw_index saved;        /* snapshot of the newest file */
     bw_term saved_term;
@@ -112,9 +112,9 @@ static void on_durable(void *context, uint64_t commit)
 {
     uint32_t done = 0;
     (void)context;
-    if (commit < w.told)
-        plan_violation("commit %" PRIu64 " is reported after %" PRIu64, commit, w.told);
-    w.told = commit;
+    if (commit < w.reported)
+        plan_violation("commit %" PRIu64 " is reported after %" PRIu64, commit, w.reported);
+    w.reported = commit;
     while (done < w.records && w.record[done].commit <= commit)
         apply(&w.durable, &w.record[done++]);
     w.records -= done;
@@ -249,7 +249,7 @@ static int open_log(void)
     memset(&w.found, 0, sizeof w.found);
     w.found.last = w.saved;
     w.diverged = w.recorded = w.refused = false;
-    w.commit = w.told = 0;
+    w.commit = w.reported = 0;
     w.why[0] = '\0';
     int error = bw_wal_open(&w.wal, &options, w.why);
     return !error && w.refused ? BW_EDAMAGED : error; /* as src/serve/replica/replica.c does */
@@ -351,7 +351,7 @@ static void turn(void)
 
 static void wait_until_durable(void)
 {
-    for (turn(); w.told < w.commit; turn())
+    for (turn(); w.reported < w.commit; turn())
         if (!schedule_wait(uv_backend_fd(w.loop)))
             plan_violation("commit %" PRIu64 " is never reported", w.commit);
 }
@@ -536,8 +536,8 @@ static void reopen(void)
     start(least);
 }
 
-/* Removes one of the files of the closed log, but not the last segment: nobody can tell that it
- * existed. Returns false if there is no other. */
+/* Removes one of the files of the closed log, but not the last segment: no reader can detect that
+ * it existed. Returns false if there is no other. */
 static bool lose_file(uint64_t draw)
 {
     char path[512], last[64] = "", chosen[64] = "";

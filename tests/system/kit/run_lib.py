@@ -218,10 +218,10 @@ class Room:
         """The candidate that runs command number `count`, the last one so far. Its own log may lag behind the witness log."""
         self.started(count, seconds)
 
-        def told():
+        def reported():
             """the candidates to log what they started"""
             return sum(len(c.events("started")) for c in self.candidates) >= count
-        wait_for(told, seconds)
+        wait_for(reported, seconds)
         return max((c for c in self.candidates if c.events("started")), key=lambda c: c.events("started")[-1]["time"])
 
     def judge(self):

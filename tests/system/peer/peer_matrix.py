@@ -140,13 +140,13 @@ class Peers:
                 lines = file.readlines()
         except OSError:
             return []
-        told = []
+        reported = []
         for line in lines:
             try:
-                told.append(json.loads(line).get("event"))
+                reported.append(json.loads(line).get("event"))
             except ValueError:
                 pass
-        return told
+        return reported
 
     def splits(self, number):
         """The value of this peer's metric."""
@@ -163,10 +163,10 @@ class Peers:
 
     def await_reports(self):
         """Waits until every peer has logged and counted the split; one of the two leaders starts the recovery."""
-        def told():
+        def reported():
             return all({"split-brain", "split-seen"} & set(self.events(n)) and self.splits(n) > 0 for n in self.process)
-        told.__doc__ = f"every peer to report the split; now {({n: self.events(n)[-6:] for n in self.process})}"
-        wait_for(told, TIMEOUT_S, 0.1)
+        reported.__doc__ = f"every peer to report the split; now {({n: self.events(n)[-6:] for n in self.process})}"
+        wait_for(reported, TIMEOUT_S, 0.1)
         assert any("split-brain" in self.events(n) for n in self.process), "nobody takes the recovery on"
 
     # ---- log of the witness ----
@@ -231,9 +231,9 @@ class Prediction:
             words.append("--quorum")
         if first and algorithm not in RANKED:  # the first leader is random; what follows is not
             script = f"at 1s transfer {first}\n" + script
-        told = self.run(words, script)
-        self.two = told["max_leaders_at_once"] > 1 and not guarded
-        self.leaders = self.leaders_of(told)
+        reported = self.run(words, script)
+        self.two = reported["max_leaders_at_once"] > 1 and not guarded
+        self.leaders = self.leaders_of(reported)
         if resigns:
             # A leader that could not renew releases its leadership when the network is back; the nodes of the simulator do that
             # only on command.
@@ -251,8 +251,8 @@ class Prediction:
         return json.loads(done.stdout)
 
     @staticmethod
-    def leaders_of(told):
-        return {int(node) for node in told["runs_by_leader"] if int(node) > 0}
+    def leaders_of(reported):
+        return {int(node) for node in reported["runs_by_leader"] if int(node) > 0}
 
 
 # ---- faults: each gets the peers and a function that asks the simulator; it leaves a healed network ----

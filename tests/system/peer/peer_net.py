@@ -116,13 +116,13 @@ def key_rotation_of_running_peers_causes_no_election(programs):
         assert [(p["leader"], p["term"]) for p in before] == [(p["leader"], p["term"]) for p in after], (before, after)
         assert len(room.starts()) == 1
         # Frames of a peer that has only the old key are dropped and counted.
-        stranger_file = os.path.join(room.dir, "keys4")
-        put(stranger_file, old)
+        outsider_file = os.path.join(room.dir, "keys4")
+        put(outsider_file, old)
         count = metric(room, leader.name, 'reason="unknown_key"')
         room.add("4")
-        room.keys = ("--key-file", stranger_file)
-        stranger = room.candidate("4", options=["--wait", "2s"])
-        assert stranger.wait(HANG_S) == 69, stranger.text()
+        room.keys = ("--key-file", outsider_file)
+        outsider = room.candidate("4", options=["--wait", "2s"])
+        assert outsider.wait(HANG_S) == 69, outsider.text()
         room.keys = ("--key-file", file["1"])
         assert [m["id"] for m in room.json("members", at=["1"])["members"]] == [1, 2, 3]
         assert metric(room, leader.name, 'reason="unknown_key"') > count
@@ -189,10 +189,10 @@ def peers_with_certificates_elect_and_a_foreign_certificate_is_refused(programs)
         # It has a key, so its datagrams are accepted; its connection to the leader is refused and logged.
         room.add("4")
         use_certificate(room, "4", foreign, 1)
-        stranger = room.candidate("4", options=tls_words(room, "4", ours) + ["--leave"])
+        outsider = room.candidate("4", options=tls_words(room, "4", ours) + ["--leave"])
         line = leader.said("tls", HANG_S)["message"]
         assert "refused a peer's connection" in line and "certificate is refused" in line, line
-        assert end(room, stranger) == 128 + signal.SIGTERM
+        assert end(room, outsider) == 128 + signal.SIGTERM
 
         def alone():
             """the foreign peer to disappear"""

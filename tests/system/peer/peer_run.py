@@ -285,13 +285,13 @@ def peer_with_another_key_is_ignored(programs):
         room.agreed()
         room.ports["4"], = free_ports()
         room.expect, room.keys = 0, ("--key-file", files[1])
-        stranger = room.candidate("4", options=["--wait", "3s"])
+        outsider = room.candidate("4", options=["--wait", "3s"])
         for keys in (("--key-file", files[1]), ()):
             code, _, errors = room.ask("members", "--timeout", "500ms", keys=keys, at=["1", "2", "3"])
             assert code == 69 and "no peer responds" in errors, (code, errors)
         code, _, errors = room.ask("resign", "--timeout", "500ms", keys=(), at=["1", "2", "3"])
         assert code == 69, errors
-        assert stranger.wait(HANG_S) == 69
+        assert outsider.wait(HANG_S) == 69
         room.keys = ("--key-file", files[0])
         assert [m["id"] for m in room.json("members", at=["1"])["members"]] == [1, 2, 3]
         assert len(room.starts()) == 1 and leader.process.poll() is None

@@ -203,10 +203,10 @@ def refused(room, peers, name):
     assert f"--shards {SHARDS}," in mismatched.events("fatal-error")[-1]["message"]
     assert len(mismatched.events("shard-start")) == starts, mismatched.text()
 
-    def told():
+    def reported():
         """a peer to report different settings"""
         return [event["message"] for peer in peers for event in peer.events("settings-differ") if f"peer {name} runs with" in event["message"]]
-    assert all(f"--shards {SHARDS + 1}," in line for line in wait_for(told, SHARDS_TIMEOUT_S, 0.05)), told()
+    assert all(f"--shards {SHARDS + 1}," in line for line in wait_for(reported, SHARDS_TIMEOUT_S, 0.05)), reported()
 
 
 @test

@@ -378,15 +378,15 @@ def fence_agent_receives_key_value_lines_on_standard_input(room):
     leave_unconfirmed_work_on_another_host(room)
     tools = os.path.join(room.dir, "bin")
     os.mkdir(tools)
-    told = os.path.join(room.dir, "told")
-    install_script(os.path.join(tools, "fence_stub"), f"cat > {told}\n")
+    reported = os.path.join(room.dir, "told")
+    install_script(os.path.join(tools, "fence_stub"), f"cat > {reported}\n")
     more = os.path.join(room.dir, "more")
     with open(more, "w", encoding="utf-8") as file:
         file.write("login=root\npassword=geheim\n")
     a = room.candidate("a", options=["--fence-agent", "stub", "--fence-file", more],
                        env={"PATH": tools + ":" + os.environ["PATH"]})
     room.started(2)
-    with open(told, encoding="utf-8") as file:
+    with open(reported, encoding="utf-8") as file:
         lines = file.read().split()
     assert {"action=off", "plug=far", "port=far", "login=root", "password=geheim"} <= set(lines), lines
     with open(a.errors, encoding="utf-8") as file:

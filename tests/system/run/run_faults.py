@@ -67,7 +67,7 @@ def sigkill_of_the_supervisor_leaves_no_orphan(room):
     a, b = two(room, "double-fork", "ignore-term")
     wait_for(lambda: [x for x in room.lines() if x[0] == "daemon"])
     a.signal(signal.SIGKILL)
-    room.started(2)  # by the guardian's word, because the TTL is longer
+    room.started(2)  # the guardian released: the TTL is longer than this test
     assert b.leads() and a.said("guardian-released")["token"] == 1
     assert not b.events("predecessor-dead"), "the guardian's release was not believed"
 
@@ -106,12 +106,12 @@ def stop_signal(number):
         a.signal(number)
         line = room.started(2)
         assert a.wait() == 128 + number
-        told = [x for x in room.lines() if x[0] == "signal"]
-        assert told and told[0][1] == str(int(number)), f"the work was not told: {told}"
+        reported = [x for x in room.lines() if x[0] == "signal"]
+        assert reported and reported[0][1] == str(int(number)), f"the work was not told: {reported}"
         ends = [x for x in room.lines() if x[0] == "end"]
         assert ends and int(ends[0][3]) < int(line[3]), "released before the work's end"
         assert not lives(work)
-        assert len(told) == 1, f"told more than once: {told}"
+        assert len(reported) == 1, f"told more than once: {reported}"
     return run
 
 
@@ -700,7 +700,7 @@ def sidelined_signals_stay_ignored_under_nohup(room):
     assert process.wait(HANG_S) == 0, "HUP ended it although it was ignored at start"
 
 
-def tell(room):
+def describe(room):
     """Prints the logs of the witness and the candidates, to explain a failure."""
     lines = [" ".join(x) for x in room.lines()[-20:]]
     for c in room.candidates:
@@ -723,7 +723,7 @@ def run_one(programs, name, function, kind):
             reason = str(why)
             return lambda tap: tap.skip(name, reason)
         except (AssertionError, subprocess.TimeoutExpired, OSError, IndexError):
-            details = traceback.format_exc() + tell(room)
+            details = traceback.format_exc() + describe(room)
             return lambda tap: tap.result(False, name, details)
 
 

@@ -280,8 +280,8 @@ def free_shards_are_taken_and_not_moved_without_a_candidate_list(room):
     done = subprocess.run([room.bellwether, "status", "--store", "kubernetes://" + room.db, "--election", ELECTION, "--json"],
                           capture_output=True, text=True, timeout=60, check=False,
                           env=dict(os.environ, BELLWETHER_MODULES=room.modules))
-    told = json.loads(done.stdout)
-    assert done.returncode == 0 and told["led"] == len(told["shards"]) == SHARDS and told["candidates"] is None, done
+    reported = json.loads(done.stdout)
+    assert done.returncode == 0 and reported["led"] == len(reported["shards"]) == SHARDS and reported["candidates"] is None, done
     before = room.owners()
     room.launcher("d", unlisted=True).said("shards", SHARDS_TIMEOUT_S)
     launchers[0].signal(signal.SIGKILL)
@@ -301,8 +301,8 @@ def an_interrupt_reaches_every_work_once(room):
     launcher.signal(signal.SIGINT)
     assert launcher.wait(SHARDS_TIMEOUT_S) == 128 + signal.SIGINT
     for shard in room.shards:
-        told = [line for line in shard.lines() if line[0] == "signal"]
-        assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
+        reported = [line for line in shard.lines() if line[0] == "signal"]
+        assert [line[1] for line in reported] == [str(int(signal.SIGINT))], reported
 
 
 @test
@@ -323,8 +323,8 @@ def ctrl_c_on_a_terminal_reaches_every_work_once(room):
             os.waitpid(pid, 0)
         os.close(terminal)
     for shard in room.shards:
-        told = [line for line in shard.lines() if line[0] == "signal"]
-        assert [line[1] for line in told] == [str(int(signal.SIGINT))], told
+        reported = [line for line in shard.lines() if line[0] == "signal"]
+        assert [line[1] for line in reported] == [str(int(signal.SIGINT))], reported
         assert not shard.runs()
 
 

@@ -50,7 +50,7 @@ static int outer_pid(void)
     return atoi(number);
 }
 
-static void tell(const char *what, const char *which)
+static void record(const char *what, const char *which)
 {
     char line[160];
     int length = snprintf(line, sizeof line, "%s %s %d %lld\n", what, which, outer_pid(), now_ns());
@@ -69,7 +69,7 @@ static void tell_signal(void)
     int number = got_signal;
     got_signal = 0;
     snprintf(which, sizeof which, "%d", number);
-    tell("signal", which);
+    record("signal", which);
 }
 
 static void wait_ms(long ms)
@@ -110,7 +110,7 @@ static void leave_chain(const char *dir)
     if (fork() != 0)
         return;
     signal(SIGTERM, SIG_IGN);
-    tell("daemon", token);
+    record("daemon", token);
     do
         wait_ms(2 + getpid() % 3);
     while (access(dir, F_OK) == 0 && fork() == 0);
@@ -132,7 +132,7 @@ static void leave_behind(const struct mode *mode)
         signal(SIGTERM, SIG_IGN);
     else
         signal(SIGTERM, SIG_DFL);
-    tell("daemon", token);
+    record("daemon", token);
     if (mode->wipe) {
         char *const arguments[] = {"sleep", "1000", NULL};
         char *const nothing[] = {NULL};
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
         return 74;
     bool alone = flock(lock_fd, LOCK_EX | LOCK_NB) == 0;
     if (!alone)
-        tell("overlap", token);
+        record("overlap", token);
     if (!alone && !mode.stay)
         return 98;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         sigaction(numbers[i], &action, NULL);
     }
     if (alone)
-        tell("start", token);
+        record("start", token);
     if (mode.double_fork || mode.setsid)
         leave_behind(&mode);
     if (mode.chain)
@@ -187,6 +187,6 @@ int main(int argc, char **argv)
         if (stop || (end >= 0 && now_ns() >= end))
             break;
     }
-    tell("end", token);
+    record("end", token);
     return mode.code;
 }

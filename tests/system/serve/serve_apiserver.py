@@ -361,11 +361,11 @@ class World:
         wait_for(expired, TIMEOUT_S, 0.1)
         last = int(self.writers[0].insist("/v3/kv/range", {"key": b64("x")})["header"]["revision"])
 
-        def told():
+        def reported():
             """every watch to be told of all revisions"""
             self.check()
             return all(watcher.position >= last for watcher in self.watchers)
-        wait_for(told, TIMEOUT_S, 0.05)
+        wait_for(reported, TIMEOUT_S, 0.05)
         self.watched.set()
         return last
 

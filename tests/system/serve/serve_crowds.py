@@ -203,7 +203,7 @@ def idle_connections_and_watchers_do_not_disturb_other_clients():
         nodes.post("/v3/kv/put", {"key": b64("crowd"), "value": ""})
         for wire, stream in zip(watchers, streams):
             assert wire.message(stream)
-        told = time.monotonic() - begun
+        reported = time.monotonic() - begun
         for wire in idle:  # each is still connected and answers
             wire.socket.sendall(frame(6, 0, 0, b"12345678"))
         for wire in idle:
@@ -212,7 +212,7 @@ def idle_connections_and_watchers_do_not_disturb_other_clients():
                 kind = wire.read_frame()[:2]
         grown = metric(nodes, "process_resident_memory_bytes") - before
         print(f"# {CONNECTIONS} idle connections and {WATCHERS} watchers: {grown / (CONNECTIONS + WATCHERS):.0f} bytes resident "
-              f"each; all watchers told within {told * 1000:.0f} ms", flush=True)
+              f"each; all watchers told within {reported * 1000:.0f} ms", flush=True)
         for wire in idle + watchers:
             wire.close()
 

@@ -412,13 +412,13 @@ def directory_restored_from_before_an_election_is_refused_by_any_leader():
 
 
 def wait_for_incarnation(nodes, which, life):
-    def told():
+    def reported():
         """the log to record how often the node started"""
         try:
             return f"\nbellwether_incarnation {life}\n".encode() in nodes.ask("GET", "/metrics", port=nodes.ports[which])[1]
         except OSError:
             return False
-    wait_for(told, TIMEOUT_S, 0.02)
+    wait_for(reported, TIMEOUT_S, 0.02)
 
 
 def has_all(nodes, *which):
@@ -692,17 +692,17 @@ def suspended_leader_does_nothing_before_a_quorum_confirms_it():
             time.sleep(4)  # longer than lease 8 would last without renewal
         finally:
             asleep.resume()
-        told = {name: answer_of(link) for name, link in links.items()}
+        reported = {name: answer_of(link) for name, link in links.items()}
         assert renewer.end() == 0
-        status, answer = told["read"]
-        assert status != 200 or answer["kvs"][0]["value"] == b64("new"), f"an old value: {told}"
-        status, answer = told["renewal"]
-        assert status != 200 or int(answer["result"].get("TTL", 0)) == 0, f"a revoked lease was renewed: {told}"
-        status, answer = told["left"]
-        assert status != 200 or int(answer.get("TTL", 0)) <= 0, f"a revoked lease is said to last: {told}"
-        status, answer = told["grant"]
-        assert status != 200 or not answer.get("succeeded"), f"granted twice: {told}"
-        assert told["revoke"][0] != 200, f"revoked twice: {told}"
+        status, answer = reported["read"]
+        assert status != 200 or answer["kvs"][0]["value"] == b64("new"), f"an old value: {reported}"
+        status, answer = reported["renewal"]
+        assert status != 200 or int(answer["result"].get("TTL", 0)) == 0, f"a revoked lease was renewed: {reported}"
+        status, answer = reported["left"]
+        assert status != 200 or int(answer.get("TTL", 0)) <= 0, f"a revoked lease is said to last: {reported}"
+        status, answer = reported["grant"]
+        assert status != 200 or not answer.get("succeeded"), f"granted twice: {reported}"
+        assert reported["revoke"][0] != 200, f"revoked twice: {reported}"
         wait_for(lambda: nodes.is_healthy(nodes.ports[leader]), TIMEOUT_S, 0.02)
         for i in range(3):
             assert leases_at(nodes, i) == {8, 70}, f"n{i}: {leases_at(nodes, i)}"

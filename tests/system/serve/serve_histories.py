@@ -53,7 +53,7 @@ class Client(threading.Thread):
         self.number, self.net, self.began, self.over = number, net, began, over
         self.random = random.Random(seed * 1000 + number)
         self.links = [node.link(PATIENCE) for node in net.nodes]
-        self.ops, self.told, self.lease, self.serial = [], {}, None, 0
+        self.ops, self.reported, self.lease, self.serial = [], {}, None, 0
 
     def run(self):
         try:
@@ -101,7 +101,7 @@ class Client(threading.Thread):
             kvs = answer.get("kvs", [])
             op["result"] = name_of(base64.b64decode(kvs[0].get("value", "")).decode()) if kvs else None
             op["version"] = int(kvs[0]["version"]) if kvs else 0
-            self.told = {op["key"]: op["result"]}
+            self.reported = {op["key"]: op["result"]}
         return op
 
     def put(self):
@@ -115,7 +115,7 @@ class Client(threading.Thread):
 
     def cas(self):
         key = self.key()
-        op = {"op": "cas", "key": key, "expect": self.told.get(key), "value": self.value()}
+        op = {"op": "cas", "key": key, "expect": self.reported.get(key), "value": self.value()}
         compare = {"key": b64(key), "target": "VALUE", "value": b64(whole(op["expect"]))} if op["expect"] else {
             "key": b64(key), "target": "CREATE", "create_revision": "0"}
         put = {"key": b64(key), "value": b64(whole(op["value"]))}

@@ -275,7 +275,7 @@ static void message_in_small_frames_costs_time_in_proportion_to_its_length(void 
 
 /* One round of a quorum that answers `count` requests, without the service around it. */
 
-static unsigned told;
+static unsigned notified;
 static uint64_t round_id;
 
 static bw_time router_now(void *context)
@@ -301,7 +301,7 @@ static void router_answered(void *context, uint64_t request, bw_time ttl_ns)
     (void)context;
     (void)request;
     (void)ttl_ns;
-    told++;
+    notified++;
 }
 
 static void router_command(void *context, const struct bw_command *command)
@@ -328,14 +328,14 @@ static double cost_of_round(unsigned count)
     memset(buckets, 0, sizeof buckets);
     bw_router_init(&router, 1, 7, &hooks, buckets, 65536);
     router.leading = true;
-    told = 0;
+    notified = 0;
     for (unsigned i = 0; i < count; i++)
         assert_true(bw_router_ask(&router, BW_REPLICA_READ, 0));
     double begun = now_s();
     bw_router_flush(&router);
     bw_router_raft_answered(&router, &(struct bw_answer){.request = round_id});
     double spent = now_s() - begun;
-    assert_int_equal(told, count);
+    assert_int_equal(notified, count);
     bw_router_clear(&router);
     return spent;
 }

@@ -67,19 +67,19 @@ def start_all(nodes):
         server.wait_ready()
 
 
-def check(nodes, told):
+def check(nodes, reported):
     """Every node has the newest acknowledged write, or a later one, and all writes before it."""
     for port in nodes.ports:
         def caught_up(port=port):
             """a node to have what was acknowledged"""
-            return int(record_at(nodes, port)["mod_revision"]) >= told["revision"]
+            return int(record_at(nodes, port)["mod_revision"]) >= reported["revision"]
         wait_for(caught_up, TIMEOUT_S, 0.02)
         record = record_at(nodes, port)
         revisions = int(record["mod_revision"]) - int(record.get("create_revision", 0)) + 1
         assert int(record["version"]) == revisions, f"a write is missing: {record['version']} of {revisions}"
-        assert told["acknowledged"] <= revisions, f"{told['acknowledged']} were acknowledged, {revisions} are there"
-        if int(record["mod_revision"]) == told["revision"]:
-            assert record["value"][:20] == b64(f"{told['number']:016}")[:20], "another value than was acknowledged"
+        assert reported["acknowledged"] <= revisions, f"{reported['acknowledged']} were acknowledged, {revisions} are there"
+        if int(record["mod_revision"]) == reported["revision"]:
+            assert record["value"][:20] == b64(f"{reported['number']:016}")[:20], "another value than was acknowledged"
 
 
 def largest_segment(nodes):
@@ -93,15 +93,15 @@ def log_of(nodes):
 
 def kill_after_writes(nodes, writers, count, size):
     def loaded(_):
-        told = Load(nodes, writers, count, size).end()
-        assert told["acknowledged"], f"{told}\n{log_of(nodes)}"
-        return told
-    told = stall.judge(loaded, STALL_S, "the load")
+        reported = Load(nodes, writers, count, size).end()
+        assert reported["acknowledged"], f"{reported}\n{log_of(nodes)}"
+        return reported
+    reported = stall.judge(loaded, STALL_S, "the load")
     largest = largest_segment(nodes)
     kill_all(nodes)
     start_all(nodes)
-    check(nodes, told)
-    return dict(told, largest=largest)
+    check(nodes, reported)
+    return dict(reported, largest=largest)
 
 
 def kill_during_writes(nodes, writers, count, size, wanted):
@@ -110,10 +110,10 @@ def kill_during_writes(nodes, writers, count, size, wanted):
     begun = int(record_at(nodes, nodes.ports[0])["mod_revision"])
     wait_for(lambda: int(record_at(nodes, nodes.ports[0])["mod_revision"]) >= begun + wanted, TIMEOUT_S, 0.01)
     kill_all(nodes)
-    told = load.end()
+    reported = load.end()
     start_all(nodes)
-    check(nodes, told)
-    return told
+    check(nodes, reported)
+    return reported
 
 
 def short(function):
@@ -143,8 +143,8 @@ def long_round(number):
     def killed():
         begun = time.monotonic()
         with Place("killed") as place:
-            told = kill_after_writes(Nodes(place, SUITE.bellwether, 3), 200, 10000, 100 << 10)
-            SUITE.tap.comment(f"{told} {time.monotonic() - begun:.0f} s")
+            reported = kill_after_writes(Nodes(place, SUITE.bellwether, 3), 200, 10000, 100 << 10)
+            SUITE.tap.comment(f"{reported} {time.monotonic() - begun:.0f} s")
     killed.__name__ = f"nodes_killed_after_10000_writes_of_100_kb_come_back_with_all_of_them_round_{number}"
     SUITE.test(killed)
 

@@ -45,14 +45,14 @@ def puts(nodes, writers, count, size):
 
 def load_is_survived(nodes, writers, count, size):
     before = term_of(nodes)
-    told = puts(nodes, writers, count, size)
+    reported = puts(nodes, writers, count, size)
     after = term_of(nodes)
-    suite.tap.comment(f"{told['per_s']} writes/s of {size} bytes, {told['errors']} failed, term {before} to {after}")
+    suite.tap.comment(f"{reported['per_s']} writes/s of {size} bytes, {reported['errors']} failed, term {before} to {after}")
     logs = "\n".join(server.tail() for server in nodes.servers)
-    assert told["errors"] == 0 and told["acknowledged"] == count, f"{told}\n{logs}"
+    assert reported["errors"] == 0 and reported["acknowledged"] == count, f"{reported}\n{logs}"
     assert before == after, f"the leader changed {after - before} times\n{logs}"
     for port in nodes.ports:
-        caught_up(nodes, port, told)
+        caught_up(nodes, port, reported)
 
 
 def leader_stays(writers, count, size):
@@ -69,12 +69,12 @@ def leader_stays(writers, count, size):
     raise AssertionError("the nodes got no CPU for most of the time in each attempt: the load was never judged")
 
 
-def caught_up(nodes, port, told):
+def caught_up(nodes, port, reported):
     """Waits until this node has the newest write, and all before it."""
     def has_it():
         """a node to have all writes"""
         kv = nodes.post("/v3/kv/range", {"key": b64("key"), "serializable": True, "keys_only": True}, port=port)[1]["kvs"][0]
-        return int(kv["mod_revision"]) == told["revision"] and int(kv["version"]) == told["acknowledged"]
+        return int(kv["mod_revision"]) == reported["revision"] and int(kv["version"]) == reported["acknowledged"]
     wait_for(has_it, TIMEOUT_S)
 
 

@@ -212,11 +212,11 @@ def quiet_watch_with_progress_notify_gets_notifications():
         assert sorted(stream.line()["result"]) == ["header"]
         revision = nodes.post("/v3/kv/put", {"key": b64("unwatched")})[1]["header"]["revision"]
 
-        def told():
+        def reported():
             """a notification of the new revision"""
             result = stream.line()["result"]
             return sorted(result) == ["header"] and result["header"]["revision"] == revision
-        wait_for(told, TIMEOUT_S, 0)
+        wait_for(reported, TIMEOUT_S, 0)
         nodes.post("/v3/kv/put", {"key": b64("k")})
         result = stream.line()["result"]
         while "events" not in result:

@@ -707,9 +707,9 @@ class Operated:
     def refuses(self, code, pattern, who, *words, **more):
         """In one line, at the first attempt."""
         def refused(_):
-            told = self.cluster(who, *words, **more)
-            assert told[0] == code and not told[1], told
-            assert re.search(f"^bellwether cluster {words[0]}: {pattern}\n$", told[2]), told
+            reported = self.cluster(who, *words, **more)
+            assert reported[0] == code and not reported[1], reported
+            assert re.search(f"^bellwether cluster {words[0]}: {pattern}\n$", reported[2]), reported
         stall.judge(refused, STALL_S, "cluster " + words[0])
 
     def joiner(self, words):
@@ -730,10 +730,10 @@ def admin_operates_a_cluster_with_certificates_and_users():
         here = Operated(place)
         here.does("add", f"127.0.0.1:{here.fourth[1]}", "--learner", over="already exists")
         pair = here.other.sign("stranger")
-        stranger = here.joiner(["--peer-cert", pair[0], "--peer-key", pair[1], "--peer-ca", here.peers.crt]).start(wait=False)
+        outsider = here.joiner(["--peer-cert", pair[0], "--peer-key", pair[1], "--peer-ca", here.peers.crt]).start(wait=False)
         assert re.search(r" bytes, up to index \d+\n$", here.does("snapshot", place.dir + "/saved"))
-        assert stranger.process.wait(TIMEOUT_S) == 74, stranger.tail()
-        assert "no member answers at --join: TLS failed: the other side does not trust the authority of our certificate" in stranger.tail(), stranger.tail()
+        assert outsider.process.wait(TIMEOUT_S) == 74, outsider.tail()
+        assert "no member answers at --join: TLS failed: the other side does not trust the authority of our certificate" in outsider.tail(), outsider.tail()
         assert not os.path.exists(place.dir + "/data-n3"), "nothing is made for a stranger"
         fourth = here.joiner(peer_words(here.peers, "n3")).start(wait=False)
         here.shows(r"n3 +learner .*applied")

@@ -9,7 +9,7 @@
  * is not.
  *
  * Prints a line of names and values. Per hand-over:
- * - `told`: how many other candidates had their watch answered
+ * - `notified`: how many other candidates had their watch answered
  * - `ask`: how many of them sent an ACQUIRE
  * - `requests`: all requests except watches, which some stores keep on the server and others
  *   locally
@@ -57,7 +57,7 @@ struct candidate {
     uint64_t since;
     /* hand-overs since its arrival: all of them, and those to candidates that arrived later */
     uint32_t waited, passed;
-    uint32_t told_in; /* last hand-over in which its watch was answered */
+    uint32_t notified_in; /* last hand-over in which its watch was answered */
     uint32_t led;
 };
 
@@ -79,7 +79,7 @@ struct crowd {
     uint64_t arrivals, released_ns;
     /* results */
     uint32_t handovers, in_order, longest_wait, most_passed;
-    uint64_t told, asked, requests;
+    uint64_t notified, asked, requests;
     double *took_ms;
 };
 
@@ -179,12 +179,12 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
         c->ready = true;
         crowd->ready++;
     }
-    bool told = reply->op == BW_STORE_WATCH && reply->outcome == BW_OUTCOME_DONE;
+    bool notified = reply->op == BW_STORE_WATCH && reply->outcome == BW_OUTCOME_DONE;
     bool other = c != crowd->former && (c != crowd->leader || crowd->phase == PASSING);
     uint32_t round = crowd->handovers + (crowd->phase == PASSING);
-    if (crowd->counts && told && other && c->told_in != round) {
-        c->told_in = round;
-        crowd->told++;
+    if (crowd->counts && notified && other && c->notified_in != round) {
+        c->notified_in = round;
+        crowd->notified++;
     }
 }
 
@@ -352,11 +352,11 @@ static int report(const struct crowd *crowd)
     printf("candidates %u, hand-overs %u, churn %u, told %.2f, ask %.2f, requests %.1f, "
            "median-ms %.2f, p99-ms %.2f, in-order %.0f%%, served %u, longest-wait %u, "
            "passed-over %u\n",
-           crowd->count, n, crowd->churn, (double)crowd->told / n, (double)crowd->asked / n,
+           crowd->count, n, crowd->churn, (double)crowd->notified / n, (double)crowd->asked / n,
            (double)crowd->requests / n, crowd->took_ms[n / 2], crowd->took_ms[n * 99 / 100],
            100.0 * crowd->in_order / n, served, crowd->longest_wait, crowd->most_passed);
     bool queue = crowd->ops->traits & BW_STORE_QUEUE;
-    return queue && (crowd->told > 2 * n || crowd->in_order != n);
+    return queue && (crowd->notified > 2 * n || crowd->in_order != n);
 }
 
 static void allow_many_files(void)

@@ -410,14 +410,14 @@ def etcdctl_and_bellwether_exclude_each_other():
     with Place("etcd") as place:
         cluster = Cluster(place)
         for prefix, election in (("", "e"), ("/jobs/night", "jobs/night/e")):
-            url, stranger, late = cluster.url(prefix), "stranger" + prefix[-5:], "late" + prefix[-5:]
-            first = etcdctl_elect(place, cluster, election, stranger)
-            wait_for(leads(place, stranger), TIMEOUT_S, 0.02)
+            url, outsider, late = cluster.url(prefix), "stranger" + prefix[-5:], "late" + prefix[-5:]
+            first = etcdctl_elect(place, cluster, election, outsider)
+            wait_for(leads(place, outsider), TIMEOUT_S, 0.02)
             with suite.room(url, ttl="3s") as room:
                 ada = room.candidate("ada")
-                assert ada.said("leader", TIMEOUT_S)["leader"] == stranger
+                assert ada.said("leader", TIMEOUT_S)["leader"] == outsider
                 seen = status(url)
-                assert seen["leader"] == stranger and not room.starts(), seen
+                assert seen["leader"] == outsider and not room.starts(), seen
                 first.send_signal(signal.SIGINT)
                 token = int(room.started(1, TIMEOUT_S)[1])
                 assert token > seen["token"]
@@ -585,9 +585,9 @@ def crowd(cluster, count, rounds):
         assert done.returncode == 0, done.stdout + done.stderr
         return transactions() - before, done.stdout.strip()
     gathered, _ = run(1)
-    all_of_it, told = run(rounds + 1)
+    all_of_it, reported = run(rounds + 1)
     asked = (all_of_it - gathered) / rounds
-    say(f"{told}; the server had {asked:.1f} transactions per hand-over")
+    say(f"{reported}; the server had {asked:.1f} transactions per hand-over")
     assert asked < count / 2, asked
 
 

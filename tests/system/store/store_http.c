@@ -16,7 +16,7 @@ static const char *server_script;
 static unsigned port;
 static int server_in;
 
-struct told {
+struct result {
     int status, error;
     bool sent;
     unsigned answers, lines;
@@ -30,28 +30,28 @@ static unsigned pending;
 
 static void on_answer(void *context, const struct bw_http_answer *answer)
 {
-    struct told *told = context;
-    told->answers++;
-    told->status = answer->status;
-    told->error = answer->error;
-    told->sent = answer->sent;
+    struct result *result = context;
+    result->answers++;
+    result->status = answer->status;
+    result->error = answer->error;
+    result->sent = answer->sent;
     assert_int_equal(answer->body[answer->length], '\0');
-    snprintf(told->body, sizeof told->body, "%s", answer->body);
-    snprintf(told->why, sizeof told->why, "%s", answer->why);
+    snprintf(result->body, sizeof result->body, "%s", answer->body);
+    snprintf(result->why, sizeof result->why, "%s", answer->why);
     const char *word = bw_http_header(answer, "x-word");
-    snprintf(told->word, sizeof told->word, "%s", word ? word : "-");
+    snprintf(result->word, sizeof result->word, "%s", word ? word : "-");
     pending--;
 }
 
 static bool on_line(void *context, const char *line, size_t length)
 {
-    struct told *told = context;
+    struct result *result = context;
     assert_int_equal(line[length], '\0');
-    snprintf(told->last, sizeof told->last, "%s", line);
-    return ++told->lines != told->stop_after;
+    snprintf(result->last, sizeof result->last, "%s", line);
+    return ++result->lines != result->stop_after;
 }
 
-static struct bw_http_request *ask(struct told *told, const char *method, const char *path,
+static struct bw_http_request *ask(struct result *result, const char *method, const char *path,
                                    bw_time within_ns, bool stream)
 {
     char url[256];
@@ -63,7 +63,7 @@ static struct bw_http_request *ask(struct told *told, const char *method, const 
                                 .within_ns = within_ns,
                                 .answer = on_answer,
                                 .line = stream ? on_line : NULL,
-                                .context = told};
+                                .context = result};
     struct bw_http_request *request = bw_http_send(http, &asked);
     assert_non_null(request);
     pending++;
@@ -76,14 +76,14 @@ static void wait_all(void)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
-static struct told get(const char *path, bw_time within_ns, bool stream)
+static struct result get(const char *path, bw_time within_ns, bool stream)
 {
-    struct told told = {.status = -1};
-    ask(&told, "GET", path, within_ns, stream);
-    assert_int_equal(told.answers, 0); /* never from within the call */
+    struct result result = {.status = -1};
+    ask(&result, "GET", path, within_ns, stream);
+    assert_int_equal(result.answers, 0); /* never from within the call */
     wait_all();
-    assert_int_equal(told.answers, 1);
-    return told;
+    assert_int_equal(result.answers, 1);
+    return result;
 }
 
 static int open_http(void **state)
@@ -117,24 +117,24 @@ static int close_http(void **state)
 static void response_has_status_body_and_headers(void **state)
 {
     (void)state;
-    struct told told = get("/echo", 30 * BW_SEC, false);
-    assert_int_equal(told.status, 200);
-    assert_string_equal(told.word, "bell");
-    assert_non_null(strstr(told.body, "GET /echo HTTP/1.1"));
-    assert_non_null(strstr(told.body, "X-Mine: yes"));
+    struct result result = get("/echo", 30 * BW_SEC, false);
+    assert_int_equal(result.status, 200);
+    assert_string_equal(result.word, "bell");
+    assert_non_null(strstr(result.body, "GET /echo HTTP/1.1"));
+    assert_non_null(strstr(result.body, "X-Mine: yes"));
     assert_int_equal(get("/missing", 30 * BW_SEC, false).status, 404);
 }
 
 static void body_is_sent_unchanged_without_content_type(void **state)
 {
     (void)state;
-    struct told told = {.status = -1};
-    ask(&told, "PUT", "/echo", 30 * BW_SEC, false);
+    struct result result = {.status = -1};
+    ask(&result, "PUT", "/echo", 30 * BW_SEC, false);
     wait_all();
-    assert_non_null(strstr(told.body, "PUT /echo HTTP/1.1"));
-    assert_non_null(strstr(told.body, "Content-Length: 0"));
-    assert_null(strstr(told.body, "Content-Type"));
-    assert_null(strstr(told.body, "Expect"));
+    assert_non_null(strstr(result.body, "PUT /echo HTTP/1.1"));
+    assert_non_null(strstr(result.body, "Content-Length: 0"));
+    assert_null(strstr(result.body, "Content-Type"));
+    assert_null(strstr(result.body, "Expect"));
 }
 
 /* http:// carries secrets to this machine only; a proxy is another machine. */
@@ -142,15 +142,16 @@ static void plain_http_ignores_the_proxy(void **state)
 {
     (void)state;
     setenv("http_proxy", "http://127.0.0.1:1", 1); /* no listener there */
-    struct told told = get("/echo", 10 * BW_SEC, false);
+    struct result result = get("/echo", 10 * BW_SEC, false);
     unsetenv("http_proxy");
-    assert_int_equal(told.status, 200);
+    assert_int_equal(result.status, 200);
 }
 
 static void connections_are_kept_alive(void **state)
 {
     (void)state;
-    struct told first = get("/echo", 30 * BW_SEC, false), second = get("/echo", 30 * BW_SEC, false);
+    struct result first = get("/echo", 30 * BW_SEC, false),
+                  second = get("/echo", 30 * BW_SEC, false);
     unsigned a = 0, b = 0;
     assert_int_equal(sscanf(first.body, "connection %u request 1", &a), 1);
     assert_int_equal(sscanf(second.body, "connection %u request 2", &b), 1);
@@ -168,13 +169,13 @@ static void closed_keepalive_connection_is_replaced(void **state)
 static void many_requests_at_once_are_all_answered(void **state)
 {
     (void)state;
-    static struct told told[500];
-    memset(told, 0, sizeof told);
+    static struct result result[500];
+    memset(result, 0, sizeof result);
     for (unsigned i = 0; i < 500; i++)
-        ask(&told[i], "GET", "/echo", 60 * BW_SEC, false);
+        ask(&result[i], "GET", "/echo", 60 * BW_SEC, false);
     wait_all();
     for (unsigned i = 0; i < 500; i++)
-        assert_int_equal(told[i].status, 200);
+        assert_int_equal(result[i].status, 200);
 }
 
 static unsigned left_behind;
@@ -190,11 +191,11 @@ static void on_urgent(void *context, const struct bw_http_answer *answer)
 static void urgent_request_is_sent_before_queued_ones(void **state)
 {
     (void)state;
-    static struct told told[200], urgent;
+    static struct result result[200], urgent;
     char url[256];
-    memset(told, 0, sizeof told);
+    memset(result, 0, sizeof result);
     for (unsigned i = 0; i < 200; i++)
-        ask(&told[i], "GET", "/echo", 60 * BW_SEC, false);
+        ask(&result[i], "GET", "/echo", 60 * BW_SEC, false);
     snprintf(url, sizeof url, "http://127.0.0.1:%u/echo", port);
     struct bw_http_ask asked = {.method = "GET",
                                 .url = url,
@@ -214,22 +215,22 @@ static void unsent_request_is_reported_as_not_sent(void **state)
     (void)state;
     unsigned real = port;
     port = 1; /* no listener there */
-    struct told told = get("/echo", 30 * BW_SEC, false);
+    struct result result = get("/echo", 30 * BW_SEC, false);
     port = real;
-    assert_int_equal(told.status, 0);
-    assert_int_equal(told.error, BW_EIO);
-    assert_false(told.sent);
-    assert_true(told.why[0] != '\0');
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.error, BW_EIO);
+    assert_false(result.sent);
+    assert_true(result.why[0] != '\0');
 }
 
 static void fails_sent(const char *path, int error, const char *why)
 {
-    struct told told = get(path, 30 * BW_SEC, false);
-    assert_int_equal(told.status, 0);
-    assert_int_equal(told.error, error);
-    assert_true(told.sent);
-    if (!strstr(told.why, why))
-        fail_msg("%s: '%s' does not say '%s'", path, told.why, why);
+    struct result result = get(path, 30 * BW_SEC, false);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.error, error);
+    assert_true(result.sent);
+    if (!strstr(result.why, why))
+        fail_msg("%s: '%s' does not say '%s'", path, result.why, why);
 }
 
 static void endless_responses_are_aborted(void **state)
@@ -252,10 +253,10 @@ static void malformed_responses_are_errors(void **state)
 static void request_times_out_when_server_is_silent(void **state)
 {
     (void)state;
-    struct told told = get("/silent", 300 * BW_MS, false);
-    assert_int_equal(told.error, BW_ETIMEDOUT);
-    assert_true(told.sent);
-    struct told stream = get("/silent", 300 * BW_MS, true);
+    struct result result = get("/silent", 300 * BW_MS, false);
+    assert_int_equal(result.error, BW_ETIMEDOUT);
+    assert_true(result.sent);
+    struct result stream = get("/silent", 300 * BW_MS, true);
     assert_int_equal(stream.error, BW_ETIMEDOUT);
 }
 
@@ -264,8 +265,8 @@ static void request_times_out_when_server_is_silent(void **state)
 static void timeout_includes_time_in_the_queue(void **state)
 {
     (void)state;
-    static struct told silent[64];
-    struct told last = {.status = -1};
+    static struct result silent[64];
+    struct result last = {.status = -1};
     for (unsigned i = 0; i < 64; i++)
         ask(&silent[i], "GET", "/silent", 3 * BW_SEC, false);
     ask(&last, "GET", "/echo", 100 * BW_MS, false);
@@ -279,52 +280,52 @@ static void timeout_includes_time_in_the_queue(void **state)
 static void stream_is_delivered_line_by_line(void **state)
 {
     (void)state;
-    struct told told = get("/lines", 30 * BW_SEC, true);
-    assert_int_equal(told.status, 200);
-    assert_int_equal(told.lines, 4); /* one, two, an empty line, three without a newline */
-    assert_string_equal(told.last, "three");
-    told = get("/many-lines", 30 * BW_SEC, true);
-    assert_int_equal(told.status, 200);
-    assert_int_equal(told.lines, 4096);
-    told = get("/missing", 30 * BW_SEC, true);
-    assert_int_equal(told.status, 404);
-    assert_string_equal(told.body, "no such thing");
+    struct result result = get("/lines", 30 * BW_SEC, true);
+    assert_int_equal(result.status, 200);
+    assert_int_equal(result.lines, 4); /* one, two, an empty line, three without a newline */
+    assert_string_equal(result.last, "three");
+    result = get("/many-lines", 30 * BW_SEC, true);
+    assert_int_equal(result.status, 200);
+    assert_int_equal(result.lines, 4096);
+    result = get("/missing", 30 * BW_SEC, true);
+    assert_int_equal(result.status, 404);
+    assert_string_equal(result.body, "no such thing");
 }
 
 static void broken_stream_delivers_complete_lines_then_an_error(void **state)
 {
     (void)state;
-    struct told told = get("/broken-lines", 30 * BW_SEC, true);
-    assert_int_equal(told.status, 0);
-    assert_int_equal(told.lines, 1);
-    assert_string_equal(told.last, "whole");
-    told = get("/long-line", 30 * BW_SEC, true);
-    assert_int_equal(told.error, BW_ELIMIT);
-    assert_int_equal(told.lines, 0);
+    struct result result = get("/broken-lines", 30 * BW_SEC, true);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.lines, 1);
+    assert_string_equal(result.last, "whole");
+    result = get("/long-line", 30 * BW_SEC, true);
+    assert_int_equal(result.error, BW_ELIMIT);
+    assert_int_equal(result.lines, 0);
 }
 
 static void stream_has_no_timeout_after_headers_and_ends_when_reader_stops(void **state)
 {
     (void)state;
-    struct told told = {.stop_after = 2};
-    ask(&told, "GET", "/quiet-lines", 250 * BW_MS, true);
+    struct result result = {.stop_after = 2};
+    ask(&result, "GET", "/quiet-lines", 250 * BW_MS, true);
     wait_all();
-    assert_int_equal(told.status, 200);
-    assert_int_equal(told.lines, 2);
-    assert_string_equal(told.last, "second");
+    assert_int_equal(result.status, 200);
+    assert_int_equal(result.lines, 2);
+    assert_string_equal(result.last, "second");
 }
 
 static void cancelled_request_gets_no_answer(void **state)
 {
     (void)state;
-    struct told told = {.status = -1}, other = {.status = -1};
-    struct bw_http_request *request = ask(&told, "GET", "/silent", 200 * BW_MS, false);
+    struct result result = {.status = -1}, other = {.status = -1};
+    struct bw_http_request *request = ask(&result, "GET", "/silent", 200 * BW_MS, false);
     uv_run(&loop, UV_RUN_NOWAIT);
     bw_http_cancel(http, request);
     pending--;
     ask(&other, "GET", "/silent", 400 * BW_MS, false);
     wait_all();
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(result.answers, 0);
 }
 
 static void close_within(void *context, const struct bw_http_answer *answer)
@@ -339,18 +340,18 @@ static void client_may_be_closed_from_a_callback(void **state)
 {
     (void)state;
     char url[256];
-    struct told told = {.status = -1}, other = {.status = -1};
+    struct result result = {.status = -1}, other = {.status = -1};
     snprintf(url, sizeof url, "http://127.0.0.1:%u/echo", port);
     struct bw_http_ask asked = {.method = "GET",
                                 .url = url,
                                 .within_ns = 30 * BW_SEC,
                                 .answer = close_within,
-                                .context = &told};
+                                .context = &result};
     assert_non_null(bw_http_send(http, &asked));
     ask(&other, "GET", "/silent", 30 * BW_SEC, false);
     while (uv_run(&loop, UV_RUN_DEFAULT) != 0)
         ;
-    assert_int_equal(told.status, 200);
+    assert_int_equal(result.status, 200);
     assert_int_equal(other.answers, 0);
 }
 

@@ -42,7 +42,7 @@ class Subject:
     def __init__(self, bench, place, env):
         self.bench, self.place, self.env = bench, place, env
         self.calm = {k: v for k, v in env.items() if k != "LD_PRELOAD" and not k.startswith("TORTURE_")}
-        self.started, self.tale = [], []
+        self.started, self.steps = [], []
 
     def path(self, name):
         return os.path.join(self.place, name)
@@ -73,7 +73,7 @@ class Subject:
         return text_of(self.path(name + ".err"))
 
     def story(self):
-        parts = list(self.tale)
+        parts = list(self.steps)
         for entry in sorted(os.listdir(self.place)) if os.path.isdir(self.place) else []:
             if entry.endswith((".err", ".out")) or entry == "log":
                 parts += [f"{entry}:"] + text_of(self.path(entry)).splitlines()[-25:]
@@ -119,7 +119,7 @@ class Command(Subject):
     def problems(self):
         self.prepare()
         code = self.run(self.words(), self.env, "tortured")
-        self.tale.append(f"exit code {code}")
+        self.steps.append(f"exit code {code}")
         problem = self.judge_end(code, "tortured", self.success)
         return [problem] if problem else self.afterwards(code)
 
@@ -320,7 +320,7 @@ class Serve(Service):
             answer = self.post(path, body)
             if answer and (answer[0] == 200 or attempt > 0 and answer[0] in done):
                 return answer[1]
-            self.tale.append(f"{path}: {answer}")
+            self.steps.append(f"{path}: {answer}")
             if process.poll() is not None:
                 return None
         self.trouble.append(f"{path} fails four times: {answer}")
@@ -352,7 +352,7 @@ class Serve(Service):
             self.trouble.append("does not become healthy")
         asked = process.poll() is None
         code = self.wait_end(process)
-        self.tale.append(f"exit code {code}" + (" after SIGTERM" if asked else " by itself"))
+        self.steps.append(f"exit code {code}" + (" after SIGTERM" if asked else " by itself"))
         if self.documented_abort(code):  # requests that met the node while it ended may have failed
             return self.restart()
         problem = self.judge_end(code, "tortured", (0,) if asked else ())

@@ -98,8 +98,8 @@ static void suspicion_is_set_and_cleared_and_changes_are_reported(void **state)
     assert_true(bw_members_find(&list, 2)->suspect);
     assert_true(bw_members_apply(&list, &trust));
     assert_false(bw_members_find(&list, 2)->suspect);
-    struct bw_event stranger = about(BW_EVENT_SUSPECT, 99);
-    assert_false(bw_members_apply(&list, &stranger));
+    struct bw_event nonmember = about(BW_EVENT_SUSPECT, 99);
+    assert_false(bw_members_apply(&list, &nonmember));
 }
 
 static void joining_and_leaving_change_the_majority(void **state)

@@ -192,7 +192,7 @@ static void paused_observer_suspects_no_live_member(void **state)
     with_every_detector(an_observer_pauses);
 }
 
-static void strangers(struct group *group)
+static void nonmembers(struct group *group)
 {
     struct solo *solo = &group->at[0];
     for (unsigned kind = 1; kind < BW_MSG_COUNT; kind++) {
@@ -217,7 +217,7 @@ static void strangers(struct group *group)
 static void unexpected_events_change_nothing(void **state)
 {
     (void)state;
-    with_every_detector(strangers);
+    with_every_detector(nonmembers);
 }
 
 static void detector_does_nothing_before_the_start_event(void **state)

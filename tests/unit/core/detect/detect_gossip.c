@@ -169,7 +169,7 @@ static void a_table_too_long_to_be_ours_is_ignored(void **state)
     solo_close(&solo);
 }
 
-static void counters_of_self_and_strangers_can_be_read(void **state)
+static void counters_of_self_and_nonmembers_can_be_read(void **state)
 {
     (void)state;
     struct solo solo;
@@ -192,7 +192,7 @@ int main(void)
         cmocka_unit_test(member_is_trusted_after_a_second_process_with_its_id_is_forgotten),
         cmocka_unit_test(full_fanout_reaches_each_member_once),
         cmocka_unit_test(a_table_too_long_to_be_ours_is_ignored),
-        cmocka_unit_test(counters_of_self_and_strangers_can_be_read),
+        cmocka_unit_test(counters_of_self_and_nonmembers_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

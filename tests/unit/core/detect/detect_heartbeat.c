@@ -98,8 +98,8 @@ static void malformed_paths_are_ignored(void **state)
     struct solo solo;
     solo_open(&solo, &bw_detect_heartbeat, &config);
     solo_event(&solo, BW_EVENT_START, 0, 0);
-    bw_node through_us[] = {1, 2}, stranger[] = {9, 2}, long_one[] = {3, 2, 3, 2, 3, 2};
-    const bw_node *paths[] = {through_us, stranger, long_one};
+    bw_node through_us[] = {1, 2}, nonmember[] = {9, 2}, long_one[] = {3, 2, 3, 2, 3, 2};
+    const bw_node *paths[] = {through_us, nonmember, long_one};
     const uint32_t items[] = {2, 2, 6};
     for (int i = 0; i < 3; i++) {
         receive_path(&solo, paths[i], items[i], 1);
@@ -240,7 +240,7 @@ static void member_counts_again_after_a_second_process_with_its_id_has_ended(voi
     solo_close(&solo);
 }
 
-static void paths_that_repeat_members_or_name_strangers_count_each_member_once(void **state)
+static void paths_that_repeat_members_or_name_nonmembers_count_each_member_once(void **state)
 {
     (void)state;
     struct solo solo;
@@ -295,7 +295,7 @@ int main(void)
         cmocka_unit_test(beats_out_of_order_are_forwarded_once),
         cmocka_unit_test(own_beats_count_again_while_forwarded_paths_keep_a_member_alive),
         cmocka_unit_test(member_counts_again_after_a_second_process_with_its_id_has_ended),
-        cmocka_unit_test(paths_that_repeat_members_or_name_strangers_count_each_member_once),
+        cmocka_unit_test(paths_that_repeat_members_or_name_nonmembers_count_each_member_once),
         cmocka_unit_test(a_lonely_member_of_a_ring_sends_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -594,7 +594,8 @@ static void nacks_and_pings_for_others_are_ignored(void **state)
     receive_ack(&solo, BW_MSG_SWIM_PING, 2, 4, 7, 0, PERIOD); /* meant for node 4 */
     assert_true(solo_noted(&solo, BW_TRACE_IGNORED_NOT_A_MEMBER));
     assert_null(solo_sent(&solo, BW_MSG_SWIM_ACK, 0));
-    receive_ack(&solo, BW_MSG_SWIM_PING_REQ, 2, 99, 7, 0, PERIOD); /* about a stranger */
+    receive_ack(&solo, BW_MSG_SWIM_PING_REQ, 2, 99, 7, 0,
+                PERIOD); /* about a node that is not a member */
     assert_true(solo_noted(&solo, BW_TRACE_IGNORED_NOT_A_MEMBER));
     receive_ack(&solo, BW_MSG_HEARTBEAT, 2, 1, 7, 0, PERIOD); /* of another detector */
     assert_true(solo_noted(&solo, BW_TRACE_IGNORED_STATE));
@@ -664,7 +665,8 @@ static void refutation_at_the_highest_incarnation_does_not_overflow(void **state
     const struct bw_message *ack = solo_sent(&solo, BW_MSG_SWIM_ACK, 0);
     assert_non_null(ack);
     assert_int_equal(carried(ack, 1)->incarnation, UINT32_MAX);
-    receive_update(&solo, 2, (struct bw_swim_update){.node = 99}, 0); /* about a stranger */
+    receive_update(&solo, 2, (struct bw_swim_update){.node = 99},
+                   0); /* about a node that is not a member */
     assert_int_equal(solo_status(&solo, 99), BW_MEMBER_ALIVE);
     solo_close(&solo);
 }

@@ -335,7 +335,7 @@ static void take(const struct world *w, bw_time now, struct words *words)
 }
 
 /* The stories of one node; each ends at `begin` plus 30 ms at the latest. */
-static void tell(struct world *w, unsigned story, bw_time begin)
+static void play(struct world *w, unsigned story, bw_time begin)
 {
     memset(w, 0, sizeof *w);
     start(w, 1, begin - BW_SEC);
@@ -372,9 +372,9 @@ static void guard_digest_tells_its_states_apart_and_not_when_they_were(void **st
     static struct words words[8], later;
     for (unsigned i = 0; i < 8; i++) {
         bw_time end = i == 7 ? 3 * BW_SEC : 30 * BW_MS;
-        tell(&w, i, NOW);
+        play(&w, i, NOW);
         take(&w, NOW + end, &words[i]);
-        tell(&w, i, NOW + 5 * BW_SEC);
+        play(&w, i, NOW + 5 * BW_SEC);
         take(&w, NOW + 5 * BW_SEC + end, &later);
         /* the echo of a message is a time of its own clock, but no message is in the state */
         assert_true(same_words(&words[i], &later));
@@ -389,10 +389,10 @@ static void guard_digest_holds_the_answers_of_this_instant(void **state)
     (void)state;
     static struct world w;
     static struct words at_once, after;
-    tell(&w, 1, NOW);
+    play(&w, 1, NOW);
     inner_names(&w, 2, NOW);
     take(&w, NOW, &at_once);
-    tell(&w, 1, NOW);
+    play(&w, 1, NOW);
     inner_names(&w, 2, NOW);
     take(&w, NOW + 1, &after);
     assert_false(same_words(&at_once, &after));
@@ -420,7 +420,7 @@ static void guard_digest_includes_the_inner_elector(void **state)
     struct bw_elector_ops ops = inner;
     ops.digest = inner_digest;
     ops.fix_draws = inner_fix_draws;
-    tell(&w, 0, NOW);
+    play(&w, 0, NOW);
     bw_elect_guard.fix_draws(w.memory);
     take(&w, NOW, &without);
     struct bw_elector_config config = config_for(1);

@@ -410,7 +410,7 @@ static void coordinator_with_list(struct world *w, bw_node from, bw_term term, c
                                    .bully = {.leader = from, .version = 9}});
 }
 
-static void strangers_in_the_list_of_alternatives_are_skipped(void **state)
+static void nonmembers_in_the_list_of_alternatives_are_skipped(void **state)
 {
     (void)state;
     static const bw_node list[] = {9, 3, 1};
@@ -597,7 +597,7 @@ static void announcement_by_a_third_member_ends_a_delay(void **state)
     open_candidates(&w, false, 4);
     about(&w, BW_EVENT_HINT, 4);
     assert_string_equal(status_of(&w).state, "delaying");
-    bully(&w, BW_MSG_COORDINATOR, 3, 5, 4); /* what we know, but news during a delay */
+    bully(&w, BW_MSG_COORDINATOR, 3, 5, 4); /* known already, but new during a delay */
     assert_string_equal(status_of(&w).state, "normal");
     close_world(&w);
 }
@@ -670,7 +670,7 @@ int main(void)
         cmocka_unit_test(unknown_leader_at_the_start_is_kept),
         cmocka_unit_test(initiator_counts_only_answers_to_its_present_round),
         cmocka_unit_test(leader_of_bully_notify_answers_and_yields_to_an_answer),
-        cmocka_unit_test(strangers_in_the_list_of_alternatives_are_skipped),
+        cmocka_unit_test(nonmembers_in_the_list_of_alternatives_are_skipped),
         cmocka_unit_test(list_of_alternatives_is_bounded),
         cmocka_unit_test(leader_lists_the_best_members_that_are_there),
         cmocka_unit_test(announcement_outside_the_list_is_challenged),

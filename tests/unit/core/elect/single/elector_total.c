@@ -67,8 +67,9 @@ static void foreign_events(struct world *w)
     ignores(w, (struct bw_event){.kind = BW_EVENT_MESSAGE, .msg = &msg}, "a store's message");
     if (w->ops == &bw_elect_lowest) /* every event about members may show it a first leader */
         return;
-    ignores(w, (struct bw_event){.kind = BW_EVENT_LEAVE, .node = 9}, "the leave of a stranger");
-    ignores(w, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 9}, "a stranger's death");
+    ignores(w, (struct bw_event){.kind = BW_EVENT_LEAVE, .node = 9}, "the leave of a nonmember");
+    ignores(w, (struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 9},
+            "the death of a nonmember");
 }
 
 static void events_of_others_are_ignored(void **state)
@@ -77,11 +78,11 @@ static void events_of_others_are_ignored(void **state)
     with_every_elector(foreign_events);
 }
 
-static void from_strangers(struct world *w)
+static void from_nonmembers(struct world *w)
 {
     for (unsigned kind = 1; kind < BW_MSG_COUNT; kind++) {
         if (w->ops == &bw_elect_raft || bw_message_for_detector(kind))
-            continue; /* Raft answers strangers: they may be in entries that it lacks */
+            continue; /* Raft answers nonmembers: entries that it lacks may add them */
         bw_node list[1] = {9};
         struct bw_message msg = {.kind = (uint8_t)kind,
                                  .from = 9,
@@ -93,10 +94,10 @@ static void from_strangers(struct world *w)
     }
 }
 
-static void messages_of_strangers_are_ignored(void **state)
+static void messages_of_nonmembers_are_ignored(void **state)
 {
     (void)state;
-    with_every_elector(from_strangers);
+    with_every_elector(from_nonmembers);
 }
 
 static void after_stop(struct world *w)
@@ -157,7 +158,7 @@ static void alone(struct world *w)
     ignores(w,
             (struct bw_event){.kind = BW_EVENT_COMMAND,
                               .command = {.kind = BW_COMMAND_TRANSFER, .node = 9}},
-            "a transfer to a stranger");
+            "a transfer to a nonmember");
     ignores(w,
             (struct bw_event){.kind = BW_EVENT_COMMAND,
                               .command = {.kind = BW_COMMAND_TRANSFER, .node = 2}},
@@ -196,7 +197,7 @@ int main(void)
         cmocka_unit_test(every_elector_refuses_senseless_members),
         cmocka_unit_test(electors_without_a_log_ignore_its_commands),
         cmocka_unit_test(events_of_others_are_ignored),
-        cmocka_unit_test(messages_of_strangers_are_ignored),
+        cmocka_unit_test(messages_of_nonmembers_are_ignored),
         cmocka_unit_test(stopped_electors_do_nothing),
         cmocka_unit_test(member_beyond_the_capacity_is_ignored),
         cmocka_unit_test(a_lonely_member_leads_only_where_two_sides_may),

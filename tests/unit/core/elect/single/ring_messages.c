@@ -5,14 +5,14 @@
 static void senseless_ring_settings_are_refused(void **state)
 {
     (void)state;
-    static const bw_node with_stranger[] = {1, 2, 3, 9}, twice[] = {1, 2, 3, 3};
+    static const bw_node with_nonmember[] = {1, 2, 3, 9}, twice[] = {1, 2, 3, 3};
     for (unsigned i = 0; i < 5; i++) {
         struct world w;
         prepare_ring(&w, &bw_elect_ring_max);
         w.config.announce_ns = i == 0 ? 0 : w.config.announce_ns;
         w.config.answer_ns = i == 1 ? 0 : w.config.answer_ns;
         w.config.period_ns = i == 2 ? 0 : w.config.period_ns;
-        w.config.order = i == 3 ? with_stranger : i == 4 ? twice : NULL;
+        w.config.order = i == 3 ? with_nonmember : i == 4 ? twice : NULL;
         assert_int_equal(open(&w), BW_EINVAL);
         close_world(&w);
     }
