@@ -31,6 +31,8 @@ static bool holds(const struct bw_compare *compare, const struct bw_kv *kv)
             return true;
         return holds_number(compare, kv ? kv->create_revision : 0);
     case BW_COMPARE_MOD:
+        if (BW_BUG(txn_ignores_mod_revision) && kv && compare->number)
+            return true;
         return holds_number(compare, kv ? kv->mod_revision : 0);
     case BW_COMPARE_LEASE:
         return holds_number(compare, kv ? kv->lease : 0);
