@@ -8,6 +8,8 @@
  * - Under the guard: a node releases promises only when its work has ended and the released epoch
  *   is durable; after a release no node promises that epoch, or is bound to its own; a leader steps
  *   down at the end of its window.
+ * - A removed node becomes a member again only after its window, because another process may have
+ *   taken its id.
  * - One leader per term; one vote per term (Raft, figure 3: election safety).
  * - Committed entries never change (log matching, state machine safety), and every later leader has
  *   them (leader completeness). */
@@ -131,6 +133,18 @@ bool bw_team_announced(struct bw_team *team, bw_node id, const struct bw_announc
     return check_exclusion(team, id, why);
 }
 
+/* Another process may run under the id of a new member. */
+static bool check_addition(const struct bw_team *team, const struct bw_team_entry *entry, char *why)
+{
+    bool adds = entry->op == BW_CHANGE_ADD_LEARNER;
+    if (!adds || team->node[entry->node - 1].window.until <= team->now)
+        return true;
+    snprintf(why, BW_EXPLORE_WHY,
+             "node %u becomes a member again while its earlier work may run until %.1f s",
+             entry->node, seconds(team->node[entry->node - 1].window.until));
+    return false;
+}
+
 bool bw_team_committed(struct bw_team *team, bw_node id, bw_index index, char *why)
 {
     const struct bw_team_log *log = &team->node[id - 1].log;
@@ -143,6 +157,8 @@ bool bw_team_committed(struct bw_team *team, bw_node id, bw_index index, char *w
         if (i >= team->committed.count) {
             team->committed.at[i] = log->at[i];
             team->committed.count = (uint32_t)(i + 1);
+            if (!check_addition(team, &log->at[i], why))
+                return false;
         } else if (memcmp(&log->at[i], &team->committed.at[i], sizeof log->at[0]) != 0) {
             snprintf(why, BW_EXPLORE_WHY, "node %u commits another entry %llu than before", id,
                      (unsigned long long)(i + 1));

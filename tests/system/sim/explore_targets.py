@@ -26,6 +26,7 @@ PLANTED = [("guard_counts_answers", "guard", 4), ("guard_promises_after_release"
            ("peer_returns_as_a_voter", "found-return", 4)]
 PLANTED_LONG = [
     ("raft_wait_not_inherited", "raft-reconfigure", 12), ("raft_wait_not_passed_on", "raft-reconfigure", 12),
+    ("raft_readmits_while_it_waits", "raft-reconfigure", 6),
     ("guard_claim_forgets_dying_work", "guard", 4), ("guard_restart_forgets_its_work", "guard", 5),
     ("guard_outlives_promise", "guard", 3), ("guard_releases_what_may_come", "guard", 8),
     ("shards_punish_a_killed_supervisor", "shards", 5), ("session_numbers_restart", "session", 5),
