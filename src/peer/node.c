@@ -141,6 +141,7 @@ static void free_self(struct bw_peer *p)
         bw_peer_disk_close(p->disk);
     free(p->instance_memory);
     free(p->actions);
+    free(p->views);
     free(p->roster_memory);
     free(p->contacts);
     free(p->records);

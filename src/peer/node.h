@@ -181,6 +181,13 @@ uint32_t bw_peer_members(struct bw_peer *peer, struct bw_peer_member *out, uint3
 /* True if `node` or its guardian has announced that its work is dead, for the newest term in which
  * we knew it as leader. */
 bool bw_peer_is_dead(const struct bw_peer *peer, uint32_t election, bw_node node);
+/* For display: asks up to BW_PEER_VIEWS_MAX members for their views of one election. The answers
+ * come later; bw_peer_view_of returns the last one of `node` and its age, or false. */
+#define BW_PEER_VIEWS_MAX 64u
+struct bw_peer_election_view;
+void bw_peer_ask_views(struct bw_peer *peer, uint32_t election);
+bool bw_peer_view_of(const struct bw_peer *peer, bw_node node, struct bw_peer_election_view *out,
+                     bw_time *age);
 /* Name of a member, or NULL. Valid until the next turn of the loop. */
 const char *bw_peer_name(struct bw_peer *peer, bw_node node);
 

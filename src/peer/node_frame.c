@@ -115,6 +115,8 @@ static void on_peer_frame(struct bw_peer *p, bw_node from, const struct sockaddr
         peer_claims_received(p, from, &in->lead);
         break;
     case BW_PEER_VIEW:
+        peer_take_view(p, from, &in->view);
+        break;
     case BW_PEER_INSTANCE:
     case BW_PEER_BATCH:
     case BW_PEER_FRAME_KINDS:

@@ -125,6 +125,7 @@ struct bw_peer {
     uint32_t cap, elections;
     bool guarded; /* quorum guard or Raft: a node that lost its promises is rejected */
     bool raft;
+    struct peer_views *views; /* node_views.c; NULL: nobody has asked for views */
 
     struct bw_peer_disk *disk;
     struct bw_keyring *own_ring;
@@ -329,6 +330,8 @@ void peer_answer_order(struct bw_peer *p, bw_node from, const struct sockaddr *a
                        const struct bw_peer_hand_over *received);
 void peer_answer_query(struct bw_peer *p, bw_node from, const struct sockaddr *address,
                        const struct bw_peer_query *query);
+/* node_views.c */
+void peer_take_view(struct bw_peer *p, bw_node from, const struct bw_peer_view *view);
 void peer_death_tick(struct bw_peer *p, bw_time now);
 bw_time peer_death_deadline(const struct bw_peer *p);
 void peer_announce_dead(struct bw_peer *p, uint32_t election, bw_node successor, bw_term term);

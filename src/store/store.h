@@ -65,6 +65,24 @@ struct bw_store_count {
     uint64_t value;
 };
 
+/* A member of the cluster that a store of peers consists of, for display. */
+#define BW_STORE_MEMBER_TEXT 127u
+
+struct bw_store_member {
+    uint64_t id;
+    char name[BW_CANDIDATE_ID_MAX + 1], address[BW_STORE_MEMBER_TEXT + 1];
+    const char *status; /* static: what this process thinks of it, "alive", "suspected", ... */
+    bool is_self, is_voter;
+    double level;          /* the failure detector's level of suspicion */
+    bw_time status_for_ns; /* NEVER: unknown */
+    /* Its own view of the election, from its answer to our question. */
+    bool has_view, leading, busy;
+    char leader[BW_CANDIDATE_ID_MAX + 1]; /* "": it sees none */
+    char state[32];                       /* of its algorithm */
+    uint64_t term, token;
+    bw_time left_ns, view_age_ns; /* left: while it leads; NEVER: no limit */
+};
+
 struct bw_store;
 struct uv_loop_s;
 
@@ -134,6 +152,11 @@ struct bw_store_ops {
 
     /* Writes the store's counters. Returns how many. */
     uint32_t (*counts)(struct bw_store *store, struct bw_store_count out[BW_STORE_COUNTS_MAX]);
+
+    /* Writes the members of the election's cluster, at most `cap`, and asks each for its view; a
+     * later call returns the answers. Call it at most once a second. Returns their total number. */
+    uint32_t (*members)(struct bw_store *store, const char *election, struct bw_store_member *out,
+                        uint32_t cap);
 };
 
 /* Finds the store of a URL by its scheme ("sqlite:..."); a path without a scheme means sqlite.

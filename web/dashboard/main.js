@@ -2,7 +2,8 @@
  * keys. Only the time left of leases has to be asked for, every two seconds at most. */
 import {Refused, ask, follow, setToken, toBase64, toText} from "./api.js";
 import {Elections, isShown} from "./elections.js";
-import {addEvent, drawClients, drawContent, drawGroups, drawNodes, get, healthOf, shown, span} from "./view.js";
+import {drawTimeline} from "./timeline.js";
+import {addEvent, drawClients, drawContent, drawGroups, drawNodes, get, healthOf, shown, span, WINDOW_MS} from "./view.js";
 
 const AGAIN_MS = 1000;
 const AGAIN_MAX_MS = 5000;
@@ -12,8 +13,10 @@ const READ_MAX = 5000;
 const VALUES_AT_ONCE = 16;
 const DRAW_MS = 250;
 const OLD_MS = 3000;
+const LEADS_MAX = 50;
 
-const page = {state: null, at: 0, elections: new Elections(), user: "", streams: new AbortController(), reads: "", watches: false, drawn: 0};
+const page = {state: null, at: 0, elections: new Elections(), user: "", streams: new AbortController(), reads: "", watches: false, drawn: 0,
+              leads: [], reconnects: 0};
 window.page = page; // for tests and for curious operators
 
 const number = (text) => Number(text ?? 0);
@@ -40,6 +43,20 @@ function toState(answer, before) {
     return state;
 }
 
+/* The leaders of the cluster since the page was opened; the first one with its real beginning. */
+function noteLeader(before, after) {
+    const last = page.leads.at(-1), time = Date.now();
+    if (last && last.to === null && (last.id !== after.leader || last.token !== after.term)) {
+        last.to = time - Math.min(after.leader ? after.leaderFor + after.handOver : after.leaderlessFor, time - last.from);
+        last.why = after.leader === last.id ? "a new term" : after.nodes.find((node) => node.id === last.id)?.connected
+            ? "another node leads; it is still connected" : "it is not connected any more";
+    }
+    if (after.leader && (!last || last.to !== null))
+        page.leads.push({id: after.leader, name: after.nameOf(after.leader), token: after.term, label: `term ${after.term}`, from: time - after.leaderFor, to: null, why: "",
+                         first: after.leaderForLonger});
+    page.leads.splice(0, Math.max(0, page.leads.length - LEADS_MAX));
+}
+
 /* What changed from one state to the next, as events. */
 function tell(before, after) {
     if (before.leader !== after.leader)
@@ -60,8 +77,13 @@ function tell(before, after) {
 
 function takeState(answer) {
     const before = page.state;
+    if (before && performance.now() - page.at > OLD_MS) {
+        page.reconnects++;
+        addEvent(`connected to ${location.host} again, after ${span(performance.now() - page.at)} without data`);
+    }
     page.state = toState(answer, before);
     page.at = performance.now();
+    noteLeader(before, page.state);
     if (before)
         tell(before, page.state);
     get("content").hidden = false;
@@ -142,7 +164,8 @@ function drawAge(age) {
     const old = age > OLD_MS;
     line.className = old ? "old" : "";
     line.textContent = (old ? `no data for ${span(age)}: everything below is as old; trying to connect` : `live, data ${span(age)} old`) +
-        ` · ${location.host}` + (page.user ? ` · ${page.user}` : "") + (page.state.admin ? "" : " · read-only");
+        ` · ${location.host}` + (page.user ? ` · ${page.user}` : "") + (page.state.admin ? "" : " · read-only") +
+        (page.reconnects ? ` · ${page.reconnects} reconnects` : "");
 }
 
 function drawNow() {
@@ -156,8 +179,9 @@ function drawNow() {
     if (get("health").textContent !== health.text)
         get("health").textContent = health.text;
     drawAge(age);
-    const actions = state.admin && age < OLD_MS ? {handOver, resign} : {};
+    const actions = {timeline: drawTimeline, ...(state.admin && age < OLD_MS ? {handOver, drain, resign} : {})};
     drawNodes(state, actions);
+    drawTimeline(get("leads"), page.leads, age < OLD_MS ? time : time - age, WINDOW_MS);
     const groups = elections.list();
     drawGroups(get("elections"), elections, groups.filter((group) => !elections.isLock(group)), time, actions);
     drawGroups(get("locks"), elections, groups.filter((group) => elections.isLock(group)), time, actions);
@@ -204,6 +228,17 @@ function handOver(node) {
             "Clients stay connected, and leaders of elections and holders of locks stay the same.", "hand over", async () => {
                 await ask("/v3/maintenance/transfer-leadership", {targetID: node.id});
                 addEvent(`asked to hand over to ${to}`);
+            });
+}
+
+function drain(node, next) {
+    const from = shown(node.name || node.id), to = shown(next.name || next.id);
+    confirmAction(`Drain ${from}`,
+            `Leadership of the cluster goes to ${to}, which has the most of the log. Then ${from} is a follower and can be stopped for maintenance ` +
+            "without an election. Clients stay connected until it stops; then they connect to another node. Leaders of elections and holders of " +
+            `locks stay the same. ${from} may be elected again later if it keeps running.`, "drain", async () => {
+                await ask("/v3/maintenance/transfer-leadership", {targetID: next.id});
+                addEvent(`asked to drain ${from}: ${to} is to lead`);
             });
 }
 

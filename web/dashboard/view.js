@@ -1,8 +1,7 @@
 /* Draws the model. Everything that a user or a program has written is set as text, never as HTML. */
 
 const SVG = "http://www.w3.org/2000/svg";
-const STRIP_MS = 600000;
-const COLORS = ["#0969da", "#8250df", "#bf3989", "#1a7f37", "#9a6700", "#bc4c00"];
+export const WINDOW_MS = 600000;
 const EVENTS_MAX = 200;
 const SHOWN_MAX = 100;
 
@@ -26,7 +25,7 @@ export function shown(text) {
     return plain.length > 200 ? plain.slice(0, 200) + "…" : plain;
 }
 
-function setText(element, text) {
+export function setText(element, text) {
     if (element.textContent !== text)
         element.textContent = text;
 }
@@ -66,9 +65,11 @@ export function fillTable(body, rows) {
     });
 }
 
-export function addEvent(text) {
+/* `time`: in the form of ISO 8601; default: now. */
+export function addEvent(text, time, level) {
     const list = get("events"), item = document.createElement("li");
-    item.textContent = `${new Date().toISOString().slice(11, 23)}Z  ${shown(text)}`;
+    item.textContent = `${String(time ?? new Date().toISOString()).slice(11, 23)}Z  ${shown(text)}`;
+    item.className = level === "warning" || level === "error" ? "warn" : "";
     list.prepend(item);
     while (list.children.length > EVENTS_MAX)
         list.lastElementChild.remove();
@@ -79,7 +80,9 @@ export function addEvent(text) {
 export function healthOf(state, age) {
     const up = state.nodes.filter((node) => node.connected).length;
     const count = `${up} of ${state.nodes.length} nodes`;
-    const errors = state.errors.length ? `; ${state.errors.join("; ")}` : "";
+    const away = state.nodes.filter((node) => !node.connected).map((node) => shown(node.name || node.id));
+    const lost = away.length ? `; ${away.slice(0, 3).join(", ")} ${away.length > 1 ? "are" : "is"} not connected` : "";
+    const errors = lost + (state.errors.length ? `; ${state.errors.join("; ")}` : "");
     if (!state.leader) {
         const how = state.leaderlessFor ? ` for ${span(state.leaderlessFor + age)}` : "";
         return {bad: true, text: `${count}, no leader${how}: changes and elections wait${errors}`};
@@ -99,7 +102,7 @@ function lagOf(state, node) {
         return "0";
     if (node.match)
         return String(Math.max(0, state.commit - node.match));
-    return node.id === state.self ? String(Math.max(0, state.commit - state.applied)) + " to apply" : "the leader knows";
+    return node.id === state.self ? String(Math.max(0, state.commit - state.applied)) + " to apply" : state.self === state.leader ? "not known yet" : "the leader knows";
 }
 
 function handOverCell(state, node, actions) {
@@ -107,43 +110,47 @@ function handOverCell(state, node, actions) {
         return "";
     if (state.self !== state.leader)
         return {button: "hand over", title: "only the leader can hand over: open the dashboard of the leader's node"};
-    return {button: "hand over", act: () => actions.handOver(node), title: `make ${shown(node.name)} the Raft leader`};
+    return {button: "hand over", act: node.connected ? () => actions.handOver(node) : null, title: `make ${shown(node.name)} the Raft leader`};
+}
+
+/* The node that should lead if the leader goes: connected, most of the log, nearest. */
+export function successorOf(state) {
+    return state.nodes.filter((node) => node.id !== state.leader && node.connected && !node.isLearner)
+        .sort((a, b) => b.match - a.match || a.roundTrip - b.roundTrip)[0] ?? null;
+}
+
+function actionCell(state, node, actions) {
+    if (node.id !== state.leader || !actions.drain)
+        return handOverCell(state, node, actions);
+    const next = successorOf(state);
+    return state.self !== state.leader ? "" : {button: "drain", act: next ? () => actions.drain(node, next) : null,
+        title: next ? `hand over to ${shown(next.name)} before maintenance of this node` : "no other node can lead"};
+}
+
+function appliedOf(state, node) {
+    return node.id === state.self ? String(state.applied) : node.match ? `${node.match} stored` : "";
 }
 
 export function drawNodes(state, actions) {
     fillTable(get("nodes").tBodies[0], state.nodes.map((node) => ({
         kind: node.id === state.leader ? "leader" : node.connected ? "" : "away",
         cells: [shown(node.name || node.id) + (node.id === state.self ? " (this node)" : ""), roleOf(state, node),
-                node.connected ? state.term : "", node.id === state.self ? String(state.commit) : node.match ? String(node.match) : "",
-                node.connected ? lagOf(state, node) : "", node.roundTrip ? span(node.roundTrip) : "", node.protocol ? String(node.protocol) : "",
-                shown(node.clientURL), handOverCell(state, node, actions)]})));
-    const sync = state.syncMs === null ? "" : `, ${span(state.syncMs)} per sync of the log`;
-    setText(get("here"), `This node: Bellwether ${shown(state.version)}, ${state.applied} applied${sync}. ` +
-        `${state.leaderChanges} changes of the leader seen.`);
+                node.connected ? state.term : "", node.connected ? appliedOf(state, node) : "",
+                node.connected ? lagOf(state, node) : "", node.roundTrip ? span(node.roundTrip) : "",
+                node.id === state.self && state.syncMs !== null ? span(state.syncMs) : "", shown(node.clientURL), actionCell(state, node, actions)]})));
+    setText(get("here"), `This node: Bellwether ${shown(state.version)}, commit index ${state.commit}. ` +
+        `${state.leaderChanges} changes of the leader seen. Only the leader knows the lag and the round trip of the others; ` +
+        "each node knows only its own disk.");
 }
 
 /* ---- elections ---- */
 
-/* Leaderships of the last minutes from left to right; a gap is a time without a leader. */
-function drawStrip(svg, elections, group, time) {
-    const parts = group.former.map((old) => ({...old})).reverse();
+/* Leaderships of an election, the oldest first. */
+function partsOf(group) {
+    const parts = group.former.map((old) => ({name: old.name, token: old.token, from: old.from, to: old.to, why: old.why, first: !old.isNew})).reverse();
     if (group.led)
-        parts.push({name: group.led.name, token: group.led.create, from: group.led.since, to: time, why: "leads now"});
-    const first = Math.max(parts[0]?.from ?? time, time - STRIP_MS), width = Math.max(1, time - first);
-    svg.replaceChildren();
-    for (const part of parts) {
-        if (part.to < first)
-            continue;
-        const from = Math.max(part.from, first);
-        const rect = document.createElementNS(SVG, "rect"), title = document.createElementNS(SVG, "title");
-        title.textContent = `${shown(part.name)}, token ${part.token}, ${span(part.to - part.from)}: ${part.why}`;
-        rect.setAttribute("x", `${((from - first) / width) * 100}%`);
-        rect.setAttribute("width", `${((part.to - from) / width) * 100}%`);
-        rect.setAttribute("height", "100%");
-        rect.setAttribute("fill", COLORS[Number(BigInt(part.token) % BigInt(COLORS.length))]);
-        rect.append(title);
-        svg.append(rect);
-    }
+        parts.push({name: group.led.name, token: group.led.create, from: group.led.since, to: null, why: "", first: !group.led.isNew});
+    return parts;
 }
 
 function leaseCell(member) {
@@ -164,9 +171,8 @@ function makeBox() {
         box.append(document.createElement(tag));
     box.children[2].append(document.createElement("tbody"));
     const svg = document.createElementNS(SVG, "svg");
-    svg.setAttribute("class", "strip");
+    svg.setAttribute("class", "timeline");
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", "leaderships since this page was opened");
     box.append(svg);
     return box;
 }
@@ -193,7 +199,7 @@ function drawGroup(box, elections, group, time, actions) {
                 i === 0 && isOurs && actions.resign ? {button: "ask to resign", act: () => actions.resign(group)} : ""]})));
     setText(box.children[3], formerText(group));
     box.children[3].className = "faint";
-    drawStrip(box.children[4], elections, group, time);
+    actions.timeline(box.children[4], partsOf(group), time, WINDOW_MS);
 }
 
 export function drawGroups(place, elections, groups, time, actions) {

@@ -115,6 +115,10 @@ static void put_page(struct bw_page *page, const struct bw_status_view *view, co
         put_leader(page, view);
     } else if (strcmp(path, "/metrics") == 0) {
         bw_page_put_metrics(page, view);
+    } else if (strcmp(path, "/state") == 0 && view->detail) {
+        bw_page_put_detail(page, view, view->detail(view->detail_context));
+    } else if (strcmp(path, "/") == 0) {
+        page->status = 200; /* GET and HEAD are answered by bw_http_dashboard */
     } else if (strcmp(path, "/livez") == 0) {
         bw_page_put(page, "alive\n");
     } else if (strcmp(path, "/healthz") == 0) {
@@ -134,6 +138,8 @@ size_t bw_http_answer(const struct bw_status_view *view, int status,
 {
     struct bw_page page = {.status = status, .type = "text/plain; charset=utf-8"};
     bool known = status == 200;
+    if (known && strcmp(request->path, "/") == 0 && request->method != BW_HTTP_OTHER)
+        return bw_http_dashboard(request, out, BW_HTTP_ANSWER_MAX);
     if (known)
         put_page(&page, view, request->path);
     if (known && page.status != 404 && request->method == BW_HTTP_OTHER) {

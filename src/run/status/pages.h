@@ -5,6 +5,8 @@
  *   /leader   JSON                  current leader, its token and value
  *   /metrics  Prometheus text format
  *   /events   server-sent events     every change of the state below, and every log event
+ *   /         HTML                  the dashboard (detail.h)
+ *   /state    JSON                  what the dashboard shows
  *
  * The caller sets `leading` only while the deadline of the lease has not passed. An answer is valid
  * for valid_ns, counted from the moment the client SENT its request. */
@@ -12,6 +14,7 @@
 #define BW_RUN_STATUS_PAGES_H
 
 #include "core/lease/lease.h"
+#include "run/status/detail.h"
 #include "run/status/request.h"
 #include "run/status/tally.h"
 #include "store/store.h"
@@ -35,6 +38,9 @@ struct bw_status_view {
     const char *time;   /* wall-clock time for /events; NULL: unknown */
     bool streams_full;  /* no further stream of /events is accepted */
     const struct bw_tally *tally;
+    /* Collects the data of /state. NULL: this path does not exist. */
+    const struct bw_status_detail *(*detail)(void *context);
+    void *detail_context;
     uint32_t counts; /* number of counters of the store */
     struct bw_store_count count[BW_STORE_COUNTS_MAX];
 };

@@ -1,7 +1,10 @@
 /* Parses HTTP requests, see request.h. */
 #include "run/status/request.h"
 
+#include "dashboard/page.h"
+
 #include <string.h>
+#include <strings.h>
 
 /* The part of the request that is still to be parsed. */
 struct slice {
@@ -102,19 +105,14 @@ static int read_first_line(struct slice line, struct bw_status_request *out, boo
     return status == 200 ? read_target(target, out) : status;
 }
 
-static bool is_host(const struct slice *name)
+static bool is_name(const struct slice *name, const char *text)
 {
-    static const char host[] = "host";
-    if (name->end - name->at != 4)
-        return false;
-    for (unsigned i = 0; i < 4; i++)
-        if ((name->at[i] | 0x20) != host[i])
-            return false;
-    return true;
+    size_t length = strlen(text);
+    return (size_t)(name->end - name->at) == length && strncasecmp(name->at, text, length) == 0;
 }
 
 /* Checks one header and counts Host headers. */
-static int read_header(struct slice line, unsigned *hosts)
+static int read_header(struct slice line, struct bw_status_request *out, unsigned *hosts)
 {
     struct slice name;
     if (!take_until(&line, ':', &name))
@@ -125,7 +123,12 @@ static int read_header(struct slice line, unsigned *hosts)
     for (const char *at = line.at; at < line.end; at++)
         if (is_control(*at))
             return 400;
-    *hosts += is_host(&name);
+    size_t length = (size_t)(line.end - line.at);
+    *hosts += is_name(&name, "host");
+    if (is_name(&name, "accept-encoding"))
+        out->accepts_gzip |= bw_web_accepts_gzip(line.at, length);
+    if (is_name(&name, "if-none-match"))
+        out->has_page |= bw_web_has_tag(line.at, length, bw_dashboard_run.etag);
     return 200;
 }
 
@@ -135,6 +138,7 @@ int bw_http_request_parse(const char *bytes, size_t length, struct bw_status_req
     int more = length >= BW_HTTP_REQUEST_MAX ? 431 : BW_HTTP_MORE;
     bool host_needed = false;
     unsigned hosts = 0;
+    out->accepts_gzip = out->has_page = false;
     if (length > 0 && !is_token(bytes[0]))
         return 400; /* TLS or garbage: more bytes cannot help */
     if (!take_line(&text, &line))
@@ -145,7 +149,7 @@ int bw_http_request_parse(const char *bytes, size_t length, struct bw_status_req
             return more;
         if (line.at == line.end)
             return hosts == 1 || (hosts == 0 && !host_needed) ? 200 : 400;
-        status = read_header(line, &hosts);
+        status = read_header(line, out, &hosts);
     }
     return status;
 }

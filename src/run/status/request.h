@@ -17,6 +17,7 @@ enum bw_http_method { BW_HTTP_GET, BW_HTTP_HEAD, BW_HTTP_OTHER };
 struct bw_status_request {
     enum bw_http_method method;
     char path[BW_HTTP_PATH_MAX + 1]; /* without the query; percent-encoding is not decoded */
+    bool accepts_gzip, has_page;     /* has_page: If-None-Match names the current dashboard */
 };
 
 #define BW_HTTP_MORE 0 /* incomplete, but valid so far */

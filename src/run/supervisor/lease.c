@@ -122,6 +122,7 @@ static void on_step_down(struct supervisor *s, const struct bw_lease_action *act
     s->stopping = true;
     s->losses[action->reason]++;
     s->own_loss = action->reason;
+    bw_supervisor_dashboard_step_down(s, reason);
     bw_log_event(&s->log, is_planned(action->reason) ? BW_LOG_INFO : BW_LOG_WARNING, "step-down",
                  fields, "stepping down: %s; the work must end within %s", reason,
                  bw_log_span(left, bw_time_max(s->schedule.kill - now, 0)));

@@ -8,6 +8,7 @@
  *   drain.c          obeys `bellwether drain`
  *   fence.c          fencing, and the output of the fence agent
  *   status_view.c    data for the status endpoint
+ *   dashboard.c      data for its dashboard
  *   watchdog.c       sd_notify messages of the work
  *   signals.c        receives signals, reaps children */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
@@ -102,6 +103,7 @@ struct supervisor {
 
     /* The status endpoint. */
     struct bw_status_server *http; /* NULL: no endpoint */
+    struct dashboard *dashboard;   /* dashboard.c; NULL: no endpoint */
     bw_time yes_from;              /* a new leader reports that it leads only from this time on */
     uint64_t elections, losses[BW_HTTP_LOSSES];
     uint64_t splits; /* number of times two leaders were seen */
@@ -181,6 +183,14 @@ bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 /* status_view.c */
 int bw_supervisor_http_open(struct supervisor *s);
 void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
+
+/* dashboard.c: without an endpoint, these do nothing */
+void bw_supervisor_dashboard_open(struct supervisor *s);
+void bw_supervisor_dashboard_reply(struct supervisor *s, const struct bw_store_reply *reply);
+void bw_supervisor_dashboard_step_down(struct supervisor *s, const char *reason);
+const struct bw_status_detail *bw_supervisor_detail(void *dashboard);
+/* Call it before the store closes. */
+void bw_supervisor_dashboard_close(struct supervisor *s);
 
 /* store.c */
 #define BW_RUN_GO (-1) /* no exit code yet */

@@ -42,6 +42,8 @@ static void fill_view(void *context, struct bw_status_view *view)
     view->splits = s->splits;
     view->now = now;
     view->tally = &s->tally;
+    view->detail = s->dashboard ? bw_supervisor_detail : NULL;
+    view->detail_context = s->dashboard;
     for (unsigned i = 0; i < BW_HTTP_LOSSES; i++)
         view->losses[i] = s->losses[i];
     const struct bw_store_ops *ops = s->asker ? bw_asker_store_ops(s->asker) : NULL;
@@ -66,6 +68,8 @@ int bw_supervisor_http_open(struct supervisor *s)
     if (!s->config->http)
         return 0;
     int error = bw_status_open(&s->http, &s->loop, s->config->http, fill_view, s, why, sizeof why);
+    if (!error)
+        bw_supervisor_dashboard_open(s);
     if (error) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "--http: %s", why);
         return error;

@@ -106,6 +106,7 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
     bw_tally_answered(&s->tally, reply, bw_clock_boot());
     s->store_seen =
         s->store_seen || reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
+    bw_supervisor_dashboard_reply(s, reply);
 }
 
 static int make_elector(struct supervisor *s)
@@ -243,6 +244,7 @@ void bw_supervisor_store_tick(struct supervisor *s, bw_time now)
 
 void bw_supervisor_store_close(struct supervisor *s)
 {
+    bw_supervisor_dashboard_close(s);
     bw_asker_client_free(s->asked);
     s->asked = NULL;
     if (s->asker)

@@ -3,8 +3,8 @@
 
 #include "core/base/error.h"
 #include "core/registry/alarm.h"
+#include "dashboard/page.h"
 #include "serve/api/auth.h"
-#include "serve/front/dashboard_page.h"
 #include "serve/front/json.h"
 #include "serve/front/metrics.h"
 
@@ -19,6 +19,7 @@ static const struct {
     unsigned status;
     const char *reason;
 } reasons[] = {{200, "OK"},
+               {304, "Not Modified"},
                {400, "Bad Request"},
                {401, "Unauthorized"},
                {403, "Forbidden"},
@@ -329,19 +330,32 @@ static void respond_metrics(struct bw_gateway *gateway, const char *query)
 }
 
 /* The page is static: it asks the API for everything that it shows. Browsers check for a new
- * version of the program at every visit. */
+ * version of the program at every visit, and get 304 if they have the current one. */
 static void respond_page(struct bw_gateway *gateway, const char *query)
 {
-    static const struct bw_http_field fields[] = {{"content-security-policy", bw_dashboard_policy},
-                                                  {"x-frame-options", "DENY"},
-                                                  {"x-content-type-options", "nosniff"},
-                                                  {"referrer-policy", "no-referrer"},
-                                                  {"cross-origin-opener-policy", "same-origin"},
-                                                  {"cache-control", "no-cache"},
-                                                  {NULL, NULL}};
+    const struct bw_web_page *page = &bw_dashboard_serve;
+    bool packed = gateway->accepts_gzip;
+    size_t length = packed ? page->gzip_length : page->plain_length;
+    const struct bw_http_field fields[] = {{"content-security-policy", page->policy},
+                                           {"x-frame-options", "DENY"},
+                                           {"x-content-type-options", "nosniff"},
+                                           {"referrer-policy", "no-referrer"},
+                                           {"cross-origin-opener-policy", "same-origin"},
+                                           {"cache-control", "no-cache"},
+                                           {"vary", "accept-encoding"},
+                                           {"etag", page->etag},
+                                           {packed ? "content-encoding" : NULL, "gzip"},
+                                           {NULL, NULL}};
+    static const char type[] = "text/html; charset=utf-8";
     (void)query;
-    gateway->fields = fields;
-    respond(gateway, 200, "text/html; charset=utf-8", bw_dashboard_page, bw_dashboard_page_length);
+    gateway->fields = fields; /* the head is written before this function returns */
+    if (gateway->has_page) {
+        gateway->begun = true;
+        gateway->wire->head(gateway, 304, type, (int64_t)length);
+    } else {
+        respond(gateway, 200, type, packed ? page->gzip : page->plain, length);
+    }
+    gateway->fields = NULL;
 }
 
 static const struct {

@@ -33,7 +33,7 @@ struct bw_http_field { /* of a response; the names are in lower case */
     const char *name, *value;
 };
 
-#define BW_GATEWAY_FIELDS_MAX 8u
+#define BW_GATEWAY_FIELDS_MAX 12u
 
 struct bw_gateway { /* one request; zeros except front, wire and owner */
     struct bw_call call;
@@ -41,6 +41,7 @@ struct bw_gateway { /* one request; zeros except front, wire and owner */
     const struct bw_gateway_wire *wire;
     void *owner;
     bool needs_leader;
+    bool accepts_gzip, has_page; /* has_page: the client has the current dashboard */
     enum bw_origin origin;
     struct bw_caller caller;
     bool begun;        /* the head was written */

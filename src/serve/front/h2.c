@@ -346,6 +346,8 @@ static void open_gateway(struct stream *stream)
                                            .wire = &wire,
                                            .owner = stream,
                                            .needs_leader = stream->call.needs_leader,
+                                           .accepts_gzip = stream->head.accepts_gzip,
+                                           .has_page = stream->head.has_page,
                                            .origin = stream->head.origin,
                                            .caller = stream->call.caller};
 }

@@ -1,6 +1,8 @@
 /* Rules of an HTTP/2 request's head; see h2_head.h. */
 #include "serve/front/h2_head.h"
 
+#include "dashboard/page.h"
+
 #include <nghttp2/nghttp2.h>
 #include <string.h>
 
@@ -91,6 +93,11 @@ enum bw_h2_field bw_h2_head_field(struct bw_h2_head *head, const uint8_t *name, 
         return take_origin(head, value, value_length) ? BW_H2_TAKE : BW_H2_BAD;
     if (!head->ended && is(name, name_length, "content-length"))
         return take_length(head, value, value_length) ? BW_H2_TAKE : BW_H2_BAD;
+    if (!head->ended && is(name, name_length, "accept-encoding"))
+        head->accepts_gzip |= bw_web_accepts_gzip((const char *)value, value_length);
+    if (!head->ended && is(name, name_length, "if-none-match"))
+        head->has_page |=
+            bw_web_has_tag((const char *)value, value_length, bw_dashboard_serve.etag);
     return BW_H2_TAKE;
 }
 

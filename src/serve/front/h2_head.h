@@ -22,6 +22,7 @@ struct bw_h2_head {
     bool regular;  /* a regular field has arrived */
     bool ended;    /* the head is complete: further fields are trailers */
     bool has_length;
+    bool accepts_gzip, has_page; /* has_page: If-None-Match names the current dashboard */
     enum bw_origin origin;
     char authority[BW_H2_AUTHORITY_MAX]; /* not terminated */
     size_t authority_length;

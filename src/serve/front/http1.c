@@ -210,6 +210,8 @@ static void new_ask(struct bw_conn *conn, struct http1 *h)
                                  .wire = &wire,
                                  .owner = conn,
                                  .needs_leader = h->head.needs_leader,
+                                 .accepts_gzip = h->head.accepts_gzip,
+                                 .has_page = h->head.has_page,
                                  .origin = h->head.origin};
     h->ask.caller = conn->caller;
     bw_auth_take_token(conn->front->options.service, h->head.token, strlen(h->head.token),

@@ -1,6 +1,8 @@
 /* See http1_head.h. */
 #include "serve/front/http1_head.h"
 
+#include "dashboard/page.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -150,6 +152,10 @@ static unsigned take_field(struct bw_http1_head *head, struct origin_fields *fie
         if (fields->origin.at)
             return 400;
         fields->origin = value;
+    } else if (same(name, "accept-encoding")) {
+        head->accepts_gzip |= bw_web_accepts_gzip(value.at, value.length);
+    } else if (same(name, "if-none-match")) {
+        head->has_page |= bw_web_has_tag(value.at, value.length, bw_dashboard_serve.etag);
     } else if (same(name, "grpc-metadata-hasleader")) {
         head->needs_leader = same(value, "true");
     } else if (same(name, "authorization") || same(name, "grpc-metadata-token")) {

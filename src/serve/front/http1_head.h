@@ -30,6 +30,7 @@ struct bw_http1_head {
     bool needs_leader;
     char token[BW_HTTP1_TOKEN_MAX + 1]; /* credentials; "": none */
     bool has_length, has_host;
+    bool accepts_gzip, has_page; /* has_page: If-None-Match names the current dashboard */
     enum bw_origin origin;
     uint64_t length; /* length of the body */
 };

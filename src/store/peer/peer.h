@@ -3,6 +3,7 @@
 #ifndef BW_STORE_PEER_PEER_H
 #define BW_STORE_PEER_PEER_H
 
+#include "core/peer/frame.h"
 #include "core/peer/leader_slot.h"
 #include "net/sealed/keyring.h"
 #include "net/tls/credentials.h"
@@ -65,6 +66,11 @@ struct peer_shard *peers_shard(struct bw_store *store, const char *election);
 void peers_ordered(struct bw_store *store, const struct bw_peer_order *order);
 /* Returns the outcome of the transfer to `to`: 0, or why it failed. */
 int peers_outcome(struct bw_store *store, uint32_t election, bw_node to);
+
+/* ---- members.c ---- */
+
+uint32_t peers_members(struct bw_store *store, const char *election, struct bw_store_member *out,
+                       uint32_t cap);
 
 /* ---- record.c ---- */
 

@@ -411,6 +411,7 @@ static const char whose_clock[] = "each peer's own clock, from the moment of its
         .ttl_min_ns = TTL_MIN_NS, .ttl_unit_ns = BW_MS, .summary = (text), .open = peer_open,      \
         .request = peer_request, .cancel = peer_cancel, .close = peer_close, .clock = whose_clock, \
         .about = peer_about, .death_notices = peer_death_notices, .counts = peer_counts,           \
+        .members = peers_members,                                                                  \
     }
 
 static const struct bw_store_ops with_token = PEER_OPS(

@@ -3,9 +3,10 @@
 
     serve_dashboard.py BELLWETHER WITNESS CONFORMANCE [NAME...]
 
-With DASHBOARD_PICTURE=FILE in the environment, the first test writes the picture of docs/guides/dashboard.md to that file."""
+With DASHBOARD_PICTURES=FOLDER in the environment, the first test writes pictures of docs/guides/dashboard.md to that folder."""
 import atexit
 import functools
+import gzip
 import json
 import os
 import re
@@ -22,7 +23,9 @@ from store_lib import STALL_S, TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
 FOLLOWS_S = 1.0
-EVIL = "<script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
+HAND_OVER = "return [...document.querySelectorAll('#nodes tbody button:enabled')].find((button) => button.textContent === 'hand over')"
+DRAIN = "return [...document.querySelectorAll('#nodes tbody button:enabled')].find((button) => button.textContent === 'drain')"
+EVIL = "batch" if os.environ.get("DASHBOARD_PICTURES") else "<script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
 SEES = "return window.page && page.state && page.watches && page.state.nodes.length === arguments[0] && page.state.leader"
 
 
@@ -108,8 +111,9 @@ def dashboard_follows_the_death_of_the_leader():
         assert "last hand-over" in browser.text("health"), browser.text("health")
         browser.wait("the dead node", "return document.getElementById('nodes').innerText.includes('not connected')")
         campaign_gone(nodes, browser, here)
-        if os.environ.get("DASHBOARD_PICTURE"):
-            browser.picture(os.environ["DASHBOARD_PICTURE"])
+        lanes = browser.ask("return [document.querySelectorAll('#leads .name').length, document.querySelectorAll('#elections .timeline').length]")
+        assert lanes[0] == 2 and lanes[1] >= 2, f"lanes of the cluster and timelines of elections: {lanes}"
+        take_pictures(browser)
         assert not browser.ask("return window.evil"), "the name of an election was interpreted"
         asked = browser.requests()
         assert asked and all(name.startswith(address(nodes, here)) for name in asked), asked
@@ -118,14 +122,28 @@ def dashboard_follows_the_death_of_the_leader():
         assert not console, console
 
 
+def take_pictures(browser):
+    folder = os.environ.get("DASHBOARD_PICTURES")
+    if not folder:
+        return
+    time.sleep(3)  # so that the last leaderships can be seen
+    browser.picture(os.path.join(folder, "dashboard.png"))
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
+    time.sleep(0.6)  # two drawings at the new width
+    browser.picture(os.path.join(folder, "dashboard-phone.png"))
+    browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 def campaign_gone(nodes, browser, here):
     """The page shows who led before, and why it ended."""
-    first = campaign(nodes, "report", "web1", nodes.ports[here])
-    browser.wait("the new election", "return document.getElementById('elections').innerText.includes('report')")
+    first = campaign(nodes, "weekly", "web1", nodes.ports[here])
+    browser.wait("the new election", "return document.getElementById('elections').innerText.includes('weekly')")
     say(nodes, "/v3/election/resign", {"leader": first}, nodes.ports[here])
     browser.wait("the former leader", "return /before: web1 \\(token \\d+, .*\\): /.test(document.getElementById('elections').innerText)")
     events = browser.text("events")
-    assert "report: web1" in events and "no longer leads" in events, events
+    assert "weekly: web1" in events and "no longer leads" in events, events
 
 
 def add_users(nodes):
@@ -174,15 +192,33 @@ def dashboard_shows_and_does_only_what_the_user_may():
         browser.open(address(nodes, leader))  # the token is not kept
         log_in(browser, "root", "rootpw")
         old = browser.wait("the cluster", SEES, 3)
-        browser.click("return document.querySelector('#nodes tbody button')")
+        browser.click(HAND_OVER)
         browser.wait("what will happen", "return document.getElementById('dialog').open && "
                      "document.getElementById('dialog-text').textContent.includes('becomes the Raft leader')")
         browser.click("return document.getElementById('dialog-no')")
         browser.wait("no dialog", "return !document.getElementById('dialog').open")
         assert browser.ask("return page.state.leader") == old, "cancel has handed over"
-        browser.click("return document.querySelector('#nodes tbody button')")
+        browser.click(HAND_OVER)
         browser.click("return document.getElementById('dialog-yes')")
         browser.wait("another leader", "return page.state.leader && page.state.leader !== arguments[0]", old)
+
+
+@judged
+def dashboard_drains_the_leader_on_a_click():
+    with Place("drain") as place:
+        browser = new_page()
+        nodes = Nodes(place, suite.bellwether, 3)
+        await_joined(nodes)
+        leader = nodes.leader()
+        browser.open(address(nodes, leader))
+        old = browser.wait("the cluster", SEES, 3)
+        browser.click(DRAIN)
+        browser.wait("what will happen", "return document.getElementById('dialog').open && "
+                     "document.getElementById('dialog-text').textContent.includes('can be stopped for maintenance')")
+        browser.click("return document.getElementById('dialog-yes')")
+        browser.wait("another leader", "return page.state.leader && page.state.leader !== arguments[0]", old)
+        browser.wait("no drain button: this node does not lead", "return !document.querySelector('#nodes .leader button')")
+        assert "asked to drain" in browser.text("events"), browser.text("events")
 
 
 @judged
@@ -224,6 +260,10 @@ def pages_of_other_sites_are_refused():
         for word in ("default-src 'none'", "frame-ancestors 'none'", "connect-src 'self'", "form-action 'none'"):
             assert word in policy, policy
         assert "unsafe" not in policy and fields["x-frame-options"] == "DENY", fields
+        packed = nodes.ask("GET", "/", headers={"Accept-Encoding": "gzip"})
+        assert packed[2]["content-encoding"] == "gzip" and gzip.decompress(packed[1]) == text, packed[2]
+        kept = nodes.ask("GET", "/", headers={"If-None-Match": fields["etag"]})
+        assert kept[0:2] == (304, b""), kept
         assert nodes.ask("HEAD", "/")[0:2] == (200, b"") and nodes.ask("POST", "/", "{}")[0] == 405
 
 

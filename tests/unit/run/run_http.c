@@ -165,7 +165,7 @@ static void healthz_is_200_only_for_a_leader_and_livez_always(void **state)
     view.leading = false;
     assert_true(begins(asked(&view, BW_HTTP_GET, "/healthz"), "HTTP/1.1 503 "));
     assert_true(begins(asked(&view, BW_HTTP_GET, "/livez"), "HTTP/1.1 200 "));
-    assert_true(begins(asked(&view, BW_HTTP_GET, "/"), "HTTP/1.1 404 "));
+    assert_true(begins(asked(&view, BW_HTTP_GET, "/nosuch"), "HTTP/1.1 404 "));
     assert_true(begins(asked(&view, BW_HTTP_OTHER, "/nothing"), "HTTP/1.1 404 "));
 }
 
