@@ -70,6 +70,24 @@ bool bw_registry_event(const struct bw_registry *r, uint64_t number, struct bw_k
     return true;
 }
 
+const struct bw_kv *bw_registry_created_before(const struct bw_registry *r,
+                                               const struct bw_keys *keys, int64_t revision,
+                                               uint32_t most)
+{
+    uint64_t number = bw_registry_events_from(r, revision);
+    for (; most > 0 && number > r->event_first; most--) {
+        const struct event *event = event_at(r, --number);
+        struct bw_slice key = bw_kv_key(kv_at(r, event->kv));
+        if (event->deleted || event->previous || !keys_hold(keys, key))
+            continue;
+        bw_ref found = tree_find(r, key);
+        const struct bw_kv *kv = found ? kv_at(r, node_at(r, found)->kv) : NULL;
+        if (kv && kv->create_revision == event->revision)
+            return kv;
+    }
+    return NULL;
+}
+
 enum bw_refusal bw_registry_compact(struct bw_registry *r, int64_t revision)
 {
     if (revision > r->revision)

@@ -296,6 +296,11 @@ uint64_t bw_registry_events_from(const struct bw_registry *registry, int64_t rev
 /* Returns false after the last event. */
 bool bw_registry_event(const struct bw_registry *registry, uint64_t number,
                        struct bw_kv_event *out);
+/* The key of a range that was created last before `revision` and still exists, if one of the `most`
+ * events before `revision` created it. NULL: not found among them; an older key may exist. */
+const struct bw_kv *bw_registry_created_before(const struct bw_registry *registry,
+                                               const struct bw_keys *keys, int64_t revision,
+                                               uint32_t most);
 /* Drops events before `revision`. Reads and watches of older revisions are refused. */
 enum bw_refusal bw_registry_compact(struct bw_registry *registry, int64_t revision);
 

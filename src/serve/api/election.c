@@ -16,6 +16,8 @@
 
 #define NAME_MAX_BYTES 4096u
 #define OWN_TTL        (60 * BW_SEC) /* as in Go's sessions */
+/* Events that are searched for the predecessor of a new candidate, before the whole queue is. */
+#define RECENT_EVENTS 256u
 
 struct campaign { /* a waiting Campaign, Lock or Observe */
     struct bw_watching watching;
@@ -219,6 +221,17 @@ static const struct bw_kv *own_key(struct campaign *c)
     return result.kv_count ? result.kvs[0] : NULL;
 }
 
+/* Returns the key that was created last before the campaign's own; NULL: none. Candidates that come
+ * one after the other find it among the last events. So the cost of a long queue does not grow with
+ * the square of its length. */
+static const struct bw_kv *predecessor(struct campaign *c)
+{
+    struct bw_keys keys = key_range(c);
+    const struct bw_kv *recent = bw_registry_created_before(bw_service_registry(c->call->service),
+                                                            &keys, c->revision, RECENT_EVENTS);
+    return recent ? recent : first_of(c, BW_SORT_DESCEND, c->revision - 1);
+}
+
 /* Checks whether it is this campaign's turn. If not, waits for its predecessor. Fails if its own
  * key is gone. */
 static void check_turn(struct campaign *c)
@@ -229,7 +242,7 @@ static void check_turn(struct campaign *c)
         refuse(c->call, BW_REFUSED_NO_LEASE);
         return;
     }
-    const struct bw_kv *before = first_of(c, BW_SORT_DESCEND, c->revision - 1);
+    const struct bw_kv *before = predecessor(c);
     if (!before) {
         won(c);
         return;

@@ -199,6 +199,40 @@ static void work_of_the_caller_counts_as_steps(void **state)
     end(&t);
 }
 
+static const struct bw_kv *created_before(const struct world *w, int64_t revision, uint32_t most)
+{
+    struct bw_keys keys = {.key = text("a/"), .end = text("a0")};
+    return bw_registry_created_before(w->registry, &keys, revision, most);
+}
+
+static void is_key(const struct bw_kv *kv, const char *key)
+{
+    assert_non_null(kv);
+    assert_int_equal(bw_kv_key(kv).length, strlen(key));
+    assert_memory_equal(bw_kv_key(kv).at, key, strlen(key));
+}
+
+static void key_created_last_is_found_among_recent_events(void **state)
+{
+    (void)state;
+    static const char *const written[] = {"a/1", "a/2", "b/1", "a/1", "a/3"};
+    struct world w;
+    world_open(&w);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(put(&w, written[i], "v"), 0);
+    int64_t own = revision_of(&w);
+    assert_null(created_before(&w, own, 2)); /* another range, and a second version */
+    is_key(created_before(&w, own, 3), "a/2");
+    assert_int_equal(delete_keys(&w, (struct bw_keys){.key = text("a/2")}), 1);
+    is_key(created_before(&w, own, 10), "a/1");
+    is_key(created_before(&w, own + 2, 10), "a/3"); /* a deletion creates nothing */
+    assert_int_equal(put(&w, "a/2", "v"), 0);
+    is_key(created_before(&w, own, 10), "a/1"); /* the first a/2 does not exist any more */
+    assert_int_equal(bw_registry_compact(w.registry, revision_of(&w)), 0);
+    assert_null(created_before(&w, own, 10)); /* its creation is not in the history any more */
+    world_close(&w);
+}
+
 /* Two keys change in revision 3. A turn that ends there does not split them. */
 static void a_turn_does_not_split_a_revision(void **state)
 {
@@ -327,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_watcher_of_the_future_waits_for_its_revision),
         cmocka_unit_test(a_turn_ends_after_its_steps),
         cmocka_unit_test(work_of_the_caller_counts_as_steps),
+        cmocka_unit_test(key_created_last_is_found_among_recent_events),
         cmocka_unit_test(a_turn_does_not_split_a_revision),
         cmocka_unit_test(a_turn_may_end_before_the_first_event),
         cmocka_unit_test(a_parked_watcher_is_not_ready_until_its_owner_asks),
