@@ -13,7 +13,7 @@ prefix ?= /usr/local
 INSTALL_BUILD ?= build-install
 DEB_BUILD ?= build-deb
 
-.PHONY: playground disk-model adversary tsan torture killed swim calm help build run test test-long test-all mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean install uninstall deb image deps-deb deps-image deps-build deps-test branches
+.PHONY: soak playground disk-model adversary tsan torture killed swim calm help build run test test-long test-all mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean install uninstall deb image deps-deb deps-image deps-build deps-test branches
 
 help:
 	@echo "make build       build the program build/bellwether"
@@ -36,6 +36,7 @@ help:
 	@echo "make killed      kill all nodes of a cluster under 1 GB of large writes, ROUNDS=$(ROUNDS); check that no acknowledged write is lost"
 	@echo "make tsan        look for data races in all parts that have a second thread, with ThreadSanitizer"
 	@echo "make torture     fail every allocation and system call in turn, one per call stack; check what the programs do"
+	@echo "make soak        elections, faults, drains and upgrades for SECONDS=$(SECONDS); memory, descriptors and disk must stay flat"
 	@echo "make adversary   attack every listener with random clients for SECONDS=$(SECONDS), under the sanitizers; check a client beside them"
 	@echo "make matrix      test peers on five hosts with each algorithm and each fault (needs root)"
 	@echo "make bench       measure the speed on this machine against the promised figures"
@@ -117,6 +118,9 @@ killed: deps-test build
 
 tsan: deps-test
 	@tests/tsan.py --long
+
+soak: deps-test build
+	@tests/soak.py $(BUILD)/bellwether $(BUILD)/tests/run-witness --seconds $(SECONDS)
 
 torture: deps-test build build-asan/build.ninja
 	@ninja -j$(JOBS) -C build-asan --quiet
