@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""Compares the speed of `bellwether serve` with etcd and ZooKeeper: three durable nodes each, one after the other on this machine,
-with the same client for the first two. Compare the ratios, not the figures: all share the machine with the client.
+"""Compares `bellwether serve` with etcd and ZooKeeper: three durable nodes each, in turn on this machine, with the same client for the
+first two. All share the machine with the client, so compare the ratios within one run, not the figures.
 
-    serve_peers.py BELLWETHER SERVE_LOAD [ZOOKEEPER_LOAD] [SECONDS]"""
+    serve_peers.py BELLWETHER SERVE_LOAD [ZOOKEEPER_LOAD] [SECONDS] [--table] [--rounds N] [--data MB]
+
+Without --table: cycles and keep-alives. With --table: also values of 10 KB, 100 KB and 1.4 MB by many writers at all nodes, TLS,
+authentication, the latency of one client, leader changes, failed writes, CPU time, memory, disk, idle CPU time, and restart and
+catch-up with DATA megabytes. Bellwether and etcd alternate, in N rounds; the table shows medians. --skip-restart leaves the last
+two out."""
+import argparse
 import json
 import os
 import socket
@@ -11,46 +17,23 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "system", "kit"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from store_lib import Place, Server, Skip, free_ports, listens, program  # noqa: E402
+import serve_clusters as clusters  # noqa: E402
+from serve_clusters import Place, Server, Skip, free_ports, program  # noqa: E402
 
-BELLWETHER, LOAD = map(os.path.abspath, sys.argv[1:3])
-ZOOKEEPER_LOAD = next((word for word in sys.argv[3:] if not word.isdigit()), None)
-SECONDS = next((word for word in sys.argv[3:] if word.isdigit()), "3")
 JARS = "/usr/share/java"
 ROUNDS = 3
-
-
-def ours(place):
-    peers, clients = free_ports(3), free_ports(3)
-    cluster = ",".join(f"{n}=127.0.0.1:{p}" for n, p in zip("abc", peers))
-    for name, port in zip("abc", clients):
-        Server(place, name, [BELLWETHER, "serve", "--node", name, "--cluster", cluster, "--data", place.folder("data-" + name),
-                             "--listen", f"127.0.0.1:{port}"], ready=lambda port=port: listens(port)).start(wait=False)
-    for server in place.servers:
-        server.wait_ready()
-    return clients
-
-
-def etcd(place):
-    binary = program("etcd", "etcd-server")
-    peers, clients = free_ports(3), free_ports(3)
-    cluster = ",".join(f"{n}=http://127.0.0.1:{p}" for n, p in zip("abc", peers))
-    for name, peer, port in zip("abc", peers, clients):
-        url, own = f"http://127.0.0.1:{peer}", f"http://127.0.0.1:{port}"
-        Server(place, name, [binary, "--name", name, "--data-dir", place.folder("data-" + name), "--listen-peer-urls", url,
-                             "--initial-advertise-peer-urls", url, "--listen-client-urls", own, "--advertise-client-urls", own,
-                             "--initial-cluster", cluster], ready=lambda port=port: listens(port)).start(wait=False)
-    for server in place.servers:
-        server.wait_ready()
-    return clients
+LOAD_LIMIT_S = 600
+SIZES = (("10 KB", 64, 4000, 10000), ("100 KB", 200, 2000, 100000), ("1.4 MB", 16, 200, 1400000))  # name, writers, puts, bytes
+DATA_VALUE = 100000
+IDLE_S = 20
 
 
 def zookeeper(place):
     java = program("java", "default-jre-headless")
-    if not ZOOKEEPER_LOAD or not os.path.exists(f"{JARS}/zookeeper.jar"):
+    if not GIVEN.zookeeper_load or not os.path.exists(f"{JARS}/zookeeper.jar"):
         raise Skip("zookeeper or its client library is not installed")
     peers, clients = free_ports(6), free_ports(3)
     lines = "".join(f"server.{i + 1}=127.0.0.1:{peers[2 * i]}:{peers[2 * i + 1]}\n" for i in range(3))
@@ -78,53 +61,181 @@ def mode(port):
     return words[words.index("Mode:") + 1] if "Mode:" in words else ""
 
 
-def load(*words, by=LOAD):
-    done = subprocess.run([by, *map(str, words)], capture_output=True, text=True, check=True, timeout=300)
-    return json.loads(done.stdout.splitlines()[-1])
+def load(*words, by=None, env=None):
+    """The figures that a load program prints, of all its lines."""
+    done = subprocess.run([by or GIVEN.serve_load, *map(str, words)], capture_output=True, text=True, check=True, timeout=LOAD_LIMIT_S,
+                          env=env)
+    figures = {}
+    for line in done.stdout.splitlines():
+        figures.update(json.loads(line))
+    return figures
 
 
-def leader(ports):
-    """Returns the leader's endpoint, as etcdctl reports it."""
-    for _ in range(200):
-        done = subprocess.run([program("etcdctl", "etcd-client"), "--command-timeout=2s", "endpoint", "status", "-w", "json",
-                               "--endpoints=" + ",".join(f"127.0.0.1:{p}" for p in ports)], capture_output=True, text=True,
-                              env=dict(os.environ, ETCDCTL_API="3"), check=False)
-        for row in json.loads(done.stdout or "[]"):
-            status = row["Status"]
-            if status.get("leader") and status["leader"] == status["header"]["member_id"]:
-                return row["Endpoint"]
-        time.sleep(0.1)
-    raise AssertionError("no leader")
-
-
-def cycles(run):
+def cycles(run, rounds=ROUNDS):
     figures = {}
     run(64, 1)  # warm
     for clients in (1, 64, 256):
-        runs = [run(clients, SECONDS) for _ in range(ROUNDS)]
+        runs = [run(clients, GIVEN.seconds) for _ in range(rounds)]
         figures[f"{clients} clients, cycles/s"] = statistics.median(r["per_s"] for r in runs)
         figures[f"{clients} clients, p50 us"] = statistics.median(r["p50_us"] for r in runs)
         figures[f"{clients} clients, client's core"] = statistics.median(r["client_core"] for r in runs)
     return figures
 
 
-def measure(start, name):
+def small(start, name):
     with Place("bench-" + name) as place:
-        endpoint = leader(start(place))
+        endpoint = start(place).leader()
         figures = cycles(lambda clients, seconds: load("cycles", endpoint, clients, min(clients, 8), seconds))
-        figures["keep-alives/s, 100,000 leases"] = load("keepalive", endpoint, 100000, 8, SECONDS)["per_s"]
+        figures["keep-alives/s, 100,000 leases"] = load("keepalive", endpoint, 100000, 8, GIVEN.seconds)["per_s"]
     return figures
 
 
-def measure_zookeeper():
+def small_zookeeper():
     with Place("bench-zookeeper") as place:
         ports = zookeeper(place)
         first = next(port for port in ports if mode(port) == "leader")
-        return cycles(lambda clients, seconds: load(f"127.0.0.1:{first}", clients, min(clients, 8), seconds, by=ZOOKEEPER_LOAD))
+        return cycles(lambda clients, seconds: load(f"127.0.0.1:{first}", clients, min(clients, 8), seconds, by=GIVEN.zookeeper_load))
 
 
-def main():
-    columns = {"bellwether": lambda: measure(ours, "ours"), "etcd": lambda: measure(etcd, "etcd"), "zookeeper": measure_zookeeper}
+# ---- the table: one round for one kind of cluster ----
+
+def brief_cycles(cluster, label, counts):
+    endpoint, env, figures = cluster.leader(), cluster.environment(), {}
+    load("cycles", endpoint, 64, 8, 1, env=env)  # warm
+    for clients in counts:
+        got = load("cycles", endpoint, clients, min(clients, 8), GIVEN.seconds, env=env)
+        figures[f"{label}{clients} clients, cycles/s"] = got["per_s"]
+        if clients == 1:
+            figures[f"{label}1 client, p50 us"] = got["p50_us"]
+        figures[f"{label}failed requests"] = figures.get(f"{label}failed requests", 0) + got["errors"]
+    return figures
+
+
+def one_small(start, name):
+    with Place("table-" + name) as place:
+        cluster = start(place)
+        before = [clusters.cpu_seconds(pid) for pid in cluster.pids()]
+        time.sleep(IDLE_S)
+        idle = [(clusters.cpu_seconds(pid) - b) * 60 / IDLE_S for pid, b in zip(cluster.pids(), before)]
+        figures = {"idle node, CPU s a minute": max(idle)}
+        figures.update(brief_cycles(cluster, "", (1, 64, 256)))
+        figures["keep-alives/s, 20,000 leases"] = load("keepalive", cluster.leader(), 20000, 8, GIVEN.seconds)["per_s"]
+        return figures
+
+
+def one_size(start, name, label, writers, count, size):
+    """Values of this size to one key: its versions become history."""
+    with Place("table-" + name) as place:
+        cluster = start(place)
+        cluster.leader()
+        term, spent = cluster.term(), sum(map(clusters.cpu_seconds, cluster.pids()))
+        got = load("puts", cluster.endpoints(), "key", writers, count, size)
+        cpu = sum(map(clusters.cpu_seconds, cluster.pids())) - spent
+        cluster.leader()
+        time.sleep(5)
+        return {f"{label}, writes/s": got["per_s"], f"{label}, worst ms": got["max_us"] / 1000, f"{label}, failed writes": got["errors"],
+                f"{label}, leader changes": cluster.term() - term, f"{label}, CPU ms a write, 3 nodes": cpu * 1000 / count,
+                f"{label}, MB resident after": max(map(clusters.resident_mb, cluster.pids())),
+                f"{label}, MB on disk after": max(map(cluster.disk_mb, range(3)))}
+
+
+def one_secured(start, name, label, users):
+    with Place("table-" + name) as place:
+        cluster = start(place)
+        cluster.leader()
+        if users:
+            cluster.require_users()
+        return brief_cycles(cluster, label + ", ", (64, 256))
+
+
+def revision(cluster, which):
+    """The revision that this node has, whatever the others do; 0: it does not answer."""
+    for endpoint, status in cluster.statuses().items():
+        if endpoint == f"127.0.0.1:{cluster.ports[which]}":
+            return int(status["header"].get("revision", 0))
+    return 0
+
+
+def seconds_until(question):
+    began = time.monotonic()
+    while not question():
+        assert time.monotonic() - began < LOAD_LIMIT_S, "not done in time"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def read_seconds(folder):
+    """The time to read all files of a folder, and their bytes in all."""
+    began = time.monotonic()
+    for where, _, files in os.walk(folder):
+        for name in files:
+            with open(os.path.join(where, name), "rb") as file:
+                while file.read(1 << 20):
+                    pass
+    return time.monotonic() - began
+
+
+def one_restart(start, name):
+    """DATA megabytes of live keys: a node that restarts with them, and one that misses them."""
+    count = GIVEN.data * 1000000 // DATA_VALUE
+    with Place("table-" + name) as place:
+        cluster = start(place)
+        behind = next(i for i in range(3) if f"127.0.0.1:{cluster.ports[i]}" != cluster.leader())
+        server, figures = cluster.servers[behind], {}
+        server.kill()
+        others = ",".join(f"127.0.0.1:{port}" for i, port in enumerate(cluster.ports) if i != behind)
+        got = load("puts", others, "data/*", 64, count, DATA_VALUE)
+        label = f"{GIVEN.data} MB of keys"
+        figures[f"{label}, failed writes"] = got["errors"]
+        began = time.monotonic()
+        server.start(wait=False)
+        seconds_until(lambda: revision(cluster, behind) >= got["revision"])
+        figures[f"{label}, catch-up s"] = time.monotonic() - began
+        server.kill()
+        began = time.monotonic()
+        server.start(wait=False)
+        seconds_until(lambda: revision(cluster, behind) >= got["revision"])
+        figures[f"{label}, restart s"] = time.monotonic() - began
+        figures[f"{label}, reading its files s"] = read_seconds(os.path.join(place.dir, f"data-{'abc'[behind]}"))
+        figures[f"{label}, MB resident after"] = clusters.resident_mb(server.process.pid)
+        figures[f"{label}, MB on disk after"] = cluster.disk_mb(behind)
+        return figures
+
+
+def parts():
+    """Every part of the table: a function of a cluster's name that returns figures."""
+    plain, tls = clusters.starts(GIVEN.bellwether), clusters.starts(GIVEN.bellwether, tls=True)
+    yield lambda name: one_small(plain[name], name)
+    for size in SIZES:
+        yield lambda name, size=size: one_size(plain[name], name, *size)
+    yield lambda name: one_secured(tls[name], name, "TLS", False)
+    yield lambda name: one_secured(plain[name], name, "users", True)
+    if not GIVEN.skip_restart:
+        yield lambda name: one_restart(plain[name], name)
+
+
+def table():
+    names = ("bellwether", "etcd")
+    print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {GIVEN.rounds} rounds")
+    print(f"{'':44} {'bellwether':>12} {'etcd':>12} {'/ etcd':>8}")
+    for part in parts():
+        seen = {name: {} for name in names}
+        for _ in range(GIVEN.rounds):
+            for name in names:
+                for key, value in part(name).items():
+                    seen[name].setdefault(key, []).append(value)
+        for key, values in seen["bellwether"].items():
+            counted = "failed" in key or "changes" in key
+            ours, theirs = (sum(v) if counted else statistics.median(v) for v in (values, seen["etcd"][key]))
+            ratio = f"{ours / theirs:.2f}" if theirs and not counted else ""
+            print(f"{key:44} {ours:12.2f} {theirs:12.2f} {ratio:>8}", flush=True)
+    print(f"load average {os.getloadavg()[0]:.1f}")
+
+
+def brief():
+    starts = clusters.starts(GIVEN.bellwether)
+    columns = {name: (lambda name=name: small(starts[name], name)) for name in starts}
+    columns["zookeeper"] = small_zookeeper
     seen = {}
     for name, column in columns.items():
         try:
@@ -140,5 +251,24 @@ def main():
         print(f"{key:34} {value:12.2f}{shown} {ratios[0]:>9} {ratios[1]:>12}")
 
 
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bellwether", type=os.path.abspath)
+    parser.add_argument("serve_load", type=os.path.abspath)
+    parser.add_argument("more", nargs="*", help="ZOOKEEPER_LOAD and SECONDS")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--data", type=int, default=200, help="megabytes for restart and catch-up (default: 200)")
+    parser.add_argument("--skip-restart", action="store_true")
+    given = parser.parse_args()
+    given.zookeeper_load = next((word for word in given.more if not word.isdigit()), None)
+    given.seconds = next((word for word in given.more if word.isdigit()), "3")
+    return given
+
+
 if __name__ == "__main__":
-    main()
+    GIVEN = parse()
+    if GIVEN.table:
+        table()
+    else:
+        brief()
