@@ -292,7 +292,7 @@ static void on_answered(void *context, uint64_t request, bw_time ttl_ns)
     struct bw_wait wait;
     if (!take_wait(context, request, &wait) || !wait.answered)
         return;
-    if (wait.large && wait.call->is_crowded(wait.call) && !BW_BUG(account_is_ignored))
+    if (wait.large && wait.call->is_crowded(wait.call))
         hold(&wait, ttl_ns);
     else if (!wait.reads || bw_auth_may(wait.call))
         wait.answered(wait.call, wait.number, ttl_ns);

@@ -259,7 +259,8 @@ static bool is_full(const struct stream *stream)
 
 static bool is_crowded(const struct stream *stream)
 {
-    bool crowded = stream->conn->account.bytes[BW_ACCOUNT_CALLS] > BW_FRONT_QUEUE_MAX;
+    bool crowded = stream->conn->account.bytes[BW_ACCOUNT_CALLS] > BW_FRONT_QUEUE_MAX &&
+                   !BW_BUG(account_is_ignored);
     session_of(stream)->awaits_reader |= crowded;
     return crowded;
 }

@@ -16,6 +16,8 @@ from responses import Http1Responses, Http2Responses
 
 SEND_S = 0.3    # time for the server to take further bytes; it may stop reading from an adversary
 SETTLE_S = 3.0  # time to read the remaining responses
+UNREAD_S = 0.03  # pause between two looks at a server that has unread responses: it rests after each large one
+GROWTH, GROWTH_MAX = 1 << 20, 1 << 30  # bytes: less is not growth; more is not waited for
 LINGERING_MAX = 60
 
 
@@ -165,10 +167,10 @@ class Connection:
 
 class Player:
     """Executes programs against one server. sync() returns when the server has been through its event loop, however slow the machine
-    is."""
+    is. used() is the memory that the server uses."""
 
-    def __init__(self, connect, sync):
-        self.connect, self.sync, self.lingering, self.failures = connect, sync, [], []
+    def __init__(self, connect, sync, used=lambda: 0):
+        self.connect, self.sync, self.used, self.lingering, self.failures = connect, sync, used, [], []
 
     def open(self, program, number):
         return Connection(self.connect, program.reads[number], type(program.writers[number]), program.small)
@@ -208,11 +210,18 @@ class Player:
         return sum(at.receive() for at in connections if at.reads == "all" and not at.ended and not at.closed)
 
     def settle(self, program, connections):
-        """Reads until nothing more comes, judges the responses, and closes the connections."""
-        quiet, until = 0, time.monotonic() + SETTLE_S
+        """Reads until nothing more comes and the server prepares no more unread responses, judges the responses, and closes the
+        connections."""
+        quiet, before, until = 0, self.used(), time.monotonic() + SETTLE_S
+        most, unread = before, any(at.reads != "all" for at in connections)
         while quiet < 3 and time.monotonic() < until:
+            time.sleep(UNREAD_S if unread else 0)
             self.sync()
-            quiet = 0 if self.read_all(connections) else quiet + 1
+            used = self.used()
+            grown = most + GROWTH < used < before + GROWTH_MAX
+            until = time.monotonic() + SETTLE_S if grown else until
+            most = max(most, used)
+            quiet = 0 if self.read_all(connections) or grown else quiet + 1
         for at, writer in zip(connections, program.writers):
             if at.reads == "all" and writer.clean and writer.valid and not at.stuck and at.responses.fault:
                 self.failures.append(at.responses.fault)

@@ -67,6 +67,13 @@ class Round:
             self.link.close()
             return ""
 
+    def used(self):
+        """The memory that the server uses now; 0 if it has ended."""
+        try:
+            return resident(self.target.pid)[0]
+        except (OSError, AttributeError):
+            return 0
+
     def metric(self, name):
         text = self.sync() or self.nodes.ask("GET", "/metrics")[1].decode()
         return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(name + " "))
@@ -88,9 +95,10 @@ class Round:
             self.fill()
             os.environ["CANARY_LIMIT_S"] = str(self.limit_s)
             self.canary = CanaryProcess(self.nodes.ports[0], self.target.pid)
-            os.setpriority(os.PRIO_PROCESS, 0, 10)  # the server and the well-behaved client come first
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, 0, max(own, 10))  # the server and the well-behaved client come first
             self.link = http.client.HTTPConnection("127.0.0.1", self.nodes.ports[0], timeout=120)
-            self.player = Player(lambda: socket.create_connection(("127.0.0.1", self.nodes.ports[0]), 5), self.sync)
+            self.player = Player(lambda: socket.create_connection(("127.0.0.1", self.nodes.ports[0]), 5), self.sync, self.used)
             try:
                 why = self.attack(programs, until)
                 self.player.close()
