@@ -158,7 +158,7 @@ function drawCandidates(state) {
     get("candidates-part").hidden = state.kind === "peer"; // the members are the candidates
     const line = !state.can_list ? "This store does not list candidates."
         : !state.listed ? "asking the store"
-            : `${state.candidate_count} candidates${state.queue ? ", elected in this order" : "; the first to try after the lease ends is elected"}.` +
+            : `${state.candidate_count} ${state.candidate_count === 1 ? "candidate" : "candidates"}${state.queue ? ", elected in this order" : "; the first to try after the lease ends is elected"}.` +
               (state.candidate_count > state.candidates.length ? ` The first ${state.candidates.length} are shown.` : "");
     setText(get("candidates-line"), line);
     get("candidates").hidden = !state.listed;

@@ -223,5 +223,5 @@ export function drawClients(state) {
 
 export function drawContent(state) {
     const quota = state.quota ? ` of ${Math.round(state.quota / 1048576)} MiB` : "";
-    setText(get("content-line"), `${state.leases} leases, ${state.keys} keys, ${(state.bytes / 1048576).toFixed(1)} MiB${quota}.`);
+    setText(get("content-line"), `${state.leases} ${state.leases === 1 ? "lease" : "leases"}, ${state.keys} ${state.keys === 1 ? "key" : "keys"}, ${(state.bytes / 1048576).toFixed(1)} MiB${quota}.`);
 }
