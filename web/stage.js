@@ -139,8 +139,8 @@ export class Stage {
   drag(split) {
     let from = null;
     const point = (event) => {
-      const box = this.svg.getBoundingClientRect();
-      return [((event.clientX - box.left) / box.width) * SIZE, ((event.clientY - box.top) / box.height) * SIZE];
+      const { a, d, e, f } = this.svg.getScreenCTM(); // the box of the element need not be square
+      return [(event.clientX - e) / a, (event.clientY - f) / d];
     };
     this.svg.addEventListener("pointerdown", (event) => {
       if (!event.target.closest(".node")) from = point(event);

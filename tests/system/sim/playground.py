@@ -136,6 +136,14 @@ def test_partition(browser, page):
     browser.driver.find_element(By.ID, "heal").click()
     healed = browser.seek(6)
     expect("after the network heals one leads", healed["leader"] > 0, healed["leader"])
+    groups = browser.ask("""const stage = document.getElementById("stage"), box = (id) => stage.querySelector(`[data-id='${id}'] circle`).getBoundingClientRect();
+        Object.assign(stage.style, {aspectRatio: "auto", height: `${2 * stage.clientWidth}px`});
+        const y = (box(1).bottom + box(2).top) / 2, x = stage.getBoundingClientRect();
+        for (const [kind, clientX] of [["pointerdown", x.left + 2], ["pointermove", x.left + 50], ["pointerup", x.right - 2]])
+            stage.dispatchEvent(new PointerEvent(kind, {clientX, clientY: y, pointerId: 1, bubbles: true}));
+        return page.world.inputs.at(-1).groups;""")
+    alone = groups and groups[1] not in groups[2:6] and len(set(groups[2:6])) == 1
+    expect("a line above nodes 2 and 5 cuts off node 1, whatever the shape of the page", alone, groups)
 
 
 def test_compare(browser, page):
