@@ -53,6 +53,7 @@ static int supervise_shard(const struct bw_cli_command *command, struct bw_peer_
     unsetenv("BELLWETHER_PARENT");
     c->store = store;
     c->election = election;
+    c->ignores_drain = true;
     c->promise = false; /* the launcher has printed the guarantees */
     return bw_job_start(command, c, work);
 }

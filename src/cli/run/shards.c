@@ -75,6 +75,7 @@ int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_
                                     .shards = options->shards,
                                     .ttl_ns = c->terms.ttl_ns,
                                     .retry_ns = c->retry_ns,
+                                    .drain_dir = c->drain_dir,
                                     .compares_clocks = c->terms.uncertainty_ns > 0,
                                     .log = c->log,
                                     .argv = c->argv};

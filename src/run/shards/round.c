@@ -22,7 +22,7 @@ static void ask(struct launcher *l, enum round_step step, enum bw_store_op op, c
 {
     /* the other steps concern a shard's election, in which the launcher itself is not a
      * candidate */
-    bool own = step == ROUND_ENTER || step == ROUND_LIST;
+    bool own = step == ROUND_ENTER || step == ROUND_LEAVE || step == ROUND_LIST;
     struct bw_store_request request = {.op = op,
                                        .election = election,
                                        .candidate = own ? l->order->id : NULL,
@@ -58,7 +58,10 @@ void bw_launcher_round(struct launcher *l)
     bw_shards_running(&l->core, &runs);
     bw_shards_value_write(l->value, l->order->shards, &done, &runs);
     bool again = bw_clock_boot() >= l->enter_again_at || strcmp(l->value, l->entered_value) != 0;
-    if (!l->entered || again)
+    bool drained = bw_drain_look(&l->drain);
+    if (drained && l->entered)
+        ask(l, ROUND_LEAVE, BW_STORE_LEAVE, l->order->election);
+    else if (!drained && (!l->entered || again))
         ask(l, ROUND_ENTER, BW_STORE_ENTER, l->order->election);
     else
         ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);
@@ -173,6 +176,10 @@ void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply)
         break;
     case ROUND_ENTER:
         on_entered(l, reply);
+        break;
+    case ROUND_LEAVE:
+        l->entered = l->entered && !good;
+        ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);
         break;
     case ROUND_LIST:
         if (good)

@@ -149,7 +149,7 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
     l->seen |= reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
     if (l->refused && !l->ending)
         bw_launcher_end(l, 64);
-    else if (reply->op == BW_STORE_LEAVE) {
+    else if (reply->op == BW_STORE_LEAVE && l->ending) {
         l->leaving = false;
         stop_if_over(l);
     } else if (!l->ending) {
@@ -407,6 +407,7 @@ int bw_shards_run(const struct bw_shards_order *order)
     l->signal_fd = -1;
     uv_timer_init(&l->loop, &l->opening);
     l->opening.data = l;
+    bw_drain_init(&l->drain, order->drain_dir);
     bw_log_init(&l->log, order->log, STDERR_FILENO, order->election, order->id);
     bw_rng_init(&l->rng, bw_contain_random());
     bw_notify_open(&l->manager);

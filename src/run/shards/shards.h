@@ -17,7 +17,8 @@ struct bw_shards_order {
     const char *election, *id;
     uint32_t shards;
     bw_time ttl_ns, retry_ns;
-    bool compares_clocks; /* needs a store that keeps the end of a lease as wall-clock time */
+    const char *drain_dir; /* directory of `bellwether drain`; NULL: BW_DRAIN_DIR */
+    bool compares_clocks;  /* needs a store that keeps the end of a lease as wall-clock time */
     enum bw_log_form log;
     /* true for `bellwether peer --shards`: the store is the peer in this process, and it assigns
      * the shards */

@@ -10,6 +10,7 @@
 #include "core/base/rng.h"
 #include "core/shards/run_shards.h"
 #include "os/sd_notify.h"
+#include "run/drain/drain.h"
 #include "run/shards/shards.h"
 #include "store/asker/asker.h"
 
@@ -21,6 +22,7 @@
 enum round_step {
     ROUND_IDLE,
     ROUND_ENTER,  /* announce which shards we run */
+    ROUND_LEAVE,  /* this host is drained: other candidates get its shards */
     ROUND_LIST,   /* list the candidates */
     ROUND_READ,   /* read the record of a shard */
     ROUND_WAITING /* list the candidates that wait for a shard that another one should lead */
@@ -50,6 +52,7 @@ struct launcher {
     bw_time round_at, pause_until;
     /* when to send ENTER again: stores forget a candidate that does not renew its entry */
     bw_time enter_again_at;
+    struct bw_drain drain;
     bool entered, lists, mismatch_logged, refusal_logged;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 

@@ -51,6 +51,8 @@ struct bw_run_config {
     const char *fence_agent; /* alternative to stonith: the name of a fence agent */
     const char *fence_input; /* additional key=value lines for the agent */
     bw_time fence_within_ns;
+    /* A shard of peers: the peers would assign it to a drained peer again, so it stays. */
+    bool ignores_drain;
     const char *drain_dir; /* directory of `bellwether drain`; NULL: BW_DRAIN_DIR */
     const char *http;      /* address of the status endpoint (run/status/address.h); NULL: none */
     char **argv;           /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */

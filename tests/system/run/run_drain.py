@@ -117,6 +117,34 @@ def drain_says_why_a_directory_cannot_be_used(room):
     assert "cannot create" in why and host.directory in why, why
 
 
+def spread(room):
+    """The candidates of a sharded election, and the leader of each shard."""
+    done = subprocess.run([room.bellwether, "status", "--store", room.store, "--election", room.election, "--json"], capture_output=True, text=True,
+                          check=False, timeout=HANG_S)
+    found = json.loads(done.stdout or "{}")
+    return {c["id"] for c in found.get("candidates", [])}, {s["leader"] for s in found.get("shards", [])}
+
+
+@test
+def drained_host_hands_over_its_shards(room):
+    hosts = {name: Host(room, name) for name in "ab"}
+    for name, host in hosts.items():
+        room.candidate(name, options=[*host.options, "--shards", "4", "--ttl", "10s"], command=["sleep", "1000"])
+
+    def shared():
+        """both hosts to lead shards"""
+        return spread(room) == ({"a", "b"}, {"a", "b"})
+
+    def alone():
+        """host b to be the only candidate, and to lead each shard"""
+        return spread(room) == ({"b"}, {"b"})
+    wait_for(shared, pause=0.1)
+    hosts["a"].drain()
+    wait_for(alone, pause=0.1)
+    hosts["a"].undrain()
+    wait_for(shared, pause=0.1)
+
+
 @test
 def drained_peer_hands_over_and_still_votes(room):
     with PeerRoom(room.bellwether, room.witness) as peers:
