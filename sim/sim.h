@@ -75,15 +75,15 @@ struct bw_sim_fault {
 };
 
 /* Models of the store that keeps leases. Stores are nodes of the world, with ids above all
- * candidates. */
+ * candidates. The models differ in what an outage of the store does. */
 enum bw_sim_store {
-    /* loses no write; unavailable: it is frozen, and later serves the requests that waited */
+    /* Loses no write. Outage: it is paused, and serves the waiting requests later. */
     BW_SIM_STORE_QUORUM,
-    /* responds after its writes are durable; unavailable: it crashes and restarts */
+    /* Responds after its writes are durable. Outage: it crashes, and restarts later. */
     BW_SIM_STORE_SINGLE,
-    /* responds before its writes are durable; unavailable: loses its newest writes */
+    /* Responds before its writes are durable. Outage: it crashes and loses its newest writes. */
     BW_SIM_STORE_FORGETFUL,
-    /* five stores without disks, of which a majority grants a lease; unavailable: three crash */
+    /* Five stores without disks, of which a majority grants a lease. Outage: three crash. */
     BW_SIM_STORE_REDLOCK,
     BW_SIM_STORE_ANY /* storms only: the seed chooses QUORUM or SINGLE */
 };

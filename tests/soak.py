@@ -79,7 +79,7 @@ class Election:
         return done.stdout
 
     def about(self, *words, codes=(0,)):
-        """A command about the election: with its store, or with its peers."""
+        """Runs a command on the election, with the address of its store or of its peers."""
         if isinstance(self.room, PeerRoom):
             return self.command("peer", *words, "--join", ",".join(map(self.room.address, NAMES)), "--election", self.room.election,
                                 codes=codes)

@@ -68,8 +68,8 @@ struct bw_checker {
     struct window *windows;       /* [election][node] */
     struct orphan *orphans;       /* [election][node] */
     struct bw_promises *promises; /* quorum guard, or NULL */
-    bw_node
-        transfer_to; /* the last fault was a transfer to this node; NONE: it was another fault */
+    /* the last fault was a transfer to this node; NONE: it was another fault */
+    bw_node transfer_to;
     bool peer_rules, log;
     bw_token *highest;         /* [election]: highest token so far of a leader that may act */
     bw_time *highest_from;     /* [election]: start of its window; NEVER: it ended before that */

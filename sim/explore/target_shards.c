@@ -45,12 +45,12 @@ static const struct bw_explore_verb verbs[VERBS] = {
     {"poll", "A B"},  {"exit", "A B"}, {"killed", "A"},
 };
 
-struct ghost { /* what the judges remember of a shard */
+struct ghost { /* what the checks remember of a shard */
     uint64_t version;
-    bw_time still_since; /* the record is unchanged since then; NEVER: not polled */
-    bw_time free_since;  /* it counts as free since then; NEVER: it does not */
-    bw_time start_from;  /* a failure allows a start from then on */
-    bw_time yielded;     /* released to its owner, which did not appear since; 0: no */
+    bw_time still_since; /* the record has not changed since then; NEVER: not polled */
+    bw_time free_since;  /* the shard has had no holder since then; NEVER: it has one, or unknown */
+    bw_time start_from;  /* after a failure, the shard may start again from then on */
+    bw_time yielded;     /* released for its owner, which has not acquired it since; 0: no */
     bw_time started;
 };
 
@@ -111,7 +111,7 @@ static uint32_t spans(const void *state, struct bw_explore_span *out)
     return count;
 }
 
-/* A time in the past that is compared with now; older than the longest limit it is only old. */
+/* Adds a time in the past that is compared with now. Times beyond the longest limit are equal. */
 static void add_past(struct bw_digest *out, bw_time time)
 {
     bw_time limit = 61 * BW_SEC;
@@ -269,7 +269,7 @@ static const char *end(struct world *w, struct bw_explore_action action)
                : "a killed supervisor is not started again at once";
 }
 
-/* Whether every shard that counts as free for long enough may be started. */
+/* Checks that every shard that has been free for long enough may be started. */
 static const char *check_progress(const struct world *w)
 {
     for (uint32_t i = 0; i < SHARDS; i++) {

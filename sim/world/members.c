@@ -18,8 +18,8 @@
 
 /* The world keeps at least this number of members. */
 #define MEMBERS_MIN 2u
-/* Raft: a voter loses its disk only in a group of this size. Then the others are a majority, also
- * after one more removal, which a crashed leader may have begun. */
+/* Raft: a voter may lose its disk only if the group has at least this number of voters. Then the
+ * other voters are a majority, even if a crashed leader has begun to remove one more voter. */
 #define VOTERS_MIN 4u
 
 static bool waits_for_removal(const struct bw_sim *sim)

@@ -29,8 +29,8 @@ static bw_time latency_bound(const struct bw_sim_config *config)
     return way + config->disk_max;
 }
 
-/* Returns the founders without `id`. A founder that came back without its disk becomes a voter
- * again only through the log. */
+/* Returns the founders except `id`. A founder that restarted without its disk becomes a voter again
+ * only through the log. */
 static const struct bw_member *others(const struct bw_sim *sim, bw_node id)
 {
     memcpy(sim->other_founders, sim->founders, (id - 1) * sizeof *sim->founders);

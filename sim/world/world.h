@@ -122,9 +122,10 @@ struct bw_sim { /* a world; reused between runs */
     bool raft;                 /* the algorithm is Raft, so there are logs */
     struct bw_sim_node *nodes; /* [1..cap] */
     struct bw_member *members; /* current members, by id */
-    struct bw_member
-        *founders; /* the first `nodes` members, as configured; Raft's log holds the changes */
-    struct bw_member *other_founders; /* scratch: the founders without one that came back */
+    /* the first `nodes` members, as configured; Raft's log holds the changes */
+    struct bw_member *founders;
+    /* scratch buffer: the founders except one, which restarted without its disk */
+    struct bw_member *other_founders;
     bw_node *member_ids, *order;
     bw_node *founder_ids; /* ids 1..nodes */
     uint32_t members_count;

@@ -168,8 +168,8 @@ struct bw_peer_status {
     bw_token token;
     bw_time act_from, act_until;
     const char *state; /* name of the state in the algorithm */
-    const struct bw_peer_member
-        *leader_member; /* name, value, address; NULL: no leader, or unknown */
+    /* the leader's name, value and address; NULL: there is no leader, or it is unknown */
+    const struct bw_peer_member *leader_member;
     /* voters whose majority decides; 0: no quorum is used */
     uint32_t voters;
 };

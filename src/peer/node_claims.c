@@ -82,8 +82,9 @@ static void record_claim(struct bw_peer *p, uint32_t election, const struct bw_p
         p->options.split(p->options.context, election, claim, &other);
 }
 
-/* Handles a received claim. Times on the sender's clock arrive as lengths. The transmission delay
- * makes the claim look later than it was. */
+/* Handles a received claim. The two clocks differ, so the frame has durations that end when it is
+ * sent. We subtract them from the time of receipt; the transmission delay therefore makes the claim
+ * look later than it was. */
 void peer_claims_received(struct bw_peer *p, bw_node from, const struct bw_peer_claim_frame *lead)
 {
     bw_time now = bw_clock_boot();

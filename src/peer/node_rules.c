@@ -50,7 +50,7 @@ static void report_mismatch(struct bw_peer *p, bw_node id, const char *line)
         p->options.differs(p->options.context, id, line);
 }
 
-/* Describes settings as the given options and their consequences. */
+/* Writes settings as command-line options, followed by the duration of the promises. */
 static void put_text(const struct bw_peer_rules *rules, char out[TEXT_MAX + 1])
 {
     char shards[32] = "", promise[48] = "";

@@ -49,11 +49,12 @@ struct peer_led { /* the newest term in which we knew `node` as leader */
     bw_term dead; /* the work of `node` under terms up to this one is dead; 0: unknown */
 };
 
-struct peer_death { /* a confirmed death, repeated to the elector for a while */
-    bw_node node;   /* BW_NODE_NONE: none */
-    bw_term term;
-    bool handed; /* `node` is alive and hands over to a successor that it names */
-    bw_time again_at, wait;
+/* The confirmed death of a leader's work. The elector gets it several times (peer_death_tick). */
+struct peer_death {
+    bw_node node;           /* the leader; BW_NODE_NONE: no death to repeat */
+    bw_term term;           /* the work under terms up to this one is dead */
+    bool handed;            /* `node` itself runs, and hands over to a successor that it names */
+    bw_time again_at, wait; /* next repetition, and the interval before it */
 };
 
 /* State of one election beside the elector.
@@ -125,7 +126,7 @@ struct bw_peer {
     uint32_t cap, elections;
     bool guarded; /* quorum guard or Raft: a node that lost its promises is rejected */
     bool raft;
-    struct peer_views *views; /* node_views.c; NULL: nobody has asked for views */
+    struct peer_views *views; /* node_views.c; NULL: views were never requested */
 
     struct bw_peer_disk *disk;
     struct bw_keyring *own_ring;
@@ -155,8 +156,8 @@ struct bw_peer {
     struct peer_contact *contacts;
     uint32_t contacts_count;
     struct bw_peer_found found;
-    uint32_t
-        new_incarnations; /* how often a row from another node made us start a new incarnation */
+    /* how often a row from another node made us start a new incarnation */
+    uint32_t new_incarnations;
     bool formed;
     bool members_dirty;
     bw_node listed[BW_PEER_FOUNDERS_MAX]; /* --members */
@@ -170,7 +171,8 @@ struct bw_peer {
     uint32_t mismatched_next;
     bw_time started_at;
     bw_time meet_at, changes_at, sync_at, resolve_at, change_at, save_at, claim_at, sweep_at;
-    uint64_t seal_full_drops; /* frames for which the seal had no space, as of the last check */
+    /* frames that the seal had dropped by the last sweep because its table of peers was full */
+    uint64_t seal_full_drops;
 
     struct bw_instance *instance;
     void *instance_memory;

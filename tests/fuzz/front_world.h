@@ -193,7 +193,7 @@ static void decide(struct bw_replica *r, const struct pending *pending)
         r->options.answered(r->options.context, pending->id, there ? lease.ttl_ns : none);
 }
 
-/* Requests that a method makes in response to an answer are decided in a later round. */
+/* Decides all pending requests. Requests that an answer causes are decided in the next round. */
 static void decide_all(struct bw_replica *r)
 {
     for (unsigned round = 0; r->count && round < ROUNDS_MAX; round++) {
@@ -201,7 +201,7 @@ static void decide_all(struct bw_replica *r)
         uint32_t count = r->count;
         memcpy(now, r->pending, count * sizeof now[0]);
         for (uint32_t i = 0; i < count; i++) {
-            now[i].id = r->pending[i].id; /* it may have been forgotten meanwhile */
+            now[i].id = r->pending[i].id; /* 0 if bw_replica_forget was called since the copy */
             r->pending[i].bytes = NULL;
             decide(r, &now[i]);
             free(now[i].bytes);

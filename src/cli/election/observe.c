@@ -67,7 +67,7 @@ struct duration {
     bw_time span;
 };
 
-/* Measures on our clock, from one observation to the next. */
+/* Returns the time since the previous change of the leader, as this process saw both changes. */
 static struct duration measure(struct observe *o, const char *event)
 {
     bw_time now = bw_clock_boot();
@@ -83,7 +83,7 @@ static struct duration measure(struct observe *o, const char *event)
     return d;
 }
 
-/* The step of a resignation or a transfer that a note stands for. */
+/* Prints which step of a resignation or a transfer a note requests or reports. */
 static void print_note(const struct bw_note *note)
 {
     const char *from = bw_shown(note->from), *to = bw_shown(note->to);

@@ -1,4 +1,4 @@
-/* Reads options from a file; see config_file.h. */
+/* Reads a config file and applies its options; config_text.c parses the text. */
 #include "cli/options/config_file.h"
 
 #include "cli/commands.h"

@@ -415,7 +415,8 @@ static void print_start(const struct serve *s)
  * time that the event loop spent on such changes. So the heap keeps up to HEAP_KEEPS bytes;
  * src/serve/replica/measure.c returns them when the changes are over. */
 #define HEAP_KEEPS (32 << 20)
-#define HEAP_BLOCK (8 << 20) /* larger blocks come from the kernel, and return to it */
+/* Larger blocks are mapped one by one, and returned to the kernel when they are freed. */
+#define HEAP_BLOCK (8 << 20)
 
 static void prepare_heap(void)
 {

@@ -48,7 +48,8 @@ static void on_signal(int signal)
 
 /* ---- the page ---- */
 
-/* Reads the whole file, at most `max` bytes, and ends it with a zero byte. Returns NULL without. */
+/* Reads a file and appends a zero byte. Returns NULL if the file cannot be read, is empty or has
+ * more than `max` bytes. */
 static char *read_whole(const char *path, size_t max, size_t *size)
 {
     FILE *file = fopen(path, "re");

@@ -28,8 +28,9 @@ struct bw_incident {
     bool runs_commands[BW_INCIDENT_LANES_MAX + 1], is_sidecar[BW_INCIDENT_LANES_MAX + 1];
     char figures[200];
     uint32_t leaderships;
-    bw_time none_ns, two_ns,
-        longest_ns; /* no candidate acted, two acted; the longest time without */
+    /* Total time in which no candidate acted, total time in which two or more acted, and the longest
+     * interval in which none acted. */
+    bw_time none_ns, two_ns, longest_ns;
 };
 
 /* The events must be sorted and must stay in memory. Returns 0, BW_ENOMEM, or BW_ELIMIT (too many

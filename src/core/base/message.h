@@ -131,7 +131,7 @@ struct bw_raft_wait {
 
 struct bw_raft_waits {
     uint32_t count;  /* nonzero if and only if the message has BW_FLAG_WAITS */
-    bw_time span_ns; /* full length of the longest promise among the waits */
+    bw_time span_ns; /* duration of the longest promise behind the waits, not its rest */
     struct bw_raft_wait at[BW_RAFT_WAITS_MAX];
 };
 

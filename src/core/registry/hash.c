@@ -9,9 +9,10 @@
 
 #include <string.h>
 
-#define FACTOR   0x9e3779b97f4a7c15u
-#define KV_COST  64u    /* of a version, beside its bytes */
-#define HASH_KEY 0x6265 /* any number: the hash of an empty registry is not 0 */
+#define FACTOR  0x9e3779b97f4a7c15u
+#define KV_COST 64u /* cost of visiting a version, in addition to its bytes */
+/* arbitrary nonzero seed, so that the hash of an empty registry is not 0 */
+#define HASH_KEY 0x6265
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {

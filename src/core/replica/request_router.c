@@ -131,7 +131,8 @@ static void leave_list(struct bw_router *router, struct bw_request *request)
     *(request->next ? &request->next->previous : &router->last) = request->previous;
 }
 
-/* The bytes leave the window: proposals that wait for it continue at the end of this turn. */
+/* Releases the request's bytes of the window. Proposals that wait for the window continue at the
+ * end of this turn. */
 static void leave_window(struct bw_router *router, const struct bw_request *request)
 {
     if (!request->in_window)
@@ -668,8 +669,9 @@ void bw_router_snapshot_installed(struct bw_router *router)
     bw_router_serve_reads(router);
 }
 
-/* While the window makes progress, proposals wait for it as long as necessary. When requests time
- * out, those that have waited for the same time fail, too: they were certainly not executed. */
+/* Fails requests older than BW_ROUTER_TIMEOUT. A proposal that waits for the window has no time
+ * limit of its own: it fails only if a routed request times out too, which shows that the node
+ * makes no progress. A proposal that still waits was given to no log, so it has no effect. */
 void bw_router_sweep(struct bw_router *router)
 {
     bw_time now = router->hooks.now(router->hooks.context);

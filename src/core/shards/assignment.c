@@ -18,8 +18,8 @@ static uint64_t mix(uint64_t x)
 uint64_t bw_spread_key(const void *name, size_t length)
 {
     const unsigned char *bytes = name;
-    uint64_t key =
-        0xcbf29ce484222325u; /* FNV-1a, then mixed: FNV-1a alone leaves the high bits similar */
+    /* FNV-1a, then mixed: FNV-1a alone leaves the high bits similar */
+    uint64_t key = 0xcbf29ce484222325u;
     for (size_t i = 0; i < length; i++)
         key = (key ^ bytes[i]) * 0x100000001b3u;
     return mix(key);

@@ -71,10 +71,11 @@ pid_t bw_contain_fork(struct bw_contain *contain);
 /* Finds a containment by name: that of our own guardian, or of a predecessor. */
 enum bw_contain_found bw_contain_find(struct bw_contain *out, const char *name);
 
-/* True if this containment can be used again for the next work. A namespace can be used only once.
- * A cgroup may have been removed by a successor. Linux also kills a process that is cloned into a
- * group that was killed before (seen on 6.18: it compares the group's kill count with the one of
- * the parent's group). */
+/* Returns whether the next work can use this containment too. Only a subreaper can be used again:
+ *   - A pid namespace ends with its first work.
+ *   - A successor may have removed the cgroup. Linux also kills a process that is cloned into a
+ *     cgroup that was killed before. (Seen on 6.18: Linux compares the cgroup's kill count with
+ *     that of the parent process's cgroup.) */
 bool bw_contain_is_reusable(const struct bw_contain *contain);
 
 /* Signals all processes in the containment, except members of the process group `not_group`, which

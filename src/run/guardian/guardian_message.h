@@ -11,22 +11,22 @@ enum bw_wire_kind {
     /* Kill the work at `at` unless a later ARM comes. Carries the descriptor that holds the lease,
      * if there is one. The guardian answers with ARMED. Fields: token, at. */
     BW_WIRE_ARM = 1,
-    BW_WIRE_START,         /* start the work; fields: token */
-    BW_WIRE_STOP,          /* send signal `number`, kill the work at `at`; token, at, flags */
-    BW_WIRE_SIGNAL,        /* send signal `number` to the work; flags */
-    BW_WIRE_KILL,          /* kill the work now; no fields */
-    BW_WIRE_DISMISS,       /* the leadership `token` is over: disarm */
-    BW_WIRE_NOTICES,       /* carries the file with the death notices for leadership `token` */
+    BW_WIRE_START,   /* start the work; fields: token */
+    BW_WIRE_STOP,    /* send a signal, kill the work later; fields: token, number, at, flags */
+    BW_WIRE_SIGNAL,  /* send a signal to the work; fields: number, flags */
+    BW_WIRE_KILL,    /* kill the work now; no fields */
+    BW_WIRE_DISMISS, /* the leadership `token` is over: disarm */
+    BW_WIRE_NOTICES, /* carries the file with the death notices for leadership `token` */
     BW_WIRE_NOTICE_SOCKET, /* carries the socket for the death notices; sent before NOTICES */
 
     /* To the supervisor: */
 
-    BW_WIRE_READY,   /* the containment exists; text: its name */
-    BW_WIRE_FAILED,  /* the containment cannot be created; text: the cause */
-    BW_WIRE_ARMED,   /* the answer to ARM; token, at: the armed deadline */
-    BW_WIRE_STARTED, /* the work runs; token, number: its pid */
-    BW_WIRE_STUCK,   /* the work does not die; text: one of its processes */
-    BW_WIRE_DEAD     /* the work is dead; token, number: wait status, flags: RAN */
+    BW_WIRE_READY,   /* the containment exists; fields: text: its name */
+    BW_WIRE_FAILED,  /* the containment cannot be created; fields: text: the cause */
+    BW_WIRE_ARMED,   /* the answer to ARM; fields: token, at: the armed deadline */
+    BW_WIRE_STARTED, /* the work runs; fields: token, number: its pid */
+    BW_WIRE_STUCK,   /* the work does not die; fields: text: one of its processes */
+    BW_WIRE_DEAD     /* the work is dead; fields: token, number: wait status, flags: RAN */
 };
 
 enum bw_wire_flag {

@@ -25,24 +25,25 @@ struct bw_leadership {
     char holder[BW_CANDIDATE_ID_MAX + 1];
     bw_token token;
     uint64_t request;                 /* identifies the leadership where the store gives no token */
-    bw_time from, to;                 /* `to` is NEVER while it lasts */
-    bool is_first;                    /* it lasted when this candidate first saw the record */
-    char why[BW_HISTORY_WHY_MAX + 1]; /* of its end; "": unknown, or it lasts */
+    bw_time from, to;                 /* `to` is NEVER until it ends */
+    bool is_first;                    /* it had begun before this candidate first read a record */
+    char why[BW_HISTORY_WHY_MAX + 1]; /* reason of its end; "": unknown, or not ended */
 };
 
 /* Invariants: at most the last leadership lasts; `from` and `to` never decrease. */
 struct bw_history {
     struct bw_leadership at[BW_HISTORY_MAX];
-    uint32_t count;                   /* rows used */
-    uint64_t dropped;                 /* older leaderships that did not fit */
-    bool seen;                        /* a record was seen */
-    bw_time ttl_ns, left_ns, left_at; /* of the last record: lease, time left, when it was read */
+    uint32_t count;   /* rows used */
+    uint64_t dropped; /* older leaderships that did not fit */
+    bool seen;        /* the store has returned a record */
+    /* The last record: its TTL, the time left of its lease, and when it was read. */
+    bw_time ttl_ns, left_ns, left_at;
 };
 
 /* Takes a record that the store returned at `now`. */
 void bw_history_record(struct bw_history *history, const struct bw_store_record *record,
                        bw_time now);
-/* Our own leadership with this token ends, for this reason. */
+/* Records why our own current leadership ends. */
 void bw_history_step_down(struct bw_history *history, const char *self, const char *reason);
 
 #endif

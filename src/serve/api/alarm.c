@@ -109,7 +109,7 @@ static void on_raised(struct bw_call *call, int64_t number, const struct bw_entr
         answer(call, &entry->alarm.node, 1);
 }
 
-/* Like etcd, answers with the alarm if there was one; `number` says that. */
+/* Like etcd, answers with the alarm if it was raised before the request; then `number` is not 0. */
 static void on_cleared(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                        enum bw_refusal refusal, const struct bw_results *results)
 {

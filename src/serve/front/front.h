@@ -25,8 +25,8 @@
  * A single response may be larger than UNREAD_MAX if nothing else is unread. */
 #define BW_FRONT_QUEUE_MAX  ((size_t)8 << 20)
 #define BW_FRONT_UNREAD_MAX (4 * BW_FRONT_QUEUE_MAX)
-/* Unread response bytes of one stream. Beyond this limit the server takes no further request from
- * it. */
+/* Limit of unread response bytes per stream. Above it, the server reads no further request from
+ * this stream. */
 #define BW_FRONT_STREAM_QUEUE ((size_t)256 << 10)
 /* bytes read from a connection in one turn of the loop */
 #define BW_FRONT_TURN_BYTES ((size_t)256 << 10)

@@ -46,9 +46,8 @@ struct bw_gateway { /* one request; zeros except front, wire and owner */
     struct bw_caller caller;
     bool begun;        /* the head was written */
     const char *allow; /* refusals: the methods that are allowed; NULL: not sent */
-    const struct bw_http_field
-        *fields; /* BW_GATEWAY_FIELDS_MAX at most, the last without a name; or
-                                         * NULL */
+    /* at most BW_GATEWAY_FIELDS_MAX fields, the last one without a name; or NULL */
+    const struct bw_http_field *fields;
 };
 
 /* Processes a request. A query in `path` is ignored. */

@@ -375,7 +375,7 @@ static void on_timer(uv_timer_t *timer)
     if (link->up)
         check_silence(link);
     else if (link->connecting && late)
-        arm(link, link->timeout_ms); /* the loop was late, not the server */
+        arm(link, link->timeout_ms); /* our loop was late, so wait for the whole timeout again */
     else if (link->connecting)
         become_down(link, "cannot connect within the timeout");
     else

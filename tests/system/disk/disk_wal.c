@@ -1,12 +1,12 @@
-/* The log of a node (src/serve/wal) on a disk that loses power, against a list in memory.
+/* Tests the log of a `serve` node (src/serve/wal) on the model of a disk that loses power.
  *
- * The model uses the log as the replica does: entries, states, truncations, snapshots of its own
- * and of a leader. After each crash it opens the log again and compares:
- *   - every record that was reported durable is there, with the right bytes;
- *   - records that were not reported durable are there up to one of them, and none after it;
- *   - nothing is there that was never written, and no state (term, vote) is older than a durable
- *     one;
- *   - the log always opens: a crash is not damage;
+ * The test uses the log as the replica does: it writes entries, states, truncations, its own
+ * snapshots and those of a leader. It keeps a copy in memory. After each crash it opens the log
+ * again and checks against the copy:
+ *   - The log opens: a crash is not damage.
+ *   - It has every record that was reported durable, with the right bytes.
+ *   - Of the other records it has the first ones without a gap, or none.
+ *   - It has no record that was never written, and no state (term, vote) older than a durable one.
  *   - bw_wal_bytes is the size of the segments in the directory. */
 #include "serve/wal/wal.h"
 
@@ -121,7 +121,7 @@ static void on_durable(void *context, uint64_t commit)
     memmove(w.record, w.record + done, w.records * sizeof w.record[0]);
 }
 
-/* What the replica makes of this log together with the newest snapshot. */
+/* Changes the content of the log to what the replica has after it loads the newest snapshot too. */
 static void project(struct content *content)
 {
     if (w.saved && (content->last < w.saved || content->term[w.saved] != w.saved_term))

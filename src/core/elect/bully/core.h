@@ -152,7 +152,7 @@ void bw_bully_become_busy(struct bw_bully *self, enum bw_bully_state state, bw_t
 void bw_bully_become_leader(struct bw_bully *self, bw_term term, struct bw_actions *out);
 void bw_bully_become_follower(struct bw_bully *self, bw_node leader, bw_term term,
                               struct bw_actions *out);
-/* No leader is known any more; state and timer stay. */
+/* Forgets the leader. Keeps the state and the timer. */
 void bw_bully_become_leaderless(struct bw_bully *self, enum bw_loss reason, struct bw_actions *out);
 /* Hands over leadership to `successor` (or to no member) and waits for its announcement. With
  * SHUT_DOWN the node stops. */

@@ -33,7 +33,8 @@ static void on_start(struct bw_raft *raft, const struct bw_event *event)
         bw_raft_campaign(raft, false);
     else
         bw_raft_timer_reset(raft);
-    /* The preferred leader asks first. If there is a leader already, the pre-vote fails. */
+    /* The node that should lead next campaigns after one period, before the election timeouts of
+     * the others. If there is a leader already, its pre-vote fails. */
     if (raft->voter && raft->pre_vote && event->next_leader == raft->self)
         raft->election_at = bw_time_min(raft->election_at, raft->now + raft->period);
 }

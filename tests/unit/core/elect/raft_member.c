@@ -388,8 +388,8 @@ static void node_votes_while_its_removal_is_not_committed(void **state)
     net_free(net);
 }
 
-/* Node `id` is no founder. It leads, is cut off, appends its own removal and restarts. Its commit
- * index is then 0, where the group lacks it. */
+/* Node `id` is not a founder. It leads, is cut off, appends its own removal and restarts. After the
+ * restart its commit index is 0, and the group as of index 0 does not contain it. */
 static void append_own_removal_and_restart(struct net *net, bw_node id)
 {
     while (net_leader(net) != id) {

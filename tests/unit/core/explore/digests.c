@@ -383,7 +383,8 @@ static void guard_digest_tells_its_states_apart_and_not_when_they_were(void **st
     }
 }
 
-/* Another round in the same instant would keep the answers. */
+/* A second round at the same time continues the count of answers (claim() in quorum_guard.c), so
+ * the digest contains that count. A later round starts at 0, so the digest does not contain it. */
 static void guard_digest_holds_the_answers_of_this_instant(void **state)
 {
     (void)state;

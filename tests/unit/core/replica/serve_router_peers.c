@@ -312,7 +312,7 @@ static void requests_without_memory_or_capacity_are_refused(void **state)
     b.router.requests -= BW_REPLICA_REQUESTS_MAX - BW_REPLICA_RENEWALS;
 }
 
-/* The request itself fits, but its group does not. It waits for the next sweep. */
+/* An allocator with space for requests, but not for their groups. */
 static void *take_only_requests(void *context, size_t bytes)
 {
     (void)context;
