@@ -218,8 +218,8 @@ class Other(threading.Thread):
             link, _ = self.socket.accept()
             with link:
                 link.recv(4096)
+                self.asked.set()  # before the reply: the node may end as soon as it has it
                 link.sendall(self.reply)
-                self.asked.set()
                 link.recv(1)
 
 

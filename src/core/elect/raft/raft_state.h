@@ -323,6 +323,7 @@ void bw_raft_transfer_timeout(struct bw_raft *raft);
 void bw_raft_transfer_heartbeat(struct bw_raft *raft);
 void bw_raft_step_aside(struct bw_raft *raft);
 void bw_raft_hand_over(struct bw_raft *raft, enum bw_loss reason, bw_node successor);
+bw_node bw_raft_next_in_turn(const struct bw_raft *raft);
 void bw_raft_on_timeout_now(struct bw_raft *raft, const struct bw_message *msg);
 
 /* digest.c */

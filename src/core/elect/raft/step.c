@@ -131,7 +131,8 @@ static void on_resign(struct bw_raft *raft, const struct bw_event *event)
         ignore(raft, event);
         return;
     }
-    bw_raft_hand_over(raft, BW_LOSS_RESIGNED, event->next_leader);
+    bw_raft_hand_over(raft, BW_LOSS_RESIGNED,
+                      event->next_leader ? event->next_leader : bw_raft_next_in_turn(raft));
     raft->election_at += raft->timeout_max; /* let the others campaign first */
 }
 

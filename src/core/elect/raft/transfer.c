@@ -28,6 +28,26 @@ static struct bw_raft_peer *best_successor(struct bw_raft *raft)
     return best;
 }
 
+/* The voter with the next higher id (after the highest comes the lowest) that responds and whose log
+ * is complete. A voter that is unable to lead resigns again, so each voter gets its turn. If the
+ * newest acknowledgement decided, two such voters could hand over to each other without end. */
+bw_node bw_raft_next_in_turn(const struct bw_raft *raft)
+{
+    bw_node next = BW_NODE_NONE, nearest = 0;
+    for (uint32_t i = 0; i < raft->peers; i++) {
+        const struct bw_raft_peer *peer = &raft->peer[i];
+        bw_node distance = peer->id - raft->self; /* wraps around */
+        if (distance == 0 || !peer->voter || peer->match != raft->log.last ||
+            !bw_raft_is_responsive(raft, peer->id, raft->now))
+            continue;
+        if (next == BW_NODE_NONE || distance < nearest) {
+            next = peer->id;
+            nearest = distance;
+        }
+    }
+    return next;
+}
+
 static int refusal(const struct bw_raft *raft, const struct bw_raft_peer *peer)
 {
     if (raft->role != BW_RAFT_LEADER)

@@ -525,6 +525,13 @@ static void acknowledge(struct net *net, bw_node from, bw_index index, bw_time s
                             .append_reply = {.index = index, .echo = net_local(net, 1, sent)}});
 }
 
+/* Stops the leader, which names no successor, and returns the node that got TIMEOUT_NOW. */
+static bw_node stop_leader(struct net *net, bw_node leader)
+{
+    net_event(net, leader, BW_EVENT_STOP, BW_NODE_NONE);
+    return net->last[BW_MSG_RAFT_TIMEOUT_NOW].to;
+}
+
 static void best_successor_has_the_longest_log_and_the_newest_acknowledgement(void **state)
 {
     (void)state;
@@ -532,14 +539,52 @@ static void best_successor_has_the_longest_log_and_the_newest_acknowledgement(vo
         struct net *net = lead_four();
         for (bw_node id = 2; id <= 4; id++)
             acknowledge(net, id, 1, id == best ? BW_MS : BW_MS / 2);
-        assert_int_equal(resign_for(net, 1, BW_NODE_NONE), best);
+        assert_int_equal(stop_leader(net, 1), best);
         net_free(net);
         net = lead_four();
         for (bw_node id = 2; id <= 4; id++) /* a longer log counts more */
             acknowledge(net, id, id == best ? 1 : 0, id == best ? BW_MS / 2 : BW_MS);
-        assert_int_equal(resign_for(net, 1, BW_NODE_NONE), best);
+        assert_int_equal(stop_leader(net, 1), best);
         net_free(net);
     }
+}
+
+static void resigning_leader_hands_over_to_the_next_id_that_can_take_it(void **state)
+{
+    (void)state;
+    for (bw_node next = 2; next <= 4; next++) {
+        struct net *net = lead_four();
+        for (bw_node id = 4; id >= 2; id--) /* those before `next` lack the last entry */
+            acknowledge(net, id, id >= next ? 1 : 0, id == 4 ? BW_MS : BW_MS / 2);
+        assert_int_equal(resign_for(net, 1, BW_NODE_NONE), next);
+        net_free(net);
+    }
+    struct net *net = lead_four();
+    acknowledge(net, 2, 1, BW_MS);
+    for (int i = 0; i < 200; i++) { /* 2 does not respond any more */
+        acknowledge(net, 3, 1, net->now);
+        acknowledge(net, 4, 1, net->now);
+        net_run(net, 10 * BW_MS);
+    }
+    assert_int_equal(resign_for(net, 1, BW_NODE_NONE), 3);
+    net_free(net);
+}
+
+static void repeated_resignations_reach_every_voter(void **state)
+{
+    (void)state;
+    struct net *net = group(5, 91);
+    bw_node leader = net_leader(net), visited = 0;
+    for (int turn = 0; turn < 5; turn++) {
+        visited |= 1u << leader;
+        bw_node next = resign_for(net, leader, BW_NODE_NONE);
+        assert_int_equal(next, leader % 5 + 1);
+        leader = net_elect(net, 3 * BW_SEC);
+        assert_int_equal(leader, next);
+        net_run(net, 60 * BW_MS); /* the others acknowledge its entries */
+    }
+    assert_int_equal(visited, 0x3e);
+    net_free(net);
 }
 
 static void lagging_successor_gets_more_entries_at_once(void **state)
@@ -619,6 +664,8 @@ int main(void)
         cmocka_unit_test(followers_refuse_reads),
         cmocka_unit_test(reads_during_a_round_share_the_next_one),
         cmocka_unit_test(best_successor_has_the_longest_log_and_the_newest_acknowledgement),
+        cmocka_unit_test(resigning_leader_hands_over_to_the_next_id_that_can_take_it),
+        cmocka_unit_test(repeated_resignations_reach_every_voter),
         cmocka_unit_test(lagging_successor_gets_more_entries_at_once),
         cmocka_unit_test(timeout_now_is_repeated_with_every_heartbeat_of_a_transfer),
         cmocka_unit_test(snapshot_sent_during_a_transfer_says_so),
