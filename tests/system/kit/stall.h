@@ -70,9 +70,9 @@ static inline void *stall_run(void *context)
     CPU_SET((size_t)thread->cpu, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
     for (;;) {
+        stall_note(thread); /* also how late the thread itself started */
         atomic_store(&thread->slept_at, stall_now_ns());
         nanosleep(&tick, NULL);
-        stall_note(thread);
     }
     return NULL;
 }
