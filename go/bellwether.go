@@ -74,11 +74,13 @@ type Leadership struct {
 	token  uint64
 	id     string
 
-	lock   sync.RWMutex // protects the rest
-	handle *C.struct_bw_handle
+	resigning sync.Mutex // held by Resign until the store has confirmed
+	handle    *C.struct_bw_handle
+	watch     *watch
+
+	lock   sync.RWMutex            // protects the rest; held while c is used
 	c      *C.struct_bw_leadership // nil: resigned
-	watch  *watch
-	reason Reason // why it ended, once c is nil
+	reason Reason                  // why it ended, once c is nil
 }
 
 // Campaign waits until this candidate leads the election in the store at url, or ctx is done. The
@@ -237,22 +239,34 @@ func (l *Leadership) do(f func() C.int) error {
 }
 
 // Resign declares that the work has ended. It cancels the context, releases the leadership and waits
-// until the store confirms it. Further calls do nothing.
+// until the store confirms it. The other methods do not wait for that. Further calls only wait.
 func (l *Leadership) Resign() error {
 	l.cancel()
+	l.resigning.Lock()
+	defer l.resigning.Unlock()
+	c := l.take()
+	if c == nil {
+		return nil
+	}
+	err := call(func() C.int { return C.bw_resign(c) })
+	closeBoth(l.handle, l.watch)
+	return err
+}
+
+// take ends the use of the C leadership: when it returns, no method uses it, and none will.
+func (l *Leadership) take() *C.struct_bw_leadership {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if l.c == nil {
+	c := l.c
+	if c == nil {
 		return nil
 	}
 	l.reason = ShutDown
-	if !bool(C.bw_is_leader(l.c)) {
+	if !bool(C.bw_is_leader(c)) {
 		l.reason = l.reasonNow()
 	}
-	err := call(func() C.int { return C.bw_resign(l.c) })
 	l.c = nil
-	closeBoth(l.handle, l.watch)
-	return err
+	return c
 }
 
 // ---- the C side ----
@@ -336,8 +350,14 @@ func newWatch() (*watch, error) {
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
+	c := C.bw_go_watch_new(C.int(ends[1]))
+	if c == nil {
+		syscall.Close(ends[0])
+		syscall.Close(ends[1])
+		return nil, syscall.ENOMEM
+	}
 	return &watch{
-		c:     C.bw_go_watch_new(C.int(ends[1])),
+		c:     c,
 		read:  os.NewFile(uintptr(ends[0]), "bellwether"),
 		write: ends[1],
 	}, nil

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -289,6 +291,45 @@ func TestGoroutinesShareALeadershipUntilItIsResigned(t *testing.T) {
 		}()
 	}
 	group.Wait()
+}
+
+// The write lock of a SQLite database is a byte of its -shm file: the store waits for it.
+func TestResignKeepsNobodyWaitingForTheStore(t *testing.T) {
+	const setLock, writeLock = 37, 120 // F_OFD_SETLK, the byte
+	path := filepath.Join(t.TempDir(), "e.db")
+	lead := campaign(t, "sqlite:"+path, "a")
+	shm, err := os.OpenFile(path+"-shm", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shm.Close() })
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: writeLock, Len: 1}
+	for syscall.FcntlFlock(shm.Fd(), setLock, &lock) != nil { // a renewal may hold it
+		time.Sleep(time.Millisecond)
+	}
+	var unlocked, early atomic.Bool
+	resigned := make(chan struct{})
+	go func() {
+		defer close(resigned)
+		lead.Resign()
+		early.Store(!unlocked.Load())
+	}()
+	for lead.IsLeader() {
+		time.Sleep(time.Millisecond)
+	}
+	if reason := gone(t, lead); reason != ShutDown || lead.Valid() != 0 || lead.Healthy(true) == nil {
+		t.Fatal(reason)
+	}
+	time.Sleep(50 * time.Millisecond) // if the methods waited for Resign, it has ended by now
+	unlocked.Store(true)
+	lock.Type = syscall.F_UNLCK
+	if err := syscall.FcntlFlock(shm.Fd(), setLock, &lock); err != nil {
+		t.Fatal(err)
+	}
+	<-resigned
+	if early.Load() {
+		t.Fatal("Resign ended before the store could confirm it")
+	}
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
