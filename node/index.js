@@ -113,11 +113,12 @@ async function* observe(url, election, options = {}) {
   let seen = 0;
   const onAbort = () => wake();
   signal?.addEventListener('abort', onAbort, { once: true });
-  const candidate = await open(optionsOf(url, election, {}, { observer: true }), () => {
-    seen++;
-    wake();
-  });
+  let candidate = null;
   try {
+    candidate = await open(optionsOf(url, election, {}, { observer: true }), () => {
+      seen++;
+      wake();
+    });
     for (let shown = 0; !signal?.aborted;) {
       if (shown !== seen) {
         shown = seen;
@@ -128,7 +129,7 @@ async function* observe(url, election, options = {}) {
     }
   } finally {
     signal?.removeEventListener('abort', onAbort);
-    await addon.close(candidate);
+    if (candidate) await addon.close(candidate);
   }
 }
 

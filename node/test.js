@@ -2,6 +2,7 @@
 'use strict';
 const assert = require('node:assert');
 const { execFile } = require('node:child_process');
+const { getEventListeners } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
@@ -216,9 +217,12 @@ test('nothing_is_left_behind', async (t) => {
   const descriptors = () => fs.readdirSync('/proc/self/fd').length;
   await bellwether.lead(store, 'e', () => {}, { ttl });
   const before = descriptors();
+  const { signal } = new AbortController();
   for (let i = 0; i < 5; i++) {
     await bellwether.lead(store, 'e', () => {}, { ttl });
-    await assert.rejects(bellwether.lead(store, '', () => {}, { ttl }));
+    await assert.rejects(bellwether.lead(store, '', () => {}, { ttl, signal }));
+    await assert.rejects(bellwether.observe('nothing://x', 'e', { signal }).next(), { code: 'EINVAL' });
   }
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
   assert.ok(descriptors() <= before, `${descriptors()} descriptors, ${before} before`);
 });
