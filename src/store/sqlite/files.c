@@ -190,7 +190,7 @@ static int make_dir(struct bw_sqlite_paths *paths, char *why)
     return 0;
 }
 
-/* The same for a reader without write permission. The directory may be missing: nobody leads. */
+/* The same for a reader without write permission: it refuses a directory that is missing. */
 static int find_dir(struct bw_sqlite_paths *paths, char *why)
 {
     snprintf(paths->dir, sizeof paths->dir, "%s.locks", paths->db);

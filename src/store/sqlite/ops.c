@@ -42,7 +42,7 @@ static int save_fold(struct bw_sqlite_worker *worker, const char *election,
     uint64_t version = row->record.version;
     bool changed = worker->changed;
     if (worker->paths.readonly)
-        return 0; /* a process that may write saves it */
+        return 0; /* a process that may write saves it; watch.c reports it */
     int result = save(worker, election, row, BW_SQLITE_ALL);
     if ((result & 0xff) != SQLITE_BUSY)
         return result;

@@ -18,6 +18,7 @@
 #define FIRST_TEST_NS   (BW_MS / 2)   /* ... at 0.5, 1.5, 3.5, ... ms */
 #define REPORT_AGAIN_NS (100 * BW_MS) /* minimum interval between two reports of the same death */
 #define POLL_DEFAULT_NS BW_SEC        /* poll interval if there is no holder */
+#define MARKED          (1ull << 63)  /* no saved version has this bit: SQLite has signed numbers */
 
 static void test_later(struct bw_sqlite_worker *worker, struct bw_sqlite_entry *entry, bw_time at)
 {
@@ -73,6 +74,22 @@ static void note_ttl(struct bw_sqlite_worker *worker, const struct bw_sqlite_row
         worker->shortest_ttl = ttl;
 }
 
+static bool is_marked_released(const struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark)
+{
+    return mark->released && mark->token == row->record.token;
+}
+
+/* Reads the row for a watch. A process without write permission cannot save a guardian's release,
+ * so the saved version stays. Its watches see a version of their own: they are answered once. */
+static int read_row(struct bw_sqlite_worker *worker, const char *election,
+                    struct bw_sqlite_row *row, struct bw_sqlite_mark *mark, bool *lock_free)
+{
+    int result = bw_sqlite_read(worker, election, row, mark, lock_free);
+    if (result == 0 && worker->paths.readonly && is_marked_released(row, mark))
+        row->record.version |= MARKED;
+    return result;
+}
+
 int bw_sqlite_watch(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
                     struct bw_sqlite_task *task)
 {
@@ -80,7 +97,7 @@ int bw_sqlite_watch(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job,
     struct bw_sqlite_mark mark;
     bool lock_free;
     const char *election = task->request.election;
-    int result = bw_sqlite_read(worker, election, &row, &mark, &lock_free);
+    int result = read_row(worker, election, &row, &mark, &lock_free);
     if (result)
         return result;
     struct bw_sqlite_entry *entry = bw_sqlite_entry_get(worker, election);
@@ -141,14 +158,14 @@ static int read_entry(struct bw_sqlite_worker *worker, struct bw_sqlite_job *job
     struct bw_sqlite_mark mark;
     bool lock_free;
     entry->test_at = 0;
-    int result = bw_sqlite_read(worker, entry->name, &row, &mark, &lock_free);
+    int result = read_row(worker, entry->name, &row, &mark, &lock_free);
     if (result)
         return result;
     answer_watches(worker, job, entry, &row, lock_free);
     bool ours = entry->fd >= 0 && entry->token == row.record.token;
     bool waits =
         row.record.held && !ours && !lock_free && bw_sqlite_same_place(&row, &worker->place);
-    bool unsaved = mark.released && mark.token == row.record.token && entry->watches;
+    bool unsaved = is_marked_released(&row, &mark);
     if (event)
         entry->tests_left = TESTS;
     if (entry->tests_left > 0 && (waits || unsaved) && entry->watches) {

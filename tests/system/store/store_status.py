@@ -2,9 +2,11 @@
 """`bellwether status` without --election, and with the majority of the nodes away.
 
     store_status.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -85,39 +87,80 @@ def status_of_serve_lists_elections_and_reports_a_lost_quorum():
                 assert code == 69 and "no quorum: " + count in errors, (words, code, out, errors)
 
 
+class Reader:
+    """A room on SQLite, and commands of a user who may read the database and not write it."""
+
+    def __init__(self, ttl):
+        if os.geteuid() != 0:
+            raise Skip("needs root to become another user")
+        self.ttl, self.stack, self.watchers = ttl, contextlib.ExitStack(), []
+
+    def __enter__(self):
+        place = self.stack.enter_context(Place("status"))
+        path = os.path.join(place.dir, "e.db")
+        self.store, self.program = "sqlite:" + path, os.path.join(place.dir, "bellwether")
+        shutil.copy2(suite.bellwether, self.program)  # the other user may not be able to reach the build directory
+        modules = os.path.dirname(os.path.abspath(suite.bellwether)) + "/src/store"
+        self.user = {"user": "nobody", "group": "nogroup", "extra_groups": [], "cwd": "/", "env": {"BELLWETHER_MODULES": modules}}
+        self.stack.callback(os.umask, os.umask(0o022))  # readable for all, writable for the owner
+        self.room = self.stack.enter_context(suite.room(self.store, ttl=self.ttl, kill_after="200ms", retry="100ms"))
+        os.chmod(self.room.dir, 0o755)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+        return self
+
+    def __exit__(self, *exception):
+        for watcher in self.watchers:
+            watcher.kill()
+            watcher.communicate()
+        return self.stack.__exit__(*exception)
+
+    def read(self, *words):
+        return subprocess.run([self.program, *words, "--store", self.store], capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
+                              **self.user)
+
+    def observe(self, *words):
+        """Starts `observe` and waits until it has found the leader."""
+        watcher = subprocess.Popen([self.program, "observe", "--json", "--election", self.room.election, "--store", self.store, *words],
+                                   stdout=subprocess.PIPE, text=True, **self.user)
+        self.watchers.append(watcher)
+        found = json.loads(watcher.stdout.readline())
+        assert found["event"] == "found" and found["leader"], found
+        return watcher
+
+
 @suite.test
 def status_and_observe_need_no_write_permission_on_sqlite():
-    if os.geteuid() != 0:
-        raise Skip("needs root to become another user")
-    with Place("status") as place:
-        path = os.path.join(place.dir, "e.db")
-        program, modules = os.path.join(place.dir, "bellwether"), os.path.dirname(os.path.abspath(suite.bellwether)) + "/src/store"
-        shutil.copy2(suite.bellwether, program)  # the other user may not be able to reach the build directory
-        reader = {"user": "nobody", "group": "nogroup", "extra_groups": [], "cwd": "/", "env": {"BELLWETHER_MODULES": modules}}
+    with Reader(ttl="10s") as reader:
+        room = reader.room
+        room.candidate("one")
+        room.started(1)
+        done = reader.read("status")
+        assert done.returncode == 0 and "one" in done.stdout, done
+        done = reader.read("status", "--election", room.election)
+        assert done.returncode == 0 and "candidates  1: one*" in done.stdout, done
+        done = reader.read("resign", "--election", room.election)
+        assert done.returncode in (64, 69) and "cannot write" in done.stderr, done
+        watcher = reader.observe("--once")
+        assert command("resign", "--store", reader.store, "--election", room.election)[0] == 0
+        assert watcher.wait(TIMEOUT_S) == 0 and json.loads(watcher.stdout.readline())["event"] in ("note", "lost")
 
-        def read(*words):
-            return subprocess.run([program, *words, "--store", "sqlite:" + path], capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
-                                  **reader)
-        before = os.umask(0o022)  # readable for all, writable for the owner
-        try:
-            with suite.room("sqlite:" + path, ttl="10s", kill_after="200ms", retry="100ms") as room:
-                os.chmod(room.dir, 0o755)
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
-                room.candidate("one")
-                room.started(1)
-                done = read("status")
-                assert done.returncode == 0 and "one" in done.stdout, done
-                done = read("status", "--election", room.election)
-                assert done.returncode == 0 and "candidates  1: one*" in done.stdout, done
-                done = read("resign", "--election", room.election)
-                assert done.returncode in (64, 69) and "cannot write" in done.stderr, done
-                watcher = subprocess.Popen([program, "observe", "--once", "--json", "--election", room.election, "--store", "sqlite:" + path],
-                                           stdout=subprocess.PIPE, text=True, **reader)
-                assert json.loads(watcher.stdout.readline())["event"] == "found"
-                assert command("resign", "--store", "sqlite:" + path, "--election", room.election)[0] == 0
-                assert watcher.wait(TIMEOUT_S) == 0 and json.loads(watcher.stdout.readline())["event"] in ("note", "lost")
-        finally:
-            os.umask(before)
+
+@suite.test
+def observe_without_write_permission_reports_a_release_by_the_guardian():
+    """The only candidate is killed. Its guardian marks the release in the lock file, and nobody saves it in the database."""
+    with Reader(ttl="60s") as reader:  # long: a stalled machine must not report the leader as silent
+        room = reader.room
+        leader = room.candidate("one")
+        room.started(1)
+        watcher = reader.observe()
+        leader.signal(signal.SIGKILL)
+        lost = json.loads(watcher.stdout.readline())
+        assert (lost["event"], lost["reason"], lost["leader"]) == ("lost", "released", "one"), lost
+        done = reader.read("status", "--json", "--election", room.election)
+        assert done.returncode == 1 and json.loads(done.stdout)["version"] > 0, done
+        room.candidate("two")
+        elected = json.loads(watcher.stdout.readline())
+        assert (elected["event"], elected["leader"]) == ("elected", "two"), elected
 
 
 @suite.test
