@@ -28,8 +28,8 @@ struct bw_incident {
     bool runs_commands[BW_INCIDENT_LANES_MAX + 1], is_sidecar[BW_INCIDENT_LANES_MAX + 1];
     char figures[200];
     uint32_t leaderships;
-    /* Total time in which no candidate acted, total time in which two or more acted, and the longest
-     * interval in which none acted. */
+    /* Total time in which no candidate acted, total time in which two or more acted, and the
+     * longest interval in which none acted. */
     bw_time none_ns, two_ns, longest_ns;
 };
 

@@ -28,9 +28,9 @@ static struct bw_raft_peer *best_successor(struct bw_raft *raft)
     return best;
 }
 
-/* The voter with the next higher id (after the highest comes the lowest) that responds and whose log
- * is complete. A voter that is unable to lead resigns again, so each voter gets its turn. If the
- * newest acknowledgement decided, two such voters could hand over to each other without end. */
+/* The voter with the next higher id (after the highest comes the lowest) that responds and whose
+ * log is complete. A voter that is unable to lead resigns again, so each voter gets its turn. If
+ * the newest acknowledgement decided, two such voters could hand over to each other without end. */
 bw_node bw_raft_next_in_turn(const struct bw_raft *raft)
 {
     bw_node next = BW_NODE_NONE, nearest = 0;
