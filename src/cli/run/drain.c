@@ -2,6 +2,7 @@
  * that they write are described in run/drain/drain.h. */
 #include "run/drain/drain.h"
 #include "cli/commands.h"
+#include "cli/election/record_print.h"
 #include "core/base/parse_values.h"
 #include "os/clock.h"
 
@@ -91,9 +92,9 @@ static json_t *pid_list(const struct found *found)
 static void print_json(const struct found *found)
 {
     json_t *about = json_loads(found->line, 0, NULL), *out = json_object();
-    json_object_set_new(out, "drained", json_boolean(found->drained));
     if (json_is_object(about))
         json_object_update(out, about);
+    json_object_set_new(out, "drained", json_boolean(found->drained));
     json_object_set_new(out, "candidates", pid_list(found));
     json_dumpf(out, stdout, JSON_COMPACT);
     putchar('\n');
@@ -104,7 +105,7 @@ static void print_json(const struct found *found)
 static const char *field(const json_t *about, const char *name)
 {
     const char *text = json_string_value(json_object_get(about, name));
-    return text ? text : "";
+    return text ? bw_shown(text) : "";
 }
 
 static void print_text(const struct found *found)
@@ -208,8 +209,9 @@ static int run_undrain(const struct bw_cli_command *command, int argc, char **ar
     int code = bw_options_parse(command, argc, argv, &given, &parsed);
     if (code != BW_GO_ON)
         return code;
+    /* A file that cannot be read is removed too: the candidates obey it. */
     int before = bw_drain_read(given.directory, line, why);
-    if (before < 0 || bw_drain_clear(given.directory, why) != 0)
+    if (bw_drain_clear(given.directory, why) != 0)
         return fail(command, why);
     if (given.json)
         printf("{\"drained\":false,\"was_drained\":%s}\n", before ? "true" : "false");

@@ -49,14 +49,32 @@ static int open_candidates(const char *directory)
     return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
+/* Whether `candidates` is now another file than the open one: the directory was replaced. */
+static bool is_replaced(const struct bw_drain *drain)
+{
+    char path[PATH_MAX];
+    struct stat named, opened;
+    return path_of(path, drain->directory, "candidates") == 0 && lstat(path, &named) == 0 &&
+           fstat(drain->fd, &opened) == 0 &&
+           (named.st_dev != opened.st_dev || named.st_ino != opened.st_ino);
+}
+
+/* A lock on a replaced file stays until the new file is locked. */
 void bw_drain_lock(struct bw_drain *drain)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = getpid(), .l_len = 1};
-    if (drain->locked)
+    if (drain->locked && !is_replaced(drain))
         return;
-    if (drain->fd < 0)
-        drain->fd = open_candidates(drain->directory);
-    drain->locked = drain->fd >= 0 && fcntl(drain->fd, F_OFD_SETLK, &lock) == 0;
+    int fd = open_candidates(drain->directory);
+    if (fd < 0)
+        return;
+    if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+        close(fd);
+        return;
+    }
+    bw_drain_unlock(drain);
+    drain->fd = fd;
+    drain->locked = true;
 }
 
 /* Closes the file too, so that a later lock uses the current file of that name. */
@@ -75,13 +93,24 @@ bool bw_drain_look(struct bw_drain *drain)
 {
     char path[PATH_MAX];
     struct stat info;
-    if (path_of(path, drain->directory, "drained") != 0)
+    drain->error = path_of(path, drain->directory, "drained");
+    if (drain->error != 0)
         return false;
     if (lstat(path, &info) == 0)
         drain->drained = true;
     else if (errno == ENOENT || errno == ENOTDIR)
         drain->drained = false;
+    else
+        drain->error = -errno;
     return drain->drained;
+}
+
+bool bw_drain_watch(struct bw_drain *drain)
+{
+    if (drain->drained && bw_drain_look(drain))
+        return true;
+    bw_drain_lock(drain);
+    return bw_drain_look(drain);
 }
 
 void bw_drain_deinit(struct bw_drain *drain)
@@ -90,6 +119,19 @@ void bw_drain_deinit(struct bw_drain *drain)
 }
 
 /* ---- the operator ---- */
+
+/* Creates a directory that all users may read, whatever the umask. Returns 0 or an error. */
+static int make_readable(const char *path)
+{
+    if (mkdir(path, 0755) != 0)
+        return -errno;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        fchmod(fd, 0755);
+        close(fd);
+    }
+    return 0;
+}
 
 /* Creates the directory and its parent. Returns 1 if it was missing, 0 if not, or an error. */
 static int make_directory(const char *directory, char *why)
@@ -100,25 +142,30 @@ static int make_directory(const char *directory, char *why)
     char *slash = strrchr(parent, '/');
     if (slash && slash != parent) {
         *slash = '\0';
-        mkdir(parent, 0755); /* if it is still missing, the next call fails */
+        make_readable(parent); /* if it is still missing, the next call fails */
     }
-    if (mkdir(directory, 0755) == 0)
+    int error = make_readable(directory);
+    if (error == 0)
         return 1;
-    return errno == EEXIST ? 0 : failed(why, -errno, "create", directory);
+    return error == -EEXIST ? 0 : failed(why, error, "create", directory);
 }
 
-/* Creates the lock file, readable by all users: any of them may run a candidate. */
+/* Creates the lock file, readable by all users: any of them may run a candidate. Returns 1 if it
+ * was missing, 0 if not, or an error. */
 static int make_candidates(const char *directory, char *why)
 {
     char path[PATH_MAX];
     if (path_of(path, directory, "candidates") != 0)
         return failed(why, -ENAMETOOLONG, "create", directory);
-    int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    bool missing = fd >= 0;
+    if (fd < 0 && errno == EEXIST)
+        fd = open_candidates(directory);
     if (fd < 0)
         return failed(why, -errno, "create", path);
     fchmod(fd, 0644); /* whatever the umask */
     close(fd);
-    return 0;
+    return missing ? 1 : 0;
 }
 
 static char *line_of(const char *by, const char *reason)
@@ -165,10 +212,11 @@ int bw_drain_set(const char *directory, const char *by, const char *reason, bool
 {
     char before[BW_DRAIN_LINE];
     int made = make_directory(directory, why);
-    int error = made < 0 ? made : make_candidates(directory, why);
+    if (made >= 0)
+        made = make_candidates(directory, why); /* missing too if the directory was */
     *created = made == 1;
-    if (error)
-        return error;
+    if (made < 0)
+        return made;
     int already = bw_drain_read(directory, before, why);
     if (already != 0)
         return already < 0 ? already : 0;
@@ -178,7 +226,7 @@ int bw_drain_set(const char *directory, const char *by, const char *reason, bool
         snprintf(why, BW_DRAIN_WHY, "cannot write the reason: it is too long or not UTF-8");
         return -EINVAL;
     }
-    error = write_drained(directory, line, why);
+    int error = write_drained(directory, line, why);
     free(line);
     return error;
 }

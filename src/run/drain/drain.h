@@ -31,25 +31,30 @@
 /* A candidate's side. */
 struct bw_drain {
     const char *directory; /* borrowed */
-    int fd;                /* `candidates`; -1: not open */
+    int fd;                /* `candidates`; -1: not locked */
     bool locked;
     bool drained; /* as last seen */
+    int error;    /* why the last look could not see whether `drained` exists; 0: it could */
 };
 
 void bw_drain_init(struct bw_drain *drain, const char *directory);
-/* Takes the lock, if the file can be opened. A later call tries again. */
+/* Takes the lock, if the file can be opened. A later call tries again, and takes the lock of the
+ * current file if `candidates` was replaced. */
 void bw_drain_lock(struct bw_drain *drain);
 void bw_drain_unlock(struct bw_drain *drain);
 /* Looks for `drained` and returns whether it exists. If that is unknown (EIO, EACCES), the last
  * known state counts. */
 bool bw_drain_look(struct bw_drain *drain);
+/* The look of a candidate that contends if the host is not drained: takes the lock first, except
+ * while the host stays drained. */
+bool bw_drain_watch(struct bw_drain *drain);
 void bw_drain_deinit(struct bw_drain *drain);
 
 /* The operator's side. Each returns 0 or a negative errno, with a line in why[BW_DRAIN_WHY]. */
 
 /* Drains the host: creates the directory if it is missing, and writes `drained`, unless the host is
- * drained already. *created: the directory was missing, so candidates may not have taken their
- * locks yet. */
+ * drained already. *created: `candidates` was missing, so candidates may not have taken their locks
+ * yet. */
 int bw_drain_set(const char *directory, const char *by, const char *reason, bool *created,
                  char *why);
 int bw_drain_clear(const char *directory, char *why);

@@ -4,6 +4,8 @@
 
 #include "os/clock.h"
 
+#include <string.h>
+
 #define HAND_OVER_POLL_NS (100 * BW_MS) /* `bellwether drain` waits for the lock to go */
 
 static void log_change(struct supervisor *s)
@@ -18,12 +20,35 @@ static void log_change(struct supervisor *s)
     bw_notify_line(&s->manager, "STATUS=%s", s->drain.drained ? "drained" : "undrained");
 }
 
+static void log_unreadable(struct supervisor *s)
+{
+    const char *why = strerror(-s->drain.error);
+    struct bw_log_field fields[] = {
+        {"drain_dir", s->drain.directory, 0}, {"error", why, 0}, BW_LOG_END};
+    bw_log_event(
+        &s->log, BW_LOG_WARNING, "drain-unreadable", fields,
+        "cannot look for %s/drained: %s; this candidate does not notice `bellwether drain`",
+        s->drain.directory, why);
+}
+
+/* Whether the store may hold a lease of this process, or get one from a request under way. A list
+ * comes before an acquisition, also if this process became unhealthy in between. */
+static bool is_contending(const struct supervisor *s)
+{
+    struct bw_lease_status status;
+    if (!s->started)
+        return false;
+    bw_lease_status(bw_asker_client_lease(s->asked), &status);
+    return strcmp(status.state, "listing") == 0 || strcmp(status.state, "acquiring") == 0 ||
+           strcmp(status.state, "releasing") == 0;
+}
+
 /* The lock says that this process contends or leads. A drained process keeps it until its work is
  * dead and its leadership is released. */
 static void update_lock(struct supervisor *s)
 {
     bool leads = s->token != BW_TOKEN_NONE || s->armed_token != BW_TOKEN_NONE;
-    if (s->drain.drained && !leads)
+    if (s->drain.drained && !leads && !is_contending(s))
         bw_drain_unlock(&s->drain);
     else
         bw_drain_lock(&s->drain);
@@ -31,15 +56,15 @@ static void update_lock(struct supervisor *s)
 
 void bw_supervisor_drain_look(struct supervisor *s)
 {
-    bool before = s->drain.drained;
+    bool before = s->drain.drained, readable = s->drain.error == 0;
     if (s->config->ignores_drain) { /* the lock shows the operator that this process still leads */
         bw_drain_lock(&s->drain);
         s->drain_at = bw_time_add(bw_clock_boot(), BW_DRAIN_POLL_NS);
         return;
     }
-    if (!before)
-        bw_drain_lock(&s->drain); /* before the look: see the guarantee in drain.h */
-    bool drained = bw_drain_look(&s->drain);
+    bool drained = bw_drain_watch(&s->drain);
+    if (readable && s->drain.error != 0)
+        log_unreadable(s);
     if (before != drained)
         log_change(s);
     if (!before && drained)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 
@@ -115,6 +116,109 @@ def drain_says_why_a_directory_cannot_be_used(room):
     open(os.path.join(room.dir, "log"), "ab").close()
     why = host.drain(code=74)
     assert "cannot create" in why and host.directory in why, why
+
+
+@test
+def drain_directory_is_readable_by_all_users_whatever_the_umask(room):
+    directory = os.path.join(room.dir, "new", "drain")
+    subprocess.run([room.bellwether, "drain", "--wait", "0", "--drain-dir", directory], umask=0o077, check=True, timeout=HANG_S,
+                   stdout=subprocess.DEVNULL)
+    modes = {path: oct(os.stat(os.path.join(directory, path)).st_mode & 0o777) for path in ("..", ".", "candidates", "drained")}
+    assert modes == {"..": "0o755", ".": "0o755", "candidates": "0o644", "drained": "0o644"}, modes
+
+
+@test
+def candidate_warns_once_that_it_cannot_look(room):
+    host = Host(room, "one")
+    os.symlink(host.directory, host.directory)  # a loop: no user can look into it, not even root
+    a = room.candidate("a", options=host.options)
+    room.started(1)
+    time.sleep(2.5)  # it looks more than once
+    assert len(a.events("drain-unreadable")) == 1, a.events()
+    os.unlink(host.directory)
+    host.drain()
+    a.said("drained")
+
+
+@test
+def drain_waits_for_candidates_that_find_the_lock_file_only_now(room):
+    host = Host(room, "one")
+    os.mkdir(host.directory)  # as a mounted directory: it exists, but it has no lock file
+    begin = time.monotonic()
+    host.drain()
+    assert time.monotonic() - begin >= 2, "candidates look once per second; drain did not wait for them"
+
+
+@test
+def candidate_locks_the_current_file_after_the_directory_was_replaced(room):
+    host = Host(room, "one")
+    host.drain()
+    host.undrain()
+    a = room.candidate("a", options=host.options)
+    room.started(1)
+    os.rename(host.directory, host.directory + "-old")
+    os.mkdir(host.directory)
+    open(os.path.join(host.directory, "candidates"), "ab").close()
+
+    def listed():
+        """the candidate to hold a lock in the new directory"""
+        return host.drain("--status", code=1)["candidates"] == [a.pid]
+    wait_for(listed, pause=0.1)
+    assert host.drain()["candidates"] == [] and a.said("released")
+
+
+@test
+def drained_candidate_keeps_its_lock_while_an_acquisition_is_under_way(room):
+    room.options[1] = f"{4 * HANG_S}s"
+    host, stall = Host(room, "one"), os.path.join(room.dir, "stall")
+    host.drain()
+    host.undrain()
+    b = room.candidate("b")
+    room.started(1)
+    a = room.candidate("a", options=host.options, env={"SHIM_STALL": stall}, shim=room.shim)
+
+    def entered():
+        """the candidate to be listed, so that its next write is the acquisition"""
+        return "a" in spread(room)[0]
+    wait_for(entered, pause=0.1)
+    a.said("leader")
+    open(stall, "xb").close()
+    b.signal(signal.SIGTERM)  # it releases, and A acquires
+
+    def stalled():
+        """the acquisition to reach the disk"""
+        return os.path.getsize(stall)
+    wait_for(stalled)
+    host.drain("--wait", "0")
+    a.said("drained")
+    time.sleep(0.5)  # it looks again
+    assert host.drain("--status")["candidates"] == [a.pid], "the store may give it the lease"
+    os.unlink(stall)
+    assert host.drain()["candidates"] == [] and a.said("released")
+    assert len(room.starts()) == 1 and not a.events("elected")
+
+
+@test
+def status_shows_a_hostile_file_safely(room):
+    host = Host(room, "one")
+    host.drain()
+    with open(os.path.join(host.directory, "drained"), "w", encoding="utf-8") as file:
+        json.dump({"drained": False, "candidates": [1], "time": "\x1b[2J", "by": "\x1b[1m", "reason": "a\nb"}, file)
+    found = host.drain("--status")
+    assert found["drained"] is True and found["candidates"] == [], found
+    done = subprocess.run([room.bellwether, "drain", "--status", *host.options], capture_output=True, text=True, check=True, timeout=HANG_S)
+    assert done.stdout == "drained since ?[2J by ?[1m: a?b\n", done.stdout
+
+
+@test
+def undrain_removes_a_file_that_it_cannot_read(room):
+    host = Host(room, "one")
+    host.drain()
+    drained = os.path.join(host.directory, "drained")
+    os.unlink(drained)
+    os.symlink("nowhere", drained)  # candidates obey it; it is never followed
+    assert host.undrain() == {"drained": False, "was_drained": True}
+    assert not os.path.lexists(drained)
 
 
 def spread(room):

@@ -1,6 +1,11 @@
-/* A clock that jumps. Preloaded into `bellwether run`, it adds the seconds in a file to
- * CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME (SHIM_BOOTTIME). Kernel timers do
- * not move: only readers of the clock see the jump, as after a resume. */
+/* A clock that jumps, and a disk that stalls, for `bellwether run`.
+ *
+ * Adds the seconds in a file to CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME
+ * (SHIM_BOOTTIME). Kernel timers do not move: only readers of the clock see the jump, as after a
+ * resume.
+ *
+ * While the file named by SHIM_STALL exists, no write of SQLite returns. One that waits adds a byte
+ * to that file. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -29,6 +34,25 @@ int clock_gettime(clockid_t clock, struct timespec *out)
     if (result == 0 && clock == CLOCK_BOOTTIME)
         out->tv_sec += shift_of("SHIM_BOOTTIME");
     return result;
+}
+
+static void stall(void)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    const char *path = getenv("SHIM_STALL");
+    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    (void)!write(fd, "x", 1);
+    close(fd);
+    while (access(path, F_OK) == 0)
+        nanosleep(&pause, NULL);
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
+{
+    stall();
+    return (ssize_t)syscall(SYS_pwrite64, fd, data, size, at);
 }
 
 time_t time(time_t *out)
