@@ -171,12 +171,12 @@ static void act(struct bw_replica *r, const struct bw_action *action, const stru
 }
 
 /* An action of a step may cause another, nested step, so each depth has its own list of actions. */
-void replica_step(struct bw_replica *r, struct bw_event *event)
+static void step_at(struct bw_replica *r, struct bw_event *event, bw_time now)
 {
     struct bw_action *list = r->actions + (size_t)r->depth * r->actions_max;
     struct bw_actions actions = {.at = list, .cap = r->actions_max};
     BW_ASSERT(r->depth < REPLICA_DEPTH);
-    event->now = bw_clock_boot();
+    event->now = now;
     bw_elect_raft.step(r->raft, event, &actions);
     r->depth++;
     for (uint32_t i = 0; i < actions.count; i++)
@@ -187,6 +187,11 @@ void replica_step(struct bw_replica *r, struct bw_event *event)
     replica_turn(r);
     if (r->resync)
         replica_mesh_sync(r);
+}
+
+void replica_step(struct bw_replica *r, struct bw_event *event)
+{
+    step_at(r, event, bw_clock_boot());
 }
 
 /* Checks that an append is followed by exactly the entries it announces. */
@@ -302,11 +307,16 @@ static void check_disk(struct bw_replica *r, bw_time now)
     replica_step(r, &event);
 }
 
+/* Check and step use the same time. Otherwise the step could find that the leadership has ended,
+ * and answer requests of other clients while a proposal begins. */
 void replica_beat(struct bw_replica *r)
 {
     struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
-    if (r->depth == 0 && r->router.leading && bw_raft_is_heartbeat_due(r->raft, bw_clock_boot()))
-        replica_step(r, &event);
+    if (r->depth > 0 || !r->router.leading)
+        return;
+    bw_time now = bw_clock_boot();
+    if (bw_raft_is_heartbeat_due(r->raft, now))
+        step_at(r, &event, now);
 }
 
 void replica_timer(uv_timer_t *timer)

@@ -189,6 +189,8 @@ bool bw_raft_is_heartbeat_due(const struct bw_raft *raft, bw_time now)
 {
     if (raft->role != BW_RAFT_LEADER || now < raft->heartbeat_at)
         return false;
+    if (raft->transfer_to != BW_NODE_NONE && now >= raft->transfer_until)
+        return false;
     return !raft->check_quorum || now < bw_raft_lost_at(raft);
 }
 

@@ -54,8 +54,8 @@ bool bw_raft_is_changing(const struct bw_raft *raft);
 /* At a leader: whether the member acknowledged a message that was sent within the longest election
  * timeout. True for the leader itself. */
 bool bw_raft_is_responsive(const struct bw_raft *raft, bw_node node, bw_time now);
-/* Whether this node leads and its next heartbeat is due, and a TIMEOUT event would send it: false
- * once the leader would step down instead because no quorum has answered. */
+/* Whether this node leads and its next heartbeat is due, and a TIMEOUT event would only send it:
+ * false once the leader would step down because no quorum has answered, or would end a transfer. */
 bool bw_raft_is_heartbeat_due(const struct bw_raft *raft, bw_time now);
 /* At a leader: whether the member receives entries as they are appended, so that a learner may be
  * promoted. */

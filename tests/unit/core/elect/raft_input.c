@@ -485,7 +485,7 @@ static void queries_answer_for_a_leader_and_its_members(void **state)
     net_free(net);
 }
 
-static void heartbeat_is_due_at_a_leader_until_it_would_step_down(void **state)
+static void heartbeat_is_due_until_the_leader_would_step_down_or_end_a_transfer(void **state)
 {
     (void)state;
     struct net *net = net_running(3, 5);
@@ -501,6 +501,11 @@ static void heartbeat_is_due_at_a_leader_until_it_would_step_down(void **state)
     assert_false(bw_raft_is_heartbeat_due(net_raft(net, other), lost));
     raft->check_quorum = false;
     assert_true(bw_raft_is_heartbeat_due(raft, lost));
+    raft->transfer_until = lost;
+    assert_true(bw_raft_is_heartbeat_due(raft, lost));
+    raft->transfer_to = other;
+    assert_true(bw_raft_is_heartbeat_due(raft, lost - 1));
+    assert_false(bw_raft_is_heartbeat_due(raft, lost));
     net_free(net);
 }
 
@@ -553,7 +558,7 @@ int main(void)
         cmocka_unit_test(rejection_with_too_high_a_hint_probes_below_it),
         cmocka_unit_test(the_log_does_not_grow_past_the_greatest_index),
         cmocka_unit_test(queries_answer_for_a_leader_and_its_members),
-        cmocka_unit_test(heartbeat_is_due_at_a_leader_until_it_would_step_down),
+        cmocka_unit_test(heartbeat_is_due_until_the_leader_would_step_down_or_end_a_transfer),
         cmocka_unit_test(a_silent_or_lagging_member_is_neither_responsive_nor_caught_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
