@@ -159,7 +159,8 @@ void bw_election_gone(struct bw_call *call)
     call->state = NULL;
 }
 
-/* Returns one key of the range, ordered by creation; NULL: none. */
+/* Returns one key of the range, ordered by creation; NULL: none. It examines all keys of the range,
+ * which counts as work of this turn. */
 static const struct bw_kv *first_of(struct campaign *c, enum bw_sort_order order,
                                     int64_t create_max)
 {
@@ -173,6 +174,7 @@ static const struct bw_kv *first_of(struct campaign *c, enum bw_sort_order order
     if (bw_registry_range(bw_service_registry(service), &range, bw_service_results(service),
                           &result) != BW_REFUSED_NONE)
         return NULL;
+    bw_watches_spend(bw_service_watches(service), (uint32_t)result.count);
     return result.kv_count ? result.kvs[0] : NULL;
 }
 
