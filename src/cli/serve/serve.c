@@ -412,7 +412,7 @@ static void print_start(const struct serve *s)
 
 /* A change of 100 KB passes through several buffers. By default the heap returns each of them to
  * the kernel when it is freed, and every new one begins with page faults: more than half of the
- * time that the event loop spent on such changes. So the heap keeps up to HEAP_KEEPS bytes;
+ * time that the event loop spent on such changes. So each arena keeps up to HEAP_KEEPS bytes;
  * src/serve/replica/measure.c returns them when the changes are over. */
 #define HEAP_KEEPS (32 << 20)
 /* Larger blocks are mapped one by one, and returned to the kernel when they are freed. */

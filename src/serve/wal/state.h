@@ -102,7 +102,7 @@ struct bw_wal {
     struct wal_buffer writing; /* used == 0: the writer is idle */
     uint64_t durable;
     bool stop;
-    bw_time handed_at; /* when `writing` was handed over; 0: the writer's core was not chosen */
+    bw_time handed_at; /* when `writing` was handed over; 0: its delay does not count */
     struct wal_wakes wakes;
     /* The segments in the directory, oldest first; the last one is being written. The writer adds a
      * segment once its first batch is durable, and removes the oldest. */

@@ -214,8 +214,10 @@ void wal_write_loop(void *argument)
             wal_await_signal(wal->wake[0]);
             uv_mutex_lock(&wal->mutex);
         }
-        if (is_unneeded(wal))
+        if (is_unneeded(wal)) {
             remove_unneeded(wal);
+            wal->handed_at = 0; /* a batch waited for the removal, not for the core */
+        }
         if (wal->writing.used == 0 && wal->stop)
             break;
         if (wal->writing.used == 0)
