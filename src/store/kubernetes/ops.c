@@ -263,6 +263,19 @@ static void on_list(struct bw_kube_call *call, const struct bw_http_answer *answ
         decide(call, version);
 }
 
+/* Returns true if the API server itself says that the object does not exist. A proxy in front of it
+ * may return 404 too, which says nothing about the Lease. */
+static bool is_missing(const struct bw_http_answer *answer)
+{
+    if (answer->status != 404)
+        return false;
+    json_t *status = json_loadb(answer->body, answer->length, JSON_REJECT_DUPLICATES, NULL);
+    const char *reason = json_string_value(json_object_get(status, "reason"));
+    bool missing = reason && strcmp(reason, "NotFound") == 0;
+    json_decref(status);
+    return missing;
+}
+
 /* Handles the answer to a read by name. A missing Lease has no version: the read is then as new as
  * what this process knows. */
 static void on_named(struct bw_kube_call *call, const struct bw_http_answer *answer)
@@ -272,13 +285,13 @@ static void on_named(struct bw_kube_call *call, const struct bw_http_answer *ans
     if (answer->status == 200)
         lease = json_loadb(answer->body, answer->length, JSON_REJECT_DUPLICATES, NULL);
     bool whole = lease && strcmp(bw_kube_lease_name(lease), call->entry->name) == 0;
-    if (!whole && answer->status != 404) {
+    if (!whole && !is_missing(answer)) {
         if (answer->status == 403)
             store->no_list = false; /* neither is permitted: the next request tries both again */
         fail_with_answer(call, answer, false);
     } else {
-        store->no_list = store->no_watch = true;
-        bw_kube_report_polling(store);
+        store->no_list = true;
+        bw_kube_poll_instead(store);
         on_list(call, answer, whole ? bw_kube_version(lease) : call->floor + !call->floor, lease);
     }
     json_decref(lease);

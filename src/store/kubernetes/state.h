@@ -116,8 +116,9 @@ void bw_kube_call_free(struct bw_kube_call *call);
 /* Lets a WATCH wait for a change after `version`, the resourceVersion of the collection at which
  * its entry was just read. */
 void bw_kube_wait(struct bw_kube_call *call, uint64_t version);
-/* Reports once that the Role lacks verbs, and that the store therefore polls. */
-void bw_kube_report_polling(struct bw_kube_store *store);
+/* The Role lacks verbs that a stream needs: ends the stream, reports that once, and polls for the
+ * requests that wait. */
+void bw_kube_poll_instead(struct bw_kube_store *store);
 bool bw_kube_is_synced(const struct bw_kube_store *store, const struct bw_kube_entry *entry);
 /* Notes a change that was learned from another source, which the stream must report soon. */
 void bw_kube_expect(struct bw_kube_store *store, const struct bw_kube_entry *entry);

@@ -31,7 +31,6 @@
 #define POLL_MAX_MS       2000u
 
 static void start(struct bw_kube_store *store);
-static void poll_later(struct bw_kube_store *store, bw_time ttl_ns);
 
 bool bw_kube_is_synced(const struct bw_kube_store *store, const struct bw_kube_entry *entry)
 {
@@ -142,13 +141,7 @@ static void on_end(void *context, const struct bw_http_answer *answer)
     struct bw_kube_verdict verdict;
     stream->http = NULL;
     if (answer->status == DENIED_CODE) {
-        struct bw_kube_call *waiting = any_waiting(store);
-        store->no_watch = true;
-        store->stream = (struct bw_kube_stream){.serial = stream->serial + 1};
-        uv_timer_stop(&store->ticker);
-        bw_kube_report_polling(store);
-        if (waiting)
-            poll_later(store, waiting->job->request.ttl_ns);
+        bw_kube_poll_instead(store);
         return;
     }
     if (answer->status == EXPIRED_CODE)
@@ -209,7 +202,7 @@ static void on_tick(uv_timer_t *ticker)
 
 /* ---- polling ---- */
 
-void bw_kube_report_polling(struct bw_kube_store *store)
+static void report_polling(struct bw_kube_store *store)
 {
     const struct bw_store_options *options = &store->jobs.options;
     char line[BW_WHY_MAX + 1];
@@ -224,7 +217,10 @@ void bw_kube_report_polling(struct bw_kube_store *store)
         options->event(options->context, "polling", line);
 }
 
-/* One waiting request of each election reads again. If nothing has changed, it waits again. */
+static void poll_waiting(struct bw_kube_store *store);
+
+/* One waiting request of each election reads again. If nothing has changed, it waits again. The
+ * other ones must not depend on it: its read may fail. */
 static void on_poll(uv_timer_t *ticker)
 {
     struct bw_kube_store *store = ticker->data;
@@ -236,17 +232,39 @@ static void on_poll(uv_timer_t *ticker)
             unlink_waiting(call);
             bw_kube_read(call);
         }
+    poll_waiting(store);
 }
 
+/* A request without TTL has no leadership to lose, so it polls at the longest interval. */
 static void poll_later(struct bw_kube_store *store, bw_time ttl_ns)
 {
     uint64_t after_ms = (uint64_t)(ttl_ns / POLLS_PER_TTL / BW_MS);
     if (after_ms < POLL_MIN_MS)
         after_ms = POLL_MIN_MS;
-    if (after_ms > POLL_MAX_MS)
+    if (after_ms > POLL_MAX_MS || ttl_ns == 0)
         after_ms = POLL_MAX_MS;
-    if (!uv_is_active((uv_handle_t *)&store->ticker))
+    if (!uv_is_active((uv_handle_t *)&store->ticker) ||
+        uv_timer_get_due_in(&store->ticker) > after_ms)
         uv_timer_start(&store->ticker, on_poll, after_ms, 0);
+}
+
+static void poll_waiting(struct bw_kube_store *store)
+{
+    for (size_t i = 0; i < BW_KUBE_BUCKETS; i++)
+        for (struct bw_kube_entry *entry = store->buckets[i]; entry; entry = entry->chain)
+            for (struct bw_kube_call *call = entry->waiting; call; call = call->next)
+                poll_later(store, call->job->request.ttl_ns);
+}
+
+void bw_kube_poll_instead(struct bw_kube_store *store)
+{
+    if (store->no_watch)
+        return;
+    bw_kube_stream_close(store); /* stops the timer too, so that it can start again for polls */
+    store->stream = (struct bw_kube_stream){.serial = store->stream.serial + 1};
+    store->no_watch = true;
+    report_polling(store);
+    poll_waiting(store);
 }
 
 void bw_kube_wait(struct bw_kube_call *call, uint64_t version)

@@ -620,6 +620,23 @@ def role_without_list_and_watch_is_enough():
 
 
 @suite.test
+def not_found_by_a_proxy_is_no_deleted_lease():
+    with Scene(**PUNCTUAL) as (standin, _, room):
+        standin.order("verbs", lacks=["list"])
+        candidates = lead_and_wait(room)
+        for candidate in candidates:
+            candidate.said("polling", TIMEOUT_S)
+        standin.order("fail", status=404, reason="Proxy", seconds=TIMEOUT_S, methods=["GET"])
+        for candidate in candidates:
+            wait_for(lambda c=candidate: [event for event in c.events("store-unavailable") if "404" in event["message"]], TIMEOUT_S)
+        standin.order("fail")
+        suite.resign(room)
+        room.started(2, TIMEOUT_S)
+        taken = [event for c in candidates for event in c.events("step-down") if event["reason"] == "taken"]
+        assert not taken, taken
+
+
+@suite.test
 def role_without_list_and_get_is_refused_with_the_verbs_it_needs():
     with Place("kubernetes") as place:
         standin = Standin(place)
