@@ -102,7 +102,7 @@ static void on_answer(void *context, const struct bw_store_reply *reply)
 
 static void ask_store(struct dashboard *d)
 {
-    static const struct bw_asker_client_hooks hooks = {.answer = on_answer};
+    static const struct bw_asker_client_hooks hooks = {.answer = on_answer, .display = true};
     struct supervisor *s = d->supervisor;
     struct bw_store_request request = {.op = BW_STORE_READ, .election = s->config->election};
     if (!d->client && bw_asker_client_new(&d->client, s->asker, NULL, &hooks, d) != 0) {

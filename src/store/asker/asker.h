@@ -61,6 +61,8 @@ struct bw_asker_client_hooks {
     void (*stepped)(void *context);
     /* Optional. Called at the time that bw_asker_client_alarm has set. */
     void (*alarm)(void *context, bw_time now);
+    /* The replies are only displayed: they do not decide whether the store counts as away. */
+    bool display;
 };
 
 /* Creates a client with an elector, not yet started. The config's strings are borrowed for its

@@ -241,7 +241,8 @@ void bw_asker_client_reply(struct bw_asker_client *asked, const struct bw_store_
     if (!pending)
         return;
     pending->id = 0;
-    bw_asker_replied(asked->asker, reply);
+    if (!asked->hooks.display)
+        bw_asker_replied(asked->asker, reply);
     answer(asked, reply);
 }
 
@@ -261,8 +262,9 @@ static void expire(struct bw_asker_client *asked, struct asker_pending *pending)
     if (sent)
         asked->asker->ops->cancel(asked->asker->store, pending->id);
     pending->id = 0;
+    /* a WATCH that times out without a change is not a failure */
     bool silence = late->op == BW_STORE_WATCH && sent;
-    if (!silence) /* a WATCH that times out without a change is not a failure */
+    if (!silence && !asked->hooks.display)
         bw_asker_replied(asked->asker, late);
     answer(asked, late);
 }

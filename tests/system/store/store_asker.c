@@ -209,6 +209,34 @@ static void each_cause_of_an_outage_is_reported_once(void **state)
     assert_int_equal(went_away, 3);
 }
 
+/* Opening a page must not make the supervisor report an outage. */
+static void replies_that_are_only_displayed_do_not_decide_whether_the_store_is_away(void **state)
+{
+    (void)state;
+    static const struct bw_asker_client_hooks display = {.answer = on_answer, .display = true};
+    struct asking shown = {0}, asking = {0};
+    assert_int_equal(bw_asker_client_new(&shown.asked, asker, NULL, &display, &shown), 0);
+    asking_all[asking_count++] = shown.asked;
+    sqlite3 *db = lock();
+    ask(&shown, BW_STORE_ACQUIRE, 30 * BW_MS); /* times out */
+    run_until(&shown.answers, 1);
+    ask_badly(&shown);
+    run_until(&shown.answers, 2);
+    assert_int_equal(shown.outcome, BW_OUTCOME_UNAVAILABLE);
+    assert_int_equal(went_away, 0);
+    ask(&asking, BW_STORE_ACQUIRE, 30 * BW_MS);
+    run_until(&asking.answers, 1);
+    assert_int_equal(went_away, 1);
+    sqlite3_close(db);
+    ask(&shown, BW_STORE_READ, TIMEOUT_NS);
+    run_until(&shown.answers, 3);
+    assert_int_equal(shown.outcome, BW_OUTCOME_DONE);
+    assert_int_equal(came_back, 0);
+    ask(&asking, BW_STORE_READ, TIMEOUT_NS);
+    run_until(&asking.answers, 2);
+    assert_int_equal(came_back, 1);
+}
+
 static void elector_steps_down_when_store_is_unreachable(void **state)
 {
     (void)state;
@@ -273,6 +301,7 @@ int main(void)
         in_scratch(late_answer_is_unknown_and_delivered_once),
         in_scratch(rejected_request_is_unavailable_from_the_loop),
         in_scratch(each_cause_of_an_outage_is_reported_once),
+        in_scratch(replies_that_are_only_displayed_do_not_decide_whether_the_store_is_away),
         in_scratch(elector_steps_down_when_store_is_unreachable),
         in_scratch(held_back_request_is_sent_when_released),
         in_scratch(five_hundred_electors_share_a_store_and_a_timer),
