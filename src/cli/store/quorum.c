@@ -1,5 +1,6 @@
-/* See quorum.h. A node that accepts a connection counts as answering, although it may hang. So the
- * line is never printed while a majority might serve requests. */
+/* See quorum.h. A node that accepts a connection counts as answering, although it may hang, and so
+ * does a node whose name has several addresses. So the line is never printed while a majority might
+ * serve requests. */
 #include "cli/store/quorum.h"
 
 #include "os/clock.h"
@@ -28,15 +29,19 @@ static uint16_t port_of(const char *scheme)
     return 0;
 }
 
-/* Starts a connection to the first address of the host. Returns a socket, or -1. */
-static int start_connection(const struct bw_url_host *host, uint16_t port)
+/* Starts a connection to the host. Returns a socket, or -1. A host with several addresses sets
+ * *unknown instead: the store may use any of them. */
+static int start_connection(const struct bw_url_host *host, uint16_t port, bool *unknown)
 {
+    int fd = -1;
     char service[8];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     snprintf(service, sizeof service, "%u", host->port ? host->port : port);
     if (getaddrinfo(host->name, service, &hints, &found) != 0)
         return -1;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    *unknown = found->ai_next != NULL;
+    if (!*unknown)
+        fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS) {
         close(fd);
         fd = -1;
@@ -87,11 +92,15 @@ bool bw_quorum_is_lost(const char *url, char line[BW_WHY_MAX + 1])
     uint16_t port = port_of(parsed.scheme);
     if (port == 0 || parsed.hosts < 3)
         return false;
-    for (uint32_t i = 0; i < parsed.hosts; i++)
-        polls[i] =
-            (struct pollfd){.fd = start_connection(&parsed.host[i], port), .events = POLLOUT};
-    uint32_t connected = count_connected(polls, parsed.hosts);
-    uint32_t hosts = parsed.hosts;
+    uint32_t hosts = parsed.hosts, connected = 0;
+    for (uint32_t i = 0; i < hosts; i++) {
+        bool unknown = false;
+        polls[i].fd = start_connection(&parsed.host[i], port, &unknown);
+        polls[i].events = POLLOUT;
+        polls[i].revents = 0;
+        connected += unknown;
+    }
+    connected += count_connected(polls, hosts);
     explicit_bzero(&parsed, sizeof parsed); /* it contains the password */
     if (connected > hosts / 2)
         return false;
