@@ -18,7 +18,8 @@ static int hex(uint8_t digit)
 }
 
 /* Reads the name at the start of `bytes`, up to a '/', and resolves %XX if `escaped`. Returns false
- * if there is no name: it is too long, empty, contains '/', or no '/' follows. */
+ * if there is no name: it is too long, empty, contains '/' or a control character, or no '/'
+ * follows. */
 static bool read_name(const uint8_t *bytes, size_t length, bool escaped,
                       struct bw_election_name *out)
 {
@@ -31,7 +32,7 @@ static bool read_name(const uint8_t *bytes, size_t length, bool escaped,
             byte = 16 * high + low;
             at += 2;
         }
-        if (used == BW_ELECTION_NAME_MAX || byte == '/' || byte == 0)
+        if (used == BW_ELECTION_NAME_MAX || byte == '/' || byte < 0x20 || byte == 0x7f)
             return false;
         out->text[used++] = (char)byte;
     }

@@ -76,6 +76,8 @@ def status_of_serve_lists_elections_and_reports_a_lost_quorum():
         url = f"bellwether://{hosts}/jobs"
         cluster.ctl("put", "jobs/foreign/62", "a client of another program", endpoints=cluster.at("a"))
         cluster.ctl("put", "other/hidden/62", "below another prefix", endpoints=cluster.at("a"))
+        for name in ("a\x01b", "a\tb", "a\x7fb"):  # no election can have such a name
+            cluster.ctl("put", f"jobs/{name}/62", "a client of another program", endpoints=cluster.at("a"))
         with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
             lead_and_list(url, room)
         assert "foreign" in listed(url) and "hidden" not in listed(url)
