@@ -1,8 +1,11 @@
 /* Fields of a request for a page, see page.h. */
 #include "dashboard/page.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
+
+#define HOST_MAX 64u /* longer than any address */
 
 struct element {
     const char *at;
@@ -75,4 +78,21 @@ bool bw_web_has_tag(const char *value, size_t length, const char *etag)
             return true;
     }
     return false;
+}
+
+bool bw_web_is_address(const char *host, size_t length)
+{
+    char text[HOST_MAX];
+    unsigned char bytes[16];
+    bool bracketed = length && host[0] == '[';
+    const char *end = length ? memchr(host, bracketed ? ']' : ':', length) : NULL;
+    size_t used = (end ? (size_t)(end - host) : length) - (bracketed ? 1 : 0);
+    if ((bracketed && !end) || used >= sizeof text)
+        return false;
+    if (used)
+        memcpy(text, host + (bracketed ? 1 : 0), used);
+    text[used] = '\0';
+    if (bracketed)
+        return inet_pton(AF_INET6, text, bytes) == 1;
+    return strcasecmp(text, "localhost") == 0 || inet_pton(AF_INET, text, bytes) == 1;
 }

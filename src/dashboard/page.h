@@ -26,4 +26,9 @@ bool bw_web_accepts_gzip(const char *value, size_t length);
 /* Whether a value of If-None-Match (RFC 9110, 13.1.2) contains the tag, by weak comparison. */
 bool bw_web_has_tag(const char *value, size_t length, const char *etag);
 
+/* Whether a value of Host is an IP address or localhost, with or without a port. A browser sends
+ * another name also for a web site that lets its own name resolve to this server (DNS rebinding).
+ * The scripts of that site could read the response. */
+bool bw_web_is_address(const char *host, size_t length);
+
 #endif

@@ -47,6 +47,9 @@ struct bw_status_server {
     bw_status_fill_view *fill_view;
     void *context;
     struct connection *at[BW_HTTP_CONNECTIONS_MAX];
+    /* A TCP address that only this machine reaches. A web page must not read it through a browser
+     * on this machine by a name that resolves to it (DNS rebinding). */
+    bool is_local;
     unsigned streams;             /* number of streams in `at` */
     struct bw_status_state state; /* as last sent to the streams */
     bw_time changes_at;           /* when the clock alone changes that state */
@@ -243,6 +246,8 @@ static void read_more(struct connection *c)
         return;
     c->got += (size_t)n;
     int status = bw_http_request_parse(c->in, c->got, &request);
+    if (status == 200 && request.by_name && c->http->is_local)
+        status = 421;
     if (status != BW_HTTP_MORE)
         answer(c, status, &request);
 }
@@ -388,6 +393,7 @@ int bw_status_open(struct bw_status_server **out, uv_loop_t *loop, const char *a
         discard(http);
         return BW_EIO;
     }
+    http->is_local = parsed.loopback && parsed.bytes.ss_family != AF_UNIX;
     http->poll.data = http;
     uv_poll_start(&http->poll, UV_READABLE, on_connection);
     set_address(http);

@@ -100,6 +100,7 @@ static const char *reason_of(int status)
                    {404, "Not Found"},
                    {405, "Method Not Allowed"},
                    {414, "URI Too Long"},
+                   {421, "Misdirected Request"},
                    {431, "Request Header Fields Too Large"},
                    {503, "Service Unavailable"},
                    {505, "HTTP Version Not Supported"}};

@@ -111,6 +111,15 @@ static bool is_name(const struct slice *name, const char *text)
     return (size_t)(name->end - name->at) == length && strncasecmp(name->at, text, length) == 0;
 }
 
+static bool is_address(struct slice value)
+{
+    while (value.at < value.end && (value.at[0] == ' ' || value.at[0] == '\t'))
+        value.at++;
+    while (value.end > value.at && (value.end[-1] == ' ' || value.end[-1] == '\t'))
+        value.end--;
+    return bw_web_is_address(value.at, (size_t)(value.end - value.at));
+}
+
 /* Checks one header and counts Host headers. */
 static int read_header(struct slice line, struct bw_status_request *out, unsigned *hosts)
 {
@@ -124,7 +133,10 @@ static int read_header(struct slice line, struct bw_status_request *out, unsigne
         if (is_control(*at))
             return 400;
     size_t length = (size_t)(line.end - line.at);
-    *hosts += is_name(&name, "host");
+    if (is_name(&name, "host")) {
+        ++*hosts;
+        out->by_name = !is_address(line);
+    }
     if (is_name(&name, "accept-encoding"))
         out->accepts_gzip |= bw_web_accepts_gzip(line.at, length);
     if (is_name(&name, "if-none-match"))
@@ -138,7 +150,7 @@ int bw_http_request_parse(const char *bytes, size_t length, struct bw_status_req
     int more = length >= BW_HTTP_REQUEST_MAX ? 431 : BW_HTTP_MORE;
     bool host_needed = false;
     unsigned hosts = 0;
-    out->accepts_gzip = out->has_page = false;
+    out->accepts_gzip = out->has_page = out->by_name = false;
     if (length > 0 && !is_token(bytes[0]))
         return 400; /* TLS or garbage: more bytes cannot help */
     if (!take_line(&text, &line))

@@ -18,6 +18,7 @@ struct bw_status_request {
     enum bw_http_method method;
     char path[BW_HTTP_PATH_MAX + 1]; /* without the query; percent-encoding is not decoded */
     bool accepts_gzip, has_page;     /* has_page: If-None-Match names the current dashboard */
+    bool by_name;                    /* Host is neither an IP address nor localhost */
 };
 
 #define BW_HTTP_MORE 0 /* incomplete, but valid so far */

@@ -3,6 +3,7 @@
 #include "serve/front/front.h"
 
 #include "core/base/error.h"
+#include "net/loopback.h"
 #include "os/grow.h"
 #include "os/listen.h"
 #include "serve/front/state.h"
@@ -515,6 +516,7 @@ int bw_front_open(struct bw_front **out, const struct bw_front_options *options,
     if (!front)
         return BW_ENOMEM;
     front->options = *options;
+    front->is_local = !options->credentials && bw_net_host_is_loopback(options->host);
     uv_tcp_init(options->loop, &front->listener);
     uv_prepare_init(options->loop, &front->sender);
     uv_timer_init(options->loop, &front->sweeper);

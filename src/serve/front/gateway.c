@@ -28,6 +28,7 @@ static const struct {
                {408, "Request Timeout"},
                {412, "Precondition Failed"},
                {417, "Expectation Failed"},
+               {421, "Misdirected Request"},
                {429, "Too Many Requests"},
                {431, "Request Header Fields Too Large"},
                {500, "Internal Server Error"},
@@ -366,6 +367,18 @@ static const struct {
                    {"/health", respond_health},
                    {"/metrics", respond_metrics}};
 
+/* Browsers send no Origin with a GET to the page's own site, so Host alone shows that a site lets
+ * its name resolve to this machine (origin.h). Other machines may scrape a node by its name. */
+static bool refuses_name(struct bw_gateway *gateway)
+{
+    if (!gateway->by_name || !gateway->front->is_local)
+        return false;
+    bw_gateway_refuse(gateway, 421,
+                      "bellwether: refused a request by host name on a loopback address; use the "
+                      "IP address or localhost");
+    return true;
+}
+
 static bool ask_plain(struct bw_gateway *gateway, enum bw_verb verb, const char *path,
                       const char *query)
 {
@@ -377,6 +390,8 @@ static bool ask_plain(struct bw_gateway *gateway, enum bw_verb verb, const char 
             bw_gateway_refuse(gateway, 405, NULL);
             return true;
         }
+        if (plain_paths[i].respond != respond_page && refuses_name(gateway))
+            return true;
         gateway->call.ended = true;
         plain_paths[i].respond(gateway, query);
         gateway->wire->end(gateway);

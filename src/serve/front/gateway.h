@@ -43,6 +43,7 @@ struct bw_gateway { /* one request; zeros except front, wire and owner */
     bool needs_leader;
     bool accepts_gzip, has_page; /* has_page: the client has the current dashboard */
     enum bw_origin origin;
+    bool by_name; /* HTTP/1.1: Host is neither an IP address nor localhost */
     struct bw_caller caller;
     bool begun;        /* the head was written */
     const char *allow; /* refusals: the methods that are allowed; NULL: not sent */

@@ -212,7 +212,8 @@ static void new_ask(struct bw_conn *conn, struct http1 *h)
                                  .needs_leader = h->head.needs_leader,
                                  .accepts_gzip = h->head.accepts_gzip,
                                  .has_page = h->head.has_page,
-                                 .origin = h->head.origin};
+                                 .origin = h->head.origin,
+                                 .by_name = h->head.by_name};
     h->ask.caller = conn->caller;
     bw_auth_take_token(conn->front->options.service, h->head.token, strlen(h->head.token),
                        &h->ask.caller);

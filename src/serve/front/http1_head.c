@@ -205,6 +205,7 @@ unsigned bw_http1_head_read(struct bw_http1_head *head, const char *text, size_t
     }
     head->origin =
         bw_origin_judge(fields.origin.at, fields.origin.length, fields.host.at, fields.host.length);
+    head->by_name = fields.host.at && !bw_web_is_address(fields.host.at, fields.host.length);
     if (first || (head->chunked && (head->has_length || head->is_http10)))
         return 400;
     return head->has_host || head->is_http10 ? 0 : 400;

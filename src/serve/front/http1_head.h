@@ -32,6 +32,7 @@ struct bw_http1_head {
     bool has_length, has_host;
     bool accepts_gzip, has_page; /* has_page: If-None-Match names the current dashboard */
     enum bw_origin origin;
+    bool by_name;    /* Host is neither an IP address nor localhost */
     uint64_t length; /* length of the body */
 };
 

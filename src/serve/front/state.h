@@ -19,6 +19,7 @@ struct bw_front {
     uint64_t turn;
     uint32_t count, handles;
     uint16_t port;
+    bool is_local; /* without TLS, on an address that only this machine reaches */
     bool closing;
     void (*closed)(void *context);
     void *context;

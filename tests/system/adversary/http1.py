@@ -34,7 +34,7 @@ class Http1:
         method = r.choice(self.methods)
         self.clean = self.clean and not method.streams  # a stream need not end
         framing, body = self.body_of(json_for(r, method))
-        head = b"POST " + (method.json_path or "/health").encode() + b" HTTP/1.%d\r\nHost: a\r\n" % (r.random() > 0.05) + framing
+        head = b"POST " + (method.json_path or "/health").encode() + b" HTTP/1.%d\r\nHost: localhost\r\n" % (r.random() > 0.05) + framing
         if r.random() < 0.1:
             head += r.choice([b"Expect: 100-continue\r\n", b"Grpc-Metadata-hasleader: true\r\n", b"Authorization: " + b"t" * 60 + b"\r\n",
                               b"X: " + b"y" * log_uniform(r, 1, 9000) + b"\r\n"])
@@ -45,21 +45,21 @@ class Http1:
         count, path = log_uniform(r, 1, 300) if r.random() < 0.4 else 1, r.choice(PLAIN)
         verb = r.choice([b"GET", b"GET", b"GET", b"HEAD", b"PUT", b"OPTIONS"])
         self.clean = self.clean and verb == b"GET"
-        return f"{count} times {verb.decode()} {path[:20].decode()}", (verb + b" " + path + b" HTTP/1.1\r\nHost: a\r\n\r\n") * count
+        return f"{count} times {verb.decode()} {path[:20].decode()}", (verb + b" " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") * count
 
     def last(self):
         """The last request of the connection."""
         text, out = self.post()
         self.done = True
-        return "last: " + text, out.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n", 1)
+        return "last: " + text, out.replace(b"Host: localhost\r\n", b"Host: localhost\r\nConnection: close\r\n", 1)
 
     def broken(self):
         r = self.r
         self.clean = False
         return "broken request", r.choice([
             b"\r\n" * log_uniform(r, 1, 5000), b"GET /health\r\n\r\n", b"GET /health HTTP/9.9\r\n\r\n", b"A" * log_uniform(r, 1, 70000), r.randbytes(100),
-            b"POST /v3/kv/put HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            b"POST /v3/kv/put HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}   ",
+            b"POST /v3/kv/put HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"POST /v3/kv/put HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}   ",
             b"GET /health HTTP/1.1\r\n" + b"a: b\r\n" * log_uniform(r, 1, 10000) + b"\r\n", b"PRI * HTTP/2.0\r\n\r\n", b"GET /health HTTP/1.1\r\n x: y\r\n\r\n"])
 
     def truncated(self):

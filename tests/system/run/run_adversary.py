@@ -44,7 +44,7 @@ class Status(Http1):
         more = b"".join(b"h%d: %s\r\n" % (i, b"v" * log_uniform(r, 1, 500)) for i in range(r.randrange(4)))
         verb = r.choice([b"GET", b"GET", b"GET", b"HEAD", b"POST", b"BREW", b"G" * 30])
         path = r.choice(PATHS)
-        return f"{count} times {verb.decode()} {path[:20].decode()}", (verb + b" " + path + b" HTTP/1.1\r\nHost: a\r\n" + more + b"\r\n") * count
+        return f"{count} times {verb.decode()} {path[:20].decode()}", (verb + b" " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n") * count
 
     def acts(self):
         return {self.get: 5, self.broken: 1, self.truncated: 1, self.post: 0.5}

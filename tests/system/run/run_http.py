@@ -73,7 +73,7 @@ def exchange(s, request):
 
 
 def ask(room, name, path, method="GET"):
-    return exchange(connect(room, name), f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    return exchange(connect(room, name), f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
 
 def ready(room, name):
@@ -188,7 +188,30 @@ def tcp_is_served_on_a_free_port_and_closed_after_one_answer(room):
         where = a.said("http")["address"]
         host, _, port = where.rpartition(":")
         s = socket.create_connection((host.strip("[]"), int(port)), HANG_S)
-        assert exchange(s, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") == (200, "alive\n")
+        assert exchange(s, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") == (200, "alive\n")
+
+
+def by_host(room, name, address, host):
+    """The statuses of all pages for a request with this Host."""
+    options = ["--http", address, *(["--insecure"] if "0.0.0.0" in address else [])]
+    where = room.candidate(name, options=options).said("http")["address"]
+    statuses = set()
+    for path in ("/", "/state", "/leader", "/metrics", "/livez", "/nothing"):
+        if where.startswith("unix:"):
+            s = connect(room, name)
+        else:
+            s = socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])), HANG_S)
+        statuses.add(exchange(s, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())[0])
+    return statuses
+
+
+@test
+def loopback_address_refuses_the_names_of_web_sites(room):
+    """A site can let its own name resolve to 127.0.0.1; the browser then lets its scripts read all responses."""
+    assert by_host(room, "a", "127.0.0.1:0", "evil.example:8080") == {421}
+    assert by_host(room, "b", "127.0.0.1:0", "LOCALHOST:8080") == {200, 404}
+    assert by_host(room, "c", "unix:" + path_of(room, "c"), "evil.example") == {200, 404}
+    assert by_host(room, "d", "0.0.0.0:0", "node.example:8080") == {200, 404}
 
 
 @test
@@ -270,7 +293,7 @@ class Stream:
     def __init__(self, room, name):
         self.socket, self.events, self.comments, self.over = connect(room, name), [], 0, False
         self.socket.settimeout(None)
-        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.file = self.socket.makefile("rb")
         self.status = int(self.file.readline().split()[1])
         while self.file.readline().strip():

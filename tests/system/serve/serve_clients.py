@@ -19,7 +19,7 @@ from serve_wire import Wire  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Server, Skip, Suite, program  # noqa: E402
 
 suite = Suite()
-HOST = b"Host: here\r\n"
+HOST = b"Host: localhost\r\n"
 
 
 def on(count):

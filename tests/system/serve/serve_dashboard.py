@@ -254,6 +254,9 @@ def pages_of_other_sites_are_refused():
                 got, text, _ = nodes.ask("POST", path, body, {"Origin": origin, "Host": host, "Content-Type": "text/plain"})
                 assert got == status, (origin, host, path, got, text)
                 assert status == 200 or b"bellwether: refused" in text, text
+        for path in ("/version", "/health", "/metrics"):  # browsers send no Origin with these
+            assert nodes.ask("GET", path, headers={"Host": f"evil.example:{nodes.ports[0]}"})[0] == 421, path
+            assert nodes.ask("GET", path, headers={"Host": f"localhost:{nodes.ports[0]}"})[0] == 200, path
         status, text, fields = nodes.ask("GET", "/")
         assert status == 200 and text.startswith(b"<!doctype html>"), (status, text[:80])
         policy = fields["content-security-policy"]

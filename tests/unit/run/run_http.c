@@ -37,6 +37,40 @@ static void probe_request_is_parsed(void **state)
     assert_string_equal(r.path, "/livez");
 }
 
+static bool is_by_name(const char *host)
+{
+    struct bw_status_request r;
+    char text[256];
+    snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost:%s\r\nA: b\r\n\r\n", host);
+    assert_int_equal(parse(text, &r), 200);
+    return r.by_name;
+}
+
+static void host_that_is_no_address_is_recognized(void **state)
+{
+    static const char *const addresses[] = {" localhost",     "LocalHost:80", " \t127.0.0.1\t ",
+                                            " 10.0.0.1:8080", " [::1]",       "[fe80::1]:80"};
+    static const char *const names[] = {"",
+                                        " evil.example",
+                                        " 127.0.0.1.evil.example:80",
+                                        " localhost.evil.example",
+                                        " [evil.example]",
+                                        " [::1",
+                                        " ::1",
+                                        " 127.1",
+                                        " :80"};
+    struct bw_status_request r;
+    (void)state;
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++)
+        if (is_by_name(addresses[i]))
+            fail_msg("'%s' is an address", addresses[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!is_by_name(names[i]))
+            fail_msg("'%s' is not an address", names[i]);
+    assert_int_equal(parse("GET / HTTP/1.0\r\n\r\n", &r), 200);
+    assert_false(r.by_name);
+}
+
 static void truncated_request_asks_for_more_at_every_byte(void **state)
 {
     static const char text[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n";
@@ -456,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probe_request_is_parsed),
+        cmocka_unit_test(host_that_is_no_address_is_recognized),
         cmocka_unit_test(truncated_request_asks_for_more_at_every_byte),
         cmocka_unit_test(oversized_request_is_refused_when_the_buffer_is_full),
         cmocka_unit_test(path_is_refused_with_414_only_when_too_long),
