@@ -159,10 +159,11 @@ static int wait_for_all(const struct bw_cli_command *command, const struct drain
         if (code != BW_GO_ON)
             return code;
         bw_time now = bw_clock_boot();
-        bool over = now >= from && (found.count == 0 || !found.drained);
-        if (over || now >= until) {
+        bool gone = now >= from && found.count == 0;
+        bool undrained = now >= from && !found.drained; /* by another command */
+        if (gone || undrained || now >= until) {
             print_found(given, &found);
-            bool good = found.drained && (found.count == 0 || given->wait_ns == 0);
+            bool good = found.drained && (gone || given->wait_ns == 0);
             return good ? BW_EXIT_OK : EXIT_LATE;
         }
         pause_ns(bw_time_min(POLL_NS, until - now));

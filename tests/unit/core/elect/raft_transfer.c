@@ -570,6 +570,22 @@ static void resigning_leader_hands_over_to_the_next_id_that_can_take_it(void **s
     net_free(net);
 }
 
+static void members_without_a_vote_get_no_turn(void **state)
+{
+    (void)state;
+    struct net *net = net_new(4, 4, 92);
+    net->members[3].ordinary = true;
+    for (bw_node id = 1; id <= 4; id++)
+        net_start(net, id);
+    bw_node leader = net_elect(net, 3 * BW_SEC);
+    for (int turn = 0; turn < 3; turn++) {
+        net_run(net, 60 * BW_MS);
+        assert_int_equal(resign_for(net, leader, BW_NODE_NONE), leader % 3 + 1);
+        leader = net_elect(net, 3 * BW_SEC);
+    }
+    net_free(net);
+}
+
 static void repeated_resignations_reach_every_voter(void **state)
 {
     (void)state;
@@ -665,6 +681,7 @@ int main(void)
         cmocka_unit_test(reads_during_a_round_share_the_next_one),
         cmocka_unit_test(best_successor_has_the_longest_log_and_the_newest_acknowledgement),
         cmocka_unit_test(resigning_leader_hands_over_to_the_next_id_that_can_take_it),
+        cmocka_unit_test(members_without_a_vote_get_no_turn),
         cmocka_unit_test(repeated_resignations_reach_every_voter),
         cmocka_unit_test(lagging_successor_gets_more_entries_at_once),
         cmocka_unit_test(timeout_now_is_repeated_with_every_heartbeat_of_a_transfer),
