@@ -286,7 +286,8 @@ int bw_sqlite_db_elections(struct bw_sqlite_db *db, struct bw_election_name **ou
             result = SQLITE_NOMEM;
             break;
         }
-        GET_TEXT(stmt, 0, names[(*count)++].text);
+        GET_TEXT(stmt, 0, names[*count].text);
+        ++*count;
     }
     sqlite3_reset(stmt);
     *out = names;
