@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from peer_lib import PeerRoom  # noqa: E402
-from run_faults import main  # noqa: E402
+from run_faults import main, need_shim  # noqa: E402
 from run_lib import HANG_S, wait_for  # noqa: E402
 
 TESTS = []
@@ -169,6 +169,7 @@ def candidate_locks_the_current_file_after_the_directory_was_replaced(room):
 
 @test
 def drained_candidate_keeps_its_lock_while_an_acquisition_is_under_way(room):
+    need_shim(room)
     room.options[1] = f"{4 * HANG_S}s"
     host, stall = Host(room, "one"), os.path.join(room.dir, "stall")
     host.drain()
