@@ -7,8 +7,8 @@
 
 #include "core/base/assert.h"
 #include "core/base/error.h"
-#include "serve/api/password.h"
 #include "serve/api/state.h"
+#include "serve/auth/password.h"
 #include "serve/front/gateway.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* libFuzzer: any users file is refused with a reason, or every user in it is found by name. */
 #include "core/base/error.h"
 #include "fuzz/fuzz_dir.h"
-#include "serve/api/users.h"
+#include "serve/auth/users.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length);
 

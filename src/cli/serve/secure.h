@@ -5,7 +5,7 @@
 
 #include "cli/options/options.h"
 #include "net/tls/credentials.h"
-#include "serve/api/users.h"
+#include "serve/auth/users.h"
 #include "serve/replica/replica.h"
 
 struct bw_secure {

@@ -6,8 +6,8 @@
  * progress. */
 #include "core/registry/alarm.h"
 #include "os/journal.h"
-#include "serve/api/auth.h"
 #include "serve/api/state.h"
+#include "serve/auth/auth.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * to the lease since, and a user must not delete keys that it may not write. */
 #include "serve/api/binding.h"
 
-#include "serve/api/auth.h"
 #include "serve/api/state.h"
+#include "serve/auth/auth.h"
 
 #include <stdlib.h>
 #include <string.h>

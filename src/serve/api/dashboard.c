@@ -5,8 +5,8 @@
  * only admins see the addresses of clients. A client that does not read misses messages; the next
  * one contains the current state. */
 #include "core/registry/alarm.h"
-#include "serve/api/auth.h"
 #include "serve/api/state.h"
+#include "serve/auth/auth.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * A request without a lease gets one of 60 s that is not renewed. A client that disconnects before
  * it is elected is removed from the queue; otherwise it would become leader without knowing it. */
 #include "core/base/error.h"
-#include "serve/api/auth.h"
 #include "serve/api/service.h"
+#include "serve/auth/auth.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * results to etcd's messages. */
 #include "serve/api/kv.h"
 #include "core/base/error.h"
-#include "serve/api/auth.h"
+#include "serve/auth/auth.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Grant, Revoke, KeepAlive, TimeToLive, Leases. Times on the wire are in seconds, as in etcd. */
 #include "core/base/error.h"
-#include "serve/api/auth.h"
 #include "serve/api/binding.h"
 #include "serve/api/service.h"
+#include "serve/auth/auth.h"
 
 #include <sys/random.h>
 

@@ -6,9 +6,9 @@
 #include "core/base/error.h"
 #include "os/clock.h"
 #include "os/journal.h"
-#include "serve/api/auth.h"
 #include "serve/api/binding.h"
 #include "serve/api/state.h"
+#include "serve/auth/auth.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,13 +14,18 @@
  *   member.c        membership changes
  *   snapshot.c      the whole content, for a backup
  *   hash.c          Hash, HashKV: a hash of the content
+ *   alarm.c         quota, Alarm
+ *   pace.c          spreads large responses over the turns of the loop
+ *   dashboard.c     what the dashboard shows about this node
+ *   election.c      Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock
+ *
+ * Users and roles are in ../auth:
+ *   auth.c          identity and rights of a caller
  *   auth_calls.c    users, Authenticate
  *   role_calls.c    roles
- *   alarm.c         quota, Alarm
- *   auth.c          identity and rights of a caller
- *   import.c        the first users, from a file
- *   dashboard.c     what the dashboard shows about this node
- *   election.c      Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock */
+ *   password.c      hashes passwords in the thread pool
+ *   users.c         reads a users file
+ *   import.c        the first users, from a file */
 #ifndef BW_SERVE_API_SERVICE_H
 #define BW_SERVE_API_SERVICE_H
 
@@ -132,7 +137,7 @@ struct bw_wait *bw_service_propose(struct bw_call *call, struct bw_entry *entry,
                                                    const struct bw_results *));
 struct bw_wait *bw_service_read(struct bw_call *call,
                                 void (*answered)(struct bw_call *, int64_t, bw_time));
-/* front/pace.c: for reads with a response of this size. Returns true if it must not be built
+/* pace.c: for reads with a response of this size. Returns true if it must not be built
  * now, because other large ones were; `answered` is called later. After each response that is built
  * the method calls bw_service_built. */
 bool bw_service_postpone(struct bw_call *call, size_t bytes,

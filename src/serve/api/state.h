@@ -2,8 +2,8 @@
 #ifndef BW_SERVE_API_STATE_H
 #define BW_SERVE_API_STATE_H
 
-#include "serve/api/password.h"
 #include "serve/api/service.h"
+#include "serve/auth/password.h"
 
 #define WAIT_BUCKETS 16384u /* a power of two */
 /* Allocated once, so that responses of ordinary size never lack memory. The largest of them is one
@@ -17,7 +17,7 @@ struct scratch {
     _Alignas(16) unsigned char bytes[];
 };
 
-struct bw_pace {                  /* front/pace.c */
+struct bw_pace {                  /* pace.c */
     struct bw_wait *first, **end; /* reads with large responses that wait for their turn */
     uv_timer_t *timer;            /* ends the rest while reads wait; NULL: not needed yet */
     uint64_t turn_ms;             /* the loop's time of the turn to which `built` belongs */
@@ -72,7 +72,7 @@ void bw_dashboard_note_leader(struct bw_service *service, bw_node leader);
 void bw_service_notify_open(struct bw_service *service);
 void bw_service_notify_close(struct bw_service *service);
 
-/* front/pace.c: removes a held read from the queue, if it is there */
+/* pace.c: removes a held read from the queue, if it is there */
 void bw_service_pace_forget(struct bw_wait *wait);
 void bw_service_pace_close(struct bw_service *service);
 

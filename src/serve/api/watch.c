@@ -12,8 +12,8 @@
 #include "serve/api/service.h"
 
 #include "core/base/error.h"
-#include "serve/api/auth.h"
 #include "serve/api/state.h"
+#include "serve/auth/auth.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "core/registry/alarm.h"
 #include "dashboard/page.h"
-#include "serve/api/auth.h"
+#include "serve/auth/auth.h"
 #include "serve/front/json.h"
 #include "serve/front/metrics.h"
 

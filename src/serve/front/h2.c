@@ -8,8 +8,8 @@
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "os/grow.h"
-#include "serve/api/auth.h"
 #include "serve/api/kv.h"
+#include "serve/auth/auth.h"
 #include "serve/front/gateway.h"
 #include "serve/front/h2_head.h"
 

@@ -8,7 +8,7 @@
 #include "core/base/bug.h"
 #include "core/base/error.h"
 #include "os/grow.h"
-#include "serve/api/auth.h"
+#include "serve/auth/auth.h"
 #include "serve/front/gateway.h"
 #include "serve/front/http1_head.h"
 

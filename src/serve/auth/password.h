@@ -6,7 +6,7 @@
 #ifndef BW_SERVE_API_PASSWORD_H
 #define BW_SERVE_API_PASSWORD_H
 
-#include "serve/api/users.h"
+#include "serve/auth/users.h"
 #include "serve/front/call.h"
 
 #include <uv.h>

@@ -1,5 +1,5 @@
 /* Tokens and roles; see auth.h. */
-#include "serve/api/auth.h"
+#include "serve/auth/auth.h"
 
 #include "core/base/little.h"
 #include "serve/api/service.h"

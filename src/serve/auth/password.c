@@ -1,5 +1,5 @@
 /* Password jobs on threads; see password.h. */
-#include "serve/api/password.h"
+#include "serve/auth/password.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The users file, and passwords with scrypt; see users.h. */
-#include "serve/api/users.h"
+#include "serve/auth/users.h"
 
 #include "core/base/error.h"
 #include "serve/front/base64.h"

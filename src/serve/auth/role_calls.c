@@ -1,7 +1,7 @@
 /* etcd's Auth service: roles. Four roles are fixed and cannot be changed: observe, campaign, admin
  * and its alias root. The others have permissions on ranges of keys (core/registry/roles.c). */
-#include "serve/api/auth.h"
 #include "serve/api/service.h"
+#include "serve/auth/auth.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  * the log. Reads of users are linearizable like reads of keys: a quorum confirms the leader
  * first. */
 #include "core/base/error.h"
-#include "serve/api/auth.h"
-#include "serve/api/password.h"
 #include "serve/api/service.h"
+#include "serve/auth/auth.h"
+#include "serve/auth/password.h"
 
 #include <stdlib.h>
 #include <string.h>
