@@ -14,7 +14,8 @@ extern const struct bw_cli_command bw_command_sim, bw_command_sim_run, bw_comman
     bw_command_guard, bw_command_store, bw_command_serve, bw_command_cluster, bw_command_peer,
     bw_command_peer_members, bw_command_peer_status, bw_command_peer_resign,
     bw_command_peer_transfer, bw_command_peer_remove, bw_command_peer_keygen,
-    bw_command_peer_recover, bw_command_timeline, bw_command_drain, bw_command_undrain;
+    bw_command_peer_recover, bw_command_timeline, bw_command_history, bw_command_drain,
+    bw_command_undrain;
 
 /* Runs the subcommand that argv[0] names, or prints the help or an error. Returns the exit code. */
 int bw_command_dispatch(const struct bw_cli_command *command, int argc, char **argv);

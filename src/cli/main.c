@@ -7,23 +7,13 @@
 
 #include <string.h>
 
-static const struct bw_cli_command *const commands[] = {&bw_command_run,
-                                                        &bw_command_status,
-                                                        &bw_command_candidates,
-                                                        &bw_command_observe,
-                                                        &bw_command_resign,
-                                                        &bw_command_transfer,
-                                                        &bw_command_recover,
-                                                        &bw_command_guard,
-                                                        &bw_command_store,
-                                                        &bw_command_serve,
-                                                        &bw_command_cluster,
-                                                        &bw_command_peer,
-                                                        &bw_command_drain,
-                                                        &bw_command_undrain,
-                                                        &bw_command_timeline,
-                                                        &bw_command_sim,
-                                                        NULL};
+static const struct bw_cli_command *const commands[] = {
+    &bw_command_run,      &bw_command_status,  &bw_command_candidates,
+    &bw_command_observe,  &bw_command_resign,  &bw_command_transfer,
+    &bw_command_recover,  &bw_command_guard,   &bw_command_store,
+    &bw_command_serve,    &bw_command_cluster, &bw_command_peer,
+    &bw_command_drain,    &bw_command_undrain, &bw_command_history,
+    &bw_command_timeline, &bw_command_sim,     NULL};
 
 const struct bw_cli_command bw_command_top = {
     .name = "bellwether",

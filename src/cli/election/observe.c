@@ -6,18 +6,15 @@
  * their records do not show renewals. */
 #include "cli/commands.h"
 #include "cli/election/change.h"
-#include "cli/election/record_print.h"
+#include "cli/election/change_print.h"
+#include "cli/options/wall_time.h"
 #include "cli/store/client.h"
 #include "cli/store/quorum.h"
-#include "core/base/parse_values.h"
 #include "os/clock.h"
 
-#include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
-#define AGAIN_NS  BW_SEC /* retry interval while the store is unreachable */
-#define TIME_TEXT 40
+#define AGAIN_NS BW_SEC /* retry interval while the store is unreachable */
 
 struct observe_options {
     struct bw_look look;
@@ -48,86 +45,20 @@ static const struct bw_option options[] = {
     {.name = NULL},
 };
 
-/* The wall-clock time in UTC, as RFC 3339 writes it: "2026-11-16T10:14:02.118Z". */
-static const char *time_text(char out[TIME_TEXT])
-{
-    struct timespec now;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    size_t used = strftime(out, TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(out + used, TIME_TEXT - used, ".%03dZ", (int)(now.tv_nsec / BW_MS));
-    return out;
-}
-
-/* How long the leadership that ended lasted, or how long there was no leader before this one. */
-struct duration {
-    enum { DURATION_NONE, DURATION_LED, DURATION_GAP } kind;
-    bool at_least; /* it began before `observe` started */
-    bw_time span;
-};
-
 /* Returns the time since the previous change of the leader, as this process saw both changes. */
-static struct duration measure(struct observe *o, const char *event)
+static struct bw_change_span measure(struct observe *o, const char *event)
 {
     bw_time now = bw_clock_boot();
-    struct duration d = {.kind = DURATION_NONE};
+    struct bw_change_span span = {.kind = BW_SPAN_NONE};
     bool found = strcmp(event, "found") == 0, lost = strcmp(event, "lost") == 0;
     if (!found && !lost && strcmp(event, "elected") != 0)
-        return d;
+        return span;
     if (!found)
-        d = (struct duration){lost ? DURATION_LED : DURATION_GAP, o->began_before,
-                              now - o->began_at};
+        span = (struct bw_change_span){lost ? BW_SPAN_LED : BW_SPAN_GAP, o->began_before,
+                                       now - o->began_at};
     o->began_at = now;
     o->began_before = found;
-    return d;
-}
-
-/* Prints which step of a resignation or a transfer a note requests or reports. */
-static void print_note(const struct bw_note *note)
-{
-    const char *from = bw_shown(note->from), *to = bw_shown(note->to);
-    switch (note->kind) {
-    case BW_NOTE_RESIGN:
-        printf(": %s asks it to step down", from);
-        break;
-    case BW_NOTE_TRANSFER:
-        printf(": %s asks it to transfer leadership to %s", from, to);
-        break;
-    case BW_NOTE_PREPARE:
-        printf(": %s asks %s to prepare", from, to);
-        break;
-    case BW_NOTE_READY:
-        printf(": %s is ready to lead", from);
-        break;
-    case BW_NOTE_REFUSE:
-        printf(": %s refuses to lead", from);
-        break;
-    case BW_NOTE_NONE:
-        break;
-    }
-}
-
-static void print_json(const struct observe *o, const struct bw_election_change *change,
-                       const char *why, struct duration duration)
-{
-    const struct bw_store_record *record = &o->observer.seen;
-    bool lost = strcmp(change->event, "lost") == 0;
-    char time[TIME_TEXT];
-    json_t *line =
-        json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:o}", "time", time_text(time), "event",
-                  change->event, "election", bw_json_text(o->options.look.election), "reason", why,
-                  "leader", change->leader[0] ? bw_json_text(change->leader) : json_null(), "token",
-                  (json_int_t)change->token, "value",
-                  record->held && !lost ? bw_json_text(record->value) : json_null());
-    if (strcmp(change->event, "note") == 0)
-        json_object_set_new(line, "note", bw_json_note(&record->note));
-    if (duration.kind != DURATION_NONE) {
-        json_object_set_new(line, duration.kind == DURATION_LED ? "led_ms" : "gap_ms",
-                            json_integer(duration.span / BW_MS));
-        json_object_set_new(line, "at_least", json_boolean(duration.at_least));
-    }
-    bw_json_line(line);
+    return span;
 }
 
 static void print_change(struct observe *o, const struct bw_election_change *change,
@@ -135,30 +66,16 @@ static void print_change(struct observe *o, const struct bw_election_change *cha
 {
     const struct bw_store_record *record = &o->observer.seen;
     bool note = strcmp(change->event, "note") == 0, lost = strcmp(change->event, "lost") == 0;
-    bool leads = change->leader[0];
-    struct duration duration = measure(o, change->event);
-    char time[TIME_TEXT], span[BW_SPAN_TEXT];
-    if (o->options.look.json) {
-        print_json(o, change, why, duration);
-        return;
-    }
-    printf("%s %-8s", time_text(time), note ? "request" : change->event);
-    if (leads)
-        printf(" %s", bw_shown(change->leader));
-    if (leads && change->token != BW_TOKEN_NONE)
-        printf(" token %" PRIu64, change->token);
-    if (note)
-        print_note(&record->note);
-    else if (why[0])
-        printf("%s %s", leads ? ":" : "", why);
-    if (!note && leads && record->held && record->value[0] && !lost)
-        printf(" (%s)", bw_shown(record->value));
-    if (duration.kind != DURATION_NONE)
-        printf(", after %s%s%s", duration.at_least ? "at least " : "",
-               bw_span_round(span, duration.span),
-               duration.kind == DURATION_GAP ? " without a leader" : "");
-    putchar('\n');
-    fflush(stdout);
+    struct bw_change_line line = {.at = bw_wall_now(),
+                                  .event = change->event,
+                                  .election = o->options.look.election,
+                                  .why = why,
+                                  .leader = change->leader,
+                                  .token = change->token,
+                                  .value = record->held && !lost ? record->value : NULL,
+                                  .note = note ? &record->note : NULL,
+                                  .span = measure(o, change->event)};
+    bw_change_print(&line, o->options.look.json);
 }
 
 static void print_own(struct observe *o, const char *event, const char *why)

@@ -2,6 +2,7 @@
 #include "cli/timeline/events.h"
 
 #include "cli/options/options.h"
+#include "cli/options/wall_time.h"
 #include "os/grow.h"
 
 #include <ctype.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define EXIT_DATA 65
 
@@ -47,53 +47,18 @@ static void copy(char *out, size_t size, const char *text)
     out[length] = '\0';
 }
 
-/* ---- times ---- */
-
-/* Parses exactly `digits` digits. Returns false if there are others. */
-static bool number(const char **at, int digits, int *out)
-{
-    *out = 0;
-    for (int i = 0; i < digits; i++, (*at)++) {
-        if (!isdigit((unsigned char)**at))
-            return false;
-        *out = 10 * *out + (**at - '0');
-    }
-    return true;
-}
-
-/* Parses "2026-11-16T10:14:02.118Z", with up to 9 digits of a second's fraction. */
-static bool parse_time(const char *text, bw_time *out)
-{
-    static const char separators[] = "--T::";
-    static const int digits[] = {4, 2, 2, 2, 2, 2}, low[] = {1970, 1, 1, 0, 0, 0},
-                     high[] = {2200, 12, 31, 23, 59, 60};
-    int part[6];
-    bw_time fraction = 0, unit = BW_SEC;
-    for (int i = 0; i < 6; i++)
-        if (!number(&text, digits[i], &part[i]) || part[i] < low[i] || part[i] > high[i] ||
-            (i < 5 && *text++ != separators[i]))
-            return false;
-    if (*text == '.')
-        for (text++; isdigit((unsigned char)*text) && unit > 1; text++)
-            fraction += (*text - '0') * (unit /= 10);
-    if (strcmp(text, "Z") != 0)
-        return false;
-    struct tm utc = {.tm_year = part[0] - 1900,
-                     .tm_mon = part[1] - 1,
-                     .tm_mday = part[2],
-                     .tm_hour = part[3],
-                     .tm_min = part[4],
-                     .tm_sec = part[5]};
-    *out = (bw_time)timegm(&utc) * BW_SEC + fraction;
-    return true;
-}
-
 /* ---- lines ---- */
 
 static const char *text_of(const json_t *line, const char *name)
 {
     const char *text = json_string_value(json_object_get(line, name));
     return text ? text : "";
+}
+
+/* Our own programs write UTC, so an offset means that the line is not theirs. */
+static bool read_time(const char *text, bw_time *out)
+{
+    return strchr(text, 'Z') && bw_wall_read(text, out);
 }
 
 static int take_fields(const struct place *place, const json_t *line,
@@ -104,7 +69,7 @@ static int take_fields(const struct place *place, const json_t *line,
     json_int_t token = json_integer_value(json_object_get(line, "token"));
     if (!json_is_object(line))
         return refuse(place, "not a JSON object");
-    if (!parse_time(text_of(line, "time"), &event->at))
+    if (!read_time(text_of(line, "time"), &event->at))
         return refuse(place, "invalid or missing \"time\": expected a time like "
                              "\"2026-11-16T10:14:02.118Z\"");
     if (!text_of(line, "event")[0] || !text_of(line, "election")[0])

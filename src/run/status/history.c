@@ -76,22 +76,30 @@ static void begin(struct bw_history *history, const struct bw_store_record *reco
     snprintf(next->holder, sizeof next->holder, "%s", record->holder);
 }
 
-void bw_history_record(struct bw_history *history, const struct bw_store_record *record,
-                       bw_time now)
+unsigned bw_history_record(struct bw_history *history, const struct bw_store_record *record,
+                           bw_time now)
 {
+    unsigned changes = 0;
     struct bw_leadership *lasts = current(history);
     bool led = record->held && record->holder[0];
     if (lasts && (!led || !is_same(lasts, record))) {
         explain(lasts, record);
         lasts->to = now;
         lasts = NULL;
+        changes |= BW_HISTORY_ENDED;
     }
-    if (!lasts && led && !resumes(history, record))
-        begin(history, record, now);
+    if (!lasts && led) {
+        if (!resumes(history, record))
+            begin(history, record, now);
+        changes |= BW_HISTORY_BEGAN;
+    }
+    if (!led && !history->seen)
+        changes |= BW_HISTORY_VACANT;
     history->seen = true;
     history->ttl_ns = led ? record->ttl_ns : 0;
     history->left_ns = led ? record->left_ns : 0;
     history->left_at = now;
+    return changes;
 }
 
 void bw_history_step_down(struct bw_history *history, const char *self, const char *reason)

@@ -40,9 +40,16 @@ struct bw_history {
     bw_time ttl_ns, left_ns, left_at;
 };
 
-/* Takes a record that the store returned at `now`. */
-void bw_history_record(struct bw_history *history, const struct bw_store_record *record,
-                       bw_time now);
+/* What a record has changed. */
+enum bw_history_change {
+    BW_HISTORY_BEGAN = 1, /* the last row is new, or lasts again */
+    BW_HISTORY_ENDED = 2, /* the last row ended; with BEGAN: the one before it */
+    BW_HISTORY_VACANT = 4 /* the first record shows no leader */
+};
+
+/* Takes a record that the store returned at `now`. Returns a set of enum bw_history_change. */
+unsigned bw_history_record(struct bw_history *history, const struct bw_store_record *record,
+                           bw_time now);
 /* Records why our own current leadership ends. */
 void bw_history_step_down(struct bw_history *history, const char *self, const char *reason);
 

@@ -1,9 +1,10 @@
 /* Data of the supervisor for the dashboard of the status endpoint.
  *
- * The history of leaderships is kept from the start, in a block of fixed size, if there is an
- * endpoint. Everything else is collected only while a page asks: the first request for `/state`
- * allocates the lists, and at most every ASK_NS a request makes the store list the candidates and
- * return the record. A response contains what is known by then; it never waits for the store. */
+ * The history of leaderships is kept from the start, in a block of fixed size, also for the local
+ * history (history.c). Everything else is collected only while a page asks: the first request for
+ * `/state` allocates the lists, and at most every ASK_NS a request makes the store list the
+ * candidates and return the record. A response contains what is known by then; it never waits for
+ * the store. */
 #include "run/supervisor/state.h"
 
 #include "os/clock.h"
@@ -44,8 +45,10 @@ static void take_record(struct dashboard *d, const struct bw_store_reply *reply)
     bool holds = reply->op == BW_STORE_ACQUIRE || reply->op == BW_STORE_RENEW ||
                  reply->op == BW_STORE_RELEASE || reply->op == BW_STORE_READ ||
                  reply->op == BW_STORE_WATCH;
-    if (certain && holds)
-        bw_history_record(&d->history, &reply->record, bw_clock_boot());
+    if (!certain || !holds)
+        return;
+    unsigned changes = bw_history_record(&d->history, &reply->record, bw_clock_boot());
+    bw_supervisor_history_changed(d->supervisor, &d->history, changes);
 }
 
 void bw_supervisor_dashboard_reply(struct supervisor *s, const struct bw_store_reply *reply)

@@ -8,7 +8,8 @@
  *   drain.c          obeys `bellwether drain`
  *   fence.c          fencing, and the output of the fence agent
  *   status_view.c    data for the status endpoint
- *   dashboard.c      data for its dashboard
+ *   dashboard.c      data for its dashboard, and the leaderships that this candidate has seen
+ *   history.c        writes these leaderships to the local history
  *   watchdog.c       sd_notify messages of the work
  *   signals.c        receives signals, reaps children */
 #ifndef BW_RUN_SUPERVISOR_STATE_H
@@ -18,6 +19,7 @@
 #include "run/drain/drain.h"
 #include "run/guardian/guardian.h"
 #include "run/guardian/guardian_message.h"
+#include "run/status/history.h"
 #include "run/status/http_server.h"
 #include "run/status/tally.h"
 #include "run/supervisor/cleanup.h"
@@ -102,9 +104,10 @@ struct supervisor {
     struct bw_notify manager; /* our own messages to the service manager */
 
     /* The status endpoint. */
-    struct bw_status_server *http; /* NULL: no endpoint */
-    struct dashboard *dashboard;   /* dashboard.c; NULL: no endpoint */
-    bw_time yes_from;              /* a new leader reports that it leads only from this time on */
+    struct bw_status_server *http;      /* NULL: no endpoint */
+    struct dashboard *dashboard;        /* dashboard.c; NULL: out of memory */
+    struct bw_history_log *history_log; /* NULL: none */
+    bw_time yes_from; /* a new leader reports that it leads only from this time on */
     uint64_t elections, losses[BW_HTTP_LOSSES];
     uint64_t splits; /* number of times two leaders were seen */
     struct bw_tally tally;
@@ -184,7 +187,14 @@ bw_time bw_supervisor_beside_deadline(const struct supervisor *s);
 int bw_supervisor_http_open(struct supervisor *s);
 void bw_supervisor_http_elected(struct supervisor *s, bw_time now);
 
-/* dashboard.c: without an endpoint, these do nothing */
+/* history.c */
+void bw_supervisor_history_open(struct supervisor *s);
+/* Takes what bw_history_record returned. */
+void bw_supervisor_history_changed(struct supervisor *s, const struct bw_history *history,
+                                   unsigned changes);
+void bw_supervisor_history_close(struct supervisor *s);
+
+/* dashboard.c: if memory was exhausted at start, these do nothing */
 void bw_supervisor_dashboard_open(struct supervisor *s);
 void bw_supervisor_dashboard_reply(struct supervisor *s, const struct bw_store_reply *reply);
 void bw_supervisor_dashboard_step_down(struct supervisor *s, const char *reason);

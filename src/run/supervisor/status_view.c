@@ -68,8 +68,6 @@ int bw_supervisor_http_open(struct supervisor *s)
     if (!s->config->http)
         return 0;
     int error = bw_status_open(&s->http, &s->loop, s->config->http, fill_view, s, why, sizeof why);
-    if (!error)
-        bw_supervisor_dashboard_open(s);
     if (error) {
         bw_log_event(&s->log, BW_LOG_ERROR, "start-failed", NULL, "--http: %s", why);
         return error;

@@ -255,6 +255,7 @@ static void close_all(struct supervisor *s, uv_prepare_t *prepare)
         uv_loop_close(&s->loop);
     }
     dismiss_guardian(s);
+    bw_supervisor_history_close(s);
     bw_child_end_all(&s->children);
     if (s->timer_fd >= 0)
         close(s->timer_fd);
@@ -313,6 +314,8 @@ int bw_run(const struct bw_run_config *config)
     bw_supervisor_health_init(s);
     bw_drain_init(&s->drain, config->drain_dir);
     bw_supervisor_drain_look(s);
+    bw_supervisor_history_open(s);
+    bw_supervisor_dashboard_open(s);
     int code = open_all(s, &prepare);
     if (code == BW_RUN_GO) {
         bw_notify_beat(&s->manager, &s->loop);

@@ -54,8 +54,10 @@ struct bw_run_config {
     /* A shard of peers: the peers would assign it to a drained peer again, so it stays. */
     bool ignores_drain;
     const char *drain_dir; /* directory of `bellwether drain`; NULL: BW_DRAIN_DIR */
-    const char *http;      /* address of the status endpoint (run/status/address.h); NULL: none */
-    char **argv;           /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */
+    /* directory of the local history; NULL: the default, "": none */
+    const char *history_dir;
+    const char *http; /* address of the status endpoint (run/status/address.h); NULL: none */
+    char **argv;      /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */
 };
 
 /* Program name of a fence agent: "dummy" and "fence_dummy" both give fence_dummy. */

@@ -240,7 +240,9 @@ class Candidate:
         words = room.words(name) + room.options + options + ["--"]
         words += command if command is not None else [room.witness, room.dir] + modes
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
+        environment["BELLWETHER_HISTORY_DIR"] = os.path.join(room.dir, "history")
         environment.update({**room.env, **(env or {})})
+        environment = {k: v for k, v in environment.items() if v is not None}  # None: without this variable
         if shim:
             environment["LD_PRELOAD"] = shim
         self.err = open(self.errors, "ab")

@@ -677,7 +677,8 @@ def corrupt_database_is_reported_unchanged_and_exits_with_64(room):
 @test_each_containment
 def command_inherits_only_the_leadership_environment(room):
     out = os.path.join(room.dir, "out")
-    a = room.candidate("a", command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"])
+    a = room.candidate("a", options=["--history-dir", os.path.join(room.dir, "history")], env={"BELLWETHER_HISTORY_DIR": None},
+                       command=["sh", "-c", f"env | grep ^BELLWETHER_ | sort > {out}; ls /proc/self/fd >> {out}"])
     assert a.wait() == 0
     with open(out, encoding="utf-8") as file:
         lines = file.read().splitlines()
