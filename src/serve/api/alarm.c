@@ -123,19 +123,13 @@ static void on_cleared(struct bw_call *call, int64_t number, const struct bw_ent
 static void change(struct bw_call *call, uint64_t node, bool raised)
 {
     struct bw_entry entry = {.kind = BW_ENTRY_ALARM, .alarm = {.raised = raised, .node = node}};
-    struct bw_registry_status status;
     if (!bw_auth_may_as(call, BW_ROLE_ADMIN))
         return; /* the log decides; this only keeps refused requests out of it */
-    bw_registry_status(bw_service_registry(call->service), &status);
-    if (status.level < BW_REGISTRY_LEVEL_ALARMS) {
-        bw_call_end(call, BW_CODE_UNAVAILABLE,
-                    "bellwether: alarms: every member must run this version and have joined once");
-        return;
-    }
-    bool found = is_raised(call->service, node);
-    struct bw_wait *wait = bw_service_propose(call, &entry, raised ? on_raised : on_cleared);
-    if (wait)
-        wait->number = found;
+    struct bw_proposal proposal = {.level = BW_REGISTRY_LEVEL_ALARMS,
+                                   .what = "alarms",
+                                   .applied = raised ? on_raised : on_cleared,
+                                   .number = is_raised(call->service, node)};
+    bw_service_propose_at_level(call, &proposal, &entry);
 }
 
 void bw_cluster_alarm(struct bw_call *call, const ProtobufCMessage *message)

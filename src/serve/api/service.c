@@ -75,19 +75,6 @@ struct bw_wait *bw_service_read(struct bw_call *call,
     return wait;
 }
 
-bool bw_service_knows(struct bw_call *call, uint32_t level, const char *what)
-{
-    struct bw_registry_status status;
-    char text[160];
-    bw_registry_status(bw_service_registry(call->service), &status);
-    if (status.level >= level)
-        return true;
-    snprintf(text, sizeof text,
-             "bellwether: %s: every member must run this version and have joined once", what);
-    bw_call_end(call, BW_CODE_UNAVAILABLE, text);
-    return false;
-}
-
 static void unlink_wait(struct bw_service *service, struct bw_wait *wait)
 {
     struct bw_wait **at = bucket_of(service, wait->request);
@@ -226,6 +213,7 @@ void bw_call_gone(struct bw_call *call)
         unlink_wait(service, wait);
         free(wait);
     }
+    bw_service_await_forget(call);
     if (call->held)
         bw_service_pace_forget(call->held);
     free(call->held);
@@ -592,7 +580,7 @@ struct bw_results *bw_service_results(struct bw_service *service)
 
 uint32_t bw_service_waiting(const struct bw_service *service)
 {
-    return service->waiting;
+    return service->waiting + service->awaiting_count;
 }
 
 bw_time bw_service_ttl_min(const struct bw_service *service)
@@ -706,6 +694,7 @@ void bw_service_close(struct bw_service *service, void (*closed)(void *context))
     bw_bindings_close(service);
     bw_service_notify_close(service);
     bw_service_pace_close(service);
+    bw_service_await_close(service);
     bw_service_import_close(service);
     bw_service_compactor_close(service);
     bw_replica_close(service->replica, on_closed);

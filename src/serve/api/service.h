@@ -15,6 +15,7 @@
  *   snapshot.c      the whole content, for a backup
  *   hash.c          Hash, HashKV: a hash of the content
  *   alarm.c         quota, Alarm
+ *   await_level.c   changes that wait until all members understand them
  *   pace.c          spreads large responses over the turns of the loop
  *   dashboard.c     what the dashboard shows about this node
  *   election.c      Campaign, Proclaim, Leader, Observe, Resign; Lock, Unlock
@@ -143,8 +144,18 @@ struct bw_wait *bw_service_read(struct bw_call *call,
 bool bw_service_postpone(struct bw_call *call, size_t bytes,
                          void (*answered)(struct bw_call *, int64_t, bw_time));
 void bw_service_built(struct bw_service *service, size_t bytes);
-/* Returns true if all members understand this level of the registry. Otherwise ends the call. */
-bool bw_service_knows(struct bw_call *call, uint32_t level, const char *what);
+/* await_level.c: a change that requires a level of the registry. */
+struct bw_proposal {
+    uint32_t level;
+    const char *what; /* names the change in the refusal; a constant */
+    void (*applied)(struct bw_call *, int64_t, const struct bw_entry *, enum bw_refusal,
+                    const struct bw_results *);
+    int64_t number; /* for `applied` */
+};
+/* Proposes the entry when all members understand the level: at once, or some seconds later. Ends
+ * the call if they do not. */
+void bw_service_propose_at_level(struct bw_call *call, const struct bw_proposal *proposal,
+                                 struct bw_entry *entry);
 struct bw_registry *bw_service_registry(struct bw_service *service);
 struct bw_watches *bw_service_watches(struct bw_service *service);
 /* The number of waits. */

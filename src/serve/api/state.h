@@ -49,8 +49,11 @@ struct bw_service {
     struct bw_compactor *compactor; /* NULL: no automatic compaction */
     struct bw_call import;          /* the import of users runs on behalf of this call */
     uv_timer_t *import_timer;
-    uint64_t leaderless_ms; /* when the leader was lost, by the loop's clock; 0: there is one */
-    uint64_t restores;      /* how often another node's snapshot replaced the registry */
+    struct bw_awaiting *awaiting; /* await_level.c: proposals that wait */
+    uint32_t awaiting_count;
+    uv_timer_t *await_timer; /* NULL: not needed yet */
+    uint64_t leaderless_ms;  /* when the leader was lost, by the loop's clock; 0: there is one */
+    uint64_t restores;       /* how often another node's snapshot replaced the registry */
     struct bw_call_figures *figures;
     uint64_t raising;    /* alarm.c: request that raises the alarm; 0: none */
     bool users_reported; /* options.users_known was called */
@@ -78,6 +81,10 @@ void bw_service_pace_close(struct bw_service *service);
 
 /* Answers the read that a call holds. */
 void bw_call_answer_held(struct bw_call *call);
+
+/* await_level.c: the call is gone: drops its proposals that wait. */
+void bw_service_await_forget(struct bw_call *call);
+void bw_service_await_close(struct bw_service *service);
 
 /* compact.c; open returns 0 or BW_ENOMEM */
 int bw_service_compactor_open(struct bw_service *service);

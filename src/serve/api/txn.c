@@ -241,9 +241,13 @@ void bw_kv_txn(struct bw_call *call, const ProtobufCMessage *message)
                     "bellwether: unknown operation or option in the transaction");
     else if (taking.refusal)
         bw_service_refuse(call, taking.refusal);
-    else if (!taking.nested ||
-             bw_service_knows(call, BW_REGISTRY_LEVEL_USERS, "a transaction inside a transaction"))
-        bw_service_propose(call, &entry, txn_applied);
+    else
+        bw_service_propose_at_level(
+            call,
+            &(struct bw_proposal){.level = taking.nested ? BW_REGISTRY_LEVEL_USERS : 0,
+                                  .what = "a transaction inside a transaction",
+                                  .applied = txn_applied},
+            &entry);
 }
 
 /* ---- bytes ---- */

@@ -100,9 +100,11 @@ void bw_auth_propose(struct bw_call *call, const struct bw_users_change *change)
 {
     struct bw_entry entry = {.kind = BW_ENTRY_USERS, .users = *change};
     bool roles = change->act > BW_USERS_IMPORT;
-    if (bw_service_knows(call, roles ? BW_REGISTRY_LEVEL_ROLES : BW_REGISTRY_LEVEL_USERS,
-                         roles ? "roles" : "users"))
-        bw_service_propose(call, &entry, changed);
+    struct bw_proposal proposal = {.level =
+                                       roles ? BW_REGISTRY_LEVEL_ROLES : BW_REGISTRY_LEVEL_USERS,
+                                   .what = roles ? "roles" : "users",
+                                   .applied = changed};
+    bw_service_propose_at_level(call, &proposal, &entry);
 }
 
 /* Checks a user name and copies it. Returns false after ending the call. */

@@ -27,16 +27,6 @@ def b64(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
 
 
-def await_joined(nodes):
-    """Waits until users can be changed. Before that, one error is right: not every member has joined yet."""
-    def joined(port):
-        status, answer = nodes.post("/v3/auth/user/delete", {"name": "nobody"}, port)
-        assert status != 503 or "every member must run this version and have joined once" in answer["message"], answer
-        return status != 503
-    for port in nodes.ports:
-        wait_for(lambda p=port: joined(p), TIMEOUT_S, 0.02)
-
-
 class Target:
     """A service with etcd's API on loopback ports."""
 

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import stall  # noqa: E402
 from browser import Browser  # noqa: E402
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Nodes, await_joined, b64  # noqa: E402
+from serve_lib import Nodes, b64  # noqa: E402
 from store_lib import STALL_S, TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
@@ -147,7 +147,6 @@ def campaign_gone(nodes, browser, here):
 
 
 def add_users(nodes):
-    await_joined(nodes)
     for name, role in (("root", "root"), ("eve", "observe")):
         say(nodes, "/v3/auth/user/add", {"name": name, "password": name + "pw"})
         say(nodes, "/v3/auth/user/grant", {"user": name, "role": role})
@@ -208,7 +207,6 @@ def dashboard_drains_the_leader_on_a_click():
     with Place("drain") as place:
         browser = new_page()
         nodes = Nodes(place, suite.bellwether, 3)
-        await_joined(nodes)
         leader = nodes.leader()
         browser.open(address(nodes, leader))
         old = browser.wait("the cluster", SEES, 3)

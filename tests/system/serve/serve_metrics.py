@@ -75,7 +75,9 @@ def metrics_that_dashboards_and_alerts_of_etcd_query_are_there():
         missing = [name for name in QUERIED if name not in found]
         assert not missing, missing
         check_histograms(found)
-        assert calls(found, "etcd_disk_wal_fsync_duration_seconds_count") >= 20
+        # Each put was durable on two nodes before the next one began; the third node may sync several at once.
+        syncs = [calls(scrape(cluster, port)[1], "etcd_disk_wal_fsync_duration_seconds_count") for port in cluster.ports]
+        assert sum(syncs) >= 2 * 20, syncs
         assert calls(found, "etcd_disk_backend_commit_duration_seconds_count") >= 20
         assert calls(found, "etcd_server_quota_backend_bytes") == 123456789
         assert 1000 < calls(found, "etcd_mvcc_db_total_size_in_bytes") < 50000

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Cluster, Etcd, Nodes, await_joined, b64  # noqa: E402
+from serve_lib import Cluster, Etcd, Nodes, b64  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
@@ -46,7 +46,6 @@ def denied(targets, user, *words):
 def with_users(place, count=1):
     """etcd and ours; `ada` has the role `app`: all of /app/, reading of /common, writing of /log/."""
     targets = [Etcd(place), Nodes(place, suite.bellwether, count)]
-    await_joined(targets[1])
     works(targets, None, "user", "add", ROOT)
     works(targets, None, "role", "add", "root")
     works(targets, None, "user", "grant-role", "root", "root")
@@ -181,7 +180,6 @@ def elections_and_locks_need_the_permission_of_their_keys():
 def roles_survive_restart_and_snapshot_and_follow_their_changes():
     with Place("roles") as place:
         cluster = Cluster(place, suite.bellwether)
-        await_joined(cluster)
         for words in (("user", "add", ROOT), ("user", "grant-role", "root", "root"), ("auth", "enable")):
             cluster.ctl(*words)
         login = ["--user", ROOT]

@@ -6,18 +6,21 @@ sources, compiled with other numbers.
 
 OLDER supports version 1 of the peer protocol, BELLWETHER all up to its newest, NEWER only 9."""
 import base64
+import concurrent.futures
 import glob
 import hashlib
 import itertools
 import os
 import re
+import subprocess
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import stall  # noqa: E402
 from run_lib import wait_for  # noqa: E402
 from serve_lib import Cluster, Link, b64, newest_version  # noqa: E402
-from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
+from store_lib import STALL_S, TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
 OURS, OLDER, NEWER = (os.path.abspath(path) for path in (suite.bellwether, suite.witness, suite.conformance))
@@ -190,6 +193,64 @@ def nodes_go_back_to_the_older_version_under_load_and_lose_nothing():
                 found = written_at(cluster, name)
                 return all(found.get(key) == revision for key, revision in told.items())
             wait_for(complete, TIMEOUT_S, 0.1)
+
+
+def upgraded_but_c(place):
+    """A cluster of three whose last node still runs the older program."""
+    cluster = Cluster(place, OLDER, 3)
+    for name in "ab":
+        restart(cluster, name, OURS).start()
+        level(cluster, 1)
+    return cluster
+
+
+NESTED = {"success": [{"request_txn": {"success": [{"request_put": {"key": b64("nested"), "value": b64("1")}}]}}]}
+NEED_ALL = (("/v3/auth/user/add", {"name": "root", "password": "secret"}), ("/v3/auth/role/add", {"name": "app"}),
+            ("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"}), ("/v3/kv/txn", NESTED))
+
+
+@suite.test
+def changes_that_an_older_member_cannot_read_are_refused():
+    with Place("upgrade") as place:
+        cluster = upgraded_but_c(place)
+        with concurrent.futures.ThreadPoolExecutor(len(NEED_ALL)) as pool:
+            for status, answer in pool.map(lambda what: cluster.post(*what, port=cluster.client["a"]), NEED_ALL):
+                assert status == 503 and "every member must run this version" in answer["message"], (status, answer)
+
+
+def changes_wait(place):
+    cluster = upgraded_but_c(place)
+    node, port = restart(cluster, "c", OURS), cluster.client["a"]
+    with concurrent.futures.ThreadPoolExecutor(len(NEED_ALL)) as pool:
+        asked = [pool.submit(cluster.post, *what, port=port) for what in NEED_ALL]
+        gone = subprocess.Popen(cluster.ctl_words("user", "add", "gone:secret", endpoints=cluster.at("a")),
+                                env=dict(os.environ, ETCDCTL_API="3"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def waiting():
+            """all changes to wait for the member"""
+            return figure(cluster, "a", "etcd_server_proposals_pending") == len(NEED_ALL) + 1
+        wait_for(waiting, TIMEOUT_S, 0.02)
+        gone.kill()  # the change of a client that does not wait is dropped
+        gone.wait()
+
+        def dropped():
+            """the change of the killed client to be dropped"""
+            return figure(cluster, "a", "etcd_server_proposals_pending") == len(NEED_ALL)
+        wait_for(dropped, TIMEOUT_S, 0.02)
+        node.start(wait=False)
+        for (path, _), answer in zip(NEED_ALL, asked):
+            assert answer.result(TIMEOUT_S)[0] == 200, (path, answer.result())
+    node.wait_ready()
+    assert cluster.post("/v3/kv/range", {"key": b64("nested")}, port=port)[1]["kvs"][0]["version"] == "1"
+    assert cluster.post("/v3/auth/user/list", {}, port=port)[1]["users"] == ["root"]
+
+
+@suite.test
+def changes_wait_until_the_last_member_has_published_its_version():
+    def attempt(_):  # `serve` holds a change for 5 s at most
+        with Place("upgrade") as place:
+            changes_wait(place)
+    stall.judge(attempt, STALL_S)
 
 
 @suite.test

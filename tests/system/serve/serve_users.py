@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import stall  # noqa: E402
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Nodes, await_joined, b64  # noqa: E402
+from serve_lib import Nodes, b64  # noqa: E402
 from store_lib import STALL_S, TIMEOUT_S, Place, Suite, program  # noqa: E402
 
 suite = Suite()
@@ -23,7 +23,6 @@ class Users(Nodes):
 
     def __init__(self, place, *users):
         super().__init__(place, suite.bellwether, 3)
-        await_joined(self)
         self.say("/v3/auth/user/add", {"name": "root", "password": "rootpw"})
         self.say("/v3/auth/user/grant", {"user": "root", "role": "root"})
         for name, role in users:
@@ -68,7 +67,6 @@ def denied(done, text):
 def etcdctl_adds_users_grants_and_revokes_roles():
     with Place("ctl") as place:
         nodes = Nodes(place, suite.bellwether, 3)
-        await_joined(nodes)
         nodes.ctl("user", "add", "root:rootpw")
         nodes.ports = [nodes.ports[nodes.leader()]]  # the others may lag behind the answer
         denied(nodes.ctl("user", "add", "root:rootpw", check=False), "etcdserver: user name already exists")
@@ -108,7 +106,6 @@ def etcdctl_adds_users_grants_and_revokes_roles():
 def enabling_without_an_admin_is_refused():
     with Place("admin") as place:
         nodes = Nodes(place, suite.bellwether)
-        await_joined(nodes)
         status, answer = nodes.post("/v3/auth/enable", {})
         assert status == 412 and answer["message"] == "etcdserver: root user does not exist", (status, answer)
         assert nodes.post("/v3/auth/user/add", {"name": "root", "options": {"no_password": True}})[0] == 200
