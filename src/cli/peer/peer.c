@@ -34,6 +34,7 @@ static int launch(const struct bw_cli_command *command, struct bw_peer_cli *opti
                                     .shards = options->job.shards,
                                     .ttl_ns = c->terms.ttl_ns,
                                     .retry_ns = c->retry_ns,
+                                    .drain_dir = c->drain_dir,
                                     .log = c->log,
                                     .is_peer = true,
                                     .options = argv,

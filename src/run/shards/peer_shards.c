@@ -50,9 +50,9 @@ struct child {
 struct shard_watch {
     uint64_t version;
     bw_time watch_at;  /* NEVER: the watch is in flight */
-    bw_time enter_at;  /* earliest time of the next ENTER */
-    uint64_t enter_id; /* id of the ENTER in flight */
-    bool entered, done_reported;
+    bw_time enter_at;  /* earliest time of the next ENTER or LEAVE */
+    uint64_t enter_id; /* id of the ENTER or LEAVE in flight */
+    bool entered, left, done_reported;
 };
 
 struct peer_shards {
@@ -129,7 +129,7 @@ static void on_child_closed(uv_handle_t *handle)
 static void drop_child(struct peer_shards *peer_shards, uint32_t shard)
 {
     struct child *child = peer_shards->child[shard];
-    peer_shards->shard_watch[shard].entered = false;
+    peer_shards->shard_watch[shard].entered = peer_shards->shard_watch[shard].left = false;
     if (!child)
         return;
     peer_shards->child[shard] = NULL;
@@ -323,7 +323,7 @@ static void on_watched(struct peer_shards *peer_shards, uint32_t shard,
     /* an election is in progress: the assignment stays as it is */
     bool has_no_leader = record->held && !record->holder[0];
     bool done = !record->containment[0] && strcmp(record->value, BW_STORE_VALUE_DONE) == 0;
-    ours = ours || (has_no_leader && l->core.at[shard].ours);
+    ours = (ours || (has_no_leader && l->core.at[shard].ours)) && !l->drain.drained;
     if (!l->ending && bw_shards_assign(&l->core, shard, ours, done))
         bw_launcher_end_shard(l, shard, "another leads it");
     watch(peer_shards, shard);
@@ -333,33 +333,54 @@ static void enter_failed(struct peer_shards *peer_shards, uint64_t id)
 {
     for (uint32_t i = 0; i < peer_shards->launcher->order->shards; i++)
         if (peer_shards->shard_watch[i].enter_id == id) {
-            peer_shards->shard_watch[i].entered = peer_shards->shard_watch[i].done_reported = false;
+            peer_shards->shard_watch[i].entered = peer_shards->shard_watch[i].left =
+                peer_shards->shard_watch[i].done_reported = false;
             peer_shards->shard_watch[i].enter_at =
                 bw_clock_boot() + peer_shards->launcher->order->retry_ns;
         }
 }
 
-/* Announces that we are ready to lead a shard, or that the shard is done. */
+/* Announces that we are ready to lead a shard, that the shard is done, or (this host is drained)
+ * that another peer must lead it. */
 static void enter(struct peer_shards *peer_shards, uint32_t shard, bw_time now)
 {
     struct launcher *l = peer_shards->launcher;
     struct shard_watch *shard_watch = &peer_shards->shard_watch[shard];
     bool done = l->core.at[shard].done, fit = bw_shards_may_start(&l->core, shard, now);
+    bool leaves = l->drain.drained && !done;
     char election[BW_ELECTION_NAME_MAX + 1];
-    if (now < shard_watch->enter_at ||
-        (done ? shard_watch->done_reported : shard_watch->entered || !fit))
+    if (now < shard_watch->enter_at || (leaves ? shard_watch->left
+                                        : done ? shard_watch->done_reported
+                                               : shard_watch->entered || !fit))
         return;
-    struct bw_store_request request = {.op = BW_STORE_ENTER,
+    struct bw_store_request request = {.op = leaves ? BW_STORE_LEAVE : BW_STORE_ENTER,
                                        .id = COMMAND_IDS | ++peer_shards->commands,
                                        .election = election_of(peer_shards, shard, election),
                                        .candidate = l->order->id,
                                        .value = done ? BW_STORE_VALUE_DONE : "",
                                        .ttl_ns = l->order->ttl_ns};
     shard_watch->enter_id = request.id;
-    shard_watch->entered = true;
+    shard_watch->entered = !leaves;
+    shard_watch->left = leaves;
     shard_watch->done_reported = done;
     if (peer_shards->ops->request(peer_shards->store, &request) != 0)
         enter_failed(peer_shards, request.id);
+}
+
+void bw_peer_shards_drain(struct peer_shards *peer_shards, bool drained)
+{
+    struct launcher *l = peer_shards->launcher;
+    for (uint32_t i = 0; i < l->order->shards; i++) {
+        struct shard_watch *shard_watch = &peer_shards->shard_watch[i];
+        shard_watch->entered = shard_watch->left = false;
+        if (drained && bw_shards_assign(&l->core, i, false, false))
+            bw_launcher_end_shard(l, i, "this host is drained");
+        if (drained || shard_watch->watch_at != BW_TIME_NEVER)
+            continue;
+        peer_shards->ops->cancel(peer_shards->store, WATCH_IDS | i);
+        shard_watch->version = 0; /* look again which shards are ours */
+        shard_watch->watch_at = 0;
+    }
 }
 
 /* ---- the store ---- */
@@ -460,7 +481,10 @@ void bw_peer_shards_sleep(struct peer_shards *peer_shards, bw_time until, bw_tim
         until = bw_time_min(until, peer_shards->shard_watch[i].watch_at);
         if (peer_shards->child[i] && peer_shards->child[i]->orphan && peer_shards->child[i]->closed)
             until = bw_time_min(until, peer_shards->child[i]->held_until);
-        if (!peer_shards->shard_watch[i].entered && !shard->done && shard->state == BW_SHARD_IDLE)
+        bool drained = peer_shards->launcher->drain.drained;
+        if (drained ? !peer_shards->shard_watch[i].left && !shard->done
+                    : !peer_shards->shard_watch[i].entered && !shard->done &&
+                          shard->state == BW_SHARD_IDLE)
             until = bw_time_min(
                 until, bw_time_max(shard->start_from, peer_shards->shard_watch[i].enter_at));
     }

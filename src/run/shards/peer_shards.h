@@ -16,6 +16,10 @@ void bw_peer_shards_close(struct peer_shards *peer_shards);
 void bw_peer_shards_act(struct peer_shards *peer_shards, bw_time now);
 void bw_peer_shards_sleep(struct peer_shards *peer_shards, bw_time until, bw_time now);
 
+/* The host is drained: ends all supervisors, and leaves the queue of each shard. Or it no longer
+ * is: enters again. */
+void bw_peer_shards_drain(struct peer_shards *peer_shards, bool drained);
+
 /* Creates the socket by which a supervisor sends its requests. Returns the supervisor's end, or -1.
  * The caller closes it. */
 int bw_peer_shards_child(struct peer_shards *peer_shards, uint32_t shard);

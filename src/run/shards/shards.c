@@ -32,7 +32,7 @@ static const int handled[] = {SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGU
 
 /* ---- the end ---- */
 
-static bool any_left(const struct launcher *l)
+bool bw_launcher_any_left(const struct launcher *l)
 {
     for (uint32_t i = 0; i < l->order->shards; i++)
         if (l->pids[i] > 0)
@@ -49,7 +49,7 @@ static void signal_all(const struct launcher *l, int number)
 
 static void stop_if_over(struct launcher *l)
 {
-    if (l->ending && !l->leaving && !any_left(l))
+    if (l->ending && !l->leaving && !bw_launcher_any_left(l))
         uv_stop(&l->loop);
 }
 
@@ -109,13 +109,16 @@ void bw_launcher_act(struct launcher *l)
     uint32_t shard;
     if (l->ending || (!l->asked && !l->peer_shards))
         return;
+    if (l->peer_shards && now >= l->drain_at)
+        bw_launcher_drain_look(l, now);
+    bool may_start = !l->peer_shards || !l->drain.drained;
     if (l->peer_shards)
         bw_peer_shards_act(l->peer_shards, now);
     while ((shard = bw_shards_next_end(&l->core)) != BW_SHARD_NONE) {
         bw_shards_ending(&l->core, shard);
         bw_launcher_end_shard(l, shard, "another candidate has completed it");
     }
-    for (unsigned i = 0; i < STARTS_MAX && now >= l->pause_until; i++) {
+    for (unsigned i = 0; may_start && i < STARTS_MAX && now >= l->pause_until; i++) {
         shard = bw_shards_next_start(&l->core, now);
         if (shard == BW_SHARD_NONE)
             break;
@@ -131,7 +134,10 @@ void bw_launcher_act(struct launcher *l)
         bw_launcher_end(l, 0);
         return;
     }
-    bw_time next = bw_time_max(bw_shards_deadline(&l->core), l->pause_until);
+    bw_time next =
+        may_start ? bw_time_max(bw_shards_deadline(&l->core), l->pause_until) : BW_TIME_NEVER;
+    if (l->peer_shards)
+        next = bw_time_min(next, l->drain_at);
     sleep_until(l, l->drain_until ? bw_time_min(next, l->drain_until) : next, now);
 }
 
@@ -386,6 +392,7 @@ static void close_all(struct launcher *l)
         uv_close((uv_handle_t *)&l->signals, NULL);
     uv_close((uv_handle_t *)&l->opening, NULL);
     bw_notify_close(&l->manager);
+    bw_drain_deinit(&l->drain);
     while (uv_run(&l->loop, UV_RUN_DEFAULT) != 0)
         ;
     uv_loop_close(&l->loop);

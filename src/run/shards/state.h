@@ -53,6 +53,7 @@ struct launcher {
     /* when to send ENTER again: stores forget a candidate that does not renew its entry */
     bw_time enter_again_at;
     struct bw_drain drain;
+    bw_time drain_at; /* peers: next look at the drain directory */
     bool entered, lists, mismatch_logged, refusal_logged;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 
@@ -69,7 +70,12 @@ void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply);
  * error. */
 int bw_launcher_spawn(struct launcher *l, uint32_t shard);
 
+/* drain.c: looks whether the host is drained, for a peer. */
+void bw_launcher_drain_look(struct launcher *l, bw_time now);
+
 /* shards.c */
+/* True while a supervisor runs, or a dead one's shard waits to be released. */
+bool bw_launcher_any_left(const struct launcher *l);
 /* Carries out the current decisions, then sleeps until the next one is due. */
 void bw_launcher_act(struct launcher *l);
 /* Ends the launcher. Other candidates may take over our shards; they get each shard when its work

@@ -3,33 +3,11 @@
 #include "run/supervisor/state.h"
 
 #include "os/clock.h"
+#include "run/drain/drain_log.h"
 
 #include <string.h>
 
 #define HAND_OVER_POLL_NS (100 * BW_MS) /* `bellwether drain` waits for the lock to go */
-
-static void log_change(struct supervisor *s)
-{
-    struct bw_log_field fields[] = {{"drain_dir", s->drain.directory, 0}, BW_LOG_END};
-    if (s->drain.drained)
-        bw_log_event(&s->log, BW_LOG_INFO, "drained", fields,
-                     "this host is drained: not contending until `bellwether undrain`");
-    else
-        bw_log_event(&s->log, BW_LOG_INFO, "undrained", fields,
-                     "this host is no longer drained; contending again");
-    bw_notify_line(&s->manager, "STATUS=%s", s->drain.drained ? "drained" : "undrained");
-}
-
-static void log_unreadable(struct supervisor *s)
-{
-    const char *why = strerror(-s->drain.error);
-    struct bw_log_field fields[] = {
-        {"drain_dir", s->drain.directory, 0}, {"error", why, 0}, BW_LOG_END};
-    bw_log_event(
-        &s->log, BW_LOG_WARNING, "drain-unreadable", fields,
-        "cannot look for %s/drained: %s; this candidate does not notice `bellwether drain`",
-        s->drain.directory, why);
-}
 
 /* Whether the store may hold a lease of this process, or get one from a request under way. A list
  * comes before an acquisition, also if this process became unhealthy in between. */
@@ -64,9 +42,9 @@ void bw_supervisor_drain_look(struct supervisor *s)
     }
     bool drained = bw_drain_watch(&s->drain);
     if (readable && s->drain.error != 0)
-        log_unreadable(s);
+        bw_drain_log_unreadable(&s->drain, &s->log);
     if (before != drained)
-        log_change(s);
+        bw_drain_log_change(&s->drain, &s->log, &s->manager);
     if (!before && drained)
         bw_supervisor_step(s, BW_LEASE_RESIGN, false); /* a planned hand-over, not a failure */
     update_lock(s);

@@ -51,7 +51,7 @@ struct bw_run_config {
     const char *fence_agent; /* alternative to stonith: the name of a fence agent */
     const char *fence_input; /* additional key=value lines for the agent */
     bw_time fence_within_ns;
-    /* A shard of peers: the peers would assign it to a drained peer again, so it stays. */
+    /* A shard of peers: the launcher obeys `bellwether drain`, and ends this supervisor. */
     bool ignores_drain;
     const char *drain_dir; /* directory of `bellwether drain`; NULL: BW_DRAIN_DIR */
     /* directory of the local history; NULL: the default, "": none */

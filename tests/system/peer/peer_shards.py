@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -41,7 +42,18 @@ class Shards(PeerRoom):
         self.shards = [Shard(self, i) for i in range(shards)]
 
     def peer(self, name, before="", modes="", shards=None):
-        return self.candidate(name, options=["--shards", str(shards or len(self.shards))], command=self.work(before, modes))
+        options = ["--shards", str(shards or len(self.shards)), "--drain-dir", self.drain_dir(name)]
+        return self.candidate(name, options=options, command=self.work(before, modes))
+
+    def drain_dir(self, name):
+        return os.path.join(self.dir, "drain-" + name)
+
+    def drain(self, name, command="drain", code=0):
+        """Drains or undrains the host of a peer."""
+        done = subprocess.run([self.bellwether, command, "--drain-dir", self.drain_dir(name), "--json"], capture_output=True, text=True,
+                              timeout=2 * SHARDS_TIMEOUT_S, check=False)
+        assert done.returncode == code, f"{command}: exit {done.returncode}: {done.stdout}{done.stderr}"
+        return json.loads(done.stdout)
 
     def all(self, **more):
         return [self.peer(name, **more) for name in self.ports]
@@ -114,6 +126,36 @@ def stopped_peer_hands_its_shards_to_the_remaining_peers(room):
     for i, shard in enumerate(room.shards):
         assert before[i] == "1" or before[i] == after[i], f"shard {i} moved without need"
         assert before[i] != "1" or [line for line in shard.lines() if line[0] == "end"], "its work was not told to end"
+
+
+def led_by_others(room, drained):
+    """Waits until each shard runs on a peer that is not drained."""
+    def moved():
+        """every shard to run elsewhere"""
+        return None not in room.owners() and drained not in room.owners()
+    wait_for(moved, SHARDS_TIMEOUT_S, 0.02)
+
+
+@test
+def drained_peer_hands_over_its_shards_and_takes_none_until_undrain(room):
+    peers = dict(zip(room.ports, room.all(modes="slow=20")))
+    before = room.even(PEERS)
+    assert room.drain("1")["candidates"] == []
+    assert "1" not in room.owners(), "drain returned before the work of the peer had ended"
+    peers["1"].said("drained")
+    led_by_others(room, "1")
+    for i, shard in enumerate(room.shards):
+        assert before[i] != "1" or [line for line in shard.lines() if line[0] == "end"], "its work was not told to end"
+    peers["1"].destroy()
+    again = room.peer("1")
+    again.said("drained")
+    peers["2"].signal(signal.SIGKILL)
+    led_by_others(room, "2")
+    assert "1" not in room.owners() and not supervisors(again), "a drained peer took a shard"
+    assert room.drain("1", "undrain")["was_drained"]
+    room.even(PEERS - 1)
+    again.said("undrained")
+    assert "1" in room.owners()
 
 
 @test
