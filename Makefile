@@ -120,7 +120,7 @@ tsan: deps-test
 	@tests/tsan.py --long
 
 soak: deps-test build
-	@tests/soak.py $(BUILD)/bellwether $(BUILD)/tests/run-witness --seconds $(SECONDS)
+	@tests/soak.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/serve-crash --seconds $(SECONDS)
 
 torture: deps-test build build-asan/build.ninja
 	@ninja -j$(JOBS) -C build-asan --quiet

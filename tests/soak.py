@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Elections, faults, drains and upgrades on one machine, for hours, with memory, descriptors and disk flat.
 
-    soak.py BELLWETHER WITNESS [--seconds N] [--seed N]
+    soak.py BELLWETHER WITNESS SERVE_CRASH [--seconds N] [--seed N]
 
 Three elections run at the same time, with three candidates each: on sqlite, on a cluster of three nodes of `serve`, and among
 three peers. Each candidate is a host of its own: it has its own drain directory. A random action follows the other: kill a
@@ -9,7 +9,8 @@ candidate, stop it for a while, resign, drain and undrain a host, upgrade a host
 kill a node of `serve`, run short-lived commands.
 
 Candidate 1 of each election and node a of `serve` are never killed or restarted. Their memory (Private_Dirty) and descriptors
-are measured every few seconds, and the size of all data directories. The second quarter of the run is compared with the last
+are measured every few seconds, and the size of all data directories. The nodes run SERVE_CRASH, the program with small segments and
+early snapshots: the log that a node of `serve` keeps in memory is as long after a minute as it will ever be, so a leak is visible. The second quarter of the run is compared with the last
 one. The run also fails if two commands ran at once, if a token did not grow, if a drain failed, or if an election ends
 without a leader."""
 import argparse
@@ -161,14 +162,14 @@ class Nodes:
 
 
 class Soak:
-    def __init__(self, bellwether, witness, seed):
+    def __init__(self, bellwether, witness, serve_crash, seed):
         self.seed, self.over, self.failures, self.samples = seed, threading.Event(), [], []
         self.place = Place("soak")
         # copies of everything: a build during the run must not change the programs
         self.program = os.path.join(self.place.folder("bin"), "bellwether")
         serve = os.path.join(self.place.folder("serve"), "bellwether")
-        for copy in (self.program, serve):
-            shutil.copy2(bellwether, copy)
+        shutil.copy2(bellwether, self.program)
+        shutil.copy2(serve_crash, serve)
         witness = shutil.copy2(witness, self.place.folder("bin"))
         modules = os.environ.get("BELLWETHER_MODULES") or os.path.join(os.path.dirname(bellwether), "src", "store")
         for module in glob.glob(os.path.join(modules, "*.so")):
@@ -245,10 +246,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bellwether", type=os.path.abspath)
     parser.add_argument("witness", type=os.path.abspath)
+    parser.add_argument("serve_crash", type=os.path.abspath)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
-    tap, soak = Tap(), Soak(given.bellwether, given.witness, given.seed)
+    tap, soak = Tap(), Soak(given.bellwether, given.witness, given.serve_crash, given.seed)
     tap.comment(f"seed {given.seed}, {given.seconds:g} s")
     try:
         soak.run(given.seconds)
