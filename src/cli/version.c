@@ -19,7 +19,7 @@ static bool listed_before(const struct bw_store_about *about)
 static void print_hint(const struct bw_store_about *about, enum bw_store_presence presence)
 {
     if (presence == BW_STORE_NOT_BUILT)
-        printf("  %14s build it with %s\n", "", about->builds_with);
+        printf("  %14s or build it with %s\n", "", about->builds_with);
     else if (presence == BW_STORE_NOT_LOADABLE)
         printf("  %14s install %s\n", "", about->runs_with);
     else

@@ -71,7 +71,11 @@ static enum bw_store_presence load(const char *path, const char *name,
                                    const struct bw_store_module **out, char *why)
 {
     if (access(path, R_OK) != 0) {
-        bw_store_explain(why, 0, "the %s store is not installed: no file %s", name, path);
+        bool own = strcmp(name, "peer") != 0; /* the module of peers comes with the command */
+        bw_store_explain(why, 0,
+                         "the %s store is not installed: no file %s; install the package "
+                         "bellwether%s%s",
+                         name, path, own ? "-store-" : "", own ? name : "");
         return BW_STORE_NOT_BUILT;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

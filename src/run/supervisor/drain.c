@@ -9,6 +9,21 @@
 
 #define HAND_OVER_POLL_NS (100 * BW_MS) /* `bellwether drain` waits for the lock to go */
 
+void bw_supervisor_show_leader(struct supervisor *s, const char *leader)
+{
+    bw_notify_line(&s->manager, "STATUS=%sleader %s", s->drain.drained ? "drained; " : "",
+                   leader[0] ? leader : "none");
+}
+
+static void show_change(struct supervisor *s)
+{
+    struct bw_lease_status status;
+    if (!s->started) /* the store has not named a leader yet */
+        return;
+    bw_lease_status(bw_asker_client_lease(s->asked), &status);
+    bw_supervisor_show_leader(s, status.leader);
+}
+
 /* Whether the store may hold a lease of this process, or get one from a request under way. A list
  * comes before an acquisition, also if this process became unhealthy in between. */
 static bool is_contending(const struct supervisor *s)
@@ -43,8 +58,10 @@ void bw_supervisor_drain_look(struct supervisor *s)
     bool drained = bw_drain_watch(&s->drain);
     if (readable && s->drain.error != 0)
         bw_drain_log_unreadable(&s->drain, &s->log);
-    if (before != drained)
+    if (before != drained) {
         bw_drain_log_change(&s->drain, &s->log, &s->manager);
+        show_change(s);
+    }
     if (!before && drained)
         bw_supervisor_step(s, BW_LEASE_RESIGN, false); /* a planned hand-over, not a failure */
     update_lock(s);

@@ -153,8 +153,7 @@ static void on_leader(struct supervisor *s, const struct bw_lease_action *action
     else
         bw_log_event(&s->log, BW_LOG_INFO, "leader", fields, "no leader");
     if (strcmp(action->leader, s->config->id) != 0)
-        bw_notify_line(&s->manager, "STATUS=leader %s",
-                       action->leader[0] ? action->leader : "none");
+        bw_supervisor_show_leader(s, action->leader);
     bw_tally_leader(&s->tally, action->leader, bw_clock_boot());
     bw_supervisor_leader_changed(s, action);
 }

@@ -56,9 +56,10 @@ struct supervisor {
     struct bw_asker *asker;
     struct bw_asker_client *asked; /* the elector */
     bool store_down, store_seen;
-    bool store_refuses; /* refused from the start, permanently: the run ends */
-    bw_time open_at;    /* when to retry opening the store; NEVER: it is open */
-    bool started;       /* the elector has been started */
+    char store_why[BW_WHY_MAX + 1]; /* why the store did not answer, the last time */
+    bool store_refuses;             /* refused from the start, permanently: the run ends */
+    bw_time open_at;                /* when to retry opening the store; NEVER: it is open */
+    bool started;                   /* the elector has been started */
 
     struct bw_guardian_config guardian_config;
     enum guardian_state guardian;
@@ -168,6 +169,8 @@ void bw_supervisor_update_health(struct supervisor *s);
 bool bw_supervisor_standby_over(struct supervisor *s);
 
 /* drain.c */
+/* Tells the service manager the leader, and whether this host is drained. */
+void bw_supervisor_show_leader(struct supervisor *s, const char *leader);
 void bw_supervisor_drain_look(struct supervisor *s);
 void bw_supervisor_drain_tick(struct supervisor *s, bw_time now);
 

@@ -34,6 +34,8 @@ static void on_availability(void *context, bool away, int error, const char *why
     struct supervisor *s = context;
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
     s->store_down = away;
+    if (away)
+        snprintf(s->store_why, sizeof s->store_why, "%s", why[0] ? why : "no answer in time");
     if (away && !s->store_seen && bw_run_store_refuses(error)) {
         s->store_refuses = true; /* the run ends after this step */
         print_unusable(s, why);
@@ -42,7 +44,7 @@ static void on_availability(void *context, bool away, int error, const char *why
         bool joining = s->config->promise && !s->store_seen && !store_answers(error);
         bw_log_event(&s->log, joining ? BW_LOG_INFO : BW_LOG_WARNING,
                      joining ? "joining" : "store-unavailable", fields, "%s (%s)%s",
-                     down_text(s, error), why[0] ? why : "no answer in time",
+                     down_text(s, error), s->store_why,
                      s->config->no_wait && !s->elected_once ? "" : "; retrying");
     } else {
         bw_log_event(&s->log, BW_LOG_INFO, "store-available", fields, "%s",

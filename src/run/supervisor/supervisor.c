@@ -62,17 +62,20 @@ static bool duplicate_id_leads(const struct supervisor *s)
 
 int bw_supervisor_give_up(struct supervisor *s, bool reached)
 {
-    static const char *const why[2][2] = {{"store unreachable for the whole --wait time; giving up",
-                                           "not elected within the --wait time; giving up"},
-                                          {"store unreachable, and -n forbids waiting; giving up",
-                                           "not elected, and -n forbids waiting; giving up"}};
     struct bw_log_field fields[] = {{"store", s->config->store_shown, 0}, BW_LOG_END};
-    bw_log_event(&s->log, reached ? BW_LOG_WARNING : BW_LOG_ERROR, "gave-up", fields, "%s%s",
-                 why[s->config->no_wait][reached],
-                 duplicate_id_leads(s)
-                     ? "; the leader has the same --id: it is another candidate, or "
-                       "an earlier run of this one whose lease has not expired"
-                     : "");
+    bool no_wait = s->config->no_wait;
+    if (reached)
+        bw_log_event(&s->log, BW_LOG_WARNING, "gave-up", fields, "not elected%s; giving up%s",
+                     no_wait ? ", and -n forbids waiting" : " within the --wait time",
+                     duplicate_id_leads(s)
+                         ? "; the leader has the same --id: it is another candidate, or "
+                           "an earlier run of this one whose lease has not expired"
+                         : "");
+    else /* the cause, too: with --log quiet this is the only line */
+        bw_log_event(&s->log, BW_LOG_ERROR, "gave-up", fields,
+                     "store unreachable%s (%s); giving up",
+                     no_wait ? ", and -n forbids waiting" : " for the whole --wait time",
+                     s->store_why[0] ? s->store_why : "no answer in time");
     return reached ? (int)s->config->exit_not_elected : BW_RUN_EXIT_UNREACHABLE;
 }
 
@@ -319,7 +322,9 @@ int bw_run(const struct bw_run_config *config)
     int code = open_all(s, &prepare);
     if (code == BW_RUN_GO) {
         bw_notify_beat(&s->manager, &s->loop);
-        bw_notify_send(&s->manager, "READY=1\nSTATUS=waiting for the first election");
+        bw_notify_send(&s->manager, s->drain.drained
+                                        ? "READY=1\nSTATUS=drained; waiting for the first election"
+                                        : "READY=1\nSTATUS=waiting for the first election");
         uv_run(&s->loop, UV_RUN_DEFAULT);
         code = s->exit_code;
     }

@@ -109,6 +109,29 @@ def run_notifies_manager_of_start_leadership_and_stop():
 
 
 @suite.test
+def status_of_a_drained_candidate_says_that_it_is_drained():
+    with Place("drained") as place, Manager(place) as manager:
+        drain = ["--drain-dir", os.path.join(place.dir, "drain")]
+        a = manager.start(*run_words(place, "a", *drain))
+        manager.until("STATUS=leading with token 1")
+        assert suite.command("drain", *drain)[0] == 0
+        manager.until("STATUS=drained; leader none")
+        a.send_signal(signal.SIGTERM)
+        a.wait(TIMEOUT_S)
+        manager.until("STOPPING=1")
+        b = manager.start(*run_words(place, "b", "--drain-dir", os.path.join(place.dir, "other")))
+        manager.until("STATUS=leading with token 2")
+        a = manager.start(*run_words(place, "a", *drain))
+        lines = manager.until("STATUS=drained; leader b")
+        assert "STATUS=drained; waiting for the first election" in lines, lines
+        assert suite.command("undrain", *drain)[0] == 0
+        manager.until("STATUS=leader b")
+        for process in (a, b):
+            process.send_signal(signal.SIGTERM)
+            process.wait(TIMEOUT_S)
+
+
+@suite.test
 def peer_and_launcher_of_shards_notify_manager():
     with Place("peer") as place, Manager(place) as manager:
         port = free_ports(1)[0]
