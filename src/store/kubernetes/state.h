@@ -68,6 +68,7 @@ struct bw_kube_store {
     /* The Role lacks these verbs, as a 403 has shown. Without `list` the store reads Leases by
      * name. Without either of them, waiting requests poll. */
     bool no_list, no_watch, reported_polling;
+    uint64_t watch_again_ms, watch_again_in_ms; /* no_watch: when to try again, and the interval */
     /* the Lease that the URL names; "": named after the election */
     char lease[BW_KUBE_NAME_MAX + 1];
     char *only_election; /* the election that this Lease serves */

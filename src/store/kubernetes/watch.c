@@ -10,7 +10,9 @@
  * it dead, whatever the state of its connection.
  *
  * If the Role permits no watch (403), or no list to start a watch from, there is no stream: one of
- * the waiting requests of each election reads the Lease again, several times per TTL. */
+ * the waiting requests of each election reads the Lease again, several times per TTL. The store
+ * tries to watch again after a minute, then less and less often: the Role may have been changed, or
+ * the 403 was an error of the server. */
 #include "store/kubernetes/state.h"
 
 #include <inttypes.h>
@@ -20,15 +22,17 @@
 #define TICK_MS 500u
 #define IDLE_MS 5000u /* the stream ends after this time without a waiting request */
 /* time for the stream to report a change that was learned from another source */
-#define REPORT_TIMEOUT_MS 3000u
-#define SHORT_MS          1000u /* a stream that ends sooner has failed */
-#define WITHIN_NS         (10 * BW_SEC)
-#define TIMEOUT_S         290u
-#define EXPIRED_CODE      410
-#define DENIED_CODE       403
-#define POLLS_PER_TTL     8
-#define POLL_MIN_MS       200u
-#define POLL_MAX_MS       2000u
+#define REPORT_TIMEOUT_MS  3000u
+#define SHORT_MS           1000u /* a stream that ends sooner has failed */
+#define WITHIN_NS          (10 * BW_SEC)
+#define TIMEOUT_S          290u
+#define EXPIRED_CODE       410
+#define DENIED_CODE        403
+#define POLLS_PER_TTL      8
+#define POLL_MIN_MS        200u
+#define POLL_MAX_MS        2000u
+#define WATCH_AGAIN_MIN_MS 60000u /* every attempt without permission is in the audit log */
+#define WATCH_AGAIN_MAX_MS 900000u
 
 static void start(struct bw_kube_store *store);
 
@@ -125,10 +129,13 @@ static bool on_line(void *context, const char *line, size_t length)
     bool good = type && json_is_object(object) && strcmp(type, "ERROR") != 0;
     if (good && bw_kube_version(object) == 0)
         good = false;
-    if (good)
+    if (good) {
+        store->reported_polling = false;
+        store->watch_again_in_ms = 0;
         on_event(store, type, object);
-    else
+    } else {
         store->stream.expired = json_integer_value(json_object_get(object, "code")) == EXPIRED_CODE;
+    }
     json_decref(event);
     return good;
 }
@@ -219,11 +226,24 @@ static void report_polling(struct bw_kube_store *store)
 
 static void poll_waiting(struct bw_kube_store *store);
 
+/* All waiting requests read again, and the first one that may wait starts a stream. If that is not
+ * permitted either, bw_kube_poll_instead follows. */
+static void watch_again(struct bw_kube_store *store)
+{
+    store->no_watch = store->no_list = false;
+    store->stream.expired = true;
+    stream_broken(store, 0, "");
+}
+
 /* One waiting request of each election reads again. If nothing has changed, it waits again. The
  * other ones must not depend on it: its read may fail. */
 static void on_poll(uv_timer_t *ticker)
 {
     struct bw_kube_store *store = ticker->data;
+    if (bw_kube_now_ms() >= store->watch_again_ms) {
+        watch_again(store);
+        return;
+    }
     for (size_t i = 0; i < BW_KUBE_BUCKETS; i++)
         for (struct bw_kube_entry *entry = store->buckets[i]; entry; entry = entry->chain) {
             struct bw_kube_call *call = entry->waiting;
@@ -263,6 +283,11 @@ void bw_kube_poll_instead(struct bw_kube_store *store)
     bw_kube_stream_close(store); /* stops the timer too, so that it can start again for polls */
     store->stream = (struct bw_kube_stream){.serial = store->stream.serial + 1};
     store->no_watch = true;
+    uint64_t twice = 2 * store->watch_again_in_ms;
+    store->watch_again_in_ms = twice < WATCH_AGAIN_MIN_MS   ? WATCH_AGAIN_MIN_MS
+                               : twice > WATCH_AGAIN_MAX_MS ? WATCH_AGAIN_MAX_MS
+                                                            : twice;
+    store->watch_again_ms = bw_kube_now_ms() + store->watch_again_in_ms;
     report_polling(store);
     poll_waiting(store);
 }

@@ -620,6 +620,26 @@ def role_without_list_and_watch_is_enough():
 
 
 @suite.test
+def store_watches_again_after_a_single_403():
+    with Scene(**PUNCTUAL) as (standin, _, room):
+        standin.order("verbs", lacks=["watch"])
+        a, b = lead_and_wait(room)
+        for candidate in (a, b):
+            candidate.said("polling", TIMEOUT_S)
+        standin.order("verbs", lacks=[])
+        before = len(standin.order("log")["log"])
+
+        def watched():
+            """both candidates to watch again"""
+            return sum(1 for _, _, query, _ in standin.order("log")["log"][before:] if query.get("watch")) >= 2
+        wait_for(watched, 60 + TIMEOUT_S, 0.5)
+        suite.resign(room)
+        room.started(2, TIMEOUT_S)
+        for candidate in (a, b):
+            assert len(candidate.events("polling")) == 1 and not candidate.events("store-unavailable"), candidate.text()
+
+
+@suite.test
 def not_found_by_a_proxy_is_no_deleted_lease():
     with Scene(**PUNCTUAL) as (standin, _, room):
         standin.order("verbs", lacks=["list"])
