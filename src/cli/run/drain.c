@@ -185,21 +185,20 @@ static int run_drain(const struct bw_cli_command *command, int argc, char **argv
     struct drain_options given = {.directory = BW_DRAIN_DIR, .reason = "", .wait_ns = 60 * BW_SEC};
     struct bw_parsed parsed;
     char why[BW_DRAIN_WHY], by[64];
-    bool created = false;
+    bw_time unseen_ns = 0;
     int code = bw_options_parse(command, argc, argv, &given, &parsed);
     if (code != BW_GO_ON)
         return code;
     if (given.status)
         return show(command, &given);
     int error =
-        bw_drain_set(given.directory, user_name(by, sizeof by), given.reason, &created, why);
+        bw_drain_set(given.directory, user_name(by, sizeof by), given.reason, &unseen_ns, why);
     if (error == -EINVAL)
         return bw_usage_error(command, "%s", why);
     if (error)
         return fail(command, why);
     /* Candidates find a new directory with their next look. */
-    bw_time pause = created ? 2 * BW_DRAIN_POLL_NS : 0;
-    return wait_for_all(command, &given, bw_clock_boot() + pause);
+    return wait_for_all(command, &given, bw_clock_boot() + unseen_ns);
 }
 
 static int run_undrain(const struct bw_cli_command *command, int argc, char **argv)

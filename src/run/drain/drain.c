@@ -133,7 +133,7 @@ static int make_readable(const char *path)
     return 0;
 }
 
-/* Creates the directory and its parent. Returns 1 if it was missing, 0 if not, or an error. */
+/* Creates the directory and its parent. */
 static int make_directory(const char *directory, char *why)
 {
     char parent[PATH_MAX];
@@ -145,27 +145,40 @@ static int make_directory(const char *directory, char *why)
         make_readable(parent); /* if it is still missing, the next call fails */
     }
     int error = make_readable(directory);
-    if (error == 0)
-        return 1;
-    return error == -EEXIST ? 0 : failed(why, error, "create", directory);
+    return error == 0 || error == -EEXIST ? 0 : failed(why, error, "create", directory);
 }
 
-/* Creates the lock file, readable by all users: any of them may run a candidate. Returns 1 if it
- * was missing, 0 if not, or an error. */
-static int make_candidates(const char *directory, char *why)
+/* How long candidates may not have found the lock file yet. Each looks once per POLL. The file is
+ * never written, so its time of modification is that of its creation, by this or another command. A
+ * time in the future means that the clock was set: then the whole time counts. */
+static bw_time unseen_of(int fd)
+{
+    struct stat st;
+    struct timespec now;
+    bw_time most = 2 * BW_DRAIN_POLL_NS;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (fstat(fd, &st) != 0)
+        return most;
+    bw_time age = (bw_time)(now.tv_sec - st.st_mtim.tv_sec) * BW_SEC +
+                  (bw_time)(now.tv_nsec - st.st_mtim.tv_nsec);
+    return age < 0 ? most : bw_time_max(most - age, 0);
+}
+
+/* Creates the lock file, readable by all users: any of them may run a candidate. */
+static int make_candidates(const char *directory, bw_time *unseen_ns, char *why)
 {
     char path[PATH_MAX];
     if (path_of(path, directory, "candidates") != 0)
         return failed(why, -ENAMETOOLONG, "create", directory);
     int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-    bool missing = fd >= 0;
     if (fd < 0 && errno == EEXIST)
         fd = open_candidates(directory);
     if (fd < 0)
         return failed(why, -errno, "create", path);
     fchmod(fd, 0644); /* whatever the umask */
+    *unseen_ns = unseen_of(fd);
     close(fd);
-    return missing ? 1 : 0;
+    return 0;
 }
 
 static char *line_of(const char *by, const char *reason)
@@ -207,14 +220,14 @@ static int write_drained(const char *directory, const char *line, char *why)
     return 0;
 }
 
-int bw_drain_set(const char *directory, const char *by, const char *reason, bool *created,
+int bw_drain_set(const char *directory, const char *by, const char *reason, bw_time *unseen_ns,
                  char *why)
 {
     char before[BW_DRAIN_LINE];
+    *unseen_ns = 0;
     int made = make_directory(directory, why);
-    if (made >= 0)
-        made = make_candidates(directory, why); /* missing too if the directory was */
-    *created = made == 1;
+    if (made == 0)
+        made = make_candidates(directory, unseen_ns, why);
     if (made < 0)
         return made;
     int already = bw_drain_read(directory, before, why);

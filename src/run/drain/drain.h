@@ -53,9 +53,9 @@ void bw_drain_deinit(struct bw_drain *drain);
 /* The operator's side. Each returns 0 or a negative errno, with a line in why[BW_DRAIN_WHY]. */
 
 /* Drains the host: creates the directory if it is missing, and writes `drained`, unless the host is
- * drained already. *created: `candidates` was missing, so candidates may not have taken their locks
- * yet. */
-int bw_drain_set(const char *directory, const char *by, const char *reason, bool *created,
+ * drained already. *unseen_ns: `candidates` is new, so for this long candidates may not have taken
+ * their locks yet; 0: all have. */
+int bw_drain_set(const char *directory, const char *by, const char *reason, bw_time *unseen_ns,
                  char *why);
 int bw_drain_clear(const char *directory, char *why);
 /* Reads `drained` into line[BW_DRAIN_LINE]. Returns 1 if the host is drained, 0 if not. */

@@ -150,6 +150,16 @@ def drain_waits_for_candidates_that_find_the_lock_file_only_now(room):
 
 
 @test
+def second_drain_waits_too_for_candidates_that_find_the_lock_file_only_now(room):
+    host = Host(room, "one")
+    begin = time.monotonic()
+    host.drain("--wait", "0")  # creates the lock file
+    host.drain()
+    # The time of a file may be a tick of the kernel older than this clock.
+    assert time.monotonic() - begin >= 1.9, "candidates look once per second; the second drain did not wait for them"
+
+
+@test
 def candidate_locks_the_current_file_after_the_directory_was_replaced(room):
     host = Host(room, "one")
     host.drain()
