@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/election/change.h"
 #include "cli/election/change_print.h"
+#include "cli/history/show.h"
 #include "cli/options/wall_time.h"
 #include "cli/store/client.h"
 #include "cli/store/quorum.h"
@@ -18,6 +19,7 @@
 
 struct observe_options {
     struct bw_look look;
+    const char *since, *history_dir;
     bool once;
 };
 
@@ -41,6 +43,17 @@ static const struct bw_option options[] = {
      .help = "exit after the first change (default: run until interrupted)",
      .set = bw_set_switch,
      .offset = offsetof(struct observe_options, once)},
+    {.name = "since",
+     .form = "T",
+     .help = "first print the changes since a time (2026-11-18T05:00:00Z) or for a duration (1h), "
+             "from the local history (default: only what happens from now on)",
+     .set = bw_set_text,
+     .offset = offsetof(struct observe_options, since)},
+    {.name = "history-dir",
+     .form = "DIR",
+     .help = "directory of the history for --since (default: those of this host and of this user)",
+     .set = bw_set_text,
+     .offset = offsetof(struct observe_options, history_dir)},
     BW_LOOK_TIMEOUT,
     {.name = NULL},
 };
@@ -155,12 +168,29 @@ static int observe(struct observe *o)
     return BW_EXIT_OK;
 }
 
+/* Stores keep no history with times, not even those that keep revisions. So the past comes from
+ * what the candidates of this host saw. Returns BW_GO_ON or an exit code. */
+static int show_past(const struct bw_cli_command *command, const struct observe_options *given)
+{
+    struct bw_history_query query = {.election = given->look.election,
+                                     .directory = given->history_dir,
+                                     .json = given->look.json};
+    if (!given->since)
+        return BW_GO_ON;
+    int code = bw_history_since(command, given->since, &query.since);
+    if (code == BW_GO_ON)
+        code = bw_history_show(command, &query);
+    return code == BW_EXIT_OK ? BW_GO_ON : code;
+}
+
 static int run(const struct bw_cli_command *command, int argc, char **argv)
 {
     static struct observe o;
     struct bw_parsed parsed;
     o.options.look.reads_only = true;
     int code = bw_look_parse(command, argc, argv, &o.options.look, &parsed);
+    if (code == BW_GO_ON)
+        code = show_past(command, &o.options);
     if (code == BW_GO_ON)
         code = bw_client_open(&o.client, command, &o.options.look);
     if (code != BW_GO_ON)
@@ -173,7 +203,8 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_observe = {
     .name = "observe",
     .path = "bellwether observe",
-    .usage = "--election NAME [--store URL | --store-file FILE] [--json] [--once]",
+    .usage = "--election NAME [--store URL | --store-file FILE] [--json] [--once]\n"
+             "       [--since T [--history-dir DIR]]",
     .about = "print each change of leadership with its reason, as a line or JSON object",
     .text =
         "Events: found (the state at the start), elected, lost, dead (proved dead), silent (not\n"
@@ -181,7 +212,11 @@ const struct bw_cli_command bw_command_observe = {
         "resignation or transfer; in JSON: note), unreachable and reachable (the store). Renewals\n"
         "are not printed. A line says how long the leader led, or how long there was none, from\n"
         "one observation to the next. Times are UTC (RFC 3339). Stop it with Ctrl-C.\n"
-        "Exit code: 0; 66 no such store or election; 69 the store is unreachable at the start.\n",
+        "--since prints past changes first, from the local history that `run` and `peer` write; "
+        "see\n"
+        "`bellwether history`.\n"
+        "Exit code: 0; 66 no such store or election, or no history for --since; 69 the store is\n"
+        "unreachable at the start; 74 the history cannot be read.\n",
     .options = options,
     .run = run,
 };

@@ -164,6 +164,38 @@ def history_says_what_is_missing(room):
 
 
 @test
+def observe_since_prints_the_past_first(room):
+    a = room.candidate("a")
+    room.started(1)
+    resign(room)
+    room.started(2)
+    seen(room, [("found", None, 0), ("elected", "a", 1), ("lost", "a", 1), ("elected", "a", 2)])
+    words = [room.bellwether, "observe", "--store", room.store, "--election", room.election, "--json", "--once"]
+    since = ["--since", "1h", "--history-dir", os.path.join(room.dir, "history")]
+    out = os.path.join(room.dir, "observed")
+    with open(out, "wb") as file:
+        observer = subprocess.Popen([*words, *since], stdout=file)
+    try:
+        def found():
+            """the state at the start, after the past"""
+            with open(out, encoding="utf-8") as file:
+                return len(file.readlines()) == 5
+        wait_for(found, pause=0.05)
+        a.signal(signal.SIGTERM)
+        assert observer.wait(HANG_S) == 0
+    finally:
+        observer.kill()
+        observer.wait()
+    with open(out, encoding="utf-8") as file:
+        got = short(map(json.loads, file))
+    assert got == [("found", None, 0), ("elected", "a", 1), ("lost", "a", 1), ("elected", "a", 2), ("found", "a", 2), ("lost", "a", 2)], got
+    done = subprocess.run([*words, "--since", "1h", "--history-dir", room.dir], capture_output=True, text=True, check=False, timeout=HANG_S)
+    assert done.returncode == 66 and "no history in" in done.stderr and not done.stdout, done
+    done = subprocess.run([*words, "--since", "soon"], capture_output=True, text=True, check=False, timeout=HANG_S)
+    assert done.returncode == 64 and "invalid --since" in done.stderr, done
+
+
+@test
 def timeline_draws_the_history(room):
     a = room.candidate("a")
     room.started(1)

@@ -1,0 +1,235 @@
+/* Reads local histories and prints their changes; see show.h. */
+#include "cli/history/show.h"
+
+#include "cli/election/change_print.h"
+#include "cli/history/past.h"
+#include "cli/options/wall_time.h"
+#include "run/history/history_log.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXIT_NONE   66
+#define EXIT_MEMORY 71
+
+/* Where the candidates of this host write without --history-dir: root, and the units of systemd. */
+static const char *const host_dirs[] = {BW_HISTORY_HOST_DIR, "/var/lib/bellwether/run/history",
+                                        "/var/lib/bellwether/peer/*/history"};
+
+/* ---- reading ---- */
+
+struct source {
+    const struct bw_cli_command *command;
+    const struct bw_history_query *query;
+    struct bw_past_lines lines;
+    unsigned files;        /* that were read */
+    char denied[PATH_MAX]; /* a file that exists, but may not be read; "": none */
+};
+
+/* Returns BW_GO_ON or an exit code after one line on stderr. */
+static int read_file(struct source *source, const char *path, bool must_exist)
+{
+    int error = bw_past_read(&source->lines, path, source->query->election);
+    source->files += error == 0;
+    if (error == 0 || (!must_exist && (error == -ENOENT || error == -ENOTDIR)))
+        return BW_GO_ON;
+    if (!must_exist && error == -EACCES) {
+        snprintf(source->denied, sizeof source->denied, "%s", path);
+        return BW_GO_ON;
+    }
+    if (error == -ENOBUFS)
+        fprintf(stderr, "%s: cannot read %s: more than %u lines\n", source->command->path, path,
+                BW_PAST_LINES_MAX);
+    else
+        fprintf(stderr, "%s: cannot read %s: %s\n", source->command->path, path, strerror(-error));
+    return error == -ENOMEM ? EXIT_MEMORY : BW_EXIT_IO;
+}
+
+static int read_directory(struct source *source, const char *directory)
+{
+    static const char *const names[] = {BW_HISTORY_OLD_FILE, BW_HISTORY_FILE};
+    char path[PATH_MAX];
+    int code = BW_GO_ON;
+    for (int i = 0; i < 2 && code == BW_GO_ON; i++)
+        if (snprintf(path, sizeof path, "%s/%s", directory, names[i]) < (int)sizeof path)
+            code = read_file(source, path, false);
+    return code;
+}
+
+static int read_defaults(struct source *source)
+{
+    char own[PATH_MAX];
+    int code = BW_GO_ON;
+    for (unsigned i = 0; i < sizeof host_dirs / sizeof host_dirs[0]; i++) {
+        glob_t found = {0};
+        if (glob(host_dirs[i], GLOB_NOSORT, NULL, &found) == 0)
+            for (size_t k = 0; k < found.gl_pathc && code == BW_GO_ON; k++)
+                code = read_directory(source, found.gl_pathv[k]);
+        globfree(&found);
+    }
+    bw_history_default_dir(own);
+    if (code == BW_GO_ON && own[0] && geteuid() != 0)
+        code = read_directory(source, own);
+    return code;
+}
+
+static int read_all(struct source *source)
+{
+    const struct bw_history_query *query = source->query;
+    int code = BW_GO_ON;
+    for (int i = 0; i < query->files_count && code == BW_GO_ON; i++)
+        code = read_file(source, query->files[i], true);
+    if (query->files_count > 0)
+        return code;
+    return source->query->directory ? read_directory(source, source->query->directory)
+                                    : read_defaults(source);
+}
+
+/* ---- printing ---- */
+
+/* A begin or an end of a leadership, and what came before it. */
+struct change {
+    const struct bw_past *past, *before;
+    bool is_end;
+    bw_time at;
+    size_t order;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static struct bw_change_span span_of(const struct change *change)
+{
+    const struct bw_past *past = change->past, *before = change->before;
+    if (change->is_end && !past->end_unseen && past->first->kind != BW_PAST_LOST)
+        return (struct bw_change_span){BW_SPAN_LED, past->is_found, past->to - past->from};
+    if (!change->is_end && !past->is_found && before && !before->end_unseen)
+        return (struct bw_change_span){BW_SPAN_GAP, !before->first->leader[0],
+                                       past->from - before->to};
+    return (struct bw_change_span){.kind = BW_SPAN_NONE};
+}
+
+static void print(const struct change *change, const struct bw_history_query *query)
+{
+    const struct bw_past *past = change->past;
+    const char *why = change->is_end ? (past->why[0]       ? past->why
+                                        : past->end_unseen ? "its end was not seen"
+                                                           : "")
+                                     : (past->first->leader[0] ? "" : "no leader");
+    struct bw_change_line line = {.at = change->at,
+                                  .event = change->is_end   ? "lost"
+                                           : past->is_found ? "found"
+                                                            : "elected",
+                                  .election = past->first->election,
+                                  .why = why,
+                                  .shows_election = !query->election,
+                                  .leader = past->first->leader,
+                                  .token = past->first->token,
+                                  .span = span_of(change)};
+    bw_change_print(&line, query->json);
+}
+
+/* Lists the changes of one or more elections. `count` leaderships give at most twice as many. */
+static size_t list(const struct bw_past *past, size_t count, struct change *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool same = i > 0 && strcmp(past[i - 1].first->election, past[i].first->election) == 0;
+        const struct bw_past *before = same ? &past[i - 1] : NULL;
+        if (past[i].first->kind != BW_PAST_LOST) {
+            out[used] = (struct change){&past[i], before, false, past[i].from, used};
+            used++;
+        }
+        if (past[i].to != BW_TIME_NEVER && past[i].first->leader[0]) {
+            out[used] = (struct change){&past[i], before, true, past[i].to, used};
+            used++;
+        }
+    }
+    return used;
+}
+
+/* Whether it is the last change of its election before `since`: it shows who led then. */
+static bool is_state_at(const struct change *changes, size_t count, size_t i, bw_time since)
+{
+    if (changes[i].at >= since)
+        return false;
+    for (size_t k = i + 1; k < count && changes[k].at < since; k++)
+        if (strcmp(changes[k].past->first->election, changes[i].past->first->election) == 0)
+            return false;
+    return true;
+}
+
+static int show(struct source *source)
+{
+    struct bw_past *past = NULL;
+    bw_time since = source->query->since;
+    long found = bw_past_derive(&source->lines, &past);
+    size_t count = found > 0 ? (size_t)found : 0;
+    struct change *changes = found < 0 ? NULL : calloc(2 * count + 1, sizeof *changes);
+    if (!changes) {
+        fprintf(stderr, "%s: cannot show the history: out of memory\n", source->command->path);
+        free(past);
+        return EXIT_MEMORY;
+    }
+    size_t used = list(past, count, changes);
+    qsort(changes, used, sizeof changes[0], by_time);
+    for (size_t i = 0; i < used; i++)
+        if (changes[i].at >= since || is_state_at(changes, used, i, since))
+            print(&changes[i], source->query);
+    free(changes);
+    free(past);
+    return BW_EXIT_OK;
+}
+
+/* No line at all: says whether there is no file, or only none of this election. */
+static int none(const struct source *source)
+{
+    const struct bw_history_query *query = source->query;
+    const char *path = source->command->path;
+    if (source->denied[0]) {
+        fprintf(stderr, "%s: cannot read %s: %s\n", path, source->denied, strerror(EACCES));
+        return BW_EXIT_IO;
+    }
+    if (source->files > 0)
+        fprintf(stderr, "%s: the history has no change%s%s\n", path,
+                query->election ? " of election " : "", query->election ? query->election : "");
+    else
+        fprintf(stderr,
+                "%s: no history in %s: run and peer write it there while they run, unless they "
+                "have another --history-dir\n",
+                path, query->directory ? query->directory : "the default directories");
+    return EXIT_NONE;
+}
+
+int bw_history_show(const struct bw_cli_command *command, const struct bw_history_query *query)
+{
+    struct source source = {.command = command, .query = query};
+    int code = read_all(&source);
+    if (code == BW_GO_ON && source.lines.skipped)
+        fprintf(stderr, "%s: ignored %llu lines that are not changes of leadership\n",
+                command->path, (unsigned long long)source.lines.skipped);
+    if (code == BW_GO_ON)
+        code = source.lines.count ? show(&source) : none(&source);
+    bw_past_deinit(&source.lines);
+    return code;
+}
+
+int bw_history_since(const struct bw_cli_command *command, const char *text, bw_time *since)
+{
+    *since = 0;
+    if (!text || bw_wall_since(text, bw_wall_now(), since))
+        return BW_GO_ON;
+    return bw_usage_error(command,
+                          "invalid --since '%.80s': expected a time like 2026-11-18T05:00:00Z, or "
+                          "a duration like 1h",
+                          text);
+}
