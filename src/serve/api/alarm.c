@@ -3,7 +3,8 @@
  * A node that gets a request which would exceed its quota refuses it, as etcd does, and proposes
  * the alarm: from that entry of the log on, every node refuses what needs space. Requests that are
  * in the log before it are still applied, so the content can exceed the quota by the requests in
- * progress. */
+ * progress. A node whose quota is exceeded by requests of other nodes, which have a larger quota,
+ * proposes the alarm after it has applied them. */
 #include "core/registry/alarm.h"
 #include "os/journal.h"
 #include "serve/api/state.h"
@@ -59,6 +60,18 @@ bool bw_service_has_space(struct bw_call *call, const struct bw_entry *entry)
     raise_alarm(service);
     bw_service_refuse(call, BW_REFUSED_NO_SPACE);
     return false;
+}
+
+/* Not at every change: after the alarm was cleared, only more content raises it again. */
+void bw_service_check_quota(struct bw_service *service)
+{
+    struct bw_registry_status status;
+    bw_registry_status(bw_service_registry(service), &status);
+    bool grew = status.bytes > service->bytes;
+    service->bytes = status.bytes;
+    if (grew && service->options.quota && status.bytes > service->options.quota &&
+        status.level >= BW_REGISTRY_LEVEL_ALARMS)
+        raise_alarm(service);
 }
 
 size_t bw_service_alarm_texts(struct bw_service *service, char **texts)

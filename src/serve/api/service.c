@@ -315,6 +315,7 @@ static void on_changed(void *context, bool restored)
     struct bw_service *service = context;
     service->restores += restored;
     report_users(context);
+    bw_service_check_quota(context);
     bw_service_notify_watchers(context, restored);
 }
 

@@ -197,6 +197,8 @@ Api__KeyValue *bw_service_kv(struct bw_service *service, const struct bw_kv *kv,
 
 /* Returns false after refusing the call: the entry would exceed this node's quota. */
 bool bw_service_has_space(struct bw_call *call, const struct bw_entry *entry);
+/* The registry has changed: raises the alarm if it exceeds this node's quota. */
+void bw_service_check_quota(struct bw_service *service);
 /* A request of this node was applied or failed. */
 void bw_service_alarm_ended(struct bw_service *service, uint64_t request);
 /* The alarms in etcd's words, in scratch memory. `texts` has space for BW_ALARMS_MAX. Returns their

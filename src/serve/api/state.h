@@ -56,6 +56,7 @@ struct bw_service {
     uint64_t restores;       /* how often another node's snapshot replaced the registry */
     struct bw_call_figures *figures;
     uint64_t raising;    /* alarm.c: request that raises the alarm; 0: none */
+    uint64_t bytes;      /* alarm.c: content after the last change */
     bool users_reported; /* options.users_known was called */
     bool leaving;        /* calls end because this node shuts down */
     uv_idle_t *busy; /* watch_notify.c: watchers are ready beyond one turn; NULL: not needed yet */

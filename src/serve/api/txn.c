@@ -15,7 +15,25 @@ static struct bw_slice slice(ProtobufCBinaryData data)
 struct result_cursor { /* iterates over results in the order of execution */
     struct bw_service *service;
     const struct bw_op_result *next;
+    int64_t revision, after; /* of the store after the results so far, and after all of them */
 };
+
+static bool is_change(const struct bw_op_result *result)
+{
+    return result->kind == BW_OP_PUT || (result->kind == BW_OP_DELETE && result->count > 0);
+}
+
+static struct result_cursor first_result(struct bw_service *service,
+                                         const struct bw_results *results)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < results->op_count; i++)
+        changed |= is_change(&results->ops[i]);
+    return (struct result_cursor){.service = service,
+                                  .next = results->ops,
+                                  .revision = results->revision - changed,
+                                  .after = results->revision};
+}
 
 static void to_txn_response(struct result_cursor *result_cursor, const struct bw_txn *txn,
                             bool succeeded, Api__TxnResponse *out);
@@ -34,11 +52,11 @@ static Api__ResponseOp *to_response_op(struct result_cursor *result_cursor, cons
 {
     const struct bw_op_result *result = result_cursor->next++;
     struct op_response *out = bw_service_scratch(result_cursor->service, sizeof *out);
-    Api__Header revision;
     api__response_op__init(&out->op);
-    bw_service_header(result_cursor->service, &revision, 0);
     api__header__init(&out->header);
-    out->header.revision = revision.revision; /* and nothing else, as in etcd */
+    if (is_change(result))
+        result_cursor->revision = result_cursor->after;
+    out->header.revision = result_cursor->revision; /* and nothing else, as in etcd */
     switch (op->kind) {
     case BW_OP_RANGE:
         bw_kv_fill_range(result_cursor->service, &out->range, result, op->range.keys_only);
@@ -97,7 +115,7 @@ static bool is_too_large(struct bw_service *service, const Api__TxnResponse *out
 static void txn_applied(struct bw_call *call, int64_t number, const struct bw_entry *entry,
                         enum bw_refusal refusal, const struct bw_results *results)
 {
-    struct result_cursor result_cursor = {.service = call->service, .next = results->ops};
+    struct result_cursor result_cursor = first_result(call->service, results);
     Api__TxnResponse out;
     Api__Header header;
     (void)number;
@@ -162,6 +180,18 @@ struct taking {
 
 static bool take_txn(struct taking *taking, const Api__TxnRequest *in, struct bw_txn *out);
 
+/* Refusals that need no keys, so that they also apply in the branch that is not taken. */
+static enum bw_refusal contradiction_of(const struct bw_put *put)
+{
+    if (put->key.length == 0)
+        return BW_REFUSED_NO_KEY;
+    if (put->ignore_value && put->value.length)
+        return BW_REFUSED_VALUE_GIVEN;
+    if (put->ignore_lease && put->lease)
+        return BW_REFUSED_LEASE_GIVEN;
+    return put->lease < 0 ? BW_REFUSED_NO_LEASE : BW_REFUSED_NONE;
+}
+
 /* bw_txn_is_shallow has bounded the recursion. */
 static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_op *out)
 {
@@ -174,8 +204,7 @@ static bool take_op(struct taking *taking, const Api__RequestOp *in, struct bw_o
         break;
     case API__REQUEST_OP__REQUEST_REQUEST_PUT:
         *out = (struct bw_op){.kind = BW_OP_PUT, .put = bw_kv_to_put(in->request_put)};
-        if (out->put.lease < 0)
-            taking->refusal = BW_REFUSED_NO_LEASE;
+        taking->refusal = contradiction_of(&out->put);
         key = in->request_put->key.len;
         break;
     case API__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE:

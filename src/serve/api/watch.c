@@ -372,7 +372,8 @@ static struct watch *new_watch(struct stream *stream, const Api__WatchCreateRequ
                             .id = in->watch_id ? in->watch_id : stream->next_id++,
                             .previous = in->prev_kv,
                             .fragment = in->fragment,
-                            .notified = in->progress_notify};
+                            .notified = in->progress_notify,
+                            .quiet = true};
     watch->watcher = bw_service_watch(stream->call->service, &watch->watching, &spec);
     if (!watch->watcher) {
         free(watch);

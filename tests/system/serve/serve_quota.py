@@ -162,6 +162,21 @@ def alarm_of_one_node_stops_all_and_survives_restarts():
 
 
 @suite.test
+def node_with_a_smaller_quota_raises_the_alarm_for_the_writes_of_others():
+    with Place("quota") as place:
+        cluster = Cluster(place, suite.bellwether, 3)
+        small = cluster.nodes["b"]
+        small.group(15)
+        assert small.process.wait(TIMEOUT_S) == 0, small.tail()
+        small.words += ["--quota-bytes", str(QUOTA)]
+        small.start()
+        number = cluster.number("b")
+        _, refusal = fill(cluster.client["a"])
+        assert refusal["message"] == NO_SPACE, refusal
+        assert alarms(cluster) == [{"memberID": str(number), "alarm": "NOSPACE"}], alarms(cluster)
+
+
+@suite.test
 def quota_above_the_maximum_is_refused():
     for word in ("8589934593", "-1", "2G"):
         code, _, err = suite.command("serve", "--quota-bytes", word)

@@ -5,9 +5,11 @@ what clients see must be the same.
     serve_surface.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
 import json
 import os
+import queue
 import re
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import stall  # noqa: E402
@@ -228,6 +230,44 @@ def quiet_watch_with_progress_notify_gets_notifications():
 
 
 # ---- compaction ----
+
+@suite.test
+def first_notification_of_a_quiet_watch_comes_at_the_first_tick():
+    with Place("surface") as place:
+        nodes, order = Nodes(place, suite.bellwether, options=["--watch-progress-notify-interval", "2s"]), queue.Queue()
+
+        def watch(key):
+            stream = nodes.stream("/v3/watch", {"create_request": {"key": b64(key), "progress_notify": True}})
+            assert stream.line()["result"]["created"]
+            return stream
+
+        def first_notification(key, stream):
+            while "events" in stream.line()["result"]:
+                pass
+            order.put(key)
+        streams = {"busy": watch("busy")}
+        nodes.post("/v3/kv/put", {"key": b64("busy")})  # its first tick brings no notification
+        streams["quiet"] = watch("quiet")
+        for key, stream in streams.items():
+            threading.Thread(target=first_notification, args=(key, stream), daemon=True).start()
+        assert [order.get(timeout=TIMEOUT_S) for _ in streams] == ["quiet", "busy"]
+
+
+@suite.test
+def requests_that_need_all_members_wait_until_a_new_cluster_has_joined():
+    nested = {"success": [{"request_txn": {"success": [{"request_put": {"key": b64("k")}}]}}]}
+    with Place("surface") as place:
+        nodes = Nodes(place, suite.bellwether, 3, wait=False)
+
+        def first_requests(port):
+            wait_for(lambda: nodes.is_healthy(port), TIMEOUT_S, 0.001)
+            yield nodes.post("/v3/kv/txn", nested, port)
+            yield nodes.post("/v3/auth/role/add", {"name": f"role{port}"}, port)
+            yield nodes.post("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"}, port)
+        for port in nodes.ports:
+            for status, answer in first_requests(port):
+                assert status == 200, answer
+
 
 def becomes_compacted(target, revision):
     def compacted():
