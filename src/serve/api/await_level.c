@@ -8,12 +8,12 @@
  *
  * A waiting proposal is kept in its encoded form, because the client's message is gone by then. */
 #include "core/base/assert.h"
+#include "core/base/error.h"
 #include "serve/api/state.h"
 #include "serve/auth/auth.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define AWAIT_MS 5000u /* a client of etcd waits 5 s for a command by default */
 #define LOOK_MS  10u
@@ -54,12 +54,16 @@ static void propose(struct bw_call *call, const struct bw_proposal *proposal,
 
 static void resume(const struct bw_awaiting *awaiting)
 {
-    static struct bw_entry_scratch scratch;
+    struct bw_entry_scratch *scratch = calloc(1, sizeof *scratch);
     struct bw_entry entry;
-    scratch.compare_count = scratch.op_count = 0;
-    int error = bw_entry_decode(&entry, &scratch, awaiting->bytes, awaiting->length);
+    if (!scratch) {
+        bw_call_end(awaiting->call, BW_CODE_EXHAUSTED, BW_NO_MEMORY);
+        return;
+    }
+    int error = bw_entry_decode(&entry, scratch, awaiting->bytes, awaiting->length);
     BW_ASSERT(!error); /* keep() encoded it */
     propose(awaiting->call, &awaiting->proposal, &entry);
+    free(scratch);
 }
 
 /* Removes the first proposal that need not wait any longer. NULL: there is none. */
@@ -108,42 +112,50 @@ static bool start_timer(struct bw_service *service)
     return true;
 }
 
-/* Adds the encoded entry to the end of the list. Returns false if memory is exhausted. */
-static bool keep(struct bw_call *call, const struct bw_proposal *proposal,
-                 const unsigned char *bytes, size_t length)
+/* Encodes the entry at the end of the list. Returns 0, BW_ENOMEM or BW_ELIMIT. */
+static int keep(struct bw_call *call, const struct bw_proposal *proposal,
+                const struct bw_entry *entry)
 {
+    size_t size = BW_REQUEST_MAX + 4096u; /* the request, and the name of its user */
     struct bw_service *service = call->service;
-    struct bw_awaiting *awaiting = malloc(sizeof *awaiting + length), **end = &service->awaiting;
+    struct bw_awaiting *awaiting = malloc(sizeof *awaiting + size), **end = &service->awaiting;
     if (!awaiting || !start_timer(service)) {
         free(awaiting);
-        return false;
+        return BW_ENOMEM;
     }
-    *awaiting = (struct bw_awaiting){.call = call,
-                                     .proposal = *proposal,
-                                     .until_ms = uv_now(service->options.loop) + AWAIT_MS,
-                                     .length = length};
-    memcpy(awaiting->bytes, bytes, length);
+    int length = bw_entry_encode(entry, awaiting->bytes, size);
+    if (length < 0) {
+        free(awaiting);
+        return length;
+    }
+    struct bw_awaiting *smaller = realloc(awaiting, sizeof *awaiting + (size_t)length);
+    awaiting = smaller ? smaller : awaiting;
+    awaiting->next = NULL;
+    awaiting->call = call;
+    awaiting->proposal = *proposal;
+    awaiting->until_ms = uv_now(service->options.loop) + AWAIT_MS;
+    awaiting->length = (size_t)length;
     while (*end)
         end = &(*end)->next;
     *end = awaiting;
     service->awaiting_count++;
-    return true;
+    return 0;
 }
 
 void bw_service_propose_at_level(struct bw_call *call, const struct bw_proposal *proposal,
                                  struct bw_entry *entry)
 {
-    static unsigned char bytes[BW_REQUEST_MAX + 4096u]; /* the message, and the requester */
     if (level_of(call->service) >= proposal->level) {
         propose(call, proposal, entry);
         return;
     }
     entry->by = bw_auth_by(call);
-    int length = bw_entry_encode(entry, bytes, sizeof bytes);
-    if (length < 0 || call->service->awaiting_count >= AWAITING_MAX)
-        refuse(call, proposal->what);
-    else if (!keep(call, proposal, bytes, (size_t)length))
+    int error =
+        call->service->awaiting_count < AWAITING_MAX ? keep(call, proposal, entry) : BW_ELIMIT;
+    if (error == BW_ENOMEM)
         bw_call_end(call, BW_CODE_EXHAUSTED, BW_NO_MEMORY);
+    else if (error)
+        refuse(call, proposal->what);
 }
 
 void bw_service_await_forget(struct bw_call *call)

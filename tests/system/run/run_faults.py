@@ -272,6 +272,9 @@ def start_fails_cleanly_without_memory(room):
     a = room.candidate("a")
     room.started(1)
     codes = {kib: limited(room, "as", kib << 10) for kib in range(5000, 12000, 500)}
+    while codes[min(codes)] == (b"", -11):  # the kernel ends a program that it cannot map
+        del codes[min(codes)]
+    assert len(codes) > 10, codes
     codes[400000] = limited(room, "as", 400000 << 10, "5s")
     assert all(code in (69, 71, 75, 127) for code in codes.values()), codes  # 127: the loader
     assert codes[400000] == 75, codes
