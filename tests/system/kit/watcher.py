@@ -2,7 +2,10 @@
 """Kills the process groups that a test has started if the test itself dies, also by SIGKILL.
 
 A Watcher is a process of its own. It learns through a pipe which groups run, and the pipe ends with the test. A group is
-named by its leader's pid and start time, so that no other process is killed if the number is used again."""
+named by its leader's pid and start time, so that no other process is killed if the number is used again.
+
+A group reports itself, before it becomes the program, and has the pipe open until then: there is no moment at which the test
+can die and leave a group behind."""
 import os
 import signal
 import subprocess
@@ -25,9 +28,12 @@ class Watcher:
         end, self.pipe = os.pipe()
         self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__)], stdin=end, start_new_session=True)
         os.close(end)
+        assert self.pipe < 10, "a shell can only close descriptors of one digit"
 
-    def add(self, pid):
-        os.write(self.pipe, f"+ {pid} {start_time(pid)}\n".encode())
+    def start(self, words, **options):
+        """Starts a program as the leader of a group of its own. `options` are those of Popen."""
+        report = f'read -r {"x " * 21}begun x </proc/$$/stat; echo "+ $$ $begun" >&"$0"; eval "exec $0>&-"; exec "$@"'
+        return subprocess.Popen(["/bin/sh", "-c", report, str(self.pipe), *words], pass_fds=(self.pipe,), start_new_session=True, **options)
 
     def remove(self, pid):
         os.write(self.pipe, f"- {pid} 0\n".encode())

@@ -50,9 +50,8 @@ class Subject:
     def start(self, words, env, name):
         """Starts a process in a session of its own; its output goes to files."""
         with open(self.path(name + ".out"), "ab") as out, open(self.path(name + ".err"), "ab") as err:
-            process = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+            process = self.bench.watcher.start(words, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         self.started.append(process)
-        self.bench.watcher.add(process.pid)
         return process
 
     def run(self, words, env, name):
