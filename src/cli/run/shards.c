@@ -76,6 +76,10 @@ int bw_job_run_shards(const struct bw_cli_command *command, const struct bw_job_
                                     .ttl_ns = c->terms.ttl_ns,
                                     .retry_ns = c->retry_ns,
                                     .drain_dir = c->drain_dir,
+                                    .health_cmd = c->health_cmd,
+                                    .health_http = c->health_http,
+                                    .health = c->health,
+                                    .health_interval_ns = c->health_interval_ns,
                                     .compares_clocks = c->terms.uncertainty_ns > 0,
                                     .log = c->log,
                                     .argv = c->argv};

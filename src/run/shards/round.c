@@ -58,10 +58,10 @@ void bw_launcher_round(struct launcher *l)
     bw_shards_running(&l->core, &runs);
     bw_shards_value_write(l->value, l->order->shards, &done, &runs);
     bool again = bw_clock_boot() >= l->enter_again_at || strcmp(l->value, l->entered_value) != 0;
-    bool drained = bw_drain_look(&l->drain);
-    if (drained && l->entered)
+    bool able = !bw_drain_look(&l->drain) && bw_launcher_is_healthy(l);
+    if (!able && l->entered)
         ask(l, ROUND_LEAVE, BW_STORE_LEAVE, l->order->election);
-    else if (!drained && (!l->entered || again))
+    else if (able && (!l->entered || again))
         ask(l, ROUND_ENTER, BW_STORE_ENTER, l->order->election);
     else
         ask(l, ROUND_LIST, BW_STORE_LIST, l->order->election);

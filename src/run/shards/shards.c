@@ -100,7 +100,8 @@ static void sleep_until(struct launcher *l, bw_time until, bw_time now)
         bw_peer_shards_sleep(l->peer_shards, until, now);
     else
         bw_asker_client_alarm(l->asked,
-                              bw_time_min(until, l->step == ROUND_IDLE ? l->round_at : until));
+                              bw_time_min(bw_time_min(until, bw_launcher_health_deadline(l)),
+                                          l->step == ROUND_IDLE ? l->round_at : until));
 }
 
 void bw_launcher_act(struct launcher *l)
@@ -144,6 +145,7 @@ void bw_launcher_act(struct launcher *l)
 static void on_alarm(void *context, bw_time now)
 {
     struct launcher *l = context;
+    bw_launcher_health_tick(l, now);
     if (!l->ending && l->step == ROUND_IDLE && now >= l->round_at)
         bw_launcher_round(l);
     bw_launcher_act(l);
@@ -208,7 +210,9 @@ static void reap(struct launcher *l)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (bw_child_reaped(&l->children, pid, status))
+            continue;
         for (uint32_t i = 0; i < l->order->shards; i++) {
             if (l->pids[i] != pid)
                 continue;
@@ -218,6 +222,7 @@ static void reap(struct launcher *l)
             else
                 bw_launcher_ended(l, i, status);
         }
+    }
     stop_if_over(l);
     bw_launcher_act(l);
 }
@@ -393,6 +398,7 @@ static void close_all(struct launcher *l)
     uv_close((uv_handle_t *)&l->opening, NULL);
     bw_notify_close(&l->manager);
     bw_drain_deinit(&l->drain);
+    bw_child_end_all(&l->children);
     while (uv_run(&l->loop, UV_RUN_DEFAULT) != 0)
         ;
     uv_loop_close(&l->loop);
@@ -418,7 +424,9 @@ int bw_shards_run(const struct bw_shards_order *order)
     bw_log_init(&l->log, order->log, STDERR_FILENO, order->election, order->id);
     bw_rng_init(&l->rng, bw_contain_random());
     bw_notify_open(&l->manager);
-    int code = open_signals(l) == 0 ? (order->is_peer ? open_peer : open_store)(l) : 71;
+    bool good = open_signals(l) == 0;
+    bw_launcher_health_init(l);
+    int code = good ? (order->is_peer ? open_peer : open_store)(l) : 71;
     if (code == GO) {
         bw_notify_beat(&l->manager, &l->loop);
         bw_notify_line(&l->manager, "STATUS=contending for %u shards", order->shards);

@@ -11,6 +11,7 @@
 #define BW_RUN_SHARDS_SHARDS_H
 
 #include "run/event_log.h"
+#include "run/health/health.h"
 
 struct bw_shards_order {
     const char *store, *store_shown;
@@ -18,7 +19,11 @@ struct bw_shards_order {
     uint32_t shards;
     bw_time ttl_ns, retry_ns;
     const char *drain_dir; /* directory of `bellwether drain`; NULL: BW_DRAIN_DIR */
-    bool compares_clocks;  /* needs a store that keeps the end of a lease as wall-clock time */
+    /* Health of the host, for `run`: as in struct bw_run_config. */
+    const char *health_cmd, *health_http;
+    struct bw_health_limits health;
+    bw_time health_interval_ns;
+    bool compares_clocks; /* needs a store that keeps the end of a lease as wall-clock time */
     enum bw_log_form log;
     /* true for `bellwether peer --shards`: the store is the peer in this process, and it assigns
      * the shards */

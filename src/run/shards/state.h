@@ -12,6 +12,7 @@
 #include "os/sd_notify.h"
 #include "run/drain/drain.h"
 #include "run/shards/shards.h"
+#include "run/supervisor/side_command.h"
 #include "store/asker/asker.h"
 
 #include <signal.h>
@@ -22,10 +23,17 @@
 enum round_step {
     ROUND_IDLE,
     ROUND_ENTER,  /* announce which shards we run */
-    ROUND_LEAVE,  /* this host is drained: other candidates get its shards */
+    ROUND_LEAVE,  /* this host is drained or unhealthy: others get its shards */
     ROUND_LIST,   /* list the candidates */
     ROUND_READ,   /* read the record of a shard */
     ROUND_WAITING /* list the candidates that wait for a shard that another one should lead */
+};
+
+/* A health check that runs as a child process. */
+struct launcher_check {
+    struct launcher *launcher;
+    const char *failed; /* message when it fails */
+    bool good, runs;
 };
 
 struct launcher {
@@ -53,7 +61,11 @@ struct launcher {
     /* when to send ENTER again: stores forget a candidate that does not renew its entry */
     bw_time enter_again_at;
     struct bw_drain drain;
-    bw_time drain_at; /* peers: next look at the drain directory */
+    struct bw_children children; /* health checks */
+    struct launcher_check by_command, by_http;
+    bool local_checks_good, healthy;
+    bw_time health_at; /* next checks; NEVER: none */
+    bw_time drain_at;  /* peers: next look at the drain directory */
     bool entered, lists, mismatch_logged, refusal_logged;
     char value[BW_VALUE_MAX + 1], entered_value[BW_VALUE_MAX + 1];
 
@@ -69,6 +81,12 @@ void bw_launcher_answer(struct launcher *l, const struct bw_store_reply *reply);
 /* spawn.c: starts the supervisor of a shard and stores its pid in l->pids. Returns 0 or an
  * error. */
 int bw_launcher_spawn(struct launcher *l, uint32_t shard);
+
+/* health.c */
+void bw_launcher_health_init(struct launcher *l);
+void bw_launcher_health_tick(struct launcher *l, bw_time now);
+bw_time bw_launcher_health_deadline(const struct launcher *l);
+bool bw_launcher_is_healthy(const struct launcher *l);
 
 /* drain.c: looks whether the host is drained, for a peer. */
 void bw_launcher_drain_look(struct launcher *l, bw_time now);

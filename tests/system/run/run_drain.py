@@ -261,6 +261,27 @@ def drained_host_hands_over_its_shards(room):
 
 
 @test
+def unhealthy_host_is_not_listed_and_hands_over_its_shards(room):
+    for name in "ab":
+        room.candidate(name, options=["--drain-dir", os.path.join(room.dir, "drain"), "--shards", "4", "--ttl", "10s", "--health-interval", "300ms",
+                                      "--health-cmd", f"test ! -e {room.dir}/sick-{name}"], command=["sleep", "1000"])
+
+    def shared():
+        """both hosts to lead shards"""
+        return spread(room) == ({"a", "b"}, {"a", "b"})
+
+    def alone():
+        """host b to be the only candidate, and to lead each shard"""
+        return spread(room) == ({"b"}, {"b"})
+    wait_for(shared, pause=0.1)
+    sick = os.path.join(room.dir, "sick-a")
+    open(sick, "xb").close()
+    wait_for(alone, pause=0.1)
+    os.unlink(sick)
+    wait_for(shared, pause=0.1)
+
+
+@test
 def drained_peer_hands_over_and_still_votes(room):
     with PeerRoom(room.bellwether, room.witness) as peers:
         hosts = {name: Host(peers, name) for name in peers.ports}
