@@ -143,4 +143,53 @@ def promtool_accepts_the_metrics_of_a_leader():
             process.wait()
 
 
+def served(place, words, port, ready):
+    """The metrics of a process, once `ready` is among them."""
+    with open(os.path.join(place.dir, "log"), "w", encoding="utf-8") as log:
+        process = subprocess.Popen([suite.bellwether, *words], stderr=log)
+    try:
+        wait_for(lambda: serves(port) and ready in get(port, "/metrics"), HANG_S)
+        return get(port, "/metrics")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+@suite.test
+def promtool_accepts_the_metrics_of_a_peer():
+    promtool = program("promtool", "prometheus")
+    with Place("alerts") as place:
+        address, port = f"127.0.0.1:{free_ports()[0]}", free_ports()[0]
+        words = ["peer", "--id", "1", "--listen", address, "--join", address, "--expect", "1", "--data", os.path.join(place.dir, "peer"),
+                 "--http", f"127.0.0.1:{port}", "--", "sleep", "1000"]
+        check(promtool, "check", "metrics", input=served(place, words, port, 'bellwether_leader{election="peer"} 1'))
+
+
+@suite.test
+def promtool_objects_only_to_two_names_of_etcd_in_the_metrics_of_serve():
+    promtool = program("promtool", "prometheus")
+    with Place("alerts") as place:
+        port = free_ports()[0]
+        words = ["serve", "--listen", f"127.0.0.1:{port}", "--data", os.path.join(place.dir, "serve")]
+        metrics = served(place, words, port, "etcd_server_is_leader 1")
+        done = subprocess.run([promtool, "check", "metrics"], input=metrics, capture_output=True, text=True, timeout=120, check=False)
+        names = [line.split(" ")[0] for line in done.stderr.strip().split("\n")]
+        assert names == ["etcd_debugging_mvcc_keys_total", "etcd_debugging_mvcc_watcher_total"], done.stdout + done.stderr
+
+
+@suite.test
+def promtool_accepts_the_metrics_file_of_a_guard():
+    promtool = program("promtool", "prometheus")
+    with Place("alerts") as place:
+        path, file = os.path.join(place.dir, "ledger"), os.path.join(place.dir, "guard.prom")
+        for token, code in (("5", 0), ("4", 77)):
+            done = subprocess.run([suite.bellwether, "guard", "check", path, "--metrics-file", file], timeout=120, check=False,
+                                  env={**os.environ, "BELLWETHER_TOKEN": token}, capture_output=True)
+            assert done.returncode == code, done
+        with open(file, encoding="utf-8") as metrics:
+            text = metrics.read()
+        assert "bellwether_split_brain_total{" in text, text
+        check(promtool, "check", "metrics", input=text)
+
+
 suite.main(2)
