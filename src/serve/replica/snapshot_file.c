@@ -24,7 +24,8 @@ static const unsigned char magic[8] = {'B', 'W', 'S', 'N',
 static const unsigned char trailer[8] = {'B', 'W', 'B', 'A', 'C', 'K', 'U', 'P'};
 #define BLOCK         512u
 #define PATH_SIZE     4352u
-#define SCRATCH_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX)
+#define DIRECT_BLOCK  4096u /* no disk has larger blocks */
+#define SCRATCH_BYTES ((size_t)2 * BW_SNAPSHOT_PIECE_MAX + DIRECT_BLOCK)
 
 void bw_snapshot_name(char *path, size_t size, const char *directory, bw_index index)
 {
@@ -44,10 +45,16 @@ static void head_write(const struct bw_snapshot_head *head, unsigned char *bytes
         bw_put32(bytes + 40 + (size_t)4 * i, head->member[i]);
 }
 
+/* Where a snapshot is written. What does not fill a block waits in `bytes`, because a file is
+ * written past the page cache: nothing reads it soon, and the pages would cost as much CPU time as
+ * all the rest. */
 struct sink {
     int fd;
+    bool direct; /* the kernel accepts only whole blocks */
     XXH3_state_t sum;
-    uint64_t bytes;
+    unsigned char *bytes; /* SCRATCH_BYTES, at a block boundary */
+    size_t used;
+    uint64_t all; /* bytes so far */
     bool failed;
 };
 
@@ -61,39 +68,80 @@ static unsigned char *scratch_map(void)
     return scratch == MAP_FAILED ? NULL : scratch;
 }
 
-static void put(struct sink *sink, const unsigned char *bytes, size_t length)
+static void set_direct(struct sink *sink, bool direct)
 {
-    XXH3_64bits_update(&sink->sum, bytes, length);
-    sink->bytes += length;
-    while (length && !sink->failed) {
-        ssize_t wrote = write(sink->fd, bytes, length);
+    int flags = fcntl(sink->fd, F_GETFL);
+    int wanted = direct ? flags | O_DIRECT : flags & ~O_DIRECT;
+    sink->direct = flags >= 0 && fcntl(sink->fd, F_SETFL, wanted) == 0 && direct;
+}
+
+/* Writes what the file takes; an incomplete block stays. */
+static void flush(struct sink *sink)
+{
+    size_t done = 0;
+    while (!sink->failed && sink->used - done >= (sink->direct ? DIRECT_BLOCK : 1)) {
+        size_t left = sink->used - done;
+        size_t take = sink->direct ? left / DIRECT_BLOCK * DIRECT_BLOCK : left;
+        ssize_t wrote = write(sink->fd, sink->bytes + done, take);
         if (wrote < 0 && errno == EINTR)
             continue;
-        sink->failed = wrote <= 0;
-        bytes += wrote > 0 ? wrote : 0;
-        length -= wrote > 0 ? (size_t)wrote : 0;
+        bool refused = sink->direct && (wrote < 0 ? errno == EINVAL : wrote % DIRECT_BLOCK != 0);
+        if (refused) /* this file system, or the end of a short write */
+            set_direct(sink, false);
+        sink->failed = wrote <= 0 && !refused;
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    sink->used -= done;
+    memmove(sink->bytes, sink->bytes + done, sink->used);
+}
+
+/* These bytes were added behind `used`. */
+static void took(struct sink *sink, size_t length)
+{
+    XXH3_64bits_update(&sink->sum, sink->bytes + sink->used, length);
+    sink->all += length;
+    sink->used += length;
+    flush(sink);
+}
+
+static void put(struct sink *sink, const unsigned char *bytes, size_t length)
+{
+    while (length && !sink->failed) {
+        size_t part = length < BW_SNAPSHOT_PIECE_MAX ? length : BW_SNAPSHOT_PIECE_MAX;
+        memcpy(sink->bytes + sink->used, bytes, part);
+        took(sink, part);
+        bytes += part;
+        length -= part;
     }
 }
 
+/* Writes the rest, which is no whole block. */
+static void put_rest(struct sink *sink)
+{
+    if (sink->direct)
+        set_direct(sink, false);
+    flush(sink);
+}
+
 static void put_all(struct sink *sink, const struct bw_snapshot_head *head,
-                    struct bw_registry *registry, unsigned char *scratch)
+                    struct bw_registry *registry)
 {
     struct bw_saving saving;
-    unsigned char bytes[BW_SNAPSHOT_HEAD], sum[8];
+    unsigned char bytes[BW_SNAPSHOT_HEAD], sum[8], list[BW_MEMBER_LIST_BYTES_MAX];
     size_t length;
     head_write(head, bytes);
     BW_CRASH("snapshot.save.before-head");
     put(sink, bytes, sizeof bytes);
     BW_CRASH("snapshot.save.after-head");
-    length = bw_member_list_encode(&head->member_list, scratch);
+    length = bw_member_list_encode(&head->member_list, list);
     bw_put32(sum, (uint32_t)length);
     put(sink, sum, 4);
-    put(sink, scratch, length);
+    put(sink, list, length);
     bw_registry_save_begin(registry, &saving);
-    while (!sink->failed &&
-           (length = bw_registry_save(registry, &saving, scratch, SCRATCH_BYTES)) > 0) {
-        BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, scratch, length, -1);
-        put(sink, scratch, length);
+    while (!sink->failed && (length = bw_registry_save(registry, &saving, sink->bytes + sink->used,
+                                                       SCRATCH_BYTES - sink->used)) > 0) {
+        BW_CRASH_TORN("snapshot.save.torn-piece", sink->fd, sink->bytes, sink->used + length, -1);
+        took(sink, length);
     }
     bw_put64(sum, XXH3_64bits_digest(&sink->sum));
     BW_CRASH("snapshot.save.before-sum");
@@ -120,20 +168,22 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/" BW_SNAPSHOT_NEXT, directory);
     BW_CRASH("snapshot.save.before-create");
-    unsigned char *scratch = scratch_map();
-    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
+                        .bytes = scratch_map()};
     int error = BW_EIO;
-    if (scratch && sink.fd >= 0) {
+    if (sink.bytes && sink.fd >= 0) {
         XXH3_64bits_reset(&sink.sum);
-        put_all(&sink, head, registry, scratch);
+        set_direct(&sink, true);
+        put_all(&sink, head, registry);
+        put_rest(&sink);
         error = finish(directory, &sink, head->index);
     }
     if (sink.fd >= 0)
         close(sink.fd);
     if (error) /* it may have filled the disk */
         unlink(path);
-    if (scratch)
-        munmap(scratch, SCRATCH_BYTES);
+    if (sink.bytes)
+        munmap(sink.bytes, SCRATCH_BYTES);
     return error;
 }
 
@@ -141,7 +191,7 @@ int bw_snapshot_write(const char *directory, const struct bw_snapshot_head *head
 static void put_trailer(struct sink *sink)
 {
     unsigned char block[BLOCK] = {0};
-    uint64_t length = sink->bytes;
+    uint64_t length = sink->all;
     put(sink, block, (BLOCK - length % BLOCK) % BLOCK);
     memcpy(block, trailer, sizeof trailer);
     bw_put64(block + 8, length);
@@ -150,14 +200,13 @@ static void put_trailer(struct sink *sink)
 
 int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_registry *registry)
 {
-    unsigned char *scratch = scratch_map();
-    struct sink sink = {.fd = fd};
-    if (!scratch)
+    struct sink sink = {.fd = fd, .bytes = scratch_map()};
+    if (!sink.bytes)
         return BW_EIO;
     XXH3_64bits_reset(&sink.sum);
-    put_all(&sink, head, registry, scratch);
+    put_all(&sink, head, registry);
     put_trailer(&sink);
-    munmap(scratch, SCRATCH_BYTES);
+    munmap(sink.bytes, SCRATCH_BYTES);
     return sink.failed ? BW_EIO : 0;
 }
 
@@ -278,8 +327,9 @@ static int adopt(const struct view *view, const char *directory,
     size_t body = body_of(view, &before),
            length = bw_member_list_encode(&head->member_list, members);
     snprintf(path, sizeof path, "%s/" BW_SNAPSHOT_NEXT, directory);
-    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-    sink.failed = sink.fd < 0;
+    struct sink sink = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
+                        .bytes = scratch_map()};
+    sink.failed = sink.fd < 0 || !sink.bytes;
     if (!sink.failed) {
         XXH3_64bits_reset(&sink.sum);
         head_write(head, bytes);
@@ -297,6 +347,8 @@ static int adopt(const struct view *view, const char *directory,
                  strerror(errno));
     if (sink.fd >= 0)
         close(sink.fd);
+    if (sink.bytes)
+        munmap(sink.bytes, SCRATCH_BYTES);
     return error;
 }
 

@@ -121,6 +121,10 @@ struct bw_wal {
     int fd;
     uint64_t number;
     size_t offset, segment_size;
+    /* What is written next (direct.c). It begins with the bytes of the last, incomplete block. */
+    unsigned char *stage;
+    size_t stage_size;
+    bool direct;     /* writes to `fd` bypass the page cache */
     bw_time sync_ns; /* duration of the last sync */
     bool torn; /* a torn tail was found when opening: the bytes after `offset` must be zeroed */
 };
@@ -166,6 +170,14 @@ static inline bool wal_zeros_pay(size_t reached, uint64_t batches)
 {
     return reached <= batches * WAL_ZEROS_BATCH + WAL_HEAD;
 }
+
+/* direct.c, for the writer. Call when `fd` has become the current segment, and `offset` is set. */
+#define WAL_BLOCK 4096u /* no disk has larger blocks */
+void wal_stage_begin(struct bw_wal *wal);
+/* Where the next `length` bytes of the segment belong. */
+unsigned char *wal_stage_at(struct bw_wal *wal, size_t length);
+/* Writes these bytes and advances `offset`. */
+void wal_stage_write(struct bw_wal *wal, size_t length);
 
 /* write.c */
 void wal_write_loop(void *argument);

@@ -377,6 +377,7 @@ static void wal_free(struct bw_wal *wal)
     free(wal->collecting.at);
     free(wal->writing.at);
     free(wal->spare.at);
+    free(wal->stage);
     free(wal->kept);
     free(wal);
 }
@@ -425,6 +426,7 @@ static int begin(struct bw_wal *wal, char *why)
     uv_mutex_init(&wal->mutex);
     uv_cond_init(&wal->ahead_done);
     wal->writer_core = -1;
+    wal_stage_begin(wal);
     pthread_getaffinity_np(pthread_self(), sizeof wal->cores, &wal->cores);
     error = uv_thread_create(&wal->writer, wal_write_loop, wal);
     if (!error)

@@ -32,40 +32,26 @@ void wal_await_signal(int fd)
         ;
 }
 
-static void write_all(struct bw_wal *wal, const unsigned char *bytes, size_t length)
-{
-    while (length) {
-        ssize_t wrote = pwrite(wal->fd, bytes, length, (off_t)wal->offset);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            wal_fail(wal, "cannot write the log");
-        bytes += wrote;
-        length -= (size_t)wrote;
-        wal->offset += (size_t)wrote;
-    }
-}
-
-/* Completes a batch before it is written: masks its records and writes the head. Mask and checksums
- * depend on segment and offset. */
-static void seal(const struct bw_wal *wal, unsigned char *batch, size_t used)
+/* Puts a batch into the stage: masks its records and writes the head. Mask and checksums depend on
+ * segment and offset. */
+static void seal(struct bw_wal *wal, const unsigned char *batch, size_t used)
 {
     size_t length = used - WAL_BATCH_HEAD;
     struct wal_place place = {wal->segments.cluster, wal->segments.node, wal->number, wal->offset};
     uint64_t seed = wal_seed(&place);
-    unsigned char *records = batch + WAL_BATCH_HEAD;
-    wal_mask(seed, records, records, length);
-    bw_put32(batch, (uint32_t)length);
-    bw_put32(batch + 4, wal_length_sum(seed, (uint32_t)length));
-    bw_put64(batch + 8, wal_records_sum(seed, records, length));
+    unsigned char *head = wal_stage_at(wal, used), *records = head + WAL_BATCH_HEAD;
+    wal_mask(seed, records, batch + WAL_BATCH_HEAD, length);
+    bw_put32(head, (uint32_t)length);
+    bw_put32(head + 4, wal_length_sum(seed, (uint32_t)length));
+    bw_put64(head + 8, wal_records_sum(seed, records, length));
+    BW_CRASH_TORN("wal.batch.torn-in-the-middle", wal->fd, head, used, (long long)wal->offset);
+    BW_CRASH_HOLE("wal.batch.torn-at-its-head", wal->fd, head, used, (long long)wal->offset);
 }
 
-static void write_sealed(struct bw_wal *wal, unsigned char *batch, size_t used)
+static void write_sealed(struct bw_wal *wal, const unsigned char *batch, size_t used)
 {
     seal(wal, batch, used);
-    BW_CRASH_TORN("wal.batch.torn-in-the-middle", wal->fd, batch, used, (long long)wal->offset);
-    BW_CRASH_HOLE("wal.batch.torn-at-its-head", wal->fd, batch, used, (long long)wal->offset);
-    write_all(wal, batch, used);
+    wal_stage_write(wal, used);
 }
 
 #define STATE_BATCH (WAL_BATCH_HEAD + WAL_STATE_RECORD)
@@ -93,6 +79,7 @@ static void turn_over(struct bw_wal *wal, const struct wal_buffer *batch, bw_ind
     wal->number++;
     wal->offset = WAL_HEAD;
     wal->segment_size = size;
+    wal_stage_begin(wal);
     if (!batch->has_state)
         return;
     wal_state_record(state + WAL_BATCH_HEAD, &batch->state);

@@ -7,6 +7,7 @@
  * The node dies by SIGKILL. A forked snapshot writer kills the node with itself. */
 #include "os/crash.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -58,6 +59,7 @@ void bw_crash_step(const char *file, const char *step)
 
 static void put(int fd, const char *bytes, size_t length, long long at)
 {
+    fcntl(fd, F_SETFL, 0); /* O_DIRECT would refuse a part of a block */
     ssize_t wrote = at < 0 ? write(fd, bytes, length) : pwrite(fd, bytes, length, at);
     (void)wrote; /* the result does not matter: the write is torn in any case */
 }

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
@@ -575,6 +576,89 @@ static void next_segment_is_only_reserved_after_large_batches(void **state)
     world_close(&w);
 }
 
+static bool supports_direct(const struct world *w)
+{
+    char path[SCRATCH_MAX + WAL_NAME_MAX];
+    snprintf(path, sizeof path, "%s/probe", w->dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
+    if (fd >= 0)
+        close(fd);
+    unlink(path);
+    return fd >= 0;
+}
+
+/* Whether the page cache has any page of the file from `from` to `end`. */
+static bool is_cached(const char *path, size_t from, size_t end)
+{
+    unsigned char pages[64] = {0};
+    int fd = open(path, O_RDONLY);
+    void *bytes = mmap(NULL, end, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(fd >= 0 && bytes != MAP_FAILED && end <= sizeof pages * WAL_BLOCK);
+    assert_int_equal(mincore(bytes, end, pages), 0);
+    munmap(bytes, end);
+    close(fd);
+    bool any = false;
+    for (size_t page = from / WAL_BLOCK; page < end / WAL_BLOCK; page++)
+        any |= pages[page] & 1;
+    return any;
+}
+
+static void batches_are_written_past_the_page_cache(void **state)
+{
+    (void)state;
+    struct world w;
+    char path[SCRATCH_MAX + WAL_NAME_MAX];
+    world_open(&w);
+    if (!supports_direct(&w) || sysconf(_SC_PAGESIZE) != WAL_BLOCK) {
+        close_log(&w);
+        world_close(&w);
+        skip();
+    }
+    snprintf(path, sizeof path, "%s/wal-0000000000000001.log", w.dir);
+    append(&w, 1, 100); /* no batch ends at the end of a block */
+    sync_log(&w);
+    append(&w, 2, (size_t)2 * WAL_BLOCK);
+    sync_log(&w);
+    assert_false(is_cached(path, WAL_HEAD, w.wal->offset));
+    close_log(&w);
+    open_log(&w); /* continues in the middle of a block */
+    assert_int_equal(w.last, 2);
+    append(&w, 3, (size_t)2 * WAL_BLOCK);
+    sync_log(&w);
+    assert_false(is_cached(path, (size_t)4 * WAL_BLOCK, w.wal->offset));
+    close_log(&w);
+    open_log(&w);
+    assert_int_equal(w.last, 3);
+    close_log(&w);
+    world_close(&w);
+}
+
+static void segment_that_does_not_end_with_a_block_keeps_its_size(void **state)
+{
+    (void)state;
+    struct world w;
+    struct stat file;
+    char path[SCRATCH_MAX + WAL_NAME_MAX];
+    bw_index last = 0;
+    world_open(&w);
+    close_log(&w);
+    snprintf(path, sizeof path, "%s/wal-0000000000000001.log", w.dir);
+    unlink(path);
+    w.segment = BW_WAL_SEGMENT_MIN + WAL_SECTOR;
+    open_log(&w);
+    while (w.wal->number < 3) {
+        append(&w, ++last, 100);
+        sync_log(&w);
+    }
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_size, w.segment);
+    close_log(&w);
+    open_log(&w);
+    assert_int_equal(w.last, last);
+    close_log(&w);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +675,8 @@ int main(void)
         cmocka_unit_test(writer_leaves_the_loops_core_while_that_core_is_busy),
         cmocka_unit_test(zeros_pay_for_small_batches_only),
         cmocka_unit_test(next_segment_is_only_reserved_after_large_batches),
+        cmocka_unit_test(batches_are_written_past_the_page_cache),
+        cmocka_unit_test(segment_that_does_not_end_with_a_block_keeps_its_size),
         cmocka_unit_test(a_flipped_bit_is_never_mistaken_for_a_torn_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
