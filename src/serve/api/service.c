@@ -294,6 +294,8 @@ static void on_failed(void *context, uint64_t request, int error)
         return;
     if (wait.failed)
         wait.failed(wait.call, wait.number, error);
+    else if (error == BW_ELOST && !wait.reads) /* as in etcd: it may have been executed */
+        bw_service_fail(wait.call, BW_ETIMEDOUT);
     else
         bw_service_fail(wait.call, error);
 }

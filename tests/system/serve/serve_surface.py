@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -31,6 +32,18 @@ def on_both(count=1, options=(), etcd_options=()):
         suite.test(run)
         return function
     return wrap
+
+
+@on_both(count=3, etcd_options=["--heartbeat-interval", "20", "--election-timeout", "200"])
+def write_whose_leader_stops_is_reported_as_timed_out(_place, target):
+    leader = target.leader()
+    follower = target.ports[(leader + 1) % 3]
+    target.servers[leader].group(signal.SIGSTOP)
+    try:
+        status, answer = target.post("/v3/kv/put", {"key": b64("k"), "value": b64("v")}, follower)
+    finally:
+        target.servers[leader].group(signal.SIGCONT)
+    assert status == 200 or answer["message"].startswith("etcdserver: request timed out"), answer
 
 
 # ---- streams that require a leader ----

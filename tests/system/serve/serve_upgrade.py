@@ -4,7 +4,8 @@ sources, compiled with other numbers.
 
     serve_upgrade.py BELLWETHER OLDER NEWER [NAME...]
 
-OLDER supports version 1 of the peer protocol, BELLWETHER all up to its newest, NEWER only 9."""
+OLDER supports version 1 of the peer protocol, BELLWETHER all up to its newest, NEWER only 9. OLDER can also be the
+program of an earlier release."""
 import base64
 import concurrent.futures
 import glob
@@ -47,6 +48,13 @@ def level(cluster, expected):
         return all(figure(cluster, name, "bellwether_protocol_level") == expected for name in cluster.nodes)
     reached.__doc__ = f"all to rely on version {expected}"
     wait_for(reached, TIMEOUT_S, 0.05)
+
+
+def level_of_older():
+    """The version that a cluster of the older program relies on."""
+    with Place("upgrade") as place:
+        cluster = Cluster(place, OLDER, 1)
+        return wait_for(lambda: figure(cluster, "a", "bellwether_protocol_level"), TIMEOUT_S, 0.05)
 
 
 class Holder(threading.Thread):
@@ -162,12 +170,12 @@ def nodes_are_upgraded_one_after_the_other_and_no_lease_is_lost():
         cluster = Cluster(place, OLDER, 3)
         holder = Holder([cluster.client[name] for name in "abc"])
         for name in "abc":
-            level(cluster, 1)
+            level(cluster, OLDEST)
             restart(cluster, name, OURS).start()
         level(cluster, newest_version())
         holder.end()
         # The older program does not know what all rely on now: it reports that and changes nothing.
-        refused(cluster, "b", OLDER, f"rely on version {newest_version()}", "speaks 1")
+        refused(cluster, "b", OLDER, f"rely on version {newest_version()}", f"speaks {OLDEST}")
         assert holder.any("/v3/kv/range", {"key": b64("held")}).get("kvs")
 
 
@@ -179,7 +187,7 @@ def nodes_go_back_to_the_older_version_under_load_and_lose_nothing():
         holder, writers = Holder(ports), [Writer(i, ports[i:] + ports[:i]) for i in range(3)]
         # As long as one member has never declared the newer version, the others can go back.
         for name, program in (("a", OURS), ("b", OURS), ("a", OLDER), ("b", OLDER), ("b", OURS), ("a", OURS)):
-            level(cluster, 1)
+            level(cluster, OLDEST)
             for writer in writers:
                 writer.more()
             restart(cluster, name, program).start()
@@ -195,12 +203,15 @@ def nodes_go_back_to_the_older_version_under_load_and_lose_nothing():
             wait_for(complete, TIMEOUT_S, 0.1)
 
 
+OLDEST = level_of_older()
+
+
 def upgraded_but_c(place):
     """A cluster of three whose last node still runs the older program."""
     cluster = Cluster(place, OLDER, 3)
     for name in "ab":
         restart(cluster, name, OURS).start()
-        level(cluster, 1)
+        level(cluster, OLDEST)
     return cluster
 
 
