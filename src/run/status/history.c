@@ -56,6 +56,8 @@ static bool resumes(struct bw_history *history, const struct bw_store_record *re
     if (!last || record->token == BW_TOKEN_NONE || !is_same(last, record))
         return false;
     last->to = BW_TIME_NEVER;
+    last->request = record->request;
+    last->is_given_up = false;
     last->why[0] = '\0';
     return true;
 }
@@ -81,7 +83,10 @@ unsigned bw_history_record(struct bw_history *history, const struct bw_store_rec
 {
     unsigned changes = 0;
     struct bw_leadership *lasts = current(history);
-    bool led = record->held && record->holder[0];
+    const struct bw_leadership *last = history->count ? &history->at[history->count - 1] : NULL;
+    bool over = last && last->is_given_up && is_same(last, record) &&
+                last->request == record->request; /* not acquired again */
+    bool led = record->held && record->holder[0] && !over;
     if (lasts && (!led || !is_same(lasts, record))) {
         explain(lasts, record);
         lasts->to = now;
@@ -107,4 +112,15 @@ void bw_history_step_down(struct bw_history *history, const char *self, const ch
     struct bw_leadership *lasts = current(history);
     if (lasts && strcmp(lasts->holder, self) == 0)
         snprintf(lasts->why, sizeof lasts->why, "%s", reason);
+}
+
+unsigned bw_history_give_up(struct bw_history *history, const char *self, bw_time now)
+{
+    struct bw_leadership *lasts = current(history);
+    if (!lasts || strcmp(lasts->holder, self) != 0)
+        return 0;
+    lasts->to = now;
+    lasts->is_given_up = true;
+    history->ttl_ns = history->left_ns = 0;
+    return BW_HISTORY_ENDED;
 }

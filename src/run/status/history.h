@@ -28,6 +28,7 @@ struct bw_leadership {
     bw_time from, to;                 /* `to` is NEVER until it ends */
     bool is_first;                    /* it had begun before this candidate first read a record */
     char why[BW_HISTORY_WHY_MAX + 1]; /* reason of its end; "": unknown, or not ended */
+    bool is_given_up; /* ours, and we have ended it, whatever the record still shows */
 };
 
 /* Invariants: at most the last leadership lasts; `from` and `to` never decrease. */
@@ -52,5 +53,8 @@ unsigned bw_history_record(struct bw_history *history, const struct bw_store_rec
                            bw_time now);
 /* Records why our own current leadership ends. */
 void bw_history_step_down(struct bw_history *history, const char *self, const char *reason);
+/* Ends our own current leadership, if the store has not confirmed that: it may be unreachable.
+ * Returns a set of enum bw_history_change. */
+unsigned bw_history_give_up(struct bw_history *history, const char *self, bw_time now);
 
 #endif

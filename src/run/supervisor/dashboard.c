@@ -63,6 +63,14 @@ void bw_supervisor_dashboard_step_down(struct supervisor *s, const char *reason)
         bw_history_step_down(&s->dashboard->history, s->config->id, reason);
 }
 
+void bw_supervisor_dashboard_released(struct supervisor *s)
+{
+    struct dashboard *d = s->dashboard;
+    if (d)
+        bw_supervisor_history_changed(
+            s, &d->history, bw_history_give_up(&d->history, s->config->id, bw_clock_boot()));
+}
+
 /* ---- the candidates ---- */
 
 static const struct bw_detail_candidate *known(const struct bw_detail_candidate *rows,

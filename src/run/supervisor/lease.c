@@ -170,6 +170,7 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
         if (s->guardian == GUARDIAN_READY)
             s->guardian = GUARDIAN_STARTING; /* the next work gets another containment */
     }
+    bw_supervisor_dashboard_released(s);
     bw_log_event(&s->log, BW_LOG_INFO, "released", fields, "released token %llu: %s",
                  (unsigned long long)action->token, reason);
     bool lost = action->reason != BW_LEASE_FINISHED && action->reason != BW_LEASE_KEPT;

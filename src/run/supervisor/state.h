@@ -201,6 +201,7 @@ void bw_supervisor_history_close(struct supervisor *s);
 void bw_supervisor_dashboard_open(struct supervisor *s);
 void bw_supervisor_dashboard_reply(struct supervisor *s, const struct bw_store_reply *reply);
 void bw_supervisor_dashboard_step_down(struct supervisor *s, const char *reason);
+void bw_supervisor_dashboard_released(struct supervisor *s);
 const struct bw_status_detail *bw_supervisor_detail(void *dashboard);
 /* Call it before the store closes. */
 void bw_supervisor_dashboard_close(struct supervisor *s);

@@ -78,6 +78,31 @@ static void own_reason_is_kept(void **state)
     assert_string_equal(history.at[0].why, "unhealthy");
 }
 
+static void own_leadership_ends_although_the_store_still_shows_it(void **state)
+{
+    struct bw_history history = {.count = 0};
+    struct bw_store_record again = held("me", 2);
+    (void)state;
+    take(&history, held("other", 1), 1);
+    assert_int_equal(bw_history_give_up(&history, "me", 2), 0); /* nothing to end */
+    take(&history, held("me", 2), 3);
+    bw_history_step_down(&history, "me", "unreachable");
+    assert_int_equal(bw_history_give_up(&history, "me", 4), BW_HISTORY_ENDED);
+    assert_int_equal(bw_history_give_up(&history, "me", 5), 0);
+    take(&history, held("me", 2), 6); /* the store is back, and has not expired the lease yet */
+    assert_int_equal(history.count, 2);
+    assert_int_equal(history.at[1].to, 4);
+    assert_string_equal(history.at[1].why, "unreachable");
+    again.request = 9; /* peers: acquired again with the same token */
+    take(&history, again, 7);
+    assert_int_equal(history.count, 2);
+    assert_true(history.at[1].to == BW_TIME_NEVER);
+    assert_int_equal(bw_history_give_up(&history, "me", 8), BW_HISTORY_ENDED);
+    take(&history, held("other", 3), 9);
+    assert_int_equal(history.count, 3);
+    assert_int_equal(history.at[1].to, 8);
+}
+
 static void empty_holder_of_peers_is_no_leader(void **state)
 {
     struct bw_history history = {.count = 0};
@@ -154,6 +179,7 @@ int main(void)
         cmocka_unit_test(leadership_that_lasts_is_one_row),
         cmocka_unit_test(end_has_the_reason_that_the_record_shows),
         cmocka_unit_test(own_reason_is_kept),
+        cmocka_unit_test(own_leadership_ends_although_the_store_still_shows_it),
         cmocka_unit_test(empty_holder_of_peers_is_no_leader),
         cmocka_unit_test(leadership_without_token_is_told_apart_by_its_request),
         cmocka_unit_test(leadership_with_the_same_token_goes_on),
