@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LAST_LINES_NS BW_SEC /* a disk that does not answer may delay the exit by this long */
 
@@ -17,7 +18,7 @@ void bw_supervisor_history_open(struct supervisor *s)
     const char *given = s->config->history_dir;
     if (!given)
         given = bw_history_default_dir(directory);
-    if (given[0])
+    if (given[0] && strcmp(given, "none") != 0)
         s->history_log = bw_history_log_new(given);
 }
 

@@ -54,7 +54,7 @@ struct bw_run_config {
     /* A shard of peers: the launcher obeys `bellwether drain`, and ends this supervisor. */
     bool ignores_drain;
     const char *drain_dir; /* directory of `bellwether drain`; NULL: BW_DRAIN_DIR */
-    /* directory of the local history; NULL: the default, "": none */
+    /* directory of the local history; NULL: the default, "none": no history */
     const char *history_dir;
     const char *http; /* address of the status endpoint (run/status/address.h); NULL: none */
     char **argv;      /* the command, NULL-terminated; NULL: none, a sidecar (needs http) */

@@ -151,6 +151,9 @@ def history_needs_no_write_permission(room):
 @test
 def history_says_what_is_missing(room):
     assert "no history in" in history(room, code=66)
+    silent = room.candidate("silent", options=["--history-dir", "none"], command=["true"])
+    assert silent.wait() == 0 and not os.path.exists("none")
+    assert "no history in" in history(room, code=66)
     a = room.candidate("a", env={"BELLWETHER_HISTORY_DIR": os.path.join(room.dir, "log", "x")})
     open(os.path.join(room.dir, "log"), "ab").close()  # a file: the history cannot be written
     room.started(1)
