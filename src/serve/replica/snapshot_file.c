@@ -262,14 +262,24 @@ static size_t body_of(const struct view *view, struct bw_member_list *member_lis
     return BW_SNAPSHOT_HEAD + 4 + length;
 }
 
+/* etcd's snapshot is a file of bbolt: its first page has 16 bytes and then the number 0xED0CDAED. */
+static bool is_of_etcd(const unsigned char *bytes)
+{
+    static const unsigned char bbolt[] = {0xed, 0xda, 0x0c, 0xed};
+    return memcmp(bytes, magic, 7) != 0 && memcmp(bytes + 16, bbolt, sizeof bbolt) == 0;
+}
+
 static int head_check(const struct view *view, const char *path, uint64_t cluster,
                       struct bw_snapshot_head *head, char *why)
 {
     const unsigned char *bytes = view->bytes;
     const char *what = NULL;
     int error = BW_EDAMAGED;
-    if (memcmp(bytes, magic, 7) != 0 ||
-        bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
+    if (is_of_etcd(bytes))
+        what = "is a snapshot of etcd; restore it with etcdctl, and copy the keys with etcdctl "
+               "make-mirror";
+    else if (memcmp(bytes, magic, 7) != 0 ||
+             bw_get64(bytes + view->size - 8) != XXH3_64bits(bytes, view->size - 8))
         what = "is damaged, or not a snapshot";
     else if (bytes[7] == 0 || bytes[7] > magic[7])
         error = BW_EVERSION, what = "was written by a newer version of bellwether";

@@ -14,7 +14,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Cluster, newest_version  # noqa: E402
+from serve_lib import Cluster, Etcd, newest_version  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Server, Suite, free_ports  # noqa: E402
 
 suite = Suite()
@@ -190,6 +190,16 @@ def a_damaged_backup_is_refused(cluster):
     with open(file, "wb") as out:
         out.write(good[:100])
     assert restore(cluster_of_three(cluster), file, "a", "never")[0] == 65
+
+
+@on(1)
+def snapshot_of_etcd_is_refused_with_what_to_do(cluster):
+    file = os.path.join(cluster.place.dir, "etcd.snap")
+    Etcd(cluster.place).ctl("snapshot", "save", file)
+    code, _, said = suite.command("cluster", "restore", file, "--node", "a", "--cluster", "a=127.0.0.1:1", "--data",
+                                  os.path.join(cluster.place.dir, "never"))
+    assert code == 65 and "etcd.snap is a snapshot of etcd" in said and "make-mirror" in said, said
+    assert not os.path.exists(os.path.join(cluster.place.dir, "never"))
 
 
 def cluster_of_three(cluster):
