@@ -262,7 +262,7 @@ static size_t body_of(const struct view *view, struct bw_member_list *member_lis
     return BW_SNAPSHOT_HEAD + 4 + length;
 }
 
-/* etcd's snapshot is a file of bbolt: its first page has 16 bytes and then the number 0xED0CDAED. */
+/* etcd's snapshot is a file of bbolt: its first page has 16 bytes, then the number 0xED0CDAED. */
 static bool is_of_etcd(const unsigned char *bytes)
 {
     static const unsigned char bbolt[] = {0xed, 0xda, 0x0c, 0xed};
