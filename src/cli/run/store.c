@@ -89,17 +89,26 @@ static int read_file(const struct bw_cli_command *command, struct bw_job_options
     return BW_GO_ON;
 }
 
+/* A directory that this call creates has exactly this mode, whatever the umask: the units of other
+ * users have their state and the drain directory below root's. */
+static int make_one(const char *dir, mode_t mode)
+{
+    if (mkdir(dir, mode) != 0)
+        return errno == EEXIST ? 0 : -1;
+    return chmod(dir, mode);
+}
+
 /* Creates the directory and its missing parents. */
 static int make_path(char *dir, mode_t mode)
 {
     for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        int made = mkdir(dir, mode);
+        int made = make_one(dir, mode);
         *slash = '/';
-        if (made != 0 && errno != EEXIST)
+        if (made != 0)
             return -1;
     }
-    return mkdir(dir, mode) != 0 && errno != EEXIST ? -1 : 0;
+    return make_one(dir, mode);
 }
 
 /* Chooses the default store: one for the host if run by root, else one for the user. The place is

@@ -34,7 +34,10 @@ done
 """
 # A TTL longer than the test: if the old leader does not hand over, no other candidate leads in time.
 CONFIG = "store = sqlite:/var/lib/bellwether/run/elections.db\n[run]\nttl = 1h\ncommand = exec /srv/work\n"
-SECOND = '[Service]\nExecStart=\nExecStart=/usr/bin/bellwether run --election nightly --config /etc/bellwether/run/nightly.conf\n'
+# Another directory for drain, as on another host.
+SECOND = ('[Service]\nExecStart=\nExecStart=/usr/bin/bellwether run --election nightly --config /etc/bellwether/run/nightly.conf '
+          '--drain-dir /var/lib/bellwether/run/other\n')
+PEER = "[peer]\nid = 1\nlisten = 127.0.0.1:7400\njoin = 127.0.0.1:7400\nexpect = 1\ncommand = exec sleep infinity\n"
 UNITS = ("bellwether-run@nightly", "bellwether-run@second")
 
 
@@ -152,6 +155,14 @@ class Machine:
         lines = self.run("cat /var/lib/bellwether/run/beats 2>/dev/null")[1].split("\n")
         return [(int(a), float(b)) for a, b in re.findall(r"^(\d+) (\d+\.\d+)$", "\n".join(lines), re.M)], "DOUBLE" in "\n".join(lines)
 
+    def events(self, unit):
+        """The log events of a unit since the boot."""
+        return re.findall(r'"event":"([a-z-]+)"', self.must(f"journalctl -b -o cat -u {unit}"))
+
+    def reboot(self):
+        self.close()
+        self.__init__(self.root)
+
     def close(self):
         if self.nspawn.poll() is None:
             self.nspawn.terminate()  # nspawn asks the init of the machine to power off
@@ -168,7 +179,8 @@ def installs_and_elects(machine):
     started = time.monotonic()
     machine.must("apt-get install -y -q --no-install-recommends /srv/one/bellwether_*.deb /srv/one/bellwether-store-etcd_*.deb "
                  "/srv/one/libbellwether0_*.deb /srv/one/libbellwether-dev_*.deb /srv/one/bellwether-doc_*.deb")
-    out = machine.must("bellwether run --store sqlite:/srv/first.db --election first -- sh -c 'echo token $BELLWETHER_TOKEN'")
+    # the default store, with a strict umask: the units must still reach their directories below /var/lib/bellwether
+    out = machine.must("umask 077; bellwether run --election first -- sh -c 'echo token $BELLWETHER_TOKEN'")
     assert "token 1" in out, out
     tap.comment(f"from the packages to the first election: {time.monotonic() - started:.1f} s")
     assert re.search(r"^  etcd +etcd://", machine.must("bellwether --version"), re.M), "the etcd module is not loaded"
@@ -191,6 +203,29 @@ def units_lead(machine):
     assert 61184 <= user <= 65519, f"{user} is not a dynamic user of systemd"
     said = machine.must("journalctl -o json -u bellwether-run@nightly | head -40")
     assert '"PRIORITY":"6"' in said and '"MESSAGE":"<' not in said, said[-2000:]
+
+
+def drain_reaches_units_and_outlasts_a_reboot(machine):
+    """The units run as dynamic users in a sandbox. Root drains the host with a strict umask."""
+    machine.must("systemctl enable --now bellwether-peer@alone")
+    wait_for(lambda: "started" in machine.events("bellwether-peer@alone"), HANG_S, 0.2)
+    before = machine.beats()[0][-1][0]
+    said = machine.must("umask 077; bellwether drain --reason kernel")
+    assert said.startswith("drained since") and "process" not in said, said
+    for unit in ("bellwether-run@nightly", "bellwether-peer@alone"):
+        events = [event for event in machine.events(unit) if event in ("drained", "confirmed-dead", "released")]
+        assert events == ["drained", "confirmed-dead", "released"], (unit, events)
+    wait_for(lambda: machine.beats()[0][-1][0] > before, HANG_S, 0.2)  # the other candidate leads
+    machine.reboot()  # starts the two enabled units; the other candidate is not enabled
+    for unit in ("bellwether-run@nightly", "bellwether-peer@alone"):
+        wait_for(lambda unit=unit: "drained" in machine.events(unit), HANG_S, 0.2)
+    last = machine.beats()[0][-1]
+    time.sleep(2)  # a candidate that contends is elected within milliseconds
+    assert machine.must("bellwether drain --status").count("\n") == 1, "a candidate contends on a drained host"
+    assert machine.beats()[0][-1] == last, "the work runs on a drained host"
+    machine.must("bellwether undrain && systemctl start bellwether-run@second")
+    wait_for(lambda: machine.beats()[0][-1][0] > last[0], HANG_S, 0.2)
+    wait_for(lambda: "started" in machine.events("bellwether-peer@alone"), HANG_S, 0.2)
 
 
 def upgrade_hands_over(machine):
@@ -240,7 +275,8 @@ def on_machine(packages, work, root):
     os.chmod(os.path.join(root, "srv", "work"), 0o755)
     machine = Machine(root)
     try:
-        for step in (installs_and_elects, configure, units_lead, upgrade_hands_over, remove_stops_and_purge_leaves_nothing):
+        for step in (installs_and_elects, configure, units_lead, drain_reaches_units_and_outlasts_a_reboot, upgrade_hands_over,
+                     remove_stops_and_purge_leaves_nothing):
             try:
                 step(machine)
                 tap.result(True, step.__name__)
@@ -254,6 +290,7 @@ def on_machine(packages, work, root):
 def configure(machine):
     machine.must("mkdir -p /etc/systemd/system/bellwether-run@second.service.d")
     for path, text in (("/etc/bellwether/run/nightly.conf", CONFIG),
+                       ("/etc/bellwether/peer/alone.conf", PEER),
                        ("/etc/systemd/system/bellwether-run@second.service.d/nightly.conf", SECOND)):
         with open(machine.root + path, "w", encoding="utf-8") as file:
             file.write(text)
