@@ -163,7 +163,7 @@ swim: deps-test build
 calm: deps-test build
 	@tests/system/peer/peer_lossy.py $(BUILD)/bellwether $(BUILD)/tests/run-witness $(BUILD)/tests/relay --seconds 600
 
-playground: deps-test
+playground: deps-deb
 	@web/build.py $(BUILD)
 
 format: deps-test
