@@ -485,6 +485,23 @@ static bw_node successor_of(const struct bw_group *v)
     return successor;
 }
 
+/* The member of the group with the next higher id; after the highest comes the lowest. A member
+ * that is unable to lead resigns again, so each gets its turn. If the highest always succeeded, two
+ * such members could hand over to each other without end. */
+static bw_node next_in_turn(const struct bw_group *v)
+{
+    bw_node next = BW_NODE_NONE;
+    for (uint32_t i = 0; i < v->up_count; i++) {
+        const struct bw_member_row *row = bw_members_find(&v->members, v->up[i].id);
+        if (!BW_ALWAYS(row) || row->suspect)
+            continue;
+        /* distances wrap around */
+        if (next == BW_NODE_NONE || row->id - v->self < next - v->self)
+            next = row->id;
+    }
+    return next;
+}
+
 static void give_up(struct bw_group *v, bw_node successor, enum bw_loss reason, bw_time now,
                     struct bw_actions *actions)
 {
@@ -510,13 +527,21 @@ static void on_campaign(struct bw_group *v, bw_node node, bw_time now, struct bw
     }
 }
 
+/* While a coordinator invites, it does not know the members of its group yet, so it has no
+ * successor for them. Then it ignores a resignation; the caller asks again (leader_slot.h). */
+static bool is_complete(const struct bw_group *v)
+{
+    return v->phase != BW_GROUP_INVITING || BW_BUG(invitation_resigns_to_the_highest);
+}
+
 static void on_command(struct bw_group *v, const struct bw_event *event, struct bw_actions *actions)
 {
     const struct bw_command *command = &event->command;
     if (command->kind == BW_COMMAND_CAMPAIGN)
         on_campaign(v, command->node, event->now, actions);
-    else if (command->kind == BW_COMMAND_RESIGN && bw_group_coordinates(v))
-        give_up(v, successor_of(v), BW_LOSS_RESIGNED, event->now, actions);
+    else if (command->kind == BW_COMMAND_RESIGN && bw_group_coordinates(v) && is_complete(v))
+        give_up(v, BW_BUG(invitation_resigns_to_the_highest) ? successor_of(v) : next_in_turn(v),
+                BW_LOSS_RESIGNED, event->now, actions);
     else if (command->kind == BW_COMMAND_TRANSFER && bw_group_coordinates(v) &&
              bw_group_find_peer(v, command->node))
         give_up(v, command->node, BW_LOSS_TRANSFERRED, event->now, actions);

@@ -131,8 +131,10 @@ static void on_resign(struct bw_raft *raft, const struct bw_event *event)
         ignore(raft, event);
         return;
     }
-    bw_raft_hand_over(raft, BW_LOSS_RESIGNED,
-                      event->next_leader ? event->next_leader : bw_raft_next_in_turn(raft));
+    bw_node next = event->next_leader;
+    if (next == BW_NODE_NONE && !BW_BUG(raft_resigns_to_the_newest))
+        next = bw_raft_next_in_turn(raft);
+    bw_raft_hand_over(raft, BW_LOSS_RESIGNED, next);
     raft->election_at += raft->timeout_max; /* let the others campaign first */
 }
 

@@ -238,7 +238,39 @@ static void a_transfer_and_a_resignation_keep_the_group_together(void **state)
     pump_command(p, 2, BW_COMMAND_RESIGN, BW_NODE_NONE);
     assert_int_equal(p->nodes[2].last_loss, BW_LOSS_RESIGNED);
     pump_run(p, 3 * BW_SEC);
-    assert_int_equal(pump_agreed(p), 5);
+    assert_int_equal(pump_agreed(p), 3);
+    pump_free(p);
+}
+
+static void repeated_resignations_reach_every_member(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 5, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    bw_node leader = pump_agreed(p);
+    assert_int_equal(leader, 5);
+    for (int turn = 0; turn < 5; turn++) {
+        pump_command(p, leader, BW_COMMAND_RESIGN, BW_NODE_NONE);
+        pump_run(p, p->now + BW_SEC);
+        assert_int_equal(pump_agreed(p), leader % 5 + 1);
+        leader = leader % 5 + 1;
+    }
+    pump_free(p);
+}
+
+static void resigning_member_skips_suspects(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(OPS, 3, NULL);
+    pump_boot_all(p, false, BW_NODE_NONE);
+    pump_run(p, BW_SEC);
+    pump_kill(p, 1);
+    pump_step(p, 3, (struct bw_event){.kind = BW_EVENT_SUSPECT, .node = 1});
+    pump_command(p, 3, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    pump_run(p, 2 * BW_SEC);
+    assert_int_equal(pump_status(p, 2).leader, 2);
+    assert_int_equal(pump_status(p, 3).leader, 2);
     pump_free(p);
 }
 
@@ -347,11 +379,11 @@ static void successor_inherits_when_it_learns_of_the_dead_work_first(void **stat
     pump_event_all(p, BW_EVENT_CONFIRMED_DEAD, 5);
     pump_command(p, 5, BW_COMMAND_RESIGN, BW_NODE_NONE);
     pump_run(p, p->now + PUMP_LATENCY);
-    assert_true(pump_status(p, 4).leading);
+    assert_true(pump_status(p, 1).leading);
     pump_boot(p, 5, false, BW_NODE_NONE); /* it restarts before the others are in the new group */
     pump_run(p, p->now + BW_SEC);
-    assert_int_equal(pump_agreed(p), 4);
-    assert_int_equal(p->nodes[4].losses, 0);
+    assert_int_equal(pump_agreed(p), 1);
+    assert_int_equal(p->nodes[1].losses, 0);
     pump_free(p);
 }
 
@@ -397,6 +429,8 @@ int main(void)
         cmocka_unit_test(member_recovers_when_its_coordinator_does_not_know_it),
         cmocka_unit_test(stopping_leader_hands_over_its_group),
         cmocka_unit_test(a_transfer_and_a_resignation_keep_the_group_together),
+        cmocka_unit_test(repeated_resignations_reach_every_member),
+        cmocka_unit_test(resigning_member_skips_suspects),
         cmocka_unit_test(no_node_claims_too_early_on_a_slow_network),
         cmocka_unit_test(recovered_node_does_not_wait_for_its_dead_leader),
         cmocka_unit_test(forming_group_does_not_depose_a_leader),
