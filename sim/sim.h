@@ -50,7 +50,9 @@ enum bw_sim_fault_kind {
     BW_FAULT_KILL, /* like CRASH, but node's work runs on until its right to act ends */
     /* Raft: an operator removes node from the group; its process learns nothing of this */
     BW_FAULT_REMOVE,
-    BW_FAULT_SECOND /* a second process starts under node's id; see duplicate_id.c */
+    BW_FAULT_SECOND, /* a second process starts under node's id; see duplicate_id.c */
+    BW_FAULT_UNABLE, /* node's host is drained or unhealthy: it resigns when elected (unable.c) */
+    BW_FAULT_ABLE    /* end of UNABLE for node */
 };
 
 enum bw_sim_dist { BW_DIST_UNIFORM, BW_DIST_EXPONENTIAL };

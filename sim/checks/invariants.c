@@ -22,6 +22,9 @@
 #define BACK BW_SEC
 /* Moves allowed above the share: a node other than the planned successor may have won. */
 #define MOVES_SLACK 1u
+/* Leadership has settled this long after the last fault. Later each node may still lead once: an
+ * adaptive detector may need longer to notice that a node died. */
+#define SETTLED_NS (10 * BW_SEC)
 
 struct window { /* when a node may act, on the world's clock */
     bw_time from, until;
@@ -50,6 +53,7 @@ struct node_row {
     bool member;     /* configured or joined, and has not left */
     bool departing;  /* leaves or is being removed; its process may still run */
     bool ordinary;   /* never leads */
+    bool unable;     /* its host is drained or unhealthy */
     bw_time started; /* its last start */
     bw_time joined;  /* when it joined; 0: before the run, or it has restarted since */
     bw_time moved;   /* when it last moved an election away; 0: not in this incarnation */
@@ -70,6 +74,8 @@ struct bw_checker {
     struct bw_promises *promises; /* quorum guard, or NULL */
     /* the last fault was a transfer to this node; NONE: it was another fault */
     bw_node transfer_to;
+    bw_time last_fault;
+    uint32_t successions; /* leaderships that began long after the last fault */
     bool peer_rules, log;
     bw_token *highest;         /* [election]: highest token so far of a leader that may act */
     bw_time *highest_from;     /* [election]: start of its window; NEVER: it ended before that */
@@ -203,11 +209,34 @@ static void open_window(struct bw_checker *c, bw_time at, bw_node node, uint32_t
         check_exclusion(c, at, node, election);
 }
 
+/* A member that is able to lead exists. */
+static bool any_able(const struct bw_checker *c)
+{
+    for (bw_node node = 1; node < c->slots; node++)
+        if (c->nodes[node].live && !c->nodes[node].ordinary && !c->nodes[node].unable)
+            return true;
+    return false;
+}
+
+/* Node `node` begins to lead. */
+static void check_succession(struct bw_checker *c, bw_time at, bw_node node)
+{
+    if (!(c->checks & BW_CHECK_ABLE) || at - c->last_fault < SETTLED_NS || !any_able(c))
+        return;
+    if (++c->successions > c->slots)
+        violate(c, at,
+                "leadership passes on without end: node %u is the %u. leader without a fault", node,
+                c->successions);
+}
+
 static void announced(void *context, bw_time at, bw_node node, uint32_t election,
                       const struct bw_announcement *a, bw_time act_from, bw_time act_until)
 {
     struct bw_checker *c = context;
+    bool begins = a->leader == node && c->views[election * c->slots + node] != node;
     c->views[election * c->slots + node] = a->leader;
+    if (begins)
+        check_succession(c, at, node);
     if (a->leader != node) {
         close_window(c, at, node, election);
         return;
@@ -393,6 +422,7 @@ static void begin_process(struct bw_checker *c, bw_time at, const struct bw_sim_
                                        .member = stays,
                                        .departing = !stays,
                                        .ordinary = c->nodes[node].ordinary,
+                                       .unable = c->nodes[node].unable,
                                        .started = at,
                                        .joined = joins ? at : 0};
     if (joins && c->log) /* other members return to their host, which ends the work that it finds */
@@ -410,6 +440,8 @@ static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault,
         return; /* a store */
     check_idle_moves(c, at);
     c->transfer_to = fault->kind == BW_FAULT_TRANSFER ? fault->peer : BW_NODE_NONE;
+    c->last_fault = at;
+    c->successions = 0;
     switch (fault->kind) {
     case BW_FAULT_CRASH:
         end_process(c, at, node);
@@ -431,6 +463,10 @@ static void faulted(void *context, bw_time at, const struct bw_sim_fault *fault,
             c->nodes[node].departing = true;
             c->nodes[node].member = false;
         }
+        break;
+    case BW_FAULT_UNABLE:
+    case BW_FAULT_ABLE:
+        c->nodes[node].unable = fault->kind == BW_FAULT_UNABLE;
         break;
     case BW_FAULT_RESTART:
     case BW_FAULT_JOIN:
@@ -543,7 +579,8 @@ const struct bw_sim_observer *bw_checker_observer(const struct bw_checker *check
 static void check_transfer(struct bw_checker *c, bw_time at)
 {
     bw_node to = c->transfer_to, leader = leader_of(c, 0);
-    if ((c->checks & BW_CHECK_TRANSFER) && to && may_lead(c, to) && leader && leader != to)
+    bool possible = to && may_lead(c, to) && !c->nodes[to].unable;
+    if ((c->checks & BW_CHECK_TRANSFER) && possible && leader && leader != to)
         violate(c, at, "at the end node %u leads, although leadership was transferred to node %u",
                 leader, to);
 }
@@ -566,6 +603,8 @@ static void check_agreement(struct bw_checker *c, bw_time at, uint32_t election)
                     views[node], leader);
         leader = views[node];
     }
+    if ((c->checks & BW_CHECK_ABLE) && leader && c->nodes[leader].unable)
+        violate(c, at, "at the end node %u leads, although it is unable to lead", leader);
     struct window window = c->windows[election * c->slots + leader];
     if ((c->checks & BW_CHECK_LIVENESS) && leader && !(window.from <= at && at < window.until))
         violate(c, at, "at the end leader %u may not act", leader);
@@ -590,7 +629,7 @@ void bw_checker_finish(struct bw_checker *c, bw_time at)
         if (c->checks & BW_CHECK_EXCLUSION)
             for (bw_node node = 1; node < c->slots; node++)
                 check_exclusion(c, at, node, e);
-        if (c->checks & BW_CHECK_AGREEMENT)
+        if ((c->checks & BW_CHECK_AGREEMENT) && any_able(c)) /* otherwise each resigns in turn */
             check_agreement(c, at, e);
     }
     check_transfer(c, at);

@@ -27,7 +27,10 @@ enum bw_check {
     /* quorum guard: a majority of the voters has promised for the whole of a leader's window */
     BW_CHECK_PROMISES = 2048,
     /* if the last fault is a transfer to a live member, that member leads at the end */
-    BW_CHECK_TRANSFER = 4096
+    BW_CHECK_TRANSFER = 4096,
+    /* at the end a member that is able to lead leads, if there is one; without faults, leadership
+     * does not pass on without end */
+    BW_CHECK_ABLE = 8192
 };
 
 struct bw_checker;

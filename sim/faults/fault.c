@@ -184,7 +184,7 @@ static void command(struct bw_sim *sim, bw_node id, enum bw_command_kind kind, b
     }
 }
 
-static void resign(struct bw_sim *sim, bw_node id)
+void bw_sim_fault_resign(struct bw_sim *sim, bw_node id)
 {
     sim->nodes[id].ending = BW_SIM_RESIGNS;
     command(sim, id, BW_COMMAND_RESIGN, BW_NODE_NONE);
@@ -293,7 +293,7 @@ static void leave(struct bw_sim *sim, bw_node id)
     sim->nodes[id].leaving = true;
     if (sim->raft && sim->config->peer_rules) { /* it hands over, and votes until it is removed */
         if (leads_any(sim, id))
-            resign(sim, id);
+            bw_sim_fault_resign(sim, id);
         bw_sim_members_depart(sim, id);
         return;
     }
@@ -391,6 +391,10 @@ static bool makes_sense(const struct bw_sim *sim, const struct bw_sim_fault *fau
             return id && node->member;
         return id && node->up && !node->leaving && !bw_sim_is_store(sim, id) &&
                !bw_sim_is_second(sim, id) && bw_sim_members_may(sim, fault, id);
+    case BW_FAULT_UNABLE:
+    case BW_FAULT_ABLE:
+        return id && sim->elections == 1 && !sim->stores && !sim->registry &&
+               !bw_sim_is_second(sim, id) && node->unable != (fault->kind == BW_FAULT_UNABLE);
     case BW_FAULT_DRIFT:
     case BW_FAULT_JUMP:
     case BW_FAULT_DISK_SLOW:
@@ -523,7 +527,11 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
         if (fault->shard)
             resign_shard(sim, id, fault->shard);
         else
-            resign(sim, id);
+            bw_sim_fault_resign(sim, id);
+        break;
+    case BW_FAULT_UNABLE:
+    case BW_FAULT_ABLE:
+        bw_sim_unable_set(sim, id, fault->kind == BW_FAULT_UNABLE);
         break;
     case BW_FAULT_TRANSFER:
         sim->nodes[id].ending = BW_SIM_HANDS_OVER;

@@ -303,6 +303,8 @@ static void resign_and_flap(struct storm *s)
     struct bw_rng rng;
     bw_rng_init(&rng, s->config.seed ^ 0x666c617073u);
     bw_time at = s->end + QUIET - FLAP - bw_rng_between(&rng, 0, BW_SEC);
+    if (s->unable)
+        at -= BW_STORM_TURNS_NS;
     bw_time crash_at = at + bw_rng_between(&rng, 200 * BW_MS, BW_SEC);
     bw_time restart_at = crash_at + bw_rng_between(&rng, 10 * BW_MS, 400 * BW_MS);
     bool plain = !s->stores && !s->frantic && !s->config.spread &&
@@ -386,6 +388,8 @@ static void draw_faults(struct storm *s)
     draw_wipes(s);
     bw_storm_kill_shards(s);
     bw_storm_second(s);
+    bw_storm_lead_again(s);
+    bw_storm_unable(s);
     end_faults(s);
     sort_faults(s);
 }
@@ -475,6 +479,8 @@ static unsigned checks_for(const struct bw_sim_config *c)
         checks |= BW_CHECK_PROMISES;
     if (c->peer_rules && (bw_sim_is_raft(c->algorithm) || c->algorithm == &bw_elect_stable))
         checks |= BW_CHECK_TRANSFER;
+    if (bw_storm_may_be_unable(c))
+        checks |= BW_CHECK_ABLE;
     if (c->spread)
         checks |= BW_CHECK_MOVES | (bw_storm_any_can_succeed(c->algorithm) ? BW_CHECK_SPREAD : 0);
     return checks;

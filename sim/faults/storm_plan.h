@@ -12,6 +12,8 @@
 /* lease: stores have the ids after the nodes */
 #define BW_STORM_IDS_MAX        (BW_STORM_NODES_MAX + BW_SIM_STORES_MAX)
 #define BW_STORM_PARTITIONS_MAX 32u
+/* time for each member that is unable to lead to get its turn and resign, at one a second */
+#define BW_STORM_TURNS_NS ((bw_time)BW_STORM_NODES_MAX * BW_SEC)
 
 struct storm {
     struct bw_rng rng;
@@ -28,6 +30,7 @@ struct storm {
     bw_node chosen[BW_STORM_NODES_MAX]; /* candidates or alternatives */
     bool frantic;    /* short timeouts, and faults that hit elections and writes in progress */
     bool wide;       /* the wider plan: see storm_wide.c */
+    bool unable;     /* some members are unable to lead: see storm_unable.c */
     bool wide_lease; /* the wider plan of leases: see storm_lease.c */
     struct bw_rng wide_rng, second_rng;
     bw_time end; /* end of the faults */
@@ -60,6 +63,12 @@ void bw_storm_second_config(struct storm *s, const struct bw_storm_fixed *fixed)
 /* Adds the starts and ends of these processes. */
 void bw_storm_second(struct storm *s);
 
+/* storm_unable.c */
+/* Returns whether the members of this storm can be unable to lead. */
+bool bw_storm_may_be_unable(const struct bw_sim_config *config);
+/* Adds the times in which members are unable to lead. */
+void bw_storm_unable(struct storm *s);
+
 /* storm_wide.c */
 /* Returns whether the seed draws the wider plan, and prepares its random numbers. */
 bool bw_storm_is_wide(struct storm *s, const struct bw_elector_ops *algorithm,
@@ -73,6 +82,9 @@ void bw_storm_kill_shards(struct storm *s);
 /* Wide storms of Raft with three founders begin with a member that comes back and is cut off before
  * it has caught up. Returns when the other faults may begin. */
 bw_time bw_storm_return_behind(struct storm *s);
+/* Wide storms: nodes lead, are replaced, and lead again while their first work may still run. The
+ * plan has its own random numbers, so the other faults of a seed stay the same. */
+void bw_storm_lead_again(struct storm *s);
 /* Adds what happens shortly before the end of the idle time. */
 void bw_storm_wide_end(struct storm *s, bw_time quiet_end);
 

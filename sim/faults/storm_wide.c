@@ -217,6 +217,53 @@ static void pass_around(struct storm *s, bw_time at)
         pause_for(s, at, BW_NODE_NONE, around_promise(s));
 }
 
+static uint8_t *partition(struct storm *s, bw_time at, bw_time until)
+{
+    uint8_t *groups = s->groups[s->partitions++];
+    memset(groups, 1, sizeof s->groups[0]);
+    bw_storm_add(s, BW_FAULT_PARTITION, at, BW_NODE_NONE)->groups = groups;
+    bw_storm_add(s, BW_FAULT_HEAL, until, BW_NODE_NONE);
+    return groups;
+}
+
+/* A node that leads is cut off or paused until the others have replaced it, and leads again while
+ * its host may still be ending the first work. Before that, voters restart: they wait for a promise
+ * that they may have given. Then anything may follow. */
+static void lead_again(struct storm *s, bw_time at)
+{
+    struct bw_rng *rng = &s->wide_rng;
+    bw_node node = any_id(s);
+    bw_time promise = bw_time_max(s->config.promise_ns, BW_SEC);
+    bw_storm_add(s, BW_FAULT_TRANSFER, bw_time_min(at, s->end), BW_NODE_NONE)->peer = node;
+    for (uint64_t i = 0; i < 2; i++) {
+        bw_node voter = any_id(s);
+        bw_time crash_at = at + bw_rng_between(rng, 100 * BW_MS, promise);
+        if (voter == node)
+            continue;
+        bw_storm_add(s, BW_FAULT_CRASH, bw_time_min(crash_at, s->end), voter);
+        bw_storm_add(s, BW_FAULT_RESTART, bw_time_min(crash_at + 20 * BW_MS, s->end), voter);
+    }
+    at += bw_rng_between(rng, promise / 4, 5 * promise / 4);
+    if (at >= s->end)
+        return;
+    bw_time back = at + bw_rng_between(rng, 200 * BW_MS, 2 * BW_SEC);
+    if (bw_rng_chance(rng, 0.5) && s->partitions < BW_STORM_PARTITIONS_MAX)
+        partition(s, bw_time_min(at, s->end), bw_time_min(back, s->end))[node] = 2;
+    else
+        pause_for(s, at, node, back - at);
+    for (uint64_t i = 0; i < 3; i++) {
+        back += bw_rng_between(rng, 20 * BW_MS, 300 * BW_MS);
+        bw_storm_add(s, BW_FAULT_TRANSFER, bw_time_min(back, s->end), BW_NODE_NONE)->peer = node;
+    }
+    back += bw_rng_between(rng, 20 * BW_MS, 500 * BW_MS);
+    if (!may_change(s))
+        kill_supervisor(s, bw_time_min(back, s->end));
+    else if (bw_rng_chance(rng, 0.5))
+        bw_storm_add(s, BW_FAULT_REMOVE, bw_time_min(back, s->end), BW_NODE_NONE);
+    else
+        one_step(s, bw_time_min(back, s->end));
+}
+
 /* A host dies while its work runs on. An operator removes the member, and another host joins under
  * the same id. */
 static void replace_host(struct storm *s, bw_time at)
@@ -249,6 +296,17 @@ static void burst(struct storm *s, bw_time at)
     }
     for (uint64_t i = 0; i < steps; i++)
         one_step(s, bw_time_min(at + bw_rng_between(&s->wide_rng, BW_MS, promise), s->end));
+}
+
+void bw_storm_lead_again(struct storm *s)
+{
+    struct bw_rng kept = s->wide_rng;
+    bw_rng_init(&s->wide_rng, s->config.seed ^ 0x616761696eu);
+    uint64_t times = bw_rng_below(&s->wide_rng, 4);
+    for (uint64_t i = 0; s->wide && i < times; i++)
+        if (s->count + 4 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX)
+            lead_again(s, bw_rng_between(&s->wide_rng, 300 * BW_MS, s->end));
+    s->wide_rng = kept;
 }
 
 bool bw_storm_wide_trouble(struct storm *s, bw_time at)
@@ -288,15 +346,6 @@ void bw_storm_kill_shards(struct storm *s)
         bw_storm_add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE)->shard = i;
         at += bw_rng_between(rng, 1, 2 * pause);
     }
-}
-
-static uint8_t *partition(struct storm *s, bw_time at, bw_time until)
-{
-    uint8_t *groups = s->groups[s->partitions++];
-    memset(groups, 1, sizeof s->groups[0]);
-    bw_storm_add(s, BW_FAULT_PARTITION, at, BW_NODE_NONE)->groups = groups;
-    bw_storm_add(s, BW_FAULT_HEAL, until, BW_NODE_NONE);
-    return groups;
 }
 
 /* Node 4 joins and a founder leaves, so three voters remain. One of them is cut off. Meanwhile two
@@ -352,7 +401,9 @@ static void contend(struct storm *s, bw_time at)
 
 void bw_storm_wide_end(struct storm *s, bw_time quiet_end)
 {
-    bw_time at = quiet_end - LAST_EVENT;
+    bw_time at = quiet_end - LAST_EVENT - (s->unable ? BW_STORM_TURNS_NS : 0);
+    if (s->unable) /* of several hand-overs one may fail, and then its promise must be waited out */
+        at -= s->config.promise_ns;
     uint64_t which = bw_rng_below(&s->wide_rng, 3);
     for (bw_node node = 1; node <= BW_STORM_NODES_MAX; node++)
         bw_storm_add(s, BW_FAULT_RESUME, s->end, node);

@@ -157,6 +157,8 @@ static void announce(struct bw_sim *sim, bw_node id, uint32_t election,
     sim->recheck = true;
     if (election == 0)
         bw_sim_registry_led(sim, id, a);
+    if (sim->elections == 1)
+        bw_sim_unable_announced(sim, id, announcement);
     if (leads)
         bw_sim_work_schedule(sim, id, election);
     else if (led)

@@ -152,6 +152,7 @@ void bw_sim_node_boot(struct bw_sim *sim, bw_node id)
     struct bw_sim_node *node = &sim->nodes[id];
     struct bw_instance_config config;
     clear_process(node);
+    bw_sim_unable_start(sim, id);
     bw_sim_node_config(sim, id, &config);
     if (sim->raft)
         bw_sim_raft_load(sim, id);

@@ -32,7 +32,8 @@ static const char *const fault_names[] = {
     [BW_FAULT_TRANSFER] = "transfer",   [BW_FAULT_STORE_DOWN] = "store-down",
     [BW_FAULT_STORE_UP] = "store-up",   [BW_FAULT_WIPE] = "wipe",
     [BW_FAULT_KILL] = "kill",           [BW_FAULT_REMOVE] = "remove",
-    [BW_FAULT_SECOND] = "second",
+    [BW_FAULT_SECOND] = "second",       [BW_FAULT_UNABLE] = "unable",
+    [BW_FAULT_ABLE] = "able",
 };
 
 const char *bw_sim_fault_name(unsigned kind)

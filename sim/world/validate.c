@@ -159,7 +159,7 @@ static int check_fault(const struct bw_sim_config *c, const struct bw_sim_fault 
 {
     const char *name = bw_sim_fault_name(fault->kind);
     uint32_t cap = c->nodes + c->spare + bw_sim_stores(c);
-    if ((unsigned)fault->kind > BW_FAULT_SECOND)
+    if ((unsigned)fault->kind > BW_FAULT_ABLE)
         return refuse(why, BW_EINVAL, "unknown kind of fault: %u", (unsigned)fault->kind);
     if (fault->node > cap || fault->peer > cap)
         return refuse(why, BW_EINVAL, "%s: node %u does not exist; ids are 1 to %u", name,

@@ -202,6 +202,9 @@ static void handle_in_process(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_TICK:
         bw_sim_registry_tick(sim, slot);
         break;
+    case BW_PENDING_UNABLE:
+        bw_sim_unable_due(sim, slot);
+        break;
     case BW_PENDING_ENDED:
         bw_sim_queue_give(&sim->queue, slot);
         bw_sim_fault_leave(sim, slot->node);
@@ -265,6 +268,7 @@ static void happen(struct bw_sim *sim, struct bw_sim_slot *slot)
     case BW_PENDING_TURN:
     case BW_PENDING_TICK:
     case BW_PENDING_ENDED:
+    case BW_PENDING_UNABLE:
         handle_for_node(sim, slot);
         break;
     case BW_PENDING_CLIENT:

@@ -18,6 +18,7 @@
 
 #include "core/base/rng.h"
 #include "core/elect/instance.h"
+#include "core/peer/leader_slot.h"
 #include "sim/checks/claims.h"
 #include "sim/checks/invariants.h"
 #include "sim/figures/metrics.h"
@@ -51,6 +52,7 @@ enum bw_sim_pending {
     BW_PENDING_READ,
     BW_PENDING_CHANGE, /* Raft: request pending membership changes again */
     BW_PENDING_GONE,   /* a leaving node has left */
+    BW_PENDING_UNABLE, /* a member that is unable to lead looks whether it leads */
     BW_PENDING_FAULT,
     BW_PENDING_FRAME, /* registry: a frame from node to node */
     BW_PENDING_ASKED, /* registry: a client's request */
@@ -93,6 +95,9 @@ struct bw_sim_node {
     bw_time work_until;
     bool barrier; /* a record is being written, so actions are held back */
     enum bw_sim_ending ending;
+    bool unable;             /* unable.c: its host is drained or unhealthy */
+    struct leader_slot slot; /* unable.c: when the member resigns */
+    uint64_t unable_look;    /* unable.c: number of the planned look that is valid */
     /* Timer: at most one is valid, the one with the current generation. */
     bool armed;
     uint32_t timer;
@@ -273,11 +278,21 @@ void bw_sim_fault_gone(struct bw_sim *sim, struct bw_sim_slot *slot);
 /* Starts a node that was added; stops a node cleanly that is not a member. */
 void bw_sim_fault_join(struct bw_sim *sim, bw_node id);
 void bw_sim_fault_leave(struct bw_sim *sim, bw_node id);
+/* Asks the node to resign everything that it leads; its work is dead. */
+void bw_sim_fault_resign(struct bw_sim *sim, bw_node id);
 /* Kills the process, like a crash fault. */
 void bw_sim_fault_crash(struct bw_sim *sim, bw_node id);
 /* Takes the node off the list of members. */
 void bw_sim_fault_forget_member(struct bw_sim *sim, bw_node id);
 /* Delivers the event to all members except `id`. */
 void bw_sim_fault_notify(struct bw_sim *sim, bw_node id, const struct bw_event *event);
+
+/* unable.c */
+/* A process starts on the host of the node. */
+void bw_sim_unable_start(struct bw_sim *sim, bw_node id);
+void bw_sim_unable_announced(struct bw_sim *sim, bw_node id, const struct bw_announcement *a);
+void bw_sim_unable_set(struct bw_sim *sim, bw_node id, bool unable);
+/* The planned look of a member that is unable to lead. */
+void bw_sim_unable_due(struct bw_sim *sim, struct bw_sim_slot *slot);
 
 #endif

@@ -69,6 +69,10 @@ static const char *plain_fault(enum bw_sim_fault_kind kind)
         return "is removed by the operator";
     case BW_FAULT_SECOND:
         return "gets a second process with its id";
+    case BW_FAULT_UNABLE:
+        return "becomes unable to lead";
+    case BW_FAULT_ABLE:
+        return "is able to lead again";
     default:
         return NULL;
     }

@@ -161,8 +161,10 @@ static const struct mark marks[] = {
     [BW_FAULT_KILL] = {'K', "kill"},
     [BW_FAULT_REMOVE] = {'-', "remove"},
     [BW_FAULT_SECOND] = {'2', "second process"},
+    [BW_FAULT_UNABLE] = {'u', "unable to lead"},
+    [BW_FAULT_ABLE] = {'a', "able to lead"},
 };
-_Static_assert(sizeof marks / sizeof *marks == BW_FAULT_SECOND + 1, "every fault has a mark");
+_Static_assert(sizeof marks / sizeof *marks == BW_FAULT_ABLE + 1, "every fault has a mark");
 #define MARKS (sizeof marks / sizeof *marks)
 
 static void print_faults(const struct canvas *c)
