@@ -79,8 +79,9 @@ def missing_store_names_the_build_packages(directory):
     for path in MODULES:
         reason, hint = missing[name_of(path)]
         assert "is not installed" in reason, reason
-        assert hint.startswith("build it with "), hint
-        check_names(hint[len("build it with "):], needed(path)["build"], path)
+        assert f"install the package bellwether-store-{name_of(path)}" in reason, reason
+        assert hint.startswith("or build it with "), hint
+        check_names(hint[len("or build it with "):], needed(path)["build"], path)
     assert "protobuf-c-compiler" in missing["etcd"][1], missing["etcd"]  # a program, not a library
 
 

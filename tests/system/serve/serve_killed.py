@@ -84,7 +84,13 @@ def check(nodes, reported):
 
 def largest_segment(nodes):
     folders = [server.words[server.words.index("--data") + 1] for server in nodes.servers]
-    return max(os.path.getsize(path) for folder in folders for path in glob.glob(folder + "/wal-0*.log"))
+    largest = 0
+    for path in (path for folder in folders for path in glob.glob(folder + "/wal-0*.log")):
+        try:
+            largest = max(largest, os.path.getsize(path))
+        except FileNotFoundError:
+            pass  # a snapshot has replaced it meanwhile
+    return largest
 
 
 def log_of(nodes):
