@@ -29,8 +29,10 @@ echo "installing missing packages:$missing"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Prevents apt from reading stdin, which may be a pipe of the caller.
-if ! { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends $missing; } \
+# Waits for another apt, such as that of unattended-upgrades. Prevents apt from reading stdin, which may be a pipe of the
+# caller.
+apt="$sudo apt-get -o DPkg::Lock::Timeout=300"
+if ! { $apt update && $apt install -y --no-install-recommends $missing; } \
     >"$log" 2>&1 </dev/null; then
     tail -20 "$log" >&2
     echo "could not install:$missing" >&2

@@ -151,13 +151,14 @@ fi
 } &
 behind=$!
 
-meson_phase unit "$build" "$jobs" --no-suite long
-meson_phase long "$build" "$jobs" --suite long
+# Most tests wait for timers and processes more than they compute, so more of them run at once than there are cores.
+meson_phase unit "$build" $((jobs + (jobs + 1) / 2)) --no-suite long
+meson_phase long "$build" $((jobs + (jobs + 1) / 2)) --suite long
 if is_wanted sanitize; then
     # Finds leaks, overruns and undefined behaviour: the same tests and storms, but slower, so with fewer seeds.
     if wait "$asan_builds"; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
-            TEST_SIZE=small meson_phase sanitize "$asan" $(((jobs + 1) / 2)) --no-suite long
+            TEST_SIZE=small meson_phase sanitize "$asan" "$jobs" --no-suite long
     else
         cat "$out/asan"
         add 0 1 0
