@@ -58,10 +58,11 @@ void bw_registry_digest(const struct bw_registry *r, struct bw_digest *out)
 void bw_registry_extents(struct bw_registry *r, struct bw_registry_extent *out)
 {
     out[0] = (struct bw_registry_extent){r, sizeof *r};
-    out[1] = (struct bw_registry_extent){r->buckets, r->bucket_count * sizeof r->buckets[0]};
+    out[1] = (struct bw_registry_extent){r->buckets, BUCKETS_MIN * sizeof r->buckets[0]};
     out[2] = (struct bw_registry_extent){r->queue, QUEUE_LENGTH * sizeof r->queue[0]};
     out[3] = (struct bw_registry_extent){r->events, EVENTS * sizeof r->events[0]};
     out[4] = (struct bw_registry_extent){r->heap.base, HEAP_BYTES};
+    BW_ASSERT(r->bucket_count == BUCKETS_MIN);
     BW_ASSERT(r->versions.used <= HEAP_BYTES); /* the first half, which small worlds never leave */
     out[5] = (struct bw_registry_extent){r->versions.base, HEAP_BYTES};
 }

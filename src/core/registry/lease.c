@@ -1,11 +1,49 @@
-/* Leases by id, each with the list of its keys. */
+/* Leases by id, each with the list of its keys.
+ *
+ * The table of ids is a linear hash table (Litwin, "Linear Hashing: A New Tool for File and Table
+ * Addressing", 1980). It has a bucket per live lease, so that ids that are spread over all numbers
+ * use no more memory than there are leases. Each new lease splits at most one bucket, and each
+ * removed one joins at most two, so the cost of a change does not depend on the number of leases. */
 #include "core/base/bug.h"
 #include "core/registry/registry_state.h"
 
+/* With 2^n <= bucket_count < 2^(n+1): buckets that were split are chosen by n + 1 bits of the hash,
+ * the others by n. */
 static bw_ref *bucket_of(const struct bw_registry *r, int64_t id)
 {
-    uint64_t hash = (uint64_t)id * 0x9e3779b97f4a7c15u;
-    return &r->buckets[hash >> 32 & (r->bucket_count - 1)];
+    uint32_t hash = (uint32_t)((uint64_t)id * 0x9e3779b97f4a7c15u >> 32);
+    uint32_t half = 1u << (31 - (uint32_t)__builtin_clz(r->bucket_count));
+    uint32_t at = hash & (2 * half - 1);
+    return &r->buckets[at < r->bucket_count ? at : at & (half - 1)];
+}
+
+/* Puts the leases of a list into the buckets of their ids. */
+static void distribute(struct bw_registry *r, bw_ref list)
+{
+    while (list) {
+        struct lease *lease = lease_at(r, list);
+        bw_ref next = lease->chain, *bucket = bucket_of(r, lease->id);
+        lease->chain = *bucket;
+        *bucket = list;
+        list = next;
+    }
+}
+
+/* Splits a bucket in two. */
+static void add_bucket(struct bw_registry *r)
+{
+    uint32_t half = 1u << (31 - (uint32_t)__builtin_clz(r->bucket_count));
+    bw_ref *from = &r->buckets[r->bucket_count & (half - 1)], list = *from;
+    *from = 0;
+    r->buckets[r->bucket_count++] = 0;
+    distribute(r, list);
+}
+
+/* Joins the last bucket with the one it was split from. */
+static void remove_bucket(struct bw_registry *r)
+{
+    bw_ref list = r->buckets[--r->bucket_count];
+    distribute(r, list);
 }
 
 bw_ref lease_find(const struct bw_registry *r, int64_t id)
@@ -20,6 +58,8 @@ bw_ref lease_new(struct bw_registry *r, int64_t id)
 {
     bw_ref ref = bw_heap_take(&r->heap, sizeof(struct lease));
     BW_ASSERT(ref); /* all leases that the quota allows fit */
+    if (r->leases >= r->bucket_count)
+        add_bucket(r);
     bw_ref *bucket = bucket_of(r, id);
     *lease_at(r, ref) = (struct lease){
         .id = id, .chain = *bucket, .next = r->lease_first, .deadline = BW_TIME_NEVER};
@@ -46,6 +86,8 @@ void lease_free(struct bw_registry *r, bw_ref lease)
     bw_heap_give(&r->heap, lease, sizeof(struct lease));
     r->leases--;
     r->bytes -= LEASE_COST;
+    if (r->bucket_count > BUCKETS_MIN)
+        remove_bucket(r);
 }
 
 void lease_attach(struct bw_registry *r, int64_t id, bw_ref node)

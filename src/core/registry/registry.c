@@ -9,21 +9,14 @@
 /* A smaller history could drop versions that a result still points to. */
 #define HISTORY_MIN 1024u
 
-static uint32_t buckets_for(uint32_t leases)
-{
-    uint32_t count = 1024;
-    while (count < leases && count < 1u << 30)
-        count *= 2;
-    return count;
-}
-
 /* Lays out everything except the heap. Only measures if `arena` has no memory. */
 static struct bw_registry *lay_out(struct bw_arena *arena, const struct bw_registry_config *config)
 {
-    uint32_t buckets = buckets_for(config->leases_max);
+    uint32_t leases = config->leases_max;
+    size_t buckets = leases > BUCKETS_MIN ? leases : BUCKETS_MIN;
     struct bw_registry *r = bw_arena_take(arena, sizeof *r);
     bw_ref *bucket = bw_arena_take(arena, buckets * sizeof(bw_ref));
-    bw_ref *queue = bw_arena_take(arena, (config->leases_max + 1u) * sizeof(bw_ref));
+    bw_ref *queue = bw_arena_take(arena, ((size_t)leases + 1) * sizeof(bw_ref));
     struct event *events = bw_arena_take(arena, config->history * sizeof(struct event));
     struct bw_user *users = bw_arena_take(arena, (BW_USERS_MAX + 1) * sizeof(struct bw_user));
     struct bw_key_role *roles = bw_arena_take(arena, BW_KEY_ROLES_MAX * sizeof(struct bw_key_role));
@@ -33,7 +26,7 @@ static struct bw_registry *lay_out(struct bw_arena *arena, const struct bw_regis
                               .level = 1,
                               .revision = 1,
                               .buckets = bucket,
-                              .bucket_count = buckets,
+                              .bucket_count = BUCKETS_MIN,
                               .queue = queue,
                               .events = events,
                               .users = users,

@@ -40,6 +40,7 @@ struct event {
  *   the tree has `keys` nodes, ordered by key; each refers to the current version of its key
  *   a node with a lease is in the list of that lease, and in no other list
  *   the tables of leases have `leases` entries; no two have the same id
+ *   bucket_count is `leases`, or BUCKETS_MIN if that is more
  *   events [event_first, event_end) are in the order of their revisions, at most config.history
  *   no event has a revision below `compacted`; compacted <= revision + 1
  *   bytes = current + permissions + NODE_COST per key + LEASE_COST per lease + history_size()
@@ -55,10 +56,10 @@ struct bw_registry {
     int64_t revision;
     bw_ref root; /* of the tree of keys */
     uint64_t keys, bytes;
-    uint64_t current;     /* bytes of the versions in the tree */
-    uint64_t permissions; /* bytes of the permissions of roles */
-    bw_ref *buckets;      /* hash table of leases; a power of two */
-    uint32_t bucket_count;
+    uint64_t current;      /* bytes of the versions in the tree */
+    uint64_t permissions;  /* bytes of the permissions of roles */
+    bw_ref *buckets;       /* hash table of leases (lease.c); space for config.leases_max */
+    uint32_t bucket_count; /* in use: one per lease, at least BUCKETS_MIN */
     bw_ref lease_first;
     uint64_t leases;
     struct event *events; /* a ring: event n is at n % config.history */
@@ -177,6 +178,8 @@ bool range_read(const struct bw_registry *r, const struct bw_range *range,
 /* expiry.c */
 void expiry_add(struct bw_registry *r, bw_ref ref);
 void expiry_remove(struct bw_registry *r, bw_ref ref);
+
+#define BUCKETS_MIN 1024u /* of leases: one page */
 
 #define LEASE_COST 64u /* what a lease counts against the quota */
 #define EVENT_COST 32u

@@ -5,6 +5,8 @@
 #include "registry_world.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define QUOTA  ((uint64_t)2 << 20)
 #define SLOTS  8192u
@@ -220,9 +222,80 @@ static void no_sequence_of_sizes_exhausts_the_memory(void **state)
     world_close(&m.w);
 }
 
+/* Bytes of the mapping that are resident. */
+static size_t resident(void *memory, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page, count = 0;
+    unsigned char *map = malloc(pages);
+    assert_non_null(map);
+    assert_int_equal(mincore(memory, bytes, map), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += map[i] & 1;
+    free(map);
+    return count * page;
+}
+
+/* Clients draw the ids of leases, so they are spread over all numbers. */
+static int64_t lease_id(uint64_t number)
+{
+    return (int64_t)(number * 0x2545f4914f6cdd1du >> 1);
+}
+
+static void memory_follows_the_number_of_live_leases_when_many_are_granted_in_turn(void **state)
+{
+    (void)state;
+    const struct bw_registry_config config = {
+        .quota = (uint64_t)1 << 30, .leases_max = 4000000, .history = 1024};
+    size_t bytes = bw_registry_bytes(&config);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+    struct bw_registry *registry;
+    assert_int_equal(bw_registry_init(&registry, memory, bytes, &config), 0);
+    bw_registry_lead(registry, 0);
+    size_t before = resident(memory, bytes);
+    for (uint64_t i = 1; i <= 3000; i++) {
+        assert_int_equal(bw_registry_grant(registry, lease_id(i), BW_SEC, 0), 0);
+        bw_registry_begin(registry, lease_id(i), 0);
+        assert_int_equal(bw_registry_revoke(registry, lease_id(i), 0), 0);
+    }
+    size_t after = resident(memory, bytes);
+    print_message("%zu KiB resident, %zu KiB after 3,000 leases\n", before >> 10, after >> 10);
+    assert_true(after - before <= 128 << 10);
+    munmap(memory, bytes);
+}
+
+/* The table of leases grows and shrinks; every lease is found under its id at every size. */
+static void each_lease_is_found_while_their_number_grows_and_shrinks(void **state)
+{
+    (void)state;
+    enum { LEASES = 20000 };
+    static bool live[LEASES];
+    struct world w;
+    struct bw_lease_view found;
+    world_open_with(
+        &w, &(struct bw_registry_config){.quota = 8 << 20, .leases_max = LEASES, .history = 1024});
+    for (uint32_t turn = 0; turn < 8; turn++) {
+        uint32_t stride = turn % 2 ? 7919 : 104729, target = turn % 4 < 2 ? LEASES : LEASES / 9;
+        for (uint32_t i = 0; i < target; i++) {
+            uint32_t n = (uint32_t)((uint64_t)i * stride % LEASES);
+            assert_int_equal(live[n] ? bw_registry_revoke(w.registry, lease_id(n + 1), 0)
+                                     : bw_registry_grant(w.registry, lease_id(n + 1), BW_SEC, 0),
+                             0);
+            live[n] = !live[n];
+        }
+        for (uint32_t n = 0; n < LEASES; n++)
+            assert_int_equal(bw_registry_lease(w.registry, lease_id(n + 1), &found), live[n]);
+    }
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_follows_the_number_of_live_leases_when_many_are_granted_in_turn),
+        cmocka_unit_test(each_lease_is_found_while_their_number_grows_and_shrinks),
         cmocka_unit_test(no_sequence_of_sizes_exhausts_the_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
