@@ -11,8 +11,10 @@
  * - Both sides declared a clock bound, and the end in the record has certainly passed.
  *
  * If the answer to our own ACQUIRE is unknown, we look for its id in the record. If the id is
- * there, the lease counts from when the request was sent. If not, the request may still arrive
- * later. A record with an old id of ours is released and never used. */
+ * there, the lease counts from when the request was sent. On a store that extends the lease apart
+ * from the record, we send RENEW first, and the lease counts from when that was sent. If the id is
+ * not there, the request may still arrive later. A record with an old id of ours is released and
+ * never used. */
 #include "core/base/assert.h"
 #include "core/base/bug.h"
 #include "core/base/error.h"
@@ -23,9 +25,9 @@
 
 #define OWN_REQUESTS 0xffffffff00000000u
 
-static const char *const state_names[] = {"idle",     "reading",   "waiting",
-                                          "listing",  "acquiring", "holding",
-                                          "stopping", "releasing", "stopped"};
+static const char *const state_names[] = {"idle",      "reading",    "waiting", "listing",
+                                          "acquiring", "confirming", "holding", "stopping",
+                                          "releasing", "stopped"};
 
 static const char *const loss_names[] = {
     "kept",      "expired",     "taken",     "resigned", "transferred",
@@ -333,6 +335,35 @@ static bool is_over(const struct bw_lease *l, bw_time now)
     return !l->seen.held || l->seen.proved_dead || may_steal(l, now);
 }
 
+/* The record names our ACQUIRE, whose answer was lost. Where the lease is extended apart from the
+ * record, only the answer to a RENEW proves that our lease has time left. */
+static void become_confirming(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->state = LEASE_CONFIRMING;
+    l->act_at = BW_TIME_NEVER;
+    lease_ask(l, &l->main, BW_STORE_RENEW, now, actions)->token = l->seen.token;
+}
+
+static void on_granted_unanswered(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    bool apart = l->config.traits & BW_STORE_LEASE_APART;
+    if (apart && !l->stopping && !l->unhealthy && !BW_BUG(lease_leads_without_time_left))
+        become_confirming(l, now, actions);
+    else
+        lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
+}
+
+static void on_confirm_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time sent,
+                              bw_time now, struct bw_lease_actions *actions)
+{
+    if (reply->outcome == BW_OUTCOME_DONE)
+        lease_become_holding(l, &reply->record, sent, now, actions);
+    else if (l->stopping)
+        lease_become_reading(l, now, actions); /* if the record is still ours, release it */
+    else
+        become_pausing(l, sent, now, actions);
+}
+
 /* Decides the next step, with the record known. */
 static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
@@ -340,7 +371,7 @@ static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *act
     bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
     lease_check_duplicate(l, now, actions);
     if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
-        lease_become_holding(l, &l->seen, l->acquire.sent, now, actions);
+        on_granted_unanswered(l, now, actions);
     else if (ours)
         release_unused(l, now, actions);
     else if (l->stopping)
@@ -408,6 +439,8 @@ static void on_main_answer(struct bw_lease *l, const struct bw_store_reply *repl
     l->main.id = 0;
     if (l->state == LEASE_ACQUIRING)
         on_acquire_answer(l, reply, sent, now, actions);
+    else if (l->state == LEASE_CONFIRMING)
+        on_confirm_answer(l, reply, sent, now, actions);
     else if (l->state == LEASE_LISTING && reply->outcome == BW_OUTCOME_DONE)
         on_list(l, reply, now, actions);
     else if (l->state == LEASE_LISTING)

@@ -45,7 +45,11 @@ enum bw_store_trait {
     /* The holder sends RELEASE even after the lease passed to another candidate: that candidate
      * waits for the confirmation that the holder's work is dead. */
     BW_STORE_LATE_RELEASE = 256,
-    BW_STORE_NAMES = 512 /* ELECTIONS works */
+    BW_STORE_NAMES = 512, /* ELECTIONS works */
+    /* The lease is extended by a request apart from the record: a record that names a candidate
+     * does not prove that its lease has time left. A candidate that finds its ACQUIRE in the
+     * record, after an unknown outcome, must RENEW before it leads. */
+    BW_STORE_LEASE_APART = 1024
 };
 
 enum bw_store_op {

@@ -7,14 +7,15 @@
 #include "core/lease/lease.h"
 
 enum lease_state {
-    LEASE_IDLE,      /* before START: no request is outstanding */
-    LEASE_READING,   /* the record is being read */
-    LEASE_WAITING,   /* another candidate leads, or we may not contend: watching */
-    LEASE_LISTING,   /* the lease is free: is there a candidate with a higher priority? */
-    LEASE_ACQUIRING, /* ACQUIRE is sent */
-    LEASE_HOLDING,   /* leader; the work runs or is being started */
-    LEASE_STOPPING,  /* still the holder in the store; the work got SIGTERM */
-    LEASE_RELEASING, /* the work is dead; RELEASE is sent */
+    LEASE_IDLE,       /* before START: no request is outstanding */
+    LEASE_READING,    /* the record is being read */
+    LEASE_WAITING,    /* another candidate leads, or we may not contend: watching */
+    LEASE_LISTING,    /* the lease is free: is there a candidate with a higher priority? */
+    LEASE_ACQUIRING,  /* ACQUIRE is sent */
+    LEASE_CONFIRMING, /* the record names our ACQUIRE; RENEW is sent to prove time left */
+    LEASE_HOLDING,    /* leader; the work runs or is being started */
+    LEASE_STOPPING,   /* still the holder in the store; the work got SIGTERM */
+    LEASE_RELEASING,  /* the work is dead; RELEASE is sent */
     LEASE_STOPPED
 };
 
@@ -49,7 +50,7 @@ struct bw_lease {
     enum lease_state state;
     uint64_t next_id; /* upper half random per start: identifies our own requests in a record */
     bool unhealthy, stopping;
-    struct lease_pending main;    /* READ, LIST, ACQUIRE or RELEASE */
+    struct lease_pending main;    /* READ, LIST, ACQUIRE, confirming RENEW or RELEASE */
     struct lease_pending watch;   /* WATCH */
     struct lease_pending acquire; /* the newest ACQUIRE, answered or not */
     struct lease_pending renew[LEASE_RENEWALS];

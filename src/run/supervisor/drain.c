@@ -33,7 +33,7 @@ static bool is_contending(const struct supervisor *s)
         return false;
     bw_lease_status(bw_asker_client_lease(s->asked), &status);
     return strcmp(status.state, "listing") == 0 || strcmp(status.state, "acquiring") == 0 ||
-           strcmp(status.state, "releasing") == 0;
+           strcmp(status.state, "confirming") == 0 || strcmp(status.state, "releasing") == 0;
 }
 
 /* The lock says that this process contends or leads. A drained process keeps it until its work is

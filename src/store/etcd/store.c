@@ -288,7 +288,7 @@ static void close_store(struct bw_store *store)
  * more than requested; the holder counts what it requested. */
 #define TRAITS                                                                                     \
     (BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES |       \
-     BW_STORE_NAMES)
+     BW_STORE_NAMES | BW_STORE_LEASE_APART)
 
 #define ETCD_OPS(variable, name, text, hold_function)                                              \
     static int open_##variable(struct bw_store **out, const char *url, struct uv_loop_s *loop,     \

@@ -97,6 +97,61 @@ static void grant_with_lost_answer_is_found_by_its_id(void **state)
     free(s.lease);
 }
 
+/* On a store that extends the lease apart from the record, the lease may be about to expire. */
+static void lost_grant_is_confirmed_by_a_renewal_when_lease_is_apart(void **state)
+{
+    (void)state;
+    struct story s;
+    struct bw_lease_config config = config_for("a", 7);
+    config.traits |= BW_STORE_LEASE_APART;
+    begin_with(&s, config);
+    happens(&s, BW_LEASE_START);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
+    const struct bw_store_request request = *asks(&s, BW_STORE_ACQUIRE);
+    s.now += BW_SEC;
+    answer(&s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    struct bw_store_record record = held_by("a", 5, 9);
+    record.request = request.id;
+    for (int i = 0; i < 2; i++) { /* the first confirmation stays without an answer */
+        answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+        assert_null(wants(&s, BW_LEASE_ELECTED));
+        const struct bw_store_request renewal = *asks(&s, BW_STORE_RENEW);
+        assert_int_equal(renewal.token, 5);
+        bw_time sent = s.now;
+        s.now += 40 * BW_MS;
+        answer(&s, &renewal, i ? BW_OUTCOME_DONE : BW_OUTCOME_UNKNOWN, record);
+        if (i)
+            assert_int_equal(wants(&s, BW_LEASE_ELECTED)->schedule.end,
+                             sent + bw_lease_span(TTL, 10000));
+        else
+            time_passes(&s);
+    }
+    free(s.lease);
+}
+
+static void shutdown_releases_a_grant_that_is_not_confirmed(void **state)
+{
+    (void)state;
+    struct story s;
+    struct bw_lease_config config = config_for("a", 7);
+    config.traits |= BW_STORE_LEASE_APART;
+    begin_with(&s, config);
+    happens(&s, BW_LEASE_START);
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
+    const struct bw_store_request request = *asks(&s, BW_STORE_ACQUIRE);
+    answer(&s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    struct bw_store_record record = held_by("a", 5, 9);
+    record.request = request.id;
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+    const struct bw_store_request renewal = *asks(&s, BW_STORE_RENEW);
+    happens(&s, BW_LEASE_STOP);
+    answer(&s, &renewal, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+    assert_null(wants(&s, BW_LEASE_ELECTED));
+    assert_int_equal(asks(&s, BW_STORE_RELEASE)->token, 5);
+    free(s.lease);
+}
+
 static void unconfirmed_work_is_reported_with_every_way_of_being_elected(void **state)
 {
     (void)state;
@@ -737,6 +792,8 @@ int main(void)
         cmocka_unit_test(renewal_by_the_holder_restarts_the_observation),
         cmocka_unit_test(lease_of_holder_proved_dead_is_taken_at_once),
         cmocka_unit_test(grant_with_lost_answer_is_found_by_its_id),
+        cmocka_unit_test(lost_grant_is_confirmed_by_a_renewal_when_lease_is_apart),
+        cmocka_unit_test(shutdown_releases_a_grant_that_is_not_confirmed),
         cmocka_unit_test(unconfirmed_work_is_reported_with_every_way_of_being_elected),
         cmocka_unit_test(record_of_an_earlier_process_with_our_id_is_not_ours),
         cmocka_unit_test(missed_renewal_is_retried_once_before_stepping_down),
