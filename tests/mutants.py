@@ -28,9 +28,12 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TIMEOUT = 900  # seconds; generous, because other processes have priority
+LEAST_LIMIT = 120  # seconds that a catcher may take on a mutant, and
+LIMIT_FACTOR = 4  # how many times the duration on the correct tree
 STALL_S = 0.1  # a machine that stalls for so long may cost a peer its leadership
 sys.path.insert(0, os.path.join(TOP, "tests/system/kit"))
 import stall  # noqa: E402 pylint: disable=wrong-import-position
@@ -94,7 +97,8 @@ class Tree:
                 path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), TOP)
                 self.compile.setdefault(path, entry)
         self.links = {}
-        self.controls = {}
+        self.controls = {}  # catcher: (seconds, output), the output is None if the catcher passed
+        self.control_locks = {}
         self.lock = threading.Lock()
 
     def link_command(self, target):
@@ -175,9 +179,7 @@ def command_of(catcher, program):
 
 
 def attempts(catcher):
-    """Runs a storm in growing portions, so that it ends soon after the first failing seed."""
-    if catcher[0] != "storm":
-        return [catcher]
+    """Splits a storm into growing portions, so that it ends soon after the first failing seed."""
     first, last = (int(n) for n in catcher[2].split(".."))
     portions, size = [], 25
     while first <= last:
@@ -186,13 +188,13 @@ def attempts(catcher):
     return portions
 
 
-def caught_by(status, said):
+def caught_by(status, said, limit):
     """Returns what caught the bug, or None. Exit code 1 is a violation or failed test; a signal is a failed assertion.
-    A catcher that does not end would fail in the suite as well; `control` shows that the correct tree ends in the same time."""
+    A catcher that does not end would fail in the suite as well; the limit is a multiple of its time on the correct tree."""
     if status == 0:
         return None
     if status is None:
-        return f"no end after {TIMEOUT} s"
+        return f"no end after {limit:.0f} s"
     seed = re.search(r"\bseed[ =:]+(\d+)", said)
     if status < 0 or status >= 128:
         return f"crash{', seed ' + seed.group(1) if seed else ''}"
@@ -201,26 +203,46 @@ def caught_by(status, said):
     return f"seed {seed.group(1)}" if seed else "failed"
 
 
-def control(tree, catcher, how):
-    """Checks that the correct tree passes; for a storm only the seed that caught the mutant is run."""
-    catcher = list(catcher)
-    seed = re.search(r"seed (\d+)", how)
-    if catcher[0] == "storm" and seed:
-        catcher[2] = f"{seed.group(1)}..{seed.group(1)}"
+def measure_control(tree, catcher):
+    """Runs a catcher on the correct tree; returns its duration, and its output if it failed."""
+    took, said = 0.0, ""
+    for _ in range(stall.ATTEMPTS):  # this script has a low priority, so a test may get no CPU for some time
+        watch, begun = stall.Watch(), time.monotonic()
+        status, said = run(command_of(catcher, os.path.join(tree.build, target_of(catcher))))
+        took = time.monotonic() - begun
+        if status == 0:
+            return took, None
+        if watch.longest() < STALL_S:
+            break
+    return took, said
+
+
+def control(tree, catcher):
+    """Checks once that the correct tree passes. Returns how long the catcher took there, in seconds."""
     key = " ".join(catcher)
     with tree.lock:
-        known = tree.controls.get(key)
-    if known is None:
-        for _ in range(stall.ATTEMPTS):  # this script has a low priority, so a test may get no CPU for some time
-            watch = stall.Watch()
-            status, said = run(command_of(catcher, os.path.join(tree.build, target_of(catcher))))
-            known = None if status == 0 else said
-            if known is None or watch.longest() < STALL_S:
-                break
-        with tree.lock:
-            tree.controls[key] = known
-    if known is not None:
-        raise Trouble(f"`{key}` fails on the correct tree as well:\n" + known)
+        own = tree.control_locks.setdefault(key, threading.Lock())
+    with own:
+        if key not in tree.controls:
+            tree.controls[key] = measure_control(tree, catcher)
+        took, said = tree.controls[key]
+    if said is not None:
+        raise Trouble(f"`{key}` fails on the correct tree as well:\n" + said)
+    return took
+
+
+def catch(tree, catcher, program):
+    """Returns how the catcher caught the mutant, or None. Of a storm, only the seed that caught it runs on the correct tree."""
+    if catcher[0] != "storm":
+        limit = max(LEAST_LIMIT, LIMIT_FACTOR * control(tree, catcher))
+        return caught_by(*run(command_of(catcher, program), timeout=limit), limit)
+    for portion in attempts(catcher):
+        how = caught_by(*run(command_of(portion, program)), TIMEOUT)
+        if how:
+            seed = re.search(r"seed (\d+)", how)
+            control(tree, [*catcher[:2], f"{seed.group(1)}..{seed.group(1)}", *catcher[3:]] if seed else catcher)
+            return how
+    return None
 
 
 def fingerprint(tree, program, catcher):
@@ -244,11 +266,8 @@ def judge(tree, name, sources, catchers):
             if known == key:
                 os.unlink(program)
                 return catcher, how
-        how = None
-        for portion in attempts(catcher):
-            how = how or caught_by(*run(command_of(portion, program)))
+        how = catch(tree, catcher, program)
         if how:
-            control(tree, catcher, how)
             with open(cache, "w", encoding="utf-8") as kept:
                 kept.write(key + "\n" + how)
             os.unlink(program)
