@@ -81,9 +81,26 @@ class Watch:
         return True
 
 
+class Violation(Exception):
+    """Two commands ran at once, or a token did not grow. No stall excuses it, so it is no AssertionError."""
+
+
+def judge_overlaps(lines, where=""):
+    """Raises a Violation if the log of the witness has a command that ran beside another one."""
+    overlaps = [line for line in lines if line[0] == "overlap"]
+    if overlaps:
+        raise Violation(f"{where}two commands at once: {overlaps}")
+
+
+def judge_tokens(tokens, where=""):
+    """Raises a Violation if a token is not larger than the one before."""
+    if tokens != sorted(set(tokens)):
+        raise Violation(f"{where}tokens do not grow: {tokens}")
+
+
 def judge(action, seconds, what="this attempt"):
     """Runs action(number), number from 0, and returns its result. If it raises an AssertionError, repeats it only if the machine
-    stalled for at least this long meanwhile."""
+    stalled for at least this long meanwhile. A Violation is never repeated."""
     for number in range(ATTEMPTS):
         watch = Watch()
         try:

@@ -49,10 +49,6 @@ ALGORITHMS = ["bully", "bully-notify", "bully-next-in-line", "bully-candidates",
 RANKED = set(ALGORITHMS) - {"invitation", "stable", "raft"}  # whose leader depends only on which nodes are alive
 
 
-class Violation(Exception):
-    """What no stall of the machine excuses."""
-
-
 class Peers:
     """Peers on hosts of one network, and their commands."""
 
@@ -213,12 +209,8 @@ class Peers:
     def judge(self):
         if not self.guarded:
             return
-        overlaps = [line for line in self.lines() if line[0] == "overlap"]
-        if overlaps:
-            raise Violation(f"two commands at once: {overlaps}")
-        tokens = [int(line[1]) for line in self.lines() if line[0] == "start"]
-        if tokens != sorted(set(tokens)):
-            raise Violation(f"tokens do not grow: {tokens}")
+        stall.judge_overlaps(self.lines())
+        stall.judge_tokens([int(line[1]) for line in self.lines() if line[0] == "start"])
 
 
 class Prediction:

@@ -16,6 +16,7 @@ import traceback
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import stall  # noqa: E402
 from run_lib import HANG_S, Room, Tap, send, stat_of, wait_for  # noqa: E402
 
 TTL_S = 3.0
@@ -176,7 +177,7 @@ def main():
             try:
                 function(programs)
                 tap.result(True, function.__name__)
-            except (AssertionError, subprocess.TimeoutExpired, OSError, IndexError):
+            except (AssertionError, stall.Violation, subprocess.TimeoutExpired, OSError, IndexError):
                 tap.result(False, function.__name__, traceback.format_exc())
     sys.exit(tap.end())
 

@@ -726,7 +726,7 @@ def run_one(programs, name, function, kind):
         except Skip as why:
             reason = str(why)
             return lambda tap: tap.skip(name, reason)
-        except (AssertionError, subprocess.TimeoutExpired, OSError, IndexError):
+        except (AssertionError, stall.Violation, subprocess.TimeoutExpired, OSError, IndexError):
             details = traceback.format_exc() + describe(room)
             return lambda tap: tap.result(False, name, details)
 

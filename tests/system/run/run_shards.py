@@ -23,6 +23,7 @@ import traceback
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import stall  # noqa: E402
 from run_lib import ELECTION, Room, Tap, lives, send, stat_of, text_of, wait_for  # noqa: E402
 
 SHARDS = 9
@@ -107,10 +108,9 @@ class ShardRoom(Room):
 
     def judge(self):
         for shard in self.shards:
-            overlaps = [line for line in shard.lines() if line[0] == "overlap"]
-            assert not overlaps, f"shard {shard.number}: two at once: {overlaps}"
+            stall.judge_overlaps(shard.lines(), f"shard {shard.number}: ")
             tokens = [int(line[1]) for line in shard.starts()]
-            assert tokens == sorted(set(tokens)), f"shard {shard.number}: tokens do not grow: {tokens}"
+            stall.judge_tokens(tokens, f"shard {shard.number}: ")
 
     def ask(self, *words):
         done = subprocess.run([self.bellwether, words[0], "--store", "sqlite:" + self.db, "--election", *words[1:]],

@@ -44,6 +44,31 @@ def action_is_repeated_after_a_stop():
         assert child.returncode == 0 and not out, (child.returncode, out)
 
 
+def two_commands_at_once_are_reported_even_after_a_stall():
+    seen = []
+
+    def attempt(number):
+        seen.append(number)
+        stall.judge_overlaps([["start", "1", "7"], ["overlap", "2", "8"]])
+    try:
+        stall.judge(attempt, 0.0)  # every attempt counts as stalled
+    except stall.Violation as error:
+        assert "two commands at once" in str(error) and seen == [0], (error, seen)
+    else:
+        raise AssertionError("the violation was not reported")
+    stall.judge_overlaps([["start", "1", "7"], ["end", "1", "7"]])
+
+
+def token_that_does_not_grow_is_a_violation():
+    stall.judge_tokens([1, 3, 8])
+    for tokens in ([2, 1], [1, 1]):
+        try:
+            stall.judge_tokens(tokens)
+        except stall.Violation:
+            continue
+        raise AssertionError(f"{tokens} was accepted")
+
+
 def action_that_fails_without_a_stop_is_judged():
     seen = []
 
@@ -62,7 +87,8 @@ def main():
     if sys.argv[1:] == ["measured"]:
         return measured()
     tap = Tap()
-    for function in (action_is_repeated_after_a_stop, action_that_fails_without_a_stop_is_judged):
+    for function in (action_is_repeated_after_a_stop, action_that_fails_without_a_stop_is_judged,
+                     two_commands_at_once_are_reported_even_after_a_stall, token_that_does_not_grow_is_a_violation):
         try:
             function()
             tap.result(True, function.__name__)
