@@ -396,8 +396,12 @@ uint64_t bw_service_quota(const struct bw_service *service)
     return service->options.quota;
 }
 
+/* A node that has not caught up yet does not know the user of a good token, and may not know that
+ * users are enabled: then the registry refuses the request later, when it is applied. */
 void bw_service_refuse(struct bw_call *call, enum bw_refusal refusal)
 {
+    if (call->caller.invalid && refusal == BW_REFUSED_NOT_AUTHENTICATED)
+        refusal = BW_REFUSED_TOKEN;
     bw_call_end(call, refusals[refusal].code, refusals[refusal].text);
 }
 

@@ -80,7 +80,7 @@ bool bw_auth_may_as(struct bw_call *call, enum bw_role role)
     struct bw_requester by = bw_auth_by(call);
     enum bw_refusal refusal = bw_registry_authorize(registry, &by, role);
     if (refusal)
-        bw_service_refuse(call, call->caller.invalid ? BW_REFUSED_TOKEN : refusal);
+        bw_service_refuse(call, refusal);
     return !refusal;
 }
 
@@ -90,7 +90,7 @@ bool bw_auth_permits(struct bw_call *call, enum bw_perm_type needs, const struct
     enum bw_refusal refusal =
         bw_registry_permits(bw_service_registry(call->service), &by, needs, keys);
     if (refusal)
-        bw_service_refuse(call, call->caller.invalid ? BW_REFUSED_TOKEN : refusal);
+        bw_service_refuse(call, refusal);
     return !refusal;
 }
 
