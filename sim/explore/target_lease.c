@@ -3,7 +3,9 @@
  * Model: the store keeps one record, compares versions, and loses nothing; candidates judge expiry
  * by watching the version (the trait OBSERVED). It follows the rules of sim/stores/store_model.c. A
  * request may be served at any time, also after its candidate gave up waiting; a reply may arrive
- * at any time or never. Clocks show the same time. A crash of a candidate does not end its work,
+ * at any time or never. Candidate 1 extends its lease apart from the record (the trait LEASE_APART):
+ * the store may write its record without extending the lease, and then the reply is lost. Clocks
+ * show the same time. A crash of a candidate does not end its work,
  * which runs until the guardian has killed it, at the end of the schedule at the latest.
  *
  * Judged: the work of two candidates never overlaps, tokens grow, no candidate releases the record
@@ -25,9 +27,11 @@
 enum verb {
     ADVANCE,
     TIMEOUT,
-    SERVE,   /* the store serves request B of candidate A */
-    ANSWER,  /* its reply arrives */
-    UNKNOWN, /* the candidate gives up waiting for it */
+    SERVE,      /* the store serves request B of candidate A */
+    SERVE_PART, /* it writes the record of an ACQUIRE, does not extend the lease, and the reply is
+                 * lost */
+    ANSWER,     /* its reply arrives */
+    UNKNOWN,    /* the candidate gives up waiting for it */
     WORK_DEAD,
     CRASH, /* and restart, with another random part of its request ids */
     RESIGN,
@@ -35,9 +39,12 @@ enum verb {
 };
 
 static const struct bw_explore_verb verbs[VERBS] = {
-    {"advance", ""},    {"timeout", "A"},   {"serve", "A B"}, {"answer", "A B"},
-    {"unknown", "A B"}, {"work-dead", "A"}, {"crash", "A"},   {"resign", "A"},
+    {"advance", ""},       {"timeout", "A"},  {"serve", "A B"},
+    {"serve-part", "A B"}, {"answer", "A B"}, {"unknown", "A B"},
+    {"work-dead", "A"},    {"crash", "A"},    {"resign", "A"},
 };
+
+#define APART 1u /* the candidate that extends its lease apart from the record */
 
 static const char *const names[CANDIDATES + 1] = {"", "1", "2"};
 
@@ -204,7 +211,8 @@ static enum bw_explore_result start(struct world *w, uint32_t candidate, char *w
         .terms = {.ttl_ns = 12 * TICK, .kill_after_ns = TICK, .margin_ns = TICK},
         .retry_ns = 2 * TICK,
         .grace_ns = TICK,
-        .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED,
+        .traits =
+            BW_STORE_TOKEN | BW_STORE_OBSERVED | (candidate == APART ? BW_STORE_LEASE_APART : 0u),
         .seed = ++w->seeds,
     };
     struct bw_lease *lease = lease_of(w, candidate);
@@ -275,9 +283,6 @@ static enum bw_explore_result serve(struct world *w, uint32_t from, struct reque
 {
     struct record before = w->record;
     r->outcome = change(w, from, r);
-    bool lengthens = r->op == BW_STORE_ACQUIRE || r->op == BW_STORE_RENEW;
-    if (lengthens && r->outcome == BW_OUTCOME_DONE)
-        w->valid[from - 1] = bw_time_max(w->valid[from - 1], r->sent + r->ttl_ns);
     if (taken_early(w, &before)) {
         snprintf(why, BW_EXPLORE_WHY,
                  "candidate %u takes the record while the work of %llu may run", from,
@@ -286,9 +291,19 @@ static enum bw_explore_result serve(struct world *w, uint32_t from, struct reque
     }
     r->reply = w->record;
     r->stage = SERVED;
+    return BW_EXPLORE_DONE;
+}
+
+static enum bw_explore_result serve_whole(struct world *w, uint32_t from, struct request *r,
+                                          char *why)
+{
+    enum bw_explore_result result = serve(w, from, r, why);
+    bool lengthens = r->op == BW_STORE_ACQUIRE || r->op == BW_STORE_RENEW;
+    if (lengthens && r->outcome == BW_OUTCOME_DONE)
+        w->valid[from - 1] = bw_time_max(w->valid[from - 1], r->sent + r->ttl_ns);
     if (r->given_up)
         *r = (struct request){0};
-    return BW_EXPLORE_DONE;
+    return result;
 }
 
 static enum bw_explore_result answer(struct world *w, uint32_t to, struct request *r, char *why)
@@ -375,6 +390,11 @@ static void digest(void *state, struct bw_digest *out)
 
 /* ---- choices ---- */
 
+static bool serves_in_parts(uint32_t candidate, const struct request *r)
+{
+    return candidate == APART && r->stage == ASKED && r->op == BW_STORE_ACQUIRE && !r->given_up;
+}
+
 static uint32_t choices(void *state, struct bw_explore_action *out)
 {
     struct world *w = state;
@@ -393,6 +413,8 @@ static uint32_t choices(void *state, struct bw_explore_action *out)
             const struct request *r = &w->request[id - 1][k];
             if (r->stage == ASKED)
                 out[count++] = (struct bw_explore_action){SERVE, id, k, 0};
+            if (serves_in_parts(id, r))
+                out[count++] = (struct bw_explore_action){SERVE_PART, id, k, 0};
             if (r->stage == SERVED)
                 out[count++] = (struct bw_explore_action){ANSWER, id, k, 0};
             if (r->stage != FREE && !r->given_up)
@@ -443,6 +465,13 @@ static enum bw_explore_result give_up(struct world *w, uint32_t candidate, struc
     return result;
 }
 
+static enum bw_explore_result serve_part(struct world *w, uint32_t candidate, struct request *r,
+                                         char *why)
+{
+    enum bw_explore_result result = serve(w, candidate, r, why);
+    return result == BW_EXPLORE_DONE ? give_up(w, candidate, r, why) : result;
+}
+
 static enum bw_explore_result with_candidate(struct world *w, struct bw_explore_action action,
                                              char *why)
 {
@@ -455,7 +484,9 @@ static enum bw_explore_result with_candidate(struct world *w, struct bw_explore_
         w->now = bw_time_max(w->now, next_tick(bw_lease_deadline(lease_of(w, id))));
         return step(w, id, &(struct bw_lease_event){.kind = BW_LEASE_TIMEOUT}, why);
     case SERVE:
-        return r->stage == ASKED ? serve(w, id, r, why) : BW_EXPLORE_IMPOSSIBLE;
+        return r->stage == ASKED ? serve_whole(w, id, r, why) : BW_EXPLORE_IMPOSSIBLE;
+    case SERVE_PART:
+        return serves_in_parts(id, r) ? serve_part(w, id, r, why) : BW_EXPLORE_IMPOSSIBLE;
     case ANSWER:
         return r->stage == SERVED ? answer(w, id, r, why) : BW_EXPLORE_IMPOSSIBLE;
     case UNKNOWN:
