@@ -175,6 +175,23 @@ def read_seconds(folder):
     return time.monotonic() - began
 
 
+def copy_seconds(folder, megabytes):
+    """The time to copy a file of so many megabytes that is not in the page cache, and to sync the copy."""
+    source, target = os.path.join(folder, "copied"), os.path.join(folder, "copy")
+    with open(source, "wb") as file:
+        for _ in range(megabytes):
+            file.write(os.urandom(1000000))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    began = time.monotonic()
+    with open(source, "rb") as file, open(target, "wb") as copy:
+        while piece := file.read(1 << 20):
+            copy.write(piece)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return time.monotonic() - began
+
+
 def one_restart(start, name):
     """DATA megabytes of live keys: a node that restarts with them, and one that misses them."""
     count = GIVEN.data * 1000000 // DATA_VALUE
@@ -197,6 +214,7 @@ def one_restart(start, name):
         seconds_until(lambda: revision(cluster, behind) >= got["revision"])
         figures[f"{label}, restart s"] = time.monotonic() - began
         figures[f"{label}, reading its files s"] = read_seconds(os.path.join(place.dir, f"data-{'abc'[behind]}"))
+        figures[f"{label}, copying a file of that size s"] = copy_seconds(place.dir, GIVEN.data)
         figures[f"{label}, MB resident after"] = clusters.resident_mb(server.process.pid)
         figures[f"{label}, MB on disk after"] = cluster.disk_mb(behind)
         return figures

@@ -75,7 +75,7 @@ extern "C" {
 #endif
 
 #define BW_LIBRARY_MAJOR 0
-#define BW_LIBRARY_MINOR 1
+#define BW_LIBRARY_MINOR 2
 #define BW_LIBRARY_PATCH 0
 
 /* Version of the loaded library, for example "0.2.0". Static string. */

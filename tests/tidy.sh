@@ -68,6 +68,14 @@ tap_empty "random numbers come from a seeded generator, never from libc or a clo
 grep -nE '^typedef (struct|union|enum)\b' $code /dev/null >"$found"
 tap_empty "structs are not hidden behind typedefs" "$found"
 
+version=$(sed -n "1s/.*version : '\([0-9.]*\)'.*/\1/p" meson.build)
+for file in README.md node/package.json packaging/compose/compose.yml packaging/kubernetes/serve/kustomization.yaml \
+    packaging/kubernetes/sidecar/kustomization.yaml python/pyproject.toml docs/guides/containers.md include/bellwether.h; do
+    named=$(grep -oE '(version |"version": "|version = "|bellwether:|newTag: |example ")[0-9]+\.[0-9]+\.[0-9]+' "$file" | grep -oE '[0-9.]+$' | sort -u)
+    [ "$named" = "$version" ] || echo "$file names version ${named:-none}, and meson.build names $version" | tr '\n' ' '
+done >"$found"
+tap_empty "every file that names the version names that of meson.build" "$found"
+
 if command -v clang-format >/dev/null; then
     clang-format --dry-run --Werror $code 2>&1 | grep -E 'error:' | sed 's/: error:.*//' | sort -u >"$found"
     tap_empty "clang-format would change nothing" "$found"

@@ -4,8 +4,8 @@
     tsan.py [--long] [--build-only] [DIRECTORY]      DIRECTORY: its build directory (default: build-tsan)
 
 Threads of Bellwether: the library's (src/lib), the worker of the SQLite store (src/store/sqlite), the log's writer
-(src/serve/wal), and libuv's pool, which resolves names, hashes passwords, and writes files for `serve`. The program and its
-modules are compiled with the sanitizer; libuv, SQLite and the other libraries are not. ThreadSanitizer sees their locks,
+(src/serve/wal), the writer of the local history (src/run/history), and libuv's pool, which resolves names, hashes
+passwords, and writes files for `serve`. The program and its modules are compiled with the sanitizer; libuv, SQLite and the other libraries are not. ThreadSanitizer sees their locks,
 because it replaces pthread's functions, and it orders what passes through descriptors, as uv_async_send does. So no report
 has to be suppressed today; a suppression would need a file with a reason per line.
 
@@ -21,7 +21,7 @@ SHORT = [("lib_close", "tests/system-lib_close"), ("lib_events", "tests/system-l
          ("lib_lead", "tests/system-lib_lead"), ("lib_structs", "tests/system-lib_structs"), ("lib_task", "tests/system-lib_task"),
          ("store_asker", "tests/system-store_asker"), ("store_sqlite_guardian", "tests/system-store_sqlite_guardian"),
          ("store_sqlite_open", "tests/system-store_sqlite_open"), ("store_sqlite_order", "tests/system-store_sqlite_order"),
-         ("fence_file", "tests/system-fence_file"), ("fence_sqlite", "tests/system-fence_sqlite")]
+         ("run_history_log", "tests/unit-run_history_log"), ("fence_file", "tests/system-fence_file"), ("fence_sqlite", "tests/system-fence_sqlite")]
 LONG = [("lib_shortage", "all"), ("look_commands", "all"), ("net_grpc", "all"), ("net_peers", "all"), ("net_tls", "all"), ("peer_disk", "all"),
         ("peer_node_stories", "all"), ("peer_processes", "all"), ("run_contain", "all"), ("run_faults", "all"), ("serve_cluster", "all"),
         ("serve_replica", "all"), ("serve_users", "all"), ("serve_wal", "all"), ("store_http", "all"),

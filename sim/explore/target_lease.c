@@ -3,10 +3,10 @@
  * Model: the store keeps one record, compares versions, and loses nothing; candidates judge expiry
  * by watching the version (the trait OBSERVED). It follows the rules of sim/stores/store_model.c. A
  * request may be served at any time, also after its candidate gave up waiting; a reply may arrive
- * at any time or never. Candidate 1 extends its lease apart from the record (the trait LEASE_APART):
- * the store may write its record without extending the lease, and then the reply is lost. Clocks
- * show the same time. A crash of a candidate does not end its work,
- * which runs until the guardian has killed it, at the end of the schedule at the latest.
+ * at any time or never. Candidate 1 extends its lease apart from the record (the trait
+ * LEASE_APART): the store may write its record without extending the lease, and then the reply is
+ * lost. Clocks show the same time. A crash of a candidate does not end its work, which runs until
+ * the guardian has killed it, at the end of the schedule at the latest.
  *
  * Judged: the work of two candidates never overlaps, tokens grow, no candidate releases the record
  * while its work may run, no schedule ends later than a TTL after the request that the store

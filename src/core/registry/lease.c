@@ -3,7 +3,8 @@
  * The table of ids is a linear hash table (Litwin, "Linear Hashing: A New Tool for File and Table
  * Addressing", 1980). It has a bucket per live lease, so that ids that are spread over all numbers
  * use no more memory than there are leases. Each new lease splits at most one bucket, and each
- * removed one joins at most two, so the cost of a change does not depend on the number of leases. */
+ * removed one joins at most two, so the cost of a change does not depend on the number of
+ * leases. */
 #include "core/base/bug.h"
 #include "core/registry/registry_state.h"
 

@@ -12,6 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef BW_VERSION
+#define BW_VERSION "unknown" /* a build without Meson's project version */
+#endif
+
 struct metric {
     const char *name, *type, *help;
     double value;
@@ -71,10 +75,13 @@ static void put_histogram(struct bw_json_text *text, const char *name, const cha
     bw_json_put(text, line);
 }
 
-/* The version of etcd's API that clients see. */
+/* The version of the program, and that of etcd's API that clients see. */
 static void put_version(struct bw_json_text *text)
 {
-    bw_json_put(text, "# HELP etcd_server_version Version of etcd's API.\n"
+    bw_json_put(text, "# HELP bellwether_build_info Version of bellwether\n"
+                      "# TYPE bellwether_build_info gauge\n"
+                      "bellwether_build_info{version=\"" BW_VERSION "\"} 1\n"
+                      "# HELP etcd_server_version Version of etcd's API.\n"
                       "# TYPE etcd_server_version gauge\n"
                       "etcd_server_version{server_version=\"" BW_API_VERSION "\"} 1\n"
                       "# HELP etcd_cluster_version Version of etcd's API in the cluster.\n"

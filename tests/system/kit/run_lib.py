@@ -299,7 +299,7 @@ class Candidate:
 
     def leads(self):
         """True if the last command it started is the last one the witness saw. The witness may be faster than the log."""
-        until = time.monotonic() + 2
+        until = time.monotonic() + HANG_S
         while time.monotonic() < until:
             started = self.events("started")
             starts = self.room.starts()

@@ -151,6 +151,15 @@ static void exported_defaults_equal_the_inline_ones(void **state)
 #undef same
 }
 
+static void version_of_the_header_is_that_of_the_library(void **state)
+{
+    char version[32];
+    (void)state;
+    snprintf(version, sizeof version, "%d.%d.%d", BW_LIBRARY_MAJOR, BW_LIBRARY_MINOR,
+             BW_LIBRARY_PATCH);
+    assert_string_equal(version, bw_version());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +169,7 @@ int main(void)
         in_scratch(leader_does_not_write_past_the_info_struct),
         in_scratch(unset_struct_size_is_refused),
         cmocka_unit_test(exported_defaults_equal_the_inline_ones),
+        cmocka_unit_test(version_of_the_header_is_that_of_the_library),
     };
     return cmocka_run_group_tests(tests, set_up_pages, NULL);
 }

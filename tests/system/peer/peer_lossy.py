@@ -2,7 +2,7 @@
 """Twenty percent of all packets are lost, but no peer fails: does the leader change? Five hosts (network namespaces),
 default settings, with the phi detector and with Raft's own timers, side by side.
 
-    peer_calm.py BELLWETHER WITNESS RELAY [--seconds N]"""
+    peer_lossy.py BELLWETHER WITNESS RELAY [--seconds N]"""
 import argparse
 import json
 import os

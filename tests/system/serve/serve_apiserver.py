@@ -197,13 +197,13 @@ class Watcher(Client):
 
     def __init__(self, world, number):
         super().__init__(world, number)
-        self.position, self.events, self.stream, self.ends = 1, [], None, 0
+        self.position, self.events, self.stream, self.ends, self.refused = 1, [], None, 0, 0
 
     def live(self):
         while not self.world.watched.is_set():
             try:
                 self.follow()
-            except (OSError, ValueError, AttributeError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException):
                 pass  # the connection ended
             self.ends += 1
             self.next_node()
@@ -217,6 +217,7 @@ class Watcher(Client):
                 line = self.stream.line()
                 if "result" not in line:
                     assert line["error"]["message"] == "etcdserver: no leader", line
+                    self.refused += 1
                     return
                 self.take(line["result"])
         finally:
@@ -467,8 +468,10 @@ def requests_of_an_api_server_survive_kills_and_stops_of_the_leader():
         lists = [found for lister in world.listers for found in lister.lists] + judge_compaction(world, last)
         judge_lists(lists, truth)
         assert events and len(lists) > 3
+        refused = sum(watcher.refused for watcher in world.watchers)
+        assert refused <= WATCHERS * len(FAULTS), f"{refused} watches ended with 'no leader' in {len(FAULTS)} faults"
         print(f"# {writes} acknowledged writes, {len(truth)} events at each of {WATCHERS} watches, "
-              f"{sum(w.ends for w in world.watchers)} ends of watches, {len(lists)} lists in pages, "
+              f"{sum(w.ends for w in world.watchers)} ends of watches ({refused} with 'no leader'), {len(lists)} lists in pages, "
               f"compacted up to {world.compacted} of {last} revisions, {events // WATCHERS} Events expired", flush=True)
 
 

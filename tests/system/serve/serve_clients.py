@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Nodes, b64, go_program, python_with  # noqa: E402
+from serve_lib import Nodes, acknowledged, b64, go_program, python_with  # noqa: E402
 from serve_wire import Wire  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Server, Skip, Suite, program  # noqa: E402
 
@@ -218,7 +218,7 @@ def clients_survive_a_leader_change(place, nodes):
     rest = ",".join(f"127.0.0.1:{p}" for i, p in enumerate(nodes.ports) if i != leader)
     def written():
         """a write to succeed"""
-        return nodes.ctl("put", "after", "1", endpoints=rest, check=False).returncode == 0
+        return acknowledged(nodes.ctl("put", "after", "1", endpoints=rest, check=False))
     wait_for(written, TIMEOUT_S, 0.05)
     assert nodes.ctl("get", "e/", "--prefix", "--print-value-only", endpoints=rest).stdout == "ada\n", "the lease has survived"
     nodes.servers[leader].start()

@@ -320,5 +320,5 @@ def a_directory_of_another_node_or_cluster_is_refused(cluster):
 
 
 if suite.small:
-    suite.wanted = suite.wanted or ["five_and_three_others", "leader_is_removed", "learner_serves", "lost_its_data"]
+    suite.wanted = suite.wanted or ["shrinks_to_three_others", "leader_can_be_removed", "learner_serves", "lost_its_data"]
 suite.main(2)

@@ -22,7 +22,7 @@ QUERIED = """etcd_server_has_leader etcd_server_leader_changes_seen_total etcd_s
     etcd_network_peer_sent_bytes_total etcd_network_peer_received_bytes_total
     etcd_network_client_grpc_received_bytes_total etcd_network_client_grpc_sent_bytes_total
     etcd_mvcc_db_total_size_in_bytes etcd_mvcc_db_total_size_in_use_in_bytes etcd_server_quota_backend_bytes
-    etcd_debugging_mvcc_db_total_size_in_bytes etcd_server_version etcd_cluster_version
+    etcd_debugging_mvcc_db_total_size_in_bytes etcd_server_version etcd_cluster_version bellwether_build_info
     grpc_server_started_total grpc_server_handled_total grpc_server_handling_seconds_bucket
     process_resident_memory_bytes process_cpu_seconds_total process_open_fds process_max_fds""".split()
 # etcd has these names too: gauges that end in _total.

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Cluster, Etcd, Nodes, b64  # noqa: E402
+from serve_lib import Cluster, Etcd, Nodes, acknowledged, b64  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
@@ -195,7 +195,7 @@ def roles_survive_restart_and_snapshot_and_follow_their_changes():
         for name in cluster.nodes:
             def served(name=name):
                 """a node to serve ada after the restart"""
-                return cluster.ctl("--user", ADA, "put", "/app/x", "1", endpoints=cluster.at(name), check=False).returncode == 0
+                return acknowledged(cluster.ctl("--user", ADA, "put", "/app/x", "1", endpoints=cluster.at(name), check=False))
             wait_for(served, TIMEOUT_S, 0.1)
             done = cluster.ctl("--user", ADA, "put", "/x", "1", endpoints=cluster.at(name), check=False)
             assert done.returncode != 0 and "permission denied" in done.stderr, done

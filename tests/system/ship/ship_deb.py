@@ -119,8 +119,8 @@ def make_root(root):
 class Machine:
     """A Debian that systemd-nspawn boots. It shares the network of this machine, to fetch packages."""
 
-    def __init__(self, root):
-        self.root = root
+    def __init__(self, root, again=False):
+        self.root, self.again = root, again
         self.log = open(root + ".log", "w+", encoding="utf-8")
         self.nspawn = subprocess.Popen(["systemd-nspawn", "-q", "-D", root, "--register=no", "--keep-unit", "--console=pipe", "--boot"],
                                        stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
@@ -128,6 +128,8 @@ class Machine:
             wait_for(self.is_up, HANG_S, 0.2)
         except AssertionError as error:
             self.close()
+            if again:  # it did boot before Bellwether was installed
+                raise
             raise Missing("systemd does not boot in systemd-nspawn") from error
         except BaseException:
             self.close()
@@ -136,7 +138,10 @@ class Machine:
     def is_up(self):
         if self.nspawn.poll() is not None:
             self.log.seek(0)
-            raise Missing("systemd-nspawn cannot boot: " + self.log.read().strip()[-300:])
+            why = "systemd-nspawn cannot boot: " + self.log.read().strip()[-300:]
+            if self.again:
+                raise AssertionError(why)
+            raise Missing(why)
         children = sh("pgrep", "-P", str(self.nspawn.pid))[1].split()
         self.init = children[0] if children else None
         return self.init and self.run("systemctl is-system-running")[1].strip() in ("running", "degraded")
@@ -161,7 +166,7 @@ class Machine:
 
     def reboot(self):
         self.close()
-        self.__init__(self.root)
+        self.__init__(self.root, again=True)
 
     def close(self):
         if self.nspawn.poll() is None:

@@ -71,7 +71,7 @@ def units_are_valid_and_hardened():
             path = place.file(f"bellwether-{name}@.service", "\n".join(lines))
             done = subprocess.run([analyze, "verify", "--man=no", path], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
             assert f"bellwether-{name}" not in done.stderr, done.stderr
-            done = subprocess.run([analyze, "security", "--offline=true", "--threshold=20", path], capture_output=True, text=True,
+            done = subprocess.run([analyze, "security", "--offline=true", "--threshold=15", path], capture_output=True, text=True,
                                   timeout=TIMEOUT_S, check=False)
             if "unrecognized option" in done.stderr:
                 raise Skip("this systemd-analyze does not judge files")

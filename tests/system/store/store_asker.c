@@ -3,6 +3,7 @@
 #include "os/clock.h"
 #include "store/asker/asker.h"
 #include "system/kit/scratch.h"
+#include "system/kit/stall.h"
 #include "unit/unit.h"
 
 #include <sqlite3.h>
@@ -10,6 +11,7 @@
 
 #define TIMEOUT_NS (60 * BW_SEC) /* longer than any machine needs; no result depends on it */
 #define ASKING_MAX 512u
+#define STALL_MS   200
 /* An elector allows a sixth of its TTL for a request. With this TTL a slow machine causes no
  * repeated request. */
 #define SHARED_TTL_NS (6 * TIMEOUT_NS)
@@ -244,16 +246,19 @@ static void elector_steps_down_when_store_is_unreachable(void **state)
     elect(&asking, "nightly", 2400 * BW_MS); /* the TTL: each request may take a sixth of it */
     run_until(&asking.elected, 1);
     assert_int_equal(asking.elected, 1);
+    stall_watch();
     bw_time until = bw_clock_boot() + 3000 * BW_MS;
     bw_asker_client_alarm(asking.asked, until);
     while (asking.rang == 0)
         uv_run(&loop, UV_RUN_ONCE);
     assert_true(asking.rang >= until);
-    assert_int_equal(asking.lost, 0); /* longer than the TTL: it was renewed */
+    /* That was longer than the TTL: it was renewed. */
+    assert_true(asking.lost == 0 || stall_excuses(STALL_MS, "the renewal"));
+    stall_watch();
     sqlite3 *db = lock();
     run_until(&asking.lost, 1);
     assert_int_equal(asking.lost, 1);
-    assert_true(bw_clock_boot() < asking.schedule.end);
+    assert_true(bw_clock_boot() < asking.schedule.end || stall_excuses(STALL_MS, "the end"));
     sqlite3_close(db);
     run_until(&asking.released, 1);
     bw_asker_client_step(asking.asked, BW_LEASE_STOP, false);

@@ -157,7 +157,7 @@ def resign_and_follow(store):
         ended = [int(line[3]) for line in meeting.lines() if line[0] in ("end", "signal")][0]
         say(f"work asked to stop -> the next work started: {(int(start[3]) - ended) / 1e6:.0f} ms, polling every 0.5 to 1 s "
             f"(one `status`: {round_trip / 1e6:.0f} ms)")
-        assert not first.leads()
+        assert str(first.events("started")[-1]["token"]) != start[1], "the successor is another candidate"
         meeting.judge()
 
 
