@@ -152,7 +152,7 @@ fi
 behind=$!
 
 # Most tests wait for timers and processes more than they compute, so more of them run at once than there are cores.
-meson_phase unit "$build" $((jobs + (jobs + 1) / 2)) --no-suite long
+meson_phase unit "$build" $((2 * jobs)) --no-suite long
 meson_phase long "$build" $((jobs + (jobs + 1) / 2)) --suite long
 if is_wanted sanitize; then
     # Finds leaks, overruns and undefined behaviour: the same tests and storms, but slower, so with fewer seeds.
