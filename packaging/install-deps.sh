@@ -29,11 +29,19 @@ echo "installing missing packages:$missing"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Waits for another apt, such as that of unattended-upgrades. Prevents apt from reading stdin, which may be a pipe of the
-# caller.
-apt="$sudo apt-get -o DPkg::Lock::Timeout=300"
-if ! { $apt update && $apt install -y --no-install-recommends $missing; } \
-    >"$log" 2>&1 </dev/null; then
+apt="$sudo apt-get -o DPkg::Lock::Timeout=300" # waits for another apt, such as that of unattended-upgrades
+
+# The timeout does not cover the lock of the package lists, and a mirror may fail for a moment.
+update() {
+    for pause in 5 10 20 40; do
+        $apt update && return 0
+        sleep "$pause"
+    done
+    $apt update
+}
+
+# Prevents apt from reading stdin, which may be a pipe of the caller.
+if ! { update && $apt install -y --no-install-recommends $missing; } >"$log" 2>&1 </dev/null; then
     tail -20 "$log" >&2
     echo "could not install:$missing" >&2
     exit 1
