@@ -226,6 +226,13 @@ class Room:
         wait_for(reported, seconds)
         return max((c for c in self.candidates if c.events("started")), key=lambda c: c.events("started")[-1]["time"])
 
+    def leading(self):
+        """Waits until one of the candidates leads, and returns it."""
+        def led():
+            """a candidate that leads"""
+            return next((c for c in self.candidates if c.leads_now()), None)
+        return wait_for(led)
+
     def judge(self):
         """Checks what must always hold: never two commands at once, and tokens only grow."""
         stall.judge_overlaps(self.lines())
@@ -297,16 +304,20 @@ class Candidate:
     def wait(self, seconds=HANG_S):
         return self.process.wait(seconds)
 
+    def leads_now(self):
+        """True if the last command it started is the last one the witness saw, as far as its log shows at this moment."""
+        started = self.events("started")
+        starts = self.room.starts()
+        return bool(started and starts) and str(started[-1]["token"]) == starts[-1][1]
+
     def leads(self):
-        """True if the last command it started is the last one the witness saw. The witness may be faster than the log."""
+        """Like leads_now, but waits: the witness may be faster than the log. If any of several may lead, use Room.leading."""
         until = time.monotonic() + HANG_S
-        while time.monotonic() < until:
-            started = self.events("started")
-            starts = self.room.starts()
-            if started and starts and str(started[-1]["token"]) == starts[-1][1]:
-                return True
+        while not self.leads_now():
+            if time.monotonic() > until:
+                return False
             time.sleep(0.01)
-        return False
+        return True
 
     def destroy(self):
         guardian = self.guardian()

@@ -266,7 +266,7 @@ def work_stops_when_server_fails_and_token_grows_after_restart():
             room.started(1, TIMEOUT_S)
             server = cluster.members[0]
             for i, (away, back) in enumerate(((server.kill, server.start), (server.pause, server.resume))):
-                leader = wait_for(lambda: next((c for c in candidates if c.leads()), None), TIMEOUT_S)
+                leader = room.leading()
                 lost = len(leader.events("step-down"))
                 away()
                 assert leader.said("step-down", TIMEOUT_S, lost + 1)["reason"] == "unreachable"

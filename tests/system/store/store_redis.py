@@ -365,7 +365,7 @@ def unreachable_server_stops_the_work_in_time_and_tokens_grow_after_data_loss():
             for c in candidates:
                 c.said("leader", TIMEOUT_S)  # both have seen the token
             for i, away in enumerate((server.kill, server.pause)):
-                leader = wait_for(lambda: next((c for c in candidates if c.leads()), None), TIMEOUT_S)
+                leader = room.leading()
                 lost = len(leader.events("step-down"))
                 away()
                 assert leader.said("step-down", TIMEOUT_S, lost + 1)["reason"] == "unreachable"
