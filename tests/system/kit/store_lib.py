@@ -247,7 +247,7 @@ class Suite:
     match SMALL run, unless tests are requested by name or none matches."""
 
     def __init__(self):
-        self.tests, self.lanes, self.quiet = [], {}, set()
+        self.tests, self.lanes, self.quiet, self.sleepers = [], {}, set(), set()
         self.bellwether, self.witness, self.conformance = sys.argv[1:4]
         self.wanted = sys.argv[4:]
         self.small = os.environ.get("TEST_SIZE") == "small"
@@ -260,6 +260,11 @@ class Suite:
     def alone(self, function):
         """A test that measures: runs before the others, with no other test in parallel."""
         self.quiet.add(function.__name__)
+        return self.test(function)
+
+    def beside(self, function):
+        """A test that waits for a minute or more and does little meanwhile: runs beside all others, from the start."""
+        self.sleepers.add(function.__name__)
         return self.test(function)
 
     def lane(self, name):
@@ -351,6 +356,10 @@ class Suite:
         """Runs conformance and measuring tests first, one at a time; then the others, `at_once` in parallel, as they mostly wait."""
         self.small = self.small and any(SMALL.search(f.__name__) for f in self.tests)
         chosen = [f for f in self.tests if self.wants(f.__name__)]
+        sleepers = [threading.Thread(target=self.run, args=(f,)) for f in chosen if f.__name__ in self.sleepers]
+        for sleeper in sleepers:
+            sleeper.start()
+        chosen = [f for f in chosen if f.__name__ not in self.sleepers]
         alone = [f for f in chosen if f.__name__ in self.quiet or
                  (f.__name__[:11] == "conformance" and f.__name__ not in self.lanes)]
         queues = {}
@@ -361,4 +370,6 @@ class Suite:
             self.run(function)
         with concurrent.futures.ThreadPoolExecutor(max(at_once, len(set(self.lanes.values())) + 1)) as pool:
             list(pool.map(lambda queue: [self.run(f) for f in queue], queues.values()))
+        for sleeper in sleepers:
+            sleeper.join()
         sys.exit(self.tap.end())

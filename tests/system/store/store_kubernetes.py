@@ -623,7 +623,7 @@ def role_without_list_and_watch_is_enough():
     polls_without("list", "watch")
 
 
-@suite.test
+@suite.beside
 def store_watches_again_after_a_single_403():
     with Scene(**PUNCTUAL) as (standin, _, room):
         standin.order("verbs", lacks=["watch"])
