@@ -182,7 +182,7 @@ def option(name, default=None):
 
 
 def one_round(tap, bellwether, seed, world, programs, until=None):
-    begun = time.monotonic()
+    begun, random_ones = time.monotonic(), isinstance(programs, range)
     for _ in range(TRIES):
         watch = stall.Watch()
         attack = Round(bellwether, seed, world)
@@ -190,10 +190,14 @@ def one_round(tap, bellwether, seed, world, programs, until=None):
         late = why and why.startswith("the well-behaved client") and watch.longest() >= STALL_S
         if not late:  # a server that is slow by itself is slow again
             break
+        if until:  # the programs of this failure, however long they take
+            programs, until = programs[:len(attack.played)], None
+        if not programs:  # a repetition would play nothing, and pass
+            break
         tap.comment(f"the machine stalled for {watch.longest():.2f} s; again: {why.splitlines()[0]}")
-    kind = f"{len(attack.played)} programs" if attack.played else f"{len(programs)} kinds of attacks"
+    kind = f"{len(attack.played)} programs" if random_ones else f"{len(programs)} kinds of attacks"
     tap.comment(f"seed {seed}, world {world}: {kind} in {time.monotonic() - begun:.1f} s; the well-behaved client: {attack.sum}")
-    name = "service_survives_random_clients" if attack.played else "memory_does_not_grow_with_what_a_client_sends"
+    name = "service_survives_random_clients" if random_ones else "memory_does_not_grow_with_what_a_client_sends"
     tap.result(not why, f"{name}_in_a_world_that_is_{world}", why or "")
 
 
