@@ -97,7 +97,7 @@ class Stream:
         self.answer = self.link.getresponse()
 
     def line(self):
-        """The next message. If the connection ended, raises OSError."""
+        """The next message. If the connection ended, raises OSError; a complete line must be JSON."""
         try:
             line = self.answer.readline()
         except AttributeError as error:  # http.client, after the connection broke inside a chunk
@@ -105,6 +105,7 @@ class Stream:
         try:
             return json.loads(line)
         except ValueError as error:
+            assert not line.endswith(b"\n"), f"a message is not JSON: {line!r}"
             raise OSError(f"the stream ended: {line!r}") from error
 
     def close(self):
