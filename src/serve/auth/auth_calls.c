@@ -110,8 +110,8 @@ void bw_auth_propose(struct bw_call *call, const struct bw_users_change *change)
 /* Checks a user name and copies it. Returns false after ending the call. */
 static bool take_name(struct bw_call *call, const char *name, struct bw_users_change *change)
 {
-    if (name[0] == '\0') {
-        bw_service_refuse(call, BW_REFUSED_NOT_AUTHENTICATED);
+    if (name[0] == '\0') { /* about the new user, so an invalid token is not the cause */
+        bw_call_end(call, BW_CODE_INVALID, "etcdserver: user name is empty");
         return false;
     }
     if (!bw_user_name_is_good(slice_of(name))) {

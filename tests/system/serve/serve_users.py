@@ -117,6 +117,16 @@ def enabling_without_an_admin_is_refused():
 
 
 @suite.test
+def empty_user_name_is_refused_as_such_when_the_token_is_invalid_and_users_are_disabled():
+    with Place("empty") as place:
+        nodes = Nodes(place, suite.bellwether)
+        for headers in ({}, {"Authorization": "root.0123456789"}):
+            for path, body in (("add", {"password": "y"}), ("changepw", {"password": "y"}), ("delete", {}), ("grant", {"role": "campaign"})):
+                status, answer = nodes.post("/v3/auth/user/" + path, body, headers=headers)
+                assert status == 400 and answer["message"] == "etcdserver: user name is empty", (path, headers, status, answer)
+
+
+@suite.test
 def a_removed_user_is_refused_by_every_node_at_once():
     """Also by a node that has not received the removal yet: the place in the log counts."""
     with Place("removed") as place:
