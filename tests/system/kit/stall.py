@@ -98,11 +98,12 @@ def judge_tokens(tokens, where=""):
         raise Violation(f"{where}tokens do not grow: {tokens}")
 
 
-def judge(action, seconds, what="this attempt"):
+def judge(action, seconds, what="this attempt", pids=()):
     """Runs action(number), number from 0, and returns its result. If it raises an AssertionError, repeats it only if the machine
-    stalled for at least this long meanwhile. A Violation is never repeated."""
+    stalled for at least this long meanwhile, or one of the processes `pids` waited for a CPU for so long. A Violation is never
+    repeated."""
     for number in range(ATTEMPTS):
-        watch = Watch()
+        watch = Watch(pids)
         try:
             return action(number)
         except AssertionError:
