@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -356,8 +355,8 @@ static void replica_free(struct bw_replica *r)
     if (r->incoming.fd >= 0)
         close(r->incoming.fd);
     replica_feed_stop(r);
-    if (r->memory)
-        munmap(r->memory, r->memory_bytes);
+    bw_registry_memory_drop(&r->incoming.loaded);
+    bw_registry_memory_drop(&r->memory);
     bw_log_free(&r->log);
     free(r->raft);
     free(r->actions);

@@ -254,21 +254,25 @@ void replica_snapshot_stop(struct bw_replica *r)
     r->saver = 0;
 }
 
+void replica_snapshot_adopt(struct bw_replica *r, const struct bw_snapshot_head *head)
+{
+    r->snapshot_index = r->router.applied = r->commit = head->index;
+    r->snapshot_term = r->applied_term = head->term;
+    r->saved_voters = head->voters;
+    r->saved_members = head->members;
+    memcpy(r->saved_member, head->member, sizeof head->member);
+    if (head->member_list.count)
+        bw_membership_load(&r->members, &head->member_list);
+    bw_log_restart(&r->log, head->index);
+    measure_snapshot(r);
+}
+
 int replica_snapshot_find(struct bw_replica *r, char *why)
 {
     struct bw_snapshot_head head;
     int error =
         bw_snapshot_read(r->options.directory, r->options.cluster, &head, r->router.registry, why);
-    if (error || head.index == 0)
-        return error;
-    r->snapshot_index = r->router.applied = r->commit = head.index;
-    r->snapshot_term = r->applied_term = head.term;
-    r->saved_voters = head.voters;
-    r->saved_members = head.members;
-    memcpy(r->saved_member, head.member, sizeof head.member);
-    if (head.member_list.count)
-        bw_membership_load(&r->members, &head.member_list);
-    bw_log_restart(&r->log, head.index);
-    measure_snapshot(r);
-    return 0;
+    if (!error && head.index)
+        replica_snapshot_adopt(r, &head);
+    return error;
 }

@@ -404,16 +404,10 @@ static bw_index newest(const char *directory)
     return best;
 }
 
-int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
+int bw_snapshot_load(const char *path, uint64_t cluster, struct bw_snapshot_head *head,
                      struct bw_registry *registry, char *why)
 {
-    char path[PATH_SIZE];
     struct view view;
-    bw_index index = newest(directory);
-    *head = (struct bw_snapshot_head){0};
-    if (index == 0)
-        return 0;
-    bw_snapshot_name(path, sizeof path, directory, index);
     int error = view_open(&view, path, why);
     if (error)
         return error;
@@ -422,6 +416,18 @@ int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot
         error = load(path, &view, registry, why);
     munmap((void *)view.bytes, view.mapped);
     return error;
+}
+
+int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
+                     struct bw_registry *registry, char *why)
+{
+    char path[PATH_SIZE];
+    bw_index index = newest(directory);
+    *head = (struct bw_snapshot_head){0};
+    if (index == 0)
+        return 0;
+    bw_snapshot_name(path, sizeof path, directory, index);
+    return bw_snapshot_load(path, cluster, head, registry, why);
 }
 
 void bw_snapshot_drop_older(const char *directory, bw_index index)

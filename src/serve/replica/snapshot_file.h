@@ -45,6 +45,9 @@ int bw_snapshot_adopt(const char *path, const char *directory, struct bw_snapsho
  * reason in `why`. */
 int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
                      struct bw_registry *registry, char *why);
+/* The same with the snapshot of this name; cluster 0 matches any. May be called on any thread. */
+int bw_snapshot_load(const char *path, uint64_t cluster, struct bw_snapshot_head *head,
+                     struct bw_registry *registry, char *why);
 /* Checks only the head and checksum of a file; cluster 0 matches any. */
 int bw_snapshot_check(const char *path, uint64_t cluster, struct bw_snapshot_head *head, char *why);
 /* Removes the snapshots below `index`. The snapshot `index` and its name must be durable. */

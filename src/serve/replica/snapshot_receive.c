@@ -1,9 +1,14 @@
-/* Receives a snapshot from the leader. Its pieces become a file, a pool thread syncs and checks the
- * file, and then the snapshot replaces the whole state.
+/* Receives a snapshot from the leader. Its pieces become a file. A pool thread syncs the file,
+ * checks it, and loads it into a second registry. Then this registry replaces the one in use.
  *
- * Raft's message about the snapshot may arrive before the check is done. It is kept and stepped
- * when the file is good; the event loop never waits for the disk. The log's thread makes the file's
- * new name durable before the record that refers to it (bw_wal_snapshot). */
+ * To load a gigabyte takes longer than the default election timeout, so the event loop only swaps
+ * the registries. If the system permits no memory for a second one, the event loop drops the
+ * registry in use and loads the file itself.
+ *
+ * Raft's message about the snapshot may arrive before the pool thread is done. It is kept and
+ * stepped when the file is good; the event loop never waits for the disk. The log's thread makes
+ * the file's new name durable before the record that refers to it (bw_wal_snapshot). */
+#include "core/base/bug.h"
 #include "core/base/error.h"
 #include "core/base/little.h"
 #include "os/crash.h"
@@ -25,19 +30,27 @@ static void incoming_path(const struct bw_replica *r, char *path, size_t size)
     snprintf(path, size, "%s/" BW_SNAPSHOT_INCOMING, r->options.directory);
 }
 
+void replica_incoming_forget(struct bw_replica *r)
+{
+    struct incoming *in = &r->incoming;
+    if (in->fd >= 0)
+        close(in->fd);
+    in->fd = -1;
+    in->good = false;
+    replica_registry_drop(r, &in->loaded);
+}
+
 static void incoming_begin(struct bw_replica *r, bw_node from, bw_index index)
 {
     char path[4352];
     struct incoming *in = &r->incoming;
     incoming_path(r, path, sizeof path);
     BW_CRASH("snapshot.incoming.before-create");
-    if (in->fd >= 0)
-        close(in->fd);
+    replica_incoming_forget(r);
     in->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     in->from = from;
     in->index = index;
     in->size = 0;
-    in->good = false;
     in->message_length = 0;
     BW_CRASH("snapshot.incoming.after-create");
 }
@@ -49,7 +62,22 @@ static void fail(const char *what, const char *why)
     abort();
 }
 
-/* Runs on a pool thread, which owns the file while `checking` is set. */
+/* Checks the file and loads it. Returns false if it is damaged or cannot be loaded. */
+static bool load(struct bw_replica *r, const char *path)
+{
+    struct incoming *in = &r->incoming;
+    char why[BW_REPLICA_WHY_MAX + 1];
+    if (BW_BUG(snapshot_loaded_in_one_turn) ||
+        bw_registry_memory_make(&in->loaded, &r->options.registry, why) != 0)
+        return false;
+    if (bw_snapshot_load(path, r->options.cluster, &in->head, in->loaded.registry, why) == 0)
+        return true;
+    bw_registry_memory_drop(&in->loaded);
+    return false;
+}
+
+/* Runs on a pool thread, which owns `incoming` while `checking` is set. A good file that cannot be
+ * loaded is found again by the event loop, which then reports why. */
 static void check(uv_work_t *work)
 {
     struct bw_replica *r = work->data;
@@ -60,7 +88,7 @@ static void check(uv_work_t *work)
         fail("cannot sync a snapshot", strerror(errno)); /* a retry may falsely succeed */
     BW_CRASH("snapshot.install.after-sync");
     incoming_path(r, path, sizeof path);
-    in->found = bw_snapshot_check(path, r->options.cluster, &in->head, why) == 0;
+    in->found = load(r, path) || bw_snapshot_check(path, r->options.cluster, &in->head, why) == 0;
 }
 
 static void on_checked(uv_work_t *work, int status)
@@ -133,6 +161,22 @@ void replica_snapshot_defer(struct bw_replica *r, const struct bw_message *msg,
     in->message_length = length;
 }
 
+/* Takes the registry that the pool thread has loaded; without one, loads the file. */
+static int take_over(struct bw_replica *r, char *why)
+{
+    struct incoming *in = &r->incoming;
+    if (in->loaded.registry) {
+        replica_registry_drop(r, &r->memory);
+        r->memory = in->loaded;
+        r->router.registry = r->memory.registry;
+        in->loaded = (struct bw_registry_memory){0};
+        replica_snapshot_adopt(r, &in->head);
+        return 0;
+    }
+    int error = replica_registry_make(r, why);
+    return error ? error : replica_snapshot_find(r, why);
+}
+
 /* Replaces the whole state with the leader's snapshot. */
 void replica_snapshot_install(struct bw_replica *r, bw_index index)
 {
@@ -142,14 +186,11 @@ void replica_snapshot_install(struct bw_replica *r, bw_index index)
     BW_CRASH("snapshot.install.before-rename");
     bool renamed = rename(from, to) == 0;
     BW_CRASH("snapshot.install.after-rename");
-    close(r->incoming.fd);
-    r->incoming.fd = -1;
-    r->incoming.good = false;
     if (!renamed)
         fail("cannot install a snapshot", strerror(errno));
-    if (replica_registry_make(r, why) != 0 || replica_snapshot_find(r, why) != 0 ||
-        r->snapshot_index != index)
+    if (take_over(r, why) != 0 || r->snapshot_index != index)
         fail("cannot install a snapshot", why);
+    replica_incoming_forget(r);
     replica_roster_rebuild(r);
     BW_CRASH("snapshot.install.before-record");
     bw_wal_snapshot(r->wal, index, r->snapshot_term);

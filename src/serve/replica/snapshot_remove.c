@@ -84,10 +84,7 @@ void replica_remove_durable(struct bw_replica *r, uint64_t commit)
 
 void replica_remove_incoming(struct bw_replica *r)
 {
-    if (r->incoming.fd >= 0)
-        close(r->incoming.fd);
-    r->incoming.fd = -1;
-    r->incoming.good = false;
+    replica_incoming_forget(r);
     set_aside(r, 1);
     replica_remove_old(r);
 }

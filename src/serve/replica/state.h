@@ -3,7 +3,8 @@
  *   replica.c            opening, recovery, closing, status
  *   step.c               steps of Raft and their actions; the turn of the loop
  *   startup_admission.c  a starting node waits until the others admit it
- *   apply.c              memory of the registry; applies committed entries
+ *   apply.c              applies committed entries
+ *   registry_memory.c    memory of the registry
  *   rejoin.c             refuses a node whose disk lost what it promised
  *   incarnation.c        numbers the starts of a directory, and refuses an old copy
  *   bootstrap.c          the nodes of a new cluster confirm that all are new
@@ -69,15 +70,23 @@ struct outgoing { /* appends to a node (send.c) */
     struct bw_append_window window;
 };
 
+struct bw_registry_memory { /* a registry and its memory (registry_memory.c) */
+    struct bw_registry *registry;
+    void *at;
+    size_t bytes; /* 0: none */
+};
+
 struct incoming { /* a snapshot from the leader (snapshot_receive.c) */
     int fd;       /* -1: none */
     bw_node from;
     bw_index index;
     uint64_t size;
-    bool checking, good; /* the thread pool checks it; it is complete, durable and undamaged */
+    /* a pool thread checks and loads it; it is complete, durable and undamaged */
+    bool checking, good;
     uv_work_t work;
     bool found; /* result of the check */
     struct bw_snapshot_head head;
+    struct bw_registry_memory loaded;        /* its content; none if it could not be loaded */
     unsigned char message[BW_FRAME_MAX + 4]; /* Raft message that waits for it */
     size_t message_length;
 };
@@ -161,8 +170,7 @@ struct bw_replica {
     uint64_t nonce;
     struct peer_record peers[BW_REPLICA_NODES];
 
-    void *memory;
-    size_t memory_bytes;
+    struct bw_registry_memory memory;
     struct bw_router router; /* registry, requests, leader */
     bw_index commit;
     bw_term applied_term;
@@ -294,9 +302,18 @@ bool replica_is_member_entry(const struct bw_log_entry *entry);
 void replica_member_applied(struct bw_replica *r, const struct bw_log_entry *entry);
 
 /* apply.c */
-/* Returns 0 or BW_ENOMEM. Sets `why` if a limit of the system is the cause. */
-int replica_registry_make(struct bw_replica *r, char *why);
 void replica_apply(struct bw_replica *r, bw_index until);
+
+/* registry_memory.c */
+/* Makes an empty registry. Returns 0, BW_EINVAL or BW_ENOMEM. Sets `why` if a limit of the system
+ * is the cause. */
+int bw_registry_memory_make(struct bw_registry_memory *memory,
+                            const struct bw_registry_config *config, char *why);
+void bw_registry_memory_drop(struct bw_registry_memory *memory);
+/* Replaces the registry of the replica with an empty one. Errors as above. */
+int replica_registry_make(struct bw_replica *r, char *why);
+/* Drops a registry on a pool thread: a gigabyte takes long. */
+void replica_registry_drop(struct bw_replica *r, struct bw_registry_memory *memory);
 /* Returns memory of dropped versions to the system: a bounded amount now, the rest in later
  * turns. */
 void replica_release_memory(struct bw_replica *r);
@@ -314,6 +331,8 @@ void replica_measure(struct bw_replica *r);
 
 /* snapshot.c */
 int replica_snapshot_find(struct bw_replica *r, char *why);
+/* The registry was loaded from the snapshot with this head, which is in its place. */
+void replica_snapshot_adopt(struct bw_replica *r, const struct bw_snapshot_head *head);
 void replica_snapshot_consider(struct bw_replica *r);
 /* Drops the entries that the last snapshot covers, unless a follower still needs them. Called once
  * per turn of the loop. */
@@ -339,6 +358,9 @@ void replica_remove_incoming(struct bw_replica *r);
 void replica_remove_leftovers(struct bw_replica *r);
 
 /* snapshot_receive.c */
+/* Closes the file of the snapshot that is being received and drops its content. No pool thread may
+ * use it. */
+void replica_incoming_forget(struct bw_replica *r);
 /* Drops a snapshot that is no longer needed: its entries arrived in another way. */
 void replica_snapshot_expire(struct bw_replica *r);
 void replica_snapshot_piece(struct bw_replica *r, bw_node from, const unsigned char *bytes,

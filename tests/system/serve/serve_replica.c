@@ -2,6 +2,7 @@
  * through all nodes: also after restarts, after the leader is gone, and through a node that returns
  * far behind. */
 #include "serve/replica/replica.h"
+#include "serve/replica/state.h"
 
 #include "core/base/error.h"
 #include "os/clock.h"
@@ -457,6 +458,63 @@ static void node_that_was_away_long_gets_a_snapshot(void **state)
     reads(writer, "last", "2");
 }
 
+static bw_time cpu_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (bw_time)now.tv_sec * BW_SEC + now.tv_nsec;
+}
+
+/* CPU time that one turn of the loop would take to load this node's snapshot. */
+static bw_time cpu_to_load(uint32_t i)
+{
+    static const struct bw_registry_config config = {
+        .quota = 256 << 20, .leases_max = 100000, .history = 10000};
+    struct bw_registry_memory memory;
+    struct bw_snapshot_head head;
+    char why[BW_REPLICA_WHY_MAX + 1];
+    bw_time begun = cpu_now();
+    assert_int_equal(bw_registry_memory_make(&memory, &config, why), 0);
+    assert_int_equal(bw_snapshot_read(w.node[i].dir, 77, &head, memory.registry, why), 0);
+    bw_time took = cpu_now() - begun;
+    assert_true(head.index > 0);
+    bw_registry_memory_drop(&memory);
+    return took;
+}
+
+/* All nodes share one thread, so its CPU time in the longest turn bounds the turns of each node. */
+static void loop_turns_while_a_snapshot_is_loaded(void **state)
+{
+    (void)state;
+    static char large[200001];
+    bw_time longest = 0;
+    char key[16];
+    world_open(3);
+    put(0, "first", "1");
+    uint32_t away = (leader() + 1) % 3, writer = leader();
+    node_stop(away);
+    memset(large, 'x', 200000);
+    for (unsigned i = 0; i < 800; i++) { /* 160 MB that are all live */
+        snprintf(key, sizeof key, "k%u", i);
+        put(writer, key, large);
+    }
+    for (uint64_t bytes = UINT64_MAX; bytes > (120u << 20); bytes = status_of(writer).log_bytes)
+        turn();
+    node_start(away);
+    while (status_of(away).applied < status_of(leader()).commit) {
+        bw_time begun = cpu_now();
+        turn();
+        bw_time took = cpu_now() - begun;
+        longest = took > longest ? took : longest;
+    }
+    has(away, "first", "1");
+    has(away, "k799", large);
+    bw_time load = cpu_to_load(away);
+    print_message("# longest turn: %lld ms, loading: %lld ms of CPU time\n",
+                  (long long)(longest / BW_MS), (long long)(load / BW_MS));
+    assert_true(longest < load / 2);
+}
+
 /* Fault 25 in docs/reference/faults.md: a node that lost its disk must not vote as if it had
  * promised nothing. */
 static void a_wiped_node_takes_no_part(void **state)
@@ -550,6 +608,7 @@ int main(void)
         WITH_WORLD(everything_survives_a_restart_of_all),
         WITH_WORLD(lease_expires_when_it_is_not_renewed),
         WITH_WORLD(node_that_was_away_long_gets_a_snapshot),
+        WITH_WORLD(loop_turns_while_a_snapshot_is_loaded),
         WITH_WORLD(a_wiped_node_takes_no_part),
         WITH_WORLD(second_concurrent_membership_change_is_refused),
     };
