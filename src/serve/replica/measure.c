@@ -1,10 +1,12 @@
 /* What a replica measures for /metrics: round trips to other nodes, and traffic between nodes. */
+#include "core/base/bug.h"
 #include "serve/replica/state.h"
 
 #include <malloc.h>
 
 #define SAMPLE_MS 4000u /* etcd's interval */
-/* Bytes of entries after which it is worth returning free memory to the system. */
+/* Bytes of entries, added or dropped, after which it is worth returning free memory to the
+ * system. */
 #define TRIM_BYTES ((uint64_t)8 << 20)
 
 static struct bw_replica_peer_figures *figures_of(struct bw_replica *r, bw_node node)
@@ -25,16 +27,18 @@ void replica_measure_received(struct bw_replica *r, bw_node from, size_t length)
         figures->received += length;
 }
 
-/* Returns free memory of the heap to the system when large changes are over. While they go on,
- * bw_command_serve lets the heap keep it: new pages cost more than the changes themselves. */
-static void return_memory(struct bw_replica *r)
+/* While large changes go on, bw_command_serve lets the heap keep free memory: new pages cost more
+ * than the changes themselves. Entries that a snapshot has replaced free as much as they took. */
+void replica_return_memory(struct bw_replica *r)
 {
-    uint64_t end = bw_log_end(&r->log);
-    bool quiet = end - r->measured_end < TRIM_BYTES;
-    r->measured_end = end;
-    if (!quiet || end - r->trimmed_end < TRIM_BYTES)
+    uint64_t changed = bw_log_end(&r->log) + r->log.base_end;
+    if (BW_BUG(measure_forgets_dropped_entries))
+        changed = bw_log_end(&r->log);
+    bool quiet = changed - r->measured < TRIM_BYTES;
+    r->measured = changed;
+    if (!quiet || changed - r->trimmed < TRIM_BYTES)
         return;
-    r->trimmed_end = end;
+    r->trimmed = changed;
     malloc_trim(0);
 }
 
@@ -47,7 +51,7 @@ void replica_measure(struct bw_replica *r)
     if (now < r->measure_at)
         return;
     r->measure_at = now + SAMPLE_MS;
-    return_memory(r);
+    replica_return_memory(r);
     uint32_t count = bw_membership_nodes(r->raft, nodes);
     for (uint32_t i = 0; i < count; i++) {
         struct bw_replica_peer_figures *figures =

@@ -197,8 +197,9 @@ struct bw_replica {
     struct bw_histogram applies;
     struct bw_replica_peer_figures figures[BW_REPLICA_NODES];
     uint64_t measure_at; /* next time to measure, on the loop's clock */
-    /* bytes of all entries so far, at the last measurement and when memory was last returned */
-    uint64_t measured_end, trimmed_end;
+    /* bytes of all entries that were added or dropped so far, at the last measurement and when
+     * memory was last returned */
+    uint64_t measured, trimmed;
 };
 
 /* step.c */
@@ -326,6 +327,8 @@ void replica_keep_sweeping(struct bw_replica *r);
 
 /* measure.c */
 void replica_measure_received(struct bw_replica *r, bw_node from, size_t length);
+/* Returns free memory of the heap to the system when large changes are over. */
+void replica_return_memory(struct bw_replica *r);
 /* Called once per turn of the loop. */
 void replica_measure(struct bw_replica *r);
 

@@ -7,6 +7,7 @@ LOAD is bench/serve_load.c. The nodes have etcd's timeouts: a leader that is sil
 answers must not wait for tens of megabytes. Only errors and terms are judged, not how long the writes take."""
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
 suite = Suite()
 LOAD = os.path.abspath(suite.conformance)
 ETCD = ["--heartbeat", "100ms", "--detect", "1s"]
+HISTORY_MAX = 256 << 20  # bytes that only the history keeps
 STARVED = 0.6  # a node that waits for a CPU for this part of the time may miss several heartbeats
 
 
@@ -86,6 +88,36 @@ def values_of_100_kb_by_200_writers_fail_no_write_and_change_no_leader():
 @suite.alone
 def values_of_1400_kb_by_16_writers_fail_no_write_and_change_no_leader():
     leader_stays(16, 150, 1400000)
+
+
+def figure(nodes, name):
+    """One of the node's metrics."""
+    text = nodes.ask("GET", "/metrics")[1].decode()
+    return float(re.search(rf"^{name} (\S+)$", text, re.M).group(1))
+
+
+@suite.alone
+def compaction_returns_the_memory_of_replaced_versions():
+    with Place("memory") as place:
+        nodes = Nodes(place, suite.bellwether)
+        reported = puts(nodes, 64, 4000, 100000)
+        assert reported["errors"] == 0, reported
+        history, before = (figure(nodes, name) for name in ("bellwether_history_bytes", "process_resident_memory_bytes"))
+        assert HISTORY_MAX / 2 < history <= HISTORY_MAX + 100100, history  # the last put is trimmed with the next one
+        assert before > history, before
+        status, answer = nodes.post("/v3/kv/compaction", {"revision": str(reported["revision"])})
+        assert status == 200, answer
+        after = []
+
+        def returned():
+            """most of the memory to be returned"""
+            after[:] = [figure(nodes, "process_resident_memory_bytes")]
+            return after[0] < before - history and after[0] < HISTORY_MAX / 2
+        try:
+            wait_for(returned, TIMEOUT_S, 0.1)
+        finally:
+            suite.tap.comment(f"history {history / 1e6:.0f} MB, resident {before / 1e6:.0f} MB, after the compaction {after[0] / 1e6:.0f} MB")
+        assert figure(nodes, "bellwether_history_bytes") < 1 << 20
 
 
 suite.main()
