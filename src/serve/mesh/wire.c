@@ -1,4 +1,5 @@
 /* One connection between nodes: frames in and out, with or without TLS; see state.h. */
+#include "core/base/bug.h"
 #include "core/base/little.h"
 #include "os/grow.h"
 #include "serve/mesh/state.h"
@@ -204,7 +205,8 @@ bool wire_send(struct wire *wire, enum bw_mesh_frame kind, enum bw_mesh_lane lan
     struct frame *frame = frame_new(kind, parts, count);
     if (!frame)
         return false;
-    if (lane == BW_LANE_URGENT || (!wire->bulk && has_room(wire)))
+    bool is_urgent = lane == BW_LANE_URGENT && !BW_BUG(mesh_has_one_lane);
+    if (is_urgent || (!wire->bulk && has_room(wire)))
         return transmit(wire, frame);
     *(wire->bulk ? wire->bulk_end : &wire->bulk) = frame;
     wire->bulk_end = &frame->next;

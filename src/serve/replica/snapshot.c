@@ -7,6 +7,7 @@
  *
  * A leader keeps the entries that the snapshot covers until every follower that responds has them.
  * Otherwise a follower that is a few entries behind would need the whole snapshot. */
+#include "core/base/bug.h"
 #include "core/base/error.h"
 #include "os/clock.h"
 #include "os/crash.h"
@@ -66,7 +67,8 @@ static bool followers_lack(const struct bw_replica *r, bw_index index)
 
 static bool is_log_large(const struct bw_replica *r, size_t times)
 {
-    size_t bytes = r->snapshot_bytes > LOG_BYTES ? r->snapshot_bytes : LOG_BYTES;
+    bool by_size = r->snapshot_bytes > LOG_BYTES && !BW_BUG(snapshot_ignores_the_size);
+    size_t bytes = by_size ? r->snapshot_bytes : LOG_BYTES;
     size_t entries = r->snapshot_bytes / ENTRY_COST;
     entries = entries > LOG_ENTRIES ? entries : LOG_ENTRIES;
     return r->log.bytes > times * bytes || r->log.count > times * entries;

@@ -3,6 +3,7 @@
  *
  * Records keep their order: each goes into the next batch of the write-ahead log. Actions after a
  * PERSIST wait until its record is durable (durable_barrier.c). */
+#include "core/base/bug.h"
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "core/base/little.h"
@@ -312,7 +313,7 @@ static void check_disk(struct bw_replica *r, bw_time now)
 void replica_beat(struct bw_replica *r)
 {
     struct bw_event event = {.kind = BW_EVENT_TIMEOUT};
-    if (r->depth > 0 || !r->router.leading)
+    if (r->depth > 0 || !r->router.leading || BW_BUG(replica_beats_only_between_turns))
         return;
     bw_time now = bw_clock_boot();
     if (bw_raft_is_heartbeat_due(r->raft, now))

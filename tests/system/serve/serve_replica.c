@@ -515,6 +515,67 @@ static void loop_turns_while_a_snapshot_is_loaded(void **state)
     assert_true(longest < load / 2);
 }
 
+/* Bytes that a node has sent to another one. */
+static uint64_t sent_to(uint32_t i, uint32_t other)
+{
+    uint64_t sent, unsent;
+    bw_mesh_traffic(w.node[i].replica->mesh, other + 1, &sent, &unsent);
+    return sent;
+}
+
+/* Takes proposals for two heartbeat intervals without a turn of the loop. Returns true if the
+ * follower got something meanwhile: proposals go to the log only at the end of the turn. */
+static bool beats_in_one_turn(uint32_t i, uint32_t follower)
+{
+    struct bw_entry entry = {.kind = BW_ENTRY_PUT,
+                             .put = {.key = text("key"), .value = text("value")}};
+    put(i, "before", "1"); /* the followers have just answered */
+    uint64_t before = sent_to(i, follower);
+    bw_time begun = bw_clock_boot();
+    while (sent_to(i, follower) == before && bw_clock_boot() - begun < 2 * BW_REPLICA_HEARTBEAT) {
+        bw_replica_propose(w.node[i].replica, &entry);
+        usleep(5000);
+    }
+    return sent_to(i, follower) > before;
+}
+
+static void leader_sends_heartbeats_in_a_long_turn(void **state)
+{
+    (void)state;
+    world_open(3);
+    put(0, "first", "1");
+    stall_watch();
+    while (!beats_in_one_turn(leader(), (leader() + 1) % 3)) {
+        assert_true(stall_excuses(STALL_MS / 2, "a heartbeat"));
+        stall_watch();
+    }
+}
+
+/* A snapshot is due when the log is as large as the last snapshot, so the cost of snapshots is in
+ * proportion to what is written. */
+static void a_large_state_is_saved_only_after_as_much_log(void **state)
+{
+    (void)state;
+    static char large[1000001];
+    uint64_t since = 0, bytes = 0;
+    char key[16];
+    world_open(1);
+    const struct bw_replica *r = w.node[0].replica;
+    memset(large, 'x', 1000000);
+    for (unsigned i = 0, saved = 0; saved < 3; i++) {
+        assert_true(i < 300);
+        snprintf(key, sizeof key, "k%u", i % 100);
+        put(0, key, large);
+        if (r->snapshot_index == since)
+            continue;
+        assert_true((r->snapshot_index - since + 2) * 1000000 >= bytes);
+        since = r->snapshot_index;
+        bytes = r->snapshot_bytes;
+        saved++;
+    }
+    assert_true(bytes > (90u << 20));
+}
+
 /* Fault 25 in docs/reference/faults.md: a node that lost its disk must not vote as if it had
  * promised nothing. */
 static void a_wiped_node_takes_no_part(void **state)
@@ -608,6 +669,8 @@ int main(void)
         WITH_WORLD(everything_survives_a_restart_of_all),
         WITH_WORLD(lease_expires_when_it_is_not_renewed),
         WITH_WORLD(node_that_was_away_long_gets_a_snapshot),
+        WITH_WORLD(leader_sends_heartbeats_in_a_long_turn),
+        WITH_WORLD(a_large_state_is_saved_only_after_as_much_log),
         WITH_WORLD(loop_turns_while_a_snapshot_is_loaded),
         WITH_WORLD(a_wiped_node_takes_no_part),
         WITH_WORLD(second_concurrent_membership_change_is_refused),
