@@ -11,10 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import urllib.parse
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from prometheus import Prometheus, get  # noqa: E402
 from run_lib import HANG_S, free_ports, wait_for  # noqa: E402
 from store_lib import Place, Suite, program  # noqa: E402
 
@@ -22,11 +21,6 @@ suite = Suite()
 SOURCE = os.path.abspath(sys.argv[2])
 RULES = os.path.join(SOURCE, "packaging", "prometheus", "bellwether.rules.yml")
 DASHBOARD = os.path.join(SOURCE, "packaging", "grafana", "bellwether.json")
-
-
-def get(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-        return answer.read().decode()
 
 
 def candidate(place, name, port):
@@ -64,22 +58,14 @@ def alerts_fire_when_they_should_and_only_then():
 
 
 class Watched:
-    """Two candidates of one election, and a Prometheus that scrapes them every 0.2 s."""
+    """Two candidates of one election, and a Prometheus that scrapes them."""
 
     def __init__(self, place):
-        prometheus = program("prometheus", "prometheus")
-        self.port, *ports = free_ports(3)
-        self.ports = dict(zip("ab", ports))
+        program("prometheus", "prometheus")
+        self.ports = dict(zip("ab", free_ports(2)))
         self.processes = {name: candidate(place, name, port) for name, port in self.ports.items()}
         wait_for(lambda: all(map(serves, self.ports.values())), HANG_S)
-        targets = ", ".join(f'"127.0.0.1:{port}"' for port in self.ports.values())
-        with open(os.path.join(place.dir, "prometheus.yml"), "w", encoding="utf-8") as file:
-            file.write(f'global: {{scrape_interval: 200ms, evaluation_interval: 200ms}}\nrule_files: ["{RULES}"]\n'
-                       f"scrape_configs: [{{job_name: bellwether, static_configs: [{{targets: [{targets}]}}]}}]\n")
-        with open(os.path.join(place.dir, "prometheus.log"), "w", encoding="utf-8") as log:
-            self.processes["prometheus"] = subprocess.Popen(
-                [prometheus, "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{self.port}",
-                 "--storage.tsdb.path=" + os.path.join(place.dir, "data")], cwd=place.dir, stderr=log)
+        self.prometheus = Prometheus(place, "bellwether", self.ports.values(), RULES)
 
     def __enter__(self):
         return self
@@ -90,22 +76,8 @@ class Watched:
         for process in self.processes.values():
             process.wait()
 
-    def query(self, text):
-        try:
-            return json.loads(get(self.port, "/api/v1/query?" + urllib.parse.urlencode({"query": text})))["data"]["result"]
-        except OSError:
-            return []
-
-    def rules(self):
-        groups = json.loads(get(self.port, "/api/v1/rules"))["data"]["groups"]
-        return [rule for group in groups for rule in group["rules"]]
-
     def leader(self):
         return next((name for name, port in self.ports.items() if leads(port)), None)
-
-
-def is_number(series):
-    return series["value"][1] not in ("NaN", "+Inf", "-Inf")
 
 
 @suite.test
@@ -116,7 +88,7 @@ def every_panel_shows_data_after_a_failover():
     with Place("alerts") as place, Watched(place) as watched:
         wait_for(watched.leader, HANG_S)
         first = watched.leader()
-        wait_for(lambda: len(watched.query("bellwether_leader")) == 2, HANG_S)
+        wait_for(lambda: len(watched.prometheus.query("bellwether_leader")) == 2, HANG_S)
         watched.processes[first].send_signal(signal.SIGKILL)
         watched.processes[first].wait()
         other = "ab".replace(first, "")
@@ -125,8 +97,8 @@ def every_panel_shows_data_after_a_failover():
         for panel in panels:
             for target in panel["targets"]:
                 expression = target["expr"].replace("$election", ".*")
-                wait_for(lambda text=expression: any(map(is_number, watched.query(text))), HANG_S)
-        wait_for(lambda: {rule["health"] for rule in watched.rules()} == {"ok"}, HANG_S)
+                wait_for(lambda text=expression: watched.prometheus.shows(text), HANG_S)
+        wait_for(lambda: {rule["health"] for rule in watched.prometheus.rules()} == {"ok"}, HANG_S)
 
 
 @suite.test
