@@ -212,6 +212,8 @@ static void label_method(const struct bw_method *method, char *labels, size_t si
              (int)(slash - service), service, types[method->arity]);
 }
 
+/* A method that was called has a series for each code. Otherwise rate() would miss the first
+ * failure, and a panel of failures would show no data before it. */
 static void put_handled(struct bw_json_text *text, const struct bw_call_figures *figures,
                         const char *labels)
 {
@@ -222,7 +224,7 @@ static void put_handled(struct bw_json_text *text, const struct bw_call_figures 
         "DataLoss", "Unauthenticated"};
     char with_code[320];
     for (uint32_t code = 0; code < BW_CODES; code++) {
-        if (code != BW_CODE_OK && figures->handled[code] == 0)
+        if (code != BW_CODE_OK && figures->handled[code] == 0 && figures->started == 0)
             continue;
         snprintf(with_code, sizeof with_code, "grpc_code=\"%s\",%s", codes[code], labels);
         put_series(text, "grpc_server_handled_total", with_code, (double)figures->handled[code]);

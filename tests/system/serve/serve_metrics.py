@@ -2,12 +2,14 @@
 """/metrics as etcd's dashboard and alerts read it.
 
     serve_metrics.py BELLWETHER UNUSED UNUSED [NAME...]"""
+import json
 import os
 import re
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+from prometheus import Prometheus  # noqa: E402
 from run_lib import wait_for  # noqa: E402
 from serve_lib import Cluster, Etcd, Nodes, b64  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Suite, program  # noqa: E402
@@ -25,6 +27,40 @@ QUERIED = """etcd_server_has_leader etcd_server_leader_changes_seen_total etcd_s
     etcd_debugging_mvcc_db_total_size_in_bytes etcd_server_version etcd_cluster_version bellwether_build_info
     grpc_server_started_total grpc_server_handled_total grpc_server_handling_seconds_bucket
     process_resident_memory_bytes process_cpu_seconds_total process_open_fds process_max_fds""".split()
+# The queries of its dashboard, without the labels of job and cluster.
+FAILED = "Unknown|FailedPrecondition|ResourceExhausted|Internal|Unavailable|DataLoss|DeadlineExceeded"
+PANELS = [
+    "sum(etcd_server_has_leader)",
+    'sum(rate(grpc_server_started_total{grpc_type="unary"}[10s]))',
+    f'sum(rate(grpc_server_handled_total{{grpc_type="unary",grpc_code=~"{FAILED}"}}[10s]))',
+    *('sum(grpc_server_started_total{{{0}}}) - sum(grpc_server_handled_total{{{0}}})'.format(
+        f'grpc_service="etcdserverpb.{service}",grpc_type="bidi_stream"') for service in ("Watch", "Lease")),
+    "etcd_mvcc_db_total_size_in_bytes",
+    "histogram_quantile(0.99, sum(rate(etcd_disk_wal_fsync_duration_seconds_bucket[10s])) by (instance, le))",
+    "histogram_quantile(0.99, sum(rate(etcd_disk_backend_commit_duration_seconds_bucket[10s])) by (instance, le))",
+    "process_resident_memory_bytes",
+    "rate(etcd_network_client_grpc_received_bytes_total[10s])",
+    "rate(etcd_network_client_grpc_sent_bytes_total[10s])",
+    "sum(rate(etcd_network_peer_received_bytes_total[10s])) by (instance)",
+    "sum(rate(etcd_network_peer_sent_bytes_total[10s])) by (instance)",
+    "changes(etcd_server_leader_changes_seen_total[1d])",
+    "histogram_quantile(0.99, sum by (instance, le) (rate(etcd_network_peer_round_trip_time_seconds_bucket[10s])))",
+    # of the dashboard before 3.5
+    "sum(rate(etcd_server_proposals_failed_total[10s]))", "sum(etcd_server_proposals_pending)",
+    "sum(rate(etcd_server_proposals_committed_total[10s]))", "sum(rate(etcd_server_proposals_applied_total[10s]))"]
+# Its alerts, without the time for which the condition must hold.
+ALERTS = {
+    "etcdMembersDown": "max without (endpoint) (sum without (instance) (up == bool 0) or count without (To) "
+                       "(sum without (instance) (rate(etcd_network_peer_sent_failures_total[10s])) > 0.01)) > 0",
+    "etcdInsufficientMembers": "sum(up == bool 1) without (instance) < ((count(up) without (instance) + 1) / 2)",
+    "etcdNoLeader": "etcd_server_has_leader == 0",
+    "etcdHighNumberOfLeaderChanges": "increase((max without (instance) (etcd_server_leader_changes_seen_total) or "
+                                     "0*absent(etcd_server_leader_changes_seen_total))[15m:1m]) >= 4",
+    "etcdGRPCRequestsSlow": 'histogram_quantile(0.99, sum(rate(grpc_server_handling_seconds_bucket{grpc_type="unary"}[10s])) '
+                            "without (grpc_type)) > 60",
+    "etcdHighNumberOfFailedProposals": "rate(etcd_server_proposals_failed_total[15m]) > 5",
+    "etcdDatabaseQuotaLowSpace": "(last_over_time(etcd_mvcc_db_total_size_in_bytes[5m]) / "
+                                 "last_over_time(etcd_server_quota_backend_bytes[5m])) * 100 > 95"}
 # etcd has these names too: gauges that end in _total.
 TOLERATED = {"etcd_debugging_mvcc_keys_total", "etcd_debugging_mvcc_watcher_total"}
 
@@ -91,6 +127,42 @@ def metrics_that_dashboards_and_alerts_of_etcd_query_are_there():
             """messages that cannot be sent"""
             return any(scrape(cluster, leader)[1]["etcd_network_peer_sent_failures_total"].values())
         wait_for(failed, TIMEOUT_S, 0.1)
+
+
+def use(nodes):
+    """What fills all panels: requests of several kinds, two streams, and a failed request."""
+    nodes.ctl("put", "k", "v")
+    nodes.ctl("lease", "keep-alive", "--once", nodes.ctl("lease", "grant", "60").stdout.split()[1])
+    watch = nodes.stream("/v3/watch", {"create_request": {"key": b64("k")}})
+    watch.line()
+    nodes.ctl("lock", "k", "true")
+    watch.close()
+
+
+@suite.test
+def prometheus_shows_every_panel_and_fires_the_alert_without_a_quorum():
+    with Place("metrics") as place:
+        rules = place.file("rules.json", json.dumps({"groups": [
+            {"name": "etcd", "rules": [{"alert": name, "expr": text} for name, text in ALERTS.items()]}]}))
+        cluster = Cluster(place, suite.bellwether, 3)
+        prometheus = Prometheus(place, "etcd", cluster.ports, rules)
+        empty = set(PANELS)
+
+        def shown():
+            """every panel to show data"""
+            use(cluster)
+            empty.difference_update([text for text in empty if prometheus.shows(text)])
+            return not empty
+        try:
+            wait_for(shown, TIMEOUT_S, 0.2)
+        except AssertionError as why:
+            raise AssertionError(f"{why}; these show nothing: {empty}") from why
+        wait_for(lambda: {rule["health"] for rule in prometheus.rules()} == {"ok"}, TIMEOUT_S, 0.1)
+        assert not prometheus.firing() - {"etcdHighNumberOfLeaderChanges"}, prometheus.firing()
+        leader = cluster.leads()
+        for name in "abc".replace(leader, ""):
+            cluster.nodes[name].kill()
+        wait_for(lambda: {"etcdNoLeader", "etcdMembersDown", "etcdInsufficientMembers"} <= prometheus.firing(), TIMEOUT_S, 0.1)
 
 
 def life(target):
