@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
-from serve_lib import Nodes, acknowledged, b64, go_program, python_with  # noqa: E402
+from serve_lib import Etcd, Nodes, acknowledged, b64, go_program, python_with  # noqa: E402
 from serve_wire import Wire  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Server, Skip, Suite, program  # noqa: E402
 
@@ -207,6 +207,47 @@ def etcdctl_cluster(_place, nodes):
     wait_for(followed, TIMEOUT_S, 0.05)
     bad = nodes.ctl("move-leader", "77", endpoints=not_leader, check=False)
     assert "bad leader transferee" in bad.stderr, bad
+
+
+def contents(target):
+    """All keys and values, as docs/guides/from-etcd.md compares them."""
+    return target.ctl("get", "--prefix", "", "--hex").stdout
+
+
+def is_mirrored(place, source, target):
+    """Mirrors what is there and what follows: the steps of docs/guides/from-etcd.md."""
+    source.ctl("put", "before", "1")
+    source.ctl("put", "replaced", "1")
+    source.ctl("put", "deleted", "1")
+    source.post("/v3/kv/put", {"key": b64(b"\0key\xff"), "value": b64(bytes(range(256)) * 1000)})
+    source.ctl("put", "leased", "1", "--lease", source.ctl("lease", "grant", "600").stdout.split()[1])
+    mirror = ctl(place, source, "mirror", "make-mirror", target.endpoints())
+
+    def followed():
+        """a put to reach the mirror"""
+        source.ctl("put", "live", "1")
+        return target.ctl("get", "live").stdout
+    wait_for(followed, TIMEOUT_S, 0.1)
+    source.ctl("put", "replaced", "2")
+    source.ctl("del", "deleted")
+    source.ctl("txn", stdin="\nput first 1\nput second 2\n\n\n")
+
+    def equal():
+        """equal contents"""
+        return contents(source) == contents(target)
+    wait_for(equal, TIMEOUT_S, 0.1)
+    mirror.interrupt()
+    keys = source.ctl("get", "--prefix", "", "--keys-only", "--hex").stdout.split()
+    assert len(keys) == 7, keys
+    kv = target.post("/v3/kv/range", {"key": b64("leased")})[1]["kvs"][0]
+    assert "lease" not in kv, kv
+
+
+@on(1)
+def etcdctl_make_mirror_from_etcd_and_back(place, nodes):
+    is_mirrored(place, Etcd(place), nodes)
+    with Place("clients") as other:
+        is_mirrored(other, nodes, Etcd(other))
 
 
 @on(3)
