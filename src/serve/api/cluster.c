@@ -165,8 +165,10 @@ void bw_cluster_move_leader(struct bw_call *call, const ProtobufCMessage *messag
         wait->number = (int64_t)in->targetid;
 }
 
-/* gRPC's health check for load balancers and probes; it reports the same as /health. Only the
- * server as a whole has a health status, as in etcd. */
+/* gRPC's health check for load balancers and probes. As in etcd, only the server as a whole has a
+ * health status. etcd always reports SERVING; this node reports NOT_SERVING while it knows no
+ * leader. Unlike /health, the check ignores alarms: during an alarm, the node still answers reads
+ * and renewals. */
 void bw_cluster_health(struct bw_call *call, const ProtobufCMessage *message)
 {
     const Api__HealthCheckRequest *in = (const Api__HealthCheckRequest *)message;
