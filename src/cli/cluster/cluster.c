@@ -23,10 +23,9 @@ const struct bw_cli_command bw_command_cluster = {
     .about =
         "manage the nodes of `bellwether serve`: status, add, remove, transfer, snapshot, restore",
     .text =
-        "MEMBER is a name or a number. Exit code: 0 done; 1 the cluster refused, or it is "
-        "unhealthy;\n"
-        "64 invalid usage; 65 a file or directory is unusable; 69 no node responded; 74 a file\n"
-        "cannot be read or written.\n",
+        "MEMBER is a name or a number. Exit code: 0 done; 1 the cluster refused, or it is\n"
+        "unhealthy; 64 invalid usage; 65 a file or directory is unusable; 69 no node responded,\n"
+        "or there is no leader; 74 a file cannot be read or written.\n",
     .subs = subs,
     .run = bw_command_dispatch,
 };
