@@ -12,7 +12,7 @@
 #define ADDRESS_MAX       2048u
 #define RETRY_AFTER_MAX_S 10u /* longest Retry-After that is obeyed */
 #define BEARER            "Authorization: Bearer "
-#define NEEDED_VERBS      " (the Role needs list, watch, update and create on leases)"
+#define NEEDED_VERBS      " (the Role needs list (or get), watch, update and create on leases)"
 
 static const char agent[] = "User-Agent: bellwether/" BW_VERSION;
 

@@ -226,7 +226,8 @@ static const struct bw_store_ops ops = {
     .ttl_unit_ns = 1,
     .summary =
         "a Lease shared with client-go; it expires when unchanged for a TTL on the candidate's "
-        "clock; tokens are etcd's revisions; the Role needs list, watch, update and create",
+        "clock; tokens are etcd's revisions; the Role needs list (or get), watch, update and "
+        "create",
     .open = kube_open,
     .request = kube_request,
     .cancel = kube_cancel,
