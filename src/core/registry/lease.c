@@ -4,7 +4,8 @@
  * Addressing", 1980). It has a bucket per live lease, so that ids that are spread over all numbers
  * use no more memory than there are leases. Each new lease splits at most one bucket, and each
  * removed one joins at most two, so the cost of a change does not depend on the number of
- * leases. */
+ * leases. Clients choose the ids, so the hash has a key that they do not know: otherwise one client
+ * could fill a single bucket, and every client would wait for the walks through it. */
 #include "core/base/bug.h"
 #include "core/registry/registry_state.h"
 
@@ -12,7 +13,7 @@
  * the others by n. */
 static bw_ref *bucket_of(const struct bw_registry *r, int64_t id)
 {
-    uint32_t hash = (uint32_t)((uint64_t)id * 0x9e3779b97f4a7c15u >> 32);
+    uint32_t hash = (uint32_t)bw_siphash_number(&r->config.hash_key, (uint64_t)id);
     uint32_t half = 1u << (31 - (uint32_t)__builtin_clz(r->bucket_count));
     uint32_t at = hash & (2 * half - 1);
     return &r->buckets[at < r->bucket_count ? at : at & (half - 1)];

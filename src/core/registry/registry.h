@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/types.h"
+#include "core/hash/siphash.h"
 
 /* etcd's limits: operations of one transaction, bytes of one request. */
 #define BW_TXN_OPS_MAX 128u
@@ -165,6 +166,9 @@ struct bw_registry_config {
      * drops the oldest events beyond the bound before it is executed, so that results of the
      * change before stay valid. All nodes must have the same bound. */
     uint64_t history_bytes;
+    /* Of the hashes of lease ids and keys, which clients choose. It decides how fast the registry
+     * finds them and nothing else: nodes with different keys have the same state and snapshots. */
+    struct bw_hash_key hash_key;
 };
 
 struct bw_registry_status {

@@ -10,7 +10,7 @@
 struct node { /* a live key, in the tree and in the list of its lease */
     bw_ref left, right, kv;
     bw_ref lease_next, lease_previous;
-    uint32_t priority; /* treap priority, derived from the key alone */
+    uint32_t priority; /* treap priority: a keyed hash of the key (tree.c) */
     uint64_t attached; /* with a lease: grows with every key that is attached to any lease */
 };
 

@@ -1,17 +1,8 @@
-/* The live keys in order: a treap (Seidel and Aragon 1996). Priorities are derived from the keys,
- * so that the shape depends on the content alone. The expected depth is logarithmic; the number of
- * keys bounds every walk, whatever the hash does. */
+/* The live keys in order: a treap (Seidel and Aragon 1996). The priority of a node is a keyed hash
+ * of its key, so the shape depends on the content and the key of the hash, and not on the order of
+ * the changes. The expected depth is logarithmic, also for keys that a client has chosen, because
+ * clients do not know the key of the hash. */
 #include "core/registry/registry_state.h"
-
-static uint32_t priority_of(struct bw_slice key)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < key.length; i++)
-        hash = (hash ^ key.at[i]) * 0x100000001b3u;
-    hash ^= hash >> 32;
-    hash *= 0x9e3779b97f4a7c15u;
-    return (uint32_t)(hash >> 32);
-}
 
 bw_ref tree_find(const struct bw_registry *r, struct bw_slice key)
 {
@@ -48,7 +39,7 @@ void tree_insert(struct bw_registry *r, bw_ref new)
 {
     struct bw_slice key = node_key(r, new);
     struct node *node = node_at(r, new);
-    node->priority = priority_of(key);
+    node->priority = (uint32_t)bw_siphash(&r->config.hash_key, key.at, key.length);
     bw_ref *at = &r->root;
     while (*at && node_at(r, *at)->priority >= node->priority)
         at = slice_compare(key, node_key(r, *at)) < 0 ? &node_at(r, *at)->left

@@ -10,10 +10,12 @@
 #include "serve/api/state.h"
 #include "serve/auth/auth.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #define READ_KVS 262144u
 /* time without a leader after which new streams that require one are refused: etcd's default
@@ -622,12 +624,24 @@ static void service_free(struct bw_service *service)
     free(service);
 }
 
+/* Clients must not know the key, so it comes from the kernel. */
+static int draw_hash_key(struct bw_service *service, char *why)
+{
+    struct bw_hash_key *key = &service->options.registry.hash_key;
+    if (getrandom(key, sizeof *key, 0) == (ssize_t)sizeof *key)
+        return 0;
+    snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot get random numbers from the kernel: %s",
+             strerror(errno));
+    return BW_EIO;
+}
+
 int bw_service_open(struct bw_service **out, const struct bw_service_options *options, char *why)
 {
     struct bw_service *service = calloc(1, sizeof *service);
     if (!service)
         return BW_ENOMEM;
     service->options = *options;
+    int error = draw_hash_key(service, why);
     size_t methods = 0;
     while (bw_methods[methods].path)
         methods++;
@@ -649,7 +663,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .credentials = options->credentials,
                                          .heartbeat_ns = options->heartbeat_ns,
                                          .timeout_ns = options->timeout_ns,
-                                         .registry = options->registry,
+                                         .registry = service->options.registry,
                                          .context = service,
                                          .applied = on_applied,
                                          .answered = on_answered,
@@ -659,7 +673,8 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
                                          .ended = on_ended};
     bool allocated =
         service->buckets && service->results.kvs && service->passwords && add_scratch(service, 0);
-    int error = allocated ? open_watches(service) : BW_ENOMEM;
+    if (!error)
+        error = allocated ? open_watches(service) : BW_ENOMEM;
     if (!error)
         error = bw_replica_open(&service->replica, &replica, why);
     if (error) {

@@ -75,7 +75,7 @@ struct bw_service_options {
     /* Automatic compaction keeps this much of the history; both 0: it keeps everything. */
     bw_time compact_period_ns;
     int64_t compact_revisions;
-    struct bw_registry_config registry;
+    struct bw_registry_config registry; /* bw_service_open draws its hash_key */
     uint64_t quota; /* bytes of content beyond which this node raises the alarm; 0: never */
     void *context;
     void (*led)(void *context);                         /* the leader changed */

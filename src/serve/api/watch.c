@@ -70,8 +70,9 @@ static void answer(struct watch *watch, Api__WatchResponse *out, int64_t revisio
 
 static struct watch **bucket_of(const struct stream *stream, int64_t id)
 {
-    uint64_t hash = (uint64_t)id * 0x9e3779b97f4a7c15u;
-    return &stream->buckets[(hash >> 32) & (stream->bucket_count - 1)];
+    const struct bw_hash_key *key = &stream->call->service->options.registry.hash_key;
+    uint64_t hash = bw_siphash_number(key, (uint64_t)id); /* clients choose the ids */
+    return &stream->buckets[hash & (stream->bucket_count - 1)];
 }
 
 static struct watch *find(const struct stream *stream, int64_t id)
