@@ -2,12 +2,12 @@
 """Compares `bellwether serve` with etcd and ZooKeeper: three durable nodes each, in turn on this machine, with the same client for the
 first two. All share the machine with the client, so compare the ratios within one run, not the figures.
 
-    serve_peers.py BELLWETHER SERVE_LOAD [ZOOKEEPER_LOAD] [SECONDS] [--table] [--rounds N] [--data MB]
+    serve_peers.py BELLWETHER SERVE_LOAD [ZOOKEEPER_LOAD] [SECONDS] [--table] [--rounds N] [--data MB] [--full]
 
 Without --table: cycles and keep-alives. With --table: also values of 10 KB, 100 KB and 1.4 MB by many writers at all nodes, TLS,
 authentication, the latency of one client, leader changes, failed writes, CPU time, memory, disk, idle CPU time, and restart and
 catch-up with DATA megabytes. Bellwether and etcd alternate, in N rounds; the table shows medians. --skip-restart leaves the last
-two out."""
+two out. --full puts 10,000 values of 100 KB instead of 2,000, 400 of 1.4 MB instead of 200, and 10,000 of 10 KB."""
 import argparse
 import json
 import os
@@ -26,7 +26,8 @@ from serve_clusters import Place, Server, Skip, free_ports, program  # noqa: E40
 JARS = "/usr/share/java"
 ROUNDS = 3
 LOAD_LIMIT_S = 600
-SIZES = (("10 KB", 64, 4000, 10000), ("100 KB", 200, 2000, 100000), ("1.4 MB", 16, 200, 1400000))  # name, writers, puts, bytes
+# name, writers, puts, puts with --full, bytes
+SIZES = (("10 KB", 64, 4000, 10000, 10000), ("100 KB", 200, 2000, 10000, 100000), ("1.4 MB", 16, 200, 400, 1400000))
 DATA_VALUE = 100000
 IDLE_S = 20
 
@@ -231,8 +232,9 @@ def parts():
     """Every part of the table: a function of a cluster's name that returns figures."""
     plain, tls = clusters.starts(GIVEN.bellwether), clusters.starts(GIVEN.bellwether, tls=True)
     yield lambda name: one_small(plain[name], name)
-    for size in SIZES:
-        yield lambda name, size=size: one_size(plain[name], name, *size)
+    for label, writers, count, full, size in SIZES:
+        load_of = (label, writers, full if GIVEN.full else count, size)
+        yield lambda name, load_of=load_of: one_size(plain[name], name, *load_of)
     yield lambda name: one_secured(tls[name], name, "TLS", False)
     yield lambda name: one_secured(plain[name], name, "users", True)
     if not GIVEN.skip_restart:
@@ -285,6 +287,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--data", type=int, default=200, help="megabytes for restart and catch-up (default: 200)")
     parser.add_argument("--skip-restart", action="store_true")
+    parser.add_argument("--full", action="store_true", help="10,000 values of 10 KB and of 100 KB, and 400 of 1.4 MB")
     given = parser.parse_args()
     given.zookeeper_load = next((word for word in given.more if not word.isdigit()), None)
     given.seconds = next((word for word in given.more if word.isdigit()), "3")
