@@ -6,7 +6,8 @@ that was acknowledged.
 
 LOAD is bench/serve_load.c. The short form uses SERVE_CRASH, whose log has segments of 256 KB and whose
 snapshots come early, so that a batch is often larger than a segment. --long overwrites one key 10,000 times
-with 100 KB by 200 writers on BELLWETHER, N times (default 10), each time in empty directories."""
+with 100 KB by 200 writers on BELLWETHER, N times (default 10), each time in empty directories. No write may fail there,
+and the leader must stay."""
 import glob
 import json
 import os
@@ -43,7 +44,17 @@ class Load:
         said, _ = self.process.communicate(timeout=1800)
         assert self.process.returncode == 0, said
         figures, acknowledged = (json.loads(line) for line in said.splitlines())
-        return {**figures, **acknowledged}
+        return {**figures, **acknowledged, "count": self.count}
+
+
+def term_of(nodes):
+    """The term of the leader that all nodes follow."""
+    def agreed():
+        """all nodes to follow one leader"""
+        seen = [nodes.post("/v3/maintenance/status", {}, port=port)[1] for port in nodes.ports]
+        terms = {int(status["raftTerm"]) for status in seen if int(status.get("leader", 0))}
+        return terms if len(terms) == 1 and all(int(status.get("leader", 0)) for status in seen) else None
+    return wait_for(agreed, TIMEOUT_S, 0.02).pop()
 
 
 def record_at(nodes, port):
@@ -97,12 +108,25 @@ def log_of(nodes):
     return "\n".join(server.tail() for server in nodes.servers)
 
 
-def kill_after_writes(nodes, writers, count, size):
-    def loaded(_):
-        reported = Load(nodes, writers, count, size).end()
-        assert reported["acknowledged"], f"{reported}\n{log_of(nodes)}"
-        return reported
-    reported = stall.judge(loaded, STALL_S, "the load")
+def some_are_acknowledged(nodes, load):
+    reported = load().end()
+    assert reported["acknowledged"], f"{reported}\n{log_of(nodes)}"
+    return reported
+
+
+def all_are_acknowledged(nodes, load):
+    """No write fails, and the leader stays."""
+    before = term_of(nodes)
+    reported = load().end()
+    after = term_of(nodes)
+    assert reported["errors"] == 0 and reported["acknowledged"] == reported["count"], f"{reported}\n{log_of(nodes)}"
+    assert before == after, f"term {before} to {after}: {reported}\n{log_of(nodes)}"
+    return reported
+
+
+def kill_after_writes(nodes, writers, count, size, judge=some_are_acknowledged):
+    """Repeats the load only if the machine stalled for about as long as a leader may be silent."""
+    reported = stall.judge(lambda _: judge(nodes, lambda: Load(nodes, writers, count, size)), STALL_S, "the load")
     largest = largest_segment(nodes)
     kill_all(nodes)
     start_all(nodes)
@@ -149,7 +173,7 @@ def long_round(number):
     def killed():
         begun = time.monotonic()
         with Place("killed") as place:
-            reported = kill_after_writes(Nodes(place, SUITE.bellwether, 3), 200, 10000, 100 << 10)
+            reported = kill_after_writes(Nodes(place, SUITE.bellwether, 3), 200, 10000, 100 << 10, all_are_acknowledged)
             SUITE.tap.comment(f"{reported} {time.monotonic() - begun:.0f} s")
     killed.__name__ = f"nodes_killed_after_10000_writes_of_100_kb_come_back_with_all_of_them_round_{number}"
     SUITE.test(killed)
