@@ -4,8 +4,9 @@
     serve_histories.py BELLWETHER CHECK_HISTORY [--long] [--seed N] [--seconds N] [--keep DIRECTORY]
 
 Clients ask random nodes to put, read, compare and put, delete, grant, renew and revoke. They record when they
-asked, what they were answered and when. Values have up to 400 KB. Meanwhile nodes are killed and started, stopped and continued, and cut
-off one way or both, in an order that follows from the seed. In the end everything is healed and read once more.
+asked, what they were answered and when. Values have up to 1.4 MB. Meanwhile nodes are killed and started, stopped
+and continued, and cut off one way or both, in an order that follows from the seed. In the end everything is healed
+and read once more. In one history of each round the nodes have a small quota and become full.
 check-history (tests/check_history.c) is the judge."""
 import json
 import os
@@ -32,7 +33,11 @@ import zlib
 CLIENTS = 6
 KEYS = 3  # at one time; new ones start four times a second, so that each history stays short enough to be checked
 PATIENCE = 1.5  # of a client: then the outcome is unknown
-SIZES = (0,) * 24 + (2_000,) * 4 + (20_000,) * 3 + (400_000,)  # bytes that are added to the name of a value
+LARGEST = 1_400_000
+SIZES = (0,) * 48 + (2_000,) * 8 + (20_000,) * 6 + (400_000,) * 2 + (LARGEST,)  # bytes that are added to the name of a value
+QUOTA = ["--quota-bytes", str(4 << 20)]  # of nodes that become full
+NO_SPACE = "database space exceeded"
+REQUEST_MAX = 1_500_000  # the limit is 1.5 MiB
 FAULTS = ("kill", "stop", "part", "one way", "leader killed", "leader stopped", "leader cut off", "leader deaf", "leader mute")
 
 
@@ -83,7 +88,8 @@ class Client(threading.Thread):
             if "key" in op and int(answer.get("header", {}).get("revision", 0)):  # that of a lease need not grow
                 op["revision"] = int(answer["header"]["revision"])
             return answer
-        refused = "no leader" in str(answer)  # then it was certainly not executed
+        op["full"] = NO_SPACE in str(answer)
+        refused = "no leader" in str(answer) or op["full"]  # then it was certainly not executed
         op["outcome"] = "unknown" if changes and not refused else "fail"
         if status == 0:
             time.sleep(0.02)
@@ -116,6 +122,8 @@ class Client(threading.Thread):
     def cas(self):
         key = self.key()
         op = {"op": "cas", "key": key, "expect": self.reported.get(key), "value": self.value()}
+        if len(whole(op["expect"] or "")) + len(whole(op["value"])) > REQUEST_MAX:
+            return
         compare = {"key": b64(key), "target": "VALUE", "value": b64(whole(op["expect"]))} if op["expect"] else {
             "key": b64(key), "target": "CREATE", "create_revision": "0"}
         put = {"key": b64(key), "value": b64(whole(op["value"]))}
@@ -227,7 +235,19 @@ def count_answered(ops):
     return sum(op.get("outcome") == "ok" for op in ops)
 
 
-def record(net, seed, seconds):
+def is_enough(net, ops, quota):
+    """Enough answers; with a quota a refusal because the nodes are full, else an answer for one of the largest values."""
+    ops = [op for op in ops if "op" in op]
+    return count_answered(ops) > least(net) and (any(op.get("full") for op in ops) if quota else count_largest(ops) > 0)
+
+
+def count_largest(ops):
+    """The number of acknowledged values of the largest size."""
+    return sum(op.get("outcome") == "ok" and op["op"] in ("put", "cas") and op.get("result", True) and len(whole(op["value"])) > LARGEST
+               for op in ops)
+
+
+def record(net, seed, seconds, quota):
     """All operations, and the faults among them."""
     over, began = threading.Event(), time.monotonic()
     clients = [Client(number, net, seed, began, over) for number in range(CLIENTS)]
@@ -235,7 +255,7 @@ def record(net, seed, seconds):
     for client in clients:
         client.start()
     try:
-        trouble.run(began + seconds, lambda: count_answered(op for client in clients for op in list(client.ops)) > least(net))
+        trouble.run(began + seconds, lambda: is_enough(net, [op for client in clients for op in list(client.ops)], quota))
     finally:
         over.set()
         for client in clients:
@@ -252,11 +272,12 @@ def final_reads(reader, clients):
         wait_for(lambda key=key: reader.get(key)["outcome"] == "ok", TIMEOUT_S, 0.01)
 
 
-def judge(check, path, ops, needed):
+def judge(check, path, ops, net, quota):
     broken = [op["broken"] for op in ops if "broken" in op]
     assert not broken, broken[0]
-    answered = count_answered(ops)
-    assert answered > needed, f"only {answered} answers: nothing was tried"
+    answered, largest = count_answered(ops), count_largest(ops)
+    full = sum(op.get("full", False) for op in ops)
+    assert is_enough(net, ops, quota), f"only {answered} answers, {largest} for the largest values, {full} because of the quota"
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(op) + "\n" for op in ops)
     done = subprocess.run([check, path], capture_output=True, text=True, check=False, timeout=600)
@@ -266,18 +287,19 @@ def judge(check, path, ops, needed):
     assert done.returncode == (3 if hard else 0), f"check-history: {done.returncode}: {done.stdout}{done.stderr}"
     few = max(2, judged // 19)  # in a short history of thirty keys two may be hard by chance
     assert undecided <= few, f"{undecided} keys or leases undecided, and {judged} judged: {path}"
-    return f"{answered} of {len(ops)} operations were answered, {judged} keys and leases judged, {undecided} too hard"
+    return (f"{answered} of {len(ops)} operations were answered, {largest} of them put 1.4 MB, {full} were refused by full nodes, "
+            f"{judged} keys and leases judged, {undecided} too hard")
 
 
-def trial(options, tap, count, seed):
-    name = f"{count} nodes under kill, pause and cut are linearizable, seed {seed}"
+def trial(options, tap, count, seed, quota=None):
+    name = f"{count} nodes {'that become full ' if quota else ''}under kill, pause and cut are linearizable, seed {seed}"
     try:
-        with Place("histories") as place, Net(place, options.bellwether, count) as net:
-            ops, faults = record(net, seed, options.seconds)
-            path = os.path.join(options.keep or place.dir, f"history-{count}-{seed}.jsonl")
+        with Place("histories") as place, Net(place, options.bellwether, count, quota or []) as net:
+            ops, faults = record(net, seed, options.seconds, quota)
+            path = os.path.join(options.keep or place.dir, f"history-{count}{'-full' if quota else ''}-{seed}.jsonl")
             tails = "".join(node.tail() for node in net.nodes)
             try:
-                verdict = judge(options.check, path, ops, least(net))
+                verdict = judge(options.check, path, ops, net, quota)
             except AssertionError as error:
                 kept = shutil.copy(path, tempfile.gettempdir()) if os.path.exists(path) and not options.keep else path
                 raise AssertionError(f"{error}\nhistory: {kept}\nfaults: {', '.join(faults)}\n{tails}") from error
@@ -303,12 +325,13 @@ def main():
     try:
         own_network()
     except Skip as why:
-        for count in (3, 5):
-            tap.skip(f"{count} nodes under kill, pause and cut are linearizable", str(why))
+        for which in ("3 nodes", "5 nodes", "3 nodes that become full"):
+            tap.skip(f"{which} under kill, pause and cut are linearizable", str(why))
         sys.exit(tap.end())
     for seed in range(first, first + rounds):
         for count in (3, 5):
             trial(options, tap, count, seed)
+        trial(options, tap, 3, seed, QUOTA)
     sys.exit(tap.end())
 
 
