@@ -20,6 +20,8 @@
 #define SCHEMA_VERSION  2
 #define SCHEMA_OLDEST   1 /* upgraded when it is opened */
 #define OPEN_TIMEOUT_NS (5 * BW_SEC)
+/* How long a reader waits until a writer that just opens, changes or closes the database is done. */
+#define COPY_TIMEOUT_NS (500 * BW_MS)
 /* Databases up to this size are checked for damage on every open: that is as fast as opening
  * them. */
 #define CHECKED_BYTES_MAX (16 << 20)
@@ -299,21 +301,90 @@ static int set_up(struct bw_sqlite_db *db, int *error, char *why)
     return result;
 }
 
-/* Like set_up, without changing anything. A database of an older schema must be opened by a writer
- * first. SQLite cannot read the log of a database in a directory that is not writable, unless a
- * writer has the database open. */
-static int check_readonly(struct bw_sqlite_db *db, int *error, char *why)
+static int open_handle(struct bw_sqlite_db *db, const char *path, int flags)
 {
-    struct identity id;
-    int result = read_identity(db, &id), kind = result & 0xff;
-    if (kind == SQLITE_CANTOPEN || kind == SQLITE_READONLY) {
-        *error = bw_store_explain(why, BW_EDENIED,
-                                  "cannot read %s without write permission: no candidate has it "
-                                  "open",
-                                  db->paths->shown);
+    int result = sqlite3_open_v2(path, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    if (result != SQLITE_OK)
+        return result;
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_handler(db->handle, on_busy, db);
+    /* replaces SQLite's automatic checkpoint inside a commit */
+    sqlite3_wal_hook(db->handle, on_commit, db);
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return SQLITE_OK;
+}
+
+static int open_for_writing(struct bw_sqlite_db *db, int *error, char *why)
+{
+    db->busy_until = bw_clock_boot() + OPEN_TIMEOUT_NS;
+    int result = open_handle(db, db->paths->db, SQLITE_OPEN_READWRITE);
+    if (result == SQLITE_OK)
+        result = set_up(db, error, why);
+    if (result == SQLITE_OK && !*error && sqlite3_db_readonly(db->handle, "main") == 1)
+        result = SQLITE_READONLY;
+    return result;
+}
+
+/* Opens a copy in memory. Returns 0 or an error of bw_sqlite_snapshot_read. */
+static int open_copy(struct bw_sqlite_db *db)
+{
+    unsigned char *bytes;
+    size_t size;
+    int error = bw_sqlite_snapshot_read(&db->snapshot, db->paths, &bytes, &size);
+    if (error)
+        return error;
+    unsigned how = SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY;
+    if (open_handle(db, ":memory:", SQLITE_OPEN_READWRITE) != SQLITE_OK) {
+        sqlite3_free(bytes);
+        return BW_ENOMEM;
+    }
+    db->snapshot.used = true;
+    if (sqlite3_deserialize(db->handle, "main", bytes, (sqlite3_int64)size, (sqlite3_int64)size,
+                            how) != SQLITE_OK)
+        return BW_ENOMEM;
+    return 0;
+}
+
+/* Opens the database and reads what it is. SQLite needs the side files PATH-wal and PATH-shm, and a
+ * process that may not write cannot create them. So while no writer has the database open, this
+ * opens a copy. A writer may open or close it at any instant: then both attempts fail, and are
+ * repeated. */
+static int open_for_reading(struct bw_sqlite_db *db, struct identity *id, int *error, char *why)
+{
+    db->busy_until = bw_clock_boot() + COPY_TIMEOUT_NS;
+    for (int tries = 0;; tries++) {
+        int result = open_handle(db, db->paths->db, SQLITE_OPEN_READONLY);
+        if (result != SQLITE_OK)
+            return result;
+        result = read_identity(db, id);
+        if ((result & 0xff) != SQLITE_CANTOPEN && (result & 0xff) != SQLITE_READONLY)
+            return result;
+        bw_sqlite_db_close(db);
+        int failure = open_copy(db);
+        if (failure == 0)
+            return read_identity(db, id);
+        bw_sqlite_db_close(db);
+        if (failure == BW_EBUSY && on_busy(db, tries))
+            continue;
+        if (failure != BW_EBUSY && failure != BW_ELIMIT)
+            return result;
+        *error =
+            bw_store_explain(why, BW_EDENIED,
+                             "cannot read %s without write permission: %s; start a candidate, "
+                             "or read it as a user who may write it",
+                             db->paths->shown,
+                             failure == BW_EBUSY ? "its write-ahead log cannot be read"
+                                                 : "no candidate has it open, and it is large");
         return SQLITE_OK;
     }
-    if (result == SQLITE_OK)
+}
+
+/* Changes nothing. A database of an older schema must be opened by a writer first. */
+static int open_readonly(struct bw_sqlite_db *db, int *error, char *why)
+{
+    struct identity id;
+    int result = open_for_reading(db, &id, error, why);
+    if (result == SQLITE_OK && !*error)
         *error = check_identity(db, &id, why);
     if (result == SQLITE_OK && !*error && is_old(&id))
         *error = bw_store_explain(why, BW_EVERSION,
@@ -323,24 +394,19 @@ static int check_readonly(struct bw_sqlite_db *db, int *error, char *why)
     return result;
 }
 
+bool bw_sqlite_db_is_current(const struct bw_sqlite_db *db)
+{
+    return db->handle &&
+           (!db->snapshot.used || bw_sqlite_snapshot_is_current(&db->snapshot, db->paths));
+}
+
 int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why)
 {
     int error = 0;
     memset(db->sql, 0, sizeof db->sql);
-    bool readonly = db->paths->readonly;
-    int flags = readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    int result = sqlite3_open_v2(db->paths->db, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
-    db->busy_until = bw_clock_boot() + OPEN_TIMEOUT_NS;
-    if (result == SQLITE_OK) {
-        sqlite3_extended_result_codes(db->handle, 1);
-        sqlite3_busy_handler(db->handle, on_busy, db);
-        /* replaces SQLite's automatic checkpoint inside a commit */
-        sqlite3_wal_hook(db->handle, on_commit, db);
-        sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-        result = readonly ? check_readonly(db, &error, why) : set_up(db, &error, why);
-    }
-    if (result == SQLITE_OK && !error && !readonly && sqlite3_db_readonly(db->handle, "main") == 1)
-        result = SQLITE_READONLY;
+    db->snapshot.used = false;
+    int result =
+        db->paths->readonly ? open_readonly(db, &error, why) : open_for_writing(db, &error, why);
     if (result == SQLITE_OK && !error)
         result = sqlite3_exec(db->handle,
                               "PRAGMA synchronous=NORMAL; PRAGMA cache_size=-512;"
@@ -363,6 +429,7 @@ void bw_sqlite_db_close(struct bw_sqlite_db *db)
     memset(db->sql, 0, sizeof db->sql);
     sqlite3_close(db->handle);
     db->handle = NULL;
+    db->snapshot.used = false;
 }
 
 int bw_sqlite_db_begin(struct bw_sqlite_db *db, bool write)

@@ -6,6 +6,7 @@
 
 #include "core/base/rng.h"
 #include "store/sqlite/files.h"
+#include "store/sqlite/snapshot.h"
 
 #include <stdatomic.h>
 
@@ -34,6 +35,7 @@ struct bw_sqlite_db {
     struct sqlite3 *handle; /* NULL: not open */
     struct sqlite3_stmt *sql[BW_SQL_COUNT];
     const struct bw_sqlite_paths *paths;
+    struct bw_sqlite_snapshot snapshot; /* `used`: the handle is a copy in memory */
     struct bw_rng rng;
     atomic_bool *stop; /* set to stop waiting for other processes */
     bw_time busy_until, busy_ns;
@@ -43,8 +45,11 @@ struct bw_sqlite_db {
 };
 
 /* Opens an existing file; an empty one is initialised. Rejects, without changing it, a file that is
- * not ours, damaged, read-only or of a newer schema. Returns an enum bw_error and a line. */
+ * not ours, damaged, read-only or of a newer schema. With paths->readonly, opens it for reading, or a
+ * copy of it if no process has it open. Returns an enum bw_error and a line. */
 int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why);
+/* True if the handle is open and does not show an outdated copy. */
+bool bw_sqlite_db_is_current(const struct bw_sqlite_db *db);
 void bw_sqlite_db_close(struct bw_sqlite_db *db);
 
 int bw_sqlite_db_begin(struct bw_sqlite_db *db, bool write);

@@ -112,7 +112,7 @@ static bool writes(enum bw_store_op op)
  * counts, because other processes will open that one. */
 static int ensure_open(struct bw_sqlite_worker *worker, char *why)
 {
-    if (worker->db.handle && bw_sqlite_paths_check(&worker->paths, why) == 0)
+    if (bw_sqlite_paths_check(&worker->paths, why) == 0 && bw_sqlite_db_is_current(&worker->db))
         return 0;
     if (worker->db.handle)
         bw_sqlite_db_close(&worker->db);

@@ -120,13 +120,59 @@ class Reader:
         return subprocess.run([self.program, *words, "--store", self.store], capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
                               **self.user)
 
-    def observe(self, *words):
-        """Starts `observe` and waits until it has found the leader."""
+    def observe(self, *words, leader=True):
+        """Starts `observe` and waits until it has found the leader, or that there is none."""
         watcher = subprocess.Popen([self.program, "observe", "--json", "--election", self.room.election, "--store", self.store, *words],
                                    stdout=subprocess.PIPE, text=True, **self.user)
         self.watchers.append(watcher)
         found = json.loads(watcher.stdout.readline())
-        assert found["event"] == "found" and found["leader"], found
+@suite.test
+def reader_without_write_permission_needs_no_candidate_that_has_the_database_open():
+    """The last process that closes the database removes the side files, and a reader cannot create them."""
+    with Reader(ttl="10s") as reader:
+        room, path = reader.room, reader.store.partition(":")[2]
+        assert room.candidate("one", command=["true"]).wait() == 0
+        assert not os.path.exists(path + "-wal"), "a process has the database open"
+        done = reader.read("status", "--election", room.election, "--json")
+        assert done.returncode == 1 and json.loads(done.stdout)["token"] == 1, done
+        assert room.election in reader.read("status").stdout
+        watcher = reader.observe(leader=False)
+
+        def event(kind, leader):
+            found = json.loads(watcher.stdout.readline())
+            assert (found["event"], found["leader"]) == (kind, leader), found
+            return found["token"]
+        for token, name in enumerate(("two", "three"), 2):  # the database is opened and closed under the observer, twice
+            candidate = room.candidate(name)
+            assert event("elected", name) == token
+            candidate.signal(signal.SIGTERM)
+            assert event("lost", name) == token
+            candidate.wait()
+        done = reader.read("status", "--election", room.election, "--json")
+        assert done.returncode == 1 and json.loads(done.stdout)["token"] == 3, done
+        room.candidate("four")
+        assert event("elected", "four") == 4
+        assert json.loads(reader.read("status", "--election", room.election, "--json").stdout)["leader"] == "four"
+
+
+@suite.test
+def reader_without_write_permission_refuses_a_database_whose_log_it_cannot_read():
+    with Reader(ttl="10s") as reader:
+        path = reader.store.partition(":")[2]
+        leader = reader.room.candidate("one")
+        reader.room.started(1)
+        leader.signal(signal.SIGKILL)  # leaves the log, with the leadership that is not in the database
+        leader.wait()
+        for side in ("-wal", "-shm"):
+            assert os.path.exists(path + side), side
+        done = reader.read("status", "--election", reader.room.election, "--json")
+        assert json.loads(done.stdout)["token"] == 1, done
+        os.remove(path + "-shm")
+        done = reader.read("status", "--election", reader.room.election, "--timeout", "1s")
+        assert done.returncode == 69 and "its write-ahead log cannot be read; start a candidate" in done.stderr, done
+
+
+        assert found["event"] == "found" and bool(found["leader"]) == leader, found
         return watcher
 
 
