@@ -10,9 +10,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* `candidates` has no history_dir. */
+struct status {
+    struct bw_look look; /* first, as the look options require */
+    const char *history_dir;
+};
+
 static const struct bw_option status_options[] = {
-    BW_LOOK_STORE, BW_LOOK_STORE_FILE, BW_LOOK_ELECTION_OR_ALL,
-    BW_LOOK_JSON,  BW_LOOK_TIMEOUT,    {.name = NULL},
+    BW_LOOK_STORE,
+    BW_LOOK_STORE_FILE,
+    BW_LOOK_ELECTION_OR_ALL,
+    BW_LOOK_JSON,
+    BW_LOOK_TIMEOUT,
+    {.name = "history-dir",
+     .form = "DIR",
+     .help = "directory of the history that has the ages, as given to run or peer (default: those "
+             "of this host and of this user)",
+     .set = bw_set_text,
+     .offset = offsetof(struct status, history_dir)},
+    {.name = NULL},
 };
 
 static const struct bw_option options[] = {
@@ -86,13 +102,23 @@ static void print_lease(const struct bw_store_record *record)
         printf("lease       %s, %s left\n", ttl, bw_span_round(left, record->left_ns));
 }
 
-static void print_record(const char *election, const struct bw_store_record *record)
+static void print_age(const struct bw_age *age)
+{
+    char text[BW_SPAN_TEXT];
+    if (age->span != BW_TIME_NEVER)
+        printf("age         %s%s\n", age->is_minimum ? "at least " : "",
+               bw_span_round(text, age->span));
+}
+
+static void print_record(const char *election, const struct bw_store_record *record,
+                         const struct bw_age *age)
 {
     const struct bw_note *note = &record->note;
     printf("election    %s\n", bw_shown(election));
     printf("leader      %s\n", record->held ? bw_shown(record->holder) : "none");
     if (!record->held && record->holder[0])
         printf("last        %s\n", bw_shown(record->holder));
+    print_age(age);
     if (record->token != BW_TOKEN_NONE)
         printf("token       %" PRIu64 "\n", record->token);
     if (record->held && record->value[0])
@@ -123,10 +149,8 @@ static int find_shards(struct bw_client *client, uint32_t *shards)
     return code == BW_GO_ON && none ? bw_status_find_shards(client, shards) : code;
 }
 
-static int show_status(struct bw_client *client)
+static int show_election(struct bw_client *client, const struct bw_ages *ages)
 {
-    if (!client->look->election)
-        return bw_status_list(client);
     bool listed = lists(client);
     int code = listed ? list(client) : BW_GO_ON;
     if (code != BW_GO_ON)
@@ -142,17 +166,30 @@ static int show_status(struct bw_client *client)
     if (code != BW_GO_ON)
         return code;
     struct bw_store_record record = client->reply.record;
+    struct bw_age age = bw_ages_find(ages, client->look->election, &record);
     if (client->look->json) {
         json_t *value = bw_json_record(client->look->election, &record);
+        bw_age_json(value, &age);
         if (listed)
             json_object_set_new(value, "candidates", bw_json_candidates(client->candidates, count));
         bw_json_line(value);
     } else {
-        print_record(client->look->election, &record);
+        print_record(client->look->election, &record, &age);
         if (listed)
             print_names(client->candidates, count);
     }
     return record.held ? BW_EXIT_OK : BW_EXIT_FAILED;
+}
+
+static int show_status(struct bw_client *client)
+{
+    const struct status *status = (const struct status *)(const void *)client->look;
+    struct bw_ages ages;
+    bw_ages_init(&ages, status->history_dir, client->look->election);
+    int code =
+        client->look->election ? show_election(client, &ages) : bw_status_list(client, &ages);
+    bw_ages_deinit(&ages);
+    return code;
 }
 
 static int show_candidates(struct bw_client *client)
@@ -182,12 +219,13 @@ static int show_candidates(struct bw_client *client)
 static int look_once(const struct bw_cli_command *command, int argc, char **argv,
                      int (*show)(struct bw_client *client))
 {
-    struct bw_look look = {.all = show == show_status, .reads_only = true};
+    struct status status = {.look = {.all = show == show_status, .reads_only = true}};
+    struct bw_look *look = &status.look;
     struct bw_parsed parsed;
     struct bw_client client;
-    int code = bw_look_parse(command, argc, argv, &look, &parsed);
+    int code = bw_look_parse(command, argc, argv, look, &parsed);
     if (code == BW_GO_ON)
-        code = bw_client_open(&client, command, &look);
+        code = bw_client_open(&client, command, look);
     if (code != BW_GO_ON)
         return code;
     code = show(&client);
@@ -212,9 +250,12 @@ const struct bw_cli_command bw_command_status = {
     .about = "show the leader, its lease and its token; without --election, of all elections",
     .text =
         "Without --election, the command prints a line per election: the leader, its token, the\n"
-        "time left of its lease, and the number of candidates.\n"
-        "Exit code: 0 there is a leader, or the elections are listed; 1 there is no leader; 66 no\n"
-        "such store or election; 69 the store is unreachable, or cannot list its elections.\n",
+        "time left of its lease, the number of candidates, and the time for which the leader has\n"
+        "led (age). The age comes from the history of this host; > means that it began earlier.\n"
+        "Exit code: 0 there is a leader, or the elections are listed; 1 there is no leader; 64 "
+        "the\n"
+        "store cannot list its elections; 66 no such store or election; 69 the store is\n"
+        "unreachable.\n",
     .options = status_options,
     .run = run_status,
 };

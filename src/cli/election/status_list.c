@@ -10,13 +10,14 @@
 #include <string.h>
 
 /* The widths of the columns; a longer text moves the rest of its line. */
-#define LINE "%-24s  %-20s  %8s  %9s  %10s\n"
+#define LINE "%-24s  %-20s  %8s  %9s  %10s  %9s\n"
 
 struct line {
     const char *election;
     struct bw_store_record record;
     uint32_t candidates; /* in client->candidates */
     bool listed;         /* the store lists candidates */
+    struct bw_age age;
 };
 
 static int compare_names(const void *a, const void *b)
@@ -50,7 +51,7 @@ static int read_line(struct bw_client *client, struct line *line)
 static void print_line(const struct line *line)
 {
     const struct bw_store_record *record = &line->record;
-    char token[24] = "-", left[BW_SPAN_TEXT] = "-", count[16] = "-";
+    char token[24] = "-", left[BW_SPAN_TEXT] = "-", count[16] = "-", age[BW_AGE_TEXT];
     if (record->token != BW_TOKEN_NONE)
         snprintf(token, sizeof token, "%" PRIu64, record->token);
     if (record->held && record->left_ns == 0)
@@ -60,12 +61,13 @@ static void print_line(const struct line *line)
     if (line->listed)
         snprintf(count, sizeof count, "%u", line->candidates);
     printf(LINE, bw_shown(line->election), record->held ? bw_shown(record->holder) : "none", token,
-           left, count);
+           left, count, bw_age_text(age, &line->age));
 }
 
 static json_t *json_of(const struct bw_client *client, const struct line *line)
 {
     json_t *value = bw_json_record(line->election, &line->record);
+    bw_age_json(value, &line->age);
     if (line->listed)
         json_object_set_new(value, "candidates",
                             bw_json_candidates(client->candidates, line->candidates));
@@ -74,12 +76,13 @@ static json_t *json_of(const struct bw_client *client, const struct line *line)
 
 /* Prints the elections. A name that occurs twice is printed once; an election that was removed
  * meanwhile is left out. */
-static int print_all(struct bw_client *client, const struct bw_election_name *names, uint32_t count,
+static int print_all(struct bw_client *client, const struct bw_ages *ages, uint32_t count,
                      json_t *list)
 {
+    const struct bw_election_name *names = client->elections;
     int code = BW_GO_ON;
     if (!list && count > 0)
-        printf(LINE, "ELECTION", "LEADER", "TOKEN", "LEFT", "CANDIDATES");
+        printf(LINE, "ELECTION", "LEADER", "TOKEN", "LEFT", "CANDIDATES", "AGE");
     for (uint32_t i = 0; i < count && code == BW_GO_ON; i++) {
         struct line line = {.election = names[i].text};
         if (i > 0 && strcmp(names[i].text, names[i - 1].text) == 0)
@@ -87,6 +90,7 @@ static int print_all(struct bw_client *client, const struct bw_election_name *na
         code = read_line(client, &line);
         if (code != BW_GO_ON || (line.record.version == 0 && line.candidates == 0))
             continue;
+        line.age = bw_ages_find(ages, line.election, &line.record);
         if (list)
             json_array_append_new(list, json_of(client, &line));
         else
@@ -95,21 +99,21 @@ static int print_all(struct bw_client *client, const struct bw_election_name *na
     return code;
 }
 
-int bw_status_list(struct bw_client *client)
+int bw_status_list(struct bw_client *client, const struct bw_ages *ages)
 {
     if (!(client->ops->traits & BW_STORE_NAMES))
-        return bw_client_fail(client, BW_EXIT_UNAVAILABLE,
-                              "store %s cannot list its elections; give --election NAME",
+        return bw_client_fail(client, BW_EXIT_USAGE,
+                              "cannot list the elections: store %s keeps no list of them; give "
+                              "--election NAME",
                               client->ops->scheme);
     int code = ask(client, BW_STORE_ELECTIONS, "");
     if (code != BW_GO_ON)
         return code;
-    struct bw_election_name *names = client->elections;
     uint32_t count = client->reply.count;
     if (count > 1)
-        qsort(names, count, sizeof *names, compare_names);
+        qsort(client->elections, count, sizeof *client->elections, compare_names);
     json_t *list = client->look->json ? json_array() : NULL;
-    code = print_all(client, names, count, list);
+    code = print_all(client, ages, count, list);
     if (!list && code == BW_GO_ON && count == 0)
         printf("no elections in %s\n", client->look->shown);
     if (list && code == BW_GO_ON)

@@ -2,23 +2,16 @@
 #include "cli/history/show.h"
 
 #include "cli/election/change_print.h"
-#include "cli/history/past.h"
+#include "cli/history/files.h"
 #include "cli/options/wall_time.h"
-#include "run/history/history_log.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define EXIT_NONE   66
 #define EXIT_MEMORY 71
-
-/* Where the candidates of this host write without --history-dir: root, and the units of systemd. */
-static const char *const host_dirs[] = {BW_HISTORY_HOST_DIR, "/var/lib/bellwether/run/history",
-                                        "/var/lib/bellwether/peer/*/history"};
 
 /* ---- reading ---- */
 
@@ -26,21 +19,14 @@ struct source {
     const struct bw_cli_command *command;
     const struct bw_history_query *query;
     struct bw_past_lines lines;
-    unsigned files;        /* that were read */
-    char denied[PATH_MAX]; /* a file that exists, but may not be read; "": none */
+    struct bw_past_files files;
 };
 
 /* Returns BW_GO_ON or an exit code after one line on stderr. */
-static int read_file(struct source *source, const char *path, bool must_exist)
+static int explain(const struct source *source, const char *path, int error)
 {
-    int error = bw_past_read(&source->lines, path, source->query->election);
-    source->files += error == 0;
-    if (error == 0 || (!must_exist && (error == -ENOENT || error == -ENOTDIR)))
+    if (error == 0)
         return BW_GO_ON;
-    if (!must_exist && error == -EACCES) {
-        snprintf(source->denied, sizeof source->denied, "%s", path);
-        return BW_GO_ON;
-    }
     if (error == -ENOBUFS)
         fprintf(stderr, "%s: cannot read %s: more than %u lines\n", source->command->path, path,
                 BW_PAST_LINES_MAX);
@@ -49,44 +35,20 @@ static int read_file(struct source *source, const char *path, bool must_exist)
     return error == -ENOMEM ? EXIT_MEMORY : BW_EXIT_IO;
 }
 
-static int read_directory(struct source *source, const char *directory)
-{
-    static const char *const names[] = {BW_HISTORY_OLD_FILE, BW_HISTORY_FILE};
-    char path[PATH_MAX];
-    int code = BW_GO_ON;
-    for (int i = 0; i < 2 && code == BW_GO_ON; i++)
-        if (snprintf(path, sizeof path, "%s/%s", directory, names[i]) < (int)sizeof path)
-            code = read_file(source, path, false);
-    return code;
-}
-
-static int read_defaults(struct source *source)
-{
-    char own[PATH_MAX];
-    int code = BW_GO_ON;
-    for (unsigned i = 0; i < sizeof host_dirs / sizeof host_dirs[0]; i++) {
-        glob_t found = {0};
-        if (glob(host_dirs[i], GLOB_NOSORT, NULL, &found) == 0)
-            for (size_t k = 0; k < found.gl_pathc && code == BW_GO_ON; k++)
-                code = read_directory(source, found.gl_pathv[k]);
-        globfree(&found);
-    }
-    bw_history_default_dir(own);
-    if (code == BW_GO_ON && own[0] && geteuid() != 0)
-        code = read_directory(source, own);
-    return code;
-}
-
 static int read_all(struct source *source)
 {
     const struct bw_history_query *query = source->query;
-    int code = BW_GO_ON;
-    for (int i = 0; i < query->files_count && code == BW_GO_ON; i++)
-        code = read_file(source, query->files[i], true);
+    int code = BW_GO_ON, error;
+    for (int i = 0; i < query->files_count && code == BW_GO_ON; i++) {
+        error = bw_past_read(&source->lines, query->files[i], query->election);
+        code = explain(source, query->files[i], error);
+        source->files.count++;
+    }
     if (query->files_count > 0)
         return code;
-    return source->query->directory ? read_directory(source, source->query->directory)
-                                    : read_defaults(source);
+    error =
+        bw_past_read_directory(&source->lines, query->directory, query->election, &source->files);
+    return explain(source, source->files.failed, error);
 }
 
 /* ---- printing ---- */
@@ -195,11 +157,11 @@ static int none(const struct source *source)
 {
     const struct bw_history_query *query = source->query;
     const char *path = source->command->path;
-    if (source->denied[0]) {
-        fprintf(stderr, "%s: cannot read %s: %s\n", path, source->denied, strerror(EACCES));
+    if (source->files.denied[0]) {
+        fprintf(stderr, "%s: cannot read %s: %s\n", path, source->files.denied, strerror(EACCES));
         return BW_EXIT_IO;
     }
-    if (source->files > 0)
+    if (source->files.count > 0)
         fprintf(stderr, "%s: the history has no change%s%s\n", path,
                 query->election ? " of election " : "", query->election ? query->election : "");
     else

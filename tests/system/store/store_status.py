@@ -5,6 +5,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from postgres_lib import Postgres  # noqa: E402
+from run_lib import wait_for  # noqa: E402
 from serve_lib import Cluster  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
 
@@ -25,29 +27,6 @@ def command(*words):
     return done.returncode, done.stdout, done.stderr
 
 
-def listed(url):
-    code, out, errors = command("status", "--store", url, "--json", "--timeout", "30s")
-    assert code == 0, (code, out, errors)
-    return {found["election"]: found for found in json.loads(out)}
-
-
-def lead_and_list(url, room):
-    """Two elections: one is led, the other was left."""
-    before = set(listed(url))
-    room.election = "left"
-    assert room.candidate("first", command=["true"]).wait() == 0
-    room.election = "led"
-    room.candidate("second")
-    room.started(1)
-    found = listed(url)
-    assert set(found) - before == {"left", "led"}, found
-    assert found["led"]["leader"] == "second" and found["led"]["token"] > 0, found["led"]
-    assert [c["id"] for c in found["led"]["candidates"]] == ["second"] and not found["left"]["held"], found
-    code, out, _ = command("status", "--store", url)
-    rows = {line.split()[0]: line.split() for line in out.splitlines()}
-    assert code == 0 and rows["led"][1] == "second" and rows["left"][1] == "none" and rows["led"][4] == "1", out
-
-
 @suite.test
 def status_lists_all_elections_of_sqlite():
     with Place("status") as place:
@@ -56,7 +35,7 @@ def status_lists_all_elections_of_sqlite():
         assert command("store", "init", "--store", url)[0] == 0
         assert command("status", "--store", url)[:2] == (0, f"no elections in {url}\n")
         with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
-            lead_and_list(url, room)
+            suite.status_lists_two_elections(url, room)
 
 
 @suite.test
@@ -65,7 +44,7 @@ def status_lists_all_elections_of_postgres():
         url = Postgres(place).create().start().url()
         assert command("store", "init", "--store", url)[0] == 0
         with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
-            lead_and_list(url, room)
+            suite.status_lists_two_elections(url, room)
 
 
 @suite.test
@@ -79,8 +58,8 @@ def status_of_serve_lists_elections_and_reports_a_lost_quorum():
         for name in ("a\x01b", "a\tb", "a\x7fb"):  # no election can have such a name
             cluster.ctl("put", f"jobs/{name}/62", "a client of another program", endpoints=cluster.at("a"))
         with suite.room(url, ttl="10s", kill_after="200ms", retry="100ms") as room:
-            lead_and_list(url, room)
-        assert "foreign" in listed(url) and "hidden" not in listed(url)
+            suite.status_lists_two_elections(url, room)
+        assert "foreign" in suite.elections_of(url) and "hidden" not in suite.elections_of(url)
         for name, count in (("a", None), ("b", "1 of 3 nodes answers"), ("c", "0 of 3 nodes answer")):
             cluster.nodes[name].kill()
             for words in (["status"], ["status", "--election", "led"], ["observe", "--election", "led"]) if count else ():
@@ -126,6 +105,27 @@ class Reader:
                                    stdout=subprocess.PIPE, text=True, **self.user)
         self.watchers.append(watcher)
         found = json.loads(watcher.stdout.readline())
+        assert found["event"] == "found" and bool(found["leader"]) == leader, found
+        return watcher
+
+
+@suite.test
+def status_and_observe_need_no_write_permission_on_sqlite():
+    with Reader(ttl="10s") as reader:
+        room = reader.room
+        room.candidate("one")
+        room.started(1)
+        done = reader.read("status")
+        assert done.returncode == 0 and "one" in done.stdout, done
+        done = reader.read("status", "--election", room.election)
+        assert done.returncode == 0 and "candidates  1: one*" in done.stdout, done
+        done = reader.read("resign", "--election", room.election)
+        assert done.returncode in (64, 69) and "cannot write" in done.stderr, done
+        watcher = reader.observe("--once")
+        assert command("resign", "--store", reader.store, "--election", room.election)[0] == 0
+        assert watcher.wait(TIMEOUT_S) == 0 and json.loads(watcher.stdout.readline())["event"] in ("note", "lost")
+
+
 @suite.test
 def reader_without_write_permission_needs_no_candidate_that_has_the_database_open():
     """The last process that closes the database removes the side files, and a reader cannot create them."""
@@ -172,27 +172,6 @@ def reader_without_write_permission_refuses_a_database_whose_log_it_cannot_read(
         assert done.returncode == 69 and "its write-ahead log cannot be read; start a candidate" in done.stderr, done
 
 
-        assert found["event"] == "found" and bool(found["leader"]) == leader, found
-        return watcher
-
-
-@suite.test
-def status_and_observe_need_no_write_permission_on_sqlite():
-    with Reader(ttl="10s") as reader:
-        room = reader.room
-        room.candidate("one")
-        room.started(1)
-        done = reader.read("status")
-        assert done.returncode == 0 and "one" in done.stdout, done
-        done = reader.read("status", "--election", room.election)
-        assert done.returncode == 0 and "candidates  1: one*" in done.stdout, done
-        done = reader.read("resign", "--election", room.election)
-        assert done.returncode in (64, 69) and "cannot write" in done.stderr, done
-        watcher = reader.observe("--once")
-        assert command("resign", "--store", reader.store, "--election", room.election)[0] == 0
-        assert watcher.wait(TIMEOUT_S) == 0 and json.loads(watcher.stdout.readline())["event"] in ("note", "lost")
-
-
 @suite.test
 def observe_without_write_permission_reports_a_release_by_the_guardian():
     """The only candidate is killed. Its guardian marks the release in the lock file, and nobody saves it in the database."""
@@ -214,7 +193,35 @@ def observe_without_write_permission_reports_a_release_by_the_guardian():
 @suite.test
 def status_says_which_stores_cannot_list_elections():
     code, out, errors = command("status", "--store", "redis://127.0.0.1:1")
-    assert code == 69 and "redis cannot list its elections; give --election NAME" in errors, (code, out, errors)
+    assert code == 64 and "store redis keeps no list of them; give --election NAME" in errors, (code, out, errors)
+
+
+@suite.test
+def age_is_that_of_the_present_leadership_as_this_host_saw_it():
+    with Place("status") as place, suite.room("sqlite:" + os.path.join(place.dir, "e.db"), ttl="10s") as room:
+        def status(directory):
+            code, out, errors = command("status", "--store", room.store, "--election", room.election, "--json", "--history-dir", directory)
+            assert code == 0, (code, out, errors)
+            return json.loads(out)
+
+        room.candidate("one")
+        room.started(1)
+        late = os.path.join(place.dir, "late")  # the history of a candidate that found the leader
+        room.candidate("two", env={"BELLWETHER_HISTORY_DIR": late})
+        wait_for(lambda: status(late)["age_ms"] is not None)
+        assert status(late)["age_is_minimum"] and not status(os.path.join(room.dir, "history"))["age_is_minimum"]
+        out = command("status", "--store", room.store, "--election", room.election, "--history-dir", late)[1]
+        assert re.search(r"^age         at least \d", out, re.M), out
+        out = command("status", "--store", room.store, "--history-dir", late)[1]
+        assert re.search(r"  >\d\S*$", out, re.M), out
+        # the same leader and token in another store; and a leadership that is over
+        other = place.folder("other")
+        line = {"time": "2020-01-01T00:00:00Z", "event": "elected", "election": room.election, "leader": "one", "seen_by": "x"}
+        with open(os.path.join(other, "leaderships.jsonl"), "w", encoding="utf-8") as file:
+            file.write(json.dumps({**line, "token": 1, "request": "5f1c"}) + "\n" + json.dumps({**line, "token": 7, "request": ""}) + "\n")
+        assert status(other)["age_ms"] is None, status(other)
+        out = command("status", "--store", room.store, "--election", room.election, "--history-dir", other)[1]
+        assert "age" not in out, out
 
 
 suite.main(4)
